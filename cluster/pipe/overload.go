@@ -9,23 +9,29 @@ import "time"
 // congestion is how late the answers of a pipe are, and how fast they come. One request at a time is timed,
 // from when it is queued until it is answered. One that takes long may stand behind a long command. The node
 // is overloaded if the next one takes long, too, or if twice as many wait as it answers in time: from then on
-// only so many requests wait as it answers in time.
+// only so many requests wait as it answers in time. Clients that all get their answers at once, and all ask again
+// at once, ask when the timed request is a moment old: then the two before it tell.
 type congestion struct {
-	ahead int           // so many answers are to come until that of the timed request; 0: none is timed
-	since time.Time     // when it was queued
-	took  time.Duration // the one before it
-	last  time.Time     // when an answer came, or the first request was queued
-	until time.Time     // when the node stops counting as overloaded, unless one more is too many before
+	ahead  int           // so many answers are to come until that of the timed request; 0: none is timed
+	since  time.Time     // when it was queued
+	took   time.Duration // the one before it
+	before time.Duration // the one before that
+	last   time.Time     // when an answer came, or the first request was queued
+	until  time.Time     // when the node stops counting as overloaded, unless one more is too many before
 
-	answers int           // those of the last stretches of time
-	busy    time.Duration // in which requests waited: so long
-	rate    float64       // answers a second in the stretches before
+	answers int           // those of the stretch of time that lasts
+	busy    time.Duration // for how long of it requests waited
+	full    time.Time     // when that was long enough
+	rate    float64       // answers a second in the stretch before
 }
 
 const (
 	// stretch is for how long answers are counted at least. A node that has read many requests answers them
 	// all at once, so shorter ones say little.
 	stretch = 100 * time.Millisecond
+	// together is how far apart answers are at most that were sent at once. They are counted with the wait for
+	// the first of them.
+	together = stretch / 10
 	// wary is for how many times the limit a node counts as overloaded after it was. Without that, all who
 	// were refused could come back at the moment at which nothing waits, and wait for as long as before.
 	wary = 10
@@ -43,16 +49,20 @@ func (l *congestion) queued(n int, now time.Time) {
 
 // answered is told that the oldest request is answered.
 func (l *congestion) answered(now time.Time) {
-	l.busy += now.Sub(l.last)
-	l.last = now
-	if l.busy >= stretch && l.answers > 0 {
+	if l.busy >= stretch && now.Sub(l.full) > together {
 		l.rate = float64(l.answers) / l.busy.Seconds()
 		l.answers, l.busy = 0, 0
 	}
+	waited := now.Sub(l.last)
+	if l.busy < stretch && l.busy+waited >= stretch {
+		l.full = now
+	}
+	l.busy += waited
+	l.last = now
 	l.answers++
 	if l.ahead > 0 {
 		if l.ahead--; l.ahead == 0 {
-			l.took = now.Sub(l.since)
+			l.before, l.took = l.took, now.Sub(l.since)
 		}
 	}
 }
@@ -63,7 +73,9 @@ func (l *congestion) exceeds(n int, now time.Time, limit time.Duration) bool {
 		return false
 	}
 	inTime := l.rate * limit.Seconds()
-	seen := l.ahead > 0 && now.Sub(l.since) > limit && (l.took > limit || l.rate > 0 && float64(n) > 2*inTime)
+	tooMany := l.rate > 0 && float64(n) > 2*inTime
+	seen := l.ahead > 0 && now.Sub(l.since) > limit && (l.took > limit || tooMany) ||
+		min(l.before, l.took) > limit && tooMany
 	if !seen && now.After(l.until) || float64(n) < inTime {
 		return false
 	}

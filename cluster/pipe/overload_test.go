@@ -68,6 +68,42 @@ func TestOverload(t *testing.T) {
 	}
 }
 
+// Clients that are all answered at once, and all ask again at once, are refused as others are, in the first few
+// rounds, and the node goes on doing as much as it can.
+func TestOverloadInStep(t *testing.T) {
+	const (
+		ms      = time.Millisecond
+		clients = 150
+		takes   = 5 * ms / 2
+		limit   = 100 * ms
+	)
+	var l congestion
+	now, served, shed := time.Duration(0), 0, 0
+	for round := range 100 {
+		waiting := 0
+		for range clients {
+			if l.exceeds(waiting, at(now), limit) {
+				shed++
+				continue
+			}
+			waiting++
+			l.queued(waiting, at(now))
+			now += ms / 100
+		}
+		now += time.Duration(waiting) * takes
+		for range waiting {
+			l.answered(at(now))
+		}
+		served += waiting
+		if round >= 4 && (waiting < 35 || waiting > 45) {
+			t.Fatalf("round %d: %d wait, and %d are answered in time", round, waiting, limit/takes)
+		}
+	}
+	if shed < 10_000 || served < int(now/takes)*9/10 {
+		t.Errorf("%d were refused, and %d answered in %v", shed, served, now)
+	}
+}
+
 // A long command makes those behind it wait, which is no overload: none is refused.
 func TestLongCommandsAreNoOverload(t *testing.T) {
 	const ms = time.Millisecond

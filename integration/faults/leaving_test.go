@@ -183,9 +183,9 @@ func TestLeavingMidway(t *testing.T) {
 			// a wait opens the subscription connection of its node, which stays for a while
 			for i := range 4 {
 				lock := fmt.Sprintf("leave:lock:%d", i)
-				setup.Must(t, "LOCK", lock, "PX", "100")
-				setup.Must(t, "LOCK", lock, "PX", "1000", "WAIT", "5000")
-				setup.Must(t, "UNLOCK", lock)
+				setup.Must(t, "LOCK", lock, "TOKEN", "holder")
+				setup.Want(t, "(nil)", "LOCK", lock, "TOKEN", "waiter", "WAIT", "100")
+				setup.Must(t, "UNLOCK", lock, "holder")
 			}
 			canary := rig.Watch(t, p, "")
 			time.Sleep(100 * time.Millisecond)

@@ -35,16 +35,14 @@ func announcedEndpoints(t *testing.T, cluster *rig.Cluster) {
 		c.Must(t, "SET", fmt.Sprint("{foo}", i), "1")
 		c.Must(t, "SET", fmt.Sprint("key", i), "1")
 	}
-	slot := cluster.SlotOf(t, "{foo}")
-	from := cluster.MasterOf(t, "{foo}")
-	to := cluster.Nodes[0]
-	if to == from {
-		to = cluster.Nodes[1]
-	}
+	h := leaveHalfMoved(t, t, cluster, "foo")
+	h.migrate("{foo}0", h.from, h.to)
+	followed := func() bool { return p.Metric(t, "lockproxy_redirects_total", `kind="ask"`) > 0 }
 	moved := make(chan struct{})
 	go func() { // ends when the slot has moved
 		defer close(moved)
-		cluster.Migrate(t, slot, from, to, 50*time.Millisecond)
+		rig.Eventually(t, rig.Patience, "an ASK is followed", followed)
+		cluster.Migrate(t, h.slot, h.from, h.to, 50*time.Millisecond)
 	}()
 	for over := false; !over; {
 		select {
@@ -81,13 +79,10 @@ func announcedEndpoints(t *testing.T, cluster *rig.Cluster) {
 	rig.Eventually(t, rig.Patience, "the subscription has followed its slot", func() bool {
 		return c.Must(t, "SPUBLISH", "{foo}news", "hello").Int() == 1
 	})
-	if p.Metric(t, "lockproxy_redirects_total", `kind="ask"`) == 0 {
-		t.Error("no ASK was followed")
-	}
 	for _, n := range cluster.Nodes {
 		p.Logged(t, fmt.Sprintf(`msg="topology changed" .*masters="\[[^]]*\b(localhost:%d)\b`, n.Port))
 	}
-	if text := p.Log.String(); strings.Contains(text, fmt.Sprint("127.0.0.1:", to.Port)) {
+	if text := p.Log.String(); strings.Contains(text, fmt.Sprint("127.0.0.1:", h.to.Port)) {
 		t.Errorf("the nodes are not known by their name:\n%s", text)
 	}
 }

@@ -28,8 +28,8 @@ func (l *load) median() time.Duration {
 	return l.times[len(l.times)/2]
 }
 
-// ask has clients ask for the same slow command, one after the other, for a time. Who is refused asks again
-// after a pause.
+// ask has clients ask for the same slow command, one after the other, for a time: so slow that the node has far
+// more to do than its clients and the proxy. Who is refused asks again after a pause.
 func ask(t *testing.T, p *rig.Proxy, clients int, lasts time.Duration) *load {
 	t.Helper()
 	l := &load{}
@@ -77,7 +77,7 @@ func TestOverloadedNode(t *testing.T) {
 	plain := rig.StartProxy(t, "--upstream", redis.Addr)
 	sheds := rig.StartProxy(t, "--upstream", redis.Addr, "--shed-after", "100ms")
 	c := rig.Connect(t, sheds.Addr)
-	element := make([]string, 1000)
+	element := make([]string, 10_000)
 	for i := range element {
 		element[i] = strings.Repeat("x", 20)
 	}
@@ -112,7 +112,7 @@ func TestOverloadedNode(t *testing.T) {
 // overload has the same clients ask both proxies, one after the other, for more than the node can do.
 // Meanwhile somebody takes locks over the one that sheds.
 func overload(t *testing.T, plain, sheds *rig.Proxy) (before, after *load) {
-	const clients = 1000
+	const clients = 150
 	lasts := rig.Dose(5*time.Second, time.Minute)
 	before = ask(t, plain, clients, lasts)
 	var group sync.WaitGroup
