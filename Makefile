@@ -38,7 +38,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 test: tools vet fmt-check ## install what is missing, then every test; what is under test has the race detector, but for what it would only make slow
 	@others=$$($(GO) list $(PROCESS) $(UNRACED)); packages=$$($(GO) list ./... | grep -Fxv "$$others"); failed=0; set -x; \
 	$(SHARED) $(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./redlock/quorum $$packages || failed=1; \
-	$(SHARED) CGO_ENABLED=0 $(GO) test $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) \
+	$(SHARED) CGO_ENABLED=0 $(GO) test $(LEAN) -count=1 -p 3 -parallel 4 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) \
 		./redlock/quorum && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
