@@ -8,9 +8,9 @@ import "time"
 
 // congestion is how late the answers of a pipe are, and how fast they come. One request at a time is timed,
 // from when it is queued until it is answered. One that takes long may stand behind a long command. The node
-// is overloaded if the next one takes long, too, or if twice as many wait as it answers in time: from then on
-// only so many requests wait as it answers in time. Clients that all get their answers at once, and all ask again
-// at once, ask when the timed request is a moment old: then the two before it tell.
+// is overloaded if the next one takes long, too, or if twice as many wait as it answers in time: from then
+// on only so many requests wait as it answers in time. Clients that all get their answers at once, and all
+// ask again at once, ask when the timed request is a moment old: then the two before it tell.
 type congestion struct {
 	ahead  int           // so many answers are to come until that of the timed request; 0: none is timed
 	since  time.Time     // when it was queued
@@ -29,8 +29,8 @@ const (
 	// stretch is for how long answers are counted at least. A node that has read many requests answers them
 	// all at once, so shorter ones say little.
 	stretch = 100 * time.Millisecond
-	// together is how far apart answers are at most that were sent at once. They are counted with the wait for
-	// the first of them.
+	// together is how far apart answers are at most that were sent at once. They are counted with the wait
+	// for the first of them.
 	together = stretch / 10
 	// wary is for how many times the limit a node counts as overloaded after it was. Without that, all who
 	// were refused could come back at the moment at which nothing waits, and wait for as long as before.

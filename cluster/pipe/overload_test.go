@@ -68,7 +68,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// Clients that are all answered at once, and all ask again at once, are refused as others are, in the first few
+// Clients that are all answered at once, and all ask again at once, are refused as others are, after a few
 // rounds, and the node goes on doing as much as it can.
 func TestOverloadInStep(t *testing.T) {
 	const (

@@ -28,8 +28,8 @@ func (l *load) median() time.Duration {
 	return l.times[len(l.times)/2]
 }
 
-// ask has clients ask for the same slow command, one after the other, for a time: so slow that the node has far
-// more to do than its clients and the proxy. Who is refused asks again after a pause.
+// ask has clients ask for the same slow command, one after the other, for a time: so slow that the node has
+// far more to do than its clients and the proxy. Who is refused asks again after a pause.
 func ask(t *testing.T, p *rig.Proxy, clients int, lasts time.Duration) *load {
 	t.Helper()
 	l := &load{}
