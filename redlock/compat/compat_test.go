@@ -14,6 +14,7 @@ import (
 	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/locks"
+	"lockproxy/redlock/scripts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -265,6 +266,47 @@ func TestTakeOver(t *testing.T) {
 			t.Error(n)
 		}
 		take(p[1], "c", false)
+	})
+}
+
+// movingSlot is an upstream whose slot moves all the time.
+type movingSlot struct{ *rig.Upstream }
+
+func (movingSlot) Parted(int) time.Time { return time.Now() }
+
+// When a take-over is gone before its proxy has seen that it stands, the lock is asked for once more. Who has
+// it by then keeps it. R8 R33
+func TestTakeOverTakesOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		for _, others := range []bool{false, true} {
+			l.s.Ask("DEL", "job")
+			l.lock("x:1")
+			up := &rig.Upstream{S: l.s}
+			gone := false
+			up.Faults = func(script string) (before, after error) {
+				if script == scripts.CompatLook.Name && !gone {
+					gone = true
+					l.s.Ask("DEL", "job")
+					if others {
+						l.lock("x:2")
+					}
+				}
+				return nil, nil
+			}
+			p := &proxies.Proxy{
+				Locker: locks.NewCompat(movingSlot{up}, l.form, locks.Options{}), Up: up, T: t}
+			a := p.NewAcquire(redlock.Acquire{
+				Name: "job", Mode: redlock.Write, Token: "a", Lease: time.Minute, Break: true})
+			_, ok, err := p.Client().Acquire(a)
+			if ok == others || others != (err == redlock.ErrTookOver) || !a.Broke || !gone {
+				t.Errorf("others have it: %v: %v %v, broke %v, gone %v", others, ok, err, a.Broke, gone)
+			}
+			if others && !l.unlock("x:2") {
+				t.Error("the lock was taken from others, too")
+			}
+			p.Close(context.Background())
+			up.Close()
+		}
 	})
 }
 
