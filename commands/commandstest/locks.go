@@ -3,10 +3,12 @@ package commandstest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +61,19 @@ func (n *LockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, er
 			return reply, err
 		}
 	}
+}
+
+// background is the upstream of what nobody waits for, such as renewals, which fail while it is away.
+type background struct {
+	*LockRedis
+	away *atomic.Bool
+}
+
+func (b background) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	if b.away.Load() {
+		return nil, errors.New("the upstream is away")
+	}
+	return b.LockRedis.Do(ctx, slot, req, resend)
 }
 
 // Synced implements single.Upstream: there are no replicas.
@@ -127,7 +142,8 @@ func WithLedger(t *testing.T, o locks.Options, make func() *lock.Ledger,
 		for _, s := range scripts.All() {
 			n.Answer([]string{"SCRIPT", "LOAD", s.Source})
 		}
-		l := locks.New(n, o)
+		away := new(atomic.Bool)
+		l := locks.New(background{n, away}, o)
 		defer l.Close(context.Background())
 		ledger, board := make(), new(Board)
 		table := Redis7(t, lock.Verbs(lock.Lockers{
@@ -136,7 +152,7 @@ func WithLedger(t *testing.T, o locks.Options, make func() *lock.Ledger,
 		})...)
 		test(t, ledger, func() *Session {
 			s := NewWith(t, table)
-			s.Board = board
+			s.Board, s.Away = board, away
 			s.Masters = []func([]string) string{func(args []string) string {
 				if s.User.Proto == 3 {
 					return n3.Answer(args)

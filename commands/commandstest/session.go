@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +49,8 @@ type Session struct {
 	Pushed           string          // by Pusher
 	Ctx              context.Context // of tasks; nil: one that does not end
 	SubscriberCounts SubscriberCounts
-	Board            *Board // with WithLocks: what was announced
+	Board            *Board       // with WithLocks: what was announced
+	Away             *atomic.Bool // with WithLocks: what the proxy does in the background fails
 }
 
 // Server implements Server.

@@ -119,6 +119,43 @@ func TestLostMeanwhile(t *testing.T) {
 	}
 }
 
+// A hold that could not be renewed in time is lost, although Redis still has it for a moment: whoever comes
+// with its token then is told, as nobody keeps it alive any more. R19
+func TestLostWhileRedisHasIt(t *testing.T) {
+	for _, verb := range []string{"RENEW job t PX 60000", "RENEW job t PX 60000 KEEPALIVE",
+		"MRENEW 1 job t PX 60000", "LOCKCTL CHECK job t", "LOCK job TOKEN t", "MLOCK 1 job TOKEN t"} {
+		commandstest.WithLocks(t, locks.Options{},
+			func(t *testing.T, session func() *commandstest.Session) {
+				a := session()
+				node := a.Masters[0]
+				a.Masters[0] = func(args []string) string {
+					time.Sleep(2 * time.Second) // on its way: so much later the lease is over there
+					return node(args)
+				}
+				if got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")); got[0] != '*' {
+					t.Fatal(got)
+				}
+				a.Masters[0] = node
+				a.Away.Store(true)
+				time.Sleep(1500 * time.Millisecond)
+				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+					"*[state write ") {
+					t.Fatalf("the test does not test: %s", got)
+				}
+				if got := commandstest.Readable(a.Do(verb)); !strings.HasPrefix(got,
+					"-LOCKLOST job was lost (expired), fence F: ") {
+					t.Errorf("%s: %s", verb, got)
+				}
+				a.Away.Store(false)
+				time.Sleep(time.Second)
+				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+					"*[state free ") {
+					t.Error(got)
+				}
+			})
+	}
+}
+
 // With as many holds as may be kept, the next one is refused before Redis is asked.
 func TestKeepFull(t *testing.T) {
 	commandstest.WithLocks(t, locks.Options{MaxKept: 1},

@@ -184,7 +184,7 @@ func (q *acquisition) untold() (keepalive.Lost, bool) {
 	if q.args.token == "" {
 		return keepalive.Lost{}, false
 	}
-	return q.l.Untold(q.args.name, q.args.token)
+	return q.l.Untold(q.args.name, q.args.token, 0)
 }
 
 // ask sends the first attempt.

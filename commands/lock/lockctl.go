@@ -208,6 +208,9 @@ func lockctlCheck(c *commands.Call, l *Lockers) {
 			}
 			return resp.AppendNull(nil, proto)
 		}
+		if lost, ok := of.Untold(name, token, h.Fence); ok { // it is about to be freed
+			return commands.ErrorReply(errLost(name, lost, thenLock))
+		}
 		b := redcon.AppendArray(nil, 3)
 		b = redcon.AppendInt(b, h.TTL.Milliseconds())
 		b = redcon.AppendInt(b, h.Fence)

@@ -8,11 +8,13 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// A hold that was kept alive and is lost is remembered by its token. UNLOCK, RENEW and LOCKCTL CHECK ask
-// Redis first: while the token holds the lock, the loss of an earlier hold means nothing. Only when Redis has
-// nothing they look whether that was lost, and say so as often as they are asked. LOCK is told of each loss
-// once, before Redis is asked, unless another verb was told of it: after that the token may take the lock
-// again.
+// A hold that was kept alive and is lost is remembered by its token. UNLOCK, RENEW and LOCKCTL CHECK say so as
+// often as they are asked when Redis has nothing of the token.
+//
+// Redis may still have the hold for a moment: its proxy could not renew it in time, and frees it now. Nobody
+// keeps it alive any more, so who is told that the token holds the lock would rely on too much. So LOCK and
+// RENEW are told of each loss once, before Redis is asked, unless another verb was told of it: after that
+// the token may take the lock again. CHECK is told of it if Redis has the very hold that is lost.
 
 // errLost is the error for a client that comes with the token of a lost hold. then says what to do at last.
 func errLost(name string, lost keepalive.Lost, then string) error {

@@ -113,17 +113,7 @@ func (q *taking) prepare(c *commands.Call, all *Lockers, s *syntax) error {
 		}
 		q.keeps, q.push = c.Client.Keepalives.Open(), c.Pusher()
 	}
-	return q.untold()
-}
-
-// untold is the error for losses that nobody who came with the token was told of: all of them are told by it.
-func (q *taking) untold() (err error) {
-	for _, p := range q.set.Parts() {
-		if lost, ok := p.L.Untold(p.Name, q.set.Token()); ok && err == nil {
-			err = errLost(p.Name, lost, thenAgain)
-		}
-	}
-	return err
+	return q.untold(thenAgain)
 }
 
 // take is the task of an MLOCK.

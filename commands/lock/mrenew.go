@@ -21,6 +21,9 @@ func mrenewVerb(l *Lockers) *commands.Command {
 }
 
 func mrenew(ctx context.Context, m *many) []byte {
+	if err := m.untold(thenLock); err != nil {
+		return commands.ErrorReply(err)
+	}
 	sent := time.Now()
 	err := m.set.Renew(ctx)
 	least := m.set.Parts()[0].Renewed.Left

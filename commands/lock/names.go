@@ -152,6 +152,17 @@ func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
 	return m
 }
 
+// untold is the error for losses that nobody who came with the token was told of: all of them are told by it.
+// then says what to do at last.
+func (m *many) untold(then string) (err error) {
+	for _, p := range m.set.Parts() {
+		if lost, ok := p.L.Untold(p.Name, m.set.Token(), 0); ok && err == nil {
+			err = errLost(p.Name, lost, then)
+		}
+	}
+	return err
+}
+
 // lostMeanwhile is lostMeanwhile for the locks that the token holds.
 func (m *many) lostMeanwhile(held func(p *locks.Part) bool) error {
 	for i, p := range m.set.Parts() {

@@ -45,6 +45,10 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 	if args.lease == 0 {
 		args.lease = l.Lease()
 	}
+	if lost, ok := l.Untold(args.name, args.token, args.fence); ok {
+		c.Reply(commands.ErrorReply(errLost(args.name, lost, thenLock)))
+		return
+	}
 	grants, ledger, by := c.Client.Grants, all.Ledger, c.Client.Holder()
 	var keeps *holds.Kept
 	var push holds.Pusher

@@ -25,6 +25,7 @@ type Link struct {
 	lines    map[*line]bool
 	closed   bool
 	pause    time.Duration // each way
+	pace     time.Duration // between two replies of a connection
 	refusing bool
 	deaf     bool
 	trap     []byte // the next requests that contain it are trapped,
@@ -73,6 +74,14 @@ func (k *Link) Delay(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pause = d
+}
+
+// Pace lets only one reply of a connection pass every d, as behind a node that has so much to do for each. It
+// is slow on any machine, and needs none of its processors.
+func (k *Link) Pace(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pace = d
 }
 
 // Refuse closes new connections at once, or no more; those that live go on.
@@ -239,14 +248,19 @@ func (n *line) pass(from, to net.Conn, judge func(frame []byte) (pass []byte, la
 	defer carrier.Wait()
 	defer close(way)
 	r := bufio.NewReaderSize(from, 1<<16)
+	var last time.Time // when the parcel before is due
 	for {
 		frame, err := n.frame(r)
-		pause, dead := n.state()
+		pause, pace, dead := n.state()
 		if dead {
 			n.swallow(from)
 			return
 		}
 		p := parcel{due: time.Now().Add(pause), last: err != nil}
+		if next := last.Add(pace); from == n.node && p.due.Before(next) {
+			p.due = next
+		}
+		last = p.due
 		if err == nil {
 			p.bytes, p.last = judge(frame)
 		}
@@ -276,17 +290,17 @@ func (n *line) frame(r *bufio.Reader) ([]byte, error) {
 }
 
 // state is how long things take now, and whether the line has died.
-func (n *line) state() (pause time.Duration, dead bool) {
+func (n *line) state() (pause, pace time.Duration, dead bool) {
 	n.k.mu.Lock()
-	pause, deaf := n.k.pause, n.k.deaf
+	pause, pace, deaf := n.k.pause, n.k.pace, n.k.deaf
 	n.k.mu.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.raw {
-		return 0, false
+		return 0, 0, false
 	}
 	n.dead = n.dead || deaf
-	return pause, n.dead
+	return pause, pace, n.dead
 }
 
 // carry writes what comes along way. It ends the line after the last parcel, unless

@@ -57,7 +57,7 @@ func (s *lock) granted(o *input) bool {
 		if ok && had.firm && !s.gone(i, o.Return) {
 			return false
 		}
-		if o.Fence <= s.fence || s.fence < o.after || o.Count != 1 || o.TTL > o.longest() ||
+		if o.Fence <= s.fence || s.fence < o.after || o.Count != 1 && !o.astray[HigherCount] || o.TTL > o.longest() ||
 			o.quorum && o.TTL < o.shortest() {
 			return false
 		}
@@ -201,8 +201,8 @@ func (s *lock) holding(o *input) bool {
 	switch o.Verb {
 	case Unlock:
 		if o.Count == 1 {
-			if h.firm && !haunted && h.least > 1 {
-				return false
+			if h.firm && !haunted && h.least > 1 { // it is over, but for a master that missed something
+				return o.astray[ReleasedTwice] && s.gone(i, o.Return)
 			}
 			s.end(i)
 			return true
@@ -306,7 +306,8 @@ func (s *lock) absent(o *input) bool {
 	if !ok || !s.holds[i].firm {
 		return true
 	}
-	if o.Only > 0 && o.Only != s.holds[i].fence { // it was asked for another grant's
+	h := s.holds[i]
+	if o.Only > 0 && (o.Only != h.fence || o.astray[RaisedFence] && h.ghost >= s.now) { // another grant's was meant
 		return true
 	}
 	if o.freed {

@@ -163,7 +163,7 @@ func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) 
 	}
 	if h.Quorum {
 		for _, exception := range astray {
-			h.stray(history, exception)
+			history = h.stray(history, exception)
 			result = porcupine.CheckOperationsTimeout(by, history, judging)
 			if result == porcupine.Ok {
 				v.Exceptions[exception]++

@@ -72,7 +72,8 @@ func (h *History) weigh(history []porcupine.Operation, ops []Op) {
 // what another holds. They are tried in this order, each with those before it.
 const (
 	// RaisedFence: some masters missed a grant, or know it by a fence of their own; when its
-	// token asks again, the hold that all agree on then has a higher fence than before.
+	// token asks again, the hold that all agree on then has a higher fence than before. A writer that
+	// becomes a reader so is one for some masters before, and readers may come in.
 	RaisedFence = "raised fence"
 	// ReleasedTwice: a master that missed a release says 1 to the next one.
 	ReleasedTwice = "released twice"
@@ -90,9 +91,9 @@ const (
 
 var astray = []string{RaisedFence, ReleasedTwice, HigherCount, Outvoted}
 
-// stray allows an exception in addition. All but RaisedFence need a fault that masters may
-// have missed something in.
-func (h *History) stray(history []porcupine.Operation, exception string) {
+// stray allows an exception in addition, and returns the history with it. All but RaisedFence need a fault
+// that masters may have missed something in.
+func (h *History) stray(history []porcupine.Operation, exception string) []porcupine.Operation {
 	for _, p := range history {
 		o := p.Input.(*input)
 		if o.astray == nil {
@@ -102,7 +103,23 @@ func (h *History) stray(history []porcupine.Operation, exception string) {
 	}
 	if exception == RaisedFence {
 		rechain(history)
+		return append(history, parts(history)...)
 	}
+	return history
+}
+
+// parts are the beginnings of those grants to readers that may have been writers before: from then on the
+// token reads for some masters.
+func parts(history []porcupine.Operation) (begun []porcupine.Operation) {
+	for _, p := range history {
+		o := p.Input.(*input)
+		if o.Verb == Read && o.Switch && o.Outcome == Granted {
+			part := &input{Op: o.Op, quorum: true, queue: true, astray: map[string]bool{Outvoted: true}}
+			part.Outcome = Null
+			begun = append(begun, porcupine.Operation{Input: part, Call: p.Call, Return: p.Return})
+		}
+	}
+	return begun
 }
 
 // rechain is chain without tokens that have had several fences: a hold's new one may be older

@@ -112,10 +112,10 @@ func (k *Renewer) Lost(name, token string, fence int64) (lost Lost, ok bool) {
 	return lost, ok
 }
 
-// Untold is Lost, unless somebody who came with the token was told of that loss already.
-func (k *Renewer) Untold(name, token string) (lost Lost, ok bool) {
+// Untold is Lost, unless somebody who came with the token was told of that loss before.
+func (k *Renewer) Untold(name, token string, fence int64) (lost Lost, ok bool) {
 	k.lost.with(name, token, func(one *remembered) bool {
-		if !one.told {
+		if !one.told && (fence == 0 || fence == one.Fence) {
 			lost, ok, one.told = one.Lost, true, true
 		}
 		return false

@@ -40,14 +40,17 @@ func TestLostIsRemembered(t *testing.T) {
 				t.Errorf("%s: %+v %v", name, got, ok)
 			}
 		}
-		if _, ok := p.Untold("lost", "t"); ok {
+		if _, ok := p.Untold("lost", "t", 0); ok {
 			t.Error("told twice")
 		}
 		for _, first := range []bool{true, false} {
 			if _, ok := p.Lost("{lost}2", "t", 1000); ok {
 				t.Error("that of another fence")
 			}
-			if got, ok := p.Untold("{lost}2", "t"); ok != first || first && got.Fence != lost2.fence {
+			if _, ok := p.Untold("{lost}2", "t", 1000); ok {
+				t.Error("untold, that of another fence")
+			}
+			if got, ok := p.Untold("{lost}2", "t", 0); ok != first || first && got.Fence != lost2.fence {
 				t.Errorf("first %v: %+v %v", first, got, ok)
 			}
 		}

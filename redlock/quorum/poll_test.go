@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,6 +22,10 @@ func word(s string) []byte {
 		return []byte("$-1\r\n")
 	case s == "LOCKTYPE":
 		return []byte("-LOCKTYPE it is a list\r\n")
+	case s[0] == 'w': // a writer with so many ms left
+		left, _ := strconv.Atoi(s[1:])
+		hold := fmt.Sprintf("%d 1 7 0 - id", 1001+left)
+		return resp.AppendBulks([]byte("*5\r\n"), "1000000", "o", "a", "w", hold)
 	case strings.HasPrefix(s, "["):
 		words := strings.Split(strings.Trim(s, "[]"), ",")
 		reply := fmt.Appendf(nil, "*%d\r\n", len(words))
@@ -81,6 +86,11 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&scripts.Detach, "1 0 0 1 -", "1"},
 		{&scripts.Inspect, "nil nil nil - -", "nil"},
 		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
+		// One node has missed a renewal, and does not speak for those that are late.
+		{&scripts.Inspect, "w1100 w1100 w2 w1100 nil", "1"},
+		{&scripts.Inspect, "w1100 w1100 w2 nil nil", "nil"},
+		{&scripts.Inspect, "w1100 w1100 w2 nil -", "-NOQUORUM"},
+		{&scripts.Inspect, "w1100 w2 w2 nil -", "nil"},
 	} {
 		p := New(make([]Node, 5), redlock.NewNames("lock:"), Options{}).newPoll(scripts.Call{
 			Script: c.script,

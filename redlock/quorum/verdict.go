@@ -123,7 +123,8 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 }
 
 // state is the lock with the holds that a majority has. The lease of each is what is left on a majority;
-// fence, count and age are what most nodes have.
+// fence, count and age are what most nodes have. A node where the lease of a hold is over does not have it:
+// it may have missed a renewal that the others have.
 func (p *poll) state() (s redlock.State, clear bool) {
 	if len(p.said) < p.need {
 		return s, false
@@ -143,7 +144,9 @@ func (p *poll) state() (s redlock.State, clear bool) {
 		}
 		for _, h := range one.Holders {
 			as := hold{h.Owner, h.Mode}
-			all[as] = append(all[as], h)
+			if h.TTL = ms(p.left(h.TTL.Milliseconds())); h.TTL > 0 {
+				all[as] = append(all[as], h)
+			}
 		}
 	}
 	for as, holders := range all {
@@ -157,10 +160,8 @@ func (p *poll) state() (s redlock.State, clear bool) {
 		if !clear {
 			return redlock.State{}, false
 		}
-		if h.TTL > 0 {
-			h.Owner, h.Mode = as.owner, as.mode
-			s.Holders = append(s.Holders, h)
-		}
+		h.Owner, h.Mode = as.owner, as.mode
+		s.Holders = append(s.Holders, h)
 	}
 	slices.SortFunc(s.Holders, func(a, b redlock.Holder) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, h := range s.Holders {
@@ -170,7 +171,7 @@ func (p *poll) state() (s redlock.State, clear bool) {
 	return s, true
 }
 
-// together combines one hold as several nodes have it.
+// together combines one hold as several nodes have it, with the leases that are left.
 func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool) {
 	var ttls, fences, counts, ages []int64
 	for _, one := range holders {
@@ -184,7 +185,7 @@ func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool)
 	fence, one := p.common(fences)
 	count, same := p.common(counts)
 	age, _ := p.common(ages)
-	h.TTL, h.Fence, h.Count, h.Age = ms(p.left(highest(ttls, p.need))), fence, count, ms(age)
+	h.TTL, h.Fence, h.Count, h.Age = ms(highest(ttls, p.need)), fence, count, ms(age)
 	return h, one && same
 }
 
