@@ -8,8 +8,8 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// A hold that was kept alive and is lost is remembered by its token. UNLOCK, RENEW and LOCKCTL CHECK say so as
-// often as they are asked when Redis has nothing of the token.
+// A hold that was kept alive and is lost is remembered by its token. UNLOCK, RENEW and LOCKCTL CHECK say so
+// as often as they are asked when Redis has nothing of the token.
 //
 // Redis may still have the hold for a moment: its proxy could not renew it in time, and frees it now. Nobody
 // keeps it alive any more, so who is told that the token holds the lock would rely on too much. So LOCK and

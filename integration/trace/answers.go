@@ -57,7 +57,8 @@ func (s *lock) granted(o *input) bool {
 		if ok && had.firm && !s.gone(i, o.Return) {
 			return false
 		}
-		if o.Fence <= s.fence || s.fence < o.after || o.Count != 1 && !o.astray[HigherCount] || o.TTL > o.longest() ||
+		if o.Fence <= s.fence || s.fence < o.after || o.TTL > o.longest() ||
+			o.Count != 1 && !o.astray[HigherCount] ||
 			o.quorum && o.TTL < o.shortest() {
 			return false
 		}
@@ -307,8 +308,8 @@ func (s *lock) absent(o *input) bool {
 		return true
 	}
 	h := s.holds[i]
-	if o.Only > 0 && (o.Only != h.fence || o.astray[RaisedFence] && h.ghost >= s.now) { // another grant's was meant
-		return true
+	if o.Only > 0 && (o.Only != h.fence || o.astray[RaisedFence] && h.ghost >= s.now) {
+		return true // it was asked for another grant's
 	}
 	if o.freed {
 		s.end(i)

@@ -23,6 +23,7 @@ func TestQuorum(t *testing.T) {
 	becomes := Op{Verb: Read, Token: "a", Switch: true, Outcome: Granted, Fence: 13, Count: 1, TTL: 1890 * ms}
 	counted := lock("a", 12, 2, 1970)
 	counted.Reentrant = false
+	freed := Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1}
 	away := Event{Name: "no majority", Start: 100 * ms, End: 900 * ms, Barren: true}
 	fault := Event{Name: "cut", Start: 0, End: 50 * ms}
 	for name, c := range map[string]struct {
@@ -87,22 +88,23 @@ func TestQuorum(t *testing.T) {
 			ops: []Op{at(0, 110, 120, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"})}},
 		"a reader beside a writer that becomes one with a later fence": {raised: 1,
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 100, 200, becomes),
-				at(1, 100, 150, Op{Verb: Read, Token: "b", Outcome: Granted, Fence: 11, Count: 1, TTL: 1940 * ms})}},
+				at(1, 100, 150,
+					Op{Verb: Read, Token: "b", Outcome: Granted, Fence: 11, Count: 1, TTL: 1940 * ms})}},
 		"... but not another writer": {rule: "linearizable",
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 100, 200, becomes),
 				at(1, 100, 150, lock("b", 11, 1, 1940))}},
 		"a release of what is left of several": {events: []Event{fault},
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 10, 15, lock("a", 10, 2, 1975)),
-				at(0, 2500, 2505, Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1})}},
+				at(0, 2500, 2505, freed)}},
 		"... but for no reason": {rule: "linearizable",
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 10, 15, lock("a", 10, 2, 1975)),
-				at(0, 2500, 2505, Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1})}},
+				at(0, 2500, 2505, freed)}},
 		"a count of before": {events: []Event{fault},
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
-				at(0, 20, 30, Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1}), at(0, 40, 45, counted)}},
+				at(0, 20, 30, freed), at(0, 40, 45, counted)}},
 		"... for no reason": {rule: "linearizable",
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
-				at(0, 20, 30, Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1}), at(0, 40, 45, counted)}},
+				at(0, 20, 30, freed), at(0, 40, 45, counted)}},
 		"the fence of before, when nobody knows the last one": {raised: 1, events: []Event{fault},
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
 				at(0, 10, 30, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"}),
