@@ -110,12 +110,12 @@ func (k *Keepalives) Keeper(name, token string) string {
 
 // Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost.
 func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.Kept {
-	as, fence, lost := holdKey{h.Name, h.Token}, h.Fence, h.Lost
-	h.Lost = func(why keepalive.Loss) { // knows no push: it may live longer than the connection
-		if lost != nil {
-			lost(why)
+	as, told := holdKey{h.Name, h.Token}, h.Lost
+	h.Lost = func(lost keepalive.Lost) { // knows no push: it may live longer than the connection
+		if told != nil {
+			told(lost)
 		}
-		s.tell(as, fence, why)
+		s.tell(as, lost)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,17 +199,17 @@ func (s *Kept) count(most int) int {
 }
 
 // tell pushes a loss to the client. Verbs that come with the token are told by the Locker.
-func (s *Kept) tell(as holdKey, fence int64, why keepalive.Loss) {
+func (s *Kept) tell(as holdKey, lost keepalive.Lost) {
 	s.mu.Lock()
 	h, ok := s.holds[as]
 	s.mu.Unlock()
 	if ok {
-		h.push(func(proto int) []byte { return s.told(proto, as, fence, why) })
+		h.push(func(proto int) []byte { return s.told(proto, as, lost) })
 	}
 }
 
 // told is that push, "" for a client of RESP2.
-func (s *Kept) told(proto int, as holdKey, fence int64, why keepalive.Loss) []byte {
+func (s *Kept) told(proto int, as holdKey, lost keepalive.Lost) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {
@@ -223,6 +223,6 @@ func (s *Kept) told(proto int, as holdKey, fence int64, why keepalive.Loss) []by
 	}
 	b := resp.AppendPush(nil, proto, 4)
 	b = resp.AppendBulks(b, "lock-lost", as.name)
-	b = redcon.AppendInt(b, fence)
-	return resp.AppendBulks(b, string(why))
+	b = redcon.AppendInt(b, lost.Fence)
+	return resp.AppendBulks(b, string(lost.Why))
 }

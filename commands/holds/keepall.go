@@ -28,17 +28,17 @@ func (s *Kept) KeepAll(all []Keeping, push Pusher) (letGo func()) {
 	group := new(together)
 	var kept []*keepalive.Kept
 	for i, k := range all {
-		lost := k.Hold.Lost
-		k.Hold.Lost = func(why keepalive.Loss) {
-			if lost != nil {
-				lost(why)
+		told := k.Hold.Lost
+		k.Hold.Lost = func(lost keepalive.Lost) {
+			if told != nil {
+				told(lost)
 			}
 			group.lose(i)
 		}
 		one := s.Keep(k.L, k.Hold, func(message func(int) []byte) {
 			push(func(proto int) []byte {
-				if told := message(proto); group.tells(i) {
-					return told
+				if line := message(proto); group.tells(i) {
+					return line
 				}
 				return nil
 			})

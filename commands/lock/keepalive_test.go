@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
+	"lockproxy/internal/resp"
 	"lockproxy/redlock/locks"
 )
 
@@ -117,6 +119,36 @@ func TestLostMeanwhile(t *testing.T) {
 				}
 			})
 	}
+}
+
+// A reader that becomes the writer has a new fence, and with that its loss is told. R19
+func TestLossOfAReaderThatBecameTheWriter(t *testing.T) {
+	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+		a, b := session(), session()
+		a.Do("HELLO 3")
+		fence := func(reply string) int64 {
+			v, _, err := resp.Parse([]byte(reply))
+			if err != nil || len(v.Elems) != 4 {
+				t.Fatalf("%q %v", reply, err)
+			}
+			return v.Elems[1].Int
+		}
+		reader := fence(a.Do("RLOCK job TOKEN t PX 3000 KEEPALIVE"))
+		writer := fence(a.Do("LOCK job TOKEN t PX 3000"))
+		b.Do("LOCKCTL BREAK job")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if want := fmt.Sprintf(":%d\r\n", writer); !strings.Contains(a.Pushed, want) {
+			t.Errorf("pushed %q, want %q", a.Pushed, want)
+		}
+		if got := b.Do(fmt.Sprint("UNLOCK job t FENCE ", reader)); got != "$-1\r\n" {
+			t.Errorf("with the fence of the reader: %q", got)
+		}
+		want := fmt.Sprintf("-LOCKLOST job was lost (gone), fence %d: ", writer)
+		if got := b.Do(fmt.Sprint("UNLOCK job t FENCE ", writer)); !strings.HasPrefix(got, want) {
+			t.Errorf("with the fence of the writer: %q", got)
+		}
+	})
 }
 
 // A hold that could not be renewed in time is lost, although Redis still has it for a moment: whoever comes

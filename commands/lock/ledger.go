@@ -187,21 +187,21 @@ func (l *Ledger) broken(name, but string, by *redlock.Client) {
 // keeping has the Ledger told how a hold ends that is to be kept alive for a client.
 func (l *Ledger) keeping(h keepalive.Hold, who *redlock.Client) keepalive.Hold {
 	if l != nil {
-		name, token, fence := h.Name, h.Token, h.Fence
-		h.Lost = func(why keepalive.Loss) { l.lost(name, token, fence, why, who) }
-		h.Over = func(how keepalive.End) { l.over(name, token, fence, how, who) }
+		name, token := h.Name, h.Token
+		h.Lost = func(lost keepalive.Lost) { l.lost(name, token, lost, who) }
+		h.Over = func(how keepalive.End, fence int64) { l.over(name, token, fence, how, who) }
 	}
 	return h
 }
 
 // lost notes that a hold that was kept alive is lost.
-func (l *Ledger) lost(name, token string, fence int64, why keepalive.Loss, who *redlock.Client) {
-	one, ok := l.held.end(name, token, fence)
-	one.fence = fence
-	l.event(lockevent.Lost, name, token, who, one.event(string(why)))
+func (l *Ledger) lost(name, token string, lost keepalive.Lost, who *redlock.Client) {
+	one, ok := l.held.end(name, token, lost.Fence)
+	one.fence = lost.Fence
+	l.event(lockevent.Lost, name, token, who, one.event(string(lost.Why)))
 	switch took := l.held.now() - one.since; {
 	case !ok:
-	case why == keepalive.Broken:
+	case lost.Why == keepalive.Broken:
 		one.series.broke.observe(took)
 	default:
 		one.series.lost.observe(took)

@@ -323,7 +323,7 @@ func keep(t *testing.T, p *proxies.Proxy, lost chan keepalive.Loss) *keepalive.K
 		t.Fatal(ok, err)
 	}
 	return p.Keep(keepalive.Hold{Name: "job", Token: "t", Fence: g.Fence, Lease: a.Lease,
-		Until: sent.Add(g.TTL), Keeper: a.Keeper, Lost: func(why keepalive.Loss) { lost <- why }})
+		Until: sent.Add(g.TTL), Keeper: a.Keeper, Lost: func(how keepalive.Lost) { lost <- how.Why }})
 }
 
 // A hold that is kept alive outlasts its lease by far; it is freed when its connection ends; and another

@@ -65,7 +65,7 @@ func TestCostOfKeeping(t *testing.T) {
 				Name: fmt.Sprintf("job:%08d", i), Token: redlock.NewToken(), Fence: int64(i), Lease: lease,
 				Until:  time.Now().Add(lease),
 				Keeper: names.ID + ":" + strconv.FormatInt(int64(i), 36),
-				Lost:   func(Loss) {},
+				Lost:   func(Lost) {},
 			}))
 		}
 		each := (heapUse() - before) / n

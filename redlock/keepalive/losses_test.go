@@ -72,6 +72,23 @@ func TestLostIsRemembered(t *testing.T) {
 	})
 }
 
+// A reader that becomes the writer has a new fence, and so has its loss. R19
+func TestLossHasTheLastFence(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		h := p.take("job", lease, 0)
+		first := h.fence
+		p.Prolonged("job", "t", time.Now(), 100)
+		p.up.set(func() { delete(p.up.holds, p.names.Place("job").Key) })
+		time.Sleep(time.Minute)
+		if lost, ok := p.Lost("job", "t", 100); !ok || lost != (Lost{Gone, 100}) {
+			t.Errorf("the fence that it had last: %+v %v", lost, ok)
+		}
+		if _, ok := p.Lost("job", "t", first); ok {
+			t.Error("the fence that it had first")
+		}
+	})
+}
+
 // The memory of losses is bounded, in number and in time. R19
 func TestLossesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -68,10 +69,10 @@ type Hold struct {
 	Linger time.Duration // how long it is renewed once its connection broke; 0: no more
 	// Lost is called at most once, on a goroutine of the Renewer or of the upstream, and must not block. It
 	// may be nil.
-	Lost func(Loss)
-	// Over is called likewise when the hold has ended in another way. It is not called after Unlocked or
-	// Forget, nor if Keep replaces the hold: who calls these knows.
-	Over func(End)
+	Lost func(Lost)
+	// Over is called likewise when the hold has ended in another way, with the fence that it had last. It is
+	// not called after Unlocked or Forget, nor if Keep replaces the hold: who calls these knows.
+	Over func(how End, fence int64)
 }
 
 // Kept is a hold that is being kept alive. Safe for concurrent use.
@@ -79,16 +80,16 @@ type Kept struct {
 	k     *Renewer
 	group *slotGroup
 	name  holdName
-	// keeper, fence, lease, most, linger, lost and over do not change.
+	// keeper, lease, most, linger, lost and over do not change.
 	keeper string
-	fence  int64
 	lease  time.Duration
 	most   int32
 	linger time.Duration
-	lost   func(Loss)
-	over   func(End)
+	lost   func(Lost)
+	over   func(End, int64)
 
 	// The fields below are guarded by Renewer.mu. Times count from Renewer.born.
+	fence  int64         // does not change any more once it has ended
 	made   int32         // renewals
 	at     time.Duration // when the next step is due
 	until  time.Duration // it lasts at least until then; while it is freed: when to give up
@@ -319,15 +320,21 @@ func (k *Renewer) Unlocked(name, token, keeper string) {
 	k.arm()
 }
 
-// Prolonged says that the hold of token lasts until then, by something else than its keeper.
-func (k *Renewer) Prolonged(name, token string, until time.Time) {
+// Prolonged says that the hold of token lasts until then, by something else than its keeper. A fence that is
+// not 0 is the one that the hold has now: a reader that became the writer, or the other way round, has a new
+// one.
+func (k *Renewer) Prolonged(name, token string, until time.Time, fence int64) {
 	if k.held.Load() == 0 {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.holds[holdName{name, token}]
-	if h == nil || until.Sub(k.born) <= h.until {
+	if h == nil {
+		return
+	}
+	h.fence = cmp.Or(fence, h.fence)
+	if until.Sub(k.born) <= h.until {
 		return
 	}
 	h.until, h.late = until.Sub(k.born), false

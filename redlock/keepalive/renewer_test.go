@@ -225,9 +225,9 @@ func TestMaxRenewalsAndRenew(t *testing.T) {
 			p.up.holds[p.names.Place("elsewhere").Key].until = until
 			p.up.holds[p.names.Place("here").Key].until = until
 		})
-		p.Prolonged("here", "t", until)
-		p.Prolonged("here", "t", began) // never shorter
-		p.Prolonged("here", "other", until.Add(lease))
+		p.Prolonged("here", "t", until, 0)
+		p.Prolonged("here", "t", began, 0) // never shorter
+		p.Prolonged("here", "other", until.Add(lease), 0)
 		time.Sleep(9 * time.Minute)
 		if p.losses() != "[]" || get(p.up, func() int { return p.up.asked[p.names.Place("here").Key] }) != 0 {
 			t.Fatalf("lost %s", p.losses())
@@ -690,7 +690,7 @@ func TestLostMayCallBack(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		kept := make(chan *Kept, 1)
 		kept <- p.Keep(Hold{Name: "job", Token: "t", Lease: lease, Until: time.Now().Add(lease), Keeper: "k",
-			Lost: func(Loss) {
+			Lost: func(Lost) {
 				h := <-kept
 				h.Release()
 				h.Forget()

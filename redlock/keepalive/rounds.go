@@ -34,6 +34,7 @@ func (s *slotGroup) place() *int32      { return &s.index }
 // question is what a batch asks about one hold.
 type question struct {
 	h     *Kept
+	fence int64
 	lease time.Duration // 0: only ask whether the hold lasts
 	hint  hint          // the hint that made it be asked, if one did
 }
@@ -70,10 +71,10 @@ func (k *Renewer) report(t report) {
 	case t.loss != "":
 		k.tell(t)
 		if h.lost != nil {
-			h.lost(t.loss)
+			h.lost(Lost{t.loss, h.fence})
 		}
 	case h.over != nil:
-		h.over(t.end)
+		h.over(t.end, h.fence)
 	}
 }
 
@@ -247,7 +248,7 @@ func (k *Renewer) batch(s *slotGroup, now time.Duration) (batch []question) {
 	take := func(h *Kept) {
 		h.state = asked
 		k.set(h, h.end())
-		q := question{h: h, lease: h.lease}
+		q := question{h: h, fence: h.fence, lease: h.lease}
 		if h.exhausted() {
 			q.lease = 0
 		}
@@ -363,7 +364,7 @@ func (k *Renewer) ask(slot int, batch []question) ([]int64, error) {
 	for i, q := range batch {
 		limit = min(limit, max(q.h.lease/6, 100*time.Millisecond))
 		asks[i] = redlock.Renewal{Name: q.h.name.name, Token: q.h.name.token, Lease: q.lease,
-			Fence:  q.h.fence,
+			Fence:  q.fence,
 			Keeper: q.h.keeper}
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, limit)

@@ -19,11 +19,11 @@ type lostHolds struct {
 	all []string
 }
 
-func (l *lostHolds) report(name string) func(keepalive.Loss) {
-	return func(loss keepalive.Loss) {
+func (l *lostHolds) report(name string) func(keepalive.Lost) {
+	return func(lost keepalive.Lost) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.all = append(l.all, name+" "+string(loss))
+		l.all = append(l.all, name+" "+string(lost.Why))
 	}
 }
 

@@ -431,7 +431,7 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, seen *history) 
 			return
 		}
 		kept := l.Keep(keepalive.Hold{Name: "job", Token: a.Token, Fence: h.fence, Lease: a.Lease,
-			Until: at.Add(r.Left), Keeper: keeper, Lost: func(keepalive.Loss) { lost <- time.Now() }})
+			Until: at.Add(r.Left), Keeper: keeper, Lost: func(keepalive.Lost) { lost <- time.Now() }})
 		select {
 		case when := <-lost:
 			h.until = when

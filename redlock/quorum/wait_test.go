@@ -195,7 +195,7 @@ func TestQuorumKeeps(t *testing.T) {
 			lost := make(chan keepalive.Loss, 1)
 			return l.Keep(keepalive.Hold{Name: "job", Token: token, Fence: g.Fence, Lease: time.Second,
 				Until: time.Now().Add(g.TTL), Keeper: a.Keeper,
-				Lost: func(how keepalive.Loss) { lost <- how }}), lost
+				Lost: func(how keepalive.Lost) { lost <- how.Why }}), lost
 		}
 		kept, lost := keep("a")
 		s.masters[0].crash()
