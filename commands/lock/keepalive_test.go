@@ -159,6 +159,7 @@ func TestLostWhileRedisHasIt(t *testing.T) {
 		commandstest.WithLocks(t, locks.Options{},
 			func(t *testing.T, session func() *commandstest.Session) {
 				a := session()
+				a.Away.Store(true)
 				node := a.Masters[0]
 				a.Masters[0] = func(args []string) string {
 					time.Sleep(2 * time.Second) // on its way: so much later the lease is over there
@@ -168,7 +169,6 @@ func TestLostWhileRedisHasIt(t *testing.T) {
 					t.Fatal(got)
 				}
 				a.Masters[0] = node
-				a.Away.Store(true)
 				time.Sleep(1500 * time.Millisecond)
 				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state write ") {
