@@ -94,6 +94,10 @@ func (s *lock) granted(o *input) bool {
 	if had.fleeting && (again || switches) { // its keeper may have renewed it once more
 		h.hi = max(h.hi, had.hi)
 	}
+	if again || switches {
+		h.trail = had.trail
+		h.hi = max(h.hi, h.trail)
+	}
 	if haunted {
 		h.hi = max(h.hi, had.ghost)
 	}
@@ -273,9 +277,7 @@ func (s *lock) ends(h *hold, o *input) bool {
 	default:
 		h.hi = hi
 	}
-	if h.ghost > 0 {
-		h.hi = max(h.hi, h.ghost)
-	}
+	h.hi = max(h.hi, h.ghost, h.trail)
 	return true
 }
 

@@ -201,6 +201,10 @@ func TestJudgeLinger(t *testing.T) {
 	keeps.Keep = true
 	locked := over(1, granted(0, "a", 1500*ms, 1501*ms, 1))
 	locked.TTL, locked.Lease = 900*ms, 500*ms
+	again := []Op{over(1, granted(0, "a", 20*ms, 21*ms, 1)), over(1, granted(0, "a", 40*ms, 41*ms, 1))}
+	freed := over(1, on(0, Unlock, "a", 1200*ms, Done))
+	closed := ends(Close, 10*ms, nil)
+	closed.Linger = 0
 	killed := Event{Name: "proxy killed", Start: 100 * ms, End: 200 * ms}
 	later := killed
 	later.Start, later.End = 1500*ms, 1600*ms
@@ -237,6 +241,10 @@ func TestJudgeLinger(t *testing.T) {
 			b(1010*ms)), ""},
 		{"QUIT", history(nil, a, quit, b(12*ms)), ""},
 		{"QUIT, and it lingers", history(nil, a, quit, on(1, Write, "b", 900*ms, Null)), "linearizable"},
+		{"asked for twice, while its keeper does not know of its end",
+			history(nil, a, closed, again[0], again[1], freed), ""},
+		{"asked for twice, and its keeper knows",
+			history(nil, a, quit, again[0], again[1], freed), "linearizable"},
 		{"its proxy was killed meanwhile",
 			history([]Event{killed}, a, ends(Close, 10*ms, nil), b(1100*ms)), ""},
 		{"its proxy was killed just before",

@@ -54,6 +54,7 @@ func (s *lock) unsettle(o *input) {
 			h.lo, h.fleeting = 0, h.firm
 		}
 		h.hi, h.kept, h.askedSince = max(h.asked, o.until), false, false
+		h.trail = o.until
 	case Cut: // nobody renews it any more, and nobody frees it; the longest of its leases counts
 		if !ok || !h.kept || h.keeper != o.over() {
 			return
