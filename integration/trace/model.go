@@ -58,7 +58,7 @@ type hold struct {
 	askedSince bool          // somebody else has asked for it since it is kept
 	asked      time.Duration // until then others who asked for it since, or may have, made it last
 	fleeting   bool          // its keeper has gone: it is about to be freed
-	trail      time.Duration // until then its last keeper's renewals may last, who may go late
+	trail      time.Duration // its last keeper may have renewed it until then, as it noticed its end late
 	lingers    bool          // perhaps still renewed, though its keeper has gone
 
 	permits int64 // of a semaphore: how many it has. 0: of a lock

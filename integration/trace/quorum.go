@@ -72,8 +72,8 @@ func (h *History) weigh(history []porcupine.Operation, ops []Op) {
 // what another holds. They are tried in this order, each with those before it.
 const (
 	// RaisedFence: some masters missed a grant, or know it by a fence of their own; when its
-	// token asks again, the hold that all agree on then has a higher fence than before. A writer that
-	// becomes a reader so is one for some masters before, and readers may come in.
+	// token asks again, the hold that all agree on then has a higher fence than before. If a writer
+	// becomes a reader in this way, some masters let readers in before it has its new fence.
 	RaisedFence = "raised fence"
 	// ReleasedTwice: a master that missed a release says 1 to the next one.
 	ReleasedTwice = "released twice"
@@ -103,14 +103,14 @@ func (h *History) stray(history []porcupine.Operation, exception string) []porcu
 	}
 	if exception == RaisedFence {
 		rechain(history)
-		return append(history, parts(history)...)
+		return append(history, downgrades(history)...)
 	}
 	return history
 }
 
-// parts are the beginnings of those grants to readers that may have been writers before: from then on the
-// token reads for some masters.
-func parts(history []porcupine.Operation) (begun []porcupine.Operation) {
+// downgrades are the first halves of grants that may have made a writer a reader: from then on some masters
+// let other readers in.
+func downgrades(history []porcupine.Operation) (begun []porcupine.Operation) {
 	for _, p := range history {
 		o := p.Input.(*input)
 		if o.Verb == Read && o.Switch && o.Outcome == Granted {
