@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -93,12 +94,17 @@ func TestFailoverIsToldOnce(t *testing.T) {
 	c := rig.StartCluster(t, 3, 1)
 	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--loops", "2")
 	dying := c.MasterOf(t, "k")
+	var served atomic.Int64
 	for range 4 {
 		client := rig.Connect(t, p.Addr)
 		go func() { // ends with the proxy
 			for {
-				if _, err := client.Do("SET", "k", "v"); err != nil {
+				v, err := client.Do("SET", "k", "v")
+				if err != nil {
 					return
+				}
+				if !v.IsError() {
+					served.Add(1)
 				}
 			}
 		}()
@@ -119,8 +125,12 @@ func TestFailoverIsToldOnce(t *testing.T) {
 		t.Errorf("%d lines for one fail-over", warnings)
 	}
 
-	// One that is the only master of a slot is lost until it is back.
-	successor := c.MasterOf(t, "k")
+	// One that is the only master of a slot is lost until it is back. A command that waits since the fail-over
+	// is counted there.
+	successor, before := c.MasterOf(t, "k"), served.Load()
+	rig.Eventually(t, rig.Patience, "the commands are served again", func() bool {
+		return served.Load() > before+4
+	})
 	successor.Kill()
 	p.Logged(t, `level=WARN msg="node lost" node=(`+successor.Addr+`) `)
 	successor.Restart(t)
