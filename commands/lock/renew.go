@@ -89,7 +89,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 				Keeper: keeper, Max: args.renewals, Linger: args.linger,
 			}, by), push).Release
 		} else {
-			l.Prolonged(args.name, args.token, until, 0)
+			l.Prolonged(args.name, args.token, until)
 		}
 		if err := lostMeanwhile(l, losses, args.name, args.token, args.fence); err != nil {
 			letGo()

@@ -77,7 +77,8 @@ func TestLossHasTheLastFence(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		h := p.take("job", lease, 0)
 		first := h.fence
-		p.Prolonged("job", "t", time.Now(), 100)
+		p.Regranted("job", "t", time.Now(), 100)
+		time.Sleep(time.Second) // Redis says that its keeper has it
 		p.up.set(func() { delete(p.up.holds, p.names.Place("job").Key) })
 		time.Sleep(time.Minute)
 		if lost, ok := p.Lost("job", "t", 100); !ok || lost != (Lost{Gone, 100}) {
@@ -85,6 +86,42 @@ func TestLossHasTheLastFence(t *testing.T) {
 		}
 		if _, ok := p.Lost("job", "t", first); ok {
 			t.Error("the fence that it had first")
+		}
+	})
+}
+
+// If a kept hold is lost and its token gets the lock anew, the loss is that of the kept one. R19
+func TestLossIsNotOfALaterGrant(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		h := p.take("job", lease, 0)
+		first := h.fence
+		p.up.set(func() { delete(p.up.holds, p.names.Place("job").Key) })
+		p.Regranted("job", "t", time.Now().Add(time.Hour), 100)
+		time.Sleep(time.Minute)
+		if lost, ok := p.Lost("job", "t", first); !ok || lost != (Lost{Gone, first}) {
+			t.Errorf("the kept one: %+v %v", lost, ok)
+		}
+		if lost, ok := p.Lost("job", "t", 100); ok {
+			t.Errorf("the later one: %+v", lost)
+		}
+	})
+}
+
+// What is known of how long a hold lasts is not forgotten if its client asks again for a shorter lease. R19
+func TestKeptAgainForAShorterLease(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		h := p.take("job", lease, 0)
+		p.up.set(func() { p.up.down = errDown })
+		shorter := Hold{Name: "job", Token: "t", Fence: h.fence, Lease: time.Second,
+			Until: time.Now().Add(time.Second), Keeper: h.keeper, Lost: func(Lost) {}}
+		p.Keep(shorter)
+		time.Sleep(lease / 2)
+		if lost, ok := p.Lost("job", "t", 0); ok {
+			t.Errorf("it is lost: %+v", lost)
+		}
+		time.Sleep(lease)
+		if _, ok := p.Lost("job", "t", 0); !ok {
+			t.Error("it is not lost although nobody renewed it")
 		}
 	})
 }

@@ -20,7 +20,6 @@
 package keepalive
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -90,6 +89,7 @@ type Kept struct {
 
 	// The fields below are guarded by Renewer.mu. Times count from Renewer.born.
 	fence  int64         // does not change any more once it has ended
+	next   int64         // its fence from now on if its keeper still has it, which Redis is asked; 0: none
 	made   int32         // renewals
 	at     time.Duration // when the next step is due
 	until  time.Duration // it lasts at least until then; while it is freed: when to give up
@@ -244,6 +244,9 @@ func (k *Renewer) Keep(h Hold) *Kept {
 		d.until, d.late = now, true
 	}
 	if old := k.holds[d.name]; old != nil {
+		if old.fence == d.fence && d.until < old.until {
+			d.until, d.late = old.until, old.late
+		}
 		k.end(old)
 	}
 	k.held.Add(1)
@@ -320,31 +323,37 @@ func (k *Renewer) Unlocked(name, token, keeper string) {
 	k.arm()
 }
 
-// Prolonged says that the hold of token lasts until then, by something else than its keeper. A fence that is
-// not 0 is the one that the hold has now: a reader that became the writer, or the other way round, has a new
-// one.
-func (k *Renewer) Prolonged(name, token string, until time.Time, fence int64) {
+// Regranted says that the token got the lock once more, with that fence, until then at least, by a request
+// that did not ask for KEEPALIVE. If the token's hold is kept alive and has that fence, it is the one. With
+// another fence it still is if a reader became the writer, or the other way round. Or the kept one was lost,
+// and this is a new one: Redis is asked.
+func (k *Renewer) Regranted(name, token string, until time.Time, fence int64) {
+	k.about(name, token, func(h *Kept) {
+		if fence == h.fence {
+			k.prolong(h, until)
+			return
+		}
+		h.next = fence
+		k.confirm(h)
+	})
+}
+
+// Prolonged says that the hold of token lasts until then, by something else than its keeper.
+func (k *Renewer) Prolonged(name, token string, until time.Time) {
+	k.about(name, token, func(h *Kept) { k.prolong(h, until) })
+}
+
+// about runs f with the token's hold, if that is kept alive. mu is held meanwhile.
+func (k *Renewer) about(name, token string, f func(*Kept)) {
 	if k.held.Load() == 0 {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h := k.holds[holdName{name, token}]
-	if h == nil {
-		return
+	if h := k.holds[holdName{name, token}]; h != nil {
+		f(h)
+		k.arm()
 	}
-	h.fence = cmp.Or(fence, h.fence)
-	if until.Sub(k.born) <= h.until {
-		return
-	}
-	h.until, h.late = until.Sub(k.born), false
-	switch h.state {
-	case resting:
-		k.rest(h)
-	case ready, asked:
-		k.set(h, h.end())
-	}
-	k.arm()
 }
 
 // KeeperOf is the keeper of the token's hold, if that is kept alive, whoever asked for that; otherwise "".

@@ -225,9 +225,9 @@ func TestMaxRenewalsAndRenew(t *testing.T) {
 			p.up.holds[p.names.Place("elsewhere").Key].until = until
 			p.up.holds[p.names.Place("here").Key].until = until
 		})
-		p.Prolonged("here", "t", until, 0)
-		p.Prolonged("here", "t", began, 0) // never shorter
-		p.Prolonged("here", "other", until.Add(lease), 0)
+		p.Prolonged("here", "t", until)
+		p.Prolonged("here", "t", began) // never shorter
+		p.Prolonged("here", "other", until.Add(lease))
 		time.Sleep(9 * time.Minute)
 		if p.losses() != "[]" || get(p.up, func() int { return p.up.asked[p.names.Place("here").Key] }) != 0 {
 			t.Fatalf("lost %s", p.losses())

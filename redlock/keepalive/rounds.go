@@ -35,6 +35,7 @@ func (s *slotGroup) place() *int32      { return &s.index }
 type question struct {
 	h     *Kept
 	fence int64
+	next  int64         // Kept.next, which is the fence if the answer is that the keeper has the hold
 	lease time.Duration // 0: only ask whether the hold lasts
 	hint  hint          // the hint that made it be asked, if one did
 }
@@ -203,6 +204,31 @@ func (k *Renewer) rest(h *Kept) {
 	k.set(h, h.until-2*h.lease/3-rand.N(h.lease/30+1))
 }
 
+// prolong notes that h lasts until then.
+func (k *Renewer) prolong(h *Kept, until time.Time) {
+	if until.Sub(k.born) <= h.until {
+		return
+	}
+	h.until, h.late = until.Sub(k.born), false
+	switch h.state {
+	case resting:
+		k.rest(h)
+	case ready, asked:
+		k.set(h, h.end())
+	}
+}
+
+// confirm has Redis asked at once whether h, which seems to have another fence by now, is still kept by its
+// keeper.
+func (k *Renewer) confirm(h *Kept) {
+	if h.next == h.fence {
+		h.next = 0
+	}
+	if h.next != 0 && h.state == resting {
+		k.set(h, k.now())
+	}
+}
+
 // end stops keeping h alive, and says whether it was kept.
 func (k *Renewer) end(h *Kept) bool {
 	if h.state == over || h.state == freeing {
@@ -248,7 +274,7 @@ func (k *Renewer) batch(s *slotGroup, now time.Duration) (batch []question) {
 	take := func(h *Kept) {
 		h.state = asked
 		k.set(h, h.end())
-		q := question{h: h, fence: h.fence, lease: h.lease}
+		q := question{h: h, fence: h.fence, next: h.next, lease: h.lease}
 		if h.exhausted() {
 			q.lease = 0
 		}
@@ -311,6 +337,9 @@ func (k *Renewer) settle(
 				k.renewals++
 			}
 			h.until, h.late = max(h.until, began+time.Duration(left[i])*time.Millisecond), false
+			if q.next != 0 {
+				h.fence = q.next
+			}
 			if k.o.Notes != nil {
 				k.o.Notes.Renewed(h.name.name, h.name.token, k.born.Add(h.until))
 			}
@@ -318,6 +347,7 @@ func (k *Renewer) settle(
 			if h.hint != noHint { // it came after the question was sent
 				k.hinted(h, h.hint)
 			}
+			k.confirm(h)
 		case left[i] == 0 && max(h.hint, q.hint) != noHint:
 			k.over(h, max(h.hint, q.hint), Gone)
 		case left[i] == 0:
