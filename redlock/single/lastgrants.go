@@ -149,15 +149,16 @@ func (l *lastGrants) fence(name, token string) int64 {
 	return 0
 }
 
-// take returns the plain lock that r is to free, to one caller only. Its lease goes on.
+// take returns the plain lock that r is to free, to one caller only. Its lease goes on. There is none for a
+// request that its client has named, which release.lua has to recognise.
 func (l *lastGrants) take(r *redlock.Release) (plain plainGrant) {
 	place, lock := l.of(r.Name)
 	defer place.mu.Unlock()
 	g := place.find(l.hold(lock, r.Token))
-	if g == nil || g.ends == 0 || r.Named != "" || r.Fence != 0 && r.Fence != g.fence {
+	if g == nil || g.ends == 0 || r.Fence != 0 && r.Fence != g.fence {
 		return plain
 	}
-	if ends := l.born.Add(g.ends); time.Now().Before(ends) {
+	if ends := l.born.Add(g.ends); r.Named == "" && time.Now().Before(ends) {
 		plain = plainGrant{g.id, ends, g.fence}
 	}
 	g.ends = 0

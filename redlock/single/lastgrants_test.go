@@ -1,6 +1,7 @@
 package single
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -37,5 +38,39 @@ func TestUnlockSaysTheFenceOfItsHold(t *testing.T) {
 				t.Errorf("%+v says %q, want %q", c.r, got, c.want)
 			}
 		}
+	}
+}
+
+// frees is an upstream whose Redis frees whatever it is asked to.
+type frees struct{ rig.Nothing }
+
+func (frees) Do(context.Context, int, []byte, bool) ([]byte, error) { return []byte(":1\r\n"), nil }
+
+// Once a lock was freed in another way, an UNLOCK that is sent twice is not taken for one that has freed it:
+// it is release.lua that decides. R5
+func TestUnlockAfterAnotherRelease(t *testing.T) {
+	for name, free := range map[string]func(*Engine){
+		"named": func(e *Engine) {
+			n := rig.NotedRelease(e, &redlock.Release{Name: "job", Token: "t", Named: "id"})
+			n.Then.Answer([]byte(":1\r\n"))
+		},
+		"of several locks": func(e *Engine) {
+			done, err := e.ReleaseNow(t.Context(), &redlock.Release{Name: "job", Token: "t"})
+			if !done.Whole {
+				t.Fatal(done, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := New(frees{}, redlock.NewNames("lock:"), Options{})
+			a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Lease: time.Minute}
+			a.ID = e.names.NewID(a)
+			rig.NotedAcquire(e, a).Then.Answer([]byte(":1\r\n"))
+			free(e)
+			n := rig.NotedRelease(e, &redlock.Release{Name: "job", Token: "t"})
+			if script := rig.ScriptOf(n.Req); script != "release" {
+				t.Errorf("UNLOCK is %s.lua", script)
+			}
+		})
 	}
 }

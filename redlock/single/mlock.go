@@ -47,6 +47,7 @@ func (e *Engine) Forget(a *redlock.Acquire) { e.waiters.Forget(a) }
 
 // ReleaseNow implements locks.engine.
 func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Released, error) {
+	e.grants.changed(r.Name)
 	for {
 		fresh, at := e.names.NewRequest(), time.Now()
 		slot, req, _ := e.releaseRequest(nil, &scripts.Release, r, fresh)
