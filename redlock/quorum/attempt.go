@@ -170,7 +170,7 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	if lostScript(&a.call, reply, err) {
 		if a.outcome == undecided {
 			a.mu.Unlock()
-			a.q.ask(i, a.call.WithSource(), a)
+			a.again(i, a.call.WithSource())
 			return
 		}
 		b = ballot{kind: unmade} // it must not run after what undid it
@@ -179,7 +179,7 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	if b.kind == someEnded {
 		if a.outcome == undecided {
 			a.mu.Unlock()
-			a.q.ask(i, a.call.Req, a)
+			a.again(i, a.call.Req)
 			return
 		}
 		b.kind = unmade
@@ -201,6 +201,21 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	a.mu.Unlock()
 	if follow != nil {
 		follow()
+	}
+}
+
+// again sends it to node i once more. If it was decided meanwhile, its client may have asked that node for
+// something else already, such as to free the lock: what it makes there now is taken back.
+func (a *attempt) again(i int, req []byte) {
+	a.q.ask(i, req, a)
+	var back *pending
+	a.mu.Lock()
+	if a.outcome != undecided {
+		back = a.notePending(i, a.undo(false))
+	}
+	a.mu.Unlock()
+	if back != nil {
+		a.q.sendPending(i, back)
 	}
 }
 
