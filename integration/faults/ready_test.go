@@ -125,8 +125,8 @@ func TestFailoverIsToldOnce(t *testing.T) {
 		t.Errorf("%d lines for one fail-over", warnings)
 	}
 
-	// One that is the only master of a slot is lost until it is back. A command that waits since the fail-over
-	// is counted there.
+	// One that is the only master of a slot is lost until it is back. What has waited since the fail-over was
+	// counted with that.
 	successor, before := c.MasterOf(t, "k"), served.Load()
 	rig.Eventually(t, rig.Patience, "the commands are served again", func() bool {
 		return served.Load() > before+4

@@ -38,6 +38,9 @@ func TestTracesOfOneMaster(t *testing.T) {
 	t.Run("Sentinel", func(t *testing.T) {
 		besideOthers(t)
 		g := rig.StartSentinels(rig.On(t, *traceServer))
+		for _, s := range g.Sentinels { // no fail-over just because the machine is busy
+			s.Do(t, "SENTINEL", "SET", "mymaster", "down-after-milliseconds", "60000")
+		}
 		two := startTraced(t, "--upstream", g.Addrs(), "--upstream-timeout", "2s")
 		takeTraces(t, 4*time.Second, 1, append(two.faults(), fault{"fail-over by Sentinel", liveness,
 			5 * time.Second, true, func(_ *rand.Rand, r *trace.Running, e *trace.Event) {

@@ -90,7 +90,10 @@ func (s *lock) granted(o *input) bool {
 	if h.kept { // the proxy gives it up by the promise: a ttl counts from the sending of the request
 		h.lo = o.Call + o.TTL - tick
 	}
-	h.lo = max(h.lo, had.lo, o.sure)
+	h.lo = max(h.lo, o.sure)
+	if !o.Keep || had.kept && had.keeper == o.over() { // its proxy knows how long it lasts
+		h.lo = max(h.lo, had.lo)
+	}
 	if had.fleeting && (again || switches) { // its keeper may have renewed it once more
 		h.hi = max(h.hi, had.hi)
 	}
@@ -294,10 +297,22 @@ func (s *lock) freed(o *input) bool {
 	return s.now <= o.Return
 }
 
-// lost is an op that was not run, and told instead that the hold of a fence is gone.
+// lost is an op that was not run, and told instead that the hold of a fence is gone. Its proxy is about to
+// free what is left of it. If the connection of the keeper has closed, and others rely on the hold, the loss
+// may be that of the keeper alone.
 func (s *lock) lost(o *input) bool {
 	i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && o.Fence > 0 && h.fence == o.Fence })
-	return s.now <= o.Return && (i < 0 || s.gone(i, o.Return))
+	if i < 0 || s.holds[i].lo > o.Return && s.holds[i].trail > 0 {
+		return s.now <= o.Return
+	}
+	h := s.holds[i]
+	if !h.kept {
+		return s.gone(i, o.Return) && s.now <= o.Return
+	}
+	s.now = max(s.now, h.lo)
+	h.lo, h.hi, h.kept, h.askedSince, h.fleeting = 0, max(h.asked, o.left), false, false, true
+	s.set(h)
+	return s.now <= o.Return
 }
 
 // absent is UNLOCK, RENEW, CHECK or GUARD that found nothing.

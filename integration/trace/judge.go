@@ -223,6 +223,16 @@ func (o *Op) overlaps(events []Event) bool {
 		func(e Event) bool { return o.Call <= e.over() && o.Return >= e.Start })
 }
 
+// keptFor is the lease with which a token's hold was kept alive last.
+func keptFor(ops []Op, token string) time.Duration {
+	for _, o := range slices.Backward(ops) {
+		if o.Keep && o.Token == token && !o.isNote() {
+			return o.Lease
+		}
+	}
+	return 0
+}
+
 // operations makes porcupine's history of the ops of a key. A release that overlaps one of resent
 // may have run although its answer is Null. What overlaps a lossy event is left out, or may have
 // run before it, and what was held before its end is a ghost afterwards.
@@ -255,6 +265,10 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			in.Return = in.Call
 		case o.Outcome == Unknown:
 			in.Return = in.Call
+		case o.Outcome == Lost:
+			if in.left = o.Return + keptFor(ops[:n], o.Token) + word; o.Wait == 0 {
+				in.until = in.left
+			}
 		case o.Outcome == Refused:
 			in.other = met(ops, n, func(w Op) bool { return w.Wait > 0 && w.Permits != o.Permits })
 		case moves && o.Outcome == Null && o.acquires() && o.outlived():

@@ -49,6 +49,26 @@ func TestJudgeKept(t *testing.T) {
 	refused := func(at time.Duration) Op {
 		return Op{Client: 1, Key: "k", Verb: Write, Token: "b", Call: at, Return: at + ms, Outcome: Null}
 	}
+	lost := func(at time.Duration) Op {
+		return Op{Key: "k", Verb: Renew, Token: "a", Lease: s, Fence: 1, Call: at, Return: at + ms,
+			Outcome: Lost}
+	}
+	gaveBack := func(at time.Duration) Op {
+		o := lost(at)
+		o.Verb, o.Err = Write, "LOCKLOST k was lost (broken), fence 1: Stop what it protects, then lock again"
+		return o
+	}
+	waited := func(from, to time.Duration) Op {
+		return Op{Client: 1, Key: "k", Verb: Write, Token: "b", Wait: to - from, Call: from, Return: to,
+			Outcome: Null}
+	}
+	longer := lock(0)
+	longer.Lease, longer.TTL = 900*ms, 900*ms
+	shorter := func(at time.Duration) Op { // of which the proxy heard only when it was nearly over
+		o := lock(at)
+		o.Lease, o.TTL, o.Return = 300*ms, 300*ms, at+290*ms
+		return o
+	}
 	failover := Event{Name: "fail-over", Start: 100 * ms, End: 200 * ms, Loses: []string{"k"}}
 	shared := keep(lock(0))
 	shared.Verb = Read
@@ -125,6 +145,27 @@ func TestJudgeKept(t *testing.T) {
 			"linearizable"},
 		{"made a writer after the close, after its lease",
 			history(nil, shared, closes(1400*ms), over(1, writes), next(2500*ms)), ""},
+
+		{"lost, and freed by an UNLOCK before its proxy did", history(nil, keep(lock(0)), lost(2*s),
+			unlock(2*s+2*ms, 1), other(2*s+10*ms)), ""},
+		{"lost, and held all the same", history(nil, keep(lock(0)), lost(2*s), refused(2*s+100*ms),
+			refused(5*s)), "linearizable"},
+		{"lost before its lease was over", history(nil, keep(lock(0)), lost(500*ms)), "linearizable"},
+		{"kept for less than its lease", history(nil, longer, keep(shorter(400*ms)), lost(750*ms)), ""},
+		{"kept for its lease", history(nil, keep(longer), keep(shorter(400*ms)), lost(750*ms)),
+			"linearizable"},
+		{"lost while it was asked for again, and given back", history(nil, keep(lock(0)), gaveBack(2*s),
+			refused(2*s+2*ms), other(2*s+20*ms)), ""},
+		{"lost before it was asked for again", history(nil, keep(lock(0)), lost(2*s), other(2*s+2*ms),
+			unlock(2*s+4*ms, 1)), "linearizable"},
+		{"made a writer, and kept", history(nil, shared, writes, waited(s, 5*s)), ""},
+		{"made a writer, and let go of", history(nil, shared, writes, unlock(1600*ms, 1), waited(s, 5*s)),
+			"lost wake-up"},
+		{"lost by a keeper that has gone, while another relies on it",
+			history(nil, keep(lock(0)), closes(800*ms), over(1, lock(900*ms)), lost(1100*ms),
+				over(1, check(1200*ms, Done))), ""},
+		{"lost by a keeper that has gone, and gone", history(nil, keep(lock(0)), closes(800*ms),
+			over(1, lock(900*ms)), lost(1100*ms), other(1200*ms)), "linearizable"},
 
 		{"kept through a fail-over", history([]Event{failover}, failing, lock(2900*ms), closes(3*s),
 			other(3*s+2*ms)), ""},

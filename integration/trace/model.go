@@ -117,6 +117,7 @@ type input struct {
 	loses []hold        // not nil: a fail-over after which only these ghosts remain
 	after int64         // of a grant: the fence of the one before it
 	until time.Duration // of an unknown outcome: when it can have no effect any more
+	left  time.Duration // of LOCKLOST: until then the proxy may not have freed what is left of the hold
 	moved time.Duration // of locks that move: how much longer its lease may last
 	// of a reader with BREAK of a lock that moves: tokens of readers that may have come in behind it, and yet
 	// got their fences before it. Of LOCKCTL BREAK: tokens whose holds it may have left alone
@@ -256,7 +257,7 @@ func (s *lock) step(o *input) bool {
 		if !s.lost(o) {
 			return false
 		}
-		if o.acquires() && o.Wait > 0 { // it may have been granted behind that, which is being taken back
+		if o.acquires() && (o.Wait > 0 || o.gaveBack()) { // it may have been granted, and is taken back
 			s.unsettle(o)
 		}
 		return true

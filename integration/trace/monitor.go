@@ -198,6 +198,9 @@ func (m *monitor) end(g Op) time.Duration {
 	end := g.Return + max(g.TTL, g.Lease) + tick
 	rest := g.Return + g.AtLeast + tick
 	kept, keeper := g.Keep, g.over()
+	if g.Switch && !g.Keep {
+		kept, keeper = m.keptBefore(g)
+	}
 	last := func() time.Duration {
 		if kept {
 			return forever
@@ -229,6 +232,22 @@ func (m *monitor) end(g Op) time.Duration {
 		}
 	}
 	return last()
+}
+
+// keptBefore says whether the hold that g changed, of a reader or the writer, was kept alive, and over which
+// connection.
+func (m *monitor) keptBefore(g Op) (kept bool, keeper connection) {
+	for _, o := range m.ops {
+		switch {
+		case o.Token != g.Token || o.Call >= g.Call:
+		case o.Keep && (o.Outcome == Granted || o.Verb == Renew && o.Outcome == Done):
+			kept, keeper = true, o.over()
+		case o.Keep && keeper == o.over() && o.isNote(), o.Outcome == Lost,
+			o.Verb == Unlock && o.Outcome == Done && o.Count == 1:
+			kept = false
+		}
+	}
+	return kept, keeper
 }
 
 // wakeups: nobody waits for long for a lock that is free. R25

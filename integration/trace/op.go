@@ -134,6 +134,12 @@ func (o *Op) TooLate() bool {
 			strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted and given back"))
 }
 
+// gaveBack says that the lock was granted, but a hold of the token was lost meanwhile. So the grant is taken
+// back.
+func (o *Op) gaveBack() bool {
+	return o.Outcome == Lost && strings.HasSuffix(o.Err, ", then lock again")
+}
+
 // Overtaken says that a LOCK with BREAK took the lock, and others had it before the client could be told.
 func (o *Op) Overtaken() bool {
 	return o.Outcome == Unknown && o.Break &&
