@@ -270,7 +270,9 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 				in.until = in.left
 			}
 		case o.Outcome == Refused:
-			in.other = met(ops, n, func(w Op) bool { return w.Wait > 0 && w.Permits != o.Permits })
+			in.other = met(ops, n, func(w Op) bool {
+				return (w.Wait > 0 || moves) && w.Permits != o.Permits
+			})
 		case moves && o.Outcome == Null && o.acquires() && o.outlived():
 			in.Outcome, in.Return = Unknown, in.Call
 		case o.Outcome == Null && o.acquires():

@@ -125,7 +125,16 @@ func TestJudgePermits(t *testing.T) {
 	freed := on(0, Unlock, "a", 30*ms, Done)
 	lock := on(2, Write, "c", 20*ms, Null)
 	const inUse, others = "LOCKTYPE it is a semaphore", "PERMITS 2 is how many there are"
+	met := func(moves bool) *History { // a SEMLOCK that came in vain had the key for a moment
+		refused := told(permit(on(0, Permit, "a", 20*ms, Null)), "LOCKTYPE it is a lock")
+		h := history(nil, refused, told(lock, inUse),
+			granted(3, "d", 20*ms, 25*ms, 1))
+		h.Moves = moves
+		return h
+	}
 	judgeAll(t, []judged{
+		{"a semaphore for a moment, while it moved", met(true), ""},
+		{"a semaphore for a moment", met(false), "linearizable"},
 		{"both", history(nil, a, b), ""},
 		{"a third", history(nil, a, b, p(2, "c", 20*ms, 3)), "linearizable"},
 		{"a third while one is freed",

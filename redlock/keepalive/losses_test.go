@@ -107,6 +107,23 @@ func TestLossIsNotOfALaterGrant(t *testing.T) {
 	})
 }
 
+// A reader that became the writer is not given up before the lease that its client was told. R19
+func TestWriterIsKeptForItsLease(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		p.take("job", lease, 0)
+		p.up.set(func() { p.up.down = errDown })
+		p.Regranted("job", "t", time.Now().Add(2*lease), 100)
+		time.Sleep(3 * lease / 2)
+		if lost, ok := p.Lost("job", "t", 0); ok {
+			t.Errorf("it is lost: %+v", lost)
+		}
+		time.Sleep(lease)
+		if lost, ok := p.Lost("job", "t", 100); !ok || lost != (Lost{Expired, 100}) {
+			t.Errorf("when its lease is over: %+v %v", lost, ok)
+		}
+	})
+}
+
 // What is known of how long a hold lasts is not forgotten if its client asks again for a shorter lease. R19
 func TestKeptAgainForAShorterLease(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {

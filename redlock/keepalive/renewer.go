@@ -326,13 +326,10 @@ func (k *Renewer) Unlocked(name, token, keeper string) {
 // Regranted says that the token got the lock once more, with that fence, until then at least, by a request
 // that did not ask for KEEPALIVE. If the token's hold is kept alive and has that fence, it is the one. With
 // another fence it still is if a reader became the writer, or the other way round. Or the kept one was lost,
-// and this is a new one: Redis is asked.
+// and this is a new one: Redis is asked. Until it answers, the hold is taken to last as long as this grant.
 func (k *Renewer) Regranted(name, token string, until time.Time, fence int64) {
 	k.about(name, token, func(h *Kept) {
-		if fence == h.fence {
-			k.prolong(h, until)
-			return
-		}
+		k.prolong(h, until)
 		h.next = fence
 		k.confirm(h)
 	})

@@ -250,6 +250,9 @@ func (k *Renewer) end(h *Kept) bool {
 func (k *Renewer) lose(h *Kept, loss Loss) {
 	k.end(h)
 	h.gone = true
+	if h.next != 0 && loss == Expired { // Redis has not answered: this is what its client knows
+		h.fence = h.next
+	}
 	k.lost.add(h.name.name, h.name.token, Lost{loss, h.fence})
 	k.losses[loss]++
 	k.told = append(k.told, report{hold: h, loss: loss})
