@@ -152,3 +152,32 @@ func TestQuorumSameTokenAgainWaitsForNobodyLong(t *testing.T) {
 		s.links[0][1].fails(nil)
 	})
 }
+
+// A master that had lost the script is asked once more. If the attempt is decided meanwhile, its client may
+// have let go of the lock there already, so what it makes then is taken back. R27
+func TestQuorumWhatIsSentAgainTooLateIsTakenBack(t *testing.T) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
+		lost := true
+		var asked []string
+		s.links[0][2].instead = func(req []byte) (changed, reply []byte) {
+			switch script := rig.ScriptOf(req); {
+			case script == "claim" && lost:
+				lost = false
+				return nil, []byte("-NOSCRIPT No matching script\r\n")
+			case script == "": // with its source
+				time.Sleep(5 * time.Millisecond) // until the others have decided
+				asked = append(asked, "claim")
+			default:
+				asked = append(asked, script)
+			}
+			return req, nil
+		}
+		mustLock(t, s.proxies[0], redlock.Acquire{Token: "a", Lease: 20 * time.Second})
+		time.Sleep(20 * time.Millisecond)
+		s.links[0][2].mu.Lock()
+		defer s.links[0][2].mu.Unlock()
+		if got := strings.Join(asked, " "); !strings.HasPrefix(got, "claim cancel") {
+			t.Errorf("it was asked to %s", got)
+		}
+	})
+}
