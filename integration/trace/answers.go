@@ -291,7 +291,15 @@ func (s *lock) freed(o *input) bool {
 		s.mayBreak(o.until)
 		return true
 	case Null:
-		return s.alone("", Write, 0, o.Return)
+		for {
+			i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && !o.beside[h.token] })
+			if i < 0 {
+				return s.now <= o.Return
+			}
+			if !s.gone(i, o.Return) {
+				return false
+			}
+		}
 	}
 	s.breaks("", o.beside)
 	return s.now <= o.Return

@@ -286,7 +286,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			porcupine.Operation{
 				ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return),
 			})
-		if o.Verb == Free && o.Outcome == Done && (moves || o.overlaps(events)) {
+		if o.Verb == Free && o.Outcome != Unknown && (moves || o.overlaps(events)) {
 			in.beside = sparedBy(ops, o)
 		}
 		if o.Verb == Read && len(in.beside) > 1 { // its BREAK comes first, then the others, then its fence

@@ -336,11 +336,22 @@ func TestJudgeFree(t *testing.T) {
 		return h
 	}
 	cut := []Event{{Name: "cut", Start: 5 * ms, End: 12 * ms}}
+	overtaken := func(events []Event, proxy int) *History {
+		late, takes := free(10*ms, Null), granted(2, "c", 12*ms, 20*ms, 2)
+		late.Return, takes.Break, takes.Proxy = 30*ms, true, proxy
+		return history(events, a, late, takes)
+	}
 	judgeAll(t, []judged{
 		{"broken", history(nil, a, free(10*ms, Done), on(0, Unlock, "a", 20*ms, Null)), ""},
 		{"broken, and held still", history(nil, a, free(10*ms, Done), on(0, Unlock, "a", 20*ms, Done)),
 			"linearizable"},
 		{"it says that nobody has it", history(nil, a, free(10*ms, Null)), "linearizable"},
+		{"it says that nobody has it, since it came late and its own proxy has asked meanwhile",
+			overtaken(cut, 0), ""},
+		{"it says that nobody has it, and another proxy has asked meanwhile", overtaken(cut, 1),
+			"linearizable"},
+		{"it says that nobody has it, although its own proxy has asked meanwhile", overtaken(nil, 0),
+			"linearizable"},
 		{"it says that nobody has it, and it is free",
 			history(nil, a, on(0, Unlock, "a", 5*ms, Done), free(10*ms, Null)), ""},
 		{"it says that nobody has it while it rests",
