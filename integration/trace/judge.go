@@ -392,6 +392,11 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 		switch {
 		case o.Client != g.Client, (o.Verb == Close || o.Verb == Cut) && o.over() != keeper:
 		case mine && o.isNote() && o.over() == keeper:
+			for _, e := range events {
+				if !e.Clean && e.Start <= o.Call && e.over() >= max(until, g.Call) {
+					return until // it may have ended before, and its client has not asked since
+				}
+			}
 			return max(until, o.lingers(events))
 		case o.Outcome == Lost, o.Outcome == Unknown:
 			return until

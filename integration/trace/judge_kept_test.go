@@ -53,6 +53,11 @@ func TestJudgeKept(t *testing.T) {
 		return Op{Key: "k", Verb: Renew, Token: "a", Lease: s, Fence: 1, Call: at, Return: at + ms,
 			Outcome: Lost}
 	}
+	lingering := func(o Op) Op {
+		o.Linger = 2 * s
+		return o
+	}
+	cut := []Event{{Name: "cut", Start: 100 * ms, End: 1500 * ms}}
 	gaveBack := func(at time.Duration) Op {
 		o := lost(at)
 		o.Verb, o.Err = Write, "LOCKLOST k was lost (broken), fence 1: Stop what it protects, then lock again"
@@ -161,6 +166,10 @@ func TestJudgeKept(t *testing.T) {
 		{"made a writer, and kept", history(nil, shared, writes, waited(s, 5*s)), ""},
 		{"made a writer, and let go of", history(nil, shared, writes, unlock(1600*ms, 1), waited(s, 5*s)),
 			"lost wake-up"},
+		{"not asked for while it could not be renewed, and closed", history(cut, lingering(keep(lock(0))),
+			other(2*s), lingering(closes(3*s))), ""},
+		{"not asked for, and closed", history(nil, lingering(keep(lock(0))), other(2*s),
+			lingering(closes(3*s))), "linearizable"},
 		{"lost by a keeper that has gone, while another relies on it",
 			history(nil, keep(lock(0)), closes(800*ms), over(1, lock(900*ms)), lost(1100*ms),
 				over(1, check(1200*ms, Done))), ""},
