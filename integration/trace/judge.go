@@ -241,7 +241,8 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 	for n, o := range ops {
 		until := o.letGo(events)
 		if i := slices.IndexFunc(lossy, func(e Event) bool { return o.overlaps([]Event{e}) }); i >= 0 {
-			if o.isNote() || o.Outcome != Done && o.Outcome != Granted || o.Call >= lossy[i].Start {
+			ran := o.Outcome == Done || o.Outcome == Granted || o.Outcome == Unknown
+			if o.isNote() || !ran || o.Call >= lossy[i].Start {
 				continue
 			}
 			o.Outcome, until = Unknown, lossy[i].Start

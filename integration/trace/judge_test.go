@@ -82,6 +82,8 @@ func TestJudge(t *testing.T) {
 	halfway.Verb, second.Verb = Read, Read
 	refused := Op{Client: 1, Key: "k", Verb: Write, Token: "b", Lease: time.Second, Call: 10 * ms,
 		Return: 20 * ms, Outcome: Null}
+	unanswered := Op{Key: "k", Verb: Write, Token: "z", Lease: time.Second, Call: 5 * ms, Return: 150 * ms,
+		Outcome: Unknown}
 	stalled := kept
 	stalled.Return = 1100 * ms
 	tardy := kept
@@ -148,6 +150,11 @@ func TestJudge(t *testing.T) {
 			granted(1, "b", 50*ms, 99*ms, 2), Op{Client: 2, Key: "k", Verb: Free, Call: 98 * ms,
 				Return: 101 * ms, Outcome: Done, Count: 1}, granted(2, "c", 300*ms, 301*ms, 3)),
 			LostInFailover, ""},
+		{"refused by one that a fail-over keeps without an answer", history([]Event{failover}, unanswered,
+			refused, granted(0, "a", 80*ms, 81*ms, 1), granted(2, "c", 300*ms, 301*ms, 2)),
+			LostInFailover, ""},
+		{"refused by nobody before a fail-over", history([]Event{failover}, refused,
+			granted(0, "a", 80*ms, 81*ms, 1), granted(2, "c", 300*ms, 301*ms, 2)), "", "linearizable"},
 		{"a message twice, behind a fail-over", history([]Event{failover}, stray), ToldTwice, ""},
 		{"a message twice, before it", history([]Event{later}, stray), "", "one message"},
 		{"a take-over that was overtaken in a moving slot", moving(overtaken), Overtaken, ""},
