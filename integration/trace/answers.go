@@ -160,7 +160,12 @@ func (s *lock) refused(o *input) bool {
 			taken++
 		}
 	}
-	return taken >= max(o.Permits, 1)
+	if taken >= max(o.Permits, 1) {
+		return true
+	}
+	// The token's own hold may have been freed, as its keeper has gone, and rest.
+	i, ok := s.find(o.Token)
+	return ok && s.holds[i].firm && s.holds[i].fleeting && s.holds[i].restHi > s.now && s.gone(i, o.Return)
 }
 
 // counts says whether a GUARD may have made n of the counter.

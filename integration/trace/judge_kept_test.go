@@ -53,6 +53,13 @@ func TestJudgeKept(t *testing.T) {
 		return Op{Key: "k", Verb: Renew, Token: "a", Lease: s, Fence: 1, Call: at, Return: at + ms,
 			Outcome: Lost}
 	}
+	resting := func(o Op) Op {
+		o.AtLeast = 4 * s
+		return o
+	}
+	reads := func(at time.Duration) Op {
+		return Op{Key: "k", Verb: Read, Token: "a", Switch: true, Call: at, Return: at + ms, Outcome: Null}
+	}
 	lingering := func(o Op) Op {
 		o.Linger = 2 * s
 		return o
@@ -166,6 +173,10 @@ func TestJudgeKept(t *testing.T) {
 		{"made a writer, and kept", history(nil, shared, writes, waited(s, 5*s)), ""},
 		{"made a writer, and let go of", history(nil, shared, writes, unlock(1600*ms, 1), waited(s, 5*s)),
 			"lost wake-up"},
+		{"closed, and refused to its reader while it rests", history(nil, resting(keep(lock(0))), closes(3*s),
+			reads(3100*ms)), ""},
+		{"closed, and refused to its reader", history(nil, keep(lock(0)), closes(3*s), reads(3100*ms)),
+			"linearizable"},
 		{"not asked for while it could not be renewed, and closed", history(cut, lingering(keep(lock(0))),
 			other(2*s), lingering(closes(3*s))), ""},
 		{"not asked for, and closed", history(nil, lingering(keep(lock(0))), other(2*s),
