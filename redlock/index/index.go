@@ -35,6 +35,9 @@ const (
 	keys = 16
 	// settle is how long a lock is held before its name is written.
 	settle = 250 * time.Millisecond
+	// staysFree is how long the name of a free lock stays in its set. It may be taken again soon. And the
+	// removal of very many does not slow down who frees them.
+	staysFree = 2 * time.Second
 	// pulse is the time between two looks at what is to be written.
 	pulse = settle / 2
 	// patience bounds one request.
@@ -167,7 +170,7 @@ func (x *Index) look() {
 	x.looking.Add(1)
 	x.mu.Unlock()
 	if !time.Now().Before(x.resume) {
-		x.write(x.ctx, settle)
+		x.write(x.ctx, settle, staysFree)
 	}
 	x.armed.Store(false)
 	x.looking.Done()
@@ -192,7 +195,7 @@ func (x *Index) Close(ctx context.Context) {
 	defer stop()
 	x.looking.Wait()
 	if time.Now().After(x.resume) {
-		x.write(x.ctx, 0)
+		x.write(x.ctx, 0, 0)
 	}
 	x.cancel()
 }

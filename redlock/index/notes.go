@@ -51,8 +51,14 @@ type shard struct {
 	count int // holds
 	bytes int // of names and tokens
 	waits map[*wait]bool
-	due   []string // names in old that are to be written
-	gone  []string // names that were written and are free
+	due   []string         // names in old that are to be written
+	gone  map[string]freed // names that were written and are free, until they are removed; nil: none
+}
+
+// freed is what is known of a lock that is free.
+type freed struct {
+	at      time.Duration
+	written time.Duration // as in note
 }
 
 // note is what is known of one lock. It is kept small: a map has notes of up to 128 bytes in place.
@@ -116,7 +122,8 @@ func (n *notes) add(h Hold) bool {
 	}
 	s.count++
 	s.bytes += len(h.Name) + len(h.Token)
-	s.fresh[h.Name] = note{first: one, at: now}
+	s.fresh[h.Name] = note{first: one, at: now, written: s.gone[h.Name].written}
+	delete(s.gone, h.Name)
 	return true
 }
 
@@ -237,11 +244,11 @@ func (n *notes) remove(name, token string) {
 			return
 		}
 		if known.more == nil && known.first.token == token { // nearly always
-			s.forget(all, name, &known)
+			n.forget(s, all, name, &known)
 			return
 		}
 		if s.drop(&known, func(h *held) bool { return h.token == token }); known.first.token == "" {
-			s.forget(all, name, &known)
+			n.forget(s, all, name, &known)
 			return
 		}
 		all[name] = known
@@ -262,15 +269,19 @@ func (n *notes) any() bool {
 	return false
 }
 
-// forget removes the note of a lock.
-func (s *shard) forget(from map[string]note, name string, known *note) {
+// forget removes the note of a lock that is free now.
+func (n *notes) forget(s *shard, from map[string]note, name string, known *note) {
 	if known.first.token != "" {
 		s.count--
 		s.bytes -= len(known.first.token)
 	}
 	s.bytes -= len(name)
 	delete(from, name)
-	if known.written > 0 && len(s.gone) < mostNotes {
-		s.gone = append(s.gone, name)
+	if known.written == 0 || len(s.gone) >= mostNotes {
+		return
 	}
+	if s.gone == nil {
+		s.gone = make(map[string]freed)
+	}
+	s.gone[name] = freed{n.now(), known.written}
 }

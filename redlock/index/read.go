@@ -25,8 +25,8 @@ var ErrUnable = errors.New("index: cannot be used")
 var errTooMany = fmt.Errorf("index: it has more than %d names", mostNames)
 
 // Names returns the names of locks that may be held and match a glob of Redis, sorted. It has all that this
-// proxy has granted, and what others had granted some half a second ago. After ErrUnable the keys are to be
-// looked through. It blocks.
+// proxy has granted, and what others had granted some half a second ago, which may have been free for some
+// seconds. After ErrUnable the keys are to be looked through. It blocks.
 func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 	if x == nil {
 		return nil, ErrUnable
@@ -85,7 +85,9 @@ func (r *reading) read(ctx context.Context, from *set) error {
 			return errors.New("index: the reply to ZSCAN makes no sense")
 		}
 		for i := 0; i+1 < len(v.Elems[1].Elems); i += 2 {
-			if member := v.Elems[1].Elems[i].Text(); len(member) > idBytes && member[idBytes] == ':' {
+			member := v.Elems[1].Elems[i].Text()
+			// The notes have what this proxy has written, and know what is free since.
+			if len(member) > idBytes && member[idBytes] == ':' && member[:idBytes] != r.x.id {
 				if err := r.add(member[idBytes+1:]); err != nil {
 					return err
 				}

@@ -35,12 +35,13 @@ type change struct {
 	until []time.Duration // of names
 }
 
-// write writes what is due: the names of locks that are held for so long, and those that are free again.
-func (x *Index) write(ctx context.Context, age time.Duration) {
+// write writes what is due: the names of locks that are held for so long, and those that are free again and
+// have stayed for so long.
+func (x *Index) write(ctx context.Context, age, stays time.Duration) {
 	var changes [keys]change
 	now := x.notes.now()
 	for i := range x.notes.shards {
-		x.notes.shards[i].collect(now, age, &changes)
+		x.notes.collect(&x.notes.shards[i], now, age, stays, &changes)
 	}
 	x.notes.sweep(now)
 	var all sync.WaitGroup
@@ -65,14 +66,14 @@ func (x *Index) write(ctx context.Context, age time.Duration) {
 func setOf(name string) int { return slot.Of([]byte(name)) % keys }
 
 // collect adds what is due in a shard to changes.
-func (s *shard) collect(now, age time.Duration, changes *[keys]change) {
+func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	moved := 0
 	for name, known := range s.fresh {
 		switch {
 		case known.until() <= now:
-			s.end(s.fresh, name, &known)
+			n.end(s, s.fresh, name, &known)
 		case now-known.at >= age:
 			delete(s.fresh, name)
 			s.queue(name, &known)
@@ -83,9 +84,15 @@ func (s *shard) collect(now, age time.Duration, changes *[keys]change) {
 	if moved > mostMembers { // a map that was large stays large
 		s.fresh = maps.Collect(maps.All(s.fresh))
 	}
-	for _, name := range s.gone {
-		c := &changes[setOf(name)]
-		c.gone = append(c.gone, name)
+	for name, free := range s.gone {
+		if now-free.at >= stays {
+			delete(s.gone, name)
+			c := &changes[setOf(name)]
+			c.gone = append(c.gone, name)
+		}
+	}
+	if len(s.gone) == 0 {
+		s.gone = nil
 	}
 	for _, name := range s.due {
 		known, ok := s.old[name]
@@ -100,7 +107,7 @@ func (s *shard) collect(now, age time.Duration, changes *[keys]change) {
 		c := &changes[setOf(name)]
 		c.names, c.until = append(c.names, name), append(c.until, known.written)
 	}
-	s.due, s.gone = nil, nil
+	s.due = nil
 }
 
 // sweep forgets holds that are over, of another shard with each call.
@@ -111,7 +118,7 @@ func (n *notes) sweep(now time.Duration) {
 	defer s.mu.Unlock()
 	for name, known := range s.old {
 		if known.until() <= now {
-			s.end(s.old, name, &known)
+			n.end(s, s.old, name, &known)
 		}
 	}
 	if len(s.old) == 0 {
@@ -120,9 +127,9 @@ func (n *notes) sweep(now time.Duration) {
 }
 
 // end forgets a lock whose holds are all over.
-func (s *shard) end(from map[string]note, name string, known *note) {
+func (n *notes) end(s *shard, from map[string]note, name string, known *note) {
 	s.drop(known, func(*held) bool { return true })
-	s.forget(from, name, known)
+	n.forget(s, from, name, known)
 }
 
 // again has names written again that could not be.
