@@ -35,32 +35,38 @@ func (k *Renewer) queue(h *Kept) {
 	}
 }
 
-// freer frees holds, those of a slot together.
+// freer frees holds, those of a slot together, until none is left.
 func (k *Renewer) freer() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for len(k.free) > 0 {
-		batch := k.nextToFree()
-		k.mu.Unlock()
+	for batch := k.nextToFree(); batch != nil; batch = k.nextToFree() {
 		failed := k.detachAll(batch)
-		k.mu.Lock()
 		for i, h := range batch {
-			k.freed(h, failed[i])
+			if failed[i] == nil && k.o.Notes != nil {
+				k.o.Notes.Freed(h.name.name, h.name.token)
+			}
 		}
+		k.change(func() {
+			for i, h := range batch {
+				k.freed(h, failed[i])
+			}
+		})
 	}
-	k.freers--
 }
 
-// nextToFree takes the holds that a freer frees next. mu is held.
+// nextToFree takes the holds that a freer frees next. nil: there are none, and the freer ends.
 func (k *Renewer) nextToFree() (batch []*Kept) {
 	most := 1
 	if _, ok := k.engine.(Batcher); ok {
 		most = mostKeys
 	}
-	slot := k.free[0]
-	if k.free = k.free[1:]; len(k.free) == 0 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.free) == 0 {
 		k.free = nil
+		k.freers--
+		return nil
 	}
+	slot := k.free[0]
+	k.free = k.free[1:]
 	all := k.leaving[slot]
 	if len(all) <= most {
 		delete(k.leaving, slot)
@@ -71,20 +77,16 @@ func (k *Renewer) nextToFree() (batch []*Kept) {
 	return all[:most]
 }
 
-// freed notes the outcome of an attempt to free h. mu is held, and given up meanwhile.
+// freed notes the outcome of an attempt to free h. mu is held.
 func (k *Renewer) freed(h *Kept, err error) {
 	if err != nil {
 		k.complain("locks of clients that have gone could not be freed yet", err)
-	} else if k.o.Notes != nil {
-		k.o.Notes.Freed(h.name.name, h.name.token)
 	}
 	if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
 		h.state = over
 		k.work.Done()
 		if err == nil && !h.gone {
-			k.mu.Unlock()
-			k.report(report{hold: h, end: Freed})
-			k.mu.Lock()
+			k.told = append(k.told, report{hold: h, end: Freed})
 		}
 		return
 	}
@@ -92,7 +94,6 @@ func (k *Renewer) freed(h *Kept, err error) {
 	h.tries = min(h.tries+1, 20)
 	h.group = k.groupOf(h.group.slot)
 	k.set(h, min(k.now()+pause, h.until))
-	k.arm()
 }
 
 // detachAll makes one attempt to free the holds of batch, all of one slot: as many at once as it can, the
