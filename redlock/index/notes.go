@@ -51,14 +51,14 @@ type shard struct {
 	count int // holds
 	bytes int // of names and tokens
 	waits map[*wait]bool
-	due   []string         // names in old that are to be written
-	gone  map[string]freed // names that were written and are free, until they are removed; nil: none
+	due   []string // names in old that are to be written
+	gone  []freed  // names that were written and that nobody held then; the first is the oldest
 }
 
-// freed is what is known of a lock that is free.
+// freed is the name of a lock that became free.
 type freed struct {
-	at      time.Duration
-	written time.Duration // as in note
+	name string
+	at   time.Duration
 }
 
 // note is what is known of one lock. It is kept small: a map has notes of up to 128 bytes in place.
@@ -122,8 +122,7 @@ func (n *notes) add(h Hold) bool {
 	}
 	s.count++
 	s.bytes += len(h.Name) + len(h.Token)
-	s.fresh[h.Name] = note{first: one, at: now, written: s.gone[h.Name].written}
-	delete(s.gone, h.Name)
+	s.fresh[h.Name] = note{first: one, at: now}
 	return true
 }
 
@@ -277,11 +276,7 @@ func (n *notes) forget(s *shard, from map[string]note, name string, known *note)
 	}
 	s.bytes -= len(name)
 	delete(from, name)
-	if known.written == 0 || len(s.gone) >= mostNotes {
-		return
+	if known.written > 0 && len(s.gone) < mostNotes {
+		s.gone = append(s.gone, freed{name, n.now()})
 	}
-	if s.gone == nil {
-		s.gone = make(map[string]freed)
-	}
-	s.gone[name] = freed{n.now(), known.written}
 }

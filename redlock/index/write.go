@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,16 +85,7 @@ func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]
 	if moved > mostMembers { // a map that was large stays large
 		s.fresh = maps.Collect(maps.All(s.fresh))
 	}
-	for name, free := range s.gone {
-		if now-free.at >= stays {
-			delete(s.gone, name)
-			c := &changes[setOf(name)]
-			c.gone = append(c.gone, name)
-		}
-	}
-	if len(s.gone) == 0 {
-		s.gone = nil
-	}
+	s.clear(now, stays, changes)
 	for _, name := range s.due {
 		known, ok := s.old[name]
 		if !ok || !known.queued {
@@ -108,6 +100,28 @@ func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]
 		c.names, c.until = append(c.names, name), append(c.until, known.written)
 	}
 	s.due = nil
+}
+
+// clear adds to changes the names that have been free for so long. A lock that was taken again keeps its
+// name: it is written anew, or looked at later if it may be free soon.
+func (s *shard) clear(now, stays time.Duration, changes *[keys]change) {
+	over := 0
+	var later []freed
+	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {
+		name := s.gone[over].name
+		if _, ok := s.old[name]; ok {
+			continue
+		}
+		if _, ok := s.fresh[name]; ok {
+			later = append(later, freed{name, now})
+			continue
+		}
+		c := &changes[setOf(name)]
+		c.gone = append(c.gone, name)
+	}
+	if over > 0 {
+		s.gone = append(slices.Clone(s.gone[over:]), later...)
+	}
 }
 
 // sweep forgets holds that are over, of another shard with each call.
