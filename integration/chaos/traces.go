@@ -52,9 +52,11 @@ Made by ` + "`make traces`" + `, which goes on until it has counted 10,000,000 o
 several runs have counted is added up here, from %s to %s. Clients of two proxies take, renew, check and
 free locks at random while faults happen, and porcupine and plain monitors judge every call
 ([how](house.md#commands-for-work)). A violation is a promise of [locks](locks.md) that was broken. An exception is a
-reply that the judge lets pass because it is documented. Runs of builds that showed a violation are not in the table: each
-led to a change of lockproxy or of the judge, but for two histories that are not explained yet, one of RedLock beside
-a load average of 40, one of the order of waiters while a slot moved, in a build that was not kept.
+reply that the judge lets pass because it is documented.
+
+A run that showed a violation is not in the table: it led to a change of lockproxy or of the judge. Two
+histories are not explained yet: one of RedLock at a load average of 40, and one of the order of waiters
+while a slot moved, of a build that was not kept.
 
 %s
 %s

@@ -36,8 +36,8 @@ type change struct {
 	until []time.Duration // of names
 }
 
-// write writes what is due: the names of locks that are held for so long, and those that are free again and
-// have stayed for so long.
+// write writes what is due: it adds the names of locks that have been held for age, and removes those of
+// locks that have been free for stays.
 func (x *Index) write(ctx context.Context, age, stays time.Duration) {
 	var changes [keys]change
 	now := x.notes.now()
