@@ -58,6 +58,12 @@ func TestJudge(t *testing.T) {
 		o.Wait = wait
 		return o
 	}
+	overtakenBehind := func(breaks time.Duration) []Op { // b waits since before c
+		return []Op{granted(0, "a", 0, ms, 1),
+			waiting(forLonger(granted(1, "b", 10*ms, 2003*ms, 3)), 5*time.Second), unlock("a", 600*ms, Done),
+			waiting(granted(2, "c", 620*ms, 1002*ms, 2), 5*time.Second),
+			{Client: 3, Key: "k", Verb: Free, Call: breaks, Return: breaks + ms, Outcome: Done, Count: 1}}
+	}
 	failover := Event{Name: "fail-over", Start: 100 * ms, End: 200 * ms, Loses: []string{"k"}, Resent: true}
 	cut := Event{Name: "cut", Start: 0, End: 20 * ms, Resent: true}
 	lost := granted(0, "a", 0, ms, 1)
@@ -221,6 +227,11 @@ func TestJudge(t *testing.T) {
 		{"a brief one was overtaken while its lock moved", moving(granted(0, "a", 0, ms, 1),
 			waiting(brieflyGranted(1, "b", 10*ms, 2003*ms, 3), 5*time.Second),
 			waiting(granted(2, "c", 600*ms, 1002*ms, 2), 5*time.Second)), "", ""},
+		{"overtaken behind a BREAK while its lock moved", moving(overtakenBehind(700 * ms)...), "", ""},
+		{"overtaken behind a BREAK in a slot that does not move", history(nil, overtakenBehind(700*ms)...),
+			"", "first come first served"},
+		{"overtaken before a BREAK while its lock moved", moving(overtakenBehind(1100 * ms)...), "",
+			"first come first served"},
 		{"asleep", history(nil, granted(0, "a", 0, ms, 1),
 			waiting(granted(1, "b", 10*ms, 3500*ms, 2), 5*time.Second)), "", "lost wake-up"},
 		{"a free lock, and a wait in vain", history(nil, granted(0, "a", 0, ms, 1), unlock("a", 10*ms, Done),

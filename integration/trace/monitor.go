@@ -133,13 +133,22 @@ func (m *monitor) order() {
 			if m.disturbed(a.Call, a.Return) > 0 || m.resent(a) || m.resent(b) {
 				continue // it may have lost its place
 			}
-			if m.h.Moves && a.outlived() {
-				continue // its grant may have come too late before, and then it stood at the end again
+			if m.h.Moves && (a.outlived() || m.broke(a.Call, b.Return)) {
+				continue // it may have had the lock without being told, and then stood at the end again
 			}
 			m.violation("first come first served", b.Call, "%v overtook %v", b, a)
 			return
 		}
 	}
+}
+
+// broke says that a BREAK may have ended a hold between from and to. While its lock moves, a grant is asked
+// for once more before its client is told, and may have ended by then.
+func (m *monitor) broke(from, to time.Duration) bool {
+	return slices.ContainsFunc(m.ops, func(o Op) bool {
+		breaks := o.Verb == Free || o.Break
+		return breaks && o.Outcome != Null && o.Return >= from && o.Call <= to
+	})
 }
 
 // span is a time in which somebody may hold the lock: from the moment from which the grant
