@@ -182,8 +182,7 @@ func (o *Local) Refused(a *redlock.Acquire, r Refusal) {
 	// Random, so that proxies do not ask in step.
 	w.due = time.Now().Add(min(r.Pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
 	if q := o.byKey[w.place.Key]; q != nil && q.waiters[0] == w {
-		q.due = w.due
-		q.expect(w.due)
+		q.plan(w.due)
 	}
 }
 
@@ -198,10 +197,11 @@ func (o *Local) leaves(w *waiter) {
 func (o *Local) left(q *queue, w *waiter, first bool, ttl time.Duration) {
 	switch {
 	case ttl > 0:
-		q.due = time.Now()
+		next := time.Now()
 		if w.mode == redlock.Write || q.waiters[0].mode == redlock.Write {
-			q.due = q.due.Add(pulse)
+			next = next.Add(pulse)
 		}
+		q.plan(next)
 	case first: // the lock may have gone on to w
 		q.waiters[0].nudge()
 	}

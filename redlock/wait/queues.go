@@ -204,7 +204,8 @@ func (ws *Queues) attempt(ctx context.Context, w *waiter) (redlock.Grant, bool, 
 type queue struct {
 	place   redlock.Place
 	waiters []*waiter // guarded by Queues.mu, as are the fields below
-	due     time.Time // when the first waiter tries next
+	due     time.Time // when the first waiter tries next, while the subscription lasts
+	planned time.Time // when due was set; without a subscription the next try is a deafPulse later
 	live    bool      // the subscription is confirmed
 	lost    bool      // the subscription was confirmed, and then lost
 	passed  int       // Local: how often in a row the lock was passed on within this proxy
@@ -320,7 +321,8 @@ func (ws *Queues) enter(w *waiter) *queue {
 	defer ws.mu.Unlock()
 	q := ws.byKey[w.place.Key]
 	if q == nil {
-		q = &queue{place: w.place, due: w.due}
+		q = &queue{place: w.place}
+		q.plan(w.due)
 		q.ctx, q.close = context.WithCancel(ws.ctx)
 		ws.byKey[w.place.Key] = q
 		// ends when the subscription is confirmed, or with the queue
@@ -370,20 +372,24 @@ func (ws *Queues) leave(q *queue, w *waiter, ttl time.Duration) {
 	}
 }
 
-// expect makes the first waiter try at the given time or at the next pulse, whichever is first. Queues.mu is
-// held.
+// plan makes the first waiter try at that time, whatever was planned before. Queues.mu is held, here and
+// below.
+func (q *queue) plan(at time.Time) { q.due, q.planned = at, time.Now() }
+
+// expect makes the first waiter try at that time, unless it does so before.
 func (q *queue) expect(at time.Time) {
-	most := pulse
-	if !q.live || q.lost {
-		most = deafPulse
-	}
-	if limit := time.Now().Add(most); limit.Before(at) {
-		at = limit
-	}
 	if at.Before(q.due) {
 		q.due = at
 		signal(q.waiters[0].rearm)
 	}
+}
+
+// next is when the first waiter tries.
+func (q *queue) next() time.Time {
+	if deaf := q.planned.Add(deafPulse); (!q.live || q.lost) && deaf.Before(q.due) {
+		return deaf
+	}
+	return q.due
 }
 
 // sleep is how long w may sleep: until its deadline, or if it is the first, until its next attempt.
@@ -391,8 +397,8 @@ func (ws *Queues) sleep(q *queue, w *waiter) time.Duration {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	until := w.deadline
-	if q.waiters[0] == w && q.due.Before(until) {
-		until = q.due
+	if next := q.next(); q.waiters[0] == w && next.Before(until) {
+		until = next
 	}
 	return time.Until(until)
 }
@@ -401,7 +407,7 @@ func (ws *Queues) sleep(q *queue, w *waiter) time.Duration {
 func (ws *Queues) due(q *queue, w *waiter) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return q.waiters[0] == w && !time.Now().Before(q.due)
+	return q.waiters[0] == w && !time.Now().Before(q.next())
 }
 
 // subscribe subscribes for a queue, however long that takes.
@@ -444,7 +450,8 @@ func (ws *Queues) heard(q *queue, e subscription.Event) {
 		ws.order.heard(q, e.Payload)
 	default:
 		q.lost = e.Kind == subscription.Lost
-		q.expect(time.Now().Add(deafPulse))
+		q.plan(q.due)
+		signal(q.waiters[0].rearm)
 		ws.order.missed(q)
 	}
 }

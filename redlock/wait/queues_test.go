@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,10 @@ import (
 )
 
 // always is an Engine that grants whatever is asked for, and counts the attempts.
-type always struct{ attempts int }
+type always struct{ attempts atomic.Int32 }
 
 func (e *always) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bool, error) {
-	e.attempts++
+	e.attempts.Add(1)
 	return redlock.Grant{Token: a.Token, TTL: a.Lease}, true, nil
 }
 
@@ -60,15 +61,15 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 			g.Token != "t given" {
 			t.Errorf("given: %+v %v %v", g, ok, err)
 		}
-		if e.attempts != 0 {
-			t.Errorf("%d attempts for what was given", e.attempts)
+		if e.attempts.Load() != 0 {
+			t.Errorf("%d attempts for what was given", e.attempts.Load())
 		}
 		o.Expect(woken, time.Now())
 		o.Queued(woken, time.Second, nil)
 		began := time.Now()
 		if g, ok, err := o.Wait(t.Context(), woken); !ok || err != nil || g.Token != "t woken" ||
-			e.attempts != 1 {
-			t.Errorf("woken: %+v %v %v after %d attempts", g, ok, err, e.attempts)
+			e.attempts.Load() != 1 {
+			t.Errorf("woken: %+v %v %v after %d attempts", g, ok, err, e.attempts.Load())
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("it asked after %v", took)
@@ -85,7 +86,7 @@ type refusing struct {
 }
 
 func (e *refusing) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bool, error) {
-	e.attempts++
+	e.attempts.Add(1)
 	e.order.Queued(a, time.Hour, nil)
 	return redlock.Grant{}, false, nil
 }
@@ -113,13 +114,52 @@ func TestOlderReplyForgetsNoOffer(t *testing.T) {
 		go o.Wait(ctx, a) // ends with ctx
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		before := e.attempts
+		before := e.attempts.Load()
 		e.hears(subscription.Event{Payload: []byte("another")})
 		o.Queued(a, time.Hour, nil)
 		time.Sleep(offer + 10*time.Millisecond)
 		synctest.Wait()
-		if n := e.attempts - before; n != 1 {
+		if n := e.attempts.Load() - before; n != 1 {
 			t.Errorf("%d looks when the offer to another was over, want 1", n)
+		}
+	})
+}
+
+// A proxy asks each second for a lock that its clients wait for, and every 100 ms as long as it does not hear
+// of it. What was planned while it did not hear ends with that. R25
+func TestPulse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &refusing{}
+		o := NewRedis(e, redlock.NewNames("lock:"), slog.New(slog.DiscardHandler))
+		defer o.Close()
+		e.order = o
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Wait: time.Hour, ID: "mine"}
+		o.Expect(a, time.Now())
+		o.Queued(a, time.Hour, nil)
+		go o.Wait(ctx, a) // ends with ctx
+		asked := int32(0)
+		attempts := func(during time.Duration) int32 {
+			time.Sleep(during)
+			synctest.Wait()
+			before := asked
+			asked = e.attempts.Load()
+			return asked - before
+		}
+		if n := attempts(900 * time.Millisecond); n != 1 {
+			t.Errorf("%d attempts at first, want 1: when it began to hear", n)
+		}
+		if n := attempts(10 * time.Second); n < 9 || n > 10 {
+			t.Errorf("%d attempts in ten seconds", n)
+		}
+		e.hears(subscription.Event{Kind: subscription.Lost})
+		if n := attempts(time.Second); n < 9 || n > 11 {
+			t.Errorf("%d attempts in a second without messages", n)
+		}
+		e.hears(subscription.Event{Kind: subscription.Live})
+		if n := attempts(10 * time.Second); n < 9 || n > 11 {
+			t.Errorf("%d attempts in ten seconds with messages again", n)
 		}
 	})
 }

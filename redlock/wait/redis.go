@@ -64,8 +64,8 @@ func (o *Redis) Queued(a *redlock.Acquire, pause time.Duration, try []byte) {
 	q := ws.byKey[w.place.Key]
 	if q != nil {
 		// What is planned already stays: this reply may be older than the message about an offer.
-		if !q.due.After(time.Now()) {
-			q.due = w.due
+		if !q.next().After(time.Now()) {
+			q.plan(w.due)
 		}
 		q.expect(w.due)
 		signal(q.waiters[0].rearm)
