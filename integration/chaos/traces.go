@@ -54,9 +54,8 @@ free locks at random while faults happen, and porcupine and plain monitors judge
 ([how](house.md#commands-for-work)). A violation is a promise of [locks](locks.md) that was broken. An exception is a
 reply that the judge lets pass because it is documented.
 
-A run that showed a violation is not in the table: it led to a change of lockproxy or of the judge. Two
-histories are not explained yet: one of RedLock at a load average of 40, and one of the order of waiters
-while a slot moved, of a build that was not kept.
+A run that showed a violation is not in the table: it led to a change of lockproxy or of the judge. One
+history is not explained yet, of RedLock at a load average of 40.
 
 %s
 %s
