@@ -233,11 +233,11 @@ func newKeeper(t testing.TB, o ...Options) *keeper {
 		k := p.Renewer
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		n := len(k.groups) + len(k.schedule) + len(k.free) + len(k.leaving) + len(k.holds) + len(k.keepers) +
-			k.freers
+		n := len(k.groups) + len(k.schedule) + len(k.leaving.slots) + len(k.leaving.bySlot) + k.leaving.n +
+			k.leaving.freers + len(k.holds) + len(k.keepers) + len(k.lingerers.byHost)
 		if n > 0 || k.armed != never || k.held.Load() != 0 {
 			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v",
-				len(k.groups), len(k.free), len(k.holds), len(k.keepers), k.armed)
+				len(k.groups), k.leaving.n, len(k.holds), len(k.keepers), k.armed)
 		}
 	})
 	return p

@@ -24,13 +24,7 @@ func (k *Renewer) release(h *Kept) {
 // queue leaves h to the next freer that has time. mu is held.
 func (k *Renewer) queue(h *Kept) {
 	h.state = freeing
-	slot := h.group.slot
-	if len(k.leaving[slot]) == 0 {
-		k.free = append(k.free, slot)
-	}
-	k.leaving[slot] = append(k.leaving[slot], h)
-	if k.freers < mostFreers {
-		k.freers++
+	if k.leaving.add(h) {
 		k.work.Go(k.freer) // ends when nothing is left to free
 	}
 }
@@ -38,7 +32,7 @@ func (k *Renewer) queue(h *Kept) {
 // freer frees holds, those of a slot together, until none is left.
 func (k *Renewer) freer() {
 	for batch := k.nextToFree(); batch != nil; batch = k.nextToFree() {
-		failed := k.detachAll(batch)
+		failed := k.detach.all(batch)
 		for i, h := range batch {
 			if failed[i] == nil && k.o.Notes != nil {
 				k.o.Notes.Freed(h.name.name, h.name.token)
@@ -54,27 +48,9 @@ func (k *Renewer) freer() {
 
 // nextToFree takes the holds that a freer frees next. nil: there are none, and the freer ends.
 func (k *Renewer) nextToFree() (batch []*Kept) {
-	most := 1
-	if _, ok := k.engine.(Batcher); ok {
-		most = mostKeys
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.free) == 0 {
-		k.free = nil
-		k.freers--
-		return nil
-	}
-	slot := k.free[0]
-	k.free = k.free[1:]
-	all := k.leaving[slot]
-	if len(all) <= most {
-		delete(k.leaving, slot)
-		return all
-	}
-	k.leaving[slot] = all[most:]
-	k.free = append(k.free, slot)
-	return all[:most]
+	return k.leaving.next(k.detach.most())
 }
 
 // freed notes the outcome of an attempt to free h. mu is held.
@@ -82,7 +58,7 @@ func (k *Renewer) freed(h *Kept, err error) {
 	if err != nil {
 		k.complain("locks of clients that have gone could not be freed yet", err)
 	}
-	if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
+	if err == nil || k.now() >= h.until || k.detach.ctx.Err() != nil {
 		h.state = over
 		k.work.Done()
 		if err == nil && !h.gone {
@@ -96,14 +72,76 @@ func (k *Renewer) freed(h *Kept, err error) {
 	k.set(h, min(k.now()+pause, h.until))
 }
 
-// detachAll makes one attempt to free the holds of batch, all of one slot: as many at once as it can, the
-// others one by one. It returns what went wrong, for each. mu is not held.
-func (k *Renewer) detachAll(batch []*Kept) (failed []error) {
+// leaving has the holds that are to be freed, and counts who frees them. Renewer.mu guards it.
+type leaving struct {
+	slots  []int           // that have such holds, in turn
+	bySlot map[int][]*Kept // those
+	n      int             // how many they are
+	freers int             // goroutines that free holds
+}
+
+// add puts h behind the others of its slot. It says that one more freer is to start; that one is counted
+// already.
+func (l *leaving) add(h *Kept) (start bool) {
+	slot := h.group.slot
+	if len(l.bySlot[slot]) == 0 {
+		l.slots = append(l.slots, slot)
+	}
+	l.bySlot[slot] = append(l.bySlot[slot], h)
+	l.n++
+	if start = l.freers < mostFreers; start {
+		l.freers++
+	}
+	return start
+}
+
+// next takes up to most holds of one slot. nil: there are none, and the freer who asks is counted no more.
+func (l *leaving) next(most int) (batch []*Kept) {
+	if len(l.slots) == 0 {
+		l.slots = nil
+		l.freers--
+		return nil
+	}
+	slot := l.slots[0]
+	l.slots = l.slots[1:]
+	if batch = l.bySlot[slot]; len(batch) > most {
+		l.slots, l.bySlot[slot] = append(l.slots, slot), batch[most:]
+		batch = batch[:most]
+	} else {
+		delete(l.bySlot, slot)
+	}
+	l.n -= len(batch)
+	return batch
+}
+
+// detacher asks the engine to free holds. Safe for concurrent use.
+type detacher struct {
+	engine  Engine
+	ctx     context.Context // ends when Close has waited for those that are being freed
+	abandon context.CancelFunc
+}
+
+func newDetacher(engine Engine) detacher {
+	ctx, abandon := context.WithCancel(context.Background())
+	return detacher{engine, ctx, abandon}
+}
+
+// most is how many holds it frees at once.
+func (d *detacher) most() int {
+	if _, ok := d.engine.(Batcher); ok {
+		return mostKeys
+	}
+	return 1
+}
+
+// all makes one attempt to free the holds of batch, all of one slot: as many at once as it can, the others
+// one by one. It returns what went wrong, for each.
+func (d *detacher) all(batch []*Kept) (failed []error) {
 	failed = make([]error, len(batch))
 	done := make([]int64, len(batch))
-	if b, ok := k.engine.(Batcher); ok && len(batch) > 1 {
+	if b, ok := d.engine.(Batcher); ok && len(batch) > 1 {
 		var err error
-		if done, err = k.detachBatch(b, batch); err != nil {
+		if done, err = d.together(b, batch); err != nil {
 			for i := range failed {
 				failed[i] = err
 			}
@@ -112,14 +150,14 @@ func (k *Renewer) detachAll(batch []*Kept) (failed []error) {
 	}
 	for i, h := range batch {
 		if done[i] == 0 {
-			failed[i] = k.detach(h)
+			failed[i] = d.one(h)
 		}
 	}
 	return failed
 }
 
-func (k *Renewer) detachBatch(b Batcher, batch []*Kept) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
+func (d *detacher) together(b Batcher, batch []*Kept) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(d.ctx, mostPatience)
 	defer cancel()
 	all := make([]redlock.Renewal, len(batch))
 	for i, h := range batch {
@@ -128,11 +166,10 @@ func (k *Renewer) detachBatch(b Batcher, batch []*Kept) ([]int64, error) {
 	return b.DetachAll(ctx, batch[0].group.slot, all)
 }
 
-// detach makes one attempt to free h. mu is not held.
-func (k *Renewer) detach(h *Kept) error {
-	ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
+func (d *detacher) one(h *Kept) error {
+	ctx, cancel := context.WithTimeout(d.ctx, mostPatience)
 	defer cancel()
-	return k.engine.Detach(ctx, h.name.name, h.name.token, h.keeper)
+	return d.engine.Detach(ctx, h.name.name, h.name.token, h.keeper)
 }
 
 // listen subscribes to the channel of this proxy's keepers, however long that takes.
@@ -176,7 +213,7 @@ func (k *Renewer) Close(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
-	k.abandon()
+	k.detach.abandon()
 	k.drop()
 	<-done
 }

@@ -1,6 +1,9 @@
 package keepalive
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // lingering is what a hold has whose connection broke, and that goes on.
 type lingering struct {
@@ -28,8 +31,7 @@ func (k *Renewer) lingers(h *Kept, host string, let func(*Kept)) bool {
 		return true
 	}
 	h.after = &lingering{host, time.AfterFunc(h.linger, func() { let(h) })}
-	k.lingering[host]++
-	k.lingerers.Add(1)
+	k.lingerers.add(host)
 	return true
 }
 
@@ -38,21 +40,35 @@ func (k *Renewer) settled(h *Kept) {
 	if h.after == nil {
 		return
 	}
-	host := h.after.host
 	h.after.timer.Stop()
+	k.lingerers.remove(h.after.host)
 	h.after = nil
-	k.lingerers.Add(-1)
-	if k.lingering[host]--; k.lingering[host] == 0 {
-		delete(k.lingering, host)
-	}
 }
 
 // Lingering is how many holds go on whose connections came from host and broke.
 func (k *Renewer) Lingering(host string) int {
-	if k.lingerers.Load() == 0 {
+	if k.lingerers.n.Load() == 0 {
 		return 0
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.lingering[host]
+	return k.lingerers.byHost[host]
+}
+
+// lingerers counts the holds that linger. Renewer.mu guards it, but anybody may read n.
+type lingerers struct {
+	n      atomic.Int64
+	byHost map[string]int // of their clients
+}
+
+func (l *lingerers) add(host string) {
+	l.n.Add(1)
+	l.byHost[host]++
+}
+
+func (l *lingerers) remove(host string) {
+	l.n.Add(-1)
+	if l.byHost[host]--; l.byHost[host] == 0 {
+		delete(l.byHost, host)
+	}
 }

@@ -168,13 +168,10 @@ type Renewer struct {
 	held   atomic.Int64 // how many holds are kept
 	lost   *losses
 
-	lingerers atomic.Int64 // holds whose connections broke
-
-	ctx     context.Context // of the renewals; ends with Close
-	cancel  context.CancelFunc
-	freeing context.Context // of freeing holds; ends when Close has waited for it
-	abandon context.CancelFunc
-	work    sync.WaitGroup // what Close waits for
+	ctx    context.Context // of the renewals; ends with Close
+	cancel context.CancelFunc
+	detach detacher
+	work   sync.WaitGroup // what Close waits for
 
 	mu         sync.Mutex
 	closed     bool
@@ -183,17 +180,15 @@ type Renewer struct {
 	ticking    bool          // tick is running and sets the timer at its end
 	holds      map[holdName]*Kept
 	keepers    map[string]*Kept
-	lingering  map[string]int // how many of them, by the host of their clients
+	lingerers  lingerers // those whose connections broke
 	groups     map[int]*slotGroup
 	queues     map[string]*masterQueue // by master, while something is under way to it
 	schedule   timerHeap[*slotGroup]
 	listening  bool
 	unlisten   func()
 	tells      journal.Lines
-	told       []report        // what to report once mu is released
-	free       []int           // slots with holds to free
-	leaving    map[int][]*Kept // those, by slot
-	freers     int             // goroutines that free holds
+	told       []report // what to report once mu is released
+	leaving    leaving
 	complained time.Duration
 	renewals   uint64
 	losses     map[Loss]uint64
@@ -413,6 +408,6 @@ func (k *Renewer) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.Copy(lost, k.losses)
-	return Stats{Kept: int(k.held.Load()), Lingering: int(k.lingerers.Load()), Renewals: k.renewals,
+	return Stats{Kept: int(k.held.Load()), Lingering: int(k.lingerers.n.Load()), Renewals: k.renewals,
 		Lost: lost}
 }

@@ -44,10 +44,10 @@ func New(e Engine, names *redlock.Names, o Options) *Renewer {
 	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), armed: never, lost: newLosses(names)}
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
 	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
-	k.queues, k.lingering = make(map[string]*masterQueue), make(map[string]int)
-	k.complained, k.leaving = -complaintPause, make(map[int][]*Kept)
+	k.queues, k.complained = make(map[string]*masterQueue), -complaintPause
+	k.lingerers.byHost, k.leaving.bySlot = make(map[string]int), make(map[int][]*Kept)
 	k.ctx, k.cancel = context.WithCancel(context.Background())
-	k.freeing, k.abandon = context.WithCancel(context.Background())
+	k.detach = newDetacher(e)
 	return k
 }
 
@@ -385,7 +385,7 @@ const complaintPause = 5 * time.Second
 func (k *Renewer) complain(message string, err error) {
 	if now := k.now(); !k.closed && now-k.complained >= complaintPause {
 		k.complained = now
-		k.o.Log.Warn(message, "kept", len(k.holds), "freeing", len(k.free), "err", err)
+		k.o.Log.Warn(message, "kept", len(k.holds), "freeing", k.leaving.n, "err", err)
 	}
 }
 
