@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"lockproxy/internal/journal"
@@ -216,6 +220,30 @@ type auditFile struct {
 
 // lookEvery is how often an auditFile looks whether it is still in its place.
 const lookEvery = time.Second
+
+// checkAuditLog says why the file of the audit log could not be opened, as far as that shows without making
+// it.
+func checkAuditLog(path string) error {
+	if path == "" || path == "-" || path == "stderr" {
+		return nil
+	}
+	at, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, err = os.Stat(filepath.Dir(path))
+	case err == nil && at.IsDir():
+		err = &fs.PathError{Err: syscall.EISDIR}
+	case err == nil && at.Mode().IsRegular():
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("audit-log %s: %w", path, errors.Unwrap(err))
+	}
+	return nil
+}
 
 // open opens the file, and closes the one that was open before.
 func (a *auditFile) open() error {

@@ -15,14 +15,14 @@ type certs struct {
 	admin    *tlsFiles
 }
 
-// loadCerts reads the files that the settings name. Its errors name the setting.
+// loadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting.
 func loadCerts(v *Values) (certs, error) {
 	var c certs
 	var ofClients, ofUpstream, ofAdmin error
-	if v.TLSCert != "" {
+	if v.TLSCert != "" && v.TLSKey != "" {
 		c.clients, ofClients = newTLSFiles("tls", clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
 	}
-	if v.AdminTLSCert != "" {
+	if v.AdminTLSCert != "" && v.AdminTLSKey != "" {
 		c.admin, ofAdmin = newTLSFiles("admin-tls", adminTLS, v, v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA)
 	}
 	if v.UpstreamTLS {
@@ -60,45 +60,35 @@ func adminTLS(v *Values) (*tls.Config, error) {
 // serverTLS is for a listener whose settings begin with prefix. auth is what is asked of those who connect
 // if there is a ca.
 func serverTLS(prefix, cert, key, ca string, auth tls.ClientAuthType) (*tls.Config, error) {
-	pair, err := readPair(prefix+"tls-cert", cert, prefix+"tls-key", key)
-	if err != nil {
-		return nil, err
-	}
+	pair, wrongPair := readPair(prefix+"tls-cert", cert, prefix+"tls-key", key)
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	var wrongCA error
 	if ca != "" {
-		if c.ClientCAs, err = readPool(prefix+"tls-ca", ca); err != nil {
-			return nil, err
-		}
+		c.ClientCAs, wrongCA = readPool(prefix+"tls-ca", ca)
 		c.ClientAuth = auth
 	}
-	return c, nil
+	return c, errors.Join(wrongPair, wrongCA)
 }
 
 func upstreamTLS(v *Values) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: v.UpstreamTLSServerName}
-	var err error
+	var wrongPair, wrongCA error
 	if v.UpstreamTLSCA != "" {
-		if c.RootCAs, err = readPool("upstream-tls-ca", v.UpstreamTLSCA); err != nil {
-			return nil, err
-		}
+		c.RootCAs, wrongCA = readPool("upstream-tls-ca", v.UpstreamTLSCA)
 	}
-	if v.UpstreamTLSCert != "" {
-		pair, err := readPair("upstream-tls-cert", v.UpstreamTLSCert, "upstream-tls-key", v.UpstreamTLSKey)
-		if err != nil {
-			return nil, err
-		}
+	if v.UpstreamTLSCert != "" && v.UpstreamTLSKey != "" {
+		var pair tls.Certificate
+		pair, wrongPair = readPair("upstream-tls-cert", v.UpstreamTLSCert,
+			"upstream-tls-key", v.UpstreamTLSKey)
 		c.Certificates = []tls.Certificate{pair}
 	}
-	return c, nil
+	return c, errors.Join(wrongPair, wrongCA)
 }
 
 func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, error) {
-	cert, err := readPEM(certName, certFile)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	key, err := readPEM(keyName, keyFile)
-	if err != nil {
+	cert, wrongCert := readPEM(certName, certFile)
+	key, wrongKey := readPEM(keyName, keyFile)
+	if err := errors.Join(wrongCert, wrongKey); err != nil {
 		return tls.Certificate{}, err
 	}
 	pair, err := tls.X509KeyPair(cert, key)

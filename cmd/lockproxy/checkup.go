@@ -31,7 +31,7 @@ they name and that these know. A line is a fact: ok, warn or fail, what it is ab
 It looks at the settings, each node (whether it answers and how fast, its role, version and certificate),
 	slots and
 replicas, what the proxy's user may do there, what evicts or forgets locks, and clocks. Nothing is changed.
-No proxy needs to run, and one that runs is not disturbed.`,
+No proxy needs to run, and one that runs is not disturbed. To ask one that runs, use lockproxy ready.`,
 		Examples: []tool.Example{
 			{Line: "lockproxy check --config /etc/lockproxy.conf", What: "before the proxy is started with " +
 				"that file"},
@@ -73,7 +73,8 @@ func runCheck(c *tool.Call, r report) int {
 		failed = failed || f.Level == checkup.Fail
 		r.tell(f)
 	}
-	if v, o, ok := checkSettings(c, tell); ok {
+	v, o, err := checkSettings(c, tell)
+	if err == nil {
 		checkFiles(v, tell)
 		if v.Dev {
 			tell(checkup.Fact{About: "upstream", Text: "is in the memory of the proxy (dev): nothing " +
@@ -81,9 +82,13 @@ func runCheck(c *tool.Call, r report) int {
 		}
 		checkup.Run(context.Background(), o, tell)
 	}
-	switch err := r.end(); {
-	case err != nil:
+	if err := r.end(); err != nil {
 		return c.Fail(tool.ExitSoftware, err)
+	}
+	var wrong *mistakes
+	switch {
+	case errors.As(err, &wrong) && wrong.typed:
+		return tool.ExitUsage
 	case failed:
 		return tool.ExitNo
 	}
@@ -91,29 +96,24 @@ func runCheck(c *tool.Call, r report) int {
 }
 
 // checkSettings reads the settings as the proxy would.
-func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*Values, checkup.Options, bool) {
-	wrong := func(err error) (*Values, checkup.Options, bool) {
-		for _, one := range apart(err) {
-			text, remedy := one.Error(), "change that setting; lockproxy --help lists them"
-			if errors.Is(one, errNoUpstream) { // it explains itself on many lines
-				text, remedy = "neither --upstream nor --dev is given", "say where the data lives"
-			}
-			tell(checkup.Fact{Level: checkup.Fail, About: "settings", Text: text, Remedy: remedy})
+func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*Values, checkup.Options, error) {
+	v, certs, passwords, err := loadAll(c.Settings, c.Environ)
+	for _, one := range apart(err) {
+		text, remedy := one.Error(), "change that setting; lockproxy --help lists them"
+		switch {
+		case errors.Is(one, errNoUpstream): // it explains itself on many lines
+			text, remedy = "neither --upstream nor --dev is given", "say where the data lives"
+		case strings.Contains(text, "did you mean") || strings.Contains(text, "lockproxy --help"):
+			remedy = "correct the name"
 		}
-		return nil, checkup.Options{}, false
+		tell(checkup.Fact{Level: checkup.Fail, About: "settings", Text: text, Remedy: remedy})
 	}
-	v, err := loadChecked(c.Settings, c.Environ)
 	if err != nil {
-		return wrong(err)
-	}
-	certs, wrongCerts := loadCerts(v)
-	passwords, wrongPasswords := loadPasswords(v)
-	if err := errors.Join(wrongCerts, wrongPasswords); err != nil {
-		return wrong(err)
+		return nil, checkup.Options{}, err
 	}
 	tell(checkup.Fact{About: "settings", Text: "are right"})
 	checkCerts(v, certs, tell)
-	return v, checkOptions(v, certs, passwords), true
+	return v, checkOptions(v, certs, passwords), nil
 }
 
 // checkOptions are the settings as checkup has them.
@@ -223,7 +223,10 @@ func (r *lineReport) tell(f checkup.Fact) {
 	}
 	line += terminal.Safe(f.Text)
 	if f.Remedy != "" {
-		line += ". Remedy: " + terminal.Safe(f.Remedy)
+		if !strings.HasSuffix(line, ".") && !strings.HasSuffix(line, "?") {
+			line += "."
+		}
+		line += " Remedy: " + terminal.Safe(f.Remedy)
 	}
 	if _, err := fmt.Fprintln(r.to, line); err != nil && r.err == nil {
 		r.err = err

@@ -11,12 +11,12 @@ import (
 // readFile reads a config file: one setting a line, its name and its value, as
 // in redis.conf. Lines that begin with # are comments. A value with spaces
 // stands in quotes.
-func readFile(path string) []given {
+func readFile(path string) ([]given, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return []given{{wrong: fmt.Errorf("--config %s: %w", path, errors.Unwrap(err))}}
+		return nil, fmt.Errorf("--config %s: %w", path, errors.Unwrap(err))
 	}
-	return parseFile(path, string(text))
+	return parseFile(path, string(text)), nil
 }
 
 func parseFile(path, text string) []given {

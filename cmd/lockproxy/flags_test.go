@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +145,37 @@ func TestErrorsAreToldTogether(t *testing.T) {
 	}
 	if s := find("requirepass"); strings.Contains(s.shown("hunter2"), "hunter2") {
 		t.Error("a secret is shown")
+	}
+}
+
+// The files that settings name are read with the settings, and what is wrong with them is told with the rest.
+func TestErrorsOfFilesAreToldWithOthers(t *testing.T) {
+	missing, there := t.TempDir()+"/missing", writeConfig(t, "")
+	path := writeConfig(t, "upstream a:1\nmaxclients x\ntls-cert "+missing+"\ntls-key "+missing+"/2\n"+
+		"tls-ca "+there+"\nupstream-password-file "+missing+"\naudit-log "+missing+"/log\n")
+	_, _, _, err := loadAll([]string{"--config", path}, nil)
+	want := "2: maxclients x: maxclients couldn't be parsed into an integer; allowed: 1 to 1000000\n" +
+		"3: tls-cert MISSING: no such file or directory\n" +
+		"4: tls-key MISSING/2: no such file or directory\n" +
+		"5: tls-ca " + there + ": needs certificates, as PEM, and has none\n" +
+		"6: upstream-password-file MISSING: no such file or directory (it has to be a file that lockproxy " +
+		"may read)\n" +
+		"7: audit-log MISSING/log: no such file or directory"
+	got := strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(err), path+":", ""), missing, "MISSING")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(missing)); err != nil || len(entries) > 0 {
+		t.Errorf("something was made: %v, %v", entries, err)
+	}
+}
+
+// A config file that cannot be read is the only mistake: what it has is not missing.
+func TestConfigFileIsMissing(t *testing.T) {
+	path := t.TempDir() + "/missing"
+	_, _, _, err := loadAll([]string{"--config", path}, nil)
+	if got, want := fmt.Sprint(err), "--config "+path+": no such file or directory"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

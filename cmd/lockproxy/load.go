@@ -24,7 +24,19 @@ type reading struct {
 	values *Values
 	used   map[string]given // where the value of a setting is from
 	wrong  []given
+	unread bool // there is a config file that cannot be read
+	typed  bool // some of what is wrong stands on the command line or in a variable
 }
+
+// mistakes is all that is wrong with settings.
+type mistakes struct {
+	all   []error
+	typed bool // some of it stands on the command line or in a variable
+}
+
+func (m *mistakes) Error() string { return errors.Join(m.all...).Error() }
+
+func (m *mistakes) Unwrap() []error { return m.all }
 
 // load reads all settings from the arguments, the environment and the config file that these name. What
 // stands first in this list wins; a wrong value is an error also where another source overrides it. The error
@@ -47,11 +59,24 @@ func loadChecked(args, environ []string) (*Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.check()
+	r.add(check(r.values))
 	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return r.values, nil
+}
+
+// loadAll is loadChecked, and reads the files that the settings name, with all mistakes of both.
+func loadAll(args, environ []string) (*Values, certs, passwords, error) {
+	r, err := read(args, environ)
+	if err != nil {
+		return nil, certs{}, passwords{}, err
+	}
+	r.add(check(r.values))
+	c, wrongCerts := loadCerts(r.values)
+	p, wrongPasswords := loadPasswords(r.values)
+	r.add(errors.Join(wrongCerts, wrongPasswords, checkAuditLog(r.values.AuditLog)))
+	return r.values, c, p, r.err()
 }
 
 // read reads all sources. Its errors are errHelp and errVersion.
@@ -63,10 +88,16 @@ func read(args, environ []string) (*reading, error) {
 	env := readEnviron(environ)
 	r := &reading{values: defaults(), used: make(map[string]given)}
 	if path := last("config", env, flags); path != "" {
-		r.apply(readFile(path))
+		file, err := readFile(path)
+		if r.unread = err != nil; r.unread {
+			file = []given{{wrong: err}}
+		}
+		r.apply(file)
 	}
+	before := len(r.wrong)
 	r.apply(env)
 	r.apply(flags)
+	r.typed = len(r.wrong) > before
 	return r, nil
 }
 
@@ -99,10 +130,14 @@ func (r *reading) apply(gs []given) {
 	}
 }
 
-// check adds what check finds. A mistake stands at the line of the first setting that it is about, if that is
-// from the config file.
-func (r *reading) check() {
-	for _, one := range apart(check(r.values)) {
+// add adds mistakes that a source alone does not show. A mistake stands at the line of the first setting that
+// it is about, if that is from the config file. It is left out if it may only follow from another one: a
+// setting that it names is wrong itself, or the config file cannot be read.
+func (r *reading) add(err error) {
+	if r.unread {
+		return
+	}
+	for _, one := range apart(err) {
 		if slices.ContainsFunc(r.wrong, func(g given) bool { return g.name != "" && names(one, g.name) }) {
 			continue
 		}
@@ -120,20 +155,23 @@ func (r *reading) check() {
 
 // names says that the text of err has the name of a setting.
 func names(err error, setting string) bool {
-	return slices.Contains(strings.FieldsFunc(err.Error(), func(c rune) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(err.Error(), func(c rune) bool {
 		return c != '-' && (c < 'a' || c > 'z')
-	}), setting)
+	}), func(word string) bool { return strings.Trim(word, "-") == setting })
 }
 
 // err is all that is wrong: what stands in the file first, by lines.
 func (r *reading) err() error {
 	place := func(g given) int { return cmp.Or(g.line, math.MaxInt) }
 	slices.SortStableFunc(r.wrong, func(a, b given) int { return cmp.Compare(place(a), place(b)) })
-	var all []error
-	for _, g := range r.wrong {
-		all = append(all, g.wrong)
+	if len(r.wrong) == 0 {
+		return nil
 	}
-	return errors.Join(all...)
+	m := &mistakes{typed: r.typed}
+	for _, g := range r.wrong {
+		m.all = append(m.all, g.wrong)
+	}
+	return m
 }
 
 // apart is err in single errors.

@@ -49,7 +49,7 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	if code, ok := subcommand(args, environ, stdin, stdout, stderr); ok {
 		return code
 	}
-	v, err := loadChecked(args, environ)
+	v, certs, passwords, err := loadAll(args, environ)
 	switch {
 	case errors.Is(err, errHelp):
 		writeHelp(stdout)
@@ -58,12 +58,6 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 		io.WriteString(stdout, versionLine())
 		return exitOK
 	case err != nil:
-		complain(stderr, err)
-		return exitUsage
-	}
-	certs, wrongCerts := loadCerts(v)
-	passwords, wrongPasswords := loadPasswords(v)
-	if err := errors.Join(wrongCerts, wrongPasswords); err != nil {
 		complain(stderr, err)
 		return exitUsage
 	}

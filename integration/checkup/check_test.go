@@ -78,7 +78,7 @@ func TestOneRedis(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	check(t, 1, nil, `fail settings    neither --upstream nor --dev is given. Remedy: `)
-	check(t, 1, []string{"--upstream", "127.0.0.1:1", "--lock-leese", "3s"},
+	check(t, 64, []string{"--upstream", "127.0.0.1:1", "--lock-leese", "3s"},
 		`fail settings    --lock-leese: there is no such setting; did you mean --lock-lease`)
 	check(t, 1, []string{"--dev", "--redlock", "127.0.0.1:1", "--lock-lease", "48h"},
 		`fail settings    redlock: 1 of at least 3 masters`, `fail settings    lock-lease`)

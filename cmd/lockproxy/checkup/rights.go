@@ -65,9 +65,8 @@ func (n *node) tellRights(o *Options, say func(l Level, about, text, remedy stri
 			"%s", n.user, o.Prefix),
 			n.allow(fmt.Sprintf("~%s* &*", o.Prefix)))
 	case len(n.denied) > 0:
-		say(Fail, "rights", fmt.Sprintf("user %q may not run on keys and channels that begin with %s: "+
-			"%s", n.user,
-			o.Prefix, strings.Join(n.denied, ", ")),
+		say(Fail, "rights", fmt.Sprintf("user %q may not run on keys and channels that begin with %s "+
+			"these commands: %s", n.user, o.Prefix, strings.Join(n.denied, ", ")),
 			n.allow(fmt.Sprintf("~%s* &* +%s", o.Prefix, strings.Join(n.denied, " +"))))
 	default:
 		say(OK, "rights", fmt.Sprintf("user %q may use keys and channels that begin with "+
