@@ -30,6 +30,9 @@ func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Write
 	if len(args) == 0 {
 		return 0, false
 	}
+	if args[0] == lock.Watcher {
+		return lock.Watch(args[1:], stdin), true
+	}
 	m := subcommands().Find(args[0])
 	if m == nil {
 		return 0, false

@@ -115,9 +115,21 @@ func TestLockBehindASilentProxy(t *testing.T) {
 func TestLockIsKilled(t *testing.T) {
 	t.Parallel()
 	dev := rig.StartProxy(t, "--dev")
-	p := start(t, dev.Addr, "lock", "job", "--", "sh", "-c", `trap 'echo told; exit 5' TERM; echo ready
-		while :; do sleep 0.02; done`)
+	p := start(t, dev.Addr, "lock", "job", "--", "sh", "-c", `
+		sh -c 'trap "echo child told" TERM; echo ready; while :; do sleep 0.02; done' &
+		trap 'echo told; exit 5' TERM; while :; do sleep 0.02; done`)
 	says(t, p, "ready")
 	p.Signal(syscall.SIGKILL)
 	says(t, p, "told")
+	says(t, p, "child told")
+}
+
+// What does not listen to TERM is killed after the grace, with what it has started.
+func TestLockIsKilledAndNobodyListens(t *testing.T) {
+	t.Parallel()
+	dev := rig.StartProxy(t, "--dev")
+	p := start(t, dev.Addr, "lock", "--lease", "6s", "--grace", "300ms", "job", "--", "sh", "-c", deaf)
+	pid := child(t, p)
+	p.Signal(syscall.SIGKILL)
+	rig.Eventually(t, rig.Patience, "the child of the command is gone", func() bool { return gone(pid) })
 }

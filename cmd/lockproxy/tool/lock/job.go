@@ -6,8 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,24 +25,30 @@ import (
 // A command that does not ask leaves the terminal with this group, in which others may use it: lockproxy
 // lock ... | less.
 type job struct {
-	cmd    *exec.Cmd
-	group  int
-	tty    *os.File                // nil: there is none
-	states chan syscall.WaitStatus // each stop, and the end
+	cmd     *exec.Cmd
+	watcher *watcher
+	group   int
+	tty     *os.File                // nil: there is none
+	states  chan syscall.WaitStatus // each stop, and the end
 }
 
-// start starts the command on the standard streams of this process.
-func start(cmd *exec.Cmd) (*job, error) {
-	j := &job{cmd: cmd, states: make(chan syscall.WaitStatus)}
+// start starts the command on the standard streams of this process. If this process is killed, the group of
+// the command gets TERM, and KILL after the grace.
+func start(cmd *exec.Cmd, grace time.Duration) (*job, error) {
+	w, err := startWatcher(grace)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{cmd: cmd, watcher: w, states: make(chan syscall.WaitStatus)}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	endWithParent(cmd.SysProcAttr)
-	started := make(chan error)
-	go j.attend(started) // ends with the command
-	if err := <-started; err != nil {
+	if err := cmd.Start(); err != nil {
+		w.dismiss()
 		return nil, err
 	}
 	j.group = cmd.Process.Pid
+	w.watch(j.group)
+	go j.attend() // ends with the command
 	j.tty, _ = os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	// Taking the terminal back is done from the background, where it would stop this program. The command is
 	// started already and has not inherited this.
@@ -50,13 +56,9 @@ func start(cmd *exec.Cmd) (*job, error) {
 	return j, nil
 }
 
-// attend starts the command and reports its stops and its end. The thread stays with it: its end would be
-// taken for that of the parent.
-func (j *job) attend(started chan<- error) {
-	runtime.LockOSThread()
-	err := j.cmd.Start()
-	started <- err
-	for err == nil {
+// attend reports the stops of the command, and its end.
+func (j *job) attend() {
+	for {
 		var s syscall.WaitStatus
 		_, waitErr := syscall.Wait4(j.cmd.Process.Pid, &s, syscall.WUNTRACED, nil)
 		if waitErr == syscall.EINTR {
@@ -96,8 +98,9 @@ func (j *job) stopped(sig syscall.Signal) {
 	}
 }
 
-// close takes the terminal back.
+// close takes the terminal back, and leaves alone what still runs in the group.
 func (j *job) close() {
+	j.watcher.dismiss()
 	j.takeBack()
 	if j.tty != nil {
 		j.tty.Close()

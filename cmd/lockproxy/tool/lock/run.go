@@ -99,7 +99,7 @@ func (r *run) acquire(o *options) (h *hold, code int) {
 func (r *run) work(h *hold) int {
 	r.cmd.Env = append(append([]string(nil), r.Environ...), tokenVariable+"="+h.token,
 		fmt.Sprintf("%s=%d", fenceVariable, h.fence))
-	j, err := start(r.cmd)
+	j, err := start(r.cmd, h.grace)
 	if err != nil {
 		h.release()
 		return r.Fail(cannotRun(err), err)

@@ -4,6 +4,7 @@ package lock
 
 import (
 	"errors"
+	"io"
 
 	"lockproxy/cmd/lockproxy/tool"
 )
@@ -12,3 +13,9 @@ import (
 func (o *options) run(c *tool.Call) int {
 	return c.Fail(tool.ExitSoftware, errors.New("this system has no process groups as Unix has them"))
 }
+
+// Watcher is the word behind which this program is a watcher.
+const Watcher = "lock-watcher"
+
+// Watch does nothing: no lock tool can have started it.
+func Watch([]string, io.Reader) (code int) { return tool.ExitSoftware }
