@@ -13,6 +13,7 @@ type hint uint8
 
 const (
 	noHint   hint = iota
+	taken         // by a keeper of another proxy
 	released      // by UNLOCK at another proxy
 	broken        // by LOCKCTL BREAK
 )
@@ -29,6 +30,8 @@ func (k *Renewer) heard(e subscription.Event) {
 	}
 	said := noHint
 	switch string(words[0]) {
+	case "taken":
+		said = taken
 	case "released":
 		said = released
 	case "broken":
@@ -68,10 +71,12 @@ func (k *Renewer) heed(h *Kept, q *question) {
 	}
 }
 
-// over ends h, which Redis does not have any more. A hold that was released is no loss. why is the reason if
-// no hint gives one.
+// over ends h, which Redis does not have any more. A hold that was released is no loss, nor is one that
+// another keeper took over: that one hears of its end. why is the reason if no hint gives one.
 func (k *Renewer) over(h *Kept, said hint, why Loss) {
 	switch said {
+	case taken:
+		k.leave(h, Taken)
 	case released:
 		k.leave(h, Elsewhere)
 	case broken:

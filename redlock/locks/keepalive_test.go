@@ -285,6 +285,32 @@ func TestKeeperIsTold(t *testing.T) {
 	})
 }
 
+// A hold that goes on at another proxy, and is freed there, is no loss for the proxy that kept it before,
+// which does not renew it in between. R18
+func TestTakenOverAndFreed(t *testing.T) {
+	t.Parallel()
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		for name, takeOver := range map[string]func(lost *lostHolds){
+			"renewed": func(lost *lostHolds) { renewKept(p[1], "job", "a", minute, lost) },
+			"locked again": func(lost *lostHolds) {
+				lockKept(p[1], redlock.Acquire{Token: "a", Lease: minute}, 0, lost)
+			},
+		} {
+			var lost lostHolds
+			lockKept(p[0], redlock.Acquire{Name: "job", Token: "a", Lease: minute}, 0, &lost)
+			listening(p[0], t)
+			takeOver(&lost)
+			if n := p[1].Unlock("a"); n != 1 {
+				t.Errorf("%s: UNLOCK: %d", name, n)
+			}
+			until(t, "told", func() bool { return p[0].Stats().Kept == 0 })
+			lost.await(t)
+			s.Empty(t)
+		}
+	})
+}
+
 // LOCK with BREAK is told to the keepers of the holds that it ends, not to that of the hold that it raises.
 // R18 R23
 func TestTakeOverFromAKeptHold(t *testing.T) {

@@ -132,9 +132,10 @@ func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 
 // renewing makes a poll that renews.
 func (q *Engine) renewing(r *redlock.Renew) (p *poll, done *redlock.Renewed) {
-	_, c := scripts.Eval(q.names, &scripts.Renew, r.Name, 5)
+	_, c := scripts.Eval(q.names, &scripts.Renew, r.Name, 6)
 	c.Renewed(q.names, r)
 	c.Text(r.Keeper)
+	c.Text(scripts.FenceKey(q.names, q.names.Place(r.Name).Slot))
 	c.Text(scripts.WithClock)
 	p, done = q.newPoll(c), new(redlock.Renewed)
 	p.clocked = true

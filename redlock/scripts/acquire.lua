@@ -205,6 +205,10 @@ else
   if own_hold then
     expiry, count, fence, since, kept, ids, own_note, sent_before, upgrade =
       apply_request(own_hold, field ~= 'w', mode, id, reentrant, wanted_keeper or '', note, from + lease)
+    if keeper ~= '' then
+      --#include keepertaken.lua
+      tell_taken(fence_key or fence_name, string.match(own_hold, '^%d+ %d+ %d+ %d+ (%S+)'), kept)
+    end
     if reentrant and not sent_before and not proxy and not meant(id, fence, ids) then return -1 end
     -- A fence that begins with 0 (48) is a placeholder.
     if upgrade and string.byte(fence) == 48 then return {err = 'FENCE ' .. fence} end

@@ -124,6 +124,10 @@ if own_hold then
   allow_writes(key)
   expiry, count, fence, since, kept, ids, own_note, sent_before, upgrade =
     apply_request(own_hold, field ~= 'w', mode, id, reentrant, wanted_keeper, note, from + lease)
+  if keeper ~= '' then
+    --#include keepertaken.lua
+    tell_taken(fence_key, string.match(own_hold, '^%d+ %d+ %d+ %d+ (%S+)'), kept)
+  end
 end
 if own_hold and not upgrade then
   outlast(lock, expiry)

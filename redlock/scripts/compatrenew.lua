@@ -2,19 +2,21 @@
 --
 -- KEYS  the locks
 -- ARGV  1  form: set or redisson
---       behind it five for each lock: token; lease in ms, 0 leaves it; fence of the grant that is meant, or
+--       2  the name of the key of the slot's fence
+--       behind them five for each lock: token; lease in ms, 0 leaves it; fence of the grant that is meant, or
 --       ""; keeper that it must have, or ""; keeper that it gets, as for compattake, or ""
 -- Reply for each lock {left, fence}: ms that remain; 0: the token holds nothing here; -1: it has another
 --       keeper
--- Effects: the leases and the keepers of those holds.
+-- Effects: the leases and the keepers of those holds. The proxy of a keeper before is told.
 --#include foreign.lua
 --#include compatread.lua
 --#include compatwrite.lua
 --#include keeper.lua
 --#include keeperafter.lua
-local form, replies = ARGV[1], {}
+--#include keepertaken.lua
+local form, fence_name, replies = ARGV[1], ARGV[2], {}
 for i, key in ipairs(KEYS) do
-  local token, lease, fence, had, gets = unpack(ARGV, 5 * i - 3, 5 * i + 1)
+  local token, lease, fence, had, gets = unpack(ARGV, 5 * i - 2, 5 * i + 2)
   local held = read_compat(form, key)
   if not held or held.owner ~= token or fence ~= '' and fence ~= held.fence then
     replies[i] = {0, 0}
@@ -22,7 +24,10 @@ for i, key in ipairs(KEYS) do
     replies[i] = {-1, 0}
   else
     local left, keeper = held.left - 1, held.keeper
-    if had == '' and lease ~= '0' then keeper = keeper_after(keeper, gets) end
+    if had == '' and lease ~= '0' then
+      keeper = keeper_after(keeper, gets)
+      tell_taken(fence_name, held.keeper, keeper)
+    end
     if tonumber(lease) > left or keeper ~= held.keeper then
       left = math.max(left, tonumber(lease))
       write_compat(form, key, held, table.concat({'lockproxy', held.fence, token, held.id, keeper}, ':'),

@@ -40,6 +40,8 @@ if own and (others or not held) then return {2} end
 local fence
 if held and not others then
   fence, keeper = held.fence, keeper_after(held.keeper, keeper)
+  --#include keepertaken.lua
+  tell_taken(fence_key, held.keeper, keeper)
   if held.id ~= id then id = id .. '+' end
   lease = math.max(lease, held.left - 1)
 else

@@ -6,13 +6,14 @@
 --       3  fence of the grant that is meant; or the id of this request; or ""
 --       4  keeper that the hold has from now on; or = and the keeper that the client's connection has for it
 --          already; or ""
---       5  clock, if the reply should have it
+--       5  the name of the key of the slot's fence, if a keeper is given
+--       6  clock, if the reply should have it
 -- Reply ms that remain; with a new keeper {ms that remain, fence}; with the clock always {ms that remain,
 --       fence or 0, clock in µs}
 --       0 ms: the token holds nothing here
--- Effects: the lease of the hold and of the key; the keeper.
+-- Effects: the lease of the hold and of the key; the keeper. The proxy of the keeper before is told.
 local key, token, lease, want = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local keeper, timed = ARGV[4] or '', ARGV[5]
+local keeper, fence_name, timed = ARGV[4] or '', ARGV[5], ARGV[6]
 --#include look.lua
 --#include now.lua
 --#include hold.lua
@@ -36,8 +37,12 @@ if plain_fence then
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
 end
 local now, from = in_ms(clock)
-local left, fence = extend(key, token, lease, want, keeper, true, now, from)
+local left, fence, before = extend(key, token, lease, want, keeper, true, now, from)
 local new_keeper = left > 0 and keeper ~= '' and string.sub(keeper, 1, 1) ~= '='
+if new_keeper then
+  --#include keepertaken.lua
+  tell_taken(fence_name, before, keeper)
+end
 if timed then return {left, new_keeper and tonumber(fence) or 0, micros} end
 if new_keeper then return {left, tonumber(fence)} end
 return left

@@ -28,12 +28,13 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 func (e *Engine) renewRequest(r *redlock.Renew) (slot int, req []byte) {
 	args := 3
 	if r.Keeper != "" {
-		args = 4
+		args = 5
 	}
 	slot, c := scripts.Eval(e.names, &scripts.Renew, r.Name, args)
 	c.Renewed(e.names, r)
 	if r.Keeper != "" {
 		c.Text(r.Keeper)
+		c.Text(scripts.FenceKey(e.names, slot))
 	}
 	return slot, c.Req
 }

@@ -5,8 +5,8 @@
 -- hold gets the keeper that keeper_after says; otherwise its keeper asks, and must be the one that the hold
 -- has.
 --
--- It returns the ms that remain and the fence; 0 if the token has no hold, or only one of a later grant; -1
--- if the hold has another keeper.
+-- It returns the ms that remain, the fence, and the keeper before; 0 if the token has no hold, or only one of
+-- a later grant; -1 if the hold has another keeper.
 local function extend(key, token, lease, want, keeper, by_client, now, from)
   local field, hold, packed = own_hold(key, token)
   if not hold then return 0 end
@@ -22,14 +22,14 @@ local function extend(key, token, lease, want, keeper, by_client, now, from)
   -- on the requests that made the hold cannot be cancelled.
   local renewed = string.find(ids, '0000000000000000', 1, true)
   local longer = math.max(expiry, from + lease)
-  if longer == expiry and renewed and new_kept == kept then return expiry - from, fence end
+  if longer == expiry and renewed and new_kept == kept then return expiry - from, fence, kept end
   if not renewed then ids = ids .. '=0000000000000000' end
   hold = pack_hold(longer, count, fence, since, new_kept, ids, note)
   allow_writes(key)
   if not packed then
     redis.call('HSET', key, field, hold)
     if longer > expiry then redis.call('PEXPIREAT', key, longer) end
-    return longer - from, fence
+    return longer - from, fence, kept
   end
   local others, expires, readers_end = string.match(packed, '^(.*) (%d+) (%d+)$') -- as state.lua says
   expires, readers_end = tonumber(expires), tonumber(readers_end)
@@ -38,5 +38,5 @@ local function extend(key, token, lease, want, keeper, by_client, now, from)
   if field ~= 'w' and readers_end > 0 and longer > readers_end then readers_end = longer end
   redis.call('HSET', key, field, hold, 's', table.concat({others, expires, readers_end}, ' '))
   if grows then redis.call('PEXPIREAT', key, expires) end
-  return longer - from, fence
+  return longer - from, fence, kept
 end
