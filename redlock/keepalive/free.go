@@ -180,10 +180,11 @@ func (k *Renewer) listen() {
 		stop, err := k.engine.Listen(ctx, -1, channel, k.heard)
 		cancel()
 		if err == nil {
-			k.mu.Lock()
-			closed := k.closed
-			k.unlisten = stop
-			k.mu.Unlock()
+			closed := false
+			k.change(func() {
+				closed, k.unlisten = k.closed, stop
+				k.unheard()
+			})
 			if closed {
 				stop()
 			}

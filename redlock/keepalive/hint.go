@@ -13,6 +13,7 @@ type hint uint8
 
 const (
 	noHint   hint = iota
+	missed        // nobody knows: a message may have come before this proxy could hear it
 	taken         // by a keeper of another proxy
 	released      // by UNLOCK at another proxy
 	broken        // by LOCKCTL BREAK
@@ -24,6 +25,9 @@ const hintPause = 100 * time.Millisecond
 
 // heard takes a message of another proxy: keepers, and what became of their holds.
 func (k *Renewer) heard(e subscription.Event) {
+	if e.Kind == subscription.Live {
+		k.change(k.unheard)
+	}
 	words := bytes.Fields(e.Payload)
 	if e.Kind != subscription.Message || len(words) == 0 {
 		return
@@ -48,6 +52,13 @@ func (k *Renewer) heard(e subscription.Event) {
 	})
 }
 
+// unheard makes Redis be asked about all holds, since this proxy can hear from now on only. mu is held.
+func (k *Renewer) unheard() {
+	for _, h := range k.holds {
+		k.hinted(h, missed)
+	}
+}
+
 // hinted makes Redis be asked whether it still has h. mu is held here and in all methods below.
 func (k *Renewer) hinted(h *Kept, said hint) {
 	h.hint = max(h.hint, said)
@@ -55,7 +66,9 @@ func (k *Renewer) hinted(h *Kept, said hint) {
 	case resting:
 		k.set(h, min(h.at, max(k.now(), h.heeded+hintPause)))
 	case doubted: // Redis has said already that it has it no more
-		k.over(h, h.hint, h.doubt)
+		if h.hint > missed {
+			k.over(h, h.hint, h.doubt)
+		}
 	}
 }
 
@@ -65,8 +78,11 @@ func (k *Renewer) heed(h *Kept, q *question) {
 	if q.hint = h.hint; q.hint == noHint {
 		return
 	}
-	h.hint, h.heeded = noHint, k.now()
-	if h.heeded < h.until-h.lease*3/4 {
+	now := k.now()
+	if h.hint = noHint; q.hint > missed {
+		h.heeded = now
+	}
+	if now < h.until-h.lease*3/4 {
 		q.lease = 0
 	}
 }

@@ -351,7 +351,7 @@ func (k *Renewer) settle(
 				k.hinted(h, h.hint)
 			}
 			k.confirm(h)
-		case left[i] == 0 && max(h.hint, q.hint) != noHint:
+		case left[i] == 0 && max(h.hint, q.hint) > missed:
 			k.over(h, max(h.hint, q.hint), Gone)
 		case left[i] == 0:
 			h.state, h.doubt = doubted, Gone

@@ -448,8 +448,8 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 	})
 }
 
-// A proxy that cannot hear yet of what becomes of its holds, or does not any more, finds a BREAK with the
-// next renewal, and cannot tell why the hold has gone. R19
+// A proxy that cannot hear yet of what becomes of its holds finds a BREAK once it can. One that does not hear
+// any more finds it with the next renewal. It cannot tell why the hold has gone. R19
 func TestBreakUnheard(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 		p, lost := proxies.Start(t, s, 1)[0], &lostHolds{}
@@ -464,18 +464,25 @@ func TestBreakUnheard(t *testing.T) {
 		if took := time.Since(began); took > keptLease/2 {
 			t.Errorf("found after %v", took)
 		}
+		lockKept(p, redlock.Acquire{Token: "s", Lease: keptLease}, 0, lost)
+		p.Client().Breaks("job")
+		began = time.Now()
 		close(hang)
 		listening(p, t)
+		lost.await(t, "job s gone", "job t gone")
+		if took := time.Since(began); took > keptLease/6 {
+			t.Errorf("found %v after it could hear", took)
+		}
 		lockKept(p, redlock.Acquire{Token: "u", Lease: keptLease}, 0, lost)
 		began = time.Now()
 		p.Client().Breaks("job")
-		lost.await(t, "job t gone", "job u broken")
+		lost.await(t, "job s gone", "job t gone", "job u broken")
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("heard after %v", took)
 		}
 		p.Up.Set(func(u *rig.Upstream) { u.Mute = true })
 		lockKept(p, redlock.Acquire{Token: "v", Lease: keptLease}, 0, lost)
 		p.Client().Breaks("job")
-		lost.await(t, "job t gone", "job u broken", "job v gone")
+		lost.await(t, "job s gone", "job t gone", "job u broken", "job v gone")
 	})
 }
