@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"time"
 
 	"lockproxy/cluster/pipe"
 	"lockproxy/redlock"
@@ -17,6 +18,14 @@ func Returning(f func(ctx context.Context) []byte) Task {
 		reply := f(ctx)
 		answer(func() []byte { return reply })
 	}
+}
+
+// Waiter is a redlock.Delivery of a task that waits for locks during a part of its time only. The task of any
+// other command that blocks does nothing but wait.
+type Waiter interface {
+	redlock.Delivery
+	// Waited is for how long the task waited. It is asked once, when the task has answered.
+	Waited() time.Duration
 }
 
 // Actions is what a command may ask of the session that runs it. All of it runs on the client's loop and none

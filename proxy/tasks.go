@@ -69,7 +69,11 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 				reply := end()
 				if forLock {
 					reply = t.waitedForLock(ctx, reply)
-					t.answers.at(tag).waited(t.h.Loop().Now().Sub(began))
+					waited := t.h.Loop().Now().Sub(began)
+					if w, ok := lost.(commands.Waiter); ok {
+						waited = w.Waited()
+					}
+					t.answers.at(tag).waited(waited)
 				}
 				t.done(tag, reply)
 			})

@@ -69,7 +69,8 @@ type taking struct {
 	renewals int
 	linger   time.Duration
 	proto    int
-	waited   bool // it had to wait for one of the locks
+	waits    time.Time // since when it waits for one of the locks; zero: it need not
+	waited   time.Duration
 	came     time.Time
 	at       time.Time // of the grant; zero: nothing is granted
 }
@@ -97,7 +98,9 @@ func (q *taking) prepare(c *commands.Call, all *Lockers, s *syntax) error {
 	q.many = all.newMany(c, redlock.Acquire{Token: args.token, Lease: args.lease, Wait: args.wait,
 		Keep: args.keep, Meta: args.meta})
 	q.set.Waiting = func(p *locks.Part) {
-		q.waited = true
+		if q.waits.IsZero() {
+			q.waits = time.Now()
+		}
 		q.busiest.waited(p.Name)
 		q.ledger.waiting(p.Ask())
 	}
@@ -119,6 +122,9 @@ func (q *taking) prepare(c *commands.Call, all *Lockers, s *syntax) error {
 // take is the task of an MLOCK.
 func (q *taking) take(ctx context.Context) []byte {
 	ok, held, err := q.set.Take(ctx)
+	if !q.waits.IsZero() {
+		q.waited = time.Since(q.waits)
+	}
 	var left time.Duration
 	if ok {
 		left = q.set.Left(time.Now())
@@ -177,7 +183,7 @@ func (q *taking) ended(held *locks.Part, err error) {
 	case err != nil:
 	case held != nil:
 		q.busiest.ended(held.Name, false)
-		if q.waited {
+		if !q.waits.IsZero() {
 			q.ledger.timedOut(held.Ask(), q.came)
 		}
 	default:
@@ -190,6 +196,9 @@ func (q *taking) ended(held *locks.Part, err error) {
 		}
 	}
 }
+
+// Waited implements commands.Waiter.
+func (q *taking) Waited() time.Duration { return q.waited }
 
 // Arrived implements redlock.Delivery.
 func (q *taking) Arrived() {}
