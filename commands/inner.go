@@ -1,5 +1,7 @@
 package commands
 
+import "strings"
+
 // Inner is the command that args, one of c, run, and where it begins. nil: c runs none, or one that is not in
 // the table.
 func (c *Command) Inner(args [][]byte) (inner *Command, at int) {
@@ -16,7 +18,7 @@ func (c *Command) Inner(args [][]byte) (inner *Command, at int) {
 }
 
 // Guardable says why GUARD does not run args, a command; nil: it does. GUARD runs what goes to one node as it
-// stands, does not wait, and may be in a script.
+// stands, does not wait, and may be in a script; and scripts, whose sources become part of its own.
 func (c *Command) Guardable(args [][]byte) (refusal []byte) {
 	blocks := false
 	if c.Route == Blocks {
@@ -28,8 +30,15 @@ func (c *Command) Guardable(args [][]byte) (refusal []byte) {
 		return c.Refusal()
 	case c.Flags&LockVerb != 0:
 		why = ": it is a lock verb itself"
+	case c.script == ScriptFunction:
+		why = ": Redis lets no script call a function"
+	case c.Flags&Scripted != 0 && strings.HasSuffix(c.Name, "_ro"):
+		why = ": nothing would keep the script from writing, as EVAL does not"
 	case c.Flags&Scripted != 0:
-		why = ": it runs a script, and Redis lets no script run another one"
+		if !c.Fits(len(args)) {
+			return c.wrongArity()
+		}
+		return nil
 	case blocks:
 		why = ": it may block, and in a script nothing waits"
 	case c.Flags&NoScript != 0:

@@ -86,6 +86,8 @@ func guard(c *commands.Call, all *Lockers) {
 	}
 	keys, err := g.findKeys(c)
 	switch {
+	case c.Server.UsersOnly() && g.inner.Flags&commands.Scripted != 0:
+		c.Reply(commands.ErrorReply(errRunsAsProxy))
 	case err == commands.ErrAskKeys:
 		g.Command = lasting(g.Command)
 		by := c.Actions
@@ -103,6 +105,33 @@ func guard(c *commands.Call, all *Lockers) {
 		g.Keys = keys
 		g.ask(c.Actions)
 	}
+}
+
+// errRunsAsProxy is why a user of the upstream cannot guard a script outside of a transaction.
+var errRunsAsProxy = redlock.ReplyError("ERR a script inside GUARD would run with the rights of the proxy, " +
+	"and not with those of its user: send it between MULTI and EXEC, where it runs with these")
+
+// errNoScript is what Redis says to an EVALSHA that it does not know.
+var errNoScript = redlock.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
+
+// takeScript makes an EVAL of the guarded EVAL or EVALSHA: the source becomes part of the script of GUARD.
+func (g *guarded) takeScript(c *commands.Call) error {
+	source, given := g.Command[1], resp.IsWord(g.Command[0], "EVAL")
+	if !given {
+		known := false
+		if source, known = c.Server.Scripts().Get(source); !known {
+			return errNoScript
+		}
+	}
+	if bytes.HasPrefix(source, []byte("#!")) {
+		return redlock.ReplyError("ERR a script that begins with #! is not available inside GUARD: Redis " +
+			"would not see its flags")
+	}
+	g.Command = append([][]byte{[]byte("EVAL"), source}, g.Command[2:]...)
+	if given && !c.Server.UsersOnly() {
+		c.Server.Scripts().Add(source)
+	}
+	return nil
 }
 
 func (g *guarded) ask(by redlock.Caller) {
@@ -163,6 +192,11 @@ func readGuard(c *commands.Call, all *Lockers, db int) (g *guarded, refusal []by
 		refusal = refused
 	}
 	g.inner, g.Again = inner, inner.Flags&commands.ReadOnly != 0
+	if refusal == nil && inner.Flags&commands.Scripted != 0 {
+		if err := g.takeScript(c); err != nil {
+			refusal = commands.ErrorReply(err)
+		}
+	}
 	return g, refusal
 }
 

@@ -153,6 +153,31 @@ func TestUsersOfLocks(t *testing.T) {
 	}
 }
 
+// TestGuardedScriptOfAUser proves that a script inside GUARD runs with the rights of its user or not at all.
+func TestGuardedScriptOfAUser(t *testing.T) {
+	t.Parallel()
+	r := rig.StartRedis(t)
+	addr := startUsersProxy(t, []*rig.Server{r})
+	r.Do(t, "ACL", "SETUSER", "erin", "on", ">erinpw", "~*", "&*", "+@all", "-flushall")
+	c := rig.Connect(t, addr)
+	c.Want(t, "OK", "AUTH", "erin", "erinpw")
+	c.Must(t, "SET", "kept", "1")
+	c.Must(t, "LOCK", "job", "TOKEN", "t")
+	guarded := []string{"GUARD", "job", "t", "EVAL", "return redis.call('FLUSHALL')", "0"}
+	const refused = "ERR a script inside GUARD would run with the rights of the proxy"
+	if got := c.Call(t, guarded...); !strings.HasPrefix(got.Text, refused) {
+		t.Errorf("GUARD: %s", got)
+	}
+	c.Want(t, "OK", "MULTI")
+	c.Want(t, "QUEUED", guarded...)
+	c.Want(t, "QUEUED", "GUARD", "job", "t", "EVAL", "return redis.call('INCR', KEYS[1])", "1", "kept")
+	if got := c.Call(t, "EXEC"); len(got.Elems) != 2 ||
+		!strings.Contains(got.Elems[0].Text, "can't run this command") || got.Elems[1].Int() != 2 {
+		t.Errorf("EXEC: %s", got)
+	}
+	c.Want(t, `"2"`, "GET", "kept")
+}
+
 // TestUsersThatChange proves that new rules hold from the next command on, by whichever way they came, and
 // that a user that is deleted, switched off or given another password is nobody within a moment.
 func TestUsersThatChange(t *testing.T) {

@@ -4,7 +4,7 @@
 -- ARGV  1  token; or "", and the hold is the one with the fence
 --       2  fence of the grant that is meant; or ""
 --       3  database of the command
---       4  the command; behind it its arguments
+--       4  the command; behind it its arguments. EVAL has its source there, whatever the client has sent
 -- Reply that of the command
 --       error NOTHELD: the command has not run
 -- Effects: those of the command
@@ -42,8 +42,28 @@ if not held then
   return {err = 'NOTHELD the ' .. (wanted == '' and 'token' or 'grant with that fence') ..
     ' does not hold the lock, and the command has not run: take the lock again'}
 end
+
+-- run_script() does what Redis does with an EVAL. No script may call it, but may run its source.
+local function run_script()
+  local run, wrong = loadstring('local KEYS, ARGV = ... ' .. ARGV[5], '@user_script')
+  if not run then return {err = 'ERR Error compiling script (new function): ' .. wrong} end
+  local numkeys = tonumber(ARGV[6])
+  if not numkeys or numkeys % 1 > 0 then return {err = 'ERR value is not an integer or out of range'} end
+  if numkeys < 0 then return {err = "ERR Number of keys can't be negative"} end
+  if numkeys > #ARGV - 6 then return {err = "ERR Number of keys can't be greater than number of args"} end
+  local ok, said = pcall(run, {unpack(ARGV, 7, 6 + numkeys)}, {unpack(ARGV, 7 + numkeys)})
+  if ok or type(said) == 'table' and said.err then return said end
+  said = tostring(said) -- Redis makes a text of the error of a command, which has its own first word
+  local whole = string.find(said, '^%u+ ') or string.find(said, '^@user_script: ?%d+: ')
+  return {err = whole and said or 'ERR ' .. said}
+end
+
 local reply = database == '0' and {} or redis.pcall('SELECT', database)
-if not reply.err then reply = redis.pcall(unpack(ARGV, 4)) end
+if not reply.err and ARGV[4] == 'EVAL' then
+  reply = run_script()
+elseif not reply.err then
+  reply = redis.pcall(unpack(ARGV, 4))
+end
 local said = type(reply) == 'table' and reply.err
 if not said then return reply end
 -- Before Redis 7.0 some errors begin with the place in the script, and have no word for programs.
