@@ -12,6 +12,7 @@ func TestAdminPageIsHidden(t *testing.T) {
 	for args, reason := range map[string]string{
 		"--dev":                                                                  "",
 		"--dev --requirepass x":                                                  "clients need a password",
+		"--dev --requirepass-file x":                                             "clients need a password",
 		"--upstream a:1 --client-auth upstream":                                  "clients need a password",
 		"--dev --requirepass x --admin-password y":                               "",
 		"--dev --admin :6390 --admin-protected-mode no":                          "beyond this machine",

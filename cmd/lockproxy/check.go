@@ -51,6 +51,9 @@ func check(v *Values) error {
 				"more than one of them is given", s.name)
 		}
 	}
+	if v.Proxy.Password != "" && v.ClientsFrom.given() {
+		refuse("requirepass and requirepass-file exclude each other: both are given")
+	}
 	if sameZone := v.Proxy.ReplicaReads == commands.ReadsSameZone; sameZone != (v.Upstream.Zone != "") {
 		refuse("replica-reads same-zone and availability-zone go together: one of them is not set")
 	}
@@ -61,8 +64,8 @@ func check(v *Values) error {
 		if v.ProtectedMode && v.open() && !loopback(addr) {
 			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take "+
 				"and free locks: "+
-				"set requirepass or client-auth upstream, or listen on 127.0.0.1, or allow it with "+
-				"protected-mode no", addr)
+				"set requirepass, requirepass-file or client-auth upstream, or listen on 127.0.0.1, or "+
+				"allow it with protected-mode no", addr)
 		}
 	}
 	switch {
@@ -70,6 +73,9 @@ func check(v *Values) error {
 		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of " +
 			"the upstream's users; " +
 			"leave requirepass empty, or set client-auth proxy")
+	case v.Proxy.UsersOnly && v.ClientsFrom.given():
+		refuse("client-auth upstream and requirepass-file exclude each other: clients give the passwords " +
+			"of the upstream's users; leave requirepass-file empty, or set client-auth proxy")
 	case v.Proxy.UsersOnly && v.Dev:
 		refuse("client-auth upstream: needs an upstream, for with dev yes there are no users")
 	}

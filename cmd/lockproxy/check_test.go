@@ -24,6 +24,12 @@ func TestCheck(t *testing.T) {
 		"--upstream a:1 --listen :6380 --client-auth upstream": "",
 		"--upstream a:1 --client-auth upstream --requirepass x": "client-auth upstream and requirepass " +
 			"exclude each other",
+		"--dev --listen :6380 --requirepass-file x":    "",
+		"--dev --requirepass x --requirepass-file y":   "requirepass and requirepass-file exclude each other",
+		"--dev --requirepass x --requirepass-file=":    "",
+		"--dev --admin 0.0.0.0:1 --requirepass-file x": "admin 0.0.0.0:1: reaches beyond",
+		"--upstream a:1 --client-auth upstream --requirepass-file x": "client-auth upstream and " +
+			"requirepass-file exclude each other",
 		"--dev --client-auth upstream":                          "client-auth upstream: needs an upstream",
 		"--dev --admin 0.0.0.0:6390":                            "admin 0.0.0.0:6390: reaches beyond",
 		"--dev --admin 0.0.0.0:6390 --requirepass x":            "admin 0.0.0.0:6390: reaches beyond",

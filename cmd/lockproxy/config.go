@@ -78,11 +78,17 @@ func (c *Config) Get(pattern string) [][2]string {
 // answer is what CONFIG GET shows of a setting.
 func (s *Setting) answer(v *Values) string {
 	text := s.in(v).String()
+	if s.inFile(v) {
+		return hidden // not empty, which would say that there is no password
+	}
 	if s.Secret && s.Group != "clients" && text != "" {
 		return hidden
 	}
 	return text
 }
+
+// inFile says that s is the password of clients, and stands in requirepass-file.
+func (s *Setting) inFile(v *Values) bool { return s.Name == "requirepass" && v.ClientsFrom.given() }
 
 // SetAll changes settings, pairs of name and value, all of them or none (CONFIG
 // SET). Its errors are whole error replies in Redis's own words, from "ERR" on,
@@ -106,6 +112,13 @@ func (c *Config) adopt(next *Values) {
 	}
 }
 
+// again has those who watch look again: what the settings lead to has changed, such as a file.
+func (c *Config) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adopt(c.now.Load())
+}
+
 // Reread makes the settings what fresh says, all of them or none, as far as they can change while the proxy
 // runs: then they are what they would be after a restart, and what CONFIG SET has changed is over. It returns
 // those that differ from before, and those that only a restart changes. fit is as in fit.
@@ -118,6 +131,8 @@ func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, rest
 		s := &settings[i]
 		text := s.in(fresh).String()
 		switch {
+		case s.live && movesPassword(s, c.started, fresh):
+			// stays until the restart that changes the other setting: else there would be none till then
 		case s.live:
 			if err := s.in(&mixed).Set(text); err != nil {
 				return nil, nil, fmt.Errorf("%s %w", s.Name, err)
@@ -137,6 +152,17 @@ func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, rest
 	}
 	c.adopt(next)
 	return changed, restart, nil
+}
+
+// movesPassword says that the password s comes from another setting in fresh: it moves into a file, say.
+func movesPassword(s *Setting, started, fresh *Values) bool {
+	for _, source := range []string{"-file", "-command"} {
+		if other := find(s.Name + source); other != nil &&
+			other.in(started).String() != other.in(fresh).String() {
+			return true
+		}
+	}
+	return false
 }
 
 // Has says whether there is a setting of that name.
@@ -160,8 +186,10 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	for _, pair := range pairs {
 		s := find(strings.ToLower(pair[0]))
 		switch {
-		case !s.settable() && pair[1] == s.answer(&next):
+		case (!s.settable() || s.inFile(&next)) && pair[1] == s.answer(&next):
 			continue // some clients set everything that they have read
+		case s.inFile(&next):
+			return nil, setError(s, errors.New("the password is that of requirepass-file: write it there"))
 		case !s.settable():
 			return nil, setError(s, errors.New("can't set immutable config"))
 		case seen[s.Name]:

@@ -146,6 +146,49 @@ func TestConfigReread(t *testing.T) {
 	}
 }
 
+// A password that moves into a file, or out of it, does so with a restart: until then it is neither gone nor
+// another one.
+func TestConfigRereadMovesNoPassword(t *testing.T) {
+	for _, test := range []struct{ start, then string }{
+		{"--dev --requirepass a --admin-password b", "--dev --requirepass-file x --admin-password-file y"},
+		{"--dev --requirepass-file x --admin-password-file y", "--dev --requirepass a --admin-password b"},
+		{"--dev --upstream-password a", "--dev --upstream-password-command x"},
+	} {
+		c := newTestConfig(t, test.start)
+		secrets := func(v *Values) [3]string {
+			return [3]string{v.Proxy.Password, v.AdminPassword, v.Upstream.Password}
+		}
+		before := secrets(c.Values())
+		then, err := load(strings.Fields(test.then), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, restart, err := c.Reread(then, func(v *Values) *Values { return v })
+		if now := c.Values(); err != nil || len(changed) > 0 || len(restart) == 0 ||
+			secrets(now) != before {
+			t.Errorf("%s: changed %d, restart %d: %v", test.then, len(changed), len(restart), err)
+		}
+	}
+}
+
+// The password of requirepass-file is changed in the file, and shown to nobody.
+func TestConfigOfAPasswordInAFile(t *testing.T) {
+	c := newTestConfig(t, "--dev --requirepass-file x")
+	want := [][2]string{{"requirepass", hidden}}
+	if got := c.Get("requirepass"); !reflect.DeepEqual(got, want) {
+		t.Errorf("CONFIG GET requirepass: %v", got)
+	}
+	for _, value := range []string{"", "another"} {
+		if err := set(c, "requirepass", value); err == nil || !strings.HasSuffix(err.Error(),
+			"'requirepass') - the password is that of requirepass-file: write it there") {
+			t.Errorf("CONFIG SET requirepass %q: %v", value, err)
+		}
+	}
+	if err := set(c, "requirepass", hidden); err != nil || c.Values().Proxy.Password != "" {
+		t.Errorf("what was read cannot be set again: %v", err)
+	}
+}
+
 // A client cannot set the passwords of the proxy itself.
 func TestConfigSetIsNotForTheFile(t *testing.T) {
 	err := set(newTestConfig(t, "--dev"), "upstream-password", "x")

@@ -36,8 +36,9 @@ const (
 	longestReason = 200
 )
 
-// passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener.
-type passwords struct{ upstream, sentinel, redlock, admin *password }
+// passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
+// that of clients, which is here only if it is read from a file.
+type passwords struct{ upstream, sentinel, redlock, admin, clients *password }
 
 // loadPasswords reads each password for the first time. Its errors name the setting.
 func loadPasswords(v *Values) (passwords, error) {
@@ -55,6 +56,7 @@ func loadPasswords(v *Values) (passwords, error) {
 	} {
 		w := &password{
 			setting: one.name + "-password-file", user: one.user, from: one.from, pause: rereadEvery,
+			again: make(chan struct{}, 1),
 		}
 		if !one.from.given() {
 			w.logins = cluster.NewLogins(cluster.Login{User: one.user, Password: one.is})
@@ -72,6 +74,15 @@ func loadPasswords(v *Values) (passwords, error) {
 		w.logins = cluster.NewLogins(login)
 		*one.at = w
 	}
+	if v.ClientsFrom.given() {
+		w := &password{setting: "requirepass-file", alone: true, from: v.ClientsFrom, pause: rereadEvery,
+			again: make(chan struct{}, 1)}
+		if login, err := w.get(context.Background()); err != nil {
+			wrong = append(wrong, err)
+		} else {
+			w.logins, p.clients = cluster.NewLogins(login), w
+		}
+	}
 	return p, errors.Join(wrong...)
 }
 
@@ -85,12 +96,25 @@ func (p passwords) watch(ctx context.Context, log *slog.Logger) {
 // read are those that are read from files and programs.
 func (p passwords) read() []*password {
 	var all []*password
-	for _, w := range []*password{p.upstream, p.sentinel, p.redlock, p.admin} {
+	for _, w := range []*password{p.upstream, p.sentinel, p.redlock, p.admin, p.clients} {
 		if w != nil && w.from.given() {
 			all = append(all, w)
 		}
 	}
 	return all
+}
+
+// again has those that stand in files read at once.
+func (p passwords) again() {
+	for _, w := range p.read() {
+		if w.from.File == "" {
+			continue
+		}
+		select {
+		case w.again <- struct{}{}:
+		default: // it is about to be
+		}
+	}
 }
 
 // follow takes over passwords that are settings, for connections that are made from now on.
@@ -105,9 +129,12 @@ func (p passwords) follow(v *Values) {
 type password struct {
 	setting string
 	user    string // unless what is read names another
+	alone   bool   // no user goes with it
 	from    PasswordFrom
 	pause   time.Duration
+	again   chan struct{} // each asks for it to be read now
 	logins  *cluster.Logins
+	renewed func()      // called after each change of logins; may be nil
 	failed  atomic.Bool // it could not be read last
 }
 
@@ -136,6 +163,7 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
+		case <-w.again:
 		case <-w.logins.Refused():
 			select {
 			case <-ctx.Done():
@@ -163,6 +191,9 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 		}
 		pause = w.pause
 		if w.logins.Renew(login) {
+			if w.renewed != nil {
+				w.renewed()
+			}
 			log.Info("a new password is in use", "setting", w.setting, "user", login.User)
 		}
 	}
@@ -176,13 +207,17 @@ func (w *password) get(ctx context.Context) (cluster.Login, error) {
 		return cluster.Login{}, fmt.Errorf("%s %w", w.setting, err)
 	}
 	login := cluster.Login{User: w.user, Renewed: true}
-	switch lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n"); len(lines) {
-	case 1:
+	switch lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n"); {
+	case len(lines) == 1:
 		login.Password = lines[0]
-	case 2:
+	case len(lines) == 2 && !w.alone:
 		login.User, login.Password = strings.TrimSuffix(lines[0], "\r"), lines[1]
 	}
-	if login.Password == "" {
+	switch {
+	case login.Password == "" && w.alone:
+		return cluster.Login{}, fmt.Errorf("%s has to give one line, the password: it gives none, or more",
+			w.setting)
+	case login.Password == "":
 		return cluster.Login{}, fmt.Errorf("%s has to give one line, the password, or two, the user and the "+
 			"password: it gives neither", w.setting)
 	}

@@ -48,6 +48,17 @@ func TestPasswordsRead(t *testing.T) {
 			}
 		}
 	}
+	for text, want := range map[string]string{
+		"sesame\r\n": "sesame", "sesame": "sesame", "": "", "\n": "", "shop\nsesame\n": "",
+	} {
+		write(text)
+		w := &password{setting: "requirepass-file", alone: true, from: PasswordFrom{File: file}}
+		got, err := w.get(t.Context())
+		if got.Password != want || got.User != "" || (err == nil) != (want != "") || err != nil &&
+			err.Error() != "requirepass-file has to give one line, the password: it gives none, or more" {
+			t.Errorf("%q without a user: %v %v", text, got, err)
+		}
+	}
 	for _, c := range []struct {
 		from PasswordFrom
 		want string

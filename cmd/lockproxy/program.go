@@ -73,6 +73,9 @@ func (p *program) run(signals <-chan os.Signal) error {
 	life, end := context.WithCancel(context.Background())
 	defer end()
 	go p.certs.watch(life, p.log) // ends with run
+	if w := p.passwords.clients; w != nil {
+		w.renewed = p.config.again
+	}
 	p.passwords.watch(life, p.log)
 	p.config.OnChange(p.passwords.follow)
 

@@ -34,6 +34,7 @@ type Values struct {
 
 	UpstreamFrom, SentinelFrom, RedlockFrom PasswordFrom
 	PasswordInterval                        time.Duration // between runs of their commands
+	ClientsFrom                             PasswordFrom  // of what clients give; a file or nothing
 
 	Redlock []string // addresses of Masters; none: there is no RedLock
 
@@ -57,7 +58,9 @@ type Values struct {
 }
 
 // open says that a client needs no password.
-func (v *Values) open() bool { return v.Proxy.Password == "" && !v.Proxy.UsersOnly }
+func (v *Values) open() bool {
+	return v.Proxy.Password == "" && !v.ClientsFrom.given() && !v.Proxy.UsersOnly
+}
 
 // adminOpen says that whoever reaches the admin listener needs no password and no certificate.
 func (v *Values) adminOpen() bool {

@@ -92,6 +92,9 @@ func proxyOptions(p *program, v *Values, up *discovery.Upstream) proxy.Options {
 	o := v.Proxy
 	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.clients.source(), version
 	o.Log, o.Pipes.Log, o.Locks.Log = p.log, p.log, p.log
+	if w := p.passwords.clients; w != nil {
+		o.Password = w.logins.Now().Password
+	}
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
