@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"lockproxy/cmd/lockproxy/tool/client"
@@ -52,21 +55,40 @@ func hints(program string, v *Values, clients, admin net.Addr) (all []hint) {
 		if at := net.JoinHostPort(host, port); at != client.Addr {
 			tool += " --proxy " + at
 		}
-	}
-	if v.TLSCert != "" {
-		cli += " --tls"
-		tool += " --tls"
+		if v.TLSCert != "" { // for TCP alone
+			secure := " --tls --cacert " + authority(v.TLSCert)
+			cli += secure
+			tool += secure
+		}
 	}
 	if !v.open() {
 		all = append(all, hint{"the password, for both commands", "export REDISCLI_AUTH=..."})
 	}
 	all = append(all, hint{"take a lock for a minute", cli + " LOCK job TOKEN me PX 60000"},
 		hint{"free it", cli + " UNLOCK job me"})
-	if admin != nil {
+	switch {
+	case admin == nil:
+	case hidesPage(v) != "":
+		all = append(all, hint{"see it in a browser", "start it with --admin-password too, then " +
+			adminURL(v, admin)})
+	default:
 		all = append(all, hint{"look at it in a browser", adminURL(v, admin)})
 	}
 	return append(all, hint{"run a command under a lock", tool + " job -- sleep 10"},
 		hint{"end", "Ctrl-C, or SIGTERM"})
+}
+
+// authority is the file by which a client verifies the certificate in file.
+func authority(file string) string {
+	text, _ := os.ReadFile(file)
+	if block, _ := pem.Decode(text); block != nil {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err == nil && cert.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate,
+			cert.Signature) == nil {
+			return file // it vouches for itself
+		}
+	}
+	return "AUTHORITY-OF-" + filepath.Base(file)
 }
 
 // typed is how this program is called on a command line, when it was started as path.

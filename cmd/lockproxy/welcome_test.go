@@ -30,6 +30,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 
 // What is said can be typed as it is, whatever the settings are.
 func TestHints(t *testing.T) {
+	own, key := selfSigned(t)
 	tcp := func(ip string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: port} }
 	for _, c := range []struct {
 		args           string
@@ -43,11 +44,21 @@ func TestHints(t *testing.T) {
 		{"", tcp("::1", 7), nil, []string{"redis-cli -h ::1 -p 7 LOCK", "lock --proxy [::1]:7 job"}, "http"},
 		{"--requirepass secret", tcp("::", 6380), nil,
 			[]string{"export REDISCLI_AUTH=", "redis-cli -p 6380 LOCK"}, "secret"},
+		{"--requirepass-file /x", tcp("::", 6380), tcp("127.0.0.1", 6390),
+			[]string{"export REDISCLI_AUTH=", "with --admin-password too, then http://127.0.0.1:6390"},
+			"look at it"},
+		{"--requirepass x --admin-password y", tcp("::", 6380), tcp("127.0.0.1", 6390),
+			[]string{"look at it in a browser     http://127.0.0.1:6390"}, "start it"},
 		{"", &net.UnixAddr{Name: "/tmp/s", Net: "unix"}, nil,
 			[]string{"redis-cli -s /tmp/s LOCK", "lockproxy lock --proxy /tmp/s job"}, "-p "},
 		{"--tls-cert a --tls-key b --admin-tls-cert a --admin-tls-key b", tcp("127.0.0.1", 6380),
-			tcp("127.0.0.1", 9), []string{"redis-cli -p 6380 --tls LOCK", "lock --tls job", "https://"},
-			"http:"},
+			tcp("127.0.0.1", 9), []string{"redis-cli -p 6380 --tls --cacert AUTHORITY-OF-a LOCK",
+				"lock --tls --cacert AUTHORITY-OF-a job", "https://"}, "http:"},
+		{"--tls-cert " + own + " --tls-key " + key, tcp("127.0.0.1", 6380), nil,
+			[]string{"redis-cli -p 6380 --tls --cacert " + own + " LOCK",
+				"lock --tls --cacert " + own + " job"}, "AUTHORITY"},
+		{"--tls-cert a --tls-key b", &net.UnixAddr{Name: "/tmp/s", Net: "unix"}, nil,
+			[]string{"redis-cli -s /tmp/s LOCK"}, "--tls"},
 	} {
 		v := newTestConfig(t, "--dev "+c.args).Values()
 		text := banner(c.clients, hints("lockproxy", v, c.clients, c.admin))
