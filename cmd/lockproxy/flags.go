@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 // What the command line may ask for instead of serving.
@@ -80,6 +82,9 @@ func notAFlag(arg string) error {
 	if find(name) != nil {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}
-	return fmt.Errorf("%s: neither a setting (--name value) nor a subcommand; lockproxy --help lists both",
-		arg)
+	why := "neither a setting (--name value) nor a subcommand"
+	if near := tool.Nearest(arg, subcommands().Names()); near != "" {
+		return fmt.Errorf("%s: %s; did you mean %s?", arg, why, near)
+	}
+	return fmt.Errorf("%s: %s; lockproxy --help lists both", arg, why)
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 // given is one setting as one source gives it.
@@ -202,13 +204,11 @@ func stranger(name, where string, spell func(string) string) given {
 
 // nearest is the setting whose name is most like name, "" if none is like it.
 func nearest(name string) string {
-	best, least := "", 1+len(name)/3
+	var all []string
 	for _, s := range settings {
-		if d := distance(name, s.Name); d < least {
-			best, least = s.Name, d
-		}
+		all = append(all, s.Name)
 	}
-	if best != "" {
+	if best := tool.Nearest(name, all); best != "" {
 		return best
 	}
 	for _, s := range settings {
@@ -217,26 +217,4 @@ func nearest(name string) string {
 		}
 	}
 	return ""
-}
-
-// distance is how many letters must be put in, taken out or changed to make b
-// of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -59,8 +59,13 @@ func help(c *tool.Call) int {
 	}
 	m := subcommands().Find(c.Operands[0])
 	if m == nil {
+		all := subcommands().Names()
+		if near := tool.Nearest(c.Operands[0], all); near != "" {
+			return c.Misused(fmt.Errorf("%s: there is no such subcommand; did you mean %s?", c.Operands[0],
+				near))
+		}
 		return c.Misused(fmt.Errorf("%s: there is no such subcommand; there are %s", c.Operands[0],
-			strings.Join(subcommands().Names(), ", ")))
+			strings.Join(all, ", ")))
 	}
 	m.Help(c.Stdout)
 	return tool.ExitOK

@@ -47,6 +47,7 @@ func TestPages(t *testing.T) {
 		"help":            "0 lockproxy [--setting value]...",
 		"help lock":       "0 lockproxy lock [--flag value]... NAME",
 		"lock --help":     "0 lockproxy lock [--flag value]... NAME",
+		"help lokc":       "64 lockproxy help: lokc: there is no such subcommand; did you mean lock?",
 		"help nothing":    "64 lockproxy help: nothing: there is no such subcommand; there are lock, ready,",
 		"completion bash": "0 # bash completion",
 		"completion sh":   "64 lockproxy completion: which shell: bash, zsh, fish?",

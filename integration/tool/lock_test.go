@@ -33,7 +33,8 @@ func TestLockExitCodes(t *testing.T) {
 		{dev.Addr, "--shared read -- echo ran", 0, "ran\n"},
 		{dev.Addr, "--permits 2 two -- echo ran", 0, "ran\n"},
 		{dev.Addr, "--proxy 127.0.0.1:1 job -- echo ran", 69, "refused"},
-		{dev.Addr, "--proxy " + rig.SharedRedis().Addr + " job -- echo ran", 76, "unknown command"},
+		{dev.Addr, "--proxy " + rig.SharedRedis().Addr + " job -- echo ran", 76,
+			"a Redis or Valkey: it does not know LOCK\n"},
 		{secret.Addr, "job -- echo ran", 77, "NOAUTH"},
 		{secret.Addr, "--pass wrong job -- echo ran", 77, "WRONGPASS"},
 		{secret.Addr, "--pass sesame job -- echo ran", 0, "ran\n"},
@@ -52,7 +53,12 @@ func TestLockExitCodes(t *testing.T) {
 		{dev.Addr, "job echo ran", 64, "write -- before the command"},
 		{dev.Addr, "--once --wait 1s job -- echo ran", 64, "exclude each other"},
 		{dev.Addr, "--grace 20s job -- echo ran", 64, "--grace must be at most a third"},
+		{dev.Addr, "--wait 5m -- echo ran", 64, "NAME is missing"},
+		{dev.Addr, "--wiat 5m job -- echo ran", 64, "did you mean --wait?"},
 		{"nowhere", "job -- echo ran", 64, "host:port"},
+		{"redis://x:sesame@" + dev.Addr, "job -- echo ran", 64, "a URL is neither"},
+		{strings.TrimPrefix(dev.Admin, "http://"), "job -- echo ran", 76, "speaks HTTP"},
+		{dev.Addr, "--tls job -- echo ran", 76, "without --tls?"},
 	} {
 		t.Run(test.words, func(t *testing.T) {
 			t.Parallel()
@@ -182,5 +188,19 @@ func TestLockPassesSignalsOn(t *testing.T) {
 	p.Signal(syscall.SIGINT)
 	if code := p.Wait(rig.Patience); code != 128+2 {
 		t.Errorf("code %d: %s", code, p.Log.Tail())
+	}
+}
+
+// A Redis in place of a proxy is told from one, and nothing of what was sent there is repeated.
+func TestARedisIsNoProxy(t *testing.T) {
+	t.Parallel()
+	redis := rig.SharedRedis().Addr
+	want := "no lockproxy answers at " + redis + ", but a Redis or Valkey: "
+	for _, line := range []string{"lock job -- true", "locks", "locks info job", "bench --time 1s"} {
+		code, said := run(t, redis, strings.Fields(line)...)
+		if code != 76 || !strings.Contains(said, want) || strings.Contains(said, "args") ||
+			strings.Contains(said, "TOKEN") {
+			t.Errorf("%s: code %d: %s", line, code, said)
+		}
 	}
 }

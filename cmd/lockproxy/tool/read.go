@@ -42,7 +42,7 @@ func (m *Command) readWord(flags *Flags, args []string, c *Call) (int, error) {
 		c.Settings = append(c.Settings, args[0])
 		return 1, nil
 	case isFlag:
-		return 0, fmt.Errorf("--%s: there is no such flag", name)
+		return 0, flags.stranger(name)
 	case len(args[0]) > 1 && args[0][0] == '-':
 		return 0, fmt.Errorf("%s: flags are written --name VALUE", args[0])
 	default:
@@ -63,6 +63,18 @@ func (m *Command) readWord(flags *Flags, args []string, c *Call) (int, error) {
 		return 0, fmt.Errorf("--%s %w", name, err)
 	}
 	return words, nil
+}
+
+// stranger is the error for a flag that there is not.
+func (f *Flags) stranger(name string) error {
+	var all []string
+	for _, flag := range f.all {
+		all = append(all, flag.Name)
+	}
+	if near := Nearest(name, all); near != "" {
+		return fmt.Errorf("--%s: there is no such flag; did you mean --%s?", name, near)
+	}
+	return fmt.Errorf("--%s: there is no such flag", name)
 }
 
 // readVariables sets the flags for which there are variables. An empty one counts as none.
@@ -100,7 +112,11 @@ func (m *Command) count(c *Call) error {
 	case m.Most >= 0 && n > m.Most:
 		return fmt.Errorf("%s: nothing is expected here: %s", c.Operands[m.Most], m.Usage())
 	case n < m.Least:
-		return errors.New("something is missing: " + m.Usage())
+		what := strings.Fields(m.Operands)[n]
+		if what != strings.ToUpper(what) { // a word itself, one of some
+			what = "something"
+		}
+		return fmt.Errorf("%s is missing: %s", what, m.Usage())
 	case m.Runs && len(c.Command) == 0:
 		return errors.New("the command is missing: " + m.Usage())
 	}

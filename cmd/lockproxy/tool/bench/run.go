@@ -116,7 +116,7 @@ func (r *run) measure(ctx context.Context, p *progress) error {
 	first, cancel := context.WithTimeout(ctx, r.asked.at.Timeout)
 	defer cancel()
 	if err := r.all[0].conn.Do(first, "LOCKCTL", "INFO", r.lock(0)).Err(); err != nil {
-		return unlessOver(ctx, err)
+		return unlessOver(ctx, r.asked.at.Explain(err))
 	}
 	for _, f := range r.phases {
 		if err := r.play(ctx, f, p); err != nil || ctx.Err() != nil {

@@ -108,7 +108,7 @@ func (o *Options) Connect(ctx context.Context) (*Conn, error) {
 	defer cancel()
 	if _, err := c.Do(ctx, "PING"); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("%s: %w", o.Addr, err)
+		return nil, fmt.Errorf("%s: %w", o.Addr, o.Explain(err))
 	}
 	return c, nil
 }

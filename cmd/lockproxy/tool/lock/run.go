@@ -92,6 +92,9 @@ func (r *run) acquire(o *options) (h *hold, code int) {
 	case errors.Is(err, errHeld):
 		return nil, r.Fail(tool.ExitTemporary, fmt.Errorf("%s: %w", o.name, err))
 	}
+	if _, answered := client.Reply(err); answered {
+		err = o.proxy.Explain(err)
+	}
 	return nil, r.Fail(client.Code(err), fmt.Errorf("%s: %w", o.name, err))
 }
 

@@ -114,7 +114,7 @@ func (a *asked) run(c *tool.Call) int {
 
 // failed says what went wrong between here and the proxy.
 func (a *asked) failed(c *tool.Call, err error) int {
-	text := terminal.Safe(err.Error())
+	text := terminal.Safe(a.at.Explain(err).Error())
 	if _, ok := client.Reply(err); !ok {
 		text = a.at.Addr + ": " + text
 	}
