@@ -154,7 +154,7 @@ func TestTLSFilesAreReread(t *testing.T) {
 	reread(false, "level=ERROR")
 	reread(false, "")
 	place(newKey, key)
-	reread(true, "reread")
+	reread(true, "reread\" files=\"["+cert+" "+key+" "+cert+"]\"")
 	now := c.clients.config()
 	if bytes.Equal(old.Certificates[0].Certificate[0], now.Certificates[0].Certificate[0]) ||
 		old.ClientCAs.Equal(now.ClientCAs) {
@@ -188,7 +188,8 @@ func TestTLSFilesAreReread(t *testing.T) {
 	}
 	place(newCert, cert)
 	place(newKey, key)
-	reread(true, "reread")
+	c.clients.files[2] = "" // no authority
+	reread(true, "reread\" files=\"["+cert+" "+key+"]\"")
 	if got := show(); !strings.Contains(got, `lockproxy_reload_success{of="tls"} 1`) {
 		t.Errorf("with good files again:\n%s", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -101,7 +102,8 @@ func (f *tlsFiles) reread(log *slog.Logger) {
 		log.Error("TLS files have changed and cannot be used: those read before stay in use", "err", err)
 		return
 	}
-	log.Info("TLS files reread", "files", f.files)
+	log.Info("TLS files reread", "files", slices.DeleteFunc(slices.Clone(f.files),
+		func(name string) bool { return name == "" }))
 }
 
 // watch rereads the files until ctx ends.

@@ -44,13 +44,21 @@ func (p *progress) during(f *phase, length time.Duration, working *sync.WaitGrou
 			done := f.done.Load()
 			rate := float64(done-before) / now.Sub(last).Seconds()
 			last, before = now, done
-			line := fmt.Sprintf("%s: %s  %.0fs of %s  %.0f a "+
-				"second", f.name, f.about, now.Sub(began).Seconds(),
-				tool.Short(length), rate)
+			line := fmt.Sprintf("%s: %s  %s  %.0f a second", f.name, f.about,
+				passed(now.Sub(began), length), rate)
 			width, _ := terminal.Size(p.to)
 			fmt.Fprint(p.to, erase+terminal.Cut(line, width-1))
 		}
 	}
+}
+
+// passed says how much of length is over, in seconds, or more finely if length is a few of them.
+func passed(done, length time.Duration) string {
+	unit := time.Second
+	if length < 10*time.Second {
+		unit = 100 * time.Millisecond
+	}
+	return tool.Short(min(done.Round(unit), length)) + " of " + tool.Short(length)
 }
 
 func (p *progress) end() {
