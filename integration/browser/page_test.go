@@ -280,24 +280,63 @@ func TestPageElsewhere(t *testing.T) {
 	}
 }
 
+// A node that dies is marked with its slots, and the page says why the proxy is not ready. When the node is
+// back, so is the page.
+func TestPageShowsWhatIsDown(t *testing.T) {
+	t.Parallel()
+	cluster := rig.StartCluster(t, 3, 0)
+	cluster.NoFailovers(t)
+	p := rig.StartProxy(t, "--upstream", cluster.Addrs())
+	b := openTab(t, p.Admin+"/")
+	b.shows(t, "state", "ready")
+	const bars, bad = "document.querySelectorAll('#slots rect%s').length === %d",
+		"document.querySelectorAll('#node-rows .bad').length === %d"
+	b.until(t, fmt.Sprintf(bars, "", 3))
+	b.until(t, fmt.Sprintf(bad, 0))
+	gone := cluster.Nodes[1]
+	gone.Kill()
+	b.shows(t, "state", "not ready")
+	b.shows(t, "reasons", gone.Addr)
+	b.until(t, fmt.Sprintf(bars, ".down", 1))
+	b.until(t, fmt.Sprintf(bad, 1))
+	row := is[string](t, b, "document.querySelector('#node-rows .bad').closest('tr').innerText")
+	for _, words := range []string{gone.Addr, "master", "down ", "refused"} {
+		if !strings.Contains(row, words) {
+			t.Errorf("no %q in the row of the node: %s", words, row)
+		}
+	}
+	title := is[string](t, b, "document.querySelector('#slots rect.down').textContent")
+	if !strings.HasPrefix(title, gone.Addr+": ") {
+		t.Errorf("the slots that are down are those of %s", title)
+	}
+	gone.Restart(t)
+	b.until(t, fmt.Sprintf(bad, 0))
+	b.until(t, fmt.Sprintf(bars, ".down", 0))
+	b.until(t, "document.getElementById('state').innerText === 'ready'")
+	b.until(t, "document.getElementById('trouble').hidden")
+}
+
 // A lock is broken by nobody who only reaches the listener, nor by another site in the browser of somebody
-// who has the password. 1,000 locks are found by a search, and shown in part.
+// who has the password. 10,000 locks are found by a search, and shown in part.
 func TestPageRefuses(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--dev", "--admin-password", password, "--admin-actions", "yes")
 	c := rig.Connect(t, p.Addr)
-	for i := range 1000 {
-		if err := c.Send("LOCK", fmt.Sprintf("many:%04d", i), "TOKEN", "t", "PX", "600000"); err != nil {
-			t.Fatal(err)
+	for first := range 10 {
+		for i := range 1000 {
+			name := fmt.Sprintf("many:%04d", 1000*first+i)
+			if err := c.Send("LOCK", name, "TOKEN", "t", "PX", "600000"); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for range 1000 {
-		if _, err := c.Receive(rig.Patience); err != nil {
-			t.Fatal(err)
+		for range 1000 {
+			if _, err := c.Receive(rig.Patience); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	b := openTab(t, entrance(p))
-	b.shows(t, "shown", "200 locks held or waited for of about 1,000")
+	b.shows(t, "shown", "200 locks held or waited for of about 10,000")
 	b.do(t, "search", chromedp.SendKeys(match, "many:099?"))
 	b.until(t, "document.querySelectorAll('#lock-rows tr').length === 10")
 	id := is[string](t, b, "document.querySelector('#lock-rows tr').dataset.key")
