@@ -92,6 +92,7 @@ func TestChartWithMistakes(t *testing.T) {
 		"passwords: {admin: 12}":                           "/passwords/admin",
 		"passwords: {client: a}":                           "client",
 		"settings: {upstream: 'a:1', requirepass: a}":      "requirepass",
+		"settings: {upstream: 'a:1', requirepass-file: a}": "requirepass-file",
 		"settings: {upstream: 'a:1', admin-password: a}":   "admin-password",
 		"settings: {upstream: 'a:1', listen: '0.0.0.0:1'}": "listen",
 		"settings: {upstream: 'a:1', cluster-mode: yes}":   "cluster-mode",
@@ -180,9 +181,9 @@ func TestChartValues(t *testing.T) {
 		{least + "podDisruptionBudget: {enabled: false}", "kind: Service", "PodDisruptionBudget"},
 		{overlay(least, "settings: {upstream: 'a:1', admin-tls-cert: /c}"), "scheme: HTTPS", "scheme: HTTP}"},
 		{"settings: {upstream: 'a:1', client-auth: upstream}\npasswords: {admin: a}",
-			"client-auth upstream", "\n    requirepass "},
+			"client-auth upstream", "\n    requirepass-file "},
 		{overlay(least, `passwords: {clients: 'a "b" \c', admin: a}`),
-			`    requirepass "a \"b\" \\c"` + "\n", "sentinel"},
+			`  clients-password: "a \"b\" \\c"` + "\n", "sentinel"},
 	} {
 		text := template(t, c.values)
 		if !strings.Contains(text, c.has) {

@@ -32,8 +32,8 @@ admin 0.0.0.0:6390
 {{ $name }} {{ include "lockproxy.word" $value }}
 {{- end }}
 {{- end }}
-{{- with .Values.passwords.clients }}
-requirepass {{ include "lockproxy.word" . }}
+{{- if .Values.passwords.clients }}
+requirepass-file /etc/lockproxy/clients-password
 {{- end }}
 {{- range $name, $value := omit .Values.passwords "clients" }}
 {{- if $value }}
