@@ -175,3 +175,19 @@ func TestLocksOfRedisPy(t *testing.T) {
 	host, port, _ := net.SplitHostPort(server.Addr)
 	script(t, p, nil, "python3", "compat.py", host, port)
 }
+
+// node-redlock and the verbs exclude each other, over one Redis and over a cluster: each waits for the other,
+// and neither extends nor frees what the other holds.
+func TestLocksOfNodeRedlock(t *testing.T) {
+	t.Parallel()
+	env, ok := nodeModules(t)
+	if !ok {
+		return
+	}
+	targets := map[string]string{"single": rig.StartRedis(t).Addr, "cluster": rig.SharedCluster().Addrs()}
+	for target, addrs := range targets {
+		p := rig.StartProxy(t, "--upstream", addrs, "--lock-compat", "app:")
+		first, _, _ := strings.Cut(addrs, ",")
+		script(t, p, env, "node", "redlock.js", first, target)
+	}
+}

@@ -33,7 +33,7 @@ func TestNodeClients(t *testing.T) {
 }
 
 // nodeLibraries are what the scripts need, in the versions that are tested.
-var nodeLibraries = []string{"ioredis@5.11.1", "redis@5.12.1", "bullmq@6.7.0"}
+var nodeLibraries = []string{"ioredis@5.11.1", "redis@5.12.1", "bullmq@6.7.0", "redlock@4.2.0"}
 
 // nodeModules is the environment in which node finds the libraries. Where node or the registry of npm
 // cannot be had it says so, and ok is false; any other failure to install them is one of the test.
