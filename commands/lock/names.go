@@ -99,7 +99,7 @@ func heldVerb(l *Lockers, name, summary string, options []commands.Argument,
 		Flags: commands.Write | commands.LockVerb | commands.Alone,
 		Needs: keyRights(l), Secret: secretBehindNames,
 		Docs: &commands.Docs{
-			Summary: summary, Since: "0.2.0", Group: "lock", Complexity: "O(N), N being the locks",
+			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(N), N being the locks",
 			Arguments: slices.Concat(namesArguments, []commands.Argument{{Name: "token", Type: "string"}},
 				options),
 		},
