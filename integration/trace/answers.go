@@ -268,7 +268,8 @@ func (s *lock) ends(h *hold, o *input) bool {
 	if h.fleeting && o.Verb == Check { // its lease does not matter any more
 		return true
 	}
-	if o.quorum { // other masters may have been asked than before, which know of an earlier end
+	// Other masters may have been asked than before, which know of an earlier end. Of a set it is the least.
+	if o.quorum || len(o.Set) > 0 {
 		h.lo, h.hi = max(h.lo, lo), max(h.hi, o.ends())
 		return true
 	}

@@ -91,7 +91,7 @@ func (c *client) act(key string) {
 		return
 	}
 	token := own.grant.Token
-	if c.chance(40) && c.releaseSet(own.grant) {
+	if c.chance(50) && c.useSet(own.grant) {
 		return
 	}
 	if c.r.Guards && c.chance(20) {

@@ -75,6 +75,7 @@ const (
 	setLeft          mutant = "an MLOCK in vain that keeps what it has taken"
 	setSharesFence   mutant = "an MLOCK whose locks have the fences of each other"
 	setHalfFreed     mutant = "an MUNLOCK that frees all but one"
+	setHalfRenewed   mutant = "an MRENEW that renews all but one"
 )
 
 // fake is a lock service in memory, which does what the verbs promise unless
@@ -372,6 +373,9 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	}
 	if args[0] == "MUNLOCK" {
 		return f.unlockSet(args), nil
+	}
+	if args[0] == "MRENEW" {
+		return f.renewSet(args, closed), nil
 	}
 	if args[0] == "MLOCK" {
 		return f.lockSet(args, closed)

@@ -116,3 +116,16 @@ func (f *fake) unlockSet(args []string) (r Reply) {
 	}
 	return r
 }
+
+// renewSet is MRENEW, whose ttl is the least.
+func (f *fake) renewSet(args []string, closed <-chan struct{}) Reply {
+	keys, token, number := setArgs(args)
+	var left []int64
+	for i, key := range keys {
+		if i == 0 && f.mutant == setHalfRenewed {
+			continue
+		}
+		left = append(left, f.renew(key, token, number["PX"], 0, false, 0, closed).Int)
+	}
+	return Reply{Int: slices.Min(left)}
+}

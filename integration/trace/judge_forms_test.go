@@ -379,3 +379,30 @@ func TestJudgeSet(t *testing.T) {
 		{"granted beside another", history(nil, granted(0, "a", 0, ms, 1), got), "linearizable"},
 	})
 }
+
+// An MRENEW tells the least ttl of its locks: each may have a longer one. Where one of them is not held, the
+// others are renewed.
+func TestJudgeSetRenewed(t *testing.T) {
+	const s = time.Second
+	renews := Op{Verb: Renew, Set: []string{"k", "l"}, Token: "a", Lease: s, Call: 500 * ms, Return: 501 * ms}
+	in := func(ttl int64) Op { return renews.parts(Reply{Int: ttl}, nil)[0] }
+	alone := in(1000)
+	alone.Set = nil
+	long := granted(0, "a", 0, ms, 1)
+	long.Lease, long.TTL = 3*s, 3*s
+	check := Op{Key: "k", Verb: Check, Token: "a", Call: 600 * ms, Return: 601 * ms, Outcome: Done, Fence: 1,
+		TTL: 2400 * ms, Count: 1}
+	next := func(at time.Duration) Op { return granted(1, "b", at, at+ms, 2) }
+	refused := func(at time.Duration) Op { return on(1, Write, "b", at, Null) }
+	short := granted(0, "a", 0, ms, 1)
+	judgeAll(t, []judged{
+		{"its own lease is longer", history(nil, long, in(1000), check), ""},
+		{"... but not than what RENEW told", history(nil, long, alone, check), "linearizable"},
+		{"the next one once it is over", history(nil, short, in(1000), next(1510*ms)), ""},
+		{"... and before", history(nil, short, in(1000), next(1400*ms)), "linearizable"},
+		{"a ttl shorter than the lease", history(nil, short, in(900)), "linearizable"},
+		{"renewed, though another was not held", history(nil, short, in(0), refused(1400*ms)), ""},
+		{"... and it was one that was not held", history(nil, short, in(0), next(1100*ms)), ""},
+		{"... and the lease is over long since", history(nil, short, in(0), refused(1600*ms)), "linearizable"},
+	})
+}

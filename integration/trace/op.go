@@ -23,7 +23,7 @@
 //     BREAK ends what anybody holds, or says that nobody does. If their outcome is unknown, all of that may
 //     have happened.
 //   - MLOCK: each of its locks is held as by LOCK. In vain it may have held some of them, and has none when
-//     it says so. MUNLOCK frees each of them.
+//     it says so. MUNLOCK frees each of them, and MRENEW renews each; its ttl is the least.
 //   - ATLEAST: once UNLOCK or the end of a kept hold has freed it, others get the lock when the time since
 //     the grant is over, not before, nor long after; the former token holds nothing meanwhile.
 //   - KEEPALIVE: a hold lasts until its connection ends, or its loss is told. What another connection has
@@ -94,7 +94,7 @@ type Op struct {
 	Permits   int64         `json:",omitempty"` // SEMLOCK: PERMITS
 	Break     bool          `json:",omitempty"` // BREAK, under a token that holds nothing
 	Notify    bool          `json:",omitempty"` // NOTIFY: the outcome comes as a message, or at once
-	Set       []string      `json:",omitempty"` // LOCK, UNLOCK: sent as MLOCK, MUNLOCK of these keys
+	Set       []string      `json:",omitempty"` // sent as MLOCK, MUNLOCK, MRENEW of these keys
 	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE; GUARD: FENCE in place of the token
 
 	Call    time.Duration
@@ -178,6 +178,9 @@ func (o *Op) Args() []string {
 	}
 	if len(o.Set) > 0 {
 		names := append([]string{"M" + string(o.Verb), fmt.Sprint(len(o.Set))}, o.Set...)
+		if o.Verb == Renew { // the token stands right behind them
+			args = args[1:]
+		}
 		args = append(names, args[2:]...)
 	}
 	if o.Lease > 0 {

@@ -24,6 +24,8 @@ func (o *Op) until() time.Duration {
 	switch {
 	case o.Verb == Close, o.Verb == Cut:
 		return o.Return + o.Linger + o.Lease + time.Second
+	case o.inVain() && o.Verb == Renew: // of what it has renewed
+		return o.Return + o.Lease + tick
 	case o.inVain():
 		return o.Return + tick
 	}

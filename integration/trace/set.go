@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A call of MLOCK or MUNLOCK is an op of each of its locks, as if they were asked for one by one at the same
+// A call of MLOCK, MUNLOCK or MRENEW is an op of each of its locks, as if they were asked for one by one at the same
 // time. Its locks are chosen so that nobody holds one of them under its token before.
 
 // vain is the error of an op of a set that has not done what was asked, and is over when that is said: the
@@ -43,6 +43,10 @@ func (o *Op) readPart(i int, r Reply, err error) {
 	case o.Verb == Write && len(r.Array) == n+1:
 		o.Outcome, o.Fence, o.Count = Granted, r.Array[i], 1
 		o.TTL = time.Duration(r.Array[n]) * time.Millisecond
+	case o.Verb == Renew && r.Array == nil && r.Int > 0: // the least of all
+		o.Outcome, o.TTL = Done, time.Duration(r.Int)*time.Millisecond
+	case o.Verb == Renew && r.Array == nil: // those that it holds are renewed
+		o.Outcome, o.Err = Unknown, vain+"not all are held"
 	case o.Verb == Unlock && r.Array == nil && r.Int == int64(n):
 		o.Outcome, o.Count = Done, 1
 	case o.Verb == Unlock && r.Array == nil && r.Int == 0:
@@ -73,14 +77,18 @@ func (c *client) acquireSet() bool {
 	return true
 }
 
-// releaseSet frees all locks of a set, if the client has all of them still. It reports whether it does.
-func (c *client) releaseSet(of Op) bool {
+// useSet frees or renews all locks of a set, if the client has all of them still. It reports whether it does.
+func (c *client) useSet(of Op) bool {
 	if len(of.Set) == 0 || slices.ContainsFunc(of.Set, func(key string) bool {
 		own := c.held[key]
 		return own == nil || own.grant.Token != of.Token || own.grant.Count > 1
 	}) {
 		return false
 	}
-	c.call(Op{Verb: Unlock, Token: of.Token, Set: of.Set})
+	o := Op{Verb: Unlock, Token: of.Token, Set: of.Set}
+	if c.chance(40) {
+		o.Verb, o.Lease = Renew, c.lease()
+	}
+	c.call(o)
 	return true
 }

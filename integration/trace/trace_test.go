@@ -117,6 +117,7 @@ func TestMutants(t *testing.T) {
 		setLeft:          "linearizable",
 		setSharesFence:   "linearizable",
 		setHalfFreed:     "linearizable",
+		setHalfRenewed:   "linearizable",
 		lostPermit:       "linearizable",
 		wrongPermit:      "first come first served",
 		permitFence:      "fence",
