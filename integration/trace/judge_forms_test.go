@@ -403,6 +403,7 @@ func TestJudgeSetRenewed(t *testing.T) {
 		{"a ttl shorter than the lease", history(nil, short, in(900)), "linearizable"},
 		{"renewed, though another was not held", history(nil, short, in(0), refused(1400*ms)), ""},
 		{"... and it was one that was not held", history(nil, short, in(0), next(1100*ms)), ""},
-		{"... and the lease is over long since", history(nil, short, in(0), refused(1600*ms)), "linearizable"},
+		{"... and the lease is over long since", history(nil, short, in(0), refused(1600*ms)),
+			"linearizable"},
 	})
 }

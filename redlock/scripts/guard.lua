@@ -9,6 +9,7 @@
 --       error NOTHELD: the command has not run
 -- Effects: those of the command
 local key, token, wanted, database = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local command, source, numkeys = ARGV[4], ARGV[5], tonumber(ARGV[6])
 --#include look.lua
 --#include now.lua
 --#include hold.lua
@@ -45,9 +46,8 @@ end
 
 -- run_script() does what Redis does with an EVAL. No script may call it, but may run its source.
 local function run_script()
-  local run, wrong = loadstring('local KEYS, ARGV = ... ' .. ARGV[5], '@user_script')
+  local run, wrong = loadstring('local KEYS, ARGV = ... ' .. source, '@user_script')
   if not run then return {err = 'ERR Error compiling script (new function): ' .. wrong} end
-  local numkeys = tonumber(ARGV[6])
   if not numkeys or numkeys % 1 > 0 then return {err = 'ERR value is not an integer or out of range'} end
   if numkeys < 0 then return {err = "ERR Number of keys can't be negative"} end
   if numkeys > #ARGV - 6 then return {err = "ERR Number of keys can't be greater than number of args"} end
@@ -59,7 +59,7 @@ local function run_script()
 end
 
 local reply = database == '0' and {} or redis.pcall('SELECT', database)
-if not reply.err and ARGV[4] == 'EVAL' then
+if not reply.err and command == 'EVAL' then
   reply = run_script()
 elseif not reply.err then
   reply = redis.pcall(unpack(ARGV, 4))

@@ -15,7 +15,7 @@ import (
 // script that includes it. KEYS and ARGV are named on top of a script, once. Nothing is global.
 func TestNamesOfScripts(t *testing.T) {
 	library := []string{"redis", "string", "table", "math", "tonumber", "tostring", "type", "pairs", "ipairs",
-		"unpack", "select"}
+		"unpack", "select", "pcall", "loadstring"}
 	whole := map[string]bool{}
 	for _, s := range All() {
 		whole[s.Name+".lua"] = true
