@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A call of MLOCK, MUNLOCK or MRENEW is an op of each of its locks, as if they were asked for one by one at the
-// same time. Its locks are chosen so that nobody holds one of them under its token before.
+// A call of MLOCK, MUNLOCK or MRENEW is an op of each of its locks, as if they were asked for one by one at
+// the same time. Its locks are chosen so that nobody holds one of them under its token before.
 
 // vain is the error of an op of a set that has not done what was asked, and is over when that is said: the
 // lock may have been held, or freed, until then.
