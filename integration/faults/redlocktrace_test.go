@@ -76,6 +76,8 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 		Notify:    true,
 		Linger:    true,
 		AtLeast:   true,
+		Breaks:    true,
+		Sets:      true,
 		Probe:     true,
 		Quorum:    true,
 		Shortest:  quorumShortest,

@@ -147,7 +147,7 @@ func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) 
 	history []porcupine.Operation, result porcupine.CheckResult) {
 	history = operations(ops, h.Moves, h.Events, nil, nil)
 	if h.Quorum {
-		h.weigh(history, ops)
+		history = h.weigh(history, ops)
 	}
 	if result = porcupine.CheckOperationsTimeout(by, history, judging); result == porcupine.Ok {
 		return history, result

@@ -123,9 +123,10 @@ type input struct {
 	// got their fences before it. Of LOCKCTL BREAK: tokens whose holds it may have left alone
 	beside map[string]bool
 
-	quorum bool            // of locks that a majority keeps
-	late   time.Duration   // there: by how much some masters may have run it later than others
-	astray map[string]bool // there: the exceptions that some masters may be the reason for
+	quorum  bool            // of locks that a majority keeps
+	late    time.Duration   // there: by how much some masters may have run it later than others
+	crossed bool            // there: a BREAK may have met its token's hold at some masters only
+	astray  map[string]bool // there: the exceptions that some masters may be the reason for
 }
 
 // model judges the ops of one key.

@@ -29,6 +29,11 @@ func (o *Op) until() time.Duration {
 	case o.inVain():
 		return o.Return + tick
 	}
+	return o.atLast()
+}
+
+// atLast is when a call can have no effect any more, whatever became of what it asked for.
+func (o *Op) atLast() time.Duration {
 	return o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + o.Linger + o.Lease + flight
 }
 
@@ -73,7 +78,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 		}
 		in := &input{Op: o, until: until}
 		if moves {
-			in.moved, in.beside = onTheWay, besides(ops, n)
+			in.moved, in.beside = onTheWay, besides(ops, o)
 		}
 		if o.inVain() {
 			in.until += in.moved
@@ -115,11 +120,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			in.beside = sparedBy(ops, o)
 		}
 		if o.Verb == Read && len(in.beside) > 1 { // its BREAK comes first, then the others, then its fence
-			breaks := &input{Op: Op{Verb: Free, Call: o.Call, Return: o.Call, Outcome: Unknown},
-				until: o.Return}
-			history = append(history, porcupine.Operation{
-				Input: breaks, Call: int64(o.Call), Return: int64(o.Call),
-			})
+			history = append(history, breaking(o, o.Return))
 		}
 	}
 	slices.SortStableFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
@@ -278,10 +279,17 @@ func sparedBy(ops []Op, o Op) map[string]bool {
 	return tokens
 }
 
-// besides are the tokens of readers that may have come in while ops[n] ran, and its own, if that is a
-// reader with BREAK.
-func besides(ops []Op, n int) map[string]bool {
-	tokens, o := make(map[string]bool), ops[n]
+// breaking is what a BREAK does before it comes to its outcome: what others hold may end at any time until
+// then.
+func breaking(o Op, until time.Duration) porcupine.Operation {
+	in := &input{Op: Op{Verb: Free, Call: o.Call, Return: o.Call, Outcome: Unknown}, until: until}
+	return porcupine.Operation{Input: in, Call: int64(o.Call), Return: int64(o.Call)}
+}
+
+// besides are the tokens of readers that may have come in while o ran, and its own, if that is a reader with
+// BREAK.
+func besides(ops []Op, o Op) map[string]bool {
+	tokens := make(map[string]bool)
 	for _, r := range ops {
 		if o.Break && o.Verb == Read && r.Verb == Read && r.Outcome == Granted &&
 			r.Call <= o.Return && r.Return >= o.Call {

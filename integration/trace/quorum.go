@@ -17,6 +17,8 @@ import (
 //   - Null says that a majority was had and did not agree: others hold the lock, or ask for it at the
 //     same time, or something of theirs is still being taken back.
 //   - Who waits comes first only before those who wait behind the same proxy.
+//   - A BREAK that gets Null, and a set in vain, may have ended or taken something on some masters, or on
+//     all.
 //   - Nothing is lost in a fail-over, since there is none, and nothing is sent twice.
 
 // leftover is for how long some masters may have what others have taken back or never got,
@@ -54,8 +56,11 @@ func (o *input) ends() time.Duration {
 	return o.Return + max(o.TTL+drift(o.TTL), o.Lease) + o.late + tick
 }
 
-// weigh tells the ops of a key what independent masters may make of them.
-func (h *History) weigh(history []porcupine.Operation, ops []Op) {
+// weigh tells the ops of a key what independent masters may make of them. It returns them with what BREAK
+// does before it comes to its outcome: it ends holds at one master after the other, perhaps in several
+// rounds, and others may come in between.
+func (h *History) weigh(history []porcupine.Operation, ops []Op) []porcupine.Operation {
+	var begun []porcupine.Operation
 	for _, p := range history {
 		o := p.Input.(*input)
 		o.quorum, o.late = true, leftover
@@ -65,7 +70,18 @@ func (h *History) weigh(history []porcupine.Operation, ops []Op) {
 		if o.Outcome == Null && o.acquires() {
 			o.queue = h.contested(&o.Op, ops)
 		}
+		o.crossed = crossed(&o.Op, ops)
+		switch {
+		case o.Break && o.Outcome == Null:
+			begun = append(begun, breaking(o.Op, o.Return+leftover))
+		case o.Break && o.Outcome == Granted, o.Verb == Free && o.Outcome == Done:
+			begun = append(begun, breaking(o.Op, o.Return))
+		}
+		if o.Break && o.Verb == Read { // a reader that came in behind it may have a lower fence
+			o.beside = besides(ops, o.Op)
+		}
 	}
+	return append(history, begun...)
 }
 
 // The exceptions of locks that independent masters keep. All are on the safe side: nobody gets
@@ -75,7 +91,7 @@ const (
 	// token asks again, the hold that all agree on then has a higher fence than before. If a writer
 	// becomes a reader in this way, some masters let readers in before it has its new fence.
 	RaisedFence = "raised fence"
-	// ReleasedTwice: a master that missed a release says 1 to the next one.
+	// ReleasedTwice: a master that missed a release, or a BREAK, says 1 to the next one.
 	ReleasedTwice = "released twice"
 	// HigherCount: a master that missed an UNLOCK of several has a higher count, and the highest
 	// is agreed on when the token asks again.
@@ -92,14 +108,14 @@ const (
 var astray = []string{RaisedFence, ReleasedTwice, HigherCount, Outvoted}
 
 // stray allows an exception in addition, and returns the history with it. All but RaisedFence need a fault
-// that masters may have missed something in.
+// that masters may have missed something in, or a BREAK that crossed the request of the same token.
 func (h *History) stray(history []porcupine.Operation, exception string) []porcupine.Operation {
 	for _, p := range history {
 		o := p.Input.(*input)
 		if o.astray == nil {
 			o.astray = map[string]bool{}
 		}
-		o.astray[exception] = exception == RaisedFence || h.felt(o.Call-flight, o.Return)
+		o.astray[exception] = exception == RaisedFence || o.crossed || h.felt(o.Call-flight, o.Return)
 	}
 	if exception == RaisedFence {
 		rechain(history)
@@ -165,14 +181,30 @@ func (h *History) contested(o *Op, ops []Op) bool {
 			continue
 		}
 		end := w.Return + leftover
-		if h.felt(w.Call, end) {
-			end = w.until()
+		if h.felt(w.Call, end) || h.felt(o.Call, o.Return) && crossed(&w, ops) {
+			end = w.atLast()
 		}
 		if end >= o.Call {
 			return true
 		}
 	}
 	return false
+}
+
+// crossed says whether somebody's BREAK ran while the token of o asked for the lock. Where it came first, the
+// hold is there, and where it came last, the hold is gone: a few masters may have it still when it is broken.
+func crossed(o *Op, ops []Op) bool {
+	return slices.ContainsFunc(ops, func(w Op) bool {
+		return w.acquires() && w.Token == o.Token && w.Call <= o.Return && w.atLast() >= o.Call &&
+			slices.ContainsFunc(ops, func(b Op) bool {
+				end := b.Return
+				if b.Outcome == Unknown {
+					end = b.until()
+				}
+				return (b.Verb == Free || b.Break && b.Token != w.Token) &&
+					b.Call <= w.Return+leftover && end+leftover >= w.Call
+			})
+	})
 }
 
 // barren: without a majority nothing is granted or done, and nobody is said to hold anything. R27

@@ -24,6 +24,18 @@ func TestQuorum(t *testing.T) {
 	counted := lock("a", 12, 2, 1970)
 	counted.Reentrant = false
 	freed := Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1}
+	broke := Op{Verb: Write, Token: "b", Break: true, Outcome: Null}
+	reader := Op{Verb: Read, Token: "a", Outcome: Granted, Fence: 11, Count: 1, TTL: 1965 * ms}
+	holds11 := Op{Verb: Check, Token: "a", Outcome: Done, Fence: 11, Count: 1, TTL: 1870 * ms}
+	writesUp := lock("b", 12, 1, 1890)
+	writesUp.Break = true
+	soonUp := writesUp
+	soonUp.TTL = 1940 * ms
+	readsUp := soonUp
+	readsUp.Verb = Read
+	breakUp := Op{Verb: Free, Outcome: Done, Count: 1}
+	inVain := Op{Verb: Write, Token: "a", Set: []string{"k", "l"}, Outcome: Unknown,
+		Err: vain + "others hold one of the locks"}
 	away := Event{Name: "no majority", Start: 100 * ms, End: 900 * ms, Barren: true}
 	fault := Event{Name: "cut", Start: 0, End: 50 * ms}
 	for name, c := range map[string]struct {
@@ -109,6 +121,44 @@ func TestQuorum(t *testing.T) {
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
 				at(0, 10, 30, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"}),
 				at(0, 40, 45, Op{Verb: Unlock, Token: "a", Outcome: Null, Only: 10})}},
+		"a BREAK in vain has ended a hold": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
+			at(1, 100, 110, broke), at(0, 200, 205, null(Check, "a"))}},
+		"... or has not": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 100, 110, broke),
+			at(0, 200, 205,
+				Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1770 * ms})}},
+		"... but none that is granted later": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 100, 110, broke),
+				at(0, 200, 205, null(Check, "a")), at(0, 400, 405, lock("d", 11, 1, 1975)),
+				at(0, 600, 605, null(Check, "d"))}},
+		"a BREAK for no reason in vain": {rule: "linearizable", ops: []Op{at(1, 100, 110, broke)}},
+		"a release of what a BREAK ended that crossed the grant": {
+			ops: []Op{at(0, 0, 20, lock("a", 10, 1, 1958)), at(2, 5, 15, breakUp),
+				at(1, 30, 35, lock("b", 11, 1, 1975)), at(0, 50, 55, freed)}},
+		"... but not of what it ended later": {rule: "linearizable",
+			ops: []Op{at(0, 0, 20, lock("a", 10, 1, 1958)), at(2, 405, 415, breakUp),
+				at(1, 430, 435, lock("b", 11, 1, 1975)), at(0, 450, 455, freed)}},
+		"... nor may its owner hold it beside the next": {rule: "linearizable",
+			ops: []Op{at(0, 0, 20, lock("a", 10, 1, 1958)), at(2, 5, 15, breakUp),
+				at(1, 30, 35, lock("b", 11, 1, 1975)),
+				at(0, 50, 55,
+					Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1920 * ms})}},
+		"a reader behind a BREAK with a lower fence": {ops: []Op{at(1, 0, 50, readsUp),
+			at(0, 20, 30, reader), at(0, 100, 105, holds11)}},
+		"... but not behind that of a writer": {rule: "linearizable", ops: []Op{at(1, 0, 50, soonUp),
+			at(0, 20, 30, reader), at(0, 100, 105, holds11)}},
+		"granted to a third one between the rounds of a BREAK": {
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 10, 100, writesUp),
+				at(2, 20, 30, lock("c", 11, 1, 1965))}},
+		"... but not before them": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 40, 130, writesUp),
+				at(2, 20, 30, lock("c", 11, 1, 1965))}},
+		"granted to two, after a BREAK and a fault": {rule: "linearizable", events: []Event{fault},
+			ops: []Op{at(2, 5, 15, breakUp), at(0, 30, 35, lock("a", 10, 1, 1975)),
+				at(1, 50, 55, lock("b", 11, 1, 1975))}},
+		"Null for what a set in vain left behind a fault": {events: []Event{fault},
+			ops: []Op{at(0, 0, 9, inVain), at(1, 1000, 1001, null(Write, "b"))}},
+		"... but not without one": {rule: "linearizable",
+			ops: []Op{at(0, 0, 9, inVain), at(1, 1000, 1001, null(Write, "b"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(&History{

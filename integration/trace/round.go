@@ -47,8 +47,8 @@ type Round struct {
 	Notify    bool
 	Linger    bool
 	AtLeast   bool
-	Breaks    bool // of locks that one server keeps at a time
-	Sets      bool // of locks that one server keeps at a time
+	Breaks    bool
+	Sets      bool
 	// Semaphores are those of the Keys that are semaphores, and how many permits they have.
 	Semaphores map[string]int64
 
