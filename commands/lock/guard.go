@@ -27,7 +27,7 @@ func guardVerb(l *Lockers) *commands.Command {
 		InnerAt: guardedAt,
 		Check:   shortName(1),
 		Docs: &commands.Docs{
-			Summary: "Runs one command, if a token or a fence holds the lock, in one step.", Since: "0.2.0",
+			Summary: "Runs one command, if a token or a fence holds the lock, in one step.", Since: "0.1.0",
 			Group: "lock", Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
 			Arguments: []commands.Argument{
 				{Name: "key", Type: "key"},

@@ -30,7 +30,7 @@ func mlockVerb(l *Lockers, b *Busiest) *commands.Command {
 		Flags: commands.Write | commands.Blocking | commands.LockVerb | commands.Alone,
 		Needs: keyRights(l), Secret: mlockSecrets,
 		Docs: &commands.Docs{
-			Summary: "Takes several locks, all of them or none, waiting for them if told to.", Since: "0.2.0",
+			Summary: "Takes several locks, all of them or none, waiting for them if told to.", Since: "0.1.0",
 			Group: "lock", Complexity: "O(N), N being the locks",
 			Arguments: append(namesArguments[:len(namesArguments):len(namesArguments)],
 				commands.Argument{Name: "token", Type: "string", Token: "TOKEN", Optional: true},

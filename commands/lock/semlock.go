@@ -16,7 +16,7 @@ import (
 func semlockVerb(l *Lockers, b *Busiest) *commands.Command {
 	verb := lockVerb(l, b, "semlock", redlock.Permit,
 		"Takes one of a number of permits, waiting for it if told to.")
-	verb.Docs.Since, verb.Docs.Complexity = "0.2.0", "O(1); O(N) if a lease has ended, N being the permits"
+	verb.Docs.Since, verb.Docs.Complexity = "0.1.0", "O(1); O(N) if a lease has ended, N being the permits"
 	verb.Arity = -4
 	others := slices.DeleteFunc(verb.Docs.Arguments, func(a commands.Argument) bool {
 		return a.Token == "REENTRANT" || a.Token == "ATLEAST" || a.Token == "BREAK"
