@@ -10,15 +10,27 @@ import (
 // mostFreers bounds how many holds are being freed at a time, however many a client had that went away.
 const mostFreers = 256
 
-// release frees h, which has ended. Close waits until h is freed or its lease is over. mu is held.
-func (k *Renewer) release(h *Kept) {
+// release frees h, which has ended, but not before the time at. Close waits until h is freed or its lease is
+// over. mu is held.
+func (k *Renewer) release(h *Kept, at time.Duration) {
 	if k.closed {
 		return
 	}
 	h.until = max(h.until, k.now()+h.lease) // a renewal may be under way
 	h.tries = 0
 	k.work.Add(1)
-	k.queue(h)
+	if at > k.now() {
+		k.postpone(h, at)
+	} else {
+		k.queue(h)
+	}
+}
+
+// postpone has h freed at that time. mu is held.
+func (k *Renewer) postpone(h *Kept, at time.Duration) {
+	h.state = freeing
+	h.group = k.groupOf(h.group.slot)
+	k.set(h, at)
 }
 
 // queue leaves h to the next freer that has time. mu is held.
@@ -68,8 +80,7 @@ func (k *Renewer) freed(h *Kept, err error) {
 	}
 	pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
 	h.tries = min(h.tries+1, 20)
-	h.group = k.groupOf(h.group.slot)
-	k.set(h, min(k.now()+pause, h.until))
+	k.postpone(h, min(k.now()+pause, h.until))
 }
 
 // leaving has the holds that are to be freed, and counts who frees them. Renewer.mu guards it.

@@ -93,6 +93,7 @@ type Kept struct {
 	made   int32         // renewals
 	at     time.Duration // when the next step is due
 	until  time.Duration // it lasts at least until then; while it is freed: when to give up
+	latest time.Duration // and at most until then, if no renewal is under way
 	index  int32         // in group.due, or -1
 	state  keepState
 	tries  uint8         // attempts to free it
@@ -116,7 +117,7 @@ const (
 	ready                    // waits for a batch; at is the end of its lease
 	asked                    // is in a batch under way; at is the end of its lease
 	doubted                  // may be lost; at is when that is reported
-	freeing                  // is being freed; at is the next attempt, if one has failed
+	freeing                  // is being freed; at is the next attempt, if that is to wait
 )
 
 const (
@@ -238,6 +239,7 @@ func (k *Renewer) Keep(h Hold) *Kept {
 	if now := k.now(); d.until <= now {
 		d.until, d.late = now, true
 	}
+	d.latest = max(d.until, k.now()+d.lease)
 	if old := k.holds[d.name]; old != nil {
 		if old.fence == d.fence && d.until < old.until {
 			d.until, d.late = old.until, old.late
@@ -267,7 +269,7 @@ func (h *Kept) Release() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.end(h) {
-		k.release(h)
+		k.release(h, 0)
 		k.arm()
 	}
 }
@@ -288,7 +290,7 @@ func (h *Kept) GiveUp() {
 	h.k.change(func() {
 		if h.state != over && h.state != freeing {
 			h.k.lose(h, Together)
-			h.k.release(h)
+			h.k.release(h, 0)
 		}
 	})
 }

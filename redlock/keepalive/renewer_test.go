@@ -336,6 +336,35 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// A RENEW that begins to keep a hold alive may be answered late: its lease, counted from when it was sent, is
+// over soon. But the client may have been told of a longer one before. So it is told that the hold is lost,
+// and the hold is not freed yet. R18 R19
+func TestExpiredIsFreedWhenItsLeaseIsOver(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		began := time.Now()
+		p.up.down = errDown
+		p.up.holds[p.names.Place("job").Key] = &entry{token: "t", keeper: "me:1", fence: 1,
+			until: began.Add(lease)}
+		p.Keep(Hold{Name: "job", Token: "t", Fence: 1, Lease: lease, Until: began.Add(lease / 3),
+			Keeper: "me:1", Lost: func(l Lost) {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.lost, p.when = append(p.lost, string(l.Why)), append(p.when, time.Now())
+			}})
+		time.Sleep(lease - time.Second)
+		if took := p.told(0).Sub(began); p.losses() != "[expired]" || took > lease/2 {
+			t.Fatalf("lost %s after %v", p.losses(), took)
+		}
+		if n := p.up.count(&p.up.detaches); n > 0 {
+			t.Errorf("%d attempts to free it before its lease is over", n)
+		}
+		time.Sleep(2 * time.Second)
+		if p.up.count(&p.up.detaches) == 0 {
+			t.Error("it is not freed")
+		}
+	})
+}
+
 // Where scripts on several keys are refused, the holds are asked one by one. R19
 func TestSlotThatMoves(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {

@@ -151,9 +151,9 @@ func (k *Renewer) due(h *Kept, now time.Duration) {
 		k.set(h, h.end())
 	case h.exhausted():
 		k.lose(h, Max)
-	default:
+	default: // its client may still rely on a lease that it was told before, so nobody else gets it sooner
 		k.lose(h, Expired)
-		k.release(h)
+		k.release(h, h.latest)
 	}
 }
 
@@ -339,7 +339,9 @@ func (k *Renewer) settle(
 				h.made++
 				k.renewals++
 			}
-			h.until, h.late = max(h.until, began+time.Duration(left[i])*time.Millisecond), false
+			lasts := time.Duration(left[i]) * time.Millisecond
+			h.until, h.late = max(h.until, began+lasts), false
+			h.latest = max(h.latest, k.now()+lasts)
 			if q.next != 0 {
 				h.fence = q.next
 			}
