@@ -336,11 +336,12 @@ func TestJudgeFree(t *testing.T) {
 		return h
 	}
 	cut := []Event{{Name: "cut", Start: 5 * ms, End: 12 * ms}}
-	overtaken := func(events []Event, proxy int) *History {
-		late, takes := free(10*ms, Null), granted(2, "c", 12*ms, 20*ms, 2)
-		late.Return, takes.Break, takes.Proxy = 30*ms, true, proxy
+	overtakenAt := func(events []Event, proxy int, at time.Duration) *History {
+		late, takes := free(at, Null), granted(2, "c", 12*ms, 20*ms, 2)
+		late.Return, takes.Break, takes.Proxy = at+20*ms, true, proxy
 		return history(events, a, late, takes)
 	}
+	overtaken := func(events []Event, proxy int) *History { return overtakenAt(events, proxy, 10*ms) }
 	judgeAll(t, []judged{
 		{"broken", history(nil, a, free(10*ms, Done), on(0, Unlock, "a", 20*ms, Null)), ""},
 		{"broken, and held still", history(nil, a, free(10*ms, Done), on(0, Unlock, "a", 20*ms, Done)),
@@ -348,6 +349,10 @@ func TestJudgeFree(t *testing.T) {
 		{"it says that nobody has it", history(nil, a, free(10*ms, Null)), "linearizable"},
 		{"it says that nobody has it, since it came late and its own proxy has asked meanwhile",
 			overtaken(cut, 0), ""},
+		{"it says that nobody has it, and its own proxy has asked shortly before",
+			overtakenAt([]Event{{Name: "cut", Start: 5 * ms, End: 40 * ms}}, 0, 13*ms), ""},
+		{"it says that nobody has it, and its own proxy has asked long before",
+			overtakenAt([]Event{{Name: "cut", Start: 5 * ms, End: 210 * ms}}, 0, 200*ms), "linearizable"},
 		{"it says that nobody has it, and another proxy has asked meanwhile", overtaken(cut, 1),
 			"linearizable"},
 		{"it says that nobody has it, although its own proxy has asked meanwhile", overtaken(nil, 0),

@@ -268,11 +268,13 @@ func inSteps(ops []Op, n int) bool {
 }
 
 // sparedBy are the tokens that may hold the lock although LOCKCTL BREAK ended what others held: one that
-// takes long, or is sent again, leaves alone what its own proxy has asked for since.
+// takes long, or is sent again, leaves alone what its own proxy has asked for since. What was called shortly
+// before it may have come behind it, over another connection.
 func sparedBy(ops []Op, o Op) map[string]bool {
 	tokens := make(map[string]bool)
 	for _, w := range ops {
-		if w.acquires() && w.Proxy == o.Proxy && w.Call >= o.Call && w.Call <= o.Return {
+		if w.acquires() && w.Proxy == o.Proxy && w.Call+stall >= o.Call && w.Return >= o.Call &&
+			w.Call <= o.Return {
 			tokens[w.Token] = true
 		}
 	}
