@@ -407,6 +407,11 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			}
 			p.Unlocked("job", "t", n.Done.Keeper)
 		}
+		// Once it can hear, it asks about what it keeps alive. That is to be over.
+		other := lockKept(p, redlock.Acquire{Name: "other", Token: "t", Lease: minute}, 0, &lost)
+		listening(p, t)
+		time.Sleep(time.Second)
+		other.Release()
 		for name, first := range map[string]func(){
 			"plain": func() { p.Lock(t.Context(), redlock.Acquire{Token: "t", Lease: minute}) },
 			"kept":  func() { lockKept(p, redlock.Acquire{Token: "t", Lease: minute}, 0, &lost) },
