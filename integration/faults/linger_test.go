@@ -112,6 +112,9 @@ func TestLingeringInAMovingSlot(t *testing.T) {
 			if v := other.Must(t, "RENEW", names[0], "t", "PX", "5000", "KEEPALIVE"); v.Int() == 0 {
 				t.Error("it has not lingered")
 			}
+			// The other proxy asks about it once it can hear. That is to be answered before fence has the
+			// source take the slot for its own for a moment, without the lock.
+			time.Sleep(2 * time.Second)
 			h.fence(h.to)
 			c.Migrate(t, h.slot, h.from, h.to, 0)
 			if v := other.Must(t, "RENEW", names[1], "t", "PX", "5000", "KEEPALIVE"); v.Int() == 0 {
