@@ -180,7 +180,7 @@ func TestLostWhileRedisHasIt(t *testing.T) {
 					t.Errorf("%s: %s", verb, got)
 				}
 				a.Away.Store(false)
-				time.Sleep(time.Second)
+				time.Sleep(2 * time.Second) // it is freed when its lease is over for certain
 				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state free ") {
 					t.Error(got)
