@@ -140,6 +140,9 @@ func (r *reading) add(err error) {
 		return
 	}
 	for _, one := range apart(err) {
+		if errors.Is(one, errNoUpstream) && r.typed { // what is misspelt may have been meant to say it
+			continue
+		}
 		if slices.ContainsFunc(r.wrong, func(g given) bool { return g.name != "" && names(one, g.name) }) {
 			continue
 		}

@@ -9,7 +9,7 @@
 --       error NOTHELD: the command has not run
 -- Effects: those of the command
 local key, token, wanted, database = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local command, source, numkeys = ARGV[4], ARGV[5], tonumber(ARGV[6])
+local command, source, given_numkeys = ARGV[4], ARGV[5], ARGV[6]
 --#include look.lua
 --#include now.lua
 --#include hold.lua
@@ -48,7 +48,10 @@ end
 local function run_script()
   local run, wrong = loadstring('local KEYS, ARGV = ... ' .. source, '@user_script')
   if not run then return {err = 'ERR Error compiling script (new function): ' .. wrong} end
-  if not numkeys or numkeys % 1 > 0 then return {err = 'ERR value is not an integer or out of range'} end
+  if not string.find(given_numkeys, '^%-?%d+$') then
+    return {err = 'ERR value is not an integer or out of range'}
+  end
+  local numkeys = tonumber(given_numkeys)
   if numkeys < 0 then return {err = "ERR Number of keys can't be negative"} end
   if numkeys > #ARGV - 6 then return {err = "ERR Number of keys can't be greater than number of args"} end
   local ok, said = pcall(run, {unpack(ARGV, 7, 6 + numkeys)}, {unpack(ARGV, 7 + numkeys)})

@@ -48,7 +48,8 @@ long as that takes, and the exit code is that of the command. If the lock is hel
 
 If the lock is lost, the command and what it has started are ended: TERM, and KILL after --grace. So it is
 when no proxy has confirmed the lock for so long that the lease may end: the command is dead before somebody
-else can have the lock. It is ended likewise if this program is killed. A proxy that comes back before, or another one at the same address, goes on with it.
+else can have the lock. A proxy that comes back before, or another one at the same address, goes on with it.
+It is ended likewise if this program is killed.
 
 Signals are passed on to the command. It can use the terminal, and be stopped and continued as any job.
 
