@@ -11,11 +11,19 @@ import (
 
 // This file ends thousands of subscriptions at once of a client that stays connected.
 
-// leaveAll ends all subscriptions of these kinds when they are many, some in each round of the loop. left is
-// called for each one that has ended; at the end, end makes the answer.
-func (l *Subscriber) leaveAll(kinds []pubsub.Kind, left func(sub *subscription), end func() []byte) {
+// leavingAll is the end of all subscriptions of some kinds, when they are many.
+type leavingAll struct {
+	kinds []pubsub.Kind
+	room  int                                        // bytes that left appends, so that nothing is copied
+	left  func(out []byte, sub *subscription) []byte // sub has ended
+	end   func(out []byte) (answer []byte)
+}
+
+// leaveAll ends the subscriptions, some in each round of the loop.
+func (l *Subscriber) leaveAll(all leavingAll) {
 	box := l.hub.box
 	l.tasks.Start(func(ctx context.Context) func() []byte {
+		out := make([]byte, 0, all.room)
 		var subs []*subscription
 		var topics []*pubsub.Topic
 		next := func() {
@@ -25,15 +33,15 @@ func (l *Subscriber) leaveAll(kinds []pubsub.Kind, left func(sub *subscription),
 			}
 			for _, sub := range subs {
 				l.remove(sub.topic.Kind, sub)
-				left(sub)
+				out = all.left(out, sub)
 			}
-			subs, topics = l.nextOnes(kinds)
+			subs, topics = l.nextOnes(all.kinds)
 			l.h.CountMemory()
 		}
 		for l.nextRound(next) && len(topics) > 0 {
 			l.hub.upstream.Leave(ctx, topics, box)
 		}
-		return end
+		return func() []byte { return all.end(out) }
 	}, box.Post)
 }
 

@@ -89,12 +89,18 @@ var (
 func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	tag := l.h.CurrentTag()
 	if names == nil && l.h.About().Topics[kind] > PerRound {
-		var out []byte
-		l.leaveAll([]pubsub.Kind{kind}, func(sub *subscription) {
-			out = l.appendConfirmation(out, unsubscribed[kind], kind, sub.topic.Name)
-		}, func() []byte {
-			l.h.Answers().Speak(tag)
-			return out
+		room := l.roomForAll(kind)
+		l.h.KeepFor(tag, room)
+		l.leaveAll(leavingAll{
+			kinds: []pubsub.Kind{kind},
+			room:  room,
+			left: func(out []byte, sub *subscription) []byte {
+				return l.appendConfirmation(out, unsubscribed[kind], kind, sub.topic.Name)
+			},
+			end: func(out []byte) []byte {
+				l.h.Answers().Speak(tag)
+				return out
+			},
 		})
 		return
 	}
@@ -124,6 +130,15 @@ func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	})
 }
 
+// roomForAll is how long the confirmations may be, for all topics of a kind.
+func (l *Subscriber) roomForAll(kind pubsub.Kind) int {
+	names := l.has.bytes // of all kinds
+	for _, subs := range l.has.byName {
+		names -= len(subs) * cost
+	}
+	return names + len(l.has.byName[kind])*confirmationRoom
+}
+
 // confirmUnsubscribed ends the subscriptions to the topics of names, and appends their confirmations to out.
 func (l *Subscriber) confirmUnsubscribed(out []byte, kind pubsub.Kind, names []string) []byte {
 	for _, name := range names {
@@ -146,11 +161,11 @@ func (l *Subscriber) confirmUnsubscribed(out []byte, kind pubsub.Kind, names []s
 func (l *Subscriber) End(end func() []byte) {
 	topics := l.h.About().Topics
 	if topics[pubsub.Classic]+topics[pubsub.Pattern]+topics[pubsub.Shard] > PerRound {
-		l.leaveAll(
-			[]pubsub.Kind{pubsub.Classic, pubsub.Pattern, pubsub.Shard},
-			func(*subscription) {},
-			end,
-		)
+		l.leaveAll(leavingAll{
+			kinds: []pubsub.Kind{pubsub.Classic, pubsub.Pattern, pubsub.Shard},
+			left:  func(out []byte, _ *subscription) []byte { return out },
+			end:   func([]byte) []byte { return end() },
+		})
 		return
 	}
 	var subs []*subscription
