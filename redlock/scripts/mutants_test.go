@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"lockproxy/redlock/scripts"
 )
 
@@ -38,7 +40,7 @@ func TestModelCatchesMutants(t *testing.T) {
 		t.Cleanup(func() { f.Value.Set(before) })
 		f.Value.Set(value)
 	}
-	for _, m := range []struct{ name, code, mutant string }{
+	for _, m := range []mutant{
 		{"one permit more",
 			"return lock.permits - lock.readers, ends",
 			"return lock.permits - lock.readers + 1, ends"},
@@ -55,6 +57,10 @@ func TestModelCatchesMutants(t *testing.T) {
 		{"another use in spite of waiters", "used = place\n", ""},
 		{"offers to more than there are permits",
 			"lock.permits and lock.permits - lock.readers or 100", "100"},
+	} {
+		m.isCaught(t, rapid.IntRange(1, 2))
+	}
+	for _, m := range []mutant{
 		{"BREAK ends what was granted later", "return meant(id, fence, hold, at)\n", "return true\n"},
 		{"BREAK leaves a reader", "if fields[i] ~= but and ends(hold) then",
 			"if i > 1 and fields[i] ~= but and ends(hold) then"},
@@ -67,25 +73,33 @@ func TestModelCatchesMutants(t *testing.T) {
 			"if false then\nlock.offered, lock.offer_end = 0, 0"},
 		{"BREAK does not tell what has ended", "broke = ended and 1 or nil", "broke = nil"},
 	} {
-		t.Run(m.name, func(t *testing.T) {
-			applied := false
-			v := &verdict{TB: t}
-			for round := 0; round < 100 && v.against == ""; round++ {
-				testModel(v, func(s scripts.Script) scripts.Script {
-					source := strings.ReplaceAll(s.Source, m.code, m.mutant)
-					if source != s.Source {
-						applied = true
-						sum := sha1.Sum([]byte(source))
-						s.Source, s.SHA = source, hex.EncodeToString(sum[:])
-					}
-					return s
-				})
-			}
-			if !applied || v.against == "" {
-				t.Fatalf("not caught; there is such code: %v", applied)
-			}
-			said, _, _ := strings.Cut(v.against, "To reproduce")
-			t.Logf("caught: %.300s", said)
-		})
+		m.isCaught(t, anyPermits)
 	}
+}
+
+// mutant is the change of some code of the scripts.
+type mutant struct{ name, code, mutant string }
+
+// isCaught fails if the model agrees with the mutant, of semaphores with that many permits.
+func (m mutant) isCaught(t *testing.T, permits *rapid.Generator[int]) {
+	t.Run(m.name, func(t *testing.T) {
+		applied := false
+		v := &verdict{TB: t}
+		for round := 0; round < 100 && v.against == ""; round++ {
+			testModel(v, permits, func(s scripts.Script) scripts.Script {
+				source := strings.ReplaceAll(s.Source, m.code, m.mutant)
+				if source != s.Source {
+					applied = true
+					sum := sha1.Sum([]byte(source))
+					s.Source, s.SHA = source, hex.EncodeToString(sum[:])
+				}
+				return s
+			})
+		}
+		if !applied || v.against == "" {
+			t.Fatalf("not caught; there is such code: %v", applied)
+		}
+		said, _, _ := strings.Cut(v.against, "To reproduce")
+		t.Logf("caught: %.300s", said)
+	})
 }
