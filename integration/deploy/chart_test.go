@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v2"
+
 	"lockproxy/integration/rig"
 )
 
@@ -60,6 +62,7 @@ existingSecret: mine
 imagePullSecrets: [{name: registry}]
 secretFiles: {tls: certificate}
 podMonitor: {enabled: true, labels: {release: prometheus}, tlsConfig: {insecureSkipVerify: true}}
+serviceMonitor: {enabled: true, labels: {release: prometheus}, tlsConfig: {insecureSkipVerify: true}}
 podLabels: {team: a}
 podAnnotations: {note: b}
 nodeSelector: {disk: ssd}
@@ -100,6 +103,7 @@ func TestChartWithMistakes(t *testing.T) {
 		"replica: 1":                     "replica",
 		"networkPolicy: {clients: [{}]}": "/networkPolicy/clients/0",
 		"podMonitor: {enabled: true, interval: 15 seconds }": "/podMonitor/interval",
+		"serviceMonitor: {enable: true}":                     "enable",
 	} {
 		said, ok := runHelm(t, "template", overlay(least, more))
 		if ok || !strings.Contains(said, want) {
@@ -195,29 +199,80 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// Prometheus calls the job as the alerts do, and finds its password in the Secret.
-func TestPodMonitorFitsTheAlerts(t *testing.T) {
-	text := template(t, least+"podMonitor: {enabled: true}")
-	all := objects[object](t, text)
-	monitor := objects[struct {
-		Spec struct {
-			JobLabel  string `yaml:"jobLabel"`
-			Endpoints []struct {
-				Port      string
-				BasicAuth map[string]struct{ Name, Key string } `yaml:"basicAuth"`
-			} `yaml:"podMetricsEndpoints"`
+// Prometheus calls the job as the alerts do, finds the pods, and its password in the Secret.
+func TestMonitorsFitTheAlerts(t *testing.T) {
+	type spec struct {
+		JobLabel string `yaml:"jobLabel"`
+		Selector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
 		}
-	}](t, text)["PodMonitor"].Spec
-	job := all["Deployment"].Spec.Template.Metadata.Labels[monitor.JobLabel]
-	if job == "" || !strings.Contains(read(t, alerts), `job="`+job+`"`) {
-		t.Errorf("the job is %q by %s", job, monitor.JobLabel)
-	}
-	if len(monitor.Endpoints) != 1 || monitor.Endpoints[0].Port != "admin" {
-		t.Fatalf("Prometheus asks %v", monitor.Endpoints)
-	}
-	for what, ref := range monitor.Endpoints[0].BasicAuth {
-		if ref.Name != "lockproxy" || all["Secret"].StringData[ref.Key] == "" {
-			t.Errorf("%s: the Secret has no %v", what, ref)
+		OfPods, OfService []struct {
+			Port      string
+			BasicAuth map[string]struct{ Name, Key string } `yaml:"basicAuth"`
 		}
 	}
+	for _, kind := range []string{"PodMonitor", "ServiceMonitor"} {
+		value := strings.ToLower(kind[:1]) + kind[1:]
+		text := template(t, least+value+": {enabled: true, labels: {release: prometheus}, interval: 1m}")
+		text = strings.Replace(text, "podMetricsEndpoints:", "ofpods:", 1)
+		text = strings.Replace(text, "endpoints:", "ofservice:", 1)
+		all := objects[object](t, text)
+		monitor := objects[struct{ Spec spec }](t, text)[kind].Spec
+		pod := all["Deployment"].Spec.Template.Metadata.Labels
+		found := pod
+		if kind == "ServiceMonitor" {
+			found = metricsService(t, text, pod)
+		}
+		for label, value := range monitor.Selector.MatchLabels {
+			if found[label] != value {
+				t.Errorf("%s: %s is %q, not %q, of %v", kind, label, found[label], value, found)
+			}
+		}
+		job := found[monitor.JobLabel]
+		if job == "" || !strings.Contains(read(t, alerts), `job="`+job+`"`) {
+			t.Errorf("%s: the job is %q by %s", kind, job, monitor.JobLabel)
+		}
+		ends := append(monitor.OfPods, monitor.OfService...)
+		if len(ends) != 1 || ends[0].Port != "admin" || len(ends[0].BasicAuth) != 2 {
+			t.Fatalf("%s: Prometheus asks %v", kind, ends)
+		}
+		for what, ref := range ends[0].BasicAuth {
+			if ref.Name != "lockproxy" || all["Secret"].StringData[ref.Key] == "" {
+				t.Errorf("%s: %s: the Secret has no %v", kind, what, ref)
+			}
+		}
+	}
+}
+
+// metricsService returns the labels of the Service by which a ServiceMonitor finds pods with these labels.
+func metricsService(t *testing.T, text string, pod map[string]string) map[string]string {
+	t.Helper()
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		var s struct {
+			Kind     string
+			Metadata struct {
+				Name   string
+				Labels map[string]string
+			}
+			Spec struct {
+				ClusterIP string `yaml:"clusterIP"`
+				Selector  map[string]string
+				Ports     []struct{ Name, TargetPort string }
+			}
+		}
+		if yaml.Unmarshal([]byte(part), &s); s.Kind != "Service" || s.Metadata.Name != "lockproxy-metrics" {
+			continue
+		}
+		if s.Spec.ClusterIP != "None" || len(s.Spec.Ports) != 1 || s.Spec.Ports[0].Name != "admin" {
+			t.Errorf("the Service is %+v", s)
+		}
+		for label, value := range s.Spec.Selector {
+			if pod[label] != value {
+				t.Errorf("the Service chooses %s: %s, and a pod has %v", label, value, pod)
+			}
+		}
+		return s.Metadata.Labels
+	}
+	t.Fatalf("no Service lockproxy-metrics in %s", text)
+	return nil
 }

@@ -27,3 +27,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "lockproxy.scheme" -}}
 {{- if index .Values.settings "admin-tls-cert" }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end -}}
+
+{{/* Where Prometheus finds the metrics of a pod: of a list of everything, and of the values of the monitor. */}}
+{{- define "lockproxy.metrics" -}}
+{{- $monitor := index . 1 -}}
+{{- with index . 0 -}}
+port: admin
+path: /metrics
+scheme: {{ include "lockproxy.scheme" . | lower }}
+interval: {{ $monitor.interval }}
+{{- with $monitor.tlsConfig }}
+tlsConfig: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if or .Values.existingSecret .Values.passwords.admin }}
+basicAuth:
+  username: {name: {{ include "lockproxy.secret" . }}, key: admin-user}
+  password: {name: {{ include "lockproxy.secret" . }}, key: admin-password}
+{{- end }}
+{{- end }}
+{{- end -}}
