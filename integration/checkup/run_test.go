@@ -19,9 +19,10 @@ type ran struct {
 // run runs lockproxy with args until it ends.
 func run(t *testing.T, args ...string) ran {
 	t.Helper()
+	program := rig.Binary(t) // which may have to be built
 	ctx, cancel := context.WithTimeout(context.Background(), 2*rig.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, rig.Binary(t), args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var ended *exec.ExitError

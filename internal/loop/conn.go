@@ -101,8 +101,8 @@ type poller interface {
 }
 
 const (
-	// maxRead is how many bytes one read takes at most, so that others have their turn.
-	maxRead = 1 << 20
+	// maxRead is how many bytes one read takes at most, and maxWrite one write, so that others have their turn.
+	maxRead, maxWrite = 512 << 10, 512 << 10
 	// growApart is how much input the loop copies itself when its buffer is full.
 	growApart = 1 << 20
 )
@@ -143,12 +143,13 @@ func (c *Conn) Flush() {
 	}
 }
 
-// Write writes p at once, as far as the peer takes it now, and returns how much that is. It writes nothing if
-// Output has something: the rest of p goes there.
+// Write writes p at once, as far as the peer takes it now and others have time for, and returns how much that
+// is. It writes nothing if Output has something: the rest of p goes there.
 func (c *Conn) Write(p []byte) int {
 	if c.closed || c.stalled || len(c.handler.Output()) > 0 {
 		return 0
 	}
+	p = p[:min(len(p), maxWrite)]
 	n, err := c.sock.write(p)
 	if err != nil && err != errAgain { // writing the rest meets it again
 		return 0
@@ -424,18 +425,37 @@ func (c *Conn) hungUp(err error) {
 	}
 }
 
-// write writes once.
+// write writes what the peer takes, and leaves what is more than maxWrite to the next round.
 func (c *Conn) write() {
 	if c.closed || c.stalled {
 		return
 	}
-	out := c.handler.Output()
-	if len(out) > 0 {
+	listed := c.dirty
+	c.dirty = true // while it writes, Flush has nothing to do
+	more := c.writeOutput()
+	if more && !listed {
+		c.loop.unfinished = append(c.loop.unfinished, c)
+	}
+	c.dirty = more || listed
+}
+
+// writeOutput reports whether there is more output, which the peer may take.
+func (c *Conn) writeOutput() (more bool) {
+	for left := maxWrite; ; {
+		out := c.handler.Output()
+		if len(out) == 0 {
+			break
+		}
+		if left == 0 {
+			return true
+		}
+		out = out[:min(len(out), left)]
 		n, err := c.sock.write(out)
 		if err != nil && err != errAgain {
 			c.shut(err)
-			return
+			return false
 		}
+		left -= n
 		full := n == len(out)
 		if !full {
 			c.stalled = true
@@ -445,11 +465,7 @@ func (c *Conn) write() {
 			c.handler.Wrote(n)
 		}
 		if !full || c.closed {
-			return
-		}
-		if len(c.handler.Output()) > 0 {
-			c.Flush()
-			return
+			return false
 		}
 	}
 	switch {
@@ -458,6 +474,7 @@ func (c *Conn) write() {
 	case c.closing:
 		c.shut(net.ErrClosed)
 	}
+	return false
 }
 
 // shut closes the connection and tells its handler.

@@ -150,3 +150,53 @@ func BenchmarkLongInput(b *testing.B) {
 		sendList(b, l, size, 64<<10, true)
 	}
 }
+
+// counted is an echo that counts what is written in a round.
+type counted struct {
+	echo
+	inRound, most, all int
+}
+
+func (h *counted) Wrote(n int) {
+	h.inRound += n
+	h.all += n
+	h.most = max(h.most, h.inRound)
+	h.echo.Wrote(n)
+}
+
+// However fast a peer takes a long output, others have their turn: one round writes a part of it.
+func TestLongOutputTakesSeveralRounds(t *testing.T) {
+	const size = 16 << 20
+	for name, open := range map[string]func() (*Loop, error){
+		"native":   New,
+		"portable": func() (*Loop, error) { return NewPortable(), nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &counted{}
+			l.Watch(func() { h.inRound = 0 })
+			go l.Run()
+			defer l.Close()
+			client := dialHandler(t, l, &h.echo, h)
+			sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+			l.Post(func() {
+				for part := sent; len(part) > 0; part = part[256<<10:] {
+					h.out.Append(l, part[:256<<10])
+				}
+				h.c.Flush()
+			})
+			got := make([]byte, size)
+			if _, err := io.ReadFull(client, got); err != nil || !bytes.Equal(got, sent) {
+				t.Fatalf("err %v, equal %v", err, bytes.Equal(got, sent))
+			}
+			counts := make(chan [2]int)
+			l.Post(func() { counts <- [2]int{h.most, h.all} })
+			if n := <-counts; n[0] > maxWrite || n[1] != size {
+				t.Errorf("%d bytes in one round, of %d", n[0], n[1])
+			}
+		})
+	}
+}

@@ -30,11 +30,13 @@ const scratchSize = 64 << 10
 type Loop struct {
 	poller  poller
 	scratch []byte
-	dirty   []*Conn
+	dirty   []*Conn // to be written at the end of the round
 	now     time.Time
 	watch   func() // see Watch
 	conns   map[*Conn]struct{}
 	spares  [len(sizes)][][]byte // empty buffers, by size
+	// unfinished have more output than one round has time for
+	unfinished []*Conn
 
 	mu     sync.Mutex
 	inbox  []func()
@@ -191,7 +193,9 @@ func (l *Loop) flush() {
 	}
 	left := copy(l.dirty, l.dirty[n:])
 	clear(l.dirty[left : left+n])
-	l.dirty = l.dirty[:left]
+	l.dirty = append(l.dirty[:left], l.unfinished...)
+	clear(l.unfinished)
+	l.unfinished = l.unfinished[:0]
 }
 
 // Unwritten is how many connections have output that is to be written.
