@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,9 +26,11 @@ type State struct {
 	Key     string
 	Holders []Holder // one writer, or readers or permits in the order of their fences
 	// Rest is for how long the lock goes on being taken although a hold of it was released (AtLeast): by
-	// nobody, or beside its readers; 0: it does not. Without holders and without a rest it is free.
+	// nobody, or beside its readers; 0: it does not. Of a semaphore it is until the last permit has rested.
+	// Without holders and without a rest it is free.
 	Rest    time.Duration
 	Permits int   // that the semaphore has; 0: it is a lock
+	Resting int   // permits of it that rest
 	Fence   int64 // the highest fence of the holders, 0 for none
 	Waiters int   // live ones; behind the first 500 places all are counted, live or not
 }
@@ -42,41 +45,48 @@ func (s *State) Held(token string) *Holder {
 	return &s.Holders[i]
 }
 
-// nobody is the owner of a hold that was released and rests. rest.lua makes it.
+// nobody is the owner of a hold that was released and rests; of a permit that rests it is the beginning.
+// rest.lua makes it.
 const nobody = "-"
 
 // SetRest takes the holds of nobody out of the holders.
 func (s *State) SetRest() {
 	s.Holders = slices.DeleteFunc(s.Holders, func(h Holder) bool {
-		if h.Owner == nobody {
+		permit := h.Mode == Permit && strings.HasPrefix(h.Owner, nobody)
+		rests := permit || h.Owner == nobody
+		if rests {
 			s.Rest = max(s.Rest, h.TTL)
 		}
-		return h.Owner == nobody
+		if permit {
+			s.Resting++
+		}
+		return rests
 	})
 }
 
 // Taken says that a newcomer who wants to write would be refused.
 func (s *State) Taken() bool { return len(s.Holders) > 0 || s.Rest > 0 }
 
-// Name is "free", "write", "read", "permits", or "resting": nobody holds it, but it is taken for s.Rest.
+// Name is "free", "write", "read", "permits" of a semaphore of which some are used, or "resting": nobody
+// holds the lock, but it is taken for s.Rest.
 func (s State) Name() string {
 	switch {
+	case s.Used() > 0:
+		return "permits"
 	case len(s.Holders) == 0 && s.Rest > 0:
 		return "resting"
 	case len(s.Holders) == 0:
 		return "free"
 	case s.Holders[0].Mode == Write:
 		return "write"
-	case s.Holders[0].Mode == Permit:
-		return "permits"
 	}
 	return "read"
 }
 
-// Used is how many permits of a semaphore are held; 0 for a lock.
+// Used is how many permits of a semaphore are held or rest; 0 for a lock.
 func (s *State) Used() int {
 	if s.Permits == 0 {
 		return 0
 	}
-	return len(s.Holders)
+	return len(s.Holders) + s.Resting
 }

@@ -126,13 +126,14 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 
 // statePairs is how many pairs appendState appends.
 func statePairs(s *redlock.State) int {
-	switch {
-	case s.Used() > 0:
-		return 8
-	case s.Rest > 0:
-		return 7
+	pairs := 6
+	if s.Used() > 0 {
+		pairs += 2
 	}
-	return 6
+	if s.Rest > 0 {
+		pairs++
+	}
+	return pairs
 }
 
 // appendState appends the state of a lock as pairs of a map, with the clients that are known to hold it and

@@ -10,7 +10,7 @@ import (
 
 // semlockVerb is
 //
-//	SEMLOCK key PERMITS n [what LOCK takes, but REENTRANT, ATLEAST and BREAK]
+//	SEMLOCK key PERMITS n [what LOCK takes, but REENTRANT and BREAK]
 //
 // Reply: as of LOCK; Null: no permit is free; -PERMITS: others hold or wait for permits of it with another n.
 func semlockVerb(l *Lockers, b *Busiest) *commands.Command {
@@ -19,7 +19,7 @@ func semlockVerb(l *Lockers, b *Busiest) *commands.Command {
 	verb.Docs.Since, verb.Docs.Complexity = "0.1.0", "O(1); O(N) if a lease has ended, N being the permits"
 	verb.Arity = -4
 	others := slices.DeleteFunc(verb.Docs.Arguments, func(a commands.Argument) bool {
-		return a.Token == "REENTRANT" || a.Token == "ATLEAST" || a.Token == "BREAK"
+		return a.Token == "REENTRANT" || a.Token == "BREAK"
 	})
 	permits := commands.Argument{Name: "count", Type: "integer", Token: "PERMITS"}
 	verb.Docs.Arguments = slices.Insert(others, 1, permits)

@@ -17,7 +17,7 @@ func TestLockSyntax(t *testing.T) {
 			"[LINGER milliseconds]] [SYNC replicas] [META text] [ATLEAST milliseconds] [BREAK] [ID id]"
 		semLine = ". Syntax: SEMLOCK key PERMITS count [TOKEN token] [PX milliseconds | EX seconds] [WAIT " +
 			"milliseconds | TRIES count EVERY milliseconds] [NOTIFY channel] [KEEPALIVE [MAX renewals] " +
-			"[LINGER milliseconds]] [SYNC replicas] [META text] [ID id]"
+			"[LINGER milliseconds]] [SYNC replicas] [META text] [ATLEAST milliseconds] [ID id]"
 		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
 		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE " +
 			"fence] [KEEPALIVE [MAX renewals] [LINGER milliseconds]]"
@@ -88,7 +88,7 @@ func TestLockSyntax(t *testing.T) {
 		{"SEMLOCK job PERMITS 1001", `PERMITS must be a whole number from 1 to 1000, not "1001"` + semLine},
 		{"SEMLOCK job PERMITS 2 PERMITS 2", "PERMITS is given twice" + semLine},
 		{"SEMLOCK job PERMITS 2 REENTRANT", "REENTRANT is no option of SEMLOCK" + semLine},
-		{"SEMLOCK job PERMITS 2 ATLEAST 5", "ATLEAST is no option of SEMLOCK" + semLine},
+		{"SEMLOCK job PERMITS 2 ATLEAST", "ATLEAST needs a value" + semLine},
 		{"SEMLOCK job PERMITS 2 BREAK", "BREAK is no option of SEMLOCK" + semLine},
 		{"SEMLOCK job PERMITS 2 mine", "argument 4 is no option of SEMLOCK" + semLine},
 		{"LOCK job PERMITS 2", "PERMITS is no option of LOCK" + lockLine},

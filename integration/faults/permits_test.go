@@ -54,6 +54,16 @@ func TestPermitsAndRestsInAHalfMovedSlot(t *testing.T) {
 		if took := time.Since(began); took < 3*time.Second {
 			t.Errorf("the next came after %v", took)
 		}
+		name, began = fmt.Sprint("{half}:semrest", i), time.Now()
+		fences.rose(t, a.Must(t, semlock(name, "x", "ATLEAST", "1500")...))
+		fences.rose(t, a.Must(t, semlock(name, "y", "ATLEAST", "120000")...))
+		a.Want(t, "(integer) 1", "UNLOCK", name, "x")
+		a.Want(t, "(integer) 1", "UNLOCK", name, "y")
+		fences.rose(t, b.Must(t, semlock(name, "z", "WAIT", "60000")...))
+		if took := time.Since(began); took < 1500*time.Millisecond || took > rig.Patience {
+			t.Errorf("the next permit came after %v", took)
+		}
+		a.Want(t, "(nil)", semlock(name, "w")...)
 	}
 	c.Migrate(t, h.slot, h.from, h.to, 0)
 	b.Want(t, "(nil)", "LOCK", "{half}:rested", "TOKEN", "y")

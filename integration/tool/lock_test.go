@@ -160,6 +160,17 @@ func TestLockOnce(t *testing.T) {
 	if ran != 1 {
 		t.Errorf("%d runs", ran)
 	}
+	// Of so many permits, as many run.
+	for ran = 0; ran < 2; ran++ {
+		code, said := run(t, dev.Addr, "lock", "--permits", "2", "--atleast", "10m", "pool", "--",
+			"echo", "ran")
+		if code != 0 || !strings.Contains(said, "ran") {
+			t.Errorf("code %d: %s", code, said)
+		}
+	}
+	if code, said := run(t, dev.Addr, "lock", "--permits", "2", "pool", "--", "echo", "ran"); code != 75 {
+		t.Errorf("code %d: %s", code, said)
+	}
 }
 
 // Signals go to the command, and its answer is the exit code.

@@ -103,6 +103,66 @@ func TestWaitBehindARest(t *testing.T) {
 	})
 }
 
+// Permits that rest are used, each until its own end. Then the next waiter gets it, by itself, also if that
+// is sooner than it would have asked again. So does a writer behind a reader that rests. R25 R28
+func TestWaitBehindRestsThatEndSoon(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		late := func(at, since time.Time, rest time.Duration) {
+			t.Helper()
+			if took := at.Sub(since); took < rest || took > rest+15*time.Millisecond {
+				t.Errorf("it came %v after the grant, and the rest was %v", took, rest)
+			}
+		}
+		rests := []time.Duration{345 * time.Millisecond, 678 * time.Millisecond}
+		var grants []proxies.Result
+		for i, rest := range rests {
+			a := permit(2, fmt.Sprint("h", i), time.Hour, 0)
+			a.AtLeast = rest
+			grants = append(grants, proxies.Granted(t, p[i].Begin(t.Context(), a)))
+		}
+		var queue []chan proxies.Result
+		for i := range 3 {
+			queue = append(queue, p[i%2].Begin(t.Context(), permit(2, fmt.Sprint("t", i), minute, minute)))
+		}
+		time.Sleep(100 * time.Millisecond)
+		for i := range rests {
+			if p[1-i].Unlock(fmt.Sprint("h", i)) != 1 {
+				t.Error("UNLOCK does not answer 1")
+			}
+		}
+		state := p[0].State()
+		if left := 678*time.Millisecond - time.Since(grants[1].At); state.Name() != "permits" ||
+			len(state.Holders) > 0 || state.Resting != 2 || state.Used() != 2 || state.Permits != 2 ||
+			state.Fence != 0 || state.Waiters != 3 || state.Rest < left-3*time.Millisecond ||
+			state.Rest > left+3*time.Millisecond {
+			t.Errorf("while both rest: %+v, want a rest of %v", state, left)
+		}
+		for i, rest := range rests {
+			proxies.Waiting(t, queue...)
+			r := proxies.Granted(t, queue[0])
+			if queue = queue[1:]; r.Token != fmt.Sprint("t", i) {
+				t.Errorf("number %d is %s", i, r.Token)
+			}
+			late(r.At, grants[i].At, rest)
+		}
+		proxies.Waiting(t, queue...)
+		p[0].Unlock("t0")
+		proxies.Granted(t, queue[0])
+		p[0].Client().Breaks("job")
+
+		g := proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{
+			Token: "r", Mode: redlock.Read, Lease: time.Hour, AtLeast: rests[0],
+		}))
+		writer := p[1].Begin(t.Context(), redlock.Acquire{Token: "w", Lease: time.Minute, Wait: minute})
+		time.Sleep(100 * time.Millisecond)
+		p[0].Unlock("r")
+		late(proxies.Granted(t, writer).At, g.At, rests[0])
+		p[1].Unlock("w")
+		s.Empty(t)
+	})
+}
+
 // A hold rests that is let go because its connection has closed. What nobody was told of does not. R18
 func TestRestOfAKeptHold(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {

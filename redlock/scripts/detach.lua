@@ -46,6 +46,6 @@ if field ~= 'w' then
   redis.call('HDEL', key, field)
   reader_left(lock, expiry)
 end
-rest(lock, field, ids, note)
+rest(lock, field, fence, ids, note)
 if after == 'tell' then redis.call(publish, key, keeper) end
 return pass_on(lock, read_until(lock), owner, after ~= 'offer')

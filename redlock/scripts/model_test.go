@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ type modelHold struct {
 	least      time.Time       // if it is released before, it rests until then
 }
 
-// resting is the token of a hold that was released, and rests.
+// resting is the token of a hold that was released, and rests; of each permit it is the beginning.
 const resting = "-"
 
 // modelRead is what a reader had who became the writer.
@@ -186,11 +187,14 @@ func (m *model) least(a *redlock.Acquire) (at time.Time) {
 
 // leave ends the hold of a token that was released, or has it rest: to all others it goes on.
 func (m *model) leave(token string) {
-	h := m.hold[token]
+	h, nobody := m.hold[token], resting
 	delete(m.hold, token)
-	other := m.live(resting)
+	if h.mode == redlock.Permit {
+		nobody += fmt.Sprint(h.fence)
+	}
+	other := m.live(nobody)
 	if h.least.After(m.now) && (other == nil || h.least.After(other.until)) {
-		m.hold[resting] = &modelHold{mode: h.mode, until: h.least, count: 1, made: h.made}
+		m.hold[nobody] = &modelHold{mode: h.mode, until: h.least, count: 1, made: h.made}
 	}
 }
 
@@ -931,7 +935,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 					a.Keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
 				}
 				a.Meta = rapid.SampledFrom([]string{"", "", "", " of - + = 1 2 3\n", "\t7 "}).Draw(t, "meta")
-				if a.Permits == 0 && rapid.IntRange(0, 3).Draw(t, "rests") == 0 {
+				if rapid.IntRange(0, 3).Draw(t, "rests") == 0 {
 					a.AtLeast = time.Duration(rapid.IntRange(1, 4000).Draw(t, "at least")) * time.Millisecond
 					a.Lease = max(a.Lease, a.AtLeast)
 				}
@@ -997,6 +1001,15 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				}
 				releases = append(releases, r)
 				release(r, rapid.SampledFrom(proxies).Draw(t, "proxy"))
+			},
+			"all release": func(t *rapid.T) {
+				for _, token := range slices.Sorted(maps.Keys(m.hold)) {
+					if token[:1] != resting {
+						r := [3]string{token, newID()}
+						releases = append(releases, r)
+						release(r, rapid.SampledFrom(proxies).Draw(t, "proxy"))
+					}
+				}
 			},
 			"release again": func(t *rapid.T) {
 				if len(releases) > 0 {
@@ -1271,15 +1284,22 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 						t.Fatalf("%+v, want %+v", h, want)
 					}
 				}
-				rest := time.Duration(0)
-				if h := m.live(resting); h != nil && (len(who) == 0 || h.mode == redlock.Write) {
-					rest = h.until.Sub(m.now) - runs
+				rest, permits := time.Duration(0), 0
+				for token := range m.hold {
+					h := m.live(token)
+					if h == nil || token[:1] != resting || len(who) > 0 && h.mode != redlock.Write {
+						continue
+					}
+					if rest = max(rest, h.until.Sub(m.now)-runs); h.mode == redlock.Permit {
+						permits++
+					}
 				}
-				if state.Rest != rest {
-					t.Fatalf("rests for %v, want %v", state.Rest, rest)
+				if state.Rest != rest || state.Resting != permits {
+					t.Fatalf("%d permits rest, until %v, want %d until %v", state.Resting, state.Rest,
+						permits, rest)
 				}
 				for token := range m.hold {
-					if token == resting {
+					if token[:1] == resting {
 						continue
 					}
 					if len(who) > 0 && who[0] != token && m.live(token) != nil &&

@@ -25,7 +25,8 @@ func (v *verdict) Errorf(format string, args ...any) { v.against = fmt.Sprintf(f
 func (v *verdict) Fatalf(format string, args ...any) { v.against = fmt.Sprintf(format, args...) }
 
 // Mutants of the scripts, which give more permits than there are, or to others than those whose turn it is,
-// or lose some, or which break other holds than LOCK with BREAK may, are caught by the model.
+// or lose some, or let them rest wrongly, or which break other holds than LOCK with BREAK may, are caught by
+// the model.
 func TestModelCatchesMutants(t *testing.T) {
 	often := 1
 	if testing.Short() {
@@ -57,6 +58,13 @@ func TestModelCatchesMutants(t *testing.T) {
 		{"another use in spite of waiters", "used = place\n", ""},
 		{"offers to more than there are permits",
 			"lock.permits and lock.permits - lock.readers or 100", "100"},
+		{"a permit that does not rest", "if least <= lock.now then return end",
+			"if lock.permits or least <= lock.now then return end"},
+		{"permits that rest as one", "lock.permits and 'r:-' .. fence or 'r:-'", "'r:-'"},
+		{"a permit that rests and is not counted",
+			"listed = {enlist(lock, resting)}\nlock.readers = lock.readers + 1\n",
+			"listed = {enlist(lock, resting)}\n"},
+		{"a permit that rests until another one ends", "if ends and ends > least then", "if false then"},
 	} {
 		m.isCaught(t, rapid.IntRange(1, 2))
 	}

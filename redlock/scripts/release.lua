@@ -125,8 +125,7 @@ local now, from = in_ms(clock)
 
 local field, hold = 'w', writer
 if owner ~= token then field, hold = 'r:' .. token, redis.call('HGET', key, 'r:' .. token) end
-local expiry, count, fence, since, kept, ids, note
-if hold then expiry, count, fence, since, kept, ids, note = parse_hold(hold) end
+local expiry, count, fence, since, kept, ids, note = parse_hold(hold or '')
 
 -- If the hold was granted and nothing more, no copy of this request has run before. Otherwise one may have.
 local only_granted = hold and fence == known_fence and string.find(ids, '^%+[%w,]+$')
@@ -186,13 +185,12 @@ if lock.readers > 0 or string.byte(note) == 9 then
   --#include readers.lua
   --#include livereaders.lua
   --#include rest.lua
-  rest(lock, field, ids, note)
+  rest(lock, field, fence, ids, note)
   readers_end = read_until(lock)
 end
 local reply = pass_on(lock, readers_end, owner, after ~= 'offer', id, answered)
 -- This comes last because a full Redis refuses it unless something was deleted before.
 remember(fence_key, ' ', id)
-if not own_keeper then return reply end
-if reply == 1 then return {1, own_keeper} end
-reply[5] = own_keeper
+if own_keeper and reply == 1 then return {1, own_keeper} end
+if own_keeper then reply[5] = own_keeper end
 return reply

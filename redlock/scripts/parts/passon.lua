@@ -32,10 +32,8 @@ end
 --
 -- Redis may be full, so what deletes comes before what may need memory (see allowwrites.lua).
 local function pass_on(lock, readers_end, had_writer, may_grant, release_id, answered)
-  local noted = {}
-  if release_id and not lock.fence_key then
-    noted = {'u', ' ' .. release_id .. '>0' .. string.sub(answered or '', 1, 7 * 34)}
-  end
+  local noted = release_id and not lock.fence_key and
+    {'u', ' ' .. release_id .. '>0' .. string.sub(answered or '', 1, 7 * 34)} or {}
   if lock.waiters == 0 and not readers_end and not lock.rest then
     if not noted[1] then
       redis.call('DEL', lock.key)

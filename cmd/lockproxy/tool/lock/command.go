@@ -142,8 +142,6 @@ func (o *options) check() error {
 		return errors.New("--once and --wait exclude each other: whoever waits runs the command again")
 	case o.shared && o.permits > 0:
 		return errors.New("--shared and --permits exclude each other")
-	case o.permits > 0 && o.atLeast > 0:
-		return errors.New("--permits and --atleast exclude each other")
 	case o.grace > o.lease/3:
 		return fmt.Errorf("--grace must be at most a third of --lease, which is %s: the command must be "+
 			"dead before the lease ends", tool.Short(o.lease))
