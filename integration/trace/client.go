@@ -196,7 +196,7 @@ func (c *client) outlast(o *Op) {
 	if o.Keep || c.held[o.Key] != nil && c.held[o.Key].grant.AtLeast > 0 {
 		often = 40
 	}
-	if c.r.AtLeast && o.Verb != Permit && c.chance(often) {
+	if c.r.AtLeast && c.chance(often) {
 		o.AtLeast = c.between(o.Lease/10, min(o.Lease, 400*time.Millisecond)).Truncate(time.Millisecond)
 	}
 }

@@ -50,6 +50,7 @@ const (
 	endlessRest      mutant = "a rest that goes on for a second more"
 	restOfItsOwner   mutant = "a rest that lets its former owner in"
 	shortenedRest    mutant = "an ATLEAST that makes an earlier one shorter"
+	sharedRest       mutant = "permits that rest as one"
 	restlessKeeper   mutant = "a kept hold that does not rest when its connection closes"
 	onePermitMore    mutant = "one permit more than there are"
 	onePermitLess    mutant = "one permit less than there are"
@@ -604,6 +605,9 @@ func (f *fake) release(l *fakeLock, token string, h *fakeHold, gone bool) {
 	}
 	if h.least.After(time.Now()) && !gone && f.mutant != noRest {
 		f.rests++
+		if f.mutant == sharedRest && h.mode == Permit {
+			token, f.rests = "all", 0
+		}
 		l.holds[fmt.Sprintf("rest of %s %d", token, f.rests)] = &fakeHold{mode: h.mode, expires: h.least}
 	}
 }

@@ -122,7 +122,14 @@ func TestJudgePermits(t *testing.T) {
 	}
 	a, b := p(0, "a", 0, 1), p(1, "b", 10*ms, 2)
 	none := permit(on(2, Permit, "c", 20*ms, Null))
-	freed := on(0, Unlock, "a", 30*ms, Done)
+	at := func(call time.Duration, o Op) Op {
+		o.Call, o.Return = call, call+ms
+		return o
+	}
+	freed, rests := on(0, Unlock, "a", 30*ms, Done), a
+	rests.AtLeast = 500 * ms
+	more := p(0, "a", 40*ms, 2)
+	more.AtLeast = 500 * ms
 	lock := on(2, Write, "c", 20*ms, Null)
 	const inUse, others = "LOCKTYPE it is a semaphore", "PERMITS 2 is how many there are"
 	met := func(moves bool) *History { // a SEMLOCK that came in vain had the key for a moment
@@ -174,6 +181,22 @@ func TestJudgePermits(t *testing.T) {
 		{"overtaken", history(nil, a, b, waiting(p(2, "c", 20*ms, 4), 1900*ms),
 			waiting(p(3, "d", 600*ms, 3), 1012*ms)), "first come first served"},
 		{"asleep", history(nil, a, b, waiting(p(2, "c", 20*ms, 3), 3500*ms)), "lost wake-up"},
+		{"a third beside one that rests", history(nil, rests, b, freed, p(2, "c", 480*ms, 3)),
+			"linearizable"},
+		{"a third after its rest", history(nil, rests, b, freed, p(2, "c", 501*ms, 3)), ""},
+		{"a third and a fourth after its rest",
+			history(nil, rests, b, freed, p(2, "c", 501*ms, 3), p(3, "d", 503*ms, 4)), "linearizable"},
+		{"refused beside one that rests", history(nil, rests, b, freed, at(480*ms, none)), ""},
+		{"refused after its rest", history(nil, rests, b, freed, at(520*ms, none)), "linearizable"},
+		{"refused beside one that rests, and one is free", history(nil, rests, freed, at(480*ms, none)),
+			"linearizable"},
+		{"one rests and one is free", history(nil, rests, freed, p(2, "c", 40*ms, 3)), ""},
+		{"of another number while one rests",
+			history(nil, rests, freed, of(3, p(1, "b", 40*ms, 2))), "linearizable"},
+		{"a third beside two of one token that rest", history(nil, rests, freed, more,
+			on(0, Unlock, "a", 50*ms, Done), p(2, "c", 60*ms, 3)), "linearizable"},
+		{"a third beside one that rests of two of one token", history(nil, rests, freed, more,
+			on(0, Unlock, "a", 50*ms, Done), p(2, "c", 501*ms, 3)), ""},
 		{"asleep beside one that is held", history(nil, of(2, permit(func() Op {
 			o := a
 			o.Lease, o.TTL = 9*time.Second, 9*time.Second

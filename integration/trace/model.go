@@ -62,7 +62,8 @@ type hold struct {
 	lingers    bool          // perhaps still renewed, though its keeper has gone
 
 	permits int64 // of a semaphore: how many it has. 0: of a lock
-	// Once it is released, the name stays taken until a time between these, if they are not over (ATLEAST).
+	// Once it is released, the name, or one permit, stays taken until a time between these, if they are not
+	// over (ATLEAST).
 	restLo, restHi time.Duration
 }
 
@@ -208,7 +209,7 @@ func (s *lock) end(i int) {
 	}
 	if h.restHi > s.now { // nobody's, so nobody can renew or free it
 		s.set(hold{token: fmt.Sprintf("the rest of %s %d", h.token, h.fence), mode: h.mode, firm: true,
-			lo: h.restLo, hi: h.restHi})
+			lo: h.restLo, hi: h.restHi, permits: h.permits})
 	}
 }
 

@@ -25,7 +25,8 @@
 //   - MLOCK: each of its locks is held as by LOCK. In vain it may have held some of them, and has none when
 //     it says so. MUNLOCK frees each of them, and MRENEW renews each; its ttl is the least.
 //   - ATLEAST: once UNLOCK or the end of a kept hold has freed it, others get the lock when the time since
-//     the grant is over, not before, nor long after; the former token holds nothing meanwhile.
+//     the grant is over, not before, nor long after; the former token holds nothing meanwhile. A permit
+//     counts as one that is held until then.
 //   - KEEPALIVE: a hold lasts until its connection ends, or its loss is told. What another connection has
 //     asked for since stays for its lease.
 //   - LINGER: nobody else gets the lock for that long after the connection broke, if nothing hinders its

@@ -105,6 +105,7 @@ func TestMutants(t *testing.T) {
 		endlessRest:      "lost wake-up",
 		restOfItsOwner:   "linearizable",
 		shortenedRest:    "linearizable",
+		sharedRest:       "linearizable",
 		restlessKeeper:   "linearizable",
 		onePermitMore:    "linearizable",
 		onePermitLess:    "linearizable",
