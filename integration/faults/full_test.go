@@ -42,6 +42,9 @@ func locksWhileFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 	for _, token := range []string{"t", "u"} {
 		c.Must(t, "RLOCK", "read", "TOKEN", token, "PX", "60000")
 	}
+	for _, token := range []string{"t", "u"} {
+		c.Must(t, "SEMLOCK", "rests", "PERMITS", "3", "TOKEN", token, "PX", "60000", "ATLEAST", "60000")
+	}
 	first.Send("LOCK", "waited", "TOKEN", "first", "PX", "60000", "WAIT", "60000")
 	rig.WaitersOf(t, p.Addr, "waited", 1)
 	next.Send("LOCK", "waited", "TOKEN", "next", "PX", "60000", "WAIT", "60000")
@@ -92,8 +95,15 @@ func locksWhileFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 	for _, name := range []string{"plain", "noted", "read", "checked"} {
 		c.Want(t, "(integer) 1", "UNLOCK", name, "t")
 	}
-	c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "broken")
-	c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "read")
+	for _, token := range []string{"t", "u"} {
+		c.Want(t, "(integer) 1", "UNLOCK", "rests", token)
+	}
+	if v := c.Must(t, "LOCKCTL", "INFO", "rests"); v.Field("used").Int() != 2 {
+		t.Errorf("permits that rest: %s", v)
+	}
+	for _, name := range []string{"broken", "read", "rests"} {
+		c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", name)
+	}
 
 	c.Want(t, "(integer) 1", "UNLOCK", "waited", "t")
 	if v, err := first.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
