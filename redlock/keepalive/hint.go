@@ -62,13 +62,11 @@ func (k *Renewer) unheard() {
 // hinted makes Redis be asked whether it still has h. mu is held here and in all methods below.
 func (k *Renewer) hinted(h *Kept, said hint) {
 	h.hint = max(h.hint, said)
-	switch h.state {
-	case resting:
+	switch {
+	case h.doubt != "" && h.hint > missed: // Redis has said already that it has it no more
+		k.over(h, h.hint, h.doubt)
+	case h.state == resting:
 		k.set(h, min(h.at, max(k.now(), h.heeded+hintPause)))
-	case doubted: // Redis has said already that it has it no more
-		if h.hint > missed {
-			k.over(h, h.hint, h.doubt)
-		}
 	}
 }
 

@@ -2,7 +2,7 @@
 // client lets go or the hold is lost.
 //
 //	Keep --> group of its slot --> due --> batch --> keep.lua --> next renewal
-//	                                ^                       \-> lost: the client is told
+//	                                ^                       \-> gone twice: lost, the client is told
 //	                                |
 //	  RENEW, UNLOCK, messages of other proxies: due at once, or not kept any more
 //
@@ -12,9 +12,10 @@
 // A Kept is one hold, in one of a few states (keepState). It is renewed at a third of its lease, in one batch
 // with other holds of its slot; a slot has one batch under way at a time (rounds.go), a master at most 64
 // (queue.go). One timer is set for whatever is due first (heap.go). What other proxies say about a hold is
-// only a hint: Redis is asked (hint.go). A hold whose connection has gone is freed, however long that takes
-// (free.go), at once or when it has lingered (linger.go). A lost hold is remembered by its token for an hour
-// (losses.go).
+// only a hint: Redis is asked (hint.go). A hold that Redis says is gone is lost if it says so once more, a
+// moment later: a slot that moves may be without its keys that long. A hold whose connection has gone is
+// freed, however long that takes (free.go), at once or when it has lingered (linger.go). A lost hold is
+// remembered by its token for an hour (losses.go).
 //
 // A Renewer asks an Engine for all of that and knows nothing of scripts.
 package keepalive
@@ -99,7 +100,7 @@ type Kept struct {
 	tries  uint8         // attempts to free it
 	gone   bool          // it is lost: what may be left of it is being freed
 	late   bool          // its grant took longer than its lease, so it may be over: Redis is asked at once
-	doubt  Loss          // the loss to report if the doubt remains
+	doubt  Loss          // Redis said that it is gone: the loss to report if it says so once more; "": none
 	hint   hint          // that Redis is still to be asked about
 	heeded time.Duration // when a hint last made Redis be asked
 	after  *lingering    // its connection broke; nil: it did not
@@ -116,7 +117,7 @@ const (
 	resting                  // waits; at is the next renewal
 	ready                    // waits for a batch; at is the end of its lease
 	asked                    // is in a batch under way; at is the end of its lease
-	doubted                  // may be lost; at is when that is reported
+	doubted                  // Redis said that it is gone; at is when to ask once more, or to report it
 	freeing                  // is being freed; at is the next attempt, if that is to wait
 )
 
@@ -125,7 +126,7 @@ const (
 	mostKeys = 64
 	// doubtTime is how long a hold that Redis no longer has may still turn out to have been released: the
 	// reply to an UNLOCK, or another proxy's message about it, may come later than the reply to a renewal
-	// that ran after it.
+	// that ran after it. Then Redis is asked once more, if the lease still lasts.
 	doubtTime = 250 * time.Millisecond
 	// mostPatience bounds the time of one request.
 	mostPatience = 5 * time.Second

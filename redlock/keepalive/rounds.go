@@ -139,7 +139,7 @@ func (k *Renewer) arm() {
 // due deals with a hold whose time has come.
 func (k *Renewer) due(h *Kept, now time.Duration) {
 	switch {
-	case h.state == doubted:
+	case h.state == doubted && now >= h.until:
 		k.lose(h, h.doubt)
 	case h.state == freeing:
 		h.group.due.remove(h)
@@ -341,7 +341,7 @@ func (k *Renewer) settle(
 			}
 			lasts := time.Duration(left[i]) * time.Millisecond
 			h.until, h.late = max(h.until, began+lasts), false
-			h.latest = max(h.latest, k.now()+lasts)
+			h.latest, h.doubt = max(h.latest, k.now()+lasts), ""
 			if q.next != 0 {
 				h.fence = q.next
 			}
@@ -353,14 +353,14 @@ func (k *Renewer) settle(
 				k.hinted(h, h.hint)
 			}
 			k.confirm(h)
-		case left[i] == 0 && max(h.hint, q.hint) > missed:
-			k.over(h, max(h.hint, q.hint), Gone)
-		case left[i] == 0:
-			h.state, h.doubt = doubted, Gone
+		case left[i] == 0 && h.doubt == "" && max(h.hint, q.hint) <= missed:
+			h.state, h.doubt, h.hint = doubted, Gone, max(h.hint, q.hint)
 			if h.exhausted() {
 				h.doubt = Max
 			}
 			k.set(h, k.now()+doubtTime)
+		case left[i] == 0:
+			k.over(h, max(h.hint, q.hint), h.doubt)
 		default:
 			k.leave(h, Taken)
 		}
