@@ -198,7 +198,7 @@ func (b *logBuffer) Tail() string {
 	return s
 }
 
-// Eventually waits until ok returns true; what says what was waited for. On an overloaded machine it waits for
+// Eventually waits until ok returns true; what says what was waited for. On an overloaded machine it waits
 // three times as long.
 func Eventually(l Life, within time.Duration, what string, ok func() bool) {
 	l.Helper()

@@ -101,7 +101,8 @@ type poller interface {
 }
 
 const (
-	// maxRead is how many bytes one read takes at most, and maxWrite one write, so that others have their turn.
+	// maxRead is how many bytes one read takes at most, maxWrite how many a round writes to a connection, so
+	// that others have their turn.
 	maxRead, maxWrite = 512 << 10, 512 << 10
 	// growApart is how much input the loop copies itself when its buffer is full.
 	growApart = 1 << 20
