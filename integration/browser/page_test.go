@@ -120,7 +120,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// breaks breaks order:1017, which its waiter gets then.
+// breaks breaks order:1017, which its waiter gets then, and cron:nightly, which rests.
 func breaks(t *testing.T, b *tab, c *rig.Conn, prefix, audit string) {
 	t.Helper()
 	b.click(t, `button[aria-label="Break order:1017"]`)
@@ -144,6 +144,14 @@ func breaks(t *testing.T, b *tab, c *rig.Conn, prefix, audit string) {
 			}
 		}
 		return false
+	})
+	c.Must(t, "LOCK", "cron:nightly", "TOKEN", "n", "ATLEAST", "600000")
+	c.Must(t, "UNLOCK", "cron:nightly", "n")
+	b.click(t, `button[aria-label="Break cron:nightly"]`)
+	b.shows(t, "break-holder", "Nobody holds it: it rests for another")
+	b.click(t, "#break-yes")
+	rig.Eventually(t, rig.Patience, "what rested is free", func() bool {
+		return !c.Call(t, "LOCK", "cron:nightly", "TOKEN", "m").Null
 	})
 }
 

@@ -112,8 +112,8 @@ func is[T any](t *testing.T, b *tab, expression string) T {
 // until waits until an expression is true.
 func (b *tab) until(t *testing.T, expression string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !is[bool](t, b, expression); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
+	for begun := time.Now(); !is[bool](t, b, expression); time.Sleep(50 * time.Millisecond) {
+		if rig.TooLong(time.Since(begun), patience) {
 			t.Fatalf("never true: %s; the page says:\n%s", expression,
 				is[string](t, b, "document.body.innerText"))
 		}

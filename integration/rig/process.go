@@ -198,20 +198,25 @@ func (b *logBuffer) Tail() string {
 	return s
 }
 
-// Eventually waits until ok returns true; what says what was waited for. On an overloaded machine it waits
-// three times as long.
+// Eventually waits until ok returns true; what says what was waited for.
 func Eventually(l Life, within time.Duration, what string, ok func() bool) {
 	l.Helper()
 	begun := time.Now()
 	for pause := 2 * time.Millisecond; !ok(); time.Sleep(pause) {
 		waited := time.Since(begun)
-		if waited > within && (waited > 3*within || !overloaded()) {
+		if TooLong(waited, within) {
 			l.Fatalf("not within %v: %s", waited.Round(time.Millisecond), what)
 		}
 		// Metrics and INFO cost a proxy under the race detector much, so what takes long is asked for less
 		// often.
 		pause = min(2*pause, max(50*time.Millisecond, waited/20), 500*time.Millisecond)
 	}
+}
+
+// TooLong says that a test has waited for longer than within, or than three times as long on an overloaded
+// machine.
+func TooLong(waited, within time.Duration) bool {
+	return waited > within && (waited > 3*within || !overloaded())
 }
 
 // WriteFile writes a file for a test into a directory of its own and returns

@@ -270,7 +270,8 @@ function showLocks(l) {
     of(r, (h) => lasting(h.age)),
     of(r, (h) => lasting(h.ttl)),
     parts([r.waiters, r.waiting], () => waiters(r)),
-    parts([hello.actions, r.held > 0], () => hello.actions && r.held > 0 ? breakButton(r.id) : "", "act"),
+    parts([hello.actions, r.held > 0, r.rest > 0], () =>
+      hello.actions && (r.held > 0 || r.rest > 0) ? breakButton(r.id) : "", "act"),
   ] })), l.error ? "" : "There is none.");
 }
 
@@ -286,7 +287,8 @@ function askToBreak(id) {
   const r = rows.get(id);
   if (!r) return say("This lock is not held any more.");
   setText("break-name", r.name);
-  setText("break-holder", r.holders.map((h) => "Held by " + who(h) + " for " + lasting(h.age)).join("; "));
+  setText("break-holder", r.holders.map((h) => "Held by " + who(h) + " for " + lasting(h.age)).join("; ") ||
+    "Nobody holds it: it rests for another " + lasting(r.rest));
   $("break").returnValue = "no";
   $("break").dataset.id = id;
   $("break").showModal();
