@@ -12,15 +12,16 @@ import (
 	"lockproxy/redlock/single"
 )
 
-// deaf is an upstream over which no message comes.
+// deaf is an upstream that never confirms a subscription, so it is asked about no hold.
 type deaf struct{ single.Upstream }
 
 func (deaf) Sharded() bool { return false }
 
 func (deaf) DeleteIf() string { return "" }
 
-func (deaf) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
-	return func() {}, nil
+func (deaf) Subscribe(ctx context.Context, _ int, _ string, _ func(subscription.Event)) (func(), error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // What a connection remembers is bounded, by what it kept.
