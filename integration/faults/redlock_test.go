@@ -44,10 +44,14 @@ var unfit = map[string]string{
 	"lock-guard-multi":    noGuard,
 	"lock-guard-resp3":    noGuard,
 
-	"lock-semaphore": "the masters do not agree on who of many holds a permit, so SEMLOCK is refused",
+	"lock-semaphore":         noSemaphore,
+	"lock-semaphore-atleast": noSemaphore,
 }
 
-const noGuard = "no single Redis knows who holds such a lock, so GUARD is refused"
+const (
+	noGuard     = "no single Redis knows who holds such a lock, so GUARD is refused"
+	noSemaphore = "the masters do not agree on who of many holds a permit, so SEMLOCK is refused"
+)
 
 // The verbs mean over five masters what they mean over one: the same transcripts. R27
 func TestRedlockTranscripts(t *testing.T) {
