@@ -330,21 +330,35 @@ func TestPageRefuses(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--dev", "--admin-password", password, "--admin-actions", "yes")
 	c := rig.Connect(t, p.Addr)
-	for first := range 10 {
-		for i := range 1000 {
-			name := fmt.Sprintf("many:%04d", 1000*first+i)
+	var names []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("many:%04d", i))
+	}
+	for begun := time.Now(); len(names) > 0; {
+		if rig.TooLong(time.Since(begun), 2*patience) {
+			t.Fatalf("%d locks are still to be taken", len(names))
+		}
+		some := names[:min(500, len(names))]
+		names = names[len(some):]
+		for _, name := range some {
 			if err := c.Send("LOCK", name, "TOKEN", "t", "PX", "600000"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for range 1000 {
-			if _, err := c.Receive(rig.Patience); err != nil {
+		for _, name := range some {
+			v, err := c.Receive(2 * rig.Patience)
+			if err != nil {
 				t.Fatal(err)
+			}
+			if v.IsError() { // on a busy machine it may take too long
+				t.Logf("%s: %s", name, v)
+				names = append(names, name)
 			}
 		}
 	}
 	b := openTab(t, entrance(p))
-	b.shows(t, "shown", "200 locks held or waited for of about 10,000")
+	b.shows(t, "shown", "200 locks held or waited for of about ")
+	b.until(t, `/about (9|10),\d\d\d/.test(document.getElementById("shown").innerText)`)
 	b.do(t, "search", chromedp.SendKeys(match, "many:099?"))
 	b.until(t, "document.querySelectorAll('#lock-rows tr').length === 10")
 	id := is[string](t, b, "document.querySelector('#lock-rows tr').dataset.key")
