@@ -167,10 +167,7 @@ func (h *counted) Wrote(n int) {
 // However fast a peer takes a long output, others have their turn: one round writes a part of it.
 func TestLongOutputTakesSeveralRounds(t *testing.T) {
 	const size = 16 << 20
-	for name, open := range map[string]func() (*Loop, error){
-		"native":   New,
-		"portable": func() (*Loop, error) { return NewPortable(), nil },
-	} {
+	for name, open := range pollers {
 		t.Run(name, func(t *testing.T) {
 			l, err := open()
 			if err != nil {

@@ -33,12 +33,15 @@ func (e *echo) Output() []byte   { return e.out.Bytes() }
 func (e *echo) Wrote(n int)      { e.out.Take(e.l, n) }
 func (e *echo) Closed(err error) { e.out.Free(e.l); e.closed <- err }
 
+// pollers make a loop on either poller.
+var pollers = map[string]func() (*Loop, error){
+	"native":   New,
+	"portable": func() (*Loop, error) { return NewPortable(), nil },
+}
+
 // onBoth runs a test on either poller.
 func onBoth(t *testing.T, test func(t *testing.T, l *Loop)) {
-	for name, make := range map[string]func() (*Loop, error){
-		"native":   New,
-		"portable": func() (*Loop, error) { return NewPortable(), nil },
-	} {
+	for name, make := range pollers {
 		t.Run(name, func(t *testing.T) {
 			l, err := make()
 			if err != nil {
