@@ -113,7 +113,7 @@ func is[T any](t *testing.T, b *tab, expression string) T {
 func (b *tab) until(t *testing.T, expression string) {
 	t.Helper()
 	for begun := time.Now(); !is[bool](t, b, expression); time.Sleep(50 * time.Millisecond) {
-		if rig.TooLong(time.Since(begun), patience) {
+		if time.Since(begun) > patience {
 			t.Fatalf("never true: %s; the page says:\n%s", expression,
 				is[string](t, b, "document.body.innerText"))
 		}

@@ -23,10 +23,17 @@ var (
 	plain = sync.OnceValues(func() (string, error) { return build("lockproxy", "-trimpath") })
 )
 
-// Binary is the path of the program built with the race detector.
-func Binary(l Life) string { l.Helper(); return built(l, raced) }
+// Binary is the path of the program under test: as users run it, or with the race detector where the package
+// says so (MainRaced).
+func Binary(l Life) string {
+	l.Helper()
+	if raceProgram {
+		return built(l, raced)
+	}
+	return built(l, plain)
+}
 
-// LeanBinary is the path of the program as users run it, for tests that look at memory.
+// LeanBinary is the path of the program as users run it, for tests that count what it uses.
 func LeanBinary(l Life) string { l.Helper(); return built(l, plain) }
 
 func built(l Life, build func() (string, error)) string {
@@ -84,8 +91,7 @@ type Proxy struct {
 	Admin string // URL of the admin listener, without a slash at its end
 }
 
-// StartProxy starts the program with the race detector and waits until it
-// serves. Unless args say otherwise it listens on free ports of loopback. When l
+// StartProxy starts the program under test and waits until it serves. Unless args say otherwise it listens on free ports of loopback. When l
 // ends it is drained, must exit 0, and its log must be clean.
 func StartProxy(l Life, args ...string) *Proxy {
 	l.Helper()
@@ -120,7 +126,7 @@ func has(args []string, name string) bool {
 func (p *Proxy) Logged(l Life, pattern string) string {
 	l.Helper()
 	re := regexp.MustCompile(pattern)
-	end := time.Now().Add(2 * Patience)
+	end := time.Now().Add(Patience)
 	for {
 		if found := re.FindStringSubmatch(p.Log.String()); found != nil {
 			return found[len(found)-1]

@@ -1,7 +1,7 @@
 // Package rig starts what the tests of the whole program need: real servers, the real program, links between
 // them that can fail, and a client that shares no code with the proxy.
 //
-//	client --> lockproxy (built with -race, a process of its own) --> redis-server...
+//	client --> lockproxy (a process of its own) --> redis-server...
 //
 // A package of tests calls Main in its TestMain. Everything that a test starts ends with it; a keeper process
 // ends the rest if the test binary is killed. Packages of tests may run side by side: no port is given away
@@ -35,6 +35,15 @@ func Main(m *testing.M) {
 	flag.Parse()
 	os.Exit(run(m))
 }
+
+// MainRaced is Main for a package whose proxies have the race detector. They need ten times the CPU, so it is
+// for packages in which goroutines of the program meet in ways that no test inside of its packages has.
+func MainRaced(m *testing.M) {
+	raceProgram = true
+	Main(m)
+}
+
+var raceProgram bool
 
 func run(m *testing.M) int {
 	end, err := Begin()

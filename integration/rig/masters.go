@@ -55,7 +55,7 @@ func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Prox
 	p := StartProxy(l,
 		append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()},
 			args...)...)
-	Eventually(l, time.Minute+Patience, "all masters vote", func() bool {
+	Eventually(l, Patience, "all masters vote", func() bool {
 		return p.Metric(l, "lockproxy_redlock_node_votes") == float64(len(m))
 	})
 	return p

@@ -204,19 +204,13 @@ func Eventually(l Life, within time.Duration, what string, ok func() bool) {
 	begun := time.Now()
 	for pause := 2 * time.Millisecond; !ok(); time.Sleep(pause) {
 		waited := time.Since(begun)
-		if TooLong(waited, within) {
+		if waited > within {
 			l.Fatalf("not within %v: %s", waited.Round(time.Millisecond), what)
 		}
 		// Metrics and INFO cost a proxy under the race detector much, so what takes long is asked for less
 		// often.
 		pause = min(2*pause, max(50*time.Millisecond, waited/20), 500*time.Millisecond)
 	}
-}
-
-// TooLong says that a test has waited for longer than within, or than three times as long on an overloaded
-// machine.
-func TooLong(waited, within time.Duration) bool {
-	return waited > within && (waited > 3*within || !overloaded())
 }
 
 // WriteFile writes a file for a test into a directory of its own and returns
