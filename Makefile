@@ -2,25 +2,19 @@ GO       ?= go
 TIMEOUT  ?= 20m
 QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./redlock/... ./integration/bench ./integration/chaos ./integration/compat ./integration/house ./integration/page ./integration/trace
 # packages that start servers
-SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/tool ./integration/browser
-LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
-# what runs the program as users do, which is built with the race detector: the tests themselves need none
-PROCESS  := ./integration/faults ./integration/compat ./integration/transcripts ./integration/attacks ./integration/compare ./integration/clients ./integration/deploy ./integration/chaos ./integration/checkup ./integration/browser ./integration/tool
-# packages that the race detector would only make slow: scripts of Redis, archives, benchmarks, the judge of traces,
-# rounds
-UNRACED  := ./integration/rounds ./integration/trace ./integration/bench ./internal/release ./redlock/scripts
+SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/tool ./integration/browser
 # what is compiled for one test serves the others, and releases, if all say so
 SHARED   := GOFLAGS="$$GOFLAGS -trimpath"
 FUZZTIME ?= 10m
 RUNS     ?= 20
 LOAD     ?= 0
-PKGS     ?= ./...
+PKGS     ?=
 SOAKTIMEOUT ?= 6h
 TRACEOPS ?= 10000000
 VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: help build release quick test tools vet fmt-check fuzz bench bench-tools soak again compat matrix chaos chaos-tools traces
+.PHONY: help build release quick test limits tools vet fmt-check fuzz bench bench-tools soak again compat matrix chaos chaos-tools traces
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
@@ -35,11 +29,12 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) vet -tags quick $(QUICK)
 	$(GO) test -tags quick -short -timeout 5m $(QUICK)
 
-test: tools vet fmt-check ## install what is missing, then every test; what is under test has the race detector, but for what it would only make slow
-	@others=$$($(GO) list $(PROCESS) $(UNRACED)); packages=$$($(GO) list ./... | grep -Fxv "$$others"); failed=0; set -x; \
-	$(SHARED) $(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./redlock/quorum $$packages || failed=1; \
-	$(SHARED) CGO_ENABLED=0 $(GO) test $(LEAN) -count=1 -p 3 -parallel 4 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) \
-		./redlock/quorum && exit $$failed
+test: tools vet fmt-check ## install what is missing, then every test; at the end what each package has cost
+	GO="$(GO)" TIMEOUT=$(TIMEOUT) integration/gate.sh $(PKGS)
+
+limits: tools ## what has to be measured in seconds or in the machine's memory, as ratios of one run; before a release
+	$(SHARED) CGO_ENABLED=0 $(GO) test -tags limits -vet=off -count=1 -v -p 1 -timeout 1h -run '^TestLimit' \
+		$$(grep -rl --include='*_limits_test.go' '^//go:build limits' . | xargs -n 1 dirname | sort -u)
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
@@ -51,7 +46,7 @@ tools: # what the tests need: a C compiler for the race detector, Redis, clients
 	@integration/servers.sh get
 
 vet:
-	$(SHARED) CGO_ENABLED=0 $(GO) vet ./...
+	$(SHARED) CGO_ENABLED=0 $(GO) vet -tags limits ./...
 
 fmt-check:
 	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "gofmt would change:" $$files >&2; exit 1; }
@@ -79,8 +74,8 @@ bench-tools: # the yardsticks of the benchmark
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
 	$(GO) test -race -count=1 -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long $(SOAKFLAGS)
 
-again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock/..." some packages
-	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) nice -n 19 integration/again.sh $(PKGS)
+again: tools ## what make test runs, RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock/..." some packages
+	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) integration/again.sh $(PKGS)
 
 compat: tools ## Redis's own test suite straight and through the proxy; SERVER=valkey9 that of another server; COMPATFLAGS="-compat-targets single" parts of it
 	[ -z "$(SERVER)" ] || { PATH=$$(integration/servers.sh path $(SERVER)):$$PATH; REDIS_TREE=$$(integration/servers.sh source $(SERVER)); export REDIS_TREE; }; \

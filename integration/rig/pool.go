@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// pool keeps clusters that a test is done with for the next one: making one takes seconds. Only a cluster that
-// is as it was when it was new goes back; what a test has changed for good ends with the test.
+// pool keeps clusters that a test is done with for the next one: making one takes seconds. Only a cluster
+// that is as it was when it was new goes back; what a test has changed for good ends with the test.
 var pool struct {
 	sync.Mutex
 	free map[string][]*pooled // by the program of the servers
@@ -91,11 +91,12 @@ func (s *Server) clean(wasNew string) bool {
 	return true
 }
 
-// features is what a test may have changed of a server and not put back: settings, users, slots, libraries of
-// functions, and whether it was told DEBUG anything, which leaves marks that nobody can see. "": it cannot tell.
+// features is what a test may have changed of a server and not put back: settings, users, slots, libraries
+// of functions. "": it cannot tell, or it was told DEBUG anything, which leaves marks that nobody can see.
 func (s *Server) features() string {
 	var all strings.Builder
-	for _, command := range []string{"CONFIG GET *", "ACL LIST", "CLUSTER SLOTS", "FUNCTION LIST", "MODULE LIST"} {
+	for _, command := range []string{"CONFIG GET *", "ACL LIST", "CLUSTER SLOTS", "FUNCTION LIST",
+		"MODULE LIST"} {
 		v, err := Ask(s.Addr, strings.Fields(command)...)
 		if err != nil && !v.IsError() {
 			return ""
