@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,13 +20,19 @@ func unit(t *testing.T, edit *strings.Replacer) string {
 	return filepath.Join(dir, "lockproxy.service")
 }
 
-// analyze runs a tool of systemd, which may have nothing to say.
+// analyze runs a tool of systemd, which may have nothing to say. It sees no unit besides ours and the one
+// that every service requires: those of the machine have faults of their own.
 func analyze(t *testing.T, args ...string) (said string, ok bool) {
 	t.Helper()
-	if _, err := exec.LookPath(args[0]); err != nil {
+	program, err := exec.LookPath(args[0])
+	if err != nil {
 		t.Fatalf("%v: integration/install.sh installs it", err)
 	}
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "sysinit.target"), "[Unit]\nDescription=it has begun\n")
+	cmd := exec.Command(program, args[1:]...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SYSTEMD_UNIT_PATH=" + dir}
+	out, err := cmd.CombinedOutput()
 	return string(out), err == nil
 }
 
@@ -56,6 +63,22 @@ func TestUnitWithMistakes(t *testing.T) {
 	}
 }
 
+// A broken unit of another program, which the machine starts beside ours, is no fault of ours.
+func TestUnitBesideABrokenOne(t *testing.T) {
+	machine := t.TempDir()
+	write(t, filepath.Join(machine, "sysinit.target"), "[Unit]\nWants=broken.service\n")
+	write(t, filepath.Join(machine, "broken.service"), "[Service]\nExecStart=/no/such/program\nColour=red\n")
+	t.Setenv("SYSTEMD_UNIT_PATH", machine)
+	file := unit(t, strings.NewReplacer())
+	out, _ := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput()
+	if !strings.Contains(string(out), "broken.service") {
+		t.Fatalf("a machine with a broken unit says %q", out)
+	}
+	if said, ok := analyze(t, "systemd-analyze", "verify", "--man=no", file); !ok || said != "" {
+		t.Errorf("the unit is blamed for another one: %s", said)
+	}
+}
+
 // What the service may do is little: systemd counts how exposed it is, from 0 to 10.
 func TestUnitIsClosed(t *testing.T) {
 	const most = "20" // tenths
@@ -71,9 +94,11 @@ func TestUnitIsClosed(t *testing.T) {
 }
 
 func TestUserOfTheService(t *testing.T) {
-	file := filepath.Join(filepath.Dir(unit(t, strings.NewReplacer())), "lockproxy.conf")
+	machine := t.TempDir() // with no users yet
+	file := filepath.Join(machine, "etc/sysusers.d/lockproxy.conf")
 	write(t, file, read(t, "systemd/lockproxy.conf.sysusers"))
-	if said, ok := analyze(t, "systemd-sysusers", "--dry-run", file); !ok {
+	said, ok := analyze(t, "systemd-sysusers", "--dry-run", "--root="+machine)
+	if !ok || !strings.Contains(said, "lockproxy") {
 		t.Errorf("systemd-sysusers: %s", said)
 	}
 }
