@@ -14,7 +14,7 @@ TRACEOPS ?= 10000000
 VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: help build release quick test limits tools vet fmt-check fuzz bench bench-tools soak again compat matrix chaos chaos-tools traces
+.PHONY: help build release quick test limits tools vet fmt-check fuzz bench bench-tools soak again compat matrix chart chaos chaos-tools traces
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
@@ -83,6 +83,9 @@ compat: tools ## Redis's own test suite straight and through the proxy; SERVER=v
 
 matrix: tools ## every server from Redis 6.0 to Valkey 9, alone, as cluster, with Sentinel and for RedLock; MATRIX="valkey9/cluster" parts
 	GO="$(GO)" integration/matrix.sh $(MATRIX)
+
+chart: ## the chart of docs/deploy as Helm itself makes and judges it: after a change of the chart
+	$(SHARED) CGO_ENABLED=0 $(GO) test -count=1 -timeout $(TIMEOUT) ./integration/deploy -run '^TestChartIsHelms$$' -helm
 
 chaos: tools chaos-tools ## faults of nodes, networks and proxies, and what clients feel; CHAOSFLAGS="-only kill -write docs/resilience.md" one, for the page
 	$(GO) run ./integration/chaos $(CHAOSFLAGS)

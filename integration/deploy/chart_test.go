@@ -3,10 +3,8 @@ package deploy
 import (
 	"encoding/json"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,35 +23,15 @@ passwords: {clients: change-me, upstream: change-me, admin: change-me}
 `
 )
 
-// helm is the program in testdata/helm, built once: it is a module of its own.
-var helm = rig.Shared(func(l rig.Life) string {
-	program := filepath.Join(l.TempDir(), "helm")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, ".")
-	build.Dir, build.Env = "testdata/helm", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		l.Fatalf("go build in testdata/helm: %s%v", out, err)
-	}
-	return program
-})
-
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// runHelm returns what Helm says of the chart with these values.
-func runHelm(t *testing.T, command, values string) (said string, ok bool) {
+func manifest(t *testing.T, values string) string {
 	t.Helper()
-	c := exec.Command(helm(), command, chart, "-")
-	c.Stdin = strings.NewReader(values)
-	out, err := c.CombinedOutput()
-	return string(out), err == nil
-}
-
-func template(t *testing.T, values string) string {
-	t.Helper()
-	said, ok := runHelm(t, "template", values)
-	if !ok {
-		t.Fatalf("helm template: %s with %s", said, values)
+	made, err := render(values)
+	if err != nil {
+		t.Fatalf("%v with %s", err, values)
 	}
-	return said
+	return made.manifests
 }
 
 // most are values of everything that is off by default.
@@ -73,41 +51,62 @@ service: {annotations: {a: b}}
 fullnameOverride: locks
 `
 
+// What the chart makes are objects of Kubernetes, each once, and it says who it is.
 func TestChart(t *testing.T) {
-	for _, values := range []string{"", least, most} {
-		if said, ok := runHelm(t, "lint", values); !ok {
-			t.Errorf("helm lint: %s with %s", said, values)
+	for _, values := range []string{least, most} {
+		seen := map[string]bool{}
+		for part := range strings.SplitSeq(strings.TrimPrefix(manifest(t, values), "---\n"), "\n---\n") {
+			var o struct {
+				APIVersion string `yaml:"apiVersion"`
+				Kind       string
+				Metadata   struct{ Name string }
+			}
+			if err := yaml.UnmarshalStrict([]byte(part), &map[string]any{}); err != nil {
+				t.Errorf("%v in %s", err, part)
+			}
+			yaml.Unmarshal([]byte(part), &o)
+			id := o.Kind + " " + o.Metadata.Name
+			if !named.MatchString(o.Metadata.Name) || o.APIVersion == "" || o.Kind == "" || seen[id] {
+				t.Errorf("%s %q is no object of Kubernetes, or there twice: %s", o.APIVersion, id, part)
+			}
+			seen[id] = true
 		}
 	}
-	notes, ok := runHelm(t, "notes", most)
-	if !ok || !strings.Contains(notes, "locks.default.svc:6380") || !strings.Contains(notes, "Secret mine") {
-		t.Errorf("the notes are %s", notes)
+	made, err := render(most)
+	if err != nil || !strings.Contains(made.notes, "locks.default.svc:6380") ||
+		!strings.Contains(made.notes, "Secret mine") {
+		t.Errorf("the notes are %s, %v", made.notes, err)
 	}
+}
+
+// named is what an object may be called.
+var named = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// mistakes are values in the place of others of least, each with what its refusal names.
+var mistakes = map[string]string{
+	"settings: {upstream: ''}":                         "settings.upstream is empty",
+	"passwords: {clients: ''}":                         "passwords.clients is empty",
+	"passwords: {admin: ''}":                           "passwords.admin is empty",
+	"passwords: {admin: \"a\\nrequirepass b\"}":        "/passwords/admin",
+	"passwords: {admin: 12}":                           "/passwords/admin",
+	"passwords: {client: a}":                           "client",
+	"settings: {upstream: 'a:1', requirepass: a}":      "requirepass",
+	"settings: {upstream: 'a:1', requirepass-file: a}": "requirepass-file",
+	"settings: {upstream: 'a:1', admin-password: a}":   "admin-password",
+	"settings: {upstream: 'a:1', listen: '0.0.0.0:1'}": "listen",
+	"settings: {upstream: 'a:1', cluster-mode: yes}":   "cluster-mode",
+	"replicas: 0":                    "/replicas",
+	"replica: 1":                     "replica",
+	"networkPolicy: {clients: [{}]}": "/networkPolicy/clients/0",
+	"podMonitor: {enabled: true, interval: 15 seconds }": "/podMonitor/interval",
+	"serviceMonitor: {enable: true}":                     "enable",
 }
 
 // What cannot work is refused before it is in a cluster, and the refusal names it.
 func TestChartWithMistakes(t *testing.T) {
-	for more, want := range map[string]string{
-		"settings: {upstream: ''}":                         "settings.upstream is empty",
-		"passwords: {clients: ''}":                         "passwords.clients is empty",
-		"passwords: {admin: ''}":                           "passwords.admin is empty",
-		"passwords: {admin: \"a\\nrequirepass b\"}":        "/passwords/admin",
-		"passwords: {admin: 12}":                           "/passwords/admin",
-		"passwords: {client: a}":                           "client",
-		"settings: {upstream: 'a:1', requirepass: a}":      "requirepass",
-		"settings: {upstream: 'a:1', requirepass-file: a}": "requirepass-file",
-		"settings: {upstream: 'a:1', admin-password: a}":   "admin-password",
-		"settings: {upstream: 'a:1', listen: '0.0.0.0:1'}": "listen",
-		"settings: {upstream: 'a:1', cluster-mode: yes}":   "cluster-mode",
-		"replicas: 0":                    "/replicas",
-		"replica: 1":                     "replica",
-		"networkPolicy: {clients: [{}]}": "/networkPolicy/clients/0",
-		"podMonitor: {enabled: true, interval: 15 seconds }": "/podMonitor/interval",
-		"serviceMonitor: {enable: true}":                     "enable",
-	} {
-		said, ok := runHelm(t, "template", overlay(least, more))
-		if ok || !strings.Contains(said, want) {
-			t.Errorf("%s: %s", more, said)
+	for more, want := range mistakes {
+		if _, err := render(overlay(least, more)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", more, err)
 		}
 	}
 }
@@ -174,22 +173,25 @@ func bare(v any) any {
 	return v
 }
 
+// choices are values, each with what it leads to and what it ends.
+var choices = []struct{ values, has, lacks string }{
+	{most, "secretName: mine", "kind: Secret"},
+	{most, "mountPath: /etc/secrets/tls", "checksum/settings"},
+	{most, "name: locks", "\n  name: lockproxy\n"},
+	{least + "networkPolicy: {clients: []}", "ports: [{port: 6390}]", "port: 6380}]"},
+	{least + "networkPolicy: {enabled: false}", "kind: Service", "NetworkPolicy"},
+	{least + "podDisruptionBudget: {enabled: false}", "kind: Service", "PodDisruptionBudget"},
+	{overlay(least, "settings: {upstream: 'a:1', admin-tls-cert: /c}"), "scheme: HTTPS", "scheme: HTTP}"},
+	{"settings: {upstream: 'a:1', client-auth: upstream}\npasswords: {admin: a}",
+		"client-auth upstream", "\n    requirepass-file "},
+	{overlay(least, `passwords: {clients: 'a "b" \c', admin: a}`),
+		`  clients-password: "a \"b\" \\c"` + "\n", "sentinel"},
+}
+
 // Values lead to what their comments say.
 func TestChartValues(t *testing.T) {
-	for _, c := range []struct{ values, has, lacks string }{
-		{most, "secretName: mine", "kind: Secret"},
-		{most, "mountPath: /etc/secrets/tls", "checksum/settings"},
-		{most, "name: locks", "\n  name: lockproxy\n"},
-		{least + "networkPolicy: {clients: []}", "ports: [{port: 6390}]", "port: 6380}]"},
-		{least + "networkPolicy: {enabled: false}", "kind: Service", "NetworkPolicy"},
-		{least + "podDisruptionBudget: {enabled: false}", "kind: Service", "PodDisruptionBudget"},
-		{overlay(least, "settings: {upstream: 'a:1', admin-tls-cert: /c}"), "scheme: HTTPS", "scheme: HTTP}"},
-		{"settings: {upstream: 'a:1', client-auth: upstream}\npasswords: {admin: a}",
-			"client-auth upstream", "\n    requirepass-file "},
-		{overlay(least, `passwords: {clients: 'a "b" \c', admin: a}`),
-			`  clients-password: "a \"b\" \\c"` + "\n", "sentinel"},
-	} {
-		text := template(t, c.values)
+	for _, c := range choices {
+		text := manifest(t, c.values)
 		if !strings.Contains(text, c.has) {
 			t.Errorf("%s: want %q in %s", c.values, c.has, text)
 		}
@@ -198,6 +200,9 @@ func TestChartValues(t *testing.T) {
 		}
 	}
 }
+
+// monitored is what stands behind the name of a monitor.
+const monitored = ": {enabled: true, labels: {release: prometheus}, interval: 1m}"
 
 // Prometheus calls the job as the alerts do, finds the pods, and its password in the Secret.
 func TestMonitorsFitTheAlerts(t *testing.T) {
@@ -213,7 +218,7 @@ func TestMonitorsFitTheAlerts(t *testing.T) {
 	}
 	for _, kind := range []string{"PodMonitor", "ServiceMonitor"} {
 		value := strings.ToLower(kind[:1]) + kind[1:]
-		text := template(t, least+value+": {enabled: true, labels: {release: prometheus}, interval: 1m}")
+		text := manifest(t, least+value+monitored)
 		text = strings.Replace(text, "podMetricsEndpoints:", "ofpods:", 1)
 		text = strings.Replace(text, "endpoints:", "ofservice:", 1)
 		all := objects[object](t, text)

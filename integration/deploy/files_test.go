@@ -1,5 +1,5 @@
-// Package deploy has the files of docs/deploy judged by the tools that they are for: systemd-analyze,
-// promtool, Helm.
+// Package deploy has the files of docs/deploy judged by the tools that they are for: systemd-analyze and
+// promtool in `make test`, Helm in `make chart`.
 package deploy
 
 import (

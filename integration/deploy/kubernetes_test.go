@@ -51,7 +51,7 @@ type object struct {
 // manifests are the texts of what has to agree: the plain manifest, and what the chart makes.
 func manifests(t *testing.T) map[string]string {
 	t.Helper()
-	return map[string]string{"plain": read(t, "kubernetes/lockproxy.yaml"), "chart": template(t, least)}
+	return map[string]string{"plain": read(t, "kubernetes/lockproxy.yaml"), "chart": manifest(t, least)}
 }
 
 // objects returns the objects of a manifest by their kinds.

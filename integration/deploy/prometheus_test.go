@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"lockproxy/integration/rig"
 )
@@ -85,7 +84,7 @@ func TestDashboardOverPrometheus(t *testing.T) {
 		other.Send("LOCK", "job", "TOKEN", "b", "WAIT", "60000")
 		rig.WaitersOf(t, p.Addr, "job", 1)
 		c.Must(t, "UNLOCK", "job", "a")
-		if v, err := other.Receive(2 * rig.Patience); err != nil || v.Null {
+		if v, err := other.Receive(rig.Patience); err != nil || v.Null {
 			t.Fatalf("%s, %v", v, err)
 		}
 		other.Must(t, "UNLOCK", "job", "b")
@@ -98,7 +97,7 @@ func TestDashboardOverPrometheus(t *testing.T) {
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
 			query := fill.Replace(target.Expr)
-			rig.Eventually(t, time.Minute, "something to show in "+panel.Title, func() bool {
+			rig.Eventually(t, rig.Patience, "something to show in "+panel.Title, func() bool {
 				work()
 				series, err := ask(prometheus, query)
 				if err != nil && err != errNotYet {
@@ -116,7 +115,7 @@ func TestDashboardOverPrometheus(t *testing.T) {
 			}
 		}
 	}
-	rig.Eventually(t, 2*time.Minute, "each alert is evaluated", func() bool {
+	rig.Eventually(t, rig.Patience, "each alert is evaluated", func() bool {
 		r, err := http.Get(prometheus + "/api/v1/rules")
 		if err != nil {
 			t.Fatal(err)
