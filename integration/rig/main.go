@@ -63,6 +63,7 @@ func run(m *testing.M) int {
 
 // Begin is what Main does for a program that is no test. What it starts ends at the latest with end.
 func Begin() (end func(), err error) {
+	apart()
 	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return nil, fmt.Errorf("%s is not installed: run `make test`, or "+

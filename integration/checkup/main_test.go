@@ -1,9 +1,0 @@
-package checkup
-
-import (
-	"testing"
-
-	"lockproxy/integration/rig"
-)
-
-func TestMain(m *testing.M) { rig.Main(m) }
