@@ -1,4 +1,4 @@
-package checkup
+package tool
 
 import (
 	"encoding/json"
@@ -50,7 +50,7 @@ func TestBench(t *testing.T) {
 			rig.SharedCluster().Addrs()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, "bench", "--proxy", p.Addr, "--time", "2s", "--clients", "6", "--locks", "60",
+			r := run(t, "bench", "--proxy", p.Addr, "--time", "400ms", "--clients", "6", "--locks", "60",
 				"--json")
 			b := readBench(t, r.stdout)
 			if r.code != 0 || b.Interrupted || len(b.Measured) != 6 {
@@ -76,12 +76,10 @@ func TestBench(t *testing.T) {
 func TestBenchInterrupted(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--dev")
-	for _, phase := range []string{"lock: ", "contend: ", "set: "} {
-		b := rig.StartProcess(t, rig.Binary(t), "bench", "--proxy", p.Addr, "--time", "4s", "--clients", "6")
-		rig.Eventually(t, 2*rig.Patience, phase, func() bool {
-			return strings.Contains(b.Log.String(),
-				phase)
-		})
+	for phase, only := range map[string][]string{"lock: ": nil, "contend: ": {"--only", "contend"},
+		"set: ": {"--only", "set"}} {
+		b := start(t, p.Addr, append([]string{"bench", "--time", "1h", "--clients", "6"}, only...)...)
+		says(t, b, phase)
 		b.Signal(syscall.SIGINT)
 		if code := b.Wait(rig.Patience); code != 130 || !strings.Contains(b.Log.String(), "interrupted: "+
 			"the last phase") {
@@ -97,11 +95,8 @@ func TestBenchWithoutAProxy(t *testing.T) {
 		t.Errorf("a Redis is no lockproxy: %+v", r)
 	}
 	p := rig.StartProxy(t, "--dev")
-	b := rig.StartProcess(t, rig.Binary(t), "bench", "--proxy", p.Addr, "--time", "1h", "--clients", "3")
-	rig.Eventually(t, rig.Patience, "it begins", func() bool {
-		return strings.Contains(b.Log.String(),
-			"lock: ")
-	})
+	b := start(t, p.Addr, "bench", "--time", "1h", "--clients", "3")
+	says(t, b, "lock: ")
 	p.Kill()
 	if code := b.Wait(rig.Patience); code != 69 || !strings.Contains(b.Log.String(), p.Addr) {
 		t.Errorf("exit code %d\n%s", code, b.Log)

@@ -12,14 +12,20 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// inPath makes lockproxy a word that shells find, and returns the line that puts it into PATH.
-func inPath(t *testing.T) string {
+// workplace is a directory with a file to complete, and with lockproxy and a command that no machine has. It
+// has to be in PATH.
+func workplace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Symlink(rig.Binary(t), filepath.Join(dir, "lockproxy")); err != nil {
+	for _, name := range []string{"lockproxy", "zealous-command"} {
+		if err := os.Symlink(rig.Binary(t), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "READTHIS.md"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("PATH=%s:$PATH", dir)
+	return dir
 }
 
 // bash and zsh complete what is typed at a terminal, as a person sees it.
@@ -32,7 +38,7 @@ func TestCompletionAtATerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openScreen(t, "", shell...)
-			s.types(t, "PS1='$ '; "+inPath(t)+"; cd ../..; echo in$((1+1))\n", "in2")
+			s.types(t, "PS1='$ '; cd '"+workplace(t)+"'; PATH=$PWD:$PATH; echo in$((1+1))\n", "in2")
 			if name == "zsh" {
 				s.types(t, "autoload -U compinit && compinit -u -D; setopt no_auto_menu; echo zsh$((1+1))\n",
 					"zsh2")
@@ -43,11 +49,11 @@ func TestCompletionAtATerminal(t *testing.T) {
 				{"lockproxy lock --perm", "--permits"},
 				{"lockproxy --replica-reads replica", "--replica-reads replica-preferred"},
 				{"lockproxy --replica-reads=replica", "--replica-reads=replica-preferred"},
-				{"lockproxy --config READM", "--config README.md"},
-				{"lockproxy --config=READM", "--config=README.md"},
+				{"lockproxy --config READT", "--config READTHIS.md"},
+				{"lockproxy --config=READT", "--config=READTHIS.md"},
 				{"lockproxy check --lock-le", "--lock-lease"},
-				{"lockproxy lock job -- realpat", "-- realpath"},
-				{"lockproxy lock job -- cat READM", "cat README.md"},
+				{"lockproxy lock job -- zealou", "-- zealous-command"},
+				{"lockproxy lock job -- cat READT", "cat READTHIS.md"},
 			} {
 				s.types(t, test.typed+"\t", test.want)
 				s.types(t, "\x15echo next$((1+1))\n", "next2") // ^U: a new line
@@ -59,21 +65,21 @@ func TestCompletionAtATerminal(t *testing.T) {
 // fish says what it would complete.
 func TestCompletionOfFish(t *testing.T) {
 	t.Parallel()
-	path := inPath(t)
+	dir := workplace(t)
 	for typed, want := range map[string]string{
 		"lockproxy compl":                   "completion",
 		"lockproxy lock --perm":             "--permits",
 		"lockproxy --replica-reads replica": "replica-preferred",
 		"lockproxy --replica-reads=replica": "--replica-reads=replica-preferred",
-		"lockproxy --config READM":          "README.md",
-		"lockproxy --config=READM":          "--config=README.md",
-		"lockproxy lock job -- realpat":     "realpath",
-		"lockproxy lock job -- cat READM":   "README.md",
+		"lockproxy --config READT":          "READTHIS.md",
+		"lockproxy --config=READT":          "--config=READTHIS.md",
+		"lockproxy lock job -- zealou":      "zealous-command",
+		"lockproxy lock job -- cat READT":   "READTHIS.md",
 	} {
 		cmd := exec.Command("fish", "--no-config", "-c", "lockproxy completion fish | source; complete -C "+
 			fmt.Sprintf("%q", typed))
-		cmd.Dir = "../.."
-		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), os.ExpandEnv(path))
+		cmd.Dir = dir
+		cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + dir + ":" + os.Getenv("PATH")}
 		text, err := cmd.CombinedOutput()
 		var all []string
 		for line := range strings.Lines(string(text)) {
@@ -89,7 +95,7 @@ func TestCompletionOfFish(t *testing.T) {
 // groff and mandoc have nothing to say of the manual page, which names every flag of every subcommand.
 func TestManualPage(t *testing.T) {
 	t.Parallel()
-	code, page := run(t, "", "man")
+	code, page := told(t, "", "man")
 	if code != 0 {
 		t.Fatalf("code %d: %s", code, page)
 	}

@@ -16,6 +16,8 @@ func TestLockExitCodes(t *testing.T) {
 	t.Parallel()
 	dev := rig.StartProxy(t, "--dev")
 	secret := rig.StartProxy(t, "--dev", "--requirepass", "sesame")
+	nowhere := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t))
+	file := rig.WriteFile(t, "file", "") // which is no program
 	holder := rig.Connect(t, dev.Addr)
 	holder.Must(t, "LOCK", "held", "PX", "600000")
 	holder.Must(t, "SEMLOCK", "two", "PERMITS", "2", "PX", "600000")
@@ -32,7 +34,7 @@ func TestLockExitCodes(t *testing.T) {
 		{dev.Addr, "job -- echo --wait", 0, "--wait\n"},
 		{dev.Addr, "--shared read -- echo ran", 0, "ran\n"},
 		{dev.Addr, "--permits 2 two -- echo ran", 0, "ran\n"},
-		{dev.Addr, "--proxy 127.0.0.1:1 job -- echo ran", 69, "refused"},
+		{dev.Addr, "--proxy " + nowhere + " job -- echo ran", 69, "refused"},
 		{dev.Addr, "--proxy " + rig.SharedRedis().Addr + " job -- echo ran", 76,
 			"a Redis or Valkey: it does not know LOCK\n"},
 		{secret.Addr, "job -- echo ran", 77, "NOAUTH"},
@@ -48,7 +50,7 @@ func TestLockExitCodes(t *testing.T) {
 		{dev.Addr, "--lease 8760h job -- echo ran", 70, "lock-max-lease"},
 		{dev.Addr, "job -- no-such-command", 127, "no-such-command"},
 		{dev.Addr, "job -- ./no/such/command", 127, "no/such/command"},
-		{dev.Addr, "job -- /etc/passwd", 126, "permission denied"},
+		{dev.Addr, "job -- FILE", 126, "permission denied"},
 		{dev.Addr, "job", 64, "the command is missing"},
 		{dev.Addr, "job echo ran", 64, "write -- before the command"},
 		{dev.Addr, "--once --wait 1s job -- echo ran", 64, "exclude each other"},
@@ -67,9 +69,9 @@ func TestLockExitCodes(t *testing.T) {
 				if word == "job" {
 					word = fmt.Sprint("job", i) // they run beside each other
 				}
-				words = append(words, strings.ReplaceAll(word, "_", " "))
+				words = append(words, strings.NewReplacer("_", " ", "FILE", file).Replace(word))
 			}
-			code, said := run(t, test.proxy, words...)
+			code, said := told(t, test.proxy, words...)
 			if code != test.code || !strings.Contains(said, test.says) || test.says == "" && said != "" {
 				t.Errorf("code %d, not %d: %s", code, test.code, said)
 			}
@@ -105,7 +107,7 @@ func TestLockIsHeldByTheCommand(t *testing.T) {
 		t.Error("the lock is not free")
 	}
 	// A proxy below the command is not confused by these variables.
-	if code, said := run(t, dev.Addr, "lock", "other", "--", rig.Binary(t), "--version"); code != 0 {
+	if code, said := told(t, dev.Addr, "lock", "other", "--", rig.Binary(t), "--version"); code != 0 {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -151,7 +153,7 @@ func TestLockOnce(t *testing.T) {
 	dev := rig.StartProxy(t, "--dev")
 	ran := 0
 	for range 3 {
-		code, said := run(t, dev.Addr, "lock", "--once", "--atleast", "10m", "import", "--", "echo", "ran")
+		code, said := told(t, dev.Addr, "lock", "--once", "--atleast", "10m", "import", "--", "echo", "ran")
 		if code != 0 {
 			t.Errorf("code %d: %s", code, said)
 		}
@@ -162,13 +164,13 @@ func TestLockOnce(t *testing.T) {
 	}
 	// Of so many permits, as many run.
 	for ran = 0; ran < 2; ran++ {
-		code, said := run(t, dev.Addr, "lock", "--permits", "2", "--atleast", "10m", "pool", "--",
+		code, said := told(t, dev.Addr, "lock", "--permits", "2", "--atleast", "10m", "pool", "--",
 			"echo", "ran")
 		if code != 0 || !strings.Contains(said, "ran") {
 			t.Errorf("code %d: %s", code, said)
 		}
 	}
-	if code, said := run(t, dev.Addr, "lock", "--permits", "2", "pool", "--", "echo", "ran"); code != 75 {
+	if code, said := told(t, dev.Addr, "lock", "--permits", "2", "pool", "--", "echo", "ran"); code != 75 {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -208,7 +210,7 @@ func TestARedisIsNoProxy(t *testing.T) {
 	redis := rig.SharedRedis().Addr
 	want := "no lockproxy answers at " + redis + ", but a Redis or Valkey: "
 	for _, line := range []string{"lock job -- true", "locks", "locks info job", "bench --time 1s"} {
-		code, said := run(t, redis, strings.Fields(line)...)
+		code, said := told(t, redis, strings.Fields(line)...)
 		if code != 76 || !strings.Contains(said, want) || strings.Contains(said, "args") ||
 			strings.Contains(said, "TOKEN") {
 			t.Errorf("%s: code %d: %s", line, code, said)

@@ -1,4 +1,4 @@
-package checkup
+package tool
 
 import (
 	"encoding/json"

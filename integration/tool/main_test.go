@@ -1,7 +1,11 @@
-// Package tool tests the subcommands of lockproxy as processes, against real proxies.
+// Package tool tests the subcommands of lockproxy as processes, as people run them: against real proxies, and
+// check against servers in good and in bad states.
 package tool
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,12 +24,34 @@ func start(t *testing.T, proxy string, words ...string) *rig.Process {
 	return rig.StartCommand(t, cmd)
 }
 
-// run is start for what ends by itself: its exit code and what it wrote.
-func run(t *testing.T, proxy string, words ...string) (code int, said string) {
+// told is start for what ends by itself: its exit code and what it wrote.
+func told(t *testing.T, proxy string, words ...string) (code int, said string) {
 	t.Helper()
 	p := start(t, proxy, words...)
 	code = p.Wait(rig.Patience)
 	return code, p.Log.String()
+}
+
+// ran is a subcommand that has ended.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// run runs lockproxy with these words until it ends.
+func run(t *testing.T, words ...string) ran {
+	t.Helper()
+	program := rig.Binary(t) // which may have to be built
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, words...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var ended *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return ran{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
 // says waits until p has written text.

@@ -14,89 +14,152 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// screen is a shell at a terminal, as a person has it.
+// screen is a terminal of 80 columns and 24 rows with a program in it.
 type screen struct {
 	keys *os.File
+	cmd  *exec.Cmd
+	over chan struct{}
 
 	mu   sync.Mutex
-	text strings.Builder
+	seen strings.Builder
 }
 
-// openScreen starts a shell at a terminal of its own. $lockproxy is the program, and the prompt is "$ ".
-func openScreen(t *testing.T, proxy string, shell ...string) *screen {
+// openTerminal makes a terminal: keys is where a person sits, and tty where programs are.
+func openTerminal(t *testing.T) (keys, tty *os.File) {
 	t.Helper()
-	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	t.Cleanup(func() { keys.Close() }) // hangs up whatever is left there
+	raw, err := keys.SyscallConn()     // Fd would make a Read that nothing ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	raw.Control(func(fd uintptr) {
+		if n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN); err == nil {
+			err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
+		}
+		if err == nil {
+			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+		}
+	})
 	if err == nil {
-		err = unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0)
+		tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	tty, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(shell[0], shell[1:]...)
+	return keys, tty
+}
+
+// show starts a program at a terminal of its own.
+func show(t *testing.T, cmd *exec.Cmd) *screen {
+	t.Helper()
+	keys, tty := openTerminal(t)
+	defer tty.Close()
+	s := &screen{keys: keys, cmd: cmd, over: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
-	cmd.Env = append(os.Environ(), "PS1=$ ", "TERM=dumb", "LOCKPROXY_PROXY="+proxy,
-		"lockproxy="+rig.Binary(t))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	tty.Close()
-	s := &screen{keys: keys}
-	done := make(chan struct{})
 	go func() { // ends with the terminal
-		defer close(done)
+		defer close(s.over)
+		defer cmd.Wait()
 		for buf := make([]byte, 4096); ; {
 			n, err := keys.Read(buf)
 			if err != nil {
 				return
 			}
 			s.mu.Lock()
-			s.text.Write(buf[:n])
+			s.seen.Write(buf[:n])
 			s.mu.Unlock()
 		}
 	}()
 	t.Cleanup(func() {
 		cmd.Process.Kill()
-		cmd.Wait()
-		keys.Close() // hangs up whatever is left there
-		<-done
+		keys.Close()
+		<-s.over
 		if t.Failed() {
-			t.Logf("the screen:\n%s\n%q", s.text.String(), s.text.String())
+			t.Logf("the screen:\n%s\n%q", s.text(), s.text())
 		}
 	})
 	return s
 }
 
-// types types keys and waits until what follows on the screen has text.
+// onScreen runs lockproxy at a terminal.
+func onScreen(t *testing.T, words ...string) *screen {
+	t.Helper()
+	cmd := exec.Command(rig.Binary(t), words...)
+	cmd.Env = append(os.Environ(), "TERM=xterm")
+	return show(t, cmd)
+}
+
+// openScreen starts a shell at a terminal, as a person has it. $lockproxy is the program, and the prompt is
+// "$ ". Nothing there is of the user who runs the tests.
+func openScreen(t *testing.T, proxy string, shell ...string) *screen {
+	t.Helper()
+	cmd := exec.Command(shell[0], shell[1:]...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb", "PS1=$ ",
+		"LOCKPROXY_PROXY=" + proxy, "lockproxy=" + rig.Binary(t)}
+	return show(t, cmd)
+}
+
+// text is all that was shown.
+func (s *screen) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.String()
+}
+
+// shows waits until text is shown.
+func (s *screen) shows(t *testing.T, text string) {
+	t.Helper()
+	rig.Eventually(t, rig.Patience, fmt.Sprintf("the terminal shows %q", text), func() bool {
+		return strings.Contains(s.text(), text)
+	})
+}
+
+// press presses keys.
+func (s *screen) press(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := s.keys.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// types presses keys and waits until what follows on the screen has text.
 func (s *screen) types(t *testing.T, keys, text string) {
 	t.Helper()
-	s.mu.Lock()
-	from := s.text.Len()
-	s.mu.Unlock()
-	s.keys.WriteString(keys)
+	from := len(s.text())
+	s.press(t, keys)
 	rig.Eventually(t, rig.Patience, fmt.Sprintf("%q after %q", text, keys), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return strings.Contains(overwritten(s.text.String()[from:]), text)
+		return strings.Contains(overwritten(s.text()[from:]), text)
 	})
 }
 
 // idle waits until the shell waits for a line.
 func (s *screen) idle(t *testing.T) {
 	t.Helper()
-	rig.Eventually(t, rig.Patience, "a prompt", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return strings.HasSuffix(s.text.String(), "$ ")
+	rig.Eventually(t, rig.Patience, "a prompt", func() bool { return strings.HasSuffix(s.text(), "$ ") })
+}
+
+// ends waits for the end with that exit code.
+func (s *screen) ends(t *testing.T, code int) {
+	t.Helper()
+	rig.Eventually(t, rig.Patience, "the program ends", func() bool {
+		select {
+		case <-s.over:
+			return true
+		default:
+			return false
+		}
 	})
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("exit code %d, want %d", got, code)
+	}
 }
 
 // overwritten is text as one sees it: without bells, and a letter behind a backspace in place of another.
@@ -112,71 +175,4 @@ func overwritten(text string) string {
 		}
 	}
 	return string(seen)
-}
-
-// The command has the keyboard, ends with ^C, and can be stopped, seen in the background and continued, as if
-// there were no lockproxy lock before it.
-func TestLockAtATerminal(t *testing.T) {
-	t.Parallel()
-	dev := rig.StartProxy(t, "--dev")
-	s := openScreen(t, dev.Addr, "bash", "--norc", "--noprofile", "--noediting", "-i")
-	c := rig.Connect(t, dev.Addr)
-	free := func(want bool) {
-		t.Helper()
-		if is := c.Must(t, "LOCKCTL", "INFO", "job").Field("state").Text == "free"; is != want {
-			t.Errorf("the lock is free: %v", is)
-		}
-	}
-
-	// It reads what is typed, and changes the modes of the terminal.
-	s.types(t, `"$lockproxy" lock job -- sh -c 'stty -echo; echo one$((1+1)); read x; stty echo; `+
-		`echo "got <$x>"'`+"\n", "one2")
-	s.types(t, "some words\n", "got <some words>")
-	s.idle(t)
-	s.types(t, "echo code=$?\n", "code=0")
-	s.idle(t)
-	free(true)
-
-	// ^C is for the command, whether or not it has asked for the terminal before.
-	s.types(t, `"$lockproxy" lock job -- sh -c 'trap "echo int$((1+1)); exit 9" INT; echo up$((1+1)); `+
-		`while :; do sleep 0.02; done'`+"\n", "up2")
-	s.types(t, "\x03", "int2")
-	s.idle(t)
-	s.types(t, "echo code=$?\n", "code=9")
-	s.idle(t)
-	s.types(t, `"$lockproxy" lock job -- cat`+"\nfirst line\n", "first line\r\nfirst line")
-	free(false)
-	s.types(t, "\x03", "^C")
-	s.idle(t)
-	s.types(t, "echo code=$?\n", "code=130")
-	s.idle(t)
-	free(true)
-
-	// ^Z stops it, with the lock; fg goes on.
-	s.types(t, `"$lockproxy" lock job -- cat`+"\nfirst line\n", "first line\r\nfirst line")
-	s.types(t, "\x1a", "Stopped")
-	s.idle(t)
-	free(false)
-	s.types(t, "echo shell$((1+1))\n", "shell2")
-	s.idle(t)
-	s.types(t, "fg\n", "lock job -- cat")
-	s.types(t, "second line\n", "second line\r\nsecond line")
-	s.types(t, "\x1a", "Stopped")
-	s.idle(t)
-	s.types(t, "bg\n", "&")
-	s.types(t, "wait %1; echo stopped$((1+1))\n", "stopped2") // for in the background cat may not read
-	free(false)
-	s.types(t, "fg\n", "lock job -- cat")
-	s.types(t, "third\n", "third\r\nthird")
-	s.types(t, "\x04", "$ ")
-	s.idle(t)
-	s.types(t, "echo code=$?\n", "code=0")
-	s.idle(t)
-	free(true)
-
-	// Others of a pipeline have the terminal, if the command does not ask for it.
-	s.types(t, `"$lockproxy" lock job -- echo piped$((1+1)) | (cat; read x </dev/tty; echo "got <$x>")`+"\n",
-		"piped2")
-	s.types(t, "more words\n", "got <more words>")
-	free(true)
 }
