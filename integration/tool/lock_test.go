@@ -2,8 +2,6 @@ package tool
 
 import (
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,9 +176,6 @@ func TestLockOnce(t *testing.T) {
 // Signals go to the command, and its answer is the exit code.
 func TestLockPassesSignalsOn(t *testing.T) {
 	t.Parallel()
-	hangUps := make(chan os.Signal, 1) // under nohup, which ignores SIGHUP, the command would ignore it too
-	signal.Notify(hangUps, syscall.SIGHUP)
-	defer signal.Stop(hangUps)
 	dev := rig.StartProxy(t, "--dev")
 	p := start(t, dev.Addr, "lock", "job", "--", "sh", "-c",
 		`trap 'echo hup' HUP; trap 'echo usr1' USR1; trap 'echo term; exit 7' TERM; echo ready
