@@ -81,7 +81,7 @@ func (r release) image() ([]file, error) {
 // archive writes a tar.gz of a folder with these files: all of root, and all as old as the commit.
 func (r release) archive(path, folder string, files []file) error {
 	var all bytes.Buffer
-	packed, err := gzip.NewWriterLevel(&all, gzip.BestCompression)
+	packed, err := gzip.NewWriterLevel(&all, r.level)
 	if err != nil {
 		return err
 	}

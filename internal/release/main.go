@@ -10,6 +10,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"flag"
 	"fmt"
 	"os"
@@ -26,6 +27,7 @@ type release struct {
 	version, commit string
 	time            time.Time // of the commit: all files have it
 	source, out     string    // directories
+	level           int       // of gzip
 }
 
 // platform is one for which there is a binary.
@@ -46,6 +48,7 @@ func main() {
 }
 
 func parse(args []string) (r release, chosen []platform, err error) {
+	r.level = gzip.BestCompression
 	f := flag.NewFlagSet("release", flag.ExitOnError)
 	f.StringVar(&r.version, "version", "", "version, as in 0.1.0")
 	f.StringVar(&r.commit, "commit", "", "commit that the binaries name (default: that of the sources)")

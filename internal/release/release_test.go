@@ -20,6 +20,7 @@ import (
 	"time"
 )
 
+// here is packed without compression, which would be most of the work.
 var here = release{
 	version: "9.8.7", commit: "c0ffee123456", source: "../..", time: time.Unix(1.8e9, 0).UTC(),
 }
@@ -249,6 +250,7 @@ func TestArguments(t *testing.T) {
 	args := []string{"-version", "1.2.3", "-commit", "abc"}
 	r, chosen, err := parse(append(args, "-only", "linux/arm64,darwin/amd64"))
 	if err != nil || r.version != "1.2.3" || r.commit != "abc" || r.time.Unix() != 1700000000 ||
+		r.level != gzip.BestCompression ||
 		!slices.Equal(chosen, []platform{{"linux", "arm64"}, {"darwin", "amd64"}}) {
 		t.Errorf("%+v %v %v", r, chosen, err)
 	}
