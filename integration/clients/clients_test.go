@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,7 +41,7 @@ func client(t *testing.T, p *rig.Proxy, env []string, name string, args ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, slices.Insert(args, min(1, len(args)), host, port)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -83,13 +82,7 @@ func TestPoolIsToldOfALoss(t *testing.T) {
 // mode.
 func TestHiredis(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "hiredis")
-	flags := []string{"-Wall", "-I/opt/homebrew/include", "-I/usr/local/include", "-o", program,
-		"testdata/clients/hiredis.c"}
-	flags = append(flags, "-L/opt/homebrew/lib", "-L/usr/local/lib", "-lhiredis")
-	if out, err := exec.Command("cc", flags...).CombinedOutput(); err != nil {
-		t.Fatalf("cc: %v (if hiredis is missing: integration/install.sh)\n%s", err, out)
-	}
+	program := compileC(t, "testdata/clients/hiredis.c")
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, _ bool) { client(t, p, nil, program) })
 }
 
@@ -103,7 +96,8 @@ func TestGoRedis(t *testing.T) {
 
 func goRedis(t *testing.T, p *rig.Proxy, protocol int) {
 	ctx := t.Context()
-	c := redis.NewClient(&redis.Options{Addr: p.Addr, Protocol: protocol, ClientName: "everyday"})
+	c := redis.NewClient(&redis.Options{Addr: p.Addr, Protocol: protocol, ClientName: "everyday",
+		ReadTimeout: rig.Patience})
 	defer c.Close()
 	check := func(what string, got any, err error, want any) {
 		t.Helper()
@@ -148,7 +142,7 @@ func goRedis(t *testing.T, p *rig.Proxy, protocol int) {
 	echo, err := c.EvalSha(ctx, sha, []string{k("a")}, "x").Result()
 	check("EVALSHA", echo, err, "x")
 
-	grant, err := c.Do(ctx, "LOCK", k("job"), "PX", 10000).Slice()
+	grant, err := c.Do(ctx, "LOCK", k("job"), "PX", 100000).Slice()
 	if err != nil || len(grant) != 4 {
 		t.Fatalf("LOCK: %v %v", grant, err)
 	}
@@ -156,7 +150,7 @@ func goRedis(t *testing.T, p *rig.Proxy, protocol int) {
 		t.Errorf("LOCK of a held lock: %v", err)
 	}
 	waited := make(chan error, 1)
-	go func() { waited <- c.Do(ctx, "LOCK", k("job"), "WAIT", 10000, "TOKEN", "w").Err() }()
+	go func() { waited <- c.Do(ctx, "LOCK", k("job"), "WAIT", 100000, "TOKEN", "w").Err() }()
 	one, err := c.Do(ctx, "UNLOCK", k("job"), grant[0]).Result()
 	check("UNLOCK", one, err, 1)
 	check("LOCK WAIT", <-waited, nil, nil)

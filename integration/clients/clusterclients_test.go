@@ -66,7 +66,7 @@ func TestClusterClients(t *testing.T) {
 func goRedisCluster(t *testing.T, p *rig.Proxy, protocol int, replicas bool) {
 	ctx := t.Context()
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.Addr}, Protocol: protocol,
-		ReadOnly: replicas})
+		ReadOnly: replicas, ReadTimeout: rig.Patience})
 	defer c.Close()
 	k := func(i int) string { return fmt.Sprintf("goc%s%d%v:%d", p.Addr, protocol, replicas, i) }
 	for i := range 100 {
@@ -109,7 +109,7 @@ func goRedisCluster(t *testing.T, p *rig.Proxy, protocol int, replicas bool) {
 	if nodes == 0 {
 		t.Error("no node is told of")
 	}
-	grant, err := c.Do(ctx, "LOCK", k(-1), "PX", 10000).Slice()
+	grant, err := c.Do(ctx, "LOCK", k(-1), "PX", 100000).Slice()
 	if err != nil || len(grant) != 4 {
 		t.Fatalf("LOCK: %v %v", grant, err)
 	}

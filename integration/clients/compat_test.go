@@ -118,7 +118,7 @@ func TestLocksOfLibraries(t *testing.T) {
 	for target, addrs := range targets {
 		p := rig.StartProxy(t, append(compat, "--upstream", addrs)...)
 		straight := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ","),
-			IsClusterMode: target == "cluster"})
+			IsClusterMode: target == "cluster", ReadTimeout: rig.Patience})
 		t.Cleanup(func() { straight.Close() })
 		through := redis.NewClient(&redis.Options{Addr: p.Addr, ReadTimeout: 2 * rig.Patience})
 		t.Cleanup(func() { through.Close() })
@@ -137,7 +137,7 @@ func TestLocksOfLibraries(t *testing.T) {
 // takeTurns has several clients of each kind count under one lock.
 func takeTurns(t *testing.T, c redis.UniversalClient, name string, kinds ...taker) {
 	const clients, rounds = 3, 20
-	ctx, cancel := context.WithTimeout(t.Context(), 4*rig.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 	defer cancel()
 	counter := "counter-of-" + name
 	var all sync.WaitGroup

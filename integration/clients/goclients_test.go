@@ -48,8 +48,7 @@ func TestGoRedisStateful(t *testing.T) {
 		for _, protocol := range []int{2, 3} {
 			t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
 				c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{p.Addr},
-					Protocol:      protocol,
-					IsClusterMode: clustered})
+					Protocol: protocol, IsClusterMode: clustered, ReadTimeout: rig.Patience})
 				defer c.Close()
 				goRedisStateful(t, c, tagOf("gr"))
 			})
@@ -58,7 +57,7 @@ func TestGoRedisStateful(t *testing.T) {
 }
 
 func goRedisStateful(t *testing.T, c redis.UniversalClient, k string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 	defer cancel()
 	cmds, err := c.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Set(ctx, k+"n", 1, 0)
@@ -82,7 +81,7 @@ func goRedisStateful(t *testing.T, c redis.UniversalClient, k string) {
 	same(t, "EXEC", nil, add(false), nil)
 
 	popped := make(chan []string, 1)
-	go func() { popped <- c.BLPop(ctx, 2*rig.Patience, k+"none", k+"l").Val() }()
+	go func() { popped <- c.BLPop(ctx, rig.Patience, k+"none", k+"l").Val() }()
 	time.Sleep(20 * time.Millisecond)
 	same(t, "RPUSH", c.RPush(ctx, k+"l", "x").Val(), nil, 1)
 	same(t, "BLPOP", <-popped, nil, []string{k + "l", "x"})
@@ -112,7 +111,8 @@ func goRedisStateful(t *testing.T, c redis.UniversalClient, k string) {
 func TestRueidis(t *testing.T) {
 	t.Parallel()
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
-		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.Addr}})
+		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.Addr},
+			ConnWriteTimeout: rig.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestRueidis(t *testing.T) {
 			false: rueidis.ClientModeStandalone}[clustered]; c.Mode() != want {
 			t.Errorf("it takes the proxy for %v, want %v", c.Mode(), want)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 		defer cancel()
 		rueidisEveryday(ctx, t, c, tagOf("ru"))
 		rueidisStateful(ctx, t, c, tagOf("ru"))
@@ -158,7 +158,7 @@ func rueidisEveryday(ctx context.Context, t *testing.T, c rueidis.Client, k stri
 	all, err := c.Do(ctx, c.B().Hgetall().Key(hash).Build()).AsStrMap()
 	same(t, "HGETALL", all, err, map[string]string{"f": "v"})
 	grant, err := c.Do(ctx, c.B().Arbitrary("LOCK").Keys(k+"job").Args("TOKEN", "t", "PX",
-		"10000").Build()).ToArray()
+		"100000").Build()).ToArray()
 	same(t, "LOCK", len(grant), err, 4)
 	n, err = c.Do(ctx, c.B().Arbitrary("UNLOCK").Keys(k+"job").Args("t").Build()).AsInt64()
 	same(t, "UNLOCK", n, err, 1)
@@ -186,7 +186,7 @@ func rueidisStateful(ctx context.Context, t *testing.T, c rueidis.Client, k stri
 
 	popped := make(chan []string, 1)
 	go func() {
-		got, _ := c.Do(ctx, c.B().Blpop().Key(k+"none", k+"l").Timeout(20).Build()).AsStrSlice()
+		got, _ := c.Do(ctx, c.B().Blpop().Key(k+"none", k+"l").Timeout(120).Build()).AsStrSlice()
 		popped <- got
 	}()
 	time.Sleep(20 * time.Millisecond)
@@ -320,7 +320,7 @@ func TestRedigo(t *testing.T) {
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, _ bool) {
 		pool := &redigo.Pool{Dial: func() (redigo.Conn,
 			error) {
-			return redigo.Dial("tcp", p.Addr, redigo.DialReadTimeout(2*rig.Patience))
+			return redigo.Dial("tcp", p.Addr, redigo.DialReadTimeout(rig.Patience))
 		}}
 		defer pool.Close()
 		redigoEveryday(t, pool, tagOf("rg"))
@@ -381,7 +381,7 @@ func redigoStateful(t *testing.T, pool *redigo.Pool, k string) {
 	go func() {
 		waiter := pool.Get()
 		defer waiter.Close()
-		got, _ := redigo.Strings(waiter.Do("BLPOP", k+"none", k+"l", 20))
+		got, _ := redigo.Strings(waiter.Do("BLPOP", k+"none", k+"l", 120))
 		popped <- got
 	}()
 	time.Sleep(20 * time.Millisecond)

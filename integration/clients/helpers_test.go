@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,12 +18,11 @@ type helper struct {
 	page, language string
 	nth            int    // of the helpers of that page
 	frame          string // a program, with HELPER and EXAMPLE where they belong
-	suffix         string
-	run            func(t *testing.T, file string) *exec.Cmd
+	run            runner
 }
 
-// program is what a user would write, with the address of the proxy.
-func (h helper) program(t *testing.T, p *rig.Proxy) string {
+// program is what a user would write.
+func (h helper) program(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/clients/" + h.page)
 	if err != nil {
@@ -42,19 +40,13 @@ func (h helper) program(t *testing.T, p *rig.Proxy) string {
 	if !strings.Contains(code+example, "6380") || !strings.Contains(code+example, "1000") {
 		t.Fatalf("%s: the example does not wait 1000 ms at port 6380", h.page)
 	}
-	_, port, _ := strings.Cut(p.Addr, ":")
-	program := strings.NewReplacer("HELPER\n", code, "EXAMPLE\n", example).Replace(h.frame)
-	return strings.ReplaceAll(program, "6380", port)
+	return strings.NewReplacer("HELPER\n", code, "EXAMPLE\n", example).Replace(h.frame)
 }
 
 // start begins to run a program whose work does what is sent to the pipe: it ends, or it fails.
-func (h helper) start(t *testing.T, program string) *running {
+func (h helper) start(t *testing.T, program string, at place) *running {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "example"+h.suffix)
-	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r := &running{cmd: h.run(t, file), errors: &bytes.Buffer{}}
+	r := &running{cmd: h.run(t, program, at), errors: &bytes.Buffer{}}
 	r.cmd.Stderr = r.errors
 	in, err := r.cmd.StdinPipe()
 	if err != nil {
@@ -105,21 +97,20 @@ func (r *running) ends(t *testing.T, word, want string) {
 func (h helper) try(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--upstream", rig.StartRedis(t).Addr)
-	program := h.program(t, p)
-	patient := strings.ReplaceAll(program, "1000", "60000")
+	program, at := h.program(t), placeOf(p)
 	other := rig.Connect(t, p.Addr)
 	free := func() {
 		t.Helper()
-		// The lease outlasts what a program of a compiled language needs before it runs.
 		if v := other.Must(t, "LOCK", "report", "TOKEN", "other", "EX", "1800"); v.Null {
 			t.Fatal("the lock is not free")
 		}
 	}
 	free()
-	h.start(t, program).ends(t, "end", "others hold report")
+	h.start(t, program, at).ends(t, "end", "others hold report")
 
-	r := h.start(t, patient)
-	rig.Eventually(t, 6*rig.Patience, "it waits for the lock, once it is compiled", func() bool {
+	at.wait = "100000"
+	r := h.start(t, program, at)
+	rig.Eventually(t, rig.Patience, "it waits for the lock", func() bool {
 		_, waiters := rig.LockInfo(t, p.Addr, "report")
 		return waiters == 1
 	})
@@ -132,40 +123,16 @@ func (h helper) try(t *testing.T) {
 	free()
 	other.Must(t, "UNLOCK", "report", "other")
 
-	r = h.start(t, patient)
+	r = h.start(t, program, at)
 	r.works(t)
 	r.ends(t, "fail", "the work failed")
 	free()
 	other.Must(t, "UNLOCK", "report", "other")
 
-	r = h.start(t, patient)
+	r = h.start(t, program, at)
 	r.works(t)
 	other.Must(t, "LOCKCTL", "BREAK", "report")
 	r.ends(t, "end", "the lock report was lost|redis nil message")
-}
-
-// by runs a program with an interpreter.
-func by(name string, env ...string) func(*testing.T, string) *exec.Cmd {
-	return func(t *testing.T, file string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), interpreter(name), file)
-		cmd.Env = append(os.Environ(), env...)
-		return cmd
-	}
-}
-
-// compiled builds a program first.
-func compiled(name string, args ...string) func(*testing.T, string) *exec.Cmd {
-	return func(t *testing.T, file string) *exec.Cmd {
-		t.Helper()
-		all := []string{}
-		for _, arg := range args {
-			all = append(all, strings.ReplaceAll(arg, "FILE", file))
-		}
-		if out, err := exec.Command(name, all...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v (if a library is missing: integration/install.sh)\n%s", name, err, out)
-		}
-		return exec.CommandContext(t.Context(), file+".out")
-	}
 }
 
 const pythonFrame = `import asyncio, contextlib, secrets, sys
@@ -178,12 +145,12 @@ EXAMPLE
 `
 
 func TestHelperRedisPy(t *testing.T) {
-	helper{"redis-py.md", "python", 0, pythonFrame, ".py", by("python3")}.try(t)
+	helper{"redis-py.md", "python", 0, pythonFrame, by("python3", ".py")}.try(t)
 }
 
 func TestHelperRedisPyAsyncio(t *testing.T) {
 	frame := strings.Replace(pythonFrame, "def work", "async def work", 1)
-	helper{"redis-py.md", "python", 1, frame, ".py", by("python3")}.try(t)
+	helper{"redis-py.md", "python", 1, frame, by("python3", ".py")}.try(t)
 }
 
 const nodeFrame = `HELPER
@@ -199,13 +166,13 @@ EXAMPLE
 
 func TestHelperIoredis(t *testing.T) {
 	if env, ok := nodeModules(t); ok {
-		helper{"ioredis.md", "js", 0, nodeFrame, ".js", by("node", env...)}.try(t)
+		helper{"ioredis.md", "js", 0, nodeFrame, by("node", ".js", env...)}.try(t)
 	}
 }
 
 func TestHelperNodeRedis(t *testing.T) {
 	if env, ok := nodeModules(t); ok {
-		helper{"node-redis.md", "js", 0, nodeFrame, ".js", by("node", env...)}.try(t)
+		helper{"node-redis.md", "js", 0, nodeFrame, by("node", ".js", env...)}.try(t)
 	}
 }
 
@@ -217,6 +184,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	LIBRARY
@@ -244,16 +212,16 @@ func main() {
 		os.Exit(1)
 	}
 }
-`
+` + patience
 
 func TestHelperGoRedis(t *testing.T) {
 	frame := strings.Replace(goFrame, "LIBRARY", `"github.com/redis/go-redis/v9"`, 1)
-	helper{"go-redis.md", "go", 0, frame, ".go", compiled("go", "build", "-o", "FILE.out", "FILE")}.try(t)
+	helper{"go-redis.md", "go", 0, frame, inGo}.try(t)
 }
 
 func TestHelperRueidis(t *testing.T) {
 	frame := strings.Replace(goFrame, "LIBRARY", `"github.com/redis/rueidis"`, 1)
-	helper{"rueidis.md", "go", 0, frame, ".go", compiled("go", "build", "-o", "FILE.out", "FILE")}.try(t)
+	helper{"rueidis.md", "go", 0, frame, inGo}.try(t)
 }
 
 func TestHelperRedisRb(t *testing.T) {
@@ -267,7 +235,7 @@ def work(fence)
 end
 EXAMPLE
 `
-	helper{"redis-rb.md", "ruby", 0, frame, ".rb", by("ruby")}.try(t)
+	helper{"redis-rb.md", "ruby", 0, frame, by("ruby", ".rb")}.try(t)
 }
 
 func TestHelperPhpredis(t *testing.T) {
@@ -280,7 +248,7 @@ function work($fence) {
 }
 EXAMPLE
 `
-	helper{"phpredis.md", "php", 0, frame, ".php", by("php")}.try(t)
+	helper{"phpredis.md", "php", 0, frame, by("php", ".php")}.try(t)
 }
 
 func TestHelperPerl(t *testing.T) {
@@ -295,7 +263,7 @@ sub work {
 }
 EXAMPLE
 `
-	helper{"perl.md", "perl", 0, frame, ".pl", by("perl")}.try(t)
+	helper{"perl.md", "perl", 0, frame, by("perl", ".pl")}.try(t)
 }
 
 func TestHelperHiredis(t *testing.T) {
@@ -320,9 +288,7 @@ int main(void) {
 EXAMPLE
 }
 `
-	build := compiled("cc", "-Wall", "-Werror", "-I/opt/homebrew/include", "-I/usr/local/include",
-		"-o", "FILE.out", "FILE", "-L/opt/homebrew/lib", "-L/usr/local/lib", "-lhiredis")
-	helper{"hiredis.md", "c", 0, frame, ".c", build}.try(t)
+	helper{"hiredis.md", "c", 0, frame, inC}.try(t)
 }
 
 func TestHelperBash(t *testing.T) {
@@ -335,7 +301,7 @@ work() {
 }
 EXAMPLE
 `
-	helper{"bash.md", "bash", 0, frame, ".sh", by("bash")}.try(t)
+	helper{"bash.md", "bash", 0, frame, by("bash", ".sh")}.try(t)
 }
 
 const javaFrame = `import java.util.*;
@@ -357,17 +323,6 @@ EXAMPLE
 }
 `
 
-// java runs a program beside stand-ins for the classes of Jedis, which no system here has as a package.
-func java(t *testing.T, file string) *exec.Cmd {
-	t.Helper()
-	classes := filepath.Join(filepath.Dir(file), "classes")
-	build := exec.Command("javac", "-d", classes, "-sourcepath", "testdata/clients/java", file)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v (if javac is missing: integration/install.sh)\n%s", build, err, out)
-	}
-	return exec.CommandContext(t.Context(), "java", "-cp", classes, "Main")
-}
-
 func TestHelperJedis(t *testing.T) {
-	helper{"jedis.md", "java", 0, javaFrame, ".java", java}.try(t)
+	helper{"jedis.md", "java", 0, javaFrame, inJava}.try(t)
 }

@@ -32,9 +32,9 @@ func TestBullMQ(t *testing.T) {
 func TestAsynq(t *testing.T) {
 	t.Parallel()
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
-		var opt asynq.RedisConnOpt = asynq.RedisClientOpt{Addr: p.Addr}
+		var opt asynq.RedisConnOpt = asynq.RedisClientOpt{Addr: p.Addr, ReadTimeout: rig.Patience}
 		if clustered {
-			opt = asynq.RedisClusterClientOpt{Addrs: []string{p.Addr}}
+			opt = asynq.RedisClusterClientOpt{Addrs: []string{p.Addr}, ReadTimeout: rig.Patience}
 		}
 		q := &asynqRun{queue: fmt.Sprintf("work-%v", clustered), tries: map[int]int{}, done: map[int]int{}}
 		q.run(t, opt)
@@ -132,7 +132,7 @@ func (q *asynqRun) run(t *testing.T, opt asynq.RedisConnOpt) {
 		asynq.TaskID("task-1")); !errors.Is(err, asynq.ErrTaskIDConflict) {
 		t.Errorf("the same task again: %v", err)
 	}
-	rig.Eventually(t, 4*rig.Patience, "all tasks are done", func() bool { return q.finished() == asynqTasks })
+	rig.Eventually(t, rig.Patience, "all tasks are done", func() bool { return q.finished() == asynqTasks })
 	t.Logf("%d tasks in %v", asynqTasks, time.Since(begun))
 	inspector := asynq.NewInspector(opt)
 	defer inspector.Close()
@@ -160,7 +160,7 @@ func (q *asynqRun) cancel(t *testing.T, c *asynq.Client, inspector *asynq.Inspec
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig.Eventually(t, 2*rig.Patience, "the task is cancelled", func() bool {
+	rig.Eventually(t, rig.Patience, "the task is cancelled", func() bool {
 		if err := inspector.CancelProcessing(info.ID); err != nil {
 			t.Errorf("cancel: %v", err)
 		}

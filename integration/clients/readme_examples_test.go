@@ -2,8 +2,6 @@ package clients
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,8 +9,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// example returns the block of README in a language, with the address of the proxy in place of the one there.
-func example(t *testing.T, language string, p *rig.Proxy) string {
+// example returns the block of README in a language.
+func example(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -20,57 +18,51 @@ func example(t *testing.T, language string, p *rig.Proxy) string {
 	}
 	_, rest, found := strings.Cut(string(text), "```"+language+"\n")
 	code, _, ended := strings.Cut(rest, "\n```")
-	_, port, _ := strings.Cut(p.Addr, ":")
 	if !found || !ended || !strings.Contains(code, "6380") {
 		t.Fatalf("README has no example in %s for port 6380", language)
 	}
-	return strings.ReplaceAll(code, "6380", port)
+	return code
 }
 
 // tryExample runs a program twice: while the lock of the example is free, and while others hold it.
-func tryExample(t *testing.T, p *rig.Proxy, program string, env []string, name string, args ...string) {
+func tryExample(t *testing.T, program string, by runner) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "example"+filepath.Ext(args[len(args)-1]))
-	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	args[len(args)-1] = file
+	p := rig.StartProxy(t, "--dev")
 	run := func() string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Env = append(os.Environ(), env...)
+		cmd := by(t, program, placeOf(p))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Errorf("%s: %v (if a library is missing: integration/install.sh)\n%s\n%s", name,
-				err, out, program)
+			t.Errorf("%v: %v (if a library is missing: integration/install.sh)\n%s\n%s", cmd, err, out,
+				program)
 		}
 		return string(out)
 	}
 	if out := run(); !regexp.MustCompile(`^working with fence [1-9]\d{15}\n$`).MatchString(out) {
-		t.Errorf("%s prints %q", name, out)
+		t.Errorf("it prints %q", out)
 	}
-	if v := rig.Connect(t, p.Addr).Must(t, "LOCK", "report", "TOKEN", "other"); v.Null {
-		t.Errorf("the example for %s has not freed its lock", name)
+	if v := rig.Connect(t, p.Addr).Must(t, "LOCK", "report", "TOKEN", "other", "EX", "1800"); v.Null {
+		t.Error("the example has not freed its lock")
 	}
 	if out := run(); out != "" {
-		t.Errorf("%s prints %q while others hold the lock", name, out)
+		t.Errorf("it prints %q while others hold the lock", out)
 	}
 }
 
 func TestReadmeExamplePython(t *testing.T) {
 	t.Parallel()
-	p := rig.StartProxy(t, "--dev")
-	tryExample(t, p, example(t, "python", p), nil, interpreter("python3"), ".py")
+	tryExample(t, example(t, "python"), by("python3", ".py"))
 }
 
 func TestReadmeExampleGo(t *testing.T) {
 	t.Parallel()
-	p := rig.StartProxy(t, "--dev")
-	program := `package main
+	tryExample(t, `package main
 
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -82,33 +74,22 @@ func main() {
 }
 
 func work(ctx context.Context) error {
-` + example(t, "go", p) + `
+`+example(t, "go")+`
 	return nil
 }
-`
-	tryExample(t, p, program, nil, "go", "run", ".go")
+`+patience, inGo)
 }
 
 func TestReadmeExampleNode(t *testing.T) {
 	t.Parallel()
-	env, ok := nodeModules(t)
-	if !ok {
-		return
+	if env, ok := nodeModules(t); ok {
+		tryExample(t, "const { createClient } = require('redis');\n(async () => {\n"+example(t, "js")+
+			"\nawait r.close();\n})();\n", by("node", ".js", env...))
 	}
-	p := rig.StartProxy(t, "--dev")
-	program := "const { createClient } = require('redis');\n(async () => {\n" + example(t, "js", p) +
-		"\nawait r.close();\n})();\n"
-	tryExample(t, p, program, env, "node", ".js")
 }
 
 func TestReadmeExampleJava(t *testing.T) {
 	t.Parallel()
-	p := rig.StartProxy(t, "--dev")
-	file := filepath.Join(t.TempDir(), "example.java")
-	program := strings.NewReplacer("HELPER\n", "", "EXAMPLE\n", example(t, "java", p)+"\n").Replace(javaFrame)
-	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := java(t, file)
-	tryExample(t, p, program, nil, cmd.Path, append(cmd.Args[1:], ".java")...)
+	code := strings.NewReplacer("HELPER\n", "", "EXAMPLE\n", example(t, "java")+"\n").Replace(javaFrame)
+	tryExample(t, code, inJava)
 }

@@ -65,9 +65,9 @@ func TestRedisCLIStateful(t *testing.T) {
 
 		host, port, _ := net.SplitHostPort(p.Addr)
 		args = append(args, "-h", host, "-p", port)
-		popper := rig.StartProcess(t, "redis-cli", append(args, "BLPOP", k+"none", k+"l", "20")...)
+		popper := rig.StartProcess(t, "redis-cli", append(args, "BLPOP", k+"none", k+"l", "120")...)
 		rig.Tool(t, p.Addr, "", "redis-cli", "RPUSH", k+"l", "x")
-		if code := popper.Wait(2 * rig.Patience); code != 0 ||
+		if code := popper.Wait(rig.Patience); code != 0 ||
 			!strings.Contains(popper.Log.String(), "2) \"x\"") {
 			t.Errorf("redis-cli BLPOP: %d, %s", code, popper.Log)
 		}
@@ -75,9 +75,9 @@ func TestRedisCLIStateful(t *testing.T) {
 		heard := func(text string) func() bool {
 			return func() bool { return strings.Contains(listener.Log.String(), text) }
 		}
-		rig.Eventually(t, 2*rig.Patience, "subscribed", heard("subscribe"))
+		rig.Eventually(t, rig.Patience, "subscribed", heard("subscribe"))
 		rig.Tool(t, p.Addr, "", "redis-cli", "PUBLISH", k+"c", "one")
-		rig.Eventually(t, 2*rig.Patience, "the message has come", heard("3) \"one\""))
+		rig.Eventually(t, rig.Patience, "the message has come", heard("3) \"one\""))
 	})
 }
 

@@ -22,8 +22,8 @@ foreach ([RedisCluster::FAILOVER_NONE, RedisCluster::FAILOVER_DISTRIBUTE] as $fa
     check($r->eval('return ARGV[1]', ["{$k}a", 'x'], 1), 'x');
     check($r->del("{$k}a", "{$k}b"), 2);
 
-    [$token, $fence, $ttl, $count] = $r->rawCommand("{$k}job", 'LOCK', "{$k}job", 'PX', '10000');
-    check([$fence > 0, $ttl > 0 && $ttl <= 10000, $count], [true, true, 1]);
+    [$token, $fence, $ttl, $count] = $r->rawCommand("{$k}job", 'LOCK', "{$k}job", 'PX', '100000');
+    check([$fence > 0, $ttl > 0 && $ttl <= 100000, $count], [true, true, 1]);
     check($r->rawCommand("{$k}job", 'LOCK', "{$k}job"), null);
     check($r->rawCommand("{$k}job", 'UNLOCK', "{$k}job", $token), 1);
 }

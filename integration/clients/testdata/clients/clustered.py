@@ -32,8 +32,8 @@ for options in {}, {"read_from_replicas": True}:
     check(r.cluster_keyslot("foo"), 12182)
     check(r.keyslot("foo"), 12182)
 
-    token, fence, ttl, count = r.execute_command("LOCK", f"{k}job", "PX", 10000)
-    check((fence > 0, 0 < ttl <= 10000, count), (True, True, 1))
+    token, fence, ttl, count = r.execute_command("LOCK", f"{k}job", "PX", 100000)
+    check((fence > 0, 0 < ttl <= 100000, count), (True, True, 1))
     check(r.execute_command("LOCK", f"{k}job"), None)
     check(r.execute_command("UNLOCK", f"{k}job", token), 1)
 print("ok")

@@ -23,23 +23,23 @@ assert proxy.execute_command("UNLOCK", name, theirs.local.token.decode()) is Non
 info = proxy.execute_command("LOCKCTL", "INFO", name)
 info = dict(zip(info[::2], info[1::2]))
 assert info["state"] == "write" and len(info["holders"]) == 1, info
-theirs.extend(30, replace_ttl=True)
+theirs.extend(60, replace_ttl=True)
 
 # Each waits for the other.
 got = []
-waiter = threading.Thread(target=lambda: got.append(proxy.execute_command("LOCK", name, "WAIT", 20000)))
+waiter = threading.Thread(target=lambda: got.append(proxy.execute_command("LOCK", name, "WAIT", 120000)))
 waiter.start()
 waiter.join(0.2)
 assert not got
 theirs.release()
-waiter.join(20)
+waiter.join()
 token = got[0][0]
-waiter = threading.Thread(target=lambda: got.append(theirs.acquire(blocking_timeout=20)))
+waiter = threading.Thread(target=lambda: got.append(theirs.acquire(blocking_timeout=120)))
 waiter.start()
 waiter.join(0.2)
 assert len(got) == 1
 assert proxy.execute_command("UNLOCK", name, token) == 1
-waiter.join(20)
+waiter.join()
 assert got[1] is True
 theirs.release()
 

@@ -15,11 +15,11 @@ async function everyday(prefix, call) {
   const many = await Promise.all(Array.from({ length: 500 }, (_, i) => call('SET', k(`p${i}`), `${i}`).then(() => call('GET', k(`p${i}`)))));
   assert.deepEqual(many, Array.from({ length: 500 }, (_, i) => `${i}`));
 
-  const [token, fence, ttl, count] = await call('LOCK', k('job'), 'PX', '10000');
-  assert.ok(fence > 0 && ttl > 0 && ttl <= 10000);
+  const [token, fence, ttl, count] = await call('LOCK', k('job'), 'PX', '100000');
+  assert.ok(fence > 0 && ttl > 0 && ttl <= 100000);
   assert.equal(count, 1);
   assert.equal(await call('LOCK', k('job')), null);
-  assert.ok((await call('RENEW', k('job'), token, 'PX', '20000')) > 10000);
+  assert.ok((await call('RENEW', k('job'), token, 'PX', '200000')) > 100000);
   assert.equal(await call('UNLOCK', k('job'), token), 1);
   assert.equal(await call('UNLOCK', k('job'), token), null);
   await assert.rejects(call('LOCK', k('job'), 'PX', 'no'), /LOCK key/);

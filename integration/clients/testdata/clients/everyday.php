@@ -47,11 +47,11 @@ foreach ($pipe->exec() as $i => $got) {
     check($got, $i % 2 ? (string) intdiv($i, 2) : true);
 }
 
-[$token, $fence, $ttl, $count] = $r->rawCommand('LOCK', 'php:job', 'PX', '10000');
-check([$fence > 0, $ttl > 0 && $ttl <= 10000, $count], [true, true, 1]);
+[$token, $fence, $ttl, $count] = $r->rawCommand('LOCK', 'php:job', 'PX', '100000');
+check([$fence > 0, $ttl > 0 && $ttl <= 100000, $count], [true, true, 1]);
 check($r->rawCommand('LOCK', 'php:job'), false);
 check($r->getLastError(), null);
-check($r->rawCommand('RENEW', 'php:job', $token, 'PX', '20000') > 10000, true);
+check($r->rawCommand('RENEW', 'php:job', $token, 'PX', '200000') > 100000, true);
 check($r->rawCommand('UNLOCK', 'php:job', $token), 1);
 check($r->rawCommand('UNLOCK', 'php:job', $token), false);
 check($r->getLastError(), null);

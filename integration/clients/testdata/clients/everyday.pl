@@ -38,10 +38,10 @@ for my $i (0 .. 199) {
 $r->wait_all_responses;
 check(\@got, [0 .. 199]);
 
-my ($token, $fence, $ttl, $count) = $r->lock('pl:job', 'PX', 10000);
-check([$fence > 0 ? 1 : 0, $ttl > 0 && $ttl <= 10000 ? 1 : 0, $count], [1, 1, 1]);
+my ($token, $fence, $ttl, $count) = $r->lock('pl:job', 'PX', 100000);
+check([$fence > 0 ? 1 : 0, $ttl > 0 && $ttl <= 100000 ? 1 : 0, $count], [1, 1, 1]);
 check(scalar $r->lock('pl:job'), undef);
-die "RENEW\n" unless $r->renew('pl:job', $token, 'PX', 20000) > 10000;
+die "RENEW\n" unless $r->renew('pl:job', $token, 'PX', 200000) > 100000;
 check(scalar $r->unlock('pl:job', $token), 1);
 check(scalar $r->unlock('pl:job', $token), undef);
 print "ok\n";

@@ -45,14 +45,14 @@ raw = redis.Redis(host=host, port=port)
 check(raw.set("py:bin", bytes(range(256)) * 300), True)
 check(raw.get("py:bin"), bytes(range(256)) * 300)
 
-token, fence, ttl, count = r.execute_command("LOCK", "py:job", "PX", 10000)
-check((fence > 0, 0 < ttl <= 10000, count), (True, True, 1))
+token, fence, ttl, count = r.execute_command("LOCK", "py:job", "PX", 100000)
+check((fence > 0, 0 < ttl <= 100000, count), (True, True, 1))
 check(r.execute_command("LOCK", "py:job"), None)
-check(r.execute_command("RENEW", "py:job", token, "PX", 20000) > 10000, True)
+check(r.execute_command("RENEW", "py:job", token, "PX", 200000) > 100000, True)
 
 granted = []
 waiter = threading.Thread(target=lambda: granted.append(
-    redis.Redis(host=host, port=port, decode_responses=True).execute_command("LOCK", "py:job", "WAIT", 10000)))
+    redis.Redis(host=host, port=port, decode_responses=True).execute_command("LOCK", "py:job", "WAIT", 100000)))
 waiter.start()
 check(r.execute_command("UNLOCK", "py:job", token), 1)
 waiter.join()

@@ -12,7 +12,7 @@ static const char *host;
 static int port;
 
 static redisContext *connected(void) {
-    struct timeval patience = {20, 0};
+    struct timeval patience = {120, 0};
     redisContext *c = redisConnectWithTimeout(host, port, patience);
     if (c == NULL || c->err) {
         fprintf(stderr, "connect: %s\n", c ? c->errstr : "no memory");
@@ -90,7 +90,7 @@ static void everyday(redisContext *c, const char *k) {
         check(r, i % 2 ? want : "OK");
     }
     wants(c, "null", "UNLOCK %sjob t", k);
-    r = redisCommand(c, "LOCK %sjob TOKEN t PX 10000", k);
+    r = redisCommand(c, "LOCK %sjob TOKEN t PX 100000", k);
     if (r == NULL || r->type != REDIS_REPLY_ARRAY || r->elements != 4) {
         fprintf(stderr, "LOCK: no grant\n");
         exit(1);

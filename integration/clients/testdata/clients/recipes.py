@@ -47,7 +47,7 @@ class Store:
 proxy.execute_command("LOCK", "account:0", "TOKEN", "first")
 _, first, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "first", "PX", 1000)
 time.sleep(1.2)
-_, second, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "second", "WAIT", 20000)
+_, second, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "second", "WAIT", 120000)
 assert second > first
 
 

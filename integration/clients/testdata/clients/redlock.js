@@ -57,7 +57,7 @@ async function main() {
 
   // Each waits for the other.
   theirs = await once.lock(name, 60000);
-  const ours = waiting.call('LOCK', name, 'WAIT', '20000');
+  const ours = waiting.call('LOCK', name, 'WAIT', '200000');
   await pending(ours);
   await theirs.unlock();
   [token] = await ours;

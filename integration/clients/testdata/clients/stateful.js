@@ -20,7 +20,7 @@ async function ioredis() {
   await r.watch(`${k}n`);
   assert.deepEqual(await r.multi().incr(`${k}n`).exec(), [[null, 4]]);
 
-  const popped = other.blpop(`${k}none`, `${k}l`, 20);
+  const popped = other.blpop(`${k}none`, `${k}l`, 120);
   await pause();
   assert.equal(await r.rpush(`${k}l`, 'x'), 1);
   assert.deepEqual(await popped, [`${k}l`, 'x']);
@@ -60,7 +60,7 @@ async function nodeRedis(RESP) {
   await node.watch(`${k}n`);
   assert.deepEqual(await node.multi().incr(`${k}n`).exec(), [4]);
 
-  const popped = other.blPop([`${k}none`, `${k}l`], 20);
+  const popped = other.blPop([`${k}none`, `${k}l`], 120);
   await pause();
   assert.equal(await r.rPush(`${k}l`, 'x'), 1);
   assert.deepEqual({ ...(await popped) }, { key: `${k}l`, element: 'x' });

@@ -10,10 +10,10 @@ function check($got, $want) {
 function connect() {
     global $argv;
     if ($argv[3] === 'cluster') {
-        return new RedisCluster(null, [$argv[1] . ':' . $argv[2]], 20, 20);
+        return new RedisCluster(null, [$argv[1] . ':' . $argv[2]], 120, 120);
     }
     $r = new Redis();
-    check($r->connect($argv[1], (int) $argv[2], 20, null, 0, 20), true);
+    check($r->connect($argv[1], (int) $argv[2], 120, null, 0, 120), true);
     return $r;
 }
 

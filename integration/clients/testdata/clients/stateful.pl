@@ -43,7 +43,7 @@ $r->incr("${k}n");
 check([$r->exec], [4]);
 
 my $pusher = beside(sub { $_[0]->rpush("${k}l", 'x') });
-check([$r->blpop("${k}none", "${k}l", 20)], ["${k}l", 'x']);
+check([$r->blpop("${k}none", "${k}l", 120)], ["${k}l", 'x']);
 waitpid $pusher, 0;
 check(scalar $r->blpop("${k}l", 1), undef);
 

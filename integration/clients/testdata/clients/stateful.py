@@ -43,7 +43,7 @@ with node.pipeline() as pipe:
 check(node.transaction(lambda pipe: (pipe.multi(), pipe.incr(f"{tag}n")), f"{tag}n"), [4])
 
 popped = []
-waiter = threading.Thread(target=lambda: popped.append(connect().blpop([f"{tag}none", f"{tag}l"], timeout=20)))
+waiter = threading.Thread(target=lambda: popped.append(connect().blpop([f"{tag}none", f"{tag}l"], timeout=120)))
 waiter.start()
 time.sleep(0.05)
 check(r.rpush(f"{tag}l", "x"), 1)

@@ -21,7 +21,7 @@ node.watch("#{tag}n") do
 end
 node.watch("#{tag}n") { check node.multi { |m| m.incr("#{tag}n") }, [4] }
 
-waiter = Thread.new { connect.call.blpop("#{tag}none", "#{tag}l", timeout: 20) }
+waiter = Thread.new { connect.call.blpop("#{tag}none", "#{tag}l", timeout: 120) }
 sleep 0.05
 check r.rpush("#{tag}l", "x"), 1
 check waiter.value, ["#{tag}l", "x"]
