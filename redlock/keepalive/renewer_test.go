@@ -188,7 +188,7 @@ func TestKeptJustInTime(t *testing.T) {
 			Name: "job", Token: "t", Fence: h.fence, Lease: short, Until: time.Now().Add(-short),
 			Keeper: h.keeper, Lost: h.lost,
 		})
-		time.Sleep(time.Hour)
+		time.Sleep(600 * short)
 		if p.losses() != "[]" || !p.held("job") {
 			t.Errorf("lost %s, held %v", p.losses(), p.held("job"))
 		}
@@ -399,20 +399,20 @@ func TestSlotThatMoves(t *testing.T) {
 func TestBatches(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		p.up.latency = time.Millisecond
-		const n = 10_000
+		const n, slots = 2000, 20
 		for i := range n {
-			p.take(fmt.Sprintf("{%d}%d", i%100, i), lease, 0)
+			p.take(fmt.Sprintf("{%d}%d", i%slots, i), lease, 0)
 		}
 		time.Sleep(lease * 3)
 		renewals := 0
 		for i := range n {
-			renewals += len(p.renewals(fmt.Sprintf("{%d}%d", i%100, i)))
+			renewals += len(p.renewals(fmt.Sprintf("{%d}%d", i%slots, i)))
 		}
 		requests := p.up.requests()
 		t.Logf("%d holds, 3 leases: %d renewals in %d requests, %d under way at most", n, renewals, requests,
 			p.up.count(&p.up.most))
 		// 100 holds in a slot are two batches.
-		if renewals < n*8 || renewals > n*10 || requests > renewals/45 || p.up.count(&p.up.most) > 100 {
+		if renewals < n*8 || renewals > n*10 || requests > renewals/45 || p.up.count(&p.up.most) > slots {
 			t.Errorf("%d renewals in %d requests, %d under way", renewals, requests, p.up.count(&p.up.most))
 		}
 		if s := p.Stats(); p.losses() != "[]" || s.Kept != n || s.Renewals != uint64(renewals) {
@@ -440,10 +440,10 @@ func TestBatches(t *testing.T) {
 func TestReleaseOfMany(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		p.up.latency = time.Millisecond
-		const n = 100_000
+		const n = 10_000
 		var all []*Kept
 		for i := range n {
-			all = append(all, p.take(fmt.Sprint(i), time.Hour, 0))
+			all = append(all, p.take(fmt.Sprintf("{%d}%d", i%1600, i), time.Hour, 0))
 		}
 		before := runtime.NumGoroutine()
 		began := time.Now()
@@ -459,7 +459,7 @@ func TestReleaseOfMany(t *testing.T) {
 		for get(p.up, func() int { return len(p.up.holds) }) > 0 {
 			time.Sleep(time.Millisecond)
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}
 		if p.losses() != "[]" || p.up.count(&p.up.most) > mostFreers {
@@ -493,15 +493,15 @@ func TestReleaseOfManyInAMovingSlot(t *testing.T) {
 // whose lease is over first go first, and none is lost. R18 R19
 func TestSlowMaster(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
-		const n = 8000
+		const n = 2000
 		for i := range n {
 			p.take(fmt.Sprint(i), lease, 0)
 		}
 		for i := range 20 {
 			p.take(fmt.Sprint("short", i), lease/10, 0)
 		}
-		p.up.set(func() { p.up.latency = 100 * time.Millisecond }) // 64 at a time: 640 a second
-		time.Sleep(10 * lease)
+		p.up.set(func() { p.up.latency = 400 * time.Millisecond }) // 64 at a time: 160 a second
+		time.Sleep(4 * lease)
 		if most := p.up.count(&p.up.most); most > masterBatches {
 			t.Errorf("%d requests under way", most)
 		}
@@ -623,7 +623,7 @@ func TestForgedKeeperMessages(t *testing.T) {
 			for began := time.Now(); time.Since(began) < 3*lease; messages += 2 {
 				p.up.publish("released " + h.keeper)
 				p.up.publish("broken " + h.keeper)
-				time.Sleep(time.Millisecond)
+				time.Sleep(10 * time.Millisecond)
 			}
 			asked, most := p.up.requests()-before, int(3*lease/hintPause)+20
 			if !p.held("job") || p.losses() != "[]" || p.Stats().Kept != 1 || asked > most {
