@@ -44,11 +44,7 @@ func newMaster(t testing.TB, longest time.Duration) *master {
 	m := miniredis.NewMiniRedis()
 	m.SetTime(time.Now())
 	m.ClockTTL(true)
-	n := &master{Server: &rig.Server{T: t, Mini: m, Dial: m.Dial}, longest: longest}
-	for _, s := range scripts.All() {
-		n.Ask("SCRIPT", "LOAD", s.Source)
-	}
-	return n
+	return &master{Server: &rig.Server{T: t, Mini: m, Dial: m.Dial}, longest: longest}
 }
 
 var errAway = errors.New("the node is away")
@@ -70,10 +66,7 @@ func (n *master) run(req []byte) ([]byte, error) {
 	if n.conn == nil {
 		n.conn = n.Connect()
 	}
-	if _, err := n.conn.Write(req); err != nil {
-		return nil, err
-	}
-	reply, err := n.conn.Reply()
+	reply, err := n.conn.Do(req)
 	return bytes.Clone(reply), err
 }
 

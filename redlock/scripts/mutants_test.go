@@ -1,5 +1,3 @@
-//go:build !race && !quick
-
 package scripts_test
 
 import (
@@ -28,86 +26,109 @@ func (v *verdict) Fatalf(format string, args ...any) { v.against = fmt.Sprintf(f
 // or lose some, or let them rest wrongly, or which break other holds than LOCK with BREAK may, are caught by
 // the model.
 func TestModelCatchesMutants(t *testing.T) {
-	often := 1
+	steps := 60
 	if testing.Short() {
-		often = 5 // rapid does a fifth of what it is told then
+		steps *= 5 // rapid does a fifth of what it is told then
 	}
 	for name, value := range map[string]string{
-		"shrinktime": "0s", "nofailfile": "true", "checks": fmt.Sprint(300 * often),
-		"steps": fmt.Sprint(60 * often),
+		"shrinktime": "0s", "nofailfile": "true", "checks": "", "seed": "", "steps": fmt.Sprint(steps),
 	} {
 		f := flag.Lookup("rapid." + name)
 		before := f.Value.String()
 		t.Cleanup(func() { f.Value.Set(before) })
-		f.Value.Set(value)
+		if value != "" {
+			f.Value.Set(value)
+		}
 	}
 	for _, m := range []mutant{
 		{"one permit more",
 			"return lock.permits - lock.readers, ends",
-			"return lock.permits - lock.readers + 1, ends"},
-		{"permits of leases that are over", "if ends <= lock.now then", "if false then"},
-		{"newcomers first", "or not lock.place and lock.waiters < free", "or not lock.place"},
+			"return lock.permits - lock.readers + 1, ends", 4294967306},
+		{"permits of leases that are over", "if ends <= lock.now then", "if false then", 4294976612},
+		{"newcomers first", "or not lock.place and lock.waiters < free", "or not lock.place", 4294967306},
 		{"waiters in any order", "local offered = lock.place and lock.place < lock.offered",
-			"local offered = lock.place"},
+			"local offered = lock.place", 4294995976},
 		{"a permit that is lost when it is released",
 			"local function reader_left(lock, expiry)\nlock.readers = lock.readers - 1\n",
-			"local function reader_left(lock, expiry)\n"},
-		{"any number of permits", "if version ~= form then", "if false then"},
+			"local function reader_left(lock, expiry)\n", 4294967416},
+		{"any number of permits", "if version ~= form then", "if false then", 4294967297},
 		{"another use in spite of holders",
-			"local used = writing or read_until(lock)", "local used = writing"},
-		{"another use in spite of waiters", "used = place\n", ""},
+			"local used = writing or read_until(lock)", "local used = writing", 4294967297},
+		{"another use in spite of waiters", "used = place\n", "", 8589938778},
 		{"offers to more than there are permits",
-			"lock.permits and lock.permits - lock.readers or 100", "100"},
+			"lock.permits and lock.permits - lock.readers or 100", "100", 17179869194},
 		{"a permit that does not rest", "if least <= lock.now then return end",
-			"if lock.permits or least <= lock.now then return end"},
-		{"permits that rest as one", "lock.permits and 'r:-' .. fence or 'r:-'", "'r:-'"},
+			"if lock.permits or least <= lock.now then return end", 4294967324},
+		{"permits that rest as one", "lock.permits and 'r:-' .. fence or 'r:-'", "'r:-'", 4294967416},
 		{"a permit that rests and is not counted",
 			"listed = {enlist(lock, resting)}\nlock.readers = lock.readers + 1\n",
-			"listed = {enlist(lock, resting)}\n"},
-		{"a permit that rests until another one ends", "if ends and ends > least then", "if false then"},
+			"listed = {enlist(lock, resting)}\n", 4294967324},
+		{"a permit that rests until another one ends", "if ends and ends > least then", "if false then",
+			4294997431},
 	} {
 		m.isCaught(t, rapid.IntRange(1, 2))
 	}
 	for _, m := range []mutant{
-		{"BREAK ends what was granted later", "return meant(id, fence, hold, at)\n", "return true\n"},
+		{"BREAK ends what was granted later", "return meant(id, fence, hold, at)\n", "return true\n",
+			4294968286},
 		{"BREAK leaves a reader", "if fields[i] ~= but and ends(hold) then",
-			"if i > 1 and fields[i] ~= but and ends(hold) then"},
+			"if i > 1 and fields[i] ~= but and ends(hold) then", 1},
 		{"BREAK ends the hold that it raises", "if fields[i] ~= but and ends(hold) then",
-			"if ends(hold) then"},
+			"if ends(hold) then", 8589934670},
 		{"BREAK ends others' holds, though its token has the lock",
 			"local writes = writing and owner == token",
-			"local writes = writing and owner == token and not fence_name"},
+			"local writes = writing and owner == token and not fence_name", 4294967341},
 		{"BREAK waits for its turn", "if fence_name then\nlock.offered, lock.offer_end = 0, 0",
-			"if false then\nlock.offered, lock.offer_end = 0, 0"},
-		{"BREAK does not tell what has ended", "broke = ended and 1 or nil", "broke = nil"},
+			"if false then\nlock.offered, lock.offer_end = 0, 0", 4294976476},
+		{"BREAK does not tell what has ended", "broke = ended and 1 or nil", "broke = nil", 4294970299},
 	} {
 		m.isCaught(t, anyPermits)
 	}
 }
 
-// mutant is the change of some code of the scripts.
-type mutant struct{ name, code, mutant string }
+// mutant is the change of some code of the scripts, and the seed of a test of the model that shows it.
+type mutant struct {
+	name, code, mutant string
+	seed               uint64
+}
 
-// isCaught fails if the model agrees with the mutant, of semaphores with that many permits.
+// isCaught fails if the model agrees with the mutant, of semaphores with that many permits. A change of the
+// model may need another seed, which it looks for then.
 func (m mutant) isCaught(t *testing.T, permits *rapid.Generator[int]) {
 	t.Run(m.name, func(t *testing.T) {
-		applied := false
-		v := &verdict{TB: t}
-		for round := 0; round < 100 && v.against == ""; round++ {
-			testModel(v, permits, func(s scripts.Script) scripts.Script {
-				source := strings.ReplaceAll(s.Source, m.code, m.mutant)
-				if source != s.Source {
-					applied = true
-					sum := sha1.Sum([]byte(source))
-					s.Source, s.SHA = source, hex.EncodeToString(sum[:])
-				}
-				return s
-			})
+		if against := m.judge(t, permits, m.seed, 1); against != "" {
+			t.Logf("caught: %.300s", against)
+			return
 		}
-		if !applied || v.against == "" {
-			t.Fatalf("not caught; there is such code: %v", applied)
+		for seed := uint64(1); seed < 100; seed++ {
+			if _, by, ok := strings.Cut(m.judge(t, permits, seed<<32, 300), "-rapid.seed="); ok {
+				by, _, _ = strings.Cut(by, "\n")
+				t.Fatalf("the seed %d does not show it, but %s does: name that here", m.seed, by)
+			}
 		}
-		said, _, _ := strings.Cut(v.against, "To reproduce")
-		t.Logf("caught: %.300s", said)
+		t.Fatal("the model agrees with it")
 	})
+}
+
+// judge is what the model has against m in so many tests, the first of which has the seed.
+func (m mutant) judge(t *testing.T, permits *rapid.Generator[int], seed uint64, tests int) string {
+	if testing.Short() {
+		tests *= 5 // rapid does a fifth of what it is told then
+	}
+	flag.Set("rapid.seed", fmt.Sprint(seed))
+	flag.Set("rapid.checks", fmt.Sprint(tests))
+	v, applied := &verdict{TB: t}, false
+	testModel(v, permits, func(s scripts.Script) scripts.Script {
+		source := strings.ReplaceAll(s.Source, m.code, m.mutant)
+		if source != s.Source {
+			applied = true
+			sum := sha1.Sum([]byte(source))
+			s.Source, s.SHA = source, hex.EncodeToString(sum[:])
+		}
+		return s
+	})
+	if !applied {
+		t.Fatalf("there is no such code: %s", m.code)
+	}
+	return v.against
 }

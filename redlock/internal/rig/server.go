@@ -80,10 +80,10 @@ func (c *Conn) Do(req []byte) ([]byte, error) {
 	if err != nil || !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
 		return reply, err
 	}
-	for _, s := range scripts.All() {
-		if _, err := c.Do(resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", s.Source)); err != nil {
-			return nil, err
-		}
+	if s := scriptIn(req); s == nil {
+		return reply, nil
+	} else if _, err := c.Do(resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", s.Source)); err != nil {
+		return nil, err
 	}
 	return c.Do(req)
 }

@@ -108,12 +108,20 @@ func (u *Upstream) Synced(
 	return reply, acked, nil
 }
 
-// ScriptOf is the name of the script that req runs.
-func ScriptOf(req []byte) string {
+// scriptIn is the script that req runs, or nil.
+func scriptIn(req []byte) *scripts.Script {
 	for _, s := range scripts.All() {
 		if bytes.Contains(req, []byte(s.SHA)) {
-			return s.Name
+			return &s
 		}
+	}
+	return nil
+}
+
+// ScriptOf is the name of the script that req runs.
+func ScriptOf(req []byte) string {
+	if s := scriptIn(req); s != nil {
+		return s.Name
 	}
 	return ""
 }
