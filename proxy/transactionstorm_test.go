@@ -32,8 +32,8 @@ type storm struct {
 // TestTransactionStorm proves that every command has one answer, in its turn, and that nothing runs that
 // was not said to run, whatever the nodes do.
 func TestTransactionStorm(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	for i := range uint64(100) {
+	seed := firstStorm()
+	for i := range uint64(3 * *stormRounds) {
 		o := Options{Pipes: pipe.Options{Budget: time.Second}}
 		inTxBubble(t, 3, o, func(r *rig, n *txNodes) {
 			s := &storm{testClient: r.connect(), n: n, dice: rand.New(rand.NewPCG(seed, i))}

@@ -16,7 +16,7 @@ func TestBuffer(t *testing.T) {
 	var adopted, copies [][]byte
 	noise := make([]byte, 2<<20)
 	rand.NewChaCha8([32]byte{1}).Read(noise)
-	for range 5000 {
+	for range 1000 {
 		n := rng.IntN(1<<rng.IntN(20) + 1)
 		from := rng.IntN(len(noise) - n)
 		p := bytes.Clone(noise[from : from+n])
