@@ -1,4 +1,4 @@
-package clusterview_test
+package commands_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package script_test
+package commands_test
 
 import (
 	"strings"

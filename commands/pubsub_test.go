@@ -1,4 +1,4 @@
-package pubsub_test
+package commands_test
 
 import (
 	"strings"
