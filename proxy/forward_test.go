@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/discovery"
@@ -99,9 +98,7 @@ func forwarder(tb testing.TB) (round func()) {
 	}
 	tb.Cleanup(func() {
 		nc.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := s.Drain(ctx); err != nil {
+		if err := s.Drain(context.Background()); err != nil {
 			tb.Error(err)
 		}
 	})

@@ -93,8 +93,8 @@ func (f *farMaster) run(node net.Conn, words []string) ([]byte, error) {
 	}
 }
 
-// withFarMasters runs test, in fake time, with a Server whose locks are on three masters that answer late.
-func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
+// inFarBubble runs test, in fake time, with a Server whose locks are on three masters that answer late.
+func inFarBubble(t *testing.T, late time.Duration, test func(r *rig)) {
 	commandReply() // from a real socket, so before time stops
 	synctest.Test(t, func(t *testing.T) {
 		var loaded [][]byte
@@ -160,7 +160,7 @@ func (c *testClient) took(lines ...string) (replies []string, took time.Duration
 // What a client asks of independent masters for different locks in one piece takes as long as one of them,
 // and the answers come in order.
 func TestPipelinedRedlock(t *testing.T) {
-	withFarMasters(t, 2*time.Millisecond, func(r *rig) {
+	inFarBubble(t, 2*time.Millisecond, func(r *rig) {
 		c := r.connect()
 		var locks, unlocks []string
 		for i := range 50 {
@@ -193,7 +193,7 @@ func TestPipelinedRedlock(t *testing.T) {
 // What a client asks for one lock in one piece is done in that order, by whatever name the lock goes, and
 // what asks for no certain lock comes behind all of it.
 func TestPipelinedRedlockInOrder(t *testing.T) {
-	withFarMasters(t, 2*time.Millisecond, func(r *rig) {
+	inFarBubble(t, 2*time.Millisecond, func(r *rig) {
 		c := r.connect()
 		var lines []string
 		for range 10 {

@@ -23,7 +23,7 @@ func (c *testClient) subscribe(channels ...string) {
 
 // A subscription is confirmed when it stands. What comes behind it waits, other clients do not.
 func TestConfirmationWaits(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a, b := st.connect(), st.connect()
 		st.shut()
 		a.send("SUBSCRIBE x y x", "PING", "GET k", "PSUBSCRIBE z*", "UNSUBSCRIBE x", "PING hi")
@@ -54,7 +54,7 @@ func TestConfirmationWaits(t *testing.T) {
 
 // A node that does not confirm in time: an error, and the connection goes on.
 func TestNotConfirmed(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a := st.connect()
 		st.shut()
 		a.send("SUBSCRIBE x", "PING")
@@ -70,7 +70,7 @@ func TestNotConfirmed(t *testing.T) {
 
 // The clients of all loops share one subscription, and PUBLISH counts clients.
 func TestPublishCounts(t *testing.T) {
-	onStage(t, Options{Loops: 2}, func(st *stage) {
+	inStageBubble(t, Options{Loops: 2}, func(st *stage) {
 		a, b, c, pub := st.connect(), st.connect(), st.connect(), st.connect()
 		for _, cl := range []*testClient{a, b, c} {
 			cl.subscribe("x")
@@ -149,7 +149,7 @@ func TestSubscriberGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, Options{}, func(st *stage) {
+			inStageBubble(t, Options{}, func(st *stage) {
 				other := st.connect()
 				other.subscribe("x")
 				c := st.connect()
@@ -173,7 +173,7 @@ func TestSubscriberGone(t *testing.T) {
 
 // Subscriptions end with RESET and QUIT, and when the proxy is shut down.
 func TestSubscriptionsEnd(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a, b, c := st.connect(), st.connect(), st.connect()
 		for _, cl := range []*testClient{a, b, c} {
 			cl.subscribe("x", "y")
@@ -195,7 +195,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 // What a client of RESP3 hears before its RESET is answered comes as pushes: as an array it would be taken
 // for the reply.
 func TestMessagesBeforeReset(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		c, pub := st.connect(), st.connect()
 		c.send("HELLO 3")
 		for line := ""; line != "*0\r\n"; {
@@ -220,7 +220,7 @@ func TestMessagesBeforeReset(t *testing.T) {
 // A message never comes before the answer to the command that asked for it, nor before those to earlier ones:
 // in RESP2 it would be taken for one of them.
 func TestMessagesBehindTheirSubscription(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		c := st.connect()
 		c.send("GET big", "GET k", "SUBSCRIBE x")
 		c.expect("$10\r\nfirst")
@@ -240,7 +240,7 @@ func TestMessagesBehindTheirSubscription(t *testing.T) {
 // never inside a reply.
 func TestLongMessages(t *testing.T) {
 	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1+i%3*70_000) }
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		two, three, inside := st.connect(), st.connect(), st.connect()
 		three.send("HELLO 3")
 		for line := ""; line != "*0\r\n"; {
@@ -276,7 +276,7 @@ func TestLongMessages(t *testing.T) {
 
 // Messages come in their order, and never inside a reply.
 func TestMessagesKeepOutOfReplies(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		c, pub := st.connect(), st.connect()
 		c.send("HELLO 3")
 		for line := ""; line != "*0\r\n"; {
@@ -322,7 +322,7 @@ func TestMessagesKeepOutOfReplies(t *testing.T) {
 // the others get everything.
 func TestSlowSubscriber(t *testing.T) {
 	limits := OutputLimits{PubSub: OutputLimit{Hard: 1 << 20, Soft: 100 << 10, SoftFor: time.Minute}}
-	onStage(t, Options{Output: limits}, func(st *stage) {
+	inStageBubble(t, Options{Output: limits}, func(st *stage) {
 		closed := func() uint64 { return st.server.Stats().ClosedFull["pubsub"] }
 		text := strings.Repeat("m", 10_000)
 		reader := st.connect()
@@ -382,7 +382,7 @@ func TestSlowSubscriber(t *testing.T) {
 
 // Who listens is never idle.
 func TestSubscriberIsNotIdle(t *testing.T) {
-	onStage(t, Options{IdleTimeout: time.Minute}, func(st *stage) {
+	inStageBubble(t, Options{IdleTimeout: time.Minute}, func(st *stage) {
 		a, b := st.connect(), st.connect()
 		a.subscribe("x")
 		b.send("PING")
@@ -396,7 +396,7 @@ func TestSubscriberIsNotIdle(t *testing.T) {
 
 // A lost subscription is made again, and its clients are told nothing.
 func TestSubscriptionIsRestored(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a := st.connect()
 		a.subscribe("x", "y")
 		for i := range 3 {

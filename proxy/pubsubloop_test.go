@@ -57,7 +57,7 @@ func TestTopicsAreLookedUpBesideTheLoop(t *testing.T) {
 func TestPublishBesideTheLoop(t *testing.T) {
 	long := strings.Repeat("a", 3_000)
 	slow := "*" + strings.Repeat("?a", 500) + "b*" // which nearly fits at every place
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a, pub := st.connect(), st.connect()
 		a.send("PSUBSCRIBE a* " + slow)
 		a.expect(confirmation("psubscribe", "a*", 1) + confirmation("psubscribe", slow, 2))

@@ -39,9 +39,9 @@ type stageConn struct {
 	out    chan string
 }
 
-// onStage runs test in fake time with a Server before a stage. In the end nobody may be
+// inStageBubble runs test in fake time with a Server before a stage. In the end nobody may be
 // subscribed any more.
-func onStage(t *testing.T, o Options, test func(st *stage)) {
+func inStageBubble(t *testing.T, o Options, test func(st *stage)) {
 	t.Helper()
 	commandReply() // from a real socket, so before time stops
 	synctest.Test(t, func(t *testing.T) {

@@ -40,12 +40,12 @@ type tempest struct {
 
 // TestStorm proves that whatever clients and nodes do, and whenever they go, nothing panics, no client that
 // stays is left without an answer, and of those that have gone nothing is left.
-func TestStorm(t *testing.T) { runStorms(t, false) }
+func TestStorm(t *testing.T) { inStormBubbles(t, false) }
 
 // The same with values that are passed on as they come, of which some are broken off.
-func TestStormOfLargeValues(t *testing.T) { runStorms(t, true) }
+func TestStormOfLargeValues(t *testing.T) { inStormBubbles(t, true) }
 
-func runStorms(t *testing.T, large bool) {
+func inStormBubbles(t *testing.T, large bool) {
 	seed := firstStorm()
 	commandReply() // from a real socket, so before time stops
 	for i := range *stormRounds {

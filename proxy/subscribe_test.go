@@ -23,7 +23,7 @@ func TestManyNames(t *testing.T) {
 	words, names := manyTopics("ch")
 	for _, verb := range []string{"subscribe", "psubscribe", "ssubscribe"} {
 		t.Run(verb, func(t *testing.T) {
-			onStage(t, Options{}, func(st *stage) {
+			inStageBubble(t, Options{}, func(st *stage) {
 				a, kind := st.connect(), strings.TrimSuffix(verb, "subscribe")
 				a.send(strings.ToUpper(verb)+" ch0 ch5", strings.ToUpper(verb)+" "+words)
 				a.expect(confirmation(verb, "ch0", 1) + confirmation(verb, "ch5", 2))
@@ -68,7 +68,7 @@ func (st *stage) when(least, most int, do func(s *session)) {
 // What is published while a client subscribes to thousands comes behind the confirmations.
 func TestMessagesWhileManyAreJoined(t *testing.T) {
 	words, names := manyTopics("ch")
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a := st.connect()
 		st.when(1, 2*pubsub.PerRound, func(*session) { st.publish(false, names[0], "meanwhile") })
 		a.send("SUBSCRIBE " + words)
@@ -84,7 +84,7 @@ func TestMessagesWhileManyAreJoined(t *testing.T) {
 
 // What a client of RESP3 publishes to itself comes behind the answer to that command.
 func TestPublishToSelf(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a := st.connect()
 		a.hello3()
 		a.send("SUBSCRIBE own")
@@ -109,7 +109,7 @@ func TestPublishToSelf(t *testing.T) {
 func TestGoneWhileManyAreJoined(t *testing.T) {
 	words, names := manyTopics("ch")
 	for _, leaves := range []bool{false, true} {
-		onStage(t, Options{}, func(st *stage) {
+		inStageBubble(t, Options{}, func(st *stage) {
 			a := st.connect()
 			if leaves {
 				a.send("SUBSCRIBE " + words)

@@ -19,7 +19,7 @@ func TestPublishBehindSubscribe(t *testing.T) {
 		"SUBSCRIBE " + many: "PUBLISH " + names[len(names)-1],
 	} {
 		t.Run(published, func(t *testing.T) {
-			onStage(t, Options{Loops: 2}, func(st *stage) {
+			inStageBubble(t, Options{Loops: 2}, func(st *stage) {
 				a, b, pub := st.connect(), st.connect(), st.connect()
 				st.shut()
 				a.send(subscribe)
@@ -43,7 +43,7 @@ func TestPublishBehindSubscribe(t *testing.T) {
 
 // A subscription that no node confirms holds up what is published for a second.
 func TestPublishDoesNotWaitForEver(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		a, pub := st.connect(), st.connect()
 		st.shut()
 		a.send("SUBSCRIBE x")
@@ -64,7 +64,7 @@ func TestPublishDoesNotWaitForEver(t *testing.T) {
 
 // No more of it is left than there was.
 func TestUnderwayEnds(t *testing.T) {
-	onStage(t, Options{}, func(st *stage) {
+	inStageBubble(t, Options{}, func(st *stage) {
 		for i := range 10 {
 			a, b := st.connect(), st.connect()
 			a.send(fmt.Sprintf("SUBSCRIBE x y x%d", i), fmt.Sprintf("PSUBSCRIBE x%d", i))

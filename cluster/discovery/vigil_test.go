@@ -33,8 +33,8 @@ type troubled struct {
 	asked   map[string]int           // questions, by their first word
 }
 
-// inTrouble runs test in a bubble, where the cluster has been watched for a while.
-func inTrouble(t *testing.T, test func(c *troubled)) {
+// inTroubleBubble runs test in a bubble, where the cluster has been watched for a while.
+func inTroubleBubble(t *testing.T, test func(c *troubled)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &troubled{T: t, of: map[string]string{"a": "a", "b": "a", "c": "a", "x": "a"},
 			silent: make(map[string]bool), refuses: make(map[string]bool),
@@ -164,7 +164,7 @@ func TestPromotionIsSeenAtOnce(t *testing.T) {
 		"others call it fail?": func(c *troubled) { c.failing = "a" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTrouble(t, func(c *troubled) {
+			inTroubleBubble(t, func(c *troubled) {
 				c.change(func() { trouble(c) })
 				time.Sleep(8 * time.Second)
 				c.promote()
@@ -192,7 +192,7 @@ func TestPromotionIsSeenAtOnce(t *testing.T) {
 
 // A replica that must not tell its role takes a little longer, for the topology is asked for.
 func TestPromotionOfASecretReplica(t *testing.T) {
-	inTrouble(t, func(c *troubled) {
+	inTroubleBubble(t, func(c *troubled) {
 		c.change(func() { c.silent["a"], c.secret = true, true })
 		time.Sleep(8 * time.Second)
 		c.change(func() { c.of["x"], c.of["b"], c.of["c"] = "x", "x", "x" })
@@ -205,7 +205,7 @@ func TestPromotionOfASecretReplica(t *testing.T) {
 
 // A master that never comes back is asked about less and less.
 func TestVigilGetsTired(t *testing.T) {
-	inTrouble(t, func(c *troubled) {
+	inTroubleBubble(t, func(c *troubled) {
 		c.change(func() { c.refuses["a"] = true })
 		time.Sleep(5 * time.Minute)
 		if n := c.count("ROLE"); n > 4500 {
@@ -225,7 +225,7 @@ func TestVigilGetsTired(t *testing.T) {
 // A master that is slow by habit is not in doubt. One that has been in doubt, and answers, is so no longer,
 // and who waits for it is told.
 func TestHabitOfAMaster(t *testing.T) {
-	inTrouble(t, func(c *troubled) {
+	inTroubleBubble(t, func(c *troubled) {
 		var told atomic.Int64
 		c.u.OnChange(func(*cluster.Topology) { told.Add(1) })
 		c.change(func() { c.late["a"] = 200 * time.Millisecond })

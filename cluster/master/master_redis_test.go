@@ -36,7 +36,7 @@ func running(t *testing.T) *loop.Loop {
 func connectedMasters(t *testing.T, o Options, at ...*servers.Server) []*Master {
 	t.Helper()
 	o.Log = servers.Log(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	all, err := Connect(ctx, running(t), servers.Addrs(at...), o)
 	if err != nil {
@@ -57,11 +57,11 @@ func TestMasterRealRestart(t *testing.T) {
 	careful := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	secret := servers.StartRedis(t, "--requirepass", "sesame")
 	all := connectedMasters(t,
-		Options{Lease: 2 * time.Second, Timeout: time.Second, Password: "sesame"}, secret)
-	all = append(all, connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second}, forgetful,
+		Options{Lease: 5 * time.Second, Timeout: time.Second, Password: "sesame"}, secret)
+	all = append(all, connectedMasters(t, Options{Lease: 5 * time.Second, Timeout: time.Second}, forgetful,
 		careful, servers.StartRedis(t))...)
 	for _, m := range all {
-		servers.Eventually(t, servers.Soon, "it votes", func() bool { return m.Vote() == nil })
+		servers.Eventually(t, "it votes", func() bool { return m.Vote() == nil })
 		if off := m.Health().ClockOffset; off.Abs() > time.Second {
 			t.Errorf("%s: offset %v", m.Addr(), off)
 		}
@@ -70,21 +70,21 @@ func TestMasterRealRestart(t *testing.T) {
 		m := all[i+1]
 		before := m.Health().RunID
 		s.Kill()
-		servers.Eventually(t, servers.Soon, "it is away", func() bool { return m.Vote() != nil })
+		servers.Eventually(t, "it is away", func() bool { return m.Vote() != nil })
 		s.Restart(t)
 		if s == forgetful { // which it says for no longer than a lease
-			servers.Eventually(t, servers.Soon, "it does not vote", func() bool {
+			servers.Eventually(t, "it does not vote", func() bool {
 				err := m.Vote()
 				return err != nil && strings.Contains(err.Error(), "restarted")
 			})
 		}
-		servers.Eventually(t, servers.Soon, "it is back", func() bool { return m.Health().Up })
+		servers.Eventually(t, "it is back", func() bool { return m.Health().Up })
 		if m.Health().RunID == before {
 			t.Error("the same run id")
 		}
 	}
 	votes(t, all[2], "")
-	servers.Eventually(t, servers.Soon, "it votes again", func() bool { return all[1].Vote() == nil })
+	servers.Eventually(t, "it votes again", func() bool { return all[1].Vote() == nil })
 }
 
 // A stopped server is away after one time-out, and back by itself; what it was sent meanwhile
@@ -98,7 +98,7 @@ func TestMasterRealStop(t *testing.T) {
 			_, err := askMaster(m, 60*time.Millisecond, "SET", "k", value)
 			return err
 		}
-		servers.Eventually(t, servers.Soon, "it is stopped after it has answered", func() bool {
+		servers.Eventually(t, "it is stopped after it has answered", func() bool {
 			if set("before") != nil {
 				return false
 			}
@@ -118,8 +118,8 @@ func TestMasterRealStop(t *testing.T) {
 		}
 		time.Sleep(pause) // 2 s: the connection is given up, and others after it
 		s.Signal(t, syscall.SIGCONT)
-		servers.Eventually(t, servers.Soon, "it is back", func() bool { return m.Vote() == nil })
-		servers.Eventually(t, servers.Soon, "it answers", func() bool { return set("after") == nil })
+		servers.Eventually(t, "it is back", func() bool { return m.Vote() == nil })
+		servers.Eventually(t, "it answers", func() bool { return set("after") == nil })
 		time.Sleep(50 * time.Millisecond)
 		if got := s.Must(t, "GET", "k"); got != "after" {
 			t.Errorf("k is %v: an earlier request ran later", got)
@@ -153,7 +153,7 @@ func TestConnectMastersReal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 		all, err := Connect(ctx, running(t), []string{a.Addr, second, s.third}, Options{Log: servers.Log(t)})
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), s.want) {
@@ -171,7 +171,7 @@ func TestMasterRealScripts(t *testing.T) {
 	m := connectedMasters(t, Options{Timeout: time.Second, Scripts: [][]byte{[]byte("return 7")}}, s)[0]
 	sha := s.Must(t, "SCRIPT", "LOAD", "return 7").(string)
 	for range 3 {
-		if got, err := askMaster(m, 10*time.Second, "EVALSHA", sha, "0"); string(got) != ":7\r\n" {
+		if got, err := askMaster(m, servers.Patience, "EVALSHA", sha, "0"); string(got) != ":7\r\n" {
 			t.Errorf("%q %v", got, err)
 		}
 		s.Must(t, "SCRIPT", "FLUSH")
@@ -192,7 +192,7 @@ func TestNameOfAMasterLeadsElsewhere(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, named.Load().Addr)
 		},
 	}, &servers.Server{Addr: "db.test:6379"})[0]
-	servers.Eventually(t, servers.Soon, "it votes", func() bool { return m.Vote() == nil })
+	servers.Eventually(t, "it votes", func() bool { return m.Vote() == nil })
 	heard := make(chan string, 100)
 	cancel, err := m.Subscribe(t.Context(), "news", func(e subscription.Event) {
 		if e.Kind == subscription.Message {
@@ -204,24 +204,24 @@ func TestNameOfAMasterLeadsElsewhere(t *testing.T) {
 	}
 	defer cancel()
 	old.Must(t, "REPLICAOF", "127.0.0.1", third.Port)
-	servers.Eventually(t, servers.Soon, "the replica does not vote", func() bool {
+	servers.Eventually(t, "the replica does not vote", func() bool {
 		err := m.Vote()
 		return err != nil && strings.Contains(err.Error(), "it is a replica")
 	})
 	before := dials.Load()
-	servers.Eventually(t, servers.Soon, "the name is looked up again and again", func() bool {
+	servers.Eventually(t, "the name is looked up again and again", func() bool {
 		if h := m.Health(); !strings.Contains(h.Why, "it is a replica") {
 			t.Errorf("why it does not vote: %q", h.Why)
 		}
 		return dials.Load() >= before+2
 	})
 	named.Store(next)
-	servers.Eventually(t, servers.Soon, "the other server answers", func() bool {
+	servers.Eventually(t, "the other server answers", func() bool {
 		h := m.Health()
 		return h.Up && strings.Contains(h.Why, "may have lost locks")
 	})
-	servers.Eventually(t, servers.Soon, "it votes again", func() bool { return m.Vote() == nil })
-	servers.Eventually(t, servers.Soon, "its messages are heard", func() bool {
+	servers.Eventually(t, "it votes again", func() bool { return m.Vote() == nil })
+	servers.Eventually(t, "its messages are heard", func() bool {
 		next.Must(t, "PUBLISH", "news", "hello")
 		select {
 		case <-heard:

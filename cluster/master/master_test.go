@@ -209,8 +209,8 @@ func portable(t *testing.T) *loop.Loop {
 	return l
 }
 
-// masterBubble runs test in fake time with a Master that is connected to p.
-func masterBubble(t *testing.T, o Options, prepare func(p *loneRedis),
+// inBubble runs test in fake time with a Master that is connected to p.
+func inBubble(t *testing.T, o Options, prepare func(p *loneRedis),
 	test func(t *testing.T, p *loneRedis, m *Master)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,7 @@ func votes(t *testing.T, m *Master, want string) {
 // A server that falls silent costs one time-out; then every request fails at once, until it
 // says something. What it was sent runs in order. R27
 func TestMasterSilent(t *testing.T) {
-	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		if _, err := echo(m, "a", time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ func TestMasterSilent(t *testing.T) {
 
 // A request that gave up early says nothing about the server.
 func TestMasterShortTimeout(t *testing.T) {
-	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		p.with(func() { p.mute = true })
 		for range 3 {
 			if took, err := echo(m, "a", 10*time.Millisecond); took != 10*time.Millisecond {
@@ -312,7 +312,7 @@ func TestMasterShortTimeout(t *testing.T) {
 // A connection on which nothing comes any more is given up, and requests sent over it never run behind those
 // of the next one. R27
 func TestMasterHangs(t *testing.T) {
-	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		hung := make(chan struct{})
 		p.with(func() { p.hung = hung })
 		echo(m, "late", 50*time.Millisecond)
@@ -333,7 +333,7 @@ func TestMasterHangs(t *testing.T) {
 
 // What is asked in one round of the loop leaves in one write. R27
 func TestMasterWritesOnceARound(t *testing.T) {
-	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		var said []string
 		ask := func(texts ...string) {
 			for i, text := range texts {
@@ -364,7 +364,7 @@ func (a answer) Answer(_ int, reply []byte, err error) {
 
 // A reply that came in time counts, however late a busy loop reads it. R27
 func TestMasterBusyLoop(t *testing.T) {
-	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		for range 20 { // two events at one moment come in any order
 			synctest.Wait() // a PING that is being written would have the request wait for its end
 			q := &question{done: make(chan struct{})}
@@ -384,7 +384,7 @@ func TestMasterBusyLoop(t *testing.T) {
 // A cut connection fails what waits for replies, is made again in the background, and nothing is
 // sent twice.
 func TestMasterCut(t *testing.T) {
-	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		p.with(func() { p.mute = true })
 		lost := make(chan error)
 		go func() {
@@ -440,7 +440,7 @@ func TestMasterRestart(t *testing.T) {
 		{"back later than any lease", nil, nil, 70 * time.Second, "", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			masterBubble(t, Options{Lease: time.Minute}, c.before,
+			inBubble(t, Options{Lease: time.Minute}, c.before,
 				func(t *testing.T, p *loneRedis, m *Master) {
 					time.Sleep(10 * time.Second)
 					votes(t, m, "")
@@ -479,14 +479,14 @@ func TestMasterRestart(t *testing.T) {
 // R31
 func TestMasterYoung(t *testing.T) {
 	young := func(p *loneRedis) { p.started = time.Now().Add(-20 * time.Second) }
-	masterBubble(t, Options{Lease: time.Minute}, young, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{Lease: time.Minute}, young, func(t *testing.T, p *loneRedis, m *Master) {
 		votes(t, m, "restarted")
 		time.Sleep(39 * time.Second)
 		votes(t, m, "restarted")
 		time.Sleep(3 * time.Second)
 		votes(t, m, "")
 	})
-	masterBubble(t, Options{Lease: time.Minute}, func(p *loneRedis) {
+	inBubble(t, Options{Lease: time.Minute}, func(p *loneRedis) {
 		young(p)
 		p.config["appendonly"], p.config["appendfsync"] = "yes", "always"
 	}, func(t *testing.T, p *loneRedis, m *Master) {
@@ -501,7 +501,7 @@ func TestMasterYoung(t *testing.T) {
 
 // A master that became a replica has the data of another one, also when it is a master again. R27
 func TestMasterDemoted(t *testing.T) {
-	masterBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		p.with(func() { p.role = "slave" })
 		time.Sleep(10500 * time.Millisecond)
 		votes(t, m, "it is a replica")
@@ -520,7 +520,7 @@ func TestMasterDemoted(t *testing.T) {
 func TestMasterClock(t *testing.T) {
 	o := Options{Lease: time.Minute}
 	for _, step := range []time.Duration{60 * time.Millisecond, -60 * time.Millisecond, time.Hour} {
-		masterBubble(t, o, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		inBubble(t, o, nil, func(t *testing.T, p *loneRedis, m *Master) {
 			time.Sleep(10500 * time.Millisecond)
 			votes(t, m, "")
 			p.with(func() { p.step = step })
@@ -535,7 +535,7 @@ func TestMasterClock(t *testing.T) {
 			}
 		})
 	}
-	masterBubble(t, o, func(p *loneRedis) { p.step = -time.Hour },
+	inBubble(t, o, func(p *loneRedis) { p.step = -time.Hour },
 		func(t *testing.T, p *loneRedis, m *Master) {
 			for range 600 {
 				time.Sleep(time.Second)
@@ -573,7 +573,7 @@ func TestMasterClockInReplies(t *testing.T) {
 		{-300 * time.Millisecond, 30 * time.Millisecond, 0, true},
 		{300 * time.Millisecond, 0, 30 * time.Millisecond, true},
 	} {
-		masterBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		inBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 			time.Sleep(10100 * time.Millisecond)
 			for range 3 {
 				if err := tell(m, p, 0, 3*time.Millisecond); err != nil {
@@ -599,7 +599,7 @@ func TestMasterClockInReplies(t *testing.T) {
 // A step is also seen if it happens while the server hangs, although late answers say little about its
 // clock. R27
 func TestMasterClockBehindSilence(t *testing.T) {
-	masterBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		time.Sleep(10500 * time.Millisecond)
 		hung := make(chan struct{})
 		p.with(func() { p.hung, p.step = hung, -300*time.Millisecond })
@@ -622,7 +622,7 @@ func TestMasterScripts(t *testing.T) {
 		reply, err := askMaster(m, time.Hour, "EVALSHA", hex.EncodeToString(sum[:]), "1", name)
 		return string(reply), err
 	}
-	masterBubble(t, Options{Scripts: [][]byte{source, []byte("return 2")}}, nil,
+	inBubble(t, Options{Scripts: [][]byte{source, []byte("return 2")}}, nil,
 		func(t *testing.T, p *loneRedis, m *Master) {
 			flush := func() { p.with(func() { p.scripts = map[string]bool{} }) }
 			if got, err := run(m, "a"); got != ":1\r\n" {
@@ -762,7 +762,7 @@ func TestConnectTellsWhatItWaitsFor(t *testing.T) {
 
 // Messages come over a connection of their own, and a lost one is made again.
 func TestMasterSubscribe(t *testing.T) {
-	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		events := make(chan subscription.EventKind, 9)
 		cancel, err := m.Subscribe(t.Context(), "lock:{a}", func(e subscription.Event) { events <- e.Kind })
 		if err != nil {

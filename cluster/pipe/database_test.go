@@ -60,7 +60,7 @@ func (d *databases) connections() (n, kinds int) {
 	return n, kinds
 }
 
-func inDatabases(t *testing.T, test func(d *databases)) {
+func inDatabaseBubble(t *testing.T, test func(d *databases)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &databases{rig: newRig(t, Options{}, nil), open: make(map[int]int)}
 		d.on(func() {
@@ -84,7 +84,7 @@ func (d *databases) ask(db int, to Receiver, words ...string) {
 // Each database has a connection of its own. If the upstream does not have a database, that is an error at
 // once, in its words; later it may have it.
 func TestDatabases(t *testing.T) {
-	inDatabases(t, func(d *databases) {
+	inDatabaseBubble(t, func(d *databases) {
 		var k keeper
 		for range 2 {
 			d.ask(0, &k, "A")
@@ -115,7 +115,7 @@ func TestDatabases(t *testing.T) {
 
 // Connections that are not used are closed, except to database 0; those with requests stay.
 func TestDatabasesIdle(t *testing.T) {
-	inDatabases(t, func(d *databases) {
+	inDatabaseBubble(t, func(d *databases) {
 		var k keeper
 		d.ask(0, &k, "A")
 		d.ask(3, &k, "B")
@@ -142,7 +142,7 @@ func TestDatabasesIdle(t *testing.T) {
 // However many databases a client goes through, it leaves few connections behind; those
 // that owe replies are never closed for others.
 func TestDatabasesAreBounded(t *testing.T) {
-	inDatabases(t, func(d *databases) {
+	inDatabaseBubble(t, func(d *databases) {
 		var busy, k keeper
 		for db := 1; db <= 10; db++ {
 			d.ask(db, &busy, "HANG")

@@ -52,8 +52,8 @@ func (d *replicated) readFrom(addrs ...string) {
 	d.on(d.pool.Update)
 }
 
-// inReplicated starts with the replicas b:1 and c:1; answer is given the name of the node.
-func inReplicated(t *testing.T, o Options, answer func(node, command string) string,
+// inReplicaBubble starts with the replicas b:1 and c:1; answer is given the name of the node.
+func inReplicaBubble(t *testing.T, o Options, answer func(node, command string) string,
 	test func(d *replicated)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &replicated{rig: newRig(t, Options{}, nil), nodes: make(map[string]*scripted.Node)}
@@ -93,7 +93,7 @@ var resp2 = Mode{Proto: 2}
 
 // Reads with the same seed go to one replica, those with several seeds to all; writes go to the master.
 func TestReadsAtReplicas(t *testing.T) {
-	inReplicated(t, Options{}, named, func(d *replicated) {
+	inReplicaBubble(t, Options{}, named, func(d *replicated) {
 		for range 3 {
 			for seed, want := range []string{"+b GET k\r\n", "+c GET k\r\n", "+b GET k\r\n"} {
 				if got := d.read(int64(seed), false, resp2, "GET", "k"); got != want {
@@ -150,7 +150,7 @@ func TestReadsFallBack(t *testing.T) {
 				}
 				return named(node, command)
 			}
-			inReplicated(t, Options{Timeout: time.Minute}, answer, func(d *replicated) {
+			inReplicaBubble(t, Options{Timeout: time.Minute}, answer, func(d *replicated) {
 				d.refuse = func(addr string, _ cluster.Mode) error {
 					if addr == "b:1" {
 						return trouble.refuse
@@ -200,7 +200,7 @@ func TestReadsLeaveASilentReplica(t *testing.T) {
 				}
 				return named(node, command)
 			}
-			inReplicated(t, Options{Timeout: time.Hour, ConnectTimeout: time.Hour}, answer,
+			inReplicaBubble(t, Options{Timeout: time.Hour, ConnectTimeout: time.Hour}, answer,
 				func(d *replicated) {
 					time.AfterFunc(time.Second, func() { d.readFrom("c:1") })
 					began := time.Now()
@@ -244,7 +244,7 @@ func TestReadsAtReplicasAreReplies(t *testing.T) {
 		return named(node, command)
 	}
 	source := func([]byte) ([]byte, bool) { return []byte("return"), true }
-	inReplicated(t, Options{Source: source}, answer, func(d *replicated) {
+	inReplicaBubble(t, Options{Source: source}, answer, func(d *replicated) {
 		if got := d.read(0, false, resp2, "GET", "list"); got != "-WRONGTYPE no string\r\n" {
 			d.t.Errorf("%q", got)
 		}

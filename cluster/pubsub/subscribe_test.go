@@ -29,7 +29,7 @@ func listen(t *testing.T, u *hub, channel string) *hearing {
 func listenAt(t *testing.T, u *hub, n int, channel string) *hearing {
 	t.Helper()
 	h := &hearing{events: make(chan string, 1000)}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	var err error
 	h.cancel, err = u.Subscribe(ctx, n, channel, func(e subscription.Event) {
@@ -42,17 +42,17 @@ func listenAt(t *testing.T, u *hub, n int, channel string) *hearing {
 }
 
 // expect waits for the events in turn.
-func (h *hearing) expect(t *testing.T, limit time.Duration, events ...string) {
+func (h *hearing) expect(t *testing.T, events ...string) {
 	t.Helper()
-	deadline := time.After(limit)
+	hung := time.After(servers.Patience)
 	for _, want := range events {
 		select {
 		case got := <-h.events:
 			if got != want {
 				t.Fatalf("event %q, want %q", got, want)
 			}
-		case <-deadline:
-			t.Fatalf("no event within %v, want %q", limit, want)
+		case <-hung:
+			t.Fatalf("no event within %v, want %q", servers.Patience, want)
 		}
 	}
 }
@@ -76,9 +76,9 @@ func TestSubscribeMiniredis(t *testing.T) {
 	if n := m.Publish("news", "1"); n != 1 {
 		t.Errorf("%d subscriptions", n)
 	}
-	h.expect(t, servers.Soon, "message 1")
+	h.expect(t, "message 1")
 	h.cancel()
-	servers.Eventually(t, servers.Soon, "unsubscribed", func() bool { return m.Publish("news", "2") == 0 })
+	servers.Eventually(t, "unsubscribed", func() bool { return m.Publish("news", "2") == 0 })
 	time.Sleep(1700 * time.Millisecond) // pinged without a subscription
 	listen(t, u, "more")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -19,22 +20,22 @@ import (
 // auditLines waits until the audit log has n lines, and returns them.
 func auditLines(t *testing.T, path string, n int) (all []map[string]any) {
 	t.Helper()
-	for until := time.Now().Add(25 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	var lines []string
+	eventually(t, func() string {
 		text, _ := os.ReadFile(path)
-		if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(text) > 0 && len(lines) >= n {
-			for _, line := range lines {
-				var fields map[string]any
-				if err := json.Unmarshal([]byte(line), &fields); err != nil {
-					t.Fatalf("%s: %v", line, err)
-				}
-				all = append(all, fields)
-			}
-			return all
+		if lines = strings.Split(strings.TrimSpace(string(text)), "\n"); len(text) > 0 && len(lines) >= n {
+			return ""
 		}
-		if time.Now().After(until) {
-			t.Fatalf("%s has less than %d lines:\n%s", path, n, text)
+		return fmt.Sprintf("%s has less than %d lines:\n%s", path, n, text)
+	})
+	for _, line := range lines {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatalf("%s: %v", line, err)
 		}
+		all = append(all, fields)
 	}
+	return all
 }
 
 // wantLine compares some fields of a line; those that must not be there have an empty value.
@@ -108,15 +109,13 @@ func TestAuditLog(t *testing.T) {
 		t.Errorf("%v %v", st.Mode(), err)
 	}
 	admin = "http://" + r.log.find(t, `msg="admin listening" addr=(\S+)\n`)
-	for until := time.Now().Add(25 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	eventually(t, func() string {
 		_, metrics := get(t, admin+"/metrics") // they are counted once they are in the file
 		if strings.Contains(metrics, `lockproxy_audit_events_total{outcome="written"} 9`) {
-			break
+			return ""
 		}
-		if time.Now().After(until) {
-			t.Fatal("/metrics does not say that 9 events were written")
-		}
-	}
+		return "/metrics does not say that 9 events were written"
+	})
 
 	// A file that was moved away is made anew.
 	if err := os.Rename(path, path+".1"); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -80,13 +81,31 @@ func (b *safeBuffer) String() string {
 func (b *safeBuffer) find(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if found := re.FindStringSubmatch(b.String()); found != nil {
-			return found[len(found)-1]
+	var found []string
+	eventually(t, func() string {
+		if found = re.FindStringSubmatch(b.String()); found != nil {
+			return ""
+		}
+		return fmt.Sprintf("the log never had %s:\n%s", pattern, b.String())
+	})
+	return found[len(found)-1]
+}
+
+// patience is how long tests wait for what comes: only a hung program is later.
+const patience = 2 * time.Minute
+
+// eventually waits until nothing is missing.
+func eventually(t *testing.T, missing func() string) {
+	t.Helper()
+	for hung := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		what := missing()
+		if what == "" {
+			return
+		}
+		if time.Now().After(hung) {
+			t.Fatal(what)
 		}
 	}
-	t.Fatalf("the log never had %s:\n%s", pattern, b.String())
-	return ""
 }
 
 // running is a program under test.
@@ -119,7 +138,7 @@ func (r *running) wait(t *testing.T) error {
 	select {
 	case err := <-r.ended:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("the program does not end:\n%s", r.log)
 		return nil
 	}
@@ -370,11 +389,12 @@ func TestDevRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.SetTTL("k", 5*time.Millisecond)
-	for end := time.Now().Add(30 * time.Second); m.Exists("k"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the TTL does not run")
+	eventually(t, func() string {
+		if m.Exists("k") {
+			return "the TTL does not run"
 		}
-	}
+		return ""
+	})
 }
 
 func TestLogLevelAndFormat(t *testing.T) {

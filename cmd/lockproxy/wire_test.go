@@ -19,7 +19,7 @@ import (
 func converse(t *testing.T, conn net.Conn, lines ...string) string {
 	t.Helper()
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(conn, strings.Join(append(lines, "QUIT"), "\r\n")+"\r\n")
 	replies, err := io.ReadAll(bufio.NewReader(conn))
 	if err != nil {

@@ -140,13 +140,15 @@ func withFlags(name string, value []byte) (condition, []byte) {
 	if len(bytes.Trim(value, knownFlags)) > 0 {
 		return nil, unknownLetters("flags", name, value)
 	}
-	// Each letter once: otherwise a long value would cost its length for every client.
-	want := slices.Compact(slices.Sorted(slices.Values(value)))
+	want := letters(value)
 	return func(p *commands.Peer, _ time.Time) bool {
 		has := appendFlags(p, nil)
 		return !slices.ContainsFunc(want, func(letter byte) bool { return bytes.IndexByte(has, letter) < 0 })
 	}, nil
 }
+
+// letters are those of value, each once: otherwise a long value would cost its length for every client.
+func letters(value []byte) []byte { return slices.Compact(slices.Sorted(slices.Values(value))) }
 
 // capable selects clients that have announced all these capabilities, a letter each.
 func capable(name string, value []byte) (condition, []byte) {

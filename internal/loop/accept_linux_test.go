@@ -38,7 +38,7 @@ func (p *porch) AcceptFailed(err error) { p.failed <- err }
 
 func (p *porch) echoes(t *testing.T, nc net.Conn) {
 	t.Helper()
-	nc.SetDeadline(time.Now().Add(30 * time.Second))
+	nc.SetDeadline(time.Now().Add(patience))
 	b := make([]byte, 5)
 	if _, err := nc.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestListenWithoutDescriptors(t *testing.T) {
 	<-p.came
 	select {
 	case <-p.came:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Error("the client that waited was not accepted")
 	}
 	l.Close()

@@ -38,7 +38,7 @@ func (e *echo) ended(t *testing.T) error {
 	select {
 	case err := <-e.closed:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the connection was not closed")
 		return nil
 	}
@@ -116,7 +116,7 @@ func TestBridgeEndsThoughItsPeerReadsNothing(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		l.Post(func() { e.c.Close() })
 		e.ended(t)
-		for deadline := time.Now().Add(30 * time.Second); copying(); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); copying(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("goroutines are left")
 			}

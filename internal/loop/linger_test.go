@@ -62,7 +62,7 @@ func TestEndReachesWhoWritesOn(t *testing.T) {
 		}
 	}()
 	time.Sleep(300 * time.Millisecond) // it does not read yet
-	client.SetReadDeadline(time.Now().Add(30 * time.Second))
+	client.SetReadDeadline(time.Now().Add(patience))
 	got, err := io.Copy(io.Discard, client)
 	if got != 1<<20 || err != nil {
 		t.Errorf("%d bytes of %d, and then %v", got, 1<<20, err)
@@ -108,7 +108,7 @@ func TestEndIsSoon(t *testing.T) {
 		}
 		select {
 		case <-f.closed:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("silent: %v: the connection stays", silent)
 		}
 		client.Close()
@@ -156,7 +156,7 @@ func TestEndIsNotBeforeAllHasPassed(t *testing.T) {
 			if n != 1<<20 {
 				t.Errorf("%d bytes of %d had been passed on", n, 1<<20)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Error("the connection stays")
 		}
 	})

@@ -44,7 +44,7 @@ func sendList(t testing.TB, l *Loop, size, atOnce int, knows bool) []byte {
 	}
 	select {
 	case <-h.done:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatalf("%d bytes have not come", size)
 	}
 	if !bytes.Equal(h.got, sent) {
@@ -105,7 +105,7 @@ func TestEndBehindLongInput(t *testing.T) {
 			}()
 			select {
 			case <-h.done:
-			case <-time.After(time.Minute):
+			case <-time.After(patience):
 				t.Fatal("the input has not come")
 			}
 			if err := <-h.closed; err != io.EOF {

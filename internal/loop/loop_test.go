@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// patience is how long tests wait for what comes: only a hung program is later.
+const patience = 2 * time.Minute
+
 // echo sends back what it reads, and remembers how it ended.
 type echo struct {
 	l      *Loop
@@ -133,7 +136,7 @@ func TestPauseKeepsInputAndNoticesTheEnd(t *testing.T) {
 			t.Fatalf("a paused connection answered %d bytes", n)
 		}
 		l.Post(func() { e.c.Resume() })
-		client.SetReadDeadline(time.Now().Add(30 * time.Second))
+		client.SetReadDeadline(time.Now().Add(patience))
 		got := make([]byte, 4)
 		if _, err := io.ReadFull(client, got); err != nil || string(got) != "kept" {
 			t.Fatalf("got %q, %v", got, err)
@@ -142,7 +145,7 @@ func TestPauseKeepsInputAndNoticesTheEnd(t *testing.T) {
 		client.Close()
 		select {
 		case <-e.closed:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the end of a paused connection was not noticed")
 		}
 	})
@@ -174,7 +177,7 @@ func TestPausedConnectionIsBounded(t *testing.T) {
 		client.Close()
 		select {
 		case <-e.closed:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the end was not noticed")
 		}
 	})
@@ -203,7 +206,7 @@ func TestPostAndAfter(t *testing.T) {
 				}
 			}()
 		}
-		for deadline := time.Now().Add(30 * time.Second); ran.Load() < 4*n; {
+		for deadline := time.Now().Add(patience); ran.Load() < 4*n; {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d of %d posts ran", ran.Load(), 4*n)
 			}

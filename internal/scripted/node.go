@@ -7,7 +7,6 @@
 package scripted
 
 import (
-	"errors"
 	"io"
 	"net"
 	"strings"
@@ -20,22 +19,28 @@ import (
 // ends, or what comes is no command. partly, if not nil, is called when a part of a command has come only,
 // and may end it as well. Each does not close nc.
 func Each(nc net.Conn, answer func(words []string) bool, partly func() bool) {
-	var pending []byte
-	for buf := make([]byte, 4096); ; {
+	var pending []byte // of which so much is known not to be the whole of a command
+	var frame resp.Framer
+	framed := 0
+	for buf := make([]byte, 16<<10); ; {
 		n, err := nc.Read(buf)
 		if err != nil {
 			return
 		}
 		pending = append(pending, buf[:n]...)
 		for {
-			v, rest, err := resp.Parse(pending)
-			if errors.Is(err, resp.ErrIncomplete) {
-				break
-			}
+			n, whole, err := frame.Next(pending[framed:])
 			if err != nil {
 				return
 			}
-			pending = rest
+			if framed += n; !whole {
+				break
+			}
+			v, _, err := resp.Parse(pending[:framed])
+			if err != nil {
+				return
+			}
+			pending, framed = pending[framed:], 0
 			words := make([]string, len(v.Elems))
 			for i, e := range v.Elems {
 				words[i] = string(e.Str)

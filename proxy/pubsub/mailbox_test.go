@@ -63,7 +63,7 @@ func TestMailbox(t *testing.T) {
 	goOn <- true
 	select {
 	case <-space:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no room")
 	}
 	done := make(chan bool)

@@ -67,8 +67,8 @@ func (u *upstream) becomes(fail error, stuck chan struct{}) {
 	u.fail, u.stuck = fail, stuck
 }
 
-// running runs test with a Hub that runs, in fake time.
-func running(t *testing.T, test func(t *testing.T, u *upstream, h *Hub)) {
+// inBubble runs test with a Hub that runs, in fake time.
+func inBubble(t *testing.T, test func(t *testing.T, u *upstream, h *Hub)) {
 	synctest.Test(t, func(t *testing.T) {
 		u := new(upstream)
 		h := u.hub()
@@ -94,7 +94,7 @@ func event(n int) lockevent.Event {
 
 // Many events go in few messages, in their order; nobody subscribes while nobody watches.
 func TestEventsInBatches(t *testing.T) {
-	running(t, func(t *testing.T, u *upstream, h *Hub) {
+	inBubble(t, func(t *testing.T, u *upstream, h *Hub) {
 		h.Note(event(0))
 		later()
 		if len(u.told) > 0 || u.messages != 1 {
@@ -126,7 +126,7 @@ func TestEventsInBatches(t *testing.T) {
 
 // Nobody waits for the upstream; what cannot be published is counted, and told before the next event.
 func TestEventsThatAreMissed(t *testing.T) {
-	running(t, func(t *testing.T, u *upstream, h *Hub) {
+	inBubble(t, func(t *testing.T, u *upstream, h *Hub) {
 		if err := h.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestEventsThatAreMissed(t *testing.T) {
 
 // A subscription that is lost for a while is told; one that cannot be made leaves nothing behind.
 func TestEventsThatAreNotHeard(t *testing.T) {
-	running(t, func(t *testing.T, u *upstream, h *Hub) {
+	inBubble(t, func(t *testing.T, u *upstream, h *Hub) {
 		u.fail = errors.New("no")
 		if err := h.Join(t.Context()); err != u.fail {
 			t.Error(err)

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 )
 
 // Server is a redis-server or Sentinel that a test started.
@@ -103,7 +104,7 @@ func (s *Server) tryStart(t *testing.T) bool {
 		s.process.Wait()
 		close(s.ended)
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for hung := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-s.ended:
 			return false
@@ -112,7 +113,7 @@ func (s *Server) tryStart(t *testing.T) bool {
 		if conn, err := net.Dial("tcp", s.Addr); err == nil {
 			conn.Close()
 			break
-		} else if time.Now().After(deadline) {
+		} else if time.Now().After(hung) {
 			t.Fatalf("%s at %s: %v", s.program, s.Addr, err)
 		}
 	}
@@ -198,7 +199,7 @@ func StartCluster(t *testing.T, replicas int, args ...string) []*Server {
 		}
 	}
 	for _, n := range nodes {
-		Eventually(t, Soon, "node "+n.Addr+" knows the cluster", func() bool {
+		Eventually(t, "node "+n.Addr+" knows the cluster", func() bool {
 			slots, err := n.ClusterSlots(t.Context()).Result()
 			info, _ := n.ClusterInfo(t.Context()).Result()
 			return err == nil && strings.Contains(info, "cluster_state:ok") && len(slots) == 3 &&
@@ -256,20 +257,47 @@ func Addrs(servers ...*Server) []string {
 	return all
 }
 
-// Soon is a limit for what takes a moment, on a machine that is busy with other things.
-const Soon = 30 * time.Second
+// Patience is how long tests wait for what comes, however busy the machine is: only a hung program is later.
+const Patience = 2 * time.Minute
 
 // Eventually waits until ok.
-func Eventually(t *testing.T, limit time.Duration, what string, ok func() bool) time.Duration {
+func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return time.Since(began)
-		}
-		if time.Since(began) > limit {
-			t.Fatalf("not within %v: %s", limit, what)
+	for hung := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(hung) {
+			t.Fatalf("not within %v: %s", Patience, what)
 		}
 	}
+}
+
+// GoroutinesEnd waits until those have ended that were not there before.
+func GoroutinesEnd(t *testing.T, before goleak.Option) {
+	t.Helper()
+	var left error
+	defer func() {
+		if left != nil {
+			t.Log(left)
+		}
+	}()
+	Eventually(t, "goroutines end", func() bool {
+		left = goleak.Find(before)
+		return left == nil
+	})
+}
+
+// Calls is how often servers were sent a command, by the name that INFO commandstats has for it.
+func Calls(t *testing.T, command string, all ...*Server) (n int) {
+	t.Helper()
+	for _, s := range all {
+		for line := range strings.Lines(s.Info(t.Context(), "commandstats").Val()) {
+			if _, counts, ok := strings.Cut(line, "cmdstat_"+command+":calls="); ok {
+				var calls int
+				fmt.Sscanf(counts, "%d,", &calls)
+				n += calls
+			}
+		}
+	}
+	return n
 }
 
 // Log writes to the log of the test, until the test is over.
@@ -395,7 +423,7 @@ func (s *Server) Restart(t *testing.T) {
 func StartReplica(t *testing.T, master *Server, others int) *Server {
 	t.Helper()
 	r := StartRedis(t, "--replicaof", "127.0.0.1 "+master.Port, "--repl-diskless-sync-delay", "0")
-	Eventually(t, Soon, "the replica follows", func() bool {
+	Eventually(t, "the replica follows", func() bool {
 		for range 2 {
 			master.Must(t, "SET", "follow", "me")
 			if master.Must(t, "WAIT", others+1, 100) != int64(others+1) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -18,7 +17,7 @@ func Find(t *testing.T, o discovery.Options) *discovery.Upstream {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	o.Log = servers.Log(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	u, err := discovery.Find(ctx, o)
 	if err != nil {
@@ -30,7 +29,7 @@ func Find(t *testing.T, o discovery.Options) *discovery.Upstream {
 	t.Cleanup(func() {
 		stop()
 		wg.Wait()
-		goleak.VerifyNone(t, before)
+		servers.GoroutinesEnd(t, before)
 	})
 	return u
 }

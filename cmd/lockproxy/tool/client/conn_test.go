@@ -58,7 +58,7 @@ func pong(words string) string {
 func TestConn(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	for network, addr := range map[string]string{"tcp": "127.0.0.1:0", "unix": sock} {
-		o := &Options{Addr: peer(t, network, addr, pong), Timeout: 10 * time.Second}
+		o := &Options{Addr: peer(t, network, addr, pong), Timeout: 2 * time.Minute}
 		c, err := o.Connect(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -88,13 +88,13 @@ func TestCode(t *testing.T) {
 		"HTTP/1.1 400 Bad Request":               tool.ExitProtocol,
 	} {
 		o := &Options{Addr: peer(t, "tcp", "127.0.0.1:0", func(string) string { return answer + "\r\n" }),
-			Timeout: 10 * time.Second}
+			Timeout: 2 * time.Minute}
 		_, err := o.Connect(context.Background())
 		if err == nil || Code(err) != want {
 			t.Errorf("%s: %v is code %d, not %d", answer, err, Code(err), want)
 		}
 	}
-	nobody := &Options{Addr: "127.0.0.1:1", Timeout: 10 * time.Second}
+	nobody := &Options{Addr: "127.0.0.1:1", Timeout: 2 * time.Minute}
 	if _, err := nobody.Connect(context.Background()); err == nil || Code(err) != tool.ExitUnavailable {
 		t.Errorf("%v", err)
 	}

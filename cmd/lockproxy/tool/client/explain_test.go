@@ -52,7 +52,7 @@ func TestExplain(t *testing.T) {
 		{plain.Addr().String(), true, tool.ExitProtocol, "is it there without --tls?"},
 		{says("-NOAUTH Authentication required.\r\n"), false, tool.ExitDenied, ": NOAUTH Authentication"},
 	} {
-		o := &Options{Addr: c.addr, TLS: c.tls, Timeout: 10 * time.Second}
+		o := &Options{Addr: c.addr, TLS: c.tls, Timeout: 2 * time.Minute}
 		_, err := o.Connect(context.Background())
 		if err == nil || !strings.Contains(err.Error(), c.want) || Code(err) != c.code ||
 			!strings.HasPrefix(err.Error(), c.addr+": ") {
@@ -72,7 +72,7 @@ func TestExplainHidesTheToken(t *testing.T) {
 		}
 		return pong(words)
 	})
-	o := &Options{Addr: addr, Timeout: 10 * time.Second}
+	o := &Options{Addr: addr, Timeout: 2 * time.Minute}
 	conn, err := o.Connect(context.Background())
 	if err != nil {
 		t.Fatal(err)
