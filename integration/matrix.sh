@@ -28,12 +28,15 @@ tests() {
 tests_of() {
 	case $1 in
 	single)
-		echo transcripts 'TestTranscripts/(redis|single)|TestForeignKeys|TestFrontends/one'
+		echo transcripts 'TestTranscripts/(redis|single)|TestRecipes/single|TestForeignKeys/single|TestFrontends/one'
+		echo transcripts '(TestLockEvents|TestWhoHoldsThroughAnotherProxy|TestStatsOfAllProxies)/single'
 		echo faults 'TestRestartedRedis|TestCutReplyOfWrite'
 		echo clients 'TestGoRedis$|TestRueidis|TestRedigo|TestClientLibraries'
 		;;
 	cluster)
-		echo transcripts 'TestTranscripts/cluster|TestFrontends/cluster|TestNodesStayUnknown|TestPubSubCluster'
+		echo transcripts 'TestTranscripts/cluster|TestRecipes/cluster|TestForeignKeys/cluster|TestFrontends/cluster'
+		echo transcripts 'TestNodesStayUnknown|TestPubSubCluster'
+		echo transcripts '(TestLockEvents|TestWhoHoldsThroughAnotherProxy|TestStatsOfAllProxies)/cluster'
 		echo faults 'TestKilledMaster|TestManualFailover|TestSlotMigration|TestTwoProxies$|TestTraces$'
 		echo clients 'TestClusterClients'
 		;;
@@ -50,7 +53,10 @@ cell() {
 	: >"$log"
 	began=$(date +%s)
 	tests "$1" "$2" | while read -r package run; do
-		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" >>"$log" 2>&1 </dev/null || echo "$package"
+		whole=
+		[ "$package" != transcripts ] || whole=-long # over each kind of upstream, which is not in make test
+		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" $whole >>"$log" 2>&1 </dev/null ||
+			echo "$package"
 	done >"$logs/failed"
 	took=$(($(date +%s) - began))
 	if [ -s "$logs/failed" ]; then

@@ -18,6 +18,7 @@ import (
 //	since redis 7.2: ["<t1>"]          instead of the reply before, in the words of newer servers
 //	before redis 7.0: [(nil)]          and of older ones; the last line that holds counts
 //	b3> HGETALL h                      connection b sends, and speaks RESP3
+//	a~ (integer) 0                     asked again and again until this is the reply
 //	b< (blocks)                        nothing comes within 100 ms
 //	b< (closed)                        the server closes
 //	a! close                           the client closes
@@ -40,7 +41,7 @@ type step struct {
 	line  int
 	conn  string // one letter; "" for sleep
 	resp3 bool
-	op    byte // '>' '<' '!' or 's'
+	op    byte // '>' '<' '~' '!' or 's'
 	text  string
 	other []wording
 }
@@ -62,7 +63,7 @@ func (w wording) String() string {
 
 var wordingLine = regexp.MustCompile(`^(since|before) ((?:redis|valkey) [0-9.]+): (.*)$`)
 
-var stepLine = regexp.MustCompile(`^([a-z])(3?)([<>!]) (.*)$`)
+var stepLine = regexp.MustCompile(`^([a-z])(3?)([<>~!]) (.*)$`)
 
 // ParseTranscript reads one.
 func ParseTranscript(text string) (*Transcript, error) {
@@ -161,6 +162,7 @@ type Player struct {
 	conns   map[string]*Conn
 	Bound   map[string]string
 	pending []byte // commands of one connection that follow each other
+	asked   []byte // the last command
 }
 
 // flush sends what is pending, in one write.
@@ -201,8 +203,11 @@ func (p *Player) step(s step) error {
 		if err != nil {
 			return err
 		}
-		p.pending = append(p.pending, Encode(args...)...)
+		p.asked = Encode(args...)
+		p.pending = append(p.pending, p.asked...)
 		return nil
+	case s.op == '~':
+		return p.until(c, s.text)
 	case s.op == '<' && s.text == "(blocks)":
 		if !c.Silent(100 * time.Millisecond) {
 			v, err := c.Receive(Patience)
@@ -223,6 +228,25 @@ func (p *Player) step(s step) error {
 	}
 	return fmt.Errorf("what is %c %s?", s.op, s.text)
 }
+
+// until asks the last command again until want is the reply.
+func (p *Player) until(c *Conn, want string) error {
+	for tries := Patience / untilPause; ; tries-- {
+		v, err := c.Receive(Patience)
+		if err != nil {
+			return err
+		}
+		if err = p.Match(want, v.String()); err == nil || tries == 0 {
+			return err
+		}
+		time.Sleep(untilPause)
+		if _, err := c.Write(p.asked); err != nil {
+			return err
+		}
+	}
+}
+
+const untilPause = 10 * time.Millisecond
 
 var placeholder = regexp.MustCompile(`<(\w+(?: > \w+)?|\d+\.\.\d+)>`)
 

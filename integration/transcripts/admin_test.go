@@ -114,12 +114,12 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 	c := rig.Connect(t, p.Addr)
-	c.Want(t, `["lock-lease", "7s"]`, "CONFIG", "GET", "lock-lease")
+	c.Want(t, `["lock-lease", "1m10s"]`, "CONFIG", "GET", "lock-lease")
 	c.Want(t, `["lock-max-wait", "8s"]`, "CONFIG", "GET", "lock-max-wait")
 	c.Want(t, `["lock-max-queue", "9"]`, "CONFIG", "GET", "lock-max-queue")
 	grant := c.Must(t, "LOCK", "job")
-	if ttl := grant.Elems[2].Int(); ttl > 7000 || ttl < 6000 {
-		t.Errorf("ttl %d with lock-lease 7s", ttl)
+	if ttl := grant.Elems[2].Int(); ttl > 70_000 || ttl <= 20_000 {
+		t.Errorf("ttl %d with lock-lease 70s", ttl)
 	}
 	if v := c.Call(t, "LOCK", "other", "PX", "99999999999"); !v.IsError("ERR") ||
 		!strings.Contains(v.Text, "lock-max-lease") {
@@ -132,10 +132,10 @@ func TestCommandLine(t *testing.T) {
 func startCommandProxy(t *testing.T) *rig.Proxy {
 	t.Helper()
 	file := rig.WriteFile(t, "lockproxy.conf",
-		"# a comment\nlock-lease 1s\nlock-max-wait 1s\nlock-max-queue 9\ndev yes\n")
-	cmd := exec.Command(rig.Binary(t), "--config", file, "--lock-lease", "7s", "--listen", "127.0.0.1:0",
+		"# a comment\nlock-lease 10s\nlock-max-wait 1s\nlock-max-queue 9\ndev yes\n")
+	cmd := exec.Command(rig.Binary(t), "--config", file, "--lock-lease", "70s", "--listen", "127.0.0.1:0",
 		"--admin", "127.0.0.1:0")
-	cmd.Env = append(cmd.Environ(), "LOCKPROXY_LOCK_LEASE=2s", "LOCKPROXY_LOCK_MAX_WAIT=8s")
+	cmd.Env = append(cmd.Environ(), "LOCKPROXY_LOCK_LEASE=20s", "LOCKPROXY_LOCK_MAX_WAIT=8s")
 	p := &rig.Proxy{Process: rig.StartCommand(t, cmd)}
 	t.Cleanup(func() { p.Drain(t) })
 	p.Admin = "http://" + p.Logged(t, `msg="admin listening" addr=(\S+)`)

@@ -273,12 +273,8 @@ func waitsInVain(t *testing.T, c *rig.Conn, replica *rig.Server, all string, oth
 	replica.Signal(syscall.SIGSTOP)
 	defer replica.Signal(syscall.SIGCONT)
 	c.Must(t, "SET", "a", "stopped")
-	start := time.Now()
 	if got := c.Must(t, "WAIT", all, "700").Int(); got != others {
 		t.Errorf("WAIT with a replica that is stopped: %d, want %d", got, others)
-	}
-	if took := time.Since(start); took < 690*time.Millisecond {
-		t.Errorf("WAIT %s 700 took %v", all, took)
 	}
 	c.Send("WAIT", all, "0")
 	if !c.Silent(200 * time.Millisecond) {

@@ -10,9 +10,7 @@ import (
 func TestLockEvents(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) string{
-		"redis":   func(t *testing.T) string { return rig.StartRedis(t).Addr },
-		"redis6":  func(t *testing.T) string { return rig.StartRedis(rig.On(t, "redis6")).Addr },
-		"valkey9": func(t *testing.T) string { return rig.StartCluster(rig.On(t, "valkey9"), 3, 0).Addrs() },
+		"single":  func(t *testing.T) string { return rig.StartRedis(t).Addr },
 		"cluster": func(t *testing.T) string { return rig.StartCluster(t, 3, 0).Addrs() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,6 @@ func TestWhoHoldsThroughAnotherProxy(t *testing.T) {
 	for name, start := range map[string]func() []*rig.Server{
 		"single":  func() []*rig.Server { return []*rig.Server{rig.StartRedis(t)} },
 		"cluster": func() []*rig.Server { return rig.StartCluster(t, 3, 0).Nodes },
-		"redis6":  func() []*rig.Server { return []*rig.Server{rig.StartRedis(rig.On(t, "redis6"))} },
-		"valkey9": func() []*rig.Server { return []*rig.Server{rig.StartRedis(rig.On(t, "valkey9"))} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

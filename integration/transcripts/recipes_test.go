@@ -33,10 +33,10 @@ func recipes(t *testing.T) map[string]string {
 	return all
 }
 
-// Each recipe is what happens, over each kind of upstream.
+// Each recipe is what happens over one Redis, and with -long over each kind of upstream.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
-	for _, target := range []string{"dev", "single", "cluster"} {
+	for _, target := range rig.Dose([]string{"single"}, []string{"dev", "single", "cluster"}) {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			addr := targets[target](t)

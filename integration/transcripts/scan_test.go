@@ -79,6 +79,7 @@ func (s *scanner) scan(conns []*rig.Conn, random *rand.Rand) error {
 		if cursor = v.Elems[0].Text; cursor == "0" {
 			break
 		}
+		time.Sleep(time.Millisecond) // the slots are to move meanwhile, and others want the processor
 	}
 	s.scans, s.pages, s.most = s.scans+1, s.pages+pages, max(s.most, pages)
 	missed := 0
