@@ -250,7 +250,8 @@ func TestTransactionAcrossAMigration(t *testing.T) {
 func TestTransactionsDuringFailover(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
-	p := rig.StartProxy(t, "--upstream", c.Addrs())
+	// a busy machine takes its time to promote a replica
+	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", "2m")
 	counters := []*counter{{key: "{failing}"}, {key: "{staying}"}}
 	end := make(chan struct{})
 	var group sync.WaitGroup
