@@ -75,7 +75,8 @@ func TestRedisSeesNoTokens(t *testing.T) {
 	one.Do(t, "CONFIG", "SET", "slowlog-max-len", "100000")
 	for name, p := range map[string]*rig.Proxy{
 		"one":   rig.StartProxy(t, "--upstream", one.Addr),
-		"three": three.StartRedlock(t, 20*time.Second, "--upstream", rig.StartRedis(t).Addr),
+		"three": three.StartRedlock(t, 20*time.Second, "--redlock-max-lease", "30s",
+			"--upstream", rig.StartRedis(t).Addr),
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := []*rig.Server(three)
@@ -94,7 +95,7 @@ func TestRedisSeesNoTokens(t *testing.T) {
 					kept.WriteString(everything(t, s))
 				}
 			}
-			const lease = "60000"
+			const lease = "30000"
 			made := c.Must(t, "LOCK", "made", "PX", lease).Elems[0].Text
 			step(c, "(integer) 1", "UNLOCK", "made")
 			step(c, "", "LOCK", "k", "TOKEN", "SECRET-1", "PX", lease, "META", "of SECRET's owner")

@@ -284,7 +284,7 @@ func TestClosedAsDocumented(t *testing.T) {
 			listener.Must(t, "SUBSCRIBE", "shop:news")
 			c.Want(t, "(integer) 1", "PUBLISH", "shop:news", "m")
 			waiter := login()
-			waiter.Send("LOCK", "shop:3", "WAIT", "10000")
+			waiter.Send("LOCK", "shop:3", "WAIT", "60000")
 			c.Want(t, "(integer) 1", "UNLOCK", "shop:3", "b")
 			if v, err := waiter.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
 				t.Errorf("the waiter got %s, %v", v, err)
