@@ -74,7 +74,7 @@ func TestRedisSeesNoTokens(t *testing.T) {
 	one.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", "0")
 	one.Do(t, "CONFIG", "SET", "slowlog-max-len", "100000")
 	for name, p := range map[string]*rig.Proxy{
-		"one":   rig.StartProxy(t, "--upstream", one.Addr),
+		"one": rig.StartProxy(t, "--upstream", one.Addr),
 		"three": three.StartRedlock(t, 20*time.Second, "--redlock-max-lease", "30s",
 			"--upstream", rig.StartRedis(t).Addr),
 	} {
