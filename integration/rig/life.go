@@ -1,8 +1,10 @@
 package rig
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -20,46 +22,86 @@ type Life interface {
 
 // packageLife is the life of what several tests share. It ends after the last
 // test.
-var packageLife = &sharedLife{}
+var packageLife = &OwnLife{}
 
-type sharedLife struct {
+// OwnLife is the life of what belongs to no test, and ends with End. Fatalf ends what runs in Attempt.
+type OwnLife struct {
+	Dir string // where its files are, if there is such a directory; "": where temporary files are
+
 	mu       sync.Mutex
 	cleanups []func()
-	failed   bool
+	errors   []string
 }
 
-func (l *sharedLife) Helper() {}
+// broken is what Fatalf panics with.
+type broken string
 
-func (l *sharedLife) Cleanup(f func()) {
+func (l *OwnLife) Helper() {}
+
+func (l *OwnLife) Logf(string, ...any) {}
+
+func (l *OwnLife) Cleanup(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cleanups = append(l.cleanups, f)
 }
 
-func (l *sharedLife) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (l *OwnLife) Fatalf(format string, args ...any) { panic(broken(fmt.Sprintf(format, args...))) }
 
-func (l *sharedLife) Errorf(format string, args ...any) {
-	l.failed = true
-	fmt.Fprintf(os.Stderr, "integration: "+format+"\n", args...)
+func (l *OwnLife) Errorf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errors = append(l.errors, fmt.Sprintf(format, args...))
 }
 
-func (l *sharedLife) Failed() bool { return l.failed }
+func (l *OwnLife) Failed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.errors) > 0
+}
 
-func (l *sharedLife) Logf(format string, args ...any) {}
-
-func (l *sharedLife) TempDir() string {
-	dir, err := os.MkdirTemp("", "lockproxy-test-")
+func (l *OwnLife) TempDir() string {
+	dir, err := os.MkdirTemp(l.Dir, "lockproxy-test-")
 	if err != nil {
-		panic(err)
+		dir, err = os.MkdirTemp("", "lockproxy-test-")
+	}
+	if err != nil {
+		l.Fatalf("%v", err)
 	}
 	l.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
 
-// end runs the clean-ups, the last one first.
-func (l *sharedLife) end() {
-	for i := len(l.cleanups) - 1; i >= 0; i-- {
-		l.cleanups[i]()
+// Attempt runs f, and says why it did not get to its end.
+func (l *OwnLife) Attempt(f func()) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case broken:
+			err = errors.New(strings.TrimSpace(string(r)))
+		default:
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
+
+// End ends what was started, the last one first, and returns what was wrong with it.
+func (l *OwnLife) End() []string {
+	for {
+		l.mu.Lock()
+		n := len(l.cleanups) - 1
+		if n < 0 {
+			defer l.mu.Unlock()
+			return l.errors
+		}
+		last := l.cleanups[n]
+		l.cleanups = l.cleanups[:n]
+		l.mu.Unlock()
+		if err := l.Attempt(last); err != nil {
+			l.Errorf("%v", err)
+		}
 	}
 }
 

@@ -75,5 +75,10 @@ func Begin() (end func(), err error) {
 		return nil, err
 	}
 	go watchStalls() // ends with the program
-	return func() { packageLife.end(); stop() }, nil
+	return func() {
+		for _, wrong := range packageLife.End() {
+			fmt.Fprintln(os.Stderr, "integration:", wrong)
+		}
+		stop()
+	}, nil
 }
