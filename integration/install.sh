@@ -34,8 +34,6 @@ missing() {
 	for tool in zsh fish groff mandoc haproxy; do command -v "$tool" >/dev/null || echo "$tool"; done
 	have_postgres || echo postgresql
 	command -v tclsh8.6 >/dev/null || command -v tclsh8.5 >/dev/null || echo tcl
-	# apt unpacks the sources in which the suite is.
-	! command -v apt-get >/dev/null || [ -n "${REDIS_TREE:-}" ] || command -v dpkg-source >/dev/null || echo dpkg-source
 	have_client "$(interpreter python3)" -c 'import redis' || echo python-client
 	have_client "$(interpreter ruby)" -e 'require "redis"' || echo ruby-client
 	have_client "$(interpreter php)" -r 'exit(extension_loaded("redis") ? 0 : 1);' || echo php-client
@@ -98,7 +96,6 @@ apt_packages() {
 		tcl) echo tcl8.6 ;;
 		zsh | fish | mandoc | haproxy) echo "$name" ;;
 		groff) echo groff-base ;;
-		dpkg-source) echo dpkg-dev ;;
 		python-client) echo python3-redis ;;
 		ruby-client) echo ruby-redis ;;
 		php-client) echo php-cli php-redis ;;

@@ -6,7 +6,8 @@
 #	integration/servers.sh get [NAME...]    fetch those that are missing, all if none is named
 #	integration/servers.sh list             the servers that are there: name, version, path
 #	integration/servers.sh path NAME        what PATH begins with for one, with its own redis-cli or valkey-cli
-#	integration/servers.sh source NAME      fetch the source of one, for its own test suite; prints where it is
+#	integration/servers.sh source NAME      fetch the source of one, for its own test suite; prints where it is;
+#	                                        redis7 is Redis 7.0 of bookworm, which is not among the servers
 #
 # The names:
 #
@@ -116,6 +117,7 @@ fetch() {
 source() {
 	case $1 in
 	redis6) from=bullseye package=redis ;;
+	redis7) from=bookworm package=redis ;; # the one that most systems have
 	redis8) from=trixie package=redis ;;
 	valkey8) from=trixie package=valkey ;;
 	valkey9) from=sid package=valkey ;;

@@ -8,16 +8,10 @@ type Difference struct {
 	Outcome      // through the proxy
 }
 
-// Key names the test in the list of exceptions.
-func (d Difference) Key() Key { return Key{d.Target, d.File, d.Name} }
-
 // Compare lists what passes in bare and in none of the runs through the proxy, and what
 // needed more than one of them.
 func Compare(target, file string, bare Record, through ...Record) (differ, unsteady []Difference) {
 	for _, want := range bare.Outcomes {
-		if want.Status != OK {
-			continue
-		}
 		last, fails := Outcome{}, 0
 		for _, r := range through {
 			if got := r.outcome(want.Name); got.Status != OK {
@@ -26,35 +20,27 @@ func Compare(target, file string, bare Record, through ...Record) (differ, unste
 			}
 		}
 		switch d := (Difference{target, file, last}); {
+		case want.Status != OK || fails == 0:
 		case fails == len(through):
 			differ = append(differ, d)
-		case fails > 0:
+		default:
 			unsteady = append(unsteady, d)
 		}
 	}
 	return differ, unsteady
 }
 
-// outcome is what became of a test.
+// outcome is what became of a test. One that never ran has what the suite says outside of its tests for a
+// reason.
 func (r *Record) outcome(name string) Outcome {
+	why := r.Broken
 	for _, o := range r.Outcomes {
 		if o.Name == name && o.Status != Skipped {
 			return o
 		}
-	}
-	return Outcome{name, Missing, r.why()}
-}
-
-// why is what the suite says outside of its tests: the reason why some never ran.
-func (r *Record) why() string {
-	var all []string
-	if r.Broken != "" {
-		all = append(all, r.Broken)
-	}
-	for _, o := range r.Outcomes {
-		if o.Status == Failed && strings.HasPrefix(o.Name, "(outside a test)") {
-			all = append(all, o.Detail)
+		if o.Status == Failed && strings.HasPrefix(o.Name, outside) {
+			why += "\n" + o.Detail
 		}
 	}
-	return strings.Join(all, "\n")
+	return Outcome{name, Missing, strings.TrimSpace(why)}
 }

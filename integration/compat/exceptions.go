@@ -56,13 +56,10 @@ func parseExceptions(text string) (Exceptions, error) {
 	return all, nil
 }
 
-// stalls is how the reason of a test begins that would wait for ever.
-const stalls = "stalls: "
-
 // Stall are the tests of a file that would wait for ever, sorted.
 func (e Exceptions) Stall(target, file string) (names []string) {
 	for key, why := range e {
-		if key.Target == target && key.File == file && strings.HasPrefix(why, stalls) {
+		if key.Target == target && key.File == file && strings.HasPrefix(why, "stalls: ") {
 			names = append(names, key.Name)
 		}
 	}
@@ -70,39 +67,31 @@ func (e Exceptions) Stall(target, file string) (names []string) {
 	return names
 }
 
-// pick is the reason why a difference is excepted, and the key of the line that says so:
-// of the test, or of "*", all tests of its file.
-func (e Exceptions) pick(d Difference) (Key, string) {
-	for _, key := range []Key{d.Key(), {d.Target, d.File, "*"}} {
-		if why := e[key]; why != "" {
-			return key, why
+// of is the key of the line that excepts a difference: of the test, or of "*", all tests of its file.
+func (e Exceptions) of(d Difference) (key Key, ok bool) {
+	for _, key := range []Key{{d.Target, d.File, d.Name}, {d.Target, d.File, "*"}} {
+		if e[key] != "" {
+			return key, true
 		}
 	}
-	return Key{}, ""
+	return Key{}, false
 }
 
-// Left are the differences that are no exceptions.
-func (e Exceptions) Left(differ []Difference) (left []Difference) {
+// Left are the differences that are no exceptions, and stale the exceptions which are none any more of tests
+// that ran, sorted.
+func (e Exceptions) Left(differ []Difference, ran map[Key]bool) (left []Difference, stale []Key) {
+	used := map[Key]bool{}
 	for _, d := range differ {
-		if _, why := e.pick(d); why == "" {
+		key, ok := e.of(d)
+		if used[key] = true; !ok {
 			left = append(left, d)
 		}
 	}
-	return left
-}
-
-// Stale are the exceptions which are none any more of tests that ran, sorted.
-func (e Exceptions) Stale(differ []Difference, ran func(Key) bool) (stale []Key) {
-	used := map[Key]bool{}
-	for _, d := range differ {
-		key, _ := e.pick(d)
-		used[key] = true
-	}
 	for key := range e {
-		if !used[key] && ran(key) {
+		if !used[key] && ran[key] {
 			stale = append(stale, key)
 		}
 	}
 	slices.SortFunc(stale, func(a, b Key) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	return stale
+	return left, stale
 }

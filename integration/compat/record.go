@@ -32,15 +32,18 @@ type Record struct {
 	Broken   string    // why the suite itself ended early, "" if it did not
 }
 
-// Count is how many tests became that.
-func (r *Record) Count(s Status) (n int) {
+// Count is how many tests became one of these.
+func (r *Record) Count(these ...Status) (n int) {
 	for _, o := range r.Outcomes {
-		if o.Status == s {
+		if slices.Contains(these, o.Status) {
 			n++
 		}
 	}
 	return n
 }
+
+// Tests is how many tests ran, or should have.
+func (r *Record) Tests() int { return r.Count(OK, Failed, Stalled) }
 
 var (
 	// A line that begins a message of the suite, such as "[ok]: " or "[3/80 done]: ".
@@ -66,11 +69,7 @@ func Parse(log string) Record {
 	for _, m := range messages(text) {
 		switch m.kind {
 		case "ok":
-			if found := took.FindStringSubmatch(m.text); found != nil {
-				add(OK, found[1], "")
-			} else {
-				add(OK, m.text, "")
-			}
+			add(OK, took.ReplaceAllString(m.text, "$1"), "")
 		case "err":
 			name, detail := failure(m.text)
 			add(Failed, name, detail)
@@ -91,13 +90,16 @@ func Parse(log string) Record {
 	return r
 }
 
+// outside is the name of what fails outside of a test.
+const outside = "(outside a test)"
+
 // failure cuts the name of a test off what the suite says of its failure. What fails
-// outside a test has none.
+
 func failure(text string) (name, detail string) {
 	if found := inFile.FindStringSubmatch(text); found != nil && !strings.Contains(found[1], "\n    ") {
 		return found[1], found[2]
 	}
-	return "(outside a test)", text
+	return outside, text
 }
 
 type logged struct{ kind, text string }
@@ -118,13 +120,12 @@ func messages(log string) (all []logged) {
 	return all
 }
 
-// Tries runs a file until it comes to its end: a test in which it stalls is left out of
+// Tries runs a file until it comes to its end: a test in which it stalls has failed, and is left out of
 // the next try, of which there are at most that many. The tests named by stall are known to stall,
 // and are left out from the start.
 func Tries(most int, stall []string, try func(without []string) Record) Record {
 	without := slices.Clone(stall)
-	most += len(stall)
-	for {
+	for most += len(stall); ; {
 		r := try(without)
 		if r.Stalled != "" {
 			without = append(without, r.Stalled)
@@ -136,4 +137,9 @@ func Tries(most int, stall []string, try func(without []string) Record) Record {
 			return r
 		}
 	}
+}
+
+func tail(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

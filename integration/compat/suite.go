@@ -7,11 +7,13 @@
 package compat
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,23 +31,53 @@ func (s *Suite) Server() string {
 	return s.Product + major
 }
 
-// parts are what a Suite has of a source tree.
-var parts = []string{"runtest", "tests", "utils"}
-
 // Tags leave out what does not run against a server that stands already: the suite's
 // words for what is slow, what needs replicas or a disk, and what changes the server or its addresses.
 const Tags = "-ipv6 -slow -needs:repl -needs:debug -needs:config-maxmemory -needs:reset -needs:latency " +
 	"-needs:pfdebug -needs:save -needs:config-resetstat -large-memory"
 
-// At makes a Suite of an unpacked source tree.
-func At(dir string) (*Suite, error) {
-	for _, part := range parts[:2] {
-		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
-			return nil, fmt.Errorf("%s is no source tree of Redis: %w", dir, err)
-		}
+// TreeVariable names the environment variable in which an unpacked source tree of
+// Redis can be given.
+const TreeVariable = "REDIS_TREE"
+
+// Find finds the suite of the redis-server that PATH finds: in the tree that TreeVariable names, or in what
+// servers.sh fetches. Its errors say what to do.
+func Find() (*Suite, error) {
+	s := &Suite{Dir: os.Getenv(TreeVariable)}
+	var err error
+	if s.Product, s.Version, err = Installed(); err != nil {
+		return nil, err
 	}
-	dir, err := filepath.Abs(dir)
-	return &Suite{Dir: dir}, err
+	if s.Dir == "" {
+		fetch := exec.Command("../servers.sh", "source", s.Server())
+		fetch.Stderr = &bytes.Buffer{}
+		var out []byte
+		if out, err = fetch.Output(); err != nil {
+			err = fmt.Errorf("servers.sh source %s: %w\n%s", s.Server(), err, fetch.Stderr)
+		}
+		s.Dir = strings.TrimSpace(string(out))
+	}
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no test suite of %s %s, the version of redis-server here: %w\nWhat helps: "+
+			"let apt-get reach a mirror of Debian, or unpack the source of that version, and name it: "+
+			"%s=/path/to/it make test", s.Product, s.Version, err, TreeVariable)
+	}
+	return s, nil
+}
+
+// check says why a directory is no source tree of the version.
+func (s *Suite) check() (err error) {
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return err
+	}
+	header, err := os.ReadFile(filepath.Join(s.Dir, "src", "version.h"))
+	if err == nil && !bytes.Contains(header, []byte(`"`+s.Version+`"`)) {
+		err = fmt.Errorf("%s is of another version: %s", s.Dir, bytes.TrimSpace(header))
+	}
+	return err
 }
 
 var serverVersion = regexp.MustCompile(`^(\w+) .*v=([0-9]+\.[0-9]+\.[0-9]+)`)
@@ -80,10 +112,8 @@ func (s *Suite) Files() ([]string, error) {
 		return nil, fmt.Errorf("runtest --list-tests: %w\n%s", err, out)
 	}
 	var files []string
-	seen := map[string]bool{}
 	for _, file := range strings.Fields(string(out)) {
-		if !seen[file] {
-			seen[file] = true
+		if !slices.Contains(files, file) {
 			files = append(files, file)
 		}
 	}
@@ -102,6 +132,9 @@ type Play struct {
 	Stall   int      // seconds without progress after which the suite gives up
 }
 
+// listeners is how far below --baseport the suite's own port may be.
+const listeners = 32
+
 // Command is p, ready to be started, in a copy of the suite that is made in dir, an
 // empty directory.
 func (s *Suite) Command(dir string, p Play) (*exec.Cmd, error) {
@@ -112,7 +145,10 @@ func (s *Suite) Command(dir string, p Play) (*exec.Cmd, error) {
 	args = append(args, "--tags", p.Tags, "--single", p.File, "--timeout", strconv.Itoa(p.Stall),
 		"--durable", "--clients", "1", "--dont-clean", "--baseport", strconv.Itoa(p.Ports+listeners))
 	for _, name := range p.Without {
-		args = append(args, "--skiptest", pattern(name))
+		if strings.HasPrefix(name, "/") { // which the suite takes for a regular expression
+			name = "/^" + regexp.QuoteMeta(name) + "$"
+		}
+		args = append(args, "--skiptest", name)
 	}
 	cmd := exec.Command("sh", args...)
 	cmd.Dir = dir
@@ -120,23 +156,14 @@ func (s *Suite) Command(dir string, p Play) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// listeners is how far below --baseport the suite's own port may be.
-const listeners = 32
-
-// pattern is a test's name as --skiptest takes it: what begins with a slash would be
-// a regular expression.
-func pattern(name string) string {
-	if strings.HasPrefix(name, "/") {
-		return "/^" + regexp.QuoteMeta(name) + "$"
-	}
-	return name
-}
-
 // copy copies the suite, which writes into its own directories, to dir, and puts the
 // programs that PATH finds where the suites of Redis and of Valkey look for them.
 func (s *Suite) copy(dir string) error {
-	if err := take(s.Dir, dir); err != nil {
-		return err
+	for _, part := range []string{"runtest", "tests", "utils"} {
+		out, err := exec.Command("cp", "-R", filepath.Join(s.Dir, part), dir).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s is no source tree of Redis: %w\n%s", s.Dir, err, out)
+		}
 	}
 	for _, sub := range []string{"src", "tests/tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -156,17 +183,6 @@ func (s *Suite) copy(dir string) error {
 			if err := os.Symlink(path, filepath.Join(dir, "src", name+tool)); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-// take copies a suite's parts from one directory to another.
-func take(from, to string) error {
-	for _, part := range parts {
-		out, err := exec.Command("cp", "-R", filepath.Join(from, part), to).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("cp %s: %w\n%s", part, err, out)
 		}
 	}
 	return nil
