@@ -78,7 +78,7 @@ again: tools ## what make test runs, RUNS times (20), beside LOAD busy processes
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) integration/again.sh $(PKGS)
 
 compat: tools ## Redis's own test suite straight and through the proxy; SERVER=valkey9 that of another server; COMPATFLAGS="-compat-targets single" parts of it
-	[ -z "$(SERVER)" ] || { PATH=$$(integration/servers.sh path $(SERVER)):$$PATH; REDIS_TREE=$$(integration/servers.sh source $(SERVER)); export REDIS_TREE; }; \
+	[ -z "$(SERVER)" ] || PATH=$$(integration/servers.sh path $(SERVER)):$$PATH; \
 	$(GO) test -count=1 -v -timeout $(SOAKTIMEOUT) ./integration/compat -run '^TestCompat$$' -long $(COMPATFLAGS)
 
 matrix: tools ## every server from Redis 6.0 to Valkey 9, alone, as cluster, with Sentinel and for RedLock; MATRIX="valkey9/cluster" parts
@@ -88,12 +88,13 @@ chart: ## the chart of docs/deploy as Helm itself makes and judges it: after a c
 	$(SHARED) CGO_ENABLED=0 $(GO) test -count=1 -timeout $(TIMEOUT) ./integration/deploy -run '^TestChartIsHelms$$' -helm
 
 chaos: tools chaos-tools ## faults of nodes, networks and proxies, and what clients feel; CHAOSFLAGS="-only kill -write docs/resilience.md" one, for the page
-	$(GO) run ./integration/chaos $(CHAOSFLAGS)
+	$(GO) mod download # not from inside
+	integration/inside.sh $(GO) run ./integration/chaos $(CHAOSFLAGS)
 
-chaos-tools: # what drops packets
-	@command -v iptables >/dev/null || ! command -v apt-get >/dev/null || { echo "installing iptables"; \
+chaos-tools: # what makes a network, and drops packets
+	@command -v iptables >/dev/null && command -v ip >/dev/null || ! command -v apt-get >/dev/null || { echo "installing iptables, iproute2"; \
 		root=; [ "$$(id -u)" = 0 ] || root=sudo; \
-		$$root apt-get update -qq && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iptables; }
+		$$root apt-get update -qq && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iptables iproute2; }
 
 traces: tools ## traces of locks over all topologies, on Redis 7 and Valkey 9, until they have TRACEOPS operations (10^7), for docs/resilience.md
 	@figures=$$(mktemp); each=$$(($(TRACEOPS) * 2 / 17)); failed=0; \

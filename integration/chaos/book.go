@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,14 +49,8 @@ func (b *book) load() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		b.kept = results{}
-		err = json.Unmarshal(text, &b.kept)
-	}
-	if err != nil {
-		err = fmt.Errorf("results of earlier runs: %w", err)
-	}
-	return err
+	b.kept = results{}
+	return cmp.Or(err, json.Unmarshal(text, &b.kept))
 }
 
 // keepThat puts what was seen in its place, and writes the page.
@@ -105,28 +101,8 @@ func (b *book) print() error {
 	return os.WriteFile(b.page, []byte(b.text(b.kept)), 0o644)
 }
 
-const head = `# Under fire
-
-Made by ` + "`make chaos CHAOSFLAGS=\"-write docs/resilience.md\"`" + `, not by hand. Each fault happened to a Redis
-Cluster of its own, of three masters with a replica each, behind two lockproxies with their default settings. Clients
-of theirs, and go-redis's ClusterClient with its defaults straight at the cluster beside them, did the same at the same
-time: SET, GET, INCR, RPUSH, MULTI and EVAL on fresh keys, RPUSH and BLPOP on queues, each client at one shard and one
-thing after the other. Afterwards everything that they had been told was compared with what was there.
-
-- **promoted**: from the fault to another master, as its ROLE says, asked every 4 ms.
-- **goes on**: from the promotion, or from the end of the fault if there was none, to the first success of the first
-  and of the last of the clients that the fault strikes and that were there before; **new**: of a connection, or for
-  go-redis a client, that was made after that. **longest**: the longest that a struck client waited for one reply.
-- **errors** of struck clients: reads that failed (those of new connections behind the +), writes that "may or may not
-  have run", writes that were told that they had not run.
-- **p99 of others**: of clients at the other shards, before the fault and since it began.
-- **lost** are acknowledged writes that are not there. Where a replica takes over that had not got them yet, Redis
-  itself loses them, whoever the client is: (Redis). **doubled** ran twice; **ran** were told that they had not run, and
-  did. All three must be 0 for lockproxy, but for what Redis loses. An element that a BLPOP took whose reply was lost is
-  gone; go-redis then sends that BLPOP again without a word, so that such an element counts as lost.
-
-A master of a cluster that starts again refuses commands for 2 s by itself, whoever asks. All times are in ms.
-`
+//go:embed text/head.txt
+var head string
 
 // text is the page.
 func (b *book) text(rs results) string {
@@ -158,6 +134,22 @@ func (b *book) text(rs results) string {
 	return w.String()
 }
 
+// minute is how times are told.
+const minute = "2006-01-02 15:04 UTC"
+
+// table is a page.Table of anything.
+type table [][]string
+
+func (t *table) add(cells ...any) {
+	var line []string
+	for _, c := range cells {
+		line = append(line, fmt.Sprint(c))
+	}
+	*t = append(*t, line)
+}
+
+func (t table) String() string { return page.Table(t).String() }
+
 // missing are the faults of which nothing is known.
 func (rs results) missing() (names []string) {
 	for _, name := range faultNames() {
@@ -169,12 +161,11 @@ func (rs results) missing() (names []string) {
 }
 
 func (rs results) table() string {
-	t := page.Table{{"fault", "clients", "promoted", "goes on", "new", "longest", "errors", "p99 of others",
+	t := table{{"fault", "clients", "promoted", "goes on", "new", "longest", "errors", "p99 of others",
 		"acknowledged", "lost", "doubled", "ran"}}
 	for _, r := range rs.Rows {
 		if r.Skipped != "" {
-			line := []string{r.Title, "not run"}
-			t = append(t, append(line, make([]string, len(t[0])-len(line))...))
+			t.add(r.Title, "not run", "", "", "", "", "", "", "", "", "", "")
 			continue
 		}
 		for i, f := range r.Ways {
@@ -189,12 +180,12 @@ func (rs results) table() string {
 			if r.Lossy && f.Lost > 0 {
 				lost += " (Redis)"
 			}
-			t = append(t, []string{title, f.Name, promoted, f.span(), number(f.New), number(f.Longest),
-				f.failures(), f.Others.String(), fmt.Sprint(f.Acked), lost, fmt.Sprint(f.Doubled),
-				fmt.Sprint(f.Ran)})
+			failures := fmt.Sprintf("%d+%d, %d, %d", f.Failed, f.Refused, f.Unknown, f.NotRun)
+			t.add(title, f.Name, promoted, f.span(), number(f.New), number(f.Longest), failures, f.Others,
+				f.Acked, lost, f.Doubled, f.Ran)
 		}
 		if r.Direct.Before >= 0 {
-			t = append(t, []string{"", "straight", "", "", "", "", "", r.Direct.String(), "", "", "", ""})
+			t.add("", "straight", "", "", "", "", "", r.Direct, "", "", "", "")
 		}
 	}
 	return t.String()
@@ -239,10 +230,6 @@ func (f figures) span() string {
 	return number(f.First) + ".." + number(f.Last)
 }
 
-func (f figures) failures() string {
-	return fmt.Sprintf("%d+%d, %d, %d", f.Failed, f.Refused, f.Unknown, f.NotRun)
-}
-
 func (p pair) String() string {
 	if p.Before < 0 && p.During < 0 {
 		return ""
@@ -252,60 +239,39 @@ func (p pair) String() string {
 
 // errors are the kinds of errors of each row.
 func (rs results) errors() string {
-	t := page.Table{{"fault", "clients", "errors", "how often"}}
+	t := table{{"fault", "clients", "errors", "how often"}}
 	for _, r := range rs.Rows {
 		for _, f := range r.Ways {
 			for _, kind := range slices.Sorted(maps.Keys(f.Errors)) {
-				t = append(t, []string{r.Name, f.Name, strings.ReplaceAll(kind, "|", "/"),
-					fmt.Sprint(f.Errors[kind])})
+				t.add(r.Name, f.Name, strings.ReplaceAll(kind, "|", "/"), f.Errors[kind])
 			}
 			if f.Other > 0 {
-				t = append(t, []string{r.Name, f.Name, "of clients that it does not strike",
-					fmt.Sprint(f.Other)})
+				t.add(r.Name, f.Name, "of clients that it does not strike", f.Other)
 			}
 		}
 	}
 	if len(t) == 1 {
 		return "None.\n"
 	}
-	return t.String()
+	return page.Table(t).String()
 }
 
 // places is when and where each row was seen, and with what.
 func (rs results) places() string {
-	t := page.Table{{"fault", "when", "seed", "machine", "command"}}
+	t := table{{"fault", "when", "seed", "machine", "command"}}
 	for _, r := range rs.Rows {
 		if r.Skipped == "" {
-			t = append(t, []string{r.Name, r.When.UTC().Format("2006-01-02 15:04 UTC"), fmt.Sprint(r.Seed),
-				strings.Join(append(r.Machine, r.Busy), "; "), "`" + r.Command + "`"})
+			t.add(r.Name, r.When.UTC().Format(minute), r.Seed, strings.Join(append(r.Machine, r.Busy), "; "),
+				"`"+r.Command+"`")
 		}
 	}
-	return t.String()
+	return page.Table(t).String()
 }
 
 // words is a row in the words of a run.
 func (r row) words() string {
-	if r.Skipped != "" {
-		return fmt.Sprintf("%-14s not run: %s", r.Name, r.Skipped)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-14s", r.Name)
-	if r.Promoted != nil {
-		fmt.Fprintf(&b, " promoted after %s ms;", number(*r.Promoted))
-	}
-	for _, f := range r.Ways {
-		fmt.Fprintf(&b, " %s: goes on %s, new %s, longest %s, errors %s, %d acknowledged, %d lost, %d "+
-			"doubled, "+
-			"%d ran;", f.Name, f.span(), number(f.New), number(f.Longest), f.failures(), f.Acked, f.Lost,
-			f.Doubled, f.Ran)
-	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "\n    %s", note)
-	}
-	for _, wrong := range r.Wrong {
-		fmt.Fprintf(&b, "\n    WRONG: %s", wrong)
-	}
-	return b.String()
+	one := results{Rows: []row{r}}
+	return fmt.Sprintf("%s\n%s%s", r.Name, one.table(), one.notes())
 }
 
 // drawn are the rows of which there is a plot.

@@ -20,6 +20,14 @@ type door interface {
 	close()
 }
 
+// answer is a reply as workers want it.
+type answer struct {
+	text  string
+	elems []string
+	null  bool
+	fail  string // the text of an error reply
+}
+
 // unsent is an error of a connection over which nothing was sent.
 type unsent struct{ error }
 
@@ -64,39 +72,42 @@ func (p *plain) run(commands ...[]string) (a answer, err error) {
 
 // later says that the command was not run, and may be sent again over another connection.
 func (a answer) later() bool {
-	word, _, _ := strings.Cut(a.fail, " ")
-	return word == "TRYAGAIN" || word == "LOADING"
+	return strings.HasPrefix(a.fail, "TRYAGAIN ") || strings.HasPrefix(a.fail, "LOADING ")
 }
 
 func (p *plain) once(commands [][]string) (a answer, err error) {
 	if p.conn == nil {
 		if p.conn, err = rig.Dial(p.addr); err != nil {
+			p.conn = nil
 			return a, &unsent{err}
 		}
 	}
-	defer func() {
-		if err != nil || a.later() {
-			p.close()
-		}
-	}()
-	var out []byte
 	if len(commands) > 1 {
 		commands = append(append([][]string{{"MULTI"}}, commands...), []string{"EXEC"})
 	}
+	err = pipeline(p.conn, commands, func(_ int, v rig.Reply) { a = answerOf(v) })
+	if err != nil || a.later() {
+		p.close()
+	}
+	return a, err
+}
+
+// pipeline sends commands at once, and says of each what came back.
+func pipeline(c *rig.Conn, commands [][]string, got func(i int, v rig.Reply)) error {
+	var out []byte
 	for _, args := range commands {
 		out = append(out, rig.Encode(args...)...)
 	}
-	if _, err = p.conn.Write(out); err != nil {
-		return a, err
-	}
-	for range commands {
-		var v rig.Reply
-		if v, err = p.conn.Receive(deaf); err != nil {
-			return a, err
+	sent := make(chan error, 1)
+	go func() { _, err := c.Write(out); sent <- err }() // ends with the connection at the latest
+	for i := range commands {
+		v, err := c.Receive(deaf)
+		if err != nil {
+			return err
 		}
-		a = answerOf(v)
+		got(i, v)
 	}
-	return a, nil
+	return <-sent
 }
 
 func answerOf(v rig.Reply) answer {
@@ -106,10 +117,10 @@ func answerOf(v rig.Reply) answer {
 	return answer{text: v.Text, elems: v.Strings(), null: v.Null}
 }
 
-// library is a client of go-redis, which is shared by all workers, as in a program.
+// library is a client of go-redis, which may be shared by all workers, as in a program.
 type library struct{ client redis.UniversalClient }
 
-func (library) close() {} // whoever has made the client closes it
+func (l library) close() { l.client.Close() } // more than once does no harm
 
 func (l library) run(commands ...[]string) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), deaf)
@@ -135,7 +146,7 @@ func boxed(args []string) []any {
 }
 
 // replyOf is a reply of go-redis, whose errors of connections say nothing of what has run.
-func replyOf(v any, err error) (answer, error) {
+func replyOf(v any, err error) (a answer, _ error) {
 	var said redis.Error
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -143,16 +154,16 @@ func replyOf(v any, err error) (answer, error) {
 	case errors.As(err, &said):
 		return answer{fail: said.Error()}, nil
 	case err != nil:
-		return answer{}, err
+		return a, err
 	}
-	if list, ok := v.([]any); ok {
-		var a answer
-		for _, e := range list {
-			a.elems = append(a.elems, fmt.Sprint(e))
-		}
-		return a, nil
+	list, ok := v.([]any)
+	if !ok {
+		return answer{text: fmt.Sprint(v)}, nil
 	}
-	return answer{text: fmt.Sprint(v)}, nil
+	for _, e := range list {
+		a.elems = append(a.elems, fmt.Sprint(e))
+	}
+	return a, nil
 }
 
 // quiet keeps go-redis from logging what is expected here: whoever runs faults sets it as its logger.

@@ -1,6 +1,10 @@
 package main
 
 import (
+	_ "embed"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -52,9 +56,9 @@ var faults = []fault{
 	{name: "stop-15s-2s", title: "master stopped (SIGSTOP) for 15 s, cluster-node-timeout 2s",
 		nodeTimeout: 2 * time.Second, lossy: true, targets: swift(100), strike: stopMaster},
 	{name: "cut", title: "master cut off: every packet dropped, for 16 s", needs: ownNetwork, lossy: true,
-		targets: swift(100), strike: cut((*scene).dropAll)},
+		targets: swift(100), strike: cut(true)},
 	{name: "bus", title: "bus of a master cut, but not the clients' port, for 16 s", needs: ownNetwork,
-		lossy: true, strike: cut((*scene).dropBus)},
+		lossy: true, strike: cut(false)},
 	{name: "sleep", title: "DEBUG SLEEP 2 at a master", strike: func(s *scene) {
 		s.strike()
 		s.master.Do(s, "DEBUG", "SLEEP", "2")
@@ -62,8 +66,7 @@ var faults = []fault{
 	}},
 	{name: "client-kill", title: "CLIENT KILL of all connections at all masters, 10 times in 1 s",
 		strike: func(s *scene) {
-			s.spot = ""
-			s.strike()
+			s.strikeAll()
 			for range 10 {
 				s.cluster.Each(s, "CLIENT", "KILL", "TYPE", "normal")
 				time.Sleep(100 * time.Millisecond)
@@ -83,8 +86,7 @@ var faults = []fault{
 		s.ended()
 	}},
 	{name: "replicas", title: "all replicas killed (-9)", strike: func(s *scene) {
-		s.spot = ""
-		s.strike()
+		s.strikeAll()
 		for _, n := range s.cluster.Nodes[masters:] {
 			n.Kill()
 		}
@@ -115,16 +117,14 @@ var faults = []fault{
 	}},
 	{name: "proxy-term", title: "a proxy ended (SIGTERM) behind haproxy", proxies: true, behind: true,
 		strike: func(s *scene) {
-			s.spot = ""
-			s.strike()
+			s.strikeAll()
 			s.proxies[0].Signal(syscall.SIGTERM)
 			s.exited(0)
 			s.ended()
 		}},
 	{name: "proxy-kill", title: "a proxy killed (-9) behind haproxy", proxies: true, behind: true,
 		strike: func(s *scene) {
-			s.spot = ""
-			s.strike()
+			s.strikeAll()
 			s.proxies[0].Kill()
 			s.ended()
 		}},
@@ -138,6 +138,14 @@ func faultNames() (names []string) {
 		names = append(names, f.name)
 	}
 	return names
+}
+
+// faultNamed is nil if there is none.
+func faultNamed(name string) *fault {
+	if i := slices.Index(faultNames(), name); i >= 0 {
+		return &faults[i]
+	}
+	return nil
 }
 
 // byHand has a replica take over.
@@ -172,8 +180,7 @@ func (s *scene) exited(i int) {
 
 // rollProxies restarts both proxies in turn, one when haproxy sees the other.
 func rollProxies(s *scene) {
-	s.spot = ""
-	s.strike()
+	s.strikeAll()
 	for i := range 6 {
 		p := s.proxies[i%2]
 		p.Signal(syscall.SIGTERM)
@@ -207,7 +214,7 @@ func addNode(s *scene) {
 	s.strike()
 	// It does not become a replica by itself when it has given its last slot back.
 	n := s.cluster.Join(s, "--cluster-announce-ip", "127.0.0.1", "--cluster-allow-replica-migration", "no",
-		"--cluster-node-timeout", itoa(s.nodeTimeout.Milliseconds()), "--protected-mode", "no")
+		"--cluster-node-timeout", fmt.Sprint(s.nodeTimeout.Milliseconds()), "--protected-mode", "no")
 	s.cluster.Agreed(s)
 	s.shift(tags, s.master, n)
 	s.shift(tags, n, s.master)
@@ -217,18 +224,13 @@ func addNode(s *scene) {
 
 // rollNodes restarts every node: a master gives its slots to its replica before.
 func rollNodes(s *scene) {
-	s.spot = ""
-	s.strike()
-	for _, n := range append(s.cluster.Nodes[masters:len(s.cluster.Nodes):len(s.cluster.Nodes)],
-		s.cluster.Nodes[:masters]...) {
+	s.strikeAll()
+	for _, n := range slices.Concat(s.cluster.Nodes[masters:], s.cluster.Nodes[:masters]) {
 		if n.Info(s, "replication", "role") == "master" {
-			heirs := s.cluster.ReplicasOf(s, n)
-			if len(heirs) == 0 {
-				s.Fatalf("%s has no replica", n.Addr)
-			}
-			heirs[0].Do(s, "CLUSTER", "FAILOVER")
+			heir := s.replicaOf(n)
+			heir.Do(s, "CLUSTER", "FAILOVER")
 			rig.Eventually(s, rig.Patience, "the replica is master", func() bool {
-				return heirs[0].Info(s, "replication", "role") == "master" &&
+				return heir.Info(s, "replication", "role") == "master" &&
 					n.Info(s, "replication", "role") != "master"
 			})
 		}
@@ -245,43 +247,65 @@ func rollNodes(s *scene) {
 	s.ended()
 }
 
+// config sets one at the master that the fault strikes.
+func (s *scene) config(name string, value any) {
+	s.master.Do(s, "CONFIG", "SET", name, fmt.Sprint(value))
+}
+
 // fillDisk has a master fail to save, by a directory that is no more: so it refuses writes. That is what a
 // full disk does.
 func fillDisk(s *scene) {
-	config := func(args ...string) { s.master.Do(s, append([]string{"CONFIG", "SET"}, args...)...) }
-	good := s.master.Do(s, "CONFIG", "GET", "dir").Elems[1].Text
-	gone := s.TempDir()
-	config("save", "3600 1000000")
-	config("dir", gone)
-	removeDir(s, gone)
+	good, gone := s.master.Do(s, "CONFIG", "GET", "dir").Elems[1].Text, s.TempDir()
+	s.config("save", "3600 1000000")
+	s.config("dir", gone)
+	if err := os.RemoveAll(gone); err != nil {
+		s.Fatalf("%v", err)
+	}
+	save := func(outcome string) {
+		s.master.Do(s, "BGSAVE")
+		rig.Eventually(s, rig.Patience, "BGSAVE: "+outcome, func() bool {
+			text := s.master.Do(s, "INFO", "persistence").Text
+			return rig.InfoField(text, "rdb_bgsave_in_progress") == "0" &&
+				rig.InfoField(text, "rdb_last_bgsave_status") == outcome
+		})
+	}
 	s.strike()
-	s.master.Do(s, "BGSAVE")
-	s.saved("err")
+	save("err")
 	time.Sleep(3 * time.Second)
-	config("dir", good)
-	s.master.Do(s, "BGSAVE")
-	s.saved("ok")
+	s.config("dir", good)
+	save("ok")
 	s.ended()
-}
-
-// saved waits for the outcome of BGSAVE at the master.
-func (s *scene) saved(outcome string) {
-	rig.Eventually(s, rig.Patience, "BGSAVE: "+outcome, func() bool {
-		text := s.master.Do(s, "INFO", "persistence").Text
-		return rig.InfoField(text, "rdb_bgsave_in_progress") == "0" &&
-			rig.InfoField(text, "rdb_last_bgsave_status") == outcome
-	})
 }
 
 // reload has a master read its data anew, so slowly that it takes a few seconds.
 func reload(s *scene) {
-	keys := s.master.Do(s, "DBSIZE").Int()
-	for _, set := range []string{"key-load-delay " + itoa(max(1, 3_000_000/max(keys, 1))),
-		"loading-process-events-interval-bytes 1024"} {
-		s.master.Do(s, append([]string{"CONFIG", "SET"}, strings.Fields(set)...)...)
-	}
+	s.config("key-load-delay", max(1, 3_000_000/max(s.master.Do(s, "DBSIZE").Int(), 1)))
+	s.config("loading-process-events-interval-bytes", 1024)
 	s.strike()
 	s.master.Do(s, "DEBUG", "RELOAD")
 	s.ended()
-	s.master.Do(s, "CONFIG", "SET", "key-load-delay", "0")
+	s.config("key-load-delay", 0)
+}
+
+// haproxyFile spreads clients over the proxies that say they are ready.
+//
+//go:embed text/haproxy.cfg
+var haproxyFile string
+
+// startHaproxy puts one before the two proxies.
+func (s *scene) startHaproxy() {
+	s.front = fmt.Sprint("127.0.0.1:", rig.FreePort(s))
+	at := []any{s.front}
+	for _, p := range s.proxies {
+		at = append(at, p.Addr, p.Admin[strings.LastIndex(p.Admin, ":")+1:])
+	}
+	h := rig.StartProcess(s, "haproxy", "-db", "-f",
+		rig.WriteFile(s, "haproxy.cfg", fmt.Sprintf(haproxyFile, at...)))
+	rig.Eventually(s, rig.Patience, "haproxy has a proxy that is ready", func() bool {
+		if h.Ended() {
+			s.Fatalf("haproxy ended: %s", h.Log.Tail())
+		}
+		v, err := rig.Ask(s.front, "PING")
+		return err == nil && v.Text == "PONG"
+	})
 }

@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.plan = plan{mixing: 2, pause: 20 * time.Millisecond, visits: 100 * time.Millisecond}
+			o.plan = plan{mixing: 2, pause: 30 * time.Millisecond, visits: 200 * time.Millisecond}
 			o.binary, o.patience = rig.Binary, rig.Patience
 			r := perform(t.Context(), faultNamed(tt.name), o)
 			t.Logf("seed %d: %s", o.seed, r.words())

@@ -11,14 +11,10 @@ import (
 
 // crowd are connections that keep many holds alive, and wait for many locks, while a master dies.
 type crowd struct {
-	s         *scene
-	keepers   []*rig.Conn // each keeps as many holds
-	holds     int         // of each
-	waiters   []*rig.Conn // each waits for every one of the locks that the owner holds
-	locks     int
-	owner     *rig.Conn
-	listener  *rig.Conn
-	releasing *rig.Conn
+	s       *scene
+	keepers []*rig.Conn // each keeps as many holds
+	holds   int         // of each
+	locks   int         // of the owner; as many connections as there are keepers wait for every one of them
 
 	mu      sync.Mutex
 	granted map[string]int // by waiter and lock
@@ -35,98 +31,75 @@ func killUnderHolds(s *scene) {
 	if s.quick {
 		c.holds, c.locks = 100, 10
 	}
-	c.gather()
+	owner, listener := c.gather()
 	if lost, such := c.lost(); lost > 0 {
-		s.Fatalf("this machine is too slow for so many holds: %d of %d were lost before anything happened "+
-			"to a "+
-			"node, such as %s", lost, connections*c.holds, such)
+		s.Fatalf("this machine is too slow for so many holds: %d of %d were lost before anything "+
+			"happened to a node, such as %s", lost, connections*c.holds, such)
 	}
-	s.watch(s.replica())
-	s.strike()
-	s.master.Kill()
-	s.promotion()
+	killMaster(s)
 	time.Sleep(2 * time.Second)
-	c.checkHolds()
-	c.drain()
+	lost, such := c.lost()
+	s.note("%d of %d kept holds were lost", lost, connections*c.holds)
+	if lost > 0 {
+		s.Errorf("%d of %d kept holds were lost, such as %s", lost, connections*c.holds, such)
+	}
+	c.drain(owner, listener)
 }
 
-// gather takes the holds, and queues the waiters.
-func (c *crowd) gather() {
-	s := c.s
-	at := func(i int) string { return s.proxies[i%len(s.proxies)].Addr }
+func (c *crowd) connect(i int) *rig.Conn {
+	return rig.Connect(c.s, c.s.proxies[i%len(c.s.proxies)].Addr)
+}
+
+// gather takes the holds, and queues the waiters: for locks of the owner, and told over the listener.
+func (c *crowd) gather() (owner, listener *rig.Conn) {
+	holding := func(v rig.Reply) bool { return len(v.Elems) == 4 }
+	queued := func(v rig.Reply) bool { return v.Text == "QUEUED" }
 	var taken sync.WaitGroup
 	for i := range connections {
-		keeper := rig.Connect(s, at(i))
+		keeper := c.connect(i)
 		c.keepers = append(c.keepers, keeper)
 		taken.Go(func() {
-			var all [][]string
-			for k := range c.holds {
-				all = append(all, []string{"LOCK", holdName(i, k), "TOKEN", "keeper", "KEEPALIVE"})
-			}
-			c.each(keeper, all, "LOCK", func(v rig.Reply) bool { return len(v.Elems) == 4 })
+			c.each(keeper, c.holds, holding, func(k int) string {
+				return fmt.Sprintf("LOCK kept:%d:%d TOKEN keeper KEEPALIVE", i, k)
+			})
 		})
 	}
 	taken.Wait()
-	c.owner, c.listener, c.releasing = rig.Connect(s, at(0)), rig.Connect(s, at(1)), rig.Connect(s, at(0))
+	owner, listener = c.connect(0), c.connect(1)
+	c.each(owner, c.locks, holding,
+		func(k int) string { return fmt.Sprintf("LOCK wanted:%d TOKEN owner KEEPALIVE", k) })
 	for i := range connections {
-		c.listener.Must(s, "SUBSCRIBE", fmt.Sprint("crowd:", i))
+		listener.Must(c.s, "SUBSCRIBE", fmt.Sprint("crowd:", i))
+		c.each(c.connect(i), c.locks, queued, func(k int) string {
+			return fmt.Sprintf("LOCK wanted:%d TOKEN %d WAIT 300000 NOTIFY crowd:%d", k, i, i)
+		})
 	}
-	var owned [][]string
-	for k := range c.locks {
-		owned = append(owned, []string{"LOCK", fmt.Sprint("wanted:", k), "TOKEN", "owner", "KEEPALIVE"})
-	}
-	c.each(c.owner, owned, "LOCK", func(v rig.Reply) bool { return len(v.Elems) == 4 })
-	for i := range connections {
-		waiter := rig.Connect(s, at(i))
-		c.waiters = append(c.waiters, waiter)
-		var all [][]string
-		for k := range c.locks {
-			all = append(all, []string{"LOCK", fmt.Sprint("wanted:", k), "TOKEN", fmt.Sprint(i), "WAIT",
-				"300000",
-				"NOTIFY", fmt.Sprint("crowd:", i)})
-		}
-		c.each(waiter, all, "LOCK with NOTIFY", func(v rig.Reply) bool { return v.Text == "QUEUED" })
-	}
+	return owner, listener
 }
 
-func holdName(i, k int) string { return fmt.Sprintf("kept:%d:%d", i, k) }
-
-// each sends commands at once. A reply that is not good is a fault of the proxies.
-func (c *crowd) each(conn *rig.Conn, all [][]string, what string, good func(rig.Reply) bool) {
-	bad, why := ask(conn, all, good)
-	if bad > 0 {
-		c.s.Errorf("%s: %d of %d went wrong, such as %s", what, bad, len(all), why)
+// ask sends n commands at once, and says how many replies were not good, and one of them.
+func ask(conn *rig.Conn, n int, good func(rig.Reply) bool, command func(k int) string) (bad int, why string) {
+	var all [][]string
+	for k := range n {
+		all = append(all, strings.Fields(command(k)))
 	}
-}
-
-// ask sends commands at once, and says how many replies were not good, and one of them.
-func ask(conn *rig.Conn, all [][]string, good func(rig.Reply) bool) (bad int, why string) {
-	var out []byte
-	for _, args := range all {
-		out = append(out, rig.Encode(args...)...)
-	}
-	sent := make(chan error, 1)
-	go func() { _, err := conn.Write(out); sent <- err }() // ends with the connection at the latest
-	for i := range all {
-		v, err := conn.Receive(deaf)
-		if err != nil {
-			return bad + len(all) - i, err.Error()
-		}
-		if !good(v) {
+	heard := 0
+	err := pipeline(conn, all, func(_ int, v rig.Reply) {
+		if heard++; !good(v) {
 			bad++
 			why = v.String()
 		}
+	})
+	if err != nil {
+		return bad + n - heard, err.Error()
 	}
-	<-sent
 	return bad, why
 }
 
-// checkHolds notes how many holds the fault has cost: none may be lost.
-func (c *crowd) checkHolds() {
-	lost, such := c.lost()
-	c.s.note("%d of %d kept holds were lost", lost, connections*c.holds)
-	if lost > 0 {
-		c.s.Errorf("%d of %d kept holds were lost, such as %s", lost, connections*c.holds, such)
+// each is ask, where a reply that is not good is a fault of the proxies.
+func (c *crowd) each(conn *rig.Conn, n int, good func(rig.Reply) bool, command func(k int) string) {
+	if bad, why := ask(conn, n, good, command); bad > 0 {
+		c.s.Errorf("%s: %d of %d went wrong, such as %s", command(0), bad, n, why)
 	}
 }
 
@@ -135,11 +108,8 @@ func (c *crowd) lost() (lost int, such string) {
 	var asked sync.WaitGroup
 	for i, keeper := range c.keepers {
 		asked.Go(func() {
-			var all [][]string
-			for k := range c.holds {
-				all = append(all, []string{"LOCKCTL", "CHECK", holdName(i, k), "keeper"})
-			}
-			bad, why := ask(keeper, all, func(v rig.Reply) bool { return len(v.Elems) == 3 })
+			bad, why := ask(keeper, c.holds, func(v rig.Reply) bool { return len(v.Elems) == 3 },
+				func(k int) string { return fmt.Sprintf("LOCKCTL CHECK kept:%d:%d keeper", i, k) })
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if lost += bad; bad > 0 {
@@ -152,45 +122,43 @@ func (c *crowd) lost() (lost int, such string) {
 }
 
 // drain frees what is wanted, and waits until every waiter has had its turn.
-func (c *crowd) drain() {
+func (c *crowd) drain(owner, listener *rig.Conn) {
 	begun, whole := c.s.load.now(), connections*c.locks
-	go c.listen()
-	go c.answers()
+	releasing := c.connect(0)
+	go c.listen(listener, releasing)
+	go func() { // ends with its connection; what comes back says nothing more
+		for err := error(nil); err == nil; _, err = releasing.Receive(time.Hour) {
+		}
+	}()
 	for k := range c.locks {
-		c.owner.Send("UNLOCK", fmt.Sprint("wanted:", k), "owner")
+		owner.Send("UNLOCK", fmt.Sprint("wanted:", k), "owner")
 	}
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if got, _ := c.turns(); got == whole {
-			break
-		}
+	got := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.granted)
 	}
-	got, twice := c.turns()
+	for end := time.Now().Add(2 * time.Minute); got() < whole && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.s.note("%d of %d waiters had their turn after the fail-over, within %v; %d of them twice; %d were "+
-		"told "+
-		"something else %v", got, whole, (c.last - begun).Round(time.Millisecond), twice, len(c.failed),
-		c.failed)
-	if got < whole || twice > 0 {
-		c.s.Errorf("%d of %d waiters had their turn, %d of them twice", got, whole, twice)
-	}
-}
-
-func (c *crowd) turns() (got, twice int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	twice := 0
 	for _, n := range c.granted {
-		if n > 1 {
-			twice++
-		}
+		twice += min(n-1, 1)
 	}
-	return len(c.granted), twice
+	c.s.note("%d of %d waiters had their turn after the fail-over, within %v; %d of them twice; %d were "+
+		"told something else %v", len(c.granted), whole, (c.last - begun).Round(time.Millisecond), twice,
+		len(c.failed), c.failed)
+	if len(c.granted) < whole || twice > 0 {
+		c.s.Errorf("%d of %d waiters had their turn, %d of them twice", len(c.granted), whole, twice)
+	}
 }
 
 // listen hears who has been granted what, and frees it. It ends with its connection.
-func (c *crowd) listen() {
+func (c *crowd) listen(listener, releasing *rig.Conn) {
 	for {
-		v, err := c.listener.Receive(time.Hour)
+		v, err := listener.Receive(time.Hour)
 		if err != nil {
 			return
 		}
@@ -203,21 +171,10 @@ func (c *crowd) listen() {
 		c.last = c.s.load.now()
 		if words[0] == "granted" {
 			c.granted[waiter+" "+words[1]]++
+			releasing.Send("UNLOCK", words[1], waiter)
 		} else {
 			c.failed[kindOf(v.Elems[2].Text)]++
 		}
 		c.mu.Unlock()
-		if words[0] == "granted" {
-			c.releasing.Send("UNLOCK", words[1], waiter)
-		}
-	}
-}
-
-// answers reads what comes of all that, which says nothing more.
-func (c *crowd) answers() {
-	for {
-		if _, err := c.releasing.Receive(time.Hour); err != nil {
-			return
-		}
 	}
 }

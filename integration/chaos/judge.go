@@ -30,6 +30,12 @@ type state map[string][]string
 
 const mostWords = 8 // that a verdict keeps
 
+// found counts something that must not be, and says it.
+func (v *verdict) found(count *int, format string, args ...any) {
+	*count++
+	v.say(format, args...)
+}
+
 func (v *verdict) say(format string, args ...any) {
 	if len(v.Wrong) < mostWords {
 		v.Wrong = append(v.Wrong, fmt.Sprintf(format, args...))
@@ -100,11 +106,9 @@ func (v *verdict) read(o op, lossy bool) {
 	switch {
 	case o.outcome != acked || len(o.elems) == 0 || !o.null && o.reply == o.elems[0] || o.null && lossy:
 	case o.null:
-		v.Lost++
-		v.say("GET %s says Null, though %q was acknowledged", o.key, o.elems[0])
+		v.found(&v.Lost, "GET %s says Null, though %q was acknowledged", o.key, o.elems[0])
 	default:
-		v.Crossed++
-		v.say("GET %s says %q, which is not its value", o.key, o.reply)
+		v.found(&v.Crossed, "GET %s says %q, which is not its value", o.key, o.reply)
 	}
 }
 
@@ -114,19 +118,15 @@ func (v *verdict) single(o op, got []string) {
 	twice := o.verb == vIncr && (there && got[0] != "1" || o.outcome == acked && o.reply != "1")
 	switch {
 	case twice:
-		v.Doubled++
-		v.say("INCR of the fresh %s said %q, and %q is there", o.key, o.reply, got)
+		v.found(&v.Doubled, "INCR of the fresh %s said %q, and %q is there", o.key, o.reply, got)
 	case there && o.verb == vSet && got[0] != o.elems[0]:
-		v.Crossed++
-		v.say("%s is %q, and was set to %q alone", o.key, got[0], o.elems[0])
+		v.found(&v.Crossed, "%s is %q, and was set to %q alone", o.key, got[0], o.elems[0])
 	case there && o.outcome == notRun:
-		v.Ran++
-		v.say("%s %s was told %q, and is there", o.verb, o.key, o.why)
+		v.found(&v.Ran, "%s %s was told %q, and is there", o.verb, o.key, o.why)
 	case there && o.outcome == unknown:
 		v.Done++
 	case !there && o.outcome == acked:
-		v.Lost++
-		v.say("%s %s was acknowledged, and is not there", o.verb, o.key)
+		v.found(&v.Lost, "%s %s was acknowledged, and is not there", o.verb, o.key)
 	}
 }
 
@@ -146,26 +146,22 @@ func (v *verdict) list(key string, all []op, got []string) {
 		}
 		switch {
 		case most > 1:
-			v.Doubled++
-			v.say("%s %s: %q is there %d times", o.verb, key, o.elems, most)
+			v.found(&v.Doubled, "%s %s: %q is there %d times", o.verb, key, o.elems, most)
 		case some > 0 && some < len(o.elems):
-			v.Torn++
-			v.say("%s %s: a part of %q is there", o.verb, key, o.elems)
+			v.found(&v.Torn, "%s %s: a part of %q is there", o.verb, key, o.elems)
 		case some > 0 && o.outcome == notRun:
-			v.Ran++
-			v.say("%s %s was told %q, and %q is there", o.verb, key, o.why, o.elems)
+			v.found(&v.Ran, "%s %s was told %q, and %q is there", o.verb, key, o.why, o.elems)
 		case some > 0 && o.outcome == unknown:
 			v.Done++
 		case some == 0 && o.outcome == acked:
-			v.Lost++
-			v.say("%s %s: %q was acknowledged, and is not there", o.verb, key, o.elems)
+			v.found(&v.Lost, "%s %s: %q was acknowledged, and is not there", o.verb, key, o.elems)
 		case some > 0 && o.outcome == acked:
-			if at := place[o.elems[0]]; at < last {
-				v.Order++
-				v.say("%s %s: %q stands before what was acknowledged earlier", o.verb, key, o.elems)
-			} else {
-				last = at
+			at := place[o.elems[0]]
+			if at < last {
+				v.found(&v.Order, "%s %s: %q stands before what was acknowledged earlier", o.verb, key,
+					o.elems)
 			}
+			last = max(last, at)
 		}
 	}
 }
@@ -189,8 +185,7 @@ func (v *verdict) queue(key string, q *queue, got []string, lossy bool) {
 	}
 	for e := range q.popped {
 		if _, ok := q.pushed[e]; !ok {
-			v.Crossed++
-			v.say("BLPOP %s got %q, which nobody pushed", key, e)
+			v.found(&v.Crossed, "BLPOP %s got %q, which nobody pushed", key, e)
 		}
 	}
 	gone := 0
@@ -198,13 +193,12 @@ func (v *verdict) queue(key string, q *queue, got []string, lossy bool) {
 		seen := times[e] + q.popped[e]
 		switch {
 		case times[e] > 1 || seen > 1 && !lossy:
-			v.Doubled++
-			v.say("%s: %q was taken %d times and is there %d times", key, e, q.popped[e], times[e])
+			v.found(&v.Doubled, "%s: %q was taken %d times and is there %d times", key, e, q.popped[e],
+				times[e])
 		case seen > 1: // the removal of it was lost
 			v.Lost++
 		case seen == 1 && o.outcome == notRun:
-			v.Ran++
-			v.say("RPUSH %s %q was told %q, and is there", key, e, o.why)
+			v.found(&v.Ran, "RPUSH %s %q was told %q, and is there", key, e, o.why)
 		case seen == 1 && o.outcome == unknown:
 			v.Done++
 		case seen == 0 && o.outcome == acked:
@@ -238,18 +232,16 @@ func (v verdict) violations(lossy bool) (all []string) {
 	return all
 }
 
+// counts are all that a verdict counts.
+func (v *verdict) counts() []*int {
+	return []*int{&v.Writes, &v.Acked, &v.Unknown, &v.Done, &v.NotRun, &v.Reads, &v.Failed, &v.Lost,
+		&v.Doubled, &v.Ran, &v.Torn, &v.Order, &v.Crossed}
+}
+
 // add adds up verdicts.
 func (v *verdict) add(w verdict) {
-	for _, of := range []struct {
-		sum *int
-		n   int
-	}{
-		{&v.Writes, w.Writes}, {&v.Acked, w.Acked}, {&v.Unknown, w.Unknown}, {&v.Done, w.Done},
-		{&v.NotRun, w.NotRun}, {&v.Reads, w.Reads}, {&v.Failed, w.Failed}, {&v.Lost, w.Lost},
-		{&v.Doubled, w.Doubled}, {&v.Ran, w.Ran}, {&v.Torn, w.Torn}, {&v.Order, w.Order},
-		{&v.Crossed, w.Crossed},
-	} {
-		*of.sum += of.n
+	for i, n := range w.counts() {
+		*v.counts()[i] += *n
 	}
 	for _, words := range w.Wrong {
 		v.say("%s", words)

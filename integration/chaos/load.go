@@ -8,17 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // way is one way to the same Redis.
 type way struct {
 	name  string
-	door  func(worker int) door          // for a worker
-	fresh func() (d door, close func())  // for one command of a program that has just started
-	spot  func(worker, shard int) string // what a fault may strike that it depends on
-	close func()
+	door  func(worker int) door
+	fresh func() door                    // of a program that has just started
+	spot  func(worker, shard int) string // what a fault may strike that a worker depends on
 }
 
 // worker is one client. It works on one shard, and does one thing after the other.
@@ -27,8 +24,9 @@ type worker struct {
 	spot           string
 	role           role
 	door           door
-	tags           []string // of the shard
-	last           op       // its last SET that was acknowledged
+	tags           []string     // of the shard
+	last           op           // its last SET that was acknowledged
+	good           atomic.Int64 // when a command last succeeded
 }
 
 type role int
@@ -47,10 +45,7 @@ type visit struct {
 }
 
 // probe is a GET straight at a master.
-type probe struct {
-	shard       int
-	start, took time.Duration
-}
+type probe struct{ start, took time.Duration }
 
 // plan is how much load there is.
 type plan struct {
@@ -65,7 +60,7 @@ type load struct {
 	name   string // begins the keys
 	ways   []way
 	tags   [][]string // hash tags, by shard
-	nodes  []string   // the masters, by shard, when it began
+	probed []string   // masters that are asked straight, by shard; "": it is not
 	struck int        // the shard whose fault is watched, where new connections read
 
 	begun   time.Time
@@ -73,7 +68,6 @@ type load struct {
 	workers []*worker
 	quit    chan struct{}
 	tasks   sync.WaitGroup
-	good    [][]atomic.Int64 // by way and worker: when a command last succeeded
 
 	mu     sync.Mutex
 	ops    []op
@@ -86,30 +80,27 @@ func (l *load) now() time.Duration { return time.Since(l.begun) }
 // begin starts all clients.
 func (l *load) begin() {
 	l.begun, l.quit = time.Now(), make(chan struct{})
-	for w := range l.ways {
-		l.good = append(l.good, nil)
+	for w, way := range l.ways {
+		id := 0
 		for shard := range l.tags {
 			for n := range l.mixing + 2 {
-				k := &worker{id: len(l.good[w]), way: w, shard: shard, tags: l.tags[shard], role: mixes}
-				if n >= l.mixing {
-					k.role = pushes + role(n-l.mixing)
-				}
-				k.door, k.spot = l.ways[w].door(k.id), l.ways[w].spot(k.id, shard)
+				k := &worker{id: id, way: w, shard: shard, tags: l.tags[shard], door: way.door(id),
+					spot: way.spot(id, shard), role: role(max(0, n-l.mixing+1))}
 				l.workers = append(l.workers, k)
-				l.good[w] = append(l.good[w], atomic.Int64{})
+				id++
 			}
+		}
+		if l.plan.visits > 0 {
+			l.tasks.Go(func() { l.visit(w) })
 		}
 	}
 	for _, k := range l.workers {
 		l.tasks.Go(func() { l.work(k) })
 	}
-	for w := range l.ways {
-		if l.plan.visits > 0 {
-			l.tasks.Go(func() { l.visit(w) })
+	for shard, addr := range l.probed {
+		if addr != "" {
+			l.tasks.Go(func() { l.probe(shard, addr) })
 		}
-	}
-	for shard, addr := range l.nodes {
-		l.tasks.Go(func() { l.probe(shard, addr) })
 	}
 }
 
@@ -120,9 +111,6 @@ func (l *load) end() {
 	l.tasks.Wait()
 	for _, k := range l.workers {
 		k.door.close()
-	}
-	for _, w := range l.ways {
-		w.close()
 	}
 }
 
@@ -145,23 +133,19 @@ func (l *load) paced(pause time.Duration, f func(n int)) {
 	}
 }
 
+// work is the life of a worker. The two that push to and pop from a queue share that.
 func (l *load) work(k *worker) {
+	queue := fmt.Sprintf("{%s}%s:%d:q%d", k.tags[0], l.name, k.way, k.shard)
 	switch k.role {
 	case mixes:
 		l.paced(l.pause, func(n int) { l.do(k, l.mixed(k, n)) })
 	case pushes:
 		l.paced(l.pause, func(n int) {
-			e := fmt.Sprintf("%d", n)
-			l.do(k, op{verb: vQueue, key: l.queueOf(k), elems: []string{e}})
+			l.do(k, op{verb: vQueue, key: queue, elems: []string{strconv.Itoa(n)}})
 		})
 	case pops:
-		l.paced(0, func(int) { l.do(k, op{verb: vPop, key: l.queueOf(k)}) })
+		l.paced(0, func(int) { l.do(k, op{verb: vPop, key: queue}) })
 	}
-}
-
-// queueOf is the queue of the two workers of a way at a shard.
-func (l *load) queueOf(k *worker) string {
-	return fmt.Sprintf("{%s}%s:%d:q%d", k.tags[0], l.name, k.way, k.shard)
 }
 
 // mix is what a worker does in turn.
@@ -171,46 +155,25 @@ var mix = []verb{vSet, vGet, vIncr, vGet, vPush, vGet, vMulti, vGet, vEval, vGet
 const listed = 40
 
 func (l *load) mixed(k *worker, n int) op {
-	tag := k.tags[n/len(mix)%len(k.tags)]
-	name := fmt.Sprintf("{%s}%s:%d:%d:%d", tag, l.name, k.way, k.id, n)
-	o := op{verb: mix[n%len(mix)], key: name}
+	turn, number := n/len(mix), strconv.Itoa(n)
+	key := func(turn int, name string) string {
+		return fmt.Sprintf("{%s}%s:%d:%d:%s", k.tags[turn%len(k.tags)], l.name, k.way, k.id, name)
+	}
+	o := op{verb: mix[n%len(mix)], key: key(turn, number)}
 	switch o.verb {
 	case vSet:
-		o.elems = []string{strconv.Itoa(n)}
+		o.elems = []string{number}
 	case vGet:
-		o.key, o.elems = k.last.key, slices.Clone(k.last.elems)
-		if o.key == "" {
-			o.key = name // nothing is there
+		if k.last.key != "" { // else nothing is there
+			o.key, o.elems = k.last.key, slices.Clone(k.last.elems)
 		}
 	case vPush, vMulti, vEval:
-		turn := n / len(mix)
-		o.key = fmt.Sprintf("{%s}%s:%d:%d:l%d", k.tags[turn/listed%len(k.tags)], l.name, k.way, k.id,
-			turn/listed)
-		o.elems = []string{fmt.Sprintf("%d", n)}
+		o.key, o.elems = key(turn/listed, fmt.Sprint("l", turn/listed)), []string{number}
 		if o.verb != vPush {
-			o.elems = append(o.elems, fmt.Sprintf("%db", n))
+			o.elems = append(o.elems, number+"b")
 		}
 	}
 	return o
-}
-
-const pushTwo = "redis.call('RPUSH', KEYS[1], ARGV[1]) return redis.call('RPUSH', KEYS[1], ARGV[2])"
-
-// commands are what is sent for an op.
-func (o op) commands() [][]string {
-	switch o.verb {
-	case vGet, vIncr:
-		return [][]string{{string(o.verb), o.key}}
-	case vSet:
-		return [][]string{{"SET", o.key, o.elems[0]}}
-	case vMulti:
-		return [][]string{{"RPUSH", o.key, o.elems[0]}, {"RPUSH", o.key, o.elems[1]}}
-	case vEval:
-		return [][]string{{"EVAL", pushTwo, "1", o.key, o.elems[0], o.elems[1]}}
-	case vPop:
-		return [][]string{{"BLPOP", o.key, "1"}}
-	}
-	return [][]string{{"RPUSH", o.key, o.elems[0]}}
 }
 
 // do does one thing and notes what came of it.
@@ -219,30 +182,35 @@ func (l *load) do(k *worker, o op) {
 	a, err := k.door.run(o.commands()...)
 	o.end = l.now()
 	o.told(a, err)
-	if o.outcome == acked {
-		l.good[k.way][k.id].Store(int64(o.end))
-		if o.verb == vSet {
-			k.last = o
-		}
-	} else {
+	switch {
+	case o.outcome != acked:
 		time.Sleep(10 * time.Millisecond) // as clients do, more or less
+	case o.verb == vSet:
+		k.last = o
+	}
+	if o.outcome == acked {
+		k.good.Store(int64(o.end))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ops = append(l.ops, o)
 }
 
+// absent is a command that reads nothing.
+func (l *load) absent(shard int) []string {
+	return []string{"GET", "{" + l.tags[shard][0] + "}" + l.name + ":none"}
+}
+
 // visit has programs start again and again which read one key and end.
 func (l *load) visit(w int) {
-	tag := l.tags[l.struck][0]
 	var guests sync.WaitGroup
 	defer guests.Wait()
 	l.paced(l.plan.visits, func(int) {
 		guests.Go(func() {
 			v := visit{way: w, start: l.now()}
-			d, done := l.ways[w].fresh()
-			defer done()
-			a, err := d.run([]string{"GET", "{" + tag + "}" + l.name + ":none"})
+			d := l.ways[w].fresh()
+			defer d.close()
+			a, err := d.run(l.absent(l.struck))
 			v.end = l.now()
 			if err != nil {
 				v.why = kindOf(err.Error())
@@ -256,19 +224,13 @@ func (l *load) visit(w int) {
 	})
 }
 
-// direct is how often a master is asked, and patient how long it may take.
-const direct, patient = 10 * time.Millisecond, 2 * time.Second
-
 // probe asks a master straight, over one connection, as a measure of what it and the machine can do.
 func (l *load) probe(shard int, addr string) {
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, PoolSize: 1, DialerRetries: 1,
-		ReadTimeout: patient, DialTimeout: patient})
-	defer client.Close()
-	d := library{client}
-	key := "{" + l.tags[shard][0] + "}" + l.name + ":none"
-	l.paced(direct, func(int) {
-		p := probe{shard: shard, start: l.now()}
-		_, err := d.run([]string{"GET", key})
+	d := &plain{addr: addr}
+	defer d.close()
+	l.paced(10*time.Millisecond, func(int) {
+		p := probe{start: l.now()}
+		_, err := d.run(l.absent(shard))
 		if p.took = l.now() - p.start; err != nil {
 			return
 		}
@@ -280,10 +242,17 @@ func (l *load) probe(shard int, addr string) {
 
 // heard says whether every worker of a way that strikes is true of, has had success since then.
 func (l *load) heard(w int, since time.Duration, strikes func(*worker) bool) bool {
-	for _, k := range l.workers {
-		if k.way == w && k.role != pops && strikes(k) && l.good[w][k.id].Load() <= int64(since) {
-			return false
+	return !slices.ContainsFunc(l.workers, func(k *worker) bool {
+		return k.way == w && k.role != pops && strikes(k) && k.good.Load() <= int64(since)
+	})
+}
+
+// of are the ops of a way.
+func (l *load) of(w int) (own []op) {
+	for _, o := range l.ops {
+		if o.way == w {
+			own = append(own, o)
 		}
 	}
-	return true
+	return own
 }

@@ -67,36 +67,34 @@ type options struct {
 
 func parse(args []string) (options, error) {
 	o := options{plan: plan{mixing: 4, pause: 10 * time.Millisecond, visits: 25 * time.Millisecond},
-		binary: rig.LeanBinary, command: "make chaos"}
-	var only, more, path string
+		binary: rig.LeanBinary, command: "make chaos", calm: 3 * time.Second, patience: 12 * time.Second}
+	names := strings.Join(append(faultNames(), overloadName, soakName), ", ")
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	f.StringVar(&only, "only", "", "some faults, with commas between: "+strings.Join(faultNames(), ", ")+
-		"; or "+overloadName+", "+soakName)
+	only := f.String("only", "", "some faults, with commas between: "+names)
 	f.BoolVar(&o.quick, "quick", false, "shorter waits, and nodes that are given up after 2 s")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of what is left to chance; 0: another one each time")
-	f.StringVar(&o.write, "write", "", "write a page with what was seen, such as docs/resilience.md; what "+
-		"is\n"+
-		"there of other faults stays")
+	f.StringVar(&o.write, "write", "",
+		"write a page with what was seen, such as docs/resilience.md; what is\nthere of other faults stays")
 	f.StringVar(&o.traces, "traces", "",
 		"add what `make traces` has counted in this file to the page, and run nothing")
 	f.DurationVar(&o.lasts, "for", 10*time.Minute, "how long the soak lasts")
 	f.DurationVar(&o.within, "within", 25*time.Minute, "no fault begins after it")
 	f.IntVar(&o.rounds, "rounds", 1, "how often a fault that has targets happens: they are for the median")
-	f.DurationVar(&o.nodeTimeout, "node-timeout", 5*time.Second, "cluster-node-timeout")
-	f.StringVar(&path, "lockproxy", "", "a lockproxy binary; empty: build ./cmd/lockproxy")
-	f.StringVar(&more, "args", "", "further arguments of lockproxy")
+	f.DurationVar(&o.nodeTimeout, "node-timeout", 5*time.Second, "cluster-node-timeout; with -quick 2s")
+	path := f.String("lockproxy", "", "a lockproxy binary; empty: build ./cmd/lockproxy")
+	more := f.String("args", "", "further arguments of lockproxy")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	o.calm, o.patience = 3*time.Second, 12*time.Second
 	given := map[string]bool{}
 	var said []string
 	f.Visit(func(f *flag.Flag) {
 		given[f.Name] = true
-		if f.Name == "quick" {
+		switch f.Name {
+		case "write", "traces", "lockproxy": // where it is written says nothing of it
+		case "quick":
 			said = append(said, "-quick")
-		} else if f.Name != "write" && f.Name != "traces" &&
-			f.Name != "lockproxy" { // where it is written says nothing of it
+		default:
 			said = append(said, "-"+f.Name+" "+f.Value.String())
 		}
 	})
@@ -105,19 +103,22 @@ func parse(args []string) (options, error) {
 	}
 	if o.quick {
 		o.calm, o.patience = 1500*time.Millisecond, 4*time.Second
-		if !given["node-timeout"] {
-			o.nodeTimeout = 2 * time.Second
-		}
+	}
+	if o.quick && !given["node-timeout"] {
+		o.nodeTimeout = 2 * time.Second
 	}
 	if o.seed == 0 {
 		o.seed = uint64(time.Now().UnixNano())
 	}
-	o.lockproxyArgs = strings.Fields(more)
-	if path != "" {
-		o.binary = func(rig.Life) string { return path }
+	o.lockproxyArgs = strings.Fields(*more)
+	if *path != "" {
+		o.binary = func(rig.Life) string { return *path }
 	}
-	if only != "" {
-		o.only = strings.Split(only, ",")
+	o.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
+	for _, name := range o.only {
+		if name != soakName && name != overloadName && faultNamed(name) == nil {
+			return o, fmt.Errorf("-only %s: must be of %s", name, names)
+		}
 	}
 	switch {
 	case f.NArg() > 0:
@@ -129,21 +130,12 @@ func parse(args []string) (options, error) {
 	case o.lasts < time.Minute || o.lasts > 24*time.Hour:
 		return o, fmt.Errorf("-for %v: must be 1m to 24h", o.lasts)
 	}
-	for _, name := range o.only {
-		if name != soakName && name != overloadName && !slices.Contains(faultNames(), name) {
-			return o, fmt.Errorf("-only %s: must be of %s, %s, %s", name, strings.Join(faultNames(), ", "),
-				overloadName, soakName)
-		}
-	}
 	return o, nil
 }
 
 // wants says whether a fault, or the soak, is asked for.
 func (o options) wants(name string) bool {
-	if len(o.only) == 0 {
-		return name != soakName
-	}
-	return slices.Contains(o.only, name)
+	return len(o.only) == 0 && name != soakName || slices.Contains(o.only, name)
 }
 
 func main() {
@@ -155,87 +147,75 @@ func main() {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(2)
 	}
-	inside()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	os.Exit(run(ctx, o))
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
 }
 
-// run runs what is asked for, and returns the exit code.
-func run(ctx context.Context, o options) int {
+// run runs what is asked for.
+func run(ctx context.Context, o options) error {
 	end, err := rig.Begin()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		return 1
+		return err
 	}
 	defer end()
 	redis.SetLogger(quiet{})
 	fmt.Printf("# lockproxy: faults, %s, seed %d\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), o.seed)
 	b := book{page: o.write}
 	if err := b.load(); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		return 1
+		return err
 	}
 	if o.traces != "" {
-		if err := b.addTraces(o.traces); err != nil {
-			fmt.Fprintln(os.Stderr, "chaos:", err)
-			return 1
+		if err = b.addTraces(o.traces); err == nil {
+			fmt.Println(traceText(b.kept.Traces))
 		}
-		fmt.Println(traceText(b.kept.Traces))
-		return 0
+		return err
 	}
-	begun, bad := time.Now(), false
+	bad := false
+	keep := func(wrong []string, put func(*results)) error {
+		if ctx.Err() != nil { // what was cut short says nothing
+			return errors.New("interrupted")
+		}
+		bad = bad || len(wrong) > 0
+		return b.keepThat(put)
+	}
+	begun := time.Now()
 	for i := range faults {
 		f := &faults[i]
-		if !o.wants(f.name) || ctx.Err() != nil {
+		if !o.wants(f.name) {
 			continue
 		}
-		var r row
-		if ran := time.Since(begun); ran > o.within {
-			r = blank(f, o)
+		r := blank(f, o)
+		if time.Since(begun) > o.within {
 			r.Skipped = fmt.Sprintf("its turn did not come within %v", o.within)
 		} else {
 			r = repeat(ctx, f, o)
 		}
-		if ctx.Err() != nil {
-			break // what was cut short says nothing
+		if err := keep(r.wrong(), func(rs *results) { rs.put(r) }); err != nil {
+			return err
 		}
-		bad = bad || len(r.wrong()) > 0
-		fmt.Printf("%s\n", r.words())
-		if err := b.keepThat(func(rs *results) { rs.put(r) }); err != nil {
-			fmt.Fprintln(os.Stderr, "chaos:", err)
-			return 1
-		}
+		fmt.Println(r.words())
 	}
-	if o.wants(overloadName) && ctx.Err() == nil {
+	if o.wants(overloadName) {
 		v := overloading(ctx, o)
-		if ctx.Err() == nil {
-			bad = bad || len(v.Wrong) > 0
-			err = b.keepThat(func(rs *results) { rs.Overload = v })
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "chaos:", err)
-			return 1
+		if err := keep(v.Wrong, func(rs *results) { rs.Overload = v }); err != nil {
+			return err
 		}
 	}
-	if o.wants(soakName) && ctx.Err() == nil {
+	if o.wants(soakName) {
 		k := soaking(ctx, o)
-		bad = bad || len(k.Wrong) > 0
-		if err := b.keepThat(func(rs *results) { rs.Soak = k }); err != nil {
-			fmt.Fprintln(os.Stderr, "chaos:", err)
-			return 1
+		if err := keep(k.Wrong, func(rs *results) { rs.Soak = k }); err != nil {
+			return err
 		}
 	}
 	fmt.Printf("\n%s\n", b.text(b.fresh))
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "chaos: interrupted")
-		return 1
-	case bad:
-		fmt.Fprintln(os.Stderr, "chaos: something happened that must not")
-		return 1
+	if bad {
+		return errors.New("something happened that must not")
 	}
-	return 0
+	return nil
 }
 
 // blank is a row of which nothing is known yet.
@@ -253,10 +233,20 @@ func repeat(ctx context.Context, f *fault, o options) (r row) {
 			r.Earlier = earlier
 			return r
 		}
-		fmt.Printf("%s\n", r.words())
+		fmt.Println(r.words())
 		earlier = append(earlier, r.undrawn())
 		o.seed++
 	}
+}
+
+// newLife is of servers whose files are in memory, if the system has that: a disk that others use too would
+// be a fault of its own.
+func newLife() *rig.OwnLife { return &rig.OwnLife{Dir: "/dev/shm"} }
+
+// machine is where, and with what, a result was had.
+func (o options) machine() []string {
+	return append(page.Machine(), page.First("redis-server", "--version"),
+		fmt.Sprintf("cluster-node-timeout %v", o.nodeTimeout))
 }
 
 // perform has one fault happen.
@@ -268,30 +258,30 @@ func perform(ctx context.Context, f *fault, o options) (r row) {
 	if f.nodeTimeout > 0 {
 		o.nodeTimeout = f.nodeTimeout
 	}
-	r.Machine = append(page.Machine(), page.First("redis-server", "--version"),
-		fmt.Sprintf("cluster-node-timeout %v", o.nodeTimeout))
-	s := &scene{life: &life{}, options: o, fault: f}
+	r.Machine = o.machine()
+	s := &scene{OwnLife: newLife(), options: o, fault: f}
 	// The same for each fault, whichever others are asked for.
 	s.random = rand.New(rand.NewPCG(o.seed, uint64(slices.Index(faultNames(), f.name))))
 	before := page.UsageNow(0)
-	err := s.attempt(func() {
+	err := s.Attempt(func() {
 		s.open()
 		pause(ctx, o.calm)
 		f.strike(s)
 		s.settle()
 	})
-	s.end()
-	if err == nil {
-		err = s.attempt(func() { s.measure(&r) })
+	if s.load != nil {
+		s.load.end()
 	}
-	r.Notes, r.Trouble = s.notes, s.life.end()
+	if err == nil {
+		err = s.Attempt(func() { s.measure(&r) })
+	}
+	r.Notes, r.Trouble = s.notes, s.End()
 	r.Busy = before.Until(page.UsageNow(0))
-	if err != nil {
+	switch {
+	case err != nil:
 		r.Ways, r.Skipped = nil, "it did not get to its end: "+firstLine(err.Error())
 		r.Wrong = append(r.Wrong, err.Error())
-		return r
-	}
-	if len(r.Ways) > 0 {
+	case len(r.Ways) > 0:
 		r.Wrong = append(r.Ways[0].violations(f.lossy), r.Trouble...)
 	}
 	return r

@@ -87,77 +87,77 @@ func (s *scene) measure(r *row) {
 	}
 	r.Lasted = ms(mark - s.struck)
 	for w, way := range l.ways {
-		f := figures{Name: way.name, First: -1, Last: -1, New: -1, Errors: map[string]int{}}
-		var own []op
-		for _, o := range l.ops {
-			if o.way == w {
-				own = append(own, o)
-			}
-		}
-		f.verdict = judge(own, s.read(own), s.fault.lossy)
+		f, own := newFigures(way.name), l.of(w)
+		f.verdict = s.judge(own)
 		s.recovery(&f, w, own, mark)
 		s.newcomers(&f, w, mark)
 		f.Rate = rate(own, s.struckOnly(w), s.struck, l.ended)
 		r.Ways = append(r.Ways, f)
 	}
-	var before, during []time.Duration
+	direct := s.tailsOf()
 	for _, p := range l.probes {
-		if s.spot == "" || p.shard == s.shard && !s.fault.proxies {
-			continue
-		}
-		if p.start < s.struck {
-			before = append(before, p.took)
-		} else {
-			during = append(during, p.took)
+		if s.spot != "" {
+			direct.add(p.start, p.took)
 		}
 	}
-	r.Direct = pair{percentile(before, 99), percentile(during, 99)}
+	r.Direct = direct.p99()
 }
+
+func newFigures(name string) figures {
+	return figures{Name: name, First: -1, Last: -1, New: -1, Errors: map[string]int{}}
+}
+
+// tails are the times of what began before the fault, and since.
+type tails struct {
+	struck         time.Duration
+	before, during []time.Duration
+}
+
+func (s *scene) tailsOf() *tails { return &tails{struck: s.struck} }
+
+func (t *tails) add(start, took time.Duration) {
+	if start < t.struck {
+		t.before = append(t.before, took)
+	} else {
+		t.during = append(t.during, took)
+	}
+}
+
+func (t *tails) p99() pair { return pair{percentile(t.before, 99), percentile(t.during, 99)} }
 
 // struckOnly says of the workers of a way, by their number, which the fault strikes.
 func (s *scene) struckOnly(w int) map[int]bool {
 	hit := map[int]bool{}
 	for _, k := range s.load.workers {
-		if k.way == w && s.hit(k) {
-			hit[k.id] = true
-		}
+		hit[k.id] = hit[k.id] || k.way == w && s.hit(k)
 	}
 	return hit
 }
 
 // recovery finds when clients that were there had success again, what they were told, and what the others
-// felt.
+// felt. BLPOP waits on purpose.
 func (s *scene) recovery(f *figures, w int, ops []op, mark time.Duration) {
-	hit, success := s.struckOnly(w), map[int]time.Duration{}
-	var before, during []time.Duration
+	hit, success, others := s.struckOnly(w), map[int]time.Duration{}, s.tailsOf()
 	for _, o := range ops {
-		if !hit[o.worker] {
+		switch took := o.end - o.start; {
+		case !hit[o.worker]:
 			if o.outcome != acked && o.end >= s.struck {
 				f.Other++
 			}
-			if o.verb != vPop && o.start < s.struck {
-				before = append(before, o.end-o.start)
-			} else if o.verb != vPop {
-				during = append(during, o.end-o.start)
+			if o.verb != vPop {
+				others.add(o.start, took)
 			}
-			continue
-		}
-		if o.end < s.struck {
-			continue
-		}
-		if o.outcome != acked {
+		case o.end < s.struck:
+		case o.outcome != acked:
 			f.Errors[o.kind()]++
-			continue
-		}
-		if o.verb == vPop {
-			continue // it waits on purpose
-		}
-		f.Longest = max(f.Longest, ms(o.end-o.start))
-		if at, ok := success[o.worker]; o.end >= mark && (!ok || o.end < at) {
-			success[o.worker] = o.end
+		case o.verb != vPop:
+			f.Longest = max(f.Longest, ms(took))
+			if at, ok := success[o.worker]; o.end >= mark && (!ok || o.end < at) {
+				success[o.worker] = o.end
+			}
 		}
 	}
-	f.Others = pair{percentile(before, 99), percentile(during, 99)}
+	f.Others = others.p99()
 	for _, k := range s.load.workers {
 		if k.way != w || k.role == pops || !s.hit(k) {
 			continue
@@ -168,10 +168,10 @@ func (s *scene) recovery(f *figures, w int, ops []op, mark time.Duration) {
 			continue
 		}
 		took := ms(at - mark)
+		f.Last = max(f.Last, took)
 		if f.First < 0 || took < f.First {
 			f.First = took
 		}
-		f.Last = max(f.Last, took)
 	}
 	if f.Late > 0 {
 		f.Last = -1

@@ -33,7 +33,7 @@ func TestMeasure(t *testing.T) {
 		{start: at(4), end: at(5.1), why: "gone"}, {start: at(5.2), end: at(5.21)}, {start: at(5.1),
 			end: at(5.4)},
 	}
-	s := &scene{life: &life{}, load: l, spot: "shard 0", struck: at(1), over: at(6)}
+	s := &scene{OwnLife: newLife(), load: l, spot: "shard 0", struck: at(1), over: at(6)}
 	s.promoted.Store(int64(at(5)))
 	f := figures{First: -1, Last: -1, New: -1, Errors: map[string]int{}}
 	s.recovery(&f, 0, l.ops, s.mark())

@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"lockproxy/integration/rig"
 )
 
 // need is what a fault needs that not every machine allows.
@@ -20,28 +19,17 @@ const (
 	ownNames        // host names of its own
 )
 
-// isInside says that the program runs in a network of its own.
-var isInside bool
-
-// hostsFile is what stands for /etc/hosts here, if the program has its own.
-var hostsFile string
+// hostsFile is what stands for /etc/hosts, if the program has a network and host names of its own: inside.sh.
+var hostsFile = os.Getenv("CHAOS_HOSTS")
 
 // why says why a need cannot be met; "": it can.
 func (n need) why() string {
-	switch n {
-	case ownNetwork:
-		if !isInside {
-			return "it needs a network of its own, which this system or user may not have"
-		}
-		if _, err := exec.LookPath("iptables"); err != nil {
-			return "it needs iptables: `make chaos` installs it"
-		}
+	if n != nothing && hostsFile == "" {
+		return "it needs a network and host names of its own, which this system or user may not have"
+	}
+	if n == ownNetwork {
 		if out, err := exec.Command("iptables", "-L", "-n").CombinedOutput(); err != nil {
-			return "iptables does not work here: " + strings.TrimSpace(string(out))
-		}
-	case ownNames:
-		if hostsFile == "" {
-			return "it needs a file of host names of its own, which this system or user may not have"
+			return fmt.Sprintf("it needs iptables, which `make chaos` installs: %v %s", err, out)
 		}
 	}
 	return ""
@@ -53,59 +41,55 @@ func (s *scene) iptables(args ...string) {
 	}
 }
 
-// drop drops the packets from and to the ports of a node, and those of the connections that it has made
-// itself to such ports of others.
-func (s *scene) drop(n *rig.Server, others string, ports ...int) {
-	s.Cleanup(func() { exec.Command("iptables", "-F", "INPUT").Run() })
-	for _, p := range ports {
-		for _, end := range []string{"--dport", "--sport"} {
-			s.iptables("-A", "INPUT", "-p", "tcp", end, strconv.Itoa(p), "-j", "DROP")
-		}
-	}
-	for i, other := range s.cluster.Nodes {
-		if other == n {
-			s.iptables("-A", "INPUT", "-p", "tcp", "-s", source(i), "--dport", others, "-j", "DROP")
-			s.iptables("-A", "INPUT", "-p", "tcp", "-d", source(i), "--sport", others, "-j", "DROP")
-		}
-	}
-}
+// source is the address from which node i connects to others: so what it sends can be told from what the
+// others do.
+func source(i int) string { return fmt.Sprintf("127.0.1.%d", 10+i) }
 
-// busPorts are all ports of cluster buses, and anyPort all ports.
-const busPorts, anyPort = "20240:26239", "1:65535"
-
-// dropAll cuts a node off from everybody.
-func (s *scene) dropAll(n *rig.Server) { s.drop(n, anyPort, n.Port, n.Port+10000) }
-
-// dropBus cuts a node off from the other nodes, except for replication.
-func (s *scene) dropBus(n *rig.Server) { s.drop(n, busPorts, n.Port+10000) }
-
-// cut has packets of the master dropped until a replica has taken over, and for 16 s at least.
-func cut(drop func(s *scene, n *rig.Server)) func(s *scene) {
+// cut has packets of the master dropped until a replica has taken over, and for 16 s at least: those from and
+// to its bus, and with whole also the port for clients; and those of the connections that it has made itself
+// to such ports of others. Replication goes on if it is not whole.
+func cut(whole bool) func(s *scene) {
 	return func(s *scene) {
+		ports, others := []int{s.master.Port + 10000}, "20240:26239" // all ports of buses
+		if whole {
+			ports, others = append(ports, s.master.Port), "1:65535"
+		}
 		s.watch(s.replica())
 		s.strike()
-		drop(s, s.master)
+		s.Cleanup(func() { exec.Command("iptables", "-F", "INPUT").Run() })
+		drop := func(match ...string) {
+			s.iptables(append(append([]string{"-A", "INPUT", "-p", "tcp"}, match...), "-j", "DROP")...)
+		}
+		for _, p := range ports {
+			drop("--dport", strconv.Itoa(p))
+			drop("--sport", strconv.Itoa(p))
+		}
+		drop("-s", source(s.index()), "--dport", others)
+		drop("-d", source(s.index()), "--sport", others)
 		s.promotion()
 		time.Sleep(time.Until(s.load.begun.Add(s.struck + 16*time.Second)))
-		s.healNetwork()
+		s.iptables("-F", "INPUT")
 		s.ended()
 	}
 }
 
-func (s *scene) healNetwork() { s.iptables("-F", "INPUT") }
+// index says which of the nodes the master is.
+func (s *scene) index() int { return slices.Index(s.cluster.Nodes, s.master) }
 
 // Names: node i is nodeI.chaos, at first at address 127.0.2.1I, later at 127.0.3.1I.
 
 func nameOf(i int) string { return fmt.Sprintf("node%d.chaos", i) }
 
+// at are the arguments of a node at its first or second address.
+func at(i, generation int) []string {
+	addr := addressOf(i, generation)
+	return []string{"--bind", addr, "127.0.0.1", "--bind-source-addr", addr, "--cluster-announce-ip", addr}
+}
+
 func addressOf(i, generation int) string { return fmt.Sprintf("127.0.%d.%d", 2+generation, 10+i) }
 
 // named are the arguments of a node that announces its name.
-func named(i int) []string {
-	addr := addressOf(i, 0)
-	return []string{"--bind", addr, "127.0.0.1", "--bind-source-addr", addr, "--cluster-announce-ip", addr,
-		"--cluster-announce-hostname", nameOf(i)}
-}
+func named(i int) []string { return append(at(i, 0), "--cluster-announce-hostname", nameOf(i)) }
 
 // writeHosts says at which addresses the nodes are; moved is the index of one that has moved, -1 of none.
 func writeHosts(s *scene, moved int) {
@@ -133,25 +117,10 @@ func namedUpstream(s *scene) string {
 
 // renumber has a master go and come back at another address, as a container does.
 func renumber(s *scene) {
-	i := 0
-	for k, n := range s.cluster.Nodes {
-		if n == s.master {
-			i = k
-		}
-	}
-	addr := addressOf(i, 1)
 	s.strike()
 	s.master.Kill()
-	writeHosts(s, i)
-	s.master.With("--bind", addr, "127.0.0.1", "--bind-source-addr", addr, "--cluster-announce-ip", addr)
+	writeHosts(s, s.index())
+	s.master.With(at(s.index(), 1)...)
 	s.master.Restart(s)
 	s.ended()
-}
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
-
-func removeDir(s *scene, dir string) {
-	if err := os.RemoveAll(dir); err != nil {
-		s.Fatalf("%v", err)
-	}
 }

@@ -48,14 +48,6 @@ type op struct {
 // writes says that the op changes data.
 func (o op) writes() bool { return o.verb != vGet }
 
-// answer is a reply as workers want it.
-type answer struct {
-	text  string
-	elems []string
-	null  bool
-	fail  string // the text of an error reply
-}
-
 // told fills in what came back of the last of the commands: of EXEC, if there are several.
 func (o *op) told(a answer, err error) {
 	switch {
@@ -66,7 +58,7 @@ func (o *op) told(a answer, err error) {
 		}
 	case a.fail != "":
 		o.outcome, o.why = notRun, kindOf(a.fail)
-		if strings.Contains(a.fail, "may or may not have run") || strings.Contains(a.fail, "may have run") {
+		if unclear.MatchString(a.fail) {
 			o.outcome = unknown
 		}
 	case o.verb == vPop && len(a.elems) == 2:
@@ -80,6 +72,7 @@ func (o *op) told(a answer, err error) {
 
 var (
 	addresses = regexp.MustCompile(`\[?[\w.:-]*\]?:\d{2,5}(->[\w.]+:\d+)?`)
+	unclear   = regexp.MustCompile(`may (or may not )?have run`)
 	digits    = regexp.MustCompile(`\d+`)
 )
 
@@ -92,6 +85,25 @@ func kindOf(text string) string {
 		text = string(runes[:90]) + "..."
 	}
 	return text
+}
+
+const pushTwo = "redis.call('RPUSH', KEYS[1], ARGV[1]) return redis.call('RPUSH', KEYS[1], ARGV[2])"
+
+// commands are what is sent for an op.
+func (o op) commands() [][]string {
+	switch o.verb {
+	case vGet, vIncr:
+		return [][]string{{string(o.verb), o.key}}
+	case vSet:
+		return [][]string{{"SET", o.key, o.elems[0]}}
+	case vMulti:
+		return [][]string{{"RPUSH", o.key, o.elems[0]}, {"RPUSH", o.key, o.elems[1]}}
+	case vEval:
+		return [][]string{{"EVAL", pushTwo, "1", o.key, o.elems[0], o.elems[1]}}
+	case vPop:
+		return [][]string{{"BLPOP", o.key, "1"}}
+	}
+	return [][]string{{"RPUSH", o.key, o.elems[0]}}
 }
 
 // kind is how the error of an op is counted.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"strings"
 	"sync"
@@ -56,51 +57,35 @@ func overloading(ctx context.Context, o options) *overload {
 	if o.quick {
 		calm, lasts = time.Second, 3*time.Second
 	}
-	l, before := &life{}, page.UsageNow(0)
-	err := l.attempt(func() {
+	v.Lasted = lasts.Seconds()
+	l, before := newLife(), page.UsageNow(0)
+	err := l.Attempt(func() {
 		redis := rig.StartRedis(l, "--maxclients", fmt.Sprint(floodConns+100))
-		c, err := rig.Dial(redis.Addr)
-		if err != nil {
-			l.Fatalf("%v", err)
-		}
-		defer c.Close()
 		for range 20 {
-			elements := strings.Fields(strings.Repeat("element ", 1000))
-			c.Must(l, append([]string{"RPUSH", "long"}, elements...)...)
+			redis.Do(l, strings.Fields("RPUSH long "+strings.Repeat("element ", 1000))...)
 		}
 		v.Capacity = capacity(l, redis.Addr, calm)
-		v.Lasted = lasts.Seconds()
-		for _, way := range []struct {
-			name string
-			args []string // nil: straight
-		}{
-			{"straight", nil},
-			{"lockproxy", []string{"--upstream", redis.Addr}},
-			{"lockproxy, shed-after 100ms", []string{"--upstream", redis.Addr, "--shed-after", "100ms"}},
-		} {
+		for _, name := range []string{"straight", "lockproxy", "lockproxy, shed-after 100ms"} {
 			if ctx.Err() != nil {
 				break
 			}
-			f := flooded{Name: way.name}
-			of := &life{}
-			err := of.attempt(func() {
-				addr, memory := redis.Addr, func() float64 { return 0 }
-				if way.args != nil {
-					p := rig.StartBinary(of, o.binary(of), append(way.args, o.lockproxyArgs...)...)
-					addr, memory = p.Addr, func() float64 {
-						u, err := use(p)
-						if err != nil {
-							of.Fatalf("%v", err)
-						}
-						return u.Memory
-					}
+			f, of := flooded{Name: name}, newLife()
+			err := of.Attempt(func() {
+				if name == "straight" {
+					f.flood(of, redis.Addr, nil, v.Capacity, calm, lasts)
+					return
 				}
-				f.flood(of, addr, memory, v.Capacity, calm, lasts)
+				args := append([]string{"--upstream", redis.Addr}, o.lockproxyArgs...)
+				if _, after, ok := strings.Cut(name, "shed-after "); ok {
+					args = append(args, "--shed-after", after)
+				}
+				p := rig.StartBinary(of, o.binary(of), args...)
+				f.flood(of, p.Addr, p, v.Capacity, calm, lasts)
 			})
 			if err != nil {
 				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %v", f.Name, err))
 			}
-			v.Wrong = append(v.Wrong, of.end()...)
+			v.Wrong = append(v.Wrong, of.End()...)
 			v.Ways = append(v.Ways, f)
 			fmt.Printf("%s: %+v\n", overloadName, f)
 		}
@@ -108,7 +93,7 @@ func overloading(ctx context.Context, o options) *overload {
 	if err != nil {
 		v.Wrong = append(v.Wrong, "it did not get to its end: "+err.Error())
 	}
-	v.Wrong = append(v.Wrong, l.end()...)
+	v.Wrong = append(v.Wrong, l.End()...)
 	v.Busy = before.Until(page.UsageNow(0))
 	return v
 }
@@ -117,66 +102,34 @@ func overloading(ctx context.Context, o options) *overload {
 var slowCommand = []string{"LPOS", "long", "absent"}
 
 // capacity is how many of the commands a few clients, who wait for each reply, get out of Redis in a second.
-func capacity(l *life, addr string, lasts time.Duration) float64 {
-	var clients sync.WaitGroup
-	done := make([]int, 8)
-	end := time.Now().Add(lasts)
-	for i := range done {
-		c, err := rig.Dial(addr)
-		if err != nil {
-			l.Fatalf("%v", err)
-		}
-		clients.Go(func() {
-			defer c.Close()
-			for time.Now().Before(end) {
-				if _, err := c.Do(slowCommand...); err != nil {
-					l.Errorf("%v", err)
-					return
-				}
-				done[i]++
-			}
-		})
+func capacity(l rig.Life, addr string, lasts time.Duration) float64 {
+	idle := make(chan *rig.Conn, 8)
+	for range cap(idle) {
+		idle <- rig.Connect(l, addr)
 	}
-	clients.Wait()
-	sum := 0
-	for _, n := range done {
-		sum += n
-	}
-	return float64(sum) / lasts.Seconds()
+	done := offer(l, idle, 0, lasts)
+	return float64(len(done.times)) / lasts.Seconds()
 }
 
 // flood offers half of the capacity, then twice as much as there is, then half of it again.
-func (f *flooded) flood(l *life, addr string, memory func() float64, capacity float64,
+func (f *flooded) flood(l *rig.OwnLife, addr string, p *rig.Proxy, capacity float64,
 	calm, lasts time.Duration) {
 	idle := make(chan *rig.Conn, floodConns)
 	for range floodConns {
-		c, err := rig.Dial(addr)
-		if err != nil {
-			l.Fatalf("%v", err)
+		idle <- rig.Connect(l, addr)
+	}
+	memory := func(at int) {
+		if p != nil {
+			f.Memory[at] = max(f.Memory[at], use(l, p).Memory)
 		}
-		l.Cleanup(func() { c.Close() })
-		idle <- c
 	}
 	before := offer(l, idle, capacity/2, calm)
-	f.Memory[0] = memory()
-	stop, most := make(chan struct{}), make(chan float64)
-	go func() { // ends with stop
-		highest := 0.0
-		for {
-			select {
-			case <-stop:
-				most <- highest
-				return
-			case <-time.After(time.Second):
-			}
-			l.attempt(func() { highest = max(highest, memory()) })
-		}
-	}()
+	memory(0)
+	stop := every(time.Second, func() { l.Attempt(func() { memory(1) }) })
 	during := offer(l, idle, 2*capacity, lasts)
-	close(stop)
-	f.Memory[1] = <-most
+	stop()
 	afterwards := offer(l, idle, capacity/2, calm)
-	f.Memory[2] = memory()
+	memory(2)
 	second := lasts.Seconds()
 	f.Rates = rates{float64(len(during.times)) / second, float64(during.shed) / second,
 		float64(during.unsent) / second}
@@ -194,34 +147,38 @@ type offered struct {
 	shed, unsent int
 }
 
-// offer offers commands at a rate, whatever becomes of those before, and waits until all are answered.
-func offer(l *life, idle chan *rig.Conn, rate float64, lasts time.Duration) *offered {
+// offer offers commands at a rate, whatever becomes of those before, and waits until all are answered. At
+// rate 0 it does so whenever a connection is idle.
+func offer(l rig.Life, idle chan *rig.Conn, rate float64, lasts time.Duration) *offered {
 	all := &offered{}
 	var under sync.WaitGroup
 	begun := time.Now()
 	for n := 0; ; n++ {
-		due := begun.Add(time.Duration(float64(n) / rate * float64(time.Second)))
+		due := time.Now()
+		if rate > 0 {
+			due = begun.Add(time.Duration(float64(n) / rate * float64(time.Second)))
+		}
 		if due.Sub(begun) > lasts {
 			break
 		}
 		if early := time.Until(due); early > time.Millisecond {
 			time.Sleep(early)
 		}
-		select {
-		case c := <-idle:
-			under.Go(func() {
-				all.ask(l, c, due)
-				idle <- c
-			})
-		default:
+		if rate > 0 && len(idle) == 0 {
 			all.unsent++
+			continue
 		}
+		c := <-idle
+		under.Go(func() {
+			all.ask(l, c, due)
+			idle <- c
+		})
 	}
 	under.Wait()
 	return all
 }
 
-func (all *offered) ask(l *life, c *rig.Conn, due time.Time) {
+func (all *offered) ask(l rig.Life, c *rig.Conn, due time.Time) {
 	r, err := c.Do(slowCommand...)
 	took := time.Since(due)
 	all.mu.Lock()
@@ -240,33 +197,28 @@ func (v *overload) text() string {
 	if v == nil {
 		return ""
 	}
-	t := page.Table{{"way", "served a second", "of what it can do", "refused", "not sent", "p50", "p99",
+	t := table{{"way", "served a second", "of what it can do", "refused", "not sent", "p50", "p99",
 		"p99 before -> afterwards", "MiB before, most, afterwards"}}
 	for _, f := range v.Ways {
-		memory := ""
+		whole, memory := func(f float64) string { return fmt.Sprintf("%.0f", f) }, ""
 		if f.Memory[1] > 0 {
 			memory = fmt.Sprintf("%.0f, %.0f, %.0f", f.Memory[0], f.Memory[1], f.Memory[2])
 		}
-		t = append(t, []string{f.Name, fmt.Sprintf("%.0f", f.Rates.Served),
-			fmt.Sprintf("%.2f", f.Rates.Served/v.Capacity), fmt.Sprintf("%.0f", f.Rates.Shed),
-			fmt.Sprintf("%.0f", f.Rates.Unsent), number(f.Median), number(f.P99), f.Calm.String(), memory})
+		t.add(f.Name, whole(f.Rates.Served), fmt.Sprintf("%.2f", f.Rates.Served/v.Capacity),
+			whole(f.Rates.Shed), whole(f.Rates.Unsent), number(f.Median), number(f.P99), f.Calm, memory)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, overloadHead, v.Capacity, strings.Join(slowCommand, " "), 2*v.Capacity, v.Lasted,
-		floodConns, t)
-	for _, wrong := range v.Wrong {
-		fmt.Fprintf(&b, "- **wrong**: %s\n", wrong)
-	}
-	fmt.Fprintf(&b, "\n%s, `%s`; %s; %s\n", v.When.UTC().Format("2006-01-02 15:04 UTC"), v.Command,
+	return fmt.Sprintf(overloadHead, v.Capacity, strings.Join(slowCommand, " "), 2*v.Capacity, v.Lasted,
+		floodConns, t, wrongs("wrong", v.Wrong), v.When.UTC().Format(minute), v.Command,
 		strings.Join(v.Machine, "; "), v.Busy)
-	return b.String()
 }
 
-const overloadHead = `
-## Overload
+// wrongs are lines of what was wrong.
+func wrongs(word string, all []string) (text string) {
+	for _, wrong := range all {
+		text += fmt.Sprintf("- **%s**: %s\n", word, wrong)
+	}
+	return text
+}
 
-One Redis can do %.0f of a slow command (%s) a second. %.0f a second are offered for %.0f s, whatever
-becomes of those before, over %d connections; one that finds none of them idle is not sent. Before and afterwards it
-is half of what Redis can do. Times are in ms, from when a command was due; those of refused commands do not count.
-
-%s`
+//go:embed text/overload.txt
+var overloadHead string

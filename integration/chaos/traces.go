@@ -2,15 +2,14 @@ package main
 
 import (
 	"bufio"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"lockproxy/integration/page"
 	"lockproxy/integration/trace"
 )
 
@@ -45,33 +44,31 @@ func (b *book) addTraces(path string) error {
 	return b.write()
 }
 
-const tracesHead = `
-## Traces of locks
-
-Made by ` + "`make traces`" + `, which goes on until it has counted 10,000,000 operations, or as many as TRACEOPS says; what
-several runs have counted is added up here, from %s to %s. Clients of two proxies take, renew, check and
-free locks at random while faults happen, and porcupine and plain monitors judge every call
-([how](house.md#commands-for-work)). A violation is a promise of [locks](locks.md) that was broken. An exception is a
-reply that the judge lets pass because it is documented.
-
-A run that showed a violation is not in the table: it led to a change of lockproxy or of the judge. One
-history is not explained yet, of RedLock at a load average of 40.
-
-%s
-%s
-%s`
+//go:embed text/traces.txt
+var tracesHead string
 
 // traceText is the table of the traces.
 func traceText(all []trace.Sum) string {
 	if len(all) == 0 {
 		return ""
 	}
-	t := page.Table{{"topology", "server", "operations", "grants", "no answer", "rounds", "time", "faults",
+	t := table{{"topology", "server", "operations", "grants", "no answer", "rounds", "time", "faults",
 		"violations"}}
+	add := func(topology, server string, s trace.Sum) {
+		faults := 0
+		for _, n := range s.Faults {
+			faults += n
+		}
+		t.add(topology, server, s.Ops, s.Grants, s.Unanswered, s.Rounds,
+			time.Duration(s.Took*float64(time.Second)).Round(time.Second), faults, s.Violations)
+	}
 	var whole trace.Sum
-	exceptions, faults := page.Table{{"exception", "how often"}}, page.Table{{"fault", "how often"}}
+	servers, times := map[string]bool{}, []time.Time{}
+	for _, one := range all {
+		servers[one.Server], times = true, append(times, one.When)
+	}
 	for _, topology := range topologies {
-		for _, server := range servers(all) {
+		for _, server := range slices.Sorted(maps.Keys(servers)) {
 			var sum trace.Sum
 			for _, one := range all {
 				if one.Test == topology[0] && one.Server == server {
@@ -79,55 +76,21 @@ func traceText(all []trace.Sum) string {
 					whole.Add(one)
 				}
 			}
-			if sum.Ops == 0 {
-				continue
+			if sum.Ops > 0 {
+				add(topology[1], server, sum)
 			}
-			t = append(t, []string{topology[1], server, fmt.Sprint(sum.Ops), fmt.Sprint(sum.Grants),
-				fmt.Sprint(sum.Unanswered), fmt.Sprint(sum.Rounds), duration(sum.Took),
-				fmt.Sprint(total(sum.Faults)), fmt.Sprint(sum.Violations)})
 		}
 	}
-	t = append(t, []string{"all", "", fmt.Sprint(whole.Ops), fmt.Sprint(whole.Grants),
-		fmt.Sprint(whole.Unanswered), fmt.Sprint(whole.Rounds), duration(whole.Took),
-		fmt.Sprint(total(whole.Faults)), fmt.Sprint(whole.Violations)})
-	for _, name := range slices.Sorted(maps.Keys(whole.Faults)) {
-		faults = append(faults, []string{name, fmt.Sprint(whole.Faults[name])})
-	}
-	for _, name := range slices.Sorted(maps.Keys(whole.Exceptions)) {
-		exceptions = append(exceptions, []string{name, fmt.Sprint(whole.Exceptions[name])})
-	}
-	var b strings.Builder
-	first, last := all[0].When, all[0].When
-	for _, one := range all {
-		if one.When.Before(first) {
-			first = one.When
+	add("all", "", whole)
+	counts := func(what string, of map[string]int) table {
+		t := table{{what, "how often"}}
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			t.add(name, of[name])
 		}
-		if one.When.After(last) {
-			last = one.When
-		}
+		return t
 	}
-	fmt.Fprintf(&b, tracesHead, first.UTC().Format(time.DateOnly), last.UTC().Format(time.DateOnly), t,
-		faults, exceptions)
-	return b.String()
-}
-
-func servers(all []trace.Sum) (names []string) {
-	for _, t := range all {
-		if !slices.Contains(names, t.Server) {
-			names = append(names, t.Server)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-func total(counts map[string]int) (sum int) {
-	for _, n := range counts {
-		sum += n
-	}
-	return sum
-}
-
-func duration(seconds float64) string {
-	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	day := func(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+	return fmt.Sprintf(tracesHead, day(slices.MinFunc(times, time.Time.Compare)),
+		day(slices.MaxFunc(times, time.Time.Compare)), t, counts("fault", whole.Faults),
+		counts("exception", whole.Exceptions))
 }
