@@ -18,8 +18,9 @@ var update = flag.Bool("update", false, "make docs/resilience.md anew, from the 
 // canned is a row that nobody has seen.
 func canned(name string, promoted float64) row {
 	f := faultNamed(name)
-	r := row{Name: name, Title: f.title, Lossy: f.lossy, When: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC),
-		Seed: 7, Command: "make chaos", Machine: []string{"machine: 2 x processor"}, Busy: "not busy",
+	r := row{Name: name, Title: f.title, Lossy: f.lossy,
+		seen: seen{When: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC), Seed: 7, Command: "make chaos",
+			Machine: []string{"machine: 2 x processor"}, Busy: "not busy"},
 		Direct: pair{1, 2}, Ways: []figures{
 			{Name: "lockproxy", First: 3, Last: 42, New: 0.5, Visits: 9, Longest: 99, Others: pair{1.5, 12},
 				verdict: verdict{Writes: 100, Acked: 98, Unknown: 2, Reads: 50, Lost: 4},
@@ -133,9 +134,8 @@ func TestPageIsOfItsResults(t *testing.T) {
 
 // A soak shows what the proxies used, with the line that fits it best.
 func TestSoakIsShown(t *testing.T) {
-	k := &soak{Seed: 7, Lasted: 3600, Rounds: 2, Faults: map[string]int{"kill": 2},
-		Left:  []used{{Memory: 30}},
-		Wrong: []string{"1 ran twice"}}
+	k := &soak{seen: seen{Seed: 7, Wrong: []string{"1 ran twice"}}, Lasted: 3600, Rounds: 2,
+		Faults: map[string]int{"kill": 2}, Left: []used{{Memory: 30}}}
 	var series []used
 	for at := 0.0; at <= 3600; at += 60 {
 		series = append(series, used{At: at, Memory: 40 + at/1800, Descriptors: 50, Goroutines: 12})
@@ -157,7 +157,7 @@ func TestSoakIsShown(t *testing.T) {
 
 // An overload shows what was served, of what could be.
 func TestOverloadIsShown(t *testing.T) {
-	v := &overload{Capacity: 2000, Lasted: 60, Wrong: []string{"an answer: OK"}, Ways: []flooded{
+	v := &overload{seen: seen{Wrong: []string{"an answer: OK"}}, Capacity: 2000, Lasted: 60, Ways: []flooded{
 		{Name: "straight", Rates: rates{1900, 0, 2100}, Median: 1000, P99: 2000, Calm: pair{1, 2}},
 		{Name: "lockproxy", Rates: rates{1000, 3000, 0}, P99: 99, Memory: [3]float64{20, 45, 21}}}}
 	text := v.text()

@@ -22,81 +22,65 @@ type fault struct {
 	behind      bool     // clients come through haproxy
 	again       bool     // plain clients try again once
 	links       bool     // nodes are behind links
+	all         bool     // it strikes all clients; else those of a shard, or of proxy 0
+	promotes    bool     // it is over when a replica has taken over
 	args        []string // of the nodes
 	each        func(i int) []string
 	upstream    func(s *scene) string
 	nodeTimeout time.Duration // of the nodes; 0: the one that the command line says
+	before      func(s *scene)
 	strike      func(s *scene)
 	targets     func(r row) []page.Verdict
 }
 
 // faults are all of them, in the order of the table.
 var faults = []fault{
-	{name: "failover", title: "CLUSTER FAILOVER", strike: byHand()},
-	{name: "force", title: "CLUSTER FAILOVER FORCE", lossy: true, strike: byHand("FORCE")},
-	{name: "takeover", title: "CLUSTER FAILOVER TAKEOVER", lossy: true, strike: byHand("TAKEOVER")},
-	{name: "kill", title: "master killed (-9)", lossy: true, targets: swift(50), strike: killMaster},
+	{name: "failover", title: "CLUSTER FAILOVER", promotes: true, strike: byHand("")},
+	{name: "force", title: "CLUSTER FAILOVER FORCE", lossy: true, promotes: true, strike: byHand("FORCE")},
+	{name: "takeover", title: "CLUSTER FAILOVER TAKEOVER", lossy: true, promotes: true,
+		strike: byHand("TAKEOVER")},
+	{name: "kill", title: "master killed (-9)", lossy: true, promotes: true, targets: swift(50),
+		strike: kill},
 	{name: "kill-2s", title: "master killed (-9), cluster-node-timeout 2s", nodeTimeout: 2 * time.Second,
-		lossy: true, targets: swift(50), strike: killMaster},
+		lossy: true, promotes: true, targets: swift(50), strike: kill},
 	{name: "kill-full", title: "master killed (-9), cluster-require-full-coverage yes", lossy: true,
-		args: []string{"--cluster-require-full-coverage", "yes"}, strike: killMaster},
-	{name: "restart", title: "master killed (-9) and started again at once", strike: func(s *scene) {
-		s.strike()
-		s.master.Restart(s)
-		s.ended()
-	}},
-	{name: "stop-1s", title: "master stopped (SIGSTOP) for 1 s",
-		strike: func(s *scene) { s.stop(s.master.Process, time.Second) }},
-	{name: "stop-5s", title: "master stopped (SIGSTOP) for 5 s", lossy: true, strike: func(s *scene) {
-		s.watch(s.replica()) // which may be asked for its vote, or not yet
-		s.stop(s.master.Process, 5*time.Second)
-	}},
+		promotes: true, args: []string{"--cluster-require-full-coverage", "yes"}, strike: kill},
+	{name: "restart", title: "master killed (-9) and started again at once",
+		strike: func(s *scene) { s.master.Restart(s) }},
+	{name: "stop-1s", title: "master stopped (SIGSTOP) for 1 s", strike: stop(time.Second)},
+	{name: "stop-5s", title: "master stopped (SIGSTOP) for 5 s", lossy: true, strike: stop(5 * time.Second)},
 	{name: "stop-15s", title: "master stopped (SIGSTOP) for 15 s", lossy: true, targets: swift(100),
-		strike: stopMaster},
+		strike: stop(15 * time.Second)},
 	{name: "stop-15s-2s", title: "master stopped (SIGSTOP) for 15 s, cluster-node-timeout 2s",
-		nodeTimeout: 2 * time.Second, lossy: true, targets: swift(100), strike: stopMaster},
+		nodeTimeout: 2 * time.Second, lossy: true, targets: swift(100), strike: stop(15 * time.Second)},
 	{name: "cut", title: "master cut off: every packet dropped, for 16 s", needs: ownNetwork, lossy: true,
 		targets: swift(100), strike: cut(true)},
 	{name: "bus", title: "bus of a master cut, but not the clients' port, for 16 s", needs: ownNetwork,
 		lossy: true, strike: cut(false)},
-	{name: "sleep", title: "DEBUG SLEEP 2 at a master", strike: func(s *scene) {
-		s.strike()
-		s.master.Do(s, "DEBUG", "SLEEP", "2")
-		s.ended()
-	}},
-	{name: "client-kill", title: "CLIENT KILL of all connections at all masters, 10 times in 1 s",
+	{name: "sleep", title: "DEBUG SLEEP 2 at a master",
+		strike: func(s *scene) { s.master.Do(s, "DEBUG", "SLEEP", "2") }},
+	{name: "client-kill", title: "CLIENT KILL of all connections at all masters, 10 times in 1 s", all: true,
 		strike: func(s *scene) {
-			s.strikeAll()
 			for range 10 {
 				s.cluster.Each(s, "CLIENT", "KILL", "TYPE", "normal")
 				time.Sleep(100 * time.Millisecond)
 			}
-			s.ended()
 		}},
 	{name: "client-pause", title: "CLIENT PAUSE 1000 at a master", strike: func(s *scene) {
-		s.strike()
 		s.master.Do(s, "CLIENT", "PAUSE", "1000", "ALL")
 		time.Sleep(time.Second)
-		s.ended()
 	}},
-	{name: "replica", title: "a replica killed (-9)", strike: func(s *scene) {
-		gone := s.replica()
-		s.strike()
-		gone.Kill()
-		s.ended()
-	}},
-	{name: "replicas", title: "all replicas killed (-9)", strike: func(s *scene) {
-		s.strikeAll()
+	{name: "replica", title: "a replica killed (-9)", strike: func(s *scene) { s.replica.Kill() }},
+	{name: "replicas", title: "all replicas killed (-9)", all: true, strike: func(s *scene) {
 		for _, n := range s.cluster.Nodes[masters:] {
 			n.Kill()
 		}
-		s.ended()
 	}},
-	{name: "holds", lossy: true, strike: killUnderHolds,
+	{name: "holds", lossy: true, before: gather, strike: killUnderHolds,
 		title: "master killed (-9) under 100,000 kept holds and 10,000 waiters (-quick: a tenth)"},
 	{name: "slots", title: "the slots of a master move away under load, and back", strike: moveSlots},
 	{name: "node", title: "a node is added, gets slots, gives them back, and is removed", strike: addNode},
-	{name: "rolling", title: "all six nodes restarted in turn, masters after CLUSTER FAILOVER",
+	{name: "rolling", title: "all six nodes restarted in turn, masters after CLUSTER FAILOVER", all: true,
 		strike: rollNodes},
 	{name: "names", title: "a master restarts at another address of the same host name", needs: ownNames,
 		args: []string{"--cluster-preferred-endpoint-type", "hostname"}, each: named,
@@ -105,32 +89,32 @@ var faults = []fault{
 	{name: "loading", title: "a master that loads its data for about 3 s", strike: reload},
 	{name: "slow", title: "a master whose replies come 200 ms late, for 3 s", links: true,
 		strike: func(s *scene) {
-			s.strike()
 			s.master.Link.Delay(100 * time.Millisecond)
 			time.Sleep(3 * time.Second)
 			s.master.Link.Delay(0)
-			s.ended()
 		}},
-	{name: "proxy-stop", title: "a proxy stopped (SIGSTOP) for 2 s", proxies: true, strike: func(s *scene) {
-		s.spot = "proxy 0"
-		s.stop(s.proxies[0].Process, 2*time.Second)
-	}},
+	{name: "proxy-stop", title: "a proxy stopped (SIGSTOP) for 2 s", proxies: true,
+		strike: func(s *scene) { halt(s.proxies[0].Process, 2*time.Second) }},
 	{name: "proxy-term", title: "a proxy ended (SIGTERM) behind haproxy", proxies: true, behind: true,
-		strike: func(s *scene) {
-			s.strikeAll()
-			s.proxies[0].Signal(syscall.SIGTERM)
-			s.exited(0)
-			s.ended()
-		}},
+		all: true, strike: func(s *scene) { s.endProxy(0) }},
 	{name: "proxy-kill", title: "a proxy killed (-9) behind haproxy", proxies: true, behind: true,
-		strike: func(s *scene) {
-			s.strikeAll()
-			s.proxies[0].Kill()
-			s.ended()
-		}},
-	{name: "proxy-rolling", proxies: true, behind: true, again: true, strike: rollProxies,
+		all: true, strike: func(s *scene) { s.proxies[0].Kill() }},
+	{name: "proxy-rolling", proxies: true, behind: true, again: true, all: true, strike: rollProxies,
 		title:   "both proxies restarted in turn behind haproxy, 6 times; plain clients try again once",
 		targets: unharmed},
+}
+
+// happen has the fault happen.
+func (f *fault) happen(s *scene) {
+	if f.before != nil {
+		f.before(s)
+	}
+	s.struck = s.load.now()
+	f.strike(s)
+	if f.promotes {
+		s.promotion()
+	}
+	s.over = s.load.now()
 }
 
 func faultNames() (names []string) {
@@ -149,56 +133,43 @@ func faultNamed(name string) *fault {
 }
 
 // byHand has a replica take over.
-func byHand(how ...string) func(s *scene) {
-	return func(s *scene) {
-		replica := s.replica()
-		s.watch(replica)
-		s.strike()
-		replica.Do(s, append([]string{"CLUSTER", "FAILOVER"}, how...)...)
-		s.promotion()
-	}
+func byHand(how string) func(s *scene) {
+	return func(s *scene) { s.replica.Do(s, strings.Fields("CLUSTER FAILOVER "+how)...) }
 }
 
-func killMaster(s *scene) {
-	s.watch(s.replica())
-	s.strike()
-	s.master.Kill()
-	s.promotion()
+func kill(s *scene) { s.master.Kill() }
+
+// stop stops the master for d: a replica may be asked for its vote, or not yet.
+func stop(d time.Duration) func(s *scene) { return func(s *scene) { halt(s.master.Process, d) } }
+
+func halt(p *rig.Process, d time.Duration) {
+	p.Signal(syscall.SIGSTOP)
+	time.Sleep(d)
+	p.Signal(syscall.SIGCONT)
 }
 
-func stopMaster(s *scene) {
-	s.watch(s.replica())
-	s.stop(s.master.Process, 15*time.Second)
-}
-
-// exited waits for the end of a proxy after SIGTERM.
-func (s *scene) exited(i int) {
+func (s *scene) endProxy(i int) {
+	s.proxies[i].Signal(syscall.SIGTERM)
 	if code := s.proxies[i].Wait(rig.Patience); code != 0 {
 		s.Errorf("lockproxy ended with %d after SIGTERM: %s", code, s.proxies[i].Log.Tail())
 	}
 }
 
-// rollProxies restarts both proxies in turn, one when haproxy sees the other.
+// rollProxies restarts both proxies in turn, each at its own addresses, one when haproxy sees the other.
 func rollProxies(s *scene) {
-	s.strikeAll()
 	for i := range 6 {
-		p := s.proxies[i%2]
-		p.Signal(syscall.SIGTERM)
-		s.exited(i % 2)
-		s.restartProxy(i % 2)
+		s.endProxy(i % 2)
+		s.proxies[i%2] = rig.StartBinary(s, s.binary(s), s.proxies[i%2].Cmd.Args[1:]...)
 		time.Sleep(time.Second) // haproxy asks every 200 ms
 	}
-	s.ended()
 }
 
 // moveSlots moves the slots that are in use at a master to another one, and back.
 func moveSlots(s *scene) {
 	tags := s.load.tags[s.shard]
 	to := s.cluster.MasterOf(s, s.load.tags[(s.shard+1)%masters][0])
-	s.strike()
 	s.shift(tags, s.master, to)
 	s.shift(tags, to, s.master)
-	s.ended()
 }
 
 // shift moves slots, one after the other.
@@ -211,7 +182,6 @@ func (s *scene) shift(tags []string, from, to *rig.Server) {
 
 func addNode(s *scene) {
 	tags := s.load.tags[s.shard]
-	s.strike()
 	// It does not become a replica by itself when it has given its last slot back.
 	n := s.cluster.Join(s, "--cluster-announce-ip", "127.0.0.1", "--cluster-allow-replica-migration", "no",
 		"--cluster-node-timeout", fmt.Sprint(s.nodeTimeout.Milliseconds()), "--protected-mode", "no")
@@ -219,12 +189,10 @@ func addNode(s *scene) {
 	s.shift(tags, s.master, n)
 	s.shift(tags, n, s.master)
 	s.cluster.Leave(s, n)
-	s.ended()
 }
 
 // rollNodes restarts every node: a master gives its slots to its replica before.
 func rollNodes(s *scene) {
-	s.strikeAll()
 	for _, n := range slices.Concat(s.cluster.Nodes[masters:], s.cluster.Nodes[:masters]) {
 		if n.Info(s, "replication", "role") == "master" {
 			heir := s.replicaOf(n)
@@ -244,7 +212,6 @@ func rollNodes(s *scene) {
 		})
 		s.cluster.Whole(s, len(s.cluster.Nodes))
 	}
-	s.ended()
 }
 
 // config sets one at the master that the fault strikes.
@@ -269,21 +236,17 @@ func fillDisk(s *scene) {
 				rig.InfoField(text, "rdb_last_bgsave_status") == outcome
 		})
 	}
-	s.strike()
 	save("err")
 	time.Sleep(3 * time.Second)
 	s.config("dir", good)
 	save("ok")
-	s.ended()
 }
 
 // reload has a master read its data anew, so slowly that it takes a few seconds.
 func reload(s *scene) {
 	s.config("key-load-delay", max(1, 3_000_000/max(s.master.Do(s, "DBSIZE").Int(), 1)))
 	s.config("loading-process-events-interval-bytes", 1024)
-	s.strike()
 	s.master.Do(s, "DEBUG", "RELOAD")
-	s.ended()
 	s.config("key-load-delay", 0)
 }
 

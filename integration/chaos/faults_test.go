@@ -67,7 +67,6 @@ func TestFaultsAreFound(t *testing.T) {
 	o.plan = plan{mixing: 2, pause: 5 * time.Millisecond}
 	o.binary, o.patience = rig.Binary, rig.Patience
 	vandal := fault{name: "vandal", title: "somebody meddles", strike: func(s *scene) {
-		s.strike()
 		gone, twice := 0, 0
 		rig.Eventually(s, rig.Patience, "there is something to meddle with", func() bool {
 			for _, key := range s.master.Do(s, "KEYS", "*").Strings() {

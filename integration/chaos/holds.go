@@ -14,7 +14,9 @@ type crowd struct {
 	s       *scene
 	keepers []*rig.Conn // each keeps as many holds
 	holds   int         // of each
-	locks   int         // of the owner; as many connections as there are keepers wait for every one of them
+	locks   int         // of the owner; as many connections as there are keepers wait for each
+
+	owner, listener *rig.Conn
 
 	mu      sync.Mutex
 	granted map[string]int // by waiter and lock
@@ -24,26 +26,33 @@ type crowd struct {
 
 const connections = 100 // that keep holds, and as many that wait
 
-// killUnderHolds kills a master under very many holds and waiters. Each hold must outlive it, and each waiter
-// must get its lock in the end, once.
-func killUnderHolds(s *scene) {
+// gather takes very many holds, and queues waiters.
+func gather(s *scene) {
 	c := &crowd{s: s, holds: 1000, locks: 100, granted: map[string]int{}, failed: map[string]int{}}
 	if s.quick {
 		c.holds, c.locks = 100, 10
 	}
-	owner, listener := c.gather()
+	s.crowd = c
+	c.gather()
 	if lost, such := c.lost(); lost > 0 {
 		s.Fatalf("this machine is too slow for so many holds: %d of %d were lost before anything "+
 			"happened to a node, such as %s", lost, connections*c.holds, such)
 	}
-	killMaster(s)
+}
+
+// killUnderHolds kills a master under them. Each hold must outlive it, and each waiter must get its lock in
+// the end, once.
+func killUnderHolds(s *scene) {
+	c := s.crowd
+	s.master.Kill()
+	s.promotion()
 	time.Sleep(2 * time.Second)
 	lost, such := c.lost()
 	s.note("%d of %d kept holds were lost", lost, connections*c.holds)
 	if lost > 0 {
 		s.Errorf("%d of %d kept holds were lost, such as %s", lost, connections*c.holds, such)
 	}
-	c.drain(owner, listener)
+	c.drain()
 }
 
 func (c *crowd) connect(i int) *rig.Conn {
@@ -51,7 +60,7 @@ func (c *crowd) connect(i int) *rig.Conn {
 }
 
 // gather takes the holds, and queues the waiters: for locks of the owner, and told over the listener.
-func (c *crowd) gather() (owner, listener *rig.Conn) {
+func (c *crowd) gather() {
 	holding := func(v rig.Reply) bool { return len(v.Elems) == 4 }
 	queued := func(v rig.Reply) bool { return v.Text == "QUEUED" }
 	var taken sync.WaitGroup
@@ -65,16 +74,15 @@ func (c *crowd) gather() (owner, listener *rig.Conn) {
 		})
 	}
 	taken.Wait()
-	owner, listener = c.connect(0), c.connect(1)
-	c.each(owner, c.locks, holding,
+	c.owner, c.listener = c.connect(0), c.connect(1)
+	c.each(c.owner, c.locks, holding,
 		func(k int) string { return fmt.Sprintf("LOCK wanted:%d TOKEN owner KEEPALIVE", k) })
 	for i := range connections {
-		listener.Must(c.s, "SUBSCRIBE", fmt.Sprint("crowd:", i))
+		c.listener.Must(c.s, "SUBSCRIBE", fmt.Sprint("crowd:", i))
 		c.each(c.connect(i), c.locks, queued, func(k int) string {
 			return fmt.Sprintf("LOCK wanted:%d TOKEN %d WAIT 300000 NOTIFY crowd:%d", k, i, i)
 		})
 	}
-	return owner, listener
 }
 
 // ask sends n commands at once, and says how many replies were not good, and one of them.
@@ -122,16 +130,16 @@ func (c *crowd) lost() (lost int, such string) {
 }
 
 // drain frees what is wanted, and waits until every waiter has had its turn.
-func (c *crowd) drain(owner, listener *rig.Conn) {
+func (c *crowd) drain() {
 	begun, whole := c.s.load.now(), connections*c.locks
 	releasing := c.connect(0)
-	go c.listen(listener, releasing)
+	go c.listen(releasing)
 	go func() { // ends with its connection; what comes back says nothing more
 		for err := error(nil); err == nil; _, err = releasing.Receive(time.Hour) {
 		}
 	}()
 	for k := range c.locks {
-		owner.Send("UNLOCK", fmt.Sprint("wanted:", k), "owner")
+		c.owner.Send("UNLOCK", fmt.Sprint("wanted:", k), "owner")
 	}
 	got := func() int {
 		c.mu.Lock()
@@ -156,9 +164,9 @@ func (c *crowd) drain(owner, listener *rig.Conn) {
 }
 
 // listen hears who has been granted what, and frees it. It ends with its connection.
-func (c *crowd) listen(listener, releasing *rig.Conn) {
+func (c *crowd) listen(releasing *rig.Conn) {
 	for {
-		v, err := listener.Receive(time.Hour)
+		v, err := c.listener.Receive(time.Hour)
 		if err != nil {
 			return
 		}

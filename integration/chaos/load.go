@@ -44,8 +44,8 @@ type visit struct {
 	why        string // "": it went well
 }
 
-// probe is a GET straight at a master.
-type probe struct{ start, took time.Duration }
+// straight is the way of a visit straight at a master.
+const straight = -1
 
 // plan is how much load there is.
 type plan struct {
@@ -72,7 +72,6 @@ type load struct {
 	mu     sync.Mutex
 	ops    []op
 	visits []visit
-	probes []probe
 }
 
 func (l *load) now() time.Duration { return time.Since(l.begun) }
@@ -196,11 +195,6 @@ func (l *load) do(k *worker, o op) {
 	l.ops = append(l.ops, o)
 }
 
-// absent is a command that reads nothing.
-func (l *load) absent(shard int) []string {
-	return []string{"GET", "{" + l.tags[shard][0] + "}" + l.name + ":none"}
-}
-
 // visit has programs start again and again which read one key and end.
 func (l *load) visit(w int) {
 	var guests sync.WaitGroup
@@ -210,16 +204,7 @@ func (l *load) visit(w int) {
 			v := visit{way: w, start: l.now()}
 			d := l.ways[w].fresh()
 			defer d.close()
-			a, err := d.run(l.absent(l.struck))
-			v.end = l.now()
-			if err != nil {
-				v.why = kindOf(err.Error())
-			} else if a.fail != "" {
-				v.why = kindOf(a.fail)
-			}
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.visits = append(l.visits, v)
+			l.look(v, l.struck, d)
 		})
 	})
 }
@@ -228,16 +213,21 @@ func (l *load) visit(w int) {
 func (l *load) probe(shard int, addr string) {
 	d := &plain{addr: addr}
 	defer d.close()
-	l.paced(10*time.Millisecond, func(int) {
-		p := probe{start: l.now()}
-		_, err := d.run(l.absent(shard))
-		if p.took = l.now() - p.start; err != nil {
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.probes = append(l.probes, p)
-	})
+	l.paced(10*time.Millisecond, func(int) { l.look(visit{way: straight, start: l.now()}, shard, d) })
+}
+
+// look reads a key that is not there.
+func (l *load) look(v visit, shard int, d door) {
+	a, err := d.run([]string{"GET", "{" + l.tags[shard][0] + "}" + l.name + ":none"})
+	v.end = l.now()
+	if err != nil {
+		v.why = kindOf(err.Error())
+	} else if a.fail != "" {
+		v.why = kindOf(a.fail)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.visits = append(l.visits, v)
 }
 
 // heard says whether every worker of a way that strikes is true of, has had success since then.

@@ -39,7 +39,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"lockproxy/integration/page"
 	"lockproxy/integration/rig"
 )
 
@@ -220,8 +219,7 @@ func run(ctx context.Context, o options) error {
 
 // blank is a row of which nothing is known yet.
 func blank(f *fault, o options) row {
-	return row{Name: f.name, Title: f.title, When: time.Now().Truncate(time.Second), Seed: o.seed,
-		Command: o.command, Lossy: f.lossy}
+	return row{Name: f.name, Title: f.title, seen: o.seeCluster(), Lossy: f.lossy}
 }
 
 // repeat has a fault happen, and as often as is asked for if it has targets.
@@ -243,46 +241,38 @@ func repeat(ctx context.Context, f *fault, o options) (r row) {
 // be a fault of its own.
 func newLife() *rig.OwnLife { return &rig.OwnLife{Dir: "/dev/shm"} }
 
-// machine is where, and with what, a result was had.
-func (o options) machine() []string {
-	return append(page.Machine(), page.First("redis-server", "--version"),
-		fmt.Sprintf("cluster-node-timeout %v", o.nodeTimeout))
-}
-
 // perform has one fault happen.
 func perform(ctx context.Context, f *fault, o options) (r row) {
+	if f.nodeTimeout > 0 {
+		o.nodeTimeout = f.nodeTimeout
+	}
 	r = blank(f, o)
 	if r.Skipped = f.needs.why(); r.Skipped != "" {
 		return r
 	}
-	if f.nodeTimeout > 0 {
-		o.nodeTimeout = f.nodeTimeout
-	}
-	r.Machine = o.machine()
 	s := &scene{OwnLife: newLife(), options: o, fault: f}
 	// The same for each fault, whichever others are asked for.
 	s.random = rand.New(rand.NewPCG(o.seed, uint64(slices.Index(faultNames(), f.name))))
-	before := page.UsageNow(0)
-	err := s.Attempt(func() {
-		s.open()
-		pause(ctx, o.calm)
-		f.strike(s)
-		s.settle()
+	err := r.attempt(s.OwnLife, func() {
+		err := s.Attempt(func() {
+			s.open()
+			pause(ctx, o.calm)
+			f.happen(s)
+			s.settle()
+		})
+		if s.load != nil {
+			s.load.end()
+		}
+		if err != nil {
+			s.Fatalf("%v", err)
+		}
+		s.measure(&r)
 	})
-	if s.load != nil {
-		s.load.end()
-	}
-	if err == nil {
-		err = s.Attempt(func() { s.measure(&r) })
-	}
-	r.Notes, r.Trouble = s.notes, s.End()
-	r.Busy = before.Until(page.UsageNow(0))
-	switch {
-	case err != nil:
+	r.Notes = s.notes
+	if err != nil {
 		r.Ways, r.Skipped = nil, "it did not get to its end: "+firstLine(err.Error())
-		r.Wrong = append(r.Wrong, err.Error())
-	case len(r.Ways) > 0:
-		r.Wrong = append(r.Ways[0].violations(f.lossy), r.Trouble...)
+	} else {
+		r.Wrong = append(r.Ways[0].violations(f.lossy), r.Wrong...)
 	}
 	return r
 }

@@ -1,29 +1,62 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"time"
+
+	"lockproxy/integration/page"
+	"lockproxy/integration/rig"
 )
 
-// row is what came of one fault.
-type row struct {
-	Name    string    `json:"name"`
-	Title   string    `json:"title"`
+// seen is when, where and with what something was seen.
+type seen struct {
 	When    time.Time `json:"when"`
-	Seed    uint64    `json:"seed"`
+	Seed    uint64    `json:"seed,omitempty"`
 	Command string    `json:"command"`
 	Machine []string  `json:"machine"`
 	Busy    string    `json:"busy"`
-	Skipped string    `json:"skipped,omitempty"` // why it was not run; then there is nothing else
-	Lossy   bool      `json:"lossy,omitempty"`   // Redis itself may lose what it has acknowledged
+	Wrong   []string  `json:"wrong,omitempty"` // what must not be
+}
+
+// see begins one.
+func (o options) see() seen {
+	return seen{When: time.Now().Truncate(time.Second), Seed: o.seed, Command: o.command,
+		Machine: append(page.Machine(), page.First("redis-server", "--version"))}
+}
+
+// seeCluster begins one of a cluster.
+func (o options) seeCluster() seen {
+	v := o.see()
+	v.Machine = append(v.Machine, fmt.Sprintf("cluster-node-timeout %v", o.nodeTimeout))
+	return v
+}
+
+// attempt runs f and ends what it has started.
+func (v *seen) attempt(l *rig.OwnLife, f func()) error {
+	before := page.UsageNow(0)
+	err := l.Attempt(f)
+	if err != nil {
+		v.Wrong = append(v.Wrong, "it did not get to its end: "+err.Error())
+	}
+	v.Wrong = append(v.Wrong, l.End()...)
+	v.Busy = before.Until(page.UsageNow(0))
+	return err
+}
+
+// row is what came of one fault.
+type row struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	seen
+	Skipped string `json:"skipped,omitempty"` // why it was not run; then there is nothing else
+	Lossy   bool   `json:"lossy,omitempty"`   // Redis itself may lose what it has acknowledged
 
 	Promoted *float64  `json:"promoted,omitempty"` // ms from the fault to another master; nil: there was none
 	Lasted   float64   `json:"lasted"`             // ms from the fault to what recovery is counted from
 	Direct   pair      `json:"direct"`             // p99 of GETs straight at the other masters, ms
 	Ways     []figures `json:"ways"`
-	Wrong    []string  `json:"wrong,omitempty"` // what must not be
 	Notes    []string  `json:"notes,omitempty"`
-	Trouble  []string  `json:"trouble,omitempty"`
 
 	Earlier []row `json:"earlier,omitempty"` // rounds of the same fault before this one
 }
@@ -95,9 +128,9 @@ func (s *scene) measure(r *row) {
 		r.Ways = append(r.Ways, f)
 	}
 	direct := s.tailsOf()
-	for _, p := range l.probes {
-		if s.spot != "" {
-			direct.add(p.start, p.took)
+	for _, v := range l.visits {
+		if v.way == straight && v.why == "" {
+			direct.add(v.start, v.end-v.start)
 		}
 	}
 	r.Direct = direct.p99()

@@ -54,8 +54,6 @@ func cut(whole bool) func(s *scene) {
 		if whole {
 			ports, others = append(ports, s.master.Port), "1:65535"
 		}
-		s.watch(s.replica())
-		s.strike()
 		s.Cleanup(func() { exec.Command("iptables", "-F", "INPUT").Run() })
 		drop := func(match ...string) {
 			s.iptables(append(append([]string{"-A", "INPUT", "-p", "tcp"}, match...), "-j", "DROP")...)
@@ -69,7 +67,6 @@ func cut(whole bool) func(s *scene) {
 		s.promotion()
 		time.Sleep(time.Until(s.load.begun.Add(s.struck + 16*time.Second)))
 		s.iptables("-F", "INPUT")
-		s.ended()
 	}
 }
 
@@ -117,10 +114,8 @@ func namedUpstream(s *scene) string {
 
 // renumber has a master go and come back at another address, as a container does.
 func renumber(s *scene) {
-	s.strike()
 	s.master.Kill()
 	writeHosts(s, s.index())
 	s.master.With(at(s.index(), 1)...)
 	s.master.Restart(s)
-	s.ended()
 }

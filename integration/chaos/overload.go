@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"lockproxy/integration/page"
 	"lockproxy/integration/rig"
 )
 
@@ -17,14 +16,10 @@ const overloadName = "overload"
 
 // overload is what became of commands when one Redis was asked for twice what it can do.
 type overload struct {
-	When     time.Time `json:"when"`
-	Command  string    `json:"command"`
-	Machine  []string  `json:"machine"`
-	Busy     string    `json:"busy"`
+	seen
 	Capacity float64   `json:"capacity"` // commands a second that it can do
 	Lasted   float64   `json:"lasted"`   // seconds
 	Ways     []flooded `json:"ways"`
-	Wrong    []string  `json:"wrong,omitempty"`
 }
 
 // flooded is what one way to that Redis made of it. Times are in ms.
@@ -51,15 +46,14 @@ const floodConns = 4000
 // overloading asks one Redis for twice what it can do: straight, and through proxies without and with
 // shed-after.
 func overloading(ctx context.Context, o options) *overload {
-	v := &overload{When: time.Now().Truncate(time.Second), Command: o.command,
-		Machine: append(page.Machine(), page.First("redis-server", "--version"))}
+	v := &overload{seen: o.see()}
 	calm, lasts := 5*time.Second, time.Minute
 	if o.quick {
 		calm, lasts = time.Second, 3*time.Second
 	}
 	v.Lasted = lasts.Seconds()
-	l, before := newLife(), page.UsageNow(0)
-	err := l.Attempt(func() {
+	l := newLife()
+	v.attempt(l, func() {
 		redis := rig.StartRedis(l, "--maxclients", fmt.Sprint(floodConns+100))
 		for range 20 {
 			redis.Do(l, strings.Fields("RPUSH long "+strings.Repeat("element ", 1000))...)
@@ -70,7 +64,7 @@ func overloading(ctx context.Context, o options) *overload {
 				break
 			}
 			f, of := flooded{Name: name}, newLife()
-			err := of.Attempt(func() {
+			v.attempt(of, func() {
 				if name == "straight" {
 					f.flood(of, redis.Addr, nil, v.Capacity, calm, lasts)
 					return
@@ -82,19 +76,10 @@ func overloading(ctx context.Context, o options) *overload {
 				p := rig.StartBinary(of, o.binary(of), args...)
 				f.flood(of, p.Addr, p, v.Capacity, calm, lasts)
 			})
-			if err != nil {
-				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %v", f.Name, err))
-			}
-			v.Wrong = append(v.Wrong, of.End()...)
 			v.Ways = append(v.Ways, f)
 			fmt.Printf("%s: %+v\n", overloadName, f)
 		}
 	})
-	if err != nil {
-		v.Wrong = append(v.Wrong, "it did not get to its end: "+err.Error())
-	}
-	v.Wrong = append(v.Wrong, l.End()...)
-	v.Busy = before.Until(page.UsageNow(0))
 	return v
 }
 

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,14 +33,15 @@ type scene struct {
 	front   string   // haproxy, where there is one
 	load    *load
 
-	shard  int         // the one that the fault strikes
-	master *rig.Server // its master, when it begins
-	spot   string      // the workers that it strikes, by their spot; "": all
+	shard           int         // the one that the fault strikes
+	spot            string      // the workers that it strikes, by their spot; "": all
+	master, replica *rig.Server // of the shard, when it begins
 
 	struck   time.Duration // when the fault began
 	over     time.Duration // when it was over; 0: not told
 	promoted atomic.Int64  // when another node became master, as a time of the load; 0: none did
 	notes    []string      // what else was seen
+	crowd    *crowd        // of those that keep holds
 }
 
 // open starts servers and clients, and has the clients begin.
@@ -59,15 +60,25 @@ func (s *scene) begin(name string) {
 	tags := s.tagsByShard()
 	s.shard = s.random.IntN(masters)
 	s.master = s.cluster.MasterOf(s, tags[s.shard][0])
-	s.spot = fmt.Sprint("shard ", s.shard)
+	s.replica = s.replicaOf(s.master)
+	switch {
+	case s.fault.all:
+	case s.fault.proxies:
+		s.spot = "proxy 0"
+	default:
+		s.spot = fmt.Sprint("shard ", s.shard)
+	}
 	s.load = &load{plan: s.plan, name: name, tags: tags, probed: make([]string, masters), struck: s.shard,
 		ways: s.ways()}
 	for shard, of := range tags {
-		if shard != s.shard || s.fault.proxies {
+		if !s.fault.all && (shard != s.shard || s.fault.proxies) {
 			s.load.probed[shard] = s.cluster.MasterOf(s, of[0]).Addr
 		}
 	}
 	s.load.begin()
+	if !s.fault.all {
+		s.watch()
+	}
 }
 
 func (s *scene) startCluster() {
@@ -100,11 +111,6 @@ func (s *scene) startProxies() {
 			fmt.Sprint("127.0.0.1:", rig.FreePort(s))}
 		s.proxies = append(s.proxies, rig.StartBinary(s, s.binary(s), append(own, s.args...)...))
 	}
-}
-
-// restartProxy starts one at the addresses of another one, which has ended.
-func (s *scene) restartProxy(i int) {
-	s.proxies[i] = rig.StartBinary(s, s.binary(s), s.proxies[i].Cmd.Args[1:]...)
 }
 
 // tagsByShard finds hash tags whose slots are at the three masters.
@@ -156,25 +162,10 @@ func (s *scene) ways() []way {
 // hit says whether the fault strikes what a worker depends on.
 func (s *scene) hit(k *worker) bool { return s.spot == "" || k.spot == s.spot }
 
-// strike notes that the fault begins now.
-func (s *scene) strike() { s.struck = s.load.now() }
-
-// strikeAll notes that a fault begins that strikes all clients.
-func (s *scene) strikeAll() {
-	s.spot = ""
-	s.strike()
-}
-
-// ended notes that the fault is over.
-func (s *scene) ended() { s.over = s.load.now() }
-
 // note adds a line to what was seen.
 func (s *scene) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
-
-// replica is the replica of the shard that is struck.
-func (s *scene) replica() *rig.Server { return s.replicaOf(s.master) }
 
 func (s *scene) replicaOf(master *rig.Server) *rig.Server {
 	all := s.cluster.ReplicasOf(s, master)
@@ -184,9 +175,9 @@ func (s *scene) replicaOf(master *rig.Server) *rig.Server {
 	return all[0]
 }
 
-// watch looks every few ms whether a node has become master, until the clients end.
-func (s *scene) watch(node *rig.Server) {
-	d := &plain{addr: node.Addr}
+// watch looks every few ms whether the replica has become master, until the clients end.
+func (s *scene) watch() {
+	d := &plain{addr: s.replica.Addr}
 	s.load.tasks.Go(func() {
 		defer d.close()
 		s.load.paced(4*time.Millisecond, func(int) {
@@ -198,30 +189,15 @@ func (s *scene) watch(node *rig.Server) {
 	})
 }
 
-// promotion waits until the node that is watched is master.
+// promotion waits until the replica is master.
 func (s *scene) promotion() {
 	rig.Eventually(s, 4*s.nodeTimeout+rig.Patience, "a replica takes over",
 		func() bool { return s.promoted.Load() != 0 })
 }
 
-// stop stops a process for d, as a fault.
-func (s *scene) stop(p *rig.Process, d time.Duration) {
-	s.strike()
-	p.Signal(syscall.SIGSTOP)
-	time.Sleep(d)
-	p.Signal(syscall.SIGCONT)
-	s.ended()
-}
-
 // mark is what recovery counts from: the promotion, or the end of the fault if there was none.
 func (s *scene) mark() time.Duration {
-	switch promoted := time.Duration(s.promoted.Load()); {
-	case promoted != 0:
-		return promoted
-	case s.over != 0:
-		return s.over
-	}
-	return s.struck
+	return cmp.Or(time.Duration(s.promoted.Load()), s.over, s.struck)
 }
 
 // settle waits until clients go on: those of lockproxy, and, for as long as options say, the others.

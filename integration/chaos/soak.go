@@ -17,20 +17,15 @@ import (
 
 // soak is what two proxies used while clients came and went and faults happened, for long.
 type soak struct {
-	When    time.Time      `json:"when"`
-	Seed    uint64         `json:"seed"`
-	Command string         `json:"command"`
-	Machine []string       `json:"machine"`
-	Busy    string         `json:"busy"`
-	Lasted  float64        `json:"lasted"` // seconds
-	Rounds  int            `json:"rounds"`
-	Faults  map[string]int `json:"faults"`
-	Locks   int            `json:"locks"`  // granted
-	Sum     verdict        `json:"sum"`    // of the clients of lockproxy
-	Beside  verdict        `json:"beside"` // of go-redis straight at the cluster
-	Series  [][]used       `json:"series"` // by proxy
-	Left    []used         `json:"left"`   // by proxy, some time after the last client has gone
-	Wrong   []string       `json:"wrong,omitempty"`
+	seen
+	Lasted float64        `json:"lasted"` // seconds
+	Rounds int            `json:"rounds"`
+	Faults map[string]int `json:"faults"`
+	Locks  int            `json:"locks"`  // granted
+	Sum    verdict        `json:"sum"`    // of the clients of lockproxy
+	Beside verdict        `json:"beside"` // of go-redis straight at the cluster
+	Series [][]used       `json:"series"` // by proxy
+	Left   []used         `json:"left"`   // by proxy, some time after the last client has gone
 	// Unfinished are faults that did not come to their end, such as a replica that did not take over.
 	Unfinished []string `json:"unfinished,omitempty"`
 }
@@ -59,12 +54,11 @@ const (
 
 // soaking runs rounds of load, each with a fault, and judges each.
 func soaking(ctx context.Context, o options) *soak {
-	k := &soak{When: time.Now().Truncate(time.Second), Seed: o.seed, Command: o.command, Machine: o.machine(),
-		Faults: map[string]int{}, Series: make([][]used, 2)}
-	l, before := newLife(), page.UsageNow(0)
+	k := &soak{seen: o.seeCluster(), Faults: map[string]int{}, Series: make([][]used, 2)}
+	l := newLife()
 	first := &scene{OwnLife: l, options: o, fault: &fault{}, random: rand.New(rand.NewPCG(o.seed, 1<<32))}
 	begun := time.Now()
-	err := l.Attempt(func() {
+	k.attempt(l, func() {
 		first.startCluster()
 		first.startProxies()
 		use := func(i int) used {
@@ -95,11 +89,6 @@ func soaking(ctx context.Context, o options) *soak {
 		}
 	})
 	k.Lasted = time.Since(begun).Seconds()
-	if err != nil {
-		k.Wrong = append(k.Wrong, "it did not get to its end: "+err.Error())
-	}
-	k.Wrong = append(k.Wrong, l.End()...)
-	k.Busy = before.Until(page.UsageNow(0))
 	return k
 }
 
@@ -112,7 +101,7 @@ func (k *soak) round(first *scene, f *fault) {
 	s.begin(fmt.Sprintf("soak%d", k.Rounds))
 	time.Sleep(o.calm)
 	// The clients were there also if the fault did not come to its end.
-	if err := s.Attempt(func() { f.strike(s); s.settle() }); err != nil {
+	if err := s.Attempt(func() { f.happen(s); s.settle() }); err != nil {
 		k.Unfinished = append(k.Unfinished,
 			fmt.Sprintf("round %d, %s: %s", k.Rounds, f.name, firstLine(err.Error())))
 	}

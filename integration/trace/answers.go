@@ -19,38 +19,31 @@ func (s *lock) granted(o *input) bool {
 		had = s.holds[i]
 	}
 	haunted := ok && had.ghost >= s.now
-	same := ok && had.firm && had.permits == o.Permits // else it can be had only once it is free
-	again := same && (had.fence == 0 || had.fence == o.Fence) && s.now <= had.hi
-	if same && o.astray[RaisedFence] && o.Fence > had.fence && s.now <= had.hi &&
-		(o.Count > 1 || had.lo > o.Return) {
-		again = true
-	}
-	switches := same && had.mode != o.Verb && s.now <= had.hi // a reader to a writer, or back
-	h := hold{token: o.Token, mode: o.Verb, fence: o.Fence, least: o.Count, most: o.Count, firm: true,
-		ghost: had.ghost, permits: o.Permits}
+	// Else it can be had only once it is free.
+	same := ok && had.firm && had.permits == o.Permits && s.now <= had.hi
+	raised := o.astray[RaisedFence] && o.Fence > had.fence && (o.Count > 1 || had.lo > o.Return)
+	again := same && (had.fence == 0 || had.fence == o.Fence || raised)
+	switches := same && had.mode != o.Verb // a reader to a writer, or back
+	goesOn := again || switches
+	h := hold{token: o.Token, ghost: had.ghost, permits: o.Permits}
 	switch {
-	case again || switches:
+	case goesOn:
 		least, most := had.least, had.most
 		if o.Reentrant {
 			least, most = least+1, most+1
 		}
 		if switches {
 			least, most = 1, most+1
-			if had.fence != o.Fence && (o.Fence <= s.fence || s.fence < o.after) {
-				return false
-			}
 		}
 		if haunted {
 			least, most = least-1, most+1
 		}
-		if o.Count < least || o.Count > most && !o.astray[HigherCount] {
+		if switches && had.fence != o.Fence && (o.Fence <= s.fence || s.fence < o.after) ||
+			o.Count < least || o.Count > most && !o.astray[HigherCount] ||
+			o.TTL < o.shortest()-(o.Return-o.Call)-tick { // it may count from when the client asked
 			return false
 		}
-		if o.TTL < o.shortest()-(o.Return-o.Call)-tick { // it may count from when the client asked
-			return false
-		}
-		h.kept, h.keeper, h.askedSince, h.asked, h.fleeting, h.lingers = had.kept, had.keeper,
-			had.askedSince, had.asked, had.fleeting, had.lingers
+		h = had
 	case haunted: // new, or the ghost's own
 		h.kept, h.keeper, h.asked, h.restHi = had.kept, had.keeper, had.asked, had.restHi
 	default:
@@ -58,11 +51,11 @@ func (s *lock) granted(o *input) bool {
 			return false
 		}
 		if o.Fence <= s.fence || s.fence < o.after || o.TTL > o.longest() ||
-			o.Count != 1 && !o.astray[HigherCount] ||
-			o.quorum && o.TTL < o.shortest() {
+			o.Count != 1 && !o.astray[HigherCount] || o.quorum && o.TTL < o.shortest() {
 			return false
 		}
 	}
+	h.mode, h.fence, h.least, h.most, h.firm = o.Verb, o.Fence, o.Count, o.Count, true
 	if haunted {
 		h.least, h.most = max(1, o.Count-1), o.Count+1
 	}
@@ -72,21 +65,18 @@ func (s *lock) granted(o *input) bool {
 	if !s.alone(o.Token, o.Verb, o.Permits, o.Return) {
 		return false
 	}
-	if again || switches {
-		h.restLo, h.restHi = had.restLo, had.restHi
-	}
 	h.rests(o, s.now)
 	h.lo, h.hi = s.now+o.TTL-tick, o.ends()
-	if o.quorum && (again || switches) {
+	switch {
+	case goesOn && o.quorum:
 		h.hi = max(h.hi, had.hi)
-	}
-	if !o.quorum && (again || switches) { // the ttl may count from when the client asked
+	case goesOn: // the ttl may count from when the client asked
 		h.hi = max(h.hi, min(had.hi, h.hi+o.Return-o.Call))
 	}
-	if (again || switches) && had.lo > h.hi && !had.kept && !had.lingers { // the lease was made shorter
+	if goesOn && had.lo > h.hi && !had.kept && !had.lingers { // the lease was made shorter
 		return false
 	}
-	h.rely(o, h.hi, again || switches)
+	h.rely(o, h.hi, goesOn)
 	if h.kept { // the proxy gives it up by the promise: a ttl counts from the sending of the request
 		h.lo = o.Call + o.TTL - tick
 	}
@@ -94,13 +84,10 @@ func (s *lock) granted(o *input) bool {
 	if !o.Keep || had.kept && had.keeper == o.over() { // its proxy knows how long it lasts
 		h.lo = max(h.lo, had.lo)
 	}
-	if had.fleeting && (again || switches) { // its keeper may have renewed it once more
+	if had.fleeting && goesOn { // its keeper may have renewed it once more
 		h.hi = max(h.hi, had.hi)
 	}
-	if again || switches {
-		h.trail = had.trail
-		h.hi = max(h.hi, h.trail)
-	}
+	h.hi = max(h.hi, h.trail)
 	if haunted {
 		h.hi = max(h.hi, had.ghost)
 	}
@@ -138,34 +125,29 @@ func (s *lock) inUse(o *input) bool {
 
 // refused is LOCK, RLOCK or SEMLOCK with Null: others must hold the lock, or all permits, or stand before it.
 func (s *lock) refused(o *input) bool {
-	if i, ok := s.find(o.Token); ok && s.holds[i].firm && s.holds[i].mode == o.Verb && !o.astray[Outvoted] &&
-		!s.gone(i, o.Return) {
-		return false
+	i, ok := s.find(o.Token)
+	if ok && s.holds[i].firm && s.holds[i].mode == o.Verb && !o.astray[Outvoted] {
+		if !s.gone(i, o.Return) {
+			return false
+		}
+		i, ok = s.find(o.Token)
 	}
 	if s.now > o.Return {
 		return false
 	}
-	if i, ok := s.find(o.Token); ok && o.Verb == Read && s.holds[i].mode == Write && o.astray[Outvoted] {
+	if ok && o.Verb == Read && s.holds[i].mode == Write && o.astray[Outvoted] {
 		s.holds[i].mode = Read // for some masters it reads from now on, and readers may come in
-	}
-	if o.queue {
-		return true
 	}
 	taken := int64(0)
 	for _, h := range s.holds {
-		if h.token == o.Token || h.permits != o.Permits {
-			continue
-		}
-		if h.ghost >= s.now || h.firm && h.hi >= s.now && (o.Verb != Read || h.mode == Write) {
+		if h.token != o.Token && h.permits == o.Permits && (h.ghost >= s.now ||
+			h.firm && h.hi >= s.now && (o.Verb != Read || h.mode == Write)) {
 			taken++
 		}
 	}
-	if taken >= max(o.Permits, 1) {
-		return true
-	}
 	// The token's own hold may have been freed, as its keeper has gone, and rest.
-	i, ok := s.find(o.Token)
-	return ok && s.holds[i].firm && s.holds[i].fleeting && s.holds[i].restHi > s.now && s.gone(i, o.Return)
+	return o.queue || taken >= max(o.Permits, 1) ||
+		ok && s.holds[i].firm && s.holds[i].fleeting && s.holds[i].restHi > s.now && s.gone(i, o.Return)
 }
 
 // counts says whether a GUARD may have made n of the counter.

@@ -18,12 +18,11 @@ type client struct {
 	conns  int
 	fresh  time.Duration // when the connection last answered
 
-	mu      sync.Mutex
-	conn    Conn // nil: none
-	proxy   int
-	dropped bool          // by kill
-	isCut   bool          // the proxy is closing it, or has
-	rest    time.Duration // before the next call
+	mu    sync.Mutex
+	conn  Conn // nil: none
+	proxy int
+	ended error         // errDropped, errCut: who closes the connection on purpose, or has
+	rest  time.Duration // before the next call
 
 	held   map[string]*own // by key: what it holds, as far as it knows
 	stale  map[string]Op   // by key: an earlier grant
@@ -70,76 +69,68 @@ func (c *client) act(key string) {
 	if c.r.Keepalive && c.chance(2) || c.r.Linger && c.chance(2) {
 		c.end()
 	}
-	if c.r.Breaks && c.chance(2) {
-		c.call(Op{Verb: Free, Key: key})
-		return
-	}
 	own := c.held[key]
 	if own != nil && !own.grant.Keep && c.r.Now() > own.until && c.chance(50) {
 		delete(c.held, key)
 		own = nil
 	}
-	if own == nil {
-		if c.chance(12) {
-			c.meddle(key)
-			return
-		}
-		if c.r.Sets && c.chance(15) && c.acquireSet() {
-			return
-		}
+	switch {
+	case c.r.Breaks && c.chance(2):
+		c.call(Op{Verb: Free, Key: key})
+	case own != nil:
+		c.use(key, own)
+	case c.chance(12):
+		c.meddle(key)
+	case c.r.Sets && c.chance(15) && c.acquireSet():
+	default:
 		c.acquire(key)
-		return
 	}
-	token := own.grant.Token
-	if c.chance(50) && c.useSet(own.grant) {
-		return
-	}
-	if c.r.Guards && c.chance(20) {
-		o := Op{Verb: Guard, Key: key, Token: token}
-		if c.chance(40) {
+}
+
+// use does one thing with a lock that the client holds.
+func (c *client) use(key string, own *own) {
+	o := Op{Key: key, Token: own.grant.Token}
+	by := func(v Verb) { // now and then by the fence of the grant
+		if o.Verb = v; c.chance(40) {
 			o.Only = own.grant.Fence
 		}
-		c.call(o)
-		return
 	}
-	switch p := c.random.IntN(100); {
+	p := c.random.IntN(100)
+	switch permit := own.grant.Verb == Permit; {
+	case c.chance(50) && c.useSet(own.grant):
+		return
+	case c.r.Guards && c.chance(20):
+		by(Guard)
 	case p < 50:
-		o := Op{Verb: Unlock, Key: key, Token: token}
-		if c.chance(40) {
-			o.Only = own.grant.Fence
-		}
-		c.call(o)
+		by(Unlock)
 	case p < 60:
-		o := Op{Verb: Renew, Key: key, Token: token, Lease: c.lease()}
+		o.Lease = c.lease()
 		c.keep(&o)
-		if c.chance(40) {
-			o.Only = own.grant.Fence
-		}
-		c.call(o)
+		by(Renew)
 	case p < 70:
-		c.call(Op{Verb: Check, Key: key, Token: token})
+		o.Verb = Check
 	case p < 82:
-		o := Op{Verb: own.grant.Verb, Key: key, Token: token, Lease: c.lease(), Permits: own.grant.Permits,
-			Reentrant: own.grant.Verb != Permit && c.chance(60)}
+		o.Verb, o.Lease, o.Permits = own.grant.Verb, c.lease(), own.grant.Permits
+		o.Reentrant = !permit && c.chance(60)
 		c.keep(&o)
 		c.outlast(&o)
-		c.call(o)
-	case p < 92 && c.r.Upgrades && own.grant.Verb != Permit:
-		o := Op{Verb: Write, Switch: true, Key: key, Token: token, Lease: c.lease(), Wait: c.wait(),
-			Reentrant: c.chance(30)}
-		if own.grant.Verb == Write {
-			o.Verb, o.Wait = Read, 0
+	case p < 92 && c.r.Upgrades && !permit:
+		o.Verb, o.Switch, o.Lease, o.Reentrant = Read, true, c.lease(), c.chance(30)
+		if own.grant.Verb == Read {
+			o.Verb, o.Wait = Write, c.wait()
 		}
 		o.Notify = c.r.Notify && o.Wait > 0 && c.chance(50)
 		c.age++ // should it be given up as a reader, then LOCK under its token would be an upgrade
-		c.call(o)
 	case p < 96:
 		c.meddle(key)
+		return
 	default: // leave it to its lease, if that is short
-		if !own.grant.Keep && time.Until(c.r.start.Add(own.until)) < 500*time.Millisecond {
+		if !own.grant.Keep && own.until-c.r.Now() < 500*time.Millisecond {
 			delete(c.held, key)
 		}
+		return
 	}
+	c.call(o)
 }
 
 // acquire asks for a lock that the client does not hold.
@@ -333,58 +324,88 @@ func (c *client) forgetLinger(o Op) {
 
 // connect returns the connection, a new one if need be; nil: it cannot be had now.
 func (c *client) connect() Conn {
+	if c.conn != nil && c.closed() == errDropped {
+		c.drop(nil)
+	}
+	for c.conn == nil && c.r.Now() < c.r.For {
+		proxy := c.random.IntN(c.r.Proxies)
+		conn, err := c.r.Dial(proxy)
+		if err != nil {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		c.mu.Lock()
+		c.conn, c.proxy, c.ended, c.fresh = conn, proxy, nil, c.r.Now()
+		c.mu.Unlock()
+		c.conns++
+	}
+	return c.conn
+}
+
+// kill closes the connection at once, whatever it waits for.
+func (c *client) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn != nil && !c.dropped {
-		return c.conn
-	}
 	if c.conn != nil {
-		c.mu.Unlock()
-		c.drop(nil)
-		c.mu.Lock()
+		c.ended = errDropped
+		c.conn.Close()
 	}
-	for c.r.Now() < c.r.For {
-		c.proxy = c.random.IntN(c.r.Proxies)
-		conn, err := c.r.Dial(c.proxy)
-		if err == nil {
-			c.conn, c.dropped, c.isCut, c.fresh = conn, false, false, c.r.Now()
-			c.conns++
-			return conn
-		}
-		time.Sleep(20 * time.Millisecond)
+}
+
+// shut notes that the proxy closes the connection, and returns that; nil: there is none.
+func (c *client) shut() Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil && c.ended == nil {
+		c.ended = errCut
 	}
-	return nil
+	return c.conn
+}
+
+// closed says who has closed the connection on purpose: errDropped, errCut or, if nobody has, nil.
+func (c *client) closed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+func (c *client) takeRest() (d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, c.rest = c.rest, 0
+	return d
 }
 
 // drop forgets the connection, which is broken since it last answered: what it kept alive may be let go,
 // unless it was the proxy that closed it (errCut).
 func (c *client) drop(why error) {
-	c.mu.Lock()
-	if c.conn != nil {
-		c.conn.Close()
+	c.hangUp()
+	if why == errCut {
+		c.tell(Cut, c.fresh, c.r.Now(), why)
+	} else {
+		c.tell(Drop, c.fresh, c.fresh, why)
 	}
-	c.conn = nil
-	c.mu.Unlock()
+}
+
+// tell records of each hold that was kept alive over the connection what became of that, some time between at
+// and until, and why. Half of the holds of a connection that the client has ended it forgets.
+func (c *client) tell(what Verb, at, until time.Duration, why error) {
 	for _, g := range c.recent {
-		switch {
-		case g.Keep && why == errCut:
-			c.note(Cut, g, c.fresh, c.r.Now(), why)
-		case g.Keep:
-			c.note(Drop, g, c.fresh, c.fresh, why)
+		if !g.Keep {
+			continue
+		}
+		o := Op{Client: c.n, Proxy: g.Proxy, Conn: g.Conn, Key: g.Key, Verb: what, Token: g.Token,
+			Lease: g.Lease, Keep: g.Keep, Linger: g.Linger, Call: at, Return: until, Outcome: Unknown}
+		if why != nil {
+			o.Err = why.Error()
+		}
+		c.r.record(o)
+		held := c.held[g.Key]
+		if what == Close && held != nil && held.grant.Token == g.Token && c.chance(50) {
+			delete(c.held, g.Key)
 		}
 	}
 	c.recent = nil
-}
-
-// note records what became of the connection that g was granted through, some time between at and until,
-// and why.
-func (c *client) note(what Verb, g Op, at, until time.Duration, why error) {
-	o := Op{Client: c.n, Proxy: g.Proxy, Conn: g.Conn, Key: g.Key, Verb: what, Token: g.Token,
-		Lease: g.Lease, Keep: g.Keep, Linger: g.Linger, Call: at, Return: until, Outcome: Unknown}
-	if why != nil {
-		o.Err = why.Error()
-	}
-	c.r.record(o)
 }
 
 // end ends the connection, or what is kept alive over it, in one of the ways that there are.
@@ -401,7 +422,7 @@ func (c *client) end() {
 	for i := range c.recent {
 		c.recent[i].Linger = 0
 	}
-	c.leave(at, errQuit)
+	c.tell(Close, at, c.r.Now(), errQuit)
 	if how == "QUIT" {
 		c.hangUp()
 		return
@@ -416,21 +437,8 @@ func (c *client) close() {
 		c.drop(nil)
 		return
 	}
-	c.leave(c.r.Now(), nil)
+	c.tell(Close, c.r.Now(), c.r.Now(), nil)
 	c.hangUp()
-}
-
-// leave notes what it leaves to the proxy, at that time or later, and why. Half of its holds it forgets.
-func (c *client) leave(at time.Duration, why error) {
-	for _, g := range c.recent {
-		if g.Keep {
-			c.note(Close, g, at, c.r.Now(), why)
-			if held := c.held[g.Key]; held != nil && held.grant.Token == g.Token && c.chance(50) {
-				delete(c.held, g.Key)
-			}
-		}
-	}
-	c.recent = nil
 }
 
 // hangUp closes the connection.

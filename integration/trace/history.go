@@ -63,10 +63,10 @@ func (h *History) of(key string) []Op {
 // Save writes the history, the verdict and porcupine's picture of each key that was
 // judged illegal into a new directory under dir, and returns its path.
 func (h *History) Save(dir string, v *Verdict) (string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		dir, err = os.MkdirTemp(dir, fmt.Sprintf("seed-%d-", h.Seed))
 	}
-	dir, err := os.MkdirTemp(dir, fmt.Sprintf("seed-%d-", h.Seed))
 	if err != nil {
 		return "", err
 	}
@@ -85,14 +85,4 @@ func (h *History) Save(dir string, v *Verdict) (string, error) {
 		}
 	}
 	return dir, nil
-}
-
-// Load reads a history that Save wrote.
-func Load(path string) (*History, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	h := &History{}
-	return h, json.Unmarshal(b, h)
 }

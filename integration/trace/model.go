@@ -88,11 +88,6 @@ type lock struct {
 	loose   int64 // GUARDs of unknown outcome, which may count later
 }
 
-func (s lock) equal(t lock) bool {
-	return s.now == t.now && s.fence == t.fence && s.broken == t.broken &&
-		s.counter == t.counter && s.loose == t.loose && slices.Equal(s.holds, t.holds)
-}
-
 // covers says whether whatever may follow on t may follow on s too: it is the same but that it may have been
 // earlier, and that its holds may end earlier.
 func (s lock) covers(t lock) bool {
@@ -140,7 +135,7 @@ var model = porcupine.Model{
 		ok := s.step(i)
 		return ok, s
 	},
-	Equal: func(a, b any) bool { return a.(lock).equal(b.(lock)) },
+	Equal: func(a, b any) bool { return a.(lock).covers(b.(lock)) && b.(lock).covers(a.(lock)) },
 	DescribeOperation: func(in, _ any) string {
 		i := in.(*input)
 		if i.loses != nil {

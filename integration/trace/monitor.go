@@ -32,18 +32,14 @@ type monitor struct {
 
 func newMonitor(h *History, key string, ops []Op, v *Verdict) *monitor {
 	m := &monitor{h: h, key: key, ops: ops, v: v}
-	seen := map[int64]bool{}
 	for _, o := range ops {
 		if o.Outcome == Granted {
 			m.grants = append(m.grants, o)
 		}
 	}
 	slices.SortStableFunc(m.grants, func(a, b Op) int { return int(a.Fence - b.Fence) })
-	m.grants = slices.DeleteFunc(m.grants, func(o Op) bool { // the same token again
-		was := seen[o.Fence]
-		seen[o.Fence] = true
-		return was
-	})
+	// The same token again made no new hold.
+	m.grants = slices.CompactFunc(m.grants, func(a, b Op) bool { return a.Fence == b.Fence })
 	return m
 }
 
@@ -117,27 +113,21 @@ func (m *monitor) resent(o Op) bool {
 func (m *monitor) order() {
 	for i, b := range m.grants {
 		for _, a := range m.grants[i+1:] { // a got it after b
-			if a.Wait == 0 || b.Wait == 0 || a.Count > 1 || b.Count > 1 || a.Switch || b.Switch ||
-				a.Call+m.h.Slacks.Standing >= b.Call {
-				continue
+			switch {
+			case a.Wait == 0 || b.Wait == 0 || a.Count > 1 || b.Count > 1 || a.Switch || b.Switch,
+				a.Call+m.h.Slacks.Standing >= b.Call,
+				len(a.Set) > 0,                   // it may have stood in the queue of another lock
+				m.h.Quorum && a.Proxy != b.Proxy, // nobody knows of both
+				// they entered together
+				a.Verb != Write && a.Verb == b.Verb && a.Return <= b.Return+m.h.Slacks.Standing,
+				// it may have lost its place
+				m.disturbed(a.Call, a.Return) > 0 || m.resent(a) || m.resent(b),
+				// it may have had the lock without being told, and then stood at the end again
+				m.h.Moves && (a.outlived() || m.broke(a.Call, b.Return)):
+			default:
+				m.violation("first come first served", b.Call, "%v overtook %v", b, a)
+				return
 			}
-			if len(a.Set) > 0 { // it may have stood in the queue of another lock
-				continue
-			}
-			if m.h.Quorum && a.Proxy != b.Proxy {
-				continue // nobody knows of both
-			}
-			if a.Verb != Write && a.Verb == b.Verb && a.Return <= b.Return+m.h.Slacks.Standing {
-				continue // they entered together
-			}
-			if m.disturbed(a.Call, a.Return) > 0 || m.resent(a) || m.resent(b) {
-				continue // it may have lost its place
-			}
-			if m.h.Moves && (a.outlived() || m.broke(a.Call, b.Return)) {
-				continue // it may have had the lock without being told, and then stood at the end again
-			}
-			m.violation("first come first served", b.Call, "%v overtook %v", b, a)
-			return
 		}
 	}
 }

@@ -36,7 +36,6 @@ package trace
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,64 +158,45 @@ func (o *Op) brief() bool { return o.Lease < 2*stall }
 
 // Args is the command as it is sent.
 func (o *Op) Args() []string {
-	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 	var args []string
-	switch o.Verb {
-	case Free:
+	add := func(given bool, words ...any) {
+		for _, w := range words {
+			if d, ok := w.(time.Duration); ok {
+				w = d.Milliseconds()
+			}
+			if given {
+				args = append(args, fmt.Sprint(w))
+			}
+		}
+	}
+	switch {
+	case o.Verb == Free:
 		return []string{"LOCKCTL", "BREAK", o.Key}
-	case Check:
+	case o.Verb == Check:
 		return []string{"LOCKCTL", "CHECK", o.Key, o.Token}
-	case Guard:
-		args = []string{"GUARD", o.Key, o.Token, "INCR", o.counter()}
-		if o.Only > 0 {
-			args = slices.Replace(args, 2, 3, "FENCE", fmt.Sprint(o.Only))
-		}
+	case o.Verb == Guard:
+		add(o.Only == 0, "GUARD", o.Key, o.Token, "INCR", o.counter())
+		add(o.Only > 0, "GUARD", o.Key, "FENCE", o.Only, "INCR", o.counter())
 		return args
-	case Unlock:
-		args = []string{"UNLOCK", o.Key, o.Token}
+	case len(o.Set) > 0:
+		add(true, "M"+o.Verb, len(o.Set))
+		args = append(args, o.Set...)
 	default:
-		args = []string{string(o.Verb), o.Key, "TOKEN", o.Token}
+		add(true, o.Verb, o.Key)
 	}
-	if len(o.Set) > 0 {
-		names := append([]string{"M" + string(o.Verb), fmt.Sprint(len(o.Set))}, o.Set...)
-		if o.Verb == Renew { // the token stands right behind them
-			args = args[1:]
-		}
-		args = append(names, args[2:]...)
-	}
-	if o.Lease > 0 {
-		args = append(args, "PX", ms(o.Lease))
-	}
-	if o.Permits > 0 {
-		args = append(args, "PERMITS", fmt.Sprint(o.Permits))
-	}
-	if o.AtLeast > 0 {
-		args = append(args, "ATLEAST", ms(o.AtLeast))
-	}
-	if o.Wait > 0 {
-		args = append(args, "WAIT", ms(o.Wait))
-	}
-	if o.Tries > 0 {
-		args = append(args, "TRIES", fmt.Sprint(o.Tries), "EVERY", ms(o.Every))
-	}
-	if o.Reentrant {
-		args = append(args, "REENTRANT")
-	}
-	if o.Break {
-		args = append(args, "BREAK")
-	}
-	if o.Keep {
-		args = append(args, "KEEPALIVE")
-		if o.Linger > 0 {
-			args = append(args, "LINGER", ms(o.Linger))
-		}
-	}
-	if o.Only > 0 {
-		args = append(args, "FENCE", fmt.Sprint(o.Only))
-	}
-	if o.Notify {
-		args = append(args, Notify)
-	}
+	add(o.acquires() || o.Verb == Renew && len(o.Set) == 0, "TOKEN")
+	add(true, o.Token)
+	add(o.Lease > 0, "PX", o.Lease)
+	add(o.Permits > 0, "PERMITS", o.Permits)
+	add(o.AtLeast > 0, "ATLEAST", o.AtLeast)
+	add(o.Wait > 0, "WAIT", o.Wait)
+	add(o.Tries > 0, "TRIES", o.Tries, "EVERY", o.Every)
+	add(o.Reentrant, "REENTRANT")
+	add(o.Break, "BREAK")
+	add(o.Keep, "KEEPALIVE")
+	add(o.Keep && o.Linger > 0, "LINGER", o.Linger)
+	add(o.Only > 0, "FENCE", o.Only)
+	add(o.Notify, Notify)
 	return args
 }
 

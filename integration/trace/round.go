@@ -108,6 +108,37 @@ func (r *Running) Note(e Event) {
 	r.events = append(r.events, e)
 }
 
+// Kill closes the connection of a client at once, whatever it waits for.
+func (r *Running) Kill(client int) { r.clients[client].kill() }
+
+// Cut has the proxy close the connection of a client.
+func (r *Running) Cut(client int) {
+	if conn := r.clients[client].shut(); conn != nil {
+		conn.Cut()
+	}
+}
+
+// Shut runs how, which has a proxy close connections of its clients.
+func (r *Running) Shut(proxy int, how func()) {
+	for _, c := range r.clients {
+		c.mu.Lock()
+		mine := c.proxy == proxy
+		c.mu.Unlock()
+		if mine {
+			c.shut()
+		}
+	}
+	how()
+}
+
+// Rest has a client do nothing for d before its next call.
+func (r *Running) Rest(client int, d time.Duration) {
+	c := r.clients[client]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rest = d
+}
+
 func (r *Running) record(o Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,16 +148,19 @@ func (r *Running) record(o Op) {
 // stall is how late a timer must be for the machine to count as standing still.
 const stall = 150 * time.Millisecond
 
-// watch notes when the machine stands still: nothing is on time then.
+// slow notes that the machine was, since start: nothing is on time then.
+func (r *Running) slow(start time.Duration) {
+	r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
+}
+
+// watch notes when the machine stands still.
 func (r *Running) watch(ctx context.Context) {
 	const step = 20 * time.Millisecond
-	for last := r.Now(); ctx.Err() == nil; {
+	for last := r.Now(); ctx.Err() == nil; last = r.Now() {
 		time.Sleep(step)
-		now := r.Now()
-		if now-last > step+r.Stall {
-			r.Note(Event{Name: "stall", Start: last, End: now, Settle: 500 * time.Millisecond})
+		if r.Now()-last > step+r.Stall {
+			r.slow(last)
 		}
-		last = now
 	}
 }
 
@@ -139,26 +173,18 @@ const (
 
 // probe notes when a proxy and the Redis behind it are slow at what needs no waiting.
 func (r *Running) probe(ctx context.Context, proxy int) {
-	var conn Conn
-	for n := 0; ctx.Err() == nil; n++ {
-		start := r.Now()
-		if conn == nil {
-			var err error
-			if conn, err = r.Dial(proxy); err != nil {
-				conn = nil
-				time.Sleep(probing)
-				continue
+	for n := 0; ctx.Err() == nil; time.Sleep(probing) {
+		conn, err := r.Dial(proxy)
+		for ; err == nil && ctx.Err() == nil; n++ {
+			start := r.Now()
+			_, err = conn.Do(hang, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
+			if err == nil && r.Now()-start > r.Stall {
+				r.slow(start)
 			}
+			time.Sleep(probing)
 		}
-		if _, err := conn.Do(hang, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe"); err != nil {
+		if conn != nil {
 			conn.Close()
-			conn = nil
-		} else if took := r.Now() - start; took > r.Stall {
-			r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
 		}
-		time.Sleep(probing)
-	}
-	if conn != nil {
-		conn.Close()
 	}
 }

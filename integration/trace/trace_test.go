@@ -2,7 +2,9 @@ package trace
 
 import (
 	"context"
+	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -156,7 +158,7 @@ func TestSave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved, err := Load(filepath.Join(dir, "history.json"))
+	saved, err := load(filepath.Join(dir, "history.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,4 +169,14 @@ func TestSave(t *testing.T) {
 	if len(pictures) != len(v.pictures) || len(pictures) == 0 {
 		t.Errorf("pictures: %v, want %d", pictures, len(v.pictures))
 	}
+}
+
+// load reads a history that Save wrote.
+func load(path string) (*History, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h := &History{}
+	return h, json.Unmarshal(b, h)
 }
