@@ -12,6 +12,22 @@ import (
 	"lockproxy/cluster/pipe"
 )
 
+// What a node says to MULTI that is neither a status nor an error must not become a part of an answer: the
+// rest of it would be the answer to the next command.
+func TestMultiIsAnsweredByNoStatus(t *testing.T) {
+	const refused = "-ERR the upstream answered MULTI in a form that lockproxy does not expect\r\n"
+	for _, reply := range []string{"$9\r\nab\r\n+X\r\nc\r\n", "*2\r\n+a\r\n+b\r\n", ":5\r\n"} {
+		inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
+			n.intercept(once(1, "MULTI", reply))
+			c := r.connect()
+			c.send("MULTI", "SET foo 1")
+			c.expect(ok + refused)
+			c.send("EXEC", "PING")
+			c.expect("-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n")
+		})
+	}
+}
+
 // A transaction whose node goes away, or which stands at the wrong node, is queued anew elsewhere, and
 // run once.
 func TestTransactionIsReplayed(t *testing.T) {

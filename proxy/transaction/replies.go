@@ -32,8 +32,11 @@ func (l *conn) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// begun takes the reply to MULTI.
+// begun takes the reply to MULTI. One of another kind must not become a part of an answer.
 func (l *conn) begun(reply []byte) {
+	if reply[0] != '+' && reply[0] != '-' {
+		reply = notQueued
+	}
 	switch {
 	case reply[0] == '+':
 		l.multi = multiOpen
