@@ -1,0 +1,347 @@
+// Package hostile has no code but tests: of a proxy whose clients and nodes say whatever they like. Its fuzz
+// targets are apart from those of package proxy, because each input costs time for each line of what is
+// imported.
+//
+//	fuzzer --> bubble --> house: client (wire) --> Server --> node (wire) --> answer
+//
+// All is in memory and in fake time. A proxy takes milliseconds to make, so it serves many inputs.
+package hostile
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/proxy"
+)
+
+// wire is the proxy's end of a connection. The test is the other end.
+type wire struct {
+	name net.TCPAddr
+	hear func(p []byte) // gets what the proxy writes
+
+	mu     sync.Mutex
+	more   sync.Cond
+	pieces [][]byte // what the proxy is to read, a piece a time
+	ended  bool     // nothing comes behind them
+	closed bool     // by the proxy
+}
+
+func newWire(hear func(p []byte)) *wire {
+	w := &wire{hear: hear}
+	w.more.L = &w.mu
+	return w
+}
+
+// say has the proxy read p, which must not be changed any more.
+func (w *wire) say(p []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pieces = append(w.pieces, p)
+	w.more.Signal()
+}
+
+// end has the proxy read the end behind what was said.
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.more.Signal()
+}
+
+func (w *wire) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
+func (w *wire) Read(p []byte) (n int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.pieces) == 0 && !w.ended && !w.closed {
+		w.more.Wait()
+	}
+	switch {
+	case w.closed:
+		return 0, net.ErrClosed
+	case len(w.pieces) == 0:
+		return 0, io.EOF
+	}
+	n = copy(p, w.pieces[0])
+	if w.pieces[0] = w.pieces[0][n:]; len(w.pieces[0]) == 0 {
+		w.pieces = w.pieces[1:]
+	}
+	return n, nil
+}
+
+func (w *wire) Write(p []byte) (n int, err error) {
+	if w.isClosed() {
+		return 0, net.ErrClosed
+	}
+	w.hear(p)
+	return len(p), nil
+}
+
+func (w *wire) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.more.Broadcast()
+	return nil
+}
+
+func (w *wire) LocalAddr() net.Addr              { return &w.name }
+func (w *wire) RemoteAddr() net.Addr             { return &w.name }
+func (w *wire) SetDeadline(time.Time) error      { return nil }
+func (w *wire) SetReadDeadline(time.Time) error  { return nil }
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
+
+// house is a proxy in front of a cluster of three nodes. It is the proxy's control plane, too.
+type house struct {
+	*proxy.Server
+	topology cluster.Topology
+	login    cluster.Login
+	answer   func(node int, words []string) []byte // nil: the connection ends
+	clients  int
+	spoilt   bool // what an input has done would be felt by the next ones
+
+	mu    sync.Mutex
+	held  bool // what nodes answer waits for let
+	nodes []*node
+}
+
+// node is a connection to a node.
+type node struct {
+	*wire
+	number int
+	kept   []byte // the beginning of a command
+	late   []byte // answers that are held
+}
+
+// newHouse makes a proxy, in a bubble.
+func newHouse(o proxy.Options) *house {
+	h := &house{topology: cluster.Topology{Version: 1, Kind: cluster.Cluster,
+		Server: cluster.Server{Version: "7.0.15"}}}
+	const nodes = 3
+	for i := range nodes {
+		h.topology.Masters = append(h.topology.Masters,
+			&cluster.Node{Addr: fmt.Sprintf("10.0.0.%d:6379", i), Master: true})
+	}
+	for s := range h.topology.Slots {
+		h.topology.Slots[s] = h.topology.Masters[s*nodes/slot.Count]
+	}
+	o.Upstream, o.Portable, o.Loops = h, true, 1
+	var err error
+	if h.Server, err = proxy.New(context.Background(), o); err != nil {
+		panic(err)
+	}
+	synctest.Wait()
+	return h
+}
+
+// end stops the proxy, which must have nothing left to do.
+func (h *house) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := h.Drain(ctx); err != nil {
+		panic(err)
+	}
+	h.hangUp()
+}
+
+func (h *house) Topology() *cluster.Topology                        { return &h.topology }
+func (h *house) Refresh()                                           {}
+func (h *house) Login() *cluster.Login                              { return &h.login }
+func (h *house) OnChange(func(*cluster.Topology))                   {}
+func (h *house) Ready() error                                       { return nil }
+func (h *house) WatchReplicas()                                     {}
+func (h *house) Command(context.Context) ([]byte, error)            { return commandReply() }
+func (h *house) Limits(context.Context) discovery.Limits            { return discovery.Limits{} }
+func (h *house) Memories(context.Context) map[string]cluster.Memory { return nil }
+
+// commandReply is what Redis 7.0.15 says to COMMAND.
+var commandReply = sync.OnceValues(func() ([]byte, error) {
+	return os.ReadFile("../../commands/commandstest/testdata/command-7.0.15.resp")
+})
+
+// Dial implements proxy.Upstream.
+func (h *house) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+	n := &node{}
+	if _, err := fmt.Sscanf(addr, "10.0.0.%d:6379", &n.number); err != nil {
+		panic("the proxy dials " + addr)
+	}
+	n.wire = newWire(func(p []byte) { h.hear(n, p) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nodes = append(h.nodes, n)
+	return n, nil
+}
+
+// hear answers the commands that p completes.
+func (h *house) hear(n *node, p []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n.kept = append(n.kept, p...)
+	for len(n.kept) > 0 {
+		command, rest, err := resp.Parse(n.kept)
+		if err == resp.ErrIncomplete {
+			return
+		} else if err != nil {
+			panic(fmt.Sprintf("the proxy sends %q: %v", n.kept, err))
+		}
+		words := make([]string, len(command.Elems))
+		for i, e := range command.Elems {
+			words[i] = string(e.Str)
+		}
+		n.kept = rest
+		switch reply := h.answer(n.number, words); {
+		case reply == nil:
+			n.end()
+		case h.held:
+			n.late = append(n.late, reply...)
+		default:
+			n.say(reply)
+		}
+	}
+}
+
+// hold has answers of nodes wait, or no longer.
+func (h *house) hold(held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held = held
+	for _, n := range h.nodes {
+		n.let()
+	}
+}
+
+// letOne has a node, which is chosen by choice, say what it has to say. false: none has.
+func (h *house) letOne(choice byte) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.nodes {
+		if n := h.nodes[(i+int(choice))%len(h.nodes)]; n.let() {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) let() bool {
+	if len(n.late) == 0 {
+		return false
+	}
+	n.say(n.late)
+	n.late = nil
+	return true
+}
+
+// hangUp ends all connections to nodes.
+func (h *house) hangUp() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range h.nodes {
+		n.end()
+	}
+	h.nodes = nil
+}
+
+// client is a client, and what it has got.
+type client struct {
+	*wire
+	got []byte // to be looked at when the proxy rests
+}
+
+// connect has a client send input in pieces, whose lengths are cuts, again and again.
+func (h *house) connect(input, cuts []byte) *client {
+	c := &client{}
+	c.wire = newWire(func(p []byte) { c.got = append(c.got, p...) })
+	h.clients++ // each is somebody else, so that wrong passwords do not make the next one wait
+	c.name.IP, c.name.Port = net.IPv4(10, 1, byte(h.clients>>8), byte(h.clients)), 1000
+	for i := 0; len(input) > 0; i++ {
+		n := len(input)
+		if len(cuts) > 0 && i < 100 {
+			n = min(n, 1+int(cuts[i%len(cuts)]))
+		}
+		c.pieces = append(c.pieces, input[:n])
+		input = input[n:]
+	}
+	h.Admit(c)
+	synctest.Wait()
+	return c
+}
+
+// frames are the replies that b consists of, of which the last may be cut off.
+func frames(b []byte) (all [][]byte, whole bool, err error) {
+	var framer resp.Framer
+	for len(b) > 0 {
+		n, done, err := framer.Next(b)
+		if err != nil || !done {
+			return all, false, err
+		}
+		all, b = append(all, b[:n]), b[n:]
+	}
+	return all, true, nil
+}
+
+// renewAfter is how many inputs a proxy serves.
+const renewAfter = 1000
+
+// bubble returns a function that has test run with a proxy in fake time. All calls share one bubble, and a
+// proxy serves many of them. test returns what is wrong, or "".
+func bubble(f *testing.F, o proxy.Options) (run func(t *testing.T, test func(h *house) string)) {
+	debug.SetGCPercent(400) // there is little to keep
+	// What is interesting is made shorter by trying as many inputs as are tried in ten minutes otherwise.
+	if least := flag.Lookup("test.fuzzminimizetime"); least.Value.String() == least.DefValue {
+		least.Value.Set("200x")
+	}
+	// Who waits for something from outside of its bubble keeps the time in it from passing.
+	tests, ended := make(chan func(h *house)), make(chan struct{})
+	live := func(*testing.T) {
+		var h *house
+		for test := range tests {
+			if h == nil {
+				h = newHouse(o)
+			}
+			if test(h); h.spoilt || h.clients >= renewAfter {
+				h.end()
+				h = nil
+			}
+		}
+		if h != nil {
+			h.end()
+		}
+	}
+	var begun bool
+	f.Cleanup(func() {
+		if close(tests); begun {
+			<-ended
+		}
+	})
+	return func(t *testing.T, test func(h *house) string) {
+		if !begun {
+			begun = true
+			go func() { // ends when tests is closed
+				defer close(ended)
+				synctest.Test(t, live)
+			}()
+		}
+		outcome := make(chan string, 1)
+		tests <- func(h *house) { outcome <- test(h) }
+		if wrong := <-outcome; wrong != "" {
+			t.Fatal(wrong)
+		}
+	}
+}
