@@ -72,7 +72,7 @@ bench-tools: # the yardsticks of the benchmark
 		else brew install $$(echo $$missing | sed s/nutcracker/twemproxy/); fi; }
 
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
-	$(GO) test -race -count=1 -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long $(SOAKFLAGS)
+	$(GO) test -race -count=1 -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long -raced $(SOAKFLAGS)
 
 again: tools ## what make test runs, RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock/..." some packages
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) integration/again.sh $(PKGS)

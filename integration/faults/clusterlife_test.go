@@ -22,9 +22,7 @@ type traffic struct {
 	unknown []atomic.Int64 // outcome unknown, per key
 	failed  atomic.Int64   // refused for sure
 	bad     atomic.Pointer[string]
-	lastOK  atomic.Int64 // when the last command succeeded, UnixNano
-	gap     atomic.Int64 // longest time without any success
-	refused sync.Map     // texts of errors
+	refused sync.Map // texts of errors
 }
 
 func newTraffic(addr string, clients int, keys ...string) *traffic {
@@ -65,6 +63,7 @@ func (tr *traffic) pipeline(seed int) error {
 	}
 	defer c.Close()
 	for batch := range 20 {
+		time.Sleep(5 * time.Millisecond) // the machine is there for others, too
 		var out []byte
 		for j := range pipelined {
 			k := (seed + batch + j) % len(tr.keys)
@@ -77,16 +76,16 @@ func (tr *traffic) pipeline(seed int) error {
 		}
 		for j := range pipelined {
 			k := (seed + batch + j) % len(tr.keys)
-			incr, err := c.Receive(time.Minute)
+			incr, err := c.Receive(2 * rig.Patience)
 			if err != nil {
 				return err
 			}
 			tr.count(k, incr)
-			echo, err := c.Receive(time.Minute)
+			echo, err := c.Receive(2 * rig.Patience)
 			if err != nil || echo.Text != fmt.Sprint(seed, batch, j) {
 				return fmt.Errorf("ECHO %d %d %d: %s %v", seed, batch, j, echo, err)
 			}
-			get, err := c.Receive(time.Minute)
+			get, err := c.Receive(2 * rig.Patience)
 			if err != nil {
 				return err
 			}
@@ -103,10 +102,6 @@ func (tr *traffic) pipeline(seed int) error {
 func (tr *traffic) count(k int, v rig.Reply) {
 	if !v.IsError() {
 		tr.done[k].Add(1)
-		now := time.Now().UnixNano()
-		if last := tr.lastOK.Swap(now); last != 0 && now-last > tr.gap.Load() {
-			tr.gap.Store(now - last)
-		}
 		return
 	}
 	tr.refused.Store("INCR: "+v.Text, true)
@@ -117,18 +112,21 @@ func (tr *traffic) count(k int, v rig.Reply) {
 	}
 }
 
-// await waits, for a while, until what check wants to see has got through; check tells if it has not.
+// await waits, for a while, until what check wants to see has got through, and some of it from now on; check
+// tells if it has not.
 func (tr *traffic) await() {
-	for end := time.Now().Add(4 * rig.Patience); time.Now().Before(end) &&
-		tr.bad.Load() == nil; time.Sleep(20 * time.Millisecond) {
-		var sum int64
-		for k := range tr.done {
-			sum += tr.done[k].Load()
-		}
-		if sum >= leastTraffic {
-			return
-		}
+	enough := max(leastTraffic, tr.sum()+100)
+	for end := time.Now().Add(4 * rig.Patience); time.Now().Before(end) && tr.sum() < enough &&
+		tr.bad.Load() == nil; {
+		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+func (tr *traffic) sum() (sum int64) {
+	for k := range tr.done {
+		sum += tr.done[k].Load()
+	}
+	return sum
 }
 
 // leastTraffic is how many INCR must have got through for check to say anything.
@@ -172,8 +170,7 @@ func (tr *traffic) check(t *testing.T, lost int64) (errors int64) {
 		t.Logf("seen: %s", text)
 		return true
 	})
-	t.Logf("%d INCR acknowledged, %d unknown, %d refused, longest pause %v", sum, errors, tr.failed.Load(),
-		time.Duration(tr.gap.Load()))
+	t.Logf("%d INCR acknowledged, %d unknown, %d refused", sum, errors, tr.failed.Load())
 	if sum < leastTraffic {
 		t.Errorf("only %d INCR got through", sum)
 	}
@@ -217,7 +214,7 @@ func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.S
 	w := &witness{}
 	for client := range 4 { // locks of that slot go on as well
 		group.Go(func() {
-			if err := contend(p, 0, client, "{moving}:lock", 20*time.Second, 0, end, w); err != nil {
+			if err := contend(p, 0, client, "{moving}:lock", tenMinutes, 0, end, w); err != nil {
 				t.Errorf("client %d: %v", client, err)
 			}
 		})
@@ -246,6 +243,7 @@ func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.S
 				t.Errorf("MGET: %s %v, want %d twice", v, err, i)
 				return
 			}
+			time.Sleep(time.Millisecond)
 		}
 	})
 	time.Sleep(300 * time.Millisecond)
@@ -274,7 +272,7 @@ func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.S
 	}
 }
 
-// CLUSTER FAILOVER under load: at most outcomes that are unknown, a short pause, nothing lost.
+// CLUSTER FAILOVER under load: no error, and nothing lost. No time-out ends a wait here.
 func TestManualFailover(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
@@ -286,7 +284,7 @@ func TestManualFailover(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() { tr.run(end) })
 	group.Go(func() {
-		if err := contend(p, 0, 0, "{failing}:lock", 20*time.Second, 0, end, w); err != nil {
+		if err := contend(p, 0, 0, "{failing}:lock", tenMinutes, 0, end, w); err != nil {
 			t.Errorf("lock: %v", err)
 		}
 	})
@@ -296,18 +294,14 @@ func TestManualFailover(t *testing.T) {
 	rig.Eventually(t, 2*rig.Patience, "the replica is master", func() bool {
 		return replica.Info(t, "replication", "role") == "master"
 	})
-	time.Sleep(time.Second)
 	tr.await()
-	w.await(5, time.Time{})
+	w.await(5, time.Now())
 	close(end)
 	group.Wait()
 	if n := tr.check(t, 0); n > 0 {
 		t.Errorf("%d errors reached clients of a fail-over that loses nothing", n)
 	}
 	w.check(t, 5)
-	if gap := time.Duration(tr.gap.Load()); gap > rig.Patience { // no time-out was waited for
-		t.Errorf("nothing went through for %v", gap)
-	}
 }
 
 // kill -9 of a master: writes on their way end with an unknown outcome and are
@@ -324,11 +318,10 @@ func TestKilledMaster(t *testing.T) {
 	holder := rig.Connect(t, p.Addr)
 	holder.Must(t, "LOCK", "{dying}:lock", "TOKEN", "h", "PX", "60000")
 	waiter := rig.Connect(t, p.Addr)
-	waiter.Send("LOCK", "{dying}:lock", "TOKEN", "w", "WAIT", "50000", "PX", "20000")
+	waiter.Send("LOCK", "{dying}:lock", "TOKEN", "w", "WAIT", "600000", "PX", "600000")
 	rig.WaitersOf(t, p.Addr, "{dying}:lock", 1)
 	time.Sleep(300 * time.Millisecond)
 	doomed.Kill()
-	killed := time.Now()
 	lost := tr.lostWith(t, replica)
 	read, write := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	for _, probe := range []struct {
@@ -344,8 +337,6 @@ func TestKilledMaster(t *testing.T) {
 		!strings.Contains(v.Text, "may or may not have run") {
 		t.Errorf("SET after the kill: %s %v", v, err)
 	}
-	t.Logf("served again after %v", time.Since(killed))
-	time.Sleep(time.Second)
 	tr.await()
 	close(end)
 	group.Wait()
@@ -356,7 +347,7 @@ func TestKilledMaster(t *testing.T) {
 	// the lock lives on at the replica, or was lost with the last writes: either way
 	// its waiter is served in the end, with a higher fence
 	holder.Call(t, "UNLOCK", "{dying}:lock", "h")
-	if v, err := waiter.Receive(60 * time.Second); err != nil || len(v.Elems) != 4 {
+	if v, err := waiter.Receive(2 * rig.Patience); err != nil || len(v.Elems) != 4 {
 		t.Errorf("the waiter after the fail-over: %s %v", v, err)
 	}
 }
@@ -371,7 +362,7 @@ func TestForgottenScriptsAndCutConnections(t *testing.T) {
 	for i := range 10 {
 		c.Each(t, "SCRIPT", "FLUSH")
 		lock := fmt.Sprintf("healed:%d", i)
-		if v := client.Must(t, "LOCK", lock, "TOKEN", "t", "PX", "20000"); len(v.Elems) != 4 {
+		if v := client.Must(t, "LOCK", lock, "TOKEN", "t", "PX", "600000"); len(v.Elems) != 4 {
 			t.Errorf("LOCK after SCRIPT FLUSH: %s", v)
 		}
 		c.Each(t, "SCRIPT", "FLUSH")
@@ -379,9 +370,9 @@ func TestForgottenScriptsAndCutConnections(t *testing.T) {
 		client.Want(t, fmt.Sprintf(`["k%d", "v"]`, i), "EVALSHA", sha, "1", fmt.Sprint("k", i), "v")
 	}
 	// every node forgets while a waiter sleeps
-	client.Must(t, "LOCK", "healed", "TOKEN", "t", "PX", "20000")
+	client.Must(t, "LOCK", "healed", "TOKEN", "t", "PX", "600000")
 	waiter := rig.Connect(t, p.Addr)
-	waiter.Send("LOCK", "healed", "TOKEN", "w", "WAIT", "30000")
+	waiter.Send("LOCK", "healed", "TOKEN", "w", "WAIT", "600000")
 	rig.WaitersOf(t, p.Addr, "healed", 1)
 	c.Each(t, "SCRIPT", "FLUSH")
 	client.Want(t, "(integer) 1", "UNLOCK", "healed", "t")
@@ -395,29 +386,8 @@ func TestForgottenScriptsAndCutConnections(t *testing.T) {
 	group.Go(func() { tr.run(end) })
 	for i := range 6 {
 		group.Go(func() {
-			c, err := rig.Dial(p.Addr)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			for {
-				select {
-				case <-end:
-					return
-				default:
-				}
-				asked := time.Now()
-				v, err := c.Do("LOCK", "cut", "TOKEN", fmt.Sprint(i), "PX", "20000", "WAIT", "10000")
-				if err != nil || len(v.Elems) != 4 {
-					t.Errorf("LOCK while connections are cut: %s %v", v, err)
-					return
-				}
-				w.enter(grant{i, v.Elems[1].Int(), asked, time.Now(), 0})
-				if v, err := c.Do("UNLOCK", "cut", fmt.Sprint(i)); err != nil || v.Text != "1" {
-					t.Errorf("UNLOCK while connections are cut: %s %v", v, err)
-					return
-				}
+			if err := contend(p, 0, i, "cut", tenMinutes, 0, end, w); err != nil {
+				t.Errorf("client %d while connections are cut: %v", i, err)
 			}
 		})
 	}
@@ -451,14 +421,12 @@ func TestSentinelFailover(t *testing.T) {
 	rig.Eventually(t, rig.Patience, "the replica has the key",
 		func() bool { return g.Replica.Do(t, "EXISTS", "k").Int() == 1 })
 	g.Master.Kill()
-	killed := time.Now()
 	rig.Eventually(t, 4*rig.Patience, "writes go on at the promoted replica", func() bool {
 		v, err := rig.Ask(p.Addr, "SET", "k2", "v")
 		return err == nil && v.Text == "OK"
 	})
-	t.Logf("written again %v after the kill", time.Since(killed))
 	c.Want(t, `"v"`, "GET", "k")
-	second := rig.Connect(t, p.Addr).Must(t, "LOCK", "sentinel", "TOKEN", "u", "PX", "1000", "WAIT", "10000")
+	second := rig.Connect(t, p.Addr).Must(t, "LOCK", "sentinel", "TOKEN", "u", "PX", "1000", "WAIT", "600000")
 	if len(second.Elems) != 4 || second.Elems[1].Int() <= first.Elems[1].Int() {
 		t.Errorf("the fence before the fail-over was %s, after it %s", first, second)
 	}
@@ -471,7 +439,7 @@ func TestSentinelFailover(t *testing.T) {
 func TestRestartedRedis(t *testing.T) {
 	t.Parallel()
 	s := rig.StartRedis(t)
-	p := rig.StartProxy(t, "--upstream", s.Addr, "--retry-budget", "2s")
+	p := rig.StartProxy(t, "--upstream", s.Addr, "--retry-budget", "500ms")
 	c := rig.Connect(t, p.Addr)
 	c.Want(t, "OK", "SET", "k", "v")
 	first := c.Must(t, "LOCK", "restart", "TOKEN", "t", "PX", "60000")

@@ -16,25 +16,22 @@ var beginsToEvict = []string{"CONFIG SET maxmemory 100mb", "CONFIG SET maxmemory
 // lock-allow-eviction is set, or RedLock has all locks. A server without maxmemory never evicts. R10
 func TestStartBeforeEvictingServers(t *testing.T) {
 	t.Parallel()
-	for _, product := range rig.Products {
-		t.Run(product, func(t *testing.T) {
-			t.Parallel()
-			s := rig.StartRedis(rig.On(t, product), "--maxmemory", "100mb", "--maxmemory-policy",
-				"allkeys-lru")
-			refused(t, "--upstream", s.Addr)
-			p := rig.StartProxy(t, "--upstream", s.Addr, "--lock-allow-eviction", "yes")
-			evicting(t, p, 1)
-			readyz(t, p, 200, "ready")
-			if v := rig.Connect(t, p.Addr).Must(t, "LOCK", "job"); len(v.Elems) != 4 {
-				t.Errorf("LOCK with lock-allow-eviction: %s", v)
-			}
-			s.Do(t, "CONFIG", "SET", "maxmemory", "0")
-			evicting(t, rig.StartProxy(t, "--upstream", s.Addr), 0)
-		})
-	}
+	t.Run("single", func(t *testing.T) {
+		t.Parallel()
+		s := rig.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+		refused(t, "--upstream", s.Addr)
+		p := rig.StartProxy(t, "--upstream", s.Addr, "--lock-allow-eviction", "yes")
+		evicting(t, p, 1)
+		readyz(t, p, 200, "ready")
+		if v := rig.Connect(t, p.Addr).Must(t, "LOCK", "job"); len(v.Elems) != 4 {
+			t.Errorf("LOCK with lock-allow-eviction: %s", v)
+		}
+		s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		evicting(t, rig.StartProxy(t, "--upstream", s.Addr), 0)
+	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		c := rig.StartCluster(rig.On(t, "valkey9"), 3, 0)
+		c := rig.StartCluster(t, 3, 0)
 		each(t, c.Nodes[1], beginsToEvict)
 		refused(t, "--upstream", c.Addrs())
 	})
@@ -42,7 +39,7 @@ func TestStartBeforeEvictingServers(t *testing.T) {
 		t.Parallel()
 		three := rig.StartMasters(t, 3)
 		cache := rig.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-		three.StartRedlock(t, 2*time.Second, "--upstream", cache.Addr)
+		startOldRedlock(t, cache.Addr)
 		each(t, three[2], beginsToEvict)
 		var addrs []string
 		for _, s := range three {
@@ -90,34 +87,32 @@ func evicting(t *testing.T, p *rig.Proxy, masters int) {
 // there goes on, and so does everything else. R10
 func TestEvictionWhileRunning(t *testing.T) {
 	t.Parallel()
-	for _, product := range []string{"redis7", "valkey9"} {
-		t.Run(product+" single", func(t *testing.T) {
-			t.Parallel()
-			s := rig.StartRedis(rig.On(t, product))
-			getsNoNewLocks(t, rig.StartProxy(t, "--upstream", s.Addr), s)
-		})
-		t.Run(product+" cluster", func(t *testing.T) {
-			t.Parallel()
-			c := rig.StartCluster(rig.On(t, product), 3, 0)
-			p := rig.StartProxy(t, "--upstream", c.Addrs())
-			getsNoNewLocks(t, p, c.MasterOf(t, "{x}"))
-			other := ""
-			for _, name := range []string{"a", "b", "c", "d"} {
-				if c.MasterOf(t, "{"+name+"}") != c.MasterOf(t, "{x}") {
-					other = name
-				}
+	t.Run("single", func(t *testing.T) {
+		t.Parallel()
+		s := rig.StartRedis(t)
+		getsNoNewLocks(t, rig.StartProxy(t, "--upstream", s.Addr), s)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		c := rig.StartCluster(t, 3, 0)
+		p := rig.StartProxy(t, "--upstream", c.Addrs())
+		getsNoNewLocks(t, p, c.MasterOf(t, "{x}"))
+		other := ""
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if c.MasterOf(t, "{"+name+"}") != c.MasterOf(t, "{x}") {
+				other = name
 			}
-			each(t, c.MasterOf(t, "{x}"), beginsToEvict)
-			evicting(t, p, 1)
-			client := rig.Connect(t, p.Addr)
-			if v := client.Must(t, "LOCK", "{"+other+"}job"); len(v.Elems) != 4 {
-				t.Errorf("LOCK at another master: %s", v)
-			}
-			if v := client.Call(t, "LOCK", "{x}job"); !v.IsError("MISCONF") {
-				t.Errorf("LOCK at the one that evicts: %s", v)
-			}
-		})
-	}
+		}
+		each(t, c.MasterOf(t, "{x}"), beginsToEvict)
+		evicting(t, p, 1)
+		client := rig.Connect(t, p.Addr)
+		if v := client.Must(t, "LOCK", "{"+other+"}job"); len(v.Elems) != 4 {
+			t.Errorf("LOCK at another master: %s", v)
+		}
+		if v := client.Call(t, "LOCK", "{x}job"); !v.IsError("MISCONF") {
+			t.Errorf("LOCK at the one that evicts: %s", v)
+		}
+	})
 }
 
 // getsNoNewLocks has s, the master of {x}, begin to evict and end it again, behind p.
@@ -184,35 +179,26 @@ func getsNoNewLocks(t *testing.T, p *rig.Proxy, s *rig.Server) {
 // lost locks. R27
 func TestEvictingMasters(t *testing.T) {
 	t.Parallel()
-	for _, product := range []string{"redis7", "valkey9"} {
-		t.Run(product, func(t *testing.T) {
-			t.Parallel()
-			three := rig.StartMasters(rig.On(t, product), 3)
-			p := three.StartRedlock(t, 10*time.Second, "--upstream", rig.StartRedis(t).Addr,
-				"--lock-lease", "10s", "--redlock-max-lease", "12s")
-			c := rig.Connect(t, p.Addr)
-			each(t, three[0], beginsToEvict)
-			evicting(t, p, 1)
-			if v := c.Must(t, "LOCK", "job", "TOKEN", "t"); len(v.Elems) != 4 {
-				t.Errorf("one of three evicts: %s", v)
-			}
-			each(t, three[1], beginsToEvict)
-			evicting(t, p, 2)
-			if v := c.Call(t, "LOCK", "other"); !v.IsError("NOQUORUM") ||
-				!strings.Contains(v.String(), "it evicts: with maxmemory-policy volatile-lru") {
-				t.Errorf("two of three evict: %s", v)
-			}
-			readyz(t, p, 503, three[0].Addr+": it evicts", three[1].Addr+": it evicts")
-			three[1].Do(t, "CONFIG", "SET", "maxmemory", "0")
-			evicting(t, p, 1)
-			if v := c.Call(t, "LOCK", "other"); !v.IsError("NOQUORUM") ||
-				!strings.Contains(v.String(), "it may have evicted keys") {
-				t.Errorf("right after that: %s", v)
-			}
-			readyz(t, p, 200, "ready")
-			if v := c.Must(t, "LOCK", "other"); len(v.Elems) != 4 {
-				t.Errorf("a lease later: %s", v)
-			}
-		})
+	three := rig.StartMasters(t, 3)
+	p := three.StartRedlock(t, 10*time.Second, "--upstream", rig.StartRedis(t).Addr,
+		"--lock-lease", "10s", "--redlock-max-lease", "10s")
+	c := rig.Connect(t, p.Addr)
+	each(t, three[0], beginsToEvict)
+	evicting(t, p, 1)
+	granted(t, c, "LOCK", "job", "TOKEN", "t") // one of three evicts
+	each(t, three[1], beginsToEvict)
+	evicting(t, p, 2)
+	if v := c.Call(t, "LOCK", "other"); !v.IsError("NOQUORUM") ||
+		!strings.Contains(v.String(), "it evicts: with maxmemory-policy volatile-lru") {
+		t.Errorf("two of three evict: %s", v)
 	}
+	readyz(t, p, 503, three[0].Addr+": it evicts", three[1].Addr+": it evicts")
+	three[1].Do(t, "CONFIG", "SET", "maxmemory", "0")
+	evicting(t, p, 1)
+	if v := c.Call(t, "LOCK", "other"); !v.IsError("NOQUORUM") ||
+		!strings.Contains(v.String(), "it may have evicted keys") {
+		t.Errorf("right after that: %s", v)
+	}
+	readyz(t, p, 200, "ready")
+	granted(t, c, "LOCK", "other") // a lease later
 }

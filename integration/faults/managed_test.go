@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"lockproxy/integration/rig"
 )
@@ -140,17 +139,15 @@ func TestManagedServiceWithoutCommand(t *testing.T) {
 // Masters of RedLock that forbid SCRIPT and CLIENT are given the scripts with the requests.
 func TestManagedMasters(t *testing.T) {
 	t.Parallel()
-	three := rig.StartMasters(t, 3)
-	for _, m := range three {
+	for _, m := range oldMasters() {
 		m.Do(t, strings.Fields("ACL SETUSER proxy on >pw ~* &* +@all -script -client")...)
 	}
-	p := three.StartRedlock(t, 20*time.Second, "--upstream", rig.StartRedis(t).Addr,
-		"--redlock-user", "proxy", "--redlock-password", "pw")
+	p := startOldRedlock(t, rig.SharedRedis().Addr, "--redlock-user", "proxy", "--redlock-password", "pw")
 	c := rig.Connect(t, p.Addr)
 	for range 2 {
-		c.Must(t, "LOCK", "job", "TOKEN", "t", "PX", "60000")
-		c.Must(t, "RENEW", "job", "t")
-		c.Want(t, "(integer) 1", "UNLOCK", "job", "t")
+		c.Must(t, "LOCK", "managed", "TOKEN", "t", "PX", "20000")
+		c.Must(t, "RENEW", "managed", "t")
+		c.Want(t, "(integer) 1", "UNLOCK", "managed", "t")
 	}
 }
 
@@ -217,12 +214,7 @@ func locks(t *testing.T, a, b *rig.Conn, nodes []*rig.Server) {
 	b.Want(t, "(integer) 1", "UNLOCK", "job", "u")
 	b.Must(t, "RLOCK", "job", "TOKEN", "r1", "PX", "6000", "KEEPALIVE")
 	a.Must(t, "RLOCK", "job", "TOKEN", "r2", "PX", "60000")
-	left := int64(6000)
-	rig.Eventually(t, rig.Patience, "KEEPALIVE renews", func() bool {
-		before := left
-		left = a.Must(t, "LOCKCTL", "CHECK", "job", "r1").Elems[0].Int()
-		return left > before
-	})
+	renewed(t, a, "job", "r1")
 	a.Want(t, "(integer) 1", "UNLOCK", "job", "r2")
 	b.Want(t, "(integer) 1", "UNLOCK", "job", "r1")
 }

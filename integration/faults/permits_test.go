@@ -60,7 +60,7 @@ func TestPermitsAndRestsInAHalfMovedSlot(t *testing.T) {
 		a.Want(t, "(integer) 1", "UNLOCK", name, "x")
 		a.Want(t, "(integer) 1", "UNLOCK", name, "y")
 		fences.rose(t, b.Must(t, semlock(name, "z", "WAIT", "60000")...))
-		if took := time.Since(began); took < 1500*time.Millisecond || took > rig.Patience {
+		if took := time.Since(began); took < 1500*time.Millisecond {
 			t.Errorf("the next permit came after %v", took)
 		}
 		a.Want(t, "(nil)", semlock(name, "w")...)
@@ -82,7 +82,7 @@ func TestPermitsAndRestsAfterARestart(t *testing.T) {
 	c, keeper := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	var fences risingFences
 	fences.rose(t, c.Must(t, "SEMLOCK", "{r}:sem", "PERMITS", "2", "TOKEN", "x", "PX", "120000"))
-	fences.rose(t, keeper.Must(t, "SEMLOCK", "{r}:sem", "PERMITS", "2", "TOKEN", "k", "PX", "5000",
+	fences.rose(t, keeper.Must(t, "SEMLOCK", "{r}:sem", "PERMITS", "2", "TOKEN", "k", "PX", "9000",
 		"KEEPALIVE"))
 	fences.rose(t, c.Must(t, "LOCK", "{r}:rest", "TOKEN", "x", "PX", "120000", "ATLEAST", "120000"))
 	c.Want(t, "(integer) 1", "UNLOCK", "{r}:rest", "x")

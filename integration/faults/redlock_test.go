@@ -82,15 +82,20 @@ func TestRedlockTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
-			rig.Steady(t, func() error {
+			// Their leases allow for no longer time-out of a node than 250 ms. If the machine has no time for
+			// that the answer is NOQUORUM, as it is to be, and the transcript is played again.
+			for end := time.Now().Add(rig.Patience); ; {
 				for _, s := range five {
 					s.Do(t, "FLUSHALL")
 				}
-				if err := tr.Play(p.Addr); err != nil {
-					return fmt.Errorf("%s: %w", file, err)
+				err := tr.Play(p.Addr)
+				if err == nil {
+					return
 				}
-				return nil
-			})
+				if !strings.Contains(err.Error(), "got -NOQUORUM ") || time.Now().After(end) {
+					t.Fatalf("%s: %v", file, err)
+				}
+			}
 		})
 	}
 	if left != 0 {
@@ -98,93 +103,94 @@ func TestRedlockTranscripts(t *testing.T) {
 	}
 }
 
+// oldMasters are shared by tests that leave them as they are and use keys of their own: a proxy waits until a
+// master is older than its longest lease.
+var oldMasters = rig.Shared(func(l rig.Life) rig.Masters { return rig.StartMasters(l, 3) })
+
+// startOldRedlock starts a proxy whose locks they keep, with leases of 20 s.
+func startOldRedlock(t *testing.T, upstream string, args ...string) *rig.Proxy {
+	t.Helper()
+	return oldMasters().StartRedlock(t, 20*time.Second, append([]string{"--upstream", upstream,
+		"--lock-lease", "20s", "--redlock-max-lease", "20s"}, args...)...)
+}
+
 // The name says where a lock is kept; everything else goes to the upstream. R27
 func TestRedlockByPrefix(t *testing.T) {
 	t.Parallel()
-	five, upstream := rig.StartMasters(t, 5), rig.StartRedis(t)
-	p := five.StartRedlock(t, 20*time.Second, "--upstream", upstream.Addr, "--redlock-prefix", "pay:")
+	masters, upstream := oldMasters(), rig.StartRedis(t)
+	p := startOldRedlock(t, upstream.Addr, "--redlock-prefix", "pay:")
 	c := rig.Connect(t, p.Addr)
-	for _, name := range []string{"pay:1", "job"} {
-		if v := c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 ||
+	for _, name := range []string{"pay:1", "elsewhere"} {
+		if v := c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "20000"); len(v.Elems) != 4 ||
 			v.Elems[0].Text != "t" {
 			t.Fatalf("LOCK %s: %s", name, v)
 		}
 	}
 	c.Want(t, "OK", "SET", "pay:1", "value")
 	rig.Eventually(t, rig.Patience, "a majority has the lock",
-		func() bool { return five.Having(t, "lock:{pay:1}") >= 3 })
-	if n := five.Having(t, "lock:{job}") + five.Having(t, "pay:1"); n != 0 {
+		func() bool { return masters.Having(t, "lock:{pay:1}") >= 2 })
+	if n := masters.Having(t, "lock:{elsewhere}") + masters.Having(t, "pay:1"); n != 0 {
 		t.Errorf("%d keys of the upstream are on the masters", n)
 	}
-	for key, want := range map[string]string{"lock:{pay:1}": "(integer) 0", "lock:{job}": "(integer) 1",
+	for key, want := range map[string]string{"lock:{pay:1}": "(integer) 0", "lock:{elsewhere}": "(integer) 1",
 		"pay:1": "(integer) 1"} {
 		if got := upstream.Do(t, "EXISTS", key).String(); got != want {
 			t.Errorf("upstream: EXISTS %s: %s", key, got)
 		}
 	}
-	if got := c.Must(t, "LOCKCTL", "LIST").String(); !strings.HasPrefix(got, `[["name", "job", `) ||
+	if got := c.Must(t, "LOCKCTL", "LIST").String(); !strings.HasPrefix(got, `[["name", "elsewhere", `) ||
 		!strings.Contains(got, `], ["name", "pay:1", `) {
 		t.Errorf("LIST: %s", got)
 	}
 	c.Want(t, "(integer) 1", "UNLOCK", "pay:1", "t")
 	rig.Eventually(t, rig.Patience, "none has the lock",
-		func() bool { return five.Having(t, "lock:{pay:1}") == 0 })
+		func() bool { return masters.Having(t, "lock:{pay:1}") == 0 })
 }
 
-// grantTime takes and frees a lock, and says how long the grant took.
-func grantTime(l rig.Life, c *rig.Conn, name, lease string) time.Duration {
-	l.Helper()
-	began := time.Now()
-	v := c.Must(l, "LOCK", name, "TOKEN", "t", "PX", lease)
-	took := time.Since(began)
-	if len(v.Elems) != 4 {
-		l.Fatalf("LOCK %s: %s", name, v)
+// takeAndFree takes a lock and frees it.
+func takeAndFree(t *testing.T, c *rig.Conn, name string) {
+	t.Helper()
+	if v := c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "20000"); len(v.Elems) != 4 {
+		t.Fatalf("LOCK %s: %s", name, v)
 	}
-	if v := c.Must(l, "UNLOCK", name, "t"); v.Text != "1" {
-		l.Fatalf("UNLOCK %s: %s", name, v)
-	}
-	return took
+	c.Want(t, "(integer) 1", "UNLOCK", name, "t")
 }
 
-// Two dead masters of five cost one time-out, and then nothing. Without a third there is no
-// grant, and no Null either; it comes back by itself. R27
+// Two dead masters of five are asked nothing any more, and grants go on. Without a third there is no grant, and
+// no Null either; it comes back by itself. R27
 func TestRedlockDeadMasters(t *testing.T) {
 	t.Parallel()
-	const nodeTimeout = time.Second // of leases of 20 s
 	for name, harm := range map[string]struct {
 		kill, heal func(t *testing.T, s *rig.Server)
 	}{
 		"killed": {func(_ *testing.T, s *rig.Server) { s.Kill() },
 			func(t *testing.T, s *rig.Server) { s.Restart(t) }},
-		"stopped": {func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGSTOP) },
+		"stopped": {func(t *testing.T, s *rig.Server) { s.Stop(t) },
 			func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGCONT) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			five := rig.StartMasters(t, 5)
-			p := five.StartRedlock(t, 20*time.Second, "--upstream", rig.SharedRedis().Addr)
+			p := five.StartRedlock(t, 20*time.Second, "--upstream", rig.SharedRedis().Addr,
+				"--lock-lease", "20s", "--redlock-max-lease", "20s")
 			c := rig.Connect(t, p.Addr)
-			grantTime(t, c, name, "20000")
+			takeAndFree(t, c, name)
 			harm.kill(t, five[0])
 			harm.kill(t, five[3])
-			grantTime(t, c, name, "20000")
-			quick := 0
-			rig.Eventually(t, 2*rig.Patience, "grants that wait for no master", func() bool {
-				if grantTime(t, c, name, "20000") < nodeTimeout {
-					quick++
-				}
-				return quick == 20
-			})
+			takeAndFree(t, c, name)
 			rig.Eventually(t, rig.Patience, "the metrics say who is away", func() bool {
 				return p.Metric(t, "lockproxy_redlock_node_up") == 3 &&
 					p.Metric(t, "lockproxy_redlock_node_votes") == 3 &&
 					p.Metric(t, "lockproxy_redlock_node_up", five[3].Addr) == 0
 			})
+			for range 20 {
+				takeAndFree(t, c, name)
+			}
 			if status, body, err := p.Get("/readyz"); status != http.StatusOK {
 				t.Errorf("/readyz: %d %s %v", status, body, err)
 			}
 
-			c.Must(t, "LOCK", "held", "TOKEN", "t", "PX", "60000")
+			c.Must(t, "LOCK", "held", "TOKEN", "t", "PX", "20000", "KEEPALIVE")
 			harm.kill(t, five[4])
 			want := "NOQUORUM " // of how many that were still to answer at first, nobody knows
 			for _, lock := range []string{"held", "free"} {
@@ -213,8 +219,8 @@ func TestRedlockDeadMasters(t *testing.T) {
 				t.Errorf("what was held: %s", v)
 			}
 			c.Want(t, "(integer) 1", "UNLOCK", "held", "t")
-			grantTime(t, c, name, "20000")
-			grantTime(t, c, "free", "20000")
+			takeAndFree(t, c, name)
+			takeAndFree(t, c, "free")
 		})
 	}
 }
@@ -223,8 +229,7 @@ func TestRedlockDeadMasters(t *testing.T) {
 // says so. R27 R31
 func TestRedlockRestartedMaster(t *testing.T) {
 	t.Parallel()
-	three := rig.StartMasters(t, 2)
-	three = append(three, rig.StartRedis(t))
+	three := append(rig.StartMasters(t, 2), rig.StartRedis(t))
 	forgetful := three[2]
 	p := three.StartRedlock(t, 10*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "10s",
 		"--lock-max-lease", "10s")
@@ -232,10 +237,7 @@ func TestRedlockRestartedMaster(t *testing.T) {
 	rig.Eventually(t, 2*rig.Patience, "it is old enough to vote", func() bool { return votes() == 1 })
 	c := rig.Connect(t, p.Addr)
 	asked := time.Now()
-	v := c.Must(t, "LOCK", "job", "TOKEN", "t", "PX", "10000")
-	if len(v.Elems) != 4 {
-		t.Fatal(v)
-	}
+	v := granted(t, c, "LOCK", "job", "TOKEN", "t", "PX", "10000")
 	until := asked.Add(time.Duration(v.Elems[2].Int()) * time.Millisecond)
 	forgetful.Restart(t)
 	three[0].Kill()
@@ -313,13 +315,12 @@ func TestRedlockTwoProxies(t *testing.T) {
 // A proxy that ends answers its waiters, and leaves nothing of theirs on the masters. R27
 func TestRedlockDrains(t *testing.T) {
 	t.Parallel()
-	three := rig.StartMasters(t, 3)
 	redis := rig.SharedRedis().Addr
-	args := []string{"--upstream", redis, "--lock-lease", "20s", "--redlock-max-lease", "20s"}
-	p, other := three.StartRedlock(t, 20*time.Second, args...), three.StartRedlock(t, 20*time.Second, args...)
-	rig.Connect(t, other.Addr).Must(t, "LOCK", "job", "TOKEN", "t", "PX", "20000")
+	p, other := startOldRedlock(t, redis), startOldRedlock(t, redis)
+	holder := rig.Connect(t, other.Addr)
+	holder.Must(t, "LOCK", "drained", "TOKEN", "t", "PX", "20000", "KEEPALIVE")
 	c := rig.Connect(t, p.Addr)
-	c.Send("LOCK", "job", "TOKEN", "u", "PX", "20000", "WAIT", "60000")
+	c.Send("LOCK", "drained", "TOKEN", "u", "PX", "20000", "WAIT", "600000")
 	rig.Eventually(t, rig.Patience, "it waits", func() bool {
 		return p.Metric(t,
 			"lockproxy_lock_waiters") == 1
@@ -331,9 +332,8 @@ func TestRedlockDrains(t *testing.T) {
 	if code := p.Wait(rig.Patience); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	last := rig.Connect(t, other.Addr)
-	last.Want(t, "(integer) 1", "UNLOCK", "job", "t")
-	grantTime(t, last, "job", "20000")
+	holder.Want(t, "(integer) 1", "UNLOCK", "drained", "t")
+	takeAndFree(t, holder, "drained")
 }
 
 // What cannot serve is refused at start, with the reason. R32

@@ -21,16 +21,17 @@ import (
 type quorumRig struct {
 	*traced
 	five rig.Masters
+
+	timeout, shortest, longest time.Duration
 }
 
-const (
-	quorumTimeout  = 75 * time.Millisecond
-	quorumShortest = 20 * quorumTimeout
-	quorumLongest  = 2 * quorumShortest // so that a quarantine ends soon
-)
+// quickTimeout is for a machine that has nothing else to do.
+const quickTimeout = 75 * time.Millisecond
 
-func startQuorumRig(t *testing.T) *quorumRig {
-	q := &quorumRig{}
+// startQuorumRig has a master that does not answer given up after timeout, which is a twentieth of the shortest
+// lease. The longest is not much longer, so that a quarantine ends soon.
+func startQuorumRig(t *testing.T, timeout time.Duration) *quorumRig {
+	q := &quorumRig{timeout: timeout, shortest: 20 * timeout, longest: 20*timeout + 1500*time.Millisecond}
 	var links []string
 	for range 5 {
 		s := rig.StartRedis(rig.On(t, *traceServer))
@@ -38,8 +39,8 @@ func startQuorumRig(t *testing.T) *quorumRig {
 		q.five, links = append(q.five, s), append(links, s.Link.Addr())
 	}
 	q.traced = startTraced(t, "--upstream", rig.StartRedis(t).Addr, "--redlock", strings.Join(links, ","),
-		"--redlock-node-timeout", quorumTimeout.String(), "--lock-lease", quorumShortest.String(),
-		"--redlock-max-lease", quorumLongest.String())
+		"--redlock-node-timeout", timeout.String(), "--lock-lease", q.shortest.String(),
+		"--redlock-max-lease", q.longest.String())
 	q.vote()
 	return q
 }
@@ -58,18 +59,23 @@ func (q *quorumRig) vote() {
 // Clients of two proxies over five masters take, renew, check and free locks at random while
 // masters are killed, forget, hang, or cannot be reached: two of them at a time, and now and then
 // three. No order of their calls may need a lock that breaks its promise, and without a majority there is
-// no answer at all but an error. Not beside other tests, which would only make its times longer.
+// no answer at all but an error. As TestTraces with regard to order and time.
 // R2 R5 R8 R14 R15 R16 R27 R31
 func TestRedlockTraces(t *testing.T) {
-	besideOthers(t)
-	q := startQuorumRig(t)
-	takeTraces(t, 15*time.Second, 4, q.faults(), q.round)
+	t.Parallel()
+	timeout := 400 * time.Millisecond // for a busy machine
+	if *rig.Long || *traceOps > 0 {
+		timeout = quickTimeout
+	}
+	q := startQuorumRig(t, timeout)
+	takeTraces(t, 4, q.faults(), q.round)
 }
 
 func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 1500 * time.Millisecond, Think: 10 * time.Millisecond,
 		Slacks:    trace.Slacks{Standing: 400 * time.Millisecond, Wakeup: 5 * time.Second, Late: time.Second},
+		Timeless:  q.timeless,
 		Dial:      q.dial,
 		Upgrades:  true,
 		Keepalive: true,
@@ -80,8 +86,8 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 		Sets:      true,
 		Probe:     true,
 		Quorum:    true,
-		Shortest:  quorumShortest,
-		Stall:     quorumTimeout / 2,
+		Shortest:  q.shortest,
+		Stall:     q.timeout / 2,
 	}
 	few := n%5 == 4 // meet, so that it can be seen who is refused for no reason
 	if !few {
@@ -161,7 +167,7 @@ func (q *quorumRig) faults() []fault {
 	for i, h := range harms {
 		takes := 2 * time.Second
 		if h.name == "killed" {
-			takes += quorumLongest
+			takes += q.longest
 		}
 		add("one "+h.name, takes,
 			func(random *rand.Rand, _ *trace.Running) { h.run(random, some(random, 1)[0]) })
@@ -195,7 +201,7 @@ func (q *quorumRig) faults() []fault {
 		time.Sleep(between(random, 0, time.Second))
 		q.replace(n)
 	})
-	add("proxy killed, and a master", 2*time.Second+quorumLongest, func(random *rand.Rand, _ *trace.Running) {
+	add("proxy killed, and a master", 2*time.Second+q.longest, func(random *rand.Rand, _ *trace.Running) {
 		s := some(random, 1)[0]
 		s.Restart(q.t)
 		n := random.IntN(2)

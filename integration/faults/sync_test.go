@@ -56,7 +56,7 @@ func loseWrites(l rig.Life, c *rig.Cluster, key string, during func()) (old, now
 	l.Helper()
 	old = c.MasterOf(l, key)
 	now = c.ReplicasOf(l, old)[0]
-	now.Signal(syscall.SIGSTOP)
+	now.Stop(l)
 	// Stopped alone it would read what has reached its socket when it goes on.
 	old.Do(l, "CLIENT", "KILL", "TYPE", "replica")
 	during()
@@ -135,7 +135,7 @@ func TestSync(t *testing.T) {
 		t.Errorf("held by others, and yet %s", v)
 	}
 
-	replicas[1].Signal(syscall.SIGSTOP)
+	replicas[1].Stop(t)
 	refusedSync(t, c, 1, 2, timeout, "LOCK", "job", "TOKEN", "a", "SYNC", "2")
 	fence, _ := lockFor(t, c, "LOCK", "job", "TOKEN", "b", "SYNC", "1")
 	// The same token again, counted: only that is taken back.
@@ -168,7 +168,7 @@ func TestSync(t *testing.T) {
 	rig.Eventually(t, rig.Patience, "the lock is free",
 		func() bool { state, _ := rig.LockInfo(t, p.Addr, "job"); return state == "free" })
 
-	replicas[0].Signal(syscall.SIGSTOP)
+	replicas[0].Stop(t)
 	refusedSync(t, c, 0, 1, timeout, "LOCK", "job", "TOKEN", "a", "SYNC", "1", "WAIT", "1000")
 	lockFor(t, c, "LOCK", "job", "TOKEN", "b")
 	c.Want(t, "(integer) 1", "UNLOCK", "job", "b")

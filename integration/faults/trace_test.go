@@ -23,28 +23,22 @@ import (
 
 var (
 	seed      = flag.Uint64("seed", 0, "seed of the traces; 0: another one each time")
-	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: 20s, with -long 10m")
+	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: with -long 10m, else until they have some "+
+		"hundred operations")
 )
-
-// besideOthers has a test of traces run beside others if many operations are wanted: most of the time it
-// waits.
-func besideOthers(t *testing.T) {
-	if *traceOps > 0 {
-		t.Parallel()
-	}
-}
 
 // traced are two proxies that traces are taken of.
 type traced struct {
-	t    *testing.T
-	args []string
+	t        *testing.T
+	args     []string
+	timeless bool // order and time are not judged
 
 	mu      sync.Mutex
 	proxies []*rig.Proxy
 }
 
 func startTraced(t *testing.T, args ...string) *traced {
-	two := &traced{t: t, args: args}
+	two := &traced{t: t, args: args, timeless: !*rig.Long && *traceOps == 0}
 	for range 2 {
 		two.proxies = append(two.proxies, two.start())
 	}
@@ -53,9 +47,6 @@ func startTraced(t *testing.T, args ...string) *traced {
 
 func (two *traced) start(more ...string) *rig.Proxy {
 	args := append(slices.Clone(two.args), more...)
-	if *traceOps > 0 { // many are wanted, and races are looked for elsewhere
-		return rig.StartBinary(two.t, rig.LeanBinary(two.t), args...)
-	}
 	return rig.StartProxy(two.t, args...)
 }
 
@@ -242,7 +233,6 @@ type figures struct {
 	unanswered          []trace.Op // nobody knows their outcome
 	faults, exceptions  map[string]int
 	of                  map[string]int // the grants
-	pause               time.Duration  // the longest between two grants of a round
 	violations          int
 }
 
@@ -264,20 +254,10 @@ func (f *figures) add(h *trace.History, v *trace.Verdict) {
 	for name, n := range v.Of {
 		f.of[name] += n
 	}
-	var grants []time.Duration
-	for _, o := range h.Ops {
-		if o.Outcome == trace.Granted {
-			grants = append(grants, o.Return)
-		}
-	}
-	slices.Sort(grants)
-	for i := 1; i < len(grants); i++ {
-		f.pause = max(f.pause, grants[i]-grants[i-1])
-	}
 }
 
-// enough reports whether so much happened that a fault would likely have shown.
-func (f *figures) enough() bool { return f.ops >= 250 && f.grants >= 40 }
+// enough reports whether so much happened that a fault would likely have shown: in a quiet round and in another.
+func (f *figures) enough() bool { return f.rounds >= 2 && f.ops >= 400 && f.grants >= 80 }
 
 func (f *figures) String() string {
 	kinds := func(m map[string]int) string {
@@ -294,19 +274,18 @@ func (f *figures) String() string {
 }
 
 // Clients of two proxies over a cluster take, renew, check and free locks at random while
-// faults happen. No order of their calls may need a lock that breaks its promise. Not beside
-// other tests, which would only make its times longer.
+// faults happen. No order of their calls may need a lock that breaks its promise. With -long, -ops and in
+// TestTracesOnTime they are to be served in order and on time, too.
 // R2 R5 R8 R14 R15 R16 R25 R29 R30 R31 R33
 func TestTraces(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	tr := startTraceRig(t)
-	takeTraces(t, 20*time.Second, 1, tr.faults(), tr.round)
+	takeTraces(t, 1, tr.faults(), tr.round)
 }
 
-// takeTraces takes rounds for as long as the flags say, in short for a given time, and judges them.
-// On a busy machine it takes more, for two minutes at most, until enough has happened to be judged. If many
-// operations are wanted, it takes rounds until it has that many of them, divided by part.
-func takeTraces(t *testing.T, short time.Duration, part int, faults []fault,
+// takeTraces takes rounds for as long as the flags say, in short until enough has happened to be judged, and
+// judges them. If many operations are wanted, it takes rounds until it has that many of them, divided by part.
+func takeTraces(t *testing.T, part int, faults []fault,
 	round func(seed uint64, n int, d *deck) trace.Round) *figures {
 	first := *seed
 	if first == 0 {
@@ -315,7 +294,7 @@ func takeTraces(t *testing.T, short time.Duration, part int, faults []fault,
 	t.Logf("again with: go test ./integration/faults -run %s -seed %d", t.Name(), first)
 	took := *traceTime
 	if took == 0 {
-		took = rig.Dose(short, 10*time.Minute)
+		took = rig.Dose(0, 10*time.Minute)
 	}
 	sum := &figures{faults: map[string]int{}, exceptions: map[string]int{}, of: map[string]int{}}
 	deck := newDeck(faults, rand.New(rand.NewPCG(first, 0)))
@@ -326,7 +305,7 @@ func takeTraces(t *testing.T, short time.Duration, part int, faults []fault,
 			if sum.ops >= *traceOps/part || *traceTime > 0 && ran > took {
 				break
 			}
-		} else if ran > took && (sum.enough() || ran > took+2*time.Minute) {
+		} else if ran > took && (sum.enough() || ran > took+4*rig.Patience) {
 			break
 		}
 		r := round(first+uint64(n), n, deck)
@@ -363,7 +342,7 @@ func takeTraces(t *testing.T, short time.Duration, part int, faults []fault,
 func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
-		Slacks: trace.Roomy, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
+		Slacks: trace.Roomy, Timeless: two.timeless, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
 		Linger: true, AtLeast: true, Breaks: true, Sets: true, Probe: true,
 	}
 	fill(&r, 24)

@@ -13,13 +13,13 @@ import (
 // The traces of TestTraces over one Redis, which is stopped and whose connections are cut, and over a
 // Sentinel group, whose replica takes over. R2 R5 R8 R14 R25 R29 R31
 func TestTracesOfOneMaster(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	t.Run("one Redis", func(t *testing.T) {
-		besideOthers(t)
+		t.Parallel()
 		s := rig.StartRedis(rig.On(t, *traceServer))
 		s.Link = rig.StartLink(t, s.Addr)
 		two := startTraced(t, "--upstream", s.Link.Addr(), "--upstream-timeout", "2s")
-		takeTraces(t, 4*time.Second, 1, append(two.faults(), []fault{
+		takeTraces(t, 1, append(two.faults(), []fault{
 			{"SCRIPT FLUSH", 500 * time.Millisecond, 0, false,
 				func(*rand.Rand, *trace.Running, *trace.Event) { s.Do(t, "SCRIPT", "FLUSH") }},
 			{"Redis stopped", 2 * time.Second, time.Second, true,
@@ -36,13 +36,13 @@ func TestTracesOfOneMaster(t *testing.T) {
 		}...), two.round)
 	})
 	t.Run("Sentinel", func(t *testing.T) {
-		besideOthers(t)
+		t.Parallel()
 		g := rig.StartSentinels(rig.On(t, *traceServer))
 		for _, s := range g.Sentinels { // no fail-over just because the machine is busy
 			s.Do(t, "SENTINEL", "SET", "mymaster", "down-after-milliseconds", "60000")
 		}
 		two := startTraced(t, "--upstream", g.Addrs(), "--upstream-timeout", "2s")
-		takeTraces(t, 4*time.Second, 1, append(two.faults(), fault{"fail-over by Sentinel", liveness,
+		takeTraces(t, 1, append(two.faults(), fault{"fail-over by Sentinel", liveness,
 			5 * time.Second, true, func(_ *rand.Rand, r *trace.Running, e *trace.Event) {
 				e.Loses = r.Keys
 				g.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", "mymaster")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // What `make traces` says.
 var (
 	traceOps = flag.Int("ops", 0,
-		"traces go on until they have that many operations, or for as long as -for says; 0: by time alone")
+		"traces go on until they have that many operations, or for as long as -for says; 0: some hundred")
 	traceServer  = flag.String("server", "redis7", "the servers of traces, one of rig.Products")
 	traceFigures = flag.String("figures", "", "add what traces have come to, in JSON, to this file")
 )
@@ -25,14 +24,7 @@ func (f *figures) keep(t *testing.T, seed uint64, begun time.Time) {
 	if *traceFigures == "" {
 		return
 	}
-	test, product, _ := strings.Cut(t.Name(), "/")
-	server := *traceServer
-	if test == "TestMovingSlotsTraces" {
-		server = product
-	} else {
-		test = t.Name()
-	}
-	line, err := json.Marshal(trace.Sum{Test: test, Server: server, Seed: seed,
+	line, err := json.Marshal(trace.Sum{Test: t.Name(), Server: *traceServer, Seed: seed,
 		When: time.Now().Truncate(time.Second), Took: time.Since(begun).Seconds(), Rounds: f.rounds,
 		Ops:        f.ops,
 		Unanswered: len(f.unanswered), Grants: f.grants, Faults: f.faults, Exceptions: f.exceptions,

@@ -70,13 +70,12 @@ func TestHangingNode(t *testing.T) {
 	stuck.Want(t, "OK", "SET", "hang", "v")
 	healthy.Want(t, "OK", "SET", other, "v")
 
-	hanging.Signal(syscall.SIGSTOP)
+	hanging.Stop(t)
 	defer hanging.Signal(syscall.SIGCONT)
 	stuck.Send("GET", "hang")
-	end := time.Now().Add(3 * time.Second) // in which the proxy asks for the topology
-	for n := 0; n < 200 || time.Now().Before(end); n++ {
+	for range 200 { // meanwhile the proxy asks for the topology
 		healthy.Want(t, `"v"`, "GET", other)
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 	healthy.Want(t, "PONG", "PING")
 	if v := healthy.Must(t, "LOCK", other, "TOKEN", "t", "PX", "1000"); len(v.Elems) != 4 {
@@ -95,13 +94,13 @@ func TestHangingNode(t *testing.T) {
 // must not be left writing for ever: some 20 MB of replies wait for them meanwhile.
 func TestPipelineWrittenBeforeRead(t *testing.T) {
 	t.Parallel()
-	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.SharedCluster().Addrs())
+	p := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 	c := rig.Connect(t, p.Addr)
-	value := strings.Repeat("v", 50)
+	value := strings.Repeat("v", 200)
 	for i := range 10 {
 		c.Must(t, "SET", fmt.Sprint("whole:", i), value)
 	}
-	const n = 400_000
+	const n = 100_000
 	var pipeline []byte
 	for i := range n {
 		pipeline = append(pipeline, rig.Encode("GET", fmt.Sprint("whole:", i%10))...)
@@ -117,35 +116,34 @@ func TestPipelineWrittenBeforeRead(t *testing.T) {
 	}
 }
 
-// Values far above any buffer pass through, and nobody keeps them: they go on as they come.
+// Values far above any buffer pass through: the node has what the client has sent so far, before that is all.
+// Clients that go in the middle of one disturb nobody.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
-	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.StartRedis(t).Addr)
+	s := rig.StartRedis(t)
+	p := rig.StartProxy(t, "--upstream", s.Addr)
 	canary := rig.Watch(t, p, "")
 	c := rig.Connect(t, p.Addr)
-	size := rig.Dose(100<<20, 500<<20)
+	size := rig.Dose(64<<20, 512<<20)
 	chunk := []byte(strings.Repeat("0123456789abcdef", 1<<16))
 	fmt.Fprintf(c, "*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n", size)
-	for range size / len(chunk) {
+	for i := range size / len(chunk) {
+		if i == size/len(chunk)-1 {
+			rig.Eventually(t, rig.Patience, "the node has most of it", func() bool {
+				return largestQuery(s.Do(t, "CLIENT", "LIST").Text) > size*3/4
+			})
+		}
 		if _, err := c.Write(chunk); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.Write([]byte("\r\n"))
-	if v, err := c.Receive(2 * rig.Patience); err != nil || v.Text != "OK" {
+	if v, err := c.Receive(rig.Patience); err != nil || v.Text != "OK" {
 		t.Fatalf("SET of %d MB: %s %v", size>>20, v, err)
 	}
-	wrote := p.RSS(t)
 	if v := c.Must(t, "GET", "large"); len(v.Text) != size || !strings.HasSuffix(v.Text, string(chunk)) {
 		t.Errorf("GET: %d bytes", len(v.Text))
 	}
-	if read := p.RSS(t); max(wrote, read) > 64<<20 {
-		t.Errorf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20,
-			wrote>>20, read>>20)
-	} else {
-		t.Logf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20, read>>20)
-	}
-	// two clients that go in the middle of it
 	for _, send := range []string{"*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n",
 		fmt.Sprintf("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n%s", size, chunk)} {
 		d := rig.Connect(t, p.Addr)

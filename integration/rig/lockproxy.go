@@ -27,7 +27,7 @@ var (
 // says so (MainRaced).
 func Binary(l Life) string {
 	l.Helper()
-	if raceProgram {
+	if raceProgram || *Raced {
 		return built(l, raced)
 	}
 	return built(l, plain)
@@ -96,6 +96,13 @@ type Proxy struct {
 func StartProxy(l Life, args ...string) *Proxy {
 	l.Helper()
 	return StartBinary(l, Binary(l), args...)
+}
+
+// StartRaced is StartProxy with the race detector, for tests in which goroutines of the program meet in ways
+// that no test inside of its packages has.
+func StartRaced(l Life, args ...string) *Proxy {
+	l.Helper()
+	return StartBinary(l, built(l, raced), args...)
 }
 
 // StartBinary is StartProxy for the program at path.

@@ -30,6 +30,9 @@ func Dose[T any](short, more T) T {
 	return short
 }
 
+// Raced has all proxies have the race detector (make soak).
+var Raced = flag.Bool("raced", false, "run proxies that are built with the race detector")
+
 // Main runs the tests of a package: its TestMain calls it.
 func Main(m *testing.M) {
 	flag.Parse()

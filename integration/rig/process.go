@@ -96,6 +96,16 @@ func (p *Process) Signal(sig syscall.Signal) {
 	}
 }
 
+// Stop stops the process (SIGSTOP), and returns when it stands still: a busy machine takes its time for that.
+func (p *Process) Stop(l Life) {
+	l.Helper()
+	p.Signal(syscall.SIGSTOP)
+	Eventually(l, Patience, "the process is stopped", func() bool {
+		state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(p.pid())).Output()
+		return strings.HasPrefix(string(state), "T")
+	})
+}
+
 // Kill ends the process at once (kill -9) and waits for it.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)

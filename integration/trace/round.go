@@ -32,6 +32,10 @@ type Round struct {
 	// slow, so is the machine.
 	Probe bool
 
+	// Timeless: order and time are not judged, as if the machine stood still all the time. What is safe at
+	// any time is.
+	Timeless bool
+
 	// Quorum: the locks are kept by independent masters. No lease is shorter than Shortest.
 	Quorum   bool
 	Shortest time.Duration
@@ -94,6 +98,9 @@ func (r Round) Run() *History {
 	clients.Wait()
 	cancel()
 	others.Wait()
+	if r.Timeless {
+		run.events = append(run.events, Event{Name: "no clock", Start: -1, End: run.Now()})
+	}
 	return &History{Seed: r.Seed, Took: run.Now(), Keys: r.Keys, Slacks: r.Slacks, Quorum: r.Quorum,
 		Moves: r.Moves, Ops: run.ops, Events: run.events}
 }
