@@ -253,8 +253,8 @@ func killedWhileContending(t *testing.T) *witness {
 	return w
 }
 
-// A proxy that is stopped (SIGSTOP) holds the clients of the other up for the lease of its holder; when it goes
-// on nothing is granted twice.
+// A proxy that is stopped (SIGSTOP) holds the clients of the other up for the lease of its holder; when it
+// goes on nothing is granted twice.
 func TestStoppedProxy(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second // the proxy is stopped in that time

@@ -118,8 +118,8 @@ func (cr *crowd) log(t *testing.T) {
 	})
 }
 
-// Hundreds wait, with -long thousands, while subscriptions are killed, slots move, masters fail over and die, scripts are
-// forgotten, connections are cut and fall silent: every wait ends with a grant, a Null
+// Hundreds wait, with -long thousands, while subscriptions are killed, slots move, masters fail over and
+// die, scripts are forgotten, connections are cut and fall silent: every wait ends with a grant, a Null
 // behind its time or an error that names the trouble, and in the end the queues are empty. R10 R12 R25
 func TestCrowd(t *testing.T) {
 	t.Parallel()
@@ -370,7 +370,8 @@ func TestFullQueue(t *testing.T) {
 				continue
 			}
 			for _, verb := range []string{"LOCK", "RLOCK"} {
-				if v := rig.Connect(t, p.Addr).Call(t, verb, lock, "WAIT", "600000"); !v.IsError("QUEUEFULL") {
+				v := rig.Connect(t, p.Addr).Call(t, verb, lock, "WAIT", "600000")
+				if !v.IsError("QUEUEFULL") {
 					t.Errorf("%s: %s: %s", when, verb, v)
 				}
 			}
@@ -402,7 +403,7 @@ func TestWaitAtSilentNode(t *testing.T) {
 	t.Parallel()
 	s := rig.StartRedis(t)
 	k := rig.StartLink(t, s.Addr)
-	near := rig.StartProxy(t, "--upstream", k.Addr(), "--upstream-timeout", "2s", "--retry-budget", "1s")
+	near := rig.StartProxy(t, "--upstream", k.Addr(), "--upstream-timeout", "3s", "--retry-budget", "2s")
 	far := rig.StartProxy(t, "--upstream", s.Addr)
 	rig.Connect(t, far.Addr).Must(t, "LOCK", "silent", "TOKEN", "h", "PX", "600000")
 	c := rig.Connect(t, near.Addr)

@@ -293,8 +293,8 @@ func TestClientThatNeverReads(t *testing.T) {
 	}
 }
 
-// clientsThatNeverRead has four clients ask for 100 GB of replies, beside one that reads. It returns one of the
-// four; end ends them all.
+// clientsThatNeverRead has four clients ask for 100 GB of replies, beside one that reads. It returns one of
+// the four; end ends them all.
 func clientsThatNeverRead(t *testing.T, p *rig.Proxy) (greedy *rig.Conn, end func()) {
 	t.Helper()
 	rig.Connect(t, p.Addr).Must(t, "SET", "greedy", strings.Repeat("x", 100_000))

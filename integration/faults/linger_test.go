@@ -14,7 +14,8 @@ func TestLingeringIsTakenOver(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) (a, b *rig.Proxy, lease, linger string){
 		"one Redis": func(t *testing.T) (a, b *rig.Proxy, lease, linger string) {
 			addr := rig.SharedRedis().Addr
-			return rig.StartProxy(t, "--upstream", addr), rig.StartProxy(t, "--upstream", addr), "9000", "600000"
+			a, b = rig.StartProxy(t, "--upstream", addr), rig.StartProxy(t, "--upstream", addr)
+			return a, b, "9000", "600000"
 		},
 		"RedLock": func(t *testing.T) (a, b *rig.Proxy, lease, linger string) {
 			upstream := rig.SharedRedis().Addr

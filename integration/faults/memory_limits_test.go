@@ -38,7 +38,8 @@ func TestMemoryOfLargeValues(t *testing.T) {
 	wrote := p.RSS(t)
 	c.Must(t, "GET", "large")
 	if read := p.RSS(t); max(wrote, read) > 64<<20 {
-		t.Errorf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20, read>>20)
+		t.Errorf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20,
+			read>>20)
 	}
 	before := p.RSS(t)
 	for range clients {

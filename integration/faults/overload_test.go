@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// Many more clients than a node can serve: with shed-after some are refused, and may ask again, the others are
-// served. Locks are not refused. Behind that all is as before.
+// Many more clients than a node can serve: with shed-after some are refused, and may ask again, the others
+// are served. Locks are not refused. Behind that all is as before.
 func TestOverloadedNode(t *testing.T) {
 	t.Parallel()
 	const clients, each = 100, 5
@@ -48,5 +48,7 @@ func TestOverloadedNode(t *testing.T) {
 		t.Errorf("lockproxy_shed_total is %d, and %d commands were refused", n, shed.Load())
 	}
 	// All is as before once nothing was refused for ten times as long.
-	rig.Eventually(t, rig.Patience, "nothing is refused", func() bool { return c.Call(t, "GET", "absent").Null })
+	rig.Eventually(t, rig.Patience, "nothing is refused", func() bool {
+		return c.Call(t, "GET", "absent").Null
+	})
 }

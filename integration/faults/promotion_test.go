@@ -251,9 +251,9 @@ func (f *masterFault) strike(t *testing.T, clients int, budget time.Duration) *s
 	return s
 }
 
-// A master dies, hangs, or cannot be reached any more. When its replica has taken over, clients go on, whether
-// they have waited since the fault, longer than retry-budget, or came later. Nothing fails but writes that the
-// old master may have run, here and at other shards. R33
+// A master dies, hangs, or cannot be reached any more. When its replica has taken over, clients go on,
+// whether they have waited since the fault, longer than retry-budget, or came later. Nothing fails but
+// writes that the old master may have run, here and at other shards. R33
 func TestServedAfterPromotion(t *testing.T) {
 	t.Parallel()
 	for _, fault := range masterFaults {

@@ -156,8 +156,8 @@ func takeAndFree(t *testing.T, c *rig.Conn, name string) {
 	c.Want(t, "(integer) 1", "UNLOCK", name, "t")
 }
 
-// Two dead masters of five are asked nothing any more, and grants go on. Without a third there is no grant, and
-// no Null either; it comes back by itself. R27
+// Two dead masters of five are asked nothing any more, and grants go on. Without a third there is no grant,
+// and no Null either; it comes back by itself. R27
 func TestRedlockDeadMasters(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]struct {

@@ -28,8 +28,8 @@ type quorumRig struct {
 // quickTimeout is for a machine that has nothing else to do.
 const quickTimeout = 75 * time.Millisecond
 
-// startQuorumRig has a master that does not answer given up after timeout, which is a twentieth of the shortest
-// lease. The longest is not much longer, so that a quarantine ends soon.
+// startQuorumRig has a master that does not answer given up after timeout, which is a twentieth of the
+// shortest lease. The longest is not much longer, so that a quarantine ends soon.
 func startQuorumRig(t *testing.T, timeout time.Duration) *quorumRig {
 	q := &quorumRig{timeout: timeout, shortest: 20 * timeout, longest: 20*timeout + 1500*time.Millisecond}
 	var links []string

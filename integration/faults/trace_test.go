@@ -23,8 +23,8 @@ import (
 
 var (
 	seed      = flag.Uint64("seed", 0, "seed of the traces; 0: another one each time")
-	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: with -long 10m, else until they have some "+
-		"hundred operations")
+	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: with -long 10m, "+
+		"else until they have some hundred operations")
 )
 
 // traced are two proxies that traces are taken of.
@@ -256,7 +256,8 @@ func (f *figures) add(h *trace.History, v *trace.Verdict) {
 	}
 }
 
-// enough reports whether so much happened that a fault would likely have shown: in a quiet round and in another.
+// enough reports whether so much happened that a fault would likely have shown: in a quiet round and in
+// another.
 func (f *figures) enough() bool { return f.rounds >= 2 && f.ops >= 400 && f.grants >= 80 }
 
 func (f *figures) String() string {
@@ -283,8 +284,9 @@ func TestTraces(t *testing.T) {
 	takeTraces(t, 1, tr.faults(), tr.round)
 }
 
-// takeTraces takes rounds for as long as the flags say, in short until enough has happened to be judged, and
-// judges them. If many operations are wanted, it takes rounds until it has that many of them, divided by part.
+// takeTraces takes rounds for as long as the flags say, in short until enough has happened to be judged,
+// and judges them. If many operations are wanted, it takes rounds until it has that many of them, divided
+// by part.
 func takeTraces(t *testing.T, part int, faults []fault,
 	round func(seed uint64, n int, d *deck) trace.Round) *figures {
 	first := *seed
@@ -342,7 +344,8 @@ func takeTraces(t *testing.T, part int, faults []fault,
 func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
-		Slacks: trace.Roomy, Timeless: two.timeless, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
+		Slacks: trace.Roomy, Timeless: two.timeless, Dial: two.dial,
+		Upgrades: true, Keepalive: true, Guards: true, Notify: true,
 		Linger: true, AtLeast: true, Breaks: true, Sets: true, Probe: true,
 	}
 	fill(&r, 24)

@@ -91,8 +91,8 @@ type Proxy struct {
 	Admin string // URL of the admin listener, without a slash at its end
 }
 
-// StartProxy starts the program under test and waits until it serves. Unless args say otherwise it listens on
-// free ports of loopback. When l ends it is drained, must exit 0, and its log must be clean.
+// StartProxy starts the program under test and waits until it serves. Unless args say otherwise it listens
+// on free ports of loopback. When l ends it is drained, must exit 0, and its log must be clean.
 func StartProxy(l Life, args ...string) *Proxy {
 	l.Helper()
 	return StartBinary(l, Binary(l), args...)

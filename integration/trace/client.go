@@ -188,7 +188,8 @@ func (c *client) outlast(o *Op) {
 		often = 40
 	}
 	if c.r.AtLeast && c.chance(often) {
-		o.AtLeast = c.between(min(o.Lease/10, 200*time.Millisecond), min(o.Lease, 400*time.Millisecond)).Truncate(time.Millisecond)
+		o.AtLeast = c.between(min(o.Lease/10, 200*time.Millisecond), min(o.Lease, 400*time.Millisecond))
+		o.AtLeast = o.AtLeast.Truncate(time.Millisecond)
 	}
 }
 
