@@ -22,20 +22,12 @@ type way struct {
 type worker struct {
 	id, way, shard int
 	spot           string
-	role           role
+	mix            []verb // what it does in turn
 	door           door
 	tags           []string     // of the shard
 	last           op           // its last SET that was acknowledged
 	good           atomic.Int64 // when a command last succeeded
 }
-
-type role int
-
-const (
-	mixes role = iota
-	pushes
-	pops
-)
 
 // visit is one command over a connection of its own.
 type visit struct {
@@ -84,7 +76,7 @@ func (l *load) begin() {
 		for shard := range l.tags {
 			for n := range l.mixing + 2 {
 				k := &worker{id: id, way: w, shard: shard, tags: l.tags[shard], door: way.door(id),
-					spot: way.spot(id, shard), role: role(max(0, n-l.mixing+1))}
+					spot: way.spot(id, shard), mix: mixes[max(0, n-l.mixing+1)]}
 				l.workers = append(l.workers, k)
 				id++
 			}
@@ -132,45 +124,48 @@ func (l *load) paced(pause time.Duration, f func(n int)) {
 	}
 }
 
-// work is the life of a worker. The two that push to and pop from a queue share that.
-func (l *load) work(k *worker) {
-	queue := fmt.Sprintf("{%s}%s:%d:q%d", k.tags[0], l.name, k.way, k.shard)
-	switch k.role {
-	case mixes:
-		l.paced(l.pause, func(n int) { l.do(k, l.mixed(k, n)) })
-	case pushes:
-		l.paced(l.pause, func(n int) {
-			l.do(k, op{verb: vQueue, key: queue, elems: []string{strconv.Itoa(n)}})
-		})
-	case pops:
-		l.paced(0, func(int) { l.do(k, op{verb: vPop, key: queue}) })
-	}
-}
+// mixes are what workers do: most of them something of everything, and two at each shard push to a queue, and
+// pop from it.
+var mixes = [][]verb{{vSet, vGet, vIncr, vGet, vPush, vGet, vMulti, vGet, vEval, vGet}, {vQueue}, {vPop}}
 
-// mix is what a worker does in turn.
-var mix = []verb{vSet, vGet, vIncr, vGet, vPush, vGet, vMulti, vGet, vEval, vGet}
+// pops says whether the worker waits on purpose.
+func (k *worker) pops() bool { return k.mix[0] == vPop }
+
+// work is the life of a worker.
+func (l *load) work(k *worker) {
+	pause := l.pause
+	if k.pops() {
+		pause = 0
+	}
+	l.paced(pause, func(n int) { l.do(k, l.next(k, n)) })
+}
 
 // listed is how often a worker pushes onto one list.
 const listed = 40
 
-func (l *load) mixed(k *worker, n int) op {
-	turn, number := n/len(mix), strconv.Itoa(n)
+// next is what a worker does as its n-th.
+func (l *load) next(k *worker, n int) op {
+	turn, number := n/len(k.mix), strconv.Itoa(n)
 	key := func(turn int, name string) string {
-		return fmt.Sprintf("{%s}%s:%d:%d:%s", k.tags[turn%len(k.tags)], l.name, k.way, k.id, name)
+		return fmt.Sprintf("{%s}%s:%d:%s", k.tags[turn%len(k.tags)], l.name, k.way, name)
 	}
-	o := op{verb: mix[n%len(mix)], key: key(turn, number)}
+	own := func(turn int, name string) string { return key(turn, fmt.Sprintf("%d:%s", k.id, name)) }
+	o := op{verb: k.mix[n%len(k.mix)], key: own(turn, number), elems: []string{number}}
 	switch o.verb {
-	case vSet:
-		o.elems = []string{number}
+	case vIncr:
+		o.elems = nil
 	case vGet:
+		o.elems = nil
 		if k.last.key != "" { // else nothing is there
-			o.key, o.elems = k.last.key, slices.Clone(k.last.elems)
+			o.key, o.elems = k.last.key, k.last.elems
 		}
 	case vPush, vMulti, vEval:
-		o.key, o.elems = key(turn/listed, fmt.Sprint("l", turn/listed)), []string{number}
+		o.key = own(turn/listed, fmt.Sprint("l", turn/listed))
 		if o.verb != vPush {
 			o.elems = append(o.elems, number+"b")
 		}
+	case vQueue, vPop:
+		o.key = key(0, fmt.Sprint("q", k.shard))
 	}
 	return o
 }
@@ -181,14 +176,13 @@ func (l *load) do(k *worker, o op) {
 	a, err := k.door.run(o.commands()...)
 	o.end = l.now()
 	o.told(a, err)
-	switch {
-	case o.outcome != acked:
-		time.Sleep(10 * time.Millisecond) // as clients do, more or less
-	case o.verb == vSet:
-		k.last = o
-	}
 	if o.outcome == acked {
 		k.good.Store(int64(o.end))
+	} else {
+		time.Sleep(10 * time.Millisecond) // as clients do, more or less
+	}
+	if o.outcome == acked && o.verb == vSet {
+		k.last = o
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +227,7 @@ func (l *load) look(v visit, shard int, d door) {
 // heard says whether every worker of a way that strikes is true of, has had success since then.
 func (l *load) heard(w int, since time.Duration, strikes func(*worker) bool) bool {
 	return !slices.ContainsFunc(l.workers, func(k *worker) bool {
-		return k.way == w && k.role != pops && strikes(k) && k.good.Load() <= int64(since)
+		return k.way == w && !k.pops() && strikes(k) && k.good.Load() <= int64(since)
 	})
 }
 

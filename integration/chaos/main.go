@@ -206,7 +206,8 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.wants(soakName) {
 		k := soaking(ctx, o)
-		if err := keep(k.Wrong, func(rs *results) { rs.Soak = k }); err != nil {
+		bad = bad || len(k.Wrong) > 0 // also of a short one
+		if err := b.keepThat(func(rs *results) { rs.Soak = k }); err != nil {
 			return err
 		}
 	}

@@ -192,7 +192,7 @@ func (s *scene) recovery(f *figures, w int, ops []op, mark time.Duration) {
 	}
 	f.Others = others.p99()
 	for _, k := range s.load.workers {
-		if k.way != w || k.role == pops || !s.hit(k) {
+		if k.way != w || k.pops() || !s.hit(k) {
 			continue
 		}
 		at, ok := success[k.id]

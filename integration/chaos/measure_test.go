@@ -11,9 +11,9 @@ func TestMeasure(t *testing.T) {
 	at := func(d float64) time.Duration { return time.Duration(d * float64(time.Second)) }
 	l := &load{ways: []way{{name: "lockproxy"}}, ended: at(7)}
 	for i, spot := range []string{"shard 0", "shard 0", "shard 0", "shard 1"} {
-		k := &worker{id: i, spot: spot}
+		k := &worker{id: i, spot: spot, mix: mixes[0]}
 		if i == 2 {
-			k.role = pops
+			k.mix = mixes[2]
 		}
 		l.workers = append(l.workers, k)
 	}
@@ -51,7 +51,7 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("p99 of others %v, want 2 and 4", f.Others)
 	}
 	// One that has had no success since then has not gone on.
-	l.workers = append(l.workers, &worker{id: 4, spot: "shard 0"})
+	l.workers = append(l.workers, &worker{id: 4, spot: "shard 0", mix: mixes[0]})
 	late := figures{First: -1, Last: -1, Errors: map[string]int{}}
 	if s.recovery(&late, 0, l.ops, s.mark()); late.Late != 1 || late.Last != -1 || late.First != 50 {
 		t.Errorf("%d late, %v..%v; want 1, 50..-1", late.Late, late.First, late.Last)

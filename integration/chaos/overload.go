@@ -88,11 +88,17 @@ var slowCommand = []string{"LPOS", "long", "absent"}
 
 // capacity is how many of the commands a few clients, who wait for each reply, get out of Redis in a second.
 func capacity(l rig.Life, addr string, lasts time.Duration) float64 {
-	idle := make(chan *rig.Conn, 8)
-	for range cap(idle) {
-		idle <- rig.Connect(l, addr)
+	done, end := &offered{}, time.Now().Add(lasts)
+	var clients sync.WaitGroup
+	for range 8 {
+		c := rig.Connect(l, addr)
+		clients.Go(func() {
+			for time.Now().Before(end) {
+				done.ask(l, c, time.Now())
+			}
+		})
 	}
-	done := offer(l, idle, 0, lasts)
+	clients.Wait()
 	return float64(len(done.times)) / lasts.Seconds()
 }
 
@@ -132,32 +138,28 @@ type offered struct {
 	shed, unsent int
 }
 
-// offer offers commands at a rate, whatever becomes of those before, and waits until all are answered. At
-// rate 0 it does so whenever a connection is idle.
+// offer offers commands at a rate, whatever becomes of those before, and waits until all are answered.
 func offer(l rig.Life, idle chan *rig.Conn, rate float64, lasts time.Duration) *offered {
 	all := &offered{}
 	var under sync.WaitGroup
 	begun := time.Now()
 	for n := 0; ; n++ {
-		due := time.Now()
-		if rate > 0 {
-			due = begun.Add(time.Duration(float64(n) / rate * float64(time.Second)))
-		}
+		due := begun.Add(time.Duration(float64(n) / rate * float64(time.Second)))
 		if due.Sub(begun) > lasts {
 			break
 		}
 		if early := time.Until(due); early > time.Millisecond {
 			time.Sleep(early)
 		}
-		if rate > 0 && len(idle) == 0 {
+		select {
+		case c := <-idle:
+			under.Go(func() {
+				all.ask(l, c, due)
+				idle <- c
+			})
+		default:
 			all.unsent++
-			continue
 		}
-		c := <-idle
-		under.Go(func() {
-			all.ask(l, c, due)
-			idle <- c
-		})
 	}
 	under.Wait()
 	return all

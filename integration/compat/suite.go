@@ -97,16 +97,8 @@ func Installed() (product, version string, err error) {
 
 // Files are the names of all files of the suite, such as "unit/type/list".
 func (s *Suite) Files() ([]string, error) {
-	dir, err := os.MkdirTemp("", "lockproxy-suite-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if err := s.copy(dir); err != nil {
-		return nil, err
-	}
 	cmd := exec.Command("sh", "./runtest", "--list-tests")
-	cmd.Dir = dir
+	cmd.Dir = s.Dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("runtest --list-tests: %w\n%s", err, out)

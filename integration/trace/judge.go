@@ -9,7 +9,7 @@ import (
 )
 
 // judging is how long porcupine may look at one key.
-const judging = time.Minute
+const judging = 5 * time.Minute
 
 // The exceptions of the promise, by name. A history is judged without them first.
 const (

@@ -47,10 +47,10 @@ func (o *Op) letGo(events []Event) time.Duration {
 }
 
 // overlaps says whether o runs while one of the events is felt.
-func (o *Op) overlaps(events []Event) bool {
-	return slices.ContainsFunc(events,
-		func(e Event) bool { return o.Call <= e.over() && o.Return >= e.Start })
-}
+func (o *Op) overlaps(events []Event) bool { return felt(events, o.Call, o.Return) }
+
+// meets says whether o runs while w does.
+func (o *Op) meets(w *Op) bool { return w.Call <= o.Return && w.Return >= o.Call }
 
 // keptFor is the lease with which a token's hold was kept alive last.
 func keptFor(ops []Op, token string) time.Duration {
@@ -262,23 +262,28 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 // moves is taken first, and gets its fence then.
 func inSteps(ops []Op, n int) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
-		return o.acquires() && o.Outcome == Granted && o.Token != ops[n].Token &&
-			o.Call <= ops[n].Return && o.Return >= ops[n].Call
+		return o.acquires() && o.Outcome == Granted && o.Token != ops[n].Token && o.meets(&ops[n])
 	})
+}
+
+// tokens are those of the ops that are meant.
+func tokens(ops []Op, meant func(w *Op) bool) map[string]bool {
+	all := map[string]bool{}
+	for _, w := range ops {
+		if meant(&w) {
+			all[w.Token] = true
+		}
+	}
+	return all
 }
 
 // sparedBy are the tokens that may hold the lock although LOCKCTL BREAK ended what others held: one that
 // takes long, or is sent again, leaves alone what its own proxy has asked for since. What was called shortly
 // before it may have come behind it, over another connection.
 func sparedBy(ops []Op, o Op) map[string]bool {
-	tokens := make(map[string]bool)
-	for _, w := range ops {
-		if w.acquires() && w.Proxy == o.Proxy && w.Call+stall >= o.Call && w.Return >= o.Call &&
-			w.Call <= o.Return {
-			tokens[w.Token] = true
-		}
-	}
-	return tokens
+	return tokens(ops, func(w *Op) bool {
+		return w.acquires() && w.Proxy == o.Proxy && w.Call+stall >= o.Call && w.meets(&o)
+	})
 }
 
 // breaking is what a BREAK does before it comes to its outcome: what others hold may end at any time until
@@ -291,14 +296,9 @@ func breaking(o Op, until time.Duration) porcupine.Operation {
 // besides are the tokens of readers that may have come in while o ran, and its own, if that is a reader with
 // BREAK.
 func besides(ops []Op, o Op) map[string]bool {
-	tokens := make(map[string]bool)
-	for _, r := range ops {
-		if o.Break && o.Verb == Read && r.Verb == Read && r.Outcome == Granted &&
-			r.Call <= o.Return && r.Return >= o.Call {
-			tokens[r.Token] = true
-		}
-	}
-	return tokens
+	return tokens(ops, func(r *Op) bool {
+		return o.Break && o.Verb == Read && r.Verb == Read && r.Outcome == Granted && r.meets(&o)
+	})
 }
 
 // queued says whether somebody may have stood in the queue while ops[n] ran.
@@ -309,16 +309,11 @@ func queued(ops []Op, n int) bool {
 // met says whether one of the others that asked for the lock, and is meant, may have done so while ops[n]
 // ran.
 func met(ops []Op, n int, meant func(w Op) bool) bool {
-	o := ops[n]
 	for i, w := range ops {
-		if i == n || !w.acquires() || !meant(w) {
-			continue
-		}
-		end := w.Return
 		if w.Outcome == Unknown {
-			end = w.until()
+			w.Return = w.until()
 		}
-		if w.Call <= o.Return && end >= o.Call {
+		if i != n && w.acquires() && meant(w) && w.meets(&ops[n]) {
 			return true
 		}
 	}

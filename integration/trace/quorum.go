@@ -158,7 +158,7 @@ func rechain(history []porcupine.Operation) {
 func (m *monitor) disagreed(o Op) bool {
 	return o.noQuorum() && strings.Contains(o.Err, "did not agree on a fence") &&
 		slices.ContainsFunc(m.ops, func(w Op) bool {
-			return w.acquires() && w.Token != o.Token && w.Call <= o.Return && w.Return >= o.Call
+			return w.acquires() && w.Token != o.Token && w.meets(&o)
 		})
 }
 
@@ -166,12 +166,7 @@ func (m *monitor) disagreed(o Op) bool {
 func (h *History) felt(from, to time.Duration) bool { return felt(h.Events, from, to) }
 
 func felt(events []Event, from, to time.Duration) bool {
-	for _, e := range events {
-		if e.Start <= to && e.over() >= from {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(events, func(e Event) bool { return e.Start <= to && e.over() >= from })
 }
 
 // contested says whether some masters may have had something of another token while o ran.

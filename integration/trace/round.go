@@ -45,14 +45,8 @@ type Round struct {
 	Stall time.Duration
 
 	// What is asked for only where the locks have it.
-	Upgrades  bool
-	Keepalive bool
-	Guards    bool
-	Notify    bool
-	Linger    bool
-	AtLeast   bool
-	Breaks    bool
-	Sets      bool
+	Upgrades, Keepalive, Guards, Notify, Linger, AtLeast, Breaks, Sets bool
+
 	// Semaphores are those of the Keys that are semaphores, and how many permits they have.
 	Semaphores map[string]int64
 
