@@ -439,7 +439,7 @@ func TestSentinelFailover(t *testing.T) {
 func TestRestartedRedis(t *testing.T) {
 	t.Parallel()
 	s := rig.StartRedis(t)
-	p := rig.StartProxy(t, "--upstream", s.Addr, "--retry-budget", "500ms")
+	p := rig.StartProxy(t, "--upstream", s.Addr, "--retry-budget", "2s")
 	c := rig.Connect(t, p.Addr)
 	c.Want(t, "OK", "SET", "k", "v")
 	first := c.Must(t, "LOCK", "restart", "TOKEN", "t", "PX", "60000")

@@ -94,9 +94,13 @@ func TestGrantForAClosedSocketIsTakenBack(t *testing.T) {
 			c, other := dial(), dial()
 			other.Must(t, "LOCK", "warm")
 			ran := redis.Info(t, "commandstats", "cmdstat_evalsha")
-			node.Want(t, "OK", "CLIENT", "PAUSE", "300")
-			c.Send("LOCK", "late", "TOKEN", "t", "PX", "60000")
+			node.Want(t, "OK", "CLIENT", "PAUSE", "600000", "WRITE")
+			c.Send("LOCK", "late", "TOKEN", "t", "PX", "600000")
+			rig.Eventually(t, rig.Patience, "Redis has the request", func() bool {
+				return redis.Info(t, "clients", "blocked_clients") == "1"
+			})
 			c.Close()
+			node.Want(t, "OK", "CLIENT", "UNPAUSE")
 			rig.Eventually(t, rig.Patience, "a lock was taken", func() bool {
 				return redis.Info(t, "commandstats", "cmdstat_evalsha") != ran
 			})
@@ -113,11 +117,11 @@ func TestGrantLeftInAUnixSocketIsTakenBack(t *testing.T) {
 	t.Parallel()
 	_, dial := rig.StartFor(t, "unix", "--upstream", rig.SharedRedis().Addr)
 	c, other := dial(), dial()
-	c.Send("LOCK", "first:"+t.Name(), "TOKEN", "t", "PX", "60000")
+	c.Send("LOCK", "first:"+t.Name(), "TOKEN", "t", "PX", "600000")
 	if v, err := c.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
 		t.Fatal(v, err)
 	}
-	c.Send("LOCK", "second:"+t.Name(), "TOKEN", "t", "PX", "60000")
+	c.Send("LOCK", "second:"+t.Name(), "TOKEN", "t", "PX", "600000")
 	second := func() string {
 		return other.Must(t, "LOCKCTL", "INFO", "second:"+t.Name()).Field("state").Text
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -274,7 +273,6 @@ func TestRedlockTwoProxies(t *testing.T) {
 	}
 	const clients = 10
 	w, end := &witness{}, make(chan struct{})
-	var unlucky atomic.Int32
 	var group sync.WaitGroup
 	for client := range clients {
 		group.Go(func() {
@@ -283,7 +281,7 @@ func TestRedlockTwoProxies(t *testing.T) {
 				if err == nil {
 					return
 				}
-				if unlucky.Add(1); !strings.Contains(err.Error(), "NOQUORUM ") {
+				if !strings.Contains(err.Error(), "NOQUORUM ") {
 					t.Errorf("client %d: %v", client, err)
 					return
 				}
@@ -296,20 +294,16 @@ func TestRedlockTwoProxies(t *testing.T) {
 			}
 		})
 	}
-	faults := rig.Dose(3, 30)
-	for range faults {
+	for range rig.Dose(3, 30) {
 		time.Sleep(300 * time.Millisecond)
 		five[1].Kill()
 		time.Sleep(300 * time.Millisecond)
 		five[1].Restart(t)
 	}
-	w.await(20, time.Time{})
+	w.await(20, time.Now())
 	close(end)
 	group.Wait()
 	w.check(t, 20)
-	if n := int(unlucky.Load()); n > 2*clients*faults {
-		t.Errorf("%d times no majority in %d grants and %d faults", n, len(w.grants), faults)
-	}
 }
 
 // A proxy that ends answers its waiters, and leaves nothing of theirs on the masters. R27
