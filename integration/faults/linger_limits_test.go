@@ -14,7 +14,7 @@ import (
 
 // While a slot moves, its source may take it for its own for a moment, without its keys: a hold that is kept
 // alive at the target is not lost because of that. R18 R24
-func TestKeptWhereASlotIsStableForAMoment(t *testing.T) {
+func TestLimitKeptWhereASlotIsStableForAMoment(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 0)
 	p := rig.StartProxy(t, "--upstream", c.Addrs())

@@ -12,7 +12,7 @@ import (
 
 // Clients that never read cost 32 MiB of replies each, what was on its way when they were read from no more,
 // and as much again until the collector comes.
-func TestMemoryOfClientsThatNeverRead(t *testing.T) {
+func TestLimitMemoryOfClientsThatNeverRead(t *testing.T) {
 	for _, upstream := range []string{rig.SharedRedis().Addr, rig.SharedCluster().Addrs()} {
 		p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", upstream)
 		_, end := clientsThatNeverRead(t, p)
@@ -30,7 +30,7 @@ func TestMemoryOfClientsThatNeverRead(t *testing.T) {
 }
 
 // Nobody keeps a large value, and of large replies that are not read a few buffers a client are kept.
-func TestMemoryOfLargeValues(t *testing.T) {
+func TestLimitMemoryOfLargeValues(t *testing.T) {
 	const size, clients = 100 << 20, 10
 	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.StartRedis(t).Addr)
 	c := rig.Connect(t, p.Addr)

@@ -73,7 +73,7 @@ func probe(t *testing.T, proxies ...*rig.Proxy) (longest func() time.Duration) {
 }
 
 // First come, first served, for fifty clients of two proxies. R25
-func TestTwoProxiesServeInOrder(t *testing.T) {
+func TestLimitTwoProxiesServeInOrder(t *testing.T) {
 	proxies := twoOverSharedCluster(t)
 	longest := probe(t, proxies...)
 	w := contendOver(t, proxies, "in order")
@@ -86,14 +86,14 @@ func TestTwoProxiesServeInOrder(t *testing.T) {
 }
 
 // The seventy waiters of a killed proxy cost the others a moment, and not half a second one by one. R25
-func TestWaitersOfKilledProxyCostAMoment(t *testing.T) {
+func TestLimitWaitersOfKilledProxyCostAMoment(t *testing.T) {
 	if gap := killedWhileContending(t).longestGap(); gap > 2*time.Second+5*time.Second {
 		t.Errorf("nobody got the lock for %v; a lease is 2s", gap)
 	}
 }
 
 // A lock that was granted to a client that is never told goes on in half a second. R25 R33
-func TestKilledInHandOversTakesAMoment(t *testing.T) {
+func TestLimitKilledInHandOversTakesAMoment(t *testing.T) {
 	redis := rig.StartRedis(t)
 	live := rig.StartProxy(t, "--upstream", redis.Addr)
 	var longest time.Duration
@@ -108,7 +108,7 @@ func TestKilledInHandOversTakesAMoment(t *testing.T) {
 }
 
 // Whoever waits keeps the place in the queue through an outage. R25
-func TestQueueKeepsItsOrderThroughAnOutage(t *testing.T) {
+func TestLimitQueueKeepsItsOrderThroughAnOutage(t *testing.T) {
 	for lock, order := range queuesOutliveOutages(t, rig.Dose(2, 20)) {
 		if !slices.IsSorted(order) {
 			t.Errorf("%s: served in the order %v", lock, order)
@@ -117,7 +117,7 @@ func TestQueueKeepsItsOrderThroughAnOutage(t *testing.T) {
 }
 
 // Waiters of a proxy that is stopped or cut off hold those of another up for a reservation, and not each. R25
-func TestWaitersOfStoppedProxyCostAMoment(t *testing.T) {
+func TestLimitWaitersOfStoppedProxyCostAMoment(t *testing.T) {
 	for name, fault := range stoppedProxies {
 		t.Run(name, func(t *testing.T) {
 			took := waitersOfStoppedProxy(t, "soon:"+name, fault.stop, fault.goOn)
@@ -130,7 +130,7 @@ func TestWaitersOfStoppedProxyCostAMoment(t *testing.T) {
 
 // When a replica has taken over, clients are served within half a second, and other shards are not slower
 // meanwhile. R33
-func TestServedSoonAfterPromotion(t *testing.T) {
+func TestLimitServedSoonAfterPromotion(t *testing.T) {
 	const budget, soon = 2 * time.Second, 500 * time.Millisecond // the promotion takes longer than the budget
 	for _, fault := range masterFaults {
 		t.Run(fault.name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func ask(t *testing.T, p *rig.Proxy, clients int, lasts time.Duration) *load {
 
 // Many more clients than a node can serve: with shed-after those who are not refused are answered sooner than
 // all are without it, and the node does as much.
-func TestSheddingIsWorthIt(t *testing.T) {
+func TestLimitSheddingIsWorthIt(t *testing.T) {
 	t.Parallel()
 	busy := rig.StartLink(t, rig.StartRedis(t).Addr)
 	plain := rig.StartProxy(t, "--upstream", busy.Addr())

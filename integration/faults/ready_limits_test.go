@@ -12,7 +12,7 @@ import (
 
 // Once a master has been away for longer than max-wait a command waits for it briefly; the first that can
 // be served is.
-func TestKnownOutageIsNotWaitedFor(t *testing.T) {
+func TestLimitKnownOutageIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	const most = 4 * time.Second
 	s := rig.StartRedis(t)

@@ -276,7 +276,7 @@ func (f *figures) String() string {
 
 // Clients of two proxies over a cluster take, renew, check and free locks at random while
 // faults happen. No order of their calls may need a lock that breaks its promise. With -long, -ops and in
-// TestTracesOnTime they are to be served in order and on time, too.
+// TestLimitTracesOnTime they are to be served in order and on time, too.
 // R2 R5 R8 R14 R15 R16 R25 R29 R30 R31 R33
 func TestTraces(t *testing.T) {
 	t.Parallel()

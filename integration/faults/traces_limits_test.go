@@ -8,7 +8,7 @@ import (
 )
 
 // The traces of TestTraces and TestRedlockTraces are in order and on time as well.
-func TestTracesOnTime(t *testing.T) {
+func TestLimitTracesOnTime(t *testing.T) {
 	*traceTime = max(*traceTime, 20*time.Second)
 	t.Run("cluster", func(t *testing.T) {
 		tr := startTraceRig(t)

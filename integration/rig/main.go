@@ -77,7 +77,6 @@ func Begin() (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	go watchStalls() // ends with the program
 	return func() {
 		for _, wrong := range packageLife.End() {
 			fmt.Fprintln(os.Stderr, "integration:", wrong)

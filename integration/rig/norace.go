@@ -1,6 +1,0 @@
-//go:build !race
-
-package rig
-
-// RaceFactor is how much slower the race detector makes the program.
-const RaceFactor = 1
