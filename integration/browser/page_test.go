@@ -329,33 +329,7 @@ func TestPageShowsWhatIsDown(t *testing.T) {
 func TestPageRefuses(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--dev", "--admin-password", password, "--admin-actions", "yes")
-	c := rig.Connect(t, p.Addr)
-	var names []string
-	for i := range 10_000 {
-		names = append(names, fmt.Sprintf("many:%04d", i))
-	}
-	for begun := time.Now(); len(names) > 0; {
-		if time.Since(begun) > 2*patience {
-			t.Fatalf("%d locks are still to be taken", len(names))
-		}
-		some := names[:min(500, len(names))]
-		names = names[len(some):]
-		for _, name := range some {
-			if err := c.Send("LOCK", name, "TOKEN", "t", "PX", "600000"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, name := range some {
-			v, err := c.Receive(2 * rig.Patience)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if v.IsError() { // on a busy machine it may take too long
-				t.Logf("%s: %s", name, v)
-				names = append(names, name)
-			}
-		}
-	}
+	rig.HoldMany(t, p.Addr, "many:%04d", 10_000)
 	b := openTab(t, entrance(p))
 	b.shows(t, "shown", "200 locks held or waited for of about ")
 	b.until(t, `/about (9|10),\d\d\d/.test(document.getElementById("shown").innerText)`)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -17,9 +16,6 @@ import (
 
 	"lockproxy/integration/rig"
 )
-
-// patience is how long the page may take for something: it may have to start a browser on a busy machine.
-const patience = 2 * rig.Patience
 
 // tab is one page in a browser of its own.
 type tab struct{ ctx context.Context }
@@ -42,7 +38,7 @@ func openTab(t *testing.T, url string) *tab {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program(t)), chromedp.UserDataDir(t.TempDir()),
-		chromedp.WindowSize(1440, 1000), chromedp.WSURLReadTimeout(patience),
+		chromedp.WindowSize(1440, 1000), chromedp.WSURLReadTimeout(rig.Patience),
 	}
 	for flag := range strings.FieldsSeq("headless no-sandbox disable-gpu disable-quic no-first-run " +
 		"disable-background-networking disable-component-update disable-sync hide-scrollbars " +
@@ -54,6 +50,14 @@ func openTab(t *testing.T, url string) *tab {
 	ctx, leave := chromedp.NewContext(process)
 	t.Cleanup(leave)
 	b := &tab{ctx}
+	t.Cleanup(func() {
+		if t.Failed() {
+			soon, cancel := context.WithTimeout(ctx, rig.Patience)
+			defer cancel()
+			text, err := chromedp.Run(soon, chromedp.Evaluate[string]("document.body.innerText"))
+			t.Logf("the page says %v:\n%s", err, text)
+		}
+	})
 	b.do(t, "start the browser")
 	b.listen(t)
 	b.do(t, "open "+url, chromedp.Navigate(url))
@@ -81,7 +85,7 @@ func (b *tab) listen(t *testing.T) {
 // do runs actions.
 func (b *tab) do(t *testing.T, what string, actions ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, rig.Patience)
 	defer cancel()
 	if len(actions) == 0 { // the first one must not have a context that ends
 		ctx = b.ctx
@@ -100,7 +104,7 @@ func (b *tab) click(t *testing.T, what chromedp.CSS) {
 // is what an expression of JavaScript is in the page.
 func is[T any](t *testing.T, b *tab, expression string) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, rig.Patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
@@ -112,12 +116,7 @@ func is[T any](t *testing.T, b *tab, expression string) T {
 // until waits until an expression is true.
 func (b *tab) until(t *testing.T, expression string) {
 	t.Helper()
-	for begun := time.Now(); !is[bool](t, b, expression); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatalf("never true: %s; the page says:\n%s", expression,
-				is[string](t, b, "document.body.innerText"))
-		}
-	}
+	rig.Eventually(t, rig.Patience, expression, func() bool { return is[bool](t, b, expression) })
 }
 
 // shows waits until the text of an element contains words.
@@ -142,7 +141,7 @@ func (b *tab) looks(t *testing.T, scheme string, width, height int64) {
 // picture is the page as it looks now, as PNG.
 func (b *tab) picture(t *testing.T) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, rig.Patience)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil || len(png) == 0 {

@@ -20,3 +20,18 @@ func WaitersOf(l Life, addr, name string, want int64) {
 		return got == want
 	})
 }
+
+// HoldMany takes n locks, whose names are those of the numbers below n by a format, for an hour.
+func HoldMany(l Life, addr, format string, n int) {
+	l.Helper()
+	c := Connect(l, addr)
+	const most = 64 // of one command
+	for from := 0; from < n; from += most {
+		var names []string
+		for i := from; i < min(from+most, n); i++ {
+			names = append(names, fmt.Sprintf(format, i))
+		}
+		command := append([]string{"MLOCK", fmt.Sprint(len(names))}, names...)
+		c.Must(l, append(command, "TOKEN", "t", "PX", "3600000")...)
+	}
+}
