@@ -30,8 +30,11 @@ func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Write
 	if len(args) == 0 {
 		return 0, false
 	}
-	if args[0] == lock.Watcher {
+	switch args[0] {
+	case lock.Watcher:
 		return lock.Watch(args[1:], stdin), true
+	case lock.Gate:
+		return lock.Pass(args[1:]), true
 	}
 	m := subcommands().Find(args[0])
 	if m == nil {

@@ -42,12 +42,25 @@ func start(cmd *exec.Cmd, grace time.Duration) (*job, error) {
 	j := &job{cmd: cmd, watcher: w, states: make(chan syscall.WaitStatus)}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	g, err := behindGate(cmd)
+	if err != nil {
+		w.dismiss()
+		return nil, err
+	}
+	defer g.close()
+	err = cmd.Start()
+	g.started()
+	if err != nil {
 		w.dismiss()
 		return nil, err
 	}
 	j.group = cmd.Process.Pid
 	w.watch(j.group)
+	if err := g.open(); err != nil {
+		cmd.Wait()
+		w.dismiss()
+		return nil, err
+	}
 	go j.attend() // ends with the command
 	j.tty, _ = os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	// Taking the terminal back is done from the background, where it would stop this program. The command is

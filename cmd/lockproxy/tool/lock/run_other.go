@@ -19,3 +19,9 @@ const Watcher = "lock-watcher"
 
 // Watch does nothing: no lock tool can have started it.
 func Watch([]string, io.Reader) (code int) { return tool.ExitSoftware }
+
+// Gate is the word behind which this program waits at a gate.
+const Gate = "lock-gate"
+
+// Pass does nothing: no lock tool can have started it.
+func Pass([]string) (code int) { return tool.ExitSoftware }

@@ -1,0 +1,98 @@
+//go:build unix
+
+package lock
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// A tool can be killed at any moment, and no command may run then that its watcher does not know. So what is
+// started is this program once more, which waits at a gate until the watcher knows its group, and then
+// becomes the command.
+//
+//	tool --one byte--> gate, becomes the command    the watcher knows the group
+//	tool, killed       gate, exits                  the pipe broke before
+//	tool <--errno---   gate, exits                  it cannot become the command
+
+// Gate is the word behind which this program waits at a gate. No person types it.
+const Gate = "lock-gate"
+
+// The ends of both pipes that the gate has.
+const opensAt, failsAt = 3, 4
+
+// gate is the tool's end of both pipes.
+type gate struct {
+	path         string
+	opens, fails *os.File
+	theirs       []*os.File
+}
+
+// behindGate has cmd wait at a gate once it is started.
+func behindGate(cmd *exec.Cmd) (*gate, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	waits, opens, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	fails, tells, err := os.Pipe()
+	if err != nil {
+		waits.Close()
+		opens.Close()
+		return nil, err
+	}
+	g := &gate{cmd.Path, opens, fails, []*os.File{waits, tells}}
+	cmd.Args = append([]string{cmd.Path, Gate, cmd.Path}, cmd.Args...)
+	cmd.Path, cmd.ExtraFiles = program, g.theirs
+	return g, nil
+}
+
+// started gives up what the other process has now.
+func (g *gate) started() {
+	for _, f := range g.theirs {
+		f.Close()
+	}
+}
+
+// open lets the command run, and returns why it cannot.
+func (g *gate) open() error {
+	g.opens.Write([]byte{1})
+	text, err := io.ReadAll(g.fails) // until it has become the command
+	errno, wrong := strconv.Atoi(string(text))
+	switch {
+	case err != nil:
+		return err
+	case len(text) == 0:
+		return nil
+	case wrong != nil:
+		return wrong
+	}
+	return &fs.PathError{Op: "exec", Path: g.path, Err: syscall.Errno(errno)}
+}
+
+func (g *gate) close() {
+	g.opens.Close()
+	g.fails.Close()
+}
+
+// Pass waits at the gate and becomes the command: its path, and its words from the name on. It returns only
+// if that is not to be.
+func Pass(args []string) (code int) {
+	syscall.CloseOnExec(opensAt)
+	syscall.CloseOnExec(failsAt)
+	if n, _ := os.NewFile(opensAt, "gate").Read(make([]byte, 1)); n == 0 || len(args) < 2 {
+		return 1
+	}
+	err := syscall.Exec(args[0], args[1:], os.Environ())
+	if errno, ok := err.(syscall.Errno); ok {
+		os.NewFile(failsAt, "failure").WriteString(strconv.Itoa(int(errno)))
+	}
+	return 1
+}
