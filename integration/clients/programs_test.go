@@ -31,7 +31,8 @@ func by(name, suffix string, env ...string) runner {
 	return func(t *testing.T, program string, at place) *exec.Cmd {
 		t.Helper()
 		program = strings.NewReplacer("6380", at.port, "1000", at.wait).Replace(program)
-		cmd := exec.CommandContext(t.Context(), interpreter(name), rig.WriteFile(t, "example"+suffix, program))
+		file := rig.WriteFile(t, "example"+suffix, program)
+		cmd := exec.CommandContext(t.Context(), interpreter(name), file)
 		cmd.Env = append(os.Environ(), env...)
 		return cmd
 	}
@@ -49,8 +50,8 @@ func compiled(build func(t *testing.T, program string) (command []string), found
 	}
 }
 
-// kept is a directory of the user's cache in which make has made something, in this run or an earlier one. key
-// has all that it is made of.
+// kept is a directory of the user's cache in which make has made something, in this run or an earlier one.
+// key has all that it is made of.
 func kept(t *testing.T, key string, make func(dir string) *exec.Cmd) (dir string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -160,7 +161,8 @@ var inJava = compiled(func(t *testing.T, program string) []string {
 	key := identity(t, "javac") + program +
 		textOf(t, sources+"/redis/clients/jedis/*.java", sources+"/redis/clients/jedis/*/*.java")
 	classes := kept(t, key, func(dir string) *exec.Cmd {
-		return exec.Command("javac", "-d", dir, "-sourcepath", sources, rig.WriteFile(t, "example.java", program))
+		file := rig.WriteFile(t, "example.java", program)
+		return exec.Command("javac", "-d", dir, "-sourcepath", sources, file)
 	})
 	// A virtual machine that runs for a moment need not get ready for more.
 	return []string{"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes, "Main"}
