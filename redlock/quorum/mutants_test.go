@@ -1,8 +1,3 @@
-//go:build !race
-
-// The mutants need hundreds of schedules until one shows what is wrong with them. The race detector looks for
-// something else, and would make them five times as slow, so make test runs them without it.
-
 package quorum_test
 
 import (
@@ -15,9 +10,10 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// caught says what the model has against a mutant.
-func caught(t *testing.T, want string, alter func(s *network)) {
-	for seed := range 1000 {
+// caught says what the model has against a mutant. The first schedule shows it nearly always. Which goroutine
+// runs first makes a difference at times; then there are others.
+func caught(t *testing.T, want string, first int, alter func(s *network)) {
+	for seed := first; seed < first+1000; seed++ {
 		var err error
 		synctest.Test(t, func(t *testing.T) { err = simulate(t, schedules.Example(seed), alter) })
 		if err != nil && strings.Contains(err.Error(), want) {
@@ -31,7 +27,7 @@ func caught(t *testing.T, want string, alter func(s *network)) {
 // A mutant that takes the highest of the fences that the nodes made, without giving it back to them, is
 // caught: fences are not unique, or fall. R27
 func TestQuorumModelCatchesNoSettle(t *testing.T) {
-	caught(t, "fence", func(s *network) {
+	caught(t, "fence", 3, func(s *network) {
 		for _, links := range s.links {
 			for _, l := range links {
 				l.instead = func(req []byte) ([]byte, []byte) {
@@ -55,7 +51,7 @@ func TestQuorumModelCatchesNoSettle(t *testing.T) {
 // A mutant that takes nothing back, though the nodes say that they do, is caught: what a failed round left
 // counts as a re-entry. R15
 func TestQuorumModelCatchesLeftRounds(t *testing.T) {
-	caught(t, "the first grant", func(s *network) {
+	caught(t, "the first grant", 0, func(s *network) {
 		for _, links := range s.links {
 			for _, l := range links {
 				l.instead = func(req []byte) ([]byte, []byte) {
@@ -98,7 +94,7 @@ func TestQuorumCatchesLateBreaks(t *testing.T) {
 
 // A mutant that counts what nodes say that have lost their memory is caught: there are two holders. R31
 func TestQuorumModelCatchesTrust(t *testing.T) {
-	caught(t, "two holders", func(s *network) {
+	caught(t, "two holders", 7, func(s *network) {
 		for _, links := range s.links {
 			for _, l := range links {
 				l.trust = true
