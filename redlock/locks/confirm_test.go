@@ -95,8 +95,11 @@ func TestTooFewReplicas(t *testing.T) {
 			t.Errorf("the default is %d", p.Sync())
 		}
 		_, _, took, err := lockSynced(p, t.Context(), redlock.Acquire{Token: "a", Sync: p.Sync()})
-		if err == nil || !strings.HasPrefix(err.Error(), "NOREPLICAS 1/2 ") || took < 400*time.Millisecond {
-			t.Errorf("%v after %v", err, took)
+		if err == nil || !strings.HasPrefix(err.Error(), "NOREPLICAS 1/2 ") {
+			t.Error(err)
+		}
+		if s.Mini != nil && took != 400*time.Millisecond { // in fake time
+			t.Errorf("after %v", took)
 		}
 		if r := p.Lock(t.Context(), redlock.Acquire{Token: "b"}); !r.OK {
 			t.Errorf("the next one did not get it: %+v", r)

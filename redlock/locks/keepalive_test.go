@@ -31,7 +31,7 @@ func (l *lostHolds) report(name string) func(keepalive.Lost) {
 func (l *lostHolds) await(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	for range 12_000 {
+	for range rig.Patience / (5 * time.Millisecond) {
 		l.mu.Lock()
 		got = slices.Sorted(slices.Values(l.all))
 		l.mu.Unlock()
@@ -86,8 +86,8 @@ func renewKept(p *proxies.Proxy, name, token string, lease time.Duration, lost *
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for i := 0; !ok(); i++ {
-		if i == 6000 {
-			t.Fatalf("not %s in 30 s", what)
+		if i == int(rig.Patience/(5*time.Millisecond)) {
+			t.Fatalf("not %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -387,70 +387,80 @@ func TestKeepScriptLost(t *testing.T) {
 // also when the UNLOCK was sent again. R18
 func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 	t.Parallel()
-	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
-		p := proxies.Start(t, s, 1)[0]
-		var lost lostHolds
-		send := func(n *rig.Noted) []byte {
-			reply, err := p.Up.Do(t.Context(), n.Slot, n.Req, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return slices.Clone(reply)
+	for name, first := range map[string]func(p *proxies.Proxy, lost *lostHolds){
+		"plain": func(p *proxies.Proxy, _ *lostHolds) {
+			p.Lock(p.T.Context(), redlock.Acquire{Token: "t", Lease: minute})
+		},
+		"kept": func(p *proxies.Proxy, lost *lostHolds) {
+			lockKept(p, redlock.Acquire{Token: "t", Lease: minute}, 0, lost)
+		},
+		"kept, with a reader": func(p *proxies.Proxy, lost *lostHolds) {
+			p.Lock(p.T.Context(), redlock.Acquire{Token: "r", Mode: redlock.Read, Lease: keptLease})
+			lockKept(p, redlock.Acquire{Token: "t", Mode: redlock.Read, Lease: minute}, 0, lost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rig.Everywhere(t, func(t *testing.T, s *rig.Server) { unlockIsReadLate(t, s, first) })
+		})
+	}
+}
+
+// unlockIsReadLate ends what first takes, and reads the answer to that during a later hold.
+func unlockIsReadLate(t *testing.T, s *rig.Server, first func(p *proxies.Proxy, lost *lostHolds)) {
+	p := proxies.Start(t, s, 1)[0]
+	var lost lostHolds
+	send := func(n *rig.Noted) []byte {
+		reply, err := p.Up.Do(t.Context(), n.Slot, n.Req, true)
+		if err != nil {
+			t.Fatal(err)
 		}
-		unlock := func() *rig.Noted {
-			return rig.NotedRelease(p.Locker, &redlock.Release{Name: "job", Token: "t"})
+		return slices.Clone(reply)
+	}
+	unlock := func() *rig.Noted {
+		return rig.NotedRelease(p.Locker, &redlock.Release{Name: "job", Token: "t"})
+	}
+	read := func(reply []byte) { // as the answer to an UNLOCK, which is answered once
+		n := unlock()
+		if n.Then.Answer(reply); !n.Done.Whole || n.Err != nil {
+			t.Fatalf("%q: %v", reply, n.Err)
 		}
-		read := func(reply []byte) { // as the answer to an UNLOCK, which is answered once
-			n := unlock()
-			if n.Then.Answer(reply); !n.Done.Whole || n.Err != nil {
-				t.Fatalf("%q: %v", reply, n.Err)
-			}
-			p.Unlocked("job", "t", n.Done.Keeper)
+		p.Unlocked("job", "t", n.Done.Keeper)
+	}
+	// Once it can hear, it asks about what it keeps alive. That is to be over.
+	other := lockKept(p, redlock.Acquire{Name: "other", Token: "t", Lease: minute}, 0, &lost)
+	listening(p, t)
+	time.Sleep(time.Second)
+	other.Release()
+	first(p, &lost)
+	sent := unlock()
+	reply := send(sent)
+	again := send(sent)
+	if then, ok := sent.Then.(redlock.Repeater); ok { // the proxy knows what became of a plain lock
+		then.Repeated()
+		sent.Then.Answer(again)
+		if sent.Then.Answer(send(sent)); !sent.Done.Whole || sent.Err != nil {
+			t.Fatalf("sent again: %v %v", sent.Done, sent.Err)
 		}
-		// Once it can hear, it asks about what it keeps alive. That is to be over.
-		other := lockKept(p, redlock.Acquire{Name: "other", Token: "t", Lease: minute}, 0, &lost)
-		listening(p, t)
-		time.Sleep(time.Second)
-		other.Release()
-		for name, first := range map[string]func(){
-			"plain": func() { p.Lock(t.Context(), redlock.Acquire{Token: "t", Lease: minute}) },
-			"kept":  func() { lockKept(p, redlock.Acquire{Token: "t", Lease: minute}, 0, &lost) },
-			"kept, with a reader": func() {
-				p.Lock(t.Context(), redlock.Acquire{Token: "r", Mode: redlock.Read, Lease: keptLease})
-				lockKept(p, redlock.Acquire{Token: "t", Mode: redlock.Read, Lease: minute}, 0, &lost)
-			},
-		} {
-			first()
-			sent := unlock()
-			reply := send(sent)
-			again := send(sent)
-			if then, ok := sent.Then.(redlock.Repeater); ok { // the proxy knows what became of a plain lock
-				then.Repeated()
-				sent.Then.Answer(again)
-				if sent.Then.Answer(send(sent)); !sent.Done.Whole || sent.Err != nil {
-					t.Fatalf("%s: sent again: %v %v", name, sent.Done, sent.Err)
-				}
-				again = reply
-			}
-			until(t, "the reader has gone", func() bool { return len(p.State().Holders) == 0 })
-			h := lockKept(p, redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
-			read(reply)
-			read(again)
-			time.Sleep(2 * keptLease)
-			if st := p.State(); len(st.Holders) != 1 || h.Ended() {
-				t.Errorf("%s: the later hold is not kept any more: %+v", name, st)
-			}
-			last := unlock()
-			send(last)
-			read(send(last))
-			until(t, "it ends", h.Ended)
-			if n := p.Stats().Kept; n != 0 {
-				t.Errorf("%s: %d holds are kept", name, n)
-			}
-		}
-		s.Empty(t)
-		lost.await(t)
-	})
+		again = reply
+	}
+	until(t, "the reader has gone", func() bool { return len(p.State().Holders) == 0 })
+	h := lockKept(p, redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+	read(reply)
+	read(again)
+	time.Sleep(2 * keptLease)
+	if st := p.State(); len(st.Holders) != 1 || h.Ended() {
+		t.Errorf("the later hold is not kept any more: %+v", st)
+	}
+	last := unlock()
+	send(last)
+	read(send(last))
+	until(t, "it ends", h.Ended)
+	if n := p.Stats().Kept; n != 0 {
+		t.Errorf("%d holds are kept", n)
+	}
+	s.Empty(t)
+	lost.await(t)
 }
 
 // A proxy that cannot hear yet of what becomes of its holds finds a BREAK once it can. One that does not hear

@@ -84,7 +84,7 @@ func (p *Proxy) Begin(ctx context.Context, a redlock.Acquire) chan Result {
 	go func() { done <- p.Lock(ctx, a) }()
 	for i := 0; p.Stats().Waiting == before && len(done) == 0; i++ {
 		time.Sleep(time.Millisecond)
-		if i > 30_000 {
+		if i > int(rig.Patience/time.Millisecond) {
 			p.T.Fatal("it neither waits nor ends")
 		}
 	}
@@ -119,7 +119,7 @@ func Granted(t *testing.T, done chan Result) Result {
 			t.Fatalf("not granted: %v", r.Err)
 		}
 		return r
-	case <-time.After(30 * time.Second):
+	case <-time.After(30 * time.Second): // as long as a lease: nobody is to wait for the end of that
 		t.Fatal("not granted in 30 s")
 	}
 	return Result{}

@@ -31,7 +31,7 @@ func StartRedis(t testing.TB, args ...string) *Server {
 		process.Wait()
 	})
 	s := &Server{T: t, Dial: func() (net.Conn, error) { return net.Dial("unix", socket) }}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := s.Dial()
 		if err == nil {
 			conn.Close()

@@ -21,6 +21,9 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
+// Patience is how long tests wait for what must happen: only a program that hangs takes longer.
+const Patience = 2 * time.Minute
+
 // Server is a Redis that tests run against: a real one, or one in the process.
 type Server struct {
 	T    testing.TB
@@ -123,7 +126,7 @@ func (s *Server) Empty(t *testing.T) {
 		if len(keys) == 0 {
 			return
 		}
-		if i == 400 {
+		if i == 400 { // before leases are over
 			for _, k := range keys {
 				t.Errorf("left behind: %s, a %s with %v", k, s.Ask("TYPE", k).Text(), s.Ask("HGETALL", k))
 			}
