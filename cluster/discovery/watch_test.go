@@ -22,6 +22,8 @@ import (
 // must find out.
 func TestWatchCluster(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
+	servers.NoFailovers(t, nodes)
+	t.Run("discovered", func(t *testing.T) { discovered(t, nodes) })
 	seeds := []*servers.Server{nodes[0], nodes[1]}
 	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(seeds...), ConnectTimeout: servers.Patience})
 	var told atomic.Pointer[cluster.Topology]
@@ -86,6 +88,9 @@ func TestWatchCluster(t *testing.T) {
 			func(n *cluster.Node) bool { return n.Addr == old.Addr && !n.Master })
 	})
 
+	for _, n := range nodes {
+		n.Must(t, "CONFIG", "SET", "cluster-node-timeout", 2000)
+	}
 	// A master that hangs delays nothing: what it is asked may take longer than what is seen of the others.
 	hung := successor
 	hung.Signal(t, syscall.SIGSTOP)
@@ -134,6 +139,29 @@ func TestWatchCluster(t *testing.T) {
 		})
 	}
 	move(200)
+}
+
+// discovered finds a cluster by one of its replicas, and sees that it stays as it is.
+func discovered(t *testing.T, nodes []*servers.Server) {
+	u := upstream.Find(t, discovery.Options{Addrs: []string{"127.0.0.1:1", nodes[4].Addr}})
+	top := u.Topology()
+	if top.Kind != cluster.Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 ||
+		top.Served() != slot.Count {
+		t.Fatalf("%v, %d masters, %d replicas, %d slots", top.Kind, len(top.Masters), len(top.Replicas),
+			top.Served())
+	}
+	if is := top.Server; is.Version == "" || is.Release == "" || is.ShardChannels != is.AtLeast(7, 0) {
+		t.Errorf("%+v", is)
+	}
+	if m := top.Slots[0]; m != top.Masters[0] || !m.Master || m.Addr != nodes[0].Addr || len(m.ID) != 40 {
+		t.Errorf("slot 0 at %+v", m)
+	}
+	before := servers.Calls(t, "cluster|slots", nodes...)
+	servers.Eventually(t, "it is asked for the topology again and again",
+		func() bool { return servers.Calls(t, "cluster|slots", nodes...) >= before+10 })
+	if u.Topology() != top {
+		t.Error("an unchanged cluster made a new topology")
+	}
 }
 
 func TestRefreshHint(t *testing.T) {

@@ -246,8 +246,7 @@ func TestJoinIsRestored(t *testing.T) {
 }
 
 // Notifications about keys come from every master, and what is published comes once.
-func TestJoinNotificationsOfKeys(t *testing.T) {
-	nodes := servers.StartCluster(t, 0, "--notify-keyspace-events", "KEA")
+func joinNotificationsOfKeys(t *testing.T, nodes []*servers.Server) {
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
 	a := newInbox()
 	all := a.join(t, u, Pattern, "*")

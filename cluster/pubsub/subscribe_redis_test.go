@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/cluster"
+	"github.com/redis/go-redis/v9"
+
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/internal/servers"
 	"lockproxy/internal/slot"
@@ -135,8 +136,42 @@ func TestSubscribeHalfOpen(t *testing.T) {
 	a.expect(t, "message 1")
 }
 
-func TestSubscribeSlotMoves(t *testing.T) {
-	nodes := servers.StartCluster(t, 0)
+// TestInACluster has one cluster for tests that leave it whole.
+func TestInACluster(t *testing.T) {
+	nodes := servers.StartCluster(t, 0, "--notify-keyspace-events", "KEA")
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, nodes []*servers.Server)
+	}{
+		{"a slot moves", subscribeSlotMoves},
+		{"a client leaves while a slot moves", leaveWhileSlotMoves},
+		{"classic channels", subscribeClassic},
+		{"notifications of keys", joinNotificationsOfKeys},
+	} {
+		servers.Eventually(t, "the nodes agree", func() bool { return agree(t, nodes) })
+		t.Run(test.name, func(t *testing.T) { test.run(t, nodes) })
+	}
+}
+
+// agree says whether all nodes know the same masters of all slots.
+func agree(t *testing.T, nodes []*servers.Server) bool {
+	views := make(map[string]bool)
+	for _, n := range nodes {
+		slots, err := n.ClusterSlots(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(slots, func(a, b redis.ClusterSlot) int { return a.Start - b.Start })
+		view := ""
+		for _, s := range slots {
+			view += fmt.Sprint(s.Start, s.End, s.Nodes[0].Addr, " ")
+		}
+		views[view] = true
+	}
+	return len(views) == 1
+}
+
+func subscribeSlotMoves(t *testing.T, nodes []*servers.Server) {
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
 	const channel = "lock:{job}"
 	from := servers.ByAddr(nodes, u.Topology().Slots[slot.Of([]byte(channel))].Addr)
@@ -167,8 +202,7 @@ func TestSubscribeSlotMoves(t *testing.T) {
 
 // A node that loses a slot ends its subscriptions by itself and refuses to end them again: who leaves at that
 // moment disturbs nobody else.
-func TestLeaveWhileSlotMoves(t *testing.T) {
-	nodes := servers.StartCluster(t, 0)
+func leaveWhileSlotMoves(t *testing.T, nodes []*servers.Server) {
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
 	const channel = "{job}"
 	n := slot.Of([]byte(channel))
@@ -179,11 +213,13 @@ func TestLeaveWhileSlotMoves(t *testing.T) {
 	}
 	var stay []*hearing
 	for _, node := range []*servers.Server{from, to} {
-		i := slices.IndexFunc(u.Topology().Slots[:],
-			func(o *cluster.Node) bool { return o.Addr == node.Addr })
+		i := 0
+		for slots := u.Topology().Slots; i == n || slots[i].Addr != node.Addr; {
+			i++
+		}
 		stay = append(stay, listen(t, u, "{"+slot.Tag(i)+"}"))
 	}
-	for i := range 20 {
+	for i := range 10 {
 		h := listen(t, u, channel)
 		id := to.Must(t, "CLUSTER", "MYID")
 		to.Must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.Must(t, "CLUSTER", "MYID"))
@@ -191,7 +227,7 @@ func TestLeaveWhileSlotMoves(t *testing.T) {
 		to.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
 		var left sync.WaitGroup
 		left.Go(func() {
-			time.Sleep(time.Duration(i) * 20 * time.Microsecond)
+			time.Sleep(time.Duration(i) * 40 * time.Microsecond)
 			h.cancel()
 		})
 		from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
@@ -246,8 +282,7 @@ func TestSubscribeFailOver(t *testing.T) {
 
 // Without a slot it is a classic channel also where there are shard channels: a message
 // that is published at any node reaches it, and it moves when its node goes.
-func TestSubscribeClassic(t *testing.T) {
-	nodes := servers.StartCluster(t, 0)
+func subscribeClassic(t *testing.T, nodes []*servers.Server) {
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
 	const channel = "keeper"
 	h, shard := listenAt(t, u, -1, channel), listen(t, u, "{"+channel+"}")
