@@ -162,13 +162,13 @@ func TestDiscoverTLS(t *testing.T) {
 			"does it expect TLS, or")
 	})
 	t.Run("plain port", func(t *testing.T) {
-		refused(t, wrong, discovery.Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ",
-			"without TLS where TLS is set")
+		refused(t, wrong, discovery.Options{Addrs: servers.Addrs(s), TLS: always(config)},
+			s.Addr+": ", "without TLS where TLS is set")
 	})
 	t.Run("another CA", func(t *testing.T) {
 		refused(t, wrong, discovery.Options{Addrs: []string{addr},
-			TLS: always(&tls.Config{Certificates: config.Certificates, RootCAs: x509.NewCertPool()})},
-			"check the CA")
+			TLS: always(&tls.Config{Certificates: config.Certificates,
+				RootCAs: x509.NewCertPool()})}, "check the CA")
 	})
 	t.Run("no certificate", func(t *testing.T) {
 		refused(t, wrong, discovery.Options{Addrs: []string{addr},
@@ -176,7 +176,7 @@ func TestDiscoverTLS(t *testing.T) {
 	})
 }
 
-// refused checks how Find fails at what it tries again and again. That time may be too short on a busy machine
+// refused checks how Find fails at what it tries again and again. The time may be too short on a busy machine
 // for it to learn why: then it has longer.
 func refused(t *testing.T, within time.Duration, o discovery.Options, texts ...string) {
 	t.Helper()

@@ -128,7 +128,8 @@ func TestSyncedReplicas(t *testing.T) {
 	}
 	master.Kill()
 	hasty, _ := clientOf(t, u, Options{Budget: 500 * time.Millisecond})
-	if _, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout); !errors.Is(err, cluster.ErrUnavailable) {
+	if _, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout); !errors.Is(err,
+		cluster.ErrUnavailable) {
 		t.Error(err)
 	}
 }
