@@ -52,12 +52,7 @@ func (p *porch) echoes(t *testing.T, nc net.Conn) {
 func TestListen(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			l, err := New()
-			if err != nil {
-				t.Fatal(err)
-			}
-			go l.Run()
-			defer l.Close()
+			l := native(t)
 			addr := "127.0.0.1:0"
 			if network == "unix" {
 				addr = filepath.Join(t.TempDir(), "socket")
@@ -136,12 +131,7 @@ func hasOptions(t *testing.T, fd, idle int) {
 
 // If no descriptors are left, clients wait until some are free again. A loop that ends closes its listeners.
 func TestListenWithoutDescriptors(t *testing.T) {
-	l, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go l.Run()
-	defer l.Close()
+	l := native(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

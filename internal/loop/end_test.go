@@ -18,7 +18,7 @@ type halfEcho struct{ echo }
 func (*halfEcho) EOF() bool { return true }
 
 // serve has l serve nc with h.
-func serve(t *testing.T, l *Loop, nc net.Conn, h Handler, e *echo) {
+func serve(t testing.TB, l *Loop, nc net.Conn, h Handler, e *echo) {
 	t.Helper()
 	e.l, e.closed = l, make(chan error, 1)
 	added := make(chan error)
@@ -49,19 +49,7 @@ func (e *echo) ended(t *testing.T) error {
 func TestEndOfAUnixSocket(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *Loop) {
 		for _, reads := range []bool{true, false} {
-			ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			client, err := net.Dial("unix", ln.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			server, err := ln.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			ln.Close()
+			client, server := connected(t, "unix", filepath.Join(t.TempDir(), "s"))
 			h := &halfEcho{}
 			serve(t, l, server, h, &h.echo)
 			if _, err := client.Write([]byte("hello")); err != nil {

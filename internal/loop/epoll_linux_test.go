@@ -75,12 +75,7 @@ func (h *posting) Read(buf []byte) int {
 
 // What is posted while a loop serves its sockets runs in the same round, and needs no bell.
 func TestNoBellForWhoeverIsAwake(t *testing.T) {
-	l, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go l.Run()
-	defer l.Close()
+	l := native(t)
 	h := &posting{loop: l, rang: make(chan bool, 1)}
 	nc := dialHandler(t, l, &h.echo, h)
 	defer nc.Close()

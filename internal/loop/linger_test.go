@@ -31,26 +31,8 @@ func (f *farewell) Closed(err error) { f.closed <- err }
 // A peer that writes on, and reads late, gets all that was written before the end: the connection is not
 // reset for what it sends meanwhile.
 func TestEndReachesWhoWritesOn(t *testing.T) {
-	l, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go l.Run()
-	defer l.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := native(t)
+	client, nc := connected(t, "tcp", "127.0.0.1:0")
 	f := &farewell{closed: make(chan error, 1)}
 	l.Post(func() { f.conn, _ = l.Add(nc, f) })
 	go func() { // ends when the connection does
@@ -76,23 +58,8 @@ func TestEndReachesWhoWritesOn(t *testing.T) {
 // A peer that writes for ever, and has got everything, is closed all the same; one that is silent at once.
 func TestEndIsSoon(t *testing.T) {
 	for _, silent := range []bool{true, false} {
-		l, err := New()
-		if err != nil {
-			t.Fatal(err)
-		}
-		go l.Run()
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		nc, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := native(t)
+		client, nc := connected(t, "tcp", "127.0.0.1:0")
 		f := &farewell{closed: make(chan error, 1)}
 		l.Post(func() { f.conn, _ = l.Add(nc, f) })
 		client.Write([]byte("x"))
@@ -112,8 +79,6 @@ func TestEndIsSoon(t *testing.T) {
 			t.Errorf("silent: %v: the connection stays", silent)
 		}
 		client.Close()
-		ln.Close()
-		l.Close()
 	}
 }
 

@@ -137,12 +137,7 @@ func TestCloseWhileBufferGrows(t *testing.T) {
 }
 
 func BenchmarkLongInput(b *testing.B) {
-	l, err := New()
-	if err != nil {
-		b.Fatal(err)
-	}
-	go l.Run()
-	defer l.Close()
+	l := native(b)
 	const size = 16 << 20
 	b.SetBytes(size)
 	b.ReportAllocs()

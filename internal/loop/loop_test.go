@@ -66,31 +66,39 @@ func dial(t *testing.T, l *Loop, e *echo) *net.TCPConn {
 // dialHandler is dial for a handler that has more to it than e.
 func dialHandler(t testing.TB, l *Loop, e *echo, h Handler) *net.TCPConn {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	client, server := connected(t, "tcp", "127.0.0.1:0")
+	serve(t, l, server, h, e)
+	return client.(*net.TCPConn)
+}
+
+// connected returns both ends of a connection, of which the client's is closed with the test.
+func connected(t testing.TB, network, addr string) (client, server net.Conn) {
+	t.Helper()
+	ln, err := net.Listen(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.l, e.closed = l, make(chan error, 1)
-	added := make(chan error)
-	l.Post(func() {
-		var err error
-		e.c, err = l.Add(server, h)
-		added <- err
-	})
-	if err := <-added; err != nil {
+	if client, err = net.Dial(network, ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	return client.(*net.TCPConn)
+	if server, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return client, server
+}
+
+// native is a loop on the poller of this system, which runs until the test ends.
+func native(t testing.TB) *Loop {
+	t.Helper()
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go l.Run()
+	t.Cleanup(l.Close)
+	return l
 }
 
 func TestEcho(t *testing.T) {
