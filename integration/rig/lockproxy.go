@@ -23,11 +23,10 @@ var (
 	plain = sync.OnceValues(func() (string, error) { return build("lockproxy", "-trimpath") })
 )
 
-// Binary is the path of the program under test: as users run it, or with the race detector where the package
-// says so (MainRaced).
+// Binary is the path of the program under test: as users run it, or with the race detector (Raced).
 func Binary(l Life) string {
 	l.Helper()
-	if raceProgram || *Raced {
+	if *Raced {
 		return built(l, raced)
 	}
 	return built(l, plain)

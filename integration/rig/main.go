@@ -39,15 +39,6 @@ func Main(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// MainRaced is Main for a package whose proxies have the race detector. They need ten times the CPU, so it is
-// for packages in which goroutines of the program meet in ways that no test inside of its packages has.
-func MainRaced(m *testing.M) {
-	raceProgram = true
-	Main(m)
-}
-
-var raceProgram bool
-
 func run(m *testing.M) int {
 	end, err := Begin()
 	if err != nil {

@@ -6,4 +6,4 @@ import (
 	"lockproxy/integration/rig"
 )
 
-func TestMain(m *testing.M) { rig.MainRaced(m) }
+func TestMain(m *testing.M) { rig.Main(m) }
