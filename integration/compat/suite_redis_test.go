@@ -183,7 +183,7 @@ func (c *compatRun) withoutProxy(t *testing.T, name, file string) compat.Record 
 }
 
 func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string) compat.Record {
-	return c.play(t, target.name, c.exceptions.Stall(target.name, file), target.mode, file,
+	return c.play(t, target.name, c.exceptions.NotRun(target.name, file), target.mode, file,
 		func(l rig.Life) string {
 			return rig.StartProxy(l,
 				append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).Addr
