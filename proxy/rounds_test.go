@@ -133,7 +133,7 @@ func TestTopicsTakeTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := new(rounds)
-			onStage(t, Options{WatchRounds: r.look}, func(st *stage) {
+			inStageBubble(t, Options{WatchRounds: r.look}, func(st *stage) {
 				r.server.Store(st.server)
 				c := st.connect()
 				go io.Copy(io.Discard, c.r) // ends with the connection
@@ -157,7 +157,7 @@ func TestMessagesTakeTurns(t *testing.T) {
 	for _, size := range []int{10, 60_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			r := new(rounds)
-			onStage(t, Options{WatchRounds: r.look}, func(st *stage) {
+			inStageBubble(t, Options{WatchRounds: r.look}, func(st *stage) {
 				r.server.Store(st.server)
 				for range subscribers {
 					c := st.connect()
