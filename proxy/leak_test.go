@@ -74,7 +74,7 @@ func TestDrainLeavesNoGoroutine(t *testing.T) {
 				}
 			}()
 			time.Sleep(100 * time.Millisecond)
-			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) //house:brief one is deaf
 			defer cancel()
 			if err := s.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)

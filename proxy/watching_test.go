@@ -44,7 +44,7 @@ func watching(t *testing.T, test func(h *heard, tell func(all ...lockevent.Event
 // lines reads what has come by now.
 func (c *testClient) lines() string {
 	synctest.Wait()
-	c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	c.SetReadDeadline(time.Now().Add(time.Millisecond)) //house:brief in fake time
 	var all strings.Builder
 	for buf := make([]byte, 1<<16); ; {
 		n, err := c.r.Read(buf)

@@ -124,7 +124,7 @@ func TestSubscribeHalfOpen(t *testing.T) {
 	a.silent(t)
 	s.Signal(t, syscall.SIGSTOP)
 	a.expect(t, "lost")
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) //house:brief it stays silent
 	defer cancel()
 	if _, err := u.Subscribe(ctx, -1, "b", func(subscription.Event) {}); !errors.Is(err,
 		context.DeadlineExceeded) {
@@ -317,7 +317,7 @@ func TestSubscribeRefused(t *testing.T) {
 		}
 	}
 	s.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) //house:brief it stays silent
 	defer cancel()
 	_, err := u.Subscribe(ctx, -1, "open2", func(subscription.Event) {})
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, syscall.ECONNREFUSED) {

@@ -276,7 +276,7 @@ func TestNoise(t *testing.T) {
 		}
 		c.Write(bad)
 		if i%3 == 0 {
-			c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) //house:brief an answer or none
 			c.Reader.ReadByte()
 		}
 		c.Close()

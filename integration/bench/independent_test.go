@@ -268,8 +268,8 @@ func TestVoting(t *testing.T) {
 	if err := y.voting(t.Context()); err != nil || asked.Load() != 3 {
 		t.Errorf("asked %d times, want 3: %v", asked.Load(), err)
 	}
-	y.quorums[5] = quorum{admin: admin} // which has but three
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	y.quorums[5] = quorum{admin: admin}                                   // which has but three
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) //house:brief it never votes
 	defer cancel()
 	if err := y.voting(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)

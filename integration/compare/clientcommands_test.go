@@ -208,8 +208,8 @@ func TestClientSettingsAreLive(t *testing.T) {
 	monitor.Want(t, "OK", "MONITOR")
 	c.Want(t, "OK", "CONFIG", "SET", "timeout", "3")
 	rig.Eventually(t, rig.Patience, "an idle client is closed", func() bool {
-		c.Want(t, "PONG", "PING") // who is not idle stays
-		return idle.Closed(100 * time.Millisecond)
+		c.Want(t, "PONG", "PING")                  // who is not idle stays
+		return idle.Closed(100 * time.Millisecond) //house:brief asked again until it is
 	})
 	if got := len(rig.LinesOf(c.Must(t, "CLIENT", "LIST").Text)); got != 2 {
 		t.Errorf("%d clients are left", got)

@@ -87,7 +87,7 @@ func sendAny(t *testing.T, addr string, args []string, lasts bool) {
 	c.Send(args...)
 	c.Send("ECHO", "after")
 	if lasts {
-		c.Receive(20 * time.Millisecond)
+		c.Receive(20 * time.Millisecond) //house:brief an answer or none
 		return
 	}
 	if _, err := c.Receive(rig.Patience); err != nil {

@@ -148,7 +148,7 @@ func (w *identityWorld) troubleClients(dice *rand.Rand) {
 		default:
 			if c, err := rig.Dial(w.proxy.Addr); err == nil {
 				c.Send("MONITOR")
-				c.Receive(100 * time.Millisecond)
+				c.Receive(100 * time.Millisecond) //house:brief an answer or none
 				c.Close()
 			}
 		}

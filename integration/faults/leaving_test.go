@@ -234,7 +234,7 @@ func leave(addr string, how, i int) error {
 		}
 	case 1: // a large value half read
 		c.Send("GET", "leave:big")
-		c.SetReadDeadline(time.Now().Add(time.Second))
+		c.SetReadDeadline(time.Now().Add(time.Second)) //house:brief as much as comes
 		c.Reader.Read(make([]byte, 1000))
 	case 2: // several, none of it read
 		c.Send("GET", "leave:big")

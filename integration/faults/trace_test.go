@@ -304,10 +304,10 @@ func takeTraces(t *testing.T, part int, faults []fault,
 	var earlier []trace.Event
 	for n := 0; failures < 5; n++ {
 		if ran := time.Since(begun); *traceOps > 0 {
-			if sum.ops >= *traceOps/part || *traceTime > 0 && ran > took {
+			if sum.ops >= *traceOps/part || *traceTime > 0 && ran > took { //house:brief how long to go on
 				break
 			}
-		} else if ran > took && (sum.enough() || ran > took+4*rig.Patience) {
+		} else if ran > took && (sum.enough() || ran > took+4*rig.Patience) { //house:brief how long to go on
 			break
 		}
 		r := round(first+uint64(n), n, deck)
@@ -325,7 +325,7 @@ func takeTraces(t *testing.T, part int, faults []fault,
 			}
 		}
 		earlier = h.Later(time.Since(ended))
-		if *rig.Long && time.Since(told) >= time.Minute {
+		if *rig.Long && time.Since(told) >= time.Minute { //house:brief tells how far it is
 			told = time.Now()
 			sum.keep(t, first, begun)
 			fmt.Printf("%s after %v, seed %d: %s\n", t.Name(),

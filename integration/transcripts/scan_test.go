@@ -225,7 +225,7 @@ func (d *disturbance) promote(t *testing.T, replica, master *rig.Server) {
 			return master.Info(t, "replication", "role") == "slave"
 		}
 		if replica.Info(t, "replication", "master_link_status") == "up" &&
-			time.Since(asked) > 1500*time.Millisecond {
+			time.Since(asked) > 1500*time.Millisecond { //house:brief asks again
 			asked = time.Now()
 			rig.Ask(replica.Addr, "CLUSTER", "FAILOVER")
 		}

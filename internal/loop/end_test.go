@@ -168,7 +168,7 @@ func TestCloseTwice(t *testing.T) {
 		defer r.Close()
 		defer w.Close()
 		l.Close()
-		r.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		r.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) //house:brief nothing comes
 		if n, _ := r.Read(make([]byte, 8)); n > 0 {
 			t.Errorf("a closed loop wrote %d bytes into somebody else's descriptor", n)
 		}

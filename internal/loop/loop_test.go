@@ -139,7 +139,7 @@ func TestPauseKeepsInputAndNoticesTheEnd(t *testing.T) {
 		if _, err := client.Write([]byte("kept")); err != nil {
 			t.Fatal(err)
 		}
-		client.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		client.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) //house:brief nothing comes
 		if n, err := client.Read(make([]byte, 8)); err == nil {
 			t.Fatalf("a paused connection answered %d bytes", n)
 		}

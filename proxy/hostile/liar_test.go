@@ -301,7 +301,8 @@ var wrongShards = []string{
 	":1\r\n", "*0\r\n", "*1\r\n:1\r\n", "*1\r\n*2\r\n$5\r\nslots\r\n:1\r\n",
 	"*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:9\r\n:1\r\n" +
 		"$5\r\nnodes\r\n*1\r\n*4\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$8\r\nendpoint\r\n$8\r\n10.9.9.9\r\n",
-	"*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:0\r\n:16383\r\n$5\r\nnodes\r\n*1\r\n*2\r\n$4\r\nrole\r\n$5\r\nslave\r\n",
+	"*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:0\r\n:16383\r\n" +
+		"$5\r\nnodes\r\n*1\r\n*2\r\n$4\r\nrole\r\n$5\r\nslave\r\n",
 }
 
 // allLies are those of TestLies, and the beginnings of those of FuzzLies.
@@ -319,7 +320,9 @@ func allLies() (all []lies) {
 		{askPlainly, "CLUSTER SLOTS", slices.Concat(wrongSlots, shapes), 2 * time.Second},
 		{askPlainly, "CLUSTER SHARDS", wrongShards, 2 * time.Second},
 	}
-	for _, question := range []string{"CLUSTER INFO", "CLUSTER MYID", "CLUSTER NODES", "INFO", "HELLO", "PING"} {
+	for _, question := range []string{
+		"CLUSTER INFO", "CLUSTER MYID", "CLUSTER NODES", "INFO", "HELLO", "PING",
+	} {
 		all = append(all, lies{askPlainly, question, shapes, 2 * time.Second})
 	}
 	return all
@@ -354,8 +357,8 @@ func TestLies(t *testing.T) {
 // to fit into memory.
 var long = regexp.MustCompile(`[$*!=%~|>][0-9]{6,}`)
 
-// FuzzLies is TestLies with whatever a node says, if it says one thing a question: of two replies nobody knows
-// which one is the lie.
+// FuzzLies is TestLies with whatever a node says, if it says one thing a question: of two replies nobody
+// knows which one is the lie.
 func FuzzLies(f *testing.F) {
 	all := allLies()
 	for i, a := range all {

@@ -97,7 +97,8 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte{1, 9, 17, 2, 33, 0, 0}, []byte("*1\r\n$9223372036854775807\r\n"), []byte{1, 100})
 	f.Add([]byte(strings.Repeat("\x01\x02\x00", 60)), []byte("*2\r\n$3\r\nGET\r\n$04\r\n"), []byte{200})
 	for _, s := range []string{
-		"GET\r\nget a b\r\nfoo\r\n\"\r\n", "POST / HTTP/1.1\r\nHost: a\r\n", "*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n",
+		"GET\r\nget a b\r\nfoo\r\n\"\r\n", "POST / HTTP/1.1\r\nHost: a\r\n",
+		"*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n",
 		"MIGRATE a 1 b 0 1\r\nSORT a BY b\r\n",
 	} {
 		f.Add([]byte{1, 2}, []byte(s), []byte{7, 1})
@@ -109,7 +110,8 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, choices, junk, cuts []byte) {
 		commands, want := plan(choices)
 		run(t, func(h *house) string {
-			h.spoilt = bytes.Contains(bytes.ToLower(junk), []byte("pause")) // of all clients: the next ones wait
+			// a pause is of all clients: the next ones wait
+			h.spoilt = bytes.Contains(bytes.ToLower(junk), []byte("pause"))
 			h.answer = sayAgain
 			h.hold(true)
 			c := h.connect(append(commands, junk...), cuts)
@@ -137,7 +139,8 @@ func FuzzSession(f *testing.F) {
 				return fmt.Sprintf("got %q, want %q first", c.got, want)
 			case err != nil || !whole:
 				return fmt.Sprintf("no replies: %q (%v)", c.got, err)
-			case open && len(replies) > 0 && bytes.HasPrefix(replies[len(replies)-1], []byte("-ERR Protocol error")):
+			case open && len(replies) > 0 &&
+				bytes.HasPrefix(replies[len(replies)-1], []byte("-ERR Protocol error")):
 				return fmt.Sprintf("the connection stays open behind %q", c.got)
 			}
 			return ""

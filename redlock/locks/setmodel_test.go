@@ -85,9 +85,8 @@ func (l *ledger) over(names []string) {
 	}
 }
 
-// simulate has clients of several proxies take sets of locks, and single ones, at random, until something goes
-// wrong. mutate changes the
-// Set of a client, and deaf scripts do not run. It returns what went wrong.
+// simulate has clients of several proxies take sets of locks, and single ones, at random, until something
+// goes wrong. mutate changes the Set of a client, and deaf scripts do not run. It returns what went wrong.
 func simulate(t *testing.T, seed uint64, mutate func(client int, s *locks.Set), deaf ...string) error {
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := rig.NewMini(t)

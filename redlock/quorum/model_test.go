@@ -346,7 +346,7 @@ func (c client) run(s *network, who int, seen *history) {
 		broke(r.Token, r.Fence)
 		quit := ctx.Err() != nil
 		cancel()
-		if took := time.Since(began); !u.Tries && took > most {
+		if took := time.Since(began); !u.Tries && took > most { //house:brief in fake time
 			seen.wrong("WAIT %v took %v", a.Wait, took)
 		}
 		if r.Err != nil && !noQuorum(r.Err) && !quit {
