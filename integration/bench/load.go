@@ -2,14 +2,16 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
-	"slices"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lockproxy/internal/resp"
 )
 
 // source appends the next batch of a connection to dst: whole commands, always
@@ -24,11 +26,15 @@ type load struct {
 	conns    []*conn
 	pipeline int  // commands in a batch
 	even     bool // each connection sends as many batches as every other one
+	step     bool // all connections begin a batch together, and the next when all have got their replies
+	fresh    bool // each batch has a connection of its own, which is made and closed for it
+	poller   *poller
 }
 
 // conn is one connection of a load.
 type conn struct {
 	fd    int
+	addr  string
 	next  source
 	good  func(reply []byte) bool // nil: whatever is no error and not null
 	out   []byte                  // batch that is being sent
@@ -45,15 +51,12 @@ type conn struct {
 func (l *load) dial(addr string, next source, good func(reply []byte) bool) error {
 	fd, err := connect(addr)
 	if fd >= 0 {
-		l.conns = append(l.conns, &conn{fd: fd, next: next, good: good})
+		l.conns = append(l.conns, &conn{fd: fd, addr: addr, next: next, good: good})
 	}
-	if err != nil {
-		return err
-	}
-	return unix.SetNonblock(fd, true)
+	return err
 }
 
-// connect makes a connection whose reads and writes block. fd is -1 if there is none to close.
+// connect makes a connection whose reads and writes do not block. fd is -1 if there is none to close.
 func connect(addr string) (fd int, err error) {
 	a, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -65,7 +68,8 @@ func connect(addr string) (fd int, err error) {
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}); err != nil {
 		return fd, fmt.Errorf("connect to %s: %w", addr, err)
 	}
-	return fd, unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	return fd, errors.Join(unix.SetNonblock(fd, true),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 }
 
 // close closes all connections.
@@ -73,95 +77,127 @@ func (l *load) close() {
 	for _, c := range l.conns {
 		unix.Close(c.fd)
 	}
+	l.conns = nil
 }
 
-// run sends that many batches over all connections together and waits for
-// their replies.
-func (l *load) run(ctx context.Context, batches int) (sample, error) {
-	const silence = 30 // seconds after which somebody is taken for dead
-	p, err := newPoller()
-	if err != nil {
-		return sample{}, err
+// polled starts something, and has f called for each connection that is ready, until it says that all is
+// done.
+func (l *load) polled(start func() error, f func(i int, c *conn) (done bool, err error)) (err error) {
+	if l.poller, err = newPoller(); err != nil {
+		return err
 	}
-	defer p.close()
+	defer l.poller.close()
 	for i, c := range l.conns {
-		if err := p.add(c.fd, i); err != nil {
-			return sample{}, err
+		if err := l.poller.add(c.fd, i); err != nil {
+			return err
 		}
 	}
-	took := make([]time.Duration, 0, batches)
-	buf := make([]byte, 64<<10)
-	begun := time.Now()
-	issued := 0
-	begin := func(i int) error {
-		c := l.conns[i]
-		if issued == batches || l.even && c.begun == batches/len(l.conns) {
-			return c.watch(p, i)
-		}
-		issued++
-		c.begun++
-		c.begin(l.pipeline)
-		return c.watch(p, i)
+	if err := start(); err != nil {
+		return err
 	}
-	for i, c := range l.conns {
-		c.begun = 0
-		if err := begin(i); err != nil {
-			return sample{}, err
-		}
-	}
-	for idle := 0; len(took) < batches; {
-		ready, err := p.wait(1000)
+	for idle := 0; ; {
+		ready, err := l.poller.wait(1000)
 		if err != nil {
-			return sample{}, err
+			return err
 		}
-		if err := ctx.Err(); err != nil {
-			return sample{}, err
-		}
+		const silence = 60 // seconds after which somebody is taken for dead
 		if idle++; len(ready) > 0 {
 			idle = 0
 		} else if idle >= silence {
-			return sample{}, fmt.Errorf("no reply for %d seconds", silence)
+			return fmt.Errorf("no reply for %d seconds", silence)
 		}
 		for _, i := range ready {
-			c := l.conns[i]
-			done, err := c.step(buf)
-			if err == nil && done {
-				took = append(took, time.Since(c.began))
-				err = begin(i)
-			} else if err == nil {
-				err = c.watch(p, i)
+			if done, err := f(i, l.conns[i]); done || err != nil {
+				return err
 			}
-			if err != nil {
-				return sample{}, err
+			if err := l.watch(i); err != nil {
+				return err
 			}
 		}
 	}
-	elapsed := time.Since(begun)
-	return timesOf(took, float64(batches*l.pipeline)/elapsed.Seconds()), nil
-}
-
-// timesOf is a sample of how long each batch took.
-func timesOf(took []time.Duration, rate float64) sample {
-	slices.Sort(took)
-	return sample{rate: rate, p50: took[len(took)/2], p99: took[len(took)*99/100],
-		p999: took[len(took)*999/1000]}
 }
 
 // watch has the poller wait until the rest of a batch can be written.
-func (c *conn) watch(p *poller, number int) error {
+func (l *load) watch(i int) error {
+	c := l.conns[i]
 	if rest := c.sent < len(c.out); rest != c.writing {
 		c.writing = rest
-		return p.change(c.fd, number, rest)
+		return l.poller.change(c.fd, i, rest)
 	}
 	return nil
 }
 
+// run sends that many batches over all connections together and waits for
+// their replies.
+func (l *load) run(batches int) (sample, error) {
+	took, buf := make([]time.Duration, 0, batches), make([]byte, 64<<10)
+	begun, issued, waiting := time.Now(), 0, 0
+	begin := func(i int) error {
+		c := l.conns[i]
+		if l.step || issued < batches && !(l.even && c.begun == batches/len(l.conns)) {
+			issued++
+			c.begun++
+			now := time.Now()
+			if l.fresh {
+				if err := l.renew(i); err != nil {
+					return err
+				}
+			}
+			c.begin(l.pipeline, now)
+		}
+		return l.watch(i)
+	}
+	all := func() (err error) {
+		for i := range l.conns {
+			err = errors.Join(err, begin(i))
+		}
+		waiting = len(l.conns)
+		return err
+	}
+	for _, c := range l.conns {
+		c.begun = 0
+	}
+	err := l.polled(all, func(i int, c *conn) (bool, error) {
+		done, err := c.step(buf)
+		if err != nil || !done {
+			return false, err
+		}
+		if waiting--; l.step && waiting > 0 {
+			return false, nil
+		}
+		took = append(took, time.Since(c.began))
+		switch {
+		case len(took) == batches:
+			return true, nil
+		case l.step:
+			return false, all()
+		}
+		return false, begin(i)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return timesOf(took, float64(batches*l.pipeline)/time.Since(begun).Seconds()), nil
+}
+
+// renew puts another connection in the place of one.
+func (l *load) renew(i int) (err error) {
+	c := l.conns[i]
+	unix.Close(c.fd)
+	if c.fd, err = connect(c.addr); err != nil {
+		return err
+	}
+	return l.poller.add(c.fd, i)
+}
+
 // begin makes and sends the next batch, as far as the socket takes it. What
 // the write says of a broken connection the next read says too.
-func (c *conn) begin(pipeline int) {
-	c.out, c.sent, c.owed, c.began = c.next(c.out[:0]), 0, pipeline, time.Now()
-	n, _ := unix.Write(c.fd, c.out)
-	c.sent = max(n, 0)
+func (c *conn) begin(pipeline int, now time.Time) {
+	c.out, c.sent, c.owed, c.began = c.next(c.out[:0]), 0, pipeline, now
+	if len(c.out) > 0 {
+		n, _ := unix.Write(c.fd, c.out)
+		c.sent = max(n, 0)
+	}
 }
 
 // step sends and reads what there is. It returns true when the last reply of
@@ -183,68 +219,167 @@ func (c *conn) step(buf []byte) (done bool, err error) {
 	case n == 0:
 		return false, errors.New("the server closed the connection")
 	}
-	rest := buf[:n]
-	if len(c.in) > 0 {
-		c.in = append(c.in, rest...)
-		rest = c.in
+	c.in = append(c.in, buf[:n]...)
+	rest := c.in
+	if c.owed == 0 {
+		return false, fmt.Errorf("%q after the last reply", rest)
 	}
 	for c.owed > 0 {
-		size := replySize(rest)
-		if size == 0 {
+		size, whole, err := new(resp.Framer).Next(rest)
+		if err != nil {
+			return false, err
+		}
+		if !whole {
 			break
 		}
-		if !c.accepts(rest[:size]) {
-			return false, fmt.Errorf("unexpected reply %q", rest[:size])
+		if reply := rest[:size]; c.good != nil && !c.good(reply) ||
+			c.good == nil && (resp.IsError(reply) || resp.IsNull(reply)) {
+			return false, fmt.Errorf("unexpected reply %q", reply)
 		}
 		rest = rest[size:]
 		if c.owed--; c.owed == 0 && len(rest) > 0 {
 			return false, fmt.Errorf("%q after the last reply", rest)
 		}
 	}
-	c.in = append(c.in[:0], rest...)
+	c.in = c.in[:copy(c.in, rest)]
 	return c.owed == 0, nil
 }
 
-func (c *conn) accepts(reply []byte) bool {
-	if c.good != nil {
-		return c.good(reply)
-	}
-	return reply[0] != '-' && !null(reply)
+// timetable says when each request is due. They go over all connections in turn, so that a reply is known by
+// its connection, and by how many came there before.
+type timetable struct {
+	begun time.Time
+	each  time.Duration
 }
 
-// null says whether a reply is a null of RESP2.
-func null(reply []byte) bool {
-	return len(reply) == 5 && reply[1] == '-' && (reply[0] == '$' || reply[0] == '*')
-}
+func (t timetable) due(i int) time.Time { return t.begun.Add(time.Duration(i) * t.each) }
 
-// replySize is the size of the RESP2 reply at the start of b, 0 if it has not
-// come in full.
-func replySize(b []byte) int {
-	pos := 0
-	for open := 1; open > 0; open-- {
-		line := bytes.IndexByte(b[pos:], '\n')
-		if line < 0 {
-			return 0
+// send sends each request when it is due, or at once when that is past.
+func (t timetable) send(conns []*conn, n int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var request []byte // of this goroutine, while the other one reads
+	for i := range n {
+		if wait := time.Until(t.due(i)); wait > 0 {
+			nap(wait)
 		}
-		kind, n := b[pos], 0
-		if kind == '$' || kind == '*' {
-			if b[pos+1] == '-' {
-				n = -1
-			} else {
-				for _, d := range b[pos+1 : pos+line-1] {
-					n = n*10 + int(d-'0')
-				}
-			}
+		c := conns[i%len(conns)]
+		request = c.next(request[:0])
+		sent, err := unix.Write(c.fd, request)
+		if err == nil && sent < len(request) {
+			err = io.ErrShortWrite
 		}
-		pos += line + 1
-		if kind == '$' && n >= 0 {
-			if pos += n + 2; pos > len(b) {
-				return 0
-			}
-		}
-		if kind == '*' && n > 0 {
-			open += n
+		if err != nil {
+			return fmt.Errorf("request %d: %w", i, err)
 		}
 	}
-	return pos
+	return nil
+}
+
+// follow sends requests by the timetable, and says how long after it was due each reply came.
+func (l *load) follow(t timetable, n int) ([]time.Duration, error) {
+	sent := make(chan error, 1)
+	took, came := make([]time.Duration, 0, n), make([]int, len(l.conns))
+	buf := make([]byte, 64<<10)
+	err := l.polled(func() error {
+		go func() { sent <- t.send(l.conns, n) }()
+		return nil
+	}, func(i int, c *conn) (bool, error) {
+		c.owed = n // step counts whole replies down
+		if _, err := c.step(buf); err != nil {
+			return false, err
+		}
+		now := time.Now()
+		for range n - c.owed {
+			took = append(took, now.Sub(t.due(came[i]*len(l.conns)+i)))
+			came[i]++
+		}
+		return len(took) == n, nil
+	})
+	if err != nil { // nothing can be sent any more
+		for _, c := range l.conns {
+			unix.Shutdown(c.fd, unix.SHUT_RDWR)
+		}
+	}
+	return took, errors.Join(err, <-sent)
+}
+
+// inTurn sends the commands in turn, so many at a time.
+func inTurn(commands [][]byte, pipeline int) source { return cycle(batched(commands, pipeline), 0) }
+
+// batched are whole batches of the commands; what is left of them is left out.
+func batched(commands [][]byte, pipeline int) (batches [][]byte) {
+	for ; len(commands) >= pipeline; commands = commands[pipeline:] {
+		batches = append(batches, bytes.Join(commands[:pipeline], nil))
+	}
+	return batches
+}
+
+// cycle sends batches in turn, beginning with one of them.
+func cycle(batches [][]byte, from int) source {
+	next := from % len(batches)
+	return func(dst []byte) []byte {
+		dst = append(dst, batches[next]...)
+		next = (next + 1) % len(batches)
+		return dst
+	}
+}
+
+// command is a command as RESP.
+func command(args ...string) []byte { return resp.AppendCommandStrings(nil, args...) }
+
+// exactly accepts one reply.
+func exactly(reply string) func([]byte) bool {
+	return func(b []byte) bool { return string(b) == reply }
+}
+
+// keyedKeys is how many keys all keyed commands have together.
+const keyedKeys = 3000
+
+// keyed are commands with one key each: of all keys, or of those of one node, where the client must know it.
+func (w way) keyed(node int, name string, values ...string) (commands [][]byte) {
+	for k := range keyedKeys {
+		key := fmt.Sprintf("bench:key:%06d", k)
+		if !w.cluster || nodeOf(key) == node {
+			commands = append(commands, command(append([]string{name, key}, values...)...))
+		}
+	}
+	return commands
+}
+
+// keyedLoad is a load of such commands, whose connections are accepted, and known.
+func (y *yard) keyedLoad(w way, conns, pipeline int, name string, values ...string) *load {
+	l := &load{pipeline: pipeline, even: true}
+	batches := make([][][]byte, len(w.doors))
+	for i := range conns {
+		door := i % len(w.doors)
+		if batches[door] == nil {
+			batches[door] = batched(w.keyed(door, name, values...), pipeline)
+		}
+		y.check(l.dial(w.doors[door], cycle(batches[door], 7*i), nil))
+	}
+	_, err := l.run(conns)
+	y.check(err)
+	l.even = false
+	return l
+}
+
+// fillKeyed writes these keys wherever somebody reads them.
+func (y *yard) fillKeyed() {
+	for _, w := range append(y.yardsticks(), y.direct) {
+		l := y.keyedLoad(w, len(w.doors), 1, "SET", "xxx")
+		l.even = true
+		_, err := l.run(len(w.doors) * keyedKeys)
+		y.check(err)
+		l.close()
+	}
+}
+
+// send sends commands over one connection.
+func (y *yard) send(addr string, commands [][]byte, pipeline int, good func([]byte) bool) {
+	l := load{pipeline: pipeline}
+	defer l.close()
+	y.check(l.dial(addr, inTurn(commands, pipeline), good))
+	_, err := l.run(len(commands) / pipeline)
+	y.check(err)
 }

@@ -2,33 +2,28 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"lockproxy/integration/rig"
 )
 
 // locker is one who wants a certain lock.
-type locker interface {
-	lock(ctx context.Context) error // waits for as long as it takes
-	unlock(ctx context.Context) error
-	close()
-}
-
-// lockWay is one way to a contended lock.
-type lockWay struct {
-	name  string
-	nodes []string // whose commands count
-	// whose CPU counts, if any
-	nodePIDs, proxyPIDs []int
-	locker              func(ctx context.Context, key string, i int) (locker, error) // the i-th who wants key
-	queued              func(ctx context.Context, key string) (int, error)           // nil: nobody can tell
+type locker struct {
+	lock   func(context.Context) error // waits for as long as it takes
+	unlock func(context.Context) error
+	close  func()
 }
 
 // The names of the ways.
@@ -42,115 +37,170 @@ const (
 // lease is long enough that no lock expires in a contest.
 const lease = time.Minute
 
-// lockWays are all ways: through one proxy, through two that share a cluster,
-// redsync with its defaults over one Redis and one pool of go-redis, and rueidislock there, each
-// of whose clients is a process of its own. end closes what they share.
-func (y *yard) lockWays() (ways []lockWay, end func()) {
-	for i, name := range []string{oneProxy, twoProxies}[:len(y.lockproxy)] {
-		proxies := y.lockproxy[:i+1]
-		ways = append(ways, lockWay{name: name, nodes: y.masters, queued: queuedAt(proxies[0].addr),
-			locker: func(ctx context.Context, key string, i int) (locker, error) {
-				return dialProxy(ctx, proxies[i%len(proxies)].addr, key)
-			}})
+var errNotOwner = errors.New("not the owner")
+
+// through has a way take locks over connections of its own that go to these proxies in turn.
+func (w way) through(proxies ...way) way {
+	w.locker = func(ctx context.Context, key string, i int) (locker, error) {
+		return dialProxy(ctx, proxies[i%len(proxies)].doors[0], key)
 	}
-	pool := redis.NewClient(&redis.Options{Addr: y.plain[0]})
-	r := redsync.New(goredis.NewPool(pool))
-	ways = append(ways, lockWay{name: redsyncName, nodes: y.plain[:1],
-		locker: func(_ context.Context, key string, _ int) (locker, error) {
-			return redsyncLocker{r.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(1<<30))}, nil
-		}})
-	ways = append(ways, lockWay{name: rueidisName, nodes: y.plain[:1],
-		locker: func(_ context.Context, key string, _ int) (locker, error) {
-			all, err := newRueidisLocks(y.plain[0])
-			return &rueidisLocker{all: all, own: true, key: key}, err
-		}})
-	return ways, func() { pool.Close() }
-}
-
-// redsyncLocker is a redsync mutex.
-type redsyncLocker struct{ m *redsync.Mutex }
-
-func (l redsyncLocker) lock(ctx context.Context) error { return l.m.LockContext(ctx) }
-
-func (l redsyncLocker) unlock(ctx context.Context) error {
-	ok, err := l.m.UnlockContext(ctx)
-	if err == nil && !ok {
-		err = errors.New("not the owner")
+	w.queued = func(key string) (int, error) {
+		v, err := rig.Ask(proxies[0].doors[0], "LOCKCTL", "INFO", key)
+		return int(v.Field("waiters").Int()), err
 	}
-	return err
+	return w
 }
 
-func (redsyncLocker) close() {}
-
-// proxyLocker is a connection to a lockproxy.
-type proxyLocker struct {
-	conn  net.Conn
-	in    *bufio.Reader
-	key   string
-	token []byte
-	stop  func() bool
-}
-
-func dialProxy(ctx context.Context, addr, key string) (locker, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+// dialProxy is a connection to a lockproxy, whose client costs as little as can be.
+func dialProxy(ctx context.Context, addr, key string) (l locker, err error) {
+	c, err := rig.Dial(addr)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	return &proxyLocker{
-		conn: conn, in: bufio.NewReader(conn), key: key,
-		stop: context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) }),
-	}, nil
-}
-
-func (l *proxyLocker) close() {
-	l.stop()
-	l.conn.Close()
-}
-
-func (l *proxyLocker) lock(context.Context) error {
-	reply, err := l.do("LOCK", l.key, "WAIT", "0", "PX", fmt.Sprint(lease.Milliseconds()))
-	if err != nil {
+	end, token := context.AfterFunc(ctx, func() { c.Close() }), "" // or a wait would not end
+	l.lock = func(context.Context) error {
+		v, err := c.Do("LOCK", key, "WAIT", "0", "PX", fmt.Sprint(lease.Milliseconds()))
+		if err == nil && len(v.Elems) != 4 {
+			return fmt.Errorf("unexpected reply %s", v)
+		} else if err == nil {
+			token = v.Elems[0].Text
+		}
 		return err
 	}
-	// *4, the length of the token, the token ...
-	lines := bytes.Split(reply, []byte("\r\n"))
-	if reply[0] != '*' || len(lines) < 6 {
-		return fmt.Errorf("unexpected reply %q", reply)
-	}
-	l.token = append(l.token[:0], lines[2]...)
-	return nil
-}
-
-func (l *proxyLocker) unlock(context.Context) error {
-	reply, err := l.do("UNLOCK", l.key, string(l.token))
-	if err == nil && string(reply) != ":1\r\n" {
-		err = fmt.Errorf("unexpected reply %q", reply)
-	}
-	return err
-}
-
-// do sends a command and reads its reply.
-func (l *proxyLocker) do(args ...string) ([]byte, error) {
-	if _, err := l.conn.Write(command(nil, args...)); err != nil {
-		return nil, err
-	}
-	var reply []byte
-	for replySize(reply) == 0 {
-		line, err := l.in.ReadBytes('\n')
-		if err != nil {
-			return nil, err
+	l.unlock = func(context.Context) error {
+		v, err := c.Do("UNLOCK", key, token)
+		if err == nil && v.Text != "1" {
+			err = fmt.Errorf("%w: %s", errNotOwner, v)
 		}
-		reply = append(reply, line...)
+		return err
 	}
-	return reply, nil
+	l.close = func() {
+		end()
+		c.Close()
+	}
+	return l, nil
 }
 
-// command appends a command as RESP.
-func command(dst []byte, args ...string) []byte {
-	dst = fmt.Appendf(dst, "*%d\r\n", len(args))
-	for _, a := range args {
-		dst = fmt.Appendf(dst, "$%d\r\n%s\r\n", len(a), a)
+// withLibrary has a way take locks over go-redis, each client over a connection of its own.
+func (w way) withLibrary(lease time.Duration) way {
+	w.locker = func(ctx context.Context, key string, _ int) (l locker, err error) {
+		// A wait is as long as it takes; no request is sent again.
+		client := redis.NewClient(&redis.Options{Addr: w.doors[0], Protocol: 2, PoolSize: 1, ReadTimeout: -1,
+			MaxRetries: -1})
+		end, token := context.AfterFunc(ctx, func() { client.Close() }), "" // or a wait would not end
+		l.lock = func(ctx context.Context) error {
+			reply, err := client.Do(ctx, "LOCK", key, "WAIT", 0, "PX", lease.Milliseconds()).Slice()
+			if err == nil && len(reply) != 4 {
+				err = fmt.Errorf("unexpected reply %v", reply)
+			} else if err == nil {
+				token = fmt.Sprint(reply[0])
+			}
+			return err
+		}
+		l.unlock = func(ctx context.Context) error {
+			n, err := client.Do(ctx, "UNLOCK", key, token).Int()
+			if err == nil && n != 1 {
+				err = errNotOwner
+			}
+			return err
+		}
+		l.close = func() {
+			end()
+			client.Close()
+		}
+		return l, nil
 	}
-	return dst
+	return w
+}
+
+// redsync is that library with its defaults, over one Redis or over several masters.
+func (y *yard) redsync(servers []*rig.Server, lease time.Duration) way {
+	var pools []redsyncredis.Pool
+	for _, addr := range addrs(servers) {
+		c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, PoolSize: crowd})
+		y.Cleanup(func() { c.Close() })
+		pools = append(pools, goredis.NewPool(c))
+	}
+	r := redsync.New(pools...)
+	return way{name: redsyncName, servers: servers,
+		locker: func(_ context.Context, key string, _ int) (locker, error) {
+			m := r.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(1<<30))
+			return locker{lock: m.LockContext, close: func() {}, unlock: func(ctx context.Context) error {
+				ok, err := m.UnlockContext(ctx)
+				if err == nil && !ok {
+					err = errNotOwner
+				}
+				return err
+			}}, nil
+		}}
+}
+
+// rueidislock is that library over one Redis, as cheap as it can keep locks. It waits by client-side caching,
+// for which a process has one connection: each client is a process of its own, or all are one.
+func (y *yard) rueidislock(server *rig.Server, shared bool) way {
+	start := func() (rueidislock.Locker, error) {
+		return rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption:   rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true},
+			KeyMajority:    1,
+			KeyValidity:    lease,
+			NoLoopTracking: true,
+			TryNextAfter:   time.Second, // its 20 ms are over before a busy machine has answered
+		})
+	}
+	own := !shared
+	if shared {
+		start = sync.OnceValues(start)
+	}
+	return way{name: rueidisName, servers: []*rig.Server{server},
+		locker: func(_ context.Context, key string, _ int) (locker, error) {
+			all, err := start()
+			release := context.CancelFunc(nil)
+			return locker{
+				lock: func(ctx context.Context) (err error) {
+					_, release, err = all.WithContext(ctx, key)
+					return err
+				},
+				unlock: func(context.Context) error { release(); return nil }, // when Redis has answered
+				close: func() {
+					if own {
+						all.Close()
+					}
+				},
+			}, err
+		}}
+}
+
+// watchScripts names the commands that scripts called on the servers while do
+// ran, as MONITOR shows them.
+func (y *yard) watchScripts(servers []*rig.Server, do func()) map[string]bool {
+	var conns []*rig.Conn
+	for _, s := range servers {
+		c := rig.Connect(y, s.Addr)
+		c.Must(y, "MONITOR")
+		conns = append(conns, c)
+	}
+	do()
+	names := map[string]bool{}
+	for _, c := range conns {
+		c.Write([]byte("QUIT\r\n")) // its end comes behind all that was seen
+		c.SetDeadline(time.Now().Add(rig.Patience))
+		lines := bufio.NewScanner(c.Reader)
+		for lines.Scan() {
+			if name := calledByScript(lines.Text()); name != "" {
+				names[name] = true
+			}
+		}
+	}
+	if len(names) == 0 {
+		y.Fatalf("MONITOR showed no script")
+	}
+	return names
+}
+
+// calledByScript is the command in a line of MONITOR, in lower case, if a script
+// called it: 1700000000.000000 [0 lua] "GET" "key".
+func calledByScript(line string) string {
+	_, rest, _ := strings.Cut(line, ` lua] "`)
+	name, _, _ := strings.Cut(rest, `"`)
+	return strings.ToLower(name)
 }

@@ -1,14 +1,56 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"lockproxy/integration/page"
 )
+
+// report is what a section measured: its tables, the targets, and what is drawn.
+type report struct {
+	Section string         `json:"section"`
+	When    time.Time      `json:"when"`    // it ended
+	Rounds  int            `json:"rounds"`  // as -rounds says
+	Machine []string       `json:"machine"` // and what ran there
+	Busy    string         `json:"busy"`    // how busy the machine was
+	Text    string         `json:"text"`
+	Targets []page.Verdict `json:"targets,omitempty"`
+	Plots   []page.Plot    `json:"plots,omitempty"`
+}
+
+// printf adds to the text, and shows it.
+func (r *report) printf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.Text += text
+	fmt.Print(text)
+}
+
+// hold adds targets, and what was reached of them.
+func (r *report) hold(all ...page.Verdict) { r.Targets = append(r.Targets, all...) }
+
+// merged are old reports with newer ones in their places, in the order of the sections, and the names of the
+// sections that are still missing.
+func merged(old, newer []report) (all []report, missing []string) {
+	latest := map[string]report{}
+	for _, r := range append(old, newer...) {
+		latest[r.Section] = r
+	}
+	for _, name := range sectionNames() {
+		if r, ok := latest[name]; ok {
+			all = append(all, r)
+		} else {
+			missing = append(missing, "`"+name+"`")
+		}
+	}
+	return all, missing
+}
 
 // written are the files of a page: the page itself, its pictures and the results that it is made of, by
 // name. All but the page lie in a folder that has its name.
@@ -21,35 +63,43 @@ type written struct{ page string }
 
 func (w written) folder() string { return strings.TrimSuffix(w.page, filepath.Ext(w.page)) }
 
-func (w written) results() string { return filepath.Join(w.folder(), "results.json") }
-
 // update puts new reports in the place of older ones and writes all.
 func (w written) update(newer []report) error {
-	if err := os.MkdirAll(w.folder(), 0o755); err != nil {
-		return err
-	}
-	old, err := loadReports(w.results())
+	old, err := w.load()
 	if err != nil {
 		return err
 	}
-	all := merged(old, newer)
-	if err := saveReports(w.results(), all); err != nil {
+	all, _ := merged(old, newer)
+	text, err := json.MarshalIndent(all, "", "\t")
+	if err != nil {
 		return err
 	}
-	return w.write(all)
+	return errors.Join(w.write(all), os.WriteFile(w.results(), append(text, '\n'), 0o644))
+}
+
+func (w written) results() string { return filepath.Join(w.folder(), "results.json") }
+
+// load reads what earlier runs have kept; nothing where there is no such file.
+func (w written) load() (all []report, err error) {
+	text, err := os.ReadFile(w.results())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	return all, err
 }
 
 // write makes the page and the pictures.
 func (w written) write(all []report) error {
+	err := os.MkdirAll(w.folder(), 0o755)
 	for _, r := range all {
 		for _, p := range r.Plots {
-			if err := os.WriteFile(filepath.Join(w.folder(), p.File+".svg"), []byte(p.SVG()),
-				0o644); err != nil {
-				return err
-			}
+			err = errors.Join(err, os.WriteFile(filepath.Join(w.folder(), p.File+".svg"), []byte(p.SVG()), 0o644))
 		}
 	}
-	return os.WriteFile(w.page, []byte(w.text(all)), 0o644)
+	return errors.Join(err, os.WriteFile(w.page, []byte(w.text(all)), 0o644))
 }
 
 // text is the page.
@@ -60,22 +110,17 @@ func (w written) text(all []report) string {
 		"measured alone, the contenders in turn in every round, and a ratio is the median of those of\n" +
 		"the rounds, with the lowest and the highest. How to measure on a machine of your own:\n" +
 		"[commands for work](house.md#commands-for-work).\n\n")
-	if missing := missingSections(all); missing != nil {
+	if _, missing := merged(all, nil); missing != nil {
 		fmt.Fprintf(&b, "**Not measured here: %s.**\n\n", strings.Join(missing, ", "))
 	}
-	b.WriteString("## Targets\n\n")
-	b.WriteString(targetTable(all))
+	b.WriteString("## Targets\n\n" + targetTable(all))
 	// Who writes the page also finds the notes; without them there is nothing to add.
 	if notes, err := os.ReadFile(filepath.Join(w.folder(), "tried.md")); err == nil {
 		fmt.Fprintf(&b, "\n## What was tried\n\n%s", notes)
 	}
 	for _, r := range all {
-		fmt.Fprintf(&b, "\n## %s\n\n", r.Section)
-		fmt.Fprintf(&b, "%s UTC, %d rounds. %s.\n\n", r.When.UTC().Format("2006-01-02 15:04"), r.Rounds,
-			r.Busy)
-		for _, line := range r.Machine {
-			fmt.Fprintf(&b, "- %s\n", line)
-		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s UTC, %d rounds. %s.\n\n- %s\n", r.Section,
+			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, r.Busy, strings.Join(r.Machine, "\n- "))
 		b.WriteString(strings.ReplaceAll(r.Text, "\n## ", "\n### "))
 		for _, p := range r.Plots {
 			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(w.folder()), p.File)
@@ -84,18 +129,9 @@ func (w written) text(all []report) string {
 	return b.String()
 }
 
-func missingSections(all []report) (missing []string) {
-	for _, name := range sectionNames() {
-		if !slices.ContainsFunc(all, func(r report) bool { return r.Section == name }) {
-			missing = append(missing, "`"+name+"`")
-		}
-	}
-	return missing
-}
-
 // targetTable is every target, and whether it is reached.
 func targetTable(all []report) string {
-	var targets []verdict
+	var targets []page.Verdict
 	for _, r := range all {
 		targets = append(targets, r.Targets...)
 	}

@@ -18,14 +18,11 @@ func canned(section, text string) report {
 		Section: section, Rounds: 3, When: time.Date(2026, 11, 23, 18, 0, 0, 0, time.UTC),
 		Machine: []string{"machine: 2 x processor"}, Busy: "2 CPUs, of which other programs used 0.50",
 		Text: "\n## " + text + "\n\nwords\n",
-		Targets: []verdict{atMost(1, "%.2f", text+": CPU", spreadOf(0.9, 0.8, 1.2)),
-			atLeast(2, "%.1f", text+": rate", spreadOf(1.9)), atLeast(2, "%.1f", text+": predixy", nil)},
-		Plots: []plot{
-			{File: section + "-lines", Title: "a < b & c", X: "x", Y: "y", LogX: true, Lines: []line{
-				{Name: "one", Points: [][2]float64{{50, 40000}, {10000, 20000}}},
-				{Name: "two", Points: [][2]float64{{50, 1}}}, {Name: "none"}}},
-			{File: section + "-bars", Bars: []string{"GET", "SET"}, Lines: []line{
-				{Name: "one", Points: [][2]float64{{0, 3}, {1, 4}}}}},
+		Targets: []page.Verdict{page.AtMost(1, "%.2f", text+": CPU", page.SpreadOf(0.9, 0.8, 1.2)),
+			page.AtLeast(2, "%.1f", text+": rate", page.SpreadOf(1.9)),
+			page.AtLeast(2, "%.1f", text+": predixy", nil)},
+		Plots: []page.Plot{
+			{File: section + "-lines", Lines: []page.Line{{Name: "one", Points: [][2]float64{{50, 1}}}}},
 			{File: section + "-empty"},
 		},
 	}
@@ -74,8 +71,10 @@ func TestPage(t *testing.T) {
 		t.Errorf("old results are there still:\n%s", text)
 	}
 	for _, r := range []string{"lock", "forward"} {
-		for _, name := range []string{"-lines", "-bars", "-empty"} {
-			page.CheckSVG(t, filepath.Join(w.folder(), r+name+".svg"))
+		for _, name := range []string{"-lines", "-empty"} {
+			if text, err := os.ReadFile(filepath.Join(w.folder(), r+name+".svg")); err != nil || len(text) == 0 {
+				t.Errorf("%s%s: %d bytes, %v", r, name, len(text), err)
+			}
 		}
 	}
 }
@@ -83,7 +82,7 @@ func TestPage(t *testing.T) {
 // The page and its pictures are those of the results that are kept, and were not changed by hand.
 func TestPageIsOfItsResults(t *testing.T) {
 	const docs = "../../docs"
-	all, err := loadReports(filepath.Join(docs, "performance", "results.json"))
+	all, err := (written{filepath.Join(docs, "performance.md")}).load()
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d results: %v", len(all), err)
 	}
@@ -126,7 +125,8 @@ func TestPageIsOfItsResults(t *testing.T) {
 // A target is of predixy where that is installed. twemproxy in its place is slower, so that less of its CPU
 // is allowed, and more of its throughput wanted.
 func TestStandIn(t *testing.T) {
-	predixy, twemproxy := contender{name: "predixy", addr: "a"}, contender{name: "twemproxy", addr: "b"}
+	predixy, twemproxy := way{name: "predixy", doors: []string{"a"}},
+		way{name: "twemproxy", doors: []string{"b"}}
 	for _, tt := range []struct {
 		y    yard
 		of   float64
@@ -138,9 +138,8 @@ func TestStandIn(t *testing.T) {
 		{yard{twemproxy: twemproxy}, 0.5, "twemproxy", 2.1},
 		{yard{}, 2, "predixy", 1.05},
 	} {
-		other := tt.y.yardstick(tt.of)
-		if other.name != tt.name || other.limit(1.05) != tt.want {
-			t.Errorf("%+v: %v, want %s %v", other, other.limit(1.05), tt.name, tt.want)
+		if name, _, limit := tt.y.other(1.05, tt.of); name != tt.name || limit != tt.want {
+			t.Errorf("%s %v, want %s %v", name, limit, tt.name, tt.want)
 		}
 	}
 }

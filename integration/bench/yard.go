@@ -2,274 +2,233 @@ package main
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
+	"time"
+
+	"lockproxy/integration/page"
+	"lockproxy/integration/rig"
+	"lockproxy/internal/slot"
 )
 
-// yard is everything that runs during the benchmark: the servers, the proxies.
+const (
+	nodes = 3 // masters of the cluster, and plain servers
+	// spareFiles is what a program has open beside the sockets of its clients.
+	spareFiles = 500
+	// mostClients is more than ever are connected.
+	mostClients = 12000
+)
+
+// yard is everything that runs during the benchmark: the servers, the proxies. They end with its life, and so
+// does it when one of them fails.
 type yard struct {
-	dir        string
-	processes  []*process // in the order of their start
-	masters    []string   // addresses of the cluster's masters, by slots
-	masterPIDs []int      // theirs
-	plain      []string   // addresses of three Redis that know nothing of each other
-	direct     contender
-	binary     string         // of lockproxy; "": it is not measured
-	lockproxy  []contender    // two over the same cluster, or none
-	admin      string         // where the first of them gives profiles, while they are wanted
-	quorums    map[int]quorum // by the number of their masters; once RedLock is measured
-	haproxy    contender      // the yardsticks; without an address where they are not installed
-	twemproxy  contender
-	predixy    contender
-	files      int // that each program may have open
+	rig.Life
+	o         options
+	masters   []*rig.Server // of the cluster, by slots
+	plain     []*rig.Server // that know nothing of each other
+	started   []*rig.Process
+	direct    way
+	lockproxy []way // two over the same cluster
+	// the yardsticks; without doors where they are not installed
+	haproxy, twemproxy, predixy way
+	files                       int // that each program may have open
 }
 
-// contender is one way to a Redis.
-type contender struct {
+// way is one way to a Redis, or to its locks: those who are compared are ways.
+type way struct {
 	name    string
-	addr    string
-	cluster bool // addr is a node of a cluster and clients must know that
-	pid     int  // whose CPU counts; 0: there is no proxy
+	base    string         // the name of the one whom it is compared with; "": direct
+	doors   []string       // where clients connect, in turn
+	cluster bool           // each door is a master of a cluster, and clients must know which
+	proxies []*rig.Process // whose CPU counts; nil: there is none
+	servers []*rig.Server  // whose CPU and commands count
+	admin   *rig.Proxy     // the lockproxy
+	// locker is the i-th who wants a lock; queued says how many wait, nil: nobody can tell
+	locker func(ctx context.Context, key string, i int) (locker, error)
+	queued func(key string) (int, error)
 }
 
-// open starts everything. What it started is ended by close, also after an error.
-func (y *yard) open(ctx context.Context, o options) (err error) {
-	if y.dir, err = os.MkdirTemp("", "lockproxy-bench-"); err != nil {
-		return err
+// open starts everything.
+func open(l rig.Life, o options) *yard {
+	y := &yard{Life: l, o: o}
+	y.files = y.raiseOpenFiles(2*mostClients + spareFiles) // a connection to Redis for each client
+	y.plain = y.redis(nodes)
+	y.masters = rig.StartCluster(y, nodes, 0, "--maxclients", fmt.Sprint(mostClients)).Nodes
+	y.direct = way{name: "direct", doors: addrs(y.masters), cluster: true, servers: y.masters}
+	for _, name := range []string{oneProxy, twoProxies} {
+		w := y.startLockproxy(name, y.masters)
+		y.lockproxy = append(y.lockproxy, w)
+		progress("%s serves at %s, and tells of itself at %s", name, w.doors[0], w.admin.Admin)
 	}
-	if y.files, err = raiseOpenFiles(wantedFiles); err != nil {
-		return err
+	y.predixy, y.twemproxy, y.haproxy = y.yardstick("predixy"), y.yardstick("twemproxy"), y.yardstick("haproxy")
+	return y
+}
+
+// check ends everything if something failed.
+func (y *yard) check(err error) {
+	y.Helper()
+	if err != nil {
+		y.Fatalf("%v", err)
 	}
-	if err := y.openRedis(ctx); err != nil {
-		return err
+}
+
+// redis starts servers that keep nothing on disk.
+func (y *yard) redis(n int) (all []*rig.Server) {
+	for range n {
+		all = append(all, rig.StartRedis(y, "--maxclients", fmt.Sprint(mostClients)))
+		y.started = append(y.started, all[len(all)-1].Process)
 	}
-	y.direct = contender{name: "direct", addr: y.masters[0], cluster: true}
-	if y.twemproxy, err = y.startTwemproxy(ctx); err != nil {
-		return err
+	return all
+}
+
+func addrs(servers []*rig.Server) (all []string) {
+	for _, s := range servers {
+		all = append(all, s.Addr)
 	}
-	if y.haproxy, err = y.startHaproxy(ctx); err != nil {
-		return err
+	return all
+}
+
+// startLockproxy starts a lockproxy before servers.
+func (y *yard) startLockproxy(name string, upstream []*rig.Server, settings ...string) way {
+	args := append([]string{"--upstream", strings.Join(addrs(upstream), ","), "--maxclients",
+		fmt.Sprint(mostClients), "--admin-pprof", "yes"}, settings...)
+	program := y.o.lockproxy
+	if program == "" {
+		program = rig.LeanBinary(y)
 	}
-	if y.predixy, err = y.startPredixy(ctx); err != nil {
-		return err
+	p := rig.StartBinary(y, program, args...)
+	y.started = append(y.started, p.Process)
+	return way{name: name, doors: []string{p.Addr}, proxies: []*rig.Process{p.Process}, servers: upstream,
+		admin: p}
+}
+
+// running is the CPU time of all that was started and still runs.
+func (y *yard) running() (all time.Duration) {
+	for _, p := range y.started {
+		if !p.Ended() {
+			all += p.CPU(y)
+		}
 	}
-	return y.openLockproxy(ctx, o)
+	return all
 }
 
 // contenders are all ways for ordinary commands: none but Redis, lockproxy, the yardsticks.
-func (y *yard) contenders() []contender {
-	all := append([]contender{y.direct}, y.lockproxy[:min(1, len(y.lockproxy))]...)
-	return append(all, y.yardsticks()...)
+func (y *yard) contenders() []way {
+	return append([]way{y.direct, y.lockproxy[0]}, y.yardsticks()...)
 }
 
 // yardsticks are other proxies, that first which does most of what lockproxy does: predixy, which few
 // systems have as a package, speaks the protocol of a cluster.
-func (y *yard) yardsticks() []contender {
-	return slices.DeleteFunc([]contender{y.predixy, y.twemproxy, y.haproxy},
-		func(c contender) bool { return c.addr == "" })
+func (y *yard) yardsticks() []way {
+	return slices.DeleteFunc([]way{y.predixy, y.twemproxy, y.haproxy},
+		func(w way) bool { return w.doors == nil })
 }
 
-// close ends what was started, the last one first.
-func (y *yard) close() {
-	y.end(0)
-	if y.dir != "" {
-		os.RemoveAll(y.dir)
-	}
-}
+// yardsticks are the configurations of the other proxies.
+//
+//go:embed yardsticks
+var yardsticks embed.FS
 
-// end ends all but the first n that were started.
-func (y *yard) end(n int) {
-	for i := len(y.processes) - 1; i >= n; i-- {
-		y.processes[i].end()
+// yardstick starts one of the other proxies, if it is installed.
+func (y *yard) yardstick(name string) (w way) {
+	program := name
+	if name == "twemproxy" {
+		program = "nutcracker"
 	}
-	y.processes = y.processes[:n]
-}
-
-// serve starts a server and waits until it listens.
-func (y *yard) serve(ctx context.Context, addr, name string, args ...string) (*process, error) {
-	p, err := start(name, args...)
-	if err != nil {
-		return nil, err
+	if _, err := exec.LookPath(program); err != nil {
+		progress("%s is not installed and not measured; `make bench` installs what the system has as packages",
+			program)
+		return w
 	}
-	y.processes = append(y.processes, p)
-	return p, p.until(ctx, "listening at "+addr, func() bool { return accepts(addr) })
-}
-
-// Each of these starts a yardstick, if it is installed.
-
-const twemproxyConfig = `bench:
-  listen: %s
-  redis: true
-  hash: crc16
-  distribution: modula
-  preconnect: true
-  servers:
-   - %s:1
-   - %s:1
-   - %s:1
-`
-
-func (y *yard) startTwemproxy(ctx context.Context) (c contender, err error) {
-	if _, err := exec.LookPath("nutcracker"); err != nil {
-		return c, nil
+	addr := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(y))
+	// haproxy needs two files for each client, and does not start if it may not have them.
+	settings := map[string]string{"ADDR": addr, "CLIENTS": fmt.Sprint((y.files - spareFiles) / 2)}
+	for i := range nodes {
+		settings[fmt.Sprint("REDIS", i+1)] = y.plain[i].Addr
+		settings[fmt.Sprint("MASTER", i+1)] = y.masters[i].Addr
 	}
-	port, err := freePort()
-	if err != nil {
-		return c, err
+	config, err := yardsticks.ReadFile("yardsticks/" + program + ".conf")
+	y.check(err)
+	path := rig.WriteFile(y, program+".conf",
+		os.Expand(string(config), func(s string) string { return settings[s] }))
+	w = way{name: name, doors: []string{addr}}
+	args := []string{path}
+	switch program {
+	case "nutcracker":
+		args = []string{"-s", fmt.Sprint(rig.FreePort(y)), "-a", "127.0.0.1", "-c", path}
+	case "haproxy":
+		args = []string{"-db", "-f", path}
 	}
-	stats, err := freePort()
-	if err != nil {
-		return c, err
-	}
-	c = contender{name: "twemproxy", addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	path, err := y.write("nutcracker.yml",
-		fmt.Sprintf(twemproxyConfig, c.addr, y.plain[0], y.plain[1], y.plain[2]))
-	if err != nil {
-		return c, err
-	}
-	p, err := y.serve(ctx, c.addr, "nutcracker", "-c", path, "-s", fmt.Sprint(stats), "-a", "127.0.0.1")
-	if err != nil {
-		return c, err
-	}
-	c.pid = p.pid()
-	return c, nil
-}
-
-const haproxyConfig = `global
-  nbthread 1
-  maxconn %d
-defaults
-  mode tcp
-  timeout connect 5s
-  timeout client 1h
-  timeout server 1h
-listen bench
-  bind %s
-  server redis %s
-`
-
-func (y *yard) startHaproxy(ctx context.Context) (c contender, err error) {
-	if _, err := exec.LookPath("haproxy"); err != nil {
-		return c, nil
-	}
-	port, err := freePort()
-	if err != nil {
-		return c, err
-	}
-	c = contender{name: "haproxy", addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	// It needs two files for each client, and does not start if it may not have them.
-	path, err := y.write("haproxy.cfg",
-		fmt.Sprintf(haproxyConfig, (y.files-spareFiles)/2, c.addr, y.plain[0]))
-	if err != nil {
-		return c, err
-	}
-	p, err := y.serve(ctx, c.addr, "haproxy", "-db", "-f", path)
-	if err != nil {
-		return c, err
-	}
-	c.pid = p.pid()
-	return c, nil
-}
-
-const predixyConfig = `Name bench
-Bind %s
-WorkerThreads 1
-ClientTimeout 0
-ClusterServerPool {
-    MasterReadPriority 50
-    Servers {
-        + %s
-    }
-}
-`
-
-func (y *yard) startPredixy(ctx context.Context) (c contender, err error) {
-	if _, err := exec.LookPath("predixy"); err != nil {
-		return c, nil
-	}
-	port, err := freePort()
-	if err != nil {
-		return c, err
-	}
-	c = contender{name: "predixy", addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	path, err := y.write("predixy.conf",
-		fmt.Sprintf(predixyConfig, c.addr, strings.Join(y.masters, "\n        + ")))
-	if err != nil {
-		return c, err
-	}
-	p, err := y.serve(ctx, c.addr, "predixy", path)
-	if err != nil {
-		return c, err
-	}
-	c.pid = p.pid()
-	return c, nil
-}
-
-// openLockproxy builds lockproxy where no binary was given and starts two.
-func (y *yard) openLockproxy(ctx context.Context, o options) error {
-	switch o.lockproxy {
-	case "none":
-		return nil
-	case "":
-		y.binary = filepath.Join(y.dir, "lockproxy")
-		out, err := exec.CommandContext(ctx, "go", "build", "-o", y.binary,
-			"lockproxy/cmd/lockproxy").CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("go build ./cmd/lockproxy: %w\n%s", err, out)
+	p := rig.StartProcess(y, program, args...)
+	y.started, w.proxies = append(y.started, p), []*rig.Process{p}
+	rig.Eventually(y, rig.Patience, program+" listening at "+addr, func() bool {
+		c, err := rig.Dial(addr)
+		if err == nil {
+			c.Close()
+		} else if p.Ended() {
+			y.Fatalf("%s ended:\n%s", program, p.Log)
 		}
-	default:
-		y.binary = o.lockproxy
-	}
-	for i := range 2 {
-		c, admin, err := y.startLockproxy(ctx, y.masters, i == 0 && o.cpuprofile != "")
-		if err != nil {
-			return err
-		}
-		y.lockproxy = append(y.lockproxy, c)
-		if admin != "" {
-			y.admin = admin
-		}
-	}
-	return nil
-}
-
-// startLockproxy starts a lockproxy. One that is watched has an admin address, which
-// gives metrics and profiles.
-func (y *yard) startLockproxy(ctx context.Context, upstream []string, watched bool,
-	settings ...string) (c contender, admin string, err error) {
-	args := append([]string{"--upstream", strings.Join(upstream, ","), "--listen", "127.0.0.1:0",
-		"--maxclients", strconv.Itoa(mostClients)}, settings...)
-	if watched {
-		args = append(args, "--admin", "127.0.0.1:0", "--admin-pprof", "yes")
-	} else {
-		args = append(args, "--admin", "off")
-	}
-	p, err := start(y.binary, args...)
-	if err != nil {
-		return c, "", err
-	}
-	y.processes = append(y.processes, p)
-	c = contender{name: "lockproxy", pid: p.pid()}
-	err = p.until(ctx, "listening", func() bool {
-		c.addr = p.log.listening("listening")
-		return c.addr != "" && accepts(c.addr)
+		return err == nil
 	})
-	if err == nil && watched {
-		err = p.until(ctx, "telling its admin address", func() bool {
-			admin = p.log.listening(`"admin listening"`)
-			return admin != ""
-		})
-	}
-	return c, admin, err
+	return w
 }
 
-// write writes a configuration file.
-func (y *yard) write(name, text string) (path string, err error) {
-	path = filepath.Join(y.dir, name)
-	return path, os.WriteFile(path, []byte(text), 0o600)
+// What twemproxy needs of CPU, in parts of predixy's: what a build of lockproxy needed of predixy's, divided
+// by what it needed of twemproxy's.
+const (
+	likePredixy       = 1.
+	setOfPredixy      = 0.99 / 0.82
+	pipelineOfPredixy = 0.67 / 0.28
+	valuesOfPredixy   = 2.4 / 1.51
+)
+
+// crowdOfPredixy is the same for a number of busy connections, and rateOfPredixy for throughput.
+var (
+	crowdOfPredixy = map[int]float64{300: 1.04 / 0.70, 1000: 1.67 / 1.32, 3000: 1.76 / 1.16, 10000: 2.04 / 1.14}
+	rateOfPredixy  = map[int]float64{1000: 0.63 / 0.89, 10000: 0.58 / 0.91}
+)
+
+// other is the proxy that targets are of: predixy, and where that is not installed, twemproxy, which is
+// slower, so that the limit is another one. ofPredixy is twemproxy's figure in parts of predixy's.
+func (y *yard) other(limit, ofPredixy float64) (name, told string, scaled float64) {
+	if y.predixy.doors == nil && y.twemproxy.doors != nil {
+		return y.twemproxy.name, "twemproxy in predixy's place", math.Round(limit/ofPredixy*100) / 100
+	}
+	return "predixy", "predixy", limit
 }
+
+// holdCPU holds the proxy's CPU against that of the other one.
+func (y *yard) holdCPU(rep *report, r results, what, told string, limit, ofPredixy float64) {
+	name, whose, limit := y.other(limit, ofPredixy)
+	rep.hold(page.AtMost(limit, "%.2f", told+", against "+whose, r.versus(what, oneProxy, name, cpu)))
+}
+
+// holds says whether a way may have that many clients, for the files that it may open. haproxy has
+// a connection to Redis for each.
+func (y *yard) holds(w way, clients int) bool {
+	if w.name == y.haproxy.name {
+		clients *= 2
+	}
+	return clients+spareFiles <= y.files
+}
+
+// raiseOpenFiles raises the limit of open files (ulimit -n) of this program, and of those that it starts, as
+// far as it may, and is what it has become. Above the hard limit only the superuser may go.
+func (y *yard) raiseOpenFiles(wanted uint64) int {
+	var l syscall.Rlimit
+	y.check(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l))
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: wanted, Max: max(wanted, l.Max)}) != nil {
+		wanted = min(wanted, l.Max)
+		y.check(syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: wanted, Max: l.Max}))
+	}
+	return int(wanted)
+}
+
+// nodeOf is the number of the node of a cluster that has a key: node i begins with slot rig.Slots*i/nodes.
+func nodeOf(key string) int { return (slot.Of([]byte(key))*nodes + nodes - 1) / rig.Slots }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"lockproxy/integration/page"
 )
 
 var update = flag.Bool("update", false, "make docs/resilience.md anew, from the results that are kept")
@@ -80,7 +78,9 @@ func TestPage(t *testing.T) {
 	if strings.Contains(string(text), "| 1.0 |") {
 		t.Errorf("the older row is there still:\n%s", text)
 	}
-	page.CheckSVG(t, filepath.Join(b.folder(), "kill.svg"))
+	if _, err := os.Stat(filepath.Join(b.folder(), "kill.svg")); err != nil {
+		t.Error(err)
+	}
 }
 
 // A target is judged by the median of all rounds, and what must not be counts in whichever round it was.

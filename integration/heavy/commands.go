@@ -63,12 +63,12 @@ var Commands = []Command{
 	{Name: "COMMAND GETKEYS LOCK", Request: words("COMMAND GETKEYS LOCK", key)},
 	{Name: "CLIENT LIST ID", Request: words("CLIENT LIST ID", number)},
 	{Name: "CLIENT LIST ID, one of them", Request: words("CLIENT LIST ID", same("1"))},
-	{Name: "CLIENT KILL", Request: words("CLIENT KILL ID 1000000", pair("ID", "1000000"))},
-	{Name: "CLIENT TRACKING PREFIX", Request: words("CLIENT TRACKING ON BCAST", prefixes)},
+	{Name: "CLIENT KILL", Request: words("CLIENT KILL ID 1000000", pair("ID", same("1000000")))},
+	{Name: "CLIENT TRACKING PREFIX", Request: words("CLIENT TRACKING ON BCAST", pair("PREFIX", key))},
 	{Name: "CONFIG GET, names", Request: words("CONFIG GET", key)},
 	{Name: "CONFIG GET, patterns", Request: words("CONFIG GET", patterns)},
 	{Name: "CONFIG GET, a long pattern", Request: stars("CONFIG GET")},
-	{Name: "CONFIG SET", Request: words("CONFIG SET", pair("log-level", "info"))},
+	{Name: "CONFIG SET", Request: words("CONFIG SET", pair("log-level", same("info")))},
 	{Name: "COMMAND LIST PATTERN", Request: stars("COMMAND LIST FILTERBY PATTERN")},
 	{Name: "PUBSUB NUMSUB", Request: words("PUBSUB NUMSUB", key)},
 	{Name: "PUBSUB CHANNELS", Request: stars("PUBSUB CHANNELS")},
@@ -81,7 +81,7 @@ var Commands = []Command{
 	}},
 	{Name: "SCRIPT EXISTS", Request: words("SCRIPT EXISTS", key)},
 	{Name: "INFO, sections", Request: words("INFO", key)},
-	{Name: "LOCK, tokens", Request: words("LOCK hostile:lock", pair("TOKEN", "t"))},
+	{Name: "LOCK, tokens", Request: words("LOCK hostile:lock", pair("TOKEN", same("t")))},
 	{Name: "LOCK, a long name", Request: long("LOCK")},
 	{Name: "LOCK, a long META", Request: long("LOCK hostile:lock2 META")},
 	{Name: "LOCKCTL INFO of it", Request: once("LOCKCTL INFO hostile:lock2")},
@@ -179,18 +179,11 @@ func filled() []string {
 func same(word string) func(int) string { return func(int) string { return word } }
 
 // pair is a name and its value in turn.
-func pair(name, value string) func(int) string {
+func pair(name string, value func(int) string) func(int) string {
 	return func(i int) string {
 		if i%2 == 0 {
 			return name
 		}
-		return value
+		return value(i)
 	}
-}
-
-func prefixes(i int) string {
-	if i%2 == 0 {
-		return "PREFIX"
-	}
-	return key(i)
 }

@@ -1,12 +1,13 @@
 package heavy
 
 import (
-	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
 
+	"lockproxy/integration/rig"
 	"lockproxy/internal/resp"
 )
 
@@ -21,24 +22,23 @@ type Result struct {
 // Run sends c, made for size n, over a connection of its own to addr, and PINGs over another one until it
 // is answered. limit bounds all of it.
 func Run(addr string, c Command, n int, limit time.Duration) (r Result, err error) {
-	conn, err := dial(addr, limit)
+	conn, err := rig.Dial(addr)
 	if err != nil {
 		return r, err
 	}
 	defer conn.Close()
-	in := bufio.NewReaderSize(conn, 1<<20)
 	for _, text := range c.Before {
-		if _, err := conn.Write(resp.AppendCommandStrings(nil, strings.Fields(text)...)); err != nil {
-			return r, err
-		}
-		if _, err := replies(in, 1); err != nil {
+		if _, err := conn.Do(strings.Fields(text)...); err != nil {
 			return r, fmt.Errorf("%s: %w", text, err)
 		}
 	}
 	request := c.Request(n)
-	other, err := dial(addr, limit)
+	other, err := rig.Dial(addr)
 	if err != nil {
 		return r, err
+	}
+	for _, nc := range []net.Conn{conn, other} {
+		nc.SetDeadline(time.Now().Add(limit))
 	}
 	stop, waited := make(chan struct{}), make(chan time.Duration)
 	go func() { waited <- ping(other, stop) }() // ends when it is told to, or by its deadline
@@ -48,7 +48,7 @@ func Run(addr string, c Command, n int, limit time.Duration) (r Result, err erro
 	if c.Replies != nil {
 		want = c.Replies(n)
 	}
-	r, err = replies(in, want)
+	r, err = replies(conn, want)
 	r.Sent, r.Took = len(request), time.Since(began)
 	time.Sleep(20 * time.Millisecond) // what is freed behind the last reply counts
 	close(stop)
@@ -58,42 +58,30 @@ func Run(addr string, c Command, n int, limit time.Duration) (r Result, err erro
 	return r, err
 }
 
-func dial(addr string, limit time.Duration) (net.Conn, error) {
-	conn, err := net.Dial("tcp", addr)
-	if err == nil {
-		err = conn.SetDeadline(time.Now().Add(limit))
-	}
-	return conn, err
-}
-
 // replies reads n replies.
-func replies(in *bufio.Reader, n int) (r Result, err error) {
+func replies(in io.Reader, n int) (r Result, err error) {
 	var f resp.Framer
+	buf, kept := make([]byte, 1<<20), 0 // what is kept is half a line
 	for n > 0 {
-		if _, err := in.Peek(in.Buffered() + 1 - min(in.Buffered(), 1)); err != nil {
+		m, err := in.Read(buf[kept:])
+		if err != nil {
 			return r, err
 		}
-		buf, _ := in.Peek(in.Buffered())
-		for n > 0 && len(buf) > 0 {
-			used, done, err := f.Next(buf)
-			if err != nil {
+		rest := buf[:kept+m]
+		for done := true; n > 0 && done; {
+			var used int
+			if used, done, err = f.Next(rest); err != nil {
 				return r, err
 			}
-			if used == 0 && !done { // half a line
-				if _, err := in.Peek(len(buf) + 1); err != nil {
-					return r, err
-				}
-				break
-			}
 			if r.Got == 0 {
-				r.First = string(buf[:min(used, 60)])
+				r.First = string(rest[:min(used, 60)])
 			}
-			r.Got += used
-			in.Discard(used)
-			if buf = buf[used:]; done {
+			if r.Got += used; done {
 				n--
 			}
+			rest = rest[used:]
 		}
+		kept = copy(buf, rest)
 	}
 	return r, nil
 }

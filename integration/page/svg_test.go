@@ -1,8 +1,11 @@
 package page
 
 import (
+	"encoding/xml"
+	"io"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +29,31 @@ func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", math.Copysign(0, -1): "0", -2.5: "-2.5", 1234: "1.234k"} {
 		if got := number(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
+// A plot is well-formed XML in which each number is one, whatever could not be measured.
+func TestSVG(t *testing.T) {
+	lines := Plot{Title: "a < b & c", X: "x", Y: "y", LogX: true, Lines: []Line{
+		{Name: "one", Points: [][2]float64{{50, 40000}, {10000, 20000}}},
+		{Name: "two", Points: [][2]float64{{50, 1}}}, {Name: "none"}}}
+	lines.Lines[2].Add(50, math.NaN())
+	lines.Lines[2].Add(50, math.Inf(1))
+	bars := Plot{Bars: []string{"GET", "SET"},
+		Lines: []Line{{Name: "one", Points: [][2]float64{{0, 3}, {1, 4}}}}}
+	for _, p := range []Plot{lines, bars, {}} {
+		text := p.SVG()
+		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+			t.Errorf("not a number:\n%s", text)
+		}
+		d := xml.NewDecoder(strings.NewReader(text))
+		var err error
+		for err == nil {
+			_, err = d.Token()
+		}
+		if err != io.EOF {
+			t.Errorf("%v:\n%s", err, text)
 		}
 	}
 }
