@@ -337,6 +337,7 @@ func TestJoinMoves(t *testing.T) {
 		hears("after the slot moved")
 	}
 	for _, s := range nodes[3:] {
+		servers.Agreed(t, nodes)
 		servers.Eventually(t, "a replica in sync", func() bool {
 			return strings.Contains(s.Info(t.Context(), "replication").Val(), "master_link_status:up")
 		})

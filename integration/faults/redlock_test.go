@@ -91,7 +91,7 @@ func TestRedlockTranscripts(t *testing.T) {
 				if err == nil {
 					return
 				}
-				if !strings.Contains(err.Error(), "got -NOQUORUM ") || time.Now().After(end) {
+				if !strings.Contains(err.Error(), "got (error) NOQUORUM ") || time.Now().After(end) {
 					t.Fatalf("%s: %v", file, err)
 				}
 			}

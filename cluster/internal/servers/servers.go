@@ -241,6 +241,21 @@ func MoveSlot(t *testing.T, n int, from, to *Server) {
 	from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
 }
 
+// Agreed waits until all nodes have the same epoch: who takes a slot next takes a higher one then, so nobody
+// who had the slot before gets it back.
+func Agreed(t *testing.T, nodes []*Server) {
+	t.Helper()
+	Eventually(t, "the same epoch at all nodes", func() bool {
+		epochs := map[string]bool{}
+		for _, n := range nodes {
+			_, rest, _ := strings.Cut(fmt.Sprint(n.Must(t, "CLUSTER", "INFO")), "cluster_current_epoch:")
+			epoch, _, _ := strings.Cut(rest, "\r\n")
+			epochs[epoch] = true
+		}
+		return len(epochs) == 1
+	})
+}
+
 func ByAddr(servers []*Server, addr string) *Server {
 	i := slices.IndexFunc(servers, func(s *Server) bool { return s.Addr == addr })
 	if i < 0 {
