@@ -27,9 +27,9 @@ release: ## dist: static binaries for Linux and macOS, an image context, bills o
 
 quick: fmt-check ## every test that needs no server, in less than a minute: to run before each commit
 	$(GO) vet -tags quick $(QUICK)
-	$(GO) test -tags quick -short -timeout 5m $(QUICK)
+	$(GO) test -tags quick -short -vet=off -timeout 5m $(QUICK)
 
-test: tools vet fmt-check ## install what is missing, then every test; at the end what each package has cost
+test: tools fmt-check ## install what is missing, then every test; at the end what each package has cost
 	GO="$(GO)" TIMEOUT=$(TIMEOUT) integration/gate.sh $(PKGS)
 
 limits: tools ## what has to be measured in seconds or in the machine's memory, as ratios of one run; before a release
@@ -73,6 +73,9 @@ bench-tools: # the yardsticks of the benchmark
 
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
 	$(GO) test -race -count=1 -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long -raced $(SOAKFLAGS)
+	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./proxy -run Storm -storm.seed 0 -storm.rounds 500
+	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/locks -run TestSetModel -seeds 300
+	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/quorum -run TestQuorumModel -rapid.checks 1000
 
 again: tools ## what make test runs, RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock/..." some packages
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) integration/again.sh $(PKGS)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# gate.sh runs every test of `make test`, and prints at its end what each package has cost: seconds of wall, and
-# of CPU with all that it has started.
+# gate.sh vets the code, runs every test of `make test`, and prints at its end what each package has cost: seconds
+# of wall, and of CPU with all that it has started.
 #
 #	integration/gate.sh [package ...]    packages as `go list` takes them; all of them by default
 #
@@ -59,6 +59,7 @@ run() {
 }
 
 began=$(date +%s)
+CGO_ENABLED=0 "$GO" vet -tags limits "${@:-./...}" || exit 1
 run race -race -p 2 -parallel 6 >"$dir/race.log" 2>&1 &
 race=$!
 CGO_ENABLED=0 run plain -p 2 -parallel 6
@@ -85,7 +86,7 @@ awk -v took=$took '
 			for (j = 1; j <= n; j++) if (!told[j] && (!best || cost[j] > cost[best])) best = j
 			told[best] = 1; print row[best]
 		}
-		printf "%-34s %6s %7.1f\n", "compiling and linking", "", all - sum
+		printf "%-34s %6s %7.1f\n", "vet, compiling and linking", "", all - sum
 		printf "%-34s %6d %7.1f\n", "all", took, all
 	}' "$dir/times" "$GATE_COSTS"/* | tee "${COSTS:-/dev/null}"
 exit $failed
