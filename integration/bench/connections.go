@@ -41,8 +41,8 @@ func connections(y *yard, rep *report) {
 	rep.printf("\n## Busy connections, GET one at a time\n\n%s", r.table(whats, all,
 		append(y.beside(usual("requests", "direct", "request")...), hundredths("load's CPU", clientCPU))...))
 	for who := range left {
-		rep.printf("\nNot measured: %s, for the limit of open files (ulimit -n) is %d, and may not be raised.\n",
-			who, y.files)
+		rep.printf("\nNot measured: %s, for the limit of open files (ulimit -n) is %d, and may not be "+
+			"raised.\n", who, y.files)
 	}
 	for i, n := range counts {
 		if of, ok := crowdOfPredixy[n]; ok {
@@ -54,8 +54,8 @@ func connections(y *yard, rep *report) {
 				r.versus(whats[i], oneProxy, name, rate)))
 		}
 	}
-	rep.draw(page.Plot{File: "connections-rate", Title: "GET, one at a time: throughput", X: "busy connections",
-		Y: "requests a second"}, r, whats, counts, all, rate)
+	rep.draw(page.Plot{File: "connections-rate", Title: "GET, one at a time: throughput",
+		X: "busy connections", Y: "requests a second"}, r, whats, counts, all, rate)
 	rep.draw(page.Plot{File: "connections-cpu", Title: "GET, one at a time: CPU of the proxy",
 		X: "busy connections", Y: "µs a request"}, r, whats, counts, all, cpu)
 }
@@ -117,8 +117,8 @@ func paced(y *yard, rep *report) {
 		r.table(whats, all, y.beside(whole("sent a second", rate), whole("p50 µs", p50), whole("p99 µs", p99),
 			whole("p99.9 µs", p999), hundredths("CPU µs a request", cpu))...), pacedConns)
 	y.holdCPU(rep, r, whats[0], "open loop, "+whats[0]+": CPU", 1, likePredixy)
-	rep.draw(page.Plot{File: "paced-p99", Title: "GETs at a fixed rate: p99", X: "requests a second", Y: "µs"},
-		r, whats, paces, all, p99)
+	rep.draw(page.Plot{File: "paced-p99", Title: "GETs at a fixed rate: p99",
+		X: "requests a second", Y: "µs"}, r, whats, paces, all, p99)
 	rep.draw(page.Plot{File: "paced-cpu", Title: "GETs at a fixed rate: CPU of the proxy",
 		X: "requests a second", Y: "µs a request"}, r, whats, paces, all, cpu)
 }

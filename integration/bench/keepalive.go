@@ -145,13 +145,14 @@ func (k keeping) left(y *yard, w way, end sample) {
 	for i := range y.held() {
 		all = append(all, command("PTTL", "lock:{"+keptName(i)+"}"))
 	}
-	end["shortest lease left"], end["gone"] = math.Inf(1), 0
+	const shortest = "shortest lease left"
+	end[shortest], end["gone"] = math.Inf(1), 0
 	y.send(w.doors[0], all, keepBatch, func(reply []byte) bool {
 		ms, err := strconv.Atoi(string(bytes.TrimSpace(reply[1:])))
 		if ms <= 0 {
 			end["gone"]++
 		} else {
-			end["shortest lease left"] = min(end["shortest lease left"], float64(ms)/float64(k.lease.Milliseconds()))
+			end[shortest] = min(end[shortest], float64(ms)/float64(k.lease.Milliseconds()))
 		}
 		return reply[0] == ':' && err == nil
 	})

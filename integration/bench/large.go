@@ -62,8 +62,9 @@ func large(y *yard, rep *report) {
 			})
 		})
 		whats = append(whats, s.name)
-		rep.hold(page.AtMost(1.5, "%.2f", fmt.Sprintf("DEL of %d keys of %s: time, against Redis itself", largeKeys,
-			s.name), r.versus(s.name, oneProxy, direct.name, p50)))
+		rep.hold(page.AtMost(1.5, "%.2f",
+			fmt.Sprintf("DEL of %d keys of %s: time, against Redis itself", largeKeys, s.name),
+			r.versus(s.name, oneProxy, direct.name, p50)))
 	}
 	rep.printf("\n## DEL of %d keys of %d bytes\n\n%s\n", largeKeys, largeKeySize,
 		r.table(whats, []way{direct, proxy}, whole("µs", p50),

@@ -29,9 +29,9 @@ func golang(y *yard, rep *report) {
 		"Redis. The latency is that of taking it. LOCK is sent by go-redis, which redsync uses, too;\n"+
 		"rueidislock uses rueidis.\n", r.table(whats, ways, append(usual("pairs", redsyncName, "pair"),
 		tenths("client's", clientCPU), tenths("Redis's", redisCPU))...), crowd)
-	rep.hold(page.AtLeast(1.3, "%.2f",
-		fmt.Sprintf("LOCK + UNLOCK of a Go client, %d goroutines: pairs a second,"+
-			" against redsync straight at one Redis", crowd), r.versus(whats[0], oneProxy, redsyncName, rate)))
+	rep.hold(page.AtLeast(1.3, "%.2f", fmt.Sprintf("LOCK + UNLOCK of a Go client, %d goroutines: "+
+		"pairs a second, against redsync straight at one Redis", crowd),
+		r.versus(whats[0], oneProxy, redsyncName, rate)))
 }
 
 // independentLease is the lease of locks over independent masters. It is short, since a master

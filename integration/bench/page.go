@@ -96,7 +96,8 @@ func (w written) write(all []report) error {
 	err := os.MkdirAll(w.folder(), 0o755)
 	for _, r := range all {
 		for _, p := range r.Plots {
-			err = errors.Join(err, os.WriteFile(filepath.Join(w.folder(), p.File+".svg"), []byte(p.SVG()), 0o644))
+			picture := filepath.Join(w.folder(), p.File+".svg")
+			err = errors.Join(err, os.WriteFile(picture, []byte(p.SVG()), 0o644))
 		}
 	}
 	return errors.Join(err, os.WriteFile(w.page, []byte(w.text(all)), 0o644))

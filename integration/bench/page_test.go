@@ -72,7 +72,8 @@ func TestPage(t *testing.T) {
 	}
 	for _, r := range []string{"lock", "forward"} {
 		for _, name := range []string{"-lines", "-empty"} {
-			if text, err := os.ReadFile(filepath.Join(w.folder(), r+name+".svg")); err != nil || len(text) == 0 {
+			text, err := os.ReadFile(filepath.Join(w.folder(), r+name+".svg"))
+			if err != nil || len(text) == 0 {
 				t.Errorf("%s%s: %d bytes, %v", r, name, len(text), err)
 			}
 		}

@@ -30,7 +30,8 @@ func newPoller() (*poller, error) {
 
 // add watches a socket, which is told by that number.
 func (p *poller) add(fd, number int) error {
-	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
+	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &e)
 }
 
 // change says whether a socket is to be written, too.

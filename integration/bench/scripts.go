@@ -73,10 +73,10 @@ func scriptCosts(y *yard, rep *report) {
 			script("Redisson's unlock", lua("redisson-unlock"), 2, ":1\r\n", "0", px, token+":1"),
 		},
 		{
-			{names(proxy, "LOCK"), "evalsha", func(lock string) []byte { return verbs(proxy).take(lock, token) },
-				lockedOrFreed},
-			{names(proxy, "UNLOCK"), "evalsha", func(lock string) []byte { return verbs(proxy).free(lock, token) },
-				exactly(":1\r\n")},
+			{names(proxy, "LOCK"), "evalsha",
+				func(lock string) []byte { return verbs(proxy).take(lock, token) }, lockedOrFreed},
+			{names(proxy, "UNLOCK"), "evalsha",
+				func(lock string) []byte { return verbs(proxy).free(lock, token) }, exactly(":1\r\n")},
 		},
 	}
 	var settled [][]byte
@@ -115,7 +115,8 @@ func scriptCosts(y *yard, rep *report) {
 			hundredths("all CPU of Redis, µs", redisCPU)), count, scriptBatch, scriptConns)
 	for i, limit := range []float64{1.7, 1.3} {
 		who := []string{"LOCK", "UNLOCK"}[i]
-		rep.hold(page.AtMost(limit, "%.2f", who+": time of Redis by its own account, against compare-and-delete",
+		rep.hold(page.AtMost(limit, "%.2f",
+			who+": time of Redis by its own account, against compare-and-delete",
 			r.versus(what[0], who, compareName, account)))
 	}
 }

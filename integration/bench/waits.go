@@ -50,7 +50,8 @@ func (w way) alone(l rig.Life, clients, n int) (sample, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	run := rand.Uint64()
-	all, end, err := w.lockers(ctx, clients, func(i int) string { return fmt.Sprintf("bench:%016x:%d", run, i) })
+	own := func(i int) string { return fmt.Sprintf("bench:%016x:%d", run, i) }
+	all, end, err := w.lockers(ctx, clients, own)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,8 @@ func (w way) contend(l rig.Life, waiters, n int) (sample, error) {
 	if err != errOver {
 		return nil, err
 	}
-	return w.spent(timesOf(took, float64(len(took))/elapsed.Seconds()), after.plus(-1, before), len(took)), nil
+	s := timesOf(took, float64(len(took))/elapsed.Seconds())
+	return w.spent(s, after.plus(-1, before), len(took)), nil
 }
 
 // drain lets a queue run empty as often as it takes to see so many hand-overs: so many wait, each gets the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	"lockproxy/integration/rig"
-	"lockproxy/internal/resp"
 )
 
 // fakeLocks are locks of which each is taken in 2 ms and freed in 1 ms.
@@ -283,25 +283,18 @@ func conversation(t *testing.T, replies map[string]string) (addr string, said ch
 			}
 			go func() {
 				defer conn.Close()
-				var got []byte
-				buf := make([]byte, 4096)
+				in := bufio.NewReader(conn)
 				for {
-					n, err := conn.Read(buf)
+					request, err := rig.ReadReply(in) // a request is framed like a reply
 					if err != nil {
 						return
 					}
-					got = append(got, buf[:n]...)
-					// a request is framed like a reply
-					for size, done, _ := new(resp.Framer).Next(got); done; size, done, _ = new(resp.Framer).Next(got) {
-						request := string(got[:size])
-						got = got[size:]
-						if verb := strings.Split(request, "\r\n")[2]; verb == "hello" || verb == "client" {
-							conn.Write([]byte("-ERR unknown command\r\n"))
-							continue
-						}
-						said <- request
-						conn.Write([]byte(replies[request]))
+					if verb := request.Elems[0].Text; verb == "hello" || verb == "client" {
+						conn.Write([]byte("-ERR unknown command\r\n"))
+						continue
 					}
+					said <- string(request.Raw)
+					conn.Write([]byte(replies[string(request.Raw)]))
 				}
 			}()
 		}

@@ -66,7 +66,9 @@ func open(l rig.Life, o options) *yard {
 		y.lockproxy = append(y.lockproxy, w)
 		progress("%s serves at %s, and tells of itself at %s", name, w.doors[0], w.admin.Admin)
 	}
-	y.predixy, y.twemproxy, y.haproxy = y.yardstick("predixy"), y.yardstick("twemproxy"), y.yardstick("haproxy")
+	y.predixy = y.yardstick("predixy")
+	y.twemproxy = y.yardstick("twemproxy")
+	y.haproxy = y.yardstick("haproxy")
 	return y
 }
 
@@ -142,8 +144,8 @@ func (y *yard) yardstick(name string) (w way) {
 		program = "nutcracker"
 	}
 	if _, err := exec.LookPath(program); err != nil {
-		progress("%s is not installed and not measured; `make bench` installs what the system has as packages",
-			program)
+		progress("%s is not installed and not measured; `make bench` installs what the system has as "+
+			"packages", program)
 		return w
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(y))
@@ -190,8 +192,9 @@ const (
 
 // crowdOfPredixy is the same for a number of busy connections, and rateOfPredixy for throughput.
 var (
-	crowdOfPredixy = map[int]float64{300: 1.04 / 0.70, 1000: 1.67 / 1.32, 3000: 1.76 / 1.16, 10000: 2.04 / 1.14}
-	rateOfPredixy  = map[int]float64{1000: 0.63 / 0.89, 10000: 0.58 / 0.91}
+	crowdOfPredixy = map[int]float64{300: 1.04 / 0.70, 1000: 1.67 / 1.32, 3000: 1.76 / 1.16,
+		10000: 2.04 / 1.14}
+	rateOfPredixy = map[int]float64{1000: 0.63 / 0.89, 10000: 0.58 / 0.91}
 )
 
 // other is the proxy that targets are of: predixy, and where that is not installed, twemproxy, which is
@@ -223,7 +226,8 @@ func (y *yard) holds(w way, clients int) bool {
 func (y *yard) raiseOpenFiles(wanted uint64) int {
 	var l syscall.Rlimit
 	y.check(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l))
-	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: wanted, Max: max(wanted, l.Max)}) != nil {
+	raised := syscall.Rlimit{Cur: wanted, Max: max(wanted, l.Max)}
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised) != nil {
 		wanted = min(wanted, l.Max)
 		y.check(syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: wanted, Max: l.Max}))
 	}
