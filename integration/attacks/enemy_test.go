@@ -97,7 +97,7 @@ func TestHostileBytes(t *testing.T) {
 					piece)
 			}
 			closes := func(send []byte, piece int) error {
-				got, closed, err := rig.Hear(p.Addr, send, piece, rig.Patience)
+				got, closed, err := hear(p.Addr, send, piece, rig.Patience)
 				if err != nil || !bytes.HasPrefix(got, []byte("-ERR Protocol error: ")) || !closed {
 					return fmt.Errorf("got %q, closed %v, %v", got, closed, err)
 				}
@@ -135,14 +135,14 @@ func sameAnswer(bare, through string, noauth bool, send []byte, piece int) (err 
 }
 
 func sameAnswerWithin(quiet time.Duration, bare, through string, noauth bool, send []byte, piece int) error {
-	want, wantClosed, err := rig.Hear(bare, send, piece, quiet)
+	want, wantClosed, err := hear(bare, send, piece, quiet)
 	if err != nil {
 		return err
 	}
 	if noauth { // before AUTH the proxy does not say which commands there are
 		want = unknown.ReplaceAll(want, []byte("-NOAUTH Authentication required.\r\n"))
 	}
-	got, gotClosed, err := rig.Hear(through, send, piece, quiet)
+	got, gotClosed, err := hear(through, send, piece, quiet)
 	if err != nil || !bytes.Equal(got, want) || gotClosed != wantClosed {
 		return fmt.Errorf("%v\n got %.300q, closed %v\nwant %.300q, closed %v", err, got, gotClosed, want,
 			wantClosed)
@@ -164,7 +164,7 @@ func TestCrossProtocolScripting(t *testing.T) {
 		string(rig.Encode("post", "x")) + string(rig.Encode("SET", "http", "1")),
 		string(rig.Encode("HOST:", "x")) + string(rig.Encode("SET", "http", "1")),
 	} {
-		if heard, closed, err := rig.Hear(p.Addr, []byte(send), 1<<20, rig.Patience); err != nil || !closed {
+		if heard, closed, err := hear(p.Addr, []byte(send), 1<<20, rig.Patience); err != nil || !closed {
 			t.Errorf("%q: not closed: %q %v", send, heard, err)
 		}
 	}
@@ -303,5 +303,44 @@ func TestMaxClients(t *testing.T) {
 	if v, err := c.Receive(rig.Patience); err != nil ||
 		v.String() != "(error) ERR max number of clients reached" || !c.Closed(rig.Patience) {
 		t.Errorf("the fourth client: %s %v", v, err)
+	}
+}
+
+// hear sends bytes in pieces and returns what comes back until all is sent and nothing has come for so long,
+// and whether the other side closed.
+func hear(addr string, send []byte, piece int, quiet time.Duration) (heard []byte, closed bool, err error) {
+	c, err := rig.Dial(addr)
+	if err != nil {
+		return nil, false, err
+	}
+	defer c.Close()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for rest := send; len(rest) > 0; {
+			n := min(piece, len(rest))
+			if _, err := c.Write(rest[:n]); err != nil {
+				return
+			}
+			rest = rest[n:]
+			if piece < 100 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}()
+	buf := make([]byte, 1<<16)
+	for {
+		over := false // all had been sent before
+		select {
+		case <-sent:
+			over = true
+		default:
+		}
+		c.SetReadDeadline(time.Now().Add(quiet))
+		n, err := c.Reader.Read(buf)
+		heard = append(heard, buf[:n]...)
+		if err != nil && (over || !rig.IsTimeout(err)) {
+			return heard, !rig.IsTimeout(err), nil
+		}
 	}
 }

@@ -10,5 +10,5 @@ import (
 // an object by conditional writes. The conversations of that page are played in integration/transcripts. R23
 func TestRecipesWithFences(t *testing.T) {
 	t.Parallel()
-	script(t, rig.StartProxy(t, "--dev"), rig.StartPostgres(t), "python3", "recipes.py")
+	script(t, rig.StartProxy(t, "--dev"), startPostgres(t), "python3", "recipes.py")
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -199,7 +200,7 @@ func TestSlotMigration(t *testing.T) {
 func TestAtomicSlotMigration(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(rig.On(t, "valkey9"), 3, 0)
-	moveSlots(t, c, func(slot int, from, to *rig.Server) { c.MigrateAtOnce(t, slot, from, to) })
+	moveSlots(t, c, func(slot int, from, to *rig.Server) { migrateAtOnce(t, slot, from, to) })
 }
 
 // moveSlots has clients use a slot while move takes it from one master to the next.
@@ -471,4 +472,25 @@ func TestRestartedRedis(t *testing.T) {
 	}
 	c.Want(t, "(nil)", "UNLOCK", "restart", "t")
 	c.Want(t, "(integer) 1", "UNLOCK", "restart", "u")
+}
+
+// migrateAtOnce moves a slot with all its keys to another master, as Valkey does since 9.0.
+func migrateAtOnce(t *testing.T, slot int, from, to *rig.Server) {
+	t.Helper()
+	s := strconv.Itoa(slot)
+	v := from.Do(t, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", s, s, "NODE", to.Do(t, "CLUSTER", "MYID").Text)
+	if v.Text != "OK" {
+		t.Fatalf("CLUSTER MIGRATESLOTS at %s: %s", from.Addr, v)
+	}
+	rig.Eventually(t, 2*rig.Patience, "the slot has moved", func() bool {
+		jobs := from.Do(t, "CLUSTER", "GETSLOTMIGRATIONS").Elems // the newest first
+		if len(jobs) == 0 {
+			return false
+		}
+		state := jobs[0].Field("state").Text
+		if state == "failed" || state == "cancelled" {
+			t.Fatalf("slot %d does not move from %s to %s: %s", slot, from.Addr, to.Addr, jobs[0])
+		}
+		return state == "success"
+	})
 }

@@ -139,7 +139,7 @@ func TestDrainOfIdleAndStuckClients(t *testing.T) {
 // client keeps the process beyond drain-timeout.
 func TestDrainOfClientsThatOnlyWrite(t *testing.T) {
 	t.Parallel()
-	for _, way := range rig.Ways {
+	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			drainOfClientsThatOnlyWrite(t, way)
@@ -152,7 +152,7 @@ func drainOfClientsThatOnlyWrite(t *testing.T, way string) {
 	// Answers that do not all fit into the buffers of the kernel.
 	const script = "redis.call('INCR', KEYS[1]) return string.rep('x', 10000)"
 	redis := rig.StartRedis(t)
-	p, dial := rig.StartFor(t, way, "--upstream", redis.Addr, "--drain-timeout", limit.String())
+	p, dial := startFor(t, way, "--upstream", redis.Addr, "--drain-timeout", limit.String())
 	var group sync.WaitGroup
 	reading := make(chan struct{})
 	answered := make([]int, clients)

@@ -85,11 +85,11 @@ func TestGrantsNobodyReads(t *testing.T) {
 // A client that closes its connection before its grant comes does not get it, so the grant is taken back. The
 // kernel says so: what came too late is not acknowledged, but answered with a reset.
 func TestGrantForAClosedSocketIsTakenBack(t *testing.T) {
-	for _, way := range rig.Ways {
+	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			redis := rig.StartRedis(t)
-			_, dial := rig.StartFor(t, way, "--upstream", redis.Addr)
+			_, dial := startFor(t, way, "--upstream", redis.Addr)
 			node := rig.Connect(t, redis.Addr)
 			c, other := dial(), dial()
 			other.Must(t, "LOCK", "warm")
@@ -115,7 +115,7 @@ func TestGrantForAClosedSocketIsTakenBack(t *testing.T) {
 // it may be at work.
 func TestGrantLeftInAUnixSocketIsTakenBack(t *testing.T) {
 	t.Parallel()
-	_, dial := rig.StartFor(t, "unix", "--upstream", rig.SharedRedis().Addr)
+	_, dial := startFor(t, "unix", "--upstream", rig.SharedRedis().Addr)
 	c, other := dial(), dial()
 	c.Send("LOCK", "first:"+t.Name(), "TOKEN", "t", "PX", "600000")
 	if v, err := c.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
@@ -138,8 +138,8 @@ func TestGrantLeftInAUnixSocketIsTakenBack(t *testing.T) {
 // KEEPALIVE alone.
 func TestResetLeavesWhatTheClientHasGot(t *testing.T) {
 	t.Parallel()
-	for _, way := range rig.Ways {
-		_, dial := rig.StartFor(t, way, "--upstream", rig.SharedRedis().Addr)
+	for _, way := range ways {
+		_, dial := startFor(t, way, "--upstream", rig.SharedRedis().Addr)
 		kinds := [][]string{{}, {"KEEPALIVE"}}
 		if way == "unix" {
 			kinds = kinds[:1]
@@ -155,7 +155,7 @@ func TestResetLeavesWhatTheClientHasGot(t *testing.T) {
 						c.Must(t, append([]string{verb, name, "TOKEN", "t", "PX", "60000"}, options...)...)
 					}
 					time.Sleep(after)
-					c.BreakOff()
+					breakOff(c)
 					time.Sleep(300 * time.Millisecond) // as long as what is not to happen took
 					other := dial()
 					for _, options := range kinds {

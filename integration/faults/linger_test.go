@@ -32,7 +32,7 @@ func TestLingeringIsTakenOver(t *testing.T) {
 					return p.Metric(t, "lockproxy_lock_lingering") == n
 				})
 			}
-			for _, breaks := range []func(*rig.Conn){func(c *rig.Conn) { c.Close() }, (*rig.Conn).BreakOff} {
+			for _, breaks := range []func(*rig.Conn){func(c *rig.Conn) { c.Close() }, breakOff} {
 				holder := rig.Connect(t, a.Addr)
 				fence := holder.Must(t, "LOCK", lock, "TOKEN", "t", "PX", lease, "KEEPALIVE", "LINGER",
 					linger).Elems[1].Text
@@ -83,7 +83,7 @@ func TestLingeringInAMovingSlot(t *testing.T) {
 		fences[name] = holder.Must(t, "LOCK", name, "TOKEN", "t", "PX", "9000", "KEEPALIVE",
 			"LINGER", "600000").Elems[1].Int()
 		holder.Want(t, "PONG", "PING") // the grant is read
-		holder.BreakOff()
+		breakOff(holder)
 	}
 	rig.Eventually(t, rig.Patience, "both linger", func() bool {
 		return a.Metric(t, "lockproxy_lock_lingering") == 2

@@ -265,24 +265,3 @@ func (c *Cluster) Migrate(l Life, slot int, from, to *Server, pause time.Duratio
 	to.Do(l, "CLUSTER", "SETSLOT", s, "NODE", toID)
 	from.Do(l, "CLUSTER", "SETSLOT", s, "NODE", toID)
 }
-
-// MigrateAtOnce moves a slot with all its keys to another master, as Valkey does since 9.0.
-func (c *Cluster) MigrateAtOnce(l Life, slot int, from, to *Server) {
-	l.Helper()
-	s := strconv.Itoa(slot)
-	v := from.Do(l, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", s, s, "NODE", to.Do(l, "CLUSTER", "MYID").Text)
-	if v.Text != "OK" {
-		l.Fatalf("CLUSTER MIGRATESLOTS at %s: %s", from.Addr, v)
-	}
-	Eventually(l, 2*Patience, "the slot has moved", func() bool {
-		jobs := from.Do(l, "CLUSTER", "GETSLOTMIGRATIONS").Elems // the newest first
-		if len(jobs) == 0 {
-			return false
-		}
-		state := jobs[0].Field("state").Text
-		if state == "failed" || state == "cancelled" {
-			l.Fatalf("slot %d does not move from %s to %s: %s", slot, from.Addr, to.Addr, jobs[0])
-		}
-		return state == "success"
-	})
-}

@@ -60,12 +60,3 @@ func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Prox
 	})
 	return p
 }
-
-// Having is how many of them have the key.
-func (m Masters) Having(l Life, key string) (n int64) {
-	l.Helper()
-	for _, s := range m {
-		n += s.Do(l, "EXISTS", key).Int()
-	}
-	return n
-}

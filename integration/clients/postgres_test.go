@@ -1,4 +1,4 @@
-package rig
+package clients
 
 import (
 	"errors"
@@ -8,43 +8,50 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"testing"
+
+	"lockproxy/integration/rig"
 )
 
-// StartPostgres starts a PostgreSQL of its own, empty and on 127.0.0.1, and returns the variables of the
+// startPostgres starts a PostgreSQL of its own, empty and on 127.0.0.1, and returns the variables of the
 // environment with which psql finds it.
-func StartPostgres(l Life) (env []string) {
-	l.Helper()
+func startPostgres(t *testing.T) (env []string) {
+	t.Helper()
 	// The directory belongs to an ordinary user, because PostgreSQL refuses to run as root.
-	parent := quickDir(l)
+	parent, err := os.MkdirTemp("", "lockproxy-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(parent) })
 	dir := filepath.Join(parent, "data")
 	if err := errors.Join(os.Chmod(parent, 0o711), os.Mkdir(dir, 0o700)); err != nil {
-		l.Fatalf("%v", err)
+		t.Fatal(err)
 	}
 	attr := &syscall.SysProcAttr{}
 	if os.Getuid() == 0 {
-		attr.Credential = ordinary(l)
+		attr.Credential = ordinary(t)
 		if err := os.Chown(dir, int(attr.Credential.Uid), int(attr.Credential.Gid)); err != nil {
-			l.Fatalf("%v", err)
+			t.Fatal(err)
 		}
 	}
 	command := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(postgresTool(l, name), args...)
+		cmd := exec.Command(postgresTool(t, name), args...)
 		cmd.Dir, cmd.SysProcAttr = dir, attr
 		return cmd
 	}
 	if out, err := command("initdb", "-D", dir, "-U", "test", "-A", "trust", "-N", "--locale", "C",
 		"-E", "UTF8").CombinedOutput(); err != nil {
-		l.Fatalf("initdb: %v\n%s", err, out)
+		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	port := strconv.Itoa(FreePort(l))
-	p := StartCommand(l, command("postgres", "-D", dir, "-p", port, "-h", "127.0.0.1", "-F", "-k", ""))
-	l.Cleanup(func() {
+	port := strconv.Itoa(rig.FreePort(t))
+	p := rig.StartCommand(t, command("postgres", "-D", dir, "-p", port, "-h", "127.0.0.1", "-F", "-k", ""))
+	t.Cleanup(func() {
 		p.Signal(syscall.SIGQUIT) // it gives its shared memory back then
 		<-p.Done
 	})
 	env = []string{"PGHOST=127.0.0.1", "PGPORT=" + port, "PGUSER=test", "PGDATABASE=postgres"}
-	Eventually(l, Patience, "PostgreSQL answers", func() bool {
-		cmd := exec.Command(postgresTool(l, "psql"), "-XAtc", "SELECT 1")
+	rig.Eventually(t, rig.Patience, "PostgreSQL answers", func() bool {
+		cmd := exec.Command(postgresTool(t, "psql"), "-XAtc", "SELECT 1")
 		cmd.Env = append(os.Environ(), env...)
 		return cmd.Run() == nil
 	})
@@ -52,14 +59,14 @@ func StartPostgres(l Life) (env []string) {
 }
 
 // ordinary is a user who is not root: the one that the system's package makes, or nobody.
-func ordinary(l Life) *syscall.Credential {
-	l.Helper()
+func ordinary(t *testing.T) *syscall.Credential {
+	t.Helper()
 	u, err := user.Lookup("postgres")
 	if err != nil {
 		u, err = user.Lookup("nobody")
 	}
 	if err != nil {
-		l.Fatalf("%v", err)
+		t.Fatal(err)
 	}
 	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
@@ -67,8 +74,8 @@ func ordinary(l Life) *syscall.Credential {
 }
 
 // postgresTool is a program of PostgreSQL, which Debian does not put into PATH.
-func postgresTool(l Life, name string) string {
-	l.Helper()
+func postgresTool(t *testing.T, name string) string {
+	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
@@ -78,6 +85,6 @@ func postgresTool(l Life, name string) string {
 			return all[len(all)-1]
 		}
 	}
-	l.Fatalf("%s is not installed: run integration/install.sh, or make test", name)
+	t.Fatalf("%s is not installed: run integration/install.sh, or make test", name)
 	return ""
 }
