@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"lockproxy/integration/page"
@@ -59,7 +58,7 @@ func independent(y *yard, rep *report) {
 	var whats []string
 	for _, n := range quorums {
 		lease := independentLease.String()
-		proxy := y.startLockproxy(oneProxy, y.plain[:1], "--redlock", strings.Join(addrs(masters[:n]), ","),
+		proxy := y.startLockproxy(oneProxy, y.plain[:1], "--redlock", rig.Addrs(masters[:n]),
 			"--redlock-node-timeout", (independentLease / 20).String(), "--lock-lease", lease,
 			"--lock-max-lease", lease).withLibrary(independentLease)
 		proxy.servers = masters[:n]

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -98,7 +97,7 @@ func addrs(servers []*rig.Server) (all []string) {
 
 // startLockproxy starts a lockproxy before servers.
 func (y *yard) startLockproxy(name string, upstream []*rig.Server, settings ...string) way {
-	args := append([]string{"--upstream", strings.Join(addrs(upstream), ","), "--maxclients",
+	args := append([]string{"--upstream", rig.Addrs(upstream), "--maxclients",
 		fmt.Sprint(mostClients), "--admin-pprof", "yes"}, settings...)
 	program := y.o.lockproxy
 	if program == "" {
@@ -169,15 +168,7 @@ func (y *yard) yardstick(name string) (w way) {
 	}
 	p := rig.StartProcess(y, program, args...)
 	y.started, w.proxies = append(y.started, p), []*rig.Process{p}
-	rig.Eventually(y, rig.Patience, program+" listening at "+addr, func() bool {
-		c, err := rig.Dial(addr)
-		if err == nil {
-			c.Close()
-		} else if p.Ended() {
-			y.Fatalf("%s ended:\n%s", program, p.Log)
-		}
-		return err == nil
-	})
+	p.Await(y, "listening at "+addr, func() bool { return rig.Listens(addr) })
 	return w
 }
 

@@ -26,21 +26,22 @@ var bytesTargets = []bytesTarget{
 			return rig.StartProxy(l, "--upstream", rig.StartRedis(l, quietRedis...).Addr).Addr
 		}},
 	{"onenode",
-		func(l rig.Life) string { return rig.StartOpenCluster(l, 1, quietRedis...) },
+		func(l rig.Life) string { return quietCluster(l, 1) },
 		func(l rig.Life) string {
-			return rig.StartProxy(l, "--upstream", rig.StartOpenCluster(l, 1, quietRedis...),
-				"--cluster-mode",
-				"yes").Addr
+			return rig.StartProxy(l, "--upstream", quietCluster(l, 1), "--cluster-mode", "yes").Addr
 		}},
 	{"cluster",
 		func(l rig.Life) string { return rig.StartRedis(l, quietRedis...).Addr },
-		func(l rig.Life) string {
-			return rig.StartProxy(l, "--upstream", rig.StartOpenCluster(l, 3, quietRedis...)).Addr
-		}},
+		func(l rig.Life) string { return rig.StartProxy(l, "--upstream", quietCluster(l, 3)).Addr }},
 }
 
 // quietRedis notes no command as slow, however slow the machine is.
 var quietRedis = []string{"--slowlog-log-slower-than", "-1"}
+
+// quietCluster starts a cluster of such servers that take every command.
+func quietCluster(l rig.Life, masters int) string {
+	return rig.StartCluster(l, masters, 0, slices.Concat(quietRedis, rig.OpenRedis)...).Addrs()
+}
 
 // TestBytes compares what a bare Redis says with what it says through the proxy, in both
 // protocols: each conversation of testdata/bytes, one command after the other and all in

@@ -68,10 +68,11 @@ var targetsOfCompat = []compatTarget{{
 
 // openCluster starts a cluster with the databases that the suite of Valkey uses in clusters since 9.
 func openCluster(l rig.Life, masters int) string {
+	args := slices.Clone(rig.OpenRedis)
 	if product, version, _ := compat.Installed(); product == "valkey" && !strings.HasPrefix(version, "8.") {
-		return rig.StartOpenCluster(l, masters, "--cluster-databases", "16")
+		args = append(args, "--cluster-databases", "16")
 	}
-	return rig.StartOpenCluster(l, masters)
+	return rig.StartCluster(l, masters, 0, args...).Addrs()
 }
 
 // TestCompat runs Redis's own test suite straight against a server and through the

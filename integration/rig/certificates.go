@@ -87,22 +87,10 @@ var LoopbackIP = []net.IP{net.IPv4(127, 0, 0, 1)}
 // LaunchTLSRedis starts a Redis that speaks only TLS and wants certificates.
 func LaunchTLSRedis(t *testing.T, a *Authority) (addr string) {
 	t.Helper()
-	port := FreePort(t)
-	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s := StartProcess(t, "redis-server", "--port", "0", "--tls-port", strconv.Itoa(port),
-		"--bind", "127.0.0.1",
-		"--dir", t.TempDir(), "--save", "",
-		"--tls-cert-file", a.File("server.crt"), "--tls-key-file", a.File("server.key"), "--tls-ca-cert-file",
-		a.File("ca.crt"))
-	Eventually(t, Patience, "redis-server listens for TLS", func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil || s.Ended()
-	})
-	if s.Ended() {
-		t.Fatalf("redis-server with TLS: %s", s.Log.Tail())
-	}
-	return addr
+	s := newRedis(t)
+	s.With("--port", "0", "--tls-port", strconv.Itoa(s.Port), "--tls-cert-file", a.File("server.crt"),
+		"--tls-key-file", a.File("server.key"), "--tls-ca-cert-file", a.File("ca.crt"))
+	s.launch(t)
+	s.Await(t, "listening for TLS", func() bool { return Listens(s.Addr) })
+	return s.Addr
 }

@@ -31,17 +31,15 @@ func StartCluster(l Life, masters, replicas int, args ...string) *Cluster {
 	if masters == 3 && replicas == 0 && len(args) == 0 {
 		return lendCluster(l)
 	}
-	return formCluster(l, masters, replicas, newClusterNode, args...)
+	return StartClusterWith(l, masters, replicas, func(int) []string { return nil }, args...)
 }
 
 // StartClusterWith starts one whose nodes have arguments of their own besides: those of each, by its index.
 func StartClusterWith(l Life, masters, replicas int, each func(i int) []string, args ...string) *Cluster {
 	l.Helper()
-	i := -1
-	return formCluster(l, masters, replicas, func(l Life, args ...string) *Server {
-		i++
-		return newClusterNode(l, append(slices.Clone(args), each(i)...)...)
-	}, args...)
+	return formCluster(l, masters, replicas, func(i int) *Server {
+		return newClusterNode(l, slices.Concat(args, each(i))...)
+	})
 }
 
 // Join adds an empty master to the cluster, which every node knows then.
@@ -50,9 +48,7 @@ func (c *Cluster) Join(l Life, args ...string) *Server {
 	n := newClusterNode(l, args...)
 	n.launch(l)
 	n.ready(l)
-	addr, port := c.Nodes[0].front()
-	host, _, _ := strings.Cut(addr, ":")
-	n.Do(l, "CLUSTER", "MEET", host, strconv.Itoa(port), strconv.Itoa(c.Nodes[0].Port+10000))
+	n.meet(l, c.Nodes[0])
 	c.Nodes = append(c.Nodes, n)
 	c.Whole(l, len(c.Nodes))
 	return n
@@ -76,14 +72,13 @@ func (c *Cluster) Leave(l Life, gone *Server) {
 // (server.link), so that whoever follows its topology passes these.
 func StartLinkedCluster(l Life, masters, replicas int, args ...string) *Cluster {
 	l.Helper()
-	return formCluster(l, masters, replicas, func(l Life, args ...string) *Server {
+	return formCluster(l, masters, replicas, func(int) *Server {
 		s := newClusterNode(l, args...)
 		s.Link = StartLink(l, s.Addr)
-		s.args = append(s.args, "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port",
-			strconv.Itoa(s.Link.port()),
+		s.With("--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(s.Link.port()),
 			"--cluster-announce-bus-port", strconv.Itoa(s.Port+10000))
 		return s
-	}, args...)
+	})
 }
 
 func newClusterNode(l Life, args ...string) *Server {
@@ -92,12 +87,18 @@ func newClusterNode(l Life, args ...string) *Server {
 		"--cluster-config-file", "nodes.conf"}, args...)...)
 }
 
-func formCluster(l Life, masters, replicas int, node func(l Life, args ...string) *Server,
-	args ...string) *Cluster {
+// meet has the server join the cluster of another one.
+func (s *Server) meet(l Life, other *Server) {
+	l.Helper()
+	_, port := other.front()
+	s.Do(l, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(port), strconv.Itoa(other.Port+10000))
+}
+
+func formCluster(l Life, masters, replicas int, node func(i int) *Server) *Cluster {
 	l.Helper()
 	c := &Cluster{Masters: masters}
-	for range masters * (1 + replicas) {
-		n := node(l, args...)
+	for i := range masters * (1 + replicas) {
+		n := node(i)
 		n.launch(l)
 		c.Nodes = append(c.Nodes, n)
 	}
@@ -113,8 +114,7 @@ func formCluster(l Life, masters, replicas int, node func(l Life, args ...string
 		}
 	}
 	for _, n := range c.Nodes[1:] {
-		_, port := c.Nodes[0].front()
-		n.Do(l, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(port), strconv.Itoa(c.Nodes[0].Port+10000))
+		n.meet(l, c.Nodes[0])
 	}
 	c.Whole(l, len(c.Nodes))
 	for i, n := range c.Nodes[masters:] {
@@ -139,7 +139,7 @@ func (c *Cluster) NoFailovers(l Life) {
 	l.Helper()
 	for _, n := range c.Nodes {
 		Ask(n.Addr, "CONFIG", "SET", "cluster-node-timeout", longNodeTimeout) // not all have CONFIG
-		n.args = append(n.args, "--cluster-node-timeout", longNodeTimeout)
+		n.With("--cluster-node-timeout", longNodeTimeout)
 	}
 }
 
@@ -179,14 +179,7 @@ func (c *Cluster) Agreed(l Life) {
 }
 
 // Addrs are the nodes as --upstream takes them.
-func (c *Cluster) Addrs() string {
-	var addrs []string
-	for _, n := range c.Nodes {
-		addr, _ := n.front()
-		addrs = append(addrs, addr)
-	}
-	return strings.Join(addrs, ",")
-}
+func (c *Cluster) Addrs() string { return Addrs(c.Nodes) }
 
 // SlotOf is the slot of a key, as the cluster itself says.
 func (c *Cluster) SlotOf(l Life, key string) int {

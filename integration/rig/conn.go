@@ -2,8 +2,10 @@ package rig
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -84,10 +86,7 @@ func (c *Conn) Closed(d time.Duration) bool {
 }
 
 // IsTimeout says that err is of a deadline.
-func IsTimeout(err error) bool {
-	e, ok := err.(net.Error)
-	return ok && e.Timeout()
-}
+func IsTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // Must runs a command for the test itself: a failed connection and an error
 // reply end the test.

@@ -69,36 +69,27 @@ func (k *Link) Addr() string { return k.door.Addr().String() }
 
 func (k *Link) port() int { return k.door.Addr().(*net.TCPAddr).Port }
 
-// Delay makes every request and every reply from now on d late; their order stays.
-func (k *Link) Delay(d time.Duration) {
+// set changes what the link does.
+func (k *Link) set(change func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pause = d
+	change()
 }
+
+// Delay makes every request and every reply from now on d late; their order stays.
+func (k *Link) Delay(d time.Duration) { k.set(func() { k.pause = d }) }
 
 // Pace lets only one reply of a connection pass every d, as behind a node that has so much to do for each. It
 // is slow on any machine, and needs none of its processors.
-func (k *Link) Pace(d time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.pace = d
-}
+func (k *Link) Pace(d time.Duration) { k.set(func() { k.pace = d }) }
 
 // Refuse closes new connections at once, or no more; those that live go on.
-func (k *Link) Refuse(on bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.refusing = on
-}
+func (k *Link) Refuse(on bool) { k.set(func() { k.refusing = on }) }
 
 // HalfOpen swallows all bytes, and closes nothing. A connection that lost some in
 // this way is never heard of again when HalfOpen has ended, as if a firewall had
 // forgotten it; new ones work then.
-func (k *Link) HalfOpen(on bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.deaf = on
-}
+func (k *Link) HalfOpen(on bool) { k.set(func() { k.deaf = on }) }
 
 // Cut closes all connections, with what is on its way.
 func (k *Link) Cut() {
@@ -116,17 +107,11 @@ const LostRequest = -1
 // when the reply to it has come, of which keep bytes at most, and never all, are
 // passed on. Replies before it are. Further keeps do so with the requests after it.
 func (k *Link) CutReply(match string, keeps ...int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.trap, k.keeps = []byte(match), keeps
+	k.set(func() { k.trap, k.keeps = []byte(match), keeps })
 }
 
 // Disarm takes CutReply back where it has not met its requests yet.
-func (k *Link) Disarm() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.keeps = nil
-}
+func (k *Link) Disarm() { k.set(func() { k.keeps = nil }) }
 
 // Cuts is how many requests CutReply has met so far.
 func (k *Link) Cuts() int {
@@ -136,11 +121,7 @@ func (k *Link) Cuts() int {
 }
 
 // watch counts the requests with match that reach the server from now on.
-func (k *Link) watch(match string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.watched[match] = 0
-}
+func (k *Link) watch(match string) { k.set(func() { k.watched[match] = 0 }) }
 
 // saw is the count of watch.
 func (k *Link) saw(match string) int {

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 var (
@@ -108,7 +107,7 @@ func StartRaced(l Life, args ...string) *Proxy {
 func StartBinary(l Life, path string, args ...string) *Proxy {
 	l.Helper()
 	for _, name := range []string{"--listen", "--admin"} {
-		if !has(args, name) {
+		if !slices.ContainsFunc(args, func(a string) bool { return a == name || strings.HasPrefix(a, name+"=") }) {
 			args = append([]string{name, "127.0.0.1:0"}, args...)
 		}
 	}
@@ -119,29 +118,18 @@ func StartBinary(l Life, path string, args ...string) *Proxy {
 	return p
 }
 
-func has(args []string, name string) bool {
-	for _, a := range args {
-		if a == name || strings.HasPrefix(a, name+"=") {
-			return true
-		}
-	}
-	return false
-}
-
 // Logged waits until the log has what pattern matches, and returns its group.
-func (p *Proxy) Logged(l Life, pattern string) string {
+func (p *Proxy) Logged(l Life, pattern string) (group string) {
 	l.Helper()
 	re := regexp.MustCompile(pattern)
-	end := time.Now().Add(Patience)
-	for {
-		if found := re.FindStringSubmatch(p.Log.String()); found != nil {
-			return found[len(found)-1]
+	p.Await(l, "logging "+pattern, func() bool {
+		found := re.FindStringSubmatch(p.Log.String())
+		if found != nil {
+			group = found[len(found)-1]
 		}
-		if p.Ended() || time.Now().After(end) {
-			l.Fatalf("lockproxy never logged %s:\n%s", pattern, p.Log.Tail())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return found != nil
+	})
+	return group
 }
 
 var crash = regexp.MustCompile(`(?m)^(panic:|fatal error:|WARNING: DATA RACE|.*\bpanic\b.*)`)
@@ -187,7 +175,8 @@ func (p *Proxy) Metric(l Life, family string, with ...string) float64 {
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		name, labels, _ := strings.Cut(name, "{")
-		if name != family || !containsAll(labels, with) {
+		other := func(label string) bool { return !strings.Contains(labels, label) }
+		if name != family || slices.ContainsFunc(with, other) {
 			continue
 		}
 		f, err := strconv.ParseFloat(value, 64)
@@ -199,15 +188,6 @@ func (p *Proxy) Metric(l Life, family string, with ...string) float64 {
 	return sum
 }
 
-func containsAll(s string, parts []string) bool {
-	for _, p := range parts {
-		if !strings.Contains(s, p) {
-			return false
-		}
-	}
-	return true
-}
-
 // Usage is what a proxy has open.
 type Usage struct{ Goroutines, Descriptors float64 }
 
@@ -217,23 +197,15 @@ func (p *Proxy) Usage(l Life) Usage {
 	return Usage{p.Metric(l, "go_goroutines"), p.Metric(l, "process_open_fds")}
 }
 
-// above reports whether the proxy has more open than before, beyond a few goroutines of its own.
-func (u Usage) above(before Usage) bool {
-	return u.Goroutines > before.Goroutines+3 || u.Descriptors > before.Descriptors+3
-}
-
-// ReturnsTo waits until the proxy uses no more than it did, within a few
-// goroutines of its own.
+// ReturnsTo waits until the proxy uses no more than it did, within a few goroutines of its own.
 func (p *Proxy) ReturnsTo(l Life, before Usage) {
 	l.Helper()
 	var now Usage
-	end := time.Now().Add(Patience)
-	for now = p.Usage(l); now.above(before); now = p.Usage(l) {
-		if time.Now().After(end) {
-			l.Fatalf("left behind: goroutines %v -> %v, file descriptors %v -> %v",
-				before.Goroutines, now.Goroutines, before.Descriptors, now.Descriptors)
-		}
-		time.Sleep(50 * time.Millisecond)
+	if !until(Patience, func() bool {
+		now = p.Usage(l)
+		return now.Goroutines <= before.Goroutines+3 && now.Descriptors <= before.Descriptors+3
+	}) {
+		l.Fatalf("left behind: %+v, and was %+v", now, before)
 	}
 }
 
@@ -244,10 +216,7 @@ var (
 	SharedCluster = Shared(func(l Life) *Cluster { return StartCluster(l, 3, 0) })
 
 	SharedOverRedis   = Shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedRedis().Addr) })
-	SharedOverCluster = Shared(func(l Life) *Proxy {
-		return StartProxy(l, "--upstream",
-			SharedCluster().Addrs())
-	})
+	SharedOverCluster = Shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedCluster().Addrs()) })
 )
 
 // Everywhere runs a test against each kind of upstream: a fresh --dev, and shared

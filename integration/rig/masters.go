@@ -2,7 +2,6 @@ package rig
 
 import (
 	"os"
-	"strings"
 	"time"
 )
 
@@ -15,13 +14,7 @@ func StartMasters(l Life, n int) Masters {
 	l.Helper()
 	var all Masters
 	for range n {
-		s := newRedis(l, "--appendonly", "yes", "--appendfsync", "always")
-		s.dir = quickDir(l)
-		s.launch(l)
-		all = append(all, s)
-	}
-	for _, s := range all {
-		s.ready(l)
+		all = append(all, StartRedis(l, "--appendonly", "yes", "--appendfsync", "always", "--dir", quickDir(l)))
 	}
 	return all
 }
@@ -38,23 +31,13 @@ func quickDir(l Life) string {
 	return dir
 }
 
-func (m Masters) addrs() string {
-	var all []string
-	for _, s := range m {
-		all = append(all, s.Addr)
-	}
-	return strings.Join(all, ",")
-}
-
-// StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout
-// is a
-// twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough to
+// StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout is
+// a twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough to
 // vote.
 func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
 	l.Helper()
-	p := StartProxy(l,
-		append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()},
-			args...)...)
+	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String()}
+	p := StartProxy(l, append(own, args...)...)
 	Eventually(l, Patience, "all masters vote", func() bool {
 		return p.Metric(l, "lockproxy_redlock_node_votes") == float64(len(m))
 	})

@@ -2,12 +2,10 @@ package rig
 
 import (
 	"fmt"
-	"sync/atomic"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
-
-var neighbours atomic.Int64
 
 // Watch keeps another client of the same nodes busy; the function it returns
 // stops that and fails the test if anything was wrong for it.
@@ -18,7 +16,7 @@ func Watch(t *testing.T, p *Proxy, password string) (stop func()) {
 		c.Must(t, "AUTH", password)
 	}
 	end, result := make(chan struct{}), make(chan error, 1)
-	prefix := fmt.Sprintf("canary:%s:%d", t.Name(), neighbours.Add(1)) // each has keys of its own
+	prefix := fmt.Sprintf("canary:%016x", rand.Uint64()) // each has keys of its own
 	go func() { result <- sing(c, prefix, end) }()
 	return func() {
 		t.Helper()

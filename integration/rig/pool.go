@@ -29,7 +29,7 @@ func lendCluster(l Life) *Cluster {
 		if program != "redis-server" {
 			life = onProduct{packageLife, program}
 		}
-		c := formCluster(life, 3, 0, newClusterNode)
+		c := formCluster(life, 3, 0, func(int) *Server { return newClusterNode(life) })
 		p = &pooled{nodes: c.Nodes}
 		for _, n := range c.Nodes {
 			Ask(n.Addr, "CONFIG", "RESETSTAT")

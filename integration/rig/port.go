@@ -41,6 +41,15 @@ func FreePort(l Life) int {
 	return 0
 }
 
+// Listens says whether somebody takes connections at an address.
+func Listens(addr string) bool {
+	c, err := Dial(addr)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
 func free(port int) bool {
 	n, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

@@ -218,19 +218,41 @@ func (b *logBuffer) Tail() string {
 	return s
 }
 
+// Await waits until ok returns true, and fails as soon as the process has ended before; what says what was
+// waited for.
+func (p *Process) Await(l Life, what string, ok func() bool) {
+	l.Helper()
+	done := false
+	until(Patience, func() bool {
+		ended := p.Ended()
+		done = ok()
+		return done || ended
+	})
+	if !done {
+		l.Fatalf("%s, process %d: not %s\n%s", p.Cmd.Path, p.pid(), what, p.Log.Tail())
+	}
+}
+
 // Eventually waits until ok returns true; what says what was waited for.
 func Eventually(l Life, within time.Duration, what string, ok func() bool) {
 	l.Helper()
+	if !until(within, ok) {
+		l.Fatalf("not within %v: %s", within, what)
+	}
+}
+
+func until(within time.Duration, ok func() bool) bool {
 	begun := time.Now()
 	for pause := 2 * time.Millisecond; !ok(); time.Sleep(pause) {
 		waited := time.Since(begun)
 		if waited > within {
-			l.Fatalf("not within %v: %s", waited.Round(time.Millisecond), what)
+			return false
 		}
 		// Metrics and INFO cost a proxy under the race detector much, so what takes long is asked for less
 		// often.
 		pause = min(2*pause, max(50*time.Millisecond, waited/20), 500*time.Millisecond)
 	}
+	return true
 }
 
 // WriteFile writes a file for a test into a directory of its own and returns

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
+
+// OpenRedis lets a server take every command.
+var OpenRedis = []string{"--enable-protected-configs", "yes", "--enable-module-command", "yes"}
 
 // Server is one redis-server.
 type Server struct {
@@ -21,16 +23,9 @@ type Server struct {
 // StartRedis starts a redis-server with an empty data set and no persistence.
 func StartRedis(l Life, args ...string) *Server {
 	l.Helper()
-	s := launchRedis(l, args...)
-	s.ready(l)
-	return s
-}
-
-// launchRedis starts a redis-server and does not wait for it.
-func launchRedis(l Life, args ...string) *Server {
-	l.Helper()
 	s := newRedis(l, args...)
 	s.launch(l)
+	s.ready(l)
 	return s
 }
 
@@ -39,6 +34,16 @@ func newRedis(l Life, args ...string) *Server {
 	s := &Server{Port: FreePort(l), program: serverOf(l), args: args, dir: l.TempDir()}
 	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
 	return s
+}
+
+// Addrs are where others reach servers, as --upstream takes them.
+func Addrs(all []*Server) string {
+	var addrs []string
+	for _, s := range all {
+		addr, _ := s.front()
+		addrs = append(addrs, addr)
+	}
+	return strings.Join(addrs, ",")
 }
 
 // front is where others reach the server: its link, if it has one.
@@ -88,17 +93,10 @@ func (s *Server) understood(args []string) []string {
 // ready waits until the server answers.
 func (s *Server) ready(l Life) {
 	l.Helper()
-	end := time.Now().Add(Patience)
-	for {
+	s.Await(l, "answering at "+s.Addr, func() bool {
 		v, err := Ask(s.Addr, "PING")
-		if err == nil && v.Text == "PONG" || err != nil && strings.Contains(err.Error(), "NOAUTH") {
-			return
-		}
-		if s.Ended() || time.Now().After(end) {
-			l.Fatalf("redis-server at %s does not answer: %v\n%s", s.Addr, err, s.Log.Tail())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err == nil && v.Text == "PONG" || v.IsError("NOAUTH")
+	})
 }
 
 // Restart starts the server again at its port after it was killed.
@@ -137,3 +135,13 @@ func InfoField(text, field string) string {
 	}
 	return ""
 }
+
+// LineField is the value of a name in a line of CLIENT LIST.
+func LineField(line, name string) string {
+	_, rest, _ := strings.Cut(" "+line, " "+name+"=")
+	value, _, _ := strings.Cut(rest, " ")
+	return strings.TrimSpace(value)
+}
+
+// LinesOf are the lines of a text.
+func LinesOf(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }

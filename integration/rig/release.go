@@ -2,6 +2,7 @@ package rig
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -45,12 +46,7 @@ func (r release) since(version string) bool {
 		return false
 	}
 	fmt.Sscanf(r[product], "%d.%d.%d", &is[0], &is[1], &is[2])
-	for i := range is {
-		if is[i] != want[i] {
-			return is[i] > want[i]
-		}
-	}
-	return true
+	return slices.Compare(is[:], want[:]) >= 0
 }
 
 // holds says that the wording is one of the server's.
@@ -61,9 +57,6 @@ func (r release) holds(w wording) bool {
 
 // wording is the step in the words of the server.
 func (r release) wording(s step) step {
-	if r == nil {
-		return s
-	}
 	for _, w := range s.other {
 		if r.holds(w) {
 			s.text = w.text

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 // sentinelGroup is a master, its replica, and three sentinels that watch them.
@@ -17,16 +16,13 @@ type sentinelGroup struct {
 // StartSentinels starts a Sentinel group; the master's name is "mymaster".
 func StartSentinels(l Life) *sentinelGroup {
 	l.Helper()
-	g := &sentinelGroup{Master: launchRedis(l), Replica: launchRedis(l)}
-	g.Master.ready(l)
-	g.Replica.ready(l)
+	g := &sentinelGroup{Master: StartRedis(l), Replica: StartRedis(l)}
 	g.Replica.Do(l, "REPLICAOF", "127.0.0.1", strconv.Itoa(g.Master.Port))
 	Eventually(l, Patience, "replica in sync", func() bool {
 		return g.Replica.Info(l, "replication", "master_link_status") == "up"
 	})
 	for range 3 {
-		s := &Server{Port: FreePort(l), program: serverOf(l), dir: l.TempDir()}
-		s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
+		s := newRedis(l)
 		file := filepath.Join(s.dir, "sentinel.conf")
 		conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n"+
 			"sentinel monitor mymaster 127.0.0.1 %d 2\n"+
@@ -59,10 +55,4 @@ func (g *sentinelGroup) Promoted(l Life) {
 }
 
 // Addrs are the sentinels as --upstream takes them.
-func (g *sentinelGroup) Addrs() string {
-	var addrs []string
-	for _, s := range g.Sentinels {
-		addrs = append(addrs, s.Addr)
-	}
-	return strings.Join(addrs, ",")
-}
+func (g *sentinelGroup) Addrs() string { return Addrs(g.Sentinels) }
