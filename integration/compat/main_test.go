@@ -1,6 +1,6 @@
 //go:build !quick
 
-package compat_test
+package compat
 
 import (
 	"testing"

@@ -1,6 +1,6 @@
 //go:build !quick
 
-package compat_test
+package compat
 
 import (
 	"flag"
@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/integration/compat"
 	"lockproxy/integration/rig"
 )
 
@@ -27,7 +26,7 @@ var (
 		"targets of TestCompat, with commas between them; empty: all")
 	compatFiles = flag.String("compat-files", "",
 		"files of Redis's suite, with commas between them; empty: with -long all, else a dose")
-	compatTags = flag.String("compat-tags", compat.Tags, "--tags of Redis's suite")
+	compatTags = flag.String("compat-tags", suiteTags, "--tags of Redis's suite")
 	compatJobs = flag.Int("compat-jobs", 0,
 		"files that run at a time; 0: as many as there are processors, with -long half of them")
 	compatLogs = flag.String("compat-logs", "", "directory where the suite's logs are kept; empty: nowhere")
@@ -69,7 +68,7 @@ var targetsOfCompat = []compatTarget{{
 // openCluster starts a cluster with the databases that the suite of Valkey uses in clusters since 9.
 func openCluster(l rig.Life, masters int) string {
 	args := slices.Clone(rig.OpenRedis)
-	if product, version, _ := compat.Installed(); product == "valkey" && !strings.HasPrefix(version, "8.") {
+	if product, version, _ := installed(); product == "valkey" && !strings.HasPrefix(version, "8.") {
 		args = append(args, "--cluster-databases", "16")
 	}
 	return rig.StartCluster(l, masters, 0, args...).Addrs()
@@ -78,15 +77,15 @@ func openCluster(l rig.Life, masters int) string {
 // TestCompat runs Redis's own test suite straight against a server and through the
 // proxy: what passes there passes here.
 func TestCompat(t *testing.T) {
-	suite, err := compat.Find()
+	suite, err := findSuite()
 	if err != nil {
 		t.Fatal(err)
 	}
-	exceptions, err := compat.Listed(suite.Server())
+	exceptions, err := listed(suite.server())
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := suite.Files()
+	all, err := suite.files()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +106,7 @@ func TestCompat(t *testing.T) {
 			}
 		}
 	})
-	left, stale := c.table.Foot(exceptions)
+	left, stale := c.table.foot(exceptions)
 	if len(left) > 0 {
 		t.Errorf("%d tests of Redis's suite fail through the proxy alone: see the table above", len(left))
 	}
@@ -125,9 +124,9 @@ func filesOf(target compatTarget, all []string) []string {
 
 // compatRun is one run of the suite on several targets.
 type compatRun struct {
-	suite      *compat.Suite
-	exceptions compat.Exceptions
-	table      *compat.Table
+	suite      *suite
+	exceptions exceptions
+	table      *table
 	jobs       chan bool // has room for as many files as run at a time
 
 	mu   sync.Mutex
@@ -137,15 +136,15 @@ type compatRun struct {
 // bareRecord is a run without a proxy, which several targets may want.
 type bareRecord struct {
 	sync.Once
-	compat.Record
+	record
 }
 
-func newCompatRun(suite *compat.Suite, exceptions compat.Exceptions) *compatRun {
+func newCompatRun(suite *suite, exceptions exceptions) *compatRun {
 	jobs := *compatJobs
 	if jobs == 0 {
 		jobs = rig.Dose(runtime.NumCPU(), max(1, runtime.NumCPU()/2))
 	}
-	return &compatRun{suite: suite, exceptions: exceptions, table: compat.NewTable(os.Stdout),
+	return &compatRun{suite: suite, exceptions: exceptions, table: newTable(os.Stdout),
 		jobs: make(chan bool, jobs), bare: map[string]*bareRecord{}}
 }
 
@@ -154,21 +153,21 @@ func newCompatRun(suite *compat.Suite, exceptions compat.Exceptions) *compatRun 
 func (c *compatRun) file(t *testing.T, target compatTarget, file string) {
 	start := time.Now()
 	bare := c.withoutProxy(t, target.bare, file)
-	if bare.Tests() == 0 { // all of it is for servers that the suite starts itself
-		c.table.Row(compat.Row{Target: target.name, File: file, Bare: bare, Through: bare})
+	if bare.tests() == 0 { // all of it is for servers that the suite starts itself
+		c.table.row(row{target: target.name, file: file, bare: bare, through: bare})
 		return
 	}
-	runs := []compat.Record{c.throughProxy(t, target, file)}
-	differ, unsteady := compat.Compare(target.name, file, bare, runs...)
-	if left, _ := c.exceptions.Left(differ, nil); *rig.Long && len(left) > 0 && len(left) <= 5 {
+	runs := []record{c.throughProxy(t, target, file)}
+	differ, unsteady := compare(target.name, file, bare, runs...)
+	if left, _ := c.exceptions.left(differ, nil); *rig.Long && len(left) > 0 && len(left) <= 5 {
 		runs = append(runs, c.throughProxy(t, target, file))
-		differ, unsteady = compat.Compare(target.name, file, bare, runs...)
+		differ, unsteady = compare(target.name, file, bare, runs...)
 	}
-	c.table.Row(compat.Row{Target: target.name, File: file, Bare: bare, Through: runs[len(runs)-1],
-		Differ: differ, Unsteady: unsteady, Took: time.Since(start)})
+	c.table.row(row{target: target.name, file: file, bare: bare, through: runs[len(runs)-1],
+		differ: differ, unsteady: unsteady, took: time.Since(start)})
 }
 
-func (c *compatRun) withoutProxy(t *testing.T, name, file string) compat.Record {
+func (c *compatRun) withoutProxy(t *testing.T, name, file string) record {
 	c.mu.Lock()
 	b := c.bare[name+" "+file]
 	if b == nil {
@@ -178,13 +177,13 @@ func (c *compatRun) withoutProxy(t *testing.T, name, file string) compat.Record 
 	c.mu.Unlock()
 	b.Do(func() {
 		i := slices.IndexFunc(targetsOfCompat, func(target compatTarget) bool { return target.name == name })
-		b.Record = c.play(t, "bare "+name, nil, targetsOfCompat[i].mode, file, targetsOfCompat[i].upstream)
+		b.record = c.play(t, "bare "+name, nil, targetsOfCompat[i].mode, file, targetsOfCompat[i].upstream)
 	})
-	return b.Record
+	return b.record
 }
 
-func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string) compat.Record {
-	return c.play(t, target.name, c.exceptions.NotRun(target.name, file), target.mode, file,
+func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string) record {
+	return c.play(t, target.name, c.exceptions.notRun(target.name, file), target.mode, file,
 		func(l rig.Life) string {
 			return rig.StartProxy(l,
 				append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).Addr
@@ -193,22 +192,22 @@ func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string)
 
 // play runs a file, each try against what start starts for it.
 func (c *compatRun) play(t *testing.T, label string, stall, mode []string, file string,
-	start func(l rig.Life) string) (r compat.Record) {
-	return compat.Tries(8, stall, func(without []string) (r compat.Record) {
+	start func(l rig.Life) string) (r record) {
+	return tries(8, stall, func(without []string) (r record) {
 		t.Run(label, func(t *testing.T) {
 			host, port, err := net.SplitHostPort(start(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			n, _ := strconv.Atoi(port)
-			cmd, err := c.suite.Command(t.TempDir(), compat.Play{File: file, Host: host, Port: n, Mode: mode,
-				Tags: *compatTags, Without: without, Ports: suitePorts(), Stall: 180})
+			cmd, err := c.suite.command(t.TempDir(), playing{file: file, host: host, port: n, mode: mode,
+				suiteTags: *compatTags, without: without, ports: suitePorts(), stall: 180})
 			if err != nil {
 				t.Fatal(err)
 			}
 			log := runSuite(t, cmd)
 			keepLog(t, label, file, log)
-			r = compat.Parse(log)
+			r = parse(log)
 		})
 		return r
 	})

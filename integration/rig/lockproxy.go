@@ -107,7 +107,8 @@ func StartRaced(l Life, args ...string) *Proxy {
 func StartBinary(l Life, path string, args ...string) *Proxy {
 	l.Helper()
 	for _, name := range []string{"--listen", "--admin"} {
-		if !slices.ContainsFunc(args, func(a string) bool { return a == name || strings.HasPrefix(a, name+"=") }) {
+		given := func(arg string) bool { return arg == name || strings.HasPrefix(arg, name+"=") }
+		if !slices.ContainsFunc(args, given) {
 			args = append([]string{name, "127.0.0.1:0"}, args...)
 		}
 	}
@@ -215,8 +216,12 @@ var (
 	SharedRedis   = Shared(func(l Life) *Server { return StartRedis(l) })
 	SharedCluster = Shared(func(l Life) *Cluster { return StartCluster(l, 3, 0) })
 
-	SharedOverRedis   = Shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedRedis().Addr) })
-	SharedOverCluster = Shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedCluster().Addrs()) })
+	SharedOverRedis = Shared(func(l Life) *Proxy {
+		return StartProxy(l, "--upstream", SharedRedis().Addr)
+	})
+	SharedOverCluster = Shared(func(l Life) *Proxy {
+		return StartProxy(l, "--upstream", SharedCluster().Addrs())
+	})
 )
 
 // Everywhere runs a test against each kind of upstream: a fresh --dev, and shared

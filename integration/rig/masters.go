@@ -14,7 +14,8 @@ func StartMasters(l Life, n int) Masters {
 	l.Helper()
 	var all Masters
 	for range n {
-		all = append(all, StartRedis(l, "--appendonly", "yes", "--appendfsync", "always", "--dir", quickDir(l)))
+		all = append(all,
+			StartRedis(l, "--appendonly", "yes", "--appendfsync", "always", "--dir", quickDir(l)))
 	}
 	return all
 }
@@ -31,9 +32,9 @@ func quickDir(l Life) string {
 	return dir
 }
 
-// StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout is
-// a twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough to
-// vote.
+// StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout
+// is a twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough
+// to vote.
 func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
 	l.Helper()
 	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String()}
