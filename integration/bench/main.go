@@ -141,7 +141,7 @@ func main() {
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM,
 		syscall.SIGHUP)
 	defer stop()
-	context.AfterFunc(interrupted, func() { end(); os.Exit(1) })
+	defer context.AfterFunc(interrupted, func() { end(); os.Exit(1) })() // before stop
 	defer func() {
 		failed := recover() // of a life that is over
 		if end(); failed != nil {
