@@ -75,7 +75,7 @@ func shardNodes(nodes []resp.Value, from string) (members []cluster.Node, master
 		}
 		n := cluster.Node{Addr: net.JoinHostPort(host, port), ID: fields["id"]}
 		switch {
-		case fields["health"] == "fail":
+		case fields["health"] == "fail", isPath(host):
 		case fields["role"] == "master" && !mastered:
 			members, mastered = append([]cluster.Node{n}, members...), true
 		default:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -151,12 +152,18 @@ func parseNode(v resp.Value, from string) (cluster.Node, error) {
 	if host == "" || host == "?" {
 		host = hostOf(from)
 	}
+	if isPath(host) {
+		return cluster.Node{}, fmt.Errorf("%w: %.80q is no host", errSlots, host)
+	}
 	n := cluster.Node{Addr: net.JoinHostPort(host, strconv.FormatInt(e[1].Int, 10))}
 	if len(e) > 2 {
 		n.ID = string(e[2].Str)
 	}
 	return n, nil
 }
+
+// isPath says that a host which a node has announced would be dialled as a unix socket. No honest one is.
+func isPath(host string) bool { return strings.HasPrefix(host, "/") }
 
 // hostOf is the host of addr. A unix socket leads to this machine.
 func hostOf(addr string) string {

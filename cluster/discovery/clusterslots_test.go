@@ -39,6 +39,8 @@ func TestParseSlots(t *testing.T) {
 			[]string{"10.9.9.9:6379", "a"}},
 		{"IPv6", servers.Reply("*1", "*3", ":5", ":5", "*3", "$3", "::1", ":6379", "$1", "a"),
 			[]string{"[::1]:6379", "a"}},
+		{"a path in place of a host",
+			servers.Reply("*1", "*3", ":5", ":5", "*3", "$5", "/sock", ":6379", "$1", "a"), nil},
 		{"3.0, no ids", servers.Reply("*1", "*3", ":5", ":5", "*2", "$3", "::1", ":6379"),
 			[]string{"[::1]:6379", ""}},
 		{"nothing", servers.Reply("*0"), []string{}},
