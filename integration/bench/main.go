@@ -172,7 +172,7 @@ func run(l rig.Life, o options) {
 		rep.When, rep.Busy = time.Now().Truncate(time.Second), before.Until(page.UsageNow(y.running()))
 		all = append(all, rep)
 		if o.write != "" { // section by section: what is measured is kept, whatever comes
-			y.check((written{o.write}).update(all))
+			y.check((written{page.Files(o.write)}).update(all))
 		}
 	}
 	fmt.Printf("\n## Targets\n\n%s", targetTable(all))

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,16 +50,9 @@ func merged(old, newer []report) (all []report, missing []string) {
 	return all, missing
 }
 
-// written are the files of a page: the page itself, its pictures and the results that it is made of, by
-// name. All but the page lie in a folder that has its name.
-//
-//	docs/performance.md
-//	docs/performance/results.json
-//	docs/performance/tried.md      by hand: what was tried for what is not reached; it is part of the page
-//	docs/performance/NAME.svg
-type written struct{ page string }
-
-func (w written) folder() string { return strings.TrimSuffix(w.page, filepath.Ext(w.page)) }
+// written are the files of the page. In their folder is also tried.md, by hand: what was tried for what is not
+// reached. It is a part of the page.
+type written struct{ page.Files }
 
 // update puts new reports in the place of older ones and writes all.
 func (w written) update(newer []report) error {
@@ -70,37 +61,22 @@ func (w written) update(newer []report) error {
 		return err
 	}
 	all, _ := merged(old, newer)
-	text, err := json.MarshalIndent(all, "", "\t")
-	if err != nil {
-		return err
-	}
-	return errors.Join(w.write(all), os.WriteFile(w.results(), append(text, '\n'), 0o644))
+	return errors.Join(w.write(all), w.Keep(all))
 }
 
-func (w written) results() string { return filepath.Join(w.folder(), "results.json") }
-
-// load reads what earlier runs have kept; nothing where there is no such file.
+// load reads what earlier runs have kept.
 func (w written) load() (all []report, err error) {
-	text, err := os.ReadFile(w.results())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &all)
-	}
+	err = w.Load(&all)
 	return all, err
 }
 
 // write makes the page and the pictures.
 func (w written) write(all []report) error {
-	err := os.MkdirAll(w.folder(), 0o755)
+	var plots []page.Plot
 	for _, r := range all {
-		for _, p := range r.Plots {
-			picture := filepath.Join(w.folder(), p.File+".svg")
-			err = errors.Join(err, os.WriteFile(picture, []byte(p.SVG()), 0o644))
-		}
+		plots = append(plots, r.Plots...)
 	}
-	return errors.Join(err, os.WriteFile(w.page, []byte(w.text(all)), 0o644))
+	return w.Print(w.text(all), plots)
 }
 
 // text is the page.
@@ -116,7 +92,7 @@ func (w written) text(all []report) string {
 	}
 	b.WriteString("## Targets\n\n" + targetTable(all))
 	// Who writes the page also finds the notes; without them there is nothing to add.
-	if notes, err := os.ReadFile(filepath.Join(w.folder(), "tried.md")); err == nil {
+	if notes, err := os.ReadFile(filepath.Join(w.Folder(), "tried.md")); err == nil {
 		fmt.Fprintf(&b, "\n## What was tried\n\n%s", notes)
 	}
 	for _, r := range all {
@@ -124,7 +100,7 @@ func (w written) text(all []report) string {
 			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, r.Busy, strings.Join(r.Machine, "\n- "))
 		b.WriteString(strings.ReplaceAll(r.Text, "\n## ", "\n### "))
 		for _, p := range r.Plots {
-			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(w.folder()), p.File)
+			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(w.Folder()), p.File)
 		}
 	}
 	return b.String()

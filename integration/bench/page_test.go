@@ -31,21 +31,21 @@ func canned(section, text string) report {
 // A page is written section by section: newer results take the place of older ones of the same section, all
 // others stay, and what has never been measured is named.
 func TestPage(t *testing.T) {
-	w := written{filepath.Join(t.TempDir(), "docs", "performance.md")}
+	w := written{page.Files(filepath.Join(t.TempDir(), "docs", "performance.md"))}
 	for _, r := range [][]report{{canned("lock", "old words")}, {canned("forward", "Forwarding")},
 		{canned("lock", "new words")}} {
 		if err := w.update(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(w.folder(), "tried.md"), []byte("This was tried.\n"),
+	if err := os.WriteFile(filepath.Join(w.Folder(), "tried.md"), []byte("This was tried.\n"),
 		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.update(nil); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(w.page)
+	text, err := os.ReadFile(string(w.Files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestPage(t *testing.T) {
 	}
 	for _, r := range []string{"lock", "forward"} {
 		for _, name := range []string{"-lines", "-empty"} {
-			text, err := os.ReadFile(filepath.Join(w.folder(), r+name+".svg"))
+			text, err := os.ReadFile(filepath.Join(w.Folder(), r+name+".svg"))
 			if err != nil || len(text) == 0 {
 				t.Errorf("%s%s: %d bytes, %v", r, name, len(text), err)
 			}
@@ -83,12 +83,12 @@ func TestPage(t *testing.T) {
 // The page and its pictures are those of the results that are kept, and were not changed by hand.
 func TestPageIsOfItsResults(t *testing.T) {
 	const docs = "../../docs"
-	all, err := (written{filepath.Join(docs, "performance.md")}).load()
+	all, err := (written{page.Files(filepath.Join(docs, "performance.md"))}).load()
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d results: %v", len(all), err)
 	}
 	if *update {
-		if err := (written{filepath.Join(docs, "performance.md")}).write(all); err != nil {
+		if err := (written{page.Files(filepath.Join(docs, "performance.md"))}).write(all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,11 +96,11 @@ func TestPageIsOfItsResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := written{filepath.Join(t.TempDir(), "performance.md")}
-	if err := os.MkdirAll(w.folder(), 0o755); err != nil {
+	w := written{page.Files(filepath.Join(t.TempDir(), "performance.md"))}
+	if err := os.MkdirAll(w.Folder(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(w.folder(), "tried.md"), notes, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(w.Folder(), "tried.md"), notes, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.write(all); err != nil {
@@ -113,7 +113,7 @@ func TestPageIsOfItsResults(t *testing.T) {
 		}
 	}
 	for _, name := range made {
-		want, err := os.ReadFile(filepath.Join(filepath.Dir(w.page), name))
+		want, err := os.ReadFile(filepath.Join(filepath.Dir(string(w.Files)), name))
 		if err != nil {
 			t.Fatal(err)
 		}
