@@ -3,27 +3,22 @@ package main
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
+	"time"
 
 	"lockproxy/integration/page"
 	"lockproxy/integration/trace"
 )
 
-// book are the results, and the files of the page that is made of them:
-//
-//	docs/resilience.md
-//	docs/resilience/results.json
-//	docs/resilience/NAME.svg
+// book are the results, and the files of the page that is made of them.
 type book struct {
-	page  string // "": none is written
+	page.Files
 	kept  results
 	fresh results // of this run
 }
@@ -36,21 +31,10 @@ type results struct {
 	Traces   []trace.Sum `json:"traces,omitempty"`
 }
 
-func (b *book) folder() string { return strings.TrimSuffix(b.page, filepath.Ext(b.page)) }
-
-func (b *book) results() string { return filepath.Join(b.folder(), "results.json") }
-
 // load reads what earlier runs have kept.
 func (b *book) load() error {
-	if b.page == "" {
-		return nil
-	}
-	text, err := os.ReadFile(b.results())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	b.kept = results{}
-	return cmp.Or(err, json.Unmarshal(text, &b.kept))
+	return b.Load(&b.kept)
 }
 
 // keepThat puts what was seen in its place, and writes the page.
@@ -60,7 +44,7 @@ func (b *book) keepThat(put func(*results)) error {
 	}
 	put(&b.fresh)
 	put(&b.kept)
-	return b.write()
+	return cmp.Or(b.Keep(b.kept), b.print())
 }
 
 // put puts a row in the place of an older one of the same fault.
@@ -73,143 +57,73 @@ func (rs *results) put(r row) {
 	})
 }
 
-// write writes all files, if there is a page.
-func (b *book) write() error {
-	if b.page == "" {
-		return nil
-	}
-	if err := os.MkdirAll(b.folder(), 0o755); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(b.kept, "", "\t")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(b.results(), append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	return b.print()
-}
-
 // print writes what is made of the results.
-func (b *book) print() error {
-	for _, p := range append(b.kept.plots(), b.kept.Soak.plots()...) {
-		if err := os.WriteFile(filepath.Join(b.folder(), p.File+".svg"), []byte(p.SVG()), 0o644); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(b.page, []byte(b.text(b.kept)), 0o644)
-}
+func (b *book) print() error { return b.Print(b.text(b.kept), b.kept.plots()) }
 
-//go:embed text/head.txt
-var head string
+// plots are all pictures.
+func (rs results) plots() []page.Plot { return append(plotsOf(rs.Rows), rs.Soak.plots()...) }
 
-// text is the page.
+// text is the page, or without one what a run has to say.
 func (b *book) text(rs results) string {
-	var w strings.Builder
-	if b.page != "" {
-		w.WriteString(head)
-		if missing := rs.missing(); missing != nil {
-			fmt.Fprintf(&w, "\n**Not seen here: %s.**\n", strings.Join(missing, ", "))
-		}
+	folder := ""
+	if b.Files != "" {
+		folder = filepath.Base(b.Folder())
 	}
-	if len(rs.Rows) > 0 {
-		fmt.Fprintf(&w, "\n## Faults\n\n%s\n%s%s\n", rs.table(), rs.notes(), sums(rs.Rows))
-		if targets := targetsOf(rs.Rows); targets != nil {
-			fmt.Fprintf(&w, "\n## Targets\n\n%s", page.Targets(targets))
-		}
-		fmt.Fprintf(&w, "\n## Errors, in words\n\n%s", rs.errors())
-	}
-	if b.page != "" {
-		for _, p := range rs.plots() {
-			fmt.Fprintf(&w, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(b.folder()), p.File)
-		}
-	}
-	w.WriteString(rs.Overload.text())
-	w.WriteString(rs.Soak.text())
-	w.WriteString(traceText(rs.Traces))
-	if b.page != "" && len(rs.Rows) > 0 {
-		fmt.Fprintf(&w, "\n## When and where\n\n%s", rs.places())
-	}
-	return w.String()
+	return fill("page", struct {
+		results
+		Folder string
+	}{rs, folder})
 }
 
-// minute is how times are told.
-const minute = "2006-01-02 15:04 UTC"
+//go:embed text/page.txt
+var pageText string
 
-// table is a page.Table of anything.
-type table [][]string
+// pages are the parts of the page.
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"join": strings.Join, "first": firstLine, "number": number, "span": figures.span, "missing": missing,
+	"wrong": row.wrong, "rounds": row.rounds, "sums": sums, "targets": targetsOf, "plots": plotsOf,
+	"both": (*soak).both, "trends": (*soak).trends, "curves": (*soak).plots, "addUp": addUp,
+	"faults": faultsOf,
+	"bare":   func(cell string) string { return strings.ReplaceAll(cell, "|", "/") },
+	"conns":  func() int { return floodConns },
+	"day":    func(at time.Time) string { return at.UTC().Format(time.DateOnly) },
+	"idle":   func() time.Duration { return idle },
+	"keys":   func(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) },
+	"lasted": func(s float64) time.Duration { return time.Duration(math.Round(s)) * time.Second },
+	"minute": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") },
+	"ratio":  func(a, b float64) float64 { return a / b },
+	"slow":   func() string { return strings.Join(slowCommand, " ") },
+}).Parse(pageText))
 
-func (t *table) add(cells ...any) {
-	var line []string
-	for _, c := range cells {
-		line = append(line, fmt.Sprint(c))
+// fill is a part of the page. Lines that begin with a bar become tables.
+func fill(part string, of any) string {
+	var raw, b strings.Builder
+	if err := pages.ExecuteTemplate(&raw, part, of); err != nil {
+		panic(err) // a mistake in the part
 	}
-	*t = append(*t, line)
+	var t page.Table
+	for line := range strings.SplitAfterSeq(raw.String(), "\n") {
+		if cells, ok := strings.CutPrefix(line, "|"); ok {
+			t = append(t, strings.Split(strings.TrimSuffix(cells, "|\n"), "|"))
+			continue
+		}
+		if t != nil {
+			b.WriteString(t.String())
+			t = nil
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
-
-func (t table) String() string { return page.Table(t).String() }
 
 // missing are the faults of which nothing is known.
-func (rs results) missing() (names []string) {
+func missing(rows []row) (names []string) {
 	for _, name := range faultNames() {
-		if !slices.ContainsFunc(rs.Rows, func(r row) bool { return r.Name == name }) {
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.Name == name }) {
 			names = append(names, "`"+name+"`")
 		}
 	}
 	return names
-}
-
-func (rs results) table() string {
-	t := table{{"fault", "clients", "promoted", "goes on", "new", "longest", "errors", "p99 of others",
-		"acknowledged", "lost", "doubled", "ran"}}
-	for _, r := range rs.Rows {
-		if r.Skipped != "" {
-			t.add(r.Title, "not run", "", "", "", "", "", "", "", "", "", "")
-			continue
-		}
-		for i, f := range r.Ways {
-			title, promoted := r.Title, ""
-			if r.Promoted != nil {
-				promoted = number(*r.Promoted)
-			}
-			if i > 0 {
-				title, promoted = "", ""
-			}
-			lost := fmt.Sprint(f.Lost)
-			if r.Lossy && f.Lost > 0 {
-				lost += " (Redis)"
-			}
-			failures := fmt.Sprintf("%d+%d, %d, %d", f.Failed, f.Refused, f.Unknown, f.NotRun)
-			t.add(title, f.Name, promoted, f.span(), number(f.New), number(f.Longest), failures, f.Others,
-				f.Acked, lost, f.Doubled, f.Ran)
-		}
-		if r.Direct.Before >= 0 {
-			t.add("", "straight", "", "", "", "", "", r.Direct, "", "", "", "")
-		}
-	}
-	return t.String()
-}
-
-// notes is why rows were not run, and what else was seen.
-func (rs results) notes() string {
-	var b strings.Builder
-	for _, r := range rs.Rows {
-		if r.Skipped != "" {
-			fmt.Fprintf(&b, "- %s: not run, for %s\n", r.Title, r.Skipped)
-		}
-		for _, note := range r.Notes {
-			fmt.Fprintf(&b, "- %s: %s\n", r.Title, note)
-		}
-		if n := len(r.Earlier); n > 0 {
-			fmt.Fprintf(&b, "- %s: the last of %d rounds; the targets below are for the median\n", r.Title,
-				n+1)
-		}
-		for _, wrong := range r.wrong() {
-			fmt.Fprintf(&b, "- %s: **must not be**: %s\n", r.Title, firstLine(wrong))
-		}
-	}
-	return b.String()
 }
 
 // number is a time in ms: with tenths, if it is short.
@@ -237,49 +151,15 @@ func (p pair) String() string {
 	return number(p.Before) + " -> " + number(p.During)
 }
 
-// errors are the kinds of errors of each row.
-func (rs results) errors() string {
-	t := table{{"fault", "clients", "errors", "how often"}}
-	for _, r := range rs.Rows {
-		for _, f := range r.Ways {
-			for _, kind := range slices.Sorted(maps.Keys(f.Errors)) {
-				t.add(r.Name, f.Name, strings.ReplaceAll(kind, "|", "/"), f.Errors[kind])
-			}
-			if f.Other > 0 {
-				t.add(r.Name, f.Name, "of clients that it does not strike", f.Other)
-			}
-		}
-	}
-	if len(t) == 1 {
-		return "None.\n"
-	}
-	return page.Table(t).String()
-}
-
-// places is when and where each row was seen, and with what.
-func (rs results) places() string {
-	t := table{{"fault", "when", "seed", "machine", "command"}}
-	for _, r := range rs.Rows {
-		if r.Skipped == "" {
-			t.add(r.Name, r.When.UTC().Format(minute), r.Seed, strings.Join(append(r.Machine, r.Busy), "; "),
-				"`"+r.Command+"`")
-		}
-	}
-	return page.Table(t).String()
-}
-
 // words is a row in the words of a run.
-func (r row) words() string {
-	one := results{Rows: []row{r}}
-	return fmt.Sprintf("%s\n%s%s", r.Name, one.table(), one.notes())
-}
+func (r row) words() string { return fill("row", []row{r}) }
 
 // drawn are the rows of which there is a plot.
 var drawn = []string{"failover", "kill", "stop-15s", "cut"}
 
-// plots are the pictures of faults.
-func (rs results) plots() (all []page.Plot) {
-	for _, r := range rs.Rows {
+// plotsOf are the pictures of faults.
+func plotsOf(rows []row) (all []page.Plot) {
+	for _, r := range rows {
 		if r.Skipped != "" || !slices.Contains(drawn, r.Name) {
 			continue
 		}

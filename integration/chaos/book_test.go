@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/page"
 )
 
 var update = flag.Bool("update", false, "make docs/resilience.md anew, from the results that are kept")
@@ -35,13 +37,13 @@ func canned(name string, promoted float64) row {
 // A page is made fault by fault: a newer row takes the place of the older one, all others stay, and what has
 // not been seen is named.
 func TestPage(t *testing.T) {
-	b := book{page: filepath.Join(t.TempDir(), "docs", "resilience.md")}
+	b := book{Files: page.Files(filepath.Join(t.TempDir(), "docs", "resilience.md"))}
 	skipped := blank(faultNamed("cut"), options{})
 	skipped.Skipped = "it needs iptables"
 	sick := canned("sleep", 0)
 	sick.Notes, sick.Wrong = []string{"it snored"}, []string{"1 ran twice\nor more"}
 	for _, r := range []row{sick, canned("kill", 1), skipped, canned("kill", 7777)} {
-		again := book{page: b.page}
+		again := book{Files: b.Files}
 		if err := again.load(); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +52,7 @@ func TestPage(t *testing.T) {
 		}
 		b = again
 	}
-	text, err := os.ReadFile(b.page)
+	text, err := os.ReadFile(string(b.Files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func TestPage(t *testing.T) {
 	if strings.Contains(string(text), "| 1.0 |") {
 		t.Errorf("the older row is there still:\n%s", text)
 	}
-	if _, err := os.Stat(filepath.Join(b.folder(), "kill.svg")); err != nil {
+	if _, err := os.Stat(filepath.Join(b.Folder(), "kill.svg")); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,7 +102,7 @@ func TestTargetsAreForAllRounds(t *testing.T) {
 
 // The page and its pictures are those of the results that are kept, and were not changed by hand.
 func TestPageIsOfItsResults(t *testing.T) {
-	kept := book{page: "../../docs/resilience.md"}
+	kept := book{Files: "../../docs/resilience.md"}
 	if err := kept.load(); err != nil || len(kept.kept.Rows) == 0 {
 		t.Fatalf("%d results: %v", len(kept.kept.Rows), err)
 	}
@@ -109,19 +111,16 @@ func TestPageIsOfItsResults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	anew := book{page: filepath.Join(t.TempDir(), "resilience.md"), kept: kept.kept}
-	if err := os.MkdirAll(anew.folder(), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	anew := book{Files: page.Files(filepath.Join(t.TempDir(), "resilience.md")), kept: kept.kept}
 	if err := anew.print(); err != nil {
 		t.Fatal(err)
 	}
 	made := []string{"resilience.md"}
-	for _, p := range append(kept.kept.plots(), kept.kept.Soak.plots()...) {
+	for _, p := range kept.kept.plots() {
 		made = append(made, filepath.Join("resilience", p.File+".svg"))
 	}
 	for _, name := range made {
-		want, err := os.ReadFile(filepath.Join(filepath.Dir(anew.page), name))
+		want, err := os.ReadFile(filepath.Join(filepath.Dir(string(anew.Files)), name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +141,7 @@ func TestSoakIsShown(t *testing.T) {
 	}
 	series[0].Memory = 1000 // before it is warm
 	k.Series = [][]used{series}
-	text := k.text()
+	text := fill("soak", k)
 	for _, want := range []string{"| resident memory MiB |", " +2.00 |", " 30 |", "| descriptors ",
 		" +0.00 |",
 		"kill 2", "**wrong**: 1 ran twice", "](resilience/soak-memory.svg)"} {
@@ -160,7 +159,7 @@ func TestOverloadIsShown(t *testing.T) {
 	v := &overload{seen: seen{Wrong: []string{"an answer: OK"}}, Capacity: 2000, Lasted: 60, Ways: []flooded{
 		{Name: "straight", Rates: rates{1900, 0, 2100}, Median: 1000, P99: 2000, Calm: pair{1, 2}},
 		{Name: "lockproxy", Rates: rates{1000, 3000, 0}, P99: 99, Memory: [3]float64{20, 45, 21}}}}
-	text := v.text()
+	text := fill("overload", v)
 	for _, want := range []string{"can do 2000 of a slow command (LPOS long absent)",
 		"4000 a second are offered for 60 s",
 		"| 0.95 |", "| 2100 |", "| 1.0 -> 2.0 ", "| 0.50 |", "| 3000 |", "| 20, 45, 21 |",
@@ -181,13 +180,13 @@ func TestTracesAddUp(t *testing.T) {
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := book{page: filepath.Join(t.TempDir(), "resilience.md")}
+	b := book{Files: page.Files(filepath.Join(t.TempDir(), "resilience.md"))}
 	for range 2 { // again, the same lines say nothing new
 		if err := b.addTraces(file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(b.page)
+	text, err := os.ReadFile(string(b.Files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +197,7 @@ func TestTracesAddUp(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if got := traceText(b.kept.Traces); !strings.Contains(got, "|          1 |") {
+	if got := fill("traces", b.kept.Traces); !strings.Contains(got, "|          1 |") {
 		t.Errorf("no violation in\n%s", got)
 	}
 }

@@ -106,14 +106,17 @@ func (l *load) end() {
 }
 
 // paced calls f again and again, one call pause after the other, until the load ends.
-func (l *load) paced(pause time.Duration, f func(n int)) {
+func (l *load) paced(pause time.Duration, f func(n int)) { paced(l.quit, pause, f) }
+
+// paced does so until quit is closed.
+func paced(quit chan struct{}, pause time.Duration, f func(n int)) {
 	due := time.Now()
 	if pause > 0 { // not all of them at the same time
 		due = due.Add(rand.N(pause))
 	}
 	for n := 0; ; n++ {
 		select {
-		case <-l.quit:
+		case <-quit:
 			return
 		case <-time.After(time.Until(due)):
 		}

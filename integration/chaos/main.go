@@ -39,6 +39,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"lockproxy/integration/page"
 	"lockproxy/integration/rig"
 )
 
@@ -53,8 +54,7 @@ type options struct {
 	write         string
 	lasts         time.Duration // of the soak
 	traces        string
-	within        time.Duration // no fault begins after it
-	rounds        int           // of faults that have targets
+	rounds        int // of faults that have targets
 	nodeTimeout   time.Duration
 	calm          time.Duration // before each fault
 	patience      time.Duration // how long clients may take to go on
@@ -77,7 +77,6 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.traces, "traces", "",
 		"add what `make traces` has counted in this file to the page, and run nothing")
 	f.DurationVar(&o.lasts, "for", 10*time.Minute, "how long the soak lasts")
-	f.DurationVar(&o.within, "within", 25*time.Minute, "no fault begins after it")
 	f.IntVar(&o.rounds, "rounds", 1, "how often a fault that has targets happens: they are for the median")
 	f.DurationVar(&o.nodeTimeout, "node-timeout", 5*time.Second, "cluster-node-timeout; with -quick 2s")
 	path := f.String("lockproxy", "", "a lockproxy binary; empty: build ./cmd/lockproxy")
@@ -163,13 +162,13 @@ func run(ctx context.Context, o options) error {
 	defer end()
 	redis.SetLogger(quiet{})
 	fmt.Printf("# lockproxy: faults, %s, seed %d\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), o.seed)
-	b := book{page: o.write}
+	b := book{Files: page.Files(o.write)}
 	if err := b.load(); err != nil {
 		return err
 	}
 	if o.traces != "" {
 		if err = b.addTraces(o.traces); err == nil {
-			fmt.Println(traceText(b.kept.Traces))
+			fmt.Println(fill("traces", b.kept.Traces))
 		}
 		return err
 	}
@@ -181,18 +180,12 @@ func run(ctx context.Context, o options) error {
 		bad = bad || len(wrong) > 0
 		return b.keepThat(put)
 	}
-	begun := time.Now()
 	for i := range faults {
 		f := &faults[i]
 		if !o.wants(f.name) {
 			continue
 		}
-		r := blank(f, o)
-		if time.Since(begun) > o.within {
-			r.Skipped = fmt.Sprintf("its turn did not come within %v", o.within)
-		} else {
-			r = repeat(ctx, f, o)
-		}
+		r := repeat(ctx, f, o)
 		if err := keep(r.wrong(), func(rs *results) { rs.put(r) }); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strings"
 	"sync"
@@ -179,33 +178,3 @@ func (all *offered) ask(l rig.Life, c *rig.Conn, due time.Time) {
 		l.Errorf("an answer: %s %v", r, err)
 	}
 }
-
-func (v *overload) text() string {
-	if v == nil {
-		return ""
-	}
-	t := table{{"way", "served a second", "of what it can do", "refused", "not sent", "p50", "p99",
-		"p99 before -> afterwards", "MiB before, most, afterwards"}}
-	for _, f := range v.Ways {
-		whole, memory := func(f float64) string { return fmt.Sprintf("%.0f", f) }, ""
-		if f.Memory[1] > 0 {
-			memory = fmt.Sprintf("%.0f, %.0f, %.0f", f.Memory[0], f.Memory[1], f.Memory[2])
-		}
-		t.add(f.Name, whole(f.Rates.Served), fmt.Sprintf("%.2f", f.Rates.Served/v.Capacity),
-			whole(f.Rates.Shed), whole(f.Rates.Unsent), number(f.Median), number(f.P99), f.Calm, memory)
-	}
-	return fmt.Sprintf(overloadHead, v.Capacity, strings.Join(slowCommand, " "), 2*v.Capacity, v.Lasted,
-		floodConns, t, wrongs("wrong", v.Wrong), v.When.UTC().Format(minute), v.Command,
-		strings.Join(v.Machine, "; "), v.Busy)
-}
-
-// wrongs are lines of what was wrong.
-func wrongs(word string, all []string) (text string) {
-	for _, wrong := range all {
-		text += fmt.Sprintf("- **%s**: %s\n", word, wrong)
-	}
-	return text
-}
-
-//go:embed text/overload.txt
-var overloadHead string

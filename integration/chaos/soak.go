@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
+	"math"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,16 +139,7 @@ func (s *scene) mend() {
 func every(d time.Duration, f func()) (stop func()) {
 	quit := make(chan struct{})
 	var task sync.WaitGroup
-	task.Go(func() {
-		for {
-			select {
-			case <-quit:
-				return
-			case <-time.After(d):
-				f()
-			}
-		}
-	})
+	task.Go(func() { paced(quit, d, func(int) { f() }) })
 	return func() { close(quit); task.Wait() }
 }
 
@@ -164,56 +153,47 @@ func use(l rig.Life, p *rig.Proxy) used {
 // ends them and says how often they were granted one.
 func startLockers(s *scene) (stop func() int) {
 	var granted atomic.Int64
-	var stops []func()
+	quit := make(chan struct{})
+	var lockers sync.WaitGroup
 	for i := range 16 {
 		random := rand.New(rand.NewPCG(s.seed, uint64(i)))
-		n := i
-		stops = append(stops, every(0, func() {
-			n++
-			if c, err := rig.Dial(s.proxies[n%len(s.proxies)].Addr); err == nil {
-				lockSome(c, fmt.Sprint(i), random, &granted)
-				c.Close()
-			} else {
-				time.Sleep(50 * time.Millisecond)
-			}
-		}))
+		lockers.Go(func() {
+			paced(quit, 50*time.Millisecond, func(n int) {
+				if c, err := rig.Dial(s.proxies[(i+n)%len(s.proxies)].Addr); err == nil {
+					lockSome(c, fmt.Sprintf("%d-%d", i, n), random, &granted)
+					c.Close()
+				}
+			})
+		})
 	}
 	return func() int {
-		for _, stop := range stops {
-			stop()
-		}
+		close(quit)
+		lockers.Wait()
 		return int(granted.Load())
 	}
 }
 
-// lockSome is the life of one connection.
+// lockSome is the life of one connection. Now and then it leaves a lock as it is.
 func lockSome(c *rig.Conn, name string, random *rand.Rand, granted *atomic.Int64) {
 	if random.IntN(3) == 0 {
-		if _, err := c.Do("HELLO", "3"); err != nil {
-			return
-		}
+		c.Do("HELLO", "3")
 		c.Do("SUBSCRIBE", "soak")
 	}
 	for n := range 20 + random.IntN(60) {
-		lock := fmt.Sprint("soak:", random.IntN(6))
-		token := fmt.Sprintf("%s-%d-%d", name, n, random.Uint32())
+		lock, token := fmt.Sprint("soak:", random.IntN(6)), fmt.Sprintf("%s-%d", name, n)
 		args := []string{"LOCK", lock, "TOKEN", token, "PX", "3000", "WAIT", "300"}
 		if random.IntN(4) == 0 {
 			args = append(args, "KEEPALIVE")
 		}
 		v, err := c.Do(args...)
-		switch {
-		case err != nil:
-			return
-		case v.Null || v.IsError():
-			time.Sleep(20 * time.Millisecond)
-			continue
+		if err == nil && !v.Null && !v.IsError() {
+			granted.Add(1)
+			if random.IntN(20) == 0 {
+				return
+			}
+			_, err = c.Do("UNLOCK", lock, token)
 		}
-		granted.Add(1)
-		if random.IntN(20) == 0 {
-			return // and leaves the lock as it is
-		}
-		if _, err := c.Do("UNLOCK", lock, token); err != nil {
+		if err != nil {
 			return
 		}
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
@@ -235,92 +215,77 @@ func slope(all [][2]float64) (perHour, at0 float64) {
 
 // figure is one of those that are watched.
 type figure struct {
-	name, unit, file string
-	of               func(used) float64
+	name, Title, file string
+	of                func(used) float64
 }
 
-var watchedFigures = []figure{
-	{"resident memory", "MiB", "soak-memory", func(u used) float64 { return u.Memory }},
-	{"descriptors", "", "soak-descriptors", func(u used) float64 { return u.Descriptors }},
-	{"goroutines", "", "soak-goroutines", func(u used) float64 { return u.Goroutines }},
+var watched = []figure{
+	{"resident memory", "resident memory MiB", "soak-memory", func(u used) float64 { return u.Memory }},
+	{"descriptors", "descriptors", "soak-descriptors", func(u used) float64 { return u.Descriptors }},
+	{"goroutines", "goroutines", "soak-goroutines", func(u used) float64 { return u.Goroutines }},
 }
 
-func (f figure) title() string { return strings.TrimSpace(f.name + " " + f.unit) }
+// trend is what became of one figure of a proxy, once that was warm.
+type trend struct {
+	figure
+	Proxy                      int
+	Least, Most, Mean, PerHour float64
+	Left                       float64 // 0: not known
+	seen, fit                  page.Line
+}
 
-// points are those of a figure that count for its slope.
-func (f figure) points(series []used) (all [][2]float64) {
-	for _, u := range series {
-		if u.At >= warm.Seconds() {
-			all = append(all, [2]float64{u.At, f.of(u)})
+func (k *soak) trends() (all []trend) {
+	for _, f := range watched {
+		for i, series := range k.Series {
+			t := trend{figure: f, Proxy: i + 1, Least: math.Inf(1),
+				seen: page.Line{Name: fmt.Sprint("proxy ", i+1)}}
+			var points [][2]float64
+			for _, u := range series {
+				at := [2]float64{u.At, f.of(u)}
+				t.seen.Add(at[0]/60, at[1])
+				if u.At < warm.Seconds() {
+					continue
+				}
+				points = append(points, at)
+				t.Mean += at[1]
+				t.Least, t.Most = min(t.Least, at[1]), max(t.Most, at[1])
+			}
+			if points == nil {
+				continue
+			}
+			t.Mean /= float64(len(points))
+			at0 := 0.0
+			t.PerHour, at0 = slope(points)
+			t.fit.Name = fmt.Sprintf("fit %d: %+.2f/h", t.Proxy, t.PerHour)
+			if len(points) > 1 {
+				for _, at := range []float64{points[0][0], points[len(points)-1][0]} {
+					t.fit.Add(at/60, at0+t.PerHour*at/3600)
+				}
+			}
+			if i < len(k.Left) {
+				t.Left = f.of(k.Left[i])
+			}
+			all = append(all, t)
 		}
 	}
 	return all
 }
 
-func (k *soak) text() string {
-	if k == nil {
-		return ""
-	}
-	t := table{{"figure", "proxy", "least", "most", "mean", "slope an hour (least squares)",
-		fmt.Sprintf("%v after the last client", idle)}}
-	for _, f := range watchedFigures {
-		for i, series := range k.Series {
-			all := f.points(series)
-			if len(all) == 0 {
-				continue
-			}
-			least, most, sum := all[0][1], all[0][1], 0.0
-			for _, p := range all {
-				least, most, sum = min(least, p[1]), max(most, p[1]), sum+p[1]
-			}
-			perHour, _ := slope(all)
-			left := ""
-			if i < len(k.Left) {
-				left = fmt.Sprintf("%.0f", f.of(k.Left[i]))
-			}
-			t.add(f.title(), i+1, fmt.Sprintf("%.0f", least), fmt.Sprintf("%.0f", most),
-				fmt.Sprintf("%.1f", sum/float64(len(all))), fmt.Sprintf("%+.2f", perHour), left)
-		}
-	}
-	var kinds []string
-	for _, name := range slices.Sorted(maps.Keys(k.Faults)) {
-		kinds = append(kinds, fmt.Sprintf("%s %d", name, k.Faults[name]))
-	}
-	both := []figures{{Name: "lockproxy", verdict: k.Sum}, {Name: "go-redis", verdict: k.Beside}}
-	text := fmt.Sprintf("\n## Soak\n\n%s, %v, seed %d, `%s`: %d rounds of clients that come and go, each "+
-		"with a fault (%s), beside 16 clients of locks, which were granted %d.\n\n%s\n%s\n",
-		k.When.UTC().Format(minute), time.Duration(k.Lasted*float64(time.Second)).Round(time.Second), k.Seed,
-		k.Command, k.Rounds, strings.Join(kinds, ", "), k.Locks, t, sums([]row{{Ways: both}}))
-	for _, what := range k.Unfinished {
-		text += fmt.Sprintf("- a fault that did not come to its end: %s\n", what)
-	}
-	text += wrongs("wrong", k.Wrong) + fmt.Sprintf("\n%s; %s\n", strings.Join(k.Machine, "; "), k.Busy)
-	for _, p := range k.plots() {
-		text += fmt.Sprintf("\n![%s](resilience/%s.svg)\n", p.Title, p.File)
-	}
-	return text
+// both are the sums of the clients of both ways.
+func (k *soak) both() []figures {
+	return []figures{{Name: "lockproxy", verdict: k.Sum}, {Name: "go-redis", verdict: k.Beside}}
 }
 
 func (k *soak) plots() (all []page.Plot) {
 	if k == nil {
 		return nil
 	}
-	for _, f := range watchedFigures {
-		p := page.Plot{File: f.file, Title: "soak: " + f.name, X: "minutes", Y: f.title()}
+	for _, f := range watched {
+		p := page.Plot{File: f.file, Title: "soak: " + f.name, X: "minutes", Y: f.Title}
 		var fits []page.Line
-		for i, series := range k.Series {
-			seen := page.Line{Name: fmt.Sprint("proxy ", i+1)}
-			for _, u := range series {
-				seen.Add(u.At/60, f.of(u))
-			}
-			p.Lines = append(p.Lines, seen)
-			if points := f.points(series); len(points) > 1 {
-				perHour, at0 := slope(points)
-				fit := page.Line{Name: fmt.Sprintf("fit %d: %+.2f/h", i+1, perHour)}
-				for _, at := range []float64{points[0][0], points[len(points)-1][0]} {
-					fit.Add(at/60, at0+perHour*at/3600)
-				}
-				fits = append(fits, fit)
+		for _, t := range k.trends() {
+			if t.file == f.file {
+				p.Lines, fits = append(p.Lines, t.seen), append(fits, t.fit)
 			}
 		}
 		p.Lines = append(p.Lines, fits...)

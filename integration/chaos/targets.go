@@ -1,8 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 
 	"lockproxy/integration/page"
 )
@@ -84,30 +83,18 @@ func targetsOf(rows []row) (all []page.Verdict) {
 	return all
 }
 
-// sums is a line about all rows: what must not be, over all of them and their rounds.
-func sums(rows []row) string {
-	total := map[string]*verdict{}
-	var names []string
+// sums are what must not be, over all rows and their rounds, by way.
+func sums(rows []row) (all []figures) {
 	for _, r := range rows {
 		for _, round := range r.rounds() {
 			for _, w := range round.Ways {
-				if total[w.Name] == nil {
-					total[w.Name] = &verdict{}
-					names = append(names, w.Name)
+				i := slices.IndexFunc(all, func(f figures) bool { return f.Name == w.Name })
+				if i < 0 {
+					i, all = len(all), append(all, figures{Name: w.Name})
 				}
-				total[w.Name].add(w.verdict)
+				all[i].add(w.verdict)
 			}
 		}
 	}
-	var lines []string
-	for _, name := range names {
-		v := total[name]
-		lines = append(lines, fmt.Sprintf(sumLine, name, v.Acked, v.Unknown, v.Done, v.NotRun, v.Failed,
-			v.Reads, v.Doubled, v.Ran, v.Torn, v.Order, v.Crossed, v.Lost))
-	}
-	return strings.Join(lines, "\n")
+	return all
 }
-
-const sumLine = `- %s: %d writes acknowledged, %d whose outcome is unknown (%d of them ran), ` +
-	`%d told "not run", %d reads failed of %d; %d ran twice, %d told "not run" ran, %d by half, ` +
-	`%d out of order, %d wrong replies; %d lost`

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
-	_ "embed"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"lockproxy/integration/trace"
@@ -27,10 +26,9 @@ func (b *book) addTraces(path string) error {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for lines := json.NewDecoder(f); lines.More(); {
 		var t trace.Sum
-		if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
+		if err := lines.Decode(&t); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		b.kept.Traces = slices.DeleteFunc(b.kept.Traces, func(old trace.Sum) bool {
@@ -38,59 +36,44 @@ func (b *book) addTraces(path string) error {
 		})
 		b.kept.Traces = append(b.kept.Traces, t)
 	}
-	if err := lines.Err(); err != nil {
-		return err
-	}
-	return b.write()
+	return cmp.Or(b.Keep(b.kept), b.print())
 }
 
-//go:embed text/traces.txt
-var tracesHead string
+// added are sums by topology and server, and of all.
+type added struct {
+	Lines       []trace.Sum
+	All         trace.Sum
+	First, Last time.Time
+}
 
-// traceText is the table of the traces.
-func traceText(all []trace.Sum) string {
-	if len(all) == 0 {
-		return ""
-	}
-	t := table{{"topology", "server", "operations", "grants", "no answer", "rounds", "time", "faults",
-		"violations"}}
-	add := func(topology, server string, s trace.Sum) {
-		faults := 0
-		for _, n := range s.Faults {
-			faults += n
-		}
-		t.add(topology, server, s.Ops, s.Grants, s.Unanswered, s.Rounds,
-			time.Duration(s.Took*float64(time.Second)).Round(time.Second), faults, s.Violations)
-	}
-	var whole trace.Sum
-	servers, times := map[string]bool{}, []time.Time{}
-	for _, one := range all {
-		servers[one.Server], times = true, append(times, one.When)
-	}
+func addUp(all []trace.Sum) added {
+	when := func(a, b trace.Sum) int { return a.When.Compare(b.When) }
+	a := added{First: slices.MinFunc(all, when).When, Last: slices.MaxFunc(all, when).When,
+		All: trace.Sum{Test: "all"}}
+	all = slices.SortedStableFunc(slices.Values(all),
+		func(a, b trace.Sum) int { return strings.Compare(a.Server, b.Server) })
 	for _, topology := range topologies {
-		for _, server := range slices.Sorted(maps.Keys(servers)) {
-			var sum trace.Sum
-			for _, one := range all {
-				if one.Test == topology[0] && one.Server == server {
-					sum.Add(one)
-					whole.Add(one)
-				}
+		for _, one := range all {
+			if one.Test != topology[0] {
+				continue
 			}
-			if sum.Ops > 0 {
-				add(topology[1], server, sum)
+			last := len(a.Lines) - 1
+			if last < 0 || a.Lines[last].Test != topology[1] || a.Lines[last].Server != one.Server {
+				a.Lines = append(a.Lines, trace.Sum{Test: topology[1], Server: one.Server})
+				last++
 			}
+			a.Lines[last].Add(one)
+			a.All.Add(one)
 		}
 	}
-	add("all", "", whole)
-	counts := func(what string, of map[string]int) table {
-		t := table{{what, "how often"}}
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			t.add(name, of[name])
-		}
-		return t
+	a.Lines = append(a.Lines, a.All)
+	return a
+}
+
+// faultsOf is how many faults there were.
+func faultsOf(s trace.Sum) (n int) {
+	for _, often := range s.Faults {
+		n += often
 	}
-	day := func(at time.Time) string { return at.UTC().Format(time.DateOnly) }
-	return fmt.Sprintf(tracesHead, day(slices.MinFunc(times, time.Time.Compare)),
-		day(slices.MaxFunc(times, time.Time.Compare)), t, counts("fault", whole.Faults),
-		counts("exception", whole.Exceptions))
+	return n
 }
