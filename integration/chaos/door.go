@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,16 +15,8 @@ import (
 type door interface {
 	// run runs a command, or several as a transaction, of which the answer is that of EXEC. An error is of
 	// the connection.
-	run(commands ...[]string) (answer, error)
+	run(commands ...[]string) (rig.Reply, error)
 	close()
-}
-
-// answer is a reply as workers want it.
-type answer struct {
-	text  string
-	elems []string
-	null  bool
-	fail  string // the text of an error reply
 }
 
 // unsent is an error of a connection over which nothing was sent.
@@ -57,39 +48,37 @@ func (p *plain) close() {
 	}
 }
 
-func (p *plain) run(commands ...[]string) (a answer, err error) {
-	a, err = p.once(commands)
-	if !p.again || err == nil && !a.later() {
-		return a, err
+func (p *plain) run(commands ...[]string) (v rig.Reply, err error) {
+	v, err = p.once(commands)
+	if !p.again || err == nil && !later(v) {
+		return v, err
 	}
 	for end := time.Now().Add(stubborn); ; {
 		time.Sleep(20 * time.Millisecond)
-		if a, err = p.once(commands); !isRefusal(err) || time.Now().After(end) {
-			return a, err
+		if v, err = p.once(commands); !isRefusal(err) || time.Now().After(end) {
+			return v, err
 		}
 	}
 }
 
 // later says that the command was not run, and may be sent again over another connection.
-func (a answer) later() bool {
-	return strings.HasPrefix(a.fail, "TRYAGAIN ") || strings.HasPrefix(a.fail, "LOADING ")
-}
+func later(v rig.Reply) bool { return v.IsError("TRYAGAIN") || v.IsError("LOADING") }
 
-func (p *plain) once(commands [][]string) (a answer, err error) {
+func (p *plain) once(commands [][]string) (last rig.Reply, err error) {
 	if p.conn == nil {
 		if p.conn, err = rig.Dial(p.addr); err != nil {
 			p.conn = nil
-			return a, &unsent{err}
+			return last, &unsent{err}
 		}
 	}
 	if len(commands) > 1 {
 		commands = append(append([][]string{{"MULTI"}}, commands...), []string{"EXEC"})
 	}
-	err = pipeline(p.conn, commands, func(_ int, v rig.Reply) { a = answerOf(v) })
-	if err != nil || a.later() {
+	err = pipeline(p.conn, commands, func(_ int, v rig.Reply) { last = v })
+	if err != nil || later(last) {
 		p.close()
 	}
-	return a, err
+	return last, err
 }
 
 // pipeline sends commands at once, and says of each what came back.
@@ -110,19 +99,12 @@ func pipeline(c *rig.Conn, commands [][]string, got func(i int, v rig.Reply)) er
 	return <-sent
 }
 
-func answerOf(v rig.Reply) answer {
-	if v.IsError() {
-		return answer{fail: v.Text}
-	}
-	return answer{text: v.Text, elems: v.Strings(), null: v.Null}
-}
-
 // library is a client of go-redis, which may be shared by all workers, as in a program.
 type library struct{ client redis.UniversalClient }
 
 func (l library) close() { l.client.Close() } // more than once does no harm
 
-func (l library) run(commands ...[]string) (answer, error) {
+func (l library) run(commands ...[]string) (rig.Reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), deaf)
 	defer cancel()
 	if len(commands) == 1 {
@@ -146,24 +128,25 @@ func boxed(args []string) []any {
 }
 
 // replyOf is a reply of go-redis, whose errors of connections say nothing of what has run.
-func replyOf(v any, err error) (a answer, _ error) {
+func replyOf(v any, err error) (rig.Reply, error) {
 	var said redis.Error
 	switch {
 	case errors.Is(err, redis.Nil):
-		return answer{null: true}, nil
+		return rig.Reply{Null: true}, nil
 	case errors.As(err, &said):
-		return answer{fail: said.Error()}, nil
+		return rig.Reply{Kind: '-', Text: said.Error()}, nil
 	case err != nil:
-		return a, err
+		return rig.Reply{}, err
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return answer{text: fmt.Sprint(v)}, nil
+		return rig.Reply{Text: fmt.Sprint(v)}, nil
 	}
+	r := rig.Reply{Kind: '*'}
 	for _, e := range list {
-		a.elems = append(a.elems, fmt.Sprint(e))
+		r.Elems = append(r.Elems, rig.Reply{Text: fmt.Sprint(e)})
 	}
-	return a, nil
+	return r, nil
 }
 
 // quiet keeps go-redis from logging what is expected here: whoever runs faults sets it as its logger.

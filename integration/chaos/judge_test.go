@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // forged are histories that never happened, and what the judge must say of them.
@@ -140,28 +142,28 @@ func TestLossesOfRedis(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	for _, tt := range []struct {
 		verb verb
-		a    answer
+		v    rig.Reply
 		err  error
 		want outcome
 		why  string
 	}{
-		{vSet, answer{text: "OK"}, nil, acked, ""},
-		{vSet, answer{fail: "CLUSTERDOWN no node took it in time: the command was not run: dial tcp " +
+		{vSet, rig.Reply{Kind: '+', Text: "OK"}, nil, acked, ""},
+		{vSet, rig.Reply{Kind: '-', Text: "CLUSTERDOWN no node took it in time: the command was not run: dial tcp " +
 			"127.0.0.1:7000: connect: connection refused"}, nil, notRun, "CLUSTERDOWN no node took it in " +
 			"time"},
-		{vIncr, answer{fail: "ERR the connection was lost after the command was sent: it may or may not " +
+		{vIncr, rig.Reply{Kind: '-', Text: "ERR the connection was lost after the command was sent: it may or may not " +
 			"have run: EOF"}, nil, unknown, "it may or may not have run: EOF"},
-		{vIncr, answer{fail: "ERR no node took a part of the command in time, and its other parts may have " +
+		{vIncr, rig.Reply{Kind: '-', Text: "ERR no node took a part of the command in time, and its other parts may have " +
 			"run: x"}, nil, unknown, "ERR no node took a part"},
-		{vIncr, answer{}, errors.New("EOF"), unknown, "EOF"},
-		{vIncr, answer{}, &unsent{errors.New("connection refused")}, notRun, "connection refused"},
-		{vMulti, answer{null: true}, nil, notRun, "EXEC said Null"},
-		{vPop, answer{null: true}, nil, acked, ""},
+		{vIncr, rig.Reply{}, errors.New("EOF"), unknown, "EOF"},
+		{vIncr, rig.Reply{}, &unsent{errors.New("connection refused")}, notRun, "connection refused"},
+		{vMulti, rig.Reply{Null: true}, nil, notRun, "EXEC said Null"},
+		{vPop, rig.Reply{Null: true}, nil, acked, ""},
 	} {
 		o := op{verb: tt.verb}
-		o.told(tt.a, tt.err)
+		o.told(tt.v, tt.err)
 		if o.outcome != tt.want || !strings.HasPrefix(o.why, tt.why) {
-			t.Errorf("%s %+v %v: %d %q, want %d %q", tt.verb, tt.a, tt.err, o.outcome, o.why, tt.want, tt.why)
+			t.Errorf("%s %+v %v: %d %q, want %d %q", tt.verb, tt.v, tt.err, o.outcome, o.why, tt.want, tt.why)
 		}
 	}
 	if got, want := kindOf("read tcp 127.0.0.1:40404->127.0.0.1:11222: EOF after 12 bytes"),

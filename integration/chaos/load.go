@@ -215,12 +215,12 @@ func (l *load) probe(shard int, addr string) {
 
 // look reads a key that is not there.
 func (l *load) look(v visit, shard int, d door) {
-	a, err := d.run([]string{"GET", "{" + l.tags[shard][0] + "}" + l.name + ":none"})
+	got, err := d.run([]string{"GET", "{" + l.tags[shard][0] + "}" + l.name + ":none"})
 	v.end = l.now()
 	if err != nil {
 		v.why = kindOf(err.Error())
-	} else if a.fail != "" {
-		v.why = kindOf(a.fail)
+	} else if got.IsError() {
+		v.why = kindOf(got.Text)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -127,10 +127,10 @@ func (s *scene) measure(r *row) {
 		f.Rate = rate(own, s.struckOnly(w), s.struck, l.ended)
 		r.Ways = append(r.Ways, f)
 	}
-	direct := s.tailsOf()
+	var direct tails
 	for _, v := range l.visits {
 		if v.way == straight && v.why == "" {
-			direct.add(v.start, v.end-v.start)
+			s.addTo(&direct, v.start, v.end)
 		}
 	}
 	r.Direct = direct.p99()
@@ -141,22 +141,17 @@ func newFigures(name string) figures {
 }
 
 // tails are the times of what began before the fault, and since.
-type tails struct {
-	struck         time.Duration
-	before, during []time.Duration
-}
+type tails [2][]time.Duration
 
-func (s *scene) tailsOf() *tails { return &tails{struck: s.struck} }
-
-func (t *tails) add(start, took time.Duration) {
-	if start < t.struck {
-		t.before = append(t.before, took)
-	} else {
-		t.during = append(t.during, took)
+func (s *scene) addTo(t *tails, start, end time.Duration) {
+	i := 0
+	if start >= s.struck {
+		i = 1
 	}
+	t[i] = append(t[i], end-start)
 }
 
-func (t *tails) p99() pair { return pair{percentile(t.before, 99), percentile(t.during, 99)} }
+func (t *tails) p99() pair { return pair{percentile(t[0], 99), percentile(t[1], 99)} }
 
 // struckOnly says of the workers of a way, by their number, which the fault strikes.
 func (s *scene) struckOnly(w int) map[int]bool {
@@ -170,41 +165,41 @@ func (s *scene) struckOnly(w int) map[int]bool {
 // recovery finds when clients that were there had success again, what they were told, and what the others
 // felt. BLPOP waits on purpose.
 func (s *scene) recovery(f *figures, w int, ops []op, mark time.Duration) {
-	hit, success, others := s.struckOnly(w), map[int]time.Duration{}, s.tailsOf()
+	hit, success := s.struckOnly(w), map[int]time.Duration{}
+	var others tails
 	for _, o := range ops {
-		switch took := o.end - o.start; {
+		switch {
 		case !hit[o.worker]:
 			if o.outcome != acked && o.end >= s.struck {
 				f.Other++
 			}
 			if o.verb != vPop {
-				others.add(o.start, took)
+				s.addTo(&others, o.start, o.end)
 			}
 		case o.end < s.struck:
 		case o.outcome != acked:
 			f.Errors[o.kind()]++
 		case o.verb != vPop:
-			f.Longest = max(f.Longest, ms(took))
+			f.Longest = max(f.Longest, ms(o.end-o.start))
 			if at, ok := success[o.worker]; o.end >= mark && (!ok || o.end < at) {
 				success[o.worker] = o.end
 			}
 		}
 	}
 	f.Others = others.p99()
+	var went []float64
 	for _, k := range s.load.workers {
 		if k.way != w || k.pops() || !s.hit(k) {
 			continue
 		}
-		at, ok := success[k.id]
-		if !ok {
+		if at, ok := success[k.id]; ok {
+			went = append(went, ms(at-mark))
+		} else {
 			f.Late++
-			continue
 		}
-		took := ms(at - mark)
-		f.Last = max(f.Last, took)
-		if f.First < 0 || took < f.First {
-			f.First = took
-		}
+	}
+	if went != nil {
+		f.First, f.Last = slices.Min(went), slices.Max(went)
 	}
 	if f.Late > 0 {
 		f.Last = -1

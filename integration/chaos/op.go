@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // verb is what a client does.
@@ -49,24 +51,24 @@ type op struct {
 func (o op) writes() bool { return o.verb != vGet }
 
 // told fills in what came back of the last of the commands: of EXEC, if there are several.
-func (o *op) told(a answer, err error) {
+func (o *op) told(v rig.Reply, err error) {
 	switch {
 	case err != nil:
 		o.outcome, o.why = unknown, kindOf(err.Error())
 		if isRefusal(err) {
 			o.outcome = notRun
 		}
-	case a.fail != "":
-		o.outcome, o.why = notRun, kindOf(a.fail)
-		if unclear.MatchString(a.fail) {
+	case v.IsError():
+		o.outcome, o.why = notRun, kindOf(v.Text)
+		if unclear.MatchString(v.Text) {
 			o.outcome = unknown
 		}
-	case o.verb == vPop && len(a.elems) == 2:
-		o.reply = a.elems[1]
-	case o.verb == vMulti && a.null:
+	case o.verb == vPop && len(v.Elems) == 2:
+		o.reply = v.Elems[1].Text
+	case o.verb == vMulti && v.Null:
 		o.outcome, o.why = notRun, "EXEC said Null"
 	default:
-		o.reply, o.null = a.text, a.null
+		o.reply, o.null = v.Text, v.Null
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -180,8 +178,8 @@ func (s *scene) watch() {
 	s.load.tasks.Go(func() {
 		defer d.close()
 		s.load.paced(4*time.Millisecond, func(int) {
-			a, err := d.run([]string{"ROLE"})
-			if err == nil && len(a.elems) > 0 && a.elems[0] == "master" {
+			v, err := d.run([]string{"ROLE"})
+			if err == nil && len(v.Elems) > 0 && v.Elems[0].Text == "master" {
 				s.promoted.CompareAndSwap(0, int64(s.load.now()))
 			}
 		})
@@ -217,79 +215,57 @@ func (s *scene) settle() {
 	time.Sleep(s.calm / 2)
 }
 
-// masterAt is the live node that serves a hash tag, as most of the nodes say.
+// masterAt is the live node that serves a hash tag, once no other one believes that it does, too.
 func (s *scene) masterAt(tag string) (addr string) {
-	rig.Eventually(s, rig.Patience, "the nodes agree who serves {"+tag+"}", func() bool {
-		votes, live := map[string]int{}, 0
+	rig.Eventually(s, rig.Patience, "one node alone serves {"+tag+"}", func() bool {
+		serve := 0
 		for _, n := range s.cluster.Nodes {
 			if n.Ended() {
 				continue
 			}
-			live++
-			_, err := rig.Ask(n.Addr, "EXISTS", "{"+tag+"}")
-			if err == nil {
-				votes[n.Addr]++
-			} else if _, at, moved := strings.Cut(err.Error(), "MOVED "); moved {
-				votes[s.nodeAt(at[strings.LastIndex(at, ":")+1:])]++
+			if _, err := rig.Ask(n.Addr, "EXISTS", "{"+tag+"}"); err == nil {
+				addr = n.Addr
+				serve++
 			}
 		}
-		for at, n := range votes {
-			if addr = at; at != "" && n > live/2 {
-				return true
-			}
-		}
-		return false
+		return serve == 1
 	})
 	return addr
 }
 
-// nodeAt is where a node is reached straight that others reach at a port.
-func (s *scene) nodeAt(port string) string {
-	for _, n := range s.cluster.Nodes {
-		if n.Link != nil && strings.HasSuffix(n.Link.Addr(), ":"+port) || strconv.Itoa(n.Port) == port {
-			return n.Addr
-		}
-	}
-	return ""
-}
-
 // judge compares what the clients of a way were told with what is there now.
 func (s *scene) judge(ops []op) verdict {
-	byTag, there := map[string][][]string{}, state{}
-	seen := map[string]bool{}
+	reads, there := map[string][][]string{}, state{} // the reads by tag
 	for _, o := range ops {
-		if seen[o.key] {
+		if _, ok := there[o.key]; ok {
 			continue
 		}
-		seen[o.key] = true
+		there[o.key] = nil
 		read := []string{"LRANGE", o.key, "0", "-1"}
 		if o.verb == vSet || o.verb == vIncr || o.verb == vGet {
 			read = []string{"GET", o.key}
 		}
 		tag := o.key[1:strings.Index(o.key, "}")]
-		byTag[tag] = append(byTag[tag], read)
+		reads[tag] = append(reads[tag], read)
 	}
-	for tag, reads := range byTag {
+	for tag, all := range reads {
 		c, err := rig.Dial(s.masterAt(tag))
-		if err != nil {
-			s.Fatalf("what is there cannot be read: %v", err)
-		}
-		defer c.Close()
-		for part := range slices.Chunk(reads, 500) {
-			err := pipeline(c, part, func(i int, v rig.Reply) {
-				switch key := part[i][1]; {
+		if err == nil {
+			defer c.Close()
+			err = pipeline(c, all, func(i int, v rig.Reply) {
+				switch key := all[i][1]; {
 				case v.IsError():
 					s.Fatalf("what is there of %s cannot be read: %s", key, v.Text)
 				case v.Null:
-				case part[i][0] == "GET":
+				case all[i][0] == "GET":
 					there[key] = []string{v.Text}
 				default:
 					there[key] = v.Strings()
 				}
 			})
-			if err != nil {
-				s.Fatalf("what is there cannot be read: %v", err)
-			}
+		}
+		if err != nil {
+			s.Fatalf("what is there cannot be read: %v", err)
 		}
 	}
 	return judge(ops, there, s.fault.lossy)
