@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -171,7 +172,27 @@ func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
 	if err != nil {
 		return trace.Reply{}, err
 	}
-	return trace.Message(text), nil
+	return messageOf(text), nil
+}
+
+// messageOf is what a message of NOTIFY says, as a reply.
+func messageOf(text string) trace.Reply {
+	words := strings.SplitN(text, " ", 3)
+	switch {
+	case words[0] == "timeout" && len(words) == 2:
+		return trace.Reply{Null: true}
+	case words[0] == "error" && len(words) == 3:
+		return trace.Reply{Error: words[2]}
+	case words[0] == "granted" && len(words) == 3:
+		r := trace.Reply{}
+		for _, word := range strings.Split(words[2], " ") {
+			if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+				r.Array = append(r.Array, n)
+			}
+		}
+		return r
+	}
+	return trace.Reply{Error: trace.Stray + text}
 }
 
 func (c *traceConn) Cut() {

@@ -3,7 +3,7 @@ package trace
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,15 +18,19 @@ type client struct {
 	conns  int
 	fresh  time.Duration // when the connection last answered
 
-	mu    sync.Mutex
-	conn  Conn // nil: none
-	proxy int
-	ended error         // errDropped, errCut: who closes the connection on purpose, or has
-	rest  time.Duration // before the next call
+	link atomic.Pointer[link] // nil: there is no connection
+	rest atomic.Int64         // how long before the next call
 
 	held   map[string]*own // by key: what it holds, as far as it knows
 	stale  map[string]Op   // by key: an earlier grant
 	recent []Op            // grants through the connection
+}
+
+// link is a connection of a client.
+type link struct {
+	Conn
+	proxy int
+	ended atomic.Value // errDropped, errCut: who closes it on purpose, or has
 }
 
 // own is what a client knows of its hold.
@@ -54,7 +58,7 @@ func (c *client) between(a, b time.Duration) time.Duration {
 func (c *client) run() {
 	defer c.close()
 	for c.r.Now() < c.r.For {
-		time.Sleep(time.Duration(c.random.ExpFloat64()*float64(c.r.Think)) + c.takeRest())
+		time.Sleep(time.Duration(c.random.ExpFloat64()*float64(c.r.Think)) + time.Duration(c.rest.Swap(0)))
 		c.act(c.keys[c.random.IntN(len(c.keys))])
 	}
 	for _, key := range c.keys { // so that nobody waits for a whole lease
@@ -241,13 +245,12 @@ const hanging = 15 * time.Second
 func (c *client) call(o Op) Op {
 	o.Outcome, o.Fence, o.TTL, o.Count, o.Err = "", 0, 0, 0, ""
 	o.Client = c.n
-	conn := c.connect()
-	o.Proxy, o.Conn = c.proxy, c.conns
-	o.Call = c.r.Now()
-	if conn == nil {
+	link := c.connect()
+	if link == nil {
 		return o // nobody was asked
 	}
-	r, err := conn.Do(o.Wait+time.Duration(o.Tries)*2*o.Every+hanging, o.Args()...)
+	o.Proxy, o.Conn, o.Call = link.proxy, c.conns, c.r.Now()
+	r, err := link.Do(o.Wait+time.Duration(o.Tries)*2*o.Every+hanging, o.Args()...)
 	o.Return = c.r.Now()
 	why := c.closed()
 	if err != nil && why != nil {
@@ -324,57 +327,47 @@ func (c *client) forgetLinger(o Op) {
 }
 
 // connect returns the connection, a new one if need be; nil: it cannot be had now.
-func (c *client) connect() Conn {
-	if c.conn != nil && c.closed() == errDropped {
+func (c *client) connect() *link {
+	if c.closed() == errDropped {
 		c.drop(nil)
 	}
-	for c.conn == nil && c.r.Now() < c.r.For {
+	for c.link.Load() == nil && c.r.Now() < c.r.For {
 		proxy := c.random.IntN(c.r.Proxies)
 		conn, err := c.r.Dial(proxy)
 		if err != nil {
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		c.mu.Lock()
-		c.conn, c.proxy, c.ended, c.fresh = conn, proxy, nil, c.r.Now()
-		c.mu.Unlock()
+		c.link.Store(&link{Conn: conn, proxy: proxy})
+		c.fresh = c.r.Now()
 		c.conns++
 	}
-	return c.conn
+	return c.link.Load()
 }
 
 // kill closes the connection at once, whatever it waits for.
 func (c *client) kill() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		c.ended = errDropped
-		c.conn.Close()
+	if l := c.link.Load(); l != nil {
+		l.ended.Store(errDropped)
+		l.Close()
 	}
 }
 
 // shut notes that the proxy closes the connection, and returns that; nil: there is none.
-func (c *client) shut() Conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil && c.ended == nil {
-		c.ended = errCut
+func (c *client) shut() *link {
+	l := c.link.Load()
+	if l != nil {
+		l.ended.CompareAndSwap(nil, errCut)
 	}
-	return c.conn
+	return l
 }
 
 // closed says who has closed the connection on purpose: errDropped, errCut or, if nobody has, nil.
-func (c *client) closed() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ended
-}
-
-func (c *client) takeRest() (d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d, c.rest = c.rest, 0
-	return d
+func (c *client) closed() (who error) {
+	if l := c.link.Load(); l != nil {
+		who, _ = l.ended.Load().(error)
+	}
+	return who
 }
 
 // drop forgets the connection, which is broken since it last answered: what it kept alive may be let go,
@@ -411,12 +404,13 @@ func (c *client) tell(what Verb, at, until time.Duration, why error) {
 
 // end ends the connection, or what is kept alive over it, in one of the ways that there are.
 func (c *client) end() {
-	if c.conn == nil || c.closed() != nil || !c.r.Linger || c.chance(50) {
+	link := c.link.Load()
+	if link == nil || c.closed() != nil || !c.r.Linger || c.chance(50) {
 		c.close()
 		return
 	}
 	at, how := c.r.Now(), []string{"QUIT", "RESET"}[c.random.IntN(2)]
-	if _, err := c.conn.Do(hanging, how); err != nil {
+	if _, err := link.Do(hanging, how); err != nil {
 		c.drop(nil)
 		return
 	}
@@ -444,10 +438,7 @@ func (c *client) close() {
 
 // hangUp closes the connection.
 func (c *client) hangUp() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
+	if l := c.link.Swap(nil); l != nil {
+		l.Close()
 	}
 }

@@ -142,26 +142,9 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 }
 
 // explain looks for an order of the ops by a model, first without exceptions, then with more and more of
-// them. It counts those that it needs, and returns the history with all of them if no order was found.
+// them. It counts the one that it needs, and returns the history with all of them if no order was found.
 func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) (
 	history []porcupine.Operation, result porcupine.CheckResult) {
-	history = operations(ops, h.Moves, h.Events, nil, nil)
-	if h.Quorum {
-		history = h.weigh(history, ops)
-	}
-	if result = porcupine.CheckOperationsTimeout(by, history, judging); result == porcupine.Ok {
-		return history, result
-	}
-	if h.Quorum {
-		for _, exception := range astray {
-			history = h.stray(history, exception)
-			result = porcupine.CheckOperationsTimeout(by, history, judging)
-			if result == porcupine.Ok {
-				v.Exceptions[exception]++
-				return history, result
-			}
-		}
-	}
 	var lossy, resent []Event
 	for _, e := range h.Events {
 		if e.Resent {
@@ -171,17 +154,35 @@ func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) 
 			lossy = append(lossy, e)
 		}
 	}
-	for _, exception := range []struct {
-		name          string
-		resent, lossy []Event
-	}{{ForgottenRelease, resent, nil}, {LostInFailover, resent, lossy}} {
-		if exception.resent == nil && exception.lossy == nil {
-			continue
+	exceptions := []string{""}
+	if h.Quorum {
+		exceptions = append(exceptions, astray...)
+	}
+	if resent != nil {
+		exceptions = append(exceptions, ForgottenRelease)
+	}
+	if lossy != nil {
+		exceptions = append(exceptions, LostInFailover)
+	}
+	for _, exception := range exceptions {
+		switch exception {
+		case "":
+			history = operations(ops, h.Moves, h.Events, nil, nil)
+			if h.Quorum {
+				history = h.weigh(history, ops)
+			}
+		case ForgottenRelease:
+			history = operations(ops, h.Moves, h.Events, resent, nil)
+		case LostInFailover:
+			history = operations(ops, h.Moves, h.Events, resent, lossy)
+		default:
+			history = h.stray(history, exception)
 		}
-		history = operations(ops, h.Moves, h.Events, exception.resent, exception.lossy)
 		result = porcupine.CheckOperationsTimeout(by, history, judging)
 		if result == porcupine.Ok {
-			v.Exceptions[exception.name]++
+			if exception != "" {
+				v.Exceptions[exception]++
+			}
 			break
 		}
 	}

@@ -143,7 +143,7 @@ var model = porcupine.Model{
 		}
 		return i.String()
 	},
-	DescribeState: func(state any) string { return state.(lock).String() },
+	DescribeState: func(state any) string { return fmt.Sprintf("%+v", state) },
 }
 
 // quick is model, but that it does not go on from a state that an earlier one covers. Who finds no order by
@@ -153,28 +153,6 @@ var quick = func() porcupine.Model {
 	m.Equal = func(a, b any) bool { return b.(lock).covers(a.(lock)) }
 	return m
 }()
-
-func (s lock) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "at %.4f fence %d", s.now.Seconds(), s.fence)
-	for _, h := range s.holds {
-		fmt.Fprintf(&b, " | %s %s", h.token, h.mode)
-		if h.permits > 0 {
-			fmt.Fprintf(&b, " of %d", h.permits)
-		}
-		if h.restHi > 0 {
-			fmt.Fprintf(&b, " rests until %.4f-%.4f", h.restLo.Seconds(), h.restHi.Seconds())
-		}
-		if h.firm {
-			fmt.Fprintf(&b, " fence %d count %d-%d until %.4f-%.4f", h.fence, h.least, h.most, h.lo.Seconds(),
-				h.hi.Seconds())
-		}
-		if h.ghost > 0 {
-			fmt.Fprintf(&b, " ghost until %.4f", h.ghost.Seconds())
-		}
-	}
-	return b.String()
-}
 
 // find is the place of a token's hold; ok: it is there.
 func (s *lock) find(token string) (int, bool) {

@@ -36,6 +36,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -208,21 +209,16 @@ const Stray = "STRAY "
 
 // String is the call on one line, for people.
 func (o Op) String() string {
-	at := func(d time.Duration) string { return fmt.Sprintf("%.4f", d.Seconds()) }
-	s := fmt.Sprintf("c%d/p%d [%s %s] ", o.Client, o.Proxy, at(o.Call), at(o.Return))
+	what := strings.Join(o.Args(), " ")
 	if o.isNote() {
-		s += fmt.Sprintf("%s %s %s linger %v", o.Verb, o.Key, o.Token, o.Linger)
-	} else {
-		s += strings.Join(o.Args(), " ")
+		what = fmt.Sprintf("%s %s %s linger %v", o.Verb, o.Key, o.Token, o.Linger)
 	}
-	s += " -> " + string(o.Outcome)
-	switch o.Outcome {
-	case Granted, Done:
-		s += fmt.Sprintf(" fence %d ttl %v count %d", o.Fence, o.TTL, o.Count)
-	case Refused, Unknown, Lost:
-		s += " " + o.Err
+	s := fmt.Sprintf("c%d/p%d [%.4f %.4f] %s -> %s", o.Client, o.Proxy, o.Call.Seconds(), o.Return.Seconds(),
+		what, o.Outcome)
+	if o.Outcome == Granted || o.Outcome == Done {
+		return s + fmt.Sprintf(" fence %d ttl %v count %d", o.Fence, o.TTL, o.Count)
 	}
-	return s
+	return strings.TrimSpace(s + " " + o.Err)
 }
 
 // Reply is what the locks answered, as far as a client of the verbs reads it.
@@ -231,26 +227,6 @@ type Reply struct {
 	Error string  // an error reply: its text
 	Int   int64   // an integer
 	Array []int64 // the integers of an array, and of arrays in it, its other elements left out
-}
-
-// Message is what a message of NOTIFY says, as a reply.
-func Message(text string) Reply {
-	words := strings.SplitN(text, " ", 3)
-	switch {
-	case words[0] == "timeout" && len(words) == 2:
-		return Reply{Null: true}
-	case words[0] == "error" && len(words) == 3:
-		return Reply{Error: words[2]}
-	case words[0] == "granted" && len(words) == 3:
-		r := Reply{}
-		for _, word := range strings.Split(words[2], " ") {
-			if n, err := strconv.ParseInt(word, 10, 64); err == nil {
-				r.Array = append(r.Array, n)
-			}
-		}
-		return r
-	}
-	return Reply{Error: Stray + text}
 }
 
 // Conn is a connection to one proxy. Do sends one command and waits for its reply, for d
@@ -271,43 +247,42 @@ func fenceIn(text string) (fence int64) {
 	return fence
 }
 
+// millis is a time that a reply says.
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // read fills in what a reply says.
 func (o *Op) read(r Reply, err error) {
-	switch {
+	switch whole := len(r.Array) == 3; {
 	case err != nil:
 		o.Outcome, o.Err = Unknown, err.Error()
 	case r.Error != "":
-		o.Outcome, o.Err = Unknown, r.Error
-		switch word, _, _ := strings.Cut(r.Error, " "); word {
-		case "QUEUEFULL", "DEADLOCK", lockType, otherPermits:
-			o.Outcome = Refused
-		case "NOTHELD":
-			o.Outcome, o.Err = Null, ""
-		case "TRYAGAIN": // the counter is at another node than the lock
-			if o.Verb == Guard {
-				o.Outcome = Refused
-			}
-		case "LOCKLOST":
-			o.Outcome, o.Fence = Lost, fenceIn(r.Error)
-		}
+		o.readError(r.Error)
 	case r.Null:
 		o.Outcome = Null
-	case o.acquires() && len(r.Array) == 3:
-		o.Outcome, o.Fence, o.TTL, o.Count = Granted, r.Array[0], time.Duration(r.Array[1])*time.Millisecond,
-			r.Array[2]
-	case o.Verb == Check && len(r.Array) == 3:
-		o.Outcome, o.TTL, o.Fence, o.Count = Done, time.Duration(r.Array[0])*time.Millisecond, r.Array[1],
-			r.Array[2]
-	case o.Verb == Renew && r.Array == nil:
-		o.Outcome, o.TTL = Done, time.Duration(r.Int)*time.Millisecond
-		if r.Int == 0 {
-			o.Outcome = Null
-		}
-	case o.Verb == Free && r.Int == 0 && r.Array == nil:
-		o.Outcome = Null
-	case (o.Verb == Unlock || o.Verb == Guard || o.Verb == Free) && r.Array == nil:
-		o.Outcome, o.Count = Done, r.Int
-	default:
+	case o.acquires() && whole:
+		o.Outcome, o.Fence, o.TTL, o.Count = Granted, r.Array[0], millis(r.Array[1]), r.Array[2]
+	case o.Verb == Check && whole:
+		o.Outcome, o.TTL, o.Fence, o.Count = Done, millis(r.Array[0]), r.Array[1], r.Array[2]
+	case o.acquires() || o.Verb == Check || r.Array != nil:
 		o.Outcome, o.Err = Unknown, fmt.Sprintf("the reply makes no sense: %+v", r)
+	case r.Int == 0 && (o.Verb == Renew || o.Verb == Free):
+		o.Outcome = Null
+	case o.Verb == Renew:
+		o.Outcome, o.TTL = Done, millis(r.Int)
+	default:
+		o.Outcome, o.Count = Done, r.Int
+	}
+}
+
+func (o *Op) readError(text string) {
+	o.Outcome, o.Err = Unknown, text
+	switch word, _, _ := strings.Cut(text, " "); {
+	case word == "NOTHELD":
+		o.Outcome, o.Err = Null, ""
+	case word == "LOCKLOST":
+		o.Outcome, o.Fence = Lost, fenceIn(text)
+	case slices.Contains([]string{"QUEUEFULL", "DEADLOCK", lockType, otherPermits}, word),
+		word == "TRYAGAIN" && o.Verb == Guard: // the counter is at another node than the lock
+		o.Outcome = Refused
 	}
 }

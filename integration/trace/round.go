@@ -114,18 +114,15 @@ func (r *Running) Kill(client int) { r.clients[client].kill() }
 
 // Cut has the proxy close the connection of a client.
 func (r *Running) Cut(client int) {
-	if conn := r.clients[client].shut(); conn != nil {
-		conn.Cut()
+	if link := r.clients[client].shut(); link != nil {
+		link.Cut()
 	}
 }
 
 // Shut runs how, which has a proxy close connections of its clients.
 func (r *Running) Shut(proxy int, how func()) {
 	for _, c := range r.clients {
-		c.mu.Lock()
-		mine := c.proxy == proxy
-		c.mu.Unlock()
-		if mine {
+		if link := c.link.Load(); link != nil && link.proxy == proxy {
 			c.shut()
 		}
 	}
@@ -133,12 +130,7 @@ func (r *Running) Shut(proxy int, how func()) {
 }
 
 // Rest has a client do nothing for d before its next call.
-func (r *Running) Rest(client int, d time.Duration) {
-	c := r.clients[client]
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rest = d
-}
+func (r *Running) Rest(client int, d time.Duration) { r.clients[client].rest.Store(int64(d)) }
 
 func (r *Running) record(o Op) {
 	r.mu.Lock()

@@ -3,7 +3,6 @@ package trace
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
 // A call of MLOCK, MUNLOCK or MRENEW is an op of each of its locks, as if they were asked for one by one at
@@ -42,9 +41,9 @@ func (o *Op) readPart(i int, r Reply, err error) {
 		o.Outcome, o.Err = Unknown, vain+"others hold one of the locks"
 	case o.Verb == Write && len(r.Array) == n+1:
 		o.Outcome, o.Fence, o.Count = Granted, r.Array[i], 1
-		o.TTL = time.Duration(r.Array[n]) * time.Millisecond
+		o.TTL = millis(r.Array[n])
 	case o.Verb == Renew && r.Array == nil && r.Int > 0: // the least of all
-		o.Outcome, o.TTL = Done, time.Duration(r.Int)*time.Millisecond
+		o.Outcome, o.TTL = Done, millis(r.Int)
 	case o.Verb == Renew && r.Array == nil: // those that it holds are renewed
 		o.Outcome, o.Err = Unknown, vain+"not all are held"
 	case o.Verb == Unlock && r.Array == nil && r.Int == int64(n):
