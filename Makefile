@@ -52,10 +52,11 @@ fmt-check:
 	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "gofmt would change:" $$files >&2; exit 1; }
 
 fuzz: ## each fuzz target for FUZZTIME (10m)
-	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
-		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$dir/*_test.go); do \
-			echo "fuzz $$dir $$target for $(FUZZTIME)"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+	@set -e; for file in $$(grep -rl --include='*_test.go' '^func Fuzz' . | sort); do \
+		tags=fuzz; ! grep -q '^//go:build !fuzz' $$file || tags=; \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$file); do \
+			echo "fuzz $$file $$target for $(FUZZTIME)"; \
+			$(GO) test -tags "$$tags" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$(dirname $$file); \
 		done; \
 	done
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/discovery"
 )
 
 const (
@@ -75,7 +74,7 @@ func (u *loopback) Topology() *cluster.Topology                        { return 
 func (u *loopback) Refresh()                                           {}
 func (u *loopback) Login() *cluster.Login                              { return nil }
 func (u *loopback) OnChange(func(*cluster.Topology))                   {}
-func (u *loopback) Limits(context.Context) discovery.Limits            { return discovery.Limits{} }
+func (u *loopback) Limits(context.Context) cluster.Limits              { return cluster.Limits{} }
 func (u *loopback) Memories(context.Context) map[string]cluster.Memory { return nil }
 func (u *loopback) WatchReplicas()                                     {}
 func (*loopback) Ready() error                                         { return nil }

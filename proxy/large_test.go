@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 )
@@ -77,7 +76,7 @@ func TestLargeCommandsApart(t *testing.T) {
 // What the masters take of one client is known, and kept to for each client in the words of Redis.
 func TestLimitsAreLearnt(t *testing.T) {
 	inLargeBubble(t, Options{}, func(r *rig, seen func() string) {
-		for _, learnt := range []discovery.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20},
+		for _, learnt := range []cluster.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20},
 			{Bulk: 2 << 20, Buffer: 3 << 20}} {
 			r.limits = learnt
 			r.server.limits.learn(r.limits, r.server.o.Log)
@@ -88,7 +87,7 @@ func TestLimitsAreLearnt(t *testing.T) {
 			c.expect("-ERR Protocol error: invalid bulk length\r\n")
 			c.expectClosed()
 		}
-		r.limits = discovery.Limits{}
+		r.limits = cluster.Limits{}
 		r.server.limits.learn(r.limits, r.server.o.Log)
 		c := r.connect()
 		c.post("SET a " + strings.Repeat("v", 3<<20))

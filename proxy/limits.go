@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"lockproxy/cluster/discovery"
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -17,7 +17,7 @@ type commandLimits struct {
 
 	mu     sync.Mutex
 	set    resp.Limits
-	learnt discovery.Limits
+	learnt cluster.Limits
 }
 
 // limits are the limits of one command, after authentication and before.
@@ -32,7 +32,7 @@ func (c *commandLimits) follow(set resp.Limits) {
 }
 
 // learn adopts the limits of the masters.
-func (c *commandLimits) learn(learnt discovery.Limits, log *slog.Logger) {
+func (c *commandLimits) learn(learnt cluster.Limits, log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if learnt != c.learnt {

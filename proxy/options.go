@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
@@ -32,7 +31,7 @@ type Upstream interface {
 	// Command returns the reply of COMMAND.
 	Command(ctx context.Context) ([]byte, error)
 	// Limits are the masters' limits for one client, as far as they tell.
-	Limits(ctx context.Context) discovery.Limits
+	Limits(ctx context.Context) cluster.Limits
 	// Memories is what the masters say of their memory, by address. Those that do not answer are left out.
 	Memories(ctx context.Context) map[string]cluster.Memory
 	// Ready returns the reason why commands can probably not be served now, or nil.

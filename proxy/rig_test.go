@@ -17,7 +17,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/discovery"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
@@ -37,7 +36,7 @@ type rig struct {
 	topology *cluster.Topology
 	// the number of the node that serves connections of mode m; nil: node
 	as     func(node int, m cluster.Mode, own bool) (int, error)
-	limits discovery.Limits
+	limits cluster.Limits
 	// what the masters say of their memory, guarded by mu
 	memories map[string]cluster.Memory
 	// the reply to COMMAND; nil: commandReply
@@ -128,7 +127,7 @@ func (r *rig) Command(context.Context) ([]byte, error) {
 	}
 	return commandReply(), nil
 }
-func (r *rig) Limits(context.Context) discovery.Limits { return r.limits }
+func (r *rig) Limits(context.Context) cluster.Limits { return r.limits }
 func (r *rig) Memories(context.Context) map[string]cluster.Memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()

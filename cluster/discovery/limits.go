@@ -5,21 +5,16 @@ import (
 	"strconv"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
-
-// Limits are what the masters take of one client. 0: they did not tell.
-type Limits struct {
-	Bulk   int // bytes of one argument: the lowest proto-max-bulk-len
-	Buffer int // bytes of unread input, so of one argument too: the lowest client-query-buffer-limit
-}
 
 // limitsTimeout ends the question to one master.
 const limitsTimeout = 2 * time.Second
 
 // Limits asks all masters. Those that do not answer or do not allow the question are left out. It blocks
 // until ctx ends at most.
-func (u *Upstream) Limits(ctx context.Context) (l Limits) {
+func (u *Upstream) Limits(ctx context.Context) (l cluster.Limits) {
 	for _, n := range u.Topology().Masters {
 		ctx, cancel := context.WithTimeout(ctx, limitsTimeout)
 		answers, err := u.asker.ask(ctx, n.Addr, u.o.Logins,

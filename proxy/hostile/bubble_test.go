@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/discovery"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 	"lockproxy/proxy"
@@ -168,7 +167,7 @@ func (h *house) OnChange(func(*cluster.Topology))                   {}
 func (h *house) Ready() error                                       { return nil }
 func (h *house) WatchReplicas()                                     {}
 func (h *house) Command(context.Context) ([]byte, error)            { return commandReply() }
-func (h *house) Limits(context.Context) discovery.Limits            { return discovery.Limits{} }
+func (h *house) Limits(context.Context) cluster.Limits              { return cluster.Limits{} }
 func (h *house) Memories(context.Context) map[string]cluster.Memory { return nil }
 
 // commandReply is what Redis 7.0.15 says to COMMAND.
