@@ -279,15 +279,7 @@ func (s *lock) freed(o *input) bool {
 		s.mayBreak(o.until)
 		return true
 	case Null:
-		for {
-			i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && !o.beside[h.token] })
-			if i < 0 {
-				return s.now <= o.Return
-			}
-			if !s.gone(i, o.Return) {
-				return false
-			}
-		}
+		return s.allGone(o.Return, func(h hold) bool { return !o.beside[h.token] })
 	}
 	s.breaks("", o.beside)
 	return s.now <= o.Return

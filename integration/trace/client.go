@@ -256,16 +256,9 @@ func (c *client) call(o Op) Op {
 	if err != nil && why != nil {
 		err = why
 	}
-	ops := []Op{o}
-	if len(o.Set) > 0 {
-		ops = o.parts(r, err)
-	} else {
-		ops[0].read(r, err)
-	}
+	ops := o.parts(r, err)
 	o = ops[0]
-	for _, op := range ops {
-		c.r.record(op)
-	}
+	c.r.record(ops...)
 	if err != nil {
 		c.drop(why)
 	} else {
@@ -288,7 +281,7 @@ func (c *client) learn(o Op) {
 	held := c.held[o.Key]
 	mine := held != nil && held.grant.Token == o.Token
 	switch {
-	case o.Outcome == Granted && o.Verb != Check:
+	case o.Outcome == Granted:
 		keep := o.Keep || mine && held.grant.Keep
 		c.forgetLinger(o)
 		c.held[o.Key] = &own{o, o.Return + o.TTL}
@@ -298,13 +291,9 @@ func (c *client) learn(o Op) {
 	case o.Outcome == Lost && held != nil && held.grant.Fence == o.Fence:
 		delete(c.held, o.Key)
 	case !mine, o.Verb == Check, o.Verb == Guard, o.Outcome == Lost:
-	case o.acquires(): // still held, as far as it knows, but what it is nobody knows
-		if o.Outcome != Null && o.Outcome != Refused {
-			delete(c.held, o.Key)
-		}
-	case o.Outcome == Unknown: // never used again
-		delete(c.held, o.Key)
-	case o.Verb == Unlock && o.Outcome == Done && o.Count == 1,
+	case o.acquires() && o.Outcome != Unknown: // still held, as far as it knows
+	case o.Outcome == Unknown, // never used again
+		o.Verb == Unlock && o.Outcome == Done && o.Count == 1,
 		o.Outcome == Null && (o.Only == 0 || o.Only == held.grant.Fence):
 		delete(c.held, o.Key)
 	case o.Verb == Renew && o.Outcome == Done:

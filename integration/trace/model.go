@@ -276,20 +276,24 @@ func (s *lock) gone(i int, by time.Duration) bool {
 	return true
 }
 
-// alone makes all firm holds end that mode does not go with, but token's; and so many permits that one is
-// free.
-func (s *lock) alone(token string, mode Verb, permits int64, by time.Duration) bool {
+// allGone makes the firm holds end that are meant, if that is possible before by.
+func (s *lock) allGone(by time.Duration, meant func(h hold) bool) bool {
 	for {
-		i := slices.IndexFunc(s.holds, func(h hold) bool {
-			return h.firm && h.token != token && !h.besides(mode, permits)
-		})
+		i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && meant(h) })
 		if i < 0 {
-			return s.room(token, permits, by) && s.now <= by
+			return s.now <= by
 		}
 		if !s.gone(i, by) {
 			return false
 		}
 	}
+}
+
+// alone makes all firm holds end that mode does not go with, but token's; and so many permits that one is
+// free.
+func (s *lock) alone(token string, mode Verb, permits int64, by time.Duration) bool {
+	others := func(h hold) bool { return h.token != token && !h.besides(mode, permits) }
+	return s.allGone(by, others) && s.room(token, permits, by)
 }
 
 // room makes so many permits end that one of them is free for token, if that is possible before by. If it

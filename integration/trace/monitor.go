@@ -207,15 +207,14 @@ func (m *monitor) end(g Op) time.Duration {
 		return end
 	}
 	for _, o := range m.ops {
-		if o.Client == g.Client && o.Outcome == Lost && o.Fence == g.Fence {
-			return max(min(last(), o.Return), rest)
-		}
-		if o.Token != g.Token || o.Call < g.Call {
-			continue
-		}
+		mine := o.Token == g.Token && o.Call >= g.Call
 		switch {
-		case o.Outcome == Granted && o.Fence > g.Fence:
+		case o.Client == g.Client && o.Outcome == Lost && o.Fence == g.Fence,
+			mine && o.Outcome == Granted && o.Fence > g.Fence,
+			mine && o.Verb == Unlock && o.Outcome == Done && o.Count == 1,
+			mine && o.Outcome == Null && !o.acquires() && o.Only == 0 && o.Call > g.Return:
 			return max(min(last(), o.Return), rest)
+		case !mine:
 		case o.Outcome == Granted, o.Verb == Renew && o.Outcome == Done:
 			end, rest = max(end, o.Return+max(o.TTL, o.Lease)+tick), max(rest, o.Return+o.AtLeast+tick)
 			if o.Keep {
@@ -223,9 +222,6 @@ func (m *monitor) end(g Op) time.Duration {
 			}
 		case o.Verb == Renew && o.Outcome == Unknown:
 			end = max(end, o.until())
-		case o.Verb == Unlock && o.Outcome == Done && o.Count == 1,
-			o.Outcome == Null && !o.acquires() && o.Only == 0 && o.Call > g.Return:
-			return max(min(last(), o.Return), rest)
 		case o.Keep && kept && keeper == o.over() && o.isNote():
 			kept, end = false, max(end, o.letGo(m.h.Events))
 		}
@@ -253,10 +249,8 @@ func (m *monitor) keptBefore(g Op) (kept bool, keeper connection) {
 func (m *monitor) wakeups() {
 	spans := m.spans()
 	for _, w := range m.ops {
-		if !w.acquires() || w.Wait == 0 || w.Outcome != Granted && w.Outcome != Null {
-			continue
-		}
-		if len(w.Set) > 0 { // it may wait for another lock
+		if !w.acquires() || w.Wait == 0 || w.Outcome != Granted && w.Outcome != Null ||
+			len(w.Set) > 0 { // it may wait for another lock
 			continue
 		}
 		free := w.Call // the lock is free from then on, or w has not asked before

@@ -132,10 +132,10 @@ func (r *Running) Shut(proxy int, how func()) {
 // Rest has a client do nothing for d before its next call.
 func (r *Running) Rest(client int, d time.Duration) { r.clients[client].rest.Store(int64(d)) }
 
-func (r *Running) record(o Op) {
+func (r *Running) record(ops ...Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ops = append(r.ops, o)
+	r.ops = append(r.ops, ops...)
 }
 
 // stall is how late a timer must be for the machine to count as standing still.

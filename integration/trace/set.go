@@ -15,12 +15,15 @@ const vain = "VAIN "
 // inVain says that.
 func (o *Op) inVain() bool { return strings.HasPrefix(o.Err, vain) }
 
-// parts are the ops of a set that was answered so.
-func (o *Op) parts(r Reply, err error) []Op {
-	var all []Op
+// parts are the ops that were answered so: one of each lock.
+func (o Op) parts(r Reply, err error) (all []Op) {
+	if len(o.Set) == 0 {
+		o.read(r, err)
+		return []Op{o}
+	}
 	for i, key := range o.Set {
-		part := *o
-		part.Key = key
+		o.Key = key
+		part := o
 		part.readPart(i, r, err)
 		all = append(all, part)
 	}

@@ -46,20 +46,19 @@ func (s *lock) unsettle(o *input) {
 			return
 		}
 		h.lo, h.least = 0, 1
-	case Close:
+	case Close, Cut:
 		if !ok || !h.kept || h.keeper != o.over() {
 			return
 		}
-		if !h.askedSince {
-			h.lo, h.fleeting = 0, h.firm
+		if o.Verb == Cut { // nobody renews it any more, and nobody frees it; the longest of its leases counts
+			h.hi = forever
+		} else {
+			if !h.askedSince {
+				h.lo, h.fleeting = 0, h.firm
+			}
+			h.hi, h.trail = max(h.asked, o.until), o.until
 		}
-		h.hi, h.kept, h.askedSince = max(h.asked, o.until), false, false
-		h.trail = o.until
-	case Cut: // nobody renews it any more, and nobody frees it; the longest of its leases counts
-		if !ok || !h.kept || h.keeper != o.over() {
-			return
-		}
-		h.hi, h.kept, h.askedSince = forever, false, false
+		h.kept, h.askedSince = false, false
 	}
 	s.set(h)
 }
