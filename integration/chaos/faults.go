@@ -264,10 +264,7 @@ func (s *scene) startHaproxy() {
 	}
 	h := rig.StartProcess(s, "haproxy", "-db", "-f",
 		rig.WriteFile(s, "haproxy.cfg", fmt.Sprintf(haproxyFile, at...)))
-	rig.Eventually(s, rig.Patience, "haproxy has a proxy that is ready", func() bool {
-		if h.Ended() {
-			s.Fatalf("haproxy ended: %s", h.Log.Tail())
-		}
+	h.Await(s, "before a proxy that is ready", func() bool {
 		v, err := rig.Ask(s.front, "PING")
 		return err == nil && v.Text == "PONG"
 	})

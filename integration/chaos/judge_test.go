@@ -140,6 +140,7 @@ func TestLossesOfRedis(t *testing.T) {
 
 // What a client knows of its command: only a promise that it was not run counts as one.
 func TestOutcomes(t *testing.T) {
+	fails := func(text string) rig.Reply { return rig.Reply{Kind: '-', Text: text} }
 	for _, tt := range []struct {
 		verb verb
 		v    rig.Reply
@@ -148,13 +149,13 @@ func TestOutcomes(t *testing.T) {
 		why  string
 	}{
 		{vSet, rig.Reply{Kind: '+', Text: "OK"}, nil, acked, ""},
-		{vSet, rig.Reply{Kind: '-', Text: "CLUSTERDOWN no node took it in time: the command was not run: dial tcp " +
-			"127.0.0.1:7000: connect: connection refused"}, nil, notRun, "CLUSTERDOWN no node took it in " +
+		{vSet, fails("CLUSTERDOWN no node took it in time: the command was not run: dial tcp " +
+			"127.0.0.1:7000: connect: connection refused"), nil, notRun, "CLUSTERDOWN no node took it in " +
 			"time"},
-		{vIncr, rig.Reply{Kind: '-', Text: "ERR the connection was lost after the command was sent: it may or may not " +
-			"have run: EOF"}, nil, unknown, "it may or may not have run: EOF"},
-		{vIncr, rig.Reply{Kind: '-', Text: "ERR no node took a part of the command in time, and its other parts may have " +
-			"run: x"}, nil, unknown, "ERR no node took a part"},
+		{vIncr, fails("ERR the connection was lost after the command was sent: it may or may not " +
+			"have run: EOF"), nil, unknown, "it may or may not have run: EOF"},
+		{vIncr, fails("ERR no node took a part of the command in time, and its other parts may have " +
+			"run: x"), nil, unknown, "ERR no node took a part"},
 		{vIncr, rig.Reply{}, errors.New("EOF"), unknown, "EOF"},
 		{vIncr, rig.Reply{}, &unsent{errors.New("connection refused")}, notRun, "connection refused"},
 		{vMulti, rig.Reply{Null: true}, nil, notRun, "EXEC said Null"},
