@@ -37,14 +37,11 @@ type conn struct {
 	addr  string
 	next  source
 	good  func(reply []byte) bool // nil: whatever is no error and not null
-	out   []byte                  // batch that is being sent
-	sent  int                     // how much of it
+	out   []byte                  // the batch, whose room serves the next one
 	in    []byte                  // came and is no whole reply yet
 	owed  int                     // replies still to come
 	began time.Time               // when the batch was begun
 	begun int                     // batches of this run
-
-	writing bool // the poller waits until more of it can be sent
 }
 
 // dial adds a connection to the load.
@@ -110,21 +107,8 @@ func (l *load) polled(start func() error, f func(i int, c *conn) (done bool, err
 			if done, err := f(i, l.conns[i]); done || err != nil {
 				return err
 			}
-			if err := l.watch(i); err != nil {
-				return err
-			}
 		}
 	}
-}
-
-// watch has the poller wait until the rest of a batch can be written.
-func (l *load) watch(i int) error {
-	c := l.conns[i]
-	if rest := c.sent < len(c.out); rest != c.writing {
-		c.writing = rest
-		return l.poller.change(c.fd, i, rest)
-	}
-	return nil
 }
 
 // run sends that many batches over all connections together and waits for
@@ -134,18 +118,18 @@ func (l *load) run(batches int) (sample, error) {
 	begun, issued, waiting := time.Now(), 0, 0
 	begin := func(i int) error {
 		c := l.conns[i]
-		if l.step || issued < batches && !(l.even && c.begun == batches/len(l.conns)) {
-			issued++
-			c.begun++
-			now := time.Now()
-			if l.fresh {
-				if err := l.renew(i); err != nil {
-					return err
-				}
-			}
-			c.begin(l.pipeline, now)
+		if !l.step && (issued == batches || l.even && c.begun == batches/len(l.conns)) {
+			return nil
 		}
-		return l.watch(i)
+		issued++
+		c.begun++
+		now := time.Now()
+		if l.fresh {
+			if err := l.renew(i); err != nil {
+				return err
+			}
+		}
+		return c.begin(l.pipeline, now)
 	}
 	all := func() (err error) {
 		for i := range l.conns {
@@ -190,26 +174,29 @@ func (l *load) renew(i int) (err error) {
 	return l.poller.add(c.fd, i)
 }
 
-// begin makes and sends the next batch, as far as the socket takes it. What
-// the write says of a broken connection the next read says too.
-func (c *conn) begin(pipeline int, now time.Time) {
-	c.out, c.sent, c.owed, c.began = c.next(c.out[:0]), 0, pipeline, now
-	if len(c.out) > 0 {
-		n, _ := unix.Write(c.fd, c.out)
-		c.sent = max(n, 0)
-	}
+// begin makes and sends the next batch.
+func (c *conn) begin(pipeline int, now time.Time) error {
+	c.out, c.owed, c.began = c.next(c.out[:0]), pipeline, now
+	return write(c.fd, c.out)
 }
 
-// step sends and reads what there is. It returns true when the last reply of
-// the batch has come.
-func (c *conn) step(buf []byte) (done bool, err error) {
-	if c.sent < len(c.out) {
-		n, err := unix.Write(c.fd, c.out[c.sent:])
-		if err != nil && err != unix.EAGAIN {
-			return false, fmt.Errorf("write: %w", err)
-		}
-		c.sent += max(n, 0)
+// write sends what is so short that the socket takes it at once, since all before it was answered.
+func write(fd int, request []byte) error {
+	if len(request) == 0 {
+		return nil
 	}
+	n, err := unix.Write(fd, request)
+	if err == nil && n < len(request) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// step reads what there is. It returns true when the last reply of the batch has come.
+func (c *conn) step(buf []byte) (done bool, err error) {
 	n, err := unix.Read(c.fd, buf)
 	switch {
 	case err == unix.EAGAIN || err == unix.EINTR:
@@ -265,11 +252,7 @@ func (t timetable) send(conns []*conn, n int) error {
 		}
 		c := conns[i%len(conns)]
 		request = c.next(request[:0])
-		sent, err := unix.Write(c.fd, request)
-		if err == nil && sent < len(request) {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
+		if err := write(c.fd, request); err != nil {
 			return fmt.Errorf("request %d: %w", i, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,10 +40,22 @@ const lease = time.Minute
 
 var errNotOwner = errors.New("not the owner")
 
-// through has a way take locks over connections of its own that go to these proxies in turn.
+// through has a way take locks over connections of its own that go to these proxies in turn. Such a client
+// costs as little as can be.
 func (w way) through(proxies ...way) way {
-	w.locker = func(ctx context.Context, key string, i int) (locker, error) {
-		return dialProxy(ctx, proxies[i%len(proxies)].doors[0], key)
+	w.locker = func(ctx context.Context, key string, i int) (l locker, err error) {
+		c, err := rig.Dial(proxies[i%len(proxies)].doors[0])
+		if err != nil {
+			return l, err
+		}
+		do := func(_ context.Context, args ...string) ([]string, error) {
+			v, err := c.Do(args...)
+			if v.Kind != '*' {
+				return []string{v.Text}, err
+			}
+			return v.Strings(), err
+		}
+		return verbLocker(ctx, key, lease, do, c.Close), nil
 	}
 	w.queued = func(key string) (int, error) {
 		v, err := rig.Ask(proxies[0].doors[0], "LOCKCTL", "INFO", key)
@@ -51,66 +64,56 @@ func (w way) through(proxies ...way) way {
 	return w
 }
 
-// dialProxy is a connection to a lockproxy, whose client costs as little as can be.
-func dialProxy(ctx context.Context, addr, key string) (l locker, err error) {
-	c, err := rig.Dial(addr)
-	if err != nil {
-		return l, err
-	}
-	end, token := context.AfterFunc(ctx, func() { c.Close() }), "" // or a wait would not end
-	l.lock = func(context.Context) error {
-		v, err := c.Do("LOCK", key, "WAIT", "0", "PX", fmt.Sprint(lease.Milliseconds()))
-		if err == nil && len(v.Elems) != 4 {
-			return fmt.Errorf("unexpected reply %s", v)
-		} else if err == nil {
-			token = v.Elems[0].Text
-		}
-		return err
-	}
-	l.unlock = func(context.Context) error {
-		v, err := c.Do("UNLOCK", key, token)
-		if err == nil && v.Text != "1" {
-			err = fmt.Errorf("%w: %s", errNotOwner, v)
-		}
-		return err
-	}
-	l.close = func() {
-		end()
-		c.Close()
-	}
-	return l, nil
-}
-
 // withLibrary has a way take locks over go-redis, each client over a connection of its own.
 func (w way) withLibrary(lease time.Duration) way {
-	w.locker = func(ctx context.Context, key string, _ int) (l locker, err error) {
+	w.locker = func(ctx context.Context, key string, _ int) (locker, error) {
 		// A wait is as long as it takes; no request is sent again.
 		client := redis.NewClient(&redis.Options{Addr: w.doors[0], Protocol: 2, PoolSize: 1, ReadTimeout: -1,
 			MaxRetries: -1})
-		end, token := context.AfterFunc(ctx, func() { client.Close() }), "" // or a wait would not end
-		l.lock = func(ctx context.Context) error {
-			reply, err := client.Do(ctx, "LOCK", key, "WAIT", 0, "PX", lease.Milliseconds()).Slice()
-			if err == nil && len(reply) != 4 {
-				err = fmt.Errorf("unexpected reply %v", reply)
-			} else if err == nil {
-				token = fmt.Sprint(reply[0])
+		do := func(ctx context.Context, args ...string) (reply []string, err error) {
+			words := make([]any, len(args))
+			for i, word := range args {
+				words[i] = word
 			}
-			return err
-		}
-		l.unlock = func(ctx context.Context) error {
-			n, err := client.Do(ctx, "UNLOCK", key, token).Int()
-			if err == nil && n != 1 {
-				err = errNotOwner
+			v, err := client.Do(ctx, words...).Result()
+			all, ok := v.([]any)
+			if !ok {
+				all = []any{v}
 			}
-			return err
+			for _, v := range all {
+				reply = append(reply, fmt.Sprint(v))
+			}
+			return reply, err
 		}
-		l.close = func() {
-			end()
-			client.Close()
-		}
-		return l, nil
+		return verbLocker(ctx, key, lease, do, client.Close), nil
 	}
 	return w
+}
+
+// sends sends a command, and says the words of the reply.
+type sends func(ctx context.Context, args ...string) (reply []string, err error)
+
+// verbLocker is who wants a lock of lockproxy, over a connection of its own.
+func verbLocker(ctx context.Context, key string, lease time.Duration, do sends, closed func() error) locker {
+	end, token := context.AfterFunc(ctx, func() { closed() }), "" // or a wait would not end
+	return locker{lock: func(ctx context.Context) error {
+		reply, err := do(ctx, "LOCK", key, "WAIT", "0", "PX", fmt.Sprint(lease.Milliseconds()))
+		if err == nil && len(reply) != 4 {
+			err = fmt.Errorf("unexpected reply %q", reply)
+		} else if err == nil {
+			token = reply[0]
+		}
+		return err
+	}, unlock: func(ctx context.Context) error {
+		reply, err := do(ctx, "UNLOCK", key, token)
+		if err == nil && !slices.Equal(reply, []string{"1"}) {
+			err = fmt.Errorf("%w: %q", errNotOwner, reply)
+		}
+		return err
+	}, close: func() {
+		end()
+		closed()
+	}}
 }
 
 // redsync is that library with its defaults, over one Redis or over several masters.

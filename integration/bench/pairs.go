@@ -30,10 +30,8 @@ const (
 
 // What a LOCK costs a lockproxy before the cluster.
 const (
-	costConns = 50
-	costBatch = 16 // commands at a time over each connection
-	costName  = "lockproxy, watched"
-	costPair  = "allocations"
+	costName = "lockproxy, watched"
+	costPair = "allocations"
 
 	objects figure = "objects" // that the proxy allocates for a pair, and their bytes
 	sizes   figure = "sizes"
@@ -82,7 +80,7 @@ func pairs(y *yard, rep *report) {
 // same name, and what it allocates.
 func (y *yard) lockCosts(rep *report, r results) {
 	proxy := y.startLockproxy(costName, y.masters)
-	batches := max(1, y.o.requests/2000) // of each connection
+	count := phaseOf(y.o.requests * 2 / 5)
 	run, token := "", redlock.NewToken()
 	whats := []string{"LOCK", "UNLOCK", "GET"}
 	phases := []func(name, token string) []byte{verbs(proxy).take, verbs(proxy).free,
@@ -101,19 +99,10 @@ func (y *yard) lockCosts(rep *report, r results) {
 			return sample{objects: (after - o) / n, sizes: (grown - b) / n}
 		}
 		if i == 0 {
-			run = fmt.Sprintf("bench:%08x", rand.Uint32())
+			run = fmt.Sprintf("bench:%08x:", rand.Uint32())
 		}
-		l := load{pipeline: costBatch, even: true}
-		defer l.close()
-		for conn := range costConns {
-			var commands [][]byte
-			for k := range costBatch * batches {
-				name := fmt.Sprintf("%s:%03d:%03d", run, conn, k)
-				commands = append(commands, phases[i](name, token))
-			}
-			y.check(l.dial(w.doors[0], inTurn(commands, costBatch), good[i]))
-		}
-		return y.metered(w, &l, costConns*batches)
+		return y.phase(phase{way: w, request: func(lock string) []byte { return phases[i](run+lock, token) },
+			good: good[i]}, count)
 	})
 	for _, what := range whats {
 		for i, s := range r[what][costName] {
@@ -122,8 +111,8 @@ func (y *yard) lockCosts(rep *report, r results) {
 	}
 	rep.printf("\n%s\n%d commands of a kind, %d at a time over %d connections, before the cluster. For a\n"+
 		"pair the proxy allocates %.1f objects of %.0f bytes together.\n", r.table(whats, []way{proxy},
-		hundredths("proxy's CPU µs", cpu), hundredths("of GET")), costConns*costBatch*batches,
-		costBatch, costConns, r.median(costPair, costName, objects), r.median(costPair, costName, sizes))
+		hundredths("proxy's CPU µs", cpu), hundredths("of GET")), count, phaseBatch,
+		phaseConns, r.median(costPair, costName, objects), r.median(costPair, costName, sizes))
 	rep.hold(
 		page.AtMost(4, "%.1f", "allocations of the proxy, a LOCK + UNLOCK pair",
 			r.spread(costPair, costName, objects)),

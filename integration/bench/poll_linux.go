@@ -15,8 +15,8 @@ func nap(d time.Duration) {
 	unix.Nanosleep(&t, nil)
 }
 
-// poller tells which of many sockets can be read, or written where that is wanted. What it costs does not
-// grow with the sockets that have nothing to say.
+// poller tells which of many sockets can be read. What it costs does not grow with the sockets that have
+// nothing to say.
 type poller struct {
 	fd     int
 	events [1024]unix.EpollEvent
@@ -32,15 +32,6 @@ func newPoller() (*poller, error) {
 func (p *poller) add(fd, number int) error {
 	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
 	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &e)
-}
-
-// change says whether a socket is to be written, too.
-func (p *poller) change(fd, number int, write bool) error {
-	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
-	if write {
-		e.Events |= unix.EPOLLOUT
-	}
-	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_MOD, fd, &e)
 }
 
 // wait are the numbers of the sockets that are ready; none after so many ms.

@@ -23,14 +23,6 @@ func (p *poller) add(fd, number int) error {
 	return nil
 }
 
-func (p *poller) change(_, number int, write bool) error {
-	p.watched[number].Events = unix.POLLIN
-	if write {
-		p.watched[number].Events |= unix.POLLOUT
-	}
-	return nil
-}
-
 func (p *poller) wait(ms int) (ready []int, err error) {
 	if _, err = unix.Poll(p.watched, ms); err == unix.EINTR {
 		return nil, nil

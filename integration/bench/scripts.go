@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	scriptConns = 50 // connections
-	scriptBatch = 16 // commands at a time over each
+	phaseConns = 50 // connections
+	phaseBatch = 16 // commands at a time over each
 	// scriptRounds is how many rounds there are for one of -rounds: they are short.
 	scriptRounds = 4
 	// residents keep the dictionaries of the server at their size, whoever comes and goes.
@@ -33,6 +33,12 @@ func lua(name string) string {
 	return string(text)
 }
 
+// phaseOf is about n, as many for each connection of a phase, in whole batches.
+func phaseOf(n int) int {
+	const least = phaseConns * phaseBatch
+	return max(1, n/least) * least
+}
+
 // phase is one command, sent for lock after lock.
 type phase struct {
 	way
@@ -48,7 +54,7 @@ const account figure = "account"
 // account (INFO commandstats), beside other ways to lock. All take and free the
 // same number of locks on the same server, round by round.
 func scriptCosts(y *yard, rep *report) {
-	one, count := y.redis(1), max(1, y.o.requests/25/scriptConns/scriptBatch)*scriptConns*scriptBatch
+	one, count := y.redis(1), phaseOf(y.o.requests/25)
 	direct, proxy := way{doors: addrs(one), servers: one}, y.startLockproxy(oneProxy, one)
 	token := redlock.NewToken()
 	names := func(w way, name string) way { w.name, w.base = name, trivialName; return w }
@@ -112,7 +118,7 @@ func scriptCosts(y *yard, rep *report) {
 			column{head: "least µs", format: "%.2f", of: account, pick: slices.Min[[]float64]},
 			hundredths("median µs", account),
 			ofBase("`return 1`", account),
-			hundredths("all CPU of Redis, µs", redisCPU)), count, scriptBatch, scriptConns)
+			hundredths("all CPU of Redis, µs", redisCPU)), count, phaseBatch, phaseConns)
 	for i, limit := range []float64{1.7, 1.3} {
 		who := []string{"LOCK", "UNLOCK"}[i]
 		rep.hold(page.AtMost(limit, "%.2f",
@@ -121,16 +127,16 @@ func scriptCosts(y *yard, rep *report) {
 	}
 }
 
-// phase sends the command for each lock once: Redis does nothing else meanwhile.
+// phase sends the command for each of so many locks once: Redis does nothing else meanwhile.
 func (y *yard) phase(p phase, count int) sample {
-	l := load{pipeline: scriptBatch, even: true}
+	l := load{pipeline: phaseBatch, even: true}
 	defer l.close()
-	for conn := range scriptConns {
+	for conn := range phaseConns {
 		var all [][]byte
-		for i := range count / scriptConns {
-			all = append(all, p.request(fmt.Sprintf("job:%06d", conn*count/scriptConns+i)))
+		for i := range count / phaseConns {
+			all = append(all, p.request(fmt.Sprintf("job:%06d", conn*count/phaseConns+i)))
 		}
-		y.check(l.dial(p.doors[0], inTurn(all, scriptBatch), p.good))
+		y.check(l.dial(p.doors[0], inTurn(all, phaseBatch), p.good))
 	}
-	return y.metered(p.way, &l, count/scriptBatch)
+	return y.metered(p.way, &l, count/phaseBatch)
 }

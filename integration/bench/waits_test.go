@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -300,21 +297,4 @@ func conversation(t *testing.T, replies map[string]string) (addr string, said ch
 		}
 	}()
 	return ln.Addr().String(), said
-}
-
-// Nothing is measured while a master does not vote.
-func TestVoting(t *testing.T) {
-	var asked atomic.Int32
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		vote := 0
-		if asked.Add(1) >= 3 {
-			vote = 1
-		}
-		fmt.Fprintf(w, "lockproxy_redlock_node_votes{node=\"a\"} 1\n"+
-			"lockproxy_redlock_node_votes{node=\"b\"} %d\nlockproxy_redlock_node_votes{node=\"c\"} 1\n", vote)
-	}))
-	defer page.Close()
-	if voting(t, &rig.Proxy{Admin: page.URL}, 3); asked.Load() != 3 {
-		t.Errorf("asked %d times, want 3", asked.Load())
-	}
 }

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"fmt"
 	"os"
 	"time"
 )
@@ -39,8 +40,14 @@ func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Prox
 	l.Helper()
 	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String()}
 	p := StartProxy(l, append(own, args...)...)
-	Eventually(l, Patience, "all masters vote", func() bool {
-		return p.Metric(l, "lockproxy_redlock_node_votes") == float64(len(m))
-	})
+	p.Vote(l, len(m))
 	return p
+}
+
+// Vote waits until so many masters vote, as the proxy sees it.
+func (p *Proxy) Vote(l Life, masters int) {
+	l.Helper()
+	Eventually(l, Patience, fmt.Sprintf("%d masters vote", masters), func() bool {
+		return p.Metric(l, "lockproxy_redlock_node_votes") == float64(masters)
+	})
 }
