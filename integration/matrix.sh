@@ -50,7 +50,10 @@ tests_of() {
 		echo clients 'TestClusterClients'
 		;;
 	sentinel) echo faults 'TestSentinelFailover|TestSentinelPasswordsThatExpire' ;;
-	redlock) echo faults 'TestRedlockTranscripts|TestRedlockRestartedMaster|TestRedlockTwoProxies|TestRedlockTraces|TestEvictingMasters|TestFullMasters' ;;
+	redlock)
+		echo transcripts TestRedlockTranscripts
+		echo faults 'TestRedlockRestartedMaster|TestRedlockTwoProxies|TestRedlockTraces|TestEvictingMasters|TestFullMasters'
+		;;
 	esac
 }
 

@@ -209,3 +209,26 @@ func Encode(args ...string) []byte {
 	}
 	return b
 }
+
+// SplitArgs reads a command as redis-cli reads a line: words, and strings in
+// double quotes with \n, \r, \t, \xHH, \\ and \".
+func SplitArgs(line string) ([]string, error) {
+	var args []string
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		if line[0] != '"' {
+			word, rest, _ := strings.Cut(line, " ")
+			args, line = append(args, word), rest
+			continue
+		}
+		quoted, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return nil, fmt.Errorf("quotes of %s: %v", line, err)
+		}
+		arg, err := strconv.Unquote(quoted)
+		if err != nil {
+			return nil, err
+		}
+		args, line = append(args, arg), line[len(quoted):]
+	}
+	return args, nil
+}

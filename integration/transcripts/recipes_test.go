@@ -41,7 +41,7 @@ func TestRecipes(t *testing.T) {
 			t.Parallel()
 			addr := targets[target](t)
 			for name, text := range recipes(t) {
-				tr, err := rig.ParseTranscript(text)
+				tr, err := parse(text)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}

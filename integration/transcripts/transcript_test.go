@@ -32,7 +32,7 @@ func TestTranscripts(t *testing.T) {
 			t.Parallel()
 			var files []string
 			for _, file := range transcripts(t) {
-				plays := read(t, file).Targets
+				plays := read(t, file).targets
 				if slices.Contains(plays, target) &&
 					(target != "single" || *rig.Long || !slices.Contains(plays, "cluster")) {
 					files = append(files, file)
@@ -76,12 +76,12 @@ func transcripts(t *testing.T) []string {
 	return files
 }
 
-func read(t *testing.T, file string) *rig.Transcript {
+func read(t *testing.T, file string) *transcript {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := rig.ParseTranscript(string(text))
+	tr, err := parse(string(text))
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -90,10 +90,10 @@ func read(t *testing.T, file string) *rig.Transcript {
 
 func playFile(t *testing.T, file, target, addr string) {
 	tr := read(t, file)
-	if !slices.Contains(tr.Targets, target) {
+	if !slices.Contains(tr.targets, target) {
 		return
 	}
-	if needs, err := tr.Misses(addr); err != nil {
+	if needs, err := tr.misses(addr); err != nil {
 		t.Fatal(err)
 	} else if needs != "" { // the file is for other servers, as other files are for other targets
 		return
@@ -102,11 +102,11 @@ func playFile(t *testing.T, file, target, addr string) {
 }
 
 // play plays a transcript from the beginning, where there are no keys.
-func play(t *testing.T, tr *rig.Transcript, addr string) {
+func play(t *testing.T, tr *transcript, addr string) {
 	if _, err := rig.Ask(addr, "FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.Play(addr); err != nil {
+	if err := tr.play(addr); err != nil {
 		t.Error(err)
 	}
 }
@@ -123,11 +123,11 @@ func TestTranscriptRunnerFails(t *testing.T) {
 		"a> SET x 5\na< OK\na> INCR x\na< (integer) <f1>\na> DECR x\na< (integer) <f2 > f1>",
 		"a> NOSUCH\na< (error) ERR",
 	} {
-		tr, err := rig.ParseTranscript(text)
+		tr, err := parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tr.Play(addr); err == nil {
+		if err := tr.play(addr); err == nil {
 			t.Errorf("passed:\n%s", text)
 		}
 	}

@@ -1,4 +1,4 @@
-package rig
+package transcripts
 
 import (
 	"fmt"
@@ -6,9 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
-// Transcript is a conversation of several connections with a server:
+// transcript is a conversation of several connections with a server:
 //
 //	# a comment
 //	targets: dev single cluster        (where it runs; all of these if not said)
@@ -31,8 +33,8 @@ import (
 // with; its own version is meant by "since valkey 8.1". The Redis in memory is neither old nor new.
 //
 // A transcript that has "needs: since redis 7.0" on top is not for older servers.
-type Transcript struct {
-	Targets []string
+type transcript struct {
+	targets []string
 	needs   []wording // the servers that it is for
 	steps   []step
 }
@@ -61,13 +63,29 @@ func (w wording) String() string {
 	return "before " + w.at
 }
 
+// of says that the wording is one of a server's.
+func (w wording) of(r rig.Release) bool {
+	product, _, _ := strings.Cut(w.at, " ")
+	return r[product] != "" && r.Since(w.at) == w.since
+}
+
+// by is the step in the words of a server.
+func (s step) by(r rig.Release) step {
+	for _, w := range s.other {
+		if w.of(r) {
+			s.text = w.text
+		}
+	}
+	return s
+}
+
 var wordingLine = regexp.MustCompile(`^(since|before) ((?:redis|valkey) [0-9.]+): (.*)$`)
 
 var stepLine = regexp.MustCompile(`^([a-z])(3?)([<>~!]) (.*)$`)
 
-// ParseTranscript reads one.
-func ParseTranscript(text string) (*Transcript, error) {
-	tr := &Transcript{Targets: []string{"dev", "single", "cluster"}}
+// parse reads one.
+func parse(text string) (*transcript, error) {
+	tr := &transcript{targets: []string{"dev", "single", "cluster"}}
 	for i, line := range strings.Split(text, "\n") {
 		n := i + 1
 		switch trimmed := strings.TrimSpace(line); {
@@ -82,7 +100,7 @@ func ParseTranscript(text string) (*Transcript, error) {
 			}
 			*text += " " + trimmed
 		case strings.HasPrefix(line, "targets: "):
-			tr.Targets = strings.Fields(line)[1:]
+			tr.targets = strings.Fields(line)[1:]
 		case strings.HasPrefix(line, "needs: "):
 			m := wordingLine.FindStringSubmatch(strings.TrimPrefix(line, "needs: ") + ": ")
 			if m == nil {
@@ -109,38 +127,37 @@ func ParseTranscript(text string) (*Transcript, error) {
 	return tr, nil
 }
 
-// Misses says what the transcript needs and the server is not; "": nothing.
-func (tr *Transcript) Misses(addr string) (string, error) {
-	is, err := askRelease(addr)
+// misses says what the transcript needs and the server is not; "": nothing.
+func (tr *transcript) misses(addr string) (string, error) {
+	is, err := rig.AskRelease(addr)
 	if err != nil || is == nil {
 		return "", err
 	}
 	for _, w := range tr.needs {
 		product, _, _ := strings.Cut(w.at, " ")
-		if !is.holds(w) && (w.since || is[product] != "") {
+		if !w.of(is) && (w.since || is[product] != "") {
 			return w.String(), nil
 		}
 	}
 	return "", nil
 }
 
-// Play runs the transcript against a server.
-func (tr *Transcript) Play(addr string) error {
-	is, err := askRelease(addr)
+// play runs the transcript against a server.
+func (tr *transcript) play(addr string) error {
+	is, err := rig.AskRelease(addr)
 	if err != nil {
 		return err
 	}
-	p := Player{addr: addr, conns: map[string]*Conn{}, Bound: map[string]string{}}
+	p := player{addr: addr, conns: map[string]*rig.Conn{}, bound: map[string]string{}}
 	defer func() {
 		for _, c := range p.conns {
 			c.Close()
 		}
 	}()
 	for i, s := range tr.steps {
-		err := p.step(is.wording(s))
-		if last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' ||
-			tr.steps[i+1].conn != s.conn; err == nil &&
-			last {
+		err := p.step(s.by(is))
+		last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' || tr.steps[i+1].conn != s.conn
+		if err == nil && last {
 			err = p.flush(s.conn)
 		}
 		if err != nil {
@@ -149,24 +166,24 @@ func (tr *Transcript) Play(addr string) error {
 	}
 	for name, c := range p.conns {
 		if !c.Silent(30*time.Millisecond) && c.Reader.Buffered() > 0 {
-			v, _ := c.Receive(Patience)
+			v, _ := c.Receive(rig.Patience)
 			return fmt.Errorf("at the end %s still had a reply: %s", name, v)
 		}
 	}
 	return nil
 }
 
-// Player is where a transcript stands.
-type Player struct {
+// player is where a transcript stands.
+type player struct {
 	addr    string
-	conns   map[string]*Conn
-	Bound   map[string]string
+	conns   map[string]*rig.Conn
+	bound   map[string]string
 	pending []byte // commands of one connection that follow each other
 	asked   []byte // the last command
 }
 
 // flush sends what is pending, in one write.
-func (p *Player) flush(name string) error {
+func (p *player) flush(name string) error {
 	if len(p.pending) == 0 {
 		return nil
 	}
@@ -175,7 +192,7 @@ func (p *Player) flush(name string) error {
 	return err
 }
 
-func (p *Player) step(s step) error {
+func (p *player) step(s step) error {
 	if s.op == 's' {
 		d, err := time.ParseDuration(s.text)
 		time.Sleep(d)
@@ -184,7 +201,7 @@ func (p *Player) step(s step) error {
 	c := p.conns[s.conn]
 	if c == nil {
 		var err error
-		if c, err = Dial(p.addr); err != nil {
+		if c, err = rig.Dial(p.addr); err != nil {
 			return err
 		}
 		p.conns[s.conn] = c
@@ -199,44 +216,44 @@ func (p *Player) step(s step) error {
 		delete(p.conns, s.conn)
 		return c.Close()
 	case s.op == '>':
-		args, err := SplitArgs(p.fill(s.text))
+		args, err := rig.SplitArgs(p.fill(s.text))
 		if err != nil {
 			return err
 		}
-		p.asked = Encode(args...)
+		p.asked = rig.Encode(args...)
 		p.pending = append(p.pending, p.asked...)
 		return nil
 	case s.op == '~':
 		return p.until(c, s.text)
 	case s.op == '<' && s.text == "(blocks)":
 		if !c.Silent(100 * time.Millisecond) {
-			v, err := c.Receive(Patience)
+			v, err := c.Receive(rig.Patience)
 			return fmt.Errorf("%s did not block: %s %v", s.conn, v, err)
 		}
 		return nil
 	case s.op == '<' && s.text == "(closed)":
-		if !c.Closed(Patience) {
+		if !c.Closed(rig.Patience) {
 			return fmt.Errorf("%s was not closed", s.conn)
 		}
 		return nil
 	case s.op == '<':
-		v, err := c.Receive(Patience)
+		v, err := c.Receive(rig.Patience)
 		if err != nil {
 			return fmt.Errorf("%s got no reply: %v", s.conn, err)
 		}
-		return p.Match(s.text, v.String())
+		return p.match(s.text, v.String())
 	}
 	return fmt.Errorf("what is %c %s?", s.op, s.text)
 }
 
 // until asks the last command again until want is the reply.
-func (p *Player) until(c *Conn, want string) error {
-	for tries := Patience / untilPause; ; tries-- {
-		v, err := c.Receive(Patience)
+func (p *player) until(c *rig.Conn, want string) error {
+	for tries := rig.Patience / untilPause; ; tries-- {
+		v, err := c.Receive(rig.Patience)
 		if err != nil {
 			return err
 		}
-		if err = p.Match(want, v.String()); err == nil || tries == 0 {
+		if err = p.match(want, v.String()); err == nil || tries == 0 {
 			return err
 		}
 		time.Sleep(untilPause)
@@ -251,17 +268,17 @@ const untilPause = 10 * time.Millisecond
 var placeholder = regexp.MustCompile(`<(\w+(?: > \w+)?|\d+\.\.\d+)>`)
 
 // fill puts in the values of names that are known.
-func (p *Player) fill(text string) string {
+func (p *player) fill(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(ph string) string {
-		if v, ok := p.Bound[ph[1:len(ph)-1]]; ok {
+		if v, ok := p.bound[ph[1:len(ph)-1]]; ok {
 			return v
 		}
 		return ph
 	})
 }
 
-// Match compares a reply with what was expected and binds its names.
-func (p *Player) Match(want, got string) error {
+// match compares a reply with what was expected and binds its names.
+func (p *player) match(want, got string) error {
 	var pattern strings.Builder
 	var names []string
 	want = p.fill(want)
@@ -293,7 +310,7 @@ func (p *Player) Match(want, got string) error {
 	return nil
 }
 
-func (p *Player) bind(name, value string) error {
+func (p *player) bind(name, value string) error {
 	if low, high, ok := strings.Cut(name, ".."); ok {
 		n, _ := strconv.Atoi(value)
 		l, _ := strconv.Atoi(low)
@@ -306,39 +323,16 @@ func (p *Player) bind(name, value string) error {
 	name, than, above := strings.Cut(name, " > ")
 	if above {
 		n, _ := strconv.ParseInt(value, 10, 64)
-		m, err := strconv.ParseInt(p.Bound[than], 10, 64)
+		m, err := strconv.ParseInt(p.bound[than], 10, 64)
 		if err != nil || n <= m {
-			return fmt.Errorf("%s is not above %s, %q", value, than, p.Bound[than])
+			return fmt.Errorf("%s is not above %s, %q", value, than, p.bound[than])
 		}
 	}
-	if old, ok := p.Bound[name]; ok && old != value {
+	if old, ok := p.bound[name]; ok && old != value {
 		return fmt.Errorf("%s is %s, and was %s", name, value, old)
 	}
 	if name != "any" {
-		p.Bound[name] = value
+		p.bound[name] = value
 	}
 	return nil
-}
-
-// SplitArgs reads a command as redis-cli reads a line: words, and strings in
-// double quotes with \n, \r, \t, \xHH, \\ and \".
-func SplitArgs(line string) ([]string, error) {
-	var args []string
-	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
-		if line[0] != '"' {
-			word, rest, _ := strings.Cut(line, " ")
-			args, line = append(args, word), rest
-			continue
-		}
-		quoted, err := strconv.QuotedPrefix(line)
-		if err != nil {
-			return nil, fmt.Errorf("quotes of %s: %v", line, err)
-		}
-		arg, err := strconv.Unquote(quoted)
-		if err != nil {
-			return nil, err
-		}
-		args, line = append(args, arg), line[len(quoted):]
-	}
-	return args, nil
 }
