@@ -50,8 +50,8 @@ func merged(old, newer []report) (all []report, missing []string) {
 	return all, missing
 }
 
-// written are the files of the page. In their folder is also tried.md, by hand: what was tried for what is not
-// reached. It is a part of the page.
+// written are the files of the page. In their folder is also tried.md, by hand: what was tried for what is
+// not reached. It is a part of the page.
 type written struct{ page.Files }
 
 // update puts new reports in the place of older ones and writes all.

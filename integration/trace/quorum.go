@@ -211,8 +211,8 @@ func (m *monitor) barren() {
 		for _, o := range m.ops {
 			if o.Call >= e.Start && o.Return <= e.End &&
 				(o.Outcome == Granted || o.Outcome == Done || o.Outcome == Null) {
-				m.violation("no majority", o.Call, "three masters were away from %v to %v: %v", e.Start, e.End,
-					o)
+				m.violation("no majority", o.Call, "three masters were away from %v to %v: %v",
+					e.Start, e.End, o)
 			}
 		}
 	}
