@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // slow is what redis-cli prints behind a reply that has taken half a second or more.
@@ -21,7 +20,7 @@ func Tool(t *testing.T, addr, input, name string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, append([]string{"-h", host, "-p", port}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
