@@ -19,18 +19,15 @@ type seen struct {
 	Wrong   []string  `json:"wrong,omitempty"` // what must not be
 }
 
-// see begins one.
-func (o options) see() seen {
+// see begins one, with what else belongs to the machine.
+func (o options) see(more ...string) seen {
+	machine := append(page.Machine(), page.First("redis-server", "--version"))
 	return seen{When: time.Now().Truncate(time.Second), Seed: o.seed, Command: o.command,
-		Machine: append(page.Machine(), page.First("redis-server", "--version"))}
+		Machine: append(machine, more...)}
 }
 
 // seeCluster begins one of a cluster.
-func (o options) seeCluster() seen {
-	v := o.see()
-	v.Machine = append(v.Machine, fmt.Sprintf("cluster-node-timeout %v", o.nodeTimeout))
-	return v
-}
+func (o options) seeCluster() seen { return o.see(fmt.Sprint("cluster-node-timeout ", o.nodeTimeout)) }
 
 // attempt runs f and ends what it has started.
 func (v *seen) attempt(l *rig.OwnLife, f func()) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -113,16 +114,14 @@ func (s *scene) startProxies() {
 // tagsByShard finds hash tags whose slots are at the three masters.
 func (s *scene) tagsByShard() [][]string {
 	tags, known := make([][]string, masters), map[int]bool{}
-	for i, full := 0, 0; full < masters; i++ {
+	few := func(of []string) bool { return len(of) < tagsOfShard }
+	for i := 0; slices.ContainsFunc(tags, few); i++ {
 		tag := fmt.Sprint("t", i)
 		slot := s.cluster.SlotOf(s, tag)
 		shard := (masters*(slot+1) - 1) / rig.Slots
-		if known[slot] || len(tags[shard]) == tagsOfShard {
-			continue
-		}
-		known[slot] = true
-		if tags[shard] = append(tags[shard], tag); len(tags[shard]) == tagsOfShard {
-			full++
+		if !known[slot] && few(tags[shard]) {
+			known[slot] = true
+			tags[shard] = append(tags[shard], tag)
 		}
 	}
 	return tags

@@ -51,9 +51,8 @@ func newClient(r *Running, n int) *client {
 
 func (c *client) chance(percent int) bool { return c.random.IntN(100) < percent }
 
-func (c *client) between(a, b time.Duration) time.Duration {
-	return a + time.Duration(c.random.Int64N(int64(b-a+1)))
-}
+// between is so many ms, which are whole, as leases and times to wait are.
+func (c *client) between(a, b int64) time.Duration { return millis(a + c.random.Int64N(b-a+1)) }
 
 func (c *client) run() {
 	defer c.close()
@@ -159,7 +158,7 @@ func (c *client) acquire(key string) {
 	case p < 45:
 		o.Wait = c.wait()
 	case p < 55:
-		o.Tries, o.Every = 2+c.random.IntN(3), c.between(5*time.Millisecond, 40*time.Millisecond)
+		o.Tries, o.Every = 2+c.random.IntN(3), c.between(5, 40)
 	}
 	c.keep(&o)
 	c.outlast(&o)
@@ -181,7 +180,7 @@ func (c *client) keep(o *Op) {
 	if o.Keep = c.r.Keepalive && c.chance(20); !o.Keep || !c.r.Linger || c.chance(40) {
 		return
 	}
-	o.Linger = c.between(300*time.Millisecond, 2500*time.Millisecond).Truncate(time.Millisecond)
+	o.Linger = c.between(300, 2500)
 	o.Lease = c.r.Shortest + 500*time.Millisecond
 }
 
@@ -191,9 +190,8 @@ func (c *client) outlast(o *Op) {
 	if o.Keep || c.held[o.Key] != nil && c.held[o.Key].grant.AtLeast > 0 {
 		often = 40
 	}
-	if c.r.AtLeast && c.chance(often) {
-		o.AtLeast = c.between(min(o.Lease/10, 200*time.Millisecond), min(o.Lease, 400*time.Millisecond))
-		o.AtLeast = o.AtLeast.Truncate(time.Millisecond)
+	if lease := o.Lease.Milliseconds(); c.r.AtLeast && c.chance(often) {
+		o.AtLeast = c.between(min(lease/10, 200), min(lease, 400))
 	}
 }
 
@@ -225,17 +223,16 @@ func (c *client) token() string {
 
 func (c *client) lease() time.Duration {
 	if c.chance(50) {
-		return (c.r.Shortest +
-			c.between(60*time.Millisecond, 300*time.Millisecond)).Truncate(time.Millisecond)
+		return c.r.Shortest + c.between(60, 300)
 	}
-	return (c.r.Shortest + c.between(500*time.Millisecond, 1500*time.Millisecond)).Truncate(time.Millisecond)
+	return c.r.Shortest + c.between(500, 1500)
 }
 
 func (c *client) wait() time.Duration {
 	if c.chance(30) {
-		return c.between(10*time.Millisecond, 100*time.Millisecond).Truncate(time.Millisecond)
+		return c.between(10, 100)
 	}
-	return c.between(300*time.Millisecond, 2500*time.Millisecond).Truncate(time.Millisecond)
+	return c.between(300, 2500)
 }
 
 // hanging is how long after its wait is over a call counts as never answered.
@@ -268,7 +265,7 @@ func (c *client) call(o Op) Op {
 		c.learn(op)
 	}
 	if o.noQuorum() { // as clients do that are told to come back later
-		time.Sleep(c.between(20*time.Millisecond, 150*time.Millisecond))
+		time.Sleep(c.between(20, 150))
 	}
 	return o
 }

@@ -116,25 +116,20 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 	if result == porcupine.Unknown {
 		rule, what = "undecided", fmt.Sprintf("porcupine found no answer within %v", judging)
 	}
-	at, longest := time.Duration(0), 0
+	var longest []int
 	for _, part := range info.PartialLinearizations() {
 		for _, line := range part {
-			if len(line) <= longest {
-				continue
+			if len(line) > len(longest) {
+				longest = line
 			}
-			longest = len(line)
-			done := map[int]bool{}
-			for _, i := range line {
-				done[i] = true
-			}
-			for i, o := range history { // the first op that the longest explanation leaves out
-				if in := o.Input.(*input); !done[i] {
-					at = in.Call
-					what += fmt.Sprintf("; of %d the longest explains %d, not %v", len(history),
-						len(line), in.Op)
-					break
-				}
-			}
+		}
+	}
+	at := time.Duration(0)
+	for i, o := range history { // the first op that the longest explanation leaves out
+		if in := o.Input.(*input); !slices.Contains(longest, i) {
+			at = in.Call
+			what += fmt.Sprintf("; of %d the longest explains %d, not %v", len(history), len(longest), in.Op)
+			break
 		}
 	}
 	v.Violations = append(v.Violations, Violation{rule, key, what, at})
