@@ -29,15 +29,12 @@ type worker struct {
 	good           atomic.Int64 // when a command last succeeded
 }
 
-// visit is one command over a connection of its own.
-type visit struct {
-	way        int
-	start, end time.Duration
-	why        string // "": it went well
-}
-
-// straight is the way of a visit straight at a master.
-const straight = -1
+const (
+	// guest is the worker of reads that are none of the workers': each over a connection of its own, or
+	guest = -1
+	// straight at a master, which is the way of those.
+	straight = -1
+)
 
 // plan is how much load there is.
 type plan struct {
@@ -61,9 +58,8 @@ type load struct {
 	quit    chan struct{}
 	tasks   sync.WaitGroup
 
-	mu     sync.Mutex
-	ops    []op
-	visits []visit
+	mu  sync.Mutex
+	ops []op
 }
 
 func (l *load) now() time.Duration { return time.Since(l.begun) }
@@ -198,33 +194,23 @@ func (l *load) visit(w int) {
 	defer guests.Wait()
 	l.paced(l.plan.visits, func(int) {
 		guests.Go(func() {
-			v := visit{way: w, start: l.now()}
-			d := l.ways[w].fresh()
-			defer d.close()
-			l.look(v, l.struck, d)
+			k := &worker{id: guest, way: w, door: l.ways[w].fresh()}
+			defer k.door.close()
+			l.do(k, l.nothing(l.struck))
 		})
 	})
 }
 
 // probe asks a master straight, over one connection, as a measure of what it and the machine can do.
 func (l *load) probe(shard int, addr string) {
-	d := &plain{addr: addr}
-	defer d.close()
-	l.paced(10*time.Millisecond, func(int) { l.look(visit{way: straight, start: l.now()}, shard, d) })
+	k := &worker{id: guest, way: straight, door: &plain{addr: addr}}
+	defer k.door.close()
+	l.paced(10*time.Millisecond, func(int) { l.do(k, l.nothing(shard)) })
 }
 
-// look reads a key that is not there.
-func (l *load) look(v visit, shard int, d door) {
-	got, err := d.run([]string{"GET", "{" + l.tags[shard][0] + "}" + l.name + ":none"})
-	v.end = l.now()
-	if err != nil {
-		v.why = kindOf(err.Error())
-	} else if got.IsError() {
-		v.why = kindOf(got.Text)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.visits = append(l.visits, v)
+// nothing is a GET of a key that is not there.
+func (l *load) nothing(shard int) op {
+	return op{verb: vGet, key: "{" + l.tags[shard][0] + "}" + l.name + ":none"}
 }
 
 // heard says whether every worker of a way that strikes is true of, has had success since then.
@@ -234,10 +220,10 @@ func (l *load) heard(w int, since time.Duration, strikes func(*worker) bool) boo
 	})
 }
 
-// of are the ops of a way.
+// of are the ops of the workers of a way.
 func (l *load) of(w int) (own []op) {
 	for _, o := range l.ops {
-		if o.way == w {
+		if o.way == w && o.worker != guest {
 			own = append(own, o)
 		}
 	}

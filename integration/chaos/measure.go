@@ -125,9 +125,9 @@ func (s *scene) measure(r *row) {
 		r.Ways = append(r.Ways, f)
 	}
 	var direct tails
-	for _, v := range l.visits {
-		if v.way == straight && v.why == "" {
-			s.addTo(&direct, v.start, v.end)
+	for _, o := range l.ops {
+		if o.way == straight && o.outcome == acked {
+			s.addTo(&direct, o.start, o.end)
 		}
 	}
 	r.Direct = direct.p99()
@@ -205,15 +205,15 @@ func (s *scene) recovery(f *figures, w int, ops []op, mark time.Duration) {
 
 // newcomers finds when a new connection first had success, and how many had none.
 func (s *scene) newcomers(f *figures, w int, mark time.Duration) {
-	for _, v := range s.load.visits {
-		if v.way != w || v.end < s.struck {
+	for _, o := range s.load.ops {
+		if o.way != w || o.worker != guest || o.end < s.struck {
 			continue
 		}
 		f.Visits++
-		if v.why != "" {
+		if o.outcome != acked {
 			f.Refused++
-			f.Errors["new connection: "+v.why]++
-		} else if took := ms(v.end - mark); v.start >= mark && (f.New < 0 || took < f.New) {
+			f.Errors["new connection: "+o.why]++
+		} else if took := ms(o.end - mark); o.start >= mark && (f.New < 0 || took < f.New) {
 			f.New = took
 		}
 	}

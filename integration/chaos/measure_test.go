@@ -28,15 +28,12 @@ func TestMeasure(t *testing.T) {
 			unknown),
 		{verb: vPop, worker: 3, start: at(0.3), end: at(1.9)},
 	}
-	l.visits = []visit{
-		{start: at(0.5), end: at(0.6), why: "before the fault"}, {start: at(2), end: at(5.3)},
-		{start: at(4), end: at(5.1), why: "gone"}, {start: at(5.2), end: at(5.21)}, {start: at(5.1),
-			end: at(5.4)},
-	}
+	l.ops = append(l.ops, get(guest, 0.5, 0.6, notRun), get(guest, 2, 5.3, acked), get(guest, 4, 5.1, notRun),
+		get(guest, 5.2, 5.21, acked), get(guest, 5.1, 5.4, acked))
 	s := &scene{OwnLife: newLife(), load: l, spot: "shard 0", struck: at(1), over: at(6)}
 	s.promoted.Store(int64(at(5)))
 	f := figures{First: -1, Last: -1, New: -1, Errors: map[string]int{}}
-	s.recovery(&f, 0, l.ops, s.mark())
+	s.recovery(&f, 0, l.of(0), s.mark())
 	s.newcomers(&f, 0, s.mark())
 	if f.First != 50 || f.Last != 200 || f.Late != 0 || f.Longest != 4050 || f.New != 210 {
 		t.Errorf("goes on %v..%v, %d late, longest %v, new %v; want 50..200, 0, 4050, 210", f.First,
@@ -53,7 +50,7 @@ func TestMeasure(t *testing.T) {
 	// One that has had no success since then has not gone on.
 	l.workers = append(l.workers, &worker{id: 4, spot: "shard 0", mix: mixes[0]})
 	late := figures{First: -1, Last: -1, Errors: map[string]int{}}
-	if s.recovery(&late, 0, l.ops, s.mark()); late.Late != 1 || late.Last != -1 || late.First != 50 {
+	if s.recovery(&late, 0, l.of(0), s.mark()); late.Late != 1 || late.Last != -1 || late.First != 50 {
 		t.Errorf("%d late, %v..%v; want 1, 50..-1", late.Late, late.First, late.Last)
 	}
 	// Without a promotion it counts from the end of the fault.

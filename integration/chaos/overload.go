@@ -115,7 +115,7 @@ func (f *flooded) flood(l *rig.OwnLife, addr string, p *rig.Proxy, capacity floa
 	}
 	before := offer(l, idle, capacity/2, calm)
 	memory(0)
-	stop := every(time.Second, func() { l.Attempt(func() { memory(1) }) })
+	stop := every(1, time.Second, func(int, int) { l.Attempt(func() { memory(1) }) })
 	during := offer(l, idle, 2*capacity, lasts)
 	stop()
 	afterwards := offer(l, idle, capacity/2, calm)

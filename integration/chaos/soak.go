@@ -64,7 +64,7 @@ func soaking(ctx context.Context, o options) *soak {
 			u.At = time.Since(begun).Seconds()
 			return u
 		}
-		stop := every(sampled, func() {
+		stop := every(1, sampled, func(int, int) {
 			for i := range k.Series {
 				l.Attempt(func() { k.Series[i] = append(k.Series[i], use(i)) })
 			}
@@ -135,12 +135,14 @@ func (s *scene) mend() {
 	})
 }
 
-// every calls f every d, until stop is called.
-func every(d time.Duration, f func()) (stop func()) {
+// every has so many tasks call f every d, each for the n-th time, until stop is called.
+func every(tasks int, d time.Duration, f func(task, n int)) (stop func()) {
 	quit := make(chan struct{})
-	var task sync.WaitGroup
-	task.Go(func() { paced(quit, d, func(int) { f() }) })
-	return func() { close(quit); task.Wait() }
+	var all sync.WaitGroup
+	for task := range tasks {
+		all.Go(func() { paced(quit, d, func(n int) { f(task, n) }) })
+	}
+	return func() { close(quit); all.Wait() }
 }
 
 // use is what a proxy uses, by its metrics.
@@ -153,22 +155,15 @@ func use(l rig.Life, p *rig.Proxy) used {
 // ends them and says how often they were granted one.
 func startLockers(s *scene) (stop func() int) {
 	var granted atomic.Int64
-	quit := make(chan struct{})
-	var lockers sync.WaitGroup
-	for i := range 16 {
-		random := rand.New(rand.NewPCG(s.seed, uint64(i)))
-		lockers.Go(func() {
-			paced(quit, 50*time.Millisecond, func(n int) {
-				if c, err := rig.Dial(s.proxies[(i+n)%len(s.proxies)].Addr); err == nil {
-					lockSome(c, fmt.Sprintf("%d-%d", i, n), random, &granted)
-					c.Close()
-				}
-			})
-		})
-	}
+	end := every(16, 50*time.Millisecond, func(i, n int) {
+		if c, err := rig.Dial(s.proxies[(i+n)%len(s.proxies)].Addr); err == nil {
+			defer c.Close()
+			random := rand.New(rand.NewPCG(s.seed, uint64(i<<32+n)))
+			lockSome(c, fmt.Sprintf("%d-%d", i, n), random, &granted)
+		}
+	})
 	return func() int {
-		close(quit)
-		lockers.Wait()
+		end()
 		return int(granted.Load())
 	}
 }
