@@ -41,7 +41,7 @@ func TestValkeyThatSaysItIsRedis(t *testing.T) {
 			}
 			c.Must(t, "SELECT", "1")
 			c.Want(t, "OK", "SET", "k", "v")
-			if v := c.Must(t, "LOCK", "job", "PX", "5000"); len(v.Elems) != 4 {
+			if v := c.Must(t, "LOCK", "job", "PX", "50000"); len(v.Elems) != 4 {
 				t.Errorf("LOCK: %v", v)
 			}
 		})

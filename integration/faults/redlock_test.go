@@ -140,19 +140,19 @@ func TestRedlockRestartedMaster(t *testing.T) {
 	t.Parallel()
 	three := append(rig.StartMasters(t, 2), rig.StartRedis(t))
 	forgetful := three[2]
-	p := three.StartRedlock(t, 10*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "10s",
-		"--lock-max-lease", "10s")
+	p := three.StartRedlock(t, 30*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "30s",
+		"--lock-max-lease", "30s")
 	votes := func() float64 { return p.Metric(t, "lockproxy_redlock_node_votes", forgetful.Addr) }
 	rig.Eventually(t, 2*rig.Patience, "it is old enough to vote", func() bool { return votes() == 1 })
 	c := rig.Connect(t, p.Addr)
 	asked := time.Now()
-	v := granted(t, c, "LOCK", "job", "TOKEN", "t", "PX", "10000")
+	v := granted(t, c, "LOCK", "job", "TOKEN", "t", "PX", "30000")
 	until := asked.Add(time.Duration(v.Elems[2].Int()) * time.Millisecond)
 	forgetful.Restart(t)
 	three[0].Kill()
 	// Two answer, one of which has forgotten the holder.
 	for range 50 {
-		v, err := c.Do("LOCK", "job", "TOKEN", "u", "PX", "10000")
+		v, err := c.Do("LOCK", "job", "TOKEN", "u", "PX", "30000")
 		if err != nil || len(v.Elems) > 0 && time.Now().Before(until) {
 			t.Fatalf("LOCK of what is held: %s %v", v, err)
 		}
@@ -166,7 +166,7 @@ func TestRedlockRestartedMaster(t *testing.T) {
 	rig.Eventually(t, 2*rig.Patience, "it votes again", func() bool { return votes() == 1 })
 	p.Logged(t, `msg="master votes again" node=`+forgetful.Addr)
 	rig.Eventually(t, rig.Patience, "the lock can be had", func() bool {
-		return len(c.Call(t, "LOCK", "job", "TOKEN", "t", "PX", "10000").Elems) == 4
+		return len(c.Call(t, "LOCK", "job", "TOKEN", "t", "PX", "30000").Elems) == 4
 	})
 }
 

@@ -78,7 +78,7 @@ func TestHangingNode(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	healthy.Want(t, "PONG", "PING")
-	if v := healthy.Must(t, "LOCK", other, "TOKEN", "t", "PX", "1000"); len(v.Elems) != 4 {
+	if v := healthy.Must(t, "LOCK", other, "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 {
 		t.Errorf("LOCK at another node: %s", v)
 	}
 	if !stuck.Silent(time.Millisecond) {
