@@ -69,6 +69,7 @@ const (
 	Bulky                           // if long, it is worked on beside the loop, so its length is not limited
 	BesideCaching                   // CLIENT CACHING in front of it holds for the command behind it
 	NoScript                        // no script may run it
+	OfModule                        // a module has it, which may ask for more keys than the arguments name
 )
 
 // Route says how a command travels.
@@ -121,6 +122,7 @@ type Command struct {
 	categories []string                    // "@read", of the ACL
 
 	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
+	finds   func(args [][]byte) bool            // it reads keys that only Redis finds while it runs
 
 	most     int // of arguments, its name among them; 0: any number
 	tips     tips

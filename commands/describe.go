@@ -108,6 +108,7 @@ var flagNames = map[string]Flags{
 	"no_multi":     NoMulti,
 	"skip_monitor": SkipMonitor,
 	"noscript":     NoScript,
+	"module":       OfModule,
 }
 
 // describeKeys makes a KeySpec of one map of Redis 7, flat as RESP2 has it.

@@ -1,6 +1,10 @@
 package commands
 
-import "strings"
+import (
+	"strings"
+
+	"lockproxy/internal/resp"
+)
 
 // Inner is the command that args, one of c, run, and where it begins. nil: c runs none, or one that is not in
 // the table.
@@ -51,6 +55,22 @@ func (c *Command) Guardable(args [][]byte) (refusal []byte) {
 		return nil
 	}
 	return Refusal(c.Name, " inside GUARD"+why)
+}
+
+// JudgedInside says that Redis looks at rights to keys while args run, and not only before, by the rules for
+// the user that runs them: inside a script that is whoever has sent the script. ACL DRYRUN says nothing of it.
+func (c *Command) JudgedInside(args [][]byte) bool {
+	return c.Flags&(Scripted|OfModule) != 0 || c.finds != nil && c.finds(args)
+}
+
+// FindsByPattern is for SORT: the patterns of BY and GET make names of keys from what the key holds.
+func FindsByPattern(args [][]byte) bool {
+	for _, arg := range args[min(2, len(args)):] {
+		if resp.IsWord(arg, "BY") || resp.IsWord(arg, "GET") {
+			return true
+		}
+	}
+	return false
 }
 
 // publishes says that the command is PUBLISH or SPUBLISH.

@@ -20,6 +20,7 @@ type Row struct {
 	Script ScriptKind                 // what it runs
 	Secret func(args [][]byte) []bool // which of its arguments are passwords or tokens
 	Topics TopicUse                   // how the rules of users at older servers judge its arguments
+	Finds  func(args [][]byte) bool   // whether it reads keys that Redis finds only while it runs
 
 	// Why goes on behind "... is not available through lockproxy". With a route other than Refused: the
 	// command is refused unless refused-commands is changed.
@@ -65,7 +66,7 @@ func (c *Command) apply(r *Row) {
 		}
 		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = route, r.Merge, r.Step, r.Run, r.Why, r.Timeout
 		c.most, c.None, c.Queue, c.queued = r.MaxArgs, []byte(r.None), r.Queue, r.Queued
-		c.Secret, c.script, c.topics = r.Secret, r.Script, r.Topics
+		c.Secret, c.script, c.topics, c.finds = r.Secret, r.Script, r.Topics, r.Finds
 		c.Flags |= r.Flags
 		if r.Arity != 0 {
 			c.Arity = r.Arity

@@ -86,7 +86,7 @@ func guard(c *commands.Call, all *Lockers) {
 	}
 	keys, err := g.findKeys(c)
 	switch {
-	case c.Server.UsersOnly() && g.inner.Flags&commands.Scripted != 0:
+	case c.Server.UsersOnly() && g.inner.JudgedInside(g.Command):
 		c.Reply(commands.ErrorReply(errRunsAsProxy))
 	case err == commands.ErrAskKeys:
 		g.Command = lasting(g.Command)
@@ -107,9 +107,11 @@ func guard(c *commands.Call, all *Lockers) {
 	}
 }
 
-// errRunsAsProxy is why a user of the upstream cannot guard a script outside of a transaction.
-var errRunsAsProxy = redlock.ReplyError("ERR a script inside GUARD would run with the rights of the proxy, " +
-	"and not with those of its user: send it between MULTI and EXEC, where it runs with these")
+// errRunsAsProxy is why a user of the upstream cannot guard outside of a transaction what Redis judges while
+// it runs: scripts, the patterns of SORT, commands of modules.
+var errRunsAsProxy = redlock.ReplyError("ERR this would run inside GUARD with the rights of the proxy, and " +
+	"not with those of its user, since Redis looks for its keys while it runs: send it between MULTI and EXEC, " +
+	"where it runs with these")
 
 // errNoScript is what Redis says to an EVALSHA that it does not know.
 var errNoScript = redlock.ReplyError("NOSCRIPT No matching script. Please use EVAL.")

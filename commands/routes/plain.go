@@ -20,6 +20,10 @@ var plain = []commands.Row{
 	// it may write into the key what it has counted
 	{Name: "pfcount", Route: commands.ByKeys, Flags: commands.Replicates},
 
+	// Keys that their patterns make of values.
+	{Name: "sort", Route: commands.ByKeys, Finds: commands.FindsByPattern},
+	{Name: "sort_ro", Route: commands.ByKeys, Finds: commands.FindsByPattern},
+
 	// Asked of all nodes.
 	{Name: "dbsize", Route: commands.AllNodes, Merge: merge.Sum, Queue: commands.QueueEverywhere,
 		Flags: commands.ReadOnly},

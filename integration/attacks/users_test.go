@@ -164,7 +164,7 @@ func TestGuardedScriptOfAUser(t *testing.T) {
 	c.Must(t, "SET", "kept", "1")
 	c.Must(t, "LOCK", "job", "TOKEN", "t")
 	guarded := []string{"GUARD", "job", "t", "EVAL", "return redis.call('FLUSHALL')", "0"}
-	const refused = "ERR a script inside GUARD would run with the rights of the proxy"
+	const refused = "ERR this would run inside GUARD with the rights of the proxy"
 	if got := c.Call(t, guarded...); !strings.HasPrefix(got.Text, refused) {
 		t.Errorf("GUARD: %s", got)
 	}
