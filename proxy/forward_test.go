@@ -78,6 +78,7 @@ func (u *loopback) Limits(context.Context) cluster.Limits              { return 
 func (u *loopback) Memories(context.Context) map[string]cluster.Memory { return nil }
 func (u *loopback) WatchReplicas()                                     {}
 func (*loopback) Ready() error                                         { return nil }
+func (*loopback) Serves() bool                                         { return true }
 func (u *loopback) Command(context.Context) ([]byte, error)            { return commandReply(), nil }
 func (u *loopback) Dial(context.Context, string, cluster.Mode, *cluster.Identity) (net.Conn, error) {
 	return net.Dial("tcp", u.ln.Addr().String())

@@ -34,8 +34,10 @@ type Upstream interface {
 	Limits(ctx context.Context) cluster.Limits
 	// Memories is what the masters say of their memory, by address. Those that do not answer are left out.
 	Memories(ctx context.Context) map[string]cluster.Memory
-	// Ready returns the reason why commands can probably not be served now, or nil.
+	// Ready returns the reason why some commands can probably not be served now, or nil.
 	Ready() error
+	// Serves says whether any command can probably be served now.
+	Serves() bool
 	// WatchReplicas starts looking after the replicas: Topology.Readers then has those that may be read from.
 	WatchReplicas()
 }

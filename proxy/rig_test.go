@@ -121,6 +121,7 @@ func (r *rig) Refresh()                         {}
 func (r *rig) Login() *cluster.Login            { return nil }
 func (r *rig) OnChange(func(*cluster.Topology)) {}
 func (r *rig) Ready() error                     { return nil }
+func (r *rig) Serves() bool                     { return true }
 func (r *rig) Command(context.Context) ([]byte, error) {
 	if r.command != nil {
 		return r.command, nil

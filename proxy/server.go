@@ -298,7 +298,17 @@ func (s *Server) stop() {
 	}
 }
 
-// Ready returns the reasons why the proxy cannot serve now, one a line, or nil.
+// InPart is the error of Ready if the proxy serves some commands. Other proxies see the same upstream, so this
+// is no reason to send clients elsewhere.
+type InPart struct{ Err error }
+
+// Error implements error.
+func (e InPart) Error() string { return e.Err.Error() }
+
+// Unwrap is for errors.Is.
+func (e InPart) Unwrap() error { return e.Err }
+
+// Ready returns the reasons why the proxy cannot serve all commands now, one a line, or nil.
 func (s *Server) Ready() error {
 	var all []error
 	for _, reason := range []func() error{
@@ -309,7 +319,11 @@ func (s *Server) Ready() error {
 	} {
 		all = append(all, reason())
 	}
-	return errors.Join(all...)
+	err := errors.Join(all...)
+	if err != nil && !s.draining.Load() && s.upstream.Serves() {
+		return InPart{err}
+	}
+	return err
 }
 
 // drains is one of the reasons.

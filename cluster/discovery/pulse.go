@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -163,6 +164,15 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 
 // Outages are the masters that do not serve now. Pipes note there how commands are affected.
 func (u *Upstream) Outages() *cluster.Outages { return &u.outages }
+
+// Serves says whether any slot has a master that has answered lately. It never blocks.
+func (u *Upstream) Serves() bool {
+	t := u.Topology()
+	return slices.ContainsFunc(t.Masters, func(n *cluster.Node) bool {
+		_, lost := u.outages.Of(n.Addr)
+		return !lost && t.SlotsOf(n) != ""
+	})
+}
 
 // Ready says which slots are not served now, and why, one line each; nil: all slots have a master that has
 // answered lately. It never blocks.

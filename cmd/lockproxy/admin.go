@@ -11,6 +11,8 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"lockproxy/proxy"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -55,21 +57,32 @@ func (p *program) startAdmin() (stop func(), err error) {
 	}, nil
 }
 
+// tellReady answers /readyz: 200 while the proxy serves anything at all, since a balancer that took it away for
+// what is wrong at the upstream would take all proxies away. strict is for people and alerts: 503 while
+// anything is not served.
+func tellReady(w http.ResponseWriter, err error, strict bool, reasons func() bool) {
+	if err == nil {
+		io.WriteString(w, "ready\n")
+		return
+	}
+	why := "not ready: the reason is told to those who give admin-password"
+	if reasons() {
+		why = err.Error()
+	}
+	if errors.As(err, new(proxy.InPart)) && !strict {
+		io.WriteString(w, "ready, but not for every command\n"+why+"\n")
+		return
+	}
+	http.Error(w, why, http.StatusServiceUnavailable)
+}
+
 // adminHandler serves /healthz and /readyz to all, and what is inside to those whom gate lets in.
 func adminHandler(s *state, gate *adminGate, inside http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", gate.only(inside))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		switch err := s.Ready(); {
-		case err == nil:
-			io.WriteString(w, "ready\n")
-		case gate.judge(r) == letIn:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default:
-			http.Error(w, "not ready: the reason is told to those who give admin-password",
-				http.StatusServiceUnavailable)
-		}
+		tellReady(w, s.Ready(), r.URL.Query().Has("strict"), func() bool { return gate.judge(r) == letIn })
 	})
 	return mux
 }

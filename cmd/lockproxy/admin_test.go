@@ -105,6 +105,9 @@ func TestAdminPaths(t *testing.T) {
 	s := new(state)
 	s.set(&scriptedPlane{ready: errors.New("slot 7 has no master")})
 	plain, profiled := adminOf(s, openGate(), false), adminOf(s, openGate(), true)
+	partly := new(state)
+	partly.set(&scriptedPlane{ready: proxy.InPart{Err: errors.New("slot 7 has no master")}})
+	some := adminOf(partly, openGate(), false)
 	for _, test := range []struct {
 		h    http.Handler
 		path string
@@ -115,6 +118,9 @@ func TestAdminPaths(t *testing.T) {
 		{plain, "/healthz", 200, "ok"},
 		{plain, "/readyz", 503, "slot 7 has no master"},
 		{plain, "/metrics", 200, "lockproxy_ready 0"},
+		{some, "/readyz", 200, "slot 7 has no master"},
+		{some, "/readyz?strict", 503, "slot 7 has no master"},
+		{some, "/metrics", 200, "lockproxy_ready 0"},
 		{plain, "/debug/pprof/", 404, ""},
 		{profiled, "/debug/pprof/", 200, "goroutine"},
 		{plain, "/nowhere", 404, ""},

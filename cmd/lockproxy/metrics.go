@@ -33,7 +33,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	buildInfo = desc("build_info", "1, with what the binary was built from.", "version", "commit",
 		"goversion")
-	readyGauge      = desc("ready", "1 if commands can be served now, as /readyz says.")
+	readyGauge      = desc("ready", "1 if all commands can be served now, as /readyz?strict says.")
 	clients         = desc("clients", "Clients that are connected.")
 	clientsAccepted = desc("clients_accepted_total", "Clients that connected.")
 	clientsRejected = desc("clients_rejected_total", "Clients turned away because of maxclients.")

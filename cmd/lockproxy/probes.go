@@ -53,8 +53,9 @@ func readyCommand() *tool.Command {
 		Name:     "ready",
 		Summary:  "Asks whether the proxy can serve commands, as /readyz does",
 		Settings: true,
-		About: `For readiness probes: no while any slot is without a master, or too few masters of RedLock
-vote.
+		About: `For readiness probes: no while the proxy serves nothing, or ends. What is wrong at the
+upstream is so for every proxy, so a lost master is no reason to send clients elsewhere; --strict says no
+then, too, and while too few masters of RedLock vote.
 
 ` + probeSettings + ` PING tells only whether the proxy has found its upstream.`,
 		Examples: []tool.Example{
@@ -65,13 +66,18 @@ vote.
 				What: "in a script that has just started a proxy"},
 		},
 		Exits: probeExits,
-		Setup: func(f *tool.Flags) func(*tool.Call) int { return newProbe(f, "/readyz", serves).run },
+		Setup: func(f *tool.Flags) func(*tool.Call) int {
+			p := newProbe(f, "/readyz", serves)
+			f.Yes(&p.strict, "strict", "no while anything is not served, as /readyz?strict says")
+			return p.run
+		},
 	}
 }
 
 // probe is one question to a proxy.
 type probe struct {
 	path    string                // of the admin listener
+	strict  bool                  // whatever is wrong
 	accepts func(err error) error // what the outcome of PING means
 	within  time.Duration
 	proxy   *client.Options
@@ -94,7 +100,11 @@ func (p *probe) run(c *tool.Call) int {
 	if err != nil {
 		return c.Misused(err)
 	}
-	return p.answer(c, ask(ctx, v, p.path))
+	path := p.path
+	if p.strict {
+		path += "?strict"
+	}
+	return p.answer(c, ask(ctx, v, path))
 }
 
 func (p *probe) answer(c *tool.Call, err error) int {
