@@ -28,8 +28,10 @@ type adminGate struct {
 	lines     journal.Lines
 }
 
-// mostAdminWaits is how many requests may wait because of wrong passwords before them.
-const mostAdminWaits = 32
+// mostAdminWaits is how many requests may wait because of wrong passwords before them: so many that whoever
+// guesses with some dozens of connections keeps nobody out who shares the address, and so few that they are
+// some tens of MB.
+const mostAdminWaits = 1024
 
 func (p *program) newAdminGate() *adminGate {
 	v := p.config.Values()

@@ -173,8 +173,12 @@ func (s *successors) close() {
 	}
 }
 
-// serve answers one process after the other, until one has taken over.
+// mostSuccessors is how many processes may ask for the ports at a time.
+const mostSuccessors = 8
+
+// serve answers all processes that ask, side by side, since one may stay silent, until one has taken over.
 func (s *successors) serve(life context.Context) {
+	asking := make(chan struct{}, mostSuccessors)
 	for {
 		conn, err := s.ln.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -185,19 +189,35 @@ func (s *successors) serve(life context.Context) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		stop := context.AfterFunc(life, func() { conn.Close() })
-		err = s.hand(conn)
-		stop()
-		if err == nil {
-			s.mu.Lock()
-			s.gone = true
-			s.mu.Unlock()
-			s.p.relief(conn)
-			return
+		select {
+		case asking <- struct{}{}:
+		default:
+			conn.Close()
+			continue
 		}
-		conn.Close()
-		s.p.log.Warn("another process has not taken over: this one goes on", "err", err)
+		go func() { // ends with the other process, or with life
+			defer func() { <-asking }()
+			s.answer(life, conn)
+		}()
 	}
+}
+
+// answer hands the ports to the process at the other end of conn, and leaves them to it once it serves.
+func (s *successors) answer(life context.Context, conn *net.UnixConn) {
+	stop := context.AfterFunc(life, func() { conn.Close() })
+	err := s.hand(conn)
+	stop()
+	s.mu.Lock()
+	first := err == nil && !s.gone
+	s.gone = s.gone || first
+	s.mu.Unlock()
+	if first {
+		s.ln.Close()
+		s.p.relief(conn)
+		return
+	}
+	conn.Close()
+	s.p.log.Warn("another process has not taken over: this one goes on", "err", err)
 }
 
 // hand gives copies of all ports to a process, and waits until that serves.

@@ -21,7 +21,7 @@ var floors = map[string]string{
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it.
 	"cmd/lockproxy/tool":          "",
 	"cmd/lockproxy/tool/client":   "cmd/lockproxy/tool",
-	"cmd/lockproxy/tool/lock":     "cmd/lockproxy/tool cmd/lockproxy/tool/client",
+	"cmd/lockproxy/tool/lock":     "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/terminal": "cmd/lockproxy/tool",
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",

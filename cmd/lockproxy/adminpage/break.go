@@ -77,7 +77,7 @@ func (k *breaker) refuses(r *http.Request) string {
 	switch origin, err := url.Parse(r.Header.Get("Origin")); {
 	case !k.o.Actions:
 		return "locks are broken here only with admin-actions yes"
-	case err != nil || origin.Host == "" || origin.Host != r.Host:
+	case err != nil || origin.Host == "" || origin.Host != r.Host || !sameScheme(origin.Scheme, r):
 		reason = "the request is not from this page: its Origin is another one"
 	case r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin":
 		reason = "the request is not from this page, says the browser"
@@ -89,4 +89,13 @@ func (k *breaker) refuses(r *http.Request) string {
 	k.lines.Write(k.o.Log, slog.LevelWarn, "admin page: a request to break a lock was refused", "client",
 		r.RemoteAddr, "reason", reason)
 	return reason
+}
+
+// sameScheme says that a page of that scheme asks the way it was loaded. A proxy of HTTP that ends TLS in front
+// says so in X-Forwarded-Proto, which no page of another origin can set.
+func sameScheme(scheme string, r *http.Request) bool {
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		return scheme == "https"
+	}
+	return scheme == "http"
 }

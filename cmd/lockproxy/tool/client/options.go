@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,15 @@ type Options struct {
 	Timeout  time.Duration
 }
 
+// passwordVariables hold the password if no flag does.
+var passwordVariables = []string{"LOCKPROXY_PASS", "REDISCLI_AUTH"}
+
+// IsPassword says that a variable of an environment, NAME=VALUE, is one of these.
+func IsPassword(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains(passwordVariables, name)
+}
+
 // Addr is where a proxy listens unless it is told otherwise.
 const Addr = "127.0.0.1:6380"
 
@@ -42,7 +52,7 @@ func Flags(f *tool.Flags, addr string) *Options {
 		Or("LOCKPROXY_PROXY")
 	f.Text(&o.User, "user", "NAME", "user to log in as").Or("LOCKPROXY_USER")
 	f.Text(&o.Password, "pass", "PASSWORD", "its password; other users of this machine see flags, so "+
-		"better take a variable").Or("LOCKPROXY_PASS", "REDISCLI_AUTH")
+		"better take a variable").Or(passwordVariables...)
 	f.Yes(&o.TLS, "tls", "use TLS").Or("LOCKPROXY_TLS")
 	f.File(&o.CA, "cacert", "authority of the proxy's certificate").Or("LOCKPROXY_CACERT")
 	f.File(&o.Cert, "cert", "certificate of this client").Or("LOCKPROXY_CERT")

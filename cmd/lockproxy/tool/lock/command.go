@@ -97,6 +97,7 @@ type options struct {
 	permits int
 	shared  bool
 	once    bool
+	passEnv bool
 	meta    string
 	proxy   *client.Options
 }
@@ -120,6 +121,7 @@ func setup(f *tool.Flags) func(*tool.Call) int {
 	f.Duration(&o.atLeast, "atleast", 0, year, "the lock stays taken until so long after it was taken, "+
 		"however soon the command ends")
 	f.Yes(&o.once, "once", "if somebody holds the lock, do nothing and exit 0")
+	f.Yes(&o.passEnv, "pass-env", "the command gets the variables with the proxy's password, too")
 	f.Text(&o.meta, "meta", "TEXT", "what LOCKCTL INFO shows of the holder, for people; this host and "+
 		"process without it").Default = ""
 	o.proxy = client.Flags(f, client.Addr)

@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
+	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
 // run is one use of the subcommand.
@@ -90,17 +92,21 @@ func (r *run) acquire(o *options) (h *hold, code int) {
 	case errors.Is(err, errHeld) && o.once:
 		return nil, tool.ExitOK
 	case errors.Is(err, errHeld):
-		return nil, r.Fail(tool.ExitTemporary, fmt.Errorf("%s: %w", o.name, err))
+		return nil, r.Fail(tool.ExitTemporary, fmt.Errorf("%s: %w", terminal.Safe(o.name), err))
 	}
 	if _, answered := client.Reply(err); answered {
 		err = o.proxy.Explain(err)
 	}
-	return nil, r.Fail(client.Code(err), fmt.Errorf("%s: %w", o.name, err))
+	return nil, r.Fail(client.Code(err), fmt.Errorf("%s: %w", terminal.Safe(o.name), err))
 }
 
 // work runs the command under the hold, and frees that.
 func (r *run) work(h *hold) int {
-	r.cmd.Env = append(append([]string(nil), r.Environ...), tokenVariable+"="+h.token,
+	environ := slices.Clone(r.Environ)
+	if !h.passEnv { // the job needs the token of its lock, and no login
+		environ = slices.DeleteFunc(environ, client.IsPassword)
+	}
+	r.cmd.Env = append(environ, tokenVariable+"="+h.token,
 		fmt.Sprintf("%s=%d", fenceVariable, h.fence))
 	j, err := start(r.cmd, h.grace)
 	if err != nil {
