@@ -165,6 +165,7 @@ func (h *house) Refresh()                                           {}
 func (h *house) Login() *cluster.Login                              { return &h.login }
 func (h *house) OnChange(func(*cluster.Topology))                   {}
 func (h *house) Ready() error                                       { return nil }
+func (h *house) Serves() bool                                       { return true }
 func (h *house) WatchReplicas()                                     {}
 func (h *house) Command(context.Context) ([]byte, error)            { return commandReply() }
 func (h *house) Limits(context.Context) cluster.Limits              { return cluster.Limits{} }
