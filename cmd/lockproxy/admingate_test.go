@@ -97,6 +97,14 @@ func TestAdminGuessing(t *testing.T) {
 			t.Errorf("the right one took %v", took)
 		}
 		var others sync.WaitGroup
+		for range 60 {
+			others.Go(func() { enter(h, "/metrics", "wrong") })
+		}
+		synctest.Wait()
+		if w := enter(h, "/metrics", "sesame"); w.Code != 200 {
+			t.Errorf("the right one beside 60 that guess: %d", w.Code)
+		}
+		others.Wait()
 		for range mostAdminWaits {
 			others.Go(func() { enter(h, "/metrics", "wrong") })
 		}

@@ -29,6 +29,8 @@ import (
 const (
 	// servingLine is what the new process says when it serves.
 	servingLine = "serving\n"
+	// lateLine is what the old process says to each other one that has the ports by then: it must not serve.
+	lateLine = "late\n"
 	// settle is how long the old process serves its clients at least once it accepts no more: those that have
 	// just come have not said anything yet.
 	settle = time.Second
@@ -99,15 +101,21 @@ func (b *before) receive() (all []port, err error) {
 func (b *before) relieve() error {
 	defer b.conn.Close()
 	b.conn.SetDeadline(time.Now().Add(takeoverPatience))
-	if _, err := io.WriteString(b.conn, servingLine); err != nil {
-		return err
-	}
-	_, err := b.conn.Read(make([]byte, 1)) // until it has closed its copies, and so the connection
-	if errors.Is(err, io.EOF) {
+	_, unsaid := io.WriteString(b.conn, servingLine)
+	n, err := b.conn.Read(make([]byte, 1)) // until it has closed its copies, and so the connection
+	switch {
+	case n > 0:
+		return errLate
+	case unsaid != nil:
+		return unsaid
+	case errors.Is(err, io.EOF):
 		return nil
 	}
 	return err
 }
+
+// errLate ends a process: the ports are another one's.
+var errLate = errors.New("another process has taken the ports over meanwhile")
 
 // succeed has the process before, if there is one, end, and this one wait for the next, until stop.
 func (p *program) succeed(life context.Context, old *before) (stop func(), err error) {
@@ -118,7 +126,10 @@ func (p *program) succeed(life context.Context, old *before) (stop func(), err e
 		if names := p.ports.unused(); len(names) > 0 {
 			p.log.Warn("ports of the other process are closed: no setting names them", "ports", names)
 		}
-		if err := old.relieve(); err != nil {
+		switch err := old.relieve(); {
+		case errors.Is(err, errLate):
+			return func() {}, err
+		case err != nil:
 			p.log.Warn("the other process may go on: it has not said that it leaves", "pid", old.pid,
 				"err", err)
 		}
@@ -133,6 +144,7 @@ type successors struct {
 	p    *program
 	mu   sync.Mutex
 	gone bool // handed over: the path belongs to the other process
+	asks map[*net.UnixConn]bool
 }
 
 // startTakeover listens for the process after this one until stop.
@@ -145,15 +157,15 @@ func (p *program) startTakeover(life context.Context) (stop func(), err error) {
 	os.Remove(fresh)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("takeover: %w", err)
+		return func() {}, fmt.Errorf("takeover: %w", err)
 	}
 	ln.SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chmod(fresh, 0o600), os.Rename(fresh, path)); err != nil {
 		ln.Close()
 		os.Remove(fresh)
-		return nil, fmt.Errorf("takeover: %w", err)
+		return func() {}, fmt.Errorf("takeover: %w", err)
 	}
-	s := &successors{ln: ln, path: path, p: p}
+	s := &successors{ln: ln, path: path, p: p, asks: make(map[*net.UnixConn]bool)}
 	done := make(chan struct{})
 	go func() { defer close(done); s.serve(life) }() // ends in stop
 	return func() {
@@ -178,7 +190,6 @@ const mostSuccessors = 8
 
 // serve answers all processes that ask, side by side, since one may stay silent, until one has taken over.
 func (s *successors) serve(life context.Context) {
-	asking := make(chan struct{}, mostSuccessors)
 	for {
 		conn, err := s.ln.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -189,17 +200,23 @@ func (s *successors) serve(life context.Context) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		select {
-		case asking <- struct{}{}:
-		default:
+		if !s.enter(conn) {
 			conn.Close()
 			continue
 		}
-		go func() { // ends with the other process, or with life
-			defer func() { <-asking }()
-			s.answer(life, conn)
-		}()
+		go s.answer(life, conn) // ends with the other process, with the first that takes over, or with life
 	}
+}
+
+// enter reports false if too many ask.
+func (s *successors) enter(conn *net.UnixConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone || len(s.asks) == mostSuccessors {
+		return false
+	}
+	s.asks[conn] = true
+	return true
 }
 
 // answer hands the ports to the process at the other end of conn, and leaves them to it once it serves.
@@ -207,17 +224,36 @@ func (s *successors) answer(life context.Context, conn *net.UnixConn) {
 	stop := context.AfterFunc(life, func() { conn.Close() })
 	err := s.hand(conn)
 	stop()
-	s.mu.Lock()
-	first := err == nil && !s.gone
-	s.gone = s.gone || first
-	s.mu.Unlock()
-	if first {
-		s.ln.Close()
+	if err == nil && s.first(conn) {
 		s.p.relief(conn)
 		return
 	}
+	s.mu.Lock()
+	delete(s.asks, conn)
+	s.mu.Unlock()
 	conn.Close()
-	s.p.log.Warn("another process has not taken over: this one goes on", "err", err)
+	if err != nil {
+		s.p.log.Warn("another process has not taken over: this one goes on", "err", err)
+	}
+}
+
+// first reports whether conn is the first to take over. If so, all others that ask are told.
+func (s *successors) first(conn *net.UnixConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return false
+	}
+	s.gone = true
+	s.ln.Close()
+	for other := range s.asks {
+		if other != conn {
+			other.SetWriteDeadline(time.Now().Add(takeoverPatience))
+			io.WriteString(other, lateLine)
+			other.Close()
+		}
+	}
+	return true
 }
 
 // hand gives copies of all ports to a process, and waits until that serves.

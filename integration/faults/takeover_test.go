@@ -3,8 +3,10 @@ package faults
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,6 +100,13 @@ func TestTakeover(t *testing.T) {
 	p.Logged(t, `msg="(another process has not taken over): this one goes on"`)
 	k.more(t, 100)
 
+	// Nor does one that asks and stays silent: others take over meanwhile, and it is told.
+	silent, err := net.Dial("unix", filepath.Join(dir, "takeover"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+
 	const processes = 4
 	for i := range processes {
 		delay := "10m"
@@ -112,6 +121,10 @@ func TestTakeover(t *testing.T) {
 		old.Logged(t, `msg="(another process has taken over)"`)
 		old.Logged(t, `msg="not ready any more: .*" why=(takeover)`)
 		k.more(t, 100)
+	}
+	silent.SetDeadline(time.Now().Add(rig.Patience))
+	if told, err := io.ReadAll(silent); !strings.HasSuffix(string(told), "late\n") {
+		t.Errorf("the silent one is told %q, %v", told, err)
 	}
 	if status, _, err := p.Get("/readyz"); status != 200 {
 		t.Errorf("/readyz of the last process: %d %v", status, err)

@@ -2,6 +2,8 @@ package tool
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +79,32 @@ func TestLockExitCodes(t *testing.T) {
 				t.Errorf("it has run, or not: %s", said)
 			}
 		})
+	}
+}
+
+// The command has the token of its lock and no login, unless it is wanted. A name that somebody else has
+// chosen does nothing to the terminal in which the lock is refused.
+func TestLockTellsNoPassword(t *testing.T) {
+	t.Parallel()
+	proxy := rig.StartProxy(t, "--dev", "--requirepass", "sesame")
+	for _, test := range []struct {
+		words      []string
+		has, hasNo string
+	}{
+		{[]string{"job", "--", "env"}, "LOCKPROXY_TOKEN=", "sesame"},
+		{[]string{"--pass-env", "job", "--", "env"}, "LOCKPROXY_PASS=sesame\n", "\x00"},
+		{[]string{"--pass-env", "job", "--", "env"}, "REDISCLI_AUTH=sesame\n", "\x00"},
+		{[]string{"--lease", "8760h", "evil\x1b]0;own\a\r\nline", "--", "env"}, `evil\x1b]0;own\a\r\nline: `,
+			"\x1b"},
+	} {
+		cmd := exec.Command(rig.Binary(t), append([]string{"lock"}, test.words...)...)
+		cmd.Env = append(os.Environ(), "LOCKPROXY_PROXY="+proxy.Addr, "LOCKPROXY_PASS=sesame",
+			"REDISCLI_AUTH=sesame")
+		p := rig.StartCommand(t, cmd)
+		p.Wait(rig.Patience)
+		if said := p.Log.String(); !strings.Contains(said, test.has) || strings.Contains(said, test.hasNo) {
+			t.Errorf("%q: %q", test.words, said)
+		}
 	}
 }
 

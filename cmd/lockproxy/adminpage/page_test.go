@@ -2,6 +2,7 @@ package adminpage
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -221,14 +222,17 @@ func TestBreak(t *testing.T) {
 	}{
 		"another origin":      {good, func(r *http.Request) { r.Header.Set("Origin", "http://a:6390") }, 403},
 		"an origin of a file": {good, func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
-		"no origin":           {good, func(r *http.Request) { r.Header.Del("Origin") }, 403},
-		"another site":        {good, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "none") }, 403},
-		"no token":            {good, func(r *http.Request) { r.Header.Del(tokenHeader) }, 403},
-		"a wrong token":       {good, func(r *http.Request) { r.Header.Set(tokenHeader, "x") }, 403},
-		"GET":                 {good, func(r *http.Request) { r.Method = "GET" }, 404},
-		"no JSON":             {"id=1", same, 400},
-		"much":                {`{"id":"` + strings.Repeat("a", 2*mostBody) + `"}`, same, 400},
-		"an unknown lock":     {`{"id":"` + idOf("other") + `"}`, same, 404},
+		"another scheme":      {good, func(r *http.Request) { r.Header.Set("Origin", "https://proxy:6390") }, 403},
+		"a page behind TLS from a page without": {good,
+			func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https") }, 403},
+		"no origin":       {good, func(r *http.Request) { r.Header.Del("Origin") }, 403},
+		"another site":    {good, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "none") }, 403},
+		"no token":        {good, func(r *http.Request) { r.Header.Del(tokenHeader) }, 403},
+		"a wrong token":   {good, func(r *http.Request) { r.Header.Set(tokenHeader, "x") }, 403},
+		"GET":             {good, func(r *http.Request) { r.Method = "GET" }, 404},
+		"no JSON":         {"id=1", same, 400},
+		"much":            {`{"id":"` + strings.Repeat("a", 2*mostBody) + `"}`, same, 400},
+		"an unknown lock": {`{"id":"` + idOf("other") + `"}`, same, 404},
 	} {
 		if w := ask(test.body, test.change); w.Code != test.code || f.broken != "" {
 			t.Errorf("%s: %d %s", what, w.Code, w.Body)
@@ -237,6 +241,22 @@ func TestBreak(t *testing.T) {
 	w := ask(good, same)
 	if w.Code != 200 || f.broken != "job" || !strings.Contains(w.Body.String(), "true") {
 		t.Errorf("%d %s: %q is broken", w.Code, w.Body, f.broken)
+	}
+	f.broken = ""
+	ask(good, func(r *http.Request) { // over HTTPS, and a proxy of HTTP in front
+		r.Header.Set("Origin", "https://proxy:6390")
+		r.Header.Set("X-Forwarded-Proto", "https")
+	})
+	if f.broken != "job" {
+		t.Errorf("over HTTPS %q is broken", f.broken)
+	}
+	f.broken = ""
+	ask(good, func(r *http.Request) {
+		r.Header.Set("Origin", "https://proxy:6390")
+		r.TLS = new(tls.ConnectionState)
+	})
+	if f.broken != "job" {
+		t.Errorf("over the listener's own TLS %q is broken", f.broken)
 	}
 	f.fail = errors.New("NOQUORUM")
 	if w := ask(good, same); w.Code != 502 || !strings.Contains(w.Body.String(), "NOQUORUM") {

@@ -92,12 +92,17 @@ func (r *run) acquire(o *options) (h *hold, code int) {
 	case errors.Is(err, errHeld) && o.once:
 		return nil, tool.ExitOK
 	case errors.Is(err, errHeld):
-		return nil, r.Fail(tool.ExitTemporary, fmt.Errorf("%s: %w", terminal.Safe(o.name), err))
+		return nil, r.fails(tool.ExitTemporary, o.name, err)
 	}
 	if _, answered := client.Reply(err); answered {
 		err = o.proxy.Explain(err)
 	}
-	return nil, r.Fail(client.Code(err), fmt.Errorf("%s: %w", terminal.Safe(o.name), err))
+	return nil, r.fails(client.Code(err), o.name, err)
+}
+
+// fails tells what went wrong with a lock. A script may have the name from anybody.
+func (r *run) fails(code int, name string, err error) int {
+	return r.Fail(code, errors.New(terminal.Safe(name+": "+err.Error())))
 }
 
 // work runs the command under the hold, and frees that.
@@ -140,7 +145,7 @@ func (r *run) work(h *hold) int {
 			}
 			resume = false
 		case why := <-lost:
-			r.Fail(exitLost, fmt.Errorf("%s: %w; the command is ended", h.name, why))
+			r.fails(exitLost, h.name, fmt.Errorf("%w; the command is ended", why))
 			r.end(j, h.grace)
 			h.close()
 			return exitLost
@@ -152,7 +157,7 @@ func (r *run) work(h *hold) int {
 			cancel()
 			if why := <-lost; why != nil {
 				h.close()
-				return r.Fail(exitLost, fmt.Errorf("%s: %w, before the command had ended", h.name, why))
+				return r.fails(exitLost, h.name, fmt.Errorf("%w, before the command had ended", why))
 			}
 			return r.free(h, s)
 		}
@@ -171,10 +176,10 @@ func poke(c chan<- struct{}) {
 func (r *run) free(h *hold, s syscall.WaitStatus) int {
 	switch err := h.release(); {
 	case errors.Is(err, errLost):
-		return r.Fail(exitLost, fmt.Errorf("%s: %w, before the command had ended", h.name, err))
+		return r.fails(exitLost, h.name, fmt.Errorf("%w, before the command had ended", err))
 	case err != nil:
-		r.Fail(0, fmt.Errorf("%s: nobody knows whether the lock is free; it is when its lease is over: %w",
-			h.name, err))
+		r.fails(0, h.name,
+			fmt.Errorf("nobody knows whether the lock is free; it is when its lease is over: %w", err))
 	}
 	return exitOf(s)
 }
