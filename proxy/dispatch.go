@@ -149,7 +149,7 @@ func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 	case commands.Blocks:
 		r.blocks(cmd, args, raw)
 	case commands.Refused:
-		s.Reply(cmd.Refusal())
+		r.refuse(cmd, args, raw, cmd.Refusal())
 	default:
 		r.Run(cmd, args, raw)
 	}
@@ -196,7 +196,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
 		parts, merge := r.cutBySlot(cmd, args)
 		if parts == nil {
-			s.Reply(commands.ErrorReply(err))
+			r.refuse(cmd, args, raw, commands.ErrorReply(err))
 			return
 		}
 		if s.own.User() != nil { // either all of it is allowed, or nothing is done
@@ -207,8 +207,17 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		r.askKeys(args, raw, func(slot int, raw []byte) { r.forward(slot, cmd, raw) })
 	default:
-		s.Reply(commands.ErrorReply(err))
+		r.refuse(cmd, args, raw, commands.ErrorReply(err))
 	}
+}
+
+// refuse answers no to the current command. What a user of the upstream may not comes first, as at Redis.
+func (r *router) refuse(cmd *commands.Command, args [][]byte, raw, no []byte) {
+	if r.s.own.User() == nil {
+		r.s.Reply(no)
+		return
+	}
+	r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.s.Reply(no) })
 }
 
 // blocks handles a command with the route Blocks.
@@ -239,7 +248,7 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		r.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.Block(cmd, slot, raw, timeout) })
 	default:
-		s.Reply(commands.ErrorReply(err))
+		r.refuse(cmd, args, raw, commands.ErrorReply(err))
 	}
 }
 

@@ -39,7 +39,8 @@ var guarded = []string{
 	"RANDOMKEY", "DBSIZE", "KEYS *", "SCRIPT LOAD x", "SCRIPT EXISTS x", "SCRIPT FLUSH",
 	"EVAL return 0 other", "SLOWLOG GET",
 	"SLOWLOG LEN", "LATENCY LATEST", "MEMORY DOCTOR", "WAIT 0 1", "BLPOP other 0.01", "FUNCTION LIST",
-	"LOLWUT", "TIME", "READONLY",
+	"LOLWUT", "TIME", "READONLY", "DEBUG OBJECT app:1", "SAVE",
+	"RENAME app:1 other", "SINTERSTORE app:1 app:2 other", "BLPOP app:1 other 0.01", "SMOVE app:1 app:2 x",
 }
 
 // TestUsersMayWhatTheirRulesSay proves that whatever is denied at the upstream is denied through the proxy,
