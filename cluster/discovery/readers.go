@@ -106,7 +106,8 @@ func (r *readers) look(ctx context.Context) {
 	r.fit = fit
 	next := *old
 	next.Readers = r.of(&next)
-	same := maps.EqualFunc(next.Readers, old.Readers, slices.Equal)
+	same := (next.Readers == nil) == (old.Readers == nil) &&
+		maps.EqualFunc(next.Readers, old.Readers, slices.Equal)
 	if !same {
 		r.u.topology.Store(&next)
 	}
@@ -146,7 +147,7 @@ func (r *readers) ask(ctx context.Context, addr string) (string, error) {
 
 // of returns the replicas of t that are fit to be read from, by master. mu is held.
 func (r *readers) of(t *cluster.Topology) map[*cluster.Node][]*cluster.Node {
-	if len(r.fit) == 0 {
+	if r.fit == nil || len(t.Replicas) == 0 {
 		return nil
 	}
 	masters := make(map[string]*cluster.Node, len(t.Masters))

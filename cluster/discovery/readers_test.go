@@ -148,6 +148,14 @@ func TestReaders(t *testing.T) {
 			s.set("10.0.0.3", linked)
 			want("again", both)
 		}
+		s.set("10.0.0.2", "")
+		s.set("10.0.0.3", "")
+		if want("both are away", ""); u.Topology().Readers == nil {
+			t.Error("that none is fit is not told from that nobody has asked")
+		}
+		s.set("10.0.0.2", linked)
+		s.set("10.0.0.3", linked)
+		want("both are back", both)
 		// A replica that leaves is a new topology.
 		s.set("10.0.0.1", "role:master", "slave0:ip=10.0.0.2,port=6379,state=online")
 		version++

@@ -55,6 +55,7 @@ func named(t *testing.T, p *rig.Proxy, name string) *rig.Conn {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
+	leases := []string{"300000", "900000", "1500000"}
 	prefix := "page-" + rand.Text() + ":" // for this run alone: the cluster is for all
 	args := []string{"--upstream", rig.SharedCluster().Addrs(), "--lock-prefix", prefix,
 		"--lock-events", "yes"}
@@ -65,7 +66,7 @@ func TestPage(t *testing.T) {
 	c.Must(t, "LOCK", "order:1017", "TOKEN", secret, "PX", "600000", "META", "migrates the schema")
 	named(t, p, naughty).Must(t, "LOCK", hostile, "PX", "600000")
 	for i := range 3 {
-		named(t, other, fmt.Sprint("report-", i)).Must(t, "RLOCK", "report:daily", "PX", "300000")
+		named(t, other, fmt.Sprint("report-", i)).Must(t, "RLOCK", "report:daily", "PX", leases[i])
 		named(t, p, fmt.Sprint("mail-", i)).Must(t, "SEMLOCK", "mail:out", "PERMITS", "5", "PX", "120000")
 	}
 	named(t, other, "billing-2").Must(t, "LOCK", "invoice:2026-11", "PX", "90000", "KEEPALIVE")
@@ -89,7 +90,16 @@ func TestPage(t *testing.T) {
 
 	b.do(t, "search", chromedp.SendKeys(match, "report"))
 	b.shows(t, "shown", "1 locks with “report” in the name")
-	b.until(t, "document.querySelectorAll('#lock-rows tr').length === 1")
+	b.until(t, "document.querySelectorAll('#lock-rows tr').length === 3") // one a holder
+	for i, left := range []string{"4 m", "14 m", "24 m"} {
+		holder := fmt.Sprint("report-", i)
+		row := is[string](t, b, fmt.Sprintf("[...document.querySelectorAll('#lock-rows tr')]"+
+			".find((tr) => tr.innerText.includes(%q)).innerText", holder))
+		if !strings.Contains(row, left) {
+			t.Errorf("%s, whose lease has %s left, has the row %q", holder, left, row)
+		}
+	}
+	b.until(t, "document.querySelector('#lock-rows button').closest('td').rowSpan === 3")
 	is[string](t, b, "document.getElementById('match').value = ''")
 	b.do(t, "search for all", chromedp.SendKeys(match, kb.Enter))
 	b.shows(t, "lock-rows", "order:1017")
@@ -261,7 +271,8 @@ func TestPageElsewhere(t *testing.T) {
 		"dev": {func(t *testing.T) *rig.Proxy { return rig.StartProxy(t, "--dev") },
 			"single (in memory)", "up"},
 		"sentinel": {func(t *testing.T) *rig.Proxy {
-			return rig.StartProxy(t, "--upstream", rig.StartSentinels(t).Sentinels[0].Addr)
+			return rig.StartProxy(t, "--upstream", rig.StartSentinels(t).Sentinels[0].Addr,
+				"--replica-reads", "any")
 		}, "sentinel", "replica of"},
 		"redlock": {func(t *testing.T) *rig.Proxy {
 			return rig.StartMasters(t, 3).StartRedlock(t, 10*time.Second,
@@ -276,6 +287,9 @@ func TestPageElsewhere(t *testing.T) {
 			b.shows(t, "lock-rows", "worker-1")
 			b.shows(t, "facts", test.kind)
 			b.shows(t, "node-rows", test.node)
+			if name == "sentinel" { // whose replicas are asked, for clients read there
+				b.until(t, "document.querySelectorAll('#node-rows .good').length > 1")
+			}
 			if name == "redlock" {
 				b.shows(t, "votes", "3 of 3 vote")
 			}
@@ -307,6 +321,8 @@ func TestPageShowsWhatIsDown(t *testing.T) {
 	b.shows(t, "reasons", gone.Addr)
 	b.until(t, fmt.Sprintf(bars, ".down", 1))
 	b.until(t, fmt.Sprintf(bad, 1))
+	b.shows(t, "served", "10,92")
+	b.until(t, "document.title.startsWith('not ready')")
 	row := is[string](t, b, "document.querySelector('#node-rows .bad').closest('tr').innerText")
 	for _, words := range []string{gone.Addr, "master", "down ", "refused"} {
 		if !strings.Contains(row, words) {
@@ -317,7 +333,15 @@ func TestPageShowsWhatIsDown(t *testing.T) {
 	if !strings.HasPrefix(title, gone.Addr+": ") {
 		t.Errorf("the slots that are down are those of %s", title)
 	}
-	gone.Restart(t)
+	// All of them are gone: none of the slots is served.
+	for _, n := range cluster.Nodes {
+		n.Kill()
+	}
+	b.shows(t, "served", "0 of 16,384 slots have a master that answers")
+	for _, n := range cluster.Nodes {
+		n.Restart(t)
+	}
+	b.until(t, "document.title === 'lockproxy'")
 	b.until(t, fmt.Sprintf(bad, 0))
 	b.until(t, fmt.Sprintf(bars, ".down", 0))
 	b.until(t, "document.getElementById('state').innerText === 'ready'")

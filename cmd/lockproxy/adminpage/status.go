@@ -3,6 +3,7 @@ package adminpage
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -81,6 +82,7 @@ type node struct {
 	Down        string  `json:"down"` // why; "": it is not
 	Since       int64   `json:"since"`
 	Evicts      bool    `json:"evicts"`
+	Fit         string  `json:"fit"` // of a replica: whether it may be read from, yes or no; "": it is not asked
 }
 
 // redMaster is one master of RedLock.
@@ -276,6 +278,14 @@ func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, n
 		if out, down := source.Down(n.Addr); down {
 			one.Since = time.Since(out.Since).Milliseconds()
 			one.Down = printable(cluster.Explain(out.Err), mostReason)
+		}
+		if !n.Master && t.Readers != nil {
+			one.Fit = "no"
+			if slices.ContainsFunc(slices.Collect(maps.Values(t.Readers)), func(fit []*cluster.Node) bool {
+				return slices.Contains(fit, n)
+			}) {
+				one.Fit = "yes"
+			}
 		}
 		s.Nodes = append(s.Nodes, one)
 	}

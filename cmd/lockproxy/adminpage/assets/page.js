@@ -35,7 +35,7 @@ function setText(id, text) {
 
 // fill writes rows into a table. A row that is there already and has not changed stays, and so does the
 // focus. Each row is {key, cells}; a cell is {text, style} or {make, same}: make builds it, unless same is
-// what it was.
+// what it was. columns and rows are how many of them a cell spans.
 function fill(id, rows, empty) {
   const body = $(id);
   const old = new Map();
@@ -69,6 +69,7 @@ function fillCell(tr, i, cell) {
     td = tr.appendChild(element("td", cell.style || ""));
     if (cell.columns) td.colSpan = cell.columns;
   }
+  td.rowSpan = cell.rows || 1;
   const same = cell.make ? cell.same : cell.text;
   if (td.dataset.same === same) return;
   td.dataset.same = same;
@@ -122,6 +123,7 @@ function pairs(id, all) {
 function state(word, style) {
   setText("state", word);
   $("state").className = "pill " + style;
+  document.title = style === "good" ? "lockproxy" : word + " – lockproxy";
 }
 
 // curve draws the last points; the newest is at the right.
@@ -176,7 +178,9 @@ function showStatus(s) {
 function nodeState(n) {
   if (n.down) return ["down " + lasting(n.since), "bad", n.down];
   if (n.evicts) return ["may evict locks", "warn", ""];
-  return n.master ? ["up", "good", ""] : ["replica", "", ""];
+  if (n.master || n.fit === "yes") return ["up", "good", ""];
+  if (n.fit === "no") return ["not read from", "warn", "it does not answer, loads, lags, or is in another zone"];
+  return ["not asked", "", "its master lists it"];
 }
 
 // stateCell is a word and, if something is wrong, what.
@@ -185,9 +189,9 @@ const stateCell = ([word, style, why]) => parts([word, style, why], () => elemen
 
 function showNodes(s) {
   const masters = s.nodes.filter((n) => n.master);
-  const served = masters.reduce((sum, n) => sum + n.count, 0);
-  setText("served", s.kind === "" ? "not known yet" : `${count(served)} of ${count(slots)} slots have a master` +
-    (s.noMaster ? "; none: " + s.noMaster : ""));
+  const served = masters.filter((n) => !n.down).reduce((sum, n) => sum + n.count, 0);
+  setText("served", s.kind === "" ? "not known yet" : `${count(served)} of ${count(slots)} slots have a master ` +
+    "that answers" + (s.noMaster ? "; none at all: " + s.noMaster : ""));
   fill("node-rows", s.nodes.map((n) => ({ key: n.addr, cells: [
     parts([n.addr, masters.indexOf(n)], () => element("span", "",
       element("span", "dot" + (n.master ? " s" + masters.indexOf(n) % 8 : "")), n.addr), "name"),
@@ -225,14 +229,18 @@ function showMasters(masters) {
 
 const stateStyles = { write: "good", read: "good", permits: "good", resting: "warn", free: "" };
 
-function holders(r) {
-  const all = r.holders.map((h) => element("div", "", who(h), " ",
+// holders are the rows of a lock: one a holder. The others of its cells span them.
+function holders(r, before, behind) {
+  const all = r.holders.map((h) => [parts({ ...h, ttl: 0, age: 0 }, () => element("div", "", who(h), " ",
     element("span", "sub", [h.client && h.addr, h.user && h.user !== "default" && "user " + h.user, "token " + h.token,
-      h.kept && "kept alive", h.count > 1 && "count " + h.count, h.meta].filter(Boolean).join(" · "))));
-  if (r.held > r.holders.length) all.push(element("div", "sub", `and ${count(r.held - r.holders.length)} more`));
-  const box = element("div", "");
-  box.append(...(all.length > 0 ? all : ["–"]));
-  return box;
+      h.kept && "kept alive", h.count > 1 && "count " + h.count, h.meta].filter(Boolean).join(" · ")))),
+    num(lasting(h.age)), num(lasting(h.ttl))]);
+  const more = r.held - r.holders.length;
+  if (more > 0) all.push([{ ...text(`and ${count(more)} more`, "sub"), columns: 3 }]);
+  if (all.length === 0) all.push([text("–"), num(""), num("")]);
+  const span = (cell) => ({ ...cell, rows: all.length });
+  return all.map((cells, i) => i === 0 ? { key: r.id, cells: [...before.map(span), ...cells, ...behind.map(span)] } :
+    { key: r.id + (cells.length > 1 ? " " + i : " more"), cells });
 }
 
 function waiters(r) {
@@ -245,15 +253,6 @@ function waiters(r) {
   return box;
 }
 
-// of makes a column of what holders have.
-function of(r, value) {
-  return parts(r.holders.map(value), () => {
-    const box = element("div", "");
-    for (const h of r.holders) box.append(element("div", "", value(h)));
-    return box;
-  }, "num");
-}
-
 let rows = new Map(); // the locks that are shown, by id
 
 function showLocks(l) {
@@ -262,17 +261,15 @@ function showLocks(l) {
   const which = l.match ? `with “${l.match}” in the name` : "held or waited for";
   setText("shown", l.error || `${count(l.rows.length)} locks ${which}${all}`);
   $("shown").classList.toggle("bad", Boolean(l.error));
-  fill("lock-rows", l.rows.map((r) => ({ key: r.id, cells: [
+  fill("lock-rows", l.rows.flatMap((r) => holders(r, [
     parts([r.name, r.fence], () => element("div", "", r.name, element("div", "sub", r.fence ? "fence " + r.fence : "")), "name"),
     parts([r.state, r.used, r.of, r.rest > 0], () => element("span", "tag " + stateStyles[r.state],
       r.state + (r.of ? ` ${r.used} of ${r.of}` : ""))),
-    parts([r.held, r.holders.map((h) => ({ ...h, ttl: 0, age: 0 }))], () => holders(r)),
-    of(r, (h) => lasting(h.age)),
-    of(r, (h) => lasting(h.ttl)),
+  ], [
     parts([r.waiters, r.waiting], () => waiters(r)),
     parts([hello.actions, r.held > 0, r.rest > 0], () =>
       hello.actions && (r.held > 0 || r.rest > 0) ? breakButton(r.id) : "", "act"),
-  ] })), l.error ? "" : "There is none.");
+  ])), l.error ? "" : "There is none.");
 }
 
 function breakButton(id) {
