@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,13 +24,11 @@ import (
 // most is how many locks LOCKCTL LIST shows at most.
 const most = 10_000
 
-// patience is how long listing many locks may take.
-const patience = 30 * time.Second
-
 // asked are the flags.
 type asked struct {
 	watch bool
 	every time.Duration
+	most  time.Duration // that a list may take
 	scan  bool
 	json  bool
 	yes   bool
@@ -62,9 +61,10 @@ Control characters in names are shown as \x1b. To list a lock that is called inf
 			{Code: tool.ExitNo, Meaning: "info, break: the lock is free; break: the answer was no"},
 		}, tool.Reaching...),
 		Setup: func(f *tool.Flags) func(*tool.Call) int {
-			a := &asked{every: time.Second}
+			a := &asked{every: time.Second, most: time.Minute}
 			f.Yes(&a.watch, "watch", "show again what has changed, until Ctrl-C")
 			f.Duration(&a.every, "every", 100*time.Millisecond, time.Hour, "with --watch: how often to look")
+			f.Duration(&a.most, "timeout", time.Millisecond, time.Hour, "how long the proxy may take to list locks")
 			f.Yes(&a.scan, "scan", "look through all keys of the upstream, also for locks that the index "+
 				"lacks")
 			f.Yes(&a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")
@@ -121,15 +121,30 @@ func (a *asked) failed(c *tool.Call, err error) int {
 	return c.Fail(client.Code(err), errors.New(text))
 }
 
+// errLate is what a proxy does that answers, and has no list in time.
+type errLate time.Duration
+
+func (e errLate) Error() string {
+	return "the proxy answers, but has not listed the locks within " + tool.Short(time.Duration(e)) +
+		": give a pattern that fits fewer, or a longer --timeout"
+}
+
 // list asks for all locks whose names match.
 func (a *asked) list(ctx context.Context, proxy *redis.Client, match string) ([]Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(patience, a.at.Timeout))
-	defer cancel()
+	if err := proxy.Ping(ctx).Err(); err != nil {
+		if _, answered := client.Reply(err); !answered {
+			return nil, err
+		}
+	}
 	args := []any{"LOCKCTL", "LIST", "MATCH", match, "COUNT", most}
 	if a.scan {
 		args = append(args, "SCAN")
 	}
-	reply, err := proxy.Do(ctx, args...).Slice()
+	reply, err := proxy.WithTimeout(a.most).Do(ctx, args...).Slice()
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return nil, errLate(a.most)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,19 @@ package locks
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockproxy/internal/scripted"
 )
 
 // some are locks with all that a table may have to show.
@@ -113,4 +122,40 @@ func BenchmarkTable(b *testing.B) {
 	for b.Loop() {
 		table(all, 80)
 	}
+}
+
+// A list may take much longer than connecting; one that takes too long is told with what helps.
+func TestListTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		takes := 50 * time.Second
+		proxy := redis.NewClient(&redis.Options{
+			ReadTimeout: time.Second, DialTimeout: time.Second, MaxRetries: -1, Protocol: 2, DisableIdentity: true,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				near, far := net.Pipe()
+				go scripted.Each(far, func(words []string) bool { // ends with near
+					switch strings.ToUpper(words[0]) {
+					case "LOCKCTL":
+						time.Sleep(takes)
+						return scripted.Write(far, "*1\r\n*2\r\n$4\r\nname\r\n$3\r\njob\r\n")
+					case "PING":
+						return scripted.Write(far, "+PONG\r\n")
+					}
+					return scripted.Write(far, "-ERR unknown command\r\n")
+				}, nil)
+				return near, nil
+			},
+		})
+		defer proxy.Close()
+		a := &asked{most: time.Minute}
+		all, err := a.list(t.Context(), proxy, "*")
+		if err != nil || len(all) != 1 || all[0].Name != "job" {
+			t.Errorf("%v, %v", all, err)
+		}
+		takes = 2 * time.Minute
+		if _, err = a.list(t.Context(), proxy, "*"); err == nil || !strings.Contains(err.Error(), "--timeout") {
+			t.Errorf("it is told: %v", err)
+		}
+		time.Sleep(takes) // until the server is through
+	})
 }
