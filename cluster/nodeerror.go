@@ -114,7 +114,13 @@ func hintFor(err error) string {
 		dns    *net.DNSError
 		text   = err.Error()
 	)
+	alien := strings.Contains(text, "redis: invalid reply") || strings.Contains(text, "redis: can't parse") ||
+		strings.Contains(text, "is not Redis")
 	switch {
+	case alien && (strings.Contains(text, "HTTP/") || strings.Contains(text, "<")):
+		return "an HTTP server answers there, and no Redis: is the port right?"
+	case alien:
+		return "what answers there is no Redis: is the port right?"
 	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "ERR invalid password"):
 		return "check the upstream's user and password"
 	case strings.Contains(text, "NOAUTH"):

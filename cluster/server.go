@@ -68,6 +68,14 @@ func ServerOf(replies ...resp.Value) Server {
 	return s
 }
 
+// Unsuited is why a server that answers INFO so cannot be an upstream; nil: it may be one.
+func Unsuited(info resp.Value) error {
+	if Field(info, "lockproxy_version") != "" {
+		return Refusal("a lockproxy answers there, and no Redis: name the nodes that are behind it")
+	}
+	return nil
+}
+
 // AtLeast says that the server is that version of Redis, or a newer one, or compatible with it.
 func (s Server) AtLeast(major, minor int) bool {
 	v := numbers(s.Version)

@@ -208,6 +208,9 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logi
 	if info.IsError() && hello.IsError() {
 		return identity{}, errors.New(string(info.Str))
 	}
+	if err := cluster.Unsuited(info); err != nil {
+		return identity{}, err
+	}
 	i := identity{addr: addr, as: as, server: cluster.ServerOf(answers[:3]...)}
 	if info.IsError() { // it is forbidden or unknown
 		i.master = cluster.Pairs(hello)["role"] != "replica"

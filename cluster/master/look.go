@@ -88,6 +88,8 @@ func (c *conn) inquire() (r report, err error) {
 	r.id = v[4].Int // none on servers that do not know CLIENT ID
 	r.evicts = cluster.MemoryOf(v[5]).Evicts()
 	switch {
+	case cluster.Unsuited(server) != nil:
+		r.unfit = cluster.Unsuited(server)
 	case r.runID == "":
 		r.unfit = cluster.Refusal("it does not say its run_id (INFO server), " +
 			"so nobody could know when it has restarted")

@@ -71,6 +71,9 @@ func (s *Setting) shown(value string) string {
 	if s.Secret {
 		return "(not shown)"
 	}
+	if scheme, _, ok := strings.Cut(value, "://"); ok { // a password may be behind it
+		return scheme + "://..."
+	}
 	if value == "" || strings.ContainsAny(value, " \t\n\"") {
 		return fmt.Sprintf("%q", value)
 	}

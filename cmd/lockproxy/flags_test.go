@@ -93,6 +93,14 @@ func TestFlagErrors(t *testing.T) {
 		{"--upstream 10.0.0.1",
 			`--upstream 10.0.0.1: upstream must be host:port, and "10.0.0.1" is not; allowed: ` +
 				`host:port or /path, several with commas`},
+		{"--upstream rediss://me:sesame@a:1/2",
+			`--upstream rediss://...: upstream must be host:port, and a URL is not: write localhost:6379 ` +
+				`for redis://localhost:6379, with upstream-tls yes for rediss:// and valkeys://, and ` +
+				`upstream-user and upstream-password; clients choose the database, by SELECT; allowed: ` +
+				`host:port or /path, several with commas`},
+		{"--listen redis://a:1",
+			`--listen redis://...: listen must be host:port, and a URL is not: write localhost:6379 for ` +
+				`redis://localhost:6379; allowed: host:port or /path, several with commas`},
 		{"--lock-prefix {x}",
 			`--lock-prefix {x}: lock-prefix must not contain { or }: ` +
 				`they would change the slot of every lock; allowed: any text without { and }`},

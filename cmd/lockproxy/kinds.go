@@ -267,12 +267,16 @@ func (a address) Allowed() string { return "host:port, or off" }
 // addresses are several of them, separated by commas or spaces.
 type addresses struct {
 	at    *[]string
-	paths bool // a unix socket is allowed: whatever contains a slash
+	paths bool   // a unix socket is allowed: whatever contains a slash
+	of    string // the settings that say the rest of what a URL says begin so; "": none does
 }
 
 func (a addresses) Set(s string) error {
 	var all []string
 	for _, one := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if strings.Contains(one, "://") { // and maybe with a password, which is not repeated
+			return a.noURL()
+		}
 		if !a.paths || !isPath(one) {
 			if err := checkHostPort(one); err != nil {
 				return err
@@ -285,6 +289,16 @@ func (a addresses) Set(s string) error {
 	}
 	*a.at = all
 	return nil
+}
+
+// noURL says what to write for redis://user:password@host:port/1 and its like.
+func (a addresses) noURL() error {
+	text := "must be host:port, and a URL is not: write localhost:6379 for redis://localhost:6379"
+	if a.of != "" {
+		text += ", with upstream-tls yes for rediss:// and valkeys://, and " + a.of + "-user and " + a.of +
+			"-password; clients choose the database, by SELECT"
+	}
+	return errors.New(text)
 }
 
 func (a addresses) String() string { return strings.Join(*a.at, ",") }

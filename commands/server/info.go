@@ -91,6 +91,7 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	server := [][2]string{
 		{"redis_version", commands.ToldVersion(s)},
+		{"lockproxy_version", f.Version}, // another lockproxy refuses this one as its upstream by that
 		{"redis_mode", commands.ModeName(s)},
 		{"process_id", number(os.Getpid())},
 		{"run_id", f.RunID},
@@ -124,7 +125,6 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 		{"Replication", [][2]string{{"role", "master"}, {"connected_slaves", "0"}}},
 		{"Cluster", [][2]string{{"cluster_enabled", clusterEnabled(s)}}},
 		{proxySection, [][2]string{
-			{"lockproxy_version", f.Version},
 			{"upstream", f.Upstream},
 			{"clients_memory", strconv.FormatInt(f.Memory, 10)},
 			{"clients_memory_limit", strconv.FormatInt(f.MaxMemory, 10)},

@@ -88,7 +88,7 @@ func TestInfo(t *testing.T) {
 		"cmdstat_config|set:calls=2,usec=2,usec_per_call=1.00",
 		"latency_percentiles_usec_get:p50=2.007,p99=5.000", "cluster_enabled:0",
 		"db0:keys=30,expires=4,avg_ttl=1750",
-		"# Lockproxy", "lockproxy_version:0.1.0", "upstream:cluster", "upstream_masters:2",
+		"lockproxy_version:0.1.0", "# Lockproxy", "upstream:cluster", "upstream_masters:2",
 		"upstream_masters_silent:0", "locks_granted:5",
 	} {
 		if !strings.Contains(got, "\r\n"+line+"\r\n") {

@@ -3,6 +3,7 @@ package deploy
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ type service struct {
 	Environment map[string]string
 	Volumes     []string
 	Secrets     []string
+	Ports       []string
 }
 
 // What the services name is there: files, each other, and the hosts under which Prometheus asks.
@@ -29,7 +31,15 @@ func TestCompose(t *testing.T) {
 			t.Errorf("compose.yaml: %v", err)
 		}
 	}
+	if !slices.Contains(c.Services["lockproxy1"].Ports, "127.0.0.1:6390:6390") {
+		t.Error("the page is not at 127.0.0.1:6390")
+	}
 	for name, s := range c.Services {
+		for _, port := range s.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s: %s is for more than this machine", name, port)
+			}
+		}
 		for _, volume := range s.Volumes {
 			file, _, _ := strings.Cut(volume, ":")
 			exists(file)

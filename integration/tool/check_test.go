@@ -3,6 +3,8 @@ package tool
 import (
 	"encoding/json"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -202,6 +204,27 @@ func TestCertificates(t *testing.T) {
 	a.Until = time.Now().AddDate(1, 0, 1)
 	a.Issue(t, "client", rig.LoopbackIP)
 	check(t, 0, secured(addr), `ok   certificate upstream-tls-cert \S+ days left: 36\d`)
+}
+
+// What is no Redis is named at once, by check and by a proxy, which waits for nothing if it cannot get better.
+func TestNoRedis(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	addr := strings.TrimPrefix(web.URL, "http://")
+	check(t, 1, upstream(addr),
+		`fail node        `+addr+` cannot be used: .* Remedy: an HTTP server answers there`)
+	other := rig.StartProxy(t, "--dev").Addr
+	check(t, 1, upstream(other),
+		`fail node        `+other+` cannot be used: a lockproxy answers there, and no Redis`)
+	if r := run(t, upstream(other)...); r.code == 0 || !strings.Contains(r.stderr, "a lockproxy answers there") {
+		t.Errorf("in front of another proxy: %+v", r)
+	}
+	s := rig.SharedRedis().Addr
+	r := run(t, upstream(s, "--redlock", strings.Join([]string{s, other, rig.StartRedis(t).Addr}, ","))...)
+	if r.code == 0 || !strings.Contains(r.stderr, other+": a lockproxy answers there") {
+		t.Errorf("over another proxy: %+v", r)
+	}
 }
 
 func TestCluster(t *testing.T) {

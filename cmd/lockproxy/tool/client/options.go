@@ -77,8 +77,8 @@ func (o *Options) network() string {
 func (o *Options) Check() error {
 	if strings.Contains(o.Addr, "://") { // and maybe with a password, which is not repeated
 		return errors.New("--proxy must be host:port or the path of a unix socket, and a URL is neither: " +
-			"write localhost:6380 for redis://localhost:6380, with --tls for rediss://, and --user and " +
-			"--pass")
+			"write localhost:6380 for redis://localhost:6380, with --tls for rediss:// and valkeys://, and " +
+			"--user and --pass")
 	}
 	if o.network() == "tcp" {
 		if _, _, err := net.SplitHostPort(o.Addr); err != nil {
