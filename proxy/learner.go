@@ -16,8 +16,12 @@ import (
 // and go.
 const tableRefresh = time.Minute
 
-// maxFirstPause is the longest pause between two attempts to learn the commands at the start.
-const maxFirstPause = time.Second
+const (
+	// maxFirstPause is the longest pause between two attempts to learn the commands at the start.
+	maxFirstPause = time.Second
+	// firstReminder is how often it is logged that they could not be learned yet.
+	firstReminder = 10 * time.Second
+)
 
 // learner makes the command table from what the upstream has, at the start and whenever that changes. Safe
 // for concurrent use.
@@ -31,16 +35,21 @@ type learner struct {
 	asked relearning // asks again when clients send unknown commands
 }
 
-// first learns the commands at the start. A master that answers late is asked again, since the topology says
-// that it is there.
+// first learns the commands at the start. A master that answers late, or cannot be reached for a while, is
+// asked again until ctx ends: only a Refusal is final.
 func (l *learner) first(ctx context.Context) error {
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
+	var said time.Time
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, maxFirstPause) {
 		err := l.learn(ctx)
 		var refused cluster.Refusal
-		if err == nil || pause > maxFirstPause || errors.As(err, &refused) {
+		if err == nil || errors.As(err, &refused) {
 			return err
 		}
-		l.s.o.Log.Warn("the upstream's commands could not be learned yet", "err", err)
+		l.s.o.Failed(err)
+		if time.Since(said) >= firstReminder {
+			said = time.Now()
+			l.s.o.Log.Warn("the upstream's commands could not be learned yet", "err", err)
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

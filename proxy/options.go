@@ -90,8 +90,9 @@ type Options struct {
 	TellNeeds     bool                  // log at the start which needed commands the upstream forbids
 	Version       string                // of lockproxy, shown by INFO
 	Log           *slog.Logger
-	LockEvents    bool  // what happens to locks is published, for LOCKCTL WATCH
-	Audit         Audit // nil: there is no audit log
+	Failed        func(error) // called by New with why it has to wait; nil: not called
+	LockEvents    bool        // what happens to locks is published, for LOCKCTL WATCH
+	Audit         Audit       // nil: there is no audit log
 	// called at the end of each round of a loop, on that loop, for measurements; nil: not called
 	WatchRounds func()
 }
@@ -130,7 +131,7 @@ func DefaultOptions() Options {
 		Limits:      resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
 		Pipes: pipe.DefaultOptions(), Locks: locks.DefaultOptions(),
 		Redlock: Redlock{NodeTimeout: quorum.DefaultNodeTimeout}, Config: noSettings{},
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Failed: func(error) {},
 	}
 	o.Pipes.MaxOwn = 0 // a loop's share
 	return o

@@ -98,7 +98,7 @@ func proxyOptions(p *program, v *Values, up *discovery.Upstream) proxy.Options {
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
-	o.TellNeeds = !v.Dev
+	o.TellNeeds, o.Failed = !v.Dev, p.state.waits
 	o.KeepAlive = orNever(o.KeepAlive)
 	o.MaxMemory = v.MaxMemory.of(memoryHere())
 	o.Pipes.ConnectTimeout = v.Upstream.ConnectTimeout
