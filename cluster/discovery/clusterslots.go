@@ -57,9 +57,10 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 				t.id = addr
 			}
 			t.view.self = t.id
-			if err == nil && hasFailing(info) {
+			if err == nil && (hasFailing(info) || hidesNodes(info, t.shares)) {
 				if answers, err := u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err == nil {
 					t.failing = parseFailing(answers[0])
+					addHidden(t.shares, parseNodes(answers[0], addr))
 				}
 			}
 			return t, err

@@ -1,9 +1,12 @@
 package discovery
 
 import (
-	"lockproxy/internal/resp"
 	"reflect"
+	"slices"
 	"testing"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
 )
 
 func TestParseMembers(t *testing.T) {
@@ -25,5 +28,32 @@ func TestParseMembers(t *testing.T) {
 	v := resp.Value{Kind: '$', Str: []byte(text)}
 	if got := parseMembers(v, "10.0.0.3:6379"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
+	}
+}
+
+// CLUSTER SLOTS hides replicas without an offset. They are called as their masters are.
+func TestAddHidden(t *testing.T) {
+	nodes := parseNodes(resp.Value{Kind: '$', Str: []byte(
+		"a 10.0.0.1:1@2,one.example master - 0 0 1 connected 0-16383\n" +
+			"shown 10.0.0.2:1@2,two.example slave a 0 0 2 connected\n" +
+			"young 10.0.0.3:1@2,three.example slave a 0 0 2 connected\n" +
+			"dead 10.0.0.4:1@2,four.example slave,fail a 0 0 2 connected\n" +
+			"lost :0@0 slave,noaddr a 0 0 2 connected\n" +
+			"nameless 10.0.0.5:6@7 slave a 0 0 2 connected\n" +
+			"other 10.0.0.6:1@2 slave b 0 0 2 connected\n")}, "10.0.0.9:1")
+	for host, want := range map[string][]string{
+		"10.0.0.1":    {"10.0.0.2:1", "10.0.0.3:1", "10.0.0.5:6"},
+		"one.example": {"10.0.0.2:1", "three.example:1", "10.0.0.5:6"},
+		"nat.example": {"10.0.0.2:1", "nat.example:1", "nat.example:6"}, // nodes do not tell where they are
+	} {
+		shares := []share{{0, 9, []cluster.Node{{Addr: host + ":1", ID: "a"}, {Addr: "10.0.0.2:1", ID: "shown"}}}}
+		addHidden(shares, nodes)
+		var got []string
+		for _, n := range shares[0].nodes[1:] {
+			got = append(got, n.Addr)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("master at %s: %v", host, got)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -265,21 +264,4 @@ func hasFailing(info resp.Value) bool {
 		}
 	}
 	return false
-}
-
-// parseFailing reads which masters a reply to CLUSTER NODES calls failing, by id: its third word is flags.
-func parseFailing(v resp.Value) map[string]bool {
-	ids := make(map[string]bool)
-	for line := range strings.Lines(v.Text()) {
-		words := strings.Fields(line)
-		if len(words) < 3 {
-			continue
-		}
-		flags := strings.Split(words[2], ",")
-		if slices.Contains(flags, "master") &&
-			(slices.Contains(flags, "fail?") || slices.Contains(flags, "fail")) {
-			ids[words[0]] = true
-		}
-	}
-	return ids
 }

@@ -30,6 +30,7 @@ type troubled struct {
 	late    map[string]time.Duration // how late the answers of nodes are
 	failing string                   // what b calls fail?
 	secret  bool                     // x does not tell its role
+	hidden  bool                     // CLUSTER SLOTS does not show x as a replica
 	asked   map[string]int           // questions, by their first word
 }
 
@@ -108,7 +109,7 @@ func (c *troubled) answer(name, question string) string {
 			failing = 5461
 		}
 		return bulk(fmt.Sprintf("cluster_state:ok\r\ncluster_slots_pfail:%d\r\ncluster_slots_fail:0\r\n"+
-			"cluster_current_epoch:7\r\n", failing))
+			"cluster_current_epoch:7\r\ncluster_known_nodes:4\r\n", failing))
 	case "CLUSTER NODES":
 		lines := ""
 		for _, n := range []string{"a", "b", "c"} {
@@ -118,11 +119,17 @@ func (c *troubled) answer(name, question string) string {
 			}
 			lines += fmt.Sprintf("id-%s %s:1@2 %s - 0 0 7 connected\n", n, n, flags)
 		}
+		if c.of[name] == "a" {
+			lines += "id-x x:1@2 slave id-a 0 0 7 connected\n"
+		}
 		return bulk(lines)
 	case "CLUSTER SLOTS":
 		first := node("a") + node("x")
-		if c.of[name] == "x" {
+		switch {
+		case c.of[name] == "x":
 			first = node("x")
+		case c.hidden:
+			first = node("a")
 		}
 		return fmt.Sprintf("*3\r\n*%d\r\n:0\r\n:5460\r\n%s"+
 			"*3\r\n:5461\r\n:10922\r\n%s*3\r\n:10923\r\n:16383\r\n%s",
@@ -162,6 +169,7 @@ func TestPromotionIsSeenAtOnce(t *testing.T) {
 		"silent":               func(c *troubled) { c.silent["a"] = true },
 		"refuses":              func(c *troubled) { c.refuses["a"] = true },
 		"others call it fail?": func(c *troubled) { c.failing = "a" },
+		"young":                func(c *troubled) { c.silent["a"], c.hidden = true, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTroubleBubble(t, func(c *troubled) {
