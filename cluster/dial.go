@@ -196,7 +196,7 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 		case !reply.IsError():
 		case s == decisive, s == database && !RefusesLogin(text):
 			return &ModeError{text}
-		case s < optional || RefusesLogin(text):
+		case s < optional || RefusesLogin(text) || turnsAway(text):
 			return errors.New(text)
 		}
 		buf = rest

@@ -85,6 +85,11 @@ func RefusesLogin(text string) bool {
 	return false
 }
 
+// turnsAway says that an error of Redis is no answer: it says so to a new client and closes the connection.
+func turnsAway(text string) bool {
+	return strings.HasPrefix(text, "DENIED") || strings.Contains(text, "max number of clients")
+}
+
 // lacks is the rule of an ACL that allows what an error denies, "+config|get", and "" if the error does not
 // name it: "NOPERM this user has no permissions to run the 'config|get' command".
 func lacks(text string) string {
@@ -131,7 +136,7 @@ func hintFor(err error) string {
 	case lacks(text) != "":
 		return "the upstream's user needs " + lacks(text)
 	case strings.Contains(text, "max number of clients"):
-		return "raise maxclients of the node"
+		return "raise maxclients of the node, or find out who keeps so many connections (CLIENT LIST)"
 	case strings.Contains(text, "DENIED"):
 		return "the node is in protected mode: give it a password"
 	case errors.As(err, &record):
@@ -156,7 +161,8 @@ func hintFor(err error) string {
 		return "the node did not answer in time: is it stopped, behind a firewall, or without TLS where " +
 			"TLS is set?"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "the node closed the connection: does it expect TLS, or a client certificate?"
+		return "the node closed the connection: does it expect TLS, or a client certificate, or has it as " +
+			"many clients as its maxclients?"
 	}
 	return ""
 }

@@ -193,8 +193,9 @@ func newClient(dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClie
 			conn, err := dialer.Connect(ctx, addr)
 			if err != nil {
 				c.failed.Store(true)
+				return nil, err
 			}
-			return conn, err
+			return heeding(conn), nil
 		},
 		DialTimeout:              dialer.ConnectTimeout,
 		DialerRetries:            1,

@@ -290,6 +290,29 @@ func TestDialErrors(t *testing.T) {
 	s.Signal(t, syscall.SIGCONT)
 }
 
+// A node that has no place for one more client says so and closes. That is told, by the control plane and by
+// the data plane.
+func TestNodeWithoutPlaces(t *testing.T) {
+	for name, args := range map[string][]string{"open": nil, "password": {"--requirepass", "right"}} {
+		t.Run(name, func(t *testing.T) {
+			s := servers.StartRedis(t, args...)
+			o := discovery.Options{Addrs: servers.Addrs(s)}
+			if args != nil {
+				o.Password = "right"
+			}
+			u := upstream.Find(t, o)
+			s.Must(t, "CONFIG", "SET", "maxclients", "1")
+			for _, proto := range []int{2, 3} {
+				_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil)
+				if err == nil || !strings.Contains(err.Error(), "raise maxclients of the node") {
+					t.Errorf("RESP%d: %v", proto, err)
+				}
+			}
+			refused(t, wrong, o, s.Addr+": ERR max number of clients reached", "raise maxclients of the node")
+		})
+	}
+}
+
 func TestDialWithoutPassword(t *testing.T) {
 	s := servers.StartRedis(t)
 	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s)})
