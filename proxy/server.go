@@ -55,6 +55,7 @@ type Server struct {
 	o       Options
 	limits  commandLimits
 	table   learner
+	graver  atomic.Pointer[lack] // that nobody can do without; nil: none is known
 	started time.Time
 
 	ctx       context.Context // of all tasks
@@ -136,7 +137,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	if o.TellNeeds {
-		tellNeeds(ctx, s)
+		s.tellNeeds(ctx)
 	}
 	if locksHere(s) {
 		if err := s.evictions.first(ctx); err != nil {
@@ -316,6 +317,7 @@ func (s *Server) Ready() error {
 		s.upstream.Ready,
 		s.locks.ready,
 		s.evictions.refusal,
+		s.needy,
 	} {
 		all = append(all, reason())
 	}

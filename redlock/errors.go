@@ -20,9 +20,27 @@ var scriptsWords = regexp.MustCompile(
 // full is how Redis says that it is at its maxmemory.
 const full = "OOM command not allowed"
 
+// noScripts and noTime are for a server that lacks what all locks need, by rename-command or by the rules of
+// the proxy's user.
+const (
+	noScripts = "ERR there are no locks here: each verb of theirs is a script, and their Redis does not know " +
+		"EVALSHA (rename-command took it away)"
+	noTime = "ERR there are no locks here: their scripts may not call all that they need, above all TIME " +
+		"(rename-command, or the rules of the upstream's user: +time); lockproxy check names it"
+)
+
 // Said is the error that a server has said to a script.
 func Said(text string) ReplyError {
 	text = scriptsWords.ReplaceAllString(text, "")
+	switch lower := strings.ToLower(text); {
+	case strings.HasPrefix(lower, "err unknown command 'evalsha'"),
+		strings.HasPrefix(lower, "err unknown command `evalsha`"):
+		return noScripts
+	case strings.Contains(lower, "unknown redis command called from"),
+		strings.Contains(lower, "unknown command called from"), // Valkey
+		strings.Contains(lower, "the user executing the script can't run this command"):
+		return noTime
+	}
 	if strings.HasPrefix(text, full) {
 		return "OOM the Redis of this lock is at its maxmemory and takes no new locks, nor waiters for one" +
 			": free memory there, or raise maxmemory; what is held can be renewed and released"
@@ -40,6 +58,8 @@ func Refused(err error) bool {
 	switch word, _, _ := strings.Cut(string(said), " "); word {
 	case "LOCKTYPE", "PERMITS", "QUEUEFULL", "DEADLOCK", "NOQUORUM", "OOM", "MISCONF":
 		return true
+	case "ERR":
+		return said == noScripts
 	case "NOPERM": // of the script itself, not of a command that it calls
 		return strings.Contains(string(said), "'evalsha'")
 	}

@@ -36,3 +36,22 @@ func TestSaid(t *testing.T) {
 		t.Error("an error that no server has said")
 	}
 }
+
+// A server without EVALSHA or TIME: the error says so in words, and without EVALSHA nothing has run for
+// certain.
+func TestSaidWithoutScripts(t *testing.T) {
+	for text, want := range map[string]ReplyError{
+		"ERR unknown command 'EVALSHA', with args beginning with: 'fca1944e' '2' 'lock:{job}' ": noScripts,
+		"ERR unknown command `EVALSHA`, with args beginning with: `fca1944e`, `2`, ":            noScripts,
+		"ERR Unknown Redis command called from script script: 97e0, on @user_script:38.":        noTime,
+		"ERR Unknown command called from script script: 97e0, on @user_script:38.":              noTime,
+		"ERR Error running script (call to f_97e0031d6fb2899df2e6094d3f32fe11d3320527): @user_script:38: " +
+			"@user_script: 38: Unknown Redis command called from Lua script ": noTime,
+		"ERR The user executing the script can't run this command or subcommand script: 97e0, " +
+			"on @user_script:38.": noTime,
+	} {
+		if got := Said(text); got != want || Refused(got) != (want == noScripts) {
+			t.Errorf("%s: %s, refused: %v", text, got, Refused(got))
+		}
+	}
+}

@@ -46,6 +46,8 @@ var byName = []taken{
 	{"client", []string{"client|info", "client|kill", "client|id", "client|unblock"}, ""},
 	{"wait", []string{"wait"}, ""},
 	{"script", []string{"script|exists", "script|load"}, ""},
+	{"evalsha", []string{"evalsha"}, "locks"},
+	{"time", []string{"time"}, "locks"},
 	{"config acl monitor slowlog latency memory replicaof debug keys flushall", []string{"config|get"}, ""},
 }
 
@@ -185,8 +187,14 @@ func (c *taken) session(t *testing.T, p *rig.Proxy, nodes []*rig.Server) {
 		receives(t, s, `["message", "news", "m"]`)
 	}
 	if c.lacks == "locks" {
-		if v := a.Call(t, "LOCK", "job", "WAIT", "10"); !v.IsError() {
+		v := a.Call(t, "LOCK", "job", "WAIT", "10")
+		if !v.IsError() || !strings.Contains(strings.ToLower(v.String()), c.told[0]) {
 			t.Errorf("LOCK: %s", v)
+		}
+		for path, want := range map[string]int{"/readyz": 200, "/readyz?strict": 503} {
+			if code, body, err := p.Get(path); code != want || !strings.Contains(body, "forbids "+c.told[0]) {
+				t.Errorf("%s: %d %s %v", path, code, body, err)
+			}
 		}
 		return
 	}

@@ -26,7 +26,9 @@ type Few struct {
 
 // Pass says whether one more is let through. If not, rest is called once with the number of those that were
 // not, when the time is over, on a goroutine of its own.
-func (f *Few) Pass(rest func(n int)) bool {
+func (f *Few) Pass(rest func(n int)) bool { return f.pass(Most, rest) }
+
+func (f *Few) pass(most int, rest func(n int)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -34,7 +36,7 @@ func (f *Few) Pass(rest func(n int)) bool {
 		f.until, f.n = now.Add(Each), 0
 	}
 	f.n++
-	if f.n <= Most {
+	if f.n <= most {
 		return true
 	}
 	if f.more++; f.more == 1 {
@@ -58,8 +60,13 @@ type Lines struct{ few Few }
 
 // Write writes a line, or counts it.
 func (l *Lines) Write(log *slog.Logger, level slog.Level, text string, attrs ...any) {
+	l.WriteFew(Most, log, level, text, attrs...)
+}
+
+// WriteFew is Write with another number in place of Most.
+func (l *Lines) WriteFew(most int, log *slog.Logger, level slog.Level, text string, attrs ...any) {
 	rest := func(n int) { log.Log(context.Background(), level, text, "not_logged", n) }
-	if l.few.Pass(rest) {
+	if l.few.pass(most, rest) {
 		log.Log(context.Background(), level, text, attrs...)
 	}
 }

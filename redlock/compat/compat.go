@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"lockproxy/internal/journal"
 	"lockproxy/internal/slot"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
@@ -73,7 +72,7 @@ type Engine struct {
 	names    *redlock.Names // Bare ones
 	o        Options
 	waiters  *wait.Local
-	undone   journal.Lines // what could not be taken back: in an outage that is each lock that was waited for
+	undone   redlock.Undone
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context

@@ -3,7 +3,6 @@ package compat
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"lockproxy/redlock"
@@ -181,15 +180,15 @@ func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 func (e *Engine) Undo(a *redlock.Acquire) {
 	e.waiters.Forget(a)
 	e.work.Go(func() { // ends when it is taken back, or over, or e is closed
-		over := time.Now().Add(a.Wait + a.Lease)
+		began := time.Now()
+		over := began.Add(a.Wait + a.Lease)
 		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 			err := e.UndoOnce(a)
 			if err == nil && !a.Unsure || time.Now().After(over) {
 				return
 			}
 			if err != nil {
-				e.undone.Write(e.o.Log, slog.LevelWarn,
-					"a lock that nobody waits for any more could not be given back yet", "err", err)
+				e.undone.Note(e.o.Log, began, err)
 			}
 			select {
 			case <-time.After(pause):

@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockproxy/internal/journal"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
@@ -77,8 +76,8 @@ type Engine struct {
 	late     lateness
 	grants   *lastGrants
 	steps    steps
-	undone   journal.Lines // what could not be taken back: in an outage that is each lock that was waited for
-	scripted atomic.Bool   // plain locks are freed by free.lua, whatever the upstream says of a command
+	undone   redlock.Undone
+	scripted atomic.Bool // plain locks are freed by free.lua, whatever the upstream says of a command
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context

@@ -3,7 +3,6 @@ package single
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"lockproxy/redlock"
@@ -22,7 +21,8 @@ var errNoAnswer = fmt.Errorf(
 func (e *Engine) Undo(a *redlock.Acquire) {
 	e.waiters.Forget(a)
 	e.work.Go(func() { // ends when it is taken back, or over, or e is closed
-		over := time.Now().Add(a.Wait + a.Lease)
+		began := time.Now()
+		over := began.Add(a.Wait + a.Lease)
 		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 			err := e.UndoOnce(a)
 			if err == nil && a.Unsure {
@@ -31,8 +31,7 @@ func (e *Engine) Undo(a *redlock.Acquire) {
 			if err == nil || time.Now().After(over) {
 				return
 			}
-			e.undone.Write(e.o.Log, slog.LevelWarn,
-				"a lock that nobody waits for any more could not be given back yet", "err", err)
+			e.undone.Note(e.o.Log, began, err)
 			select {
 			case <-time.After(pause):
 			case <-e.ctx.Done():
