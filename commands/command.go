@@ -152,6 +152,11 @@ type Call struct {
 	Actions
 }
 
+// AsProxy says that the nodes take the client for the proxy itself, not for a user of its own.
+func (c *Call) AsProxy() bool {
+	return !c.Server.UsersOnly() && c.Client.UserName() == DefaultUser
+}
+
 // Place is where a command belongs.
 type Place struct {
 	Slot int   // of its keys, and

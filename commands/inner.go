@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"strings"
 
 	"lockproxy/internal/resp"
@@ -57,16 +58,22 @@ func (c *Command) Guardable(args [][]byte) (refusal []byte) {
 	return Refusal(c.Name, " inside GUARD"+why)
 }
 
-// JudgedInside says that Redis looks at rights to keys while args run, and not only before, by the rules for
-// the user that runs them: inside a script that is whoever has sent the script. ACL DRYRUN says nothing of it.
+// JudgedInside says that Redis looks at rights while args run, and not only before: at those of whoever has
+// sent the script, if they run in one. ACL DRYRUN says nothing of that. So it is with scripts, with commands
+// of modules, which may find keys by an index, and with those whose keys the server itself cannot tell.
 func (c *Command) JudgedInside(args [][]byte) bool {
-	return c.Flags&(Scripted|OfModule) != 0 || c.finds != nil && c.finds(args)
+	if c.finds != nil {
+		return c.finds(args)
+	}
+	return c.Flags&(Scripted|OfModule) != 0 || c.askKeys
 }
 
-// FindsByPattern is for SORT: the patterns of BY and GET make names of keys from what the key holds.
+// FindsByPattern is for SORT: the patterns of BY and GET make names of keys from what the key holds. BY
+// without an asterisk only says that nothing is sorted.
 func FindsByPattern(args [][]byte) bool {
-	for _, arg := range args[min(2, len(args)):] {
-		if resp.IsWord(arg, "BY") || resp.IsWord(arg, "GET") {
+	for i, arg := range args[min(2, len(args)):] {
+		by := resp.IsWord(arg, "BY") && len(args) > i+3 && bytes.IndexByte(args[i+3], '*') >= 0
+		if by || resp.IsWord(arg, "GET") {
 			return true
 		}
 	}

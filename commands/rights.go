@@ -28,15 +28,19 @@ func NewRight(words ...string) Right {
 // it.
 func (c *Command) Free() bool { return c.Flags&(NoAuth|Judged) != 0 }
 
-// Rights are the rights that args, a command, needs. There is at least one; errors name the first.
-func (c *Command) Rights(args [][]byte) []Right {
+// Rights are the rights that args, a command, needs. There is at least one; errors name the first. From inner
+// on they are those of a command that it runs, in the database of the client.
+func (c *Command) Rights(args [][]byte) (all []Right, inner int) {
+	all = c.rights(args)
+	inner = len(all)
+	if runs, at := c.Inner(args); runs != nil {
+		all = append(all, runs.rights(args[at:])...)
+	}
+	return all, inner
+}
+
+func (c *Command) rights(args [][]byte) []Right {
 	switch {
-	case c.InnerAt != nil:
-		rights := c.Needs(args)
-		if inner, at := c.Inner(args); inner != nil {
-			rights = append(rights, inner.Rights(args[at:])...)
-		}
-		return rights
 	case c.Needs != nil:
 		return c.Needs(args)
 	case c.Route == Split:

@@ -77,7 +77,8 @@ func TestRightsShowNoSecrets(t *testing.T) {
 	} {
 		c, args := resolved(table, command)
 		var got []string
-		for _, word := range c.Rights(args)[0] {
+		rights, _ := c.Rights(args)
+		for _, word := range rights[0] {
 			got = append(got, string(word))
 		}
 		if strings.Join(got, " ") != want {

@@ -16,14 +16,14 @@ servers="redis6 redis7 redis8 valkey8 valkey9"
 forms="single cluster sentinel redlock"
 
 # tests SERVER FORM prints lines of a package and the tests in it: transcripts of the verbs and of what Redis
-# says, sessions, fail-over, traces, clients in default and in cluster mode. Redis 6 answers CLUSTER in other
-# words than the proxy, which TestFrontends compares. Its nodes have no host names, its users no channels, and its
-# Sentinels no users.
+# says, sessions, fail-over, traces, rights, clients in default and in cluster mode. Redis 6 answers CLUSTER in other
+# words than the proxy, which TestFrontends compares. Its nodes have no host names, its users no channels and no
+# DRYRUN, and its Sentinels no users.
 tests() {
 	case $1 in
 	redis6)
 		tests_of "$2" | sed -e 's/|TestFrontends[^|]*//' -e 's/|TestAnnouncedEndpoints|[^|]*Name//' \
-			-e 's/|TestUserOfTheProxyItself//' -e 's/|TestSentinelPasswords.*//'
+			-e 's/|TestUserOfTheProxyItself//' -e 's/|TestSentinelPasswords.*//' -e '/^compare /d'
 		;;
 	*) tests_of "$2" ;;
 	esac
@@ -36,6 +36,7 @@ tests_of() {
 		echo transcripts '(TestLockEvents|TestWhoHoldsThroughAnotherProxy|TestStatsOfAllProxies)/single'
 		echo faults 'TestRestartedRedis|TestCutReplies|TestStartBeforeEvictingServers/single|TestEvictionWhileRunning/single'
 		echo faults 'TestFullRedis/single|TestSyncAtFullRedis|TestUserOfTheProxyItself|TestPasswordsThatExpire/single'
+		echo compare 'TestRights(|InGuard|InTransactions)$/single'
 		echo clients 'TestGoRedis$|TestRueidis|TestRedigo|TestClientLibraries'
 		;;
 	cluster)
@@ -47,6 +48,7 @@ tests_of() {
 		echo faults 'TestCompatInAHalfMovedSlot|TestLingeringInAMovingSlot|TestAnnouncedEndpoints|TestRedirectToANodeWithoutAName'
 		echo faults 'TestStartBeforeEvictingServers/cluster|TestEvictionWhileRunning/cluster|TestFullRedis/cluster'
 		echo faults 'TestFullSourceOfAMovingSlot|TestSetAtFullRedis|TestPasswordsThatExpire/cluster'
+		echo compare 'TestRights(|InGuard|InTransactions)$/cluster'
 		echo clients 'TestClusterClients'
 		;;
 	sentinel) echo faults 'TestSentinelFailover|TestSentinelPasswordsThatExpire' ;;
@@ -66,7 +68,9 @@ cell() {
 	began=$(date +%s)
 	tests "$1" "$2" | while read -r package run; do
 		whole=
-		[ "$package" != transcripts ] || whole=-long # over each kind of upstream, which is not in make test
+		case $package in # over each kind of upstream, which is not in make test
+		transcripts | compare) whole=-long ;;
+		esac
 		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" $whole >>"$log" 2>&1 </dev/null ||
 			echo "$package"
 	done >"$logs/failed"

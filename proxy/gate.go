@@ -60,6 +60,7 @@ type inquiry struct {
 	judged func(v commands.Verdict) // runs the command, or refuses it
 
 	rights   []commands.Right
+	inner    int // from which on they are about a command that runs in the client's database
 	requests [][]byte
 	err      error
 }
@@ -85,31 +86,32 @@ func (q *inquiry) prepare() {
 	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil {
 		return
 	}
-	q.rights = q.cmd.Rights(q.args)
+	q.rights, q.inner = q.cmd.Rights(q.args)
 	for _, right := range q.rights {
 		q.requests = append(q.requests, q.user.Ask(right))
 	}
 }
 
 // ask sends the requests, and continues with then when the replies are there; or it returns the answer to the
-// command. Large requests go over a connection that ends with them.
+// command. A large request goes over a connection that ends with it. Rules of Valkey may name databases:
+// DRYRUN judges by that in which it is asked.
 func (q *inquiry) ask(then commands.Merge) []byte {
 	h := q.h
 	if h.Gone() || q.err != nil {
 		return client.NoAnswer
 	}
-	mode, large := pipe.Mode{Proto: 2}, false
-	for _, request := range q.requests {
-		large = large || len(request) > cluster.MaxShared
-	}
-	if large {
-		own := h.Pool().Plain(mode, largeOwner{h})
-		mode = own.Mode()
-		defer own.End()
-	}
 	slot := h.Pool().SomeSlot(h.About().ID)
 	g := scatter.NewGather(h, len(q.requests), then, false)
 	for i, request := range q.requests {
+		mode := pipe.Mode{Proto: 2}
+		if i >= q.inner {
+			mode.DB = h.About().DB
+		}
+		if len(request) > cluster.MaxShared {
+			own := h.Pool().Plain(mode, largeOwner{h})
+			mode = own.Mode()
+			defer own.End()
+		}
 		g.Ask(pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: mode, Bytes: request, Tag: uint32(i), Resend: true,
 		})

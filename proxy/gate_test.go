@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster"
 )
 
 const denied = "-NOPERM this user has no permissions to run the '%s' command\r\n"
@@ -100,6 +102,30 @@ func TestGateInTransactions(t *testing.T) {
 		c.send("MULTI", "SET k v", "CLIENT ID", "EXEC")
 		c.expect("+OK\r\n+QUEUED\r\n" + fmt.Sprintf(denied, "client") +
 			"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	})
+}
+
+// Of what a verb runs is asked in the database in which it runs, of the verb's lock in that where locks are.
+func TestGateInDatabases(t *testing.T) {
+	inUsersBubble(t, 1, usersNode(only("SELECT", "GET", "HGETALL")), func(r *rig) {
+		r.topology.Kind = cluster.Single
+		r.as = func(_ int, m cluster.Mode, _ bool) (int, error) {
+			if m.As != nil {
+				return ownNode, nil
+			}
+			return 1 + m.DB, nil
+		}
+		c := r.connect()
+		c.login()
+		c.send("SELECT 4", "GUARD job t SET k v")
+		c.expect("+OK\r\n" + strings.Replace(fmt.Sprintf(denied, "set"), "\r", " (GUARD asks for it)\r", 1))
+		seen := r.commands()
+		for want, n := range map[string]int{"1: ACL DRYRUN alice GET lock:{job}": 1,
+			"1: ACL DRYRUN alice HGETALL lock:{job}": 1, "5: ACL DRYRUN alice SET k v": 1, ": EVALSHA": 0} {
+			if got := strings.Count(seen, want); got != n {
+				t.Errorf("%d times %q, want %d: %s", got, want, n, seen)
+			}
+		}
 	})
 }
 

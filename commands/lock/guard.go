@@ -86,7 +86,9 @@ func guard(c *commands.Call, all *Lockers) {
 	}
 	keys, err := g.findKeys(c)
 	switch {
-	case c.Server.UsersOnly() && g.inner.JudgedInside(g.Command):
+	case !c.AsProxy() && g.inner.JudgedInside(g.Command) && err == commands.ErrAskKeys:
+		c.Reply(commands.ErrorReply(errRunsUnjudged))
+	case !c.AsProxy() && g.inner.JudgedInside(g.Command):
 		c.Reply(commands.ErrorReply(errRunsAsProxy))
 	case err == commands.ErrAskKeys:
 		g.Command = lasting(g.Command)
@@ -108,15 +110,20 @@ func guard(c *commands.Call, all *Lockers) {
 }
 
 // errRunsAsProxy is why a user of the upstream cannot guard outside of a transaction what Redis judges while
-// it runs: scripts, the patterns of SORT, commands of modules.
-var errRunsAsProxy = redlock.ReplyError("ERR this would run inside GUARD with the rights of the proxy, and " +
-	"not with those of its user, since Redis looks for its keys while it runs: send it between MULTI and EXEC, " +
-	"where it runs with these")
+// it runs.
+var errRunsAsProxy = redlock.ReplyError("ERR this would run inside GUARD with the rights of the proxy, " +
+	"and not with those of its user, since Redis looks for its keys while it runs: send it between MULTI " +
+	"and EXEC, where it runs with these")
+
+// errRunsUnjudged is why it cannot do so in one, either: before Redis 7.0, which judges no patterns, and lets
+// no script ask whether its user may run scripts; and in a cluster, if only a node can tell the keys.
+var errRunsUnjudged = redlock.ReplyError("ERR nothing would judge this inside GUARD by the rights of " +
+	"its user")
 
 // errNoScript is what Redis says to an EVALSHA that it does not know.
 var errNoScript = redlock.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
 
-// takeScript makes an EVAL of the guarded EVAL or EVALSHA: the source becomes part of the script of GUARD.
+// takeScript puts the source into the guarded EVAL or EVALSHA: it becomes part of the script of GUARD.
 func (g *guarded) takeScript(c *commands.Call) error {
 	source, given := g.Command[1], resp.IsWord(g.Command[0], "EVAL")
 	if !given {
@@ -129,8 +136,8 @@ func (g *guarded) takeScript(c *commands.Call) error {
 		return redlock.ReplyError("ERR a script that begins with #! is not available inside GUARD: Redis " +
 			"would not see its flags")
 	}
-	g.Command = append([][]byte{[]byte("EVAL"), source}, g.Command[2:]...)
-	if given && !c.Server.UsersOnly() {
+	g.Command = append([][]byte{bytes.ToUpper(g.Command[0]), source}, g.Command[2:]...)
+	if given && c.AsProxy() {
 		c.Server.Scripts().Add(source)
 	}
 	return nil
@@ -154,7 +161,11 @@ func guardInMulti(c *commands.Call, all *Lockers, db int) (req, refusal []byte) 
 		return nil, refusal
 	}
 	keys, err := g.findKeys(c)
-	if err == commands.ErrAskKeys {
+	switch {
+	case !c.AsProxy() && g.inner.JudgedInside(g.Command) &&
+		(err == commands.ErrAskKeys || !c.Server.Upstream().AtLeast(7, 0)):
+		err = errRunsUnjudged
+	case err == commands.ErrAskKeys:
 		err = errors.New("ERR only Redis knows the keys of this command, so GUARD cannot run it inside a " +
 			"transaction of a cluster: send it before MULTI or after EXEC")
 	}

@@ -61,7 +61,8 @@ func TestGuardedCommands(t *testing.T) {
 			for _, i := range c.KeyIndexes(args) {
 				keys = append(keys, string(args[i]))
 			}
-			for _, right := range c.Rights(args) {
+			needs, _ := c.Rights(args)
+			for _, right := range needs {
 				var words []string
 				for _, word := range right {
 					words = append(words, string(word))

@@ -291,7 +291,8 @@ func TestNotifyRights(t *testing.T) {
 			args := commandstest.Words(line)
 			cmd, _ := b.Table.Resolve(args)
 			var got []string
-			for _, r := range cmd.Rights(args) {
+			rights, _ := cmd.Rights(args)
+			for _, r := range rights {
 				got = append(got, strings.Join(strings.Fields(fmt.Sprintf("%s", r)), " "))
 			}
 			if all := strings.NewReplacer("[", "", "]", "").Replace(strings.Join(got, ", ")); all != want {

@@ -15,7 +15,7 @@ import (
 // may not have the right to.
 func eval(c *commands.Call) {
 	scripts, source := c.Server.Scripts(), c.Args[1]
-	if asProxy(c) {
+	if c.AsProxy() {
 		scripts.Add(source)
 		c.ByKeys()
 		return
@@ -64,11 +64,6 @@ func scriptFlush(c *commands.Call) {
 // anyTook says that not all replies are errors.
 func anyTook(replies [][]byte) bool {
 	return slices.ContainsFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
-}
-
-// asProxy says that the nodes take the client for the proxy itself, not for a user of its own.
-func asProxy(c *commands.Call) bool {
-	return !c.Server.UsersOnly() && c.Client.UserName() == commands.DefaultUser
 }
 
 // scriptExists says for which scripts EVALSHA will work: those that all masters have, and those that the

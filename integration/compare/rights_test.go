@@ -89,19 +89,17 @@ func TestRights(t *testing.T) {
 		trustDryrun(t, judge.Addr, u, samples, denied[u.name])
 	}
 	differs := readRightsDiffer(t)
-	t.Run("on", func(t *testing.T) {
-		eachUpstream(t, rightsUsers, func(t *testing.T, _ []*rig.Server, p *rig.Proxy) {
-			for _, u := range rightsUsers {
-				t.Run(u.name, func(t *testing.T) {
-					t.Parallel()
-					for i, got := range sayAll(t, p.Addr, u, samples) {
-						judgeRight(t, differs, samples[i], denied[u.name][i], got)
-					}
-				})
-			}
-		})
+	t.Cleanup(func() { differs.stale(t, samples) })
+	eachUpstream(t, rightsUsers, func(t *testing.T, _ []*rig.Server, p *rig.Proxy) {
+		for _, u := range rightsUsers {
+			t.Run(u.name, func(t *testing.T) {
+				t.Parallel()
+				for i, got := range sayAll(t, p.Addr, u, samples) {
+					judgeRight(t, differs, samples[i], denied[u.name][i], got)
+				}
+			})
+		}
 	})
-	differs.stale(t)
 }
 
 // eachUpstream runs test with a proxy before one Redis and one before a cluster, whose clients are the users.
@@ -275,11 +273,12 @@ func (d *rightsDiffer) narrower(command string) bool {
 	return listed
 }
 
-// stale tells of differences that are none any more.
-func (d *rightsDiffer) stale(t *testing.T) {
+// stale tells of differences that are none any more. Not every server has all commands.
+func (d *rightsDiffer) stale(t *testing.T, samples []rightsSample) {
 	t.Helper()
 	for command, seen := range d.seen {
-		if !seen && !t.Failed() {
+		has := slices.ContainsFunc(samples, func(s rightsSample) bool { return s.name == command })
+		if has && !seen && !t.Failed() {
 			t.Errorf("rights-differ.txt: %s does not differ", command)
 		}
 	}

@@ -4,7 +4,7 @@
 -- ARGV  1  token; or "", and the hold is the one with the fence
 --       2  fence of the grant that is meant; or ""
 --       3  database of the command
---       4  the command; behind it its arguments. EVAL has its source there, whatever the client has sent
+--       4  the command; behind it its arguments. EVALSHA has the source there, as EVAL
 -- Reply that of the command
 --       error NOTHELD: the command has not run
 -- Effects: those of the command
@@ -44,8 +44,12 @@ if not held then
     ' does not hold the lock, and the command has not run: take the lock again'}
 end
 
--- run_script() does what Redis does with an EVAL. No script may call it, but may run its source.
+-- run_script() does what Redis does with an EVAL. No script may call it, but may run its source. In a
+-- transaction it is the client's user who must be allowed it.
 local function run_script()
+  if redis.acl_check_cmd and not redis.acl_check_cmd(unpack(ARGV, 4)) then
+    return {err = 'NOPERM this user has no permissions to run this script'}
+  end
   local run, wrong = loadstring('local KEYS, ARGV = ... ' .. source, '@user_script')
   if not run then return {err = 'ERR Error compiling script (new function): ' .. wrong} end
   if not string.find(given_numkeys, '^%-?%d+$') then
@@ -62,7 +66,7 @@ local function run_script()
 end
 
 local reply = database == '0' and {} or redis.pcall('SELECT', database)
-if not reply.err and command == 'EVAL' then
+if not reply.err and (command == 'EVAL' or command == 'EVALSHA') then
   reply = run_script()
 elseif not reply.err then
   reply = redis.pcall(unpack(ARGV, 4))
