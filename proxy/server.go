@@ -299,8 +299,8 @@ func (s *Server) stop() {
 	}
 }
 
-// InPart is the error of Ready if the proxy serves some commands. Other proxies see the same upstream, so this
-// is no reason to send clients elsewhere.
+// InPart is the error of Ready if the proxy serves some commands. Other proxies see the same upstream, so
+// that is no reason to send clients elsewhere.
 type InPart struct{ Err error }
 
 // Error implements error.

@@ -57,15 +57,15 @@ func (p *program) startAdmin() (stop func(), err error) {
 	}, nil
 }
 
-// tellReady answers /readyz: 200 while the proxy serves anything at all, since a balancer that took it away for
-// what is wrong at the upstream would take all proxies away. strict is for people and alerts: 503 while
+// tellReady answers /readyz: 200 while the proxy serves anything at all, since a balancer that took it away
+// for what is wrong at the upstream would take all proxies away. strict is for people and alerts: 503 while
 // anything is not served.
 func tellReady(w http.ResponseWriter, err error, strict bool, reasons func() bool) {
 	if err == nil {
 		io.WriteString(w, "ready\n")
 		return
 	}
-	why := "not ready: the reason is told to those who give admin-password"
+	why := "the reason is told to those who give admin-password"
 	if reasons() {
 		why = err.Error()
 	}

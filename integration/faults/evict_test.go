@@ -129,6 +129,7 @@ func getsNoNewLocks(t *testing.T, p *rig.Proxy, s *rig.Server) {
 	each(t, s, beginsToEvict)
 	evicting(t, p, 1)
 	readyz(t, p, 503, "node "+s.Addr+": it evicts", "volatile-lru", "CONFIG SET maxmemory-policy noeviction")
+	balanced(t, p, 200, "node "+s.Addr+": it evicts")
 	for _, args := range [][]string{
 		{"LOCK", "{x}new"}, {"RLOCK", "{x}new"}, {"LOCK", "{x}new", "META", "a note"},
 		{"LOCK", "{x}new", "KEEPALIVE"},

@@ -10,14 +10,14 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// readyz waits until /readyz has that status and says all of words, and lockproxy_ready agrees.
+// readyz waits until /readyz?strict has that status and says all of words, and lockproxy_ready agrees.
 func readyz(t *testing.T, p *rig.Proxy, status int, words ...string) {
 	t.Helper()
 	got, body := 0, ""
-	defer func() { t.Logf("/readyz: %d %s", got, strings.TrimSpace(body)) }()
+	defer func() { t.Logf("/readyz?strict: %d %s", got, strings.TrimSpace(body)) }()
 	ready := map[bool]float64{true: 1}[status == 200]
 	rig.Eventually(t, rig.Patience, "/readyz tells the truth", func() bool {
-		got, body, _ = p.Get("/readyz")
+		got, body, _ = p.Get("/readyz?strict")
 		for _, word := range words {
 			if !strings.Contains(body, word) {
 				return false
@@ -27,8 +27,17 @@ func readyz(t *testing.T, p *rig.Proxy, status int, words ...string) {
 	})
 }
 
-// The proxy is ready while each slot has a master that answers, whatever the other nodes say, and tells which
-// slots have none, and why.
+// balanced waits until /readyz, which balancers ask, has that status, and says word.
+func balanced(t *testing.T, p *rig.Proxy, status int, word string) {
+	t.Helper()
+	rig.Eventually(t, rig.Patience, "/readyz has its status", func() bool {
+		got, body, _ := p.Get("/readyz")
+		return got == status && strings.Contains(body, word)
+	})
+}
+
+// All is served while each slot has a master that answers, whatever the other nodes say; else the proxy tells
+// which slots have none, and why. Clients may be sent to it as long as it serves any.
 func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
@@ -38,6 +47,7 @@ func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
 	// The others go on, and list it: it has no replica.
 	c.Nodes[2].Stop(t)
 	readyz(t, p, 503, "node "+c.Nodes[2].Addr+": ", "did not answer in time", "slots 10922-16383 ")
+	balanced(t, p, 200, "slots 10922-16383 ")
 	c.Nodes[2].Signal(syscall.SIGCONT)
 	readyz(t, p, 200, "ready")
 
@@ -47,11 +57,13 @@ func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
 	readyz(t, p, 503, "node "+c.Nodes[0].Addr+": ", "slots 0-5460 cannot be served", "connection refused",
 		"is Redis running there", "node "+c.Nodes[1].Addr+": its cluster_state is fail",
 		"slots 5461-10921 cannot be served")
+	balanced(t, p, 503, "slots 5461-10921 cannot be served")
 	c.Nodes[0].Restart(t)
 	readyz(t, p, 200, "ready")
 
 	c.Each(t, "CLUSTER", "DELSLOTS", "0", "1", "2", "5")
 	readyz(t, p, 503, "slots 0-2,5 have no master")
+	balanced(t, p, 200, "slots 0-2,5 have no master")
 }
 
 // While a master is away commands end in an error that says so, and the first that can be served is.
