@@ -93,8 +93,8 @@ func (l *learner) keep() {
 			return
 		case <-tick.C:
 		}
-		if s.needy() != nil {
-			s.lacks(s.ctx)
+		if s.lacks.refusal() != nil {
+			s.lacks.ask(s.ctx, s)
 		}
 		if err := l.learn(s.ctx); err != nil && s.ctx.Err() == nil {
 			s.o.Log.Warn("the upstream's commands could not be learned anew", "err", err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/cluster"
@@ -24,9 +25,12 @@ type lack struct {
 	addr, err string
 }
 
-// lacks asks all masters which commands that the proxy needs they forbid, be it by their ACL or by
+// lacks is what the masters forbid that nobody can do without, as they said last. Safe for concurrent use.
+type lacks struct{ graver atomic.Pointer[lack] }
+
+// ask asks all masters of s which commands that the proxy needs they forbid, be it by their ACL or by
 // rename-command: each once. A master that cannot be asked now is not waited for.
-func (s *Server) lacks(ctx context.Context) (found []lack) {
+func (l *lacks) ask(ctx context.Context, s *Server) (found []lack) {
 	ctx, cancel := context.WithTimeout(ctx, needsTimeout)
 	defer cancel()
 	t := s.upstream.Topology()
@@ -49,30 +53,31 @@ func (s *Server) lacks(ctx context.Context) (found []lack) {
 		}
 	}
 	whole := !slices.ContainsFunc(all, func(errs []string) bool { return len(errs) < len(wanted) })
-	if i := slices.IndexFunc(found, func(l lack) bool { return l.Graver }); i >= 0 {
-		s.graver.Store(&found[i])
+	if i := slices.IndexFunc(found, func(one lack) bool { return one.Graver }); i >= 0 {
+		l.graver.Store(&found[i])
 	} else if whole {
-		s.graver.Store(nil)
+		l.graver.Store(nil)
 	}
 	return found
 }
 
-// tellNeeds logs what is lacking at the start.
-func (s *Server) tellNeeds(ctx context.Context) {
-	for _, l := range s.lacks(ctx) {
+// tell logs what is lacking at the start.
+func (l *lacks) tell(ctx context.Context, s *Server) {
+	for _, one := range l.ask(ctx, s) {
 		level := slog.LevelWarn
-		if l.Graver {
+		if one.Graver {
 			level = slog.LevelError
 		}
-		s.o.Log.Log(ctx, level, "the upstream forbids a command that lockproxy needs", "command", l.Right,
-			"without", l.Without, "remedy", l.Remedy(l.err), "node", l.addr, "err", l.err)
+		s.o.Log.Log(ctx, level, "the upstream forbids a command that lockproxy needs", "command", one.Right,
+			"without", one.Without, "remedy", one.Remedy(one.err), "node", one.addr, "err", one.err)
 	}
 }
 
-// needy returns what is lacking that nobody can do without, or nil.
-func (s *Server) needy() error {
-	if l := s.graver.Load(); l != nil {
-		return fmt.Errorf("proxy: node %s forbids %s: %s (%s)", l.addr, l.Right, l.Without, l.Remedy(l.err))
+// refusal says what is lacking that nobody can do without, or nil.
+func (l *lacks) refusal() error {
+	if one := l.graver.Load(); one != nil {
+		return fmt.Errorf("proxy: node %s forbids %s: %s (%s)", one.addr, one.Right, one.Without,
+			one.Remedy(one.err))
 	}
 	return nil
 }

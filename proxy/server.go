@@ -55,7 +55,7 @@ type Server struct {
 	o       Options
 	limits  commandLimits
 	table   learner
-	graver  atomic.Pointer[lack] // that nobody can do without; nil: none is known
+	lacks   lacks
 	started time.Time
 
 	ctx       context.Context // of all tasks
@@ -137,7 +137,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	if o.TellNeeds {
-		s.tellNeeds(ctx)
+		s.lacks.tell(ctx, s)
 	}
 	if locksHere(s) {
 		if err := s.evictions.first(ctx); err != nil {
@@ -317,7 +317,7 @@ func (s *Server) Ready() error {
 		s.upstream.Ready,
 		s.locks.ready,
 		s.evictions.refusal,
-		s.needy,
+		s.lacks.refusal,
 	} {
 		all = append(all, reason())
 	}

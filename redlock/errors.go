@@ -23,8 +23,8 @@ const full = "OOM command not allowed"
 // noScripts and noTime are for a server that lacks what all locks need, by rename-command or by the rules of
 // the proxy's user.
 const (
-	noScripts = "ERR there are no locks here: each verb of theirs is a script, and their Redis does not know " +
-		"EVALSHA (rename-command took it away)"
+	noScripts = "ERR there are no locks here: each verb of theirs is a script, and their Redis does not " +
+		"know EVALSHA (rename-command took it away)"
 	noTime = "ERR there are no locks here: their scripts may not call all that they need, above all TIME " +
 		"(rename-command, or the rules of the upstream's user: +time); lockproxy check names it"
 )

@@ -15,8 +15,8 @@ const undoneAfter = 10 * time.Second
 // one of them in ten seconds, and how many there were. The zero value is ready. Safe for concurrent use.
 type Undone struct{ lines journal.Lines }
 
-// Note notes that what is tried since began has failed again.
-func (u *Undone) Note(log *slog.Logger, began time.Time, err error) {
+// Failed notes that what is tried since began has failed again.
+func (u *Undone) Failed(log *slog.Logger, began time.Time, err error) {
 	if time.Since(began) >= undoneAfter {
 		u.lines.WriteFew(1, log, slog.LevelWarn,
 			"a lock that nobody waits for any more could not be given back yet", "err", err)

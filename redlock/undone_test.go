@@ -18,7 +18,7 @@ func TestUndoneIsFewLines(t *testing.T) {
 		began := time.Now()
 		for time.Since(began) < 30*time.Second {
 			for range 100 {
-				u.Note(log, began, errors.New("Redis is away"))
+				u.Failed(log, began, errors.New("Redis is away"))
 			}
 			time.Sleep(2 * time.Second)
 			if time.Since(began) == 8*time.Second && text.Len() > 0 {
@@ -27,7 +27,8 @@ func TestUndoneIsFewLines(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := strings.Count(text.String(), "\n"); n < 1 || n > 4 || !strings.Contains(text.String(), "not_logged=") {
+		n := strings.Count(text.String(), "\n")
+		if n < 1 || n > 4 || !strings.Contains(text.String(), "not_logged=") {
 			t.Errorf("%d lines:\n%s", n, text.String())
 		}
 	})

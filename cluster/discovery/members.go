@@ -116,7 +116,8 @@ func addHidden(shares []share, all []member) {
 			case byID[master.ID].host:
 				at = m.host
 			}
-			shares[i].nodes = append(shares[i].nodes, cluster.Node{Addr: net.JoinHostPort(at, m.port), ID: m.id})
+			shares[i].nodes = append(shares[i].nodes,
+				cluster.Node{Addr: net.JoinHostPort(at, m.port), ID: m.id})
 		}
 	}
 }

@@ -46,7 +46,9 @@ func TestAddHidden(t *testing.T) {
 		"one.example": {"10.0.0.2:1", "three.example:1", "10.0.0.5:6"},
 		"nat.example": {"10.0.0.2:1", "nat.example:1", "nat.example:6"}, // nodes do not tell where they are
 	} {
-		shares := []share{{0, 9, []cluster.Node{{Addr: host + ":1", ID: "a"}, {Addr: "10.0.0.2:1", ID: "shown"}}}}
+		shares := []share{{0, 9, []cluster.Node{
+			{Addr: host + ":1", ID: "a"}, {Addr: "10.0.0.2:1", ID: "shown"},
+		}}}
 		addHidden(shares, nodes)
 		var got []string
 		for _, n := range shares[0].nodes[1:] {

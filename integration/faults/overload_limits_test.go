@@ -28,8 +28,8 @@ func (l *load) median() time.Duration {
 	return l.times[len(l.times)/2]
 }
 
-// ask has clients ask, one after the other, for a time. Who is refused asks again after a pause.
-func ask(t *testing.T, p *rig.Proxy, clients int, lasts time.Duration) *load {
+// offer has clients ask, one after the other, for a time. Who is refused asks again after a pause.
+func offer(t *testing.T, p *rig.Proxy, clients int, lasts time.Duration) *load {
 	t.Helper()
 	l := &load{}
 	var group sync.WaitGroup
@@ -90,5 +90,5 @@ func TestLimitSheddingIsWorthIt(t *testing.T) {
 func overload(t *testing.T, plain, sheds *rig.Proxy) (before, after *load) {
 	const clients = 200
 	lasts := rig.Dose(5*time.Second, time.Minute)
-	return ask(t, plain, clients, lasts), ask(t, sheds, clients, lasts)
+	return offer(t, plain, clients, lasts), offer(t, sheds, clients, lasts)
 }

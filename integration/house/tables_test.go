@@ -90,7 +90,8 @@ func TestGuaranteesHaveEachVerb(t *testing.T) {
 	}
 	_, syntax, _ := strings.Cut(string(text), "\n```\nLOCK ")
 	syntax, _, _ = strings.Cut("LOCK "+syntax, "\n```\n")
-	verbs := []string{"LOCKCTL CHECK", "LOCKCTL BREAK"} // the others of LOCKCTL tell what was there a moment ago
+	// the others of LOCKCTL tell what was there a moment ago
+	verbs := []string{"LOCKCTL CHECK", "LOCKCTL BREAK"}
 	for line := range strings.Lines(syntax) {
 		if verb := strings.Fields(line)[0]; line[0] != ' ' && verb != "LOCKCTL" {
 			verbs = append(verbs, verb)

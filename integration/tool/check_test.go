@@ -206,7 +206,8 @@ func TestCertificates(t *testing.T) {
 	check(t, 0, secured(addr), `ok   certificate upstream-tls-cert \S+ days left: 36\d`)
 }
 
-// What is no Redis is named at once, by check and by a proxy, which waits for nothing if it cannot get better.
+// What is no Redis is named at once, by check and by a proxy, which waits for nothing if it cannot get
+// better.
 func TestNoRedis(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.NotFoundHandler())
@@ -217,7 +218,8 @@ func TestNoRedis(t *testing.T) {
 	other := rig.StartProxy(t, "--dev").Addr
 	check(t, 1, upstream(other),
 		`fail node        `+other+` cannot be used: a lockproxy answers there, and no Redis`)
-	if r := run(t, upstream(other)...); r.code == 0 || !strings.Contains(r.stderr, "a lockproxy answers there") {
+	const ours = "a lockproxy answers there"
+	if r := run(t, upstream(other)...); r.code == 0 || !strings.Contains(r.stderr, ours) {
 		t.Errorf("in front of another proxy: %+v", r)
 	}
 	s := rig.SharedRedis().Addr

@@ -74,8 +74,8 @@ var all = []Need{
 	{asked: "CLUSTER INFO", Right: "cluster|info", when: clustered,
 		Without: "a node that is cut off from the others is not told from them"},
 	{asked: "CLUSTER NODES", Right: "cluster|nodes", when: clustered,
-		Without: "SCAN may miss keys of slots that move, which wait at a new master until it is seen, and a " +
-			"fail-over in the first seconds of a cluster is seen late"},
+		Without: "SCAN may miss keys of slots that move, which wait at a new master until it is seen, and " +
+			"a fail-over in the first seconds of a cluster is seen late"},
 	{asked: "CLUSTER GETKEYSINSLOT 0 0", Right: "cluster|getkeysinslot", when: clustered,
 		Without: "SCAN fails when slots have moved under it"},
 	{asked: "ACL LIST", Right: "acl|list", Graver: true, when: usersOnly,

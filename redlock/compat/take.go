@@ -188,7 +188,7 @@ func (e *Engine) Undo(a *redlock.Acquire) {
 				return
 			}
 			if err != nil {
-				e.undone.Note(e.o.Log, began, err)
+				e.undone.Failed(e.o.Log, began, err)
 			}
 			select {
 			case <-time.After(pause):

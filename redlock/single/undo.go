@@ -31,7 +31,7 @@ func (e *Engine) Undo(a *redlock.Acquire) {
 			if err == nil || time.Now().After(over) {
 				return
 			}
-			e.undone.Note(e.o.Log, began, err)
+			e.undone.Failed(e.o.Log, began, err)
 			select {
 			case <-time.After(pause):
 			case <-e.ctx.Done():

@@ -91,8 +91,8 @@ func (k *breaker) refuses(r *http.Request) string {
 	return reason
 }
 
-// sameScheme says that a page of that scheme asks the way it was loaded. A proxy of HTTP that ends TLS in front
-// says so in X-Forwarded-Proto, which no page of another origin can set.
+// sameScheme says that a page of that scheme asks the way it was loaded. A proxy of HTTP that ends TLS in
+// front says so in X-Forwarded-Proto, which no page of another origin can set.
 func sameScheme(scheme string, r *http.Request) bool {
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		return scheme == "https"

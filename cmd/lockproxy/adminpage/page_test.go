@@ -222,7 +222,8 @@ func TestBreak(t *testing.T) {
 	}{
 		"another origin":      {good, func(r *http.Request) { r.Header.Set("Origin", "http://a:6390") }, 403},
 		"an origin of a file": {good, func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
-		"another scheme":      {good, func(r *http.Request) { r.Header.Set("Origin", "https://proxy:6390") }, 403},
+		"another scheme": {good,
+			func(r *http.Request) { r.Header.Set("Origin", "https://proxy:6390") }, 403},
 		"a page behind TLS from a page without": {good,
 			func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https") }, 403},
 		"no origin":       {good, func(r *http.Request) { r.Header.Del("Origin") }, 403},

@@ -82,7 +82,7 @@ type node struct {
 	Down        string  `json:"down"` // why; "": it is not
 	Since       int64   `json:"since"`
 	Evicts      bool    `json:"evicts"`
-	Fit         string  `json:"fit"` // of a replica: whether it may be read from, yes or no; "": it is not asked
+	Fit         string  `json:"fit"` // of a replica: may it be read from, yes or no; "": it is not asked
 }
 
 // redMaster is one master of RedLock.

@@ -64,7 +64,8 @@ Control characters in names are shown as \x1b. To list a lock that is called inf
 			a := &asked{every: time.Second, most: time.Minute}
 			f.Yes(&a.watch, "watch", "show again what has changed, until Ctrl-C")
 			f.Duration(&a.every, "every", 100*time.Millisecond, time.Hour, "with --watch: how often to look")
-			f.Duration(&a.most, "timeout", time.Millisecond, time.Hour, "how long the proxy may take to list locks")
+			f.Duration(&a.most, "timeout", time.Millisecond, time.Hour,
+				"how long the proxy may take to list locks")
 			f.Yes(&a.scan, "scan", "look through all keys of the upstream, also for locks that the index "+
 				"lacks")
 			f.Yes(&a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")

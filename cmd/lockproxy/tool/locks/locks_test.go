@@ -129,7 +129,8 @@ func TestListTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := 50 * time.Second
 		proxy := redis.NewClient(&redis.Options{
-			ReadTimeout: time.Second, DialTimeout: time.Second, MaxRetries: -1, Protocol: 2, DisableIdentity: true,
+			ReadTimeout: time.Second, DialTimeout: time.Second, MaxRetries: -1, Protocol: 2,
+			DisableIdentity: true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				near, far := net.Pipe()
@@ -153,7 +154,8 @@ func TestListTakesItsTime(t *testing.T) {
 			t.Errorf("%v, %v", all, err)
 		}
 		takes = 2 * time.Minute
-		if _, err = a.list(t.Context(), proxy, "*"); err == nil || !strings.Contains(err.Error(), "--timeout") {
+		_, err = a.list(t.Context(), proxy, "*")
+		if err == nil || !strings.Contains(err.Error(), "--timeout") {
 			t.Errorf("it is told: %v", err)
 		}
 		time.Sleep(takes) // until the server is through
