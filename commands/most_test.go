@@ -77,11 +77,36 @@ func TestLongCommandsOfTheProxy(t *testing.T) {
 		"FLUSHALL": false, "BLPOP x 0": false,
 	} {
 		c, _ := table.Resolve(commandstest.Words(line))
-		if c.TooManyBytes(mostBytes) != nil {
+		if c.TooManyBytes(commandstest.Words(line), mostBytes) != nil {
 			t.Errorf("%s of %d bytes is refused", line, mostBytes)
 		}
-		if got := c.TooManyBytes(mostBytes + 1); (got != nil) != refused {
+		if got := c.TooManyBytes(commandstest.Words(line), mostBytes+1); (got != nil) != refused {
 			t.Errorf("%s of %d bytes: %q", line, mostBytes+1, got)
+		}
+	}
+}
+
+// A channel or a pattern is bounded wherever one is named; data beside it are not.
+func TestLongChannels(t *testing.T) {
+	table := commandstest.Redis7(t, commandstest.SampleVerbs()...)
+	long, fits := strings.Repeat("c", commands.MaxChannel+1), strings.Repeat("c", commands.MaxChannel)
+	for line, refused := range map[string]bool{
+		"SUBSCRIBE LONG": true, "SUBSCRIBE a LONG": true, "SUBSCRIBE FITS": false, "PSUBSCRIBE LONG": true,
+		"SSUBSCRIBE LONG": true, "PUBLISH LONG x": true, "PUBLISH x LONG": false, "SPUBLISH LONG x": true,
+		"SPUBLISH x LONG": false, "PUBSUB CHANNELS LONG": true, "PUBSUB SHARDCHANNELS LONG": true,
+		"SET LONG LONG": false, "ECHO LONG": false,
+	} {
+		args := commandstest.Words(strings.NewReplacer("LONG", long, "FITS", fits).Replace(line))
+		c, _ := table.Resolve(args)
+		if got := c.TooManyBytes(args, len(args[0])+len(long)+9); (got != nil) != refused {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	for line, refused := range map[string]bool{"PUBLISH LONG x": true, "PUBLISH x LONG": false} {
+		args := commandstest.Words(strings.ReplaceAll(line, "LONG", long))
+		c, _ := table.Resolve(args)
+		if got := c.Guardable(args); (got != nil) != refused {
+			t.Errorf("%s inside GUARD: %.100q", line, got)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package commands_test
 
 import (
-	"strings"
 	"testing"
 
 	"lockproxy/cluster/pubsub"
@@ -28,17 +27,6 @@ func TestSubscribeCommands(t *testing.T) {
 	} {
 		if got := f.Do(line); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
-		}
-	}
-	for _, name := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"} {
-		long := strings.Repeat("n", 1047553)
-		want := "-ERR the name of a channel or a pattern has 1047552 bytes at most through lockproxy, " +
-			"this one has 1047553\r\n"
-		if got := f.Args(name, "a", long); got != want {
-			t.Errorf("%s of a long name: %.80q", name, got)
-		}
-		if got := f.Args(name, long[1:]); !strings.HasPrefix(got, "+subscribe") {
-			t.Errorf("%s of a name that just fits: %.80q", name, got)
 		}
 	}
 	f.Server.InCluster = true

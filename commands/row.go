@@ -36,6 +36,9 @@ const (
 	MaxTopics  = 65_536 // topics that are known, or are only looked up
 )
 
+// MaxChannel is how many bytes the name of a channel or a pattern may have.
+const MaxChannel = 64 << 10
+
 // maxBytes is how long a command may be that the proxy answers itself, unless it is Bulky.
 const maxBytes = 1 << 20
 

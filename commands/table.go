@@ -171,22 +171,41 @@ func (c *Command) Accepts(n int) bool {
 // included.
 func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
 
-// TooManyBytes is the refusal of a command that the proxy answers itself, if it has too many bytes;
-// otherwise nil.
-func (c *Command) TooManyBytes(n int) []byte {
-	if n <= maxBytes { // as nearly always: this much is inlined
+// TooManyBytes is the refusal of a command of n bytes, if it is one that the proxy answers itself and has too
+// many, or names a channel with too many; otherwise nil. A name of 64 KiB makes a long command, so
+// most are not looked at.
+func (c *Command) TooManyBytes(args [][]byte, n int) []byte {
+	if n <= MaxChannel { // as nearly always: this much is inlined
 		return nil
 	}
-	return c.tooManyBytes(n)
+	return c.tooManyBytes(args, n)
 }
 
-func (c *Command) tooManyBytes(n int) []byte {
-	if c.Route != Local || c.Flags&Bulky != 0 {
-		return nil
+func (c *Command) tooManyBytes(args [][]byte, n int) []byte {
+	if long := c.longChannel(args); long != nil || n <= maxBytes || c.Route != Local || c.Flags&Bulky != 0 {
+		return long
 	}
 	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and "+
 		"takes %d at most",
 		n, strings.ReplaceAll(c.Name, "|", " "), maxBytes)
+}
+
+// longChannel is the refusal of a command that has a channel or a pattern with too many bytes.
+func (c *Command) longChannel(args [][]byte) []byte {
+	names := args[min(1, len(args)):]
+	switch {
+	case c.Flags&PubSub == 0:
+		return nil
+	case c.publishes():
+		names = names[:min(1, len(names))]
+	}
+	for _, name := range names {
+		if len(name) > MaxChannel {
+			return resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through "+
+				"lockproxy, this one has %d: a node compares each pattern with each name", MaxChannel, len(name))
+		}
+	}
+	return nil
 }
 
 // Fits says whether the upstream's COMMAND allows c to have n arguments, its name included.

@@ -3,7 +3,6 @@ package pubsub
 import (
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
@@ -30,17 +29,24 @@ func ssubscribe(c *commands.Call) {
 	}
 }
 
-// maxTopicName is the longest name of a topic. All clients of the proxy are subscribed over one connection to
-// a node. If the node found a command on it too large it would close it for all of them.
-const maxTopicName = cluster.MaxShared - 1<<10
+// How many bytes of a pattern a node may compare for each byte of a name (glob.Price). With the longest name
+// of a channel dearestPattern is some ten million steps for each PUBLISH. PUBSUB CHANNELS compares with all
+// names at once, so a pattern above dearestSent is compared by the proxy.
+const (
+	dearestPattern = 256
+	dearestSent    = 16
+)
 
 // listen subscribes to the topics that the arguments name.
 func listen(c *commands.Call, kind pubsub.Kind) {
 	for _, name := range c.Args[1:] {
-		if len(name) > maxTopicName {
-			c.Reply(resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through "+
-				"lockproxy, this one has %d",
-				maxTopicName, len(name)))
+		if kind != pubsub.Pattern {
+			break
+		}
+		if price := glob.Price(name); price > dearestPattern {
+			c.Reply(resp.ErrorLine("ERR a pattern has %d bytes at most behind a star or in brackets through "+
+				"lockproxy, this one has %d: a node compares them at each place of a name",
+				dearestPattern, price))
 			return
 		}
 	}
@@ -90,18 +96,34 @@ func channels(kind pubsub.Kind) func(c *commands.Call) {
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
 		}
-		broadcastApart(c, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
-			return mergeChannels(counts, kind, pattern, replies)
+		raw, here := c.Raw, glob.Price(pattern) > dearestSent
+		if here {
+			raw = resp.AppendCommand(nil, c.Args[:2]...)
+		}
+		broadcastApart(c, raw, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
+			return mergeChannels(counts, kind, pattern, here, replies)
 		})
 	}
 }
 
-func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern []byte,
+// matchSteps bounds the steps that a goroutine takes to compare names with a pattern: some seconds.
+const matchSteps = 1 << 30
+
+var errLongMatch = []byte("-ERR comparing that pattern with the names of all channels takes too long\r\n")
+
+// mergeChannels has the names of the nodes and of the proxy's clients. here says that the nodes have not
+// compared theirs with pattern.
+func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern []byte, here bool,
 	replies [][]byte) []byte {
 	seen := make(map[string]bool)
 	var names []byte
-	add := func(name []byte) {
-		if !seen[string(name)] {
+	left := matchSteps
+	add := func(name []byte, fits bool) {
+		ok := fits || pattern == nil
+		if !ok && left >= 0 {
+			ok, left = glob.MatchWithin(pattern, name, left)
+		}
+		if ok && !seen[string(name)] {
 			seen[string(name)] = true
 			names = redcon.AppendBulk(names, name)
 		}
@@ -114,14 +136,15 @@ func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern [
 		for _, elem := range all {
 			name, _ := resp.BulkReply(elem)
 			if counts.Own(kind, name, i) == 0 || counts.Listeners(kind, name) > 0 {
-				add(name)
+				add(name, !here)
 			}
 		}
 	}
 	for _, name := range counts.Heard(kind) { // also while a subscription is being made again
-		if pattern == nil || glob.Match(pattern, []byte(name)) {
-			add([]byte(name))
-		}
+		add([]byte(name), false)
+	}
+	if left < 0 {
+		return errLongMatch
 	}
 	return append(redcon.AppendArray(nil, len(seen)), names...)
 }
@@ -129,7 +152,7 @@ func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern [
 // numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
 func numSub(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
-		broadcastApart(c, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
+		broadcastApart(c, c.Raw, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
 			return mergeNumSub(counts, kind, replies)
 		})
 	}
@@ -164,7 +187,7 @@ func mergeNumSub(ours commands.SubscriberCounts, kind pubsub.Kind, replies [][]b
 // numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, but not which. So patterns that clients of
 // several nodes have in common count more than once.
 func numPat(c *commands.Call) {
-	broadcastApart(c, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
+	broadcastApart(c, c.Raw, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
 		sum := int64(len(counts.Heard(pubsub.Pattern)))
 		for i, reply := range replies {
 			n, ok := resp.IntegerReply(reply)
@@ -177,12 +200,12 @@ func numPat(c *commands.Call) {
 	})
 }
 
-// broadcastApart sends the command to all masters, behind the subscriptions that came before it. A goroutine
-// combines what they answer, unless that is an error: there may be a million names in the replies or in the
-// counts. The counts are safe for that.
-func broadcastApart(c *commands.Call, combine func(commands.SubscriberCounts, [][]byte) []byte) {
+// broadcastApart sends raw, the command, to all masters, behind the subscriptions that came before it. A
+// goroutine combines what they answer, unless that is an error: there may be a million names in the replies,
+// or in the counts. The counts are safe for that.
+func broadcastApart(c *commands.Call, raw []byte, combine func(commands.SubscriberCounts, [][]byte) []byte) {
 	actions := c.Actions
-	actions.Subscriptions().Settled(c.Raw, func(raw []byte) {
+	actions.Subscriptions().Settled(raw, func(raw []byte) {
 		counts := actions.Subscriptions().SubscriberCounts()
 		actions.AskAll(raw, commands.Reread, func(_ int, replies [][]byte) []byte {
 			if err := merge.FirstError(replies); err != nil {

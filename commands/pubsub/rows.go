@@ -12,8 +12,8 @@
 // gets which message, cluster/pubsub at which node the proxy is subscribed. In RESP2 a client that listens
 // may send little else: rules mark what it may with commands.InSubscriber.
 //
-// A name may not be longer than maxTopicName: it goes over a connection that all clients share, and a node
-// closes that when it finds a command too long.
+// A name may not be longer than commands.MaxChannel: a node compares each pattern with each name. What that
+// costs it at worst is glob.Price.
 //
 // Begin with listen (pubsub.go), then mergeNumSub.
 package pubsub

@@ -26,20 +26,44 @@ func TestHeavyCommands(t *testing.T) {
 	}
 }
 
-// Patterns of half a million stars meet channels that are as long, either way round.
+// Patterns of thousands of stars, or of as many letters behind one, meet channels that are as long, either
+// way round. Longer ones are refused, inside MULTI and GUARD, too.
 func TestHeavyPatterns(t *testing.T) {
 	proxy := rig.StartProxy(t, "--upstream", rig.StartRedis(t).Addr, "--loops", "1")
-	const n = 500_000 // names may not be much longer
-	pattern, channel := strings.Repeat("*a", n)+"b", strings.Repeat("a", n)
+	channel := strings.Repeat("a", 64<<10)
+	pattern, literal := strings.Repeat("*a", len(channel)/2-1)+"b", "*"+channel[2:]+"b"
 	listener := rig.Connect(t, proxy.Addr)
 	for _, words := range [][]string{{"SUBSCRIBE", channel}, {"PSUBSCRIBE", pattern}} {
 		listener.Must(t, words...)
 	}
-	for _, words := range [][]string{{"PUBSUB", "CHANNELS", pattern}, {"PUBLISH", channel, "x"}} {
+	for _, words := range [][]string{{"PUBSUB", "CHANNELS", pattern}, {"PUBSUB", "CHANNELS", literal},
+		{"PUBLISH", channel, "x"}} {
 		request := func(int) []byte { return resp.AppendCommandStrings(nil, words...) }
 		r, err := heavy.Run(proxy.Addr, heavy.Command{Name: words[0], Request: request}, 1, 5*time.Minute)
 		if err != nil || strings.HasPrefix(r.First, "-") {
 			t.Fatalf("%s: %v, %q", words[0], err, r.First)
 		}
+		t.Logf("%.40q took %v, PING %v at most", words, r.Took, r.Waited)
 	}
+	c := rig.Connect(t, proxy.Addr)
+	long := strings.Repeat("x", 1_040_000)
+	c.Must(t, "LOCK", "job", "TOKEN", "t")
+	c.Must(t, "MULTI")
+	for _, words := range [][]string{{"SUBSCRIBE", long}, {"PSUBSCRIBE", long}, {"PSUBSCRIBE", literal},
+		{"SSUBSCRIBE", long}, {"PUBSUB", "CHANNELS", "*" + long[:520_000]}, {"PUBLISH", long, "x"},
+		{"SPUBLISH", long, "x"}, {"GUARD", "job", "t", "PUBLISH", long, "x"}} {
+		inside := c.Call(t, words...)
+		outside := rig.Connect(t, proxy.Addr).Call(t, words...)
+		if !inside.IsError("ERR") || !outside.IsError("ERR") || !strings.Contains(outside.Text, "at most") {
+			t.Errorf("%.40q: %.200s, inside MULTI %.200s", words, outside, inside)
+		}
+	}
+	// Many patterns that are dear together: names that are long, and are compared with them, are refused.
+	for i := range 10 {
+		listener.Must(t, "PSUBSCRIBE", "*"+strings.Repeat("a", 250)+string(rune('b'+i)))
+	}
+	if v := rig.Connect(t, proxy.Addr).Call(t, "PUBLISH", channel, "x"); !v.IsError("ERR") {
+		t.Errorf("PUBLISH beside many patterns: %s", v)
+	}
+	rig.Connect(t, proxy.Addr).Want(t, "(integer) 0", "PUBLISH", "short", "x")
 }

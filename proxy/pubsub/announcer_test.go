@@ -24,8 +24,10 @@ type audience struct {
 	published []string
 }
 
-func (a *audience) Home() string                                               { return "b" }
-func (a *audience) Topics(pubsub.Kind) []*pubsub.Topic                         { return nil }
+func (a *audience) Home() string                       { return "b" }
+func (a *audience) Topics(pubsub.Kind) []*pubsub.Topic { return nil }
+func (a *audience) Price() int                         { return 0 }
+
 func (a *audience) Concerned([]byte, bool, int) (_ []*pubsub.Topic, steps int) { return nil, 1 }
 
 func (a *audience) Topology() *cluster.Topology {
