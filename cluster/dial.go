@@ -30,6 +30,7 @@ type Dialer struct {
 	ConnectTimeout time.Duration      // to connect and log in
 	KeepAlive      time.Duration      // silence after which the kernel probes a peer
 	Log            *slog.Logger
+	Detour         func(addr string) string                                          // where it is reached; nil: there
 	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 
 	cannotKill sync.Once // logs that once; see Identity
@@ -87,17 +88,21 @@ func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity
 // Login is how connections authenticate that are dialled now.
 func (d *Dialer) Login() *Login { return d.Logins.Now() }
 
-// Connect opens a connection to addr, with TLS if that is set. Nothing has been sent on it.
+// Connect opens a connection to addr, with TLS if that is set. Nothing has been sent on it. The certificate
+// has to be for addr, wherever a detour leads.
 func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
-	network := "tcp"
-	if strings.HasPrefix(addr, "/") {
+	network, at := "tcp", addr
+	if d.Detour != nil {
+		at = d.Detour(addr)
+	}
+	if strings.HasPrefix(at, "/") {
 		network = "unix"
 	}
 	open := d.Net
 	if open == nil {
 		open = (&net.Dialer{KeepAlive: -1}).DialContext // limitSilence sets it
 	}
-	conn, err := open(ctx, network, addr)
+	conn, err := open(ctx, network, at)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type Options struct {
 	Log            *slog.Logger
 	// Find calls it with the error of each failed attempt; nil: nothing
 	Failed func(error)
+	Detour func(addr string) string                                          // where a node is reached that announces addr; nil: there
 	Dial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 }
 
@@ -72,7 +73,7 @@ func (o Options) withDefaults() Options {
 func (o *Options) dialer() *cluster.Dialer {
 	return &cluster.Dialer{
 		Logins: o.Logins, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: o.KeepAlive,
-		Log: o.Log, Net: o.Dial,
+		Log: o.Log, Net: o.Dial, Detour: o.Detour,
 	}
 }
 

@@ -86,8 +86,8 @@ func upstreamTLS(v *Values) (*tls.Config, error) {
 }
 
 func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, error) {
-	cert, wrongCert := readPEM(certName, certFile)
-	key, wrongKey := readPEM(keyName, keyFile)
+	cert, wrongCert := readText(certName, certFile)
+	key, wrongKey := readText(keyName, keyFile)
 	if err := errors.Join(wrongCert, wrongKey); err != nil {
 		return tls.Certificate{}, err
 	}
@@ -100,7 +100,7 @@ func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, err
 }
 
 func readPool(name, file string) (*x509.CertPool, error) {
-	text, err := readPEM(name, file)
+	text, err := readText(name, file)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func readPool(name, file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func readPEM(name, file string) ([]byte, error) {
+func readText(name, file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", name, file, errors.Unwrap(err))

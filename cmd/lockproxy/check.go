@@ -51,6 +51,9 @@ func check(v *Values) error {
 				"more than one of them is given", s.name)
 		}
 	}
+	if len(v.Detours) > 0 && v.DetoursFile != "" {
+		refuse("upstream-map and upstream-map-file exclude each other: both are given")
+	}
 	if v.Proxy.Password != "" && v.ClientsFrom.given() {
 		refuse("requirepass and requirepass-file exclude each other: both are given")
 	}

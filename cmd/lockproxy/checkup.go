@@ -125,6 +125,9 @@ func checkOptions(v *Values, certs certs, passwords passwords) checkup.Options {
 		Redlock: v.Redlock, Masters: passwords.redlock.source(), TLS: certs.upstream.source(),
 		NodeTimeout: v.Proxy.Redlock.NodeTimeout, RedlockLease: v.redlockLongest(),
 	}
+	if d, err := readDetours(v); err == nil {
+		o.Upstream.Detour = d.Of
+	}
 	o.Upstream.TLS, o.Upstream.Log = o.TLS, slog.New(slog.DiscardHandler)
 	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.upstream.source(), passwords.sentinel.source()
 	if o.Masters == nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"lockproxy/cluster"
 )
 
 // value is the place of one setting in a Values. It reads what a user wrote
@@ -308,6 +310,20 @@ func (a addresses) Allowed() string {
 		return "host:port or /path, several with commas"
 	}
 	return "host:port, several with commas"
+}
+
+// detours are pairs of addresses.
+type detours struct{ at *cluster.Detours }
+
+func (d detours) Set(s string) (err error) {
+	*d.at, err = cluster.ParseDetours(s)
+	return err
+}
+
+func (d detours) String() string { return d.at.String() }
+
+func (d detours) Allowed() string {
+	return "announced=reached, each host:port or a host; commas between several"
 }
 
 // words are several texts, separated by commas or spaces.

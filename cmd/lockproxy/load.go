@@ -77,7 +77,8 @@ func loadAll(args, environ []string) (*Values, certs, passwords, error) {
 	r.add(check(r.values))
 	c, wrongCerts := loadCerts(r.values)
 	p, wrongPasswords := loadPasswords(r.values)
-	r.add(errors.Join(wrongCerts, wrongPasswords, checkAuditLog(r.values.AuditLog)))
+	_, wrongMap := readDetours(r.values)
+	r.add(errors.Join(wrongCerts, wrongPasswords, wrongMap, checkAuditLog(r.values.AuditLog)))
 	return r.values, c, p, r.err()
 }
 

@@ -35,6 +35,7 @@ type program struct {
 	config    *Config
 	certs     certs
 	passwords passwords
+	detours   detourTable
 	log       *slog.Logger
 	stderr    io.Writer
 	audit     *audit // nil: there is none
@@ -78,6 +79,9 @@ func (p *program) run(signals <-chan os.Signal) error {
 	}
 	p.passwords.watch(life, p.log)
 	p.config.OnChange(p.passwords.follow)
+	p.detours.follow(p.config.Values())
+	p.config.OnChange(p.detours.follow)
+	go p.detours.watch(life, p.config, p.log) // ends with run
 
 	stopAudit, err := p.startAudit()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
 	"lockproxy/proxy"
@@ -24,6 +25,9 @@ type Values struct {
 	TLSCert       string      // files; TLSCA set: clients must show a certificate
 	TLSKey        string
 	TLSCA         string
+
+	Detours     cluster.Detours // to the nodes of the upstream
+	DetoursFile string          // that has them
 
 	UpstreamTLS           bool
 	UpstreamTLSCA         string

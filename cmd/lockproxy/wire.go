@@ -48,6 +48,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 func upstreamOptions(p *program, v *Values, addrs []string) discovery.Options {
 	o := v.Upstream
 	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.upstream.source(), p.log, p.state.waits
+	o.Detour = p.detours.of
 	o.Logins, o.SentinelLogins = p.passwords.upstream.source(), p.passwords.sentinel.source()
 	return o
 }

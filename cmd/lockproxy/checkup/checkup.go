@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 	if len(o.Upstream.Addrs) > 0 {
 		w, err := find(ctx, &o)
 		if err != nil {
-			unfound(err, tell)
+			unfound(&o, err, tell)
 		} else {
 			visit(ctx, &o, w.nodes)
 			visit(ctx, &o, w.learn(&o))
@@ -93,7 +93,9 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 	}
 	var masters []*node
 	for _, addr := range o.Redlock {
-		masters = append(masters, &node{addr: addr, part: redlocked, dialer: o.dialer(o.Masters)})
+		n := &node{addr: addr, part: redlocked, dialer: o.dialer(o.Masters)}
+		n.dialer.Detour = nil // nobody announces it
+		masters = append(masters, n)
 	}
 	visit(ctx, &o, masters)
 	tellMasters(&o, masters, tell)
@@ -102,7 +104,7 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 
 func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
 	return &cluster.Dialer{Logins: logins, TLS: o.TLS, ConnectTimeout: o.Upstream.ConnectTimeout,
-		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log}
+		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log, Detour: o.Upstream.Detour}
 }
 
 // find finds the upstream.
@@ -124,21 +126,21 @@ func find(ctx context.Context, o *Options) (*whole, error) {
 }
 
 // unfound tells why there is no upstream.
-func unfound(err error, tell func(Fact)) {
+func unfound(o *Options, err error, tell func(Fact)) {
 	var failed *cluster.DiscoverError
 	if !errors.As(err, &failed) {
 		tell(Fact{Fail, "upstream", "", err.Error(), "name any of its nodes with upstream"})
 		return
 	}
 	for _, f := range failed.Failed {
-		tell(unreached(f.Addr, f.Err))
+		tell(unreached(o, f.Addr, f.Err))
 	}
 	tell(Fact{Fail, "upstream", "", "none of the nodes that are named can be used",
 		"a proxy would wait for one of them"})
 }
 
-// unreached is the fact that a node cannot be used.
-func unreached(addr string, err error) Fact {
+// unreached is the fact that a node cannot be used. Other nodes may call it what leads nowhere from here.
+func unreached(o *Options, addr string, err error) Fact {
 	var named cluster.NodeError
 	if errors.As(err, &named) {
 		err = named.Err
@@ -146,6 +148,10 @@ func unreached(addr string, err error) Fact {
 	text, remedy, _ := strings.Cut(cluster.Explain(err), " (")
 	if remedy = strings.TrimSuffix(remedy, ")"); remedy == "" {
 		remedy = "look at the log of the node, and at the network between"
+	}
+	if !slices.Contains(o.Upstream.Addrs, addr) && !slices.Contains(o.Redlock, addr) {
+		remedy += "; other nodes call it so: if it is reached elsewhere from here (NAT, containers, a tunnel), " +
+			"say where with upstream-map " + addr + "=HOST:PORT"
 	}
 	return Fact{Fail, "node", addr, "cannot be used: " + text, remedy}
 }

@@ -246,7 +246,7 @@ func (n *node) master() bool { return n.is("role") != "slave" }
 func (n *node) tell(o *Options, tell func(Fact)) {
 	say := func(l Level, about, text, remedy string) { tell(Fact{l, about, n.addr, text, remedy}) }
 	if n.err != nil {
-		tell(unreached(n.addr, n.err))
+		tell(unreached(o, n.addr, n.err))
 		return
 	}
 	say(OK, "node", fmt.Sprintf("answers in %s: %s, %s", brief(n.trip), n.role(), n.release()), "")

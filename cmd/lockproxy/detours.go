@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// readDetours are those of upstream-map or upstream-map-file. Its errors name the setting.
+func readDetours(v *Values) (cluster.Detours, error) {
+	if v.DetoursFile == "" {
+		return v.Detours, nil
+	}
+	text, err := readText("upstream-map-file", v.DetoursFile)
+	if err != nil {
+		return nil, err
+	}
+	var all strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		all.WriteString(line + "\n")
+	}
+	d, err := cluster.ParseDetours(all.String())
+	if err != nil {
+		return nil, fmt.Errorf("upstream-map-file %s: %w", v.DetoursFile, err)
+	}
+	return d, nil
+}
+
+// detourTable are the detours that connections take from now on. Safe for concurrent use.
+type detourTable struct {
+	now atomic.Pointer[cluster.Detours]
+}
+
+// of is where the node is reached that announces addr.
+func (t *detourTable) of(addr string) string {
+	if d := t.now.Load(); d != nil {
+		return d.Of(addr)
+	}
+	return addr
+}
+
+// follow takes over what the settings say, unless they name a file that cannot be used now.
+func (t *detourTable) follow(v *Values) {
+	if d, err := readDetours(v); err == nil {
+		t.now.Store(&d)
+	}
+}
+
+// watch rereads the file until ctx ends. What cannot be used is logged once, and what was read before stays
+// in use.
+func (t *detourTable) watch(ctx context.Context, c *Config, log *slog.Logger) {
+	tick := time.NewTicker(rereadEvery)
+	defer tick.Stop()
+	told := ""
+	for c.Values().DetoursFile != "" {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		d, err := readDetours(c.Values())
+		switch {
+		case err != nil && err.Error() != told:
+			told = err.Error()
+			log.Error("the file has changed and cannot be used: what was read before stays in use", "err", err)
+		case err == nil && d.String() != t.now.Load().String():
+			told = ""
+			t.now.Store(&d)
+			log.Info("addresses of nodes reread", "file", c.Values().DetoursFile, "upstream-map", d.String())
+		}
+	}
+}
