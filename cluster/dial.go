@@ -178,18 +178,9 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 	}
 	var buf []byte
 	for _, s := range asked {
-		reply, rest, err := resp.Parse(buf)
-		for errors.Is(err, resp.ErrIncomplete) {
-			buf = slices.Grow(buf, 1024)
-			n, failed := conn.Read(buf[len(buf):cap(buf)])
-			if n == 0 && failed != nil {
-				return failed
-			}
-			buf = buf[:len(buf)+n]
-			reply, rest, err = resp.Parse(buf)
-		}
+		reply, rest, err := await(conn, buf)
 		if err != nil {
-			return fmt.Errorf("its answer is not Redis: %w", err)
+			return err
 		}
 		switch {
 		case s == naming, s == ending && reply.IsError():
@@ -210,6 +201,24 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 		return errors.New("the node said more than it was asked for")
 	}
 	return nil
+}
+
+// await returns the next reply, of which buf has come already, and what came behind it.
+func await(conn net.Conn, buf []byte) (reply resp.Value, rest []byte, err error) {
+	reply, rest, err = resp.Parse(buf)
+	for errors.Is(err, resp.ErrIncomplete) {
+		buf = slices.Grow(buf, 1024)
+		n, failed := conn.Read(buf[len(buf):cap(buf)])
+		if n == 0 && failed != nil {
+			return reply, nil, failed
+		}
+		buf = buf[:len(buf)+n]
+		reply, rest, err = resp.Parse(buf)
+	}
+	if err != nil {
+		return reply, nil, fmt.Errorf("its answer is not Redis: %w", err)
+	}
+	return reply, rest, nil
 }
 
 // step says what an error in the reply to one command of shakeHands means.

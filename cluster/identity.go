@@ -19,6 +19,10 @@ type Identity struct {
 	refused  string // why the node would not say who it is, or not end the one before
 }
 
+// ID is what the node calls the connection, and Addr where it sees it; "" if it does not tell.
+func (i *Identity) ID() string   { return i.id }
+func (i *Identity) Addr() string { return i.addr }
+
 // kill is the command that ends the connection; nil if its identity is not known.
 func (i *Identity) kill() []byte {
 	if i.id == "" || !i.Owed {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"lockproxy/cluster"
@@ -388,6 +389,21 @@ func (q *question) Answer(_ int, reply []byte, err error) {
 	close(q.done)
 }
 
+// doubt asks the server over a new connection what it has to do for c, and ends c if that is nothing: it was
+// forgotten on the way, as a firewall does that was replaced. It blocks until then, or until ctx ends.
+func (c *conn) doubt(ctx context.Context) {
+	c.m.mu.Lock()
+	id, heard := strconv.FormatInt(c.id, 10), c.heard
+	c.m.mu.Unlock()
+	settled, err := cluster.Settled(ctx, c.m.nodes, c.m.addr, []string{id})
+	c.m.mu.Lock()
+	same := c.heard.Equal(heard)
+	c.m.mu.Unlock()
+	if _, is := settled[id]; err == nil && is && same {
+		c.fail(cluster.ErrForgotten)
+	}
+}
+
 // ask sends questions of the Master itself and waits for all replies, error replies among them, for
 // Options.ConnectTimeout at most.
 func (c *conn) ask(questions ...[]byte) ([]*question, error) {
@@ -398,15 +414,15 @@ func (c *conn) ask(questions ...[]byte) ([]*question, error) {
 		c.send(request{req: req, to: all[i]})
 	}
 	c.m.mu.Unlock()
-	limit := time.NewTimer(c.m.o.ConnectTimeout)
-	defer limit.Stop()
+	ctx, cancel := context.WithTimeoutCause(c.ctx, c.m.o.ConnectTimeout, errReticent)
+	defer cancel()
+	silent := time.AfterFunc(cluster.SilentLong, func() { c.doubt(ctx) })
+	defer silent.Stop()
 	for _, q := range all {
 		select {
 		case <-q.done:
-		case <-limit.C:
-			return nil, errReticent
-		case <-c.ctx.Done():
-			return nil, context.Cause(c.ctx)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 		if q.err != nil {
 			return nil, q.err

@@ -45,6 +45,7 @@ type loneRedis struct {
 	refuse bool          // connections
 	hung   chan struct{} // not nil: it reads nothing until this is closed
 	mute   bool          // it runs commands, and its replies are lost
+	lost   int64         // the connections up to this one were forgotten: nothing comes through
 
 	reads atomic.Int64 // that found something
 }
@@ -113,8 +114,11 @@ func (p *loneRedis) serve(id int64, conn net.Conn) {
 	defer conn.Close()
 	scripted.Each(countedReads{conn, &p.reads}, func(words []string) bool {
 		p.mu.Lock()
-		hung := p.hung
+		hung, lost := p.hung, id <= p.lost
 		p.mu.Unlock()
+		if lost {
+			return true
+		}
 		if hung != nil {
 			<-hung
 		}
@@ -140,6 +144,11 @@ func (p *loneRedis) answer(id int64, words []string) (out []byte) {
 		switch words[1] {
 		case "ID":
 			return redcon.AppendInt(nil, id)
+		case "LIST":
+			const line = " addr=here:1 name=lockproxy flags=N obl=0 oll=0 qbuf=0 argv-mem="
+			return redcon.AppendBulkString(nil, "id="+words[3]+line+"50\nid="+words[4]+line+"0\n")
+		case "INFO":
+			return redcon.AppendBulkString(nil, fmt.Sprintf("id=%d addr=here:1\n", id))
 		case "KILL":
 			old, _ := strconv.ParseInt(words[3], 10, 64)
 			if p.conns[old] == nil {
@@ -327,6 +336,21 @@ func TestMasterHangs(t *testing.T) {
 		synctest.Wait()
 		if got := p.history(); got != "next" {
 			t.Errorf("it ran %s", got)
+		}
+	})
+}
+
+// A connection that was forgotten on the way is given up as soon as a new one says so, long before
+// ConnectTimeout.
+func TestMasterForgotten(t *testing.T) {
+	inBubble(t, Options{ConnectTimeout: time.Hour}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		p.with(func() { p.lost = p.ids })
+		echo(m, "a", 50*time.Millisecond)
+		votes(t, m, "does not answer")
+		time.Sleep(masterLook + time.Second)
+		votes(t, m, "")
+		if _, err := echo(m, "b", 50*time.Millisecond); err != nil || p.history() != "b" {
+			t.Errorf("%v, and it ran %s", err, p.history())
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"slices"
 	"time"
 
 	"lockproxy/internal/loop"
@@ -25,10 +26,12 @@ type suspecter interface{ Suspect() }
 
 // lateness looks for late replies while any are due.
 type lateness struct {
-	loop    *loop.Loop
-	shared  map[nodeKey]*Pipe
-	control Control
-	looking bool // look will run
+	loop      *loop.Loop
+	shared    map[nodeKey]*Pipe
+	own       map[*Pipe]struct{}
+	control   Control
+	forgotten forgotten
+	looking   bool // look will run
 }
 
 func (l *lateness) lookSoon() {
@@ -38,10 +41,12 @@ func (l *lateness) lookSoon() {
 	}
 }
 
-// look tells the control plane if a node has owed a reply for longer than it uses to.
+// look tells the control plane if a node has owed a reply for longer than it uses to. It has nodes asked
+// about pipes that may be forgotten.
 func (l *lateness) look() {
 	l.looking = false
 	now, due, late := l.loop.Now(), false, false
+	var silent []string // nodes
 	for _, pipe := range l.shared {
 		pipe.habit -= pipe.habit / lateFades
 		if pipe.conn == nil || pipe.calls.len() == 0 {
@@ -51,6 +56,19 @@ func (l *lateness) look() {
 		if !pipe.late && now.Sub(pipe.progress) > max(lateLeast, lateFactor*pipe.habit) {
 			pipe.late, late = true, true
 		}
+		if pipe.late && l.forgotten.due(pipe, now) {
+			silent = append(silent, pipe.addr)
+		}
+	}
+	for pipe := range l.own {
+		due = due || pipe.conn != nil && pipe.calls.len() > 0 && !pipe.patient
+		if l.forgotten.due(pipe, now) {
+			silent = append(silent, pipe.addr)
+		}
+	}
+	slices.Sort(silent)
+	for _, addr := range slices.Compact(silent) {
+		l.forgotten.ask(addr, now)
 	}
 	if s, ok := l.control.(suspecter); ok && late {
 		s.Suspect()

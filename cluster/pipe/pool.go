@@ -152,7 +152,9 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	p.stuck = stuckPipes{
 		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
 	}
-	p.late = lateness{loop: l, shared: p.byNode, control: control}
+	p.late = lateness{
+		loop: l, shared: p.byNode, own: p.own.all, control: control, forgotten: newForgotten(p),
+	}
 	p.rests = rests{loop: l, all: make(map[*rest]struct{}), deferred: func() {
 		p.waiting.now(l.Now())
 		p.retry()
@@ -165,6 +167,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 // Close ends all connections; requests on their way fail.
 func (p *Pool) Close() {
 	p.closed = true
+	p.late.forgotten.end()
 	p.own.close()
 	for _, pipe := range p.byNode {
 		if pipe.dialing {

@@ -91,6 +91,18 @@ func (k *Link) Refuse(on bool) { k.set(func() { k.refusing = on }) }
 // forgotten it; new ones work then.
 func (k *Link) HalfOpen(on bool) { k.set(func() { k.deaf = on }) }
 
+// Forget has all connections that live swallow what they are given from now on, for ever, as HalfOpen does;
+// new ones work.
+func (k *Link) Forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for n := range k.lines {
+		n.mu.Lock()
+		n.dead = true
+		n.mu.Unlock()
+	}
+}
+
 // Cut closes all connections, with what is on its way.
 func (k *Link) Cut() {
 	k.mu.Lock()

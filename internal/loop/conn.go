@@ -231,6 +231,27 @@ func (c *Conn) Acknowledged() (n uint64, known, final bool) {
 	return c.account.acked, c.account.known, c.account.final
 }
 
+// wire is a socket whose connection the kernel can tell about.
+type wire interface {
+	unheard() bool
+	probe(within time.Duration)
+}
+
+// Unheard says that the kernel has sent something again and again, and the peer has acknowledged nothing
+// since. It never does where the kernel does not tell.
+func (c *Conn) Unheard() bool {
+	w, ok := c.sock.(wire)
+	return ok && !c.closed && w.unheard()
+}
+
+// Probe has the kernel find out whether the peer is there, if it can, and close the connection after within
+// if not. While nothing is sent, it does so again each third of that.
+func (c *Conn) Probe(within time.Duration) {
+	if w, ok := c.sock.(wire); ok && !c.closed {
+		w.probe(within)
+	}
+}
+
 // readable is called by the poller when there is input, or the end of it.
 func (c *Conn) readable() {
 	if c.closed || c.eof {

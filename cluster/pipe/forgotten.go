@@ -1,0 +1,161 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/loop"
+)
+
+// This file gives up connections that something between here and their node has forgotten, as a firewall does
+// that was replaced: what is sent on them is lost, nobody says so, and new connections work. Silence alone
+// does not show it: a node may hold a reply back (CLIENT PAUSE, a fail-over, a module) while it answers
+// others. So a fresh connection asks what the node has to do for the silent ones:
+//
+//	lateness.look: silent --> dial, CLIENT LIST ID ..., and again --> nothing, or the kernel
+//	has sent the request again and again without an answer --> hang up
+//
+// It costs nothing while replies come. As long as a silence lasts, its node is asked again each time that it
+// has doubled.
+
+const (
+	// forgottenMost is how many pipes one question is about.
+	forgottenMost = 64
+	// forgottenProbe is how soon the kernel gives up the other connections, which wait for nothing, or for a
+	// command that blocks, if they are forgotten too.
+	forgottenProbe = 3 * time.Second
+)
+
+// forgotten asks nodes about silent pipes.
+type forgotten struct {
+	pool   *Pool
+	ctx    context.Context // ends with the pool, by end
+	end    context.CancelFunc
+	asking map[string]bool // nodes
+	mute   map[string]bool // nodes that do not tell
+}
+
+func newForgotten(p *Pool) forgotten {
+	f := forgotten{pool: p, asking: make(map[string]bool), mute: make(map[string]bool)}
+	f.ctx, f.end = context.WithCancel(context.Background())
+	return f
+}
+
+// silent is a pipe as it was when its node was asked.
+type silent struct {
+	*Pipe
+	conn     *loop.Conn
+	progress time.Time
+	id, addr string // of the connection; or "": unknown
+}
+
+// due says that the node of p should be asked about it.
+func (f *forgotten) due(p *Pipe, now time.Time) bool {
+	if p.patient || f.asking[p.addr] || !f.owes(p, now) {
+		return false
+	}
+	before := p.asked.Sub(p.progress) // when it was asked in this silence
+	return before < 0 || now.Sub(p.progress) >= 2*before
+}
+
+// owes says that p has owed a reply for long.
+func (f *forgotten) owes(p *Pipe, now time.Time) bool {
+	return p.conn != nil && p.calls.len() > 0 && now.Sub(p.progress) >= cluster.SilentLong &&
+		!p.stream.starves() && !p.private.isPaused()
+}
+
+// ask asks the node at addr about all its pipes that are silent.
+func (f *forgotten) ask(addr string, now time.Time) {
+	var all []silent
+	var ids []string
+	for _, p := range f.to(addr) {
+		if !f.owes(p, now) || len(all) == forgottenMost {
+			continue
+		}
+		s := silent{Pipe: p, conn: p.conn, progress: p.progress}
+		if p.log.written(p.calls.head().size) && !f.mute[addr] {
+			s.id, s.addr = nameOf(p)
+		}
+		switch {
+		case s.id != "":
+			ids = append(ids, s.id)
+		case !s.conn.Unheard(): // nobody could tell
+			continue
+		}
+		p.asked = now
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return
+	}
+	f.asking[addr] = true
+	l, control, limit := f.pool.loop, f.pool.control, f.pool.o.ConnectTimeout
+	go func() { // ends with the time-out, or with the pool
+		ctx, cancel := context.WithTimeout(f.ctx, limit)
+		defer cancel()
+		settled, err := cluster.Settled(ctx, control, addr, ids)
+		l.Post(func() { f.answered(addr, all, settled, err) })
+	}()
+}
+
+// answered gives up the pipes of which the answer says that they are forgotten, if they are silent still.
+func (f *forgotten) answered(addr string, all []silent, settled map[string]string, err error) {
+	delete(f.asking, addr)
+	if errors.Is(err, cluster.ErrUntold) {
+		f.mute[addr], err = true, nil
+		for _, s := range all { // from now on the kernel says when to ask
+			s.asked = time.Time{}
+		}
+	}
+	if err != nil || f.pool.closed {
+		return
+	}
+	n := 0
+	for _, s := range all {
+		at, idle := settled[s.id]
+		idle = idle && (s.addr == "" || s.addr == at)
+		if s.Pipe.conn == s.conn && s.Pipe.progress.Equal(s.progress) && (idle || s.conn.Unheard()) {
+			s.hangUp(cluster.ErrForgotten)
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	f.pool.o.Log.Warn("connections to a node were forgotten on the way: new ones work",
+		"node", addr, "connections", n)
+	for _, p := range f.to(addr) {
+		if p.conn != nil {
+			p.conn.Probe(forgottenProbe)
+		}
+	}
+}
+
+// nameOf is how the node calls the connection of p.
+func nameOf(p *Pipe) (id, addr string) {
+	switch {
+	case p.owner == nil:
+		return p.self.ID(), p.self.Addr()
+	case p.clientID != 0:
+		return strconv.FormatInt(p.clientID, 10), ""
+	}
+	return "", ""
+}
+
+// to is all pipes to the node at addr.
+func (f *forgotten) to(addr string) (all []*Pipe) {
+	for _, p := range f.pool.byNode {
+		if p.addr == addr {
+			all = append(all, p)
+		}
+	}
+	for p := range f.pool.own.all {
+		if p.addr == addr {
+			all = append(all, p)
+		}
+	}
+	return all
+}
