@@ -57,6 +57,8 @@ var faults = []fault{
 		targets: swift(100), strike: cut(true)},
 	{name: "bus", title: "bus of a master cut, but not the clients' port, for 16 s", needs: ownNetwork,
 		lossy: true, strike: cut(false)},
+	{name: "flows", title: "all connections to a master forgotten by a firewall, new ones work",
+		needs: ownNetwork, strike: forget},
 	{name: "sleep", title: "DEBUG SLEEP 2 at a master",
 		strike: func(s *scene) { s.master.Do(s, "DEBUG", "SLEEP", "2") }},
 	{name: "client-kill", title: "CLIENT KILL of all connections at all masters, 10 times in 1 s", all: true,
