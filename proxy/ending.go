@@ -64,7 +64,7 @@ func (s *session) drain() {
 	s.conn.EndInput()
 	s.upload.giveUp(refusedByDrain)
 	s.tasks.end(commands.ErrDraining)
-	s.Waits.Close(commands.ErrDraining)
+	s.Waits.Drain(commands.ErrDraining)
 	s.blocking.Drain()
 	if s.hold&client.HoldPause != 0 { // the command that is held is answered, and none behind it is read
 		s.SetHold(client.HoldClosing)

@@ -3,8 +3,11 @@ package holds
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
@@ -110,18 +113,51 @@ func (w *Waits) Unlock(name, token string) {
 	}
 }
 
-// Close ends all waits: the connection has ended, or begins anew.
+// Each wait that ends says so at Redis. So a client that goes with very many of them would hold up the others:
+// its waits end in portions of endAtOnce, with a pause between two.
+const (
+	endAtOnce = 256
+	endPause  = 20 * time.Millisecond
+)
+
+// Close ends all waits: the connection has ended, or begins anew. It does not block: a goroutine, which ends
+// with the last of them, ends those behind the first portion.
 func (w *Waits) Close(why error) {
+	left := w.take()
+	first := left[:min(endAtOnce, len(left))]
+	for _, one := range first {
+		one.cancel(why)
+	}
+	if left = left[len(first):]; len(left) == 0 {
+		return
+	}
+	go func() {
+		for portion := range slices.Chunk(left, endAtOnce) {
+			time.Sleep(endPause)
+			for _, one := range portion {
+				one.cancel(why)
+			}
+		}
+	}()
+}
+
+// Drain ends all waits at once: the process ends, and their clients have to hear of it before.
+func (w *Waits) Drain(why error) {
+	for _, one := range w.take() {
+		one.cancel(why)
+	}
+}
+
+// take returns all waits, and forgets them.
+func (w *Waits) take() []*Wait {
 	all := w.all
 	if all == nil {
-		return
+		return nil
 	}
 	w.all = nil
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for one := range all.all {
-		one.cancel(why)
-	}
+	return slices.Collect(maps.Keys(all.all))
 }
 
 // Any says that the connection waits for a lock.
