@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/proxy"
 )
 
 func TestProbes(t *testing.T) {
-	var good, bad state
+	var good, bad, partly state
 	good.set(&fixedSource{})
+	partly.set(&scriptedPlane{ready: proxy.InPart{Err: errors.New("slot 7 has no master")}})
 	bad.waits(errors.New("nobody answers"))
 	serve := func(h http.Handler) (addr string) {
 		srv := httptest.NewServer(h)
@@ -21,7 +23,7 @@ func TestProbes(t *testing.T) {
 		return srv.Listener.Addr().String()
 	}
 	up, waits := serve(adminOf(&good, openGate(), false)), serve(adminOf(&bad, openGate(), false))
-	other := serve(http.NotFoundHandler())
+	other, some := serve(http.NotFoundHandler()), serve(adminOf(&partly, openGate(), false))
 	_, port, _ := net.SplitHostPort(up)
 	for _, test := range []struct {
 		args    string
@@ -37,6 +39,9 @@ func TestProbes(t *testing.T) {
 		{"health --admin " + waits, "", tool.ExitOK, ""},
 		{"ready --admin " + waits, "", tool.ExitNo, "503 Service Unavailable: starting: nobody answers"},
 		{"ready --admin " + up, "", tool.ExitOK, ""},
+		{"ready --strict --admin " + up, "", tool.ExitOK, ""},
+		{"ready --admin " + some, "", tool.ExitOK, ""},
+		{"ready --strict --admin " + some, "", tool.ExitNo, "slot 7 has no master"},
 		{"health --admin " + closedPort(t), "", tool.ExitNo, "refused"},
 		{"health --admin " + other, "", tool.ExitNo, "404"},
 		{"ready --admin off", "", tool.ExitNo, "admin is off"},

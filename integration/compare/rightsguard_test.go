@@ -23,7 +23,7 @@ func withLocks() (users []rightsUser) {
 
 // TestRightsInGuard proves that GUARD gives nobody more than the guarded command has by itself: each command
 // that GUARD runs, alone and between MULTI and EXEC, in pipelines, by users of all kinds. What counts is what
-// the rules say, and what Redis says of the very command, which looks at some rights only while it runs. R7
+// the rules say, and what Redis says of the very command, which looks at some rights only while it runs.
 func TestRightsInGuard(t *testing.T) {
 	t.Parallel()
 	judge := rig.StartRedis(t)
@@ -113,7 +113,7 @@ func deniesRight(v rig.Reply) bool {
 	}, func(words string) bool { return strings.Contains(v.Text, words) })
 }
 
-// TestGuardInDatabases proves that rules of Valkey that name databases hold inside GUARD. R7
+// TestGuardInDatabases proves that rules of Valkey that name databases hold inside GUARD.
 func TestGuardInDatabases(t *testing.T) {
 	t.Parallel()
 	s := rig.StartRedis(rig.On(t, "valkey9"))
