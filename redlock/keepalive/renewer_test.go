@@ -411,8 +411,8 @@ func TestBatches(t *testing.T) {
 		requests := p.up.requests()
 		t.Logf("%d holds, 3 leases: %d renewals in %d requests, %d under way at most", n, renewals, requests,
 			p.up.count(&p.up.most))
-		// 100 holds in a slot are two batches.
-		if renewals < n*8 || renewals > n*10 || requests > renewals/45 || p.up.count(&p.up.most) > slots {
+		// 100 holds in a slot are two batches, three where they are not due at once.
+		if renewals < n*8 || renewals > n*10 || requests > renewals/33 || p.up.count(&p.up.most) > slots {
 			t.Errorf("%d renewals in %d requests, %d under way", renewals, requests, p.up.count(&p.up.most))
 		}
 		if s := p.Stats(); p.losses() != "[]" || s.Kept != n || s.Renewals != uint64(renewals) {
