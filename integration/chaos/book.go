@@ -95,7 +95,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"slow":   func() string { return strings.Join(slowCommand, " ") },
 }).Parse(pageText))
 
-// fill is a part of the page. Lines that begin with a bar become tables.
+// fill is a part of the page. Lines that begin with a bar become tables, if there are rows.
 func fill(part string, of any) string {
 	var raw, b strings.Builder
 	if err := pages.ExecuteTemplate(&raw, part, of); err != nil {
@@ -107,10 +107,13 @@ func fill(part string, of any) string {
 			t = append(t, strings.Split(strings.TrimSuffix(cells, "|\n"), "|"))
 			continue
 		}
-		if t != nil {
+		switch {
+		case len(t) > 1:
 			b.WriteString(t.String())
-			t = nil
+		case t != nil:
+			b.WriteString("None.\n")
 		}
+		t = nil
 		b.WriteString(line)
 	}
 	return b.String()

@@ -85,6 +85,16 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// A table without rows says so.
+func TestNoErrors(t *testing.T) {
+	quiet := canned("kill", 1)
+	quiet.Ways[0].Errors = nil
+	text := (&book{}).text(results{Rows: []row{quiet}})
+	if !strings.Contains(text, "\n## Errors, in words\n\nNone.\n") {
+		t.Errorf("no word of that in\n%s", text)
+	}
+}
+
 // A target is judged by the median of all rounds, and what must not be counts in whichever round it was.
 func TestTargetsAreForAllRounds(t *testing.T) {
 	last, first, second := canned("kill", 1), canned("kill", 1), canned("kill", 1)
