@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -94,11 +93,10 @@ func (y *yard) values(w way, clients, pairs int) sample {
 		done, begun := make(chan error, 1), time.Now()
 		go func() { // ends with its clients, each of which waits no longer than for a hung program
 			var err error
-			took, err = together(context.Background(), clients,
-				func(_ context.Context, i int) ([]time.Duration, error) {
-					key := fmt.Sprint("bench:value:", i%valueKeys)
-					return exchange(w.doors[0], key, payload, max(1, pairs/clients))
-				})
+			took, err = together(func() {}, clients, func(i int) ([]time.Duration, error) {
+				key := fmt.Sprint("bench:value:", i%valueKeys)
+				return exchange(w.doors[0], key, payload, max(1, pairs/clients))
+			})
 			done <- err
 		}()
 		for {

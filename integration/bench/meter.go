@@ -111,16 +111,14 @@ func (y *yard) metered(w way, l *load, batches int) sample {
 }
 
 // together has so many do something side by side, each of which says how long what it did took. The first
-// error ends all of them.
-func together(ctx context.Context, n int, do func(ctx context.Context, i int) ([]time.Duration, error)) (
+// error ends all of them by cancel.
+func together(cancel func(), n int, do func(i int) ([]time.Duration, error)) (
 	took []time.Duration, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			mine, failed := do(ctx, i)
+			mine, failed := do(i)
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, mine...)

@@ -57,7 +57,7 @@ func (w way) alone(l rig.Life, clients, n int) (sample, error) {
 	}
 	defer end()
 	each := func(n int) ([]time.Duration, error) {
-		return together(ctx, clients, func(ctx context.Context, i int) (took []time.Duration, err error) {
+		return together(cancel, clients, func(i int) (took []time.Duration, err error) {
 			for range n {
 				begun := time.Now()
 				if err := all[i].lock(ctx); err != nil {
@@ -142,7 +142,7 @@ func (w way) contend(l rig.Life, waiters, n int) (sample, error) {
 		elapsed       time.Duration // 0 until all is counted
 		warm          = waiters + 10
 	)
-	_, err = together(ctx, len(all), func(ctx context.Context, i int) ([]time.Duration, error) {
+	_, err = together(cancel, len(all), func(i int) ([]time.Duration, error) {
 		for {
 			passed, err := h.take(ctx, all[i])
 			if err != nil {
@@ -193,10 +193,9 @@ func (w way) drain(l rig.Life, waiters, grants int) (sample, error) {
 			return nil, err
 		}
 		h.took = h.took[:len(h.took)-1] // which was not handed over
-		waiting, done := context.WithCancel(ctx)
 		left := make(chan error, 1)
 		go func() { // ends when all have left
-			_, err := together(waiting, waiters, func(ctx context.Context, i int) ([]time.Duration, error) {
+			_, err := together(cancel, waiters, func(i int) ([]time.Duration, error) {
 				_, err := h.take(ctx, all[i+1])
 				if err == nil {
 					err = pause(ctx, drainHold)
@@ -214,12 +213,11 @@ func (w way) drain(l rig.Life, waiters, grants int) (sample, error) {
 			err = h.leave(ctx, all[0])
 		}
 		if err != nil {
-			done()
+			cancel()
 		}
-		if behind := <-left; err == nil || errors.Is(err, errOver) {
+		if behind := <-left; err == nil || err == errOver || errors.Is(err, context.Canceled) {
 			err = behind
 		}
-		done()
 		if err != nil {
 			return nil, err
 		}
