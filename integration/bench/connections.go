@@ -23,7 +23,6 @@ func named(all []int, name func(int) string) (names []string) {
 
 // connections measures GETs one at a time over more and more busy connections.
 func connections(y *yard, rep *report) {
-	y.fillKeyed()
 	all := y.contenders()
 	counts := slices.DeleteFunc(slices.Clone(crowds), func(n int) bool { return n > y.o.most })
 	whats := named(counts, busy)
@@ -65,7 +64,6 @@ const churners = 50
 
 // churn measures connections that are made for one GET: connect, GET, close.
 func churn(y *yard, rep *report) {
-	y.fillKeyed()
 	all, whats := y.contenders(), []string{"connect, GET, close"}
 	r := results{}
 	y.rounds(r, all, whats, func(_ int, w way) sample {
@@ -97,7 +95,6 @@ func pace(n int) string { return fmt.Sprintf("%d requests a second", n) }
 // counts from when the request was due, so that a proxy that hangs for a moment is late for all that
 // were due meanwhile.
 func paced(y *yard, rep *report) {
-	y.fillKeyed()
 	all, whats := y.contenders(), named(paces, pace)
 	r := results{}
 	y.rounds(r, all, whats, func(i int, w way) sample {

@@ -19,7 +19,6 @@ var (
 
 // forward measures ordinary commands on their way through.
 func forward(y *yard, rep *report) {
-	y.fillKeyed()
 	all := y.contenders()
 	shapes, verbs := []shape{plain50, pipelined50, single}, []string{"GET", "SET"}
 	var whats []string

@@ -29,7 +29,6 @@ const mibClient figure = "MiB a client"
 // memory measures what proxies need for clients that are idle, and for those with large values. Each
 // measurement has proxies that have just been started.
 func memory(y *yard, rep *report) {
-	y.fillKeyed()
 	clients := slices.DeleteFunc(slices.Clone(valueClients), func(n int) bool { return n > y.o.most/10 })
 	idle, whats := []string{"idle clients"}, named(clients, valued)
 	r := results{}

@@ -68,6 +68,7 @@ func open(l rig.Life, o options) *yard {
 	y.predixy = y.yardstick("predixy")
 	y.twemproxy = y.yardstick("twemproxy")
 	y.haproxy = y.yardstick("haproxy")
+	y.fillKeyed()
 	return y
 }
 
