@@ -10,8 +10,8 @@ import (
 )
 
 // Detours say where nodes are reached that announce addresses which lead nowhere from here: behind NAT, in
-// containers, through tunnels. A key is host:port or a host alone, as nodes announce it; what it stands for is
-// one too, and without a port of its own it keeps that of the node. Nodes are known by what they announce;
+// containers, through tunnels. A key is host:port or a host alone, as nodes announce it; what it stands for
+// is one too, and without a port of its own it keeps that of the node. Nodes are known by what they announce;
 // only who dials them takes the detour.
 type Detours map[string]string
 

@@ -30,8 +30,10 @@ type Dialer struct {
 	ConnectTimeout time.Duration      // to connect and log in
 	KeepAlive      time.Duration      // silence after which the kernel probes a peer
 	Log            *slog.Logger
-	Detour         func(addr string) string                                          // where it is reached; nil: there
-	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
+	// Detour is where an address is reached; nil: there.
+	Detour func(addr string) string
+	// Net dials; nil: net.Dialer does.
+	Net func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	cannotKill sync.Once // logs that once; see Identity
 }

@@ -202,7 +202,8 @@ func (c *Command) longChannel(args [][]byte) []byte {
 	for _, name := range names {
 		if len(name) > MaxChannel {
 			return resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through "+
-				"lockproxy, this one has %d: a node compares each pattern with each name", MaxChannel, len(name))
+				"lockproxy, this one has %d: a node compares each pattern with each name", MaxChannel,
+				len(name))
 		}
 	}
 	return nil

@@ -38,8 +38,10 @@ type Options struct {
 	Log            *slog.Logger
 	// Find calls it with the error of each failed attempt; nil: nothing
 	Failed func(error)
-	Detour func(addr string) string                                          // where a node is reached that announces addr; nil: there
-	Dial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
+	// Detour is where a node is reached that announces addr; nil: there.
+	Detour func(addr string) string
+	// Dial dials; nil: net.Dialer does.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // DefaultOptions are the defaults.

@@ -59,8 +59,8 @@ func (w *firewall) answer(id int, words []string) string {
 		if w.held[of] && !w.invents {
 			flags = "b"
 		}
-		return fmt.Sprintf("id=%d addr=here:%d name=lockproxy age=1 flags=%s qbuf=0 argv-mem=%d obl=0 oll=0\n",
-			of, of, flags, args)
+		return fmt.Sprintf("id=%d addr=here:%d name=lockproxy age=1 flags=%s qbuf=0 "+
+			"argv-mem=%d obl=0 oll=0\n", of, of, flags, args)
 	}
 	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 	switch {

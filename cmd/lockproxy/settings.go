@@ -116,8 +116,8 @@ var settings = []Setting{
 		in:   func(v *Values) value { return addresses{&v.Upstream.Addrs, true, "upstream"} }},
 	{Name: "upstream-map", Group: "upstream", Joined: true,
 		Help: "10.0.0.5:6379=127.0.0.1:7001: where a node is reached",
-		Page: "[where nodes are reached](operations.md#nodes-that-are-reached-elsewhere) whose addresses lead " +
-			"nowhere from here: `10.0.0.5:6379=127.0.0.1:7001,10.0.0.6=db6.example.com`",
+		Page: "[where nodes are reached](operations.md#nodes-that-are-reached-elsewhere) whose addresses " +
+			"lead nowhere from here: `10.0.0.5:6379=127.0.0.1:7001,10.0.0.6=db6.example.com`",
 		live: true, fileOnly: true,
 		in: func(v *Values) value { return detours{&v.Detours} }},
 	{Name: "upstream-map-file", Group: "upstream", Joined: true,

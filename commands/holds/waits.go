@@ -113,8 +113,8 @@ func (w *Waits) Unlock(name, token string) {
 	}
 }
 
-// Each wait that ends says so at Redis. So a client that goes with very many of them would hold up the others:
-// its waits end in portions of endAtOnce, with a pause between two.
+// Each wait that ends says so at Redis. So a client that goes with very many of them would hold up the
+// others: its waits end in portions of endAtOnce, with a pause between two.
 const (
 	endAtOnce = 256
 	endPause  = 20 * time.Millisecond

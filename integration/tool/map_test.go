@@ -9,15 +9,16 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// The nodes of a cluster call each other what leads nowhere from here. With upstream-map they are used all the
-// same, and with a file of it as soon as that says where they are. Without, lockproxy check says what is
+// The nodes of a cluster call each other what leads nowhere from here. With upstream-map they are used all
+// the same, and with a file of it as soon as that says where they are. Without, lockproxy check says what is
 // missing.
 func TestNodesThatAreReachedElsewhere(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 0, "--cluster-announce-hostname", "redis.invalid",
 		"--cluster-preferred-endpoint-type", "hostname")
 	addr := c.Nodes[0].Addr
-	check(t, 1, upstream(addr), `fail node        redis\.invalid:\d+ cannot be used: .* Remedy: .*upstream-map `)
+	check(t, 1, upstream(addr),
+		`fail node        redis\.invalid:\d+ cannot be used: .* Remedy: .*upstream-map `)
 	check(t, 0, upstream(addr, "--upstream-map", "redis.invalid=127.0.0.1"),
 		`ok   node        redis\.invalid:\d+ answers`)
 	check(t, 64, upstream(addr, "--upstream-map", "redis.invalid"), `fail settings    .*is not like`)

@@ -150,8 +150,8 @@ func unreached(o *Options, addr string, err error) Fact {
 		remedy = "look at the log of the node, and at the network between"
 	}
 	if !slices.Contains(o.Upstream.Addrs, addr) && !slices.Contains(o.Redlock, addr) {
-		remedy += "; other nodes call it so: if it is reached elsewhere from here (NAT, containers, a tunnel), " +
-			"say where with upstream-map " + addr + "=HOST:PORT"
+		remedy += "; other nodes call it so: if it is reached elsewhere from here (NAT, containers, " +
+			"a tunnel), say where with upstream-map " + addr + "=HOST:PORT"
 	}
 	return Fact{Fail, "node", addr, "cannot be used: " + text, remedy}
 }

@@ -130,7 +130,7 @@ func TestListTakesItsTime(t *testing.T) {
 		takes := 50 * time.Second
 		proxy := redis.NewClient(&redis.Options{
 			ReadTimeout: time.Second, DialTimeout: time.Second, MaxRetries: -1, Protocol: 2,
-			DisableIdentity: true,
+			DisableIdentity:          true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				near, far := net.Pipe()
