@@ -115,3 +115,18 @@ func TestGuaranteesHaveEachVerb(t *testing.T) {
 		}
 	}
 }
+
+// The page of each library says what becomes of commands that it sends again.
+func TestClientsTellWhatIsSentAgain(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/clients/*.md")
+	if err != nil || len(pages) < 11 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if _, told, _ := strings.Cut(string(text), "\n- **Sent again**"); err != nil ||
+			!strings.Contains(told, "SEMLOCK") || !strings.Contains(told, "clients.md#sent-again") {
+			t.Errorf("%s does not tell: %v", page, err)
+		}
+	}
+}
