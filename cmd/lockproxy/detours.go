@@ -68,7 +68,7 @@ func (t *detourTable) watch(ctx context.Context, c *Config, log *slog.Logger) {
 		switch {
 		case err != nil && err.Error() != told:
 			told = err.Error()
-			log.Error("upstream-map-file cannot be used: what was read before stays in use", "err", err)
+			log.Error("addresses of nodes cannot be reread: those read before stay in use", "err", err)
 		case err == nil && d.String() != t.now.Load().String():
 			told = ""
 			t.now.Store(&d)
