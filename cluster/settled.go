@@ -47,6 +47,9 @@ func Settled(ctx context.Context, nodes DialNode, addr string, ids []string) (ma
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	if self.id == "" { // what is said of this connection shows whether the rest can be believed
+		return nil, ErrUntold
+	}
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	first, err := settledOf(conn, self.id, ids)
 	if err != nil || len(first) == 0 {

@@ -27,10 +27,10 @@ func TestCommandsComeLate(t *testing.T) {
 		for _, c := range []struct {
 			fails int
 			ok    bool
-		}{{0, true}, {3, true}, {100, false}} {
+		}{{0, true}, {3, true}, {100, true}} {
 			u := &late{Upstream: r, fails: c.fails}
 			s, err := New(r.Context(), Options{Upstream: u, PubSub: r, Portable: true, Loops: 1})
-			if (err == nil) != c.ok || c.ok && u.asked != c.fails+1 || u.asked > 10 {
+			if (err == nil) != c.ok || u.asked != c.fails+1 {
 				t.Errorf("after %d failures: asked %d times, %v", c.fails, u.asked, err)
 			}
 			if err == nil {

@@ -153,8 +153,8 @@ func TestClientGoesBeforeExecIsAnswered(t *testing.T) {
 		t.Run(queued, func(t *testing.T) {
 			inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 				n.intercept(func(_ int, command string) (string, bool) {
-					if command == "EXEC" {
-						time.Sleep(time.Second)
+					if command == "EXEC" { // for less than makes the proxy ask the node what it does
+						time.Sleep(400 * time.Millisecond)
 					}
 					return "", true
 				})
