@@ -62,7 +62,7 @@ began=$(date +%s)
 CGO_ENABLED=0 "$GO" vet -tags limits "${@:-./...}" || exit 1
 run race -race -p 2 -parallel 6 >"$dir/race.log" 2>&1 &
 race=$!
-CGO_ENABLED=0 run plain -p 2 -parallel 6
+CGO_ENABLED=0 run plain -p 3 -parallel 8
 failed=$?
 wait "$race" || failed=1
 cat "$dir/race.log"
