@@ -186,11 +186,15 @@ func (x *Index) Close(ctx context.Context) {
 		return
 	}
 	x.mu.Lock()
+	again := x.closed
 	x.closed = true
 	if x.timer != nil {
 		x.timer.Stop()
 	}
 	x.mu.Unlock()
+	if again { // whoever was first writes
+		return
+	}
 	stop := context.AfterFunc(ctx, x.cancel)
 	defer stop()
 	x.looking.Wait()
