@@ -45,6 +45,7 @@ type Pipe struct {
 	said       time.Time     // when it was heard last, if only in the handshake
 	retired    time.Time     // when its node left the topology, or zero
 	shunned    time.Time     // if it is a replica's: no reads before
+	proof      proof         // only if the pipe is shared
 
 	stuck     bool // behind a script; see stuck.go
 	idleSigns int  // signs of life of its node since
@@ -71,9 +72,13 @@ func (p *Pipe) append(c *call, req []byte) {
 	if p.conn == nil && !p.dialing && p.owner == nil {
 		p.dial()
 	}
+	now := p.pool.loop.Now()
 	if p.calls.len() == 0 {
-		p.progress = p.pool.loop.Now()
+		p.progress = now
 		p.pool.late.lookSoon()
+		p.proof.rest(now)
+	} else if c.slot >= anySlot && p.owner == nil && p.conn != nil && p.proof.due(now) {
+		p.proof.ask(p, now)
 	}
 	if c.before != nothing {
 		p.precede(c)
@@ -203,7 +208,10 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			chooses(p, p.calls.head(), chunk)
 		}
 		p.inReply = true
-		if c := p.calls.head(); c.to != nil {
+		switch c := p.calls.head(); {
+		case c.slot == proving:
+			p.proof.take(p, c.tag, chunk, false)
+		case c.to != nil:
 			c.to.Receive(c.tag, chunk, false)
 		}
 		return
@@ -235,7 +243,10 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if s, ok := c.to.(*Stream); ok {
 		s.answered(p, &c)
 	}
-	if c.to != nil {
+	switch {
+	case c.slot == proving:
+		p.proof.take(p, c.tag, chunk, true)
+	case c.to != nil:
 		c.to.Receive(c.tag, chunk, true)
 	}
 	if p.private != nil {
