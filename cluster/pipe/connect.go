@@ -145,6 +145,9 @@ func (p *Pipe) Closed(err error) {
 // and is sent again, and so is what may run twice. The others fail, and those whose senders handle that fail
 // in any case.
 func (p *Pipe) abandon(err error) {
+	if p.crowded > 0 {
+		p.pool.stuck.crowd(p, 0)
+	}
 	calls, log, cut := p.calls, p.log, p.inReply
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
 	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)

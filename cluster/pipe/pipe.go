@@ -48,6 +48,7 @@ type Pipe struct {
 	proof      proof         // only if the pipe is shared
 
 	stuck     bool // behind a script; see stuck.go
+	crowded   int  // bytes of long replies since nothing was owed
 	idleSigns int  // signs of life of its node since
 
 	waiting []func()        // to be called when the queue has become short
@@ -181,6 +182,9 @@ func (p *Pipe) Read(buf []byte) int {
 		p.deliver(buf[used:used+n], done)
 		used += n
 	}
+	if p.crowded > 0 && p.calls.len() == 0 {
+		p.pool.stuck.crowd(p, 0)
+	}
 	if p.waiting != nil && p.queued() <= p.pool.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
@@ -206,6 +210,8 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if !last {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
+		} else if p.owner == nil && !p.mode.Second {
+			p.pool.stuck.crowd(p, len(chunk))
 		}
 		p.inReply = true
 		switch c := p.calls.head(); {

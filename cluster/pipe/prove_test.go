@@ -115,7 +115,8 @@ func TestProofsThatAreNotNeeded(t *testing.T) {
 				r.on(e.more)
 				time.Sleep(time.Minute)
 				if e.right != e.last || pings > test.pings || pings < test.pings/2 {
-					t.Errorf("%d right of %d, %d questions, want about %d", e.right, e.last, pings, test.pings)
+					t.Errorf("%d right of %d, %d questions, want about %d", e.right, e.last,
+						pings, test.pings)
 				}
 			})
 		})
