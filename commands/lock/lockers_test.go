@@ -153,7 +153,7 @@ func TestLockersByName(t *testing.T) {
 		all := commandstest.Readable(conns["a"].Do("LOCKCTL STATS ALL"))
 		_, counters, _ := strings.Cut(stats, " holds ")
 		counters, _, _ = strings.Cut(counters, " busiest ")
-		if want := "*[proxies 1 silent *[] holds " + counters + "]"; all != want {
+		if want := "*[proxies 1 silent *[] differing *[] holds " + counters + "]"; all != want {
 			t.Errorf("STATS ALL of one proxy\n got %s\nwant %s", all, want)
 		}
 	})

@@ -38,7 +38,8 @@ func quickDir(l Life) string {
 // to vote.
 func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
 	l.Helper()
-	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String()}
+	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String(),
+		"--lock-fleet", Addrs(m)} // for the upstream may be for all
 	p := StartProxy(l, append(own, args...)...)
 	p.Vote(l, len(m))
 	return p

@@ -168,7 +168,7 @@ func TestUsersWithoutRights(t *testing.T) {
 	output := check(t, 0, user("closed", "~lock:*", "~lockproxy:wait:*", "&*", "-@all", "+@connection",
 		"+@read",
 		"+@write", "+@scripting", "+@pubsub", "-@dangerous", "+info", "+wait", "+time", "+command",
-		"+client|kill",
+		"+client|kill", "+client|list",
 		"+acl|dryrun", "+acl|list")) // docs/security.md
 	if strings.Contains(output, "may not") || strings.Contains(output, "secret") {
 		t.Errorf("the user that the docs name:\n%s", output)

@@ -48,6 +48,8 @@ var all = []Need{
 		"the server takes ends in a closed connection instead of an error"},
 	{asked: "CLIENT INFO", Right: "client|info", Without: runsLate},
 	{asked: "CLIENT KILL ID " + nobody, Right: "client|kill", Without: runsLate},
+	{asked: "CLIENT LIST ID " + nobody, Right: "client|list", when: newLists,
+		Without: "a connection that a firewall has forgotten is found late, by its time-out"},
 	{asked: "CLIENT ID", Right: "client|id",
 		Without: "CLIENT UNBLOCK and CLIENT TRACKING with REDIRECT do not work"},
 	{asked: "CLIENT UNBLOCK " + nobody, Right: "client|unblock", Without: "CLIENT UNBLOCK does not work"},
@@ -63,10 +65,11 @@ var all = []Need{
 		Without: "there are no locks: each verb of theirs is a script"},
 	{asked: "TIME", Right: "time", Graver: true, when: locksHere,
 		Without: "there are no locks: their leases end by the clock of the server"},
-	{asked: "PUBLISH lockproxy x", Right: "publish", Without: "PUBLISH does not work, and " + untold},
+	{asked: "PUBLISH lockproxy:check x", Right: "publish", Without: "PUBLISH does not work, proxies do " +
+		"not tell each other who holds a lock, nor that their settings differ, and " + untold},
 	{asked: "PUBSUB NUMPAT", Right: "pubsub", when: clustered,
 		Without: "LOCK with NOTIFY does not see that nobody was told of a grant"},
-	{asked: "SPUBLISH lockproxy x", Right: "spublish", when: sharded, Without: untold},
+	{asked: "SPUBLISH lockproxy:check x", Right: "spublish", when: sharded, Without: untold},
 	{asked: "COMMAND GETKEYS GET x", Right: "command|getkeys",
 		Without: "commands whose keys only the server can find are refused"},
 	{asked: "CLUSTER SLOTS", Right: "cluster|slots", when: clustered,
@@ -83,9 +86,9 @@ var all = []Need{
 	{asked: "ACL GETUSER default", Right: "acl|getuser", Graver: true, when: usersOfOld, Without: unjudged},
 	{asked: "ACL DRYRUN default PING", Right: "acl|dryrun", Graver: true, when: usersOfNew,
 		Without: unjudged},
-	{asked: "SUBSCRIBE lockproxy", Right: "subscribe",
+	{asked: "SUBSCRIBE lockproxy:check", Right: "subscribe",
 		Without: "SUBSCRIBE does not work, and KEEPALIVE learns late that another proxy has broken a lock"},
-	{asked: "SSUBSCRIBE lockproxy", Right: "ssubscribe", when: sharded, Without: untold},
+	{asked: "SSUBSCRIBE lockproxy:check", Right: "ssubscribe", when: sharded, Without: untold},
 }
 
 const (
@@ -94,6 +97,7 @@ const (
 	unjudged = "users may do nothing that the proxy answers itself"
 )
 
+func newLists(p Place) bool   { return p.Server.AtLeast(6, 2) }
 func usersOfNew(p Place) bool { return p.UsersOnly && p.Server.AtLeast(7, 0) }
 func usersOfOld(p Place) bool { return p.UsersOnly && !p.Server.AtLeast(7, 0) }
 func clustered(p Place) bool  { return p.Kind == cluster.Cluster }
@@ -114,7 +118,10 @@ func Of(p Place) []Need {
 
 // Remedy is what helps where a server refuses n with the text err.
 func (n *Need) Remedy(err string) string {
-	if strings.HasPrefix(err, "NOPERM") {
+	switch {
+	case strings.HasPrefix(err, "NOPERM") && strings.Contains(err, " channel"):
+		return "allow the channels of proxies to the upstream's user: &lockproxy:*"
+	case strings.HasPrefix(err, "NOPERM"):
 		return "allow it to the upstream's user: +" + n.Right
 	}
 	return "have the server know the command: rename-command took it away, or it is too old"

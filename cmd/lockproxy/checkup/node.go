@@ -326,8 +326,8 @@ func (o *Options) needsAt(n *node) []needs.Need {
 }
 
 // atMasters are the rights that the proxy needs at the masters of RedLock.
-var atMasters = []string{"info", "client|kill", "client|id", "script|load", "evalsha", "time", "publish",
-	"subscribe"}
+var atMasters = []string{"info", "client|kill", "client|list", "client|id", "script|load", "evalsha", "time",
+	"publish", "subscribe"}
 
 func (n *node) tellNeeds(say func(l Level, about, text, remedy string)) {
 	right := true
