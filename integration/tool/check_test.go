@@ -163,6 +163,11 @@ func TestUsersWithoutRights(t *testing.T) {
 			`.* Remedy: ACL SETUSER elsewhere ~lock:\* &\*`)
 	check(t, 1, user("nohashes", "~*", "&*", "-hset"),
 		`fail rights      `+s.Addr+` user "nohashes" may not run .*: hset. Remedy: .*\+hset`)
+	check(t, 0, user("nolist", "~*", "&*", "-client|list"),
+		`warn rights      `+s.Addr+` client\|list is forbidden: a connection that a firewall has .* Remedy: `+
+			`.*\+client\|list`)
+	check(t, 0, user("nochannel", "~*", "&lock:*"),
+		`warn rights      `+s.Addr+` publish is forbidden: .*Remedy: allow the channels .*: &lockproxy:\*`)
 	check(t, 0, user("undecided", "~*", "&*", "-acl|dryrun"),
 		`warn rights      `+s.Addr+` nobody knows .* Remedy: allow it \+acl\|dryrun`)
 	output := check(t, 0, user("closed", "~lock:*", "~lockproxy:wait:*", "&*", "-@all", "+@connection",
