@@ -78,7 +78,7 @@ type Options struct {
 	Fleet    string             // the proxies that talk with each other have the same
 	Settings map[string]string  // what they must have the same, too: values, by the name of the setting
 	Handlers map[string]Handler // answer the questions of others, by topic
-	Quiet    bool               // others are not told the settings: this is no proxy
+	Quiet    bool               // this is no proxy: it asks, and neither answers nor tells its settings
 	Log      *slog.Logger
 }
 
@@ -144,7 +144,9 @@ func (p *Peers) Close() {
 // listen subscribes, however long that takes, until the end.
 func (p *Peers) listen() {
 	p.subscribe(p.channel+":"+p.o.ID, p.heardAnswer)
-	p.subscribe(p.channel, p.heardQuestion)
+	if !p.o.Quiet {
+		p.subscribe(p.channel, p.heardQuestion)
+	}
 	if p.ctx.Err() == nil {
 		close(p.joined)
 	}

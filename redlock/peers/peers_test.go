@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -244,9 +245,12 @@ func TestDeaf(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	f.Add(message{topic: "echo", question: "q", from: ids[1], body: []byte("x")}.encode())
 	f.Add([]byte("*5\r\n$1\r\n1\r\n"))
+	f.Add(message{from: ids[1], settings: []byte(`{"lock-prefix":"x"}`)}.encode())
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if m, ok := decode(payload); ok && (!isID(m.from) || len(m.body) > MostBytes) {
+		m, ok := decode(payload)
+		if ok && (!isID(m.from) || len(m.body) > MostBytes) {
 			t.Errorf("%+v", m)
 		}
+		newSettings(keeping()).hear(slog.New(slog.DiscardHandler), m.from, m.settings)
 	})
 }

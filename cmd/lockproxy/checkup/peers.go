@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"sync"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -44,13 +43,11 @@ func (w *whole) tellPeers(ctx context.Context, o *Options, tell func(Fact)) {
 	}
 }
 
-// bus implements peers.Bus, over a connection to each master that can be reached.
+// bus implements peers.Bus for one question: over a connection to each master that can be reached.
 type bus struct {
 	dialer *cluster.Dialer
 	addrs  []string
-
-	mu    sync.Mutex
-	nodes []conversation
+	nodes  []conversation
 }
 
 func (b *bus) close() {
@@ -69,8 +66,6 @@ func (b *bus) Do(ctx context.Context, _ int, req []byte, resend bool) ([]byte, e
 
 // DoMaster implements peers.Bus.
 func (b *bus) DoMaster(ctx context.Context, i int, req []byte, _ bool) ([]byte, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	c := &b.nodes[i]
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
 	if _, err := c.conn.Write(req); err != nil {
