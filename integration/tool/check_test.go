@@ -289,7 +289,8 @@ func TestRedlock(t *testing.T) {
 	m := rig.StartMasters(t, 3)
 	s := rig.SharedRedis()
 	over := func(addrs ...string) []string {
-		return upstream(s.Addr, "--redlock", strings.Join(addrs, ","), "--redlock-node-timeout", "1500ms")
+		return upstream(s.Addr, "--redlock", strings.Join(addrs, ","), "--redlock-node-timeout", "1500ms",
+			"--redlock-max-lease", "24h") // longer than it takes to build the program
 	}
 	all := []string{m[0].Addr, m[1].Addr, m[2].Addr}
 	check(t, 0, over(all...), `ok   node        `+all[0]+` answers in`, `ok   persistence `+all[1],
@@ -297,7 +298,7 @@ func TestRedlock(t *testing.T) {
 	check(t, 1, over(all[0], all[1], net.JoinHostPort("localhost", strconv.Itoa(m[1].Port))),
 		`fail redlock     localhost:\d+ is the same server as `+all[1])
 	m[2].Do(t, "CONFIG", "SET", "appendfsync", "everysec")
-	check(t, 0, over(all...), `warn persistence `+all[2]+` appendfsync is everysec: .* does not vote for 1m`,
+	check(t, 0, over(all...), `warn persistence `+all[2]+` appendfsync is everysec: .* does not vote for 24h`,
 		`warn redlock     `+all[2]+` does not vote for another \S+: it was started`)
 	m[2].Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(m[0].Port))
 	check(t, 1, over(all...), `fail redlock     `+all[2]+` is a replica of `+all[0]+`. Remedy: name masters`)
