@@ -290,7 +290,8 @@ func TestRedlock(t *testing.T) {
 	s := rig.SharedRedis()
 	over := func(addrs ...string) []string {
 		return upstream(s.Addr, "--redlock", strings.Join(addrs, ","), "--redlock-node-timeout", "1500ms",
-			"--redlock-max-lease", "24h") // longer than it takes to build the program
+			"--redlock-max-lease", "24h", // longer than it takes to build the program
+			"--lock-fleet", "own") // others keep locks in that Redis
 	}
 	all := []string{m[0].Addr, m[1].Addr, m[2].Addr}
 	check(t, 0, over(all...), `ok   node        `+all[0]+` answers in`, `ok   persistence `+all[1],
