@@ -58,7 +58,7 @@ func (a *attempt) decide() (follow func()) {
 	case t.foreign != "":
 		return a.lose(false, redlock.ReplyError(t.foreign))
 	case t.refused+t.fresh >= a.q.need:
-		return a.refuse(t, "")
+		return a.refuse(t, nil)
 	case t.granted+t.refused+t.pending < a.q.need:
 		return a.lose(false, a.q.noQuorum(t.granted+t.refused, t.why))
 	case t.pending > 0:
@@ -66,10 +66,9 @@ func (a *attempt) decide() (follow func()) {
 	}
 	// Most nodes have answered, but the token may hold the lock: some nodes say so, or have not answered.
 	// That must not be reported as Null.
-	doubt := a.q.noQuorum(t.granted,
-		"this token may hold the lock, and others a part of it, and not all nodes have answered")
+	doubt := a.by.MayHold(a.q.noQuorum(t.granted, "others have a part of it, and not all nodes have answered"))
 	if a.waits {
-		return a.refuse(t, doubt.Error())
+		return a.refuse(t, doubt)
 	}
 	return a.lose(false, doubt)
 }
@@ -146,8 +145,8 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 	return 0, 0, 0, false
 }
 
-// refuse ends the attempt because others hold the lock. doubt is why that is not certain, or "". mu is held.
-func (a *attempt) refuse(t returns, doubt string) (follow func()) {
+// refuse ends the attempt because others hold the lock. doubt is why that is not certain, or nil. mu is held.
+func (a *attempt) refuse(t returns, doubt error) (follow func()) {
 	if a.waits {
 		a.refusal = wait.Refusal{Doubt: doubt}
 		a.refusal.Up, a.refusal.Pause = a.prospect(t)
