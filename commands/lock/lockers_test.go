@@ -28,6 +28,7 @@ type loneNode struct {
 func (n loneNode) Addr() string               { return n.name }
 func (n loneNode) Vote() error                { return nil }
 func (n loneNode) Heard(_, _ time.Time) error { return nil }
+func (n loneNode) Distrust(string)            {}
 func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) {
 	reply, err := n.LockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)

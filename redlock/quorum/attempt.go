@@ -242,7 +242,7 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	b = ballot{kind: unknown}
 	switch {
 	case fault == nil && v.Kind == ':':
-		votes = a.q.nodes[i].Heard(time.UnixMicro(v.Int), a.began)
+		votes = a.q.heard(i, v.Int, a.began)
 	case fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 5):
 		v.Elems, votes = a.q.clocked(i, v.Elems, a.began)
 	default:

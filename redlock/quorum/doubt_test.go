@@ -112,8 +112,8 @@ func TestQuorumWaitInVainIsKnown(t *testing.T) {
 			r := lockAt(t.Context(), s.proxies[0], redlock.Acquire{
 				Token: "a", Lease: 20 * time.Second, Wait: wait,
 			})
-			if doubt := errors.Is(r.Err, redlock.ErrMayHold); r.OK || doubt != lost || !doubt && r.Err != nil ||
-				r.Took > wait+testNodeTimeout {
+			doubt := errors.Is(r.Err, redlock.ErrMayHold)
+			if r.OK || doubt != lost || !doubt && r.Err != nil || r.Took > wait+testNodeTimeout {
 				t.Fatalf("cancels are lost: %v: %+v", lost, r)
 			}
 			if !lost {
@@ -149,7 +149,8 @@ func TestQuorumErrorsSayWhatMayBeHeld(t *testing.T) {
 						s.masters[i+1].crash()
 					}
 				}
-				r := lockAt(t.Context(), s.proxies[0], redlock.Acquire{Token: c.token, Lease: 20 * time.Second})
+				ask := redlock.Acquire{Token: c.token, Lease: 20 * time.Second}
+				r := lockAt(t.Context(), s.proxies[0], ask)
 				if !noQuorum(r.Err) || errors.Is(r.Err, redlock.ErrMayHold) != c.inDoubt ||
 					r.Took > testNodeTimeout {
 					t.Errorf("%+v", r)
@@ -158,7 +159,7 @@ func TestQuorumErrorsSayWhatMayBeHeld(t *testing.T) {
 				for _, link := range s.links[0][1:] {
 					link.fails(func(string) fault { return lostRequest })
 				}
-				r = lockAt(t.Context(), s.proxies[0], redlock.Acquire{Token: c.token, Lease: 20 * time.Second})
+				r = lockAt(t.Context(), s.proxies[0], ask)
 				if !noQuorum(r.Err) || errors.Is(r.Err, redlock.ErrMayHold) != c.inDoubt {
 					t.Errorf("again: %+v", r)
 				}

@@ -22,8 +22,9 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	a.grant = redlock.Grant{Token: a.token, Fence: fence, TTL: left.Truncate(time.Millisecond), Count: count,
 		At: now}
 	differs := false
+	a.distrust()
 	for i, b := range a.ballots {
-		if b.kind == gave {
+		if b.kind == gave && !b.odd {
 			a.q.fences.learn(i, a.began, a.candidate, b.fence, b.fence == fence)
 		}
 		differs = differs || a.mayDiffer(b)
@@ -65,13 +66,16 @@ func (a *attempt) end() {
 // majority is known to have it no more. A WAIT goes on meanwhile: see Engine.Wait. mu is held.
 func (a *attempt) lose(held bool, err error) (follow func()) {
 	a.outcome, a.err = lost, err
+	a.distrust()
 	had := 0
 	for i, b := range a.ballots {
 		if b.kind == gave {
 			had++
-			a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
+			if !b.odd {
+				a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
+			}
 		}
-		if b.newer > 0 {
+		if b.newer > 0 && b.newer < mostFence {
 			a.q.fences.learn(i, a.began, a.candidate, b.newer+1, false)
 		}
 	}
@@ -167,8 +171,8 @@ func (q *Engine) cancelRequest(name, token, id string, tell bool) *scripts.Call 
 func (q *Engine) Undo(a *redlock.Acquire) {
 	q.waiters.Forget(a)
 	q.takeBack(pending{
-		lock: q.names.Place(a.Name).Key, id: a.ID, token: a.Token, until: time.Now().Add(a.Lease + time.Second),
-		call: q.cancelRequest(a.Name, a.Token, a.ID, true),
+		lock: q.names.Place(a.Name).Key, id: a.ID, token: a.Token,
+		call: q.cancelRequest(a.Name, a.Token, a.ID, true), until: time.Now().Add(a.Lease + time.Second),
 	})
 }
 
