@@ -75,7 +75,7 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 				a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
 			}
 		}
-		if b.newer > 0 && b.newer < mostFence {
+		if b.newer > 0 {
 			a.q.fences.learn(i, a.began, a.candidate, b.newer+1, false)
 		}
 	}
