@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,13 +242,13 @@ func TestQuorumSetInVainIsKnown(t *testing.T) {
 			for _, m := range s.masters {
 				m.Ask("SET", "lock:{b}", "x")
 			}
-			claims := 0
+			var claims atomic.Int64
 			for _, link := range s.links[0] {
 				link.fails(func(script string) fault {
 					if script == "claim" {
-						claims++
+						claims.Add(1)
 					}
-					if silent && claims > 3 {
+					if silent && claims.Load() > 3 {
 						return silence
 					}
 					return none

@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,16 +202,15 @@ func TestQuorumFencesFuzzed(t *testing.T) {
 		var failed string
 		synctest.Test(t, func(t *testing.T) {
 			s := newNetwork(t, 3, 2, 3*time.Second)
-			n := 0
+			var n atomic.Int64
 			for _, links := range s.links {
 				links[2].instead = func(req []byte) (changed, said []byte) {
 					all := map[string][]string{"claim": claims, "settle": settles}[rig.ScriptOf(req)]
 					if all == nil {
 						return req, nil
 					}
-					n++
 					now := fmt.Sprint(":", time.Now().UnixMicro())
-					text := strings.ReplaceAll(all[n%len(all)], ":now", now)
+					text := strings.ReplaceAll(all[int(n.Add(1))%len(all)], ":now", now)
 					return nil, []byte(strings.ReplaceAll(text, " ", "\r\n") + "\r\n")
 				}
 			}
