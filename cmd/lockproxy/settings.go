@@ -433,7 +433,7 @@ var settings = []Setting{
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Inline, kb, mb} }},
 	{Name: "client-query-buffer-limit", Group: "limits", Joined: true,
 		Help: "one whole command",
-		Page: "bytes of one whole command",
+		Page: "bytes of one whole command, and of what comes behind one that waits",
 		live: true,
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Command, mb, 1 << 40} }},
 	{Name: "client-output-buffer-limit", Group: "limits",
