@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,6 +179,42 @@ func TestCrashedProxy(t *testing.T) {
 		}
 		p[1].Close(ctx)
 		s.Empty(t)
+	})
+}
+
+// A proxy stands still while the turns of some of its clients pass. When it goes on they are before all who
+// came later, and in the order in which they came. R25
+func TestFrozenProxyKeepsOrder(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		const waiters = 60
+		for round := range 10 {
+			p := proxies.Start(t, s, 2)
+			proxies.Granted(t, p[1].Begin(t.Context(), redlock.Acquire{Token: "holder"}))
+			var queue []chan proxies.Result
+			for i := range waiters { // most of the first wait at the proxy that freezes
+				queue = append(queue, p[min(i%(2+i/10), 1)].Begin(t.Context(),
+					redlock.Acquire{Token: fmt.Sprint(i), Wait: minute}))
+			}
+			var order []int
+			serve := func(n int) {
+				for range n {
+					r, i := anyOf(t, queue)
+					order = append(order, i)
+					time.Sleep(time.Duration(round) * time.Millisecond)
+					p[1].Unlock(r.Token)
+				}
+			}
+			thaw := p[0].Up.Freeze()
+			p[1].Unlock("holder")
+			serve(12)
+			thaw()
+			serve(waiters - 12)
+			// The next turn may have been another's already.
+			if after := order[13:]; !slices.IsSorted(after) || after[0] != 0 && order[12] != 0 {
+				t.Errorf("served in the order %v", order)
+			}
+			s.Empty(t)
+		}
 	})
 }
 

@@ -11,7 +11,7 @@
 --       3  mode: w; r; p for a permit; or behind, which is w while other requests of the same proxy wait
 --       4  reentrant: 1 or 0
 --       5  proxy, if the request may wait
---       6  how many ms it may wait from now on
+--       6  how many ms it may wait from now on, and behind a blank the last place that it was told, if any
 --       7  most waiters, and behind a blank most readers, or how many permits there are
 --       8  PUBLISH or SPUBLISH
 --          If one of the following is given:
@@ -24,7 +24,7 @@
 --       {token, fence, ttl ms, count, 1}: granted, and what others held has ended by this
 --       fence, or 1 for the one in ARGV 1: granted, with the lease that was asked for and the count 1
 --       {place, ms, ids}: it waits, and may try again by itself after so many ms; the requests with these ids
---          should try now (*: all of this proxy)
+--          should try now (*: all of this proxy). The place is 0 for a reader that is to become the writer
 --       nil: others hold the lock, or all permits
 --       -1: the request would count the hold up, but its proxy has asked for that hold again since: it needs
 --          a new id
@@ -373,14 +373,20 @@ if not own_place then
   -- A queue that is mostly holes is closed up first.
   local most_places = 10 * math.min(most_waiters, math.max(lock.waiters, 100))
   if lock.tail - lock.head >= most_places and lock.waiters <= 200 then return untidy() end
-  if upgrade then -- before all, also before those who were offered the lock
-    lock.head = lock.head - 1
-    own_place, lock.offered, lock.offer_end = lock.head, 0, 0
-  else
-    own_place, lock.tail = lock.tail, lock.tail + 1
+  -- A reader that is to become the writer stands before all. Who was dropped because its proxy counted as
+  -- dead, or with the lock, gets its place again, unless another has it or the queue got too many holes by it.
+  local ms, had = string.match(wait, '^(%d+) ?(%d*)$')
+  own_place = upgrade and lock.head - 1 or tonumber(had) or lock.tail
+  if lock.waiters == 0 then lock.head, lock.tail = own_place, own_place end
+  local places = math.max(lock.tail, own_place + 1) - math.min(lock.head, own_place)
+  if not upgrade and had ~= '' and (places > most_places or call('HEXISTS', key, 'q:' .. had) == 1) then
+    own_place = lock.tail
   end
+  -- Those who were offered the lock wait for who stands before them.
+  if own_place < lock.offered then lock.offered, lock.offer_end = 0, 0 end
+  lock.head, lock.tail = math.min(lock.head, own_place), math.max(lock.tail, own_place + 1)
   lock.waiters = lock.waiters + 1
-  local deadline = now + tonumber(wait)
+  local deadline = now + ms
   outlast(lock, deadline)
   local entry = (upgrade and 'u' or mode) .. ' ' .. id .. ' ' .. proxy .. string.format(' %d %d ', deadline,
     lease) .. (keeper == '' and '-' or keeper) .. ' ' .. #token .. ' ' .. token .. meta -- as queue.lua says
@@ -390,4 +396,4 @@ end
 save(lock, 'p:' .. proxy, string.format('%d', now + 15000), unpack(joins))
 -- If this proxy counted as dead, its other waiters may have lost their places.
 if lock.asleep or (tonumber(proxy_until) or 0) <= now then try[#try + 1] = '*' end
-return {own_place, math.max(pause, 1), table.concat(try, ' ')}
+return {upgrade and 0 or own_place, math.max(pause, 1), table.concat(try, ' ')}

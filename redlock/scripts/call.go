@@ -366,6 +366,16 @@ func (c *Call) Said(a *redlock.Acquire) {
 	c.Text(fmt.Sprintf("\t%d %s", a.AtLeast.Milliseconds(), a.Meta))
 }
 
+// Wait appends how long a waits, and the place that it was told, unless that is 0.
+func (c *Call) Wait(left time.Duration, stood int64) {
+	var space [40]byte
+	wait := strconv.AppendInt(space[:0], left.Milliseconds(), 10)
+	if stood != 0 {
+		wait = strconv.AppendInt(append(wait, ' '), stood, 10)
+	}
+	c.Bytes(wait)
+}
+
 // Most appends how many clients may wait for the lock, if this one may, and how many may share it, if a wants
 // to.
 func (c *Call) Most(a *redlock.Acquire, waiters, readers int) {

@@ -589,7 +589,13 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 		rising = h
 	}
 	w, place := m.queue[a.ID], int64(1)<<40
-	if proxy != "" {
+	switch {
+	case up: // closedUp sees where it really stands
+		place = 1
+		for _, other := range m.queue {
+			place = min(place, other.place-1)
+		}
+	case proxy != "":
 		place = v.Elems[0].Int
 	}
 	if m.conflict(a.Token, a.Mode) == "" {
@@ -874,7 +880,11 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 			if a.Permits > 0 {
 				limits += fmt.Sprint(" ", a.Permits)
 			}
-			args := append(words(a), proxy, millis(a.Wait), limits, "PUBLISH", a.Keeper, said(a), "")
+			wait := millis(a.Wait)
+			if w := m.queue[a.ID]; w != nil && w.up == nil {
+				wait += fmt.Sprint(" ", w.place)
+			}
+			args := append(words(a), proxy, wait, limits, "PUBLISH", a.Keeper, said(a), "")
 			switch {
 			case a.Break:
 				args = append(args, rig.FenceKey)

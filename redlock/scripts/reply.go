@@ -36,6 +36,7 @@ type AcquireReply struct {
 	Grant   redlock.Grant
 
 	Queued bool
+	Place  int64         // where it stands; 0: in no place that it keeps
 	Pause  time.Duration // until it may try again by itself
 	Try    []byte        // ids of waiters that should try now
 
@@ -67,7 +68,7 @@ func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 			Count: v.Elems[3].Int}
 		return AcquireReply{Granted: true, Grant: g, Broke: true}, nil
 	case len(v.Elems) == 3 && a.Wait > 0:
-		r.Queued, r.Pause, r.Try = true, ms(v.Elems[1].Int), v.Elems[2].Str
+		r.Queued, r.Place, r.Pause, r.Try = true, v.Elems[0].Int, ms(v.Elems[1].Int), v.Elems[2].Str
 		return r, nil
 	}
 	return r, ErrReply

@@ -104,7 +104,7 @@ func (l *teller) tell(line string) string {
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		return ""
-	case "acquire", "reenter": // token id mode lease [proxy wait max keeper least]; p3: of 3 permits
+	case "acquire", "reenter": // token id mode lease [proxy wait[@place] max keeper least]; p3: of 3 permits
 		again := "0"
 		if w[0] == "reenter" {
 			again = "1"
@@ -116,7 +116,8 @@ func (l *teller) tell(line string) string {
 			limits += " " + permits
 		}
 		if len(w) > 5 || w[3] != "w" {
-			args = append(args, opt(5, ""), opt(6, "5000"), limits, l.publish())
+			args = append(args, opt(5, ""), strings.ReplaceAll(opt(6, "5000"), "@", " "), limits,
+				l.publish())
 		}
 		if len(w) > 8 {
 			args = append(args, opt(8, ""), "", "")
@@ -695,6 +696,28 @@ var transitions = []struct{ name, text string }{
 		acquire d i4 w 1000 P1 -> [3 ~500 i3 *]
 		acquire b i2 w 1000 P1 -> [4 ~500 i3]
 		acquire c i3 w 1000 P2 -> [c F2 ~1000 1]`},
+	{"a proxy that slept through an offer has its waiters where they were; R25", `
+		acquire a i1 w 5000 -> [a F1 ~5000 1]
+		acquire b i2 w 1000 P1 -> [1 ~5000 i1 *]
+		acquire c i3 w 1000 P1 -> [2 ~5000 i1]
+		acquire d i4 w 1000 P2 -> [3 ~5000 i1 *]
+		acquire e i5 w 1000 P2 -> [4 ~5000 i1]
+		release a u1 - P3 -> 1
+		sleep 520
+		acquire d i4 w 1000 P2 -> [d F2 ~1000 1]
+		acquire c i3 w 1000 P1 5000@2 -> [2 ~1000 i4 *]
+		acquire b i2 w 1000 P1 5000@1 -> [1 ~1000 i4]
+		acquire f i6 w 1000 P1 5000@1 -> [5 ~1000 i4]
+		release d u2 - P2 -> 1
+		acquire e i5 w 1000 P2 -> [4 ~500 i2]
+		acquire b i2 w 1000 P1 -> [b F3 ~1000 1]`},
+	{"the queue is lost, and is made again as it was; R25", `
+		acquire a i1 w 5000 -> [a F1 ~5000 1]
+		acquire c i3 w 1000 P1 5000@7 -> [7 ~5000 i1 *]
+		acquire d i4 w 1000 P2 5000@9 -> [9 ~5000 i1 *]
+		acquire b i2 w 1000 P1 5000@5 -> [5 ~5000 i1]
+		acquire e i5 w 1000 P2 5000@100000 -> [10 ~5000 i1]
+		release a u1 - P1 -> [1 i2 F2 ~1000]`},
 	{"waiters of a proxy that was silent for 15 s are passed over", `
 		acquire a i1 w 20000 -> [a F1 ~20000 1]
 		acquire b i2 w 1000 P1 20000 -> [1 ~20000 i1 *]

@@ -171,7 +171,7 @@ func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquir
 	if a.Wait > 0 {
 		c.Text(e.names.ID)
 		left := time.Until(e.waiters.Expect(a, time.Now()))
-		c.Number(max(left, time.Millisecond).Milliseconds())
+		c.Wait(max(left, time.Millisecond), e.waiters.Stood(a))
 		c.Most(a, e.o.MaxQueue, e.o.MaxReaders)
 	} else {
 		c.Empty()
@@ -218,7 +218,7 @@ func (e *Engine) readAcquire(
 			r.Pause = min(r.Pause, movingPulse)
 		}
 		e.grants.changed(a.Name)
-		e.waiters.Queued(a, r.Pause, r.Try)
+		e.waiters.Queued(a, r.Place, r.Pause, r.Try)
 	case r.Granted && scripts.Unnumbered(r.Grant.Fence):
 		return r.Grant, false, needsSteps{r.Grant.Fence}
 	case r.Granted:

@@ -27,7 +27,7 @@ func (e *busy) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bo
 	if g.Fence != 0 {
 		return g, true, nil
 	}
-	e.order.Queued(a, time.Hour, nil)
+	e.order.Queued(a, 1, time.Hour, nil)
 	return redlock.Grant{}, false, nil
 }
 
@@ -52,7 +52,7 @@ func TestHandedIsToldOnce(t *testing.T) {
 				}
 			}
 			o.Expect(a, time.Now())
-			o.Queued(a, time.Hour, nil)
+			o.Queued(a, 1, time.Hour, nil)
 			if id != "early" {
 				go func() { // ends with the wait
 					defer cancel()

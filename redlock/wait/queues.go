@@ -229,6 +229,7 @@ type waiter struct {
 	given    chan redlock.Grant // capacity 1: a release handed the lock over
 	due      time.Time          // when the next attempt is due, as far as it knows; guarded by Queues.mu
 	turn     turnState
+	stood    int64          // Redis: see Stood; guarded by Queues.mu
 	sleeps   bool           // it is in its queue, and no attempt is under way; guarded by Queues.mu
 	told     *redlock.Grant // what Acquire.Handed was told; guarded by Queues.mu until it has left
 }

@@ -49,7 +49,7 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 		if time.Until(until) != time.Minute || o.Expect(given, time.Now()) != until {
 			t.Errorf("it waits until %v", until)
 		}
-		o.Queued(given, time.Second, nil)
+		o.Queued(given, 1, time.Second, nil)
 		o.Expect(forgotten, time.Now())
 		known(2, 2)
 		o.Forget(forgotten)
@@ -65,7 +65,7 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 			t.Errorf("%d attempts for what was given", e.attempts.Load())
 		}
 		o.Expect(woken, time.Now())
-		o.Queued(woken, time.Second, nil)
+		o.Queued(woken, 1, time.Second, nil)
 		began := time.Now()
 		if g, ok, err := o.Wait(t.Context(), woken); !ok || err != nil || g.Token != "t woken" ||
 			e.attempts.Load() != 1 {
@@ -87,7 +87,7 @@ type refusing struct {
 
 func (e *refusing) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bool, error) {
 	e.attempts.Add(1)
-	e.order.Queued(a, time.Hour, nil)
+	e.order.Queued(a, 1, time.Hour, nil)
 	return redlock.Grant{}, false, nil
 }
 
@@ -110,13 +110,13 @@ func TestOlderReplyForgetsNoOffer(t *testing.T) {
 		defer cancel()
 		a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Wait: time.Hour, ID: "mine"}
 		o.Expect(a, time.Now())
-		o.Queued(a, time.Hour, nil)
+		o.Queued(a, 1, time.Hour, nil)
 		go o.Wait(ctx, a) // ends with ctx
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		before := e.attempts.Load()
 		e.hears(subscription.Event{Payload: []byte("another")})
-		o.Queued(a, time.Hour, nil)
+		o.Queued(a, 1, time.Hour, nil)
 		time.Sleep(offer + 10*time.Millisecond)
 		synctest.Wait()
 		if n := e.attempts.Load() - before; n != 1 {
@@ -137,7 +137,7 @@ func TestPulse(t *testing.T) {
 		defer cancel()
 		a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Wait: time.Hour, ID: "mine"}
 		o.Expect(a, time.Now())
-		o.Queued(a, time.Hour, nil)
+		o.Queued(a, 1, time.Hour, nil)
 		go o.Wait(ctx, a) // ends with ctx
 		asked := int32(0)
 		attempts := func(during time.Duration) int32 {

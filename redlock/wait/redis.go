@@ -49,9 +49,19 @@ func (*Redis) missed(q *queue) {
 	}
 }
 
-// Queued notes what the script told a: how long until something happens by itself, and which waiters should
-// try now.
-func (o *Redis) Queued(a *redlock.Acquire, pause time.Duration, try []byte) {
+// Stood is the last place that the script told a, or 0.
+func (o *Redis) Stood(a *redlock.Acquire) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.byAsk[a]; w != nil {
+		return w.stood
+	}
+	return 0
+}
+
+// Queued notes what the script told a: its place, how long until something happens by itself, and which
+// waiters should try now.
+func (o *Redis) Queued(a *redlock.Acquire, place int64, pause time.Duration, try []byte) {
 	ws := o.Queues
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -59,6 +69,7 @@ func (o *Redis) Queued(a *redlock.Acquire, pause time.Duration, try []byte) {
 	if w == nil {
 		return
 	}
+	w.stood = place
 	// A little later than the event, and not in step with other proxies.
 	w.due = time.Now().Add(min(pause+time.Millisecond, pulse) + rand.N(2*time.Millisecond))
 	q := ws.byKey[w.place.Key]

@@ -17,12 +17,15 @@ import (
 type Upstream struct {
 	S *Server
 
+	line       sync.Mutex // of conn, while a request is under way: messages may come meanwhile
 	mu         sync.Mutex
 	conn       *Conn
 	Faults     func(req string) (before, after error) // of Do; after: the reply is lost
 	Mute       bool                                   // messages are lost
 	Unsubbable error                                  // Subscribe fails
 	Hang       chan struct{}                          // Subscribe waits for it
+	frozen     chan struct{}                          // nil: it is not
+	late       []func()                               // messages that came meanwhile
 	notify     map[int]func(subscription.Event)
 	Channels   []string // subscribed to so far
 	Subs, asks int
@@ -56,31 +59,58 @@ func (u *Upstream) DoMaster(ctx context.Context, _ int, req []byte, resend bool)
 	return u.Do(ctx, 0, req, resend)
 }
 
+// Freeze has nothing pass until thaw is called, which lets everything pass.
+func (u *Upstream) Freeze() (thaw func()) {
+	frozen := make(chan struct{})
+	u.Set(func(u *Upstream) { u.frozen = frozen })
+	return func() {
+		var late []func()
+		u.Set(func(u *Upstream) { u.frozen, u.late, late = nil, nil, u.late })
+		close(frozen)
+		for _, tell := range late {
+			tell()
+		}
+	}
+}
+
 func (u *Upstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	frozen := u.frozen
+	u.mu.Unlock()
+	if frozen != nil {
+		<-frozen
 	}
-	if !resend {
-		return nil, errors.New("the scripts may all be sent again")
+	u.line.Lock()
+	defer u.line.Unlock()
+	conn, after, err := u.begin(ctx, req, resend)
+	if err != nil {
+		return nil, err
 	}
-	u.asks++
-	var before, after error
-	if u.Faults != nil {
-		before, after = u.Faults(ScriptOf(req))
-	}
-	if before != nil {
-		return nil, before
-	}
-	if u.conn == nil {
-		u.conn = u.S.Connect()
-	}
-	reply, err := u.conn.Do(req)
+	reply, err := conn.Do(req)
 	if after != nil {
 		return nil, after
 	}
 	return reply, err
+}
+
+// begin returns the connection that req is to be sent over, and the error that takes the place of its reply.
+func (u *Upstream) begin(ctx context.Context, req []byte, resend bool) (conn *Conn, after, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if !resend {
+		return nil, nil, errors.New("the scripts may all be sent again")
+	}
+	u.asks++
+	if u.Faults != nil {
+		err, after = u.Faults(ScriptOf(req))
+	}
+	if u.conn == nil && err == nil {
+		u.conn = u.S.Connect()
+	}
+	return u.conn, after, err
 }
 
 // Synced runs req and waits for replicas, until timeout when they are too few.
@@ -169,10 +199,14 @@ func (u *Upstream) Subscribe(
 			}
 			v, _, _ := resp.Parse(message)
 			u.mu.Lock()
-			mute := u.Mute
+			mute := u.Mute || !strings.HasSuffix(v.Elems[0].Text(), "message")
+			tell := func() { notify(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str}) }
+			if u.frozen != nil && !mute {
+				u.late, mute = append(u.late, tell), true
+			}
 			u.mu.Unlock()
-			if !mute && strings.HasSuffix(v.Elems[0].Text(), "message") {
-				notify(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str})
+			if !mute {
+				tell()
 			}
 		}
 	}()

@@ -15,11 +15,7 @@ end
 -- is known nobody else gets the lock. The next script goes on from there.
 local looks = 1500
 local function first(lock)
-  while lock.head < lock.tail do
-    if lock.waiters == 0 then
-      lock.head = lock.tail
-      return
-    end
+  while lock.waiters > 0 and lock.head < lock.tail do
     local place = lock.head
     if looks <= 0 then return place, '?' end
     looks = looks - 1
@@ -41,6 +37,7 @@ local function first(lock)
     end
     lock.head = place + 1
   end
+  lock.head = lock.tail
 end
 
 -- end_offer(lock) drops the waiters that did not take the lock while it was reserved for them, except the one
