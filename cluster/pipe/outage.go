@@ -17,7 +17,8 @@ import (
 //	in any case                            Options.MaxWait, since the request came
 //
 // Once a shard has been without a master for MaxWait, waiting is of no use any more, so requests wait only
-// briefly. But each has its node dialled, or asked, so the first request that can be served is served.
+// briefly; in a cluster after the Budget already, if there is no replica to take over. But each has its node
+// dialled, or asked, so the first request that can be served is served.
 
 const (
 	// brief is how long a request waits for a shard that has been without a master for MaxWait. It is enough
@@ -92,13 +93,22 @@ func (o *outages) leave(shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) {
 type shard struct {
 	answers bool
 	since   time.Duration // it has answered since then, counted from the birth of the pool
-	long    bool          // there has been none for MaxWait
+	long    bool          // there has been none for so long that waiting is of no use
 }
 
-// long reports the outage of addr if it has lasted for MaxWait.
+// long reports the outage of addr if it has lasted for MaxWait, or for the budget where nobody can take over:
+// a master of a cluster that has no replica is back soon, or not for long. So it is with slots of nobody.
 func (o *outages) long(addr string) (cluster.Outage, bool) {
 	out, lost := o.Of(addr)
-	return out, lost && time.Since(out.Since) > o.most
+	if !lost {
+		return out, false
+	}
+	most, t := o.most, o.topology
+	follows := func(n *cluster.Node) bool { return n.Follows == addr }
+	if t.Kind == cluster.Cluster && !slices.ContainsFunc(t.Replicas, follows) {
+		most = min(most, o.budget)
+	}
+	return out, time.Since(out.Since) > most
 }
 
 // masterAt is what is known of the master at addr.

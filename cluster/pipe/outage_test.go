@@ -52,6 +52,21 @@ func (r *outageRig) lead(addr string) {
 	r.on(func() { r.pool.Update() })
 }
 
+// follow makes replicas follow the master of all slots; "": there is no master.
+func (r *outageRig) follow(master string, replicas ...string) {
+	r.mu.Lock()
+	top := oneMaster(master, r.topology.Version+1)
+	for _, addr := range replicas {
+		top.Replicas = append(top.Replicas, &cluster.Node{Addr: addr, Follows: master})
+	}
+	if master == "" {
+		top = &cluster.Topology{Version: top.Version, Kind: cluster.Cluster}
+	}
+	r.topology = top
+	r.mu.Unlock()
+	r.on(func() { r.pool.Update() })
+}
+
 // trust has everybody know that the node at addr answers again.
 func (r *outageRig) trust(addr string) {
 	r.outages.Trust(addr)
@@ -91,6 +106,42 @@ func (r *outageRig) Dial(ctx context.Context, addr string, m cluster.Mode, befor
 	return r.rig.Dial(ctx, addr, m, before)
 }
 
+// A shard that nobody can take over is waited for through the first Budget of its outage only: its master has
+// no replica, or none is left, or nobody has its slots.
+func TestOutageWithoutReplica(t *testing.T) {
+	const budget, most = 10 * time.Second, 30 * time.Second
+	for name, test := range map[string]struct {
+		lost     string
+		replicas []string // at first
+		left     time.Duration
+		want     time.Duration
+	}{
+		"a replica":    {"a:1", []string{"b:1"}, most, most},
+		"none":         {"a:1", nil, most, budget},
+		"none is left": {"a:1", []string{"b:1"}, 15 * time.Second, 15 * time.Second},
+		"nobody":       {"", nil, most, budget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newOutageRig(t, Options{Budget: budget}, map[string]*scripted.Node{})
+				r.follow(test.lost, test.replicas...)
+				r.outages.Lose(test.lost, errors.New("connection refused"))
+				left := time.AfterFunc(test.left, func() { r.follow(test.lost) })
+				defer left.Stop()
+				for _, want := range []time.Duration{test.want, brief} {
+					began := time.Now()
+					reply, err := r.do("GET k", true)
+					took := time.Since(began)
+					refused := errors.Is(err, cluster.ErrUnavailable) || strings.HasPrefix(reply, "-CLUSTERDOWN ")
+					if !refused || took < want || took > want+brief {
+						t.Errorf("%q, %v after %v, want %v", reply, err, took, want)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A command waits through the first MaxWait of an outage. After that, commands wait briefly, whether dials
 // are refused or time out, and the first one that can be served is, however long the node counts as down.
 func TestKnownOutage(t *testing.T) {
@@ -99,6 +150,7 @@ func TestKnownOutage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const budget, most = 10 * time.Second, 30 * time.Second
 				r := newOutageRig(t, Options{Budget: budget}, map[string]*scripted.Node{})
+				r.follow("a:1", "b:1")
 				r.hangs = hangs
 				r.outages.Lose("a:1", errors.New("connection refused"))
 				ask := func() (took time.Duration, err error) {
@@ -159,6 +211,7 @@ func TestBudgetIsOfTheMaster(t *testing.T) {
 				b := &scripted.Node{}
 				r := newOutageRig(t, Options{Budget: time.Second, MaxWait: 10 * time.Second},
 					map[string]*scripted.Node{"b:1": b})
+				r.follow("a:1", "b:1")
 				b.Answer = func(string) string {
 					if time.Since(r.pool.born) < test.ready {
 						return loading
