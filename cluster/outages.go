@@ -60,6 +60,15 @@ func (f Felt) Plus(g Felt) Felt {
 	return f
 }
 
+// Unready is why a master does not serve, by its own account.
+type Unready string
+
+func (r Unready) Error() string { return string(r) }
+
+// ErrFails is that it answers CLUSTERDOWN because other nodes are missing.
+var ErrFails error = Unready("its cluster_state is fail, so commands get CLUSTERDOWN: " +
+	"it misses masters that have no replica to take their place")
+
 // Lose notes that the master at addr does not serve.
 func (o *Outages) Lose(addr string, err error) {
 	o.mu.Lock()

@@ -82,10 +82,10 @@ func (p *pulse) clusterFails(nodes []string) {
 	case len(nodes) > 0 && p.fails.IsZero():
 		p.fails = time.Now()
 		p.tell(slog.LevelWarn, "the cluster is down", clusterName, p.fails, felt, "nodes", len(nodes),
-			"err", errClusterFail)
+			"err", cluster.ErrFails)
 	case len(nodes) > 0 && time.Since(p.said[clusterName]) >= reminder:
 		p.tell(slog.LevelWarn, "the cluster is still down", clusterName, p.fails, felt, "nodes", len(nodes),
-			"err", errClusterFail)
+			"err", cluster.ErrFails)
 	case len(nodes) == 0 && !p.fails.IsZero():
 		p.tell(slog.LevelInfo, "the cluster is up again", clusterName, p.fails, felt)
 		p.fails = time.Time{}

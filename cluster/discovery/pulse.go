@@ -106,7 +106,7 @@ func (p *pulse) beat(ctx context.Context) {
 		silent := errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, errLate)
 		switch {
 		case silent && time.Since(p.heard[f.Addr]) <= lately:
-		case f.Err == errClusterFail:
+		case f.Err == cluster.ErrFails:
 			p.u.outages.Lose(f.Addr, f.Err)
 			miss = append(miss, f.Addr)
 		default:
@@ -122,15 +122,6 @@ func (p *pulse) beat(ctx context.Context) {
 	p.followed(t)
 	p.seen = t
 }
-
-// errClusterFail is why a node does not serve that answers CLUSTERDOWN because other nodes are missing.
-var errClusterFail error = refusal("its cluster_state is fail, so commands get CLUSTERDOWN: " +
-	"it misses masters that have no replica to take their place")
-
-// refusal is why a node does not serve, by its own account.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
 
 // ask returns addr, or why the master there does not serve.
 func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
@@ -148,7 +139,7 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 		case err != nil:
 			return "", err
 		case answers[0].IsError() && strings.HasPrefix(string(answers[0].Str), "LOADING "):
-			return "", refusal(answers[0].Str)
+			return "", cluster.Unready(answers[0].Str)
 		case len(answers) == 1:
 			return addr, nil
 		}
@@ -156,7 +147,7 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 			hint(p.u.hint)
 		}
 		if cluster.Field(answers[1], "cluster_state") == "fail" {
-			return "", errClusterFail
+			return "", cluster.ErrFails
 		}
 		return addr, nil
 	}

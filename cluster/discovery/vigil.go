@@ -197,7 +197,7 @@ func (v *vigil) listen(ctx, asking context.Context, addr string,
 	mu.Lock()
 	defer mu.Unlock()
 	answered = true
-	_, refused := errors.AsType[refusal](err)
+	_, refused := errors.AsType[cluster.Unready](err)
 	switch {
 	case err == nil, refused:
 		v.heard(addr, time.Since(began))

@@ -97,15 +97,17 @@ type shard struct {
 }
 
 // long reports the outage of addr if it has lasted for MaxWait, or for the budget where nobody can take over:
-// a master of a cluster that has no replica is back soon, or not for long. So it is with slots of nobody.
+// a master of a cluster that has no replica is back soon, or not for long. So it is with slots of nobody. But
+// one that says it loads its data, or misses other masters, is waited for.
 func (o *outages) long(addr string) (cluster.Outage, bool) {
 	out, lost := o.Of(addr)
 	if !lost {
 		return out, false
 	}
 	most, t := o.most, o.topology
+	_, answers := out.Err.(cluster.Unready)
 	follows := func(n *cluster.Node) bool { return n.Follows == addr }
-	if t.Kind == cluster.Cluster && !slices.ContainsFunc(t.Replicas, follows) {
+	if t.Kind == cluster.Cluster && !answers && !slices.ContainsFunc(t.Replicas, follows) {
 		most = min(most, o.budget)
 	}
 	return out, time.Since(out.Since) > most

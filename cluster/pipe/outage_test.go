@@ -110,22 +110,26 @@ func (r *outageRig) Dial(ctx context.Context, addr string, m cluster.Mode, befor
 // no replica, or none is left, or nobody has its slots.
 func TestOutageWithoutReplica(t *testing.T) {
 	const budget, most = 10 * time.Second, 30 * time.Second
+	away := errors.New("connection refused")
 	for name, test := range map[string]struct {
 		lost     string
+		err      error
 		replicas []string // at first
 		left     time.Duration
 		want     time.Duration
 	}{
-		"a replica":    {"a:1", []string{"b:1"}, most, most},
-		"none":         {"a:1", nil, most, budget},
-		"none is left": {"a:1", []string{"b:1"}, 15 * time.Second, 15 * time.Second},
-		"nobody":       {"", nil, most, budget},
+		"a replica":    {"a:1", away, []string{"b:1"}, most, most},
+		"none":         {"a:1", away, nil, most, budget},
+		"none is left": {"a:1", away, []string{"b:1"}, 15 * time.Second, 15 * time.Second},
+		"nobody":       {"", away, nil, most, budget},
+		"it loads":     {"a:1", cluster.Unready("LOADING"), nil, most, most},
+		"others":       {"a:1", cluster.ErrFails, nil, most, most},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newOutageRig(t, Options{Budget: budget}, map[string]*scripted.Node{})
 				r.follow(test.lost, test.replicas...)
-				r.outages.Lose(test.lost, errors.New("connection refused"))
+				r.outages.Lose(test.lost, test.err)
 				left := time.AfterFunc(test.left, func() { r.follow(test.lost) })
 				defer left.Stop()
 				for _, want := range []time.Duration{test.want, brief} {
