@@ -24,9 +24,6 @@ import (
 	"lockproxy/redlock/who"
 )
 
-// leastLeases is how many node timeouts the shortest lease of RedLock lasts.
-const leastLeases = 20
-
 // lockEngines has the lock engines, and the masters of RedLock.
 type lockEngines struct {
 	engines lock.Lockers
@@ -73,7 +70,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 			NodeTimeout: r.NodeTimeout,
 			NotRun:      func(err error) bool { return errors.Is(err, cluster.ErrUnavailable) },
 		}, o)
-		all.Prefixes, all.LeastLease = r.Prefixes, leastLeases*r.NodeTimeout
+		all.Prefixes, all.LeastLease = r.Prefixes, quorum.LeastLeases*r.NodeTimeout
 		all.Masters = s.locks.health
 	}
 	all.Who = &who.Who{Index: s.locks.index, ID: all.Plain.ID()}

@@ -95,7 +95,7 @@ func TestMasterRealStop(t *testing.T) {
 		servers.StartRedis(t), servers.StartRedis(t))[0]
 	for _, pause := range []time.Duration{0, 2 * time.Second} {
 		set := func(value string) error {
-			_, err := askMaster(m, 60*time.Millisecond, "SET", "k", value)
+			_, err := askMaster(m, 300*time.Millisecond, "SET", "k", value)
 			return err
 		}
 		servers.Eventually(t, "it is stopped after it has answered", func() bool {

@@ -227,7 +227,7 @@ func inBubble(t *testing.T, o Options, prepare func(p *loneRedis),
 		if prepare != nil {
 			prepare(p)
 		}
-		o.Dial, o.Log = p.dial, servers.Log(t)
+		o.Dial, o.Log, o.Timeout = p.dial, servers.Log(t), 50*time.Millisecond
 		all, err := Connect(t.Context(), portable(t), []string{"10.0.0.1:6379"}, o)
 		if err != nil {
 			t.Fatal(err)

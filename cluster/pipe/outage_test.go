@@ -136,7 +136,8 @@ func TestOutageWithoutReplica(t *testing.T) {
 					began := time.Now()
 					reply, err := r.do("GET k", true)
 					took := time.Since(began)
-					refused := errors.Is(err, cluster.ErrUnavailable) || strings.HasPrefix(reply, "-CLUSTERDOWN ")
+					refused := errors.Is(err, cluster.ErrUnavailable) ||
+						strings.HasPrefix(reply, "-CLUSTERDOWN ")
 					if !refused || took < want || took > want+brief {
 						t.Errorf("%q, %v after %v, want %v", reply, err, took, want)
 					}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockproxy/commands"
+	"lockproxy/redlock/quorum"
 )
 
 // errNoUpstream explains the one decision that has no default: a lock service
@@ -161,9 +162,6 @@ func checkAdmin(v *Values, refuse func(format string, args ...any)) {
 	}
 }
 
-// leastLeases is how many times redlock-node-timeout must fit into a lease.
-const leastLeases = 20
-
 // checkRedlock is the part of check about locks over independent masters.
 func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	n := len(v.Redlock)
@@ -182,8 +180,8 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s",
 			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Redlock.MaxLease))
 	}
-	if leastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
-		refuse("redlock-node-timeout %s: must be at most a twentieth of lock-lease, which is %s, or much "+
+	if quorum.LeastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
+		refuse("redlock-node-timeout %s: must be at most a quarter of lock-lease, which is %s, or much "+
 			"of a lease is over before it is granted",
 			formatDuration(v.Proxy.Redlock.NodeTimeout), formatDuration(v.Proxy.Locks.Lease))
 	}

@@ -80,9 +80,9 @@ func TestCheck(t *testing.T) {
 			"needs an odd number: with 3",
 		"--dev --redlock-prefix pay:": "redlock-prefix pay:: has no " +
 			"effect without redlock",
-		"--dev --redlock a:1,b:1,c:1 --redlock-node-timeout 1501ms": "redlock-node-timeout 1.501s: " +
-			"must be at most a twentieth of lock-lease, which is 30s",
-		"--dev --redlock a:1,b:1,c:1 --redlock-node-timeout 1500ms": "",
+		"--dev --redlock a:1,b:1,c:1 --redlock-node-timeout 7501ms": "redlock-node-timeout 7.501s: " +
+			"must be at most a quarter of lock-lease, which is 30s",
+		"--dev --redlock a:1,b:1,c:1 --redlock-node-timeout 7500ms": "",
 		"--dev --redlock a:1,b:1,c:1 --lock-sync 1":                 "lock-sync 1: is not for redlock",
 		"--dev --redlock-node-timeout 1m":                           "",
 	} {

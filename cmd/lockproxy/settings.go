@@ -368,7 +368,7 @@ var settings = []Setting{
 		in:   func(v *Values) value { return words{&v.Proxy.Redlock.Prefixes} }},
 	{Name: "redlock-node-timeout", Group: "locks",
 		Help: "for a request; the longest lease there",
-		Page: "how long a request to one of these masters may take; at most a twentieth of `lock-lease`",
+		Page: "how long a request to one of these masters may take; at most a quarter of `lock-lease`",
 		in: func(v *Values) value {
 			return duration{&v.Proxy.Redlock.NodeTimeout, time.Millisecond, time.Minute}
 		}},

@@ -128,7 +128,7 @@ func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) 
 		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of " +
 			"them have the grant anyway")
 	case a.lease > 0 && a.lease < l.LeastLease:
-		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, 20 times "+
+		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, four times "+
 			"redlock-node-timeout",
 			a.lease.Milliseconds(), l.LeastLease.Milliseconds())
 	}

@@ -20,11 +20,11 @@ func StartMasters(l Life, n int) Masters {
 }
 
 // StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout
-// is a twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough
+// is a quarter of that, which is long enough for a slow machine. It returns when all masters are old enough
 // to vote.
 func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
 	l.Helper()
-	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String(),
+	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 4).String(),
 		"--lock-fleet", Addrs(m)} // for the upstream may be for all
 	p := StartProxy(l, append(own, args...)...)
 	p.Vote(l, len(m))

@@ -64,8 +64,12 @@ type Answerer interface {
 	Answer(tag int, reply []byte, err error)
 }
 
-// DefaultNodeTimeout is how long RedLock waits for one node by default.
-const DefaultNodeTimeout = 50 * time.Millisecond
+// DefaultNodeTimeout is how long RedLock waits for one node by default: for one that is busy, or far away. What
+// it takes is taken off the lease, so a lease lasts LeastLeases times as long at least.
+const (
+	DefaultNodeTimeout = 250 * time.Millisecond
+	LeastLeases        = 4
+)
 
 // Options are those of RedLock. Zero values mean the defaults.
 type Options struct {
@@ -112,8 +116,8 @@ func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	return q
 }
 
-// minLease is the shortest lease of a lock: twenty times the timeout of a node.
-func (q *Engine) minLease() time.Duration { return 20 * q.o.NodeTimeout }
+// minLease is the shortest lease of a lock.
+func (q *Engine) minLease() time.Duration { return LeastLeases * q.o.NodeTimeout }
 
 // ErrSync is the answer to SYNC.
 var ErrSync = redlock.ReplyError("ERR SYNC is not for RedLock: " +

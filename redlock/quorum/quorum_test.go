@@ -125,6 +125,29 @@ func TestQuorum(t *testing.T) {
 	})
 }
 
+// By default masters that are far away, or have much to do, vote in time, also on the shortest lease. What they
+// take is taken off that. R27
+func TestFarMasters(t *testing.T) {
+	onNetwork(t, 5, 1, func(t *testing.T, s *network) {
+		l := locks.NewRedlock(s.nodes[0], quorum.Options{}, locks.Options{Log: s.left.Logger()})
+		defer l.Close(context.Background())
+		const least = quorum.LeastLeases * quorum.DefaultNodeTimeout
+		for _, oneWay := range []time.Duration{30 * time.Millisecond, 120 * time.Millisecond} {
+			for _, link := range s.links[0] {
+				link.delay = func() time.Duration { return oneWay }
+			}
+			g := mustLock(t, l, redlock.Acquire{Token: "a", Lease: least})
+			if most := least - 2*oneWay - driftOf(least); g.TTL > most || g.TTL < most-2*time.Millisecond {
+				t.Errorf("masters %v away left %v of a lease of %v", oneWay, g.TTL, least)
+			}
+			if left, err := rig.RenewAt(l, "a", least, g.Fence); err != nil || left > least-2*oneWay {
+				t.Errorf("masters %v away: renewed for %v: %v", oneWay, left, err)
+			}
+			mustUnlock(t, l, "a", g.Fence, 1)
+		}
+	})
+}
+
 // NOQUORUM is for nodes that cannot be had, Null for locks that others hold. A node that is
 // silent costs its timeout, one that is known to be away nothing. R27
 func TestQuorumOfDeadNodes(t *testing.T) {
@@ -286,9 +309,10 @@ func TestQuorumRefuses(t *testing.T) {
 			t.Errorf("SYNC: %v", err)
 		}
 		mustUnlock(t, l, "a", 0, 1)
-		r := lockAt(t.Context(), l, redlock.Acquire{Token: "b", Lease: 20*testNodeTimeout - time.Millisecond})
+		r := lockAt(t.Context(), l, redlock.Acquire{Token: "b",
+			Lease: quorum.LeastLeases*testNodeTimeout - time.Millisecond})
 		if r.Err == nil || !strings.HasPrefix(r.Err.Error(), "ERR ") ||
-			!strings.Contains(r.Err.Error(), "at least 400 ms") {
+			!strings.Contains(r.Err.Error(), "at least 80 ms") {
 			t.Errorf("a short lease: %v", r.Err)
 		}
 		s.masters[0].Ask("SET", rig.LockKey, "x")

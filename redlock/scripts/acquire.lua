@@ -374,7 +374,7 @@ if not own_place then
   local most_places = 10 * math.min(most_waiters, math.max(lock.waiters, 100))
   if lock.tail - lock.head >= most_places and lock.waiters <= 200 then return untidy() end
   -- A reader that is to become the writer stands before all. Who was dropped because its proxy counted as
-  -- dead, or with the lock, gets its place again, unless another has it or the queue got too many holes by it.
+  -- dead, or with the lock, gets its place again, unless another has it or the queue would get too long.
   local ms, had = string.match(wait, '^(%d+) ?(%d*)$')
   own_place = upgrade and lock.head - 1 or tonumber(had) or lock.tail
   if lock.waiters == 0 then lock.head, lock.tail = own_place, own_place end
