@@ -70,7 +70,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 			NodeTimeout: r.NodeTimeout,
 			NotRun:      func(err error) bool { return errors.Is(err, cluster.ErrUnavailable) },
 		}, o)
-		all.Prefixes, all.LeastLease = r.Prefixes, quorum.LeastLeases*r.NodeTimeout
+		all.Prefixes, all.LeastLease = r.Prefixes, LeastLeases*r.NodeTimeout
 		all.Masters = s.locks.health
 	}
 	all.Who = &who.Who{Index: s.locks.index, ID: all.Plain.ID()}

@@ -121,6 +121,9 @@ type Redlock struct {
 	MaxLease    time.Duration // the longest lease; 0: as for other locks
 }
 
+// LeastLeases is how many of Redlock.NodeTimeout fit into a lease at least.
+const LeastLeases = quorum.LeastLeases
+
 // DefaultOptions are the defaults of a Server and of its parts.
 func DefaultOptions() Options {
 	o := Options{

@@ -40,7 +40,7 @@ type Options struct {
 	Logins         *cluster.Logins    // in their place, if they are renewed; nil: they are not
 	TLS            func() *tls.Config // as in Options
 	ConnectTimeout time.Duration      // to connect, log in and say what it is
-	Timeout        time.Duration      // one that owes a reply and is silent for so long counts as away; 250 ms
+	Timeout        time.Duration      // one that owes a reply, and is silent for so long, is away; 250 ms
 	Lease          time.Duration      // the longest; after losing locks, a master is silent so long; 24 h
 	AllowEviction  bool               // one that may evict locks votes all the same
 	Scripts        [][]byte           // sources that it is given at each connect, before anything else

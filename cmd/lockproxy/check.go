@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"lockproxy/commands"
-	"lockproxy/redlock/quorum"
+	"lockproxy/proxy"
 )
 
 // errNoUpstream explains the one decision that has no default: a lock service
@@ -180,7 +180,7 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s",
 			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Redlock.MaxLease))
 	}
-	if quorum.LeastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
+	if proxy.LeastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
 		refuse("redlock-node-timeout %s: must be at most a quarter of lock-lease, which is %s, or much "+
 			"of a lease is over before it is granted",
 			formatDuration(v.Proxy.Redlock.NodeTimeout), formatDuration(v.Proxy.Locks.Lease))

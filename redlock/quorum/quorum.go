@@ -64,8 +64,8 @@ type Answerer interface {
 	Answer(tag int, reply []byte, err error)
 }
 
-// DefaultNodeTimeout is how long RedLock waits for one node by default: for one that is busy, or far away. What
-// it takes is taken off the lease, so a lease lasts LeastLeases times as long at least.
+// DefaultNodeTimeout is how long RedLock waits for one node by default, be it busy, or far away. What that
+// takes is taken off the lease, so a lease lasts LeastLeases times as long at least.
 const (
 	DefaultNodeTimeout = 250 * time.Millisecond
 	LeastLeases        = 4

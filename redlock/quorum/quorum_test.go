@@ -125,8 +125,8 @@ func TestQuorum(t *testing.T) {
 	})
 }
 
-// By default masters that are far away, or have much to do, vote in time, also on the shortest lease. What they
-// take is taken off that. R27
+// By default masters that are far away, or have much to do, vote in time, also on the shortest lease. What
+// they take is taken off that. R27
 func TestFarMasters(t *testing.T) {
 	onNetwork(t, 5, 1, func(t *testing.T, s *network) {
 		l := locks.NewRedlock(s.nodes[0], quorum.Options{}, locks.Options{Log: s.left.Logger()})
