@@ -106,7 +106,7 @@ func (p *pulse) beat(ctx context.Context) {
 		silent := errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, errLate)
 		switch {
 		case silent && time.Since(p.heard[f.Addr]) <= lately:
-		case f.Err == cluster.ErrFails:
+		case f.Err == cluster.ErrFails && !p.away[f.Addr]:
 			p.u.outages.Lose(f.Addr, f.Err)
 			miss = append(miss, f.Addr)
 		default:

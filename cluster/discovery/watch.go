@@ -148,9 +148,10 @@ func (u *Upstream) Run(ctx context.Context) {
 	timer := time.NewTimer(u.o.Refresh)
 	defer timer.Stop()
 	var (
-		began  time.Time
-		failed bool
-		next   time.Duration // until the next refresh after a hint; 0: as usual
+		began time.Time
+		good  = time.Now()  // when it was fresh last
+		told  bool          // the log knows that it is not
+		next  time.Duration // until the next refresh after a hint; 0: as usual
 	)
 	for {
 		select {
@@ -187,13 +188,27 @@ func (u *Upstream) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err != nil && !failed:
-			u.o.Log.Warn("topology cannot be refreshed", "err", err)
-		case err == nil && failed:
+		case err == nil && told:
 			u.o.Log.Info("topology is fresh again")
+			told = false
+		case err != nil && !told && time.Since(good) > lately && !u.allLost():
+			u.o.Log.Warn("topology cannot be refreshed", "err", err)
+			told = true
 		}
-		failed = err != nil
+		if err == nil {
+			good = time.Now()
+		}
 	}
+}
+
+// allLost says that no master serves, of which the log has lines of its own.
+func (u *Upstream) allLost() bool {
+	for _, n := range u.Topology().Masters {
+		if _, lost := u.outages.Of(n.Addr); !lost {
+			return false
+		}
+	}
+	return true
 }
 
 // Close ends the connections of the control plane. Run does

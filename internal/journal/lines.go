@@ -26,9 +26,7 @@ type Few struct {
 
 // Pass says whether one more is let through. If not, rest is called once with the number of those that were
 // not, when the time is over, on a goroutine of its own.
-func (f *Few) Pass(rest func(n int)) bool { return f.pass(Most, rest) }
-
-func (f *Few) pass(most int, rest func(n int)) bool {
+func (f *Few) Pass(rest func(n int)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -36,7 +34,7 @@ func (f *Few) pass(most int, rest func(n int)) bool {
 		f.until, f.n = now.Add(Each), 0
 	}
 	f.n++
-	if f.n <= most {
+	if f.n <= Most {
 		return true
 	}
 	if f.more++; f.more == 1 {
@@ -60,13 +58,32 @@ type Lines struct{ few Few }
 
 // Write writes a line, or counts it.
 func (l *Lines) Write(log *slog.Logger, level slog.Level, text string, attrs ...any) {
-	l.WriteFew(Most, log, level, text, attrs...)
-}
-
-// WriteFew is Write with another number in place of Most.
-func (l *Lines) WriteFew(most int, log *slog.Logger, level slog.Level, text string, attrs ...any) {
 	rest := func(n int) { log.Log(context.Background(), level, text, "not_logged", n) }
-	if l.few.pass(most, rest) {
+	if l.few.Pass(rest) {
 		log.Log(context.Background(), level, text, attrs...)
 	}
+}
+
+// Again writes lines of one kind that repeat themselves for as long as some trouble goes on: one in a minute,
+// which says how many there were since the one before (not_logged). The zero value is ready. Safe for
+// concurrent use.
+type Again struct {
+	mu   sync.Mutex
+	last time.Time
+	more int
+}
+
+// Write writes a line, or counts it.
+func (a *Again) Write(log *slog.Logger, level slog.Level, text string, attrs ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); a.last.IsZero() || now.Sub(a.last) >= time.Minute {
+		if a.more > 0 {
+			attrs = append(attrs, "not_logged", a.more)
+		}
+		a.last, a.more = now, 0
+		log.Log(context.Background(), level, text, attrs...)
+		return
+	}
+	a.more++
 }

@@ -68,7 +68,7 @@ func (k *Renewer) nextToFree() (batch []*Kept) {
 // freed notes the outcome of an attempt to free h. mu is held.
 func (k *Renewer) freed(h *Kept, err error) {
 	if err != nil {
-		k.complain("locks of clients that have gone could not be freed yet", err)
+		k.complain(&k.unfreed, "locks of clients that have gone could not be freed yet", err)
 	}
 	if err == nil || k.now() >= h.until || k.detach.ctx.Err() != nil {
 		h.state = over

@@ -179,25 +179,25 @@ type Renewer struct {
 	detach detacher
 	work   sync.WaitGroup // what Close waits for
 
-	mu         sync.Mutex
-	closed     bool
-	timer      *time.Timer
-	armed      time.Duration // when the timer fires; never: it is not set
-	ticking    bool          // tick is running and sets the timer at its end
-	holds      map[holdName]*Kept
-	keepers    map[string]*Kept
-	lingerers  lingerers // those whose connections broke
-	groups     map[int]*slotGroup
-	queues     map[string]*masterQueue // by master, while something is under way to it
-	schedule   timerHeap[*slotGroup]
-	listening  bool
-	unlisten   func()
-	tells      journal.Lines
-	told       []report // what to report once mu is released
-	leaving    leaving
-	complained time.Duration
-	renewals   uint64
-	losses     map[Loss]uint64
+	mu                 sync.Mutex
+	closed             bool
+	timer              *time.Timer
+	armed              time.Duration // when the timer fires; never: it is not set
+	ticking            bool          // tick is running and sets the timer at its end
+	holds              map[holdName]*Kept
+	keepers            map[string]*Kept
+	lingerers          lingerers // those whose connections broke
+	groups             map[int]*slotGroup
+	queues             map[string]*masterQueue // by master, while something is under way to it
+	schedule           timerHeap[*slotGroup]
+	listening          bool
+	unlisten           func()
+	tells              journal.Lines
+	told               []report // what to report once mu is released
+	leaving            leaving
+	unrenewed, unfreed journal.Again
+	renewals           uint64
+	losses             map[Loss]uint64
 }
 
 // Options are those of a Renewer.

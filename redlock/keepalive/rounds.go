@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"lockproxy/internal/journal"
 	"lockproxy/redlock"
 )
 
@@ -51,7 +52,7 @@ func New(e Engine, names *redlock.Names, o Options) *Renewer {
 	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), armed: never, lost: newLosses(names)}
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
 	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
-	k.queues, k.complained = make(map[string]*masterQueue), -complaintPause
+	k.queues = make(map[string]*masterQueue)
 	k.lingerers.byHost, k.leaving.bySlot = make(map[string]int), make(map[int][]*Kept)
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.detach = newDetacher(e)
@@ -398,16 +399,13 @@ func (k *Renewer) failed(s *slotGroup, n int, err error, others bool) {
 	pause := min(20*time.Millisecond<<min(s.fails, 10), time.Second)
 	s.fails++
 	s.resume = k.now() + pause/2 + rand.N(pause/2)
-	k.complain("locks that are kept alive could not be renewed yet", err)
+	k.complain(&k.unrenewed, "locks that are kept alive could not be renewed yet", err)
 }
 
-// complaintPause keeps an outage from filling the log.
-const complaintPause = 5 * time.Second
-
-func (k *Renewer) complain(message string, err error) {
-	if now := k.now(); !k.closed && now-k.complained >= complaintPause {
-		k.complained = now
-		k.o.Log.Warn(message, "kept", len(k.holds), "freeing", k.leaving.n, "err", err)
+func (k *Renewer) complain(again *journal.Again, message string, err error) {
+	if !k.closed {
+		again.Write(k.o.Log, slog.LevelWarn, message,
+			"kept", len(k.holds), "freeing", k.leaving.n, "err", err)
 	}
 }
 

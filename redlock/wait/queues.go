@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/internal/journal"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
@@ -72,6 +73,7 @@ type Queues struct {
 	order  order
 	names  *redlock.Names
 	log    *slog.Logger
+	deaf   journal.Again
 
 	ctx       context.Context // of the subscriptions
 	cancel    context.CancelFunc
@@ -432,7 +434,7 @@ func (ws *Queues) subscribe(q *queue) {
 		if q.ctx.Err() != nil {
 			return
 		}
-		ws.log.Warn("waiting for a lock without its messages", "err", err)
+		ws.deaf.Write(ws.log, slog.LevelWarn, "waiting for a lock without its messages", "err", err)
 		select {
 		case <-time.After(pause):
 		case <-q.ctx.Done():
