@@ -34,6 +34,7 @@ func (p *program) startAdmin() (stop func(), err error) {
 	inside := onlyPages(p.config.Values, page, adminInside(&p.state, v.AdminPprof, reloads{p}))
 	srv := &http.Server{
 		Handler:           onlyHosts(adminNames(v), adminHandler(&p.state, p.newAdminGate(), inside)),
+		ConnContext:       gateContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/journal"
@@ -24,20 +28,28 @@ type adminGate struct {
 	audit       proxy.Audit // nil: there is none
 
 	addresses *login.Addresses
-	waiting   chan struct{} // has one for each request that waits after wrong passwords
 	lines     journal.Lines
+
+	mu    sync.Mutex
+	waits map[chan struct{}]struct{} // of requests after wrong passwords; closed when another takes its place
 }
 
-// mostAdminWaits is how many requests may wait because of wrong passwords before them: so many that whoever
-// guesses with some dozens of connections keeps nobody out who shares the address, and so few that they are
+// mostAdminWaits is how many requests may wait because of wrong passwords before them: so few that they are
 // some tens of MB.
 const mostAdminWaits = 1024
+
+// gateConn is the key of what the gate knows of a connection: that the right password came over it last.
+type gateConn struct{}
+
+// gateContext is the ConnContext of a server behind the gate.
+func gateContext(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, gateConn{}, new(atomic.Bool))
+}
 
 func (p *program) newAdminGate() *adminGate {
 	v := p.config.Values()
 	g := &adminGate{certificate: v.AdminTLSCA != "", log: p.log, addresses: login.NewAddresses(),
-		password: func() string { return v.AdminPassword },
-		waiting:  make(chan struct{}, mostAdminWaits)}
+		password: func() string { return v.AdminPassword }, waits: make(map[chan struct{}]struct{})}
 	if renewed := p.passwords.admin.source(); renewed != nil {
 		g.password = func() string { return renewed.Now().Password }
 	}
@@ -57,7 +69,8 @@ const (
 	tooMany // wrong passwords before it
 )
 
-// judge looks at a request. It blocks after wrong passwords.
+// judge looks at a request. It blocks after wrong passwords of others from the address, but not who has given
+// the right one over the same connection before.
 func (g *adminGate) judge(r *http.Request) verdict {
 	if g.certificate && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
 		return needsCertificate
@@ -67,13 +80,22 @@ func (g *adminGate) judge(r *http.Request) verdict {
 		return letIn
 	}
 	_, given, tried := r.BasicAuth()
+	conn, _ := r.Context().Value(gateConn{}).(*atomic.Bool)
+	right := samePassword(given, want)
 	switch {
 	case !tried:
 		return needsPassword
+	case right && conn != nil && conn.Load():
+		return letIn
 	case !g.pause(r):
 		return tooMany
-	case !samePassword(given, want):
+	case !right:
 		g.failed(r)
+	}
+	if conn != nil {
+		conn.Store(right)
+	}
+	if !right {
 		return needsPassword
 	}
 	return letIn
@@ -98,22 +120,34 @@ func (g *adminGate) only(next http.Handler) http.Handler {
 	})
 }
 
-// pause waits as long as wrong passwords from the same address make the next one wait, before that is
-// looked at. It reports false if too many wait.
+// pause waits as long as wrong passwords from the same address make the next one wait. It reports false if too
+// many wait: then any of them gives its place to the one that has just come, so that nobody can keep them all.
 func (g *adminGate) pause(r *http.Request) bool {
 	wait := g.addresses.Pause(login.Origin(r.RemoteAddr), time.Now())
 	if wait <= 0 {
 		return true
 	}
-	select {
-	case g.waiting <- struct{}{}:
-	default:
-		return false
+	pushed := make(chan struct{})
+	g.mu.Lock()
+	for other := range g.waits { // in random order
+		if len(g.waits) < mostAdminWaits {
+			break
+		}
+		delete(g.waits, other)
+		close(other)
 	}
-	defer func() { <-g.waiting }()
+	g.waits[pushed] = struct{}{}
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		delete(g.waits, pushed)
+		g.mu.Unlock()
+	}()
 	select {
 	case <-time.After(wait):
 		return true
+	case <-pushed:
+		return false
 	case <-r.Context().Done():
 		return false
 	}

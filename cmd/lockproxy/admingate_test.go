@@ -20,7 +20,7 @@ import (
 // gateOf is a gate that asks for a password, "" for none.
 func gateOf(password string) *adminGate {
 	return &adminGate{password: func() string { return password }, addresses: login.NewAddresses(),
-		waiting: make(chan struct{}, mostAdminWaits), log: slog.New(slog.DiscardHandler)}
+		waits: make(map[chan struct{}]struct{}), log: slog.New(slog.DiscardHandler)}
 }
 
 func openGate() *adminGate { return gateOf("") }
@@ -105,12 +105,44 @@ func TestAdminGuessing(t *testing.T) {
 			t.Errorf("the right one beside 60 that guess: %d", w.Code)
 		}
 		others.Wait()
-		for range mostAdminWaits {
-			others.Go(func() { enter(h, "/metrics", "wrong") })
+		conn := gateContext(t.Context(), nil) // of one that comes in before the flood
+		over := func(password string) int {
+			r := httptest.NewRequestWithContext(conn, "GET", "/metrics", nil)
+			r.SetBasicAuth("anybody", password)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
 		}
-		synctest.Wait()
-		if w := enter(h, "/metrics", "sesame"); w.Code != 429 {
-			t.Errorf("beside many that wait: %d", w.Code)
+		if code := over("sesame"); code != 200 {
+			t.Errorf("before the flood: %d", code)
+		}
+		flood := func() {
+			for range 4 * mostAdminWaits {
+				others.Go(func() { enter(h, "/metrics", "wrong") })
+			}
+			synctest.Wait()
+			if n := len(g.waits); n != mostAdminWaits {
+				t.Errorf("%d wait", n)
+			}
+		}
+		flood()
+		if w := enter(h, "/metrics", "sesame"); w.Code != 200 {
+			t.Errorf("the right one, when the room is full: %d", w.Code)
+		}
+		others.Wait()
+		flood()
+		begin = time.Now()
+		for range 10 {
+			if code := over("sesame"); code != 200 || time.Since(begin) > 0 {
+				t.Errorf("over a connection that is known: %d after %v", code, time.Since(begin))
+			}
+		}
+		if code := over("wrong"); code != 401 || time.Since(begin) == 0 {
+			t.Errorf("a wrong one over it: %d after %v", code, time.Since(begin))
+		}
+		flood()
+		if code := over("sesame"); code != 200 || time.Since(begin) < login.MaxAddressPause {
+			t.Errorf("it is known no more: %d after %v", code, time.Since(begin))
 		}
 		if w := enter(h, "/healthz", ""); w.Code != 200 {
 			t.Errorf("/healthz beside them: %d", w.Code)
