@@ -120,8 +120,9 @@ func (g *adminGate) only(next http.Handler) http.Handler {
 	})
 }
 
-// pause waits as long as wrong passwords from the same address make the next one wait. It reports false if too
-// many wait: then any of them gives its place to the one that has just come, so that nobody can keep them all.
+// pause waits as long as wrong passwords from the same address make the next one wait. It reports false if
+// too many wait: then any of them gives its place to the one that has just come, so that nobody can keep them
+// all.
 func (g *adminGate) pause(r *http.Request) bool {
 	wait := g.addresses.Pause(login.Origin(r.RemoteAddr), time.Now())
 	if wait <= 0 {
