@@ -114,7 +114,7 @@ func (w *Waits) Unlock(name, token string) {
 }
 
 // Each wait that ends says so at Redis. So a client that goes with very many of them would hold up the
-// others: its waits end in portions of endAtOnce, with a pause between two.
+// others: no more than endAtOnce of its waits are about to end at a time, so their pace is that of Redis.
 const (
 	endAtOnce = 256
 	endPause  = 20 * time.Millisecond
@@ -123,20 +123,25 @@ const (
 // Close ends all waits: the connection has ended, or begins anew. It does not block: a goroutine, which ends
 // with the last of them, ends those behind the first portion.
 func (w *Waits) Close(why error) {
+	all := w.all
 	left := w.take()
-	first := left[:min(endAtOnce, len(left))]
-	for _, one := range first {
-		one.cancel(why)
+	end := func(n int) {
+		n = min(max(n, 0), endAtOnce, len(left)) // others of left may have ended by themselves
+		for _, one := range left[:n] {
+			one.cancel(why)
+		}
+		left = left[n:]
 	}
-	if left = left[len(first):]; len(left) == 0 {
+	if end(endAtOnce); len(left) == 0 {
 		return
 	}
 	go func() {
-		for portion := range slices.Chunk(left, endAtOnce) {
+		for len(left) > 0 {
 			time.Sleep(endPause)
-			for _, one := range portion {
-				one.cancel(why)
-			}
+			all.mu.Lock()
+			ending := len(all.all) - len(left)
+			all.mu.Unlock()
+			end(endAtOnce - ending)
 		}
 	}()
 }

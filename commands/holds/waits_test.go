@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Thousands of waits of one client end in portions, so that others are served between them; at the end of the
+// Of thousands of waits of one client few are about to end at a time, at the pace of Redis, so that others are
+// served between them; at the end of the
 // process all of them end at once.
 func TestWaitsEndInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 20_000
 		why := errors.New("over")
-		begin := func() (w Waits, ended func() int) {
+		begin := func() (w Waits, ending func() []*Wait) {
 			room := &Room{Most: 10 * many}
 			all := make([]*Wait, many)
 			for i := range all {
@@ -23,33 +24,40 @@ func TestWaitsEndInPortions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			return w, func() (n int) {
-				for _, one := range all {
-					if one.Context().Err() != nil {
-						n++
+			return w, func() (told []*Wait) { // those that are told to end, since the last call
+				for i, one := range all {
+					if one != nil && one.Context().Err() != nil {
+						told, all[i] = append(told, one), nil
 					}
 				}
-				return n
+				return told
 			}
 		}
-		w, ended := begin()
+		w, ending := begin()
 		w.Close(why)
-		portions := 0
-		for before := 0; before < many; portions++ {
-			synctest.Wait()
-			now := ended()
-			if n := now - before; n < 1 || n > endAtOnce {
-				t.Fatalf("%d waits end at once, behind %d", n, before)
-			}
-			before = now
+		var open []*Wait // told to end, and not over
+		for left := many; left > 0; {
 			time.Sleep(endPause)
+			synctest.Wait()
+			told := ending()
+			open, left = append(open, told...), left-len(told)
+			if len(told) == 0 || len(open) > endAtOnce {
+				t.Fatalf("%d waits more are told to end, %d of them are about to", len(told), len(open))
+			}
+			time.Sleep(time.Minute) // as long as Redis is away
+			synctest.Wait()
+			if told = ending(); len(told) > min(endAtOnce-len(open), left) {
+				t.Fatalf("%d waits are told to end while %d are about to", len(told), len(open))
+			}
+			open, left = append(open, told...), left-len(told)
+			for _, one := range open[len(open)/4:] {
+				one.End()
+			}
+			open = open[:len(open)/4]
 		}
-		if want := (many + endAtOnce - 1) / endAtOnce; portions != want {
-			t.Errorf("%d portions, not %d", portions, want)
-		}
-		w, ended = begin()
+		w, ending = begin()
 		w.Drain(why)
-		if n := ended(); n != many {
+		if n := len(ending()); n != many {
 			t.Errorf("%d of %d have ended with the process", n, many)
 		}
 	})
