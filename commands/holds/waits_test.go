@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Of thousands of waits of one client few are about to end at a time, at the pace of Redis, so that others are
-// served between them; at the end of the
-// process all of them end at once.
+// Of thousands of waits of one client few are about to end at a time, at the pace of Redis, so that others
+// are served between them; at the end of the process all of them end at once.
 func TestWaitsEndInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 20_000
