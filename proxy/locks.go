@@ -48,10 +48,13 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease),
 		Used:     func() { s.locks.peers.Join() }, Log: s.o.Log})
 	o.Index = s.locks.index
+	announcer := &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
+	announcer.Follow(s.upstream.Topology())
+	s.upstream.OnChange(announcer.Follow)
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),
 		Compat:   compatLockers(up, s.o.Compat, o),
-		Announce: &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology},
+		Announce: announcer,
 		Waits:    &holds.Room{Most: s.o.MaxNotify},
 	}
 	s.events.audit, s.events.proxy = s.o.Audit, all.Plain.ID()

@@ -65,6 +65,28 @@ func TestNotifyListeners(t *testing.T) {
 	})
 }
 
+// A master may become a replica while it has the subscription of a listener, who is told all the same:
+// replicas of a cluster get what is published, too. So the lock is not given back, though for a while the
+// cluster does not tell of the former master. R25
+func TestNotifyInAFailover(t *testing.T) {
+	t.Parallel()
+	cl := rig.StartCluster(t, 3, 1)
+	p := rig.StartProxy(t, "--upstream", cl.Addrs())
+	former := cl.MasterOf(t, "any")
+	asker, holder, listener := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr), rig.Connect(t, former.Addr)
+	listener.Must(t, "SUBSCRIBE", "news")
+	next := cl.ReplicasOf(t, former)[0]
+	next.Do(t, "CLUSTER", "FAILOVER")
+	p.Logged(t, `msg="topology changed".* masters=\S*[^\]]*`+next.Addr)
+	for n := range 20 {
+		notified(t, asker, holder, fmt.Sprint("job", n), "news")
+		text := heard(t, listener)
+		if v := holder.Must(t, "UNLOCK", strings.Fields(text)[1], "second"); v.Int() != 1 {
+			t.Errorf("told %q, and UNLOCK says %s", text, v)
+		}
+	}
+}
+
 // A proxy that ends tells those who wait with NOTIFY, through the others.
 func TestNotifyDrain(t *testing.T) {
 	t.Parallel()

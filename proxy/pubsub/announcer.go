@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,44 +18,80 @@ import (
 // Announcer publishes messages of the proxy's own and finds out whether anybody has got them. It implements
 // commands.Announcer. Safe for concurrent use.
 //
-// The reply to PUBLISH counts the subscribers of one master alone, though the masters of a cluster pass the
+// The reply to PUBLISH counts the subscribers of one master alone, though the nodes of a cluster pass the
 // message on to those of all. So they are asked before who has subscribers, and it is published there. If
 // nobody has got it at that master they are asked once more, for a subscription may have moved meanwhile. No
 // server tells to which patterns its clients listen: where there are any, somebody may have got it.
+//
+// Replicas are asked as well: a master that becomes one keeps its subscribers until they notice. Sentinels
+// end such subscriptions themselves. For a while some nodes do not tell of the former master, for they have
+// not heard yet whose replica it is: then nobody knows who listens there.
 type Announcer struct {
 	Nodes    Asked
 	Upstream Upstream
 	Topology func() *cluster.Topology
+
+	mu   sync.Mutex
+	all  []*cluster.Node // of the latest topology
+	left time.Time       // when one of them was missing in the next
 }
 
-// Asked is how the masters are asked.
+// settling is for how long a node may be missing that is there: those of a cluster tell each other of
+// themselves within half a cluster-node-timeout, which is 15 s if nobody has set it.
+const settling = 10 * time.Second
+
+// Follow takes over the current topology.
+func (a *Announcer) Follow(t *cluster.Topology) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := nodesOf(t)
+	for _, n := range a.all {
+		if !slices.ContainsFunc(all, func(m *cluster.Node) bool { return m.Addr == n.Addr }) {
+			a.left = time.Now()
+		}
+	}
+	a.all = all
+}
+
+func nodesOf(t *cluster.Topology) []*cluster.Node { return slices.Concat(t.Masters, t.Replicas) }
+
+// settled says that no node is missing.
+func (a *Announcer) settled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Since(a.left) > settling
+}
+
+// Asked is how the nodes are asked.
 type Asked interface {
 	// DoNode sends req to the node at addr. The error wraps cluster.ErrUnavailable if it has not run.
 	DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error)
 }
 
-// ears says whether clients listen at one master.
+// ears says whether clients listen at one node.
 type ears struct {
-	addr  string
+	*cluster.Node
 	heard bool  // to the channel, or to one of this process's patterns
 	doubt error // why nobody knows whether others do
 }
 
-// errPatterns is the doubt at a master that has patterns of others, which may fit the channel.
-var errPatterns = errors.New("clients listen to patterns at a master of the cluster, which does not say " +
+// errPatterns is the doubt at a node that has patterns of others, which may fit the channel.
+var errPatterns = errors.New("clients listen to patterns at a node of the cluster, which does not say " +
 	"to which")
 
-// askTimeout is how long a master may take to say who listens there.
+// errLeft is the doubt about listeners at a node that is missing.
+var errLeft = errors.New("clients may listen at a node that was one of the cluster until a moment ago")
+
+// askTimeout is how long a node may take to say who listens there.
 const askTimeout = time.Second
 
 // Announce implements commands.Announcer.
 func (a *Announcer) Announce(ctx context.Context, channel, message string) (commands.Heard, error) {
-	masters := a.Topology().Masters
-	switch len(masters) {
-	case 0:
+	switch top := a.Topology(); {
+	case len(top.Masters) == 0:
 		return commands.Unsent, fmt.Errorf("%w: there is no master", cluster.ErrUnavailable)
-	case 1:
-		return a.publish(ctx, masters[0].Addr, channel, message)
+	case top.Kind != cluster.Cluster:
+		return a.publish(ctx, top.Masters[0].Addr, channel, message)
 	}
 	before := a.listen(ctx, channel)
 	at := a.best(before)
@@ -65,15 +102,18 @@ func (a *Announcer) Announce(ctx context.Context, channel, message string) (comm
 	if heard == commands.Unheard {
 		heard, err = elsewhere(a.listen(ctx, channel), at)
 	}
+	if heard == commands.Unheard && !a.settled() {
+		return commands.InDoubt, errLeft
+	}
 	return heard, err
 }
 
-// elsewhere says whether somebody has got the message at another master than at.
+// elsewhere says whether somebody has got the message at another node than at.
 func elsewhere(all []ears, at string) (commands.Heard, error) {
 	var doubt error
 	for _, e := range all {
 		switch {
-		case e.addr == at:
+		case e.Addr == at:
 		case e.heard:
 			return commands.Told, nil
 		case e.doubt != nil:
@@ -93,30 +133,32 @@ func (a *Announcer) best(all []ears) string {
 	for _, e := range all {
 		rank := 0
 		switch {
+		case !e.Master:
+			continue
 		case e.heard:
 			rank = 4
 		case e.doubt == errPatterns:
 			rank = 2
 		}
-		if e.addr == home {
+		if e.Addr == home {
 			rank++
 		}
 		if rank > most {
-			best, most = e.addr, rank
+			best, most = e.Addr, rank
 		}
 	}
 	return best
 }
 
-// listen asks all masters for their subscribers.
+// listen asks all nodes for their subscribers.
 func (a *Announcer) listen(ctx context.Context, channel string) []ears {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	masters, topics := a.Topology().Masters, a.concerned(channel)
-	all := make([]ears, len(masters))
+	nodes, topics := nodesOf(a.Topology()), a.concerned(channel)
+	all := make([]ears, len(nodes))
 	var asking sync.WaitGroup
-	for i, m := range masters {
-		asking.Go(func() { all[i] = a.earsOf(ctx, m.Addr, channel, topics) }) // ends with ctx
+	for i, n := range nodes {
+		asking.Go(func() { all[i] = a.earsOf(ctx, n, channel, topics) }) // ends with ctx
 	}
 	asking.Wait()
 	return all
@@ -127,9 +169,11 @@ func (a *Announcer) concerned(channel string) []*pubsub.Topic {
 	return topics
 }
 
-// earsOf asks one master. topics are those of this process that get the message.
-func (a *Announcer) earsOf(ctx context.Context, addr, channel string, topics []*pubsub.Topic) ears {
-	e := ears{addr: addr}
+// earsOf asks one node. topics are those of this process that get the message.
+func (a *Announcer) earsOf(
+	ctx context.Context, n *cluster.Node, channel string, topics []*pubsub.Topic,
+) ears {
+	e, addr := ears{Node: n}, n.Addr
 	own := 0 // subscribers of the channel itself that are this process
 	for _, t := range topics {
 		if t.Kind == pubsub.Classic {
@@ -152,7 +196,7 @@ func (a *Announcer) earsOf(ctx context.Context, addr, channel string, topics []*
 	return e
 }
 
-// count asks a master for a number with PUBSUB.
+// count asks a node for a number with PUBSUB.
 func (a *Announcer) count(ctx context.Context, addr string, what ...string) (int, error) {
 	req := resp.AppendCommandStrings(nil, append([]string{"PUBSUB"}, what...)...)
 	reply, err := a.Nodes.DoNode(ctx, addr, req, true)

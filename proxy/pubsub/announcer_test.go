@@ -14,8 +14,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// audience is what masters say: each is "subscribers patterns heard", and a fourth word is what it says to
-// PUBLISH instead. It implements Asked, and is an Upstream to which nobody listens.
+// audience is what masters and a replica say: each is "subscribers patterns heard", and a fourth word is what
+// it says to PUBLISH instead. It implements Asked, and is an Upstream to which nobody listens.
 type audience struct {
 	Upstream
 	mu        sync.Mutex
@@ -36,6 +36,12 @@ func (a *audience) Topology() *cluster.Topology {
 		if a.masters[addr] != "" {
 			t.Masters = append(t.Masters, &cluster.Node{Addr: addr, Master: true})
 		}
+	}
+	if a.masters["replica"] != "" {
+		t.Replicas = []*cluster.Node{{Addr: "replica", Follows: "a"}}
+	}
+	if len(t.Masters) > 1 {
+		t.Kind = cluster.Cluster
 	}
 	return t
 }
@@ -115,6 +121,12 @@ func TestAnnounce(t *testing.T) {
 			commands.InDoubt, "b"},
 		{"lost", map[string]string{"a": "0 0 0", "b": "0 0 0", "c": "1 0 1 lost"}, nil,
 			commands.InDoubt, "c"},
+		{"at a master that is a replica by now", map[string]string{"a": "0 0 0", "b": "0 0 0",
+			"c": "0 0 0", "replica": "1 0 1"}, nil, commands.Told, "b"},
+		{"such a one is away", map[string]string{"a": "0 0 0", "b": "0 0 0", "c": "0 0 0",
+			"replica": "away 0 0"}, nil, commands.InDoubt, "b"},
+		{"from there to a master meanwhile", map[string]string{"a": "0 0 0", "b": "0 0 0", "c": "0 0 0",
+			"replica": "1 0 1"}, nobody, commands.Told, "b"},
 	}
 	for _, tt := range tests {
 		a := &audience{masters: tt.masters, later: tt.later}
@@ -126,5 +138,12 @@ func TestAnnounce(t *testing.T) {
 		if unsure := heard == commands.Unsent || heard == commands.InDoubt; unsure != (err != nil) {
 			t.Errorf("%s: %d, %v", tt.name, heard, err)
 		}
+	}
+	a := &audience{masters: nobody}
+	of := Announcer{Nodes: a, Upstream: a, Topology: a.Topology}
+	of.Follow(&cluster.Topology{Masters: []*cluster.Node{{Addr: "missing now"}}})
+	of.Follow(a.Topology())
+	if heard, err := of.Announce(t.Context(), "c", "m"); heard != commands.InDoubt || err != errLeft {
+		t.Errorf("a node is missing: %d, %v", heard, err)
 	}
 }
