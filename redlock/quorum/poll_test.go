@@ -40,7 +40,7 @@ func word(s string) []byte {
 // How the replies of five nodes become one. R27
 func TestCombination(t *testing.T) { synctest.Test(t, testCombination) }
 
-func testCombination(t *testing.T) { // in fake time, of which none passes
+func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 	for _, c := range []struct {
 		script  *scripts.Script
 		replies string
@@ -91,6 +91,8 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&scripts.Inspect, "w1100 w1100 w2 nil nil", "nil"},
 		{&scripts.Inspect, "w1100 w1100 w2 nil -", "-NOQUORUM"},
 		{&scripts.Inspect, "w1100 w2 w2 nil -", "nil"},
+		// What is told late was there all the same.
+		{&scripts.Inspect, "nil nil .. w1100 w1100 w1100", "1"},
 	} {
 		p := New(make([]Node, 5), redlock.NewNames("lock:"), Options{}).newPoll(scripts.Call{
 			Script: c.script,
@@ -103,6 +105,8 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		}
 		for _, s := range strings.Fields(c.replies) {
 			switch s {
+			case "..":
+				time.Sleep(2 * time.Second)
 			case "-":
 				p.count(resp.Value{}, errors.New("it is away"))
 			case "!":

@@ -144,9 +144,11 @@ func (p *poll) state() (s redlock.State, clear bool) {
 		}
 		for _, h := range one.Holders {
 			as := hold{h.Owner, h.Mode}
-			if h.TTL = ms(p.left(h.TTL.Milliseconds())); h.TTL > 0 {
-				all[as] = append(all[as], h)
+			if h.TTL <= drift(h.TTL) {
+				continue
 			}
+			h.TTL = ms(p.left(h.TTL.Milliseconds())) // 0 if it has taken long to hear of it
+			all[as] = append(all[as], h)
 		}
 	}
 	for as, holders := range all {
