@@ -101,7 +101,7 @@ chaos-tools: # what makes a network, and drops packets
 		$$root apt-get update -qq && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends iptables iproute2; }
 
 traces: tools ## traces of locks over all topologies, on Redis 7 and Valkey 9, until they have TRACEOPS operations (10^7), for docs/resilience.md
-	@figures=$$(mktemp); each=$$(($(TRACEOPS) * 2 / 17)); failed=0; \
+	@figures=$$(mktemp); each=$$(($(TRACEOPS) / 9)); failed=0; \
 	for server in redis7 valkey9; do \
 		$(GO) test -count=1 -parallel 2 -v -timeout 0 ./integration/faults -long -ops $$each -server $$server -figures $$figures \
 			-run '^(TestTraces|TestTracesOfOneMaster|TestRedlockTraces|TestMovingSlotsTraces)$$' $(TRACEFLAGS) || failed=1; \

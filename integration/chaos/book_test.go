@@ -170,7 +170,7 @@ func TestTracesAddUp(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"test":"TestTraces","server":"redis7","seed":1,"ops":5}
 {"test":"TestTraces","server":"redis7","seed":1,"ops":60,"grants":6,"faults":{"Redis stopped":2},"took":60}
 {"test":"TestTraces","server":"redis7","seed":2,"ops":40,"faults":{"Redis stopped":1},"exceptions":{"late":3}}
-{"test":"TestRedlockTraces","server":"valkey9","seed":1,"ops":7,"violations":1}
+{"test":"TestRedlockTraces/5_masters","server":"valkey9","seed":1,"ops":7,"violations":1}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 var topologies = [][2]string{
 	{"TestTracesOfOneMaster/one_Redis", "one Redis"}, {"TestTracesOfOneMaster/Sentinel", "Sentinel"},
 	{"TestTraces", "cluster, 3 + 3"}, {"TestMovingSlotsTraces", "cluster whose slots move"},
-	{"TestRedlockTraces", "RedLock, 5 masters"},
+	{"TestRedlockTraces/3_masters", "RedLock, 3 masters"},
+	{"TestRedlockTraces/5_masters", "RedLock, 5 masters"},
 }
 
 // addTraces reads sums, of which a later one of the same seed says more, and writes the page.

@@ -14,13 +14,14 @@ import (
 	"lockproxy/integration/trace"
 )
 
-// quorumRig are two proxies whose locks five masters keep. These forget everything when they
+// quorumRig are two proxies whose locks three or five masters keep. These forget everything when they
 // restart, and are behind links.
 //
-//	two proxies ---> five links ---> five masters
+//	two proxies ---> links ---> masters
 type quorumRig struct {
 	*traced
-	five rig.Masters
+	masters rig.Masters
+	few     int // may be away: a majority is left
 
 	timeout, shortest, longest time.Duration
 }
@@ -30,13 +31,14 @@ const quickTimeout = 75 * time.Millisecond
 
 // startQuorumRig has a master that does not answer given up after timeout, which is a twentieth of the
 // shortest lease. The longest is not much longer, so that a quarantine ends soon.
-func startQuorumRig(t *testing.T, timeout time.Duration) *quorumRig {
-	q := &quorumRig{timeout: timeout, shortest: 20 * timeout, longest: 20*timeout + 1500*time.Millisecond}
+func startQuorumRig(t *testing.T, n int, timeout time.Duration) *quorumRig {
+	q := &quorumRig{few: n / 2, timeout: timeout, shortest: 20 * timeout,
+		longest: 20*timeout + 1500*time.Millisecond}
 	var links []string
-	for range 5 {
+	for range n {
 		s := rig.StartRedis(rig.On(t, *traceServer))
 		s.Link = rig.StartLink(t, s.Addr)
-		q.five, links = append(q.five, s), append(links, s.Link.Addr())
+		q.masters, links = append(q.masters, s), append(links, s.Link.Addr())
 	}
 	q.traced = startTraced(t, "--upstream", rig.StartRedis(t).Addr, "--redlock", strings.Join(links, ","),
 		"--redlock-node-timeout", timeout.String(), "--lock-lease", q.shortest.String(),
@@ -51,14 +53,14 @@ func (q *quorumRig) vote() {
 	for n := range 2 {
 		rig.Eventually(q.t, 2*rig.Patience,
 			fmt.Sprintf("all masters vote, as proxy %d sees it", n), func() bool {
-				return q.proxy(n).Metric(q.t, "lockproxy_redlock_node_votes") == 5
+				return q.proxy(n).Metric(q.t, "lockproxy_redlock_node_votes") == float64(len(q.masters))
 			})
 	}
 }
 
-// Clients of two proxies over five masters take, renew, check and free locks at random while
-// masters are killed, forget, hang, or cannot be reached: two of them at a time, and now and then
-// three. No order of their calls may need a lock that breaks its promise, and without a majority there is
+// Clients of two proxies over three masters, and five, take, renew, check and free locks at random while
+// masters are killed, forget, hang, or cannot be reached: fewer than half of them, and now and then
+// one more. No order of their calls may need a lock that breaks its promise, and without a majority there is
 // no answer at all but an error. As TestTraces with regard to order and time.
 // R2 R5 R8 R14 R15 R16 R27 R31
 func TestRedlockTraces(t *testing.T) {
@@ -67,8 +69,13 @@ func TestRedlockTraces(t *testing.T) {
 	if *rig.Long || *traceOps > 0 {
 		timeout = quickTimeout
 	}
-	q := startQuorumRig(t, timeout)
-	takeTraces(t, 4, q.faults(), q.round)
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprint(n, " masters"), func(t *testing.T) {
+			t.Parallel()
+			q := startQuorumRig(t, n, timeout)
+			takeTraces(t, 4, q.faults(), q.round)
+		})
+	}
 }
 
 func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
@@ -84,6 +91,7 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 		AtLeast:   true,
 		Breaks:    true,
 		Sets:      true,
+		Looks:     true,
 		Probe:     true,
 		Quorum:    true,
 		Shortest:  q.shortest,
@@ -146,12 +154,12 @@ func (q *quorumRig) harms() []harm {
 	}
 }
 
-// faults are each harm to one master and to two, two different ones, and others. Each lasts until all
-// masters vote again.
+// faults are each harm to one master, of five also to two, and others. Each lasts until all masters vote
+// again.
 func (q *quorumRig) faults() []fault {
 	some := func(random *rand.Rand, n int) (all rig.Masters) {
-		for _, i := range random.Perm(5)[:n] {
-			all = append(all, q.five[i])
+		for _, i := range random.Perm(len(q.masters))[:n] {
+			all = append(all, q.masters[i])
 		}
 		return all
 	}
@@ -172,6 +180,9 @@ func (q *quorumRig) faults() []fault {
 		add("one "+h.name, takes,
 			func(random *rand.Rand, _ *trace.Running) { h.run(random, some(random, 1)[0]) })
 		for _, g := range harms[i:] {
+			if q.few < 2 {
+				break
+			}
 			add(h.name+" + "+g.name, takes, func(random *rand.Rand, _ *trace.Running) {
 				two := some(random, 2)
 				pause := between(random, 0, time.Second)
@@ -185,7 +196,7 @@ func (q *quorumRig) faults() []fault {
 		}
 	}
 	add("SCRIPT FLUSH", 0, func(random *rand.Rand, _ *trace.Running) {
-		for _, s := range some(random, 1+random.IntN(5)) {
+		for _, s := range some(random, 1+random.IntN(len(q.masters))) {
 			s.Do(q.t, "SCRIPT", "FLUSH")
 		}
 	})
@@ -213,17 +224,17 @@ func (q *quorumRig) faults() []fault {
 		stop(q.proxy(random.IntN(2)).Process, between(random, 100*time.Millisecond, 2*time.Second))
 	})
 	for name, away := range map[string]struct{ go_, back func(s *rig.Server) }{
-		"three stopped": {func(s *rig.Server) { s.Signal(syscall.SIGSTOP) },
+		"too many stopped": {func(s *rig.Server) { s.Signal(syscall.SIGSTOP) },
 			func(s *rig.Server) { s.Signal(syscall.SIGCONT) }},
-		"three half-open": {func(s *rig.Server) { s.Link.HalfOpen(true) },
+		"too many half-open": {func(s *rig.Server) { s.Link.HalfOpen(true) },
 			func(s *rig.Server) { s.Link.HalfOpen(false) }},
-		"three killed": {func(s *rig.Server) { s.Kill() }, func(s *rig.Server) { s.Restart(q.t) }},
-		"three cut off": {func(s *rig.Server) { s.Link.Refuse(true); s.Link.Cut() },
+		"too many killed": {func(s *rig.Server) { s.Kill() }, func(s *rig.Server) { s.Restart(q.t) }},
+		"too many cut off": {func(s *rig.Server) { s.Link.Refuse(true); s.Link.Cut() },
 			func(s *rig.Server) { s.Link.Refuse(false) }},
 	} {
 		add(name, 2*time.Second, func(random *rand.Rand, r *trace.Running) {
-			three := some(random, 3)
-			for _, s := range three {
+			many := some(random, q.few+1)
+			for _, s := range many {
 				away.go_(s)
 				time.Sleep(between(random, 0, 100*time.Millisecond))
 			}
@@ -232,7 +243,7 @@ func (q *quorumRig) faults() []fault {
 			time.Sleep(between(random, 500*time.Millisecond, 2*time.Second))
 			e.End = r.Now()
 			r.Note(e)
-			for _, s := range three {
+			for _, s := range many {
 				away.back(s)
 				time.Sleep(between(random, 0, 100*time.Millisecond))
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -90,13 +89,16 @@ func (two *traced) dial(n int) (trace.Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	return &traceConn{Conn: c, proxy: two.proxy(n).Addr, id: id.String()}, nil
+	return &traceConn{Conn: c, proxy: two.proxy(n).Addr, id: id.String(),
+		listens: two.proxy(int(id.Int() % 2)).Addr}, nil
 }
 
-// traceConn is a connection as package trace wants it. Messages come over another one to the same proxy.
+// traceConn is a connection as package trace wants it. Messages come over another one, to the same proxy or
+// to the other.
 type traceConn struct {
 	*rig.Conn
 	proxy, id string // the address of the proxy, and what CLIENT ID said
+	listens   string // the address of the proxy that messages come from
 
 	mu     sync.Mutex
 	news   *rig.Conn // nil: none yet
@@ -122,7 +124,7 @@ func (c *traceConn) listen() (*rig.Conn, error) {
 	if c.news != nil || c.closed {
 		return c.news, nil
 	}
-	news, err := rig.Dial(c.proxy)
+	news, err := rig.Dial(c.listens)
 	if err != nil {
 		return nil, err
 	}
@@ -234,6 +236,12 @@ func (c *traceConn) ask(d time.Duration, args []string) (r traceReply, err error
 		r.Error = v.Text
 	case v.Kind == ':':
 		r.Int = v.Int()
+	case slices.Contains(args, string(trace.Look)):
+		for _, h := range v.Field("holders").Elems {
+			r.Holders = append(r.Holders, trace.Holder{Digest: h.Field("token").Text,
+				Fence: h.Field("fence").Int(), Count: h.Field("count").Int(),
+				TTL: time.Duration(h.Field("ttl").Int()) * time.Millisecond})
+		}
 	case v.Kind == '*' && !v.Null:
 		r.Array = []int64{}
 		for _, e := range v.Elems {
@@ -250,49 +258,18 @@ func (c *traceConn) ask(d time.Duration, args []string) (r traceReply, err error
 
 // figures are the sums over all rounds.
 type figures struct {
-	rounds, ops, grants int
-	unanswered          []trace.Op // nobody knows their outcome
-	faults, exceptions  map[string]int
-	of                  map[string]int // the grants
-	violations          int
-}
-
-func (f *figures) add(h *trace.History, v *trace.Verdict) {
-	f.rounds++
-	f.ops += v.Ops
-	f.grants += v.Grants
-	f.unanswered = append(f.unanswered, v.Unanswered...)
-	f.violations += len(v.Violations)
-	for _, e := range h.Events {
-		if e.Start < 0 {
-			continue // of the round before
-		}
-		f.faults[e.Name]++
-	}
-	for name, n := range v.Exceptions {
-		f.exceptions[name] += n
-	}
-	for name, n := range v.Of {
-		f.of[name] += n
-	}
+	trace.Sum
+	unanswered []trace.Op // nobody knows their outcome
 }
 
 // enough reports whether so much happened that a fault would likely have shown: in a quiet round and in
 // another.
-func (f *figures) enough() bool { return f.rounds >= 2 && f.ops >= 400 && f.grants >= 80 }
+func (f *figures) enough() bool { return f.Rounds >= 2 && f.Ops >= 400 && f.Grants >= 80 }
 
 func (f *figures) String() string {
-	kinds := func(m map[string]int) string {
-		var s []string
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			s = append(s, fmt.Sprintf("%s %d", name, m[name]))
-		}
-		return "{" + strings.Join(s, ", ") + "}"
-	}
-	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants %s, faults %s, "+
-		"exceptions %s, %d violations",
-		f.rounds, f.ops, len(f.unanswered), f.grants, kinds(f.of), kinds(f.faults),
-		kinds(f.exceptions), f.violations)
+	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants %v, faults %v, "+
+		"exceptions %v, %d violations",
+		f.Rounds, f.Ops, f.Unanswered, f.Grants, f.Of, f.Faults, f.Exceptions, f.Violations)
 }
 
 // Clients of two proxies over a cluster take, renew, check and free locks at random while
@@ -319,13 +296,13 @@ func takeTraces(t *testing.T, part int, faults []fault,
 	if took == 0 {
 		took = rig.Dose(0, 10*time.Minute)
 	}
-	sum := &figures{faults: map[string]int{}, exceptions: map[string]int{}, of: map[string]int{}}
+	sum := &figures{Sum: trace.Sum{Test: t.Name(), Server: *traceServer, Seed: first}}
 	deck := newDeck(faults, rand.New(rand.NewPCG(first, 0)))
 	begun, told, failures := time.Now(), time.Now(), 0
 	var earlier []trace.Event
 	for n := 0; failures < 5; n++ {
 		if ran := time.Since(begun); *traceOps > 0 {
-			if sum.ops >= *traceOps/part || *traceTime > 0 && ran > took { //house:brief how long to go on
+			if sum.Ops >= *traceOps/part || *traceTime > 0 && ran > took { //house:brief how long to go on
 				break
 			}
 		} else if ran > took && (sum.enough() || ran > took+4*rig.Patience) { //house:brief how long to go on
@@ -336,24 +313,31 @@ func takeTraces(t *testing.T, part int, faults []fault,
 		h := r.Run()
 		ended := time.Now()
 		v := trace.Judge(h)
-		sum.add(h, v)
+		sum.Add(v.Sum)
+		sum.unanswered = append(sum.unanswered, v.Unanswered...)
+		dir := *traceHistories
 		if len(v.Violations) > 0 {
 			failures++
-			dir, err := h.Save(filepath.Join(os.TempDir(), "lockproxy-traces"), v)
-			t.Errorf("seed %d, round %d: the history is in %s (%v)", first, n, dir, err)
-			for _, violation := range v.Violations {
-				t.Errorf("seed %d, round %d: %s", first, n, violation)
+			dir = cmp.Or(dir, filepath.Join(os.TempDir(), "lockproxy-traces"))
+		}
+		if dir != "" {
+			path, err := h.Save(dir)
+			if len(v.Violations) > 0 || err != nil {
+				t.Errorf("seed %d, round %d: the history is %s (%v)", first, n, path, err)
 			}
+		}
+		for _, violation := range v.Violations {
+			t.Errorf("seed %d, round %d: %s", first, n, violation)
 		}
 		earlier = h.Later(time.Since(ended))
 		if *rig.Long && time.Since(told) >= time.Minute { //house:brief tells how far it is
 			told = time.Now()
-			sum.keep(t, first, begun)
+			sum.keep(t, begun)
 			fmt.Printf("%s after %v, seed %d: %s\n", t.Name(),
 				time.Since(begun).Round(time.Second), first, sum)
 		}
 	}
-	sum.keep(t, first, begun)
+	sum.keep(t, begun)
 	fmt.Printf("%s, %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)
 	if !sum.enough() {
 		t.Errorf("too little happened: %s", sum)
@@ -367,7 +351,7 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
 		Slacks: trace.Roomy, Timeless: two.timeless, Dial: two.dial,
 		Upgrades: true, Keepalive: true, Guards: true, Notify: true,
-		Linger: true, AtLeast: true, Breaks: true, Sets: true, Probe: true,
+		Linger: true, AtLeast: true, Breaks: true, Sets: true, Looks: true, Probe: true,
 	}
 	fill(&r, 24)
 	for i := range r.Clients * 3 / 8 {

@@ -191,7 +191,7 @@ func TestMovingSlotsTraces(t *testing.T) {
 			Seed: seed, Clients: 8, Proxies: 2, Dial: two.dial, Slacks: trace.Roomy, Timeless: two.timeless,
 			For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
 			Upgrades: true, Keepalive: true, Notify: true, Linger: true, AtLeast: true, Breaks: true,
-			Sets: true, Probe: true, Moves: true,
+			Sets: true, Guards: true, Looks: true, Probe: true, Moves: true,
 		}
 		var wanted []int
 		fill(&r, 24)

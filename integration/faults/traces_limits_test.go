@@ -16,7 +16,7 @@ func TestLimitTracesOnTime(t *testing.T) {
 		takeTraces(t, 1, tr.faults(), tr.round)
 	})
 	t.Run("RedLock", func(t *testing.T) {
-		q := startQuorumRig(t, quickTimeout)
+		q := startQuorumRig(t, 5, quickTimeout)
 		q.timeless = false
 		takeTraces(t, 4, q.faults(), q.round)
 	})

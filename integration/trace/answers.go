@@ -126,7 +126,7 @@ func (s *lock) inUse(o *input) bool {
 // refused is LOCK, RLOCK or SEMLOCK with Null: others must hold the lock, or all permits, or stand before it.
 func (s *lock) refused(o *input) bool {
 	i, ok := s.find(o.Token)
-	if ok && s.holds[i].firm && s.holds[i].mode == o.Verb && !o.astray[Outvoted] {
+	if ok && s.holds[i].firm && s.holds[i].mode == o.Verb {
 		if !s.gone(i, o.Return) {
 			return false
 		}
@@ -135,7 +135,7 @@ func (s *lock) refused(o *input) bool {
 	if s.now > o.Return {
 		return false
 	}
-	if ok && o.Verb == Read && s.holds[i].mode == Write && o.astray[Outvoted] {
+	if ok && o.Verb == Read && s.holds[i].mode == Write && o.astray[RaisedFence] {
 		s.holds[i].mode = Read // for some masters it reads from now on, and readers may come in
 	}
 	taken := int64(0)
@@ -315,10 +315,6 @@ func (s *lock) absent(o *input) bool {
 	h := s.holds[i]
 	if o.Only > 0 && (o.Only != h.fence || o.astray[RaisedFence] && h.ghost >= s.now) {
 		return true // it was asked for another grant's
-	}
-	if o.freed {
-		s.end(i)
-		return true
 	}
 	return s.gone(i, o.Return)
 }

@@ -18,6 +18,8 @@ type client struct {
 	conns  int
 	fresh  time.Duration // when the connection last answered
 
+	third *client // looks at locks behind the answers to this one; nil: nobody does
+
 	link atomic.Pointer[link] // nil: there is no connection
 	rest atomic.Int64         // how long before the next call
 
@@ -56,6 +58,9 @@ func (c *client) between(a, b int64) time.Duration { return millis(a + c.random.
 
 func (c *client) run() {
 	defer c.close()
+	if c.third != nil {
+		defer c.third.close()
+	}
 	for c.r.Now() < c.r.For {
 		time.Sleep(time.Duration(c.random.ExpFloat64()*float64(c.r.Think)) + time.Duration(c.rest.Swap(0)))
 		c.act(c.keys[c.random.IntN(len(c.keys))])
@@ -255,7 +260,9 @@ func (c *client) call(o Op) Op {
 	}
 	ops := o.parts(r, err)
 	o = ops[0]
-	c.r.record(ops...)
+	if o.Verb != Look || o.Outcome == Done { // an INFO that is not answered tells nothing
+		c.r.record(ops...)
+	}
 	if err != nil {
 		c.drop(why)
 	} else {
@@ -263,6 +270,9 @@ func (c *client) call(o Op) Op {
 	}
 	for _, op := range ops {
 		c.learn(op)
+	}
+	if c.third != nil && c.chance(12) {
+		c.third.call(Op{Verb: Look, Key: o.Key})
 	}
 	if o.noQuorum() { // as clients do that are told to come back later
 		time.Sleep(c.between(20, 150))

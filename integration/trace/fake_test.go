@@ -43,6 +43,9 @@ const (
 	partedGuard      mutant = "a GUARD that looks first and runs later"
 	falseNotHeld     mutant = "NOTHELD for a token that holds the lock"
 	takenBack        mutant = "a grant that is taken back though its message was heard"
+	nullRelease      mutant = "an UNLOCK that says Null of what it has freed"
+	hiddenHolder     mutant = "an INFO that hides one of the holders"
+	formerHolder     mutant = "an INFO that still tells of who has unlocked"
 	secondMessage    mutant = "a second message"
 	hastyKill        mutant = "a kept hold that is freed when the proxy closes its connection"
 	noRest           mutant = "an UNLOCK that does not mind ATLEAST"
@@ -95,6 +98,7 @@ type fake struct {
 	locks map[string]*fakeLock
 
 	counters map[string]int64
+	last     map[string]Holder // who has unlocked last, by key
 }
 
 type fakeLock struct {
@@ -137,7 +141,7 @@ type fakeWaiter struct {
 func newFake(m mutant, seed uint64) *fake {
 	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)),
 		locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{}, quit: map[<-chan struct{}]bool{},
-		counters: map[string]int64{}}
+		counters: map[string]int64{}, last: map[string]Holder{}}
 }
 
 func (f *fake) lock(key string) *fakeLock {
@@ -380,6 +384,9 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	}
 	if args[0] == "MLOCK" {
 		return f.lockSet(args, closed)
+	}
+	if args[0] == "LOCKCTL" && args[1] == "INFO" {
+		return f.info(args[2]), nil
 	}
 	if args[0] == "LOCKCTL" {
 		h := f.lock(args[2]).holds[args[3]]
@@ -667,8 +674,12 @@ func (f *fake) unlock(key, token string, fence int64) Reply {
 	if h.count--; h.count > 0 {
 		return Reply{Int: 0}
 	}
+	f.last[key] = Holder{digest(token), h.fence, millis(remains(h)), 1}
 	f.release(l, token, h, false)
 	f.pass(key)
+	if f.mutant == nullRelease && f.random.IntN(5) == 0 {
+		return Reply{Null: true}
+	}
 	return Reply{Int: 1}
 }
 
@@ -706,6 +717,19 @@ func (f *fake) guard(args []string) Reply {
 	}
 	f.counters[args[n-1]]++
 	return Reply{Int: f.counters[args[n-1]]}
+}
+
+// info is LOCKCTL INFO.
+func (f *fake) info(key string) (r Reply) {
+	for token, h := range f.lock(key).holds {
+		if !strings.HasPrefix(token, "rest of ") && (f.mutant != hiddenHolder || f.random.IntN(10) > 0) {
+			r.Holders = append(r.Holders, Holder{digest(token), h.fence, millis(remains(h)), h.count})
+		}
+	}
+	if last := f.last[key]; f.mutant == formerHolder && len(r.Holders) == 0 && last.Fence > 0 {
+		r.Holders = append(r.Holders, last)
+	}
+	return r
 }
 
 // remains is a hold's ttl in milliseconds, at least one.

@@ -1,13 +1,14 @@
 package trace
 
 import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/anishathalye/porcupine"
 )
 
 // History is what happened in one round.
@@ -29,7 +30,7 @@ type Event struct {
 	End    time.Duration
 	Settle time.Duration // how long after its end order and time may suffer from it
 	Loses  []string      // keys of whose locks an asynchronous fail-over may have lost what was granted
-	Resent bool          `json:",omitempty"` // requests may have been sent again
+	Resent bool          `json:",omitempty"` // subscriptions may have moved
 	Barren bool          `json:",omitempty"` // no majority could be had, from Start to End
 	Clean  bool          `json:",omitempty"` // it hinders clients, but no proxy and nothing behind it
 }
@@ -60,29 +61,16 @@ func (h *History) of(key string) []Op {
 	return ops
 }
 
-// Save writes the history, the verdict and porcupine's picture of each key that was
-// judged illegal into a new directory under dir, and returns its path.
-func (h *History) Save(dir string, v *Verdict) (string, error) {
-	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
-		dir, err = os.MkdirTemp(dir, fmt.Sprintf("seed-%d-", h.Seed))
+// Save writes the history, compressed, to a file of dir, which is made if need be, and returns its path.
+func (h *History) Save(dir string) (path string, err error) {
+	path = filepath.Join(dir, fmt.Sprintf("history-%d.json.gz", h.Seed))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return path, err
 	}
-	if err != nil {
-		return "", err
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := cmp.Or(json.NewEncoder(z).Encode(h), z.Close()); err != nil {
+		return path, err
 	}
-	for name, what := range map[string]any{"history.json": h, "violations.json": v.Violations} {
-		b, err := json.MarshalIndent(what, "", "\t")
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
-		}
-		if err != nil {
-			return dir, err
-		}
-	}
-	for key, info := range v.pictures {
-		if err := porcupine.VisualizePath(model, info, filepath.Join(dir, key+".html")); err != nil {
-			return dir, err
-		}
-	}
-	return dir, nil
+	return path, os.WriteFile(path, b.Bytes(), 0o644)
 }

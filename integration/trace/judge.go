@@ -16,9 +16,6 @@ const (
 	// LostInFailover: an asynchronous fail-over may lose what was granted, renewed or
 	// released before it.
 	LostInFailover = "lost in fail-over"
-	// ForgottenRelease: a release that is sent again after a cut finds the lock free, and
-	// is remembered only until the next one of that lock: the answer is Null then.
-	ForgottenRelease = "forgotten release"
 	// ToldTwice: while a subscription moves from one node to another, because the first one is
 	// no master any more, both may pass on what is published.
 	ToldTwice = "told twice"
@@ -41,43 +38,34 @@ func (v Violation) String() string {
 
 // Verdict is what the judge says of a history.
 type Verdict struct {
+	Sum
 	Violations []Violation
-	Exceptions map[string]int // how often one was needed, by name
-	Ops        int
-	Grants     int
-	Of         map[string]int // of the grants: how many were of a kind; and how many holds had to linger
-	Unanswered []Op           // those that nobody knows the outcome of
-
-	pictures map[string]porcupine.LinearizationInfo // by key
+	Unanswered []Op // those that nobody knows the outcome of
 }
 
 // Judge judges a history.
 func Judge(h *History) *Verdict {
-	v := &Verdict{Exceptions: map[string]int{}, Of: map[string]int{},
-		pictures: map[string]porcupine.LinearizationInfo{}}
+	v := &Verdict{Sum: Sum{Took: h.Took.Seconds(), Rounds: 1, Of: map[string]int{}, Faults: map[string]int{},
+		Exceptions: map[string]int{}}}
+	for _, e := range h.Events {
+		if e.Start >= 0 { // else of the round before
+			v.Faults[e.Name]++
+		}
+	}
 	for _, key := range h.Keys {
 		ops := h.of(key)
 		slices.SortStableFunc(ops, func(a, b Op) int { return int(a.Call - b.Call) })
 		for _, o := range ops {
 			if o.isNote() {
-				if o.lingers(h.Events) > o.Call+o.Lease {
-					v.Of["LINGER"]++
-				}
 				continue
 			}
 			v.Ops++
-			switch o.Outcome {
-			case Granted:
+			v.kind(o)
+			switch {
+			case o.Outcome == Granted:
 				v.Grants++
-				v.kind(o)
-			case Unknown:
-				if !o.inVain() {
-					v.Unanswered = append(v.Unanswered, o)
-				}
-			case Done:
-				if o.Verb == Free {
-					v.Of["LOCKCTL BREAK"]++
-				}
+			case o.Outcome == Unknown && !o.inVain():
+				v.Unanswered = append(v.Unanswered, o)
 			}
 		}
 		v.linearize(h, key, ops)
@@ -89,15 +77,21 @@ func Judge(h *History) *Verdict {
 		m.barren()
 		m.messages()
 	}
+	v.Sum.Violations, v.Sum.Unanswered = len(v.Violations), len(v.Unanswered)
 	return v
 }
 
-// kind counts a grant.
+// kind counts an op.
 func (v *Verdict) kind(o Op) {
-	for name, is := range map[string]bool{"SEMLOCK": o.Verb == Permit, "ATLEAST": o.AtLeast > 0,
-		"KEEPALIVE": o.Keep, "BREAK": o.Break, "MLOCK": len(o.Set) > 0} {
-		if is {
-			v.Of[name]++
+	name := string(o.Verb)
+	if len(o.Set) > 0 {
+		name = "M" + name
+	}
+	v.Of[name]++
+	for option, is := range map[string]bool{"with ATLEAST": o.AtLeast > 0, "with KEEPALIVE": o.Keep,
+		"with BREAK": o.Break, "with NOTIFY": o.Notify, "with LINGER": o.Linger > 0} {
+		if is && o.Outcome == Granted {
+			v.Of[option]++
 		}
 	}
 }
@@ -133,18 +127,14 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 		}
 	}
 	v.Violations = append(v.Violations, Violation{rule, key, what, at})
-	v.pictures[key] = info
 }
 
 // explain looks for an order of the ops by a model, first without exceptions, then with more and more of
 // them. It counts the one that it needs, and returns the history with all of them if no order was found.
 func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) (
 	history []porcupine.Operation, result porcupine.CheckResult) {
-	var lossy, resent []Event
+	var lossy []Event
 	for _, e := range h.Events {
-		if e.Resent {
-			resent = append(resent, e)
-		}
 		if slices.Contains(e.Loses, key) {
 			lossy = append(lossy, e)
 		}
@@ -153,23 +143,18 @@ func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) 
 	if h.Quorum {
 		exceptions = append(exceptions, astray...)
 	}
-	if resent != nil {
-		exceptions = append(exceptions, ForgottenRelease)
-	}
 	if lossy != nil {
 		exceptions = append(exceptions, LostInFailover)
 	}
 	for _, exception := range exceptions {
 		switch exception {
 		case "":
-			history = operations(ops, h.Moves, h.Events, nil, nil)
+			history = operations(ops, h.Moves, h.Events, nil)
 			if h.Quorum {
 				history = h.weigh(history, ops)
 			}
-		case ForgottenRelease:
-			history = operations(ops, h.Moves, h.Events, resent, nil)
 		case LostInFailover:
-			history = operations(ops, h.Moves, h.Events, resent, lossy)
+			history = operations(ops, h.Moves, h.Events, lossy)
 		default:
 			history = h.stray(history, exception)
 		}

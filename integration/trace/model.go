@@ -106,15 +106,15 @@ func (h hold) covers(o hold) bool {
 // input is an op with what the judge has found out about it.
 type input struct {
 	Op
-	queue bool          // somebody else may have stood in the queue
-	other bool          // somebody may have stood in it who wanted the key as something else
-	freed bool          // of an UNLOCK with Null: it may have released the hold after all
-	sure  time.Duration // of a grant that is kept alive, and the end of its keeper: until then it must last
-	loses []hold        // not nil: a fail-over after which only these ghosts remain
-	after int64         // of a grant: the fence of the one before it
-	until time.Duration // of an unknown outcome: when it can have no effect any more
-	left  time.Duration // of LOCKLOST: until then the proxy may not have freed what is left of the hold
-	moved time.Duration // of locks that move: how much longer its lease may last
+	queue bool           // somebody else may have stood in the queue
+	other bool           // somebody may have stood in it who wanted the key as something else
+	sure  time.Duration  // of a grant that is kept alive, and the end of its keeper: until then it must last
+	loses []hold         // not nil: a fail-over after which only these ghosts remain
+	after int64          // of a grant: the fence of the one before it
+	found map[string]*Op // of LOCKCTL INFO: those that it tells of, by token
+	until time.Duration  // of an unknown outcome: when it can have no effect any more
+	left  time.Duration  // of LOCKLOST: until then the proxy may not have freed what is left of the hold
+	moved time.Duration  // of locks that move: how much longer its lease may last
 	// of a reader with BREAK of a lock that moves: tokens of readers that may have come in behind it, and yet
 	// got their fences before it. Of LOCKCTL BREAK: tokens whose holds it may have left alone
 	beside map[string]bool
@@ -136,14 +136,6 @@ var model = porcupine.Model{
 		return ok, s
 	},
 	Equal: func(a, b any) bool { return a.(lock).covers(b.(lock)) && b.(lock).covers(a.(lock)) },
-	DescribeOperation: func(in, _ any) string {
-		i := in.(*input)
-		if i.loses != nil {
-			return "fail-over"
-		}
-		return i.String()
-	},
-	DescribeState: func(state any) string { return fmt.Sprintf("%+v", state) },
 }
 
 // quick is model, but that it does not go on from a state that an earlier one covers. Who finds no order by
@@ -223,6 +215,8 @@ func (s *lock) step(o *input) bool {
 	case o.Verb == Guard && o.Outcome == Unknown:
 		s.loose++
 		return true
+	case o.Verb == Look:
+		return o.Outcome == Unknown || s.seen(o)
 	case o.isNote(), o.Outcome == Unknown:
 		s.unsettle(o)
 		return true
@@ -232,7 +226,7 @@ func (s *lock) step(o *input) bool {
 		if !s.lost(o) {
 			return false
 		}
-		if o.acquires() && (o.Wait > 0 || o.gaveBack()) { // it may have been granted, and is taken back
+		if o.acquires() && (o.Wait > 0 || strings.HasSuffix(o.Err, ", then lock again")) { // it is taken back
 			s.unsettle(o)
 		}
 		return true

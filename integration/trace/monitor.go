@@ -197,8 +197,10 @@ func (m *monitor) end(g Op) time.Duration {
 	end := g.Return + max(g.TTL, g.Lease) + tick
 	rest := g.Return + g.AtLeast + tick
 	kept, keeper := g.Keep, g.over()
-	if g.Switch && !g.Keep {
-		kept, keeper = m.keptBefore(g)
+	for _, o := range m.ops {
+		if o.Token == g.Token && o.Call < g.Call && o.Keep && !o.isNote() && g.Switch && !g.Keep { // perhaps
+			kept, keeper = true, o.over()
+		}
 	}
 	last := func() time.Duration {
 		if kept {
@@ -227,22 +229,6 @@ func (m *monitor) end(g Op) time.Duration {
 		}
 	}
 	return last()
-}
-
-// keptBefore says whether the hold that g changed, of a reader or the writer, was kept alive, and over which
-// connection.
-func (m *monitor) keptBefore(g Op) (kept bool, keeper connection) {
-	for _, o := range m.ops {
-		switch {
-		case o.Token != g.Token || o.Call >= g.Call:
-		case o.Keep && (o.Outcome == Granted || o.Verb == Renew && o.Outcome == Done):
-			kept, keeper = true, o.over()
-		case o.Keep && keeper == o.over() && o.isNote(), o.Outcome == Lost,
-			o.Verb == Unlock && o.Outcome == Done && o.Count == 1:
-			kept = false
-		}
-	}
-	return kept, keeper
 }
 
 // wakeups: nobody waits for long for a lock that is free. R25
@@ -294,8 +280,8 @@ func (m *monitor) punctual() {
 			m.v.Exceptions[Disagreed]++
 		case m.h.Moves && o.Overtaken():
 			m.v.Exceptions[Overtaken]++
-		case o.TooLate() && o.brief(), o.inVain(), o.stray():
-		case o.Outcome == Unknown && disturbed == 0 && !m.dropped(o):
+		case o.TooLate() && o.Lease < 2*stall, o.inVain(), o.stray():
+		case o.Outcome == Unknown && disturbed == 0 && o.Err != errDropped.Error() && o.Err != errCut.Error():
 			m.violation("answered", o.Call, "no answer, or trouble without a fault: %v", o)
 		case o.Outcome != Unknown && took > most+disturbed:
 			m.violation("on time", o.Call, "%v late: %v", took-most, o)
@@ -304,6 +290,3 @@ func (m *monitor) punctual() {
 		}
 	}
 }
-
-// dropped says whether the connection was closed under o on purpose.
-func (m *monitor) dropped(o Op) bool { return o.Err == errDropped.Error() || o.Err == errCut.Error() }

@@ -18,7 +18,7 @@
 //     has a reason: others hold the lock or stand before it. So have LOCKTYPE and PERMITS: the key is in use
 //     in another way.
 //   - UNLOCK, RENEW, LOCKCTL CHECK, GUARD: they say what the token holds, and change what they say; GUARD
-//     counts while it is held.
+//     counts while it is held. LOCKCTL INFO, which a third client asks behind an answer, tells who holds it.
 //   - BREAK ends what others hold, and what would rest of it, and takes the lock before the queue. LOCKCTL
 //     BREAK ends what anybody holds, or says that nobody does. If their outcome is unknown, all of that may
 //     have happened.
@@ -37,7 +37,6 @@ package trace
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -55,6 +54,7 @@ const (
 	Check  Verb = "CHECK" // LOCKCTL CHECK
 	Guard  Verb = "GUARD" // of INCR of a counter that each lock has
 	Free   Verb = "BREAK" // LOCKCTL BREAK: frees the lock, whoever holds it
+	Look   Verb = "INFO"  // LOCKCTL INFO
 
 	Drop  Verb = "DROP"  // the connection broke that a grant of the token came through
 	Close Verb = "CLOSE" // the client ended the connection over which it asked for its hold to be kept alive
@@ -105,6 +105,7 @@ type Op struct {
 	TTL     time.Duration `json:",omitempty"` // of LOCK, RLOCK, CHECK, RENEW
 	Count   int64         `json:",omitempty"` // of LOCK, RLOCK, CHECK; UNLOCK: the reply; GUARD: the counter
 	Err     string        `json:",omitempty"`
+	Holders []Holder      `json:",omitempty"` // INFO
 }
 
 // The errors which say that a key is in use in another way.
@@ -135,12 +136,6 @@ func (o *Op) TooLate() bool {
 			strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted and given back"))
 }
 
-// gaveBack says that the lock was granted, but a hold of the token was lost meanwhile. So the grant is taken
-// back.
-func (o *Op) gaveBack() bool {
-	return o.Outcome == Lost && strings.HasSuffix(o.Err, ", then lock again")
-}
-
 // Overtaken says that a LOCK with BREAK took the lock, and others had it before the client could be told.
 func (o *Op) Overtaken() bool {
 	return o.Outcome == Unknown && o.Break &&
@@ -153,9 +148,6 @@ func (o *Op) stray() bool { return strings.HasPrefix(o.Err, Stray) }
 // outlived says that the op took longer than the lease that it asked for. While its lock moves it may then
 // have held the lock for a lease that nobody was told of, because the fence came too late.
 func (o *Op) outlived() bool { return o.Return-o.Call > o.Lease }
-
-// brief says that the lease is shorter than pauses of the machine that nobody notes.
-func (o *Op) brief() bool { return o.Lease < 2*stall }
 
 // Args is the command as it is sent.
 func (o *Op) Args() []string {
@@ -171,8 +163,8 @@ func (o *Op) Args() []string {
 		}
 	}
 	switch {
-	case o.Verb == Free:
-		return []string{"LOCKCTL", "BREAK", o.Key}
+	case o.Verb == Free, o.Verb == Look:
+		return []string{"LOCKCTL", string(o.Verb), o.Key}
 	case o.Verb == Check:
 		return []string{"LOCKCTL", "CHECK", o.Key, o.Token}
 	case o.Verb == Guard:
@@ -215,7 +207,9 @@ func (o Op) String() string {
 	}
 	s := fmt.Sprintf("c%d/p%d [%.4f %.4f] %s -> %s", o.Client, o.Proxy, o.Call.Seconds(), o.Return.Seconds(),
 		what, o.Outcome)
-	if o.Outcome == Granted || o.Outcome == Done {
+	if o.Verb == Look {
+		s += fmt.Sprintf(" %+v", o.Holders)
+	} else if o.Outcome == Granted || o.Outcome == Done {
 		return s + fmt.Sprintf(" fence %d ttl %v count %d", o.Fence, o.TTL, o.Count)
 	}
 	return strings.TrimSpace(s + " " + o.Err)
@@ -227,6 +221,8 @@ type Reply struct {
 	Error string  // an error reply: its text
 	Int   int64   // an integer
 	Array []int64 // the integers of an array, and of arrays in it, its other elements left out
+
+	Holders []Holder // of LOCKCTL INFO
 }
 
 // Conn is a connection to one proxy. Do sends one command and waits for its reply, for d
@@ -237,14 +233,6 @@ type Conn interface {
 	Do(d time.Duration, args ...string) (Reply, error)
 	Close()
 	Cut()
-}
-
-// fenceIn is the fence that an error names: "... fence 7: ...". 0: none.
-func fenceIn(text string) (fence int64) {
-	_, after, _ := strings.Cut(text, " fence ")
-	number, _, _ := strings.Cut(after, ":")
-	fence, _ = strconv.ParseInt(number, 10, 64)
-	return fence
 }
 
 // millis is a time that a reply says.
@@ -259,6 +247,8 @@ func (o *Op) read(r Reply, err error) {
 		o.readError(r.Error)
 	case r.Null:
 		o.Outcome = Null
+	case o.Verb == Look:
+		o.Outcome, o.Holders = Done, r.Holders
 	case o.acquires() && whole:
 		o.Outcome, o.Fence, o.TTL, o.Count = Granted, r.Array[0], millis(r.Array[1]), r.Array[2]
 	case o.Verb == Check && whole:
@@ -280,7 +270,9 @@ func (o *Op) readError(text string) {
 	case word == "NOTHELD":
 		o.Outcome, o.Err = Null, ""
 	case word == "LOCKLOST":
-		o.Outcome, o.Fence = Lost, fenceIn(text)
+		o.Outcome = Lost
+		_, fence, _ := strings.Cut(text, " fence ")
+		fmt.Sscan(fence, &o.Fence) // "... fence 7: ..."
 	case slices.Contains([]string{"QUEUEFULL", "DEADLOCK", lockType, otherPermits}, word),
 		word == "TRYAGAIN" && o.Verb == Guard: // the counter is at another node than the lock
 		o.Outcome = Refused

@@ -46,9 +46,6 @@ func (o *Op) letGo(events []Event) time.Duration {
 	return o.until()
 }
 
-// overlaps says whether o runs while one of the events is felt.
-func (o *Op) overlaps(events []Event) bool { return felt(events, o.Call, o.Return) }
-
 // meets says whether o runs while w does.
 func (o *Op) meets(w *Op) bool { return w.Call <= o.Return && w.Return >= o.Call }
 
@@ -62,14 +59,14 @@ func keptFor(ops []Op, token string) time.Duration {
 	return 0
 }
 
-// operations makes porcupine's history of the ops of a key. A release that overlaps one of resent
-// may have run although its answer is Null. What overlaps a lossy event is left out, or may have
-// run before it, and what was held before its end is a ghost afterwards.
-func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine.Operation {
+// operations makes porcupine's history of the ops of a key. What overlaps a lossy event is left out, or may
+// have run before it, and what was held before its end is a ghost afterwards.
+func operations(ops []Op, moves bool, events, lossy []Event) []porcupine.Operation {
 	var history []porcupine.Operation
 	for n, o := range ops {
 		until := o.letGo(events)
-		if i := slices.IndexFunc(lossy, func(e Event) bool { return o.overlaps([]Event{e}) }); i >= 0 {
+		over := func(e Event) bool { return felt([]Event{e}, o.Call, o.Return) }
+		if i := slices.IndexFunc(lossy, over); i >= 0 {
 			ran := o.Outcome == Done || o.Outcome == Granted || o.Outcome == Unknown
 			if o.isNote() || !ran || o.Call >= lossy[i].Start {
 				continue
@@ -84,6 +81,8 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			in.until += in.moved
 		}
 		switch {
+		case o.Verb == Look:
+			in.found = o.found(ops)
 		case o.isNote():
 			in.sure = o.lingers(events)
 			switch { // what lingers is kept on until that is over
@@ -107,8 +106,6 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			in.Outcome, in.Return = Unknown, in.Call
 		case o.Outcome == Null && o.acquires():
 			in.queue = queued(ops, n) || moves && inSteps(ops, n)
-		case o.Outcome == Null && o.Verb == Unlock:
-			in.freed = o.overlaps(resent)
 		case o.Keep:
 			in.sure = sure(ops[n:], events)
 		}
@@ -116,7 +113,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			porcupine.Operation{
 				ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return),
 			})
-		if o.Verb == Free && o.Outcome != Unknown && (moves || o.overlaps(events)) {
+		if o.Verb == Free && o.Outcome != Unknown && (moves || felt(events, o.Call, o.Return)) {
 			in.beside = sparedBy(ops, o)
 		}
 		if o.Verb == Read && len(in.beside) > 1 { // its BREAK comes first, then the others, then its fence
@@ -139,14 +136,13 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			if o.acquires() {
 				h.mode, h.permits = o.Verb, o.Permits
 			}
-			closes := o.Keep && o.isNote()
 			switch done := o.Outcome == Granted || o.Verb == Renew && o.Outcome == Done; {
-			case closes && h.kept && h.keeper == o.over():
-				h.kept, h.asked = false, max(h.asked, o.until())
-			case o.inVain(): // it may have been given back in vain, too
-				h.asked = max(h.asked, o.Return+o.Lease)
-			case o.Outcome == Unknown && !closes:
-				h.asked = max(h.asked, o.until())
+			case o.Keep && o.isNote():
+				if h.kept && h.keeper == o.over() {
+					h.kept, h.asked = false, max(h.asked, o.until())
+				}
+			case o.Outcome == Unknown: // it may have been given back in vain
+				h.asked = max(h.asked, o.atLast())
 			case done && o.Keep:
 				h.kept, h.keeper = true, o.over()
 			case done:

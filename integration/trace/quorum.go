@@ -89,23 +89,20 @@ func (h *History) weigh(history []porcupine.Operation, ops []Op) []porcupine.Ope
 const (
 	// RaisedFence: some masters missed a grant, or know it by a fence of their own; when its
 	// token asks again, the hold that all agree on then has a higher fence than before. If a writer
-	// becomes a reader in this way, some masters let readers in before it has its new fence.
+	// becomes a reader in this way, some masters let readers in before it has its new fence, and also if it
+	// is told that it has not become one.
 	RaisedFence = "raised fence"
 	// ReleasedTwice: a master that missed a release, or a BREAK, says 1 to the next one.
 	ReleasedTwice = "released twice"
 	// HigherCount: a master that missed an UNLOCK of several has a higher count, and the highest
 	// is agreed on when the token asks again.
 	HigherCount = "higher count"
-	// Outvoted: a token that asks again hears Null, because of masters that can be had too few
-	// have its hold, and others have something of others. A writer that asked to become a reader then is one
-	// for some masters, and readers may come in.
-	Outvoted = "outvoted"
 	// Disagreed: readers who came together are told NOQUORUM since each raised the fence
 	// that another had proposed.
 	Disagreed = "disagreed"
 )
 
-var astray = []string{RaisedFence, ReleasedTwice, HigherCount, Outvoted}
+var astray = []string{RaisedFence, ReleasedTwice, HigherCount}
 
 // stray allows an exception in addition, and returns the history with it. All but RaisedFence need a fault
 // that masters may have missed something in, or a BREAK that crossed the request of the same token.
@@ -130,7 +127,7 @@ func downgrades(history []porcupine.Operation) (begun []porcupine.Operation) {
 	for _, p := range history {
 		o := p.Input.(*input)
 		if o.Verb == Read && o.Switch && o.Outcome == Granted {
-			part := &input{Op: o.Op, quorum: true, queue: true, astray: map[string]bool{Outvoted: true}}
+			part := &input{Op: o.Op, quorum: true, queue: true, astray: map[string]bool{RaisedFence: true}}
 			part.Outcome = Null
 			begun = append(begun, porcupine.Operation{Input: part, Call: p.Call, Return: p.Return})
 		}
@@ -211,7 +208,7 @@ func (m *monitor) barren() {
 		for _, o := range m.ops {
 			if o.Call >= e.Start && o.Return <= e.End &&
 				(o.Outcome == Granted || o.Outcome == Done || o.Outcome == Null) {
-				m.violation("no majority", o.Call, "three masters were away from %v to %v: %v",
+				m.violation("no majority", o.Call, "too many masters were away from %v to %v: %v",
 					e.Start, e.End, o)
 			}
 		}

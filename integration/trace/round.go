@@ -45,7 +45,7 @@ type Round struct {
 	Stall time.Duration
 
 	// What is asked for only where the locks have it.
-	Upgrades, Keepalive, Guards, Notify, Linger, AtLeast, Breaks, Sets bool
+	Upgrades, Keepalive, Guards, Notify, Linger, AtLeast, Breaks, Sets, Looks bool
 
 	// Semaphores are those of the Keys that are semaphores, and how many permits they have.
 	Semaphores map[string]int64
@@ -73,14 +73,16 @@ func (r Round) Run() *History {
 	}
 	run := &Running{Round: r, start: time.Now(), events: slices.Clone(r.Earlier)}
 	for n := range r.Clients {
-		run.clients = append(run.clients, newClient(run, n))
+		c := newClient(run, n)
+		if run.clients = append(run.clients, c); r.Looks {
+			c.third = newClient(run, r.Clients+n)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var clients, others sync.WaitGroup
 	if r.Faults != nil {
 		others.Go(func() { r.Faults(ctx, rand.New(rand.NewPCG(r.Seed, 1<<32)), run) })
 	}
-	others.Go(func() { run.watch(ctx) })
 	for n := range r.Proxies {
 		if r.Probe {
 			others.Go(func() { run.probe(ctx, n) })
@@ -141,40 +143,21 @@ func (r *Running) record(ops ...Op) {
 // stall is how late a timer must be for the machine to count as standing still.
 const stall = 150 * time.Millisecond
 
-// slow notes that the machine was, since start: nothing is on time then.
-func (r *Running) slow(start time.Duration) {
-	r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
-}
+// probing is the pause between two probes: less than any time-out that the machine may be too slow for.
+const probing = 20 * time.Millisecond
 
-// watch notes when the machine stands still.
-func (r *Running) watch(ctx context.Context) {
-	const step = 20 * time.Millisecond
-	for last := r.Now(); ctx.Err() == nil; last = r.Now() {
-		time.Sleep(step)
-		if r.Now()-last > step+r.Stall {
-			r.slow(last)
-		}
-	}
-}
-
-const (
-	// hang is how slow a probe must be for that to be no fault of the machine.
-	hang = 2 * time.Second
-	// probing is the pause between two probes: less than any time-out that the machine may be too slow for.
-	probing = 20 * time.Millisecond
-)
-
-// probe notes when a proxy and the Redis behind it are slow at what needs no waiting.
+// probe notes when the machine stands still, or a proxy and the Redis behind it are slow at what needs no
+// waiting.
 func (r *Running) probe(ctx context.Context, proxy int) {
 	for n := 0; ctx.Err() == nil; time.Sleep(probing) {
 		conn, err := r.Dial(proxy)
 		for ; err == nil && ctx.Err() == nil; n++ {
 			start := r.Now()
-			_, err = conn.Do(hang, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
-			if err == nil && r.Now()-start > r.Stall {
-				r.slow(start)
-			}
 			time.Sleep(probing)
+			_, err = conn.Do(2*time.Second, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
+			if err == nil && r.Now()-start > probing+r.Stall {
+				r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
+			}
 		}
 		if conn != nil {
 			conn.Close()

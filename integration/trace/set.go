@@ -37,6 +37,7 @@ func (o *Op) readPart(i int, r Reply, err error) {
 	case err != nil || r.Error != "":
 		o.read(r, err)
 		taken := strings.HasPrefix(r.Error, "TRYAGAIN one of the locks was taken away")
+		taken = taken && !strings.Contains(r.Error, "may hold what it asked for")
 		if taken || o.Outcome == Lost || o.Outcome == Refused { // of any of the locks
 			o.Outcome, o.Fence, o.Err = Unknown, 0, vain+r.Error
 		}

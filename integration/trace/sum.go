@@ -14,6 +14,7 @@ type Sum struct {
 	Ops        int            `json:"ops"`
 	Unanswered int            `json:"unanswered"`
 	Grants     int            `json:"grants"`
+	Of         map[string]int `json:"of"`         // operations by verb, and grants by what they ask for
 	Faults     map[string]int `json:"faults"`     // by name
 	Exceptions map[string]int `json:"exceptions"` // by name
 	Violations int            `json:"violations"`
@@ -27,6 +28,7 @@ func (s *Sum) Add(one Sum) {
 	s.Unanswered += one.Unanswered
 	s.Grants += one.Grants
 	s.Violations += one.Violations
+	s.Of = addCounts(s.Of, one.Of)
 	s.Faults = addCounts(s.Faults, one.Faults)
 	s.Exceptions = addCounts(s.Exceptions, one.Exceptions)
 }
