@@ -23,9 +23,9 @@ import (
 // nobody has got it at that master they are asked once more, for a subscription may have moved meanwhile. No
 // server tells to which patterns its clients listen: where there are any, somebody may have got it.
 //
-// Replicas are asked as well: a master that becomes one keeps its subscribers until they notice. Sentinels
-// end such subscriptions themselves. For a while some nodes do not tell of the former master, for they have
-// not heard yet whose replica it is: then nobody knows who listens there.
+// Replicas are asked if no master has any: a master that becomes one keeps its subscribers until they notice.
+// Sentinels end such subscriptions themselves. For a while some nodes do not tell of the former master, for
+// they have not heard yet whose replica it is: then nobody knows who listens there.
 type Announcer struct {
 	Nodes    Asked
 	Upstream Upstream
@@ -87,20 +87,24 @@ const askTimeout = time.Second
 
 // Announce implements commands.Announcer.
 func (a *Announcer) Announce(ctx context.Context, channel, message string) (commands.Heard, error) {
-	switch top := a.Topology(); {
+	top := a.Topology()
+	switch {
 	case len(top.Masters) == 0:
 		return commands.Unsent, fmt.Errorf("%w: there is no master", cluster.ErrUnavailable)
 	case top.Kind != cluster.Cluster:
 		return a.publish(ctx, top.Masters[0].Addr, channel, message)
 	}
-	before := a.listen(ctx, channel)
+	before := a.listen(ctx, top.Masters, channel)
+	if !slices.ContainsFunc(before, func(e ears) bool { return e.heard }) {
+		before = append(before, a.listen(ctx, top.Replicas, channel)...)
+	}
 	at := a.best(before)
 	heard, err := a.publish(ctx, at, channel, message)
 	if heard == commands.Unheard {
 		heard, err = elsewhere(before, at)
 	}
 	if heard == commands.Unheard {
-		heard, err = elsewhere(a.listen(ctx, channel), at)
+		heard, err = elsewhere(a.listen(ctx, nodesOf(a.Topology()), channel), at)
 	}
 	if heard == commands.Unheard && !a.settled() {
 		return commands.InDoubt, errLeft
@@ -150,11 +154,11 @@ func (a *Announcer) best(all []ears) string {
 	return best
 }
 
-// listen asks all nodes for their subscribers.
-func (a *Announcer) listen(ctx context.Context, channel string) []ears {
+// listen asks nodes for their subscribers.
+func (a *Announcer) listen(ctx context.Context, nodes []*cluster.Node, channel string) []ears {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	nodes, topics := nodesOf(a.Topology()), a.concerned(channel)
+	topics := a.concerned(channel)
 	all := make([]ears, len(nodes))
 	var asking sync.WaitGroup
 	for i, n := range nodes {
