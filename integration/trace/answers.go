@@ -213,6 +213,9 @@ func (s *lock) holding(o *input) bool {
 		if !h.firm { // from now on it is one
 			h.firm, h.fence, h.least, h.most, h.lo = true, 0, 1, 1000, 0
 		}
+		if o.Keep && (!h.kept || h.keeper != o.over()) { // its proxy knows no other ttl: the last one counts
+			h.lo = 0
+		}
 		if !s.ends(&h, o) {
 			return false
 		}

@@ -674,7 +674,7 @@ func (f *fake) unlock(key, token string, fence int64) Reply {
 	if h.count--; h.count > 0 {
 		return Reply{Int: 0}
 	}
-	f.last[key] = Holder{digest(token), h.fence, millis(remains(h)), 1}
+	f.last[key] = Holder{digest(token), h.fence, 1, millis(remains(h))}
 	f.release(l, token, h, false)
 	f.pass(key)
 	if f.mutant == nullRelease && f.random.IntN(5) == 0 {
@@ -723,7 +723,7 @@ func (f *fake) guard(args []string) Reply {
 func (f *fake) info(key string) (r Reply) {
 	for token, h := range f.lock(key).holds {
 		if !strings.HasPrefix(token, "rest of ") && (f.mutant != hiddenHolder || f.random.IntN(10) > 0) {
-			r.Holders = append(r.Holders, Holder{digest(token), h.fence, millis(remains(h)), h.count})
+			r.Holders = append(r.Holders, Holder{digest(token), h.fence, h.count, millis(remains(h))})
 		}
 	}
 	if last := f.last[key]; f.mutant == formerHolder && len(r.Holders) == 0 && last.Fence > 0 {

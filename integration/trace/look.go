@@ -8,14 +8,11 @@ import (
 	"time"
 )
 
-// Behind an answer a third client looks at the lock with LOCKCTL INFO, which leaves everything as it is.
-
-// Holder is one of those that LOCKCTL INFO tells of.
+// Holder is one of those that LOCKCTL INFO tells of, by which a third client looks at locks.
 type Holder struct {
-	Digest string // of its token
-	Fence  int64
-	TTL    time.Duration
-	Count  int64
+	Digest       string // of its token
+	Fence, Count int64
+	TTL          time.Duration
 }
 
 // digest is what LOCKCTL INFO shows of a token.

@@ -217,11 +217,10 @@ func (o Op) String() string {
 
 // Reply is what the locks answered, as far as a client of the verbs reads it.
 type Reply struct {
-	Null  bool
-	Error string  // an error reply: its text
-	Int   int64   // an integer
-	Array []int64 // the integers of an array, and of arrays in it, its other elements left out
-
+	Null    bool
+	Error   string   // an error reply: its text
+	Int     int64    // an integer
+	Array   []int64  // the integers of an array, and of arrays in it, its other elements left out
 	Holders []Holder // of LOCKCTL INFO
 }
 

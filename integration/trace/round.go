@@ -150,14 +150,15 @@ const probing = 20 * time.Millisecond
 // waiting.
 func (r *Running) probe(ctx context.Context, proxy int) {
 	for n := 0; ctx.Err() == nil; time.Sleep(probing) {
+		start := r.Now()
 		conn, err := r.Dial(proxy)
 		for ; err == nil && ctx.Err() == nil; n++ {
-			start := r.Now()
 			time.Sleep(probing)
 			_, err = conn.Do(2*time.Second, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
 			if err == nil && r.Now()-start > probing+r.Stall {
 				r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
 			}
+			start = r.Now()
 		}
 		if conn != nil {
 			conn.Close()
