@@ -141,8 +141,8 @@ const (
 
 // Engine is what a Renewer needs of the engine of the locks. Safe for concurrent use.
 type Engine interface {
-	// Keep renews holds of one slot. For each it returns the ms that are left; 0: the hold is gone; negative:
-	// it has another keeper.
+	// Keep renews holds of one slot. For each it returns the ms that were left when it was asked, or a little
+	// later; 0: the hold is gone; negative: it has another keeper.
 	Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error)
 	// Detach frees a hold, if keeper still has it.
 	Detach(ctx context.Context, name, token, keeper string) error

@@ -73,6 +73,7 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		{&scripts.Renew, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
 		// Hold by hold.
 		{&scripts.Keep, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
+		{&scripts.Keep, "[2] [1] [2] - -", "[1]"}, // they have it, though for no time that counts
 		{&scripts.Keep, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
 		{&scripts.Keep, "[1000] [1000] [0] [0] [0]", "[0]"},
 		{&scripts.Keep, "[1000] [1000] [-1] [-1] [0]", "[0]"},

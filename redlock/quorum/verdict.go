@@ -87,7 +87,8 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 	return r, true
 }
 
-// kept is renewed for each hold of a batch, in ms; -1: a majority has another keeper.
+// kept is what was left of each hold of a batch when it was asked about, in ms, at least 1 if a majority has
+// it; 0: it is gone; -1: a majority has another keeper.
 func (p *poll) kept(n int) (all []int64, clear bool) {
 	if len(p.said) < p.need {
 		return nil, false
@@ -110,7 +111,8 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 		}
 		switch {
 		case len(left) >= p.need:
-			all[i] = p.left(highest(left, p.need))
+			most := highest(left, p.need)
+			all[i] = max((ms(most) - drift(ms(most))).Milliseconds(), 1)
 		case other >= p.need:
 			all[i] = -1
 		case gone+other < p.need:
