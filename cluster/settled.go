@@ -72,7 +72,7 @@ func settledOf(conn net.Conn, self string, ids []string) (addrs map[string]strin
 	if _, err := conn.Write(resp.AppendCommandStrings(nil, args...)); err != nil {
 		return nil, err
 	}
-	reply, _, err := await(conn, nil)
+	reply, err := await(&resp.Reader{From: conn, Most: mostSaid})
 	switch {
 	case err != nil:
 		return nil, err

@@ -24,7 +24,8 @@ import (
 // refresh asks anyway. A client is replaced once a dial has failed: its pool counts failed dials, and after
 // a few answers with the last error for up to a second after the node is back.
 //
-// Answers are taken as bytes, because error replies are answers here, and COMMAND is passed on byte for
+// A client reads from a connection that lets no more through than honest nodes say: it would make room for
+// whatever length a node announces. Answers are taken as bytes, because error replies are answers here, and COMMAND is passed on byte for
 // byte. Safe for concurrent use.
 type asker struct {
 	dialer *cluster.Dialer
@@ -195,7 +196,7 @@ func newClient(dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClie
 				c.failed.Store(true)
 				return nil, err
 			}
-			return heeding(conn), nil
+			return heeding(resp.Answer.Conn(conn)), nil
 		},
 		DialTimeout:              dialer.ConnectTimeout,
 		DialerRetries:            1,
