@@ -36,6 +36,7 @@ type Pipe struct {
 	congestion congestion // only with Options.ShedAfter
 	frame      resp.Framer
 	inReply    bool          // part of the head's reply has been delivered
+	came       int           // how many bytes
 	inPush     bool          // inside a push message, which no request asked for
 	since      time.Time     // the connection is there
 	progress   time.Time     // when bytes came last, or the queue began
@@ -202,6 +203,9 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
 		}
+		if p.exceeds(chunk) {
+			return
+		}
 		p.inReply = true
 		if c := p.calls.head(); c.to != nil {
 			c.to.Receive(c.tag, chunk, false)
@@ -241,6 +245,24 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if p.private != nil {
 		p.private.answered(c)
 	}
+}
+
+// exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.
+func (p *Pipe) exceeds(chunk []byte) bool {
+	c, size := p.calls.head(), 0
+	if !p.inReply {
+		p.came, size = 0, announced(chunk)
+	}
+	most := resp.Answer.Bytes
+	if to, ok := c.to.(Longer); ok {
+		most = to.Most(c.tag)
+	}
+	if p.came += len(chunk); c.to == nil || max(p.came, size) <= most {
+		return false
+	}
+	c.raw = true // it is not asked again
+	p.hangUp(errLong)
+	return true
 }
 
 // pop removes the oldest request.

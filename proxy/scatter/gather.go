@@ -178,6 +178,9 @@ func (g *Gather) Discard(i uint32) bool {
 	return true
 }
 
+// Most implements pipe.Longer.
+func (g *Gather) Most(uint32) int { return pipe.MostData }
+
 // Detour implements pipe.Receiver.
 func (g *Gather) Detour(uint32) { g.h.Detour(g.tag) }
 
