@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -37,6 +38,7 @@ type Pipe struct {
 	frame      resp.Framer
 	inReply    bool          // part of the head's reply has been delivered
 	came       int           // how many bytes
+	pace       pace
 	inPush     bool          // inside a push message, which no request asked for
 	since      time.Time     // the connection is there
 	progress   time.Time     // when bytes came last, or the queue began
@@ -177,6 +179,7 @@ func (p *Pipe) Read(buf []byte) int {
 		p.deliver(buf[used:used+n], done)
 		used += n
 	}
+	p.pace.some, p.pace.bytes = true, p.pace.bytes+used
 	if p.waiting != nil && p.queued() <= p.pool.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
@@ -199,9 +202,11 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		p.hangUp(fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming))
 		return
 	}
+	p.pace.whole = p.pace.whole || last
 	if !last {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
+			chunk = p.madeUp(chunk, false)
 		}
 		if p.exceeds(chunk) {
 			return
@@ -230,9 +235,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			}
 			return
 		}
-		if !c.raw && isRedirect(chunk) { // only a script can have made it up, and a client would follow it
-			chunk = append([]byte("-ERR "), chunk[1:]...)
-		}
+		chunk = p.madeUp(chunk, c.raw)
 	}
 	p.inReply = false
 	p.pop()
@@ -245,6 +248,21 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if p.private != nil {
 		p.private.answered(c)
 	}
+}
+
+// madeUp is an error, or the beginning of a long one, without what would send a client to another node: no
+// node says that here, and a client would follow. good: its receiver goes to the nodes that it names.
+func (p *Pipe) madeUp(chunk []byte, good bool) []byte {
+	if !isRedirect(chunk) {
+		return chunk
+	}
+	if good {
+		_, to := retry.ErrorOf(chunk)
+		if _, _, ok := parseRedirect(to, p.addr); ok {
+			return chunk
+		}
+	}
+	return append([]byte("-ERR "), chunk[1:]...)
 }
 
 // exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.
@@ -260,9 +278,14 @@ func (p *Pipe) exceeds(chunk []byte) bool {
 	if p.came += len(chunk); c.to == nil || max(p.came, size) <= most {
 		return false
 	}
-	c.raw = true // it is not asked again
-	p.hangUp(errLong)
+	p.cutOff(errLong)
 	return true
+}
+
+// cutOff hangs up inside of a reply, whose request fails and is not asked again.
+func (p *Pipe) cutOff(why error) {
+	p.calls.head().raw = true
+	p.hangUp(why)
 }
 
 // pop removes the oldest request.

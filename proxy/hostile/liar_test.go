@@ -34,10 +34,16 @@ type liar struct {
 	mu      sync.Mutex
 	lie     func(words []string) string // nil: all are honest; "": this answer is honest
 	dialled map[string]bool
+	taken   int // the most bytes that were read of a reply without end
 }
 
-// cut behind a lie ends the connection.
-const cut = "\x00cut"
+// cut behind a lie ends the connection, and drops has a byte of it come each second.
+const (
+	cut   = "\x00cut"
+	drops = "\x00drops"
+	// what is behind endless comes again and again
+	endless = "\x00endless"
+)
 
 // liarsNumber is which of the nodes lies.
 const liarsNumber = 1
@@ -64,11 +70,40 @@ func (l *liar) dial(_ context.Context, _, addr string) (net.Conn, error) {
 				reply = honest(number, words)
 			}
 			text, ends := strings.CutSuffix(reply, cut)
-			_, err := io.WriteString(there, text)
-			return err == nil && !ends
+			text, slowly := strings.CutSuffix(text, drops)
+			text, again, more := strings.Cut(text, endless)
+			for i := 0; slowly && i < len(text); i++ {
+				time.Sleep(time.Second)
+				if _, err := io.WriteString(there, text[i:i+1]); err != nil {
+					return false
+				}
+			}
+			if slowly {
+				return true
+			}
+			if _, err := io.WriteString(there, text); err != nil || ends {
+				return false
+			}
+			if more {
+				l.pour(there, again)
+			}
+			return !more
 		}, nil)
 	}()
 	return here, nil
+}
+
+// pour writes text to nc again and again, until nobody reads it any more.
+func (l *liar) pour(nc net.Conn, text string) {
+	piece := []byte(strings.Repeat(text, 32<<10/len(text)))
+	n, err := 0, error(nil)
+	for err == nil && n < 64<<20 {
+		_, err = nc.Write(piece)
+		n += len(piece)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken = max(l.taken, n)
 }
 
 func (l *liar) tell(lie func(words []string) string) {
@@ -222,12 +257,22 @@ func (s *stage) lied(ask []string, lie func(words []string) string, last time.Du
 		case err != nil || !whole && !closed, !closed && len(replies) != len(ask):
 			s.Errorf("%s got %q (%v), closed: %v", key, got, err, closed)
 		}
+		for _, reply := range replies {
+			if bytes.HasPrefix(reply, []byte("-MOVED ")) || bytes.HasPrefix(reply, []byte("-ASK ")) {
+				s.Errorf("%s is sent away: %.100q", key, reply)
+			}
+		}
 		for _, other := range keys {
 			if other != key && bytes.Contains(got, []byte(other)) {
 				s.Errorf("%s got %q", key, got)
 			}
 		}
 	}
+	s.recovers()
+}
+
+// recovers waits until all is as before.
+func (s *stage) recovers() {
 	for range 60 {
 		time.Sleep(time.Second)
 		if s.round(askPlainly); !slices.ContainsFunc(keys, func(key string) bool { return !s.served(key) }) {
@@ -270,6 +315,7 @@ var shapes = []string{
 	"%1\r\n+KEY\r\n:1\r\n", "~1\r\n:1\r\n", "=7\r\ntxt:abc\r\n", "!3\r\nabc\r\n",
 	deep + "+KEY\r\n", "-ERR KEY\r\n",
 	"|1\r\n+a\r\n:1\r\n+KEY\r\n", "-\r\n", "+\r\n", "hello\r\n", "*1\r\nx", ":\r\n", "$1\r\nabc\r\n",
+	"-MOVED 9000 10.9.9.9:6379" + strings.Repeat("x", 1<<17) + "\r\n",
 	"$9223372036854775807\r\n", "$1125899906842624\r\n", "$2147483647\r\n", "=2147483647\r\n",
 	"*9223372036854775807\r\n", "%2147483647\r\n", strings.Repeat("*1\r\n", 100_000) + "+KEY\r\n",
 	"*2\r\n$9223372036854775807\r\n", "+" + strings.Repeat("x", 1<<20) + "\r\n",
