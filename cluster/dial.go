@@ -194,7 +194,7 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 		case s == decisive, s == database && !RefusesLogin(text):
 			return &ModeError{text}
 		case s < optional || RefusesLogin(text) || turnsAway(text):
-			return errors.New(text)
+			return Said(text)
 		}
 	}
 	if replies.Ahead() {

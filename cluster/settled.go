@@ -77,7 +77,7 @@ func settledOf(conn net.Conn, self string, ids []string) (addrs map[string]strin
 	case err != nil:
 		return nil, err
 	case bytes.HasPrefix(reply.Str, []byte("BUSY ")), bytes.HasPrefix(reply.Str, []byte("LOADING ")):
-		return nil, errors.New(string(reply.Str))
+		return nil, Said(string(reply.Str))
 	case reply.IsError():
 		return nil, fmt.Errorf("%w: %s", ErrUntold, reply.Str)
 	}

@@ -55,7 +55,7 @@ func (a *asker) ask(ctx context.Context, addr string, as *cluster.Logins,
 			return nil, fmt.Errorf("its answer to %v is not Redis: %w", questions[i][0], err)
 		}
 		if answers[i].IsError() && cluster.RefusesLogin(string(answers[i].Str)) {
-			return nil, errors.New(string(answers[i].Str))
+			return nil, cluster.Said(string(answers[i].Str))
 		}
 	}
 	return answers, nil
@@ -69,6 +69,7 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 		return nil, err
 	}
 	commands := make([]*redis.RawCmd, len(questions))
+	var said redis.Error
 	_, err = client.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, q := range questions {
 			commands[i] = redis.NewRawCmd(ctx, q...)
@@ -80,7 +81,9 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 	case err == nil:
 	case cluster.RefusesLogin(err.Error()):
 		as.Refuse(client.as)
-		return nil, err
+		return nil, cluster.Said(err.Error())
+	case errors.As(err, &said):
+		return nil, cluster.Said(err.Error())
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	default:

@@ -36,8 +36,8 @@ type Pipe struct {
 	calls      ring
 	congestion congestion // only with Options.ShedAfter
 	frame      resp.Framer
-	inReply    bool          // part of the head's reply has been delivered
-	came       int           // how many bytes
+	inReply    bool // part of the head's reply has been delivered
+	came       int  // how many bytes
 	pace       pace
 	inPush     bool          // inside a push message, which no request asked for
 	since      time.Time     // the connection is there

@@ -346,7 +346,17 @@ var wrongSlots = []string{
 	slotsOf(rowOf(1, -1, 10922, "10.0.0.2", 6379)), slotsOf(rowOf(1, 10922, 5462, "10.0.0.2", 6379)),
 	slotsOf(rowOf(1, 5462, 10922, "10.0.0.2", 0)), slotsOf(rowOf(1, 5462, 10922, "10.0.0.2", 70000)),
 	"*1\r\n" + rowOf(1, 5462, 10922, "10.0.0.2", 6379), "*1\r\n*2\r\n:0\r\n:1\r\n",
+	slotsOf(rowOf(1, 5462, 10922, strings.Repeat("x", 10<<20), 6379)), nodeForEachSlot(),
 	"*1\r\n*3\r\n:0\r\n:1\r\n:2\r\n", "*1\r\n*3\r\n+a\r\n:1\r\n*2\r\n$-1\r\n:1\r\n",
+}
+
+// nodeForEachSlot is CLUSTER SLOTS of more nodes than anybody has.
+func nodeForEachSlot() string {
+	all := fmt.Sprintf("*%d\r\n", slot.Count)
+	for i := range slot.Count {
+		all += rowOf(1, i, i, fmt.Sprint("10.9.", i>>8, ".", i&255), 6379)
+	}
+	return all
 }
 
 // wrongShards are replies to CLUSTER SHARDS of a node that refuses CLUSTER SLOTS.
