@@ -21,7 +21,8 @@ import (
 // client's pool keeps the connections, logs in, checks idle ones and replaces broken ones.
 //
 // Retries of go-redis are off: they would ask a silent node again when nobody waits any more, and the next
-// refresh asks anyway. A client is replaced once a dial has failed: its pool counts failed dials, and after
+// refresh asks anyway. A question goes on when nobody waits any more: otherwise a node that is far away would
+// never have a connection. A client is replaced once a dial has failed: its pool counts failed dials, and after
 // a few answers with the last error for up to a second after the node is back.
 //
 // A client reads from a connection that lets no more through than honest nodes say: it would make room for
@@ -69,14 +70,25 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 		return nil, err
 	}
 	commands := make([]*redis.RawCmd, len(questions))
+	over := make(chan error, 1)
+	go func() { // ends with ConnectTimeout
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.dialer.ConnectTimeout)
+		defer cancel()
+		_, err := client.redis.Pipelined(asking, func(p redis.Pipeliner) error {
+			for i, q := range questions {
+				commands[i] = redis.NewRawCmd(asking, q...)
+				p.Process(asking, commands[i])
+			}
+			return nil
+		})
+		over <- err
+	}()
+	select {
+	case err = <-over:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	var said redis.Error
-	_, err = client.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, q := range questions {
-			commands[i] = redis.NewRawCmd(ctx, q...)
-			p.Process(ctx, commands[i])
-		}
-		return nil
-	})
 	switch {
 	case err == nil:
 	case cluster.RefusesLogin(err.Error()):

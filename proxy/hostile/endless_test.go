@@ -26,27 +26,30 @@ func TestEndless(t *testing.T) {
 		most    int
 		last    time.Duration               // until the proxy has asked for sure
 		before  func(words []string) string // nil: nothing is said before
+		shapes  bool                        // it is tried with others than lines, too
 	}{
-		{ask: []string{"LOCK KEY PX 1000"}, command: "EVALSHA", most: own},
+		{ask: []string{"LOCK KEY PX 1000"}, command: "EVALSHA", most: own, shapes: true},
 		{ask: []string{"LOCK KEY PX 1000"}, command: "SCRIPT", most: own, before: lost},
 		{ask: []string{"UNLOCK KEY t"}, command: "EVALSHA", most: own},
 		{ask: []string{"DBSIZE"}, command: "DBSIZE", most: own},
 		{ask: []string{"DEL KEY key0 key1 key2"}, command: "DEL", most: own},
 		{ask: begin, command: "MULTI", most: 1 << 20},
-		{ask: begin, command: "GET", most: 1 << 20},
+		{ask: begin, command: "GET", most: 1 << 20, shapes: true},
 		{ask: []string{"SSUBSCRIBE KEY"}, command: "SSUBSCRIBE", most: 33 << 20},
 		{ask: askPlainly, command: "COMMAND", most: own, last: 2 * time.Minute},
 		{ask: askPlainly, command: "HELLO", most: own, last: 2 * time.Second},
-		{ask: askPlainly, command: "INFO", most: own, last: 2 * time.Second},
+		{ask: askPlainly, command: "INFO", most: own, last: 2 * time.Second, shapes: true},
 		{ask: askPlainly, command: "PING", most: own, last: 2 * time.Second},
 		{ask: askPlainly, command: "CLUSTER SLOTS", most: own, last: 2 * time.Second},
 		{ask: askPlainly, command: "CLUSTER INFO", most: own, last: 2 * time.Second},
-		{ask: askPlainly, command: "CLIENT", most: 1 << 20, before: to("GET", cut)},
+		{ask: askPlainly, command: "CLIENT", most: 1 << 20, before: to("GET", cut), shapes: true},
 	} {
-		for _, reply := range []string{
-			"+" + endless + "x", "*999999999\r\n" + endless + ":1\r\n", "$15000000\r\n" + strings.Repeat("x", 15e6) +
-				"\r\n$999999999999\r\n" + endless + "x",
-		} {
+		replies := []string{"+" + endless + "x"}
+		if c.shapes {
+			replies = append(replies, "*999999999\r\n"+endless+":1\r\n",
+				"$15000000\r\n"+strings.Repeat("x", 15e6)+"\r\n$999999999999\r\n"+endless+"x")
+		}
+		for _, reply := range replies {
 			t.Run(fmt.Sprint(c.ask[0], "/", c.command, "/", reply[:1]), func(t *testing.T) {
 				withLiar(t, func(s *stage) {
 					lie := to(c.command, reply)
