@@ -147,3 +147,23 @@ func FuzzSession(f *testing.F) {
 		})
 	})
 }
+
+// Who writes a command whole that is refused by its first bytes gets the reason: the proxy reads the rest.
+func TestRefusedCommandIsReadToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(proxy.Options{})
+		defer h.end()
+		h.answer = sayAgain
+		const keys = 1 << 20
+		input := append([]byte(fmt.Sprintf("*%d\r\n$3\r\nDEL\r\n", keys+1)),
+			bytes.Repeat([]byte("$1\r\nx\r\n"), keys)...)
+		c := h.connect(input, nil)
+		if !bytes.HasPrefix(c.got, []byte("-ERR Protocol error: invalid multibulk length")) || len(c.pieces) > 0 {
+			t.Errorf("%q, and %d pieces were not read", c.got, len(c.pieces))
+		}
+		time.Sleep(time.Minute)
+		if !c.isClosed() {
+			t.Error("it stays for ever")
+		}
+	})
+}
