@@ -191,6 +191,9 @@ func (r *rig) serve(node int, nc net.Conn) {
 		defer end()
 	}
 	scripted.Each(nc, func(words []string) bool {
+		if reply := scripted.Prove(words); reply != "" {
+			return scripted.Write(nc, reply)
+		}
 		line := strings.Join(words, " ")
 		r.mu.Lock()
 		r.seen = append(r.seen, fmt.Sprintf("%d: %s", node, line))

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ var mayBlock = map[string]bool{"BLPOP": true, "BLMOVE": true, "XREAD": true, "WA
 
 // answer answers one command; false: the connection ends.
 func (c *stormConn) answer(words []string) bool {
-	st, reply := c.st, c.reply(words)
+	st, reply := c.st, cmp.Or(scripted.Prove(words), c.reply(words))
 	switch {
 	case st.bad(25):
 		return false

@@ -82,6 +82,7 @@ const (
 const (
 	anySlot  = -1 // any master will do
 	thisNode = -2 // only the node of this pipe
+	proving  = -3 // the same, for a question; see prove.go
 )
 
 // ring is a queue of calls that re-uses its memory.

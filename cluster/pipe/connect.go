@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"lockproxy/cluster"
@@ -66,6 +67,7 @@ func (p *Pipe) dialed(err error) {
 		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
 		p.frame.Reset()
 		p.inReply, p.inPush = false, false
+		p.proof.answer = p.proof.answer[:0]
 		p.progress = p.pool.loop.Now()
 		p.since, p.said = p.progress, p.progress
 		p.stats.connects.Add(1)
@@ -101,10 +103,16 @@ func (p *Pipe) dialed(err error) {
 
 // hangUp closes the connection from this side.
 func (p *Pipe) hangUp(why error) {
-	if p.conn != nil {
-		p.why = why
-		p.conn.Close()
+	if p.conn == nil {
+		return
 	}
+	if p.why == nil && errors.Is(why, cluster.ErrFraming) {
+		p.stats.garbled.Add(1)
+		p.pool.stats.garbled.Write(p.pool.o.Log, slog.LevelWarn, "node breaks the protocol", "node", p.addr,
+			"requests", p.calls.len(), "err", why)
+	}
+	p.why = why
+	p.conn.Close()
 }
 
 // Closed implements loop.Handler.
@@ -139,6 +147,9 @@ func (p *Pipe) Closed(err error) {
 // and is sent again, and so is what may run twice. The others fail, and those whose senders handle that fail
 // in any case.
 func (p *Pipe) abandon(err error) {
+	if p.crowded > 0 {
+		p.pool.stuck.crowd(p, 0)
+	}
 	calls, log, cut := p.calls, p.log, p.inReply
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
 	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)

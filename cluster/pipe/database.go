@@ -97,4 +97,5 @@ func (p *Pool) forget(pipe *Pipe) {
 	}
 	p.readers.forget(pipe)
 	p.stuck.set(pipe, false)
+	p.stuck.crowd(pipe, 0)
 }

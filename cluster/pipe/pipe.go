@@ -48,8 +48,10 @@ type Pipe struct {
 	said       time.Time     // when it was heard last, if only in the handshake
 	retired    time.Time     // when its node left the topology, or zero
 	shunned    time.Time     // if it is a replica's: no reads before
+	proof      proof         // only if the pipe is shared
 
 	stuck     bool // behind a script; see stuck.go
+	crowded   int  // bytes of long replies since nothing was owed
 	idleSigns int  // signs of life of its node since
 
 	waiting []func()        // to be called when the queue has become short
@@ -74,9 +76,13 @@ func (p *Pipe) append(c *call, req []byte) {
 	if p.conn == nil && !p.dialing && p.owner == nil {
 		p.dial()
 	}
+	now := p.pool.loop.Now()
 	if p.calls.len() == 0 {
-		p.progress = p.pool.loop.Now()
+		p.progress = now
 		p.pool.late.lookSoon()
+		p.proof.rest(now)
+	} else if c.slot >= anySlot && p.owner == nil && p.conn != nil && p.proof.due(now) {
+		p.proof.ask(p, now)
 	}
 	if c.before != nothing {
 		p.precede(c)
@@ -180,6 +186,9 @@ func (p *Pipe) Read(buf []byte) int {
 		used += n
 	}
 	p.pace.some, p.pace.bytes = true, p.pace.bytes+used
+	if p.crowded > 0 && p.calls.len() == 0 {
+		p.pool.stuck.crowd(p, 0)
+	}
 	if p.waiting != nil && p.queued() <= p.pool.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
@@ -207,12 +216,17 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
 			chunk = p.madeUp(chunk, false)
+		} else if p.owner == nil && !p.mode.Second {
+			p.pool.stuck.crowd(p, len(chunk))
 		}
 		if p.exceeds(chunk) {
 			return
 		}
 		p.inReply = true
-		if c := p.calls.head(); c.to != nil {
+		switch c := p.calls.head(); {
+		case c.slot == proving:
+			p.proof.take(p, c.tag, chunk, false)
+		case c.to != nil:
 			c.to.Receive(c.tag, chunk, false)
 		}
 		return
@@ -242,7 +256,10 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if s, ok := c.to.(*Stream); ok {
 		s.answered(p, &c)
 	}
-	if c.to != nil {
+	switch {
+	case c.slot == proving:
+		p.proof.take(p, c.tag, chunk, true)
+	case c.to != nil:
 		c.to.Receive(c.tag, chunk, true)
 	}
 	if p.private != nil {
@@ -275,7 +292,8 @@ func (p *Pipe) exceeds(chunk []byte) bool {
 	if to, ok := c.to.(Longer); ok {
 		most = to.Most(c.tag)
 	}
-	if p.came += len(chunk); c.to == nil || max(p.came, size) <= most {
+	p.came += len(chunk)
+	if max(p.came, size) <= most || c.to == nil && c.slot != proving {
 		return false
 	}
 	p.cutOff(errLong)

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (c *modelConn) answer(words []string) (string, error) {
 		if ill && chance(c.rng, 2) {
 			return modelBusy, nil
 		}
-		return "+PONG\r\n", nil
+		return cmp.Or(scripted.Prove(words), "+PONG\r\n"), nil
 	case "SETUP":
 		if ill && chance(c.rng, 20) {
 			return "-ERR refused\r\n", nil

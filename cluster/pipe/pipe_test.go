@@ -30,7 +30,8 @@ type rig struct {
 	mu        sync.Mutex
 	topology  *cluster.Topology
 	nodes     map[string]*scripted.Node
-	refusal   error // of each dial
+	refusal   error           // of each dial
+	dialed    func() net.Conn // in place of nodes
 	refreshes int
 }
 
@@ -58,8 +59,11 @@ func (r *rig) Refresh() {
 
 func (r *rig) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
 	r.mu.Lock()
-	node, refusal := r.nodes[addr], r.refusal
+	node, refusal, dialed := r.nodes[addr], r.refusal, r.dialed
 	r.mu.Unlock()
+	if dialed != nil {
+		return dialed(), nil
+	}
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"lockproxy/cluster/retry"
+	"lockproxy/internal/journal"
 )
 
 // Stats counts what all loops do with the upstream. Safe for concurrent use.
@@ -15,14 +16,15 @@ type Stats struct {
 	own       ownCounters
 	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
 	moving    movingSlots
+	garbled   journal.Lines
 
 	mu    sync.Mutex
 	nodes map[string]*nodeCounters
 }
 
 type nodeCounters struct {
-	requests, errors, connects, dialErrors atomic.Uint64
-	up                                     atomic.Int64
+	requests, errors, connects, dialErrors, garbled atomic.Uint64
+	up                                              atomic.Int64
 }
 
 // NodeStats counts what went to one node. There is one for each address that the upstream ever had.
@@ -32,7 +34,8 @@ type NodeStats struct {
 	Errors      uint64 // of them errors
 	Connects    uint64
 	DialErrors  uint64
-	Connections int64 // now
+	Garbled     uint64 // connections given up because their replies were none, or out of step
+	Connections int64  // now
 }
 
 // Nodes returns the counters of each node.
@@ -44,6 +47,7 @@ func (s *Stats) Nodes() []NodeStats {
 		all = append(all, NodeStats{
 			Addr: addr, Requests: n.requests.Load(), Errors: n.errors.Load(),
 			Connects: n.connects.Load(), DialErrors: n.dialErrors.Load(), Connections: n.up.Load(),
+			Garbled: n.garbled.Load(),
 		})
 	}
 	return all

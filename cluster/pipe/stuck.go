@@ -22,10 +22,15 @@ import (
 // back the replies to what it read together with the script. Requests of mode Second then go over a second
 // pipe to that node. A client with requests on their way over the stuck pipe must not use that mode, or they
 // would be overtaken.
+//
+// A pipe is crowded while long replies keep it busy: a client may ask for many of them before anybody knows
+// how long they are. Others go round it in the same way, until all is answered.
 
 const (
 	// scriptGrace is how long a script may occupy a pipe.
 	scriptGrace = 50 * time.Millisecond
+	// crowdedFrom is how many bytes of long replies make a pipe crowded.
+	crowdedFrom = 4 << 20
 	// scriptTick is how often pipes are checked while scripts are on their way.
 	scriptTick = 25 * time.Millisecond
 )
@@ -77,24 +82,41 @@ func (s *stuckPipes) set(pipe *Pipe, stuck bool) {
 	}
 	pipe.stuck, pipe.idleSigns = stuck, 0
 	s.scripted = s.loop.Now() // there may be more behind this one
+	s.all.Add(s.count(stuck))
+}
+
+// crowd notes that n bytes of a long reply have come over pipe, or that it owes none any more: n is 0.
+func (s *stuckPipes) crowd(pipe *Pipe, n int) {
+	was := pipe.crowded >= crowdedFrom
+	if pipe.crowded += n; n == 0 {
+		pipe.crowded = 0
+	}
+	if is := pipe.crowded >= crowdedFrom; is != was {
+		s.count(is)
+	}
+}
+
+// count counts one pipe more that is stuck or crowded, or one less, and returns the change.
+func (s *stuckPipes) count(more bool) int64 {
 	n := 1
-	if !stuck {
+	if !more {
 		n = -1
 	}
 	s.n += n
-	s.all.Add(int64(n))
 	s.last++
 	s.epoch = s.last
 	if s.n == 0 {
 		s.epoch = 0
 	}
+	return int64(n)
 }
 
-// mode is m, without Second unless the plain pipe to addr is stuck.
+// mode is m, without Second unless the plain pipe to addr is stuck or crowded.
 func (s *stuckPipes) mode(addr string, m Mode) Mode {
 	plain := m
 	plain.Second = false
-	if pipe := s.shared[nodeKey{addr, plain}]; m.Second && (pipe == nil || !pipe.stuck) {
+	pipe := s.shared[nodeKey{addr, plain}]
+	if m.Second && (pipe == nil || !pipe.stuck && pipe.crowded < crowdedFrom) {
 		return plain
 	}
 	return m
@@ -103,7 +125,7 @@ func (s *stuckPipes) mode(addr string, m Mode) Mode {
 // WatchScripts has the pipes checked until the script that is about to be sent is answered.
 func (p *Pool) WatchScripts() { p.stuck.watch() }
 
-// StuckEpoch is 0 as long as no pipe is stuck. It changes whenever one gets stuck or free.
+// StuckEpoch is 0 as long as no pipe is stuck or crowded. It changes whenever one gets so, or free.
 func (p *Pool) StuckEpoch() uint64 { return p.stuck.epoch }
 
 // busyWithScript says that a script is the reason for the silence of a stuck pipe. It also asks the node for

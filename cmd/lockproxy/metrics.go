@@ -71,6 +71,8 @@ var (
 	nodeErrors      = desc("node_errors_total", "Error replies of a node.", "node")
 	nodeConnects    = desc("node_connects_total", "Connections made to a node.", "node")
 	nodeDialErrors  = desc("node_connect_errors_total", "Connections to a node that failed.", "node")
+	nodeGarbled     = desc("node_garbled_total", "Connections to a node given up because its replies "+
+		"were none, or out of step.", "node")
 	nodeConnections = desc("node_connections", "Connections to a node that are open.", "node")
 	lockWaiters     = desc("lock_waiters", "Clients that wait for a lock.")
 	lockWaits       = desc("lock_waits_total", "LOCKs that had to wait.")
@@ -118,7 +120,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		closedFull, authFailures, authTimeouts, memory, maxMemory,
 		evicted, scriptBytes, received, sent, subscriptions, messages,
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp, shed,
-		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
+		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeGarbled, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockLingering, lockRenewals, lockLost,
 		lockOutcomes, lockWait, lockHold, lockUnmeasured, auditEvents, lockEvents,
 		lockUnnoted, peersDropped,
@@ -182,6 +184,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		count(nodeErrors, node.Errors, node.Addr)
 		count(nodeConnects, node.Connects, node.Addr)
 		count(nodeDialErrors, node.DialErrors, node.Addr)
+		count(nodeGarbled, node.Garbled, node.Addr)
 		gauge(nodeConnections, node.Connections, node.Addr)
 	}
 	gauge(lockWaiters, int64(s.Locks.Waiting))

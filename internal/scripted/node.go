@@ -61,7 +61,8 @@ const (
 	Cut     = ""  // the connection ends
 )
 
-// Node is one scripted Redis. Its connections are served side by side.
+// Node is one scripted Redis. Its connections are served side by side. Unless one has been silent once,
+// Prove answers there.
 type Node struct {
 	// Answer is the reply to a command, which is a line of its words.
 	Answer func(command string) string
@@ -82,12 +83,18 @@ func (n *Node) Dial() net.Conn {
 // Serve answers the commands of one connection, and closes it.
 func (n *Node) Serve(nc net.Conn) {
 	defer nc.Close()
+	silent := false
 	Each(nc, func(words []string) bool {
+		if reply := Prove(words); reply != "" {
+			return silent || Write(nc, reply)
+		}
 		line := strings.Join(words, " ")
 		n.mu.Lock()
 		n.seen = append(n.seen, line)
 		n.mu.Unlock()
-		return Write(nc, n.Answer(line))
+		reply := n.Answer(line)
+		silent = silent || reply == Silence
+		return Write(nc, reply)
 	}, func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -95,6 +102,15 @@ func (n *Node) Serve(nc net.Conn) {
 		n.Hasty = ""
 		return true
 	})
+}
+
+// Prove is the answer to a question by which a proxy finds out whether replies belong to their requests: PING
+// with 16 digits. It is "" to other commands.
+func Prove(words []string) string {
+	if len(words) != 2 || words[0] != "PING" || len(words[1]) != 16 {
+		return ""
+	}
+	return string(resp.AppendBulks(nil, words[1]))
 }
 
 // Write writes what Answer returned. It says false where the connection is to end.

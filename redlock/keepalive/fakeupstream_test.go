@@ -26,6 +26,7 @@ type fakeUpstream struct {
 	down        error         // of Do
 	lose        error         // of Do, after the request has run
 	hang        bool          // Do waits for its context
+	slow        bool          // it was too slow once for one batch of a slot at a time
 	refuse      int           // scripts on more keys than this are refused with TRYAGAIN; 0: none is
 	unsub       error         // of Subscribe
 	holds       map[string]*entry
@@ -61,8 +62,11 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.under[slot]++
-	if n := u.under[slot]; n > 1 && rig.ScriptOf(req) == "keep" {
+	u.slow = u.slow || u.hang || u.latency+u.lag >= leastPatience
+	if n := u.under[slot]; n > 1 && rig.ScriptOf(req) == "keep" && !u.slow {
 		panic("two batches of one slot under way")
+	} else if n > hearing {
+		panic("more batches of one slot under way than anybody listens to")
 	}
 	u.all++
 	u.most = max(u.most, u.all)

@@ -1,6 +1,9 @@
 package keepalive
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // masterBatches bounds the batches under way to one master. More of them would only wait there until their
 // time is over and they are asked again. And a master that hangs must not hold up the others.
@@ -12,12 +15,13 @@ type masterQueue struct {
 	master  string
 	busy    int // goroutines, one for each batch under way
 	waiting timerHeap[*groupTurn]
-	served  time.Duration // when the master last answered
+	served  time.Duration // when the last batch was sent that the master has answered
 }
 
 // groupTurn is a group that waits in a queue.
 type groupTurn struct {
 	s     *slotGroup
+	e     *masterQueue
 	until time.Duration
 	index int32
 }
@@ -28,7 +32,11 @@ func (t *groupTurn) place() *int32      { return &t.index }
 // serve asks a batch of s as soon as the queue of its master allows, if there is one to ask. mu is held, here
 // and below unless a comment says otherwise.
 func (k *Renewer) serve(s *slotGroup, now time.Duration) {
-	if s.busy || s.turn != nil || now < s.resume || len(s.ready) == 0 {
+	if s.turn != nil { // what is due now may not be able to wait as long as what was due before
+		k.wait(s.turn.e, s)
+		return
+	}
+	if s.busy || now < s.resume || len(s.ready) == 0 {
 		k.tidy(s)
 		return
 	}
@@ -47,9 +55,11 @@ func (k *Renewer) serve(s *slotGroup, now time.Duration) {
 	}
 }
 
-// wait puts s into the queue.
+// wait puts s into the queue, or into its right place there.
 func (k *Renewer) wait(e *masterQueue, s *slotGroup) {
-	s.turn = &groupTurn{s: s, until: never, index: -1}
+	if s.turn == nil {
+		s.turn = &groupTurn{s: s, e: e, until: never, index: -1}
+	}
 	for _, h := range s.ready {
 		s.turn.until = min(s.turn.until, h.until)
 	}
@@ -77,24 +87,50 @@ func (k *Renewer) next(e *masterQueue, now time.Duration) (*slotGroup, []questio
 }
 
 // rounds asks batch after batch of a queue. mu is not held.
+//
+// A batch whose answer is late gives up its place: another goroutine goes on with the queue, where its holds
+// may be asked about again, and this one only waits for the answer, which still counts.
 func (k *Renewer) rounds(e *masterQueue, s *slotGroup, batch []question) {
 	for s != nil {
-		began := k.now()
-		left, err := k.ask(s.slot, batch)
+		a := &asking{began: k.now(), batch: batch}
+		limit := patience(batch)
+		timer := time.AfterFunc(limit, func() {
+			k.change(func() {
+				if a.over {
+					return
+				}
+				k.settle(e, s, a, nil, fmt.Errorf("no answer within %v yet", limit))
+				if s, batch := k.advance(e, s); s != nil {
+					k.work.Go(func() { k.rounds(e, s, batch) })
+				}
+			})
+		})
+		left, err := k.ask(s.slot, batch, hearing*limit)
+		timer.Stop()
 		k.change(func() {
-			now := k.now()
-			k.settle(e, s, batch, began, left, err)
-			s.busy = false
-			switch {
-			case len(s.ready) == 0:
-				s.alone = 0
-				k.tidy(s)
-			case now < s.resume:
-				k.tidy(s)
-			default:
-				k.wait(e, s)
+			late := a.over
+			k.settle(e, s, a, left, err)
+			if late {
+				s = nil
+				return
 			}
-			s, batch = k.next(e, now)
+			s, batch = k.advance(e, s)
 		})
 	}
+}
+
+// advance ends the round of s, and returns the next one of the queue.
+func (k *Renewer) advance(e *masterQueue, s *slotGroup) (*slotGroup, []question) {
+	now := k.now()
+	s.busy = false
+	switch {
+	case len(s.ready) == 0:
+		s.alone = 0
+		k.tidy(s)
+	case now < s.resume:
+		k.tidy(s)
+	default:
+		k.wait(e, s)
+	}
+	return k.next(e, now)
 }

@@ -11,7 +11,8 @@
 //
 // A Kept is one hold, in one of a few states (keepState). It is renewed at a third of its lease, in one batch
 // with other holds of its slot; a slot has one batch under way at a time (rounds.go), a master at most 64
-// (queue.go). One timer is set for whatever is due first (heap.go). What other proxies say about a hold is
+// (queue.go). Without an answer within a sixth of the lease they are asked again; it counts even if it comes
+// late. One timer is set for whatever is due first (heap.go). What other proxies say about a hold is
 // only a hint: Redis is asked (hint.go). A hold that Redis says is gone is lost if it says so once more, a
 // moment later: a slot that moves may be without its keys that long. A hold whose connection has gone is
 // freed, however long that takes (free.go), at once or when it has lingered (linger.go). A lost hold is
@@ -128,8 +129,11 @@ const (
 	// reply to an UNLOCK, or another proxy's message about it, may come later than the reply to a renewal
 	// that ran after it. Then Redis is asked once more, if the lease still lasts.
 	doubtTime = 250 * time.Millisecond
-	// mostPatience bounds the time of one request.
-	mostPatience = 5 * time.Second
+	// leastPatience and mostPatience bound how long an answer may take before the question is asked again.
+	leastPatience, mostPatience = 100 * time.Millisecond, 5 * time.Second
+	// hearing is how many times its patience a request may take until its answer is of no use any more: a
+	// lease has six of them, unless it is a long one.
+	hearing = 8
 	// lastWord is how long the last check of a hold may go unanswered, when its renewals are used up or it
 	// was granted late.
 	lastWord = time.Second

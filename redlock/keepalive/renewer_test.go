@@ -511,6 +511,64 @@ func TestSlowMaster(t *testing.T) {
 	})
 }
 
+// A hold that Redis still has is not lost because answers are slow: they count whenever they come. It may be
+// that the requests are late or the answers, at once or more and more, steadily or in turns. R18 R19
+func TestSlowAnswers(t *testing.T) {
+	const steps = 40
+	for name, delay := range map[string]func(step int) float64{ // parts of the lease
+		"a tenth":     func(int) float64 { return 0.1 },
+		"a fifth":     func(int) float64 { return 0.2 },
+		"half":        func(int) float64 { return 0.5 },
+		"0.65":        func(int) float64 { return 0.65 },
+		"up to 0.8":   func(i int) float64 { return 0.8 * float64(i) / steps },
+		"up and down": func(i int) float64 { return 0.7 * float64(min(i%20, 20-i%20)) / 10 },
+		"in turns":    func(i int) float64 { return []float64{0, 0.6, 0.1, 0.5}[i%4] },
+	} {
+		for _, late := range []string{"requests", "answers"} {
+			t.Run(name+" "+late, func(t *testing.T) {
+				kept(t, func(t *testing.T, p *keeper) {
+					for i := range 10 {
+						p.take(fmt.Sprint("job", i), lease, 0)
+					}
+					for i := range steps {
+						d := time.Duration(delay(i) * float64(lease))
+						p.up.set(func() {
+							if p.up.lag = d; late == "requests" {
+								p.up.lag, p.up.latency = 0, d
+							}
+						})
+						time.Sleep(lease / 4)
+					}
+					if got := p.losses(); got != "[]" || p.Stats().Kept != 10 {
+						t.Errorf("lost %s, %d are left", got, p.Stats().Kept)
+					}
+					t.Log(p.up.requests(), "requests in", steps/4, "leases")
+					// The requests that are still under way end before Redis is fast again.
+					time.Sleep(lease)
+				})
+			})
+		}
+	}
+}
+
+// A late answer about an earlier grant says nothing about the one that the token has now. R18 R19
+func TestLateAnswerAboutAnEarlierGrant(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		h := p.take("job", lease, 0)
+		job := p.up.holds[p.names.Place("job").Key]
+		p.up.set(func() { job.keeper, p.up.lag = "another", lease/2 })
+		time.Sleep(lease * 2 / 5) // Redis has said that another keeper has it: that is under way
+		p.up.set(func() { job.keeper, p.up.lag = h.keeper, 0 })
+		p.Regranted("job", "t", time.Now().Add(lease), 100)
+		time.Sleep(lease / 4) // it was asked once more
+		p.up.set(func() { job.fence = 100 })
+		time.Sleep(2 * lease)
+		if h.is() == over || p.losses() != "[]" || p.Stats().Kept != 1 {
+			t.Errorf("it is %d, lost %s", h.is(), p.losses())
+		}
+	})
+}
+
 // What is released while the upstream is away is freed when it is back; after a lease there
 // is nothing to free. Close finishes it, within its context. R18
 func TestReleaseWhileAway(t *testing.T) {

@@ -40,6 +40,13 @@ type question struct {
 	hint  hint          // the hint that made it be asked, if one did
 }
 
+// asking is a batch that was sent. Guarded by Renewer.mu.
+type asking struct {
+	began time.Duration
+	batch []question
+	over  bool // it was answered, or its patience is over
+}
+
 func New(e Engine, names *redlock.Names, o Options) *Renewer {
 	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), armed: never, lost: newLosses(names)}
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
@@ -314,45 +321,33 @@ func (k *Renewer) batch(s *slotGroup, now time.Duration) (batch []question) {
 	return batch
 }
 
-// settle takes the answers to batch, which was sent at began.
-func (k *Renewer) settle(
-	e *masterQueue, s *slotGroup, batch []question, began time.Duration, left []int64, err error,
-) {
-	if err != nil {
-		k.failed(s, len(batch), err, e.served > began)
-	} else {
-		e.served = k.now()
+// settle takes the answer to a: on time, or none within its patience, or later than that. What the master
+// says late is as true as what it says on time, unless it is about an earlier grant.
+func (k *Renewer) settle(e *masterQueue, s *slotGroup, a *asking, left []int64, err error) {
+	late := a.over
+	a.over = true
+	switch {
+	case err == nil:
+		e.served = max(e.served, a.began)
 		s.fails = 0
-		if len(batch) > 1 {
+		if len(a.batch) > 1 {
 			s.penalty = 0
 		}
+	case !late:
+		k.failed(s, len(a.batch), err, e.served > a.began)
 	}
-	for i, q := range batch {
+	for i, q := range a.batch {
 		h := q.h
 		switch {
-		case h.state != asked: // over meanwhile
+		case h.state == over || h.state == freeing || h.state == doubted:
 		case err != nil:
-			h.state, h.hint = ready, max(h.hint, q.hint)
-			s.ready = append(s.ready, h)
+			if h.state == asked && !late {
+				h.state, h.hint = ready, max(h.hint, q.hint)
+				s.ready = append(s.ready, h)
+			}
+		case late && (q.fence != h.fence || q.next != h.next): // it is another grant by now
 		case left[i] > 0:
-			if q.lease > 0 {
-				h.made++
-				k.renewals++
-			}
-			lasts := time.Duration(left[i]) * time.Millisecond
-			h.until, h.late = max(h.until, began+lasts), false
-			h.latest, h.doubt = max(h.latest, k.now()+lasts), ""
-			if q.next != 0 {
-				h.fence = q.next
-			}
-			if k.o.Notes != nil {
-				k.o.Notes.Renewed(h.name.name, h.name.token, k.born.Add(h.until))
-			}
-			k.rest(h)
-			if h.hint != noHint { // it came after the question was sent
-				k.hinted(h, h.hint)
-			}
-			k.confirm(h)
+			k.renewed(h, q, a.began, time.Duration(left[i])*time.Millisecond, late)
 		case left[i] == 0 && h.doubt == "" && max(h.hint, q.hint) <= missed:
 			h.state, h.doubt, h.hint = doubted, Gone, max(h.hint, q.hint)
 			if h.exhausted() {
@@ -365,6 +360,31 @@ func (k *Renewer) settle(
 			k.leave(h, Taken)
 		}
 	}
+}
+
+// renewed notes the answer that h lasted for at least that long when it was asked about.
+func (k *Renewer) renewed(h *Kept, q question, began, lasts time.Duration, late bool) {
+	if q.lease > 0 {
+		h.made++
+		k.renewals++
+	}
+	h.until, h.late = max(h.until, began+lasts), false
+	h.latest, h.doubt = max(h.latest, k.now()+lasts), ""
+	if q.next != 0 {
+		h.fence = q.next
+	}
+	if k.o.Notes != nil {
+		k.o.Notes.Renewed(h.name.name, h.name.token, k.born.Add(h.until))
+	}
+	if late && h.state == asked { // once more, and that answer is still to come
+		k.set(h, h.end())
+		return
+	}
+	k.rest(h)
+	if h.hint != noHint { // it came after the question was sent
+		k.hinted(h, h.hint)
+	}
+	k.confirm(h)
 }
 
 // failed makes s pause after a failed request for n holds; each further failure makes the pause longer.
@@ -387,17 +407,30 @@ const complaintPause = 5 * time.Second
 func (k *Renewer) complain(message string, err error) {
 	if now := k.now(); !k.closed && now-k.complained >= complaintPause {
 		k.complained = now
-		k.o.Log.Warn(message, "kept", len(k.holds), "freeing", k.leaving.n, "err", err)
+		endangered := 0
+		for _, h := range k.holds {
+			if h.group.fails > 0 {
+				endangered++
+			}
+		}
+		k.o.Log.Warn(message, "kept", endangered, "freeing", k.leaving.n, "err", err)
 	}
 }
 
-// ask sends batch and returns the ms that are left of each hold. It takes a sixth of the shortest lease at
-// most, so that there is time to ask again. mu is not held.
-func (k *Renewer) ask(slot int, batch []question) ([]int64, error) {
+// patience is how long the answer to batch may take before its holds are asked about again: a sixth of the
+// shortest lease, so that there is time for that.
+func patience(batch []question) time.Duration {
 	limit := mostPatience
+	for _, q := range batch {
+		limit = min(limit, max(q.h.lease/6, leastPatience))
+	}
+	return limit
+}
+
+// ask sends batch and returns the ms that are left of each hold. mu is not held.
+func (k *Renewer) ask(slot int, batch []question, limit time.Duration) ([]int64, error) {
 	asks := make([]redlock.Renewal, len(batch))
 	for i, q := range batch {
-		limit = min(limit, max(q.h.lease/6, 100*time.Millisecond))
 		asks[i] = redlock.Renewal{Name: q.h.name.name, Token: q.h.name.token, Lease: q.lease,
 			Fence:  q.fence,
 			Keeper: q.h.keeper}

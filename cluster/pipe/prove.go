@@ -1,0 +1,80 @@
+package pipe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// This file proves that the replies of a shared connection belong to their requests. A node, or something on
+// the way to it, that sends one reply too many or too few would give each client the reply of another:
+//
+//	--> GET a   PING 7f03...   GET b
+//	<-- "1"     "7f03..."      "2"    in order: go on
+//	<-- "1"     "5"            ...    hang up
+//
+// While nothing is owed, a reply too many is seen at once. So there is a question only while the queue does
+// not get empty, and a connection that is not busy pays nothing.
+
+const (
+	// proveAfter is how many requests are queued between two questions, and proveEvery how much time passes.
+	proveAfter = 500
+	proveEvery = 50 * time.Millisecond
+)
+
+// errAskew is why a connection is given up whose replies do not belong to their requests.
+var errAskew = errors.New("the replies do not belong to the requests: the node, or something before it, " +
+	"sent one too many or too few")
+
+// proof is what a pipe knows about that.
+type proof struct {
+	queued int       // requests since the last question, or since nothing was owed
+	at     time.Time // when that was
+	secret uint64    // of this pipe
+	asked  uint32
+	answer []byte // to the question at the head of the queue, as far as it has come
+}
+
+// rest notes that nothing is owed.
+func (o *proof) rest(now time.Time) { o.queued, o.at = 0, now }
+
+// due counts a request that is about to be queued, and says whether a question comes first.
+func (o *proof) due(now time.Time) bool {
+	o.queued++
+	return o.queued > proveAfter || now.Sub(o.at) >= proveEvery
+}
+
+// ask queues a question in p.
+func (o *proof) ask(p *Pipe, now time.Time) {
+	o.rest(now)
+	for o.secret == 0 {
+		o.secret = rand.Uint64()
+	}
+	o.asked++
+	req := fmt.Appendf(nil, "*2\r\n$4\r\nPING\r\n%s", o.expected(o.asked))
+	p.append(&call{slot: proving, tag: o.asked, resend: true}, req)
+}
+
+// expected is the answer to a question.
+func (o *proof) expected(tag uint32) []byte {
+	return fmt.Appendf(nil, "$16\r\n%016x\r\n", (o.secret+uint64(tag))*0x9e3779b97f4a7c15)
+}
+
+// take takes a part of the reply to a question. Errors prove nothing: the node is loading, or busy, or PING
+// is not allowed.
+func (o *proof) take(p *Pipe, tag uint32, chunk []byte, last bool) {
+	o.answer = append(o.answer, chunk...)
+	right := o.expected(tag)
+	switch {
+	case o.answer[0] == '-':
+	case !bytes.HasPrefix(right, o.answer), last && len(o.answer) < len(right):
+		p.hangUp(fmt.Errorf("%w: %w", cluster.ErrFraming, errAskew))
+	}
+	if last {
+		o.answer = o.answer[:0]
+	}
+}
