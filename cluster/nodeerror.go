@@ -121,7 +121,8 @@ func hintFor(err error) string {
 		dns    *net.DNSError
 		text   = err.Error()
 	)
-	alien := errors.Is(err, resp.ErrReply) || strings.Contains(text, "is not Redis")
+	alien := errors.Is(err, resp.ErrReply) || strings.Contains(text, "redis: can't parse") ||
+		strings.Contains(text, "is not Redis")
 	switch {
 	case alien && (strings.Contains(text, "HTTP/") || strings.Contains(text, "<")):
 		return "an HTTP server answers there, and no Redis: is the port right?"

@@ -31,6 +31,9 @@ import (
 // liar is a cluster of three nodes, found as any other, whose second node lies for a while. A value is the
 // name of its key. It is dialled by name, so whatever else is dialled is a stranger.
 type liar struct {
+	nodes  []string                                // their addresses
+	honest func(number int, words []string) string // what they say otherwise
+
 	mu      sync.Mutex
 	lie     func(words []string) string // nil: all are honest; "": this answer is honest
 	dialled map[string]bool
@@ -52,7 +55,7 @@ func (l *liar) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dialled[addr] = true
-	number := slices.Index(addresses, addr)
+	number := slices.Index(l.nodes, addr)
 	if number < 0 {
 		return nil, net.ErrClosed
 	}
@@ -67,7 +70,7 @@ func (l *liar) dial(_ context.Context, _, addr string) (net.Conn, error) {
 				reply = lie(words)
 			}
 			if reply == "" {
-				reply = honest(number, words)
+				reply = l.honest(number, words)
 			}
 			text, ends := strings.CutSuffix(reply, cut)
 			text, slowly := strings.CutSuffix(text, drops)
@@ -179,7 +182,7 @@ var keys = []string{"key0", "key1", "key2", "key3", "key4", "key5"}
 // withLiar runs test in fake time. In the end no stranger may have been dialled.
 func withLiar(t *testing.T, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t, &house{}, &liar{dialled: make(map[string]bool)}, make(map[string]*client)}
+		s := &stage{t, &house{}, &liar{nodes: addresses, honest: honest, dialled: make(map[string]bool)}, make(map[string]*client)}
 		u, err := discovery.Find(t.Context(), discovery.Options{Addrs: addresses, Dial: s.dial})
 		if err != nil {
 			t.Fatal(err)

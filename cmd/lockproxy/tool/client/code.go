@@ -32,7 +32,8 @@ func Code(err error) int {
 	case errors.As(err, &unverified), errors.As(err, &authority), errors.As(err, &alert):
 		return tool.ExitDenied
 	case errors.Is(err, ErrProtocol), errors.Is(err, resp.ErrReply), errors.Is(err, resp.ErrBounds),
-		errors.As(err, &noTLS), strings.Contains(err.Error(), "redis: invalid reply"):
+		errors.As(err, &noTLS), strings.Contains(err.Error(), "redis: can't parse"),
+		strings.Contains(err.Error(), "redis: invalid reply"):
 		return tool.ExitProtocol
 	}
 	return tool.ExitUnavailable
