@@ -15,8 +15,8 @@ const (
 	mostName = 255
 )
 
-// address is where a node is reached that another one calls host. It is not ok if none can be there, and if it
-// would be dialled as a unix socket.
+// address is where a node is reached that another one calls host. It is not ok if none can be there, and if
+// it would be dialled as a unix socket.
 func address(host, port string) (addr string, ok bool) {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return net.JoinHostPort(host, port),

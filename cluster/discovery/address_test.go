@@ -16,13 +16,15 @@ func TestAddressesThatNobodyHas(t *testing.T) {
 	for _, host := range []string{"/tmp/socket", long} {
 		for name, taken := range map[string]func() bool{
 			"CLUSTER SLOTS": func() bool {
-				v, _, _ := resp.Parse([]byte("*1\r\n*3\r\n:0\r\n:9\r\n*3\r\n" + bulk(host) + ":1\r\n" + bulk("a")))
+				row := "*1\r\n*3\r\n:0\r\n:9\r\n*3\r\n" + bulk(host) + ":1\r\n" + bulk("a")
+				v, _, _ := resp.Parse([]byte(row))
 				_, err := parseSlots(v, "10.0.0.1:1")
 				return err == nil
 			},
 			"CLUSTER SHARDS": func() bool {
-				v, _, err := resp.Parse([]byte("*1\r\n*4\r\n+slots\r\n*2\r\n:0\r\n:9\r\n+nodes\r\n*1\r\n*6\r\n" +
-					"+endpoint\r\n" + bulk(host) + "+port\r\n:1\r\n+role\r\n+master\r\n"))
+				v, _, err := resp.Parse([]byte("*1\r\n*4\r\n+slots\r\n*2\r\n:0\r\n:9\r\n" +
+					"+nodes\r\n*1\r\n*6\r\n+endpoint\r\n" + bulk(host) +
+					"+port\r\n:1\r\n+role\r\n+master\r\n"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -34,7 +36,8 @@ func TestAddressesThatNobodyHas(t *testing.T) {
 				return len(parseMembers(resp.Value{Kind: '$', Str: []byte(line)}, "10.0.0.1:1")) > 0
 			},
 			"an id": func() bool {
-				return host != long || credible([]share{{nodes: []cluster.Node{{Addr: "a:1", ID: long}}}}) == nil
+				named := []share{{nodes: []cluster.Node{{Addr: "a:1", ID: long}}}}
+				return host != long || credible(named) == nil
 			},
 		} {
 			if want := name == "an id" && host != long; taken() != want {

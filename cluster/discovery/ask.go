@@ -21,13 +21,13 @@ import (
 // client's pool keeps the connections, logs in, checks idle ones and replaces broken ones.
 //
 // Retries of go-redis are off: they would ask a silent node again when nobody waits any more, and the next
-// refresh asks anyway. A question goes on when nobody waits any more: otherwise a node that is far away would
-// never have a connection. A client is replaced once a dial has failed: its pool counts failed dials, and after
-// a few answers with the last error for up to a second after the node is back.
+// refresh asks anyway. The question itself goes on then: otherwise a node that is far away would never have a
+// connection. A client is replaced once a dial has failed: its pool counts failed dials, and after a few
+// answers with the last error for up to a second after the node is back.
 //
 // A client reads from a connection that lets no more through than honest nodes say: it would make room for
-// whatever length a node announces. Answers are taken as bytes, because error replies are answers here, and COMMAND is passed on byte for
-// byte. Safe for concurrent use.
+// whatever length a node announces. Answers are taken as bytes, because error replies are answers here, and
+// COMMAND is passed on byte for byte. Safe for concurrent use.
 type asker struct {
 	dialer *cluster.Dialer
 

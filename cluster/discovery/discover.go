@@ -220,8 +220,8 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logi
 		return i, nil
 	}
 	i.master = cluster.Field(replication, "role") != "slave"
-	follows, ok := address(cluster.Field(replication, "master_host"), cluster.Field(replication, "master_port"))
-	if ok && !i.master {
+	host, port := cluster.Field(replication, "master_host"), cluster.Field(replication, "master_port")
+	if follows, ok := address(host, port); ok && !i.master {
 		i.follows = follows
 	}
 	for line := range strings.Lines(replication.Text()) {

@@ -18,7 +18,7 @@ type pace struct {
 
 // crawls says that for longer than Options.Timeout too little has come of a reply behind which others wait.
 // It is asked again and again.
-func (p *Pipe) crawls(now time.Time) bool {
+func crawls(p *Pipe, now time.Time) bool {
 	was := p.pace
 	if p.conn == nil || p.calls.len() < 2 || was.whole || was.since.IsZero() {
 		p.pace = pace{since: now}

@@ -215,11 +215,11 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if !last {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
-			chunk = p.madeUp(chunk, false)
+			chunk = madeUp(p, chunk, false)
 		} else if p.owner == nil && !p.mode.Second {
 			p.pool.stuck.crowd(p, len(chunk))
 		}
-		if p.exceeds(chunk) {
+		if exceeds(p, chunk) {
 			return
 		}
 		p.inReply = true
@@ -249,7 +249,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			}
 			return
 		}
-		chunk = p.madeUp(chunk, c.raw)
+		chunk = madeUp(p, chunk, c.raw)
 	}
 	p.inReply = false
 	p.pop()
@@ -269,7 +269,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 
 // madeUp is an error, or the beginning of a long one, without what would send a client to another node: no
 // node says that here, and a client would follow. good: its receiver goes to the nodes that it names.
-func (p *Pipe) madeUp(chunk []byte, good bool) []byte {
+func madeUp(p *Pipe, chunk []byte, good bool) []byte {
 	if !isRedirect(chunk) {
 		return chunk
 	}
@@ -283,7 +283,7 @@ func (p *Pipe) madeUp(chunk []byte, good bool) []byte {
 }
 
 // exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.
-func (p *Pipe) exceeds(chunk []byte) bool {
+func exceeds(p *Pipe, chunk []byte) bool {
 	c, size := p.calls.head(), 0
 	if !p.inReply {
 		p.came, size = 0, announced(chunk)
@@ -296,12 +296,12 @@ func (p *Pipe) exceeds(chunk []byte) bool {
 	if max(p.came, size) <= most || c.to == nil && c.slot != proving {
 		return false
 	}
-	p.cutOff(errLong)
+	cutOff(p, errLong)
 	return true
 }
 
 // cutOff hangs up inside of a reply, whose request fails and is not asked again.
-func (p *Pipe) cutOff(why error) {
+func cutOff(p *Pipe, why error) {
 	p.calls.head().raw = true
 	p.hangUp(why)
 }

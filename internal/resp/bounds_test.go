@@ -50,7 +50,8 @@ func TestBounds(t *testing.T) {
 					}
 					kept = kept[n:]
 				}
-				if within != (err == nil) || !within && !errors.Is(err, ErrBounds) && !errors.Is(err, ErrReply) {
+				refused := errors.Is(err, ErrBounds) || errors.Is(err, ErrReply)
+				if within != (err == nil) || !within && !refused {
 					t.Errorf("%q in pieces of %d: %v", reply, size, err)
 				}
 				f.Reset()
@@ -73,7 +74,9 @@ func TestBoundsOfALine(t *testing.T) {
 // Whoever reads from it gets all replies within bounds as they came, and nothing of any other.
 func TestConn(t *testing.T) {
 	good := "+OK\r\n*2\r\n$3\r\nabc\r\n:1\r\n$-1\r\n"
-	for _, bad := range []string{"$9223372036854775807\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n", "%4\r\n", "HTTP/1.1 200\r\n"} {
+	for _, bad := range []string{
+		"$9223372036854775807\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n", "%4\r\n", "HTTP/1.1 200\r\n",
+	} {
 		for _, size := range []int{1, 3, 1000} {
 			near, far := net.Pipe()
 			go func() { // ends with near
@@ -91,7 +94,7 @@ func TestConn(t *testing.T) {
 				t.Fatalf("%q, %v", got, err)
 			}
 			rest, err := io.ReadAll(conn)
-			if err == nil || strings.Contains(string(rest), "\r\n*1\r\n*1\r\n*1\r\n") || strings.HasSuffix(string(rest), "7\r\n") {
+			if err == nil || len(rest) >= len(bad) {
 				t.Errorf("%q in pieces of %d: %q, %v", bad, size, rest, err)
 			}
 			if n, again := conn.Read(got); n != 0 || again != err {

@@ -182,7 +182,8 @@ var keys = []string{"key0", "key1", "key2", "key3", "key4", "key5"}
 // withLiar runs test in fake time. In the end no stranger may have been dialled.
 func withLiar(t *testing.T, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t, &house{}, &liar{nodes: addresses, honest: honest, dialled: make(map[string]bool)}, make(map[string]*client)}
+		l := &liar{nodes: addresses, honest: honest, dialled: make(map[string]bool)}
+		s := &stage{t, &house{}, l, make(map[string]*client)}
 		u, err := discovery.Find(t.Context(), discovery.Options{Addrs: addresses, Dial: s.dial})
 		if err != nil {
 			t.Fatal(err)

@@ -78,7 +78,8 @@ func NewGather(h Host, n int, merge commands.Merge, always bool) *Gather {
 	return g
 }
 
-// NewPureGather is NewGather for the merge of cmd, which needs only the replies, and may run on any goroutine.
+// NewPureGather is NewGather for the merge of cmd, which needs only the replies, and may run on any
+// goroutine.
 func NewPureGather(h Host, n int, cmd *commands.Command) *Gather {
 	g := NewGather(h, n, cmd.Merge, false)
 	g.pure, g.most = true, mostOf(cmd)
