@@ -52,9 +52,9 @@ run() {
 	kind=$1
 	shift
 	[ -s "$dir/$kind" ] || return 0
-	# -vet=off: vet has been before. -s -w: no debugger comes after.
+	# -vet=off: vet has been before.
 	# shellcheck disable=SC2046 # names of packages are words
-	"$GO" test -vet=off -ldflags='-s -w' -count=1 -timeout "$TIMEOUT" -exec "$GATE_ROOT/integration/cost.sh" "$@" \
+	"$GO" test -vet=off -count=1 -timeout "$TIMEOUT" -exec "$GATE_ROOT/integration/cost.sh" "$@" \
 		$(cat "$dir/$kind")
 }
 

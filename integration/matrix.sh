@@ -25,7 +25,16 @@ tests() {
 		tests_of "$2" | sed -e 's/|TestFrontends[^|]*//' -e 's/|TestAnnouncedEndpoints|[^|]*Name//' \
 			-e 's/|TestUserOfTheProxyItself//' -e 's/|TestSentinelPasswords.*//' -e '/^compare /d'
 		;;
+	valkey*) tests_of "$2" && tests_of_valkey "$2" ;;
 	*) tests_of "$2" ;;
+	esac
+}
+
+# tests_of_valkey are of what Redis has not.
+tests_of_valkey() {
+	case $1 in
+	single) echo faults TestValkeyThatSaysItIsRedis/single ;;
+	cluster) echo faults 'TestCommandsOfValkey|TestValkeyThatSaysItIsRedis/cluster' ;;
 	esac
 }
 
@@ -66,12 +75,14 @@ cell() {
 	log=$logs/$1-$2.log
 	: >"$log"
 	began=$(date +%s)
+	# shellcheck disable=SC2086 # a flag and its value are words
 	tests "$1" "$2" | while read -r package run; do
-		whole=
-		case $package in # over each kind of upstream, which is not in make test
-		transcripts | compare) whole=-long ;;
+		more=
+		case $package/$1 in
+		transcripts/* | compare/*) more=-long ;; # over each kind of upstream, which is not in make test
+		faults/valkey*) more="-valkey $1" ;;
 		esac
-		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" $whole >>"$log" 2>&1 </dev/null ||
+		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" $more >>"$log" 2>&1 </dev/null ||
 			echo "$package"
 	done >"$logs/failed"
 	took=$(($(date +%s) - began))

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/internal/resp"
 )
 
 // expectNothing says that nothing has come.
@@ -92,37 +94,86 @@ func TestBlockInItsTurn(t *testing.T) {
 	})
 }
 
-// TestBlockedClientLeaves: what is pushed for a client that has left stays, also when it had sent more.
+// TestBlockedClientLeaves: what is pushed for a client that has left stays, however long ago it began to
+// wait, and whatever it had sent behind that, which does not run.
 func TestBlockedClientLeaves(t *testing.T) {
-	for name, behind := range map[string]string{"alone": "", "later": "", "more": "*1\r\n$4\r\nPING\r\n",
-		"much": strings.Repeat("*1\r\n$4\r\nPING\r\n", 3000)} {
-		t.Run(name, func(t *testing.T) {
-			inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
-				a, b := n.connect(), n.connect()
-				b.send("LLEN c") // the shared connection is there
-				b.expect(":0\r\n")
-				a.send("BLPOP c 0")
-				go a.Write([]byte(behind))
-				if n.blocks(2) != 1 {
-					t.Error("not blocked")
-				}
-				want := pipe.OwnStats{Idle: 1}
-				if name == "later" {
-					time.Sleep(time.Second)
-					want = pipe.OwnStats{}
-				}
-				a.Close()
-				if n.blocks(2) != 0 {
-					t.Error("still blocked")
-				}
-				b.send("RPUSH c 1", "LLEN c")
-				b.expect(":1\r\n:1\r\n")
-				if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != want {
-					t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
-				}
-			})
-		})
+	const much = 300_000
+	long := fmt.Sprintf("*3\r\n$5\r\nRPUSH\r\n$1\r\nc\r\n$%d\r\n%s\r\n", much, strings.Repeat("x", much))
+	for name, behind := range map[string]string{
+		"alone": "", "more": "RPUSH c x\r\n", "much": strings.Repeat("RPUSH c x\r\n", much/11), "long": long,
+		"a part": long[:much/2],
+	} {
+		for _, after := range []time.Duration{0, time.Second} {
+			for _, half := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, after, half), func(t *testing.T) {
+					blockedClientLeaves(t, behind, after, half)
+				})
+			}
+		}
 	}
+}
+
+// blockedClientLeaves is TestBlockedClientLeaves for a client that writes behind, and leaves after that time.
+// half: it ends its side, and is closed then.
+func blockedClientLeaves(t *testing.T, behind string, after time.Duration, half bool) {
+	inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
+		a, b := n.connectHalves(), n.connect()
+		b.send("LLEN c") // the shared connection is there
+		b.expect(":0\r\n")
+		a.send("BLPOP c 0")
+		if n.blocks(2) != 1 {
+			t.Error("not blocked")
+		}
+		a.Write([]byte(behind))
+		time.Sleep(after)
+		if half {
+			a.closeWrite()
+			a.expectClosed()
+		} else {
+			a.Close()
+		}
+		if n.blocks(2) != 0 {
+			t.Error("still blocked")
+		}
+		n.wantAsked("before the end", "2: BLPOP c 0")
+		b.send("RPUSH c 1", "LLEN c")
+		b.expect(":1\r\n:1\r\n")
+		if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != (pipe.OwnStats{}) {
+			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
+		}
+	})
+}
+
+// TestBlockedClientEnds: a client that has ended its side gets what is there when its command comes to the
+// node, and goes on with what it sent behind it, until it would have to wait.
+func TestBlockedClientEnds(t *testing.T) {
+	inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
+		a := n.connectHalves()
+		a.send("RPUSH c 1", "RPUSH c 2", "BLPOP c 0", "BLPOP c 0", "LLEN c", "PING", "BLPOP c 5", "PING")
+		a.closeWrite()
+		a.expect(":1\r\n:2\r\n" + popped("c", "1") + popped("c", "2") + ":0\r\n+PONG\r\n")
+		a.expectClosed()
+		if n.blocks(2) != 0 {
+			t.Error("still blocked")
+		}
+	})
+}
+
+// TestBlockedBehindMoreThanIsKept: a client that sends more than is kept of it, and is not read, is closed.
+func TestBlockedBehindMoreThanIsKept(t *testing.T) {
+	inBlockBubble(t, 1, Options{Limits: resp.Limits{Command: 1 << 20}}, func(n *blockNodes) {
+		a := n.connect()
+		a.send("BLPOP b 0")
+		if n.blocks(1) != 1 {
+			t.Error("not blocked")
+		}
+		if _, err := a.Write(make([]byte, 3<<20)); err == nil {
+			t.Error("all of it is kept")
+		}
+		if n.blocks(1) != 0 {
+			t.Error("still blocked")
+		}
+	})
 }
 
 // TestBlockRedirected: what had no effect is asked again where it belongs, with the time that is left.
@@ -402,12 +453,7 @@ func TestBlockDrained(t *testing.T) {
 		}
 	})
 	inBlockBubble(t, 1, Options{}, func(n *blockNodes) { // a node that does not end it
-		n.script(func(_ int, command string) string {
-			if strings.HasPrefix(command, "CLIENT UNBLOCK") {
-				return ":0\r\n"
-			}
-			return ""
-		})
+		n.whole = true
 		c := n.connect()
 		c.send("BLPOP b 0")
 		n.drain()

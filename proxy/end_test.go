@@ -25,13 +25,19 @@ func (h halves) Write(p []byte) (int, error) { return h.w.Write(p) }
 func (h halves) CloseWrite() error           { return h.w.Close() }
 func (h halves) Close() error                { return errors.Join(h.w.Close(), h.Conn.Close()) }
 
+// halfPipes are both ends of a connection.
+func halfPipes() (here, there halves) {
+	thereReads, hereWrites := net.Pipe()
+	hereReads, thereWrites := net.Pipe()
+	return halves{hereReads, hereWrites}, halves{thereReads, thereWrites}
+}
+
 // connectHalves connects a client that can end its side alone.
 func (r *rig) connectHalves() *testClient {
-	there, up := net.Pipe()
-	down, here := net.Pipe()
-	go r.server.Admit(halves{there, here})
-	r.Cleanup(func() { up.Close(); down.Close() })
-	return &testClient{r, halves{down, up}, bufio.NewReader(down)}
+	here, there := halfPipes()
+	go r.server.Admit(there)
+	r.Cleanup(func() { here.Close() })
+	return &testClient{r, here, bufio.NewReader(here)}
 }
 
 func (c *testClient) closeWrite() { c.Conn.(halves).CloseWrite() }

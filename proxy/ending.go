@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/commands"
+	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
 )
 
@@ -18,7 +19,7 @@ const lingerFor = 200 * time.Millisecond
 // EOF implements loop.HalfCloser: earlier commands are answered first, but none waits any longer for a lock
 // or for the end of a pause.
 func (s *session) EOF() bool {
-	if s.hold&(client.HoldTask|client.HoldPause|client.HoldLogin) != 0 {
+	if s.hold&(client.HoldPause|client.HoldLogin) != 0 || s.tasks.lockWaits > 0 {
 		return false
 	}
 	s.eof = true
@@ -88,6 +89,9 @@ func (s *session) halt() {
 // LINGER are kept alive for so long before that, unless the client has announced its end.
 func (s *session) Closed(err error) {
 	s.gone = true
+	if err == loop.ErrUnread {
+		s.w.server.o.Log.Warn("client closed: client-query-buffer-limit", "client", s.Addr)
+	}
 	s.upload.giveUp(nil)
 	s.tasks.end(errClientGone)
 	s.Waits.Close(commands.ErrEnded)

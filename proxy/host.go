@@ -123,9 +123,6 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
 	s.window.size = min(firstWindow, w.server.now.Load().MaxPipeline)
-	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
-		s.window.size = 1
-	}
 	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
 	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)

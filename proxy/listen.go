@@ -220,6 +220,9 @@ func serve(s *session, add func() (*loop.Conn, error)) {
 		return
 	}
 	s.conn, s.active = conn, w.loop.Now()
+	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
+		s.window.size = 1
+	}
 	w.add(s)
 	if w.draining {
 		s.drain()

@@ -78,8 +78,9 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	}
 	all.Who = &who.Who{Index: s.locks.index, ID: all.Plain.ID()}
 	all.Ask = func(ctx context.Context, req []byte) ([]byte, error) { return up.DoMaster(ctx, 0, req, true) }
-	s.locks.peers = peers.New(up, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID(),
-		map[string]peers.Handler{who.Topic: all.Who.Answer, totals.Topic: totals.Answer(all.Stats)}, s.o.Log)
+	s.locks.peers = peers.New(up, peers.Options{ID: all.Plain.ID(), Fleet: s.o.Fleet, Settings: s.o.Same,
+		Handlers: map[string]peers.Handler{who.Topic: all.Who.Answer, totals.Topic: totals.Answer(all.Stats)},
+		Log:      s.o.Log})
 	all.Busiest = lock.NewBusiest(s.o.LockNames)
 	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
 	s.locks.engines = all

@@ -76,6 +76,8 @@ type Options struct {
 	Locks         locks.Options
 	Redlock       Redlock               // which locks RedLock has; the zero value: none
 	Compat        Compat                // which locks have the form of other libraries
+	Same          map[string]string     // settings, by name, that all must have alike who share locks
+	Fleet         string                // those who share them have the same
 	ClusterMode   bool                  // the proxy looks like a Redis Cluster to its clients
 	Announce      []string              // host:port of the proxies that share the slots, this one first
 	AllowEviction bool                  // locks are kept at masters that may evict them

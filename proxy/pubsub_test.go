@@ -217,22 +217,64 @@ func TestMessagesBeforeReset(t *testing.T) {
 	})
 }
 
-// A message never comes before the answer to the command that asked for it, nor before those to earlier ones:
-// in RESP2 it would be taken for one of them.
-func TestMessagesBehindTheirSubscription(t *testing.T) {
+// Subscriptions begin, and end, when all earlier commands of the client are answered, and so does QUIT: what
+// the client has published before, by whatever command, counts and comes as if it were alone.
+func TestSubscriptionsInTheirTurn(t *testing.T) {
 	inStageBubble(t, Options{}, func(st *stage) {
 		c := st.connect()
 		c.send("GET big", "GET k", "SUBSCRIBE x")
 		c.expect("$10\r\nfirst")
 		synctest.Wait()
-		if n := st.publish(false, "x", "1"); n != 1 {
-			t.Fatalf("%d got the message", n)
+		if n := st.publish(false, "x", "1"); n != 0 {
+			t.Errorf("%d got a message before the subscription", n)
 		}
 		synctest.Wait()
 		st.half <- struct{}{}
-		c.expect("halff\r\n$-1\r\n" + confirmation("subscribe", "x", 1) + frame("*3", "message", "x", "1"))
+		c.expect("halff\r\n$-1\r\n" + confirmation("subscribe", "x", 1))
 		st.publish(false, "x", "2")
 		c.expect(frame("*3", "message", "x", "2"))
+	})
+	for end, answer := range map[string]string{
+		"UNSUBSCRIBE x": ">" + confirmation("unsubscribe", "x", 0)[1:],
+		"UNSUBSCRIBE":   ">" + confirmation("unsubscribe", "x", 0)[1:],
+		"RESET":         "+RESET\r\n",
+		"QUIT":          "+OK\r\n",
+	} {
+		inStageBubble(t, Options{}, func(st *stage) {
+			c := st.connect()
+			c.hello3()
+			c.send("SUBSCRIBE x", "GET big", "EVAL script 0 x 1", end)
+			c.expect(">" + confirmation("subscribe", "x", 1)[1:] + "$10\r\nfirst")
+			synctest.Wait()
+			if n := st.publish(false, "x", "2"); n != 1 {
+				t.Errorf("%s: %d listen before its turn", end, n)
+			}
+			synctest.Wait()
+			st.half <- struct{}{}
+			c.expect("halff\r\n")
+			synctest.Wait()
+			st.half <- struct{}{}
+			c.expect("+done\r\n" + frame(">3", "message", "x", "2") + frame(">3", "message", "x", "1") +
+				answer)
+			if end == "QUIT" {
+				c.expectClosed()
+			}
+		})
+	}
+}
+
+// Whoever ends its side of the connection is told of its subscription, and of its end, as at Redis.
+func TestSubscriptionOfAHalfClosedClient(t *testing.T) {
+	inStageBubble(t, Options{}, func(st *stage) {
+		c := st.connectHalves()
+		st.shut()
+		c.send("SUBSCRIBE x", "UNSUBSCRIBE", "PING", "SUBSCRIBE y", "QUIT")
+		c.closeWrite()
+		synctest.Wait()
+		st.open()
+		c.expect(confirmation("subscribe", "x", 1) + confirmation("unsubscribe", "x", 0) + "+PONG\r\n" +
+			confirmation("subscribe", "y", 1) + "+OK\r\n")
+		c.expectClosed()
 	})
 }
 

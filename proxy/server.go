@@ -318,6 +318,7 @@ func (s *Server) Ready() error {
 		s.locks.ready,
 		s.evictions.refusal,
 		s.lacks.refusal,
+		s.locks.peers.Disagreement,
 	} {
 		all = append(all, reason())
 	}

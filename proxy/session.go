@@ -293,8 +293,17 @@ func (s *session) advance() {
 func (s *session) SetHold(h client.Hold) {
 	s.hold |= h
 	if !s.gone {
-		s.conn.Pause(s.hold&client.HoldWaiting != 0)
+		s.conn.Pause(mostAhead(s))
 	}
+}
+
+// mostAhead is for Conn.Pause: how much input is kept that the session does not read now. If that may last,
+// as much as at Redis, so that the end of the connection is seen behind it.
+func mostAhead(s *session) int {
+	if s.hold&client.HoldWaiting == 0 || s.hold&client.HoldMemory != 0 || !s.Authenticated {
+		return 0
+	}
+	return s.w.limitsOf(s).CommandLimit()
 }
 
 // ClearHold reads on if no other reason to wait is left.
@@ -310,7 +319,7 @@ func (s *session) ClearHold(h client.Hold) {
 		s.conn.Resume()
 		s.EndIfDone()
 	default:
-		s.conn.Pause(s.hold&client.HoldWaiting != 0)
+		s.conn.Pause(mostAhead(s))
 		s.closeIfAnswered()
 	}
 }

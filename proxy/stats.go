@@ -32,6 +32,7 @@ type Stats struct {
 	LockEvents    EventCounts // for LOCKCTL WATCH
 	Unnoted       uint64      // holds that LOCKCTL LIST may lack
 	PeersDropped  uint64      // questions of other proxies that were not answered
+	PeersDiffer   int         // other proxies that have other settings of locks
 }
 
 // EventCounts counts events of locks that were told, and those that were lost since they could not be.
@@ -65,6 +66,7 @@ func (s *Server) Stats() Stats {
 	st.Audit, st.LockEvents = s.events.counts()
 	st.LockTimes = s.locks.engines.Ledger.Times()
 	st.Unnoted, st.PeersDropped = s.locks.index.Unnoted(), s.locks.peers.Dropped()
+	st.PeersDiffer = len(s.locks.peers.Differing())
 	for _, m := range st.Masters {
 		st.Evicts[m.Addr] = m.Evicts
 	}

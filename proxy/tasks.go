@@ -45,15 +45,15 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 	if t.ctx == nil {
 		t.ctx, t.cancel = context.WithCancelCause(server.ctx)
 	}
-	if t.h.Gone() || t.h.HalfClosed() {
-		t.cancel(errClientGone)
-	} else if t.h.Draining() {
-		t.cancel(commands.ErrDraining)
-	}
 	tag, ctx := t.h.CurrentTag(), t.ctx
 	a := t.answers.at(tag)
 	a.lost, a.by = lost, client.ByProxy
 	forLock, began := a.counter.blocks, t.h.Loop().Now()
+	if t.h.Gone() || t.h.HalfClosed() && forLock {
+		t.cancel(errClientGone)
+	} else if t.h.Draining() {
+		t.cancel(commands.ErrDraining)
+	}
 	if forLock {
 		t.waitForLock()
 	}

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 )
@@ -46,6 +47,18 @@ func Said(text string) ReplyError {
 			": free memory there, or raise maxmemory; what is held can be renewed and released"
 	}
 	return ReplyError(text)
+}
+
+// ErrMayHold is part of each error after which the token may hold what it asked for.
+var ErrMayHold = errors.New("the token may hold what it asked for all the same, until it is taken back or " +
+	"its lease is over: UNLOCK it, or ask again")
+
+// MayHold is err with ErrMayHold, unless nobody was told of the token of a: then nobody can use its hold.
+func (a *Acquire) MayHold(err error) error {
+	if a.Fresh || errors.Is(err, ErrMayHold) {
+		return err
+	}
+	return fmt.Errorf("%w; %w", err, ErrMayHold)
 }
 
 // Refused says that err is an answer of the acquire script itself, or of a server that does not let the proxy

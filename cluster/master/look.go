@@ -228,6 +228,14 @@ func (m *Master) Heard(clock, asked time.Time) error {
 	return m.ballot()
 }
 
+// Distrust keeps the master from voting for as long as after a restart: why. It never blocks.
+func (m *Master) Distrust(why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.doubt(why, time.Now().Add(m.o.Lease))
+	m.set.signal()
+}
+
 // reckon keeps the master from voting for a while if its clock has stepped. It showed clock, since the
 // epoch, between sent and got. Master.mu is held.
 func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {

@@ -620,6 +620,20 @@ func TestMasterClockInReplies(t *testing.T) {
 	}
 }
 
+// A master that is not believed does not vote for the longest lease, and the log says why. R27
+func TestMasterIsDistrusted(t *testing.T) {
+	inBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		time.Sleep(10100 * time.Millisecond)
+		votes(t, m, "")
+		m.Distrust("it gave a lock the fence 5")
+		votes(t, m, "the fence 5")
+		time.Sleep(58 * time.Second)
+		votes(t, m, "the fence 5")
+		time.Sleep(4 * time.Second)
+		votes(t, m, "")
+	})
+}
+
 // A step is also seen if it happens while the server hangs, although late answers say little about its
 // clock. R27
 func TestMasterClockBehindSilence(t *testing.T) {

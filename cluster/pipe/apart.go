@@ -73,7 +73,7 @@ func (pp *privatePipe) pause() {
 	switch {
 	case p.conn == nil:
 	case pp.of.paused:
-		p.conn.Pause(false)
+		p.conn.Pause(0)
 	default:
 		p.progress = p.pool.loop.Now()
 		p.conn.Resume()

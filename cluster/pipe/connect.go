@@ -124,7 +124,7 @@ func (p *Pipe) Closed(err error) {
 		err = p.why
 	}
 	if p.owner != nil {
-		if p.why == nil || p.why == errSilent {
+		if p.why == nil && !p.ended || p.why == errSilent {
 			p.pool.control.Refresh()
 		}
 		p.failed(err)

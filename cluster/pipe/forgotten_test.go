@@ -198,3 +198,51 @@ func TestHeldReplyIsNotForgotten(t *testing.T) {
 		})
 	}
 }
+
+// The loops of a proxy ask a node together: it gets one more connection of the proxy, not of each loop,
+// whether it answers or is silent to new connections as well.
+func TestLoopsAskTogether(t *testing.T) {
+	const loops = 32
+	for name, silent := range map[string]bool{"a firewall forgot": false, "the node is silent": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var all []*walled
+				wall, stats := newFirewall(), new(Stats)
+				for range loops {
+					w := newWalled(t, Options{Timeout: time.Hour})
+					w.on(func() { w.wall, w.pool.stats = wall, stats })
+					if _, err := w.do("GET before", true); err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, w)
+				}
+				wall.forget()
+				if silent {
+					wall.mu.Lock()
+					wall.forgotten = 1 << 30
+					wall.mu.Unlock()
+				}
+				var outcomes []<-chan outcome
+				for _, w := range all {
+					outcomes = append(outcomes, w.start("GET k", true))
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				wall.mu.Lock()
+				asked := wall.conns - loops
+				wall.mu.Unlock()
+				if !silent {
+					for _, one := range outcomes {
+						if got := <-one; got.err != nil {
+							t.Errorf("%q %v", got.reply, got.err)
+						}
+					}
+					asked -= loops // each has another connection now
+				}
+				if asked < 1 || asked > 2 {
+					t.Errorf("%d connections to ask for %d loops", asked, loops)
+				}
+			})
+		})
+	}
+}

@@ -99,9 +99,21 @@ func (p *Pipe) SetPatient(patient bool) {
 	p.progress = p.pool.loop.Now()
 }
 
+// EndRequests ends this side of the connection of an owned pipe, which is there, behind the requests so far.
+// The node answers what it can at once. Then it closes the connection, which ends a command that blocks.
+func EndRequests(p *Pipe) {
+	if p.ended = true; p.conn != nil {
+		p.conn.EndOutput()
+	}
+}
+
 // Release ends the use of an owned pipe whose connection is in its initial state. If a reply is still to
-// come, the pipe is closed.
+// come, or there can be no more requests, the pipe is closed.
 func (p *Pipe) Release() {
+	if p.ended {
+		p.End()
+		return
+	}
 	if p.private != nil {
 		p.private.giveBack()
 		return

@@ -64,6 +64,7 @@ type Pipe struct {
 	private   *privatePipe
 	stream    *Stream // that is being sent; nothing else may be queued then
 	dead      error   // why it is of no use any more
+	ended     bool    // its owner has no more requests
 	patient   bool
 	silence   time.Duration // how long its node may owe a reply; 0: Options.Timeout
 	proven    bool

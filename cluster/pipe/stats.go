@@ -17,6 +17,7 @@ type Stats struct {
 	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
 	moving    movingSlots
 	garbled   journal.Lines
+	inquiries inquiries
 
 	mu    sync.Mutex
 	nodes map[string]*nodeCounters

@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 		},
 		Nodes: []pipe.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2,
 			DialErrors: 1, Connections: 1}},
-		AuthFailures: map[string]uint64{"password": 14}, Unnoted: 17, PeersDropped: 18,
+		AuthFailures: map[string]uint64{"password": 14}, Unnoted: 17, PeersDropped: 18, PeersDiffer: 19,
 		Masters: []master.Health{{Addr: "127.0.0.1:7001", Up: true}},
 	}})
 	code, body := fetch(adminOf(&s, openGate(), false), "/metrics")

@@ -119,7 +119,7 @@ func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*Values, checkup.Opti
 // checkOptions are the settings as checkup has them.
 func checkOptions(v *Values, certs certs, passwords passwords) checkup.Options {
 	o := checkup.Options{
-		Upstream: v.Upstream, Prefix: v.Proxy.Locks.Prefix,
+		Upstream: v.Upstream, Prefix: v.Proxy.Locks.Prefix, Same: v.same(), Fleet: v.Proxy.Fleet,
 		UsersOnly: v.Proxy.UsersOnly, LocksThere: len(v.Redlock) == 0 || len(v.Proxy.Redlock.Prefixes) > 0,
 		AllowEviction: v.Proxy.AllowEviction, Sync: v.Proxy.Locks.Sync, Grace: v.Proxy.Locks.FailoverGrace,
 		Redlock: v.Redlock, Masters: passwords.redlock.source(), TLS: certs.upstream.source(),

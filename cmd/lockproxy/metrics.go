@@ -95,6 +95,8 @@ var (
 		"Holds that LOCKCTL LIST may lack, since a million others were held.")
 	peersDropped = desc("peer_questions_dropped_total",
 		"Questions of other proxies about locks that came too fast, or had too long an answer.")
+	peersDiffer = desc("peers_differing",
+		"Other proxies that keep locks in another way, as their settings say: two clients may get one lock.")
 	lockKept      = desc("lock_kept", "Holds that are kept alive.")
 	lockLingering = desc("lock_lingering",
 		"Holds that are kept alive although their connections broke (LINGER).")
@@ -123,7 +125,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeGarbled, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockLingering, lockRenewals, lockLost,
 		lockOutcomes, lockWait, lockHold, lockUnmeasured, auditEvents, lockEvents,
-		lockUnnoted, peersDropped,
+		lockUnnoted, peersDropped, peersDiffer,
 		redlockUp, redlockVotes, nodeEvicts,
 	} {
 		ch <- d
@@ -208,6 +210,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(lockUnmeasured, s.LockTimes.Unmeasured)
 	count(lockUnnoted, s.Unnoted)
 	count(peersDropped, s.PeersDropped)
+	gauge(peersDiffer, int64(s.PeersDiffer))
 	if s.Audit.On {
 		count(auditEvents, s.Audit.Told, "written")
 		count(auditEvents, s.Audit.Lost, "lost")

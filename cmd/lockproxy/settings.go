@@ -23,6 +23,8 @@ type Setting struct {
 	Joined  bool   // shares the --help line of the setting before it
 
 	in func(*Values) value // its place in v, and what is allowed there
+	// what of it all proxies must have the same that share locks; nil: nothing
+	same func(*Values) string
 	// SIGHUP and CONFIG SET may change it, because it is read each time it is used, or Server.Change handles
 	// it
 	live bool
@@ -36,6 +38,8 @@ func (s *Setting) settable() bool { return s.live && !s.fileOnly }
 // changes says how the setting of a running proxy is changed.
 func (s *Setting) changes() string {
 	switch {
+	case s.same != nil:
+		return "restart, all alike"
 	case s.settable():
 		return "live"
 	case s.live:
@@ -262,7 +266,8 @@ var settings = []Setting{
 
 	{Name: "lock-prefix", Group: "locks",
 		Help: "of keys; may they be lost",
-		Page: "prefix of the keys of locks; the same in all proxies",
+		Page: "prefix of the keys of locks",
+		same: func(v *Values) string { return v.Proxy.Locks.Prefix },
 		in:   func(v *Values) value { return prefix{&v.Proxy.Locks.Prefix} }},
 	{Name: "lock-allow-eviction", Group: "locks", Joined: true,
 		Help: "keep locks at servers that may evict them",
@@ -311,6 +316,7 @@ var settings = []Setting{
 	{Name: "lock-failover-grace", Group: "locks",
 		Help: "no grants after a fail-over; NOTIFY waits",
 		Page: "how long no new locks are granted after a fail-over; 0s: not at all",
+		same: func(v *Values) string { return v.Proxy.Locks.FailoverGrace.String() },
 		in:   func(v *Values) value { return duration{&v.Proxy.Locks.FailoverGrace, 0, year} }},
 	{Name: "lock-max-notify", Group: "locks", Joined: true,
 		Help: "waits with NOTIFY at a time",
@@ -334,21 +340,31 @@ var settings = []Setting{
 		}},
 
 	{Name: "lock-compat", Group: "locks",
-		Help: "names of locks as other libraries make them",
+		Help: "as libraries make locks; a fleet's name",
 		Page: "locks whose names begin with one of these are strings at that very key, as libraries with " +
 			"SET NX PX make them",
-		in: func(v *Values) value { return words{&v.Proxy.Compat.Set} }},
+		same: func(v *Values) string { return unordered(v.Proxy.Compat.Set) },
+		in:   func(v *Values) value { return words{&v.Proxy.Compat.Set} }},
 	{Name: "lock-compat-redisson", Group: "locks", Joined: true,
 		Help: "... as Redisson makes them",
 		Page: "... are hashes, as Redisson makes them",
+		same: func(v *Values) string { return unordered(v.Proxy.Compat.Redisson) },
 		in:   func(v *Values) value { return words{&v.Proxy.Compat.Redisson} }},
+	{Name: "lock-fleet", Group: "locks", Joined: true,
+		Help: "name of the proxies that share locks",
+		Page: "name of the proxies that share locks. Only those with the same one " +
+			"[compare their settings](operations.md#proxies-that-differ): name your fleets if several use " +
+			"one upstream, each with a `lock-prefix` of its own",
+		in: func(v *Values) value { return text{&v.Proxy.Fleet, "any text"} }},
 	{Name: "redlock", Group: "locks",
 		Help: "3, 5, 7 ... independent masters that keep them",
 		Page: "3, 5, 7 ... independent masters that keep the locks",
+		same: func(v *Values) string { return unordered(v.Redlock) },
 		in:   func(v *Values) value { return addresses{&v.Redlock, true, "redlock"} }},
 	{Name: "redlock-prefix", Group: "locks", Joined: true,
 		Help: "names of locks that go there begin so; empty: all",
 		Page: "locks whose names begin with one of these are kept there; empty: all locks",
+		same: func(v *Values) string { return unordered(v.Proxy.Redlock.Prefixes) },
 		in:   func(v *Values) value { return words{&v.Proxy.Redlock.Prefixes} }},
 	{Name: "redlock-node-timeout", Group: "locks",
 		Help: "for a request; the longest lease there",
@@ -359,6 +375,7 @@ var settings = []Setting{
 	{Name: "redlock-max-lease", Group: "locks", Default: "1m", Joined: true,
 		Help: "longest lease there; silence after a restart",
 		Page: "longest lease there; a master that has restarted does not vote for so long",
+		same: (*Values).quarantine,
 		in:   func(v *Values) value { return duration{&v.Proxy.Redlock.MaxLease, time.Millisecond, year} }},
 	{Name: "redlock-user", Group: "locks",
 		Help: "ACL user there, and its password",
@@ -416,7 +433,7 @@ var settings = []Setting{
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Inline, kb, mb} }},
 	{Name: "client-query-buffer-limit", Group: "limits", Joined: true,
 		Help: "one whole command",
-		Page: "bytes of one whole command",
+		Page: "bytes of one whole command, and of what comes behind one that waits",
 		live: true,
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Command, mb, 1 << 40} }},
 	{Name: "client-output-buffer-limit", Group: "limits",

@@ -26,7 +26,9 @@ func TestLateSuccessorEnds(t *testing.T) {
 	}
 	io.WriteString(old, lateLine)
 	old.Close()
-	p := newProgram(NewConfig(defaults()), certs{}, io.Discard)
+	v := defaults()
+	v.Admin = "127.0.0.1:0"
+	p := newProgram(NewConfig(v), certs{}, io.Discard)
 	defer p.stopAdmin()
 	if _, err := p.succeed(t.Context(), &before{conn: conn}); !errors.Is(err, errLate) {
 		t.Errorf("it goes on: %v", err)

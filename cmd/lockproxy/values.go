@@ -2,6 +2,8 @@ package main
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"lockproxy/cluster"
@@ -74,4 +76,28 @@ func (v *Values) adminOpen() bool {
 // redlockLongest is the longest lease of a lock over the masters of RedLock.
 func (v *Values) redlockLongest() time.Duration {
 	return min(v.Proxy.Redlock.MaxLease, v.Proxy.Locks.MaxLease)
+}
+
+// quarantine is for how long a master of RedLock does not vote that has restarted, "" without RedLock.
+func (v *Values) quarantine() string {
+	if len(v.Redlock) == 0 {
+		return ""
+	}
+	return v.redlockLongest().String()
+}
+
+// same is what all proxies must have the same that share locks, by the name of the setting.
+func (v *Values) same() map[string]string {
+	all := make(map[string]string)
+	for i := range settings {
+		if s := &settings[i]; s.same != nil {
+			all[s.Name] = s.same(v)
+		}
+	}
+	return all
+}
+
+// unordered is words in one order, whatever theirs is.
+func unordered(words []string) string {
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(words))), ",")
 }

@@ -99,7 +99,7 @@ func proxyOptions(p *program, v *Values, up *discovery.Upstream) proxy.Options {
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
-	o.TellNeeds, o.Failed = !v.Dev, p.state.waits
+	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.waits, v.same()
 	o.KeepAlive = orNever(o.KeepAlive)
 	o.MaxMemory = v.MaxMemory.of(memoryHere())
 	o.Pipes.ConnectTimeout = v.Upstream.ConnectTimeout

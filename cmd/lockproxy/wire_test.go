@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,5 +123,47 @@ func TestSettingsReachTheDataPlane(t *testing.T) {
 	if got := converse(t, dial(), "AUTH first", "AUTH second", "PING"); !strings.HasPrefix(got,
 		"-WRONGPASS ") || !strings.HasSuffix(got, "+OK\r\n+PONG\r\n+OK\r\n") {
 		t.Errorf("with the old and the new password: %q", got)
+	}
+}
+
+// What says where locks are kept has to be the same in all proxies, in whatever order it is written.
+func TestSettingsThatAreAlike(t *testing.T) {
+	read := func(args ...string) map[string]string {
+		v, err := load(append([]string{"--upstream", "a:1"}, args...), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.same()
+	}
+	usual := read()
+	for _, c := range []struct{ names, args string }{
+		{"", "--lock-lease 7s --listen 127.0.0.1:1 --redlock-max-lease 5m"}, // there is no RedLock
+		{"lock-prefix", "--lock-prefix l:"},
+		{"lock-compat", "--lock-compat a:,b:"},
+		{"lock-compat-redisson", "--lock-compat-redisson a:"},
+		{"lock-failover-grace", "--lock-failover-grace 1m"},
+		{"redlock redlock-max-lease", "--redlock a:1,b:2,c:3"},
+		{"redlock redlock-max-lease redlock-prefix", "--redlock a:1,b:2,c:3 --redlock-prefix p:"},
+	} {
+		var differ []string
+		for name, value := range read(strings.Fields(c.args)...) {
+			if value != usual[name] {
+				differ = append(differ, name)
+			}
+		}
+		if slices.Sort(differ); strings.Join(differ, " ") != c.names {
+			t.Errorf("%s: %q differ", c.args, differ)
+		}
+	}
+	for _, same := range [][2]string{
+		{"--redlock a:1,b:2,c:3", "--redlock c:3,a:1,b:2 --lock-fleet x"},
+		{"--lock-compat a:,b:", "--lock-compat b:,a:"},
+		{"--redlock a:1,b:2,c:3 --redlock-max-lease 5m --lock-max-lease 1m",
+			"--redlock a:1,b:2,c:3 --redlock-max-lease 1m --lock-max-lease 5m"},
+	} {
+		a, b := read(strings.Fields(same[0])...), read(strings.Fields(same[1])...)
+		if !maps.Equal(a, b) {
+			t.Errorf("%s, %s: %q, %q", same[0], same[1], a, b)
+		}
 	}
 }

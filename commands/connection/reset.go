@@ -5,11 +5,15 @@ import (
 	"lockproxy/internal/resp"
 )
 
+// quit ends the connection behind the messages that were published so far.
 func quit(c *commands.Call) {
 	c.Client.Waits.Close(commands.ErrEnded)
 	c.Client.Keepalives.Close()
-	c.Reply(resp.OK)
-	c.Close()
+	actions := c.Actions
+	actions.Subscriptions().End(func() []byte {
+		actions.Close()
+		return resp.OK
+	})
 }
 
 // reset puts the connection back to the state in which it was accepted. Locks that it kept alive are

@@ -32,7 +32,7 @@ var Rows = []commands.Row{
 	{Name: "auth", Arity: -2, MaxArgs: commands.MaxOptions, Run: auth, Secret: commands.SecretsFrom(1),
 		Flags: commands.NoAuth | commands.LogsIn},
 	{Name: "quit", Arity: -1, Run: quit, Queue: commands.QueueNot,
-		Flags: commands.NoAuth | commands.InSubscriber},
+		Flags: commands.NoAuth | commands.Alone | commands.InSubscriber},
 	{Name: "reset", Arity: 1, Run: reset, Queue: commands.QueueNot,
 		Flags: commands.NoAuth | commands.Alone | commands.InSubscriber},
 	{Name: "select", Arity: 2, Run: selectDB, Queue: commands.QueueForward, Queued: selects},

@@ -313,7 +313,7 @@ func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
 	if confirmed.TTL <= now.Sub(confirmed.At) {
 		q.ended(false, errGrantOver)
 		q.undo()
-		return commands.ErrorReply(errGrantOver)
+		return commands.ErrorReply(q.a.MayHold(errGrantOver))
 	}
 	if err := q.keep(g, q.args.renewals); err != nil {
 		q.ended(false, err)
@@ -345,7 +345,7 @@ func (q *acquisition) keep(g redlock.Grant, renewals int) error {
 	if q.args.token != "" {
 		if err := lostMeanwhile(q.l, q.losses, q.a.Name, q.a.Token, 0); err != nil {
 			q.letGo()
-			return err
+			return q.a.MayHold(err)
 		}
 	}
 	return nil

@@ -28,6 +28,7 @@ type loneNode struct {
 func (n loneNode) Addr() string               { return n.name }
 func (n loneNode) Vote() error                { return nil }
 func (n loneNode) Heard(_, _ time.Time) error { return nil }
+func (n loneNode) Distrust(string)            {}
 func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) {
 	reply, err := n.LockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)
@@ -153,7 +154,7 @@ func TestLockersByName(t *testing.T) {
 		all := commandstest.Readable(conns["a"].Do("LOCKCTL STATS ALL"))
 		_, counters, _ := strings.Cut(stats, " holds ")
 		counters, _, _ = strings.Cut(counters, " busiest ")
-		if want := "*[proxies 1 silent *[] holds " + counters + "]"; all != want {
+		if want := "*[proxies 1 silent *[] differing *[] holds " + counters + "]"; all != want {
 			t.Errorf("STATS ALL of one proxy\n got %s\nwant %s", all, want)
 		}
 	})

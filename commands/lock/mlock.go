@@ -130,8 +130,7 @@ func (q *taking) take(ctx context.Context) []byte {
 		left = q.set.Left(time.Now())
 	}
 	if ok && left <= 0 {
-		q.set.Undo()
-		err = errGrantOver
+		err = q.set.GiveBack(errGrantOver)
 	}
 	if ok && err == nil {
 		err = q.granted()
@@ -149,7 +148,6 @@ func (q *taking) take(ctx context.Context) []byte {
 // granted has the holds kept alive, if that was asked for. It takes them back if a hold of the token was lost
 // meanwhile.
 func (q *taking) granted() error {
-	letGo := q.set.Undo
 	var all []holds.Keeping
 	for _, p := range q.set.Parts() {
 		until := p.Grant.At.Add(p.Grant.TTL)
@@ -162,6 +160,7 @@ func (q *taking) granted() error {
 			Keeper: p.Keeper, Max: q.renewals, Linger: q.linger,
 		}, q.who)})
 	}
+	letGo := func() {}
 	if q.keeps != nil {
 		letGo = q.keeps.KeepAll(all, q.push)
 	}
@@ -171,6 +170,7 @@ func (q *taking) granted() error {
 	err := q.lostMeanwhile(func(*locks.Part) bool { return true })
 	if err != nil {
 		letGo()
+		err = q.set.GiveBack(err)
 	}
 	return err
 }

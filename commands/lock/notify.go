@@ -145,7 +145,7 @@ func errorText(err error) string {
 func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant) error {
 	if confirmed.Left(time.Now()) <= 0 {
 		q.undo()
-		return errGrantOver
+		return q.a.MayHold(errGrantOver)
 	}
 	if err := q.keep(g, q.args.renewals); err != nil { // before the client can unlock it
 		return err
@@ -155,7 +155,7 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 		left := confirmed.Left(time.Now())
 		if ctx.Err() != nil || left <= 0 {
 			q.giveBack()
-			return reason(ctx, errLate)
+			return q.a.MayHold(reason(ctx, errLate))
 		}
 		heard, err := q.args.notice.publish(fmt.Sprintf("granted %s %d %d %d", q.a.Name, g.Fence,
 			left.Milliseconds(), g.Count))
@@ -179,7 +179,7 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 		q.l.TellUntold(q.a.Name, "a client could not be told yet that it has the lock", err)
 		if confirmed.Left(time.Now())-pause < q.a.Lease/enough {
 			q.giveBack()
-			return errLate
+			return q.a.MayHold(errLate)
 		}
 		select {
 		case <-time.After(pause):

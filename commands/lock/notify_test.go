@@ -12,6 +12,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
+	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
 )
 
@@ -158,7 +159,7 @@ func TestNotifyUnsent(t *testing.T) {
 		expect(t, a, "UNLOCK job x", "1")
 		time.Sleep(700 * time.Millisecond)
 		told(t, board, "news: error job TRYAGAIN the lock was granted and given back, for the message could "+
-			"not be published in time: ask again")
+			"not be published in time: ask again; "+redlock.ErrMayHold.Error())
 		free(t, a)
 	})
 }

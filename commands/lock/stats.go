@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -68,11 +69,16 @@ func lockctlStatsAll(c *commands.Call, l *Lockers) {
 	proto := c.Client.Proto
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
 		s := totals.Ask(ctx, l.Peers, l.Stats())
-		b := resp.AppendMap(nil, proto, 2+counterPairs)
+		differ := l.Peers.Differing()
+		b := resp.AppendMap(nil, proto, 3+counterPairs)
 		b = appendCount(b, "proxies", int64(s.Proxies))
 		b = redcon.AppendArray(redcon.AppendBulkString(b, "silent"), len(s.Silent))
 		for _, id := range s.Silent {
 			b = redcon.AppendBulkString(b, id)
+		}
+		b = resp.AppendMap(redcon.AppendBulkString(b, "differing"), proto, len(differ))
+		for _, d := range differ {
+			b = appendPair(b, d.Proxy, strings.Join(d.Settings, ", "))
 		}
 		return appendCounters(b, proto, s.Stats)
 	}), nil)

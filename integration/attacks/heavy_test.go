@@ -3,11 +3,8 @@ package attacks
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"lockproxy/integration/heavy"
 	"lockproxy/integration/rig"
-	"lockproxy/internal/resp"
 )
 
 // Nothing that one client sends ends the proxy or leaves another client of the same loop without
@@ -15,15 +12,11 @@ import (
 func TestHeavyCommands(t *testing.T) {
 	cluster := rig.StartCluster(t, 3, 0, "--enable-debug-command", "yes")
 	proxy := rig.StartProxy(t, "--upstream", cluster.Addrs(), "--loops", "1")
-	for _, c := range heavy.Commands {
-		const n = 10_000
-		r, err := heavy.Run(proxy.Addr, c, n, 5*time.Minute)
-		if err != nil {
-			t.Fatalf("%s, %d bytes: %v", c.Name, r.Sent, err)
-		}
-		t.Logf("%s: %d bytes, %d came back in %v, PING took %v at most", c.Name, r.Sent, r.Got,
-			r.Took, r.Waited)
+	other := rig.Watch(t, proxy, "")
+	for _, c := range heavyCommands {
+		c.send(t, proxy.Addr, 10_000)
 	}
+	other()
 }
 
 // Patterns of thousands of stars, or of as many letters behind one, meet channels that are as long, either
@@ -32,19 +25,18 @@ func TestHeavyPatterns(t *testing.T) {
 	proxy := rig.StartProxy(t, "--upstream", rig.StartRedis(t).Addr, "--loops", "1")
 	channel := strings.Repeat("a", 64<<10)
 	pattern, literal := strings.Repeat("*a", len(channel)/2-1)+"b", "*"+channel[2:]+"b"
+	other := rig.Watch(t, proxy, "")
 	listener := rig.Connect(t, proxy.Addr)
 	for _, words := range [][]string{{"SUBSCRIBE", channel}, {"PSUBSCRIBE", pattern}} {
 		listener.Must(t, words...)
 	}
 	for _, words := range [][]string{{"PUBSUB", "CHANNELS", pattern}, {"PUBSUB", "CHANNELS", literal},
 		{"PUBLISH", channel, "x"}} {
-		request := func(int) []byte { return resp.AppendCommandStrings(nil, words...) }
-		r, err := heavy.Run(proxy.Addr, heavy.Command{Name: words[0], Request: request}, 1, 5*time.Minute)
-		if err != nil || strings.HasPrefix(r.First, "-") {
-			t.Fatalf("%s: %v, %q", words[0], err, r.First)
+		if v := rig.Connect(t, proxy.Addr).Call(t, words...); v.IsError() {
+			t.Fatalf("%s: %s", words[0], v)
 		}
-		t.Logf("%.40q took %v, PING %v at most", words, r.Took, r.Waited)
 	}
+	other()
 	c := rig.Connect(t, proxy.Addr)
 	long := strings.Repeat("x", 1_040_000)
 	c.Must(t, "LOCK", "job", "TOKEN", "t")

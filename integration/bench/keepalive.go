@@ -84,7 +84,7 @@ func (k keeping) measure(y *yard, w way, r results) {
 	idle, rss, memory := w.read(y), w.proxies[0].RSS(y), used()
 	time.Sleep(2 * time.Second)
 	end["CPU % without holds"] = (w.read(y).proxy - idle.proxy).Seconds() / 2 * 100
-	progress("%s: taking %d locks over %d connections", k.name(), holds, keepConns)
+	y.progress("%s: taking %d locks over %d connections", k.name(), holds, keepConns)
 	begun := time.Now()
 	_, err := l.run(holds / keepBatch)
 	y.check(err)
@@ -95,7 +95,7 @@ func (k keeping) measure(y *yard, w way, r results) {
 	}
 	begun, last, renewed := time.Now(), w.read(y), renewals()
 	for i := range k.thirds + 1 {
-		progress("%s: third %d of %d", k.name(), i, k.thirds)
+		y.progress("%s: third %d of %d", k.name(), i, k.thirds)
 		time.Sleep(k.lease / 3)
 		now, since, n := time.Now(), w.read(y), renewals()
 		if due := int(n - renewed); i > 0 && due > 0 { // in the first they may still be as they were taken
@@ -110,7 +110,7 @@ func (k keeping) measure(y *yard, w way, r results) {
 	end["Redis's"] = float64(used()-memory) / float64(holds)
 	k.left(y, w, end)
 	if end["lost"] = w.admin.Metric(y, "lockproxy_lock_lost_total"); end["lost"] > 0 {
-		progress("%s: lost %.0f; the proxy wrote:\n%s", k.name(), end["lost"], w.admin.Log.Tail())
+		y.progress("%s: lost %.0f; the proxy wrote:\n%s", k.name(), end["lost"], w.admin.Log.Tail())
 	}
 	begun = time.Now()
 	l.close()

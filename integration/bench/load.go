@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,8 @@ type load struct {
 	step     bool // all connections begin a batch together, and the next when all have got their replies
 	fresh    bool // each batch has a connection of its own, which is made and closed for it
 	poller   *poller
+	idle     chan int     // connections that owe no reply; nil: whether they do is the same
+	unsent   atomic.Int64 // requests for which there was none
 }
 
 // conn is one connection of a load.
@@ -42,6 +45,7 @@ type conn struct {
 	owed  int                     // replies still to come
 	began time.Time               // when the batch was begun
 	begun int                     // batches of this run
+	asked chan int                // the numbers of requests of a timetable that are not answered
 }
 
 // dial adds a connection to the load.
@@ -232,8 +236,7 @@ func (c *conn) step(buf []byte) (done bool, err error) {
 	return c.owed == 0, nil
 }
 
-// timetable says when each request is due. They go over all connections in turn, so that a reply is known by
-// its connection, and by how many came there before.
+// timetable says when each request is due.
 type timetable struct {
 	begun time.Time
 	each  time.Duration
@@ -241,31 +244,26 @@ type timetable struct {
 
 func (t timetable) due(i int) time.Time { return t.begun.Add(time.Duration(i) * t.each) }
 
-// send sends each request when it is due, or at once when that is past.
-func (t timetable) send(conns []*conn, n int) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var request []byte // of this goroutine, while the other one reads
-	for i := range n {
-		if wait := time.Until(t.due(i)); wait > 0 {
-			nap(wait)
-		}
-		c := conns[i%len(conns)]
-		request = c.next(request[:0])
-		if err := write(c.fd, request); err != nil {
-			return fmt.Errorf("request %d: %w", i, err)
-		}
+// offer is follow over connections that owe no reply. A request that finds none is not sent.
+func (l *load) offer(t timetable, n int) ([]time.Duration, error) {
+	l.idle = make(chan int, len(l.conns))
+	for i := range l.conns {
+		l.idle <- i
 	}
-	return nil
+	return l.follow(t, n)
 }
 
-// follow sends requests by the timetable, and says how long after it was due each reply came.
+// follow sends requests by the timetable, over all connections in turn, and says how long after it was due
+// each reply came, in the order of the replies.
 func (l *load) follow(t timetable, n int) ([]time.Duration, error) {
-	sent := make(chan error, 1)
-	took, came := make([]time.Duration, 0, n), make([]int, len(l.conns))
+	sent, took := make(chan error, 1), make([]time.Duration, 0, n)
 	buf := make([]byte, 64<<10)
+	l.unsent.Store(0)
+	for _, c := range l.conns {
+		c.asked = make(chan int, n/len(l.conns)+1)
+	}
 	err := l.polled(func() error {
-		go func() { sent <- t.send(l.conns, n) }()
+		go func() { sent <- l.send(t, n) }()
 		return nil
 	}, func(i int, c *conn) (bool, error) {
 		c.owed = n // step counts whole replies down
@@ -274,17 +272,53 @@ func (l *load) follow(t timetable, n int) ([]time.Duration, error) {
 		}
 		now := time.Now()
 		for range n - c.owed {
-			took = append(took, now.Sub(t.due(came[i]*len(l.conns)+i)))
-			came[i]++
+			took = append(took, now.Sub(t.due(<-c.asked)))
+			if l.idle != nil {
+				l.idle <- i
+			}
 		}
-		return len(took) == n, nil
+		return len(took)+int(l.unsent.Load()) == n, nil
 	})
 	if err != nil { // nothing can be sent any more
+		if l.idle != nil {
+			close(l.idle)
+		}
 		for _, c := range l.conns {
 			unix.Shutdown(c.fd, unix.SHUT_RDWR)
 		}
 	}
 	return took, errors.Join(err, <-sent)
+}
+
+// send sends each request when it is due, or at once when that is past.
+func (l *load) send(t timetable, n int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var request []byte // of this goroutine, while the other one reads
+	for i := range n {
+		if wait := time.Until(t.due(i)); wait > 0 {
+			nap(wait)
+		}
+		to := i % len(l.conns)
+		if l.idle != nil {
+			select {
+			case to = <-l.idle:
+			default:
+				if i < n-1 {
+					l.unsent.Add(1)
+					continue
+				}
+				to = <-l.idle // the last one is sent, so that its reply comes behind what is left out
+			}
+		}
+		c := l.conns[to]
+		request = c.next(request[:0])
+		c.asked <- i
+		if err := write(c.fd, request); err != nil {
+			return fmt.Errorf("request %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // inTurn sends the commands in turn, so many at a time.

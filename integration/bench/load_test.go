@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -60,38 +61,45 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// answering is a server that answers each batch with reply, in two pieces. Each
-// connection tells at its end how many it answered.
-func answering(t *testing.T, batch, reply string) (addr string, asked chan int) {
+// served is a server that has each connection served until it is to be closed.
+func served(t *testing.T, serve func(net.Conn)) (addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	asked = make(chan int, 10)
-	go func() {
+	go func() { // ends with the test
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
+			go func() { // ends with the connection
 				defer conn.Close()
-				n, buf := 0, make([]byte, len(batch))
-				for {
-					if _, err := conn.Read(buf); err != nil {
-						asked <- n
-						return
-					}
-					n++
-					conn.Write([]byte(reply[:3]))
-					time.Sleep(time.Millisecond)
-					conn.Write([]byte(reply[3:]))
-				}
+				serve(conn)
 			}()
 		}
 	}()
-	return ln.Addr().String(), asked
+	return ln.Addr().String()
+}
+
+// answering is a server that answers each batch with reply, in two pieces. Each
+// connection tells at its end how many it answered.
+func answering(t *testing.T, batch, reply string) (addr string, asked chan int) {
+	asked = make(chan int, 10)
+	return served(t, func(conn net.Conn) {
+		n, buf := 0, make([]byte, len(batch))
+		for {
+			if _, err := conn.Read(buf); err != nil {
+				asked <- n
+				return
+			}
+			n++
+			conn.Write([]byte(reply[:3]))
+			time.Sleep(time.Millisecond)
+			conn.Write([]byte(reply[3:]))
+		}
+	}), asked
 }
 
 // Each connection of an even load sends as many batches as every other one, however slow it is.
@@ -149,30 +157,14 @@ func TestFreshLoad(t *testing.T) {
 // was due: a load that waits for each reply would see one late request where a server hangs.
 func TestFollowCountsFromWhenItWasDue(t *testing.T) {
 	const n, since = 100, time.Hour
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() {
-		conn, err := ln.Accept()
-		if err != nil {
-			return
+	addr := served(t, func(conn net.Conn) { // it hangs until it has all of them
+		if _, err := io.ReadFull(conn, make([]byte, 4*n)); err == nil {
+			conn.Write([]byte(strings.Repeat("+\r\n", n)))
 		}
-		defer conn.Close()
-		buf := make([]byte, 4*n)
-		for got := 0; got < len(buf); { // it hangs until it has all of them
-			m, err := conn.Read(buf)
-			if err != nil {
-				return
-			}
-			got += m
-		}
-		conn.Write([]byte(strings.Repeat("+\r\n", n)))
-	}()
+	})
 	var l load
 	defer l.close()
-	if err := l.dial(ln.Addr().String(), cycle([][]byte{[]byte("PING")}, 0), nil); err != nil {
+	if err := l.dial(addr, cycle([][]byte{[]byte("PING")}, 0), nil); err != nil {
 		t.Fatal(err)
 	}
 	took, err := l.follow(timetable{time.Now().Add(-since), time.Millisecond}, n)
@@ -183,6 +175,28 @@ func TestFollowCountsFromWhenItWasDue(t *testing.T) {
 		if d < since-n*time.Millisecond {
 			t.Errorf("request %d was due an hour ago and is late by %v", i, d)
 		}
+	}
+}
+
+// A request of an offer is left out where each connection owes a reply, but for the last one.
+func TestOfferLeavesOut(t *testing.T) {
+	const n, conns = 10, 3
+	var l load
+	defer l.close()
+	addr := served(t, func(conn net.Conn) { // it hangs until all but the last one are sent or left out
+		for l.unsent.Load() < n-conns-1 {
+			time.Sleep(time.Millisecond)
+		}
+		io.Copy(conn, conn)
+	})
+	for range conns {
+		if err := l.dial(addr, cycle([][]byte{[]byte("+1\r\n")}, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took, err := l.offer(timetable{time.Now(), time.Nanosecond}, n)
+	if err != nil || len(took) != conns+1 || l.unsent.Load() != n-conns-1 {
+		t.Fatalf("%d of %d were answered, %d left out: %v", len(took), n, l.unsent.Load(), err)
 	}
 }
 

@@ -2,7 +2,7 @@
 // real servers and in one run, and prints medians and ratios as markdown, and whether they reach their
 // targets:
 //
-//	make bench                         everything, about thirteen minutes
+//	make bench                         everything, about fifteen minutes
 //	go run ./integration/bench -quick  everything, about three minutes: while developing
 //	go run ./integration/bench -only forward -rounds 9
 //	go run ./integration/bench -only forward -write docs/performance.md
@@ -38,11 +38,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"lockproxy/integration/page"
@@ -69,6 +66,7 @@ var sections = []section{
 	{"redlock", independent},
 	{"pubsub", pubsub},
 	{"large", large},
+	{"overload", overload},
 }
 
 func sectionNames() (names []string) {
@@ -124,37 +122,20 @@ func parse(args []string) (o options, err error) {
 }
 
 func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
-	}
-	end, err := rig.Begin()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-	end = sync.OnceFunc(end)
-	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM,
-		syscall.SIGHUP)
-	defer stop()
-	defer context.AfterFunc(interrupted, func() { end(); os.Exit(1) })() // before stop
-	defer func() {
-		failed := recover() // of a life that is over
-		if end(); failed != nil {
-			fmt.Fprintln(os.Stderr, "bench:", failed)
-			os.Exit(1)
+	rig.Program("bench", parse, func(ctx context.Context, o options) error {
+		var l rig.OwnLife
+		err := l.Attempt(func() { run(&l, o, ctx.Done()) })
+		for _, wrong := range l.End() {
+			err = errors.Join(err, errors.New(wrong))
 		}
-	}()
-	run(rig.Shared(func(l rig.Life) rig.Life { return l })(), o)
+		return err
+	})
 }
 
 // run starts the servers, measures section by section and prints. What fails ends l.
-func run(l rig.Life, o options) {
+func run(l rig.Life, o options, quit <-chan struct{}) {
 	y := open(l, o)
+	y.quit = quit
 	about := append(page.Machine(),
 		page.First("redis-server", "--version"), page.First("nutcracker", "--version")+"; "+
 			page.First("haproxy", "-v")+"; "+
@@ -172,7 +153,7 @@ func run(l rig.Life, o options) {
 		rep.When, rep.Busy = time.Now().Truncate(time.Second), before.Until(page.UsageNow(y.running()))
 		all = append(all, rep)
 		if o.write != "" { // section by section: what is measured is kept, whatever comes
-			y.check((written{page.Files(o.write)}).update(all))
+			y.check(keepPage(page.Files(o.write), all))
 		}
 	}
 	fmt.Printf("\n## Targets\n\n%s", targetTable(all))
@@ -181,7 +162,12 @@ func run(l rig.Life, o options) {
 	}
 }
 
-// progress tells the person at the terminal how far this is.
-func progress(format string, args ...any) {
+// progress tells the person at the terminal how far this is, who may have interrupted it.
+func (y *yard) progress(format string, args ...any) {
+	select {
+	case <-y.quit:
+		y.Fatalf("interrupted")
+	default:
+	}
 	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
 }

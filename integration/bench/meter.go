@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"maps"
 	"regexp"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lockproxy/integration/page"
 	"lockproxy/integration/rig"
 )
 
@@ -39,15 +39,8 @@ func (w way) read(l rig.Life) (r reading) {
 	for _, p := range w.proxies {
 		r.proxy += p.CPU(l)
 	}
-	r.client = ownCPU()
+	r.client = page.CPU(unix.RUSAGE_SELF)
 	return r
-}
-
-// ownCPU is what this program has used so far.
-func ownCPU() time.Duration {
-	var used unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &used)
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // plus is r and so many times another reading; -1 times what was before leaves what came since.
@@ -130,14 +123,4 @@ func together(cancel func(), n int, do func(i int) ([]time.Duration, error)) (
 	}
 	all.Wait()
 	return took, err
-}
-
-// pause waits, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -50,37 +50,28 @@ func merged(old, newer []report) (all []report, missing []string) {
 	return all, missing
 }
 
-// written are the files of the page. In their folder is also tried.md, by hand: what was tried for what is
-// not reached. It is a part of the page.
-type written struct{ page.Files }
-
-// update puts new reports in the place of older ones and writes all.
-func (w written) update(newer []report) error {
-	old, err := w.load()
-	if err != nil {
+// keepPage puts new reports in the place of older ones and writes all.
+func keepPage(f page.Files, newer []report) error {
+	var old []report
+	if err := f.Load(&old); err != nil {
 		return err
 	}
 	all, _ := merged(old, newer)
-	return errors.Join(w.write(all), w.Keep(all))
+	return errors.Join(writePage(f, all), f.Keep(all))
 }
 
-// load reads what earlier runs have kept.
-func (w written) load() (all []report, err error) {
-	err = w.Load(&all)
-	return all, err
-}
-
-// write makes the page and the pictures.
-func (w written) write(all []report) error {
+// writePage makes the page and the pictures. In the folder is also tried.md, by hand: what was tried for what
+// is not reached. It is a part of the page.
+func writePage(f page.Files, all []report) error {
 	var plots []page.Plot
 	for _, r := range all {
 		plots = append(plots, r.Plots...)
 	}
-	return w.Print(w.text(all), plots)
+	return f.Print(pageText(f, all), plots)
 }
 
-// text is the page.
-func (w written) text(all []report) string {
+// pageText is the page.
+func pageText(f page.Files, all []report) string {
 	var b strings.Builder
 	b.WriteString("# Performance\n\n" +
 		"Made by `make bench BENCHFLAGS=\"-write docs/performance.md\"`, not by hand. Each section was\n" +
@@ -92,7 +83,7 @@ func (w written) text(all []report) string {
 	}
 	b.WriteString("## Targets\n\n" + targetTable(all))
 	// Who writes the page also finds the notes; without them there is nothing to add.
-	if notes, err := os.ReadFile(filepath.Join(w.Folder(), "tried.md")); err == nil {
+	if notes, err := os.ReadFile(filepath.Join(f.Folder(), "tried.md")); err == nil {
 		fmt.Fprintf(&b, "\n## What was tried\n\n%s", notes)
 	}
 	for _, r := range all {
@@ -100,7 +91,7 @@ func (w written) text(all []report) string {
 			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, r.Busy, strings.Join(r.Machine, "\n- "))
 		b.WriteString(strings.ReplaceAll(r.Text, "\n## ", "\n### "))
 		for _, p := range r.Plots {
-			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(w.Folder()), p.File)
+			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(f.Folder()), p.File)
 		}
 	}
 	return b.String()
@@ -112,5 +103,5 @@ func targetTable(all []report) string {
 	for _, r := range all {
 		targets = append(targets, r.Targets...)
 	}
-	return page.Targets(targets)
+	return page.Targets(targets).String()
 }

@@ -31,10 +31,10 @@ func canned(section, text string) report {
 // A page is written section by section: newer results take the place of older ones of the same section, all
 // others stay, and what has never been measured is named.
 func TestPage(t *testing.T) {
-	w := written{page.Files(filepath.Join(t.TempDir(), "docs", "performance.md"))}
+	w := page.Files(filepath.Join(t.TempDir(), "docs", "performance.md"))
 	for _, r := range [][]report{{canned("lock", "old words")}, {canned("forward", "Forwarding")},
 		{canned("lock", "new words")}} {
-		if err := w.update(r); err != nil {
+		if err := keepPage(w, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,10 +42,10 @@ func TestPage(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.update(nil); err != nil {
+	if err := keepPage(w, nil); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(string(w.Files))
+	text, err := os.ReadFile(string(w))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +83,14 @@ func TestPage(t *testing.T) {
 // The page and its pictures are those of the results that are kept, and were not changed by hand.
 func TestPageIsOfItsResults(t *testing.T) {
 	const docs = "../../docs"
-	all, err := (written{page.Files(filepath.Join(docs, "performance.md"))}).load()
+	var all []report
+	kept := page.Files(filepath.Join(docs, "performance.md"))
+	err := kept.Load(&all)
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d results: %v", len(all), err)
 	}
 	if *update {
-		if err := (written{page.Files(filepath.Join(docs, "performance.md"))}).write(all); err != nil {
+		if err := writePage(kept, all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,14 +98,14 @@ func TestPageIsOfItsResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := written{page.Files(filepath.Join(t.TempDir(), "performance.md"))}
+	w := page.Files(filepath.Join(t.TempDir(), "performance.md"))
 	if err := os.MkdirAll(w.Folder(), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(w.Folder(), "tried.md"), notes, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.write(all); err != nil {
+	if err := writePage(w, all); err != nil {
 		t.Fatal(err)
 	}
 	made := []string{"performance.md"}
@@ -113,7 +115,7 @@ func TestPageIsOfItsResults(t *testing.T) {
 		}
 	}
 	for _, name := range made {
-		want, err := os.ReadFile(filepath.Join(filepath.Dir(string(w.Files)), name))
+		want, err := os.ReadFile(filepath.Join(filepath.Dir(string(w)), name))
 		if err != nil {
 			t.Fatal(err)
 		}

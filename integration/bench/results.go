@@ -24,7 +24,6 @@ const (
 	clientCPU figure = "client"       // of this program, a request
 	redisCPU  figure = "redis"        // of Redis, a request
 	perCPU    figure = "a CPU second" // requests for one of the client and of the proxy, if there is one
-	memories  figure = "bytes"        // that the memory of the proxy has grown by
 )
 
 // ran is how many commands of that name Redis ran for one request, and usecOf what one took by its account.
@@ -65,7 +64,7 @@ func (r results) add(what, who string, s sample) {
 func (y *yard) rounds(r results, ways []way, whats []string, take func(i int, w way) sample) {
 	for round := range y.o.rounds {
 		for i, what := range whats {
-			progress("round %d of %d: %s", round+1, y.o.rounds, what)
+			y.progress("round %d of %d: %s", round+1, y.o.rounds, what)
 			for _, w := range rotated(ways, round) {
 				if s := take(i, w); s != nil {
 					r.add(what, w.name, s)

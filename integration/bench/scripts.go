@@ -92,7 +92,7 @@ func scriptCosts(y *yard, rep *report) {
 	y.send(one[0].Addr, settled, 100, nil)
 	r, rounds, what := results{}, scriptRounds*y.o.rounds, []string{"a command"}
 	for round := range rounds + 1 {
-		progress("round %d of %d: scripts", round, rounds)
+		y.progress("round %d of %d: scripts", round, rounds)
 		for _, way := range rotated(steps, round) {
 			for _, p := range way {
 				s := y.phase(p, count)

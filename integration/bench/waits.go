@@ -198,7 +198,7 @@ func (w way) drain(l rig.Life, waiters, grants int) (sample, error) {
 			_, err := together(cancel, waiters, func(i int) ([]time.Duration, error) {
 				_, err := h.take(ctx, all[i+1])
 				if err == nil {
-					err = pause(ctx, drainHold)
+					err = rig.Pause(ctx, drainHold)
 				}
 				if err == nil {
 					err = h.leave(ctx, all[i+1])
@@ -230,10 +230,10 @@ func (w way) drain(l rig.Life, waiters, grants int) (sample, error) {
 // left already is one too many.
 func (w way) wait(ctx context.Context, key string, waiters int, left chan error) error {
 	if w.queued == nil {
-		return pause(ctx, 50*time.Millisecond)
+		return rig.Pause(ctx, 50*time.Millisecond)
 	}
 	for n := 0; n != waiters; {
-		err := pause(ctx, 5*time.Millisecond)
+		err := rig.Pause(ctx, 5*time.Millisecond)
 		if err == nil {
 			n, err = w.queued(key)
 		}
@@ -251,7 +251,7 @@ func (w way) wait(ctx context.Context, key string, waiters int, left chan error)
 // times: it is told, and there is no sample. A lockproxy must not.
 func (w way) measured(l rig.Life, s sample, err error) sample {
 	if w.queued == nil && errors.Is(err, context.DeadlineExceeded) {
-		progress("%s: %v: this measurement is left out", w.name, err)
+		l.Logf("%s: %v: this measurement is left out", w.name, err)
 	} else if err != nil {
 		l.Fatalf("%s: %v", w.name, err)
 	}

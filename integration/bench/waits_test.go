@@ -28,7 +28,7 @@ func (f *fakeLocks) way() way {
 	f.held, f.taken = map[string]bool{}, map[string]int{}
 	return way{name: "fake", locker: func(_ context.Context, key string, _ int) (locker, error) {
 		return locker{lock: func(ctx context.Context) error {
-			if err := pause(ctx, 2*time.Millisecond); err != nil {
+			if err := rig.Pause(ctx, 2*time.Millisecond); err != nil {
 				return err
 			}
 			f.mu.Lock()
@@ -46,7 +46,7 @@ func (f *fakeLocks) way() way {
 			f.mu.Lock()
 			f.held[key] = false
 			f.mu.Unlock()
-			return pause(ctx, time.Millisecond)
+			return rig.Pause(ctx, time.Millisecond)
 		}, close: func() {}}, nil
 	}}
 }
@@ -266,35 +266,20 @@ func TestLibraryLockerLate(t *testing.T) {
 // conversation is a server that knows some requests and tells all that it hears after the
 // handshake of a library, which it refuses.
 func conversation(t *testing.T, replies map[string]string) (addr string, said chan string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
 	said = make(chan string, 10)
-	go func() {
+	return served(t, func(conn net.Conn) {
+		in := bufio.NewReader(conn)
 		for {
-			conn, err := ln.Accept()
+			request, err := rig.ReadReply(in) // a request is framed like a reply
 			if err != nil {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				in := bufio.NewReader(conn)
-				for {
-					request, err := rig.ReadReply(in) // a request is framed like a reply
-					if err != nil {
-						return
-					}
-					if verb := request.Elems[0].Text; verb == "hello" || verb == "client" {
-						conn.Write([]byte("-ERR unknown command\r\n"))
-						continue
-					}
-					said <- string(request.Raw)
-					conn.Write([]byte(replies[string(request.Raw)]))
-				}
-			}()
+			if verb := request.Elems[0].Text; verb == "hello" || verb == "client" {
+				conn.Write([]byte("-ERR unknown command\r\n"))
+				continue
+			}
+			said <- string(request.Raw)
+			conn.Write([]byte(replies[string(request.Raw)]))
 		}
-	}()
-	return ln.Addr().String(), said
+	}), said
 }

@@ -36,7 +36,8 @@ type yard struct {
 	lockproxy []way // two over the same cluster
 	// the yardsticks; without doors where they are not installed
 	haproxy, twemproxy, predixy way
-	files                       int // that each program may have open
+	files                       int             // that each program may have open
+	quit                        <-chan struct{} // closed when somebody interrupts it
 }
 
 // way is one way to a Redis, or to its locks: those who are compared are ways.
@@ -63,7 +64,7 @@ func open(l rig.Life, o options) *yard {
 	for _, name := range []string{oneProxy, twoProxies} {
 		w := y.startLockproxy(name, y.masters)
 		y.lockproxy = append(y.lockproxy, w)
-		progress("%s serves at %s, and tells of itself at %s", name, w.doors[0], w.admin.Admin)
+		y.progress("%s serves at %s, and tells of itself at %s", name, w.doors[0], w.admin.Admin)
 	}
 	y.predixy = y.yardstick("predixy")
 	y.twemproxy = y.yardstick("twemproxy")
@@ -144,7 +145,7 @@ func (y *yard) yardstick(name string) (w way) {
 		program = "nutcracker"
 	}
 	if _, err := exec.LookPath(program); err != nil {
-		progress("%s is not installed and not measured; `make bench` installs what the system has as "+
+		y.progress("%s is not installed and not measured; `make bench` installs what the system has as "+
 			"packages", program)
 		return w
 	}

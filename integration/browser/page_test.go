@@ -58,7 +58,7 @@ func TestPage(t *testing.T) {
 	leases := []string{"300000", "900000", "1500000"}
 	prefix := "page-" + rand.Text() + ":" // for this run alone: the cluster is for all
 	args := []string{"--upstream", rig.SharedCluster().Addrs(), "--lock-prefix", prefix,
-		"--lock-events", "yes"}
+		"--lock-fleet", prefix, "--lock-events", "yes"}
 	p := rig.StartProxy(t, append(args, "--admin-password", password, "--admin-actions", "yes",
 		"--audit-log", audit, "--log-lock-names", "yes")...)
 	other := rig.StartProxy(t, args...)

@@ -25,10 +25,9 @@ type book struct {
 
 // results are what was seen.
 type results struct {
-	Rows     []row       `json:"rows"`
-	Overload *overload   `json:"overload,omitempty"`
-	Soak     *soak       `json:"soak,omitempty"`
-	Traces   []trace.Sum `json:"traces,omitempty"`
+	Rows   []row       `json:"rows"`
+	Soak   *soak       `json:"soak,omitempty"`
+	Traces []trace.Sum `json:"traces,omitempty"`
 }
 
 // load reads what earlier runs have kept.
@@ -83,16 +82,13 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"join": strings.Join, "first": firstLine, "number": number, "span": figures.span, "missing": missing,
 	"wrong": row.wrong, "rounds": row.rounds, "sums": sums, "targets": targetsOf, "plots": plotsOf,
 	"both": (*soak).both, "trends": (*soak).trends, "curves": (*soak).plots, "addUp": addUp,
-	"faults": faultsOf,
+	"faults": faultsOf, "verdicts": page.Targets,
 	"bare":   func(cell string) string { return strings.ReplaceAll(cell, "|", "/") },
-	"conns":  func() int { return floodConns },
 	"day":    func(at time.Time) string { return at.UTC().Format(time.DateOnly) },
 	"idle":   func() time.Duration { return idle },
 	"keys":   func(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) },
 	"lasted": func(s float64) time.Duration { return time.Duration(math.Round(s)) * time.Second },
 	"minute": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") },
-	"ratio":  func(a, b float64) float64 { return a / b },
-	"slow":   func() string { return strings.Join(slowCommand, " ") },
 }).Parse(pageText))
 
 // fill is a part of the page. Lines that begin with a bar become tables, if there are rows.

@@ -30,11 +30,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -67,7 +64,7 @@ type options struct {
 func parse(args []string) (options, error) {
 	o := options{plan: plan{mixing: 4, pause: 10 * time.Millisecond, visits: 25 * time.Millisecond},
 		binary: rig.LeanBinary, command: "make chaos", calm: 3 * time.Second, patience: 12 * time.Second}
-	names := strings.Join(append(faultNames(), overloadName, soakName), ", ")
+	names := strings.Join(append(faultNames(), soakName), ", ")
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	only := f.String("only", "", "some faults, with commas between: "+names)
 	f.BoolVar(&o.quick, "quick", false, "shorter waits, and nodes that are given up after 2 s")
@@ -88,12 +85,8 @@ func parse(args []string) (options, error) {
 	var said []string
 	f.Visit(func(f *flag.Flag) {
 		given[f.Name] = true
-		switch f.Name {
-		case "write", "traces", "lockproxy": // where it is written says nothing of it
-		case "quick":
-			said = append(said, "-quick")
-		default:
-			said = append(said, "-"+f.Name+" "+f.Value.String())
+		if !slices.Contains([]string{"write", "traces", "lockproxy"}, f.Name) { // which say nothing of it
+			said = append(said, "-"+f.Name+"="+f.Value.String())
 		}
 	})
 	if said != nil {
@@ -114,7 +107,7 @@ func parse(args []string) (options, error) {
 	}
 	o.only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	for _, name := range o.only {
-		if name != soakName && name != overloadName && faultNamed(name) == nil {
+		if name != soakName && faultNamed(name) == nil {
 			return o, fmt.Errorf("-only %s: must be of %s", name, names)
 		}
 	}
@@ -136,30 +129,10 @@ func (o options) wants(name string) bool {
 	return len(o.only) == 0 && name != soakName || slices.Contains(o.only, name)
 }
 
-func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1)
-	}
-}
+func main() { rig.Program("chaos", parse, run) }
 
 // run runs what is asked for.
 func run(ctx context.Context, o options) error {
-	end, err := rig.Begin()
-	if err != nil {
-		return err
-	}
-	defer end()
 	redis.SetLogger(quiet{})
 	fmt.Printf("# lockproxy: faults, %s, seed %d\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), o.seed)
 	b := book{Files: page.Files(o.write)}
@@ -167,35 +140,27 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	if o.traces != "" {
-		if err = b.addTraces(o.traces); err == nil {
+		err := b.addTraces(o.traces)
+		if err == nil {
 			fmt.Println(fill("traces", b.kept.Traces))
 		}
 		return err
 	}
 	bad := false
-	keep := func(wrong []string, put func(*results)) error {
-		if ctx.Err() != nil { // what was cut short says nothing
-			return errors.New("interrupted")
-		}
-		bad = bad || len(wrong) > 0
-		return b.keepThat(put)
-	}
 	for i := range faults {
 		f := &faults[i]
 		if !o.wants(f.name) {
 			continue
 		}
 		r := repeat(ctx, f, o)
-		if err := keep(r.wrong(), func(rs *results) { rs.put(r) }); err != nil {
+		if ctx.Err() != nil { // what was cut short says nothing
+			return errors.New("interrupted")
+		}
+		bad = bad || len(r.wrong()) > 0
+		if err := b.keepThat(func(rs *results) { rs.put(r) }); err != nil {
 			return err
 		}
 		fmt.Println(r.words())
-	}
-	if o.wants(overloadName) {
-		v := overloading(ctx, o)
-		if err := keep(v.Wrong, func(rs *results) { rs.Overload = v }); err != nil {
-			return err
-		}
 	}
 	if o.wants(soakName) {
 		k := soaking(ctx, o)
@@ -231,10 +196,6 @@ func repeat(ctx context.Context, f *fault, o options) (r row) {
 	}
 }
 
-// newLife is of servers whose files are in memory, if the system has that: a disk that others use too would
-// be a fault of its own.
-func newLife() *rig.OwnLife { return &rig.OwnLife{Dir: "/dev/shm"} }
-
 // perform has one fault happen.
 func perform(ctx context.Context, f *fault, o options) (r row) {
 	if f.nodeTimeout > 0 {
@@ -244,13 +205,13 @@ func perform(ctx context.Context, f *fault, o options) (r row) {
 	if r.Skipped = f.needs.why(); r.Skipped != "" {
 		return r
 	}
-	s := &scene{OwnLife: newLife(), options: o, fault: f}
+	s := &scene{OwnLife: &rig.OwnLife{}, options: o, fault: f}
 	// The same for each fault, whichever others are asked for.
 	s.random = rand.New(rand.NewPCG(o.seed, uint64(slices.Index(faultNames(), f.name))))
 	err := r.attempt(s.OwnLife, func() {
 		err := s.Attempt(func() {
 			s.open()
-			pause(ctx, o.calm)
+			rig.Pause(ctx, o.calm)
 			f.happen(s)
 			s.settle()
 		})
@@ -269,13 +230,6 @@ func perform(ctx context.Context, f *fault, o options) (r row) {
 		r.Wrong = append(r.Ways[0].violations(f.lossy), r.Wrong...)
 	}
 	return r
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 func firstLine(text string) string {

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // What clients felt is made of what they noted: forged clients, of which the fault strikes three. A replica
@@ -30,7 +32,7 @@ func TestMeasure(t *testing.T) {
 	}
 	l.ops = append(l.ops, get(guest, 0.5, 0.6, notRun), get(guest, 2, 5.3, acked), get(guest, 4, 5.1, notRun),
 		get(guest, 5.2, 5.21, acked), get(guest, 5.1, 5.4, acked))
-	s := &scene{OwnLife: newLife(), load: l, spot: "shard 0", struck: at(1), over: at(6)}
+	s := &scene{OwnLife: &rig.OwnLife{}, load: l, spot: "shard 0", struck: at(1), over: at(6)}
 	s.promoted.Store(int64(at(5)))
 	f := figures{First: -1, Last: -1, New: -1, Errors: map[string]int{}}
 	s.recovery(&f, 0, l.of(0), s.mark())

@@ -53,7 +53,7 @@ const (
 // soaking runs rounds of load, each with a fault, and judges each.
 func soaking(ctx context.Context, o options) *soak {
 	k := &soak{seen: o.seeCluster(), Faults: map[string]int{}, Series: make([][]used, 2)}
-	l := newLife()
+	l := &rig.OwnLife{}
 	first := &scene{OwnLife: l, options: o, fault: &fault{}, random: rand.New(rand.NewPCG(o.seed, 1<<32))}
 	begun := time.Now()
 	k.attempt(l, func() {
@@ -79,7 +79,7 @@ func soaking(ctx context.Context, o options) *soak {
 				time.Since(begun).Round(time.Second), k.Rounds, k.Sum.Acked, len(k.Wrong))
 		}
 		k.Locks = locks()
-		pause(ctx, idle)
+		rig.Pause(ctx, idle)
 		stop()
 		for i := range k.Series {
 			k.Left = append(k.Left, use(i))
@@ -195,17 +195,16 @@ func lockSome(c *rig.Conn, name string, random *rand.Rand, granted *atomic.Int64
 	}
 }
 
-// slope fits a line to points by least squares: it rises by that much in an hour, and is at its middle there.
-func slope(all [][2]float64) (perHour, at0 float64) {
+// slope is by how much a line rises in an hour that is fitted to points by least squares.
+func slope(all [][2]float64) (perHour float64) {
 	var n, x, y, xx, xy float64
 	for _, p := range all {
 		n, x, y, xx, xy = n+1, x+p[0], y+p[1], xx+p[0]*p[0], xy+p[0]*p[1]
 	}
 	if d := n*xx - x*x; n > 1 && d > 0 {
-		perSecond := (n*xy - x*y) / d
-		return perSecond * 3600, (y - perSecond*x) / n
+		return (n*xy - x*y) / d * 3600
 	}
-	return 0, 0
+	return 0
 }
 
 // figure is one of those that are watched.
@@ -226,7 +225,7 @@ type trend struct {
 	Proxy                      int
 	Least, Most, Mean, PerHour float64
 	Left                       float64 // 0: not known
-	seen, fit                  page.Line
+	seen                       page.Line
 }
 
 func (k *soak) trends() (all []trend) {
@@ -249,14 +248,7 @@ func (k *soak) trends() (all []trend) {
 				continue
 			}
 			t.Mean /= float64(len(points))
-			at0 := 0.0
-			t.PerHour, at0 = slope(points)
-			t.fit.Name = fmt.Sprintf("fit %d: %+.2f/h", t.Proxy, t.PerHour)
-			if len(points) > 1 {
-				for _, at := range []float64{points[0][0], points[len(points)-1][0]} {
-					t.fit.Add(at/60, at0+t.PerHour*at/3600)
-				}
-			}
+			t.PerHour = slope(points)
 			if i < len(k.Left) {
 				t.Left = f.of(k.Left[i])
 			}
@@ -277,13 +269,11 @@ func (k *soak) plots() (all []page.Plot) {
 	}
 	for _, f := range watched {
 		p := page.Plot{File: f.file, Title: "soak: " + f.name, X: "minutes", Y: f.Title}
-		var fits []page.Line
 		for _, t := range k.trends() {
 			if t.file == f.file {
-				p.Lines, fits = append(p.Lines, t.seen), append(fits, t.fit)
+				p.Lines = append(p.Lines, t.seen)
 			}
 		}
-		p.Lines = append(p.Lines, fits...)
 		all = append(all, p)
 	}
 	return all

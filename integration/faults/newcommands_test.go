@@ -9,11 +9,11 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// What Valkey 9 has beside Redis, before a cluster: one log of all masters, slots of all masters, and
+// What Valkey 8 and 9 have beside Redis, before a cluster: one log of all masters, slots of all masters, and
 // a refusal by name of what belongs to one server.
 func TestCommandsOfValkey(t *testing.T) {
 	t.Parallel()
-	cluster := rig.StartCluster(rig.On(t, "valkey9"), 3, 0, "--cluster-slot-stats-enabled", "yes",
+	cluster := rig.StartCluster(rig.On(t, *valkey), 3, 0, "--cluster-slot-stats-enabled", "yes",
 		"--commandlog-execution-slower-than", "0")
 	p := rig.StartProxy(t, "--upstream", cluster.Addrs(), "--cluster-mode", "yes")
 	c := rig.Connect(t, p.Addr)

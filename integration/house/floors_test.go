@@ -26,7 +26,7 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
-	"cmd/lockproxy/checkup":   "proxy/needs cluster cluster/discovery internal",
+	"cmd/lockproxy/checkup":   "proxy/needs cluster cluster/discovery redlock/peers internal",
 	"cmd/lockproxy/adminpage": "proxy cluster commands/lock redlock redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.

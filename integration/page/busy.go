@@ -35,14 +35,15 @@ func UsageNow(running time.Duration) (u Usage) {
 	fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &soft,
 		&steal)
 	u.all, u.stolen = (user+nice+system+irq+soft)*tick, steal*tick
-	u.own = running
-	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} { // those that it has ended
-		var used unix.Rusage
-		if err := unix.Getrusage(who, &used); err == nil {
-			u.own += time.Duration(used.Utime.Nano() + used.Stime.Nano())
-		}
-	}
+	u.own = running + CPU(unix.RUSAGE_SELF) + CPU(unix.RUSAGE_CHILDREN) // those that it has ended
 	return u
+}
+
+// CPU is the CPU time that this program has used so far, or those that it has ended.
+func CPU(who int) time.Duration {
+	var used unix.Rusage
+	unix.Getrusage(who, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // Until says how busy the machine was.

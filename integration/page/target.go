@@ -70,36 +70,20 @@ func (v Verdict) Word() string {
 	return "not reached"
 }
 
-// Target is the limit, with its sign.
-func (v Verdict) Target() string {
-	sign := ">="
-	if v.AtMost {
-		sign = "<="
-	}
-	return sign + " " + strconv.FormatFloat(v.Limit, 'f', -1, 64)
-}
-
-// Value is what was got.
-func (v Verdict) Value() string {
-	if v.Got == nil {
-		return ""
-	}
-	return fmt.Sprintf(v.Format, v.Got.Median)
-}
-
-// Limits are the lowest and the highest of what was got.
-func (v Verdict) Limits() string {
-	if v.Got == nil {
-		return ""
-	}
-	return fmt.Sprintf(v.Format+" to "+v.Format, v.Got.Low, v.Got.High)
-}
-
 // Targets is every target, and whether it is reached.
-func Targets(all []Verdict) string {
+func Targets(all []Verdict) Table {
 	t := Table{{"figure", "target", "reached", "range", ""}}
 	for _, v := range all {
-		t = append(t, []string{v.What, v.Target(), v.Value(), v.Limits(), v.Word()})
+		limit := ">= " + strconv.FormatFloat(v.Limit, 'f', -1, 64)
+		if v.AtMost {
+			limit = "<" + limit[1:]
+		}
+		row := []string{v.What, limit, "", "", v.Word()}
+		if v.Got != nil {
+			row[2] = fmt.Sprintf(v.Format, v.Got.Median)
+			row[3] = fmt.Sprintf(v.Format+" to "+v.Format, v.Got.Low, v.Got.High)
+		}
+		t = append(t, row)
 	}
-	return t.String()
+	return t
 }

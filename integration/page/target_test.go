@@ -34,10 +34,10 @@ func TestVerdict(t *testing.T) {
 		{AtLeast(0.85, "%.2f", "", SpreadOf(0.84)), "not reached", ">= 0.85", "0.84", "0.84 to 0.84"},
 		{AtMost(1, "%.0f", "", SpreadOf(math.NaN(), math.Inf(1))), "not measured", "<= 1", "", ""},
 	} {
-		v := tt.v
-		if v.Word() != tt.word || v.Target() != tt.target || v.Value() != tt.value ||
-			v.Limits() != tt.limits {
-			t.Errorf("%+v: %s %s %s %s, want %+v", v, v.Word(), v.Target(), v.Value(), v.Limits(), tt)
+		want := Table{{"figure", "target", "reached", "range", ""},
+			{"", tt.target, tt.value, tt.limits, tt.word}}.String()
+		if got := Targets([]Verdict{tt.v}).String(); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	}
 }

@@ -26,8 +26,6 @@ var packageLife = &OwnLife{}
 
 // OwnLife is the life of what belongs to no test, and ends with End. Fatalf ends what runs in Attempt.
 type OwnLife struct {
-	Dir string // where its files are, if there is such a directory; "": where temporary files are
-
 	mu       sync.Mutex
 	cleanups []func()
 	errors   []string
@@ -38,7 +36,7 @@ type broken string
 
 func (l *OwnLife) Helper() {}
 
-func (l *OwnLife) Logf(string, ...any) {}
+func (l *OwnLife) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 func (l *OwnLife) Cleanup(f func()) {
 	l.mu.Lock()
@@ -61,10 +59,7 @@ func (l *OwnLife) Failed() bool {
 }
 
 func (l *OwnLife) TempDir() string {
-	dir, err := os.MkdirTemp(l.Dir, "lockproxy-test-")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "lockproxy-test-")
-	}
+	dir, err := os.MkdirTemp("", "lockproxy-test-")
 	if err != nil {
 		l.Fatalf("%v", err)
 	}

@@ -12,10 +12,14 @@
 package rig
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 )
 
@@ -40,7 +44,7 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	end, err := Begin()
+	end, err := begin()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rig:", err)
 		return 1
@@ -55,8 +59,32 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// Begin is what Main does for a program that is no test. What it starts ends at the latest with end.
-func Begin() (end func(), err error) {
+// Program is main of a program that is no test: name, how its arguments are read, and what it does. ctx ends
+// when somebody interrupts it; a second interrupt ends the program. What it starts ends with it.
+func Program[O any](name string, parse func([]string) (O, error), run func(ctx context.Context, o O) error) {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	code := 2
+	if err == nil {
+		code = 1
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer context.AfterFunc(ctx, stop)()
+		var end func()
+		if end, err = begin(); err == nil {
+			err = run(ctx, o)
+			end()
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(code)
+	}
+}
+
+// begin prepares for what is to be started, which ends at the latest with end.
+func begin() (end func(), err error) {
 	apart()
 	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
 		if _, err := exec.LookPath(tool); err != nil {

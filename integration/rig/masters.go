@@ -2,7 +2,6 @@ package rig
 
 import (
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -15,22 +14,9 @@ func StartMasters(l Life, n int) Masters {
 	l.Helper()
 	var all Masters
 	for range n {
-		all = append(all,
-			StartRedis(l, "--appendonly", "yes", "--appendfsync", "always", "--dir", quickDir(l)))
+		all = append(all, StartRedis(l, "--appendonly", "yes", "--appendfsync", "always"))
 	}
 	return all
-}
-
-// quickDir is a directory in memory, if the system has that: a busy disk takes longer for a write
-// than a node timeout.
-func quickDir(l Life) string {
-	l.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "lockproxy-test-")
-	if err != nil {
-		return l.TempDir()
-	}
-	l.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 // StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout
@@ -38,7 +24,8 @@ func quickDir(l Life) string {
 // to vote.
 func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
 	l.Helper()
-	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String()}
+	own := []string{"--redlock", Addrs(m), "--redlock-node-timeout", (least / 20).String(),
+		"--lock-fleet", Addrs(m)} // for the upstream may be for all
 	p := StartProxy(l, append(own, args...)...)
 	p.Vote(l, len(m))
 	return p

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -253,6 +254,16 @@ func until(within time.Duration, ok func() bool) bool {
 		pause = min(2*pause, max(50*time.Millisecond, waited/20), 500*time.Millisecond)
 	}
 	return true
+}
+
+// Pause waits, unless ctx ends before.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // WriteFile writes a file for a test into a directory of its own and returns

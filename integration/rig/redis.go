@@ -2,6 +2,7 @@ package rig
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -31,7 +32,13 @@ func StartRedis(l Life, args ...string) *Server {
 
 func newRedis(l Life, args ...string) *Server {
 	l.Helper()
-	s := &Server{Port: FreePort(l), program: serverOf(l), args: args, dir: l.TempDir()}
+	// In memory, if the system has that: a busy disk takes longer for a write than a node timeout.
+	dir, err := os.MkdirTemp("/dev/shm", "lockproxy-test-")
+	if err != nil {
+		dir = l.TempDir()
+	}
+	l.Cleanup(func() { os.RemoveAll(dir) })
+	s := &Server{Port: FreePort(l), program: serverOf(l), args: args, dir: dir}
 	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
 	return s
 }

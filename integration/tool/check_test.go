@@ -163,12 +163,17 @@ func TestUsersWithoutRights(t *testing.T) {
 			`.* Remedy: ACL SETUSER elsewhere ~lock:\* &\*`)
 	check(t, 1, user("nohashes", "~*", "&*", "-hset"),
 		`fail rights      `+s.Addr+` user "nohashes" may not run .*: hset. Remedy: .*\+hset`)
+	check(t, 0, user("nolist", "~*", "&*", "-client|list"),
+		`warn rights      `+s.Addr+` client\|list is forbidden: a connection that a firewall has .* Remedy: `+
+			`.*\+client\|list`)
+	check(t, 0, user("nochannel", "~*", "&lock:*"),
+		`warn rights      `+s.Addr+` publish is forbidden: .*Remedy: allow the channels .*: &lockproxy:\*`)
 	check(t, 0, user("undecided", "~*", "&*", "-acl|dryrun"),
 		`warn rights      `+s.Addr+` nobody knows .* Remedy: allow it \+acl\|dryrun`)
 	output := check(t, 0, user("closed", "~lock:*", "~lockproxy:wait:*", "&*", "-@all", "+@connection",
 		"+@read",
 		"+@write", "+@scripting", "+@pubsub", "-@dangerous", "+info", "+wait", "+time", "+command",
-		"+client|kill",
+		"+client|kill", "+client|list",
 		"+acl|dryrun", "+acl|list")) // docs/security.md
 	if strings.Contains(output, "may not") || strings.Contains(output, "secret") {
 		t.Errorf("the user that the docs name:\n%s", output)
@@ -284,7 +289,9 @@ func TestRedlock(t *testing.T) {
 	m := rig.StartMasters(t, 3)
 	s := rig.SharedRedis()
 	over := func(addrs ...string) []string {
-		return upstream(s.Addr, "--redlock", strings.Join(addrs, ","), "--redlock-node-timeout", "1500ms")
+		return upstream(s.Addr, "--redlock", strings.Join(addrs, ","), "--redlock-node-timeout", "1500ms",
+			"--redlock-max-lease", "24h", // longer than it takes to build the program
+			"--lock-fleet", "own") // others keep locks in that Redis
 	}
 	all := []string{m[0].Addr, m[1].Addr, m[2].Addr}
 	check(t, 0, over(all...), `ok   node        `+all[0]+` answers in`, `ok   persistence `+all[1],
@@ -292,7 +299,7 @@ func TestRedlock(t *testing.T) {
 	check(t, 1, over(all[0], all[1], net.JoinHostPort("localhost", strconv.Itoa(m[1].Port))),
 		`fail redlock     localhost:\d+ is the same server as `+all[1])
 	m[2].Do(t, "CONFIG", "SET", "appendfsync", "everysec")
-	check(t, 0, over(all...), `warn persistence `+all[2]+` appendfsync is everysec: .* does not vote for 1m`,
+	check(t, 0, over(all...), `warn persistence `+all[2]+` appendfsync is everysec: .* does not vote for 24h`,
 		`warn redlock     `+all[2]+` does not vote for another \S+: it was started`)
 	m[2].Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(m[0].Port))
 	check(t, 1, over(all...), `fail redlock     `+all[2]+` is a replica of `+all[0]+`. Remedy: name masters`)

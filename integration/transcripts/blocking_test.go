@@ -2,8 +2,6 @@ package transcripts
 
 import (
 	"fmt"
-	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,55 +79,6 @@ func TestManyBlockedClients(t *testing.T) {
 	if got := p.Metric(t, "lockproxy_own_connections", `state="used"`); got != 0 {
 		t.Errorf("%v connections in use", got)
 	}
-}
-
-// TestBlockedClientBehindItsInput: the end of a client is noticed behind more input than is read ahead.
-func TestBlockedClientBehindItsInput(t *testing.T) {
-	t.Parallel()
-	p := rig.SharedOverCluster()
-	c, b := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
-	key := "behind:" + p.Addr
-	b.Send("BLPOP", key, "0")
-	addr := b.LocalAddr().String()
-	blocks := func() bool {
-		return slices.ContainsFunc(rig.LinesOf(c.Must(t, "CLIENT", "LIST").Text), func(line string) bool {
-			return rig.LineField(line, "addr") == addr && rig.LineField(line, "cmd") == "blpop"
-		})
-	}
-	rig.Eventually(t, rig.Patience, "it is blocked", blocks)
-	b.SetWriteDeadline(time.Now().Add(rig.Patience))
-	if _, err := b.Write([]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 6_000))); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(100 * time.Millisecond) // as a rule its input has been read ahead by then
-	b.Close()
-	rig.Eventually(t, rig.Patience, "its end is noticed", func() bool { return !blocks() })
-	c.Want(t, "(integer) 1", "RPUSH", key, "x")
-	c.Want(t, "(integer) 1", "LLEN", key)
-}
-
-// TestHalfClosedClient: what was sent before the end of the input is answered as Redis does; nobody waits any
-// more.
-func TestHalfClosedClient(t *testing.T) {
-	t.Parallel()
-	p := rig.SharedOverCluster()
-	for i, test := range []struct{ lines, want string }{
-		{"RPUSH half:0 a b\r\nBLPOP half:0 0\r\nBLPOP half:0 0\r\n",
-			":2\r\n*2\r\n$6\r\nhalf:0\r\n$1\r\na\r\n*2\r\n$6\r\nhalf:0\r\n$1\r\nb\r\n"},
-		{"SET half:1 1\r\nBLPOP half:2 0\r\n", "+OK\r\n"},
-	} {
-		c := rig.Connect(t, p.Addr)
-		c.Write([]byte(test.lines))
-		c.Conn.(*net.TCPConn).CloseWrite()
-		var got strings.Builder
-		c.SetReadDeadline(time.Now().Add(rig.Patience))
-		if _, err := c.Reader.WriteTo(&got); err != nil || !strings.HasPrefix(got.String(), test.want) {
-			t.Errorf("%d: %q (%v), want %q", i, got.String(), err, test.want)
-		}
-	}
-	c := rig.Connect(t, p.Addr)
-	c.Want(t, "(integer) 1", "RPUSH", "half:2", "x")
-	c.Want(t, "(integer) 1", "LLEN", "half:2")
 }
 
 // TestBlockedClientMoves: a client that blocks goes with its slot, and with the master's office.

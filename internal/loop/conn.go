@@ -42,21 +42,23 @@ type Conn struct {
 	handler Handler
 	sock    socket
 	in      []byte // came and was not consumed
-	told    int    // the capacity of in that the handler knows of
+	spent   int    // bytes in front of in, in the same memory
+	told    int    // the InputMemory that the handler knows of
 	missing int    // how many bytes the handler needs beyond in
 	likely  int    // how many it expects to come, if more
 
-	dirty    bool // in loop.dirty
-	stalled  bool // the socket takes no more output now
-	paused   bool // the handler does not want input
-	eof      bool // the peer has ended its side
-	closing  bool // close when all output is written
-	closed   bool
-	watching bool // while paused, the end of the connection is still wanted
-	reading  bool // registered for input
-	growing  bool // in is being copied to a larger buffer
-	inRead   bool // Handler.Read is on the stack
-	again    bool // resumed during Handler.Read
+	dirty   bool // in loop.dirty
+	stalled bool // the socket takes no more output now
+	paused  bool // the handler does not want input
+	most    int  // how much it is to keep then, so that the end behind that is seen; 0: little
+	eof     bool // the peer has ended its side
+	ending  bool // end this side when all output is written
+	closing bool // close when all output is written
+	closed  bool
+	reading bool // registered for input
+	growing bool // in is being copied to a larger buffer
+	inRead  bool // Handler.Read is on the stack
+	again   bool // resumed during Handler.Read
 
 	deaf      bool          // the handler gets no more input
 	patience  time.Duration // with a peer that goes on writing
@@ -79,8 +81,8 @@ type socket interface {
 	read(p []byte) (int, error)  // errAgain: nothing there now
 	write(p []byte) (int, error) // errAgain: no room now
 	// interest says which events are wanted from now on: input, room for
-	// output, the end of the peer's side. A reset is always told.
-	interest(read, write, end bool)
+	// output. A reset is always told.
+	interest(read, write bool)
 	// acknowledged is what the peer has got so far.
 	acknowledged() account
 	finish()       // there is no more output: the peer sees the end of the stream behind what was written
@@ -114,6 +116,9 @@ var errAgain = errors.New("loop: not ready")
 // ErrReset is what Handler.Closed gets if the peer has reset the connection: it has not read everything that
 // was written to it.
 var ErrReset = errors.New("loop: connection reset by peer")
+
+// ErrUnread is what Handler.Closed gets if the peer has sent more than Conn.Pause allows.
+var ErrUnread = errors.New("loop: too much input has come that nobody reads")
 
 // Add takes over nc, which the caller must not use any more; it is closed when
 // Add fails.
@@ -170,10 +175,10 @@ func (c *Conn) Stalled() bool { return c.stalled }
 // place, and how many more than those are likely to come before it consumes any.
 func (c *Conn) Need(n, likely int) { c.missing, c.likely = n, likely }
 
-// Pause stops reading; what came already is kept. With watch the end of the
-// connection is still noticed, even behind input that was not read.
-func (c *Conn) Pause(watch bool) {
-	c.paused, c.watching = true, watch
+// Pause gives the handler no more input; what came is kept. If most is not 0, all that comes is kept, since
+// the end of the connection is seen only behind it. With more than most bytes the connection is closed.
+func (c *Conn) Pause(most int) {
+	c.paused, c.most = true, most
 	if !c.inRead {
 		c.update()
 	}
@@ -195,6 +200,12 @@ func (c *Conn) Resume() {
 	c.update()
 }
 
+// EndOutput lets the peer see the end of the stream behind all output. Input still comes.
+func (c *Conn) EndOutput() {
+	c.ending = true
+	c.Flush()
+}
+
 // CloseAfterWrite closes the connection when all output is written.
 func (c *Conn) CloseAfterWrite() {
 	if !c.closed {
@@ -214,7 +225,7 @@ func (c *Conn) Kept() int { return len(c.in) }
 func (c *Conn) Room() int { return cap(c.in) - len(c.in) }
 
 // InputMemory is how many bytes of memory unconsumed input takes.
-func (c *Conn) InputMemory() int { return cap(c.in) }
+func (c *Conn) InputMemory() int { return c.spent + cap(c.in) }
 
 // Descriptor is the file descriptor of the connection, or -1 where it has none.
 func (c *Conn) Descriptor() int {
@@ -287,6 +298,9 @@ func (c *Conn) readable() {
 func (c *Conn) fill() (n int, err error) {
 	l := c.loop
 	kept := len(c.in)
+	if c.paused && c.most > 0 && kept >= c.most {
+		return 0, ErrUnread
+	}
 	if kept+c.missing > scratchSize/2 || c.paused {
 		if !c.makeRoom() {
 			return 0, errAgain
@@ -326,14 +340,20 @@ func (c *Conn) offer() {
 	switch {
 	case c.closed:
 	case used == len(c.in):
-		c.loop.Put(c.in)
-		c.in = nil
-	case used > 0 && len(c.in) > Shared:
-		rest := c.in[used:]
-		c.in = append(c.loop.get(len(rest)), rest...)
+		c.keep(nil)
+	case used > 0 && len(c.in)-used > Shared: // the handler may take it in many portions
+		c.in, c.spent = c.in[used:], c.spent+used
 	case used > 0:
-		c.in = c.in[:copy(c.in, c.in[used:])]
+		c.keep(append(c.loop.get(len(c.in)-used), c.in[used:]...))
 	}
+}
+
+// keep keeps b, a buffer of the loop, in the place of in.
+func (c *Conn) keep(b []byte) {
+	if c.spent == 0 {
+		c.loop.Put(c.in)
+	}
+	c.in, c.spent = b, 0
 }
 
 // consume calls the handler with buf, and again if the handler has resumed itself meanwhile.
@@ -357,11 +377,9 @@ func (c *Conn) makeRoom() bool {
 	switch {
 	case hasRoom(c.in):
 	case len(c.in)+max(c.missing, leastRoom) <= largest:
-		larger := append(c.loop.get(len(c.in)+max(c.missing, leastRoom)), c.in...)
-		c.loop.Put(c.in)
-		c.in = larger
+		c.keep(append(c.loop.get(len(c.in)+max(c.missing, leastRoom)), c.in...))
 	case len(c.in) < growApart:
-		c.in = grow(c.in, c.missing, c.likely)
+		c.in, c.spent = grow(c.in, c.missing, c.likely), 0
 	case !c.growing:
 		c.growing = true
 		c.update()
@@ -377,7 +395,7 @@ func (c *Conn) makeRoom() bool {
 func (c *Conn) grown(in, larger []byte) {
 	c.growing = false
 	if len(c.in) == len(in) && &c.in[0] == &in[0] {
-		c.in = larger
+		c.in, c.spent = larger, 0
 	}
 	c.update()
 }
@@ -411,20 +429,20 @@ func grow(b []byte, need, likely int) []byte {
 }
 
 // update tells the socket which events matter now. A paused connection reads on
-// until a scratch buffer's worth is kept, so that its end is noticed.
+// until a scratch buffer's worth is kept, so that its end is noticed, or as much as it is to keep.
 func (c *Conn) update() {
 	if c.closed {
 		return
 	}
-	if c.told != cap(c.in) {
-		c.told = cap(c.in)
+	if c.told != c.InputMemory() {
+		c.told = c.InputMemory()
 		if h, ok := c.handler.(InputCounter); ok {
 			h.InputKept()
 		}
 	}
 	c.reading = !c.eof && !c.growing &&
-		(c.lingering || !c.closing && !c.deaf && (!c.paused || len(c.in) < scratchSize))
-	c.sock.interest(c.reading, c.stalled, c.paused && c.watching && !c.reading && !c.eof && !c.closing)
+		(c.lingering || !c.closing && !c.deaf && (!c.paused || c.most > 0 || len(c.in) < scratchSize))
+	c.sock.interest(c.reading, c.stalled)
 }
 
 // writable is called by the poller when a stalled socket has room again.
@@ -496,6 +514,9 @@ func (c *Conn) writeOutput() (more bool) {
 		c.linger()
 	case c.closing:
 		c.shut(net.ErrClosed)
+	case c.ending:
+		c.ending = false
+		c.sock.finish()
 	}
 	return false
 }

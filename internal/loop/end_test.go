@@ -146,7 +146,7 @@ func TestInputOutlivesItsConnection(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
 		serve(t, l, near, h, &h.echo)
-		l.Post(func() { h.c.Pause(false) })
+		l.Post(func() { h.c.Pause(0) })
 		far.Write([]byte("0123456789"))
 		time.Sleep(50 * time.Millisecond)
 		l.Post(func() { h.c.Resume() })

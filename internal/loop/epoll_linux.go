@@ -144,8 +144,8 @@ func (e *epoll) wait(l *Loop) {
 			s.conn.readable()
 		case ev.Events&unix.EPOLLERR != 0:
 			s.conn.hungUp(ErrReset)
-		// a unix socket whose peer has read all and closed hangs up too
-		case ev.Events&(unix.EPOLLHUP|unix.EPOLLRDHUP) != 0:
+		// a unix socket whose peer has read all and closed
+		case ev.Events&unix.EPOLLHUP != 0:
 			s.conn.hungUp(io.EOF)
 		}
 	}
@@ -279,7 +279,7 @@ func (s *fdSocket) write(p []byte) (int, error) {
 	return 0, errno
 }
 
-func (s *fdSocket) interest(read, write, end bool) {
+func (s *fdSocket) interest(read, write bool) {
 	events := uint32(0)
 	if s.conn.lingering && s.conn.eof { // both sides have ended: epoll would say so for ever
 		unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_DEL, s.fd, nil)
@@ -287,9 +287,6 @@ func (s *fdSocket) interest(read, write, end bool) {
 	}
 	if read {
 		events |= unix.EPOLLIN
-	}
-	if end {
-		events |= unix.EPOLLRDHUP
 	}
 	if write {
 		events |= unix.EPOLLOUT

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // patience is how long tests wait for what comes: only a hung program is later.
@@ -134,7 +135,7 @@ func TestPauseKeepsInputAndNoticesTheEnd(t *testing.T) {
 		e := &echo{}
 		client := dial(t, l, e)
 		paused := make(chan struct{})
-		l.Post(func() { e.c.Pause(true); close(paused) })
+		l.Post(func() { e.c.Pause(0); close(paused) })
 		<-paused
 		if _, err := client.Write([]byte("kept")); err != nil {
 			t.Fatal(err)
@@ -149,23 +150,151 @@ func TestPauseKeepsInputAndNoticesTheEnd(t *testing.T) {
 		if _, err := io.ReadFull(client, got); err != nil || string(got) != "kept" {
 			t.Fatalf("got %q, %v", got, err)
 		}
-		l.Post(func() { e.c.Pause(true) })
+		l.Post(func() { e.c.Pause(0) })
 		client.Close()
-		select {
-		case <-e.closed:
-		case <-time.After(patience):
-			t.Fatal("the end of a paused connection was not noticed")
+		if err := closing(t, e); err != io.EOF {
+			t.Errorf("closed with %v, want EOF", err)
 		}
 	})
 }
 
-// A peer that floods a paused connection fills one buffer, and its end is
-// noticed all the same.
+// closing waits until the connection is closed.
+func closing(t *testing.T, e *echo) error {
+	t.Helper()
+	select {
+	case err := <-e.closed:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the end was not noticed")
+		return nil
+	}
+}
+
+// The end of a paused connection is noticed behind all that it is to keep. Beyond that it is closed.
+func TestPausedConnectionKeepsWhatItIsTold(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		const most = 5 << 20
+		for behind, want := range map[int]error{100: io.EOF, most / 2: io.EOF, 2 * most: ErrUnread} {
+			e := &echo{}
+			client := dial(t, l, e)
+			l.Post(func() { e.c.Pause(most) })
+			client.SetDeadline(time.Now().Add(patience))
+			_, err := client.Write(make([]byte, behind))
+			client.CloseWrite()
+			if got := closing(t, e); got != want || want == io.EOF && err != nil {
+				t.Errorf("%d bytes: written with %v, closed with %v, want %v", behind, err, got, want)
+			}
+			client.Close()
+		}
+	})
+}
+
+// A handler that takes a long input in small portions gets all of it, and what is left of it is not copied
+// for each of them.
+func TestLongInputInPortions(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		const all, portion = 3 << 20, 1000
+		h := &portions{most: portion}
+		client := dialHandler(t, l, &h.echo, h)
+		l.Post(func() { h.c.Pause(2 * all) })
+		client.SetDeadline(time.Now().Add(patience))
+		sent := make([]byte, all)
+		rand.Read(sent)
+		if _, err := client.Write(sent); err != nil {
+			t.Fatal(err)
+		}
+		client.CloseWrite()
+		for eof := make(chan bool); ; {
+			l.Post(func() { eof <- h.c.eof })
+			if <-eof {
+				break
+			}
+		}
+		moves, memory := 0, 0
+		for done := make(chan int); ; {
+			l.Post(func() {
+				end := memoryEnd(h.c.in)
+				memory = max(memory, h.c.InputMemory())
+				h.c.Resume()
+				if memoryEnd(h.c.in) != end {
+					moves++
+				}
+				done <- len(h.got)
+			})
+			if <-done == all {
+				break
+			}
+		}
+		if !bytes.Equal(h.got, sent) {
+			t.Error("what came is not what was sent")
+		}
+		if moves > 2*Shared/portion {
+			t.Errorf("the input was copied %d times", moves)
+		}
+		if memory < all {
+			t.Errorf("it counts %d bytes of memory", memory)
+		}
+	})
+}
+
+// memoryEnd is the last byte of the memory of b: it stays while its front is cut off.
+func memoryEnd(b []byte) *byte {
+	if cap(b) == 0 {
+		return nil
+	}
+	return unsafe.SliceData(b[cap(b)-1 : cap(b)])
+}
+
+// portions takes at most so many bytes, and pauses.
+type portions struct {
+	echo
+	most int
+	got  []byte
+}
+
+func (p *portions) Read(buf []byte) int {
+	n := min(p.most, len(buf))
+	p.got = append(p.got, buf[:n]...)
+	p.c.Pause(1 << 30)
+	return n
+}
+
+func (p *portions) EOF() bool { return true }
+
+// A peer sees the end of the stream behind the output, and what it sends after that still comes.
+func TestEndOfOutput(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		e := &echo{}
+		client := dial(t, l, e)
+		client.SetDeadline(time.Now().Add(patience))
+		l.Post(func() {
+			e.minLen = 1 << 20
+			e.out.Append(l, make([]byte, 3<<20))
+			e.c.EndOutput()
+		})
+		if n, err := io.Copy(io.Discard, client); n != 3<<20 || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		client.Write([]byte("after"))
+		for kept := make(chan int); ; {
+			l.Post(func() { kept <- e.c.Kept() })
+			if <-kept == 5 {
+				break
+			}
+		}
+		client.Close()
+		if err := closing(t, e); err != io.EOF {
+			t.Errorf("closed with %v, want EOF", err)
+		}
+	})
+}
+
+// A peer that floods a connection that keeps little fills one buffer.
 func TestPausedConnectionIsBounded(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *Loop) {
 		e := &echo{}
 		client := dial(t, l, e)
-		l.Post(func() { e.c.Pause(true) })
+		l.Post(func() { e.c.Pause(0) })
 		client.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
 		junk := make([]byte, 1<<20)
 		for {
@@ -183,11 +312,7 @@ func TestPausedConnectionIsBounded(t *testing.T) {
 		}
 		client.SetLinger(0)
 		client.Close()
-		select {
-		case <-e.closed:
-		case <-time.After(patience):
-			t.Fatal("the end was not noticed")
-		}
+		closing(t, e)
 	})
 }
 

@@ -50,7 +50,7 @@ func (p *portable) adopt(nc net.Conn, c *Conn) (socket, error) {
 	s := &netSocket{
 		poller: p, conn: c, nc: nc, wantRead: true,
 		more:   make(chan struct{}, 1),
-		output: make(chan []byte, 1),
+		output: make(chan []byte, 2),
 	}
 	go s.readLoop()
 	go s.writeLoop()
@@ -63,10 +63,9 @@ type netSocket struct {
 	poller   *portable
 	conn     *Conn
 	nc       net.Conn
-	wantRead bool // of the loop
-	wantEnd  bool
+	wantRead bool          // of the loop
 	more     chan struct{} // what came was taken: read on
-	output   chan []byte   // what to write next
+	output   chan []byte   // what to write next; nil: the end of the stream
 
 	// Guarded by poller.mu.
 	queued  bool
@@ -110,6 +109,12 @@ func (s *netSocket) readLoop() {
 
 func (s *netSocket) writeLoop() {
 	for p := range s.output {
+		if p == nil {
+			if c, ok := s.nc.(interface{ CloseWrite() error }); ok {
+				c.CloseWrite()
+			}
+			continue
+		}
 		n, err := s.nc.Write(p)
 		s.poller.mu.Lock()
 		s.took -= uint64(len(p) - n)
@@ -135,12 +140,8 @@ func (s *netSocket) serve() {
 	for s.wantRead && !s.conn.closed && s.hasInput() {
 		s.conn.readable()
 	}
-	if err := s.ended(); err != nil && !s.wantRead {
-		if err != io.EOF {
-			s.conn.hungUp(ErrReset)
-		} else if s.wantEnd {
-			s.conn.hungUp(io.EOF)
-		}
+	if err := s.ended(); err != nil && err != io.EOF && !s.wantRead {
+		s.conn.hungUp(ErrReset)
 	}
 }
 
@@ -189,11 +190,11 @@ func (s *netSocket) write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (s *netSocket) interest(read, write, end bool) {
-	s.wantRead, s.wantEnd = read, end
+func (s *netSocket) interest(read, write bool) {
+	s.wantRead = read
 	s.poller.mu.Lock()
 	defer s.poller.mu.Unlock()
-	if read && len(s.came) > 0 || (read || end) && s.readErr != nil || s.wrote {
+	if read && len(s.came) > 0 || read && s.readErr != nil || s.wrote {
 		s.notify()
 	}
 }
@@ -206,8 +207,8 @@ func (s *netSocket) acknowledged() account {
 	return account{acked: s.took, known: true, final: true}
 }
 
-// finish implements socket: the end of the stream comes with close.
-func (s *netSocket) finish() {}
+// finish implements socket. Where one side cannot end alone, the end of the stream comes with close.
+func (s *netSocket) finish() { s.output <- nil }
 
 // passing implements socket.
 func (s *netSocket) passing() bool {

@@ -1,7 +1,6 @@
 package blocking
 
 import (
-	"bytes"
 	"time"
 
 	"lockproxy/cluster/pipe"
@@ -38,8 +37,7 @@ type block struct {
 	node    string     // where a redirect leads; "": to the master of the slot
 	asking  bool       // that redirect was ASK
 	own     *ownedConn // nil: none at present
-	ending  bool       // the client or the proxy is leaving: the node was told to end the command
-	drained bool       // it is the proxy
+	drained bool       // the proxy is leaving
 	overdue bool       // the timeout is over, and the node has not answered
 }
 
@@ -59,7 +57,7 @@ const (
 	freshFor = 2 * time.Second
 	// settled is how long a command must have been with a node for its next trouble to count as new.
 	settled = time.Second
-	// unblockTries is how often a node is told to end the command, with unblockPause in between.
+	// unblockTries is how often a node is told to unblock the command, with unblockPause in between.
 	unblockTries = 3
 	unblockPause = 10 * time.Millisecond
 	// endWithin is how long a node may take to end a command whose client, or whose proxy, leaves.
@@ -81,16 +79,11 @@ func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout comm
 
 func (b *block) now() time.Time { return b.h.Loop().Now() }
 
-// begin implements command. If the client has half-closed its connection, Redis returns what is there and
-// does not wait.
+// begin implements command.
 func (b *block) begin() {
 	b.start = b.now()
 	if b.h.HalfClosed() {
-		if !b.timeout.Known() {
-			b.h.CloseAfterWrite()
-			return
-		}
-		b.hurry()
+		b.leave()
 	}
 	b.connect()
 }
@@ -151,15 +144,15 @@ func (b *block) ask() {
 		own.Request(b.of.own.Set().Before(), b, b.tagOf(aheadTag))
 	}
 	own.Request(b.request(now), b, b.tagOf(commandTag))
+	if b.h.HalfClosed() {
+		pipe.EndRequests(own.Pipe)
+	}
 }
 
 // request is the command with what is left of its timeout.
 func (b *block) request(now time.Time) []byte {
 	waited := now.Sub(b.start)
-	switch {
-	case b.h.HalfClosed() && b.timeout.Known():
-		return b.timeout.Rewrite(b.req, 0)
-	case b.timeout.Limit == 0, b.attempt == 1 && waited < atOnce:
+	if b.timeout.Limit == 0 || b.attempt == 1 && waited < atOnce {
 		return b.req
 	}
 	return b.timeout.Rewrite(b.req, b.timeout.Limit-waited)
@@ -191,9 +184,6 @@ func (b *block) reply(chunk []byte, last bool) {
 	}
 	unheard := b.asking || !b.own.Private() // the node need not keep the slot, or its pushes go nowhere
 	b.letGo(true)
-	if b.drained && bytes.HasPrefix(chunk, unblockedWord) {
-		chunk = commands.ErrorReply(commands.ErrDraining)
-	}
 	b.end()
 	b.h.Receive(b.tag, chunk, true)
 	if unheard && b.readOnly && !b.h.About().Tracking.BCast {
@@ -220,7 +210,7 @@ func (b *block) repeat(reply []byte) bool {
 	}
 	b.troubled()
 	b.setSent(false)
-	if to.Addr == "" || b.ending || !b.try.Hop() {
+	if to.Addr == "" || b.drained || !b.try.Hop() {
 		b.later(reply, nil)
 		return true
 	}

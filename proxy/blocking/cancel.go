@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
@@ -51,63 +52,40 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	ended(true)
 }
 
-// halfClosed implements command. What was there when the command came is still for the client. After that the
-// client has most likely gone, and the connection to the node is ended at once.
-func (b *block) halfClosed() {
-	if !b.sent && b.timeout.Known() && b.now().Sub(b.start) <= atOnce {
-		b.hurry()
+// halfClosed implements command.
+func (b *block) halfClosed() { b.leave() }
+
+// drain implements command.
+func (b *block) drain() {
+	b.drained = true
+	if !b.sent {
+		b.cutShort()
 		return
 	}
-	if !b.sent || b.now().Sub(b.asked) <= atOnce {
-		b.leave(false)
-		return
-	}
-	b.ending = true
-	b.setSent(false)
-	b.cutShort()
+	b.leave()
 }
 
-// hurry gives the command up if no node takes it soon. It now asks for what is there and will not wait.
-func (b *block) hurry() {
+// leave has the node treat the command as that of a client which has ended its side, and does so just now:
+// what is there, it gets, and after that nothing is taken from a list and lost.
+func (b *block) leave() {
+	if b.sent {
+		pipe.EndRequests(b.own.Pipe)
+	}
 	b.h.Loop().After(endWithin, func() {
-		if !b.over && !b.sent {
+		switch {
+		case b.over:
+		case b.drained && b.sent:
+			b.own.End() // Fail answers it
+		default:
 			b.cutShort()
 		}
 	})
 }
 
-// drain implements command.
-func (b *block) drain() {
-	b.drained = true
-	b.leave(true)
-}
-
-// leave ends the command in such a way that nothing is taken from a list and lost.
-func (b *block) leave(withError bool) {
-	if b.ending {
-		return
-	}
-	b.ending = true
-	if !b.sent {
-		b.cutShort()
-		return
-	}
-	own := b.own
-	if own.ClientID() == 0 {
-		own.End() // Fail answers it
-		return
-	}
-	own.unblock(b.h.Pool(), withError, func(bool) {})
-	b.h.Loop().After(endWithin, func() {
-		if !b.over {
-			own.End()
-		}
-	})
-}
-
-// cutShort ends the command before it was sent.
+// cutShort ends the command without a reply of the node. A client that has gone gets no answer.
 func (b *block) cutShort() {
 	b.stop()
+	b.setSent(false)
 	if b.drained {
 		b.answer(commands.ErrorReply(commands.ErrDraining))
 		return

@@ -77,6 +77,9 @@ func (w *replicaWait) begin() {
 		return
 	}
 	w.start, w.wrote = w.h.Loop().Now(), wrote
+	if w.h.HalfClosed() {
+		w.hurry()
+	}
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
 	mode := w.h.Mode()
 	if w.of.own.User() != nil { // its user may have the right to WAIT but not to what precedes it
@@ -168,16 +171,16 @@ func (p *waitPart) marksElsewhere(reply []byte) bool {
 func (p *waitPart) wait() {
 	w := p.w
 	req, waited := w.req, w.h.Loop().Now().Sub(w.start)
-	switch {
-	case w.h.HalfClosed() && w.timeout.Known():
-		req = w.timeout.Rewrite(req, 0)
-	case w.timeout.Limit > 0 && waited > atOnce:
+	if w.timeout.Limit > 0 && waited > atOnce {
 		req = w.timeout.Rewrite(req, w.timeout.Limit-waited)
 	}
 	p.sent = true
 	w.setSent(true)
 	p.own.SetPatient(true)
 	p.own.Request(req, p, waitTag)
+	if w.h.HalfClosed() {
+		pipe.EndRequests(p.own.Pipe)
+	}
 }
 
 // arrived takes the answer of one master.
@@ -220,6 +223,10 @@ func (p *waitPart) Fail(_ uint32, err error) {
 	}
 	p.own = nil
 	p.w.stop()
+	if p.sent && p.w.h.HalfClosed() { // the master has ended it
+		p.w.h.CloseAfterWrite()
+		return
+	}
 	p.w.fail(err)
 }
 
@@ -289,10 +296,24 @@ func (w *replicaWait) endAtOnce(withError bool) {
 	w.answer(w.cmd.None)
 }
 
-// halfClosed implements command.
+// halfClosed implements command. The masters treat it as that of a client which has ended its side.
 func (w *replicaWait) halfClosed() {
-	w.stop()
-	w.h.CloseAfterWrite()
+	for _, p := range w.parts {
+		if p.own != nil && p.sent {
+			pipe.EndRequests(p.own.Pipe)
+		}
+	}
+	w.hurry()
+}
+
+// hurry ends it soon, without an answer.
+func (w *replicaWait) hurry() {
+	w.h.Loop().After(endWithin, func() {
+		if !w.over {
+			w.stop()
+			w.h.CloseAfterWrite()
+		}
+	})
 }
 
 // drain implements command.

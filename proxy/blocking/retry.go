@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
@@ -24,6 +25,9 @@ func (b *block) Fail(tag uint32, err error) {
 	b.setSent(false)
 	written := tag == b.tagOf(commandTag) && errors.Is(err, cluster.ErrUnknownOutcome)
 	switch {
+	case written && (b.h.HalfClosed() || b.drained && errors.Is(err, io.EOF)): // the node has ended it
+		b.cutShort()
+		return
 	case written && (b.passed || !b.readOnly || b.timeout.Fresh),
 		errors.Is(err, pipe.ErrNoPlace),
 		errors.Is(err, cluster.ErrMode):
@@ -63,7 +67,7 @@ func (b *block) later(reply []byte, err error) {
 	if b.looked && b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
 	}
-	if left <= 0 || b.ending || b.h.HalfClosed() {
+	if left <= 0 || b.drained || b.h.HalfClosed() {
 		b.giveUp(reply, err)
 		return
 	}
@@ -79,7 +83,7 @@ func (b *block) later(reply []byte, err error) {
 // giveUp answers a command that no node took in time.
 func (b *block) giveUp(reply []byte, err error) {
 	timedOut := b.looked && b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
-	if !timedOut && !b.ending {
+	if !timedOut && !b.drained {
 		b.h.Pool().GaveUp()
 	}
 	switch {
@@ -101,10 +105,6 @@ func (b *block) giveUp(reply []byte, err error) {
 	}
 }
 
-var (
-	unblockedWord = []byte("-UNBLOCKED ")
-	missedReply   = []byte(
-		"-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been " +
-			"missed\r\n",
-	)
+var missedReply = []byte(
+	"-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n",
 )

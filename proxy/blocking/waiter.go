@@ -12,9 +12,9 @@
 // client reads no further command (client.HoldBlock).
 //
 // It ends with the reply of the node. It ends earlier by CLIENT UNBLOCK, when the client leaves, and when the
-// proxy drains. Then the node is told: an element that it took off a list for a client that has gone would be
-// lost. A request that had no effect is sent again with what is left of its timeout. One that may have had an
-// effect never is, unless it only reads.
+// proxy drains. Then the node sees its connection end as the client's has: an element that it took off a list
+// for a client that has gone would be lost. A request that had no effect is sent again with what is left of
+// its timeout. One that may have had an effect never is, unless it only reads.
 package blocking
 
 import (
@@ -87,7 +87,7 @@ type command interface {
 	begin()
 	// unblock ends it as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
 	unblock(withError bool, ended func(bool))
-	// halfClosed: the client will send no more, and is closed once it is answered.
+	// halfClosed: the client will send no more. It gets what is there, or is closed instead of waiting.
 	halfClosed()
 	// drain ends it soon, since the proxy shuts down.
 	drain()
@@ -187,7 +187,7 @@ func (k *Waiter) Abandon() {
 	k.h.Answer(c.tag, nil)
 }
 
-// HalfClosed tells the command that the client will send no more. What was asked before is still answered.
+// HalfClosed tells the command that the client will send no more.
 func (k *Waiter) HalfClosed() {
 	if k.call != nil && k.call.begun {
 		k.call.what.halfClosed()

@@ -20,7 +20,6 @@ const (
 	HoldLong  // a long command is being taken apart, or sent in parts
 	HoldRound // this round of the loop has taken long: it reads on in the next one
 
-	// HoldWaiting are the reasons under which the end of the connection is noticed even if input before it
-	// has not been read.
+	// HoldWaiting are the reasons that may last long. The end of the connection is noticed meanwhile.
 	HoldWaiting = HoldTask | HoldBlock | HoldPause | HoldLogin
 )

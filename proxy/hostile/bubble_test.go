@@ -14,7 +14,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,7 +116,6 @@ type house struct {
 	login    cluster.Login
 	answer   func(node int, words []string) []byte // nil: the connection ends
 	clients  int
-	spoilt   bool // what an input has done would be felt by the next ones
 
 	mu    sync.Mutex
 	held  bool // what nodes answer waits for let
@@ -178,8 +179,9 @@ var commandReply = sync.OnceValues(func() ([]byte, error) {
 
 // Dial implements proxy.Upstream.
 func (h *house) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
-	n := &node{}
-	if _, err := fmt.Sscanf(addr, "10.0.0.%d:6379", &n.number); err != nil {
+	n := &node{number: slices.IndexFunc(h.topology.Masters,
+		func(m *cluster.Node) bool { return m.Addr == addr })}
+	if n.number < 0 {
 		panic("the proxy dials " + addr)
 	}
 	n.wire = newWire(func(p []byte) { h.hear(n, p) })
@@ -303,6 +305,9 @@ const renewAfter = 1000
 // proxy serves many of them. test returns what is wrong, or "".
 func bubble(f *testing.F, o proxy.Options) (run func(t *testing.T, test func(h *house) string)) {
 	debug.SetGCPercent(400) // there is little to keep
+	if flag.Lookup("test.fuzzworker").Value.String() == "true" {
+		runtime.GOMAXPROCS(1) // goroutines that take turns would only wake another processor for each
+	}
 	// What is interesting is made shorter by trying as many inputs as are tried in ten minutes otherwise.
 	if least := flag.Lookup("test.fuzzminimizetime"); least.Value.String() == least.DefValue {
 		least.Value.Set("200x")
@@ -315,7 +320,7 @@ func bubble(f *testing.F, o proxy.Options) (run func(t *testing.T, test func(h *
 			if h == nil {
 				h = newHouse(o)
 			}
-			if test(h); h.spoilt || h.clients >= renewAfter {
+			if test(h); h.clients >= renewAfter {
 				h.end()
 				h = nil
 			}

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -425,6 +426,9 @@ func TestLies(t *testing.T) {
 func FuzzLies(f *testing.F) {
 	all := allLies()
 	for i, a := range all {
+		if flag.Lookup("test.fuzz").Value.String() == "" {
+			a.replies = a.replies[:1] // TestLies tells the others
+		}
 		for n := 0; n < len(a.replies); n += 10 {
 			f.Add(byte(i), a.replies[n])
 		}

@@ -39,7 +39,8 @@ func FuzzNode(f *testing.F) {
 		f.Add([]byte(s), []byte{byte(len(s))}, []byte{byte(i), byte(i + 7), byte(i + 15)}, false)
 		f.Add([]byte(s+s), []byte{1, 5}, []byte{byte(i + 3), byte(i + 9), byte(i), byte(i)}, true)
 	}
-	o := proxy.Options{Pipes: pipe.Options{Budget: 50 * time.Millisecond, Timeout: time.Second}}
+	// Each request is sent again once, since more of that would only cost time.
+	o := proxy.Options{Pipes: pipe.Options{Budget: 5 * time.Millisecond, Timeout: 20 * time.Millisecond}}
 	run := bubble(f, o)
 	f.Fuzz(func(t *testing.T, data, cuts, lines []byte, three bool) {
 		if len(data) == 0 || len(cuts) == 0 {
@@ -79,14 +80,14 @@ func FuzzNode(f *testing.F) {
 				if i == 60 {
 					return fmt.Sprintf("%d replies to %d commands: %q", len(replies), n, c.got)
 				}
-				time.Sleep(time.Second)
+				time.Sleep(20 * time.Millisecond << min(i, 6)) // what takes long is rare
 				synctest.Wait()
 			}
 			cut := c.isClosed()
 			c.end()
 			said = mostSaid
 			h.hangUp()
-			time.Sleep(200 * time.Millisecond) // what was to be sent again is given up
+			time.Sleep(20 * time.Millisecond) // what was to be sent again is given up
 			synctest.Wait()
 			for i := 0; i < 60 && !c.isClosed(); i++ {
 				time.Sleep(time.Second)

@@ -110,8 +110,6 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, choices, junk, cuts []byte) {
 		commands, want := plan(choices)
 		run(t, func(h *house) string {
-			// a pause is of all clients: the next ones wait
-			h.spoilt = bytes.Contains(bytes.ToLower(junk), []byte("pause"))
 			h.answer = sayAgain
 			h.hold(true)
 			c := h.connect(append(commands, junk...), cuts)
@@ -134,6 +132,9 @@ func FuzzSession(f *testing.F) {
 			for i := 0; i < 60 && !c.isClosed(); i++ {
 				time.Sleep(time.Second)
 				synctest.Wait()
+			}
+			if bytes.Contains(bytes.ToLower(junk), []byte("pause")) { // of all clients, the next ones too
+				h.connect([]byte("CLIENT UNPAUSE\r\nQUIT\r\n"), nil)
 			}
 			replies, whole, err := frames(c.got)
 			switch {

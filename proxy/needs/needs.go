@@ -6,8 +6,10 @@
 package needs
 
 import (
+	"cmp"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,9 +24,10 @@ type Need struct {
 	Without string // what is not there where it is forbidden
 	Graver  bool   // nobody can do without
 
-	asked string   // a harmless one of the kind
-	more  []string // arguments behind it that may have spaces
-	when  func(p Place) bool
+	asked    string   // a harmless one of the kind
+	more     []string // arguments behind it that may have spaces
+	channels string   // with which the word CHANNEL in it begins
+	when     func(p Place) bool
 }
 
 // Place is where the proxy runs them.
@@ -33,6 +36,8 @@ type Place struct {
 	Server    cluster.Server
 	UsersOnly bool // clients are users of the upstream
 	Locks     bool // it keeps locks
+	// Channels is with what those begin that the proxy uses there; "": those over which proxies talk
+	Channels string
 }
 
 // nobody is an id that no client of a server has.
@@ -48,6 +53,8 @@ var all = []Need{
 		"the server takes ends in a closed connection instead of an error"},
 	{asked: "CLIENT INFO", Right: "client|info", Without: runsLate},
 	{asked: "CLIENT KILL ID " + nobody, Right: "client|kill", Without: runsLate},
+	{asked: "CLIENT LIST ID " + nobody, Right: "client|list", when: newLists,
+		Without: "a connection that a firewall has forgotten is found late, by its time-out"},
 	{asked: "CLIENT ID", Right: "client|id",
 		Without: "CLIENT UNBLOCK and CLIENT TRACKING with REDIRECT do not work"},
 	{asked: "CLIENT UNBLOCK " + nobody, Right: "client|unblock", Without: "CLIENT UNBLOCK does not work"},
@@ -63,10 +70,11 @@ var all = []Need{
 		Without: "there are no locks: each verb of theirs is a script"},
 	{asked: "TIME", Right: "time", Graver: true, when: locksHere,
 		Without: "there are no locks: their leases end by the clock of the server"},
-	{asked: "PUBLISH lockproxy x", Right: "publish", Without: "PUBLISH does not work, and " + untold},
+	{asked: "PUBLISH CHANNEL x", Right: "publish", Without: "PUBLISH does not work, proxies do " +
+		"not tell each other who holds a lock, nor that their settings differ, and " + untold},
 	{asked: "PUBSUB NUMPAT", Right: "pubsub", when: clustered,
 		Without: "LOCK with NOTIFY does not see that nobody was told of a grant"},
-	{asked: "SPUBLISH lockproxy x", Right: "spublish", when: sharded, Without: untold},
+	{asked: "SPUBLISH CHANNEL x", Right: "spublish", when: sharded, Without: untold},
 	{asked: "COMMAND GETKEYS GET x", Right: "command|getkeys",
 		Without: "commands whose keys only the server can find are refused"},
 	{asked: "CLUSTER SLOTS", Right: "cluster|slots", when: clustered,
@@ -83,9 +91,9 @@ var all = []Need{
 	{asked: "ACL GETUSER default", Right: "acl|getuser", Graver: true, when: usersOfOld, Without: unjudged},
 	{asked: "ACL DRYRUN default PING", Right: "acl|dryrun", Graver: true, when: usersOfNew,
 		Without: unjudged},
-	{asked: "SUBSCRIBE lockproxy", Right: "subscribe",
+	{asked: "SUBSCRIBE CHANNEL", Right: "subscribe",
 		Without: "SUBSCRIBE does not work, and KEEPALIVE learns late that another proxy has broken a lock"},
-	{asked: "SSUBSCRIBE lockproxy", Right: "ssubscribe", when: sharded, Without: untold},
+	{asked: "SSUBSCRIBE CHANNEL", Right: "ssubscribe", when: sharded, Without: untold},
 }
 
 const (
@@ -94,6 +102,7 @@ const (
 	unjudged = "users may do nothing that the proxy answers itself"
 )
 
+func newLists(p Place) bool   { return p.Server.AtLeast(6, 2) }
 func usersOfNew(p Place) bool { return p.UsersOnly && p.Server.AtLeast(7, 0) }
 func usersOfOld(p Place) bool { return p.UsersOnly && !p.Server.AtLeast(7, 0) }
 func clustered(p Place) bool  { return p.Kind == cluster.Cluster }
@@ -106,6 +115,7 @@ func Of(p Place) []Need {
 	var wanted []Need
 	for _, n := range all {
 		if n.when == nil || n.when(p) {
+			n.channels = cmp.Or(p.Channels, "lockproxy:")
 			wanted = append(wanted, n)
 		}
 	}
@@ -114,7 +124,10 @@ func Of(p Place) []Need {
 
 // Remedy is what helps where a server refuses n with the text err.
 func (n *Need) Remedy(err string) string {
-	if strings.HasPrefix(err, "NOPERM") {
+	switch {
+	case strings.HasPrefix(err, "NOPERM") && strings.Contains(err, " channel"):
+		return "allow the channels to the upstream's user: &" + n.channels + "*"
+	case strings.HasPrefix(err, "NOPERM"):
 		return "allow it to the upstream's user: +" + n.Right
 	}
 	return "have the server know the command: rename-command took it away, or it is too old"
@@ -129,7 +142,11 @@ const longest = 4 << 20
 func Forbidden(conn net.Conn, wanted []Need) (errs []string) {
 	var asked []byte
 	for _, n := range wanted {
-		asked = resp.AppendCommandStrings(asked, append(strings.Fields(n.asked), n.more...)...)
+		words := append(strings.Fields(n.asked), n.more...)
+		if i := slices.Index(words, "CHANNEL"); i > 0 {
+			words[i] = n.channels + "check"
+		}
+		asked = resp.AppendCommandStrings(asked, words...)
 	}
 	go conn.Write(asked) // ends with conn
 	replies := resp.Reader{From: conn, Most: longest}

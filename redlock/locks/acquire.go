@@ -10,9 +10,9 @@ import (
 )
 
 // Wait waits on for the lock, until a.Wait is over. a must stand in the queue, which is first come, first
-// served. ok is false if a.Wait ended first; then whatever a left in Redis is gone before Wait returns, so
-// that the same token may ask again at once. When ctx ends, Wait returns its cause; then, and after errors,
-// what a left is taken back in the background. Wait blocks.
+// served. ok is false if a.Wait ended first. When ctx ends, Wait returns its cause. Unless it is granted,
+// whatever a left in Redis is gone before Wait returns, so that the same token may ask again at once; or the
+// error is redlock.ErrMayHold, and it is taken back in the background. Wait blocks.
 func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	l.stats.waiting.Add(1)
 	l.stats.waits.Add(1)

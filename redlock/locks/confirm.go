@@ -21,20 +21,19 @@ func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 	switch {
 	case err != nil:
 		l.Undo(a)
-		return redlock.Grant{}, err
+		return redlock.Grant{}, a.MayHold(err)
 	case left <= 0:
 		l.Undo(a) // otherwise the other replicas may bring it back
 		return redlock.Grant{}, errUnconfirmed
 	case acked < a.Sync:
 		l.stats.unsynced.Add(1)
-		outcome := "it was given back"
-		if err := l.engine.UndoOnce(a); err != nil {
-			outcome = "it is being given back"
+		var err error = redlock.ReplyError(fmt.Sprintf("NOREPLICAS %d/%d replicas have the lock, so it is "+
+			"given back: look after the replicas of its master, or ask for fewer with SYNC", acked, a.Sync))
+		if l.engine.UndoOnce(a) != nil {
 			l.Undo(a)
+			err = a.MayHold(err)
 		}
-		return redlock.Grant{},
-			redlock.ReplyError(fmt.Sprintf("NOREPLICAS %d/%d replicas have the lock, so %s: "+
-				"look after the replicas of its master, or ask for fewer with SYNC", acked, a.Sync, outcome))
+		return redlock.Grant{}, err
 	}
 	g.TTL, g.At = left, time.Now()
 	return g, nil

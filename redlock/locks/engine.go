@@ -80,7 +80,7 @@ func (l *Locker) Break(by redlock.Caller, name string, then func(broken bool, er
 
 // Inspect reads a lock. A token that is not "" is the client's own: the client relies on the answer, so no
 // LOCK of that token that the answer includes is taken back any more, and the answer names no other reader.
-// It does not block.
+// What this proxy is taking back is not told of. It does not block.
 func (l *Locker) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	l.engine.Inspect(by, name, token, then)
 }

@@ -17,7 +17,7 @@ import (
 //	     \-> one after the other, waiting for each; those that are held already are asked for again
 //	         meanwhile, so that their leases go on (set.keepUp)
 //	     --> leases made equal, replicas asked (set.finish)
-//	     \-> others hold one, or trouble: what was taken is given back (set.giveBack)
+//	     \-> others hold one, or trouble: what was taken is given back (set.GiveBack)
 //
 // Each lock is held as if it had been asked for alone, by the same token. All proxies take locks in the same
 // order (byPlace), so that no two Sets wait for each other: whoever waits for a lock holds only locks that
@@ -115,8 +115,7 @@ func (s *Set) Left(now time.Time) time.Duration {
 
 // Take takes all locks. ok is false if others hold one of them: that is held, and nothing is held any more
 // that Take has taken. It waits for all of them together as long as the request says. After an error nothing
-// is held either; only if Redis does not answer, or ctx has ended, that is done in the background. What the
-// token held before stays. It blocks.
+// is held either, unless the error is redlock.ErrMayHold. What the token held before stays. It blocks.
 func (s *Set) Take(ctx context.Context) (ok bool, held *Part, err error) {
 	s.until = time.Now().Add(s.wait)
 	for _, p := range s.parts {
@@ -129,13 +128,9 @@ func (s *Set) Take(ctx context.Context) (ok bool, held *Part, err error) {
 	switch {
 	case err != nil:
 		s.restore(ctx)
-		if _, said := errors.AsType[redlock.ReplyError](err); said {
-			s.giveBack() // what cannot be given back at once goes on in the background
-		} else {
-			s.Undo()
-		}
+		err = s.GiveBack(err)
 	case held != nil:
-		if err = s.giveBack(); err == nil {
+		if err = s.GiveBack(nil); err == nil {
 			s.restore(ctx)
 		}
 	}
@@ -230,7 +225,7 @@ func (s *Set) waitFor(ctx context.Context, i int) (ok bool, err error) {
 	lost := context.Cause(limited) == errLostMeanwhile
 	cancel(nil)
 	keeping.Wait()
-	p.left = ok // otherwise Wait has taken it back
+	p.left = ok // otherwise Wait has taken it back, or says that it has not
 	if ok && (lost || context.Cause(limited) == errLostMeanwhile) {
 		return false, errLostMeanwhile
 	}
@@ -341,23 +336,32 @@ func (s *Set) restore(ctx context.Context) {
 	})
 }
 
-// giveBack takes back what Take has left, before others hear that nothing is held. What cannot be taken back
-// at once is in the background.
-func (s *Set) giveBack() error {
-	_, err := each(s.parts, func(p *Part) (bool, error) {
+// GiveBack takes back what Take has left, before anybody hears that nothing is held: why, nil if others hold
+// one of the locks. What cannot be taken back at once, or may still come, is taken back in the background,
+// and the error that is returned says so.
+func (s *Set) GiveBack(why error) error {
+	_, failed := each(s.parts, func(p *Part) (bool, error) {
 		var failed error
 		for _, a := range p.asks() {
-			if err := p.L.engine.UndoOnce(a); err != nil {
-				failed = err
+			err := errUnsure
+			if !a.Unsure {
+				err = p.L.engine.UndoOnce(a)
 			}
-			if failed != nil || a.Unsure {
+			if err != nil {
+				failed = err
 				p.L.Undo(a)
 			}
 		}
 		return true, failed
 	})
-	return err
+	if failed == nil {
+		return why
+	}
+	return s.parts[0].first.MayHold(cmp.Or(why, failed))
 }
+
+// errUnsure is why a request cannot be taken back at once.
+var errUnsure = errors.New("redlock: it is not known whether a request has run, or still will")
 
 // Undo takes back, in the background, what Take has left.
 func (s *Set) Undo() {

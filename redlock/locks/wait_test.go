@@ -504,7 +504,7 @@ func TestUpstreamErrors(t *testing.T) {
 					switch r := <-done; {
 					case r.OK:
 						p[0].Unlock(r.Token)
-					case r.Err != trouble:
+					case !errors.Is(r.Err, trouble):
 						t.Errorf("after %v, %d: %+v", after, failing, r)
 					}
 				}

@@ -1,10 +1,12 @@
 // Package peers is how the proxies of one upstream ask each other what only they know, such as which client
-// holds a lock.
+// holds a lock, and find out that one of them has other settings (settings.go).
 //
-//	Ask --> PUBLISH prefix:peers --> every proxy: Handle
-//	 ^                                  |
-//	 |                                  v
-//	 \--- channel of the one that asks <-- PUBLISH prefix:peers:id
+//	Ask --> PUBLISH lockproxy:peers --> every proxy: Handler
+//	 ^                                     |
+//	 |                                     v
+//	 \--- channel of the one that asks <-- PUBLISH lockproxy:peers:id
+//
+// The channel is no matter of lock-prefix, so that proxies which have another one hear each other, too.
 //
 // Whoever may publish there can ask, and can lie. So an answer is shown to people, and nothing else is made
 // of it. Whoever may subscribe there can listen. Sizes, numbers and times are bounded: a proxy that does not
@@ -70,13 +72,22 @@ type Answer struct {
 	Body []byte
 }
 
+// Options configure Peers.
+type Options struct {
+	ID       string             // of this proxy
+	Fleet    string             // the proxies that talk with each other have the same
+	Settings map[string]string  // what they must have the same, too: values, by the name of the setting
+	Handlers map[string]Handler // answer the questions of others, by topic
+	Quiet    bool               // this is no proxy: it asks, and neither answers nor tells its settings
+	Log      *slog.Logger
+}
+
 // Peers asks other proxies, and answers them. Safe for concurrent use.
 type Peers struct {
 	bus      Bus
 	channel  string // of questions; behind a colon and an id, that of the answers for a proxy
-	id       string
-	log      *slog.Logger
-	handlers map[string]Handler
+	o        Options
+	settings *settings
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -92,12 +103,15 @@ type Peers struct {
 	stops []func()
 }
 
-// New returns the Peers of the proxy with that id. handlers answer the questions of others, by topic.
-func New(bus Bus, prefix, id string, handlers map[string]Handler, log *slog.Logger) *Peers {
+// New returns the Peers of a proxy.
+func New(bus Bus, o Options) *Peers {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Peers{
-		bus: bus, channel: prefix + "peers", id: id, handlers: handlers,
-		log:    cmp.Or(log, slog.New(slog.DiscardHandler)),
+		bus: bus, channel: "lockproxy:peers", o: o, settings: newSettings(o.Settings),
 		joined: make(chan struct{}), queue: make(chan message, mostWaiting), asked: make(map[string]*asking),
+	}
+	if o.Fleet != "" {
+		p.channel += "@" + o.Fleet
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
@@ -129,12 +143,22 @@ func (p *Peers) Close() {
 
 // listen subscribes, however long that takes, until the end.
 func (p *Peers) listen() {
-	p.subscribe(p.channel+":"+p.id, p.heardAnswer)
-	p.subscribe(p.channel, p.heardQuestion)
+	p.subscribe(p.channel+":"+p.o.ID, p.heardAnswer)
+	if !p.o.Quiet {
+		p.subscribe(p.channel, p.heardQuestion)
+	}
 	if p.ctx.Err() == nil {
 		close(p.joined)
 	}
-	<-p.ctx.Done()
+	for p.ctx.Err() == nil {
+		if !p.o.Quiet {
+			p.publish(p.ctx, p.channel, message{topic: announcing})
+		}
+		select {
+		case <-time.After(announceEach):
+		case <-p.ctx.Done():
+		}
+	}
 	for _, stop := range p.stops {
 		stop()
 	}
@@ -156,7 +180,7 @@ func (p *Peers) subscribe(channel string, heard func(payload []byte)) {
 		if p.ctx.Err() != nil {
 			return
 		}
-		p.log.Debug("this proxy does not hear what others ask about locks", "err", err)
+		p.o.Log.Debug("this proxy does not hear what others ask about locks", "err", err)
 		select {
 		case <-time.After(pause):
 		case <-p.ctx.Done():
@@ -170,12 +194,14 @@ type message struct {
 	question string // its id
 	from     string // id of a proxy
 	body     []byte
+	settings []byte // digests of its settings; none: it does not tell them
 }
 
 const version = "1"
 
 func (m message) encode() []byte {
-	return resp.AppendCommandStrings(nil, version, m.topic, m.question, m.from, string(m.body))
+	return resp.AppendCommandStrings(nil, version, m.topic, m.question, m.from, string(m.body),
+		string(m.settings))
 }
 
 // decode reads what somebody has published.
@@ -186,6 +212,9 @@ func decode(payload []byte) (m message, ok bool) {
 	}
 	m = message{topic: v.Elems[1].Text(), question: v.Elems[2].Text(), from: v.Elems[3].Text(),
 		body: slices.Clone(v.Elems[4].Str)}
+	if len(v.Elems) > 5 {
+		m.settings = v.Elems[5].Str
+	}
 	return m, isID(m.from) && len(m.question) <= 64 && len(m.body) <= MostBytes
 }
 
@@ -197,9 +226,15 @@ func isID(text string) bool {
 // heardQuestion takes a question of somebody.
 func (p *Peers) heardQuestion(payload []byte) {
 	m, ok := decode(payload)
-	if !ok || m.from == p.id || p.handlers[m.topic] == nil {
+	if !ok || m.from == p.o.ID {
 		return
 	}
+	news := p.settings.hear(p.o.Log, m.from, m.settings)
+	wanted := m.topic == announcing && len(m.settings) == 0
+	if p.o.Handlers[m.topic] == nil && !news && !wanted {
+		return
+	}
+	m.settings = nil
 	select {
 	case p.queue <- m:
 	default: // they come too fast
@@ -212,12 +247,15 @@ func (p *Peers) answers() {
 	for {
 		select {
 		case m := <-p.queue:
-			body := p.handlers[m.topic](m.body)
+			var body []byte
+			if answer := p.o.Handlers[m.topic]; answer != nil {
+				body = answer(m.body)
+			}
 			if len(body) > MostBytes {
 				p.dropped.Add(1)
 				continue
 			}
-			p.publish(p.ctx, p.channel+":"+m.from, message{question: m.question, from: p.id, body: body})
+			p.publish(p.ctx, p.channel+":"+m.from, message{question: m.question, body: body})
 		case <-p.ctx.Done():
 			return
 		}
@@ -227,10 +265,13 @@ func (p *Peers) answers() {
 func (p *Peers) publish(ctx context.Context, channel string, m message) error {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
+	if m.from = p.o.ID; !p.o.Quiet {
+		m.settings = p.settings.text
+	}
 	req := resp.AppendCommandStrings(nil, "PUBLISH", channel, string(m.encode()))
 	reply, err := p.bus.Do(ctx, slot.Of([]byte(channel)), req, true)
 	if err == nil && resp.IsError(reply) {
-		p.log.Debug("other proxies cannot be asked about locks", "err", string(reply))
+		p.o.Log.Debug("other proxies cannot be asked about locks", "err", string(reply))
 	}
 	return err
 }
@@ -278,7 +319,7 @@ func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []A
 	if !p.open(id, a) {
 		return nil, slices.Sorted(maps.Keys(others))
 	}
-	if p.publish(ctx, p.channel, message{topic: topic, question: id, from: p.id, body: question}) == nil {
+	if p.publish(ctx, p.channel, message{topic: topic, question: id, body: question}) == nil {
 		select {
 		case <-a.done:
 		case <-ctx.Done():
@@ -323,7 +364,7 @@ func (p *Peers) others(ctx context.Context) map[string]bool {
 			defer mu.Unlock()
 			for _, e := range v.Elems {
 				id := strings.TrimPrefix(e.Text(), p.channel+":")
-				if isID(id) && id != p.id && len(found) < mostAnswers {
+				if isID(id) && id != p.o.ID && len(found) < mostAnswers {
 					found[id] = true
 				}
 			}
@@ -336,9 +377,10 @@ func (p *Peers) others(ctx context.Context) map[string]bool {
 // heardAnswer takes an answer of somebody.
 func (p *Peers) heardAnswer(payload []byte) {
 	m, ok := decode(payload)
-	if !ok || m.from == p.id {
+	if !ok || m.from == p.o.ID {
 		return
 	}
+	p.settings.hear(p.o.Log, m.from, m.settings)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.asked[m.question]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -39,11 +40,11 @@ func (r *radio) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error)
 		}
 		var all []string
 		for channel := range r.listeners {
-			if strings.HasPrefix(channel, "lock:peers:") {
+			if strings.HasPrefix(channel, "lockproxy:peers:") {
 				all = append(all, channel)
 			}
 		}
-		return resp.AppendCommandStrings(nil, append(all, "lock:peers:nonsense")...), nil
+		return resp.AppendCommandStrings(nil, append(all, "lockproxy:peers:nonsense")...), nil
 	}
 	channel := v.Elems[1].Text()
 	r.published = append(r.published, channel)
@@ -66,7 +67,7 @@ func (r *radio) Subscribe(_ context.Context, _ int, channel string, heard func(s
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.listeners[channel][i] = func(subscription.Event) {}; channel != "lock:peers" {
+		if r.listeners[channel][i] = func(subscription.Event) {}; channel != "lockproxy:peers" {
 			delete(r.listeners, channel)
 		}
 	}, nil
@@ -84,10 +85,10 @@ func run(t *testing.T, test func(t *testing.T, r *radio, all []*Peers)) {
 		r := &radio{listeners: map[string][]func(subscription.Event){}}
 		var all []*Peers
 		for _, id := range ids {
-			p := New(r, "lock:", id, map[string]Handler{
+			p := New(r, Options{ID: id, Handlers: map[string]Handler{
 				"echo": func(q []byte) []byte { return append([]byte(id[:1]+" "), q...) },
 				"long": func([]byte) []byte { return make([]byte, MostBytes+1) },
-			}, nil)
+			}})
 			defer p.Close()
 			all = append(all, p)
 		}
@@ -137,7 +138,7 @@ func TestSilence(t *testing.T) {
 		}
 		synctest.Wait()
 		r.mu.Lock()
-		r.listeners["lock:peers:dddddddddddddddd"] = nil
+		r.listeners["lockproxy:peers:dddddddddddddddd"] = nil
 		r.mu.Unlock()
 		began := time.Now()
 		got := asked(all[0], "echo", "hi")
@@ -179,31 +180,31 @@ func TestHostile(t *testing.T) {
 		synctest.Wait()
 		r.published = nil
 		for _, m := range []message{
-			{"echo", "q", "news", []byte("x")},
-			{"echo", "q", "aaaaaaaaaaaaaaa*", nil},
-			{"nosuch", "q", ids[1], nil},
-			{"echo", strings.Repeat("q", 65), ids[1], nil},
-			{"", "q", ids[1], nil},
-			{"echo", "q", ids[0], nil},
+			{"echo", "q", "news", []byte("x"), nil},
+			{"echo", "q", "aaaaaaaaaaaaaaa*", nil, nil},
+			{"nosuch", "q", ids[1], nil, nil},
+			{"echo", strings.Repeat("q", 65), ids[1], nil, nil},
+			{"", "q", ids[1], nil, nil},
+			{"echo", "q", ids[0], nil, nil},
 		} {
-			r.say("lock:peers", m.encode())
-			r.say("lock:peers:"+ids[0], m.encode())
+			r.say("lockproxy:peers", m.encode())
+			r.say("lockproxy:peers:"+ids[0], m.encode())
 		}
 		for _, text := range []string{"", "*5\r\n", "hello", "*1\r\n$1\r\n1\r\n", "*-1\r\n", "$-1\r\n",
 			strings.Repeat("*1\r\n", 100)} {
-			r.say("lock:peers", []byte(text))
-			r.say("lock:peers:"+ids[0], []byte(text))
+			r.say("lockproxy:peers", []byte(text))
+			r.say("lockproxy:peers:"+ids[0], []byte(text))
 		}
 		synctest.Wait()
 		for _, channel := range r.published {
-			if channel != "lock:peers" && channel != "lock:peers:"+ids[0] {
+			if channel != "lockproxy:peers" && channel != "lockproxy:peers:"+ids[0] {
 				t.Errorf("published on %q", channel)
 			}
 		}
 		r.published = nil
-		flood := message{"echo", "q", ids[1], []byte("x")}
+		flood := message{topic: "echo", question: "q", from: ids[1], body: []byte("x")}
 		for range 10 * mostWaiting {
-			r.say("lock:peers", flood.encode())
+			r.say("lockproxy:peers", flood.encode())
 		}
 		synctest.Wait()
 		if n := len(r.published) - 10*mostWaiting; n < 1 || n > 10*mostWaiting {
@@ -242,11 +243,14 @@ func TestDeaf(t *testing.T) {
 }
 
 func FuzzMessages(f *testing.F) {
-	f.Add(message{"echo", "q", ids[1], []byte("x")}.encode())
+	f.Add(message{topic: "echo", question: "q", from: ids[1], body: []byte("x")}.encode())
 	f.Add([]byte("*5\r\n$1\r\n1\r\n"))
+	f.Add(message{from: ids[1], settings: []byte(`{"lock-prefix":"x"}`)}.encode())
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if m, ok := decode(payload); ok && (!isID(m.from) || len(m.body) > MostBytes) {
+		m, ok := decode(payload)
+		if ok && (!isID(m.from) || len(m.body) > MostBytes) {
 			t.Errorf("%+v", m)
 		}
+		newSettings(keeping()).hear(slog.New(slog.DiscardHandler), m.from, m.settings)
 	})
 }

@@ -23,6 +23,7 @@ type attempt struct {
 	name      string
 	lock      string // the key of the lock
 	token     string
+	by        *redlock.Acquire
 	id        string // of this attempt alone; each one has another
 	lease     time.Duration
 	waits     bool // its client has given WAIT
@@ -63,11 +64,11 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 			a.Lease.Milliseconds(), q.o.NodeTimeout.Milliseconds(), q.minLease().Milliseconds()))
 	}
 	if up, why := q.voters(); up < q.need {
-		return nil, q.noQuorum(up, why)
+		return nil, q.tooFew(a, up, why)
 	}
 	a.ID = q.names.NewID(a) // otherwise taking back the last attempt would take back this one too
 	t := &attempt{
-		q: q, name: a.Name, lock: q.names.Place(a.Name).Key, token: a.Token, id: a.ID, lease: a.Lease,
+		q: q, name: a.Name, lock: q.names.Place(a.Name).Key, token: a.Token, by: a, id: a.ID, lease: a.Lease,
 		waits: a.Wait > 0, candidate: q.fences.candidate(), began: time.Now(),
 	}
 	t.ballots = append(t.space[:0], make([]ballot, len(q.nodes))...)
@@ -107,6 +108,7 @@ func (a *attempt) await(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if !a.GiveUp() {
+		<-a.done // within the time of a node
 		return nil
 	}
 	return context.Cause(ctx)
@@ -135,6 +137,15 @@ func (q *Engine) voters() (n int, why string) {
 		}
 	}
 	return n, why
+}
+
+// tooFew is noQuorum for an a that is not asked for. What it was asked for before may be left.
+func (q *Engine) tooFew(a *redlock.Acquire, up int, why string) error {
+	err := q.noQuorum(up, why)
+	if q.mayHold(a) {
+		err = a.MayHold(err)
+	}
+	return err
 }
 
 // ask sends it to node i, unless it is over already.
@@ -231,7 +242,7 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	b = ballot{kind: unknown}
 	switch {
 	case fault == nil && v.Kind == ':':
-		votes = a.q.nodes[i].Heard(time.UnixMicro(v.Int), a.began)
+		votes = a.q.heard(i, v.Int, a.began)
 	case fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 5):
 		v.Elems, votes = a.q.clocked(i, v.Elems, a.began)
 	default:

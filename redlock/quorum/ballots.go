@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -24,8 +25,12 @@ type ballot struct {
 	newer        int64 // of a refusal of BREAK: a fence that the next candidate has to be close to
 	broke        bool  // holds of others have ended
 	upgrade      bool
+	odd          bool   // of a grant: this cannot be its fence
 	said         string // why there is no answer
 }
+
+// grants says that it is a vote for the token.
+func (b *ballot) grants() bool { return b.kind == gave && b.votes && !b.odd }
 
 type answer uint8
 
@@ -58,7 +63,7 @@ func (a *attempt) decide() (follow func()) {
 	case t.foreign != "":
 		return a.lose(false, redlock.ReplyError(t.foreign))
 	case t.refused+t.fresh >= a.q.need:
-		return a.refuse(t, "")
+		return a.refuse(t, nil)
 	case t.granted+t.refused+t.pending < a.q.need:
 		return a.lose(false, a.q.noQuorum(t.granted+t.refused, t.why))
 	case t.pending > 0:
@@ -66,10 +71,10 @@ func (a *attempt) decide() (follow func()) {
 	}
 	// Most nodes have answered, but the token may hold the lock: some nodes say so, or have not answered.
 	// That must not be reported as Null.
-	doubt := a.q.noQuorum(t.granted,
-		"this token may hold the lock, and others a part of it, and not all nodes have answered")
+	doubt := a.by.MayHold(a.q.noQuorum(t.granted,
+		"others have a part of it, and not all nodes have answered"))
 	if a.waits {
-		return a.refuse(t, doubt.Error())
+		return a.refuse(t, doubt)
 	}
 	return a.lose(false, doubt)
 }
@@ -92,20 +97,61 @@ func (t returns) missed(agreed bool) bool {
 // the masters did not answer at the same moment. 0: it holds nothing yet.
 func (a *attempt) promised() (most int64) {
 	for _, b := range a.ballots {
-		if b.kind == gave && b.votes && !b.fresh {
+		if b.grants() && !b.fresh {
 			most = max(most, b.ttl)
 		}
 	}
 	return most - (a.q.o.NodeTimeout + drift(ms(most))).Milliseconds()
 }
 
+// doubtFences notes which of the votes so far cannot have their fences.
+func (a *attempt) doubtFences() {
+	var space [8]int64
+	all := space[:0]
+	for _, b := range a.ballots {
+		if b.kind == gave && b.votes {
+			all = append(all, b.fence)
+		}
+	}
+	most := a.q.mostBeside(highest(all, a.q.need))
+	for i := range a.ballots {
+		if b := &a.ballots[i]; b.kind == gave && b.votes {
+			if b.odd = b.fence > most || b.fence < leastFence; b.odd {
+				b.said = a.q.nodes[i].Addr() + ": " + noFence(b.fence)
+			}
+		}
+	}
+}
+
+// noFence is why a node is not believed.
+func noFence(fence int64) string {
+	return fmt.Sprintf("it gave a lock the fence %d, which is none, or far ahead of the others", fence)
+}
+
+// distrust keeps nodes from voting that have given fences which cannot be: which are none at all, or none
+// beside those of a majority. mu is held.
+func (a *attempt) distrust() {
+	granted := 0
+	for i := range a.ballots {
+		if a.ballots[i].grants() {
+			granted++
+		}
+	}
+	for i, b := range a.ballots {
+		if b.odd && (granted >= a.q.need || b.fence > mostFence || b.fence < leastFence) {
+			a.q.nodes[i].Distrust(noFence(b.fence))
+		}
+	}
+}
+
 func (a *attempt) poll() (t returns) {
+	a.doubtFences()
 	count := int64(0)
 	for _, b := range a.ballots {
 		switch {
 		case b.kind <= unheard:
 			t.pending++
-		case b.kind == gave && b.votes:
+		case b.grants():
 			t.granted++
 			if b.fresh {
 				t.fresh++
@@ -129,13 +175,13 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 		return 0, 0, 0, false
 	}
 	for _, b := range a.ballots {
-		if b.kind != gave || !b.votes {
+		if !b.grants() {
 			continue
 		}
 		var space [8]int64
 		ttls := space[:0]
 		for _, c := range a.ballots {
-			if c.kind == gave && c.votes && b.fence == c.fence && b.count == c.count {
+			if c.grants() && b.fence == c.fence && b.count == c.count {
 				ttls = append(ttls, c.ttl)
 			}
 		}
@@ -146,8 +192,8 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 	return 0, 0, 0, false
 }
 
-// refuse ends the attempt because others hold the lock. doubt is why that is not certain, or "". mu is held.
-func (a *attempt) refuse(t returns, doubt string) (follow func()) {
+// refuse ends the attempt because others hold the lock. doubt is why that is not certain, or nil. mu is held.
+func (a *attempt) refuse(t returns, doubt error) (follow func()) {
 	if a.waits {
 		a.refusal = wait.Refusal{Doubt: doubt}
 		a.refusal.Up, a.refusal.Pause = a.prospect(t)

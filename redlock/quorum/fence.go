@@ -31,6 +31,32 @@ import (
 // Taking the highest fence that the nodes made, without giving it back to them, is not enough: the one node
 // that G and H share may be one that made a low fence for G.
 
+// One node that is wrong, or lies, must not spoil the fences of the others: a fence that all took over from
+// it could leave no higher ones. So what cannot be a fence is no vote: what has not 16 digits, or is beyond
+// what scripts can count, or is far ahead of the clocks of most nodes, unless a majority is, whose clocks
+// once were.
+
+const (
+	leastFence = 1_000_000_000_000_000
+	mostFence  = 1 << 53
+	farAhead   = 24 * time.Hour
+	// aheadOfOthers is how far ahead of a majority a node can be whose fences the clocks have not reached: it
+	// has made as many grants that the majority has missed.
+	aheadOfOthers = 1_000_000
+)
+
+// mostBeside is the highest that can be a fence if a majority has this one, or 0 if that is not known.
+func (q *Engine) mostBeside(fence int64) int64 {
+	most := q.fences.clock() + farAhead.Microseconds()
+	return min(max(most, min(fence, mostFence)+aheadOfOthers), mostFence)
+}
+
+// believed is all without what is too high for a fence.
+func (q *Engine) believed(all []int64) []int64 {
+	most := q.mostBeside(highest(all, q.need))
+	return slices.DeleteFunc(all, func(fence int64) bool { return fence > most })
+}
+
 // aheadMost is how far a candidate may be ahead of a node's clock: a little less than claim.lua accepts.
 const aheadMost = 900 * time.Millisecond
 
@@ -40,6 +66,7 @@ type fences struct {
 	mu   sync.Mutex
 	born time.Time
 	base []int64 // by node: the fence that it would make now, less the µs since born
+	is   []int64 // by node: its clock, likewise
 	last int64
 }
 
@@ -49,6 +76,25 @@ func (f *fences) start(n int) {
 	for i := range f.base {
 		f.base[i] = f.born.UnixMicro()
 	}
+	f.is = slices.Clone(f.base)
+}
+
+// heard notes that node i's clock shows this now.
+func (f *fences) heard(i int, clock int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.is[i] = clock - time.Since(f.born).Microseconds()
+}
+
+// clock is what the clocks of most nodes show now, in µs. That of this machine stands for those that have not
+// been heard.
+func (f *fences) clock() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var space [8]int64
+	sorted := append(space[:0], f.is...)
+	slices.Sort(sorted)
+	return sorted[len(sorted)/2] + time.Since(f.born).Microseconds()
 }
 
 // candidate returns a new candidate.

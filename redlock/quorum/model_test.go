@@ -353,6 +353,10 @@ func (c client) run(s *network, who int, seen *history) {
 			seen.wrong("LOCK: %w", r.Err)
 		}
 		if !r.OK {
+			on := s.holdsOn(a.Token)
+			if a.Token != "" && len(on) > len(s.masters)/2 && !errors.Is(r.Err, redlock.ErrMayHold) {
+				seen.wrong("LOCK of %s: not granted (%v), and held on %v", a.Token, r.Err, on)
+			}
 			continue
 		}
 		a.Token = r.Token
@@ -466,7 +470,8 @@ func init() { flag.Set("rapid.checks", "25") }
 
 // Clients of two proxies over five masters, with delays, lost requests and replies, cut connections, masters
 // that lose their memory and clocks that differ and step: there is one writer at most, or only readers,
-// within what was reported, fences are unique and rise, and in the end all is free. R27 R31
+// within what was reported, fences are unique and rise, and in the end all is free. Who is told Null, or an
+// error that does not say that the token may hold the lock, does not hold it. R10 R27 R31
 func TestQuorumModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		v := schedules.Draw(r, "schedule")

@@ -155,6 +155,8 @@ type link struct {
 	offset  time.Duration // of the node's clock, as far as is known here
 	stepped time.Time     // the node does not vote until then, since its clock has stepped
 
+	distrusted []string
+
 	mu    sync.Mutex
 	queue []*request
 	busy  bool
@@ -207,6 +209,14 @@ func (l *link) Heard(clock, asked time.Time) error {
 	}
 	l.clock.Unlock()
 	return l.Vote()
+}
+
+// Distrust implements Node.
+func (l *link) Distrust(why string) {
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	l.stepped = time.Now().Add(l.to.longest)
+	l.distrusted = append(l.distrusted, why)
 }
 
 // look is what a proxy does each second.

@@ -22,8 +22,9 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	a.grant = redlock.Grant{Token: a.token, Fence: fence, TTL: left.Truncate(time.Millisecond), Count: count,
 		At: now}
 	differs := false
+	a.distrust()
 	for i, b := range a.ballots {
-		if b.kind == gave {
+		if b.kind == gave && !b.odd {
 			a.q.fences.learn(i, a.began, a.candidate, b.fence, b.fence == fence)
 		}
 		differs = differs || a.mayDiffer(b)
@@ -59,35 +60,62 @@ func (a *attempt) end() {
 // lose ends an attempt that is not granted. held: a majority may have taken it for granted. What nodes made
 // of it, or still may, is taken back by cancel.lua; a node runs its requests in order. The cancels are noted
 // as pending before anybody is told: otherwise the next request of the same token could be sent ahead of
-// them. mu is held.
+// them.
+//
+// As long as a majority may have it, the token may hold the lock. An error says so, and Null waits until a
+// majority is known to have it no more. A WAIT goes on meanwhile: see Engine.Wait. mu is held.
 func (a *attempt) lose(held bool, err error) (follow func()) {
 	a.outcome, a.err = lost, err
+	a.distrust()
 	had := 0
 	for i, b := range a.ballots {
 		if b.kind == gave {
 			had++
-			a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
+			if !b.odd {
+				a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
+			}
 		}
 		if b.newer > 0 {
 			a.q.fences.learn(i, a.began, a.candidate, b.newer+1, false)
 		}
 	}
 	var undo *scripts.Call
-	back := make([]*pending, len(a.ballots))
+	back, left := make([]*pending, len(a.ballots)), 0
 	for i, b := range a.ballots {
-		if b.kind == gave || b.kind == unheard || b.kind == unknown {
+		switch {
+		case b.kind == gave || b.kind == unheard || b.kind == unknown:
 			if undo == nil {
 				undo = a.undo(held || had >= a.q.need)
 			}
 			back[i] = a.notePending(i, undo)
+			left++
+		case b.kind == unasked || a.q.pending[i].owes(a.lock, a.token):
+			left++
 		}
 	}
-	a.end()
+	mayHold := left >= a.q.need
+	awaited := mayHold && err == nil && !a.waits && !a.by.Fresh
+	if mayHold && err != nil {
+		a.err = a.by.MayHold(err)
+	}
+	if !awaited {
+		a.end()
+	}
 	return func() {
 		for i, d := range back {
 			if d != nil {
 				a.q.sendPending(i, d)
 			}
+		}
+		if awaited {
+			p := a.q.undoing(a.lock, a.undo(held))
+			p.then = func() {
+				if p.err != nil {
+					a.err = a.by.MayHold(p.err)
+				}
+				a.end()
+			}
+			p.start()
 		}
 	}
 }
@@ -142,22 +170,28 @@ func (q *Engine) cancelRequest(name, token, id string, tell bool) *scripts.Call 
 // Undo implements locks.engine. It is pending at each node: later requests for the lock go behind it.
 func (q *Engine) Undo(a *redlock.Acquire) {
 	q.waiters.Forget(a)
-	c := q.cancelRequest(a.Name, a.Token, a.ID, true)
-	q.takeBack(q.names.Place(a.Name).Key, a.ID, c, time.Now().Add(a.Lease+time.Second))
+	q.takeBack(pending{
+		lock: q.names.Place(a.Name).Key, id: a.ID, token: a.Token,
+		call: q.cancelRequest(a.Name, a.Token, a.ID, true), until: time.Now().Add(a.Lease + time.Second),
+	})
 }
 
-// UndoOnce implements locks.engine. Taking back is pending at each node; what is asked behind it is answered
-// when it has run. If too few nodes answer, it is left to the pending requests.
+// UndoOnce implements locks.engine. If too few nodes answer, it is left to the pending requests.
 func (q *Engine) UndoOnce(a *redlock.Acquire) error {
 	q.Undo(a)
-	q.State(q.ctx, a.Name)
-	return nil
+	return q.awaitUndo(a)
+}
+
+// awaitUndo returns nil once a majority has nothing left of a, to which that is known to be pending.
+func (q *Engine) awaitUndo(a *redlock.Acquire) error {
+	undo := q.cancelRequest(a.Name, a.Token, a.ID, true)
+	return q.undoing(q.names.Place(a.Name).Key, undo).await(q.ctx)
 }
 
 // notePending notes that node i has to run undo, until there can be nothing left to take back.
 func (a *attempt) notePending(i int, undo *scripts.Call) *pending {
 	return a.q.notePending(i, pending{
-		lock: a.lock, id: a.id, call: undo, until: time.Now().Add(a.lease + time.Second),
+		lock: a.lock, id: a.id, token: a.token, call: undo, until: time.Now().Add(a.lease + time.Second),
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 )
 
@@ -17,6 +18,7 @@ import (
 type pending struct {
 	lock  string        // the key of the lock
 	id    string        // of the request that is taken back, or ""
+	token string        // of that request
 	call  *scripts.Call // idempotent
 	until time.Time
 	sent  bool // it is on its way, and runs before all that is sent to the node from now on
@@ -62,21 +64,50 @@ func (q *Engine) notePending(i int, what pending) *pending {
 	return d
 }
 
-// takeBack sends c, which takes back what the request id left, to each node, except those for which that is
-// pending already.
-func (q *Engine) takeBack(lock, id string, c *scripts.Call, until time.Time) {
+// takeBack has each node run what, which takes back a request, except those for which that is pending
+// already.
+func (q *Engine) takeBack(what pending) {
 	for i, ds := range q.pending {
-		if !ds.has(lock, id) {
-			q.sendPending(i, q.notePending(i, pending{lock: lock, id: id, call: c, until: until}))
+		if !ds.has(what.lock, func(d *pending) bool { return d.id == what.id }) {
+			q.sendPending(i, q.notePending(i, what))
 		}
 	}
 }
 
-// has says that a pending request takes back what the request id left.
-func (ds *pendingQueue) has(lock, id string) bool {
+// has says that there is such a pending request for a lock.
+func (ds *pendingQueue) has(lock string, such func(d *pending) bool) bool {
+	if !ds.some.Load() {
+		return false
+	}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	return slices.ContainsFunc(ds.byLock[lock], func(d *pending) bool { return d.id == id })
+	return slices.ContainsFunc(ds.byLock[lock], such)
+}
+
+// owes says that what a request of the token left is not taken back yet.
+func (ds *pendingQueue) owes(lock, token string) bool {
+	return ds.has(lock, func(d *pending) bool { return d.id != "" && d.token == token })
+}
+
+// mayHold says that a may hold its lock by an attempt that was given up: too few nodes are known to have
+// nothing of it.
+func (q *Engine) mayHold(a *redlock.Acquire) bool {
+	left, lock := 0, q.names.Place(a.Name).Key
+	for _, ds := range q.pending {
+		if ds.owes(lock, a.Token) {
+			left++
+		}
+	}
+	return left >= q.need
+}
+
+// undoing makes a poll of undo, which takes back what an attempt left: it is clear when a majority has run
+// that, and with it what was pending before.
+func (q *Engine) undoing(lock string, undo *scripts.Call) *poll {
+	p := q.newPoll(*undo)
+	p.lock = lock
+	p.combine = func() bool { return len(p.said) >= p.need }
+	return p
 }
 
 // due returns the pending requests of a lock that must be sent before anything else for it. ok is false if

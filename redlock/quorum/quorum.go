@@ -50,6 +50,8 @@ type Node interface {
 	// machine's clock. Then it is Vote: an answer that shows a stepped clock does not itself count. It never
 	// blocks.
 	Heard(clock, asked time.Time) error
+	// Distrust keeps the node from voting for as long as after a restart: why. It never blocks.
+	Distrust(why string)
 	// Subscribe listens on channel until cancel is called. It returns when the subscription is
 	// confirmed. notify is called in order and must not block.
 	Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (cancel func(), err error)
@@ -218,7 +220,13 @@ func (q *Engine) word(i int, reply []byte, err error) (v resp.Value, fault error
 // asked. It says whether the node votes.
 func (q *Engine) clocked(i int, elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
 	last := len(elems) - 1
-	return elems[:last], q.nodes[i].Heard(time.UnixMicro(elems[last].Int), asked)
+	return elems[:last], q.heard(i, elems[last].Int, asked)
+}
+
+// heard notes the time of node i's clock, in µs. It says whether the node votes.
+func (q *Engine) heard(i int, clock int64, asked time.Time) (vote error) {
+	q.fences.heard(i, clock)
+	return q.nodes[i].Heard(time.UnixMicro(clock), asked)
 }
 
 // noQuorum is the error for too few nodes.

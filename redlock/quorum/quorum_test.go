@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -281,7 +282,7 @@ func TestQuorumRefuses(t *testing.T) {
 		}
 		g := mustLock(t, l, redlock.Acquire{Token: "a"})
 		a := l.NewAcquire(redlock.Acquire{Name: "job", Token: "a", Mode: redlock.Write, Sync: 1})
-		if _, err := l.Confirm(t.Context(), a, g.Grant); err != quorum.ErrSync {
+		if _, err := l.Confirm(t.Context(), a, g.Grant); !errors.Is(err, quorum.ErrSync) {
 			t.Errorf("SYNC: %v", err)
 		}
 		mustUnlock(t, l, "a", 0, 1)

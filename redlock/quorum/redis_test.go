@@ -38,6 +38,9 @@ func (m *mainland) Heard(clock, asked time.Time) error {
 	return nil
 }
 
+// Distrust implements Node.
+func (m *mainland) Distrust(why string) { m.T.Error(why) }
+
 // Ask implements Node.
 func (m *mainland) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) {
 	reply, err := m.do(req)

@@ -27,7 +27,7 @@ func (a *attempt) settle() (follow func()) {
 	var space [8]int64
 	ttls := space[:0]
 	for _, b := range a.ballots {
-		if b.kind == gave && b.votes {
+		if b.grants() {
 			ttls = append(ttls, b.ttl)
 			p.fence, p.count = max(p.fence, b.fence), max(p.count, b.count)
 		}
@@ -72,9 +72,12 @@ func (p *proposal) Answer(i int, reply []byte, err error) {
 		switch {
 		case fault != nil:
 			p.why = fault.Error()
-		case !a.ballots[i].votes || !votes || v.Kind != ':':
+		case !a.ballots[i].grants() || !votes || v.Kind != ':':
 		case v.Int == 1:
 			p.accepted++
+		case v.Int > a.q.mostBeside(p.fence):
+			p.why = a.q.nodes[i].Addr() + ": " + noFence(v.Int)
+			a.q.nodes[i].Distrust(noFence(v.Int))
 		case v.Int > 1:
 			p.least = max(p.least, v.Int)
 		}

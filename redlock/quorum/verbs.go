@@ -1,7 +1,9 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
@@ -57,13 +59,20 @@ func (q *Engine) Prepare(a *redlock.Acquire) (wait.Prepared, error) {
 // Follows implements locks.engine.
 func (q *Engine) Follows(a *redlock.Acquire) bool { return q.waiters.Follows(a) }
 
-// Wait implements locks.engine. A lost attempt takes back what it left on nodes.
+// Wait implements locks.engine. A lost attempt takes back what it left on nodes. Nobody is told that the wait
+// was in vain before that is known, or is told that it is not.
 func (q *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	if up, why := q.voters(); up < q.need {
 		q.waiters.Forget(a)
-		return g, false, q.noQuorum(up, why)
+		return g, false, q.tooFew(a, up, why)
 	}
-	return q.waiters.Wait(ctx, a)
+	if g, ok, err = q.waiters.Wait(ctx, a); ok || errors.Is(err, redlock.ErrMayHold) || !q.mayHold(a) {
+		return g, ok, err
+	}
+	if left := q.awaitUndo(a); left != nil {
+		err = a.MayHold(cmp.Or(err, left))
+	}
+	return g, false, err
 }
 
 // outcome is the result of an attempt of a.
@@ -204,10 +213,33 @@ func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renewal) ([]in
 	return left, nil
 }
 
-// Inspect implements locks.engine.
+// Inspect implements locks.engine. A client that asks for its own hold relies on the answer, so what it is
+// told of is not taken back any more. So it is asked behind what is to be taken back, and of what too few
+// nodes have nothing is told.
 func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	p, s := q.inspection(name, token)
-	p.answer(by, func(err error) []byte { return then(*s, err) })
+	if token == "" {
+		p.answer(by, func(err error) []byte { return then(*s, err) })
+		return
+	}
+	first := q.newPoll(scripts.KeepCall(q.names, []redlock.Renewal{{Name: name, Token: token}}, 0))
+	first.lock = q.names.Place(name).Key
+	var left []int64
+	first.combine = func() (clear bool) {
+		left, clear = first.kept(1)
+		return clear
+	}
+	by.Await(func(done func([]byte)) {
+		p.then = func() { done(nil) }
+		first.then = func() {
+			if p.err = first.err; p.err != nil || left[0] == 0 {
+				done(nil)
+				return
+			}
+			p.start()
+		}
+		first.start()
+	}, func([]byte) []byte { return then(*s, p.err) }, nil)
 }
 
 // State implements locks.engine.

@@ -83,7 +83,8 @@ if fence_key and mode == 'w' and not wanted_keeper then
     reply = tonumber(fence)
   end
   -- A server that is full refuses this SET. It goes on below, because the token may have the lock already.
-  local made = fence - last > 0 and #fence == 16 and redis.pcall('SET', key, value, 'NX', 'PX', lease)
+  local made = fence - last > 0 and #fence == 16 and fence <= '9007199254740992'
+    and redis.pcall('SET', key, value, 'NX', 'PX', lease)
   if made and made.ok then
     call('SETRANGE', fence_key, '0', fence)
     return reply
@@ -96,10 +97,9 @@ local meta, master, fence_name = ARGV[10] or '', ARGV[11] or '', ARGV[12]
 local most_waiters, most_readers = string.match(limits, '^(%d*) ?(%d*)$')
 most_waiters, most_readers = tonumber(most_waiters) or 0, tonumber(most_readers) or math.huge
 local keeper, note = wanted_keeper or '', ''
-lease = lease - 1
+lease, mode = lease - 1, mode == 'behind' and 'w' or mode
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
-if mode == 'behind' then mode = 'w' end
 local form = mode == 'p' and 'permits ' .. most_readers or '1'
 --#include plain.lua
 -- MGET, unlike GET, does not fail on a hash.

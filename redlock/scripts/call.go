@@ -272,7 +272,11 @@ func KeepCall(n *redlock.Names, batch []redlock.Renewal, more int) Call {
 	for _, r := range batch {
 		c.Owner(r.Token)
 		c.Number(r.Lease.Milliseconds())
-		c.Number(r.Fence)
+		if r.Fence == 0 {
+			c.Empty()
+		} else {
+			c.Number(r.Fence)
+		}
 		c.Text(r.Keeper)
 	}
 	return c

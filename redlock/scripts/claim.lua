@@ -36,7 +36,7 @@ local micros = clock[1] * 1000000 + clock[2]
 -- last one of the slot and at most a second ahead of the clock. Fences are compared as texts of 16 digits.
 local plain = mode == 'w' and wanted_keeper == '' and meta == '' and #candidate == 16
 if plain and wanted_fence > micros and wanted_fence <= micros + 1000000
-  and call('GETRANGE', fence_key, '0', '15') < candidate then
+  and wanted_fence <= 2^53 and call('GETRANGE', fence_key, '0', '15') < candidate then
   -- A server that is full refuses this SET. It goes on below, because the token may have the lock already.
   local value = 'lockproxy 1 ' .. candidate .. ' +' .. id .. ' ' .. token
   local made = redis.pcall('SET', key, value, 'NX', 'PX', lease + 1)
@@ -51,7 +51,7 @@ local breaks = ARGV[10] == '1'
 if breaks then
   local last = last_fence(fence_key)
   local most = math.max(last, micros) + 1000000
-  if wanted_fence > most then return {-2, most - 1000000, 0, micros} end
+  if wanted_fence > most or #candidate ~= 16 then return {-2, most - 1000000, 0, micros} end
   -- The hold is to get that fence at least, also if the clock has stepped back since the last one.
   if wanted_fence > micros + 1000000 and last < wanted_fence - 1 then
     call('SETRANGE', fence_key, '0', string.format('%.0f', wanted_fence - 1))

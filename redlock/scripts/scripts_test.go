@@ -15,7 +15,7 @@ import (
 // script that includes it. KEYS and ARGV are named on top of a script, once. Nothing is global.
 func TestNamesOfScripts(t *testing.T) {
 	library := []string{"redis", "string", "table", "math", "tonumber", "tostring", "type", "pairs", "ipairs",
-		"unpack", "select", "pcall", "loadstring"}
+		"unpack", "select", "pcall", "error", "loadstring"}
 	whole := map[string]bool{}
 	for _, s := range All() {
 		whole[s.Name+".lua"] = true

@@ -15,6 +15,7 @@
 local key, fence_key, token, id = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local new_fence, new_count, agreed = ARGV[3], ARGV[4], ARGV[5] == 'agreed'
 local new_number = tonumber(new_fence)
+if #new_fence ~= 16 or new_fence > '9007199254740992' then return {err = 'ERR no fence: ' .. new_fence} end
 --#include look.lua
 --#include now.lua
 --#include lastfence.lua

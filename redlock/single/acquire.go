@@ -1,6 +1,7 @@
 package single
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,8 @@ func (e *Engine) forget(a *redlock.Acquire, ok bool, err error) {
 // Follows implements locks.engine: the queue is in Redis, and says who is first.
 func (e *Engine) Follows(*redlock.Acquire) bool { return false }
 
-// Wait implements locks.engine: the place in the queue is taken back before the client of a wait in vain is
-// told.
+// Wait implements locks.engine: the place in the queue, or a grant that was on its way, is taken back before
+// the client of a wait in vain is told, or the error says that it is not.
 func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	noted := false
 	a.BeforeHanded(func(g redlock.Grant) {
@@ -100,11 +101,13 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 		}
 		return g, true, nil
 	}
-	if err == nil {
-		err = e.UndoOnce(a)
+	if _, said := errors.AsType[redlock.ReplyError](err); err != nil && !said && ctx.Err() == nil {
+		e.Undo(a) // Redis does not answer
+		return g, false, a.MayHold(err)
 	}
-	if err != nil {
+	if left := e.UndoOnce(a); left != nil {
 		e.Undo(a)
+		err = a.MayHold(cmp.Or(err, left))
 	}
 	return g, false, err
 }

@@ -77,6 +77,7 @@ type Engine struct {
 	grants   *lastGrants
 	steps    steps
 	undone   redlock.Undone
+	undoing  undoings
 	scripted atomic.Bool // plain locks are freed by free.lua, whatever the upstream says of a command
 
 	// What goes on when nobody waits for it ends with ctx.

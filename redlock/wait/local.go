@@ -50,7 +50,7 @@ type turnState struct {
 	next    Prepared // the attempt that a release made for it
 	asks    bool     // an attempt is under way, by it or for it
 	refused bool     // a majority has said that others hold the lock
-	doubt   string   // why the last attempt is in doubt, or ""
+	doubt   error    // why the last attempt is in doubt, or nil
 	up      bool     // a reader that waits to become the writer
 }
 
@@ -58,7 +58,7 @@ type turnState struct {
 type Refusal struct {
 	Up    bool          // a reader that wants to write, and waits for other readers to leave
 	Pause time.Duration // how long until another try is worthwhile
-	Doubt string        // why the token may hold the lock after all, or ""
+	Doubt error         // why the token may hold the lock after all, or nil
 }
 
 // OthersFirst says that others wait for the lock that a wants, ahead of a if it waits too.
@@ -177,7 +177,7 @@ func (o *Local) Refused(a *redlock.Acquire, r Refusal) {
 		return
 	}
 	w.turn.up = r.Up
-	w.turn.refused = w.turn.refused || r.Doubt == ""
+	w.turn.refused = w.turn.refused || r.Doubt == nil
 	w.turn.doubt = r.Doubt
 	// Random, so that proxies do not ask in step.
 	w.due = time.Now().Add(min(r.Pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
@@ -220,8 +220,8 @@ func (o *Local) missed(q *queue) { q.waiters[0].nudge() }
 // ended implements order. A client whose wait was in vain is told that others hold the lock only if a
 // majority has refused its token meanwhile.
 func (*Local) ended(w *waiter, err error) error {
-	if err != nil || w.a.Fresh || w.turn.refused || w.turn.doubt == "" {
+	if err != nil || w.a.Fresh || w.turn.refused {
 		return err
 	}
-	return redlock.ReplyError(w.turn.doubt)
+	return w.turn.doubt
 }

@@ -53,6 +53,8 @@ type Fact struct {
 type Options struct {
 	Upstream discovery.Options // no Addrs: there is none to be asked
 	Prefix   string            // of the keys of locks
+	Same     map[string]string // settings that all proxies must have the same, by name
+	Fleet    string            // which proxies these are
 
 	UsersOnly     bool          // clients are users of the upstream
 	LocksThere    bool          // the upstream keeps locks
@@ -88,6 +90,7 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 			visit(ctx, &o, w.nodes)
 			visit(ctx, &o, w.learn(&o))
 			w.tell(&o, tell)
+			w.tellPeers(ctx, &o, tell)
 			all = w.nodes
 		}
 	}

@@ -313,7 +313,7 @@ func (n *node) tellState(say func(l Level, about, text, remedy string)) {
 // needsAt are the commands that the proxy needs at a node.
 func (o *Options) needsAt(n *node) []needs.Need {
 	if n.part == redlocked {
-		all := needs.Of(needs.Place{Server: n.server, Locks: true})
+		all := needs.Of(needs.Place{Server: n.server, Locks: true, Channels: o.Prefix})
 		return slices.DeleteFunc(all, func(w needs.Need) bool {
 			return !slices.Contains(atMasters, w.Right)
 		})
@@ -326,8 +326,8 @@ func (o *Options) needsAt(n *node) []needs.Need {
 }
 
 // atMasters are the rights that the proxy needs at the masters of RedLock.
-var atMasters = []string{"info", "client|kill", "client|id", "script|load", "evalsha", "time", "publish",
-	"subscribe"}
+var atMasters = []string{"info", "client|kill", "client|list", "client|id", "script|load", "evalsha", "time",
+	"publish", "subscribe"}
 
 func (n *node) tellNeeds(say func(l Level, about, text, remedy string)) {
 	right := true

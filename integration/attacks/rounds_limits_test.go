@@ -1,6 +1,6 @@
 //go:build limits
 
-package rounds
+package attacks
 
 import (
 	"bytes"
@@ -19,10 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lockproxy/cluster/discovery"
-	"lockproxy/integration/heavy"
 	"lockproxy/integration/rig"
 	"lockproxy/proxy"
 )
+
+// How long the rounds of a loop are under attack is measured here; that they are bounded is counted in
+// proxy/rounds_test.go.
 
 // yardstick is the longest that a loop may be busy at a stretch, in CPU time of its thread: all other clients
 // of the loop wait meanwhile. It is the time for ten million steps of a loop in Go, some 10 ms, so that the
@@ -145,12 +147,8 @@ func TestLimitRounds(t *testing.T) {
 	nodes := rig.StartCluster(t, 3, 0, "--enable-debug-command", "yes",
 		"--cluster-require-full-coverage", "no")
 	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
-	for _, c := range heavy.Commands {
-		bounded(t, c.Name, clock, func() {
-			if r, err := heavy.Run(addr, c, n, time.Minute); err != nil {
-				t.Fatalf("%s, %d bytes: %v", c.Name, r.Sent, err)
-			}
-		})
+	for _, c := range heavyCommands {
+		bounded(t, c.name, clock, func() { c.send(t, addr, n) })
 	}
 }
 

@@ -1,0 +1,111 @@
+package checkup
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
+	"lockproxy/redlock/peers"
+)
+
+// tellPeers asks the proxies that run whether they have the settings that all must have alike.
+func (w *whole) tellPeers(ctx context.Context, o *Options, tell func(Fact)) {
+	b := &bus{dialer: o.dialer(w.logins)}
+	defer b.close()
+	for _, m := range w.topology.Masters {
+		if conn, err := b.dialer.Dial(ctx, m.Addr, cluster.Mode{Proto: 2}, nil); err == nil {
+			b.nodes = append(b.nodes, conversation{conn, resp.Reader{From: conn, Most: longest}})
+			b.addrs = append(b.addrs, m.Addr)
+		}
+	}
+	if len(b.nodes) == 0 {
+		return
+	}
+	p := peers.New(b, peers.Options{ID: strings.ToLower(rand.Text()[:16]), Fleet: o.Fleet, Settings: o.Same,
+		Quiet: true})
+	heard, silent := p.Compare(ctx)
+	differing := p.Differing()
+	p.Close()
+	for _, d := range differing {
+		tell(Fact{Fail, "proxies", d.Proxy, "runs with other settings: " + strings.Join(d.Settings, ", ") +
+			"; both would grant one lock", "give all proxies the same (docs/changing-over.md)"})
+	}
+	for _, id := range silent {
+		tell(Fact{Warn, "proxies", id, "does not say which settings it has", "look at its log, and whether " +
+			"it lives"})
+	}
+	if heard > 0 && len(differing) == 0 {
+		tell(Fact{OK, "proxies", "", fmt.Sprintf("%d that run keep locks in the same way", heard), ""})
+	}
+}
+
+// bus implements peers.Bus for one question: over a connection to each master that can be reached.
+type bus struct {
+	dialer *cluster.Dialer
+	addrs  []string
+	nodes  []conversation
+}
+
+func (b *bus) close() {
+	for _, c := range b.nodes {
+		c.conn.Close()
+	}
+}
+
+// Masters implements peers.Bus.
+func (b *bus) Masters() int { return len(b.addrs) }
+
+// Do implements peers.Bus. What one node publishes, all tell.
+func (b *bus) Do(ctx context.Context, _ int, req []byte, resend bool) ([]byte, error) {
+	return b.DoMaster(ctx, 0, req, resend)
+}
+
+// DoMaster implements peers.Bus.
+func (b *bus) DoMaster(ctx context.Context, i int, req []byte, _ bool) ([]byte, error) {
+	c := &b.nodes[i]
+	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
+	if _, err := c.conn.Write(req); err != nil {
+		return nil, err
+	}
+	_, raw, err := c.replies.Next()
+	return raw, err
+}
+
+// Subscribe implements peers.Bus.
+func (b *bus) Subscribe(ctx context.Context, _ int, channel string, notify func(subscription.Event)) (func(),
+	error,
+) {
+	conn, err := b.dialer.Dial(ctx, b.addrs[0], cluster.Mode{Proto: 2}, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := conversation{conn, resp.Reader{From: conn, Most: longest}}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	all, err := c.ask([]string{"SUBSCRIBE", channel})
+	if err == nil && all[0].IsError() {
+		err = fmt.Errorf("SUBSCRIBE: %s", all[0].Err())
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	go c.listen(notify) // ends with conn
+	return func() { conn.Close() }, nil
+}
+
+// listen passes on messages until the connection ends.
+func (c conversation) listen(notify func(subscription.Event)) {
+	for {
+		v, _, err := c.replies.Next()
+		if err != nil {
+			return
+		}
+		if len(v.Elems) == 3 && v.Elems[0].Text() == "message" {
+			notify(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str})
+		}
+	}
+}
