@@ -57,6 +57,9 @@ const (
 	nodeBuffer = 64 << 10
 	// nodeWrite is how long a write may take.
 	nodeWrite = 2 * time.Second
+	// mostFrame is how many bytes of a message are taken: more than Redis lets a subscriber have by default
+	// (client-output-buffer-limit pubsub).
+	mostFrame = 32<<20 + nodeBuffer
 	// maxSpare is the largest write buffer that is kept for re-use.
 	maxSpare = 1 << 20
 )
@@ -144,7 +147,7 @@ func (c *Conn) write() error {
 
 // read reads what the node sends, until that fails.
 func (c *Conn) read() error {
-	var framer resp.Framer
+	framer := resp.Bounds{Bytes: mostFrame, Values: 1024, Depth: 16}.Framer()
 	buf := make([]byte, nodeBuffer)
 	have, framed := 0, 0 // bytes in buf; how many of them framer has seen
 	for {

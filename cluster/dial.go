@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,9 +177,9 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 	if _, err := conn.Write(commands); err != nil {
 		return err
 	}
-	var buf []byte
+	replies := resp.Reader{From: conn, Most: mostSaid}
 	for _, s := range asked {
-		reply, rest, err := await(conn, buf)
+		reply, err := await(&replies)
 		if err != nil {
 			return err
 		}
@@ -195,32 +194,24 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 		case s == decisive, s == database && !RefusesLogin(text):
 			return &ModeError{text}
 		case s < optional || RefusesLogin(text) || turnsAway(text):
-			return errors.New(text)
+			return Said(text)
 		}
-		buf = rest
 	}
-	if len(buf) > 0 {
+	if replies.Ahead() {
 		return errors.New("the node said more than it was asked for")
 	}
 	return nil
 }
 
-// await returns the next reply, of which buf has come already, and what came behind it.
-func await(conn net.Conn, buf []byte) (reply resp.Value, rest []byte, err error) {
-	reply, rest, err = resp.Parse(buf)
-	for errors.Is(err, resp.ErrIncomplete) {
-		buf = slices.Grow(buf, 1024)
-		n, failed := conn.Read(buf[len(buf):cap(buf)])
-		if n == 0 && failed != nil {
-			return reply, nil, failed
-		}
-		buf = buf[:len(buf)+n]
-		reply, rest, err = resp.Parse(buf)
+// mostSaid is how many bytes a node may say about one connection, or about some of them.
+const mostSaid = 1 << 20
+
+// await returns the next reply.
+func await(replies *resp.Reader) (reply resp.Value, err error) {
+	if reply, _, err = replies.Next(); errors.Is(err, resp.ErrReply) {
+		err = fmt.Errorf("its answer is not Redis: %w", err)
 	}
-	if err != nil {
-		return reply, nil, fmt.Errorf("its answer is not Redis: %w", err)
-	}
-	return reply, rest, nil
+	return reply, err
 }
 
 // step says what an error in the reply to one command of shakeHands means.

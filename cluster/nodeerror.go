@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"lockproxy/internal/resp"
 )
 
 // NodeError is what went wrong with one node.
@@ -119,7 +121,7 @@ func hintFor(err error) string {
 		dns    *net.DNSError
 		text   = err.Error()
 	)
-	alien := strings.Contains(text, "redis: invalid reply") || strings.Contains(text, "redis: can't parse") ||
+	alien := errors.Is(err, resp.ErrReply) || strings.Contains(text, "redis: can't parse") ||
 		strings.Contains(text, "is not Redis")
 	switch {
 	case alien && (strings.Contains(text, "HTTP/") || strings.Contains(text, "<")):

@@ -1,20 +1,25 @@
 package cluster
 
 import (
-	"errors"
+	"net"
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 )
 
 // Whoever names the wrong port is told what answers there.
 func TestExplainNoRedis(t *testing.T) {
 	for text, want := range map[string]string{
-		`redis: invalid reply: "<!DOCTYPE HTML>\\n"`:           "an HTTP server",
-		`redis: can't parse reply: "HTTP/1.1 400 Bad Request"`: "an HTTP server",
-		`redis: invalid reply: "SSH-2.0-OpenSSH_9.2"`:          "no Redis",
-		"its answer to INFO is not Redis: a line of 9 bytes":   "no Redis",
+		"<!DOCTYPE HTML>\n":        "an HTTP server",
+		"HTTP/1.1 400 Bad Request": "an HTTP server",
+		"SSH-2.0-OpenSSH_9.2":      "no Redis",
 	} {
-		if got := Explain(errors.New(text)); !strings.Contains(got, want) {
+		here, there := net.Pipe()
+		go there.Write([]byte(text)) // ends with here
+		_, err := resp.Answer.Conn(here).Read(make([]byte, 100))
+		here.Close()
+		if got := Explain(err); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}

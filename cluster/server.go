@@ -3,7 +3,9 @@ package cluster
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"strings"
 
 	"lockproxy/internal/resp"
 )
@@ -71,9 +73,26 @@ func ServerOf(replies ...resp.Value) Server {
 // Unsuited is why a server that answers INFO so cannot be an upstream; nil: it may be one.
 func Unsuited(info resp.Value) error {
 	if Field(info, "lockproxy_version") != "" {
-		return Refusal("a lockproxy answers there, and no Redis: name the nodes that are behind it")
+		return errNoRedis
 	}
 	return nil
+}
+
+const errNoRedis = Refusal("a lockproxy answers there, and no Redis: name the nodes that are behind it")
+
+// mostSaying is how many bytes of an error that a node has said are repeated.
+const mostSaying = 512
+
+// Said is an error that a node has said. A lockproxy without an upstream, which may be this one, says what it
+// has heard itself, so its words would grow each time.
+func Said(text string) error {
+	switch {
+	case strings.HasPrefix(text, "LOADING lockproxy "):
+		return errNoRedis
+	case len(text) > mostSaying:
+		text = text[:mostSaying] + "..."
+	}
+	return errors.New(text)
 }
 
 // AtLeast says that the server is that version of Redis, or a newer one, or compatible with it.

@@ -72,12 +72,12 @@ func settledOf(conn net.Conn, self string, ids []string) (addrs map[string]strin
 	if _, err := conn.Write(resp.AppendCommandStrings(nil, args...)); err != nil {
 		return nil, err
 	}
-	reply, _, err := await(conn, nil)
+	reply, err := await(&resp.Reader{From: conn, Most: mostSaid})
 	switch {
 	case err != nil:
 		return nil, err
 	case bytes.HasPrefix(reply.Str, []byte("BUSY ")), bytes.HasPrefix(reply.Str, []byte("LOADING ")):
-		return nil, errors.New(string(reply.Str))
+		return nil, Said(string(reply.Str))
 	case reply.IsError():
 		return nil, fmt.Errorf("%w: %s", ErrUntold, reply.Str)
 	}

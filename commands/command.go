@@ -69,6 +69,7 @@ const (
 	Bulky                           // if long, it is worked on beside the loop, so its length is not limited
 	BesideCaching                   // CLIENT CACHING in front of it holds for the command behind it
 	NoScript                        // no script may run it
+	Lists                           // what it gathers from nodes is data, and not a number or a word each
 	OfModule                        // a module has it, which may ask for more keys than the arguments name
 )
 

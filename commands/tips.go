@@ -27,6 +27,9 @@ var policies = map[string]Merge{
 // applyTips routes a command that has no row. With a policy that is not known it goes by its keys.
 func (c *Command) applyTips() {
 	policy := policies[c.tips.response]
+	if c.tips.response == "" || c.tips.response == "special" {
+		c.Flags |= Lists
+	}
 	switch c.tips.request {
 	case "all_nodes", "all_shards":
 		if policy == nil {

@@ -145,7 +145,7 @@ func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 	case commands.AnyNode:
 		r.forward(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
-		scatter.NewPureGather(s, s.w.masters(), cmd.Merge).Send(raw, cmd.Flags&commands.ReadOnly != 0)
+		scatter.NewPureGather(s, s.w.masters(), cmd).Send(raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
 		r.blocks(cmd, args, raw)
 	case commands.Refused:

@@ -62,7 +62,7 @@ var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
 // drain ends the session once the commands that were read are answered.
 func (s *session) drain() {
 	s.draining = true
-	s.conn.EndInput()
+	s.conn.EndInput(time.Second)
 	s.upload.giveUp(refusedByDrain)
 	s.tasks.end(commands.ErrDraining)
 	s.Waits.Drain(commands.ErrDraining)

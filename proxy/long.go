@@ -98,7 +98,7 @@ func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts
 // that.
 func (r *router) split(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
 	scatter.Send(r.s, parts, scatter.How{
-		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: true,
+		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: cmd,
 	}, merge)
 }
 

@@ -140,6 +140,14 @@ func (s *session) apply(tag uint32, a *answer, reply []byte) {
 	s.Resume(tag, func() []byte { return then.Answer(reply) })
 }
 
+// Most implements pipe.Longer.
+func (s *session) Most(tag uint32) int {
+	if s.answers.at(tag).then == nil {
+		return pipe.AnyLength
+	}
+	return pipe.MostData
+}
+
 // Fail implements pipe.Receiver.
 func (s *session) Fail(tag uint32, err error) {
 	a := s.answers.at(tag)

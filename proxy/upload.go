@@ -180,3 +180,6 @@ func (u *upload) Discard(uint32) bool { return true }
 
 // Detour implements pipe.Receiver.
 func (u *upload) Detour(uint32) {}
+
+// Most implements pipe.Longer.
+func (u *upload) Most(tag uint32) int { return u.s.Most(tag) }

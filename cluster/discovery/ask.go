@@ -21,11 +21,13 @@ import (
 // client's pool keeps the connections, logs in, checks idle ones and replaces broken ones.
 //
 // Retries of go-redis are off: they would ask a silent node again when nobody waits any more, and the next
-// refresh asks anyway. A client is replaced once a dial has failed: its pool counts failed dials, and after
-// a few answers with the last error for up to a second after the node is back.
+// refresh asks anyway. The question itself goes on then: otherwise a node that is far away would never have a
+// connection. A client is replaced once a dial has failed: its pool counts failed dials, and after a few
+// answers with the last error for up to a second after the node is back.
 //
-// Answers are taken as bytes, because error replies are answers here, and COMMAND is passed on byte for
-// byte. Safe for concurrent use.
+// A client reads from a connection that lets no more through than honest nodes say: it would make room for
+// whatever length a node announces. Answers are taken as bytes, because error replies are answers here, and
+// COMMAND is passed on byte for byte. Safe for concurrent use.
 type asker struct {
 	dialer *cluster.Dialer
 
@@ -54,7 +56,7 @@ func (a *asker) ask(ctx context.Context, addr string, as *cluster.Logins,
 			return nil, fmt.Errorf("its answer to %v is not Redis: %w", questions[i][0], err)
 		}
 		if answers[i].IsError() && cluster.RefusesLogin(string(answers[i].Str)) {
-			return nil, errors.New(string(answers[i].Str))
+			return nil, cluster.Said(string(answers[i].Str))
 		}
 	}
 	return answers, nil
@@ -68,18 +70,32 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 		return nil, err
 	}
 	commands := make([]*redis.RawCmd, len(questions))
-	_, err = client.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, q := range questions {
-			commands[i] = redis.NewRawCmd(ctx, q...)
-			p.Process(ctx, commands[i])
-		}
-		return nil
-	})
+	over := make(chan error, 1)
+	go func() { // ends with ConnectTimeout
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.dialer.ConnectTimeout)
+		defer cancel()
+		_, err := client.redis.Pipelined(asking, func(p redis.Pipeliner) error {
+			for i, q := range questions {
+				commands[i] = redis.NewRawCmd(asking, q...)
+				p.Process(asking, commands[i])
+			}
+			return nil
+		})
+		over <- err
+	}()
+	select {
+	case err = <-over:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	var said redis.Error
 	switch {
 	case err == nil:
 	case cluster.RefusesLogin(err.Error()):
 		as.Refuse(client.as)
-		return nil, err
+		return nil, cluster.Said(err.Error())
+	case errors.As(err, &said):
+		return nil, cluster.Said(err.Error())
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	default:
@@ -195,7 +211,7 @@ func newClient(dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClie
 				c.failed.Store(true)
 				return nil, err
 			}
-			return heeding(conn), nil
+			return heeding(resp.Answer.Conn(conn)), nil
 		},
 		DialTimeout:              dialer.ConnectTimeout,
 		DialerRetries:            1,

@@ -64,6 +64,7 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		well("after silence", 2)
 		ask("CUT")
 		well("after a loss", 3)
+		time.Sleep(u.o.ConnectTimeout) // so long the silent node is waited for, on a connection apart
 		r := u.asker.clients[askKey{"a:1", u.o.Logins}]
 		if n := r.redis.PoolStats().TotalConns; n != 1 {
 			t.Errorf("%d connections", n)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 
 	"lockproxy/cluster"
@@ -73,9 +72,10 @@ func shardNodes(nodes []resp.Value, from string) (members []cluster.Node, master
 		if number, err := strconv.Atoi(port); err != nil || number < 1 {
 			port = fields["tls-port"] // it may have no plain port
 		}
-		n := cluster.Node{Addr: net.JoinHostPort(host, port), ID: fields["id"]}
+		addr, ok := address(host, port)
+		n := cluster.Node{Addr: addr, ID: fields["id"]}
 		switch {
-		case fields["health"] == "fail", isPath(host):
+		case fields["health"] == "fail", !ok:
 		case fields["role"] == "master" && !mastered:
 			members, mastered = append([]cluster.Node{n}, members...), true
 		default:

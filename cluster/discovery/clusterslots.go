@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -63,7 +63,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 					addHidden(t.shares, parseNodes(answers[0], addr))
 				}
 			}
-			return t, err
+			return t, cmp.Or(err, credible(t.shares))
 		})
 	u.suspect(failed)
 	if len(heard) == 0 {
@@ -138,7 +138,7 @@ func parseSlots(v resp.Value, from string) ([]share, error) {
 // more names for it.
 func parseNode(v resp.Value, from string) (cluster.Node, error) {
 	e := v.Elems
-	if len(e) < 2 || e[1].Kind != ':' || e[1].Int < 1 || e[1].Int > 65535 {
+	if len(e) < 2 || e[1].Kind != ':' {
 		return cluster.Node{}, errSlots
 	}
 	host := string(e[0].Str)
@@ -153,18 +153,16 @@ func parseNode(v resp.Value, from string) (cluster.Node, error) {
 	if host == "" || host == "?" {
 		host = hostOf(from)
 	}
-	if isPath(host) {
+	addr, ok := address(host, strconv.FormatInt(e[1].Int, 10))
+	if !ok {
 		return cluster.Node{}, fmt.Errorf("%w: %.80q is no host", errSlots, host)
 	}
-	n := cluster.Node{Addr: net.JoinHostPort(host, strconv.FormatInt(e[1].Int, 10))}
+	n := cluster.Node{Addr: addr}
 	if len(e) > 2 {
 		n.ID = string(e[2].Str)
 	}
 	return n, nil
 }
-
-// isPath says that a host which a node has announced would be dialled as a unix socket. No honest one is.
-func isPath(host string) bool { return strings.HasPrefix(host, "/") }
 
 // hostOf is the host of addr. A unix socket leads to this machine.
 func hostOf(addr string) string {

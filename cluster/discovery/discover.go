@@ -5,10 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -209,7 +209,7 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logi
 	}
 	info, hello, replication := answers[0], answers[1], answers[3]
 	if info.IsError() && hello.IsError() {
-		return identity{}, errors.New(string(info.Str))
+		return identity{}, cluster.Said(string(info.Str))
 	}
 	if err := cluster.Unsuited(info); err != nil {
 		return identity{}, err
@@ -220,20 +220,25 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logi
 		return i, nil
 	}
 	i.master = cluster.Field(replication, "role") != "slave"
-	if host := cluster.Field(replication, "master_host"); host != "" && !i.master {
-		i.follows = net.JoinHostPort(host, cluster.Field(replication, "master_port"))
+	host, port := cluster.Field(replication, "master_host"), cluster.Field(replication, "master_port")
+	if follows, ok := address(host, port); ok && !i.master {
+		i.follows = follows
 	}
-	for n := 0; ; n++ {
+	for line := range strings.Lines(replication.Text()) {
 		// slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0
-		line := cluster.Field(replication, fmt.Sprint("slave", n))
-		if line == "" {
-			return i, nil
+		name, line, _ := strings.Cut(strings.TrimSpace(line), ":")
+		number, is := strings.CutPrefix(name, "slave")
+		if _, err := strconv.Atoi(number); !is || err != nil || len(i.replicas) == mostNodes {
+			continue
 		}
 		at := make(map[string]string)
 		for part := range strings.SplitSeq(line, ",") {
 			key, value, _ := strings.Cut(part, "=")
 			at[key] = value
 		}
-		i.replicas = append(i.replicas, net.JoinHostPort(at["ip"], at["port"]))
+		if addr, ok := address(at["ip"], at["port"]); ok {
+			i.replicas = append(i.replicas, addr)
+		}
 	}
+	return i, nil
 }

@@ -37,7 +37,7 @@ func parseNodes(v resp.Value, from string) []member {
 	var all []member
 	for line := range strings.Lines(v.Text()) {
 		words := strings.Fields(line)
-		if len(words) < 4 {
+		if len(words) < 4 || len(words[0]) > mostName {
 			continue
 		}
 		m := member{id: words[0], flags: strings.Split(words[2], ","), follows: words[3]}
@@ -46,11 +46,16 @@ func parseNodes(v resp.Value, from string) []member {
 		if colon := strings.LastIndexByte(addr, ':'); colon >= 0 && !slices.Contains(m.flags, "noaddr") &&
 			!slices.Contains(m.flags, "handshake") {
 			m.host, m.port = cmp.Or(addr[:colon], hostOf(from)), addr[colon+1:]
+			if _, ok := address(m.host, m.port); !ok {
+				continue
+			}
 		}
-		if name, _, _ = strings.Cut(name, ","); !strings.Contains(name, "=") {
+		if name, _, _ = strings.Cut(name, ","); !strings.Contains(name, "=") && len(name) <= mostName {
 			m.name = name
 		}
-		all = append(all, m)
+		if all = append(all, m); len(all) == mostNodes {
+			break
+		}
 	}
 	return all
 }

@@ -1,10 +1,10 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,32 +32,63 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 	if len(reports) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
-	votes := make(map[string]int)
+	peers := make(map[string]int)
 	for _, r := range reports {
-		votes[r.master]++
-		for _, peer := range r.peers {
-			if len(u.sentinels) < knownSentinels && !slices.Contains(u.sentinels, peer) {
+		for _, peer := range unique(r.peers) {
+			peers[peer]++
+			if 2*peers[peer] > len(reports) && len(u.sentinels) < knownSentinels &&
+				!slices.Contains(u.sentinels, peer) {
 				u.sentinels = append(u.sentinels, peer)
 			}
 		}
 	}
-	best := reports[0]
-	for _, r := range reports[1:] {
-		if r.epoch > best.epoch || r.epoch == best.epoch && votes[r.master] > votes[best.master] {
-			best = r
+	var refused []cluster.NodeError
+	for _, r := range u.elect(reports, len(reports)+len(failed)) {
+		i, err := u.identify(ctx, r.master)
+		if err == nil && i.master {
+			u.servers[i.addr] = i.server
+			u.publish(wholeView(cluster.Sentinel, i.addr, r.replicas))
+			return nil
 		}
+		if err == nil {
+			err = errors.New("the Sentinels call it the master, but it is a replica: a fail-over is not " +
+				"finished yet")
+		}
+		refused = append(refused, cluster.NodeError{Addr: r.master, Err: err})
 	}
-	i, err := u.identify(ctx, best.master)
-	if err == nil && !i.master {
-		err = errors.New("the Sentinels call it the master, but it is a replica: a fail-over is not " +
-			"finished yet")
+	if refused == nil {
+		refused = []cluster.NodeError{{Addr: reports[0].master, Err: errors.New("too few Sentinels call it " +
+			"the master, and it was no replica of the group")}}
 	}
-	if err != nil {
-		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: best.master, Err: err}}}
+	return &cluster.DiscoverError{Failed: refused}
+}
+
+// elect puts the reports in order, the best first, one for each master. A master that was not of the group
+// before needs most of the Sentinels that were asked: the others know it a moment later. Of those that were,
+// the latest counts, for who has led the fail-over knows of it first.
+func (u *Upstream) elect(reports []report, asked int) []report {
+	t := u.Topology()
+	of := make(map[string]bool)
+	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+		of[n.Addr] = true
 	}
-	u.servers[i.addr] = i.server
-	u.publish(wholeView(cluster.Sentinel, i.addr, best.replicas))
-	return nil
+	votes := make(map[string]int)
+	for _, r := range reports {
+		votes[r.master]++
+	}
+	slices.SortStableFunc(reports, func(a, b report) int {
+		byVotes := cmp.Compare(votes[b.master], votes[a.master])
+		if len(of) == 0 {
+			return cmp.Or(byVotes, cmp.Compare(b.epoch, a.epoch))
+		}
+		return cmp.Or(cmp.Compare(b.epoch, a.epoch), byVotes)
+	})
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(reports, func(r report) bool {
+		again := seen[r.master]
+		seen[r.master] = true
+		return again || len(of) > 0 && !of[r.master] && 2*votes[r.master] <= asked
+	})
 }
 
 // wholeView is the view of an upstream in which one master has all slots.
@@ -86,7 +117,7 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r report, err erro
 		}
 		switch {
 		case answers[0].IsError():
-			return r, errors.New(string(answers[0].Str))
+			return r, cluster.Said(string(answers[0].Str))
 		case len(names) == 0:
 			return r, cluster.Refusal("this Sentinel watches no master")
 		case len(names) > 1:
@@ -106,22 +137,27 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r report, err erro
 	at := answers[0].Elems
 	if len(at) != 2 {
 		if answers[0].IsError() {
-			return r, errors.New(string(answers[0].Str))
+			return r, cluster.Said(string(answers[0].Str))
 		}
 		return r, cluster.Refusal(fmt.Sprintf("this Sentinel watches no master named %q", name))
 	}
-	r.master = net.JoinHostPort(string(at[0].Str), string(at[1].Str))
+	var ok bool
+	if r.master, ok = address(at[0].Text(), at[1].Text()); !ok {
+		return r, fmt.Errorf("it names %.80q as the master, where none can be", r.master)
+	}
 	r.epoch, _ = strconv.ParseUint(cluster.Pairs(answers[1])["config-epoch"], 10, 64)
 	for _, v := range answers[2].Elems {
 		replica := cluster.Pairs(v)
-		if addr := net.JoinHostPort(replica["ip"], replica["port"]); addr != r.master &&
-			!strings.Contains(replica["flags"], "down") {
+		if addr, ok := address(replica["ip"], replica["port"]); ok && addr != r.master &&
+			!strings.Contains(replica["flags"], "down") && len(r.replicas) < mostNodes {
 			r.replicas = append(r.replicas, addr)
 		}
 	}
 	for _, v := range answers[3].Elems {
 		peer := cluster.Pairs(v)
-		r.peers = append(r.peers, net.JoinHostPort(peer["ip"], peer["port"]))
+		if addr, ok := address(peer["ip"], peer["port"]); ok {
+			r.peers = append(r.peers, addr)
+		}
 	}
 	return r, nil
 }

@@ -103,7 +103,7 @@ const maxSpare = 1 << 20
 // connect makes a connection to the server of m. It blocks until that is on the loop. It ends with ctx, or by
 // end.
 func (m *Master) connect(ctx context.Context) (*conn, error) {
-	c := &conn{m: m, as: m.nodes.Login(), closed: make(chan struct{})}
+	c := &conn{m: m, as: m.nodes.Login(), closed: make(chan struct{}), frame: resp.Answer.Framer()}
 	c.flush = func() {
 		m.mu.Lock()
 		c.posted = false

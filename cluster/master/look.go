@@ -1,7 +1,6 @@
 package master
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -135,7 +134,7 @@ func (m *Master) greet(c *conn) error {
 			c.loadless = true
 			m.mu.Unlock()
 		case text[0] == '-':
-			return errors.New(string(text[1 : len(text)-2]))
+			return cluster.Said(string(text[1 : len(text)-2]))
 		}
 	}
 	m.judge(r)

@@ -306,7 +306,7 @@ type renewal struct{ m *Master }
 func (r renewal) Answer(_ int, reply []byte, err error) {
 	if err == nil && reply[0] == '-' {
 		text := strings.TrimSpace(string(reply[1:]))
-		r.m.tell(slog.LevelWarn, cluster.NotRenewed, "err", cluster.Explain(errors.New(text)))
+		r.m.tell(slog.LevelWarn, cluster.NotRenewed, "err", cluster.Explain(cluster.Said(text)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"math"
 	"time"
 
 	"lockproxy/cluster"
@@ -27,6 +28,18 @@ type Receiver interface {
 
 // Repeater is a Receiver that is told if a request is sent again although it may have run.
 type Repeater interface{ Repeated(tag uint32) }
+
+// Longer is a Receiver that takes other replies than those to questions of the proxy's own, which may have
+// resp.Answer.Bytes. A node that sends more than Most bytes to request tag, or announces them, loses its
+// connection, and the request fails.
+type Longer interface{ Most(tag uint32) int }
+
+// What Longer.Most may say.
+const (
+	AnyLength = math.MaxInt        // it is passed on as it comes
+	MostData  = 512<<20 + MostLine // data of a client, kept until it is whole: as long as a value may be
+	MostLine  = 64 << 10           // a line that is not data
+)
 
 // call is one request on its way.
 type call struct {

@@ -15,6 +15,8 @@ import (
 // How a pipe failed.
 var (
 	errSilent  = errors.New("no reply within upstream-timeout")
+	errCrawls  = errors.New("a reply came too slowly, and others waited behind it")
+	errLong    = errors.New("its reply is longer than any to this request")
 	errRetired = errors.New("the node has left the topology")
 )
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -35,7 +36,9 @@ type Pipe struct {
 	calls      ring
 	congestion congestion // only with Options.ShedAfter
 	frame      resp.Framer
-	inReply    bool          // part of the head's reply has been delivered
+	inReply    bool // part of the head's reply has been delivered
+	came       int  // how many bytes
+	pace       pace
 	inPush     bool          // inside a push message, which no request asked for
 	since      time.Time     // the connection is there
 	progress   time.Time     // when bytes came last, or the queue began
@@ -183,6 +186,7 @@ func (p *Pipe) Read(buf []byte) int {
 		p.deliver(buf[used:used+n], done)
 		used += n
 	}
+	p.pace.some, p.pace.bytes = true, p.pace.bytes+used
 	if p.crowded > 0 && p.calls.len() == 0 {
 		p.pool.stuck.crowd(p, 0)
 	}
@@ -208,11 +212,16 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		p.hangUp(fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming))
 		return
 	}
+	p.pace.whole = p.pace.whole || last
 	if !last {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
+			chunk = madeUp(p, chunk, false)
 		} else if p.owner == nil && !p.mode.Second {
 			p.pool.stuck.crowd(p, len(chunk))
+		}
+		if exceeds(p, chunk) {
+			return
 		}
 		p.inReply = true
 		switch c := p.calls.head(); {
@@ -241,9 +250,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			}
 			return
 		}
-		if !c.raw && isRedirect(chunk) { // only a script can have made it up, and a client would follow it
-			chunk = append([]byte("-ERR "), chunk[1:]...)
-		}
+		chunk = madeUp(p, chunk, c.raw)
 	}
 	p.inReply = false
 	p.pop()
@@ -259,6 +266,45 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if p.private != nil {
 		p.private.answered(c)
 	}
+}
+
+// madeUp is an error, or the beginning of a long one, without what would send a client to another node: no
+// node says that here, and a client would follow. good: its receiver goes to the nodes that it names.
+func madeUp(p *Pipe, chunk []byte, good bool) []byte {
+	if !isRedirect(chunk) {
+		return chunk
+	}
+	if good {
+		_, to := retry.ErrorOf(chunk)
+		if _, _, ok := parseRedirect(to, p.addr); ok {
+			return chunk
+		}
+	}
+	return append([]byte("-ERR "), chunk[1:]...)
+}
+
+// exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.
+func exceeds(p *Pipe, chunk []byte) bool {
+	c, size := p.calls.head(), 0
+	if !p.inReply {
+		p.came, size = 0, announced(chunk)
+	}
+	most := resp.Answer.Bytes
+	if to, ok := c.to.(Longer); ok {
+		most = to.Most(c.tag)
+	}
+	p.came += len(chunk)
+	if max(p.came, size) <= most || c.to == nil && c.slot != proving {
+		return false
+	}
+	cutOff(p, errLong)
+	return true
+}
+
+// cutOff hangs up inside of a reply, whose request fails and is not asked again.
+func cutOff(p *Pipe, why error) {
+	p.calls.head().raw = true
+	p.hangUp(why)
 }
 
 // pop removes the oldest request.

@@ -304,7 +304,8 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 	return pipe
 }
 
-// patrol gives up nodes that owe replies and are silent, and closes pipes whose node has left the topology.
+// patrol gives up nodes that owe replies and are silent, or nearly so, and closes pipes whose node has left
+// the topology.
 func (p *Pool) patrol() {
 	if p.closed {
 		return
@@ -323,6 +324,8 @@ func (p *Pool) patrol() {
 			if !pipe.busyWithScript(now) {
 				pipe.hangUp(errSilent)
 			}
+		case crawls(pipe, now):
+			cutOff(pipe, errCrawls)
 		}
 	}
 	p.leaving.patrol(now, p.o.Timeout)

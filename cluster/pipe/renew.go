@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"errors"
 	"time"
 
 	"lockproxy/cluster"
@@ -40,7 +39,7 @@ func (r *renewal) Receive(_ uint32, chunk []byte, _ bool) {
 	if r.pool.refused != r.as {
 		r.pool.refused = r.as
 		r.pool.o.Log.Warn(cluster.NotRenewed, "node", r.addr,
-			"err", cluster.Explain(errors.New(string(trimLine(chunk[1:])))))
+			"err", cluster.Explain(cluster.Said(string(trimLine(chunk[1:])))))
 	}
 	r.as, r.renewAt = nil, r.pool.loop.Now().Add(renewAgain)
 }

@@ -203,3 +203,6 @@ func (s *Stream) Discard(uint32) bool { return true }
 
 // Detour implements Receiver.
 func (s *Stream) Detour(uint32) {}
+
+// Most implements Longer.
+func (s *Stream) Most(uint32) int { return AnyLength }

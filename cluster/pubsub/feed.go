@@ -248,14 +248,14 @@ func (f *feed) take(frame []byte) error {
 	if v.IsError() {
 		switch d, ok := f.settle(func(d owedReply) bool { return d.verb != unsubscribe }); {
 		case !ok && d.verb != unsubscribe:
-			return errors.New(string(v.Str))
+			return cluster.Said(string(v.Str))
 		case ok && d.verb == subscribe:
 			f.s.refused(f, d, string(v.Str))
 			if passes(string(v.Str)) && cluster.Named(f.addr) {
 				return errNamed
 			}
 		case ok && d.verb == auth:
-			err := errors.New(string(v.Str))
+			err := cluster.Said(string(v.Str))
 			f.s.log.Warn(cluster.NotRenewed, "node", f.addr, "err", cluster.Explain(err))
 		case ok:
 			f.paid(d)

@@ -18,9 +18,9 @@ var floors = map[string]string{
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks",
 
-	// Subcommands speak to a proxy as its clients do, so they import nothing of it.
+	// Subcommands speak to a proxy as its clients do, so they import nothing of it but framing.
 	"cmd/lockproxy/tool":          "",
-	"cmd/lockproxy/tool/client":   "cmd/lockproxy/tool",
+	"cmd/lockproxy/tool/client":   "cmd/lockproxy/tool internal",
 	"cmd/lockproxy/tool/lock":     "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/terminal": "cmd/lockproxy/tool",
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",

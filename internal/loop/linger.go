@@ -13,16 +13,16 @@ import (
 const (
 	// lingerLook is how often a lingering connection is checked.
 	lingerLook = 20 * time.Millisecond
-	// lingerQuiet is how long the peer must have been silent once it has got everything.
-	lingerQuiet = 50 * time.Millisecond
-	// lingerMost is how long a peer that has got everything may go on writing.
-	lingerMost = time.Second
+	// lingerQuiet is the part of its patience for which the peer must have been silent once it has got
+	// everything.
+	lingerQuiet = 20
 )
 
 // EndInput stops reading from the peer. Input that came before is kept and offered as always. After
-// CloseAfterWrite the connection stays until the peer has got all output, however long that takes.
-func (c *Conn) EndInput() {
-	c.deaf = true
+// CloseAfterWrite the connection stays until the peer has got all output, however long that takes, and for
+// patience at most while it goes on writing: who is in the middle of that reads nothing before its end.
+func (c *Conn) EndInput(patience time.Duration) {
+	c.deaf, c.patience = true, patience
 	c.update()
 }
 
@@ -87,7 +87,7 @@ func (c *Conn) look() {
 		c.since = time.Time{}
 	case c.since.IsZero():
 		c.since = now
-	case now.Sub(c.heard) >= lingerQuiet || now.Sub(c.since) >= lingerMost:
+	case now.Sub(c.heard) >= c.patience/lingerQuiet || now.Sub(c.since) >= c.patience:
 		c.shut(net.ErrClosed)
 		return
 	}

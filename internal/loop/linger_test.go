@@ -19,7 +19,7 @@ type farewell struct {
 func (f *farewell) Read(buf []byte) int {
 	if f.out == nil {
 		f.out = bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
-		f.conn.EndInput()
+		f.conn.EndInput(time.Second)
 		f.conn.CloseAfterWrite()
 	}
 	return 0

@@ -5,9 +5,11 @@ import (
 	"errors"
 )
 
-// ErrReply is the error of a Framer for bytes that are no reply. Their connection cannot be used any
-// further.
-var ErrReply = errors.New("resp: malformed reply")
+// Errors of a Framer. Their connection cannot be used any further.
+var (
+	ErrReply  = errors.New("resp: malformed reply")
+	ErrBounds = errors.New("resp: a reply that is longer, or nested deeper, than any to this question")
+)
 
 const (
 	// lineLimit is the longest line that a Framer leaves with the caller until
@@ -32,12 +34,13 @@ const (
 // decoding them. It counts the values that are still to come instead of keeping
 // a stack, so its memory is constant however deep a reply is nested.
 //
-// The zero Framer stands at the start of a reply. It allocates nothing and is
-// not safe for concurrent use.
+// The zero Framer stands at the start of a reply, and knows no bounds: Bounds.Framer makes one that does. It
+// allocates nothing and is not safe for concurrent use.
 type Framer struct {
-	left int64 // values until the reply ends; 0: at its start
-	skip int64 // bytes of a bulk with its CRLF that are to come, or inLine, inLineCR
-	seen int   // bytes of the incomplete line which the caller kept that were looked at
+	left   int64 // values until the reply ends; 0: at its start
+	skip   int64 // bytes of a bulk with its CRLF that are to come, or inLine, inLineCR
+	seen   int   // bytes of the incomplete line which the caller kept that were looked at
+	within *measure
 }
 
 // Next consumes from buf, which continues where the last call stopped. n bytes
@@ -47,13 +50,13 @@ type Framer struct {
 // A reply that is not done has taken all of buf but an incomplete line of at
 // most 64 KiB: keep buf[n:] and call again with it and more. Bytes of bulks and
 // of longer lines are consumed as they come, so that replies can be streamed.
-// The only error is ErrReply.
+// The only errors are ErrReply and ErrBounds. What a length announces counts before it comes.
 func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 	left := max(f.left, 1)
 	if f.skip != 0 {
 		var ok bool
 		if n, ok = f.resume(buf); !ok {
-			return f.refuse()
+			return f.refuse(ErrReply)
 		}
 		if f.skip != 0 {
 			return f.wait(left, n)
@@ -82,6 +85,9 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 				ok = v == -1 && kind == '$'
 				break
 			}
+			if !f.within.takes(next + v + 2) {
+				return f.refuse(ErrBounds)
+			}
 			if end := next + v + 2; end <= len(buf) {
 				ok = buf[end-2] == '\r' && buf[end-1] == '\n'
 				next = end
@@ -106,6 +112,9 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 			if kind == '|' && next > 0 {
 				more++ // the reply behind it
 			}
+			if next > 0 && !f.within.opens(left, more) {
+				return f.refuse(ErrBounds)
+			}
 			if left += more; left > maxLeft {
 				ok = false
 			}
@@ -119,7 +128,7 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 			ok = false
 		}
 		if !ok {
-			return f.refuse()
+			return f.refuse(ErrReply)
 		}
 		if next == 0 {
 			return f.wait(left, n)
@@ -128,21 +137,29 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 		left--
 	}
 	f.left = 0
+	f.within.restart()
 	return n, true, nil
 }
 
 // Reset makes f ready for the first byte of a reply.
-func (f *Framer) Reset() { *f = Framer{} }
+func (f *Framer) Reset() {
+	*f = Framer{within: f.within}
+	f.within.restart()
+}
 
 // wait notes how much of a reply is to come.
 func (f *Framer) wait(left int64, n int) (int, bool, error) {
+	if !f.within.takes(n) {
+		return f.refuse(ErrBounds)
+	}
+	f.within.took(n)
 	f.left = left
 	return n, false, nil
 }
 
-func (f *Framer) refuse() (int, bool, error) {
-	*f = Framer{}
-	return 0, false, ErrReply
+func (f *Framer) refuse(why error) (int, bool, error) {
+	f.Reset()
+	return 0, false, why
 }
 
 // resume goes on inside of a bulk or a long line. f.skip is 0 when it ends

@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,25 +11,28 @@ type Reader struct {
 	From io.Reader
 	Most int // bytes of one reply; longer ones are an error
 
-	buf []byte
+	frame  Framer
+	framed int // bytes of buf that frame has seen
+	buf    []byte
 }
 
 // Next blocks until the next reply has come. raw are its bytes, and those that have come behind it. Both stay
 // valid.
 func (r *Reader) Next() (v Value, raw []byte, err error) {
 	for {
-		v, rest, err := Parse(r.buf)
-		if err == nil {
-			raw, r.buf = r.buf, rest
-			return v, raw, nil
-		}
-		if !errors.Is(err, ErrIncomplete) {
+		n, done, err := r.frame.Next(r.buf[r.framed:])
+		if err != nil {
 			return v, nil, err
+		}
+		if r.framed += n; done {
+			v, _, err = parse(r.buf[:r.framed], 0)
+			raw, r.buf, r.framed = r.buf, r.buf[r.framed:], 0
+			return v, raw, err
 		}
 		if len(r.buf) >= r.Most {
 			return v, nil, fmt.Errorf("resp: a reply has more than %d bytes", r.Most)
 		}
-		r.buf = slices.Grow(r.buf, 4096)
+		r.buf = slices.Grow(r.buf, 1024)
 		n, failed := r.From.Read(r.buf[len(r.buf):cap(r.buf)])
 		if n == 0 && failed != nil {
 			return v, nil, failed
@@ -38,3 +40,6 @@ func (r *Reader) Next() (v Value, raw []byte, err error) {
 		r.buf = r.buf[:len(r.buf)+n]
 	}
 }
+
+// Ahead says that more has come than the replies that Next has returned.
+func (r *Reader) Ahead() bool { return len(r.buf) > 0 }

@@ -169,6 +169,9 @@ func (b *block) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
+// Most implements pipe.Longer.
+func (b *block) Most(uint32) int { return pipe.AnyLength }
+
 // reply passes on what the node says, or makes another attempt.
 func (b *block) reply(chunk []byte, last bool) {
 	if !b.passed && chunk[0] == '-' && b.repeat(chunk) {

@@ -122,6 +122,10 @@ func FuzzSession(f *testing.F) {
 				time.Sleep(time.Second) // for LOCK with WAIT and the like
 				synctest.Wait()
 			}
+			if bytes.Contains(c.got, []byte("-ERR Protocol error")) { // the rest of the command may come yet
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+			}
 			open := !c.isClosed()
 			c.end()
 			synctest.Wait()
@@ -146,5 +150,26 @@ func FuzzSession(f *testing.F) {
 			}
 			return ""
 		})
+	})
+}
+
+// Who writes a command whole that is refused by its first bytes gets the reason: the proxy reads the rest.
+func TestRefusedCommandIsReadToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(proxy.Options{})
+		defer h.end()
+		h.answer = sayAgain
+		const keys = 1 << 20
+		input := append([]byte(fmt.Sprintf("*%d\r\n$3\r\nDEL\r\n", keys+1)),
+			bytes.Repeat([]byte("$1\r\nx\r\n"), keys)...)
+		c := h.connect(input, nil)
+		reason := []byte("-ERR Protocol error: invalid multibulk length\r\n")
+		if !bytes.Equal(c.got, reason) || len(c.pieces) > 0 {
+			t.Errorf("%q, and %d pieces were not read", c.got, len(c.pieces))
+		}
+		time.Sleep(time.Minute)
+		if !c.isClosed() {
+			t.Error("it stays for ever")
+		}
 	})
 }

@@ -56,6 +56,7 @@ type Gather struct {
 	missing int
 	merge   commands.Merge
 	always  bool                        // merge even if the client has gone
+	most    int                         // bytes of a reply
 	pure    bool                        // merge needs only the replies, and may run on any goroutine
 	writes  bool                        // a part may have another effect when it runs twice
 	failed  map[uint32]*cluster.Untaken // the parts that no node has answered; nil: one may have run
@@ -68,7 +69,7 @@ type Gather struct {
 func NewGather(h Host, n int, merge commands.Merge, always bool) *Gather {
 	g := &Gather{
 		h: h, tag: h.CurrentTag(), replies: make([]client.Collected, n), missing: n, merge: merge,
-		always: always,
+		always: always, most: pipe.MostData,
 	}
 	h.AnswerLater(client.ByNode)
 	if n == 0 {
@@ -77,11 +78,20 @@ func NewGather(h Host, n int, merge commands.Merge, always bool) *Gather {
 	return g
 }
 
-// NewPureGather is NewGather for a merge that needs only the replies, and may run on any goroutine.
-func NewPureGather(h Host, n int, merge commands.Merge) *Gather {
-	g := NewGather(h, n, merge, false)
-	g.pure = true
+// NewPureGather is NewGather for the merge of cmd, which needs only the replies, and may run on any
+// goroutine.
+func NewPureGather(h Host, n int, cmd *commands.Command) *Gather {
+	g := NewGather(h, n, cmd.Merge, false)
+	g.pure, g.most = true, mostOf(cmd)
 	return g
+}
+
+// mostOf is how many bytes the reply of a node to cmd, or to a part of it, may have.
+func mostOf(cmd *commands.Command) int {
+	if cmd.Merge == nil || cmd.Flags&commands.Lists != 0 {
+		return pipe.MostData
+	}
+	return resp.Answer.Bytes
 }
 
 // Receive implements pipe.Receiver.
@@ -177,6 +187,9 @@ func (g *Gather) Discard(i uint32) bool {
 	g.replies[i] = client.Collected{}
 	return true
 }
+
+// Most implements pipe.Longer.
+func (g *Gather) Most(uint32) int { return g.most }
 
 // Detour implements pipe.Receiver.
 func (g *Gather) Detour(uint32) { g.h.Detour(g.tag) }

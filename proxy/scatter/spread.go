@@ -65,13 +65,16 @@ type spread struct {
 type How struct {
 	Resend  bool // they only read
 	Readers pipe.Readers
-	Pure    bool // the merge needs nothing but the replies, and may run on any goroutine
+	// Pure is the command whose merge needs nothing but the replies, and may run on any goroutine; or nil.
+	Pure *commands.Command
 }
 
 // Send sends the parts of the current command of h to the nodes of their slots, and merges the replies.
 func Send(h Host, list *Parts, how How, merge commands.Merge) {
 	x := &spread{Gather: NewGather(h, list.len(), merge, false), list: list, mode: h.Mode(), how: how}
-	x.pure, x.writes = how.Pure, !how.Resend
+	if x.writes = !how.Resend; how.Pure != nil {
+		x.pure, x.most = true, mostOf(how.Pure)
+	}
 	x.begin()
 }
 

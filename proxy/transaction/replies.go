@@ -32,6 +32,14 @@ func (l *conn) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
+// Most implements pipe.Longer. Nothing but the answer to EXEC is long.
+func (l *conn) Most(tag uint32) int {
+	if tag == tagStep {
+		return pipe.AnyLength
+	}
+	return pipe.MostLine
+}
+
 // begun takes the reply to MULTI. One of another kind must not become a part of an answer.
 func (l *conn) begun(reply []byte) {
 	if reply[0] != '+' && reply[0] != '-' {

@@ -2,6 +2,8 @@ package keepalive
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,5 +175,24 @@ func TestLossesAreBounded(t *testing.T) {
 		if remembers(1) || l.all.Len() != 0 || l.size.Load() != 0 {
 			t.Errorf("%d losses are left", l.all.Len())
 		}
+	})
+}
+
+// The log says how many holds are in danger, and not how many there are. R19
+func TestLogSaysHowManyAreInDanger(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		var lines strings.Builder
+		p.o.Log = slog.New(slog.NewTextHandler(&lines, nil))
+		soon, later := p.take("soon", lease/10, 0), p.take("later", lease, 0)
+		p.up.set(func() { p.up.down = errDown })
+		time.Sleep(lease / 10)
+		synctest.Wait()
+		if text := lines.String(); !strings.Contains(text, " kept=1 ") || strings.Contains(text, " kept=2 ") {
+			t.Error(text)
+		}
+		p.up.set(func() { p.up.down = nil })
+		soon.Release()
+		later.Release()
+		time.Sleep(lease)
 	})
 }

@@ -405,8 +405,22 @@ func (k *Renewer) failed(s *slotGroup, n int, err error, others bool) {
 func (k *Renewer) complain(again *journal.Again, message string, err error) {
 	if !k.closed {
 		again.Write(k.o.Log, slog.LevelWarn, message,
-			"kept", len(k.holds), "freeing", k.leaving.n, "err", err)
+			"kept", endangered{k}, "freeing", k.leaving.n, "err", err)
 	}
+}
+
+// endangered is, in the log, how many holds are in groups that could not be renewed. mu is held.
+type endangered struct{ k *Renewer }
+
+// LogValue implements slog.LogValuer: only lines that are written need the count.
+func (e endangered) LogValue() slog.Value {
+	n := 0
+	for _, h := range e.k.holds {
+		if h.group.fails > 0 {
+			n++
+		}
+	}
+	return slog.IntValue(n)
 }
 
 // patience is how long the answer to batch may take before its holds are asked about again: a sixth of the

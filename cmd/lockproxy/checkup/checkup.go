@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 
 func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
 	return &cluster.Dialer{Logins: logins, TLS: o.TLS, ConnectTimeout: o.Upstream.ConnectTimeout,
-		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log, Detour: o.Upstream.Detour}
+		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log, Detour: o.Upstream.Detour, Net: o.Upstream.Dial}
 }
 
 // find finds the upstream.

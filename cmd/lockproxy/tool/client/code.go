@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/internal/resp"
 )
 
 // ErrProtocol is an answer that no lockproxy gives.
@@ -30,8 +31,8 @@ func Code(err error) int {
 	switch {
 	case errors.As(err, &unverified), errors.As(err, &authority), errors.As(err, &alert):
 		return tool.ExitDenied
-	case errors.Is(err, ErrProtocol), errors.As(err, &noTLS),
-		strings.Contains(err.Error(), "redis: can't parse"),
+	case errors.Is(err, ErrProtocol), errors.Is(err, resp.ErrReply), errors.Is(err, resp.ErrBounds),
+		errors.As(err, &noTLS), strings.Contains(err.Error(), "redis: can't parse"),
 		strings.Contains(err.Error(), "redis: invalid reply"):
 		return tool.ExitProtocol
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockproxy/internal/resp"
 )
 
 // Redis returns a client of go-redis for many connections, with the options of o. It never sends a command
@@ -57,16 +59,22 @@ func redisOptions(o *Options) (*redis.Options, error) {
 
 func dial(ctx context.Context, network, addr string, secure *tls.Config) (net.Conn, error) {
 	plain, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err != nil || secure == nil {
-		return plain, err
+	switch {
+	case err != nil:
+		return nil, err
+	case secure == nil:
+		return bounds.Conn(plain), nil
 	}
 	conn := tls.Client(plain, secure)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		plain.Close()
 		return nil, err
 	}
-	return conn, nil
+	return bounds.Conn(conn), nil
 }
+
+// bounds are those of what a proxy may answer: whoever is there may announce anything.
+var bounds = resp.Bounds{Bytes: 256 << 20, Values: 1 << 22, Depth: 32}
 
 // Conn is one connection to the proxy: what it takes with KEEPALIVE is kept for as long as it is open. It is
 // used by one goroutine at a time; Close may come from any.

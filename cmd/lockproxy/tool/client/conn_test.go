@@ -86,6 +86,11 @@ func TestCode(t *testing.T) {
 		"-ERR unknown command 'PING', with args": tool.ExitProtocol,
 		"-ERR syntax":                            tool.ExitSoftware,
 		"HTTP/1.1 400 Bad Request":               tool.ExitProtocol,
+		"$9223372036854775807":                   tool.ExitProtocol,
+		"$1125899906842624":                      tool.ExitProtocol,
+		"*2147483647":                            tool.ExitProtocol,
+		"%9223372036854775807":                   tool.ExitProtocol,
+		strings.Repeat("*1\r\n", 100):            tool.ExitProtocol,
 	} {
 		o := &Options{Addr: peer(t, "tcp", "127.0.0.1:0", func(string) string { return answer + "\r\n" }),
 			Timeout: 2 * time.Minute}
