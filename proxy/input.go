@@ -52,7 +52,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 	for ran := 0; s.upload.cmd == nil && used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
 		n, args, err := s.in.next(buf[used:], s.w.limitsOf(s), s.w.args)
 		if err != nil {
-			s.refuseBytes(err)
+			refuseBytes(s, err)
 			return len(buf)
 		}
 		if n == 0 && s.upload.begins(buf[used:]) {
@@ -73,7 +73,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		raw := buf[used : used+n]
 		if args == nil {
 			if args, raw, err = s.in.args(raw, s.w.args); err != nil {
-				s.refuseBytes(err)
+				refuseBytes(s, err)
 				return len(buf)
 			}
 		}
@@ -129,7 +129,7 @@ func (in *input) takeApart(s *session, raw []byte) {
 }
 
 // refuseBytes answers bytes that are no command as Redis does, and then closes the connection.
-func (s *session) refuseBytes(err error) {
+func refuseBytes(s *session, err error) {
 	s.begin(nil)
 	s.Reply(commands.ErrorReply(err))
 	s.close()

@@ -31,7 +31,7 @@ type Repeater interface{ Repeated(tag uint32) }
 // call is one request on its way.
 type call struct {
 	to       Receiver      // nil: the reply is dropped (that of ASKING)
-	came     time.Duration // when it was given to the pool, since that was made
+	came     time.Duration // when it was given to the pool, since that was made; no two are equal
 	size     int           // bytes of the request in the backlog
 	tag      uint32
 	slot     int16 // or anySlot, thisNode
@@ -46,6 +46,10 @@ type call struct {
 	doubted  bool  // it was sent again although it may have run: see doubt.go
 	believed bool  // it has not run, whatever its reply says
 	lasting  bool  // nobody writes to its bytes any more: they are not copied
+	script   bool  // it may run a script by its SHA1
+	wide     bool  // it may be about keys of any slot
+	again    bool  // it is sent again; see senders.go
+	alone    bool  // all that its client has sent behind it is refused as well, or answered; see order.go
 	before   before
 }
 

@@ -49,6 +49,10 @@ type Pipe struct {
 	stuck     bool // behind a script; see stuck.go
 	idleSigns int  // signs of life of its node since
 
+	answered uint64           // requests
+	aside    map[int64]*aside // by client: requests that may be sent again; see order.go
+	asides   []*aside         // in the order in which they may
+
 	waiting []func()        // to be called when the queue has become short
 	loading map[string]bool // by SHA1: scripts that are on their way to the node
 
@@ -74,6 +78,9 @@ func (p *Pipe) append(c *call, req []byte) {
 	if p.calls.len() == 0 {
 		p.progress = p.pool.loop.Now()
 		p.pool.late.lookSoon()
+	}
+	if c.script {
+		p.pool.scripts.ahead(p, req)
 	}
 	if c.before != nothing {
 		p.precede(c)
@@ -201,6 +208,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if !last {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
+			(*order)(p).overtaken(p.calls.head())
 		}
 		p.inReply = true
 		if c := p.calls.head(); c.to != nil {
@@ -220,15 +228,19 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			p.leaving = true
 		}
 		if !c.raw && p.pool.redirect(p, c, p.log.oldest(c.size), chunk) {
-			p.pop()
-			if p.private != nil {
-				p.private.answered(call{})
-			}
+			(*order)(p).popUnanswered()
 			return
 		}
-		if !c.raw && isRedirect(chunk) { // only a script can have made it up, and a client would follow it
-			chunk = append([]byte("-ERR "), chunk[1:]...)
+		if !c.raw {
+			chunk = plainError(chunk) // only a script can have made it up
 		}
+	}
+	if len(p.asides) > 0 && !p.inReply {
+		if (*order)(p).joins(&c, chunk) {
+			(*order)(p).popUnanswered()
+			return
+		}
+		(*order)(p).overtaken(&c)
 	}
 	p.inReply = false
 	p.pop()
@@ -238,6 +250,9 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if c.to != nil {
 		c.to.Receive(c.tag, chunk, true)
 	}
+	if len(p.asides) > 0 {
+		(*order)(p).goOn()
+	}
 	if p.private != nil {
 		p.private.answered(c)
 	}
@@ -245,8 +260,13 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 
 // pop removes the oldest request.
 func (p *Pipe) pop() {
-	p.log.pop(p.calls.head().size, p.pool.o.QueueLimit)
+	c := p.calls.head()
+	p.log.pop(c.size, p.pool.o.QueueLimit)
+	if c.again {
+		p.pool.senders.ends(c)
+	}
 	p.calls.pop()
+	p.answered++
 	p.stats.requests.Add(1)
 	if p.pool.o.ShedAfter > 0 {
 		p.congestion.answered(p.pool.loop.Now())
