@@ -49,7 +49,7 @@ func orderSHA(source string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// R33, R14: the order of one client.
+// R33: what is sent again keeps its place.
 func TestOrderOfOneClient(t *testing.T) {
 	commandReply() // from a real socket, so before time stops
 	seed := *orderSeed
@@ -274,8 +274,8 @@ func (o *orderNodes) judge(all []*orderCommand) {
 		for i, key := range cmd.keys {
 			if !cmd.reads {
 				if is := ran[fmt.Sprint(key, " ", n)]; is == refused && !unknown {
-					o.Errorf("%d %q was answered %q; that it has run is %v: %s has %s", n, cmd.words, cmd.reply,
-						is, key, o.data[key])
+					o.Errorf("%d %q was answered %q; that it has run is %v: %s has %s",
+						n, cmd.words, cmd.reply, is, key, o.data[key])
 				}
 				continue
 			}
@@ -286,8 +286,8 @@ func (o *orderNodes) judge(all []*orderCommand) {
 				}
 			}
 			if !refused && values[i] != "$"+want && (want != "" || values[i] != "$-1") {
-				o.Errorf("%d %q was answered %q, want %q: %s has %s", n, cmd.words, cmd.reply, want, key,
-					o.data[key])
+				o.Errorf("%d %q was answered %q, want %q: %s has %s",
+					n, cmd.words, cmd.reply, want, key, o.data[key])
 			}
 		}
 	}
@@ -385,7 +385,8 @@ func (o *orderNodes) dial(node int, _ cluster.Mode, _ bool, here, there net.Conn
 			}
 			reply := c.answer(words)
 			if *orderTrace {
-				fmt.Printf("%v node %d, %p: %.50q %.50q\n", time.Since(o.began), c.node+1, c, words, reply)
+				fmt.Printf("%v node %d, %p: %.50q %.50q\n", time.Since(o.began), c.node+1, c, words,
+					reply)
 			}
 			if o.roll(300) == 0 { // it has run, and nobody hears of that
 				return false
@@ -495,8 +496,8 @@ func (c *orderConn) elsewhere(keys []string, asked bool) string {
 		return ""
 	case o.owner[of] == c.node && missing == 0:
 		return ""
-	case o.owner[of] == c.node && some, o.owner[of] != c.node && moves && to == c.node && asked && missing > 0 &&
-		len(keys) > 1:
+	case o.owner[of] == c.node && some,
+		o.owner[of] != c.node && moves && to == c.node && asked && missing > 0 && len(keys) > 1:
 		return "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
 	case o.owner[of] == c.node:
 		return fmt.Sprintf("-ASK %d node:%d\r\n", of, to+1)

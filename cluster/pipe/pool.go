@@ -151,7 +151,8 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		leaving: make(leavingPipes),
 		own:     newOwnPipes(l, &o, &stats.own), privates: make(privates),
 		scripts: scriptLoads{
-			source: o.Source, flushes: o.Flushes, together: o.Together, there: make(map[string]map[string]bool),
+			source: o.Source, flushes: o.Flushes, together: o.Together,
+			there: make(map[string]map[string]bool),
 		},
 	}
 	p.senders = make(senders)

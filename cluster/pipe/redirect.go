@@ -29,7 +29,9 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	if raised {
 		return false
 	}
-	if pipe.mode.Replica && r.Verdict != retry.LoadScript {
+	if r.Verdict == retry.LoadScript {
+		p.scripts.lost(pipe.addr, req)
+	} else if pipe.mode.Replica {
 		p.declined(pipe, c, req, r)
 		return true
 	}

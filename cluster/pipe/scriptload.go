@@ -86,6 +86,13 @@ func (s *scriptLoads) ahead(pipe *Pipe, req []byte) {
 // forget forgets which scripts the node at addr has.
 func (s *scriptLoads) forget(addr string) { delete(s.there, addr) }
 
+// lost forgets which scripts the node at addr has, because it lacks that of req, which it had.
+func (s *scriptLoads) lost(addr string, req []byte) {
+	if sha, ok := s.named(req, new(hexSHA)); ok && s.there[addr][string(sha)] {
+		s.forget(addr)
+	}
+}
+
 // note notes that the node at addr has a script.
 func (s *scriptLoads) note(addr, sha string) {
 	if there := s.there[addr]; there == nil || len(there) >= maxThere {
@@ -115,7 +122,6 @@ func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 	if !ok {
 		return false
 	}
-	p.scripts.forget(pipe.addr)
 	req = lasting(req) // it may lie in the backlog of pipe, which changes
 	loading := pipe.loading[string(sha)]
 	if p.waiting.delays(c.slot) || !loading && p.scripts.full(p.loop.Now()) {
