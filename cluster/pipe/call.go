@@ -21,7 +21,8 @@ type Receiver interface {
 	// it has of it, because the reply comes anew. Or it returns false if it has passed that on: then Fail
 	// follows.
 	Discard(tag uint32) bool
-	// Detour says that the request is sent once more, so requests sent after it may overtake it.
+	// Detour says that the request is sent once more, or may be: requests that are sent before it is answered
+	// may overtake it.
 	Detour(tag uint32)
 }
 

@@ -121,3 +121,22 @@ func TestSentAgainInOrder(t *testing.T) {
 		})
 	}
 }
+
+// A call of a script that the node is known to have costs no memory.
+func TestKnownScriptsCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := func([]byte) ([]byte, bool) { return []byte("return 1"), true }
+		r := newRig(t, Options{Source: source}, map[string]*scripted.Node{"a:1": {Answer: ok}})
+		call := command("EVALSHA", strings.Repeat("Ab", 20), "1", "k")
+		r.on(func() {
+			pipe := r.pool.pipe("a:1", Mode{Proto: 2})
+			r.pool.scripts.note("a:1", strings.Repeat("ab", 20))
+			if n := testing.AllocsPerRun(100, func() { r.pool.scripts.ahead(pipe, call) }); n > 0 {
+				t.Errorf("%v allocations", n)
+			}
+			if len(pipe.loading) > 0 {
+				t.Error("it is loaded again")
+			}
+		})
+	})
+}

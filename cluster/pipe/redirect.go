@@ -80,16 +80,16 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 			return true
 		}
 		req = lasting(req)
-		target := p.pipe(addr, pipe.mode.again())
-		if !target.retired.IsZero() {
-			target.retired = p.loop.Now() // it is in use before the topology shows it
-		}
 		p.stats.Redirects[r.Counts].Add(1)
 		switch {
 		case r.Counts == retry.Ask:
 			c.before, c.astray = sayAsking, true
 		case pipe.private != nil:
 			pipe.private.fade() // before the topology shows it
+		}
+		target := p.pipe(addr, pipe.mode.again())
+		if !target.retired.IsZero() {
+			target.retired = p.loop.Now() // it is in use before the topology shows it
 		}
 		c.again = true
 		p.sendTo(target, &c, req)
