@@ -311,7 +311,6 @@ func (o *orderNodes) trouble(stop chan bool) {
 			clear(o.scripts[node])
 		case 2:
 			for c := range o.conns[node] {
-				c.cut = true
 				cut = append(cut, c)
 			}
 			if o.dice.IntN(2) == 0 {
@@ -344,7 +343,7 @@ func (o *orderNodes) trouble(stop chan bool) {
 		}
 		o.mu.Unlock()
 		for _, c := range cut {
-			c.Close()
+			c.end()
 		}
 		if show {
 			o.show()
@@ -370,6 +369,15 @@ type orderConn struct {
 	node   int
 	asking bool
 	cut    bool // it runs nothing more
+	mute   bool // its replies are lost
+}
+
+// end ends the connection.
+func (c *orderConn) end() {
+	c.o.mu.Lock()
+	c.cut = true
+	c.o.mu.Unlock()
+	c.Close()
 }
 
 func (o *orderNodes) dial(node int, _ cluster.Mode, _ bool, here, there net.Conn) (net.Conn, error) {
@@ -388,8 +396,12 @@ func (o *orderNodes) dial(node int, _ cluster.Mode, _ bool, here, there net.Conn
 				fmt.Printf("%v node %d, %p: %.50q %.50q\n", time.Since(o.began), c.node+1, c, words,
 					reply)
 			}
-			if o.roll(300) == 0 { // it has run, and nobody hears of that
-				return false
+			if !c.mute && o.roll(100) == 0 { // it has run, as has what follows, and nobody hears of that
+				c.mute = true
+				time.AfterFunc(time.Duration(o.roll(1000))*time.Microsecond, c.end)
+			}
+			if c.mute && reply != scripted.Cut {
+				return true
 			}
 			return scripted.Write(c, reply)
 		}, nil)
