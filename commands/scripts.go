@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -34,6 +35,8 @@ type Scripts struct {
 	pinned map[sha][]byte
 	homes  *lru.Cache[string, int] // by function: see homeOf
 	named  *lru.Cache[string, int] // by SHA1: see Home
+
+	flushes atomic.Uint64
 }
 
 // NewScripts remembers up to n sources.
@@ -145,7 +148,11 @@ func (s *Scripts) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.recent.Purge()
+	s.flushes.Add(1)
 }
+
+// Flushes is how often Flush was called.
+func (s *Scripts) Flushes() uint64 { return s.flushes.Load() }
 
 func digest(source []byte) (key sha) {
 	sum := sha1.Sum(source)

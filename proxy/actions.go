@@ -46,7 +46,7 @@ func (a actions) ask(
 	if o.Resend && s.answers.at(s.current).counter.writes {
 		s.writes.AddSomewhere()
 	}
-	s.router.sendTo(to, req, o.Resend)
+	s.router.sendTo(to, req, o.Resend, false)
 }
 
 // Buffer implements redlock.Caller.
@@ -70,6 +70,7 @@ func (a actions) SendWhole(slot int, req []byte, resend bool, then redlock.Excha
 		a.expect(then, nil)
 		s.Sent(s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+			Script: true,
 		}), resend)
 	}
 	if s.DB == 0 && s.own.User() == nil {
@@ -99,7 +100,7 @@ func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchan
 	a.expect(then, lost)
 	s.Feed(s.w.pool.Send(&pipe.Request{
 		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: locking{s}, Tag: s.current,
-		Resend: resend, Splits: true,
+		Resend: resend, Splits: true, Script: true,
 	}))
 }
 
@@ -111,6 +112,7 @@ func (l locking) Receive(tag uint32, chunk []byte, last bool) { l.s.Receive(tag,
 func (l locking) Fail(tag uint32, err error)                  { l.s.Fail(tag, err) }
 func (l locking) Discard(tag uint32) bool                     { return l.s.Discard(tag) }
 func (l locking) Detour(tag uint32)                           { l.s.Detour(tag) }
+func (l locking) Order(tag uint32) (int64, uint32, bool)      { return l.s.Order(tag) }
 
 // Repeated implements pipe.Repeater.
 func (l locking) Repeated(tag uint32) {

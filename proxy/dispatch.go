@@ -167,17 +167,18 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 	if s.in.long != nil {
 		s.KeepFor(s.current, len(raw))
 	}
-	if cmd.Flags&commands.Scripted != 0 {
+	script := cmd.Flags&commands.Scripted != 0
+	if script {
 		s.w.pool.WatchScripts()
 	}
 	if readers := r.readers(cmd); readers != pipe.MasterOnly {
 		s.Feed(s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: s.Mode(), Bytes: raw, To: s, Tag: s.current,
-			Readers: readers, Seed: s.ID, Resend: true,
+			Readers: readers, Seed: s.ID, Resend: true, Script: script,
 		}))
 		return
 	}
-	r.send(slot, raw, cmd.Flags&commands.ReadOnly != 0)
+	r.send(slot, raw, cmd.Flags&commands.ReadOnly != 0, script)
 }
 
 // byKeys routes a command by the slot of its keys.

@@ -138,6 +138,7 @@ func (r reader) Fail(tag uint32, err error)                  { r.s.Fail(tag, err
 func (r reader) Discard(tag uint32) bool                     { return r.s.Discard(tag) }
 func (r reader) Detour(tag uint32)                           { r.s.Detour(tag) }
 func (r reader) Most(tag uint32) int                         { return r.s.Most(tag) }
+func (r reader) Order(tag uint32) (int64, uint32, bool)      { return r.s.Order(tag) }
 
 // Apart implements pipe.Chooser. Later commands that were sent already would overtake the request.
 func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {

@@ -30,16 +30,21 @@ func (r *router) inOrder() bool {
 
 // send sends req to the master of slot. Requests for any node all go to the same one, so that the commands of
 // a client, such as PUBLISH, stay in order.
-func (r *router) send(slot int, req []byte, resend bool) {
+func (r *router) send(slot int, req []byte, resend, script bool) {
 	s := r.s
 	if slot == commands.AnySlot {
 		slot = s.w.pool.SomeSlot(s.ID)
 	}
-	r.sendTo(pipe.ToSlot(slot), req, resend)
+	r.sendTo(pipe.ToSlot(slot), req, resend, script)
 }
 
-// sendTo sends req: the current command, or a request on its behalf.
-func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
+// Order implements pipe.Ordered.
+func (s *session) Order(tag uint32) (client int64, n uint32, latest bool) {
+	return s.ID, tag, tag+1 == s.answers.tail
+}
+
+// sendTo sends req: the current command, or a request on its behalf. script: it may run one by its SHA1.
+func (r *router) sendTo(to pipe.Target, req []byte, resend, script bool) {
 	s := r.s
 	var receiver pipe.Receiver = s
 	if resend {
@@ -47,6 +52,7 @@ func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
 	}
 	p := s.w.pool.Send(&pipe.Request{
 		Target: to, Mode: s.Mode(), Bytes: req, To: receiver, Tag: s.current, Resend: resend,
+		Script: script,
 	})
 	s.Sent(p, resend)
 }

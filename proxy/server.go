@@ -166,7 +166,7 @@ func (s *Server) startLoops() error {
 	if n <= 0 {
 		n = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	s.o.Pipes.Source = s.scripts.Get
+	s.o.Pipes.Source, s.o.Pipes.Flushes = s.scripts.Get, s.scripts.Flushes
 	if s.o.Pipes.MaxOwn <= 0 {
 		s.o.Pipes.MaxOwn = max(s.o.MaxOwn/n, 1)
 	}

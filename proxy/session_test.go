@@ -43,10 +43,8 @@ func TestRepliesComeInTheOrderOfTheCommands(t *testing.T) {
 
 // A command never overtakes an earlier one of its client that is redirected.
 func TestNoCommandOvertakesARedirectedOne(t *testing.T) {
-	moved := false
 	answer := func(node int, command string) string {
-		if node == 3 && command == "SET foo 1" && !moved {
-			moved = true
+		if node == 3 {
 			return "-MOVED 12182 node:1\r\n"
 		}
 		return "+OK\r\n"
@@ -56,8 +54,8 @@ func TestNoCommandOvertakesARedirectedOne(t *testing.T) {
 		c.send("SET foo 1")
 		c.send("SET foo 2")
 		c.expect("+OK\r\n+OK\r\n")
-		if got, want := r.commands(), "3: SET foo 1, 1: SET foo 1, 3: SET foo 2"; got != want &&
-			got != "3: SET foo 1, 3: SET foo 2, 1: SET foo 1" {
+		got := r.commands()
+		if i := strings.Index(got, "1: SET foo 1"); i < 0 || !strings.Contains(got[i:], "1: SET foo 2") {
 			r.Errorf("the nodes saw %s", got)
 		}
 	})

@@ -22,7 +22,8 @@ type Receiver interface {
 	// it has of it, because the reply comes anew. Or it returns false if it has passed that on: then Fail
 	// follows.
 	Discard(tag uint32) bool
-	// Detour says that the request is sent once more, so requests sent after it may overtake it.
+	// Detour says that the request is sent once more, or may be: requests that are sent before it is answered
+	// may overtake it.
 	Detour(tag uint32)
 }
 
@@ -44,7 +45,7 @@ const (
 // call is one request on its way.
 type call struct {
 	to       Receiver      // nil: the reply is dropped (that of ASKING)
-	came     time.Duration // when it was given to the pool, since that was made
+	came     time.Duration // when it was given to the pool, since that was made; no two are equal
 	size     int           // bytes of the request in the backlog
 	tag      uint32
 	slot     int16 // or anySlot, thisNode
@@ -59,6 +60,10 @@ type call struct {
 	doubted  bool  // it was sent again although it may have run: see doubt.go
 	believed bool  // it has not run, whatever its reply says
 	lasting  bool  // nobody writes to its bytes any more: they are not copied
+	script   bool  // it may run a script by its SHA1
+	wide     bool  // it may be about keys of any slot
+	again    bool  // it is sent again; see senders.go
+	alone    bool  // all that its client has sent behind it is refused as well, or answered; see order.go
 	before   before
 }
 

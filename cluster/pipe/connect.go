@@ -118,6 +118,9 @@ func (p *Pipe) hangUp(why error) {
 // Closed implements loop.Handler.
 func (p *Pipe) Closed(err error) {
 	p.conn = nil
+	if p.why != errReleased && p.why != errIdle { // the node may have restarted
+		p.pool.scripts.forget(p.addr)
+	}
 	p.self.Owed = p.calls.len() > 0
 	p.stats.up.Add(-1)
 	if p.why != nil {
@@ -152,10 +155,14 @@ func (p *Pipe) abandon(err error) {
 	}
 	calls, log, cut := p.calls, p.log, p.inReply
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
+	o := (*order)(p)
 	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)
 	for calls.len() > 0 {
 		c := *calls.head()
 		calls.pop()
+		if c.again {
+			p.pool.senders.ends(&c)
+		}
 		req, written := log.oldest(c.size), log.written(c.size)
 		if c.size > cluster.MaxShared && !written && log.begun() {
 			c.cuts++
@@ -170,23 +177,25 @@ func (p *Pipe) abandon(err error) {
 		case busy != nil && !c.ran:
 			c.to.Receive(c.tag, busy, true)
 		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
+			if cut || written {
+				o.overtaken(&c)
+			}
 			c.ran = c.ran || cut || written
 			p.pool.outages.Feel(p.addr, cluster.Felt{Failed: 1})
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
-			fresh := written && !c.ran
-			c.ran = c.ran || written
+			h := &held{call: c, req: req, err: err, fresh: written && !c.ran}
+			h.ran = c.ran || written
 			c.to.Detour(c.tag)
-			if r, ok := c.to.(Repeater); ok && written {
-				r.Repeated(c.tag)
+			if written && harmless(&c) {
+				o.overtaken(&c)
+				c.to.(Repeater).Repeated(c.tag)
 			}
-			d := p.pool.later(p.addr, p.mode, c, req, nil, err)
-			if d != nil && fresh { // even late, the next connection can tell what became of it
-				d.least = p.pool.since() + p.pool.o.ConnectTimeout
-			}
+			o.lost(h)
 		}
 		cut = false
 	}
+	o.abandon()
 	p.wakeWaiting()
 	if errors.Is(err, errRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled) {
 		// other nodes can take them

@@ -21,11 +21,13 @@ type deferred struct {
 	inDoubt bool          // its node is asked what the reply means: see doubt.go
 }
 
-// delays says that later requests of the slot wait as well. TRYAGAIN delays none: it is about requests with
-// several keys, and those with one are served meanwhile.
+// delays says that later requests of the slot wait as well, whoever sends them. TRYAGAIN delays those of its
+// client only: it is about requests with several keys, and those with one are served meanwhile.
 func (d *deferred) delays() bool {
-	return d.slot >= 0 && !bytes.HasPrefix(d.reply, tryAgain)
+	return d.slot >= 0 && !isTryAgain(d.reply) && d.err != errBehind
 }
+
+func isTryAgain(reply []byte) bool { return bytes.HasPrefix(reply, tryAgain) }
 
 var tryAgain = []byte("-TRYAGAIN ")
 
@@ -36,6 +38,7 @@ type deferredList struct {
 	mixed   bool          // an earlier one is behind a later one
 	bytes   int           // of their requests
 	delayed map[int16]int // how many of them delay later requests, by slot
+	senders senders
 }
 
 // delays says that a request of the slot has to wait behind others.
@@ -46,6 +49,7 @@ func (l *deferredList) add(d *deferred) {
 	l.bytes += len(d.req)
 	l.mixed = l.mixed || len(l.all) > 0 && d.came < l.all[len(l.all)-1].came
 	l.all = append(l.all, d)
+	l.senders.defers(&d.call)
 	if d.delays() {
 		if l.delayed == nil {
 			l.delayed = make(map[int16]int)
@@ -62,6 +66,7 @@ func (l *deferredList) remove(d *deferred) {
 	}
 	l.all = slices.Delete(l.all, i, i+1)
 	l.bytes -= len(d.req)
+	l.senders.tries(&d.call, l.all)
 	if d.delays() {
 		l.delayed[d.slot]--
 	}
@@ -70,7 +75,10 @@ func (l *deferredList) remove(d *deferred) {
 // first says that no other request delays d.
 func (l *deferredList) first(d *deferred) bool {
 	l.sort()
-	i := slices.IndexFunc(l.all, func(e *deferred) bool { return e == d || e.slot == d.slot && e.delays() })
+	of := senderOf(&d.call)
+	i := slices.IndexFunc(l.all, func(e *deferred) bool {
+		return e == d || e.slot == d.slot && (e.delays() || of != sender{} && senderOf(&e.call) == of)
+	})
 	return i >= 0 && l.all[i] == d
 }
 
@@ -95,6 +103,9 @@ func (l *deferredList) takeAll() []*deferred {
 	l.sort()
 	all := l.all
 	l.all, l.bytes = nil, 0
+	for _, d := range all {
+		l.senders.tries(&d.call, nil)
+	}
 	clear(l.delayed)
 	return all
 }

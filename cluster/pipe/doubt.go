@@ -35,6 +35,7 @@ type doubt struct {
 
 // doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
 func (p *Pool) doubt(pipe *Pipe, c call, r *retry.Error, req, reply []byte) {
+	c.alone, c.again = false, true
 	c.to.Detour(c.tag)
 	p.control.Refresh()
 	d := &doubt{p: p, pipe: pipe, role: r.OfReplicas, deferred: &deferred{
@@ -127,11 +128,7 @@ func (d *doubt) refused() bool {
 // tell gives the error to the client.
 func (d *doubt) tell() {
 	d.p.waiting.remove(d.deferred)
-	reply := d.reply
-	if isRedirect(reply) { // a client would follow it
-		reply = append([]byte("-ERR "), reply[1:]...)
-	}
-	d.to.Receive(d.tag, reply, true)
+	d.to.Receive(d.tag, plainError(d.reply), true)
 }
 
 // Fail implements Receiver.

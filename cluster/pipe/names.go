@@ -48,6 +48,7 @@ func (l leavingPipes) redial(pipe *Pipe, reply []byte) {
 		pipe.leaving = true
 		l[pipe] = struct{}{}
 		p.forget(pipe)
+		p.redials++
 		p.own.endIdle(pipe.addr)
 	}
 }

@@ -54,6 +54,10 @@ type Pipe struct {
 	crowded   int  // bytes of long replies since nothing was owed
 	idleSigns int  // signs of life of its node since
 
+	answered uint64           // requests
+	aside    map[int64]*aside // by client: requests that may be sent again; see order.go
+	asides   []*aside         // in the order in which they may
+
 	waiting []func()        // to be called when the queue has become short
 	loading map[string]bool // by SHA1: scripts that are on their way to the node
 
@@ -84,6 +88,9 @@ func (p *Pipe) append(c *call, req []byte) {
 		p.proof.rest(now)
 	} else if c.slot >= anySlot && p.owner == nil && p.conn != nil && p.proof.due(now) {
 		p.proof.ask(p, now)
+	}
+	if c.script {
+		p.pool.scripts.ahead(p, req)
 	}
 	if c.before != nothing {
 		p.precede(c)
@@ -216,6 +223,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if !last {
 		if !p.inReply {
 			chooses(p, p.calls.head(), chunk)
+			(*order)(p).overtaken(p.calls.head())
 			chunk = madeUp(p, chunk, false)
 		} else if p.owner == nil && !p.mode.Second {
 			p.pool.stuck.crowd(p, len(chunk))
@@ -244,13 +252,17 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			p.leaving = true
 		}
 		if !c.raw && p.pool.redirect(p, c, p.log.oldest(c.size), chunk) {
-			p.pop()
-			if p.private != nil {
-				p.private.answered(call{})
-			}
+			(*order)(p).popUnanswered()
 			return
 		}
 		chunk = madeUp(p, chunk, c.raw)
+	}
+	if len(p.asides) > 0 && !p.inReply {
+		if (*order)(p).joins(&c, chunk) {
+			(*order)(p).popUnanswered()
+			return
+		}
+		(*order)(p).overtaken(&c)
 	}
 	p.inReply = false
 	p.pop()
@@ -263,6 +275,9 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	case c.to != nil:
 		c.to.Receive(c.tag, chunk, true)
 	}
+	if len(p.asides) > 0 {
+		(*order)(p).goOn()
+	}
 	if p.private != nil {
 		p.private.answered(c)
 	}
@@ -271,16 +286,13 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 // madeUp is an error, or the beginning of a long one, without what would send a client to another node: no
 // node says that here, and a client would follow. good: its receiver goes to the nodes that it names.
 func madeUp(p *Pipe, chunk []byte, good bool) []byte {
-	if !isRedirect(chunk) {
-		return chunk
-	}
-	if good {
+	if good && isRedirect(chunk) {
 		_, to := retry.ErrorOf(chunk)
 		if _, _, ok := parseRedirect(to, p.addr); ok {
 			return chunk
 		}
 	}
-	return append([]byte("-ERR "), chunk[1:]...)
+	return plainError(chunk)
 }
 
 // exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.
@@ -309,8 +321,13 @@ func cutOff(p *Pipe, why error) {
 
 // pop removes the oldest request.
 func (p *Pipe) pop() {
-	p.log.pop(p.calls.head().size, p.pool.o.QueueLimit)
+	c := p.calls.head()
+	p.log.pop(c.size, p.pool.o.QueueLimit)
+	if c.again {
+		p.pool.senders.ends(c)
+	}
 	p.calls.pop()
+	p.answered++
 	p.stats.requests.Add(1)
 	if p.pool.o.ShedAfter > 0 {
 		p.congestion.answered(p.pool.loop.Now())

@@ -151,6 +151,11 @@ func (a *modelAsk) Detour(tag uint32) {
 	}
 }
 
+// Order implements Ordered: every fifth request is nobody's.
+func (a *modelAsk) Order(uint32) (client int64, n uint32, latest bool) {
+	return int64(a.id % 5), uint32(a.id), false
+}
+
 func (a *modelAsk) end() {
 	a.over = true
 	a.text = nil
@@ -438,6 +443,9 @@ func (m *model) settled() {
 		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, "+
 			"epoch %d",
 			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck.n, p.stuck.epoch)
+	}
+	if len(p.senders) != 0 {
+		m.t.Errorf("%d senders have something that is sent again", len(p.senders))
 	}
 	for _, o := range m.privates {
 		if o.done != 0 {

@@ -66,6 +66,8 @@ type Options struct {
 	// Source is the script with this SHA1 (40 hex digits), for nodes that have lost it. nil: NOSCRIPT is
 	// passed on.
 	Source func(sha []byte) (source []byte, ok bool)
+	// Flushes is how often all nodes were told to forget their scripts. nil: never.
+	Flushes func() uint64
 	// Together are scripts by SHA1 that are loaded together. Otherwise requests of one client for several of
 	// them, of which a node has lost some, would be answered out of order.
 	Together map[string]string
@@ -129,6 +131,8 @@ type Pool struct {
 
 	outages outages
 	refused *cluster.Login // by a node, as it was told
+	came    time.Duration  // of the last request
+	senders senders
 	waiting deferredList
 	armed   bool
 	closed  bool
@@ -146,8 +150,13 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		loop: l, control: control, o: o, stats: stats, born: time.Now(), byNode: make(map[nodeKey]*Pipe),
 		leaving: make(leavingPipes),
 		own:     newOwnPipes(l, &o, &stats.own), privates: make(privates),
-		scripts: scriptLoads{source: o.Source, together: o.Together},
+		scripts: scriptLoads{
+			source: o.Source, flushes: o.Flushes, together: o.Together,
+			there: make(map[string]map[string]bool),
+		},
 	}
+	p.senders = make(senders)
+	p.waiting.senders = p.senders
 	p.outages = newOutages(control, o.Budget, o.MaxWait, &p.routing)
 	p.stuck = stuckPipes{
 		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
@@ -299,6 +308,13 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 		c.to.Detour(c.tag)
 		p.later(pipe.addr, pipe.mode, *c, req, nil, why)
 		return nil
+	}
+	if c.again {
+		if p.senders.blocks(pipe, c) {
+			p.nextRound(pipe, *c, req, nil, errBehind)
+			return nil
+		}
+		p.senders.sends(pipe, c)
 	}
 	pipe.append(c, req)
 	return pipe

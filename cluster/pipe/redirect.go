@@ -29,8 +29,14 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	if raised {
 		return false
 	}
-	if pipe.mode.Replica && r.Verdict != retry.LoadScript {
+	if r.Verdict == retry.LoadScript {
+		p.scripts.lost(pipe.addr, req)
+	} else if pipe.mode.Replica {
 		p.declined(pipe, c, req, r)
+		return true
+	}
+	if !c.believed && !c.alone && !(r.Counts == retry.TryAgain && c.splits) &&
+		(*order)(pipe).putAside(&c, req, reply) {
 		return true
 	}
 	if script && !c.believed && r.Verdict != retry.LoadScript && !(c.resend && mayRepeat(req)) {
@@ -47,7 +53,7 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		return false
 	}
 	first := c.believed // it has waited at the front of its slot
-	c.believed = false  // next time it may have run
+	c.believed, c.alone = false, false
 	switch r.Verdict {
 	case retry.Redirect:
 		_, addr, ok := parseRedirect(rest, pipe.addr)
@@ -74,10 +80,6 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 			return true
 		}
 		req = lasting(req)
-		target := p.pipe(addr, pipe.mode.again())
-		if !target.retired.IsZero() {
-			target.retired = p.loop.Now() // it is in use before the topology shows it
-		}
 		p.stats.Redirects[r.Counts].Add(1)
 		switch {
 		case r.Counts == retry.Ask:
@@ -85,6 +87,11 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		case pipe.private != nil:
 			pipe.private.fade() // before the topology shows it
 		}
+		target := p.pipe(addr, pipe.mode.again())
+		if !target.retired.IsZero() {
+			target.retired = p.loop.Now() // it is in use before the topology shows it
+		}
+		c.again = true
 		p.sendTo(target, &c, req)
 		return true
 	case retry.Later:
@@ -133,7 +140,7 @@ func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 // later has the request sent again after a pause that grows, until its budget is used up. addr is the node
 // that had it, "" if none had. req is kept. It returns nil if there is no room for one more.
 func (p *Pool) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
-	c.healed = false
+	c.healed, c.again = false, true
 	if !c.try.Paused() {
 		p.outages.Feel(addr, cluster.Felt{Delayed: 1})
 	}

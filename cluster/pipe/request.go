@@ -52,6 +52,7 @@ type Request struct {
 	Tag    uint32 // under which To gets the reply
 	Resend bool   // the command may run twice, so it is sent again when its reply was lost
 	Splits bool   // To gets TRYAGAIN at once, and asks for one key at a time then
+	Script bool   // it may be an EVALSHA, so its script is loaded ahead where that may be missing
 
 	Readers Readers
 	Seed    int64 // chooses among the readers; the choice stays while the reader is fit
@@ -62,8 +63,9 @@ type Request struct {
 func (p *Pool) Send(r *Request) *Pipe {
 	c := &call{
 		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, splits: r.Splits, lasting: r.Kept,
-		came: p.since(),
+		script: r.Script, wide: r.Target.kind > toSlot, came: max(p.since(), p.came+1),
 	}
+	p.came = c.came
 	switch r.Target.kind {
 	case toSlot:
 		c.slot = int16(r.Target.n)

@@ -13,6 +13,7 @@ type routing struct {
 	index    [slot.Count]int16 // the number of the master of each slot, or -1
 	lowest   []int             // slots: the lowest of each master that has any
 	turn     int               // round robin over masters
+	redials  uint64            // how often later requests got another connection than earlier ones
 }
 
 // follow takes over a topology.
@@ -49,9 +50,9 @@ func (r *routing) choose(n int) int {
 	return -1
 }
 
-// Version identifies the topology that routes requests now. It changes when a
-// later request may go to another node than an earlier one for the same slot.
-func (r *routing) Version() uint64 { return r.topology.Version }
+// Version changes when a later request may go to another node than an earlier one for the same slot, or over
+// another connection.
+func (r *routing) Version() uint64 { return r.topology.Version + r.redials }
 
 // Topology is the topology that routes requests now.
 func (r *routing) Topology() *cluster.Topology { return r.topology }

@@ -9,30 +9,96 @@ import (
 	"lockproxy/internal/resp"
 )
 
+// This file gives nodes the scripts that clients run by their SHA1. A script goes ahead of the first request
+// that needs it, unless the node is known to have it; so nothing of the client overtakes that request. What
+// is known of a node is forgotten when a connection to it breaks, and when scripts are flushed:
+//
+//	append --> ahead --> SCRIPT LOAD, EVALSHA --> node
+//	                        redirect --> heal <-- -NOSCRIPT, from a node that has lost it all the same
+
+// maxThere is how many scripts are noted of one node.
+const maxThere = 10_000
+
 // maxLoaded is how many bytes of scripts a loop loads at nodes in one round, not counting the last script.
 // All other clients of the loop wait while scripts are found and copied.
 const maxLoaded = 1 << 20
 
-// scriptLoads loads scripts at nodes that have lost them, for one loop.
+// scriptLoads loads scripts at nodes, for one loop.
 type scriptLoads struct {
 	// source is the script with this SHA1 (40 hex digits). nil: NOSCRIPT is passed on.
 	source   func(sha []byte) (source []byte, ok bool)
-	together map[string]string // see Options.Together
-	round    time.Time         // the round of the loop that loaded counts in
-	loaded   int               // bytes
-	whole    bool              // a node forbids SCRIPT LOAD: requests carry the script
+	flushes  func() uint64              // see Options.Flushes
+	together map[string]string          // see Options.Together
+	there    map[string]map[string]bool // the scripts that nodes have, by address and SHA1
+	flushed  uint64                     // flushes when that was so
+	round    time.Time                  // the round of the loop that loaded counts in
+	loaded   int                        // bytes
+	whole    bool                       // a node forbids SCRIPT LOAD: requests carry the script
 }
 
-// named is the SHA1 of the script that req runs, in lower case.
-func (s *scriptLoads) named(req []byte) (sha []byte, ok bool) {
+// hexSHA has room for a SHA1.
+type hexSHA [2 * sha1.Size]byte
+
+// named is the SHA1 of the script that req may run, in lower case. It is kept in buf.
+func (s *scriptLoads) named(req []byte, buf *hexSHA) (sha []byte, ok bool) {
 	if s.source == nil {
 		return nil, false
 	}
-	args := firstArgs(req, 2)
-	if len(args) < 2 || len(args[1]) > 2*sha1.Size { // no script has such a name
+	_, rest, _ := bytes.Cut(req, []byte("\n"))
+	_, rest, err := resp.Parse(rest)
+	if err != nil {
 		return nil, false
 	}
-	return bytes.ToLower(args[1]), true
+	v, _, err := resp.Parse(rest)
+	if err != nil || len(v.Str) > len(buf) { // no script has such a name
+		return nil, false
+	}
+	for i, b := range v.Str {
+		if buf[i] = b; b >= 'A' && b <= 'Z' {
+			buf[i] += 'a' - 'A'
+		}
+	}
+	return buf[:len(v.Str)], true
+}
+
+// ahead loads the script that req is about to run at the node of pipe, if it is known and may be missing
+// there. It does not where many bytes are loaded already, nor for users of the upstream, who may not be
+// allowed to.
+func (s *scriptLoads) ahead(pipe *Pipe, req []byte) {
+	if s.whole || pipe.mode.special() {
+		return
+	}
+	if s.flushes != nil && s.flushed != s.flushes() {
+		s.flushed = s.flushes()
+		clear(s.there)
+	}
+	var buf hexSHA
+	sha, ok := s.named(req, &buf)
+	if !ok || s.there[pipe.addr][string(sha)] || pipe.loading[string(sha)] || s.full(pipe.pool.loop.Now()) {
+		return
+	}
+	if source, ok := s.source(bytes.Clone(sha)); ok { // so that buf need not be allocated
+		s.loaded += len(source)
+		pipe.load(string(sha), source)
+	}
+}
+
+// forget forgets which scripts the node at addr has.
+func (s *scriptLoads) forget(addr string) { delete(s.there, addr) }
+
+// lost forgets which scripts the node at addr has, because it lacks that of req, which it had.
+func (s *scriptLoads) lost(addr string, req []byte) {
+	if sha, ok := s.named(req, new(hexSHA)); ok && s.there[addr][string(sha)] {
+		s.forget(addr)
+	}
+}
+
+// note notes that the node at addr has a script.
+func (s *scriptLoads) note(addr, sha string) {
+	if there := s.there[addr]; there == nil || len(there) >= maxThere {
+		s.there[addr] = make(map[string]bool)
+	}
+	s.there[addr][sha] = true
 }
 
 // full says that no more may be loaded in the round that began at now.
@@ -52,17 +118,17 @@ func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 	if c.healed && !p.scripts.whole && !(c.resend && c.try.Hop()) {
 		return false
 	}
-	sha, ok := p.scripts.named(req)
+	sha, ok := p.scripts.named(req, new(hexSHA))
 	if !ok {
 		return false
 	}
 	req = lasting(req) // it may lie in the backlog of pipe, which changes
-	if !pipe.loading[string(sha)] {
-		if p.scripts.full(p.loop.Now()) {
-			c.to.Detour(c.tag)
-			p.nextRound(pipe, c, req, reply)
-			return true
-		}
+	loading := pipe.loading[string(sha)]
+	if p.waiting.delays(c.slot) || !loading && p.scripts.full(p.loop.Now()) {
+		p.nextRound(pipe, c, req, bytes.Clone(reply), nil)
+		return true
+	}
+	if !loading {
 		source, ok := p.scripts.source(sha)
 		if !ok {
 			return false
@@ -76,22 +142,23 @@ func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 		}
 	}
 	p.stats.Redirects[retry.NoScript].Add(1)
-	c.healed = true
+	c.healed, c.again = true, true
 	c.to.Detour(c.tag)
-	pipe.append(&c, req)
+	p.sendTo(pipe, &c, req)
 	return true
 }
 
 // nextRound has the request sent again soon, and does not count that as a try.
-func (p *Pool) nextRound(pipe *Pipe, c call, req, reply []byte) {
-	if d := p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil); d != nil {
+func (p *Pool) nextRound(pipe *Pipe, c call, req, reply []byte, err error) {
+	c.to.Detour(c.tag)
+	if d := p.later(pipe.addr, pipe.mode, c, req, reply, err); d != nil {
 		d.try, d.next = c.try, p.loop.Now()
 	}
 }
 
 // sourceFor returns the script that req runs and its node has lost, and counts that.
 func (p *Pool) sourceFor(req []byte) (source []byte, ok bool) {
-	sha, ok := p.scripts.named(req)
+	sha, ok := p.scripts.named(req, new(hexSHA))
 	if !ok {
 		return nil, false
 	}
@@ -142,8 +209,8 @@ func loadWith(p *Pipe, sha string) {
 	}
 }
 
-// loading is the Receiver of the reply to a SCRIPT LOAD. Success shows when the script runs; only a node
-// that forbids SCRIPT LOAD is noted here.
+// loading is the Receiver of the reply to a SCRIPT LOAD. It notes that the node has the script, or that it
+// forbids SCRIPT LOAD.
 type loading struct {
 	pipe *Pipe
 	sha  string
@@ -152,7 +219,10 @@ type loading struct {
 // Receive implements Receiver.
 func (l *loading) Receive(_ uint32, chunk []byte, _ bool) {
 	delete(l.pipe.loading, l.sha)
-	l.pipe.pool.scripts.whole = l.pipe.pool.scripts.whole || resp.Forbidden(chunk)
+	s := &l.pipe.pool.scripts
+	if s.whole = s.whole || resp.Forbidden(chunk); !isErrorReply(chunk) {
+		s.note(l.pipe.addr, l.sha)
+	}
 }
 
 // Fail implements Receiver.

@@ -32,6 +32,8 @@ type Host interface {
 	Sent(p *pipe.Pipe, resend bool)
 	// Detour makes later commands wait, since a request of command tag is sent again.
 	Detour(tag uint32)
+	// Order is the place of command tag, as in pipe.Ordered.
+	Order(tag uint32) (client int64, n uint32, latest bool)
 	// Collect adds n bytes, which may be negative, to what has arrived for the answer to command tag.
 	Collect(tag uint32, n int)
 	// Lend counts n bytes that a goroutine has, until command tag, which waits for it, goes on.
@@ -193,6 +195,9 @@ func (g *Gather) Most(uint32) int { return g.most }
 
 // Detour implements pipe.Receiver.
 func (g *Gather) Detour(uint32) { g.h.Detour(g.tag) }
+
+// Order implements pipe.Ordered: the parts have no order among each other.
+func (g *Gather) Order(uint32) (client int64, n uint32, latest bool) { return g.h.Order(g.tag) }
 
 // arrived counts a reply. The last one has all merged.
 func (g *Gather) arrived() {

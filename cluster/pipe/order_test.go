@@ -1,0 +1,143 @@
+package pipe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/internal/scripted"
+	"lockproxy/internal/slot"
+)
+
+// ofOne is the Receiver of what one client has sent: all, before any of it is answered.
+type ofOne struct {
+	*keeper
+	last uint32
+}
+
+func (o ofOne) Order(tag uint32) (int64, uint32, bool) { return 1, tag, tag == o.last }
+
+// ofRead is one for what only reads, ofLock for a request about a lock.
+type (
+	ofRead struct{ ofOne }
+	ofLock struct{ ofOne }
+)
+
+func (ofRead) Apart(uint32, int) (Mode, bool) { return Mode{}, false }
+func (ofLock) Repeated(uint32)                {}
+
+// What is refused, or lost, is sent again unless something that its client has sent behind it has run. R33
+func TestSentAgainInOrder(t *testing.T) {
+	const (
+		loading  = "-LOADING Redis is loading the dataset in memory\r\n"
+		tryAgain = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
+		gone     = "" // the connection ends
+	)
+	// Replies are those of a node to the first try; later ones are answered +OK. ALL concerns all slots.
+	for name, test := range map[string]struct {
+		sent  string // commands with commas between them
+		first map[string]string
+		want  string
+	}{
+		"refused, and a write of the slot behind it": {"SET {k}1, SET {k}2",
+			map[string]string{"SET {k}1": loading}, "0 LOADING, 1 OK"},
+		"refused, and a write of another slot": {"SET k, SET j",
+			map[string]string{"SET k": loading}, "0 OK, 1 OK"},
+		"refused, and a write to all slots": {"SET k, ALL",
+			map[string]string{"SET k": loading}, "0 LOADING, 1 OK"},
+		"to all slots, and a write": {"ALL, SET k",
+			map[string]string{"ALL": loading}, "0 LOADING, 1 OK"},
+		"all refused": {"SET {k}1, SET {k}2",
+			map[string]string{"SET {k}1": loading, "SET {k}2": loading}, "0 OK, 1 OK"},
+		"refused, and a read behind it": {"SET k, GET k",
+			map[string]string{"SET k": loading, "GET k": "+old\r\n"}, "0 OK, 1 OK"},
+		"refused, a read and a write": {"SET k, GET k, SET k",
+			map[string]string{"SET k": loading, "GET k": "+old\r\n"}, "0 LOADING, 1 old, 2 OK"},
+		"in two parts, and one of them": {"MSET {k}1 {k}2, SET {k}1",
+			map[string]string{"MSET {k}1 {k}2": tryAgain, "SET {k}1": "-ASK 7629 b:1\r\n"},
+			"0 TRYAGAIN, 1 OK"},
+		"elsewhere, and what is here": {"SET {k}1, SET {k}2",
+			map[string]string{"SET {k}1": "-ASK 7629 b:1\r\n"}, "0 OK, 1 OK"},
+		"moved, and back again": {"SET k, SET k 2",
+			map[string]string{"SET k": "-MOVED 7629 b:1\r\n"}, "0 not run, 1 OK"},
+		"lost with a write behind it": {"GET k, SET k",
+			map[string]string{"GET k": gone}, "0 unknown, 1 unknown"},
+		"lost with a write before it": {"SET k, GET k",
+			map[string]string{"SET k": gone}, "0 unknown, 1 OK"},
+		"lost with a write elsewhere": {"GET k, SET j",
+			map[string]string{"GET k": gone}, "0 OK, 1 unknown"},
+		"lost with a lock behind it": {"GET k, LOCK k",
+			map[string]string{"GET k": gone}, "0 unknown, 1 OK"},
+		"a lock, lost with a write": {"LOCK k, SET k",
+			map[string]string{"LOCK k": gone}, "0 OK, 1 unknown"},
+		"refused, and lost behind it": {"SET k, GET k, SET k 2",
+			map[string]string{"SET k": loading, "GET k": gone}, "0 LOADING, 1 unknown, 2 unknown"},
+		"refused, and a read lost with it": {"SET k, GET k",
+			map[string]string{"SET k": loading, "GET k": gone}, "0 OK, 1 OK"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := make(map[string]bool)
+				a := &scripted.Node{Answer: func(command string) string {
+					reply, ok := test.first[command]
+					if !ok || seen[command] {
+						return "+OK\r\n"
+					}
+					seen[command] = true
+					return reply
+				}}
+				r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a, "b:1": {Answer: ok}})
+				commands := strings.Split(test.sent, ", ")
+				k := ofOne{new(keeper), uint32(len(commands) - 1)}
+				r.on(func() {
+					for i, line := range commands {
+						words := strings.Fields(line)
+						req := &Request{
+							Target: ToShard(0), Mode: Mode{Proto: 2}, Bytes: command(words...),
+							To: k, Tag: uint32(i),
+						}
+						if len(words) > 1 {
+							req.Target = ToSlot(slot.Of([]byte(words[1])))
+						}
+						switch words[0] {
+						case "GET":
+							req.To, req.Resend = ofRead{k}, true
+						case "LOCK":
+							req.To, req.Resend = ofLock{k}, true
+						}
+						r.pool.Send(req)
+					}
+				})
+				time.Sleep(time.Second)
+				synctest.Wait()
+				slices.Sort(k.heard)
+				tidy := strings.NewReplacer(`"+`, "", `"-`, "", `\r\n"`, "",
+					" "+strings.TrimSpace(loading[9:]), "", " "+strings.TrimSpace(tryAgain[10:]), "")
+				if got := tidy.Replace(strings.Join(k.heard, ", ")); got != test.want {
+					t.Errorf("%s: %s, want %s; the node saw %s", test.sent, got, test.want, a.Commands())
+				}
+			})
+		})
+	}
+}
+
+// A call of a script that the node is known to have costs no memory.
+func TestKnownScriptsCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := func([]byte) ([]byte, bool) { return []byte("return 1"), true }
+		r := newRig(t, Options{Source: source}, map[string]*scripted.Node{"a:1": {Answer: ok}})
+		call := command("EVALSHA", strings.Repeat("Ab", 20), "1", "k")
+		r.on(func() {
+			pipe := r.pool.pipe("a:1", Mode{Proto: 2})
+			r.pool.scripts.note("a:1", strings.Repeat("ab", 20))
+			if n := testing.AllocsPerRun(100, func() { r.pool.scripts.ahead(pipe, call) }); n > 0 {
+				t.Errorf("%v allocations", n)
+			}
+			if len(pipe.loading) > 0 {
+				t.Error("it is loaded again")
+			}
+		})
+	})
+}
