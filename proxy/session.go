@@ -97,7 +97,7 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 		return
 	}
 	if a.then != nil && last && a.Size() == 0 && len(chunk) <= loop.Shared { // the whole reply is in chunk
-		s.apply(tag, a, chunk)
+		applyReply(s, tag, a, chunk)
 		return
 	}
 	if a.then != nil || !s.gone && !a.silent {
@@ -119,18 +119,18 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// applyKept is apply for the reply that is kept in the answer.
+// applyKept is applyReply for the reply that is kept in the answer.
 func applyKept(s *session, tag uint32, a *answer) {
 	reply := a.Buf
 	s.out.held -= len(reply)
 	a.Collected = client.Collected{}
-	s.apply(tag, a, reply)
+	applyReply(s, tag, a, reply)
 	s.w.loop.Put(reply)
 }
 
-// apply makes the command turn the node's reply into its answer, or go on. The reply is valid until apply
+// applyReply makes the command turn the node's reply into its answer, or go on. The reply is valid until it
 // returns.
-func (s *session) apply(tag uint32, a *answer, reply []byte) {
+func applyReply(s *session, tag uint32, a *answer, reply []byte) {
 	if !s.gone {
 		s.out.held -= a.heldBytes
 	}
@@ -166,7 +166,7 @@ func (s *session) Fail(tag uint32, err error) {
 	a.Drop(s.w.loop)
 	a.started = false
 	if a.then != nil {
-		s.apply(tag, a, commands.ErrorReply(err))
+		applyReply(s, tag, a, commands.ErrorReply(err))
 		return
 	}
 	s.Answer(tag, commands.ErrorReply(err))
