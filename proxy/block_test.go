@@ -453,7 +453,12 @@ func TestBlockDrained(t *testing.T) {
 		}
 	})
 	inBlockBubble(t, 1, Options{}, func(n *blockNodes) { // a node that does not end it
-		n.whole = true
+		n.script(func(_ int, command string) string {
+			if strings.HasPrefix(command, "CLIENT UNBLOCK") {
+				return ":0\r\n"
+			}
+			return ""
+		})
 		c := n.connect()
 		c.send("BLPOP b 0")
 		n.drain()

@@ -25,7 +25,6 @@ type blockNodes struct {
 	nodes   map[int]*blockNode
 	version string
 	modes   []cluster.Mode // of connections that are not as most
-	whole   bool           // no side of a connection ends alone
 	// before may answer a command in place of the node: "" leaves it to the node, "cut" cuts the connection,
 	// "-" keeps silent.
 	before func(node int, command string) string
@@ -102,9 +101,7 @@ func (n *blockNodes) dial(number int, m cluster.Mode, _ bool, here, there net.Co
 	if node.down {
 		return nil, errors.New("connection refused")
 	}
-	if !n.whole {
-		here, there = halfPipes()
-	}
+	here, there = halfPipes()
 	node.dials++
 	node.lastID++
 	if m.Proto != 2 {

@@ -130,7 +130,7 @@ func (in *input) takeApart(s *session, raw []byte) {
 
 // refusedPatience is how long a client may go on writing the command that was refused. So it gets the error:
 // who writes it whole looks for no answer before, and a closed connection would be all that it sees.
-const refusedPatience = time.Minute
+const refusedPatience = 10 * time.Second
 
 // refuseBytes answers bytes that are no command as Redis does, and then closes the connection.
 func refuseBytes(s *session, err error) {

@@ -251,6 +251,10 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		if c.raw && p.owner != nil && misled(p.addr, chunk) {
 			p.leaving = true
 		}
+		if c.again { // it is under way no more, and must not stand in its own way
+			p.pool.senders.ends(&c)
+			p.calls.head().again = false
+		}
 		if !c.raw && p.pool.redirect(p, c, p.log.oldest(c.size), chunk) {
 			(*order)(p).popUnanswered()
 			return

@@ -46,7 +46,7 @@ func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
 
 	// The others go on, and list it: it has no replica.
 	c.Nodes[2].Stop(t)
-	readyz(t, p, 503, "node "+c.Nodes[2].Addr+": ", "did not answer in time", "slots 10922-16383 ")
+	readyz(t, p, 503, "node "+c.Nodes[2].Addr+": ", "no answer", "slots 10922-16383 ")
 	balanced(t, p, 200, "slots 10922-16383 ")
 	c.Nodes[2].Signal(syscall.SIGCONT)
 	readyz(t, p, 200, "ready")

@@ -1,6 +1,7 @@
 package blocking
 
 import (
+	"bytes"
 	"time"
 
 	"lockproxy/cluster/pipe"
@@ -184,6 +185,9 @@ func (b *block) reply(chunk []byte, last bool) {
 	}
 	unheard := b.asking || !b.own.Private() // the node need not keep the slot, or its pushes go nowhere
 	b.letGo(true)
+	if b.drained && bytes.HasPrefix(chunk, []byte("-UNBLOCKED ")) {
+		chunk = commands.ErrorReply(commands.ErrDraining)
+	}
 	b.end()
 	b.h.Receive(b.tag, chunk, true)
 	if unheard && b.readOnly && !b.h.About().Tracking.BCast {

@@ -55,14 +55,24 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 // halfClosed implements command.
 func (b *block) halfClosed() { b.leave() }
 
-// drain implements command.
+// drain implements command. Its client is there, and gets what the node takes from a list for it: at the end
+// of a connection a node may drop that.
 func (b *block) drain() {
 	b.drained = true
 	if !b.sent {
 		b.cutShort()
 		return
 	}
-	b.leave()
+	b.unblock(true, func(bool) {})
+	b.h.Loop().After(endWithin, func() {
+		switch {
+		case b.over:
+		case b.sent:
+			b.own.End() // Fail answers it
+		default:
+			b.cutShort()
+		}
+	})
 }
 
 // leave has the node treat the command as that of a client which has ended its side, and does so just now:
@@ -72,11 +82,7 @@ func (b *block) leave() {
 		pipe.EndRequests(b.own.Pipe)
 	}
 	b.h.Loop().After(endWithin, func() {
-		switch {
-		case b.over:
-		case b.drained && b.sent:
-			b.own.End() // Fail answers it
-		default:
+		if !b.over {
 			b.cutShort()
 		}
 	})

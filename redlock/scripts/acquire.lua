@@ -379,7 +379,7 @@ if not own_place then
   own_place = upgrade and lock.head - 1 or tonumber(had) or lock.tail
   if lock.waiters == 0 then lock.head, lock.tail = own_place, own_place end
   local places = math.max(lock.tail, own_place + 1) - math.min(lock.head, own_place)
-  if not upgrade and had ~= '' and (places > most_places or call('HEXISTS', key, 'q:' .. had) == 1) then
+  if not upgrade and had ~= '' and (places > most_places or call('HGET', key, 'q:' .. had)) then
     own_place = lock.tail
   end
   -- Those who were offered the lock wait for who stands before them.
