@@ -15,7 +15,8 @@ import (
 //
 //	EVALSHA, SET --> node --> -NOSCRIPT, +OK
 //
-// So a request that was refused is put aside until its node has answered all that it had by then:
+// So a request that was refused is put aside until its node has answered all that it had when it refused the
+// last one:
 //
 //	the node has refused all that the client sent behind it   all of it is sent again, in order
 //	it has run reads only                                     they are sent again, too
@@ -93,16 +94,19 @@ func (o *order) lost(h *held) {
 
 // keep puts h behind what is aside for its client.
 func (o *order) keep(client int64, h *held) {
-	g := o.aside[client]
+	g, until := o.aside[client], o.answered+uint64(o.calls.len())
 	if g == nil {
 		if o.aside == nil {
 			o.aside = make(map[int64]*aside)
 		}
-		g = &aside{client: client, until: o.answered + uint64(o.calls.len())}
+		g = &aside{client: client}
 		o.aside[client] = g
 		o.asides = append(o.asides, g)
+	} else if g.until != until { // more is behind h than was behind what is aside already
+		i := slices.Index(o.asides, g)
+		o.asides = append(slices.Delete(o.asides, i, i+1), g)
 	}
-	g.all = append(g.all, h)
+	g.until, g.all = until, append(g.all, h)
 	o.pool.senders.puts(&h.call, 1)
 }
 

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +122,38 @@ func TestSentAgainInOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What waits for its turn waits for what came behind the latest refusal, too. R33
+func TestRefusedBehindRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const loading = "-LOADING Redis is loading\r\n"
+		first := map[string]string{"SET j": loading, "SET k": loading, "GET k": "+old\r\n"}
+		r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": {Answer: func(command string) string {
+			if command == "SET k" {
+				time.Sleep(2 * time.Millisecond)
+			}
+			reply := cmp.Or(first[command], "+OK\r\n")
+			delete(first, command)
+			return reply
+		}}})
+		k := ofOne{new(keeper), 2}
+		send := func(tag uint32, to Receiver, words ...string) {
+			r.on(func() {
+				r.pool.Send(&Request{
+					Target: ToSlot(slot.Of([]byte(words[1]))), Mode: Mode{Proto: 2}, Bytes: command(words...),
+					To: to, Tag: tag, Resend: tag == 2,
+				})
+			})
+		}
+		send(0, k, "SET", "j")
+		send(1, k, "SET", "k")
+		time.Sleep(time.Millisecond) // SET j is refused, SET k is not yet
+		send(2, ofRead{k}, "GET", "k")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		k.want(t, "replies", `0 "+OK\r\n"`, `1 "+OK\r\n"`, `2 "+OK\r\n"`)
+	})
 }
 
 // A call of a script that the node is known to have costs no memory.
