@@ -35,21 +35,34 @@ var tryAgain = []byte("-TRYAGAIN ")
 // deferred in their order.
 type deferredList struct {
 	all     []*deferred
-	mixed   bool          // an earlier one is behind a later one
-	bytes   int           // of their requests
-	delayed map[int16]int // how many of them delay later requests, by slot
-	senders senders
+	mixed   bool                     // an earlier one is behind a later one
+	bytes   int                      // of their requests
+	delayed map[int16]int            // how many of them delay later requests, by slot
+	firsts  map[sender]time.Duration // when the first one of a sender came
 }
 
 // delays says that a request of the slot has to wait behind others.
 func (l *deferredList) delays(slot int16) bool { return l.delayed[slot] > 0 }
+
+// behind says that an earlier request of the sender of c waits.
+func (l *deferredList) behind(c *call) bool {
+	first, waits := l.firsts[senderOf(c)]
+	return waits && first < c.came
+}
+
+// count notes d in firsts.
+func (l *deferredList) count(d *deferred) {
+	if of := senderOf(&d.call); of != (sender{}) && (l.firsts[of] == 0 || d.came < l.firsts[of]) {
+		l.firsts[of] = d.came
+	}
+}
 
 // add puts d behind those that came before it.
 func (l *deferredList) add(d *deferred) {
 	l.bytes += len(d.req)
 	l.mixed = l.mixed || len(l.all) > 0 && d.came < l.all[len(l.all)-1].came
 	l.all = append(l.all, d)
-	l.senders.defers(&d.call)
+	l.count(d)
 	if d.delays() {
 		if l.delayed == nil {
 			l.delayed = make(map[int16]int)
@@ -66,7 +79,12 @@ func (l *deferredList) remove(d *deferred) {
 	}
 	l.all = slices.Delete(l.all, i, i+1)
 	l.bytes -= len(d.req)
-	l.senders.tries(&d.call, l.all)
+	delete(l.firsts, senderOf(&d.call))
+	for _, e := range l.all {
+		if senderOf(&e.call) == senderOf(&d.call) {
+			l.count(e)
+		}
+	}
 	if d.delays() {
 		l.delayed[d.slot]--
 	}
@@ -103,9 +121,7 @@ func (l *deferredList) takeAll() []*deferred {
 	l.sort()
 	all := l.all
 	l.all, l.bytes = nil, 0
-	for _, d := range all {
-		l.senders.tries(&d.call, nil)
-	}
+	clear(l.firsts)
 	clear(l.delayed)
 	return all
 }

@@ -107,7 +107,7 @@ func (o *order) keep(client int64, h *held) {
 		o.asides = append(slices.Delete(o.asides, i, i+1), g)
 	}
 	g.until, g.all = until, append(g.all, h)
-	o.pool.senders.puts(&h.call, 1)
+	o.pool.senders.sends(nil, &h.call)
 }
 
 // overtaken ends what is aside and cannot be sent again any more, because c has run, or may have.
@@ -134,7 +134,7 @@ func (o *order) overtaken(c *call) {
 		o.asides = slices.DeleteFunc(o.asides, func(a *aside) bool { return a == g })
 	}
 	for _, h := range over {
-		o.pool.senders.puts(&h.call, -1)
+		o.pool.senders.ends(&h.call)
 		o.refuse(h)
 	}
 }
@@ -222,7 +222,7 @@ func (o *order) next() []*held {
 	o.asides = o.asides[1:]
 	delete(o.aside, g.client)
 	for _, h := range g.all {
-		o.pool.senders.puts(&h.call, -1)
+		o.pool.senders.ends(&h.call)
 	}
 	return g.all
 }

@@ -444,7 +444,7 @@ func (m *model) settled() {
 			"epoch %d",
 			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck.n, p.stuck.epoch)
 	}
-	if len(p.senders) != 0 {
+	if len(p.senders)+len(p.waiting.firsts) != 0 {
 		m.t.Errorf("%d senders have something that is sent again", len(p.senders))
 	}
 	for _, o := range m.privates {

@@ -156,7 +156,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		},
 	}
 	p.senders = make(senders)
-	p.waiting.senders = p.senders
+	p.waiting.firsts = make(map[sender]time.Duration)
 	p.outages = newOutages(control, o.Budget, o.MaxWait, &p.routing)
 	p.stuck = stuckPipes{
 		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
@@ -310,7 +310,7 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 		return nil
 	}
 	if c.again {
-		if p.senders.blocks(pipe, c) {
+		if p.senders.blocks(pipe, c) || p.waiting.behind(c) {
 			p.nextRound(pipe, *c, req, nil, errBehind)
 			return nil
 		}
