@@ -46,7 +46,6 @@ type aside struct {
 // held is a request that is sent again, unless something that its client sent behind it has run.
 type held struct {
 	call
-	n     uint32 // of the command
 	req   []byte
 	reply []byte // of the node; or nil
 	read  bool   // it only reads, and reply is its answer
@@ -73,27 +72,27 @@ func harmless(c *call) bool {
 // putAside keeps c, which the node has refused, for later. It reports false if c may be sent again at once.
 // req aliases the log.
 func (o *order) putAside(c *call, req, reply []byte) bool {
-	client, n, latest := orderOf(c)
+	client, _, latest := orderOf(c)
 	if client == 0 || latest && o.aside[client] == nil {
 		return false
 	}
 	c.to.Detour(c.tag)
-	o.keep(client, &held{call: *c, n: n, req: lasting(req), reply: bytes.Clone(reply)})
+	o.keep(&held{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
 	return true
 }
 
 // lost keeps h, whose connection has ended, until it is known what is behind it.
 func (o *order) lost(h *held) {
-	client, n, _ := orderOf(&h.call)
-	if h.n = n; client == 0 {
+	if client, _, _ := orderOf(&h.call); client == 0 {
 		o.sendLater(h)
 		return
 	}
-	o.keep(client, h)
+	o.keep(h)
 }
 
 // keep puts h behind what is aside for its client.
-func (o *order) keep(client int64, h *held) {
+func (o *order) keep(h *held) {
+	client, _, _ := orderOf(&h.call)
 	g, until := o.aside[client], o.answered+uint64(o.calls.len())
 	if g == nil {
 		if o.aside == nil {
@@ -115,21 +114,20 @@ func (o *order) overtaken(c *call) {
 	if len(o.asides) == 0 {
 		return
 	}
-	client, n, _ := orderOf(c)
+	client, _, _ := orderOf(c)
 	g := o.aside[client]
 	if g == nil {
 		return
 	}
 	var over []*held
-	kept := g.all[:0]
-	for _, h := range g.all {
-		if h.conflicts(c, n) {
+	g.all = slices.DeleteFunc(g.all, func(h *held) bool {
+		conflicts := h.conflicts(c)
+		if conflicts {
 			over = append(over, h)
-		} else {
-			kept = append(kept, h)
 		}
-	}
-	if g.all = kept; len(kept) == 0 { // more may be sent now
+		return conflicts
+	})
+	if len(g.all) == 0 { // more may be sent now
 		delete(o.aside, client)
 		o.asides = slices.DeleteFunc(o.asides, func(a *aside) bool { return a == g })
 	}
@@ -139,12 +137,14 @@ func (o *order) overtaken(c *call) {
 	}
 }
 
-// conflicts says that h must not run after c, which is of command n. What a node sends on with ASK is about
-// keys that it does not have, so nothing that it runs is about them. A request about a lock that may have run
-// has taken effect in its place if it has.
-func (h *held) conflicts(c *call, n uint32) bool {
+// conflicts says that h must not run after c. What a node sends on with ASK is about keys that it does not
+// have, so nothing that it runs is about them. A request about a lock that may have run has taken effect in
+// its place if it has.
+func (h *held) conflicts(c *call) bool {
+	_, n, _ := orderOf(&h.call)
+	_, m, _ := orderOf(c)
 	switch {
-	case int32(n-h.n) <= 0, bytes.HasPrefix(h.reply, ask), h.ran && harmless(&h.call):
+	case int32(m-n) <= 0, bytes.HasPrefix(h.reply, ask), h.ran && harmless(&h.call):
 		return false
 	case isRedirect(h.reply) && !h.read: // the node has no key of that slot
 		return h.slot == c.slot
@@ -155,29 +155,17 @@ func (h *held) conflicts(c *call, n uint32) bool {
 var ask = []byte("-ASK ")
 
 // joins has the read c, which the node has answered, sent again behind what is aside. It reports false if
-// that is not possible, or not needed.
+// that is not needed, or c does more than read.
 func (o *order) joins(c *call, reply []byte) bool {
 	if _, reads := c.to.(Chooser); !reads || !c.resend {
 		return false
 	}
-	client, n, _ := orderOf(c)
-	g, joins := o.aside[client], false
-	if g == nil {
-		return false
-	}
-	for _, h := range g.all {
-		if h.read || !h.conflicts(c, n) {
-			continue
-		}
-		r, _ := retry.ErrorOf(h.reply)
-		if r.Verdict == retry.Redirect || r.Counts == retry.TryAgain {
-			return false
-		}
-		joins = true
-	}
+	client, _, _ := orderOf(c)
+	g := o.aside[client]
+	joins := g != nil && slices.ContainsFunc(g.all, func(h *held) bool { return !h.read && h.conflicts(c) })
 	if joins {
 		req := lasting((*Pipe)(o).log.oldest(c.size))
-		o.keep(client, &held{call: *c, n: n, req: req, reply: bytes.Clone(reply), read: true})
+		o.keep(&held{call: *c, req: req, reply: bytes.Clone(reply), read: true})
 	}
 	return joins
 }
@@ -196,16 +184,13 @@ func (o *order) popUnanswered() {
 func (o *order) goOn() {
 	p := (*Pipe)(o)
 	for len(o.asides) > 0 && o.asides[0].until <= o.answered {
-		all := o.next()
-		for i, h := range all {
+		for _, h := range o.next() {
 			switch {
-			case p.dead != nil, h.read && p.pool.waiting.delays(h.slot):
+			case p.dead != nil:
 				o.sendLater(h)
 			case h.read:
 				h.again = true
 				p.pool.sendTo(p, &h.call, h.req)
-			case h.passed(all[i+1:]):
-				o.refuse(h)
 			default:
 				h.alone = true
 				if !p.pool.redirect(p, h.call, h.req, h.reply) {
@@ -227,13 +212,6 @@ func (o *order) next() []*held {
 	return g.all
 }
 
-// passed says that h was refused with TRYAGAIN and something behind it was not: that goes on sooner.
-func (h *held) passed(behind []*held) bool {
-	return isTryAgain(h.reply) && slices.ContainsFunc(behind, func(b *held) bool {
-		return !isTryAgain(b.reply) && h.conflicts(&b.call, b.n)
-	})
-}
-
 // abandon is goOn for a connection that has ended.
 func (o *order) abandon() {
 	for len(o.asides) > 0 {
@@ -245,9 +223,12 @@ func (o *order) abandon() {
 
 // sendLater has h sent again, perhaps elsewhere. It cannot ask the node any more what a script has said.
 func (o *order) sendLater(h *held) {
-	if h.byScript() {
+	switch {
+	case h.byScript():
 		o.refuse(h)
 		return
+	case h.read: // what it has read is old when it is sent again
+		h.reply, h.err = nil, errBehind
 	}
 	d := o.pool.later(o.addr, o.mode, h.call, h.req, h.reply, h.err)
 	if d != nil && h.fresh { // even late, the next connection can tell what became of it
