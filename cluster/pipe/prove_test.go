@@ -74,6 +74,7 @@ func TestRepliesOutOfStep(t *testing.T) {
 					e := &echoes{r: r, depth: 20, last: 10000}
 					r.on(e.more)
 					time.Sleep(time.Minute)
+					synctest.Wait()
 					most := proveAfter + e.depth
 					if each > 0 {
 						most = int(proveEvery/each) + 2*e.depth
@@ -114,6 +115,7 @@ func TestProofsThatAreNotNeeded(t *testing.T) {
 				e := &echoes{r: r, depth: test.depth, last: 10000}
 				r.on(e.more)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if e.right != e.last || pings > test.pings || pings < test.pings/2 {
 					t.Errorf("%d right of %d, %d questions, want about %d", e.right, e.last,
 						pings, test.pings)

@@ -77,9 +77,9 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 		u.mu.Lock()
 		return nil, context.Cause(ctx)
 	}
-	if u.latency > 0 {
+	if latency := u.latency; latency > 0 {
 		u.mu.Unlock()
-		time.Sleep(u.latency)
+		time.Sleep(latency)
 		u.mu.Lock()
 	}
 	v, _, err := resp.Parse(req)
@@ -131,9 +131,9 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 	default:
 		panic(script)
 	}
-	if u.lag > 0 {
+	if lag := u.lag; lag > 0 {
 		u.mu.Unlock()
-		time.Sleep(u.lag)
+		time.Sleep(lag)
 		u.mu.Lock()
 	}
 	return reply, u.lose

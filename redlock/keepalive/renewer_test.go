@@ -555,7 +555,7 @@ func TestSlowAnswers(t *testing.T) {
 func TestLateAnswerAboutAnEarlierGrant(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		h := p.take("job", lease, 0)
-		job := p.up.holds[p.names.Place("job").Key]
+		job := get(p.up, func() *entry { return p.up.holds[p.names.Place("job").Key] })
 		p.up.set(func() { job.keeper, p.up.lag = "another", lease/2 })
 		time.Sleep(lease * 2 / 5) // Redis has said that another keeper has it: that is under way
 		p.up.set(func() { job.keeper, p.up.lag = h.keeper, 0 })

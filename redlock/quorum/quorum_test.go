@@ -133,6 +133,7 @@ func TestFarMasters(t *testing.T) {
 		defer l.Close(context.Background())
 		const least = quorum.LeastLeases * quorum.DefaultNodeTimeout
 		for _, oneWay := range []time.Duration{30 * time.Millisecond, 120 * time.Millisecond} {
+			synctest.Wait() // nothing is on its way
 			for _, link := range s.links[0] {
 				link.delay = func() time.Duration { return oneWay }
 			}
