@@ -66,12 +66,12 @@ var (
 	redirects = desc("redirects_total", "Requests sent again, by what the node had answered.", "kind")
 	givenUp   = desc("given_up_total",
 		"Commands answered with an error because their retry-budget was used up.")
-	shed            = desc("shed_total", "Commands refused (-BUSY) because their node is overloaded.")
-	nodeRequests    = desc("node_requests_total", "Replies of a node.", "node")
-	nodeErrors      = desc("node_errors_total", "Error replies of a node.", "node")
-	nodeConnects    = desc("node_connects_total", "Connections made to a node.", "node")
-	nodeDialErrors  = desc("node_connect_errors_total", "Connections to a node that failed.", "node")
-	nodeGarbled     = desc("node_garbled_total", "Connections to a node given up because its replies "+
+	shed           = desc("shed_total", "Commands refused (-BUSY) because their node is overloaded.")
+	nodeRequests   = desc("node_requests_total", "Replies of a node.", "node")
+	nodeErrors     = desc("node_errors_total", "Error replies of a node.", "node")
+	nodeConnects   = desc("node_connects_total", "Connections made to a node.", "node")
+	nodeDialErrors = desc("node_connect_errors_total", "Connections to a node that failed.", "node")
+	nodeGarbled    = desc("node_garbled_total", "Connections to a node given up because its replies "+
 		"were none, or out of step.", "node")
 	nodeConnections = desc("node_connections", "Connections to a node that are open.", "node")
 	lockWaiters     = desc("lock_waiters", "Clients that wait for a lock.")
