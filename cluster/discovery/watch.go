@@ -191,7 +191,7 @@ func (u *Upstream) Run(ctx context.Context) {
 		case err == nil && told:
 			u.o.Log.Info("topology is fresh again")
 			told = false
-		case err != nil && !told && time.Since(good) > lately && !u.allLost():
+		case err != nil && !told && time.Since(good) > stale && !u.allLost():
 			u.o.Log.Warn("topology cannot be refreshed", "err", err)
 			told = true
 		}
@@ -200,6 +200,10 @@ func (u *Upstream) Run(ctx context.Context) {
 		}
 	}
 }
+
+// stale is how long a topology cannot be refreshed before the log tells. By then masters that do not answer
+// count as lost, and have lines of their own.
+const stale = 10 * time.Second
 
 // allLost says that no master serves, of which the log has lines of its own.
 func (u *Upstream) allLost() bool {
