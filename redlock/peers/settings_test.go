@@ -69,14 +69,17 @@ func TestOtherSettings(t *testing.T) {
 			"b=lock-prefix+redlock" {
 			t.Error(got)
 		}
+		r.mu.Lock()
 		if n := len(r.published); n != 5 { // three announcements, and two answers to the third
 			t.Errorf("%d messages: %q", n, r.published)
 		}
+		r.mu.Unlock()
 		err := fmt.Sprint(all[0].Disagreement())
 		if !strings.HasSuffix(err, ": cccccccccccccccc (lock-prefix, redlock)") {
 			t.Error(err)
 		}
 		time.Sleep(10 * announceEach)
+		synctest.Wait()
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `level=WARN `+
 			`msg="another proxy has other settings: both may grant one lock" proxy=cccccccccccccccc `+
 			`settings="lock-prefix, redlock"`) {
@@ -87,6 +90,7 @@ func TestOtherSettings(t *testing.T) {
 		}
 		all[2].Close()
 		time.Sleep(forgetAfter + time.Second)
+		synctest.Wait()
 		if said(all[0]) != "" || all[0].Disagreement() != nil {
 			t.Error("remembered although it has gone:", said(all[0]))
 		}
