@@ -551,6 +551,27 @@ func TestSlowAnswers(t *testing.T) {
 	}
 }
 
+// So is one whose LOCK was answered late already, if each answer takes less than half of the lease. R18 R19
+func TestSlowFromTheGrantOn(t *testing.T) {
+	const delay = lease * 45 / 100
+	for _, late := range []string{"requests", "answers"} {
+		kept(t, func(t *testing.T, p *keeper) {
+			p.up.set(func() {
+				if p.up.lag = delay; late == "requests" {
+					p.up.lag, p.up.latency = 0, delay
+				}
+			})
+			p.take("job", lease-delay, 0).Forget() // Redis has it, and for so long
+			p.Keep(Hold{Name: "job", Token: "t", Fence: int64(p.n), Lease: lease, Keeper: fmt.Sprintf("%s:%d",
+				p.names.ID, p.n), Until: time.Now().Add(lease - delay), Lost: func(l Lost) { t.Error(late, l) }})
+			time.Sleep(10 * lease)
+			if p.Stats().Kept != 1 {
+				t.Error(late, "it is not kept any more")
+			}
+		})
+	}
+}
+
 // A late answer about an earlier grant says nothing about the one that the token has now. R18 R19
 func TestLateAnswerAboutAnEarlierGrant(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
