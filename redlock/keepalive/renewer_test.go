@@ -562,8 +562,9 @@ func TestSlowFromTheGrantOn(t *testing.T) {
 				}
 			})
 			p.take("job", lease-delay, 0).Forget() // Redis has it, and for so long
-			p.Keep(Hold{Name: "job", Token: "t", Fence: int64(p.n), Lease: lease, Keeper: fmt.Sprintf("%s:%d",
-				p.names.ID, p.n), Until: time.Now().Add(lease - delay), Lost: func(l Lost) { t.Error(late, l) }})
+			p.Keep(Hold{Name: "job", Token: "t", Fence: int64(p.n), Lease: lease,
+				Keeper: fmt.Sprintf("%s:%d", p.names.ID, p.n), Until: time.Now().Add(lease - delay),
+				Lost: func(l Lost) { t.Error(late, l) }})
 			time.Sleep(10 * lease)
 			if p.Stats().Kept != 1 {
 				t.Error(late, "it is not kept any more")
