@@ -243,8 +243,12 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	c := *p.calls.head()
 	if !p.log.written(c.size) {
 		// Redis refuses a command by its first bytes, and closes. It would take the rest, which is still to
-		// be written, for commands.
-		defer p.hangUp(cluster.ErrHasty)
+		// be written, for commands. Any other reply belongs to another request.
+		why := cluster.ErrHasty
+		if p.inReply || chunk[0] != '-' {
+			why = fmt.Errorf("%w: %w", cluster.ErrFraming, why)
+		}
+		defer p.hangUp(why)
 	}
 	if !p.inReply && chunk[0] == '-' && c.to != nil {
 		p.stats.errors.Add(1)
