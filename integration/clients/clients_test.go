@@ -97,7 +97,7 @@ func TestGoRedis(t *testing.T) {
 func goRedis(t *testing.T, p *rig.Proxy, protocol int) {
 	ctx := t.Context()
 	c := redis.NewClient(&redis.Options{Addr: p.Addr, Protocol: protocol, ClientName: "everyday",
-		ReadTimeout: rig.Patience})
+		DialTimeout: rig.Patience, ReadTimeout: rig.Patience})
 	defer c.Close()
 	check := func(what string, got any, err error, want any) {
 		t.Helper()

@@ -66,7 +66,7 @@ func TestClusterClients(t *testing.T) {
 func goRedisCluster(t *testing.T, p *rig.Proxy, protocol int, replicas bool) {
 	ctx := t.Context()
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.Addr}, Protocol: protocol,
-		ReadOnly: replicas, ReadTimeout: rig.Patience})
+		ReadOnly: replicas, DialTimeout: rig.Patience, ReadTimeout: rig.Patience})
 	defer c.Close()
 	k := func(i int) string { return fmt.Sprintf("goc%s%d%v:%d", p.Addr, protocol, replicas, i) }
 	for i := range 100 {

@@ -118,9 +118,10 @@ func TestLocksOfLibraries(t *testing.T) {
 	for target, addrs := range targets {
 		p := rig.StartProxy(t, append(compat, "--upstream", addrs)...)
 		straight := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ","),
-			IsClusterMode: target == "cluster", ReadTimeout: rig.Patience})
+			IsClusterMode: target == "cluster", DialTimeout: rig.Patience, ReadTimeout: rig.Patience})
 		t.Cleanup(func() { straight.Close() })
-		through := redis.NewClient(&redis.Options{Addr: p.Addr, ReadTimeout: 2 * rig.Patience})
+		through := redis.NewClient(&redis.Options{Addr: p.Addr, DialTimeout: rig.Patience,
+			ReadTimeout: 2 * rig.Patience})
 		t.Cleanup(func() { through.Close() })
 		for library, make := range libraries {
 			t.Run(target+"/"+library, func(t *testing.T) {

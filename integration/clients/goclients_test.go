@@ -48,7 +48,8 @@ func TestGoRedisStateful(t *testing.T) {
 		for _, protocol := range []int{2, 3} {
 			t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
 				c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{p.Addr},
-					Protocol: protocol, IsClusterMode: clustered, ReadTimeout: rig.Patience})
+					Protocol: protocol, IsClusterMode: clustered, DialTimeout: rig.Patience,
+					ReadTimeout: rig.Patience})
 				defer c.Close()
 				goRedisStateful(t, c, tagOf("gr"))
 			})

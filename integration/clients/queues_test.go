@@ -32,9 +32,11 @@ func TestBullMQ(t *testing.T) {
 func TestAsynq(t *testing.T) {
 	t.Parallel()
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
-		var opt asynq.RedisConnOpt = asynq.RedisClientOpt{Addr: p.Addr, ReadTimeout: rig.Patience}
+		var opt asynq.RedisConnOpt = asynq.RedisClientOpt{Addr: p.Addr, DialTimeout: rig.Patience,
+			ReadTimeout: rig.Patience}
 		if clustered {
-			opt = asynq.RedisClusterClientOpt{Addrs: []string{p.Addr}, ReadTimeout: rig.Patience}
+			opt = asynq.RedisClusterClientOpt{Addrs: []string{p.Addr}, DialTimeout: rig.Patience,
+				ReadTimeout: rig.Patience}
 		}
 		q := &asynqRun{queue: fmt.Sprintf("work-%v", clustered), tries: map[int]int{}, done: map[int]int{}}
 		q.run(t, opt)

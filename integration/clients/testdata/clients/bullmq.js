@@ -10,7 +10,7 @@ const jobs = 1000;
 const delay = 1500;
 
 const connect = () => (clustered ? new Redis.Cluster([{ host, port }], { redisOptions: { maxRetriesPerRequest: null } })
-  : new Redis({ host, port, maxRetriesPerRequest: null }));
+  : new Redis({ host, port, connectTimeout: 120000, maxRetriesPerRequest: null }));
 
 const failures = (i) => (i % 100 === 0 ? 2 : i % 20 === 0 ? 1 : 0);
 

@@ -43,7 +43,7 @@ async function main() {
 
   for (const RESP of [2, 3]) {
     for (const useReplicas of [false, true]) {
-      const c = createCluster({ rootNodes: [{ socket: { host, port } }], defaults: { RESP }, useReplicas });
+      const c = createCluster({ rootNodes: [{ socket: { host, port, connectTimeout: 120000 } }], defaults: { RESP, socket: { connectTimeout: 120000 } }, useReplicas });
       await c.connect();
       await everyday(`nrc${port}${RESP}${useReplicas}`, (key, ...args) => c.sendCommand(key, args[0] === 'GET', args));
       await c.hSet(`nrc${port}:h`, { f: 'v', g: 'w' });

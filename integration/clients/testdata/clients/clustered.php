@@ -7,7 +7,7 @@ function check($got, $want) {
 }
 
 foreach ([RedisCluster::FAILOVER_NONE, RedisCluster::FAILOVER_DISTRIBUTE] as $failover) {
-    $r = new RedisCluster(null, [$argv[1] . ':' . $argv[2]], 5, 5);
+    $r = new RedisCluster(null, [$argv[1] . ':' . $argv[2]], 120, 120);
     $r->setOption(RedisCluster::OPT_SLAVE_FAILOVER, $failover);
     $k = "phpc{$argv[2]}$failover:";
     check(count($r->_masters()) > 0, true);

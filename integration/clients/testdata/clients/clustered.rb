@@ -7,7 +7,7 @@ end
 
 host, port = ARGV[0], ARGV[1].to_i
 [false, true].each do |replica|
-  r = Redis.new(cluster: [{ host: host, port: port }], replica: replica)
+  r = Redis.new(cluster: [{ host: host, port: port }], timeout: 120, replica: replica)
   k = "rbc#{port}#{replica}:"
   100.times do |i|
     check r.set("#{k}#{i}", i), "OK"

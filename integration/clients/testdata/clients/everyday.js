@@ -28,7 +28,7 @@ async function everyday(prefix, call) {
 async function main() {
   const [host, port] = [process.argv[2], Number(process.argv[3])];
 
-  const io = new Redis({ host, port });
+  const io = new Redis({ host, port, connectTimeout: 120000 });
   await everyday('io', (...args) => io.call(...args));
   assert.deepEqual(await io.hset('io:h', { f: 'v', g: 'w' }), 2);
   assert.deepEqual(await io.hgetall('io:h'), { f: 'v', g: 'w' });
@@ -37,7 +37,7 @@ async function main() {
   await io.quit();
 
   for (const RESP of [2, 3]) {
-    const c = createClient({ socket: { host, port }, RESP });
+    const c = createClient({ socket: { host, port, connectTimeout: 120000 }, RESP });
     await c.connect();
     await everyday(`nr${RESP}`, (...args) => c.sendCommand(args));
     await c.hSet(`nr${RESP}:h`, { f: 'v', g: 'w' });

@@ -12,7 +12,7 @@ function sorted($list) {
 }
 
 $r = new Redis();
-check($r->connect($argv[1], (int) $argv[2], 5), true);
+check($r->connect($argv[1], (int) $argv[2], 120, null, 0, 120), true);
 check($r->ping('hello'), 'hello');
 check($r->set('php:k', 'v'), true);
 check($r->get('php:k'), 'v');

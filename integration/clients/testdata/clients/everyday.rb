@@ -6,7 +6,7 @@ def check(got, want)
 end
 
 host, port = ARGV[0], ARGV[1].to_i
-r = Redis.new(host: host, port: port)
+r = Redis.new(host: host, port: port, timeout: 120)
 check r.ping, "PONG"
 check r.set("rb:k", "v"), "OK"
 check r.get("rb:k"), "v"
@@ -33,7 +33,7 @@ token, fence, ttl, count = r.call("LOCK", "rb:job", "PX", 10_000)
 check [fence.positive?, (1..10_000).cover?(ttl), count], [true, true, 1]
 check r.call("LOCK", "rb:job"), nil
 check r.call("RENEW", "rb:job", token, "PX", 20_000) > 10_000, true
-waiter = Thread.new { Redis.new(host: host, port: port).call("LOCK", "rb:job", "WAIT", 10_000) }
+waiter = Thread.new { Redis.new(host: host, port: port, timeout: 120).call("LOCK", "rb:job", "WAIT", 10_000) }
 sleep 0.05
 check r.call("UNLOCK", "rb:job", token), 1
 check waiter.value[1] > fence, true

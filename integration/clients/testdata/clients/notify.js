@@ -35,7 +35,7 @@ async function contend(name, call, subscribe) {
 }
 
 async function ioredis() {
-  const [r, news] = [new Redis(port, host), new Redis(port, host)];
+  const [r, news] = [new Redis({ host, port, connectTimeout: 120000 }), new Redis({ host, port, connectTimeout: 120000 })];
   const hearers = new Map();
   news.on('message', (channel, text) => hearers.get(channel)(text));
   await contend('io', (...args) => r.call(...args), async (channel, hear) => {
@@ -46,7 +46,7 @@ async function ioredis() {
 }
 
 async function nodeRedis(RESP) {
-  const connect = () => createClient({ socket: { host, port }, RESP }).on('error', (error) => { throw error; }).connect();
+  const connect = () => createClient({ socket: { host, port, connectTimeout: 120000 }, RESP }).on('error', (error) => { throw error; }).connect();
   const [r, news] = [await connect(), await connect()];
   await contend(`nr${RESP}`, (...args) => r.sendCommand(args), (channel, hear) => news.subscribe(channel, hear));
   await Promise.all([r, news].map((c) => c.close()));

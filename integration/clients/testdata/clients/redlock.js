@@ -8,9 +8,9 @@ const [host, port] = [process.argv[2], Number(process.argv[3])];
 const [theirHost, theirPort] = process.argv[4].split(':');
 const clustered = process.argv[5] === 'cluster';
 
-const proxy = new Redis(port, host);
-const waiting = new Redis(port, host);
-const straight = clustered ? new Redis.Cluster([{ host: theirHost, port: Number(theirPort) }]) : new Redis(Number(theirPort), theirHost);
+const proxy = new Redis({ host, port, connectTimeout: 120000 });
+const waiting = new Redis({ host, port, connectTimeout: 120000 });
+const straight = clustered ? new Redis.Cluster([{ host: theirHost, port: Number(theirPort) }], { slotsRefreshTimeout: 120000, redisOptions: { connectTimeout: 120000 } }) : new Redis({ host: theirHost, port: Number(theirPort), connectTimeout: 120000 });
 const once = new Redlock([straight], { retryCount: 0 });
 const patient = new Redlock([straight], { retryCount: 2000, retryDelay: 10, retryJitter: 5 });
 const name = `app:node-${process.pid}`;
@@ -88,7 +88,7 @@ async function main() {
     }
   });
   const verbs = Array.from({ length: clients }, async () => {
-    const connection = new Redis(port, host);
+    const connection = new Redis({ host, port, connectTimeout: 120000 });
     for (let i = 0; i < rounds; i++) {
       const [mine] = await connection.call('LOCK', name, 'PX', '60000', 'WAIT', '60000');
       await count();

@@ -11,7 +11,7 @@ const script = (tag) => `return redis.call('INCRBY', KEYS[1], ARGV[1]) -- ${tag}
 
 async function ioredis() {
   const k = `{io${port}-${process.pid}}:`;
-  const connect = () => (clustered ? new Redis.Cluster([{ host, port }]) : new Redis(port, host));
+  const connect = () => (clustered ? new Redis.Cluster([{ host, port }], { slotsRefreshTimeout: 120000, redisOptions: { connectTimeout: 120000 } }) : new Redis({ host, port, connectTimeout: 120000 }));
   const [r, other, listener] = [connect(), connect(), connect()];
   assert.deepEqual(await r.multi().set(`${k}n`, 1).incr(`${k}n`).get(`${k}n`).exec(), [[null, 'OK'], [null, 2], [null, '2']]);
   await r.watch(`${k}n`);
@@ -46,8 +46,8 @@ async function nodeRedis(RESP) {
     transformReply: undefined,
   });
   const connect = async () => {
-    const c = clustered ? createCluster({ rootNodes: [{ socket: { host, port } }], defaults: { RESP }, scripts: { add } })
-      : createClient({ socket: { host, port }, RESP, scripts: { add } });
+    const c = clustered ? createCluster({ rootNodes: [{ socket: { host, port, connectTimeout: 120000 } }], defaults: { RESP, socket: { connectTimeout: 120000 } }, scripts: { add } })
+      : createClient({ socket: { host, port, connectTimeout: 120000 }, RESP, scripts: { add } });
     return c.on('error', (error) => { throw error; }).connect();
   };
   const [r, other, listener] = [await connect(), await connect(), await connect()];

@@ -8,12 +8,12 @@ def check(got, want)
 end
 
 host, port, clustered = ARGV[0], ARGV[1].to_i, ARGV[2] == "cluster"
-connect = -> { clustered ? Redis.new(cluster: [{ host: host, port: port }]) : Redis.new(host: host, port: port) }
+connect = -> { clustered ? Redis.new(cluster: [{ host: host, port: port }], timeout: 120) : Redis.new(host: host, port: port, timeout: 120) }
 r = connect.call
 tag = "{rb#{port}-#{$$}}:"
 
 # The cluster client of this library has no transactions of its own: they are for a client of one node.
-node = clustered ? Redis.new(host: host, port: port) : r
+node = clustered ? Redis.new(host: host, port: port, timeout: 120) : r
 check node.multi { |m| m.set("#{tag}n", 1); m.incr("#{tag}n"); m.get("#{tag}n") }, ["OK", 2, "2"]
 node.watch("#{tag}n") do
   check connect.call.incr("#{tag}n"), 3

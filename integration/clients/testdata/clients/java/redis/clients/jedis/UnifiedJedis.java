@@ -6,15 +6,17 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.net.Socket;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import redis.clients.jedis.commands.ProtocolCommand;
 
 /**
  * UnifiedJedis stands in for that of Jedis: one connection, and the methods that send any command. As there,
- * replies are byte[], Long, List or null, an error is thrown, and a command that does not block has 2 s.
+ * replies are byte[], Long, List or null, and an error is thrown. That of Jedis waits 2 s for a command that does
+ * not block, so this one refuses to have such a command WAIT for longer.
  */
 public class UnifiedJedis implements AutoCloseable {
-    private static final int READ_TIMEOUT = 2000;
+    private static final int PATIENCE = 120000;
     private final Socket socket;
     private final InputStream in;
 
@@ -28,11 +30,15 @@ public class UnifiedJedis implements AutoCloseable {
     }
 
     public Object sendCommand(ProtocolCommand command, String... args) {
-        return send(READ_TIMEOUT, command, bytes(args));
+        int wait = Arrays.asList(args).indexOf("WAIT");
+        if (wait >= 0 && Long.parseLong(args[wait + 1]) >= 2000) {
+            throw new IllegalArgumentException("sendBlockingCommand can wait for so long");
+        }
+        return send(PATIENCE, command, bytes(args));
     }
 
     public Object sendCommand(ProtocolCommand command, byte[]... args) {
-        return send(READ_TIMEOUT, command, args);
+        return send(PATIENCE, command, args);
     }
 
     public Object sendBlockingCommand(ProtocolCommand command, String... args) {
