@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy/login"
 )
 
@@ -27,7 +28,7 @@ func openGate() *adminGate { return gateOf("") }
 
 // adminOf is the admin listener of the default settings, but for the gate.
 func adminOf(s *state, gate *adminGate, profiles bool) http.Handler {
-	p := newProgram(NewConfig(defaults()), certs{}, io.Discard)
+	p := newProgram(settings.NewConfig(settings.Defaults()), certs{}, io.Discard)
 	return adminHandler(s, gate, onlyPages(p.config.Values, p.newAdminPage(), adminInside(s, profiles)))
 }
 
@@ -158,7 +159,7 @@ func TestAdminTLS(t *testing.T) {
 	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := defaults()
+	v := settings.Defaults()
 	v.Admin, v.AdminFrom.File = "127.0.0.1:0", file
 	v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA = cert, key, cert
 	c, err := loadCerts(v)
@@ -166,7 +167,7 @@ func TestAdminTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	p := newProgram(NewConfig(v), c, &log)
+	p := newProgram(settings.NewConfig(v), c, &log)
 	if p.passwords, err = loadPasswords(v); err != nil {
 		t.Fatal(err)
 	}
@@ -206,10 +207,10 @@ func TestAdminTLS(t *testing.T) {
 				answer.Status)
 		}
 	}
-	if err := ask(t.Context(), &Values{Admin: addr, AdminTLSCert: "any"}, "/healthz"); err != nil {
+	if err := ask(t.Context(), &settings.Values{Admin: addr, AdminTLSCert: "any"}, "/healthz"); err != nil {
 		t.Error(err)
 	}
-	if err := ask(t.Context(), &Values{Admin: addr}, "/healthz"); err == nil {
+	if err := ask(t.Context(), &settings.Values{Admin: addr}, "/healthz"); err == nil {
 		t.Error("without TLS it answers too")
 	}
 }
@@ -217,9 +218,9 @@ func TestAdminTLS(t *testing.T) {
 // A wrong password is in the audit log, with where it came from and nothing of the password.
 func TestAdminFailuresAreTold(t *testing.T) {
 	var log, lines strings.Builder
-	v := defaults()
+	v := settings.Defaults()
 	v.AdminPassword = "sesame"
-	p := newProgram(NewConfig(v), certs{}, &log)
+	p := newProgram(settings.NewConfig(v), certs{}, &log)
 	p.audit = newAudit(&lines, p.log, v.Proxy.Locks.Names)
 	go p.audit.run()
 	enter(adminOf(&p.state, p.newAdminGate(), false), "/metrics", "guess")

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // This file keeps web pages away from the admin listener. A page may have its own host name resolve to this
@@ -14,7 +16,7 @@ import (
 // page read it. But the request still carries the page's host name.
 
 // adminNames are the host names under which the admin listener may be asked.
-func adminNames(v *Values) []string {
+func adminNames(v *settings.Values) []string {
 	names := append([]string{"localhost"}, v.AdminHosts...)
 	if host, _, err := net.SplitHostPort(v.Admin); err == nil && host != "" {
 		names = append(names, strings.ToLower(host))

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockproxy/cmd/lockproxy/adminpage"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
 )
 
@@ -15,8 +16,13 @@ func (p *program) newAdminPage() *adminpage.Page {
 	v := p.config.Values()
 	return adminpage.New(adminpage.Options{
 		Source: p.state.source, Stats: p.state.Stats, Ready: p.state.Ready,
-		Settings: func() []adminpage.Setting { return changedSettings(p.config.Values()) },
-		Actions:  v.AdminActions, Dev: v.Dev, Version: version, Log: p.log,
+		Settings: func() (all []adminpage.Setting) {
+			for _, s := range p.config.Values().Changed() {
+				all = append(all, adminpage.Setting(s))
+			}
+			return all
+		},
+		Actions: v.AdminActions, Dev: v.Dev, Version: version, Log: p.log,
 	})
 }
 
@@ -35,7 +41,7 @@ func (w *wired) View() proxy.View { return proxy.ViewOf(w.Server) }
 
 // onlyPages serves page, but what is in other. The page names locks and clients, so without admin-password it
 // is for this machine alone, and only as long as clients need no password either.
-func onlyPages(values func() *Values, page, other http.Handler) http.Handler {
+func onlyPages(values func() *settings.Values, page, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch reason := hidesPage(values()); {
 		case r.URL.Path == "/metrics" || strings.HasPrefix(r.URL.Path, "/debug/"):
@@ -50,30 +56,14 @@ func onlyPages(values func() *Values, page, other http.Handler) http.Handler {
 }
 
 // hidesPage says why nobody may see the page; "": whom the gate lets in may.
-func hidesPage(v *Values) string {
+func hidesPage(v *settings.Values) string {
 	switch {
-	case !v.adminOpen():
+	case !v.AdminOpen():
 		return ""
-	case !loopback(v.Admin):
+	case !settings.IsLoopback(v.Admin):
 		return "admin " + v.Admin + " reaches beyond this machine"
-	case !v.open():
+	case !v.Open():
 		return "clients need a password to see them"
 	}
 	return ""
-}
-
-// changedSettings are the settings that differ from their defaults. Secrets are not shown.
-func changedSettings(v *Values) []adminpage.Setting {
-	all, standard := []adminpage.Setting{}, defaults()
-	for _, s := range settings {
-		now, then := s.in(v).String(), s.in(standard).String()
-		if now == then {
-			continue
-		}
-		if s.Secret {
-			now = hidden
-		}
-		all = append(all, adminpage.Setting{Name: s.Name, Value: now, Default: then})
-	}
-	return all
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // The page names locks and clients: without a password it is for this machine, while clients need none
@@ -20,11 +21,11 @@ func TestAdminPageIsHidden(t *testing.T) {
 		"--dev --admin :6390 --admin-password-file y":                            "",
 		"--dev --admin :1 --admin-tls-cert a --admin-tls-key b --admin-tls-ca c": "",
 	} {
-		v, err := load(strings.Fields(args), nil)
+		v, err := loaded(strings.Fields(args), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newProgram(NewConfig(v), certs{}, new(strings.Builder))
+		p := newProgram(settings.NewConfig(v), certs{}, new(strings.Builder))
 		inside := onlyPages(p.config.Values, p.newAdminPage(), adminInside(new(state), false))
 		shown := reason == ""
 		for path, want := range map[string]bool{"/": shown, "/page.js": shown, "/metrics": true} {
@@ -38,30 +39,5 @@ func TestAdminPageIsHidden(t *testing.T) {
 				t.Errorf("%s: /live: %d", args, code)
 			}
 		}
-	}
-}
-
-// The page shows which settings differ from their defaults, and no secret.
-func TestAdminPageSettings(t *testing.T) {
-	v := defaults()
-	if all := changedSettings(v); len(all) > 0 {
-		t.Errorf("of the defaults differ %v", all)
-	}
-	for i := range settings {
-		if s := &settings[i]; s.Secret {
-			if err := s.in(v).Set("sesame"); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	v.Proxy.LockNames = 5
-	text := fmt.Sprint(changedSettings(v))
-	for _, want := range []string{"{lock-stats-names 5 1000}", "{requirepass (hidden) }"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in %s", want, text)
-		}
-	}
-	if strings.Contains(text, "sesame") {
-		t.Errorf("a secret is shown: %s", text)
 	}
 }

@@ -137,7 +137,7 @@ func TestAuditLogNamesAndPath(t *testing.T) {
 	converse(t, conn, "LOCK job")
 	wantLine(t, auditLines(t, path, 1)[0], "event=granted lock=5e8c9902")
 
-	config := newTestConfig(t, "--dev --admin off --audit-log "+filepath.Join(path, "below"))
+	config := configOf(t, "--dev --admin off --audit-log "+filepath.Join(path, "below"))
 	err = newProgram(config, certs{}, new(safeBuffer)).run(make(chan os.Signal))
 	if err == nil || !strings.Contains(err.Error(), "audit-log: open ") {
 		t.Errorf("a path that cannot be: %v", err)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS.
@@ -16,7 +18,7 @@ type certs struct {
 }
 
 // loadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting.
-func loadCerts(v *Values) (certs, error) {
+func loadCerts(v *settings.Values) (certs, error) {
 	var c certs
 	var ofClients, ofUpstream, ofAdmin error
 	if v.TLSCert != "" && v.TLSKey != "" {
@@ -43,12 +45,12 @@ func (c certs) all() []*tlsFiles {
 	return there
 }
 
-func clientsTLS(v *Values) (*tls.Config, error) {
+func clientsTLS(v *settings.Values) (*tls.Config, error) {
 	return serverTLS("", v.TLSCert, v.TLSKey, v.TLSCA, tls.RequireAndVerifyClientCert)
 }
 
 // adminTLS lets in who shows no certificate, for the probes: a gate looks at the others.
-func adminTLS(v *Values) (*tls.Config, error) {
+func adminTLS(v *settings.Values) (*tls.Config, error) {
 	c, err := serverTLS("admin-", v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA, tls.VerifyClientCertIfGiven)
 	if err != nil {
 		return nil, err
@@ -70,7 +72,7 @@ func serverTLS(prefix, cert, key, ca string, auth tls.ClientAuthType) (*tls.Conf
 	return c, errors.Join(wrongPair, wrongCA)
 }
 
-func upstreamTLS(v *Values) (*tls.Config, error) {
+func upstreamTLS(v *settings.Values) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: v.UpstreamTLSServerName}
 	var wrongPair, wrongCA error
 	if v.UpstreamTLSCA != "" {

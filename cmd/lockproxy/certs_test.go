@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // selfSigned writes a certificate for 127.0.0.1 that is its own authority.
@@ -57,7 +59,7 @@ func selfSigned(t *testing.T) (cert, key string) {
 // server with our clients' settings.
 func TestCertsShakeHands(t *testing.T) {
 	cert, key := selfSigned(t)
-	v := &Values{
+	v := &settings.Values{
 		TLSCert: cert, TLSKey: key, TLSCA: cert,
 		UpstreamTLS: true, UpstreamTLSCA: cert, UpstreamTLSCert: cert, UpstreamTLSKey: key,
 		UpstreamTLSServerName: "127.0.0.1",
@@ -120,12 +122,12 @@ func TestCertErrors(t *testing.T) {
 func TestTLSFilesAreReread(t *testing.T) {
 	cert, key := selfSigned(t)
 	newCert, newKey := selfSigned(t)
-	c, err := loadCerts(&Values{TLSCert: cert, TLSKey: key, TLSCA: cert})
+	c, err := loadCerts(&settings.Values{TLSCert: cert, TLSKey: key, TLSCA: cert})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	log := newLogger(NewConfig(defaults()), &out)
+	log := newLogger(settings.NewConfig(settings.Defaults()), &out)
 	reread := func(wantNew bool, wantLog string) {
 		t.Helper()
 		before := c.clients.config()
@@ -174,7 +176,7 @@ func TestTLSFilesAreReread(t *testing.T) {
 	}
 	show := func() string {
 		t.Helper()
-		p := newProgram(NewConfig(defaults()), c, io.Discard)
+		p := newProgram(settings.NewConfig(settings.Defaults()), c, io.Discard)
 		_, body := fetch(adminInside(&p.state, false, reloads{p}), "/metrics")
 		return body
 	}

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // readDetours are those of upstream-map or upstream-map-file. Its errors name the setting.
-func readDetours(v *Values) (cluster.Detours, error) {
+func readDetours(v *settings.Values) (cluster.Detours, error) {
 	if v.DetoursFile == "" {
 		return v.Detours, nil
 	}
@@ -46,7 +47,7 @@ func (t *detourTable) of(addr string) string {
 }
 
 // follow takes over what the settings say, unless they name a file that cannot be used now.
-func (t *detourTable) follow(v *Values) {
+func (t *detourTable) follow(v *settings.Values) {
 	if d, err := readDetours(v); err == nil {
 		t.now.Store(&d)
 	}
@@ -54,7 +55,7 @@ func (t *detourTable) follow(v *Values) {
 
 // watch rereads the file until ctx ends. What cannot be used is logged once, and what was read before stays
 // in use.
-func (t *detourTable) watch(ctx context.Context, c *Config, log *slog.Logger) {
+func (t *detourTable) watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
 	told := ""

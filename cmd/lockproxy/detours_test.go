@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // A file of detours that cannot be used changes nothing; its mistake names the setting.
 func TestDetoursFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "map")
-	v := &Values{DetoursFile: file}
+	v := &settings.Values{DetoursFile: file}
 	var table detourTable
 	if at := table.of("10.0.0.5:6379"); at != "10.0.0.5:6379" {
 		t.Errorf("without detours it is at %s", at)

@@ -1,6 +1,9 @@
 package main
 
-import "log/slog"
+import (
+	"lockproxy/cmd/lockproxy/settings"
+	"log/slog"
+)
 
 // spareFiles are the descriptors kept for everything besides clients and owned connections to nodes: other
 // connections to the upstream, listeners, the admin address.
@@ -13,7 +16,7 @@ const ownShare = 4
 // fitClients lowers maxclients to what the limit of open files allows, as Redis does, and before that
 // upstream-own-connections, and logs it. With TLS, a connection takes three descriptors: its socket, and the
 // pair through which its loop reads it.
-func fitClients(v *Values, limit uint64, log *slog.Logger) *Values {
+func fitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Values {
 	client, own := uint64(1), uint64(1)
 	if v.TLSCert != "" {
 		client = 3

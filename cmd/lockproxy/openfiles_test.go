@@ -22,7 +22,7 @@ func TestFitClients(t *testing.T) {
 		{"--dev", 10, 1, 1},
 	} {
 		var log bytes.Buffer
-		c := newTestConfig(t, test.args)
+		c := configOf(t, test.args)
 		before := *c.Values()
 		got := fitClients(c.Values(), test.limit, newLogger(c, &log))
 		if got.Proxy.MaxClients != test.want || got.Proxy.MaxOwn != test.own {

@@ -13,15 +13,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 )
-
-// PasswordFrom is the source of a password that is not a setting itself. Both empty: there is none.
-type PasswordFrom struct {
-	File    string // reread when it changes
-	Command string // run each password-command-interval, and when a node refuses what it said last
-}
-
-func (f PasswordFrom) given() bool { return f.File != "" || f.Command != "" }
 
 const (
 	// commandLimit is how long a command may take.
@@ -41,13 +34,13 @@ const (
 type passwords struct{ upstream, sentinel, redlock, admin, clients *password }
 
 // loadPasswords reads each password for the first time. Its errors name the setting.
-func loadPasswords(v *Values) (passwords, error) {
+func loadPasswords(v *settings.Values) (passwords, error) {
 	var p passwords
 	var wrong []error
 	for _, one := range []struct {
 		at             **password
 		name, user, is string
-		from           PasswordFrom
+		from           settings.PasswordFrom
 	}{
 		{&p.upstream, "upstream", v.Upstream.User, v.Upstream.Password, v.UpstreamFrom},
 		{&p.sentinel, "sentinel", v.Upstream.SentinelUser, v.Upstream.SentinelPassword, v.SentinelFrom},
@@ -58,7 +51,7 @@ func loadPasswords(v *Values) (passwords, error) {
 			setting: one.name + "-password-file", user: one.user, from: one.from, pause: rereadEvery,
 			again: make(chan struct{}, 1),
 		}
-		if !one.from.given() {
+		if !one.from.Given() {
 			w.logins = cluster.NewLogins(cluster.Login{User: one.user, Password: one.is})
 			*one.at = w
 			continue
@@ -74,7 +67,7 @@ func loadPasswords(v *Values) (passwords, error) {
 		w.logins = cluster.NewLogins(login)
 		*one.at = w
 	}
-	if v.ClientsFrom.given() {
+	if v.ClientsFrom.Given() {
 		w := &password{setting: "requirepass-file", alone: true, from: v.ClientsFrom, pause: rereadEvery,
 			again: make(chan struct{}, 1)}
 		if login, err := w.get(context.Background()); err != nil {
@@ -97,7 +90,7 @@ func (p passwords) watch(ctx context.Context, log *slog.Logger) {
 func (p passwords) read() []*password {
 	var all []*password
 	for _, w := range []*password{p.upstream, p.sentinel, p.redlock, p.admin, p.clients} {
-		if w != nil && w.from.given() {
+		if w != nil && w.from.Given() {
 			all = append(all, w)
 		}
 	}
@@ -118,7 +111,7 @@ func (p passwords) again() {
 }
 
 // follow takes over passwords that are settings, for connections that are made from now on.
-func (p passwords) follow(v *Values) {
+func (p passwords) follow(v *settings.Values) {
 	p.upstream.follow(v.Upstream.Password)
 	p.sentinel.follow(v.Upstream.SentinelPassword)
 	p.redlock.follow(v.Masters.Password)
@@ -130,7 +123,7 @@ type password struct {
 	setting string
 	user    string // unless what is read names another
 	alone   bool   // no user goes with it
-	from    PasswordFrom
+	from    settings.PasswordFrom
 	pause   time.Duration
 	again   chan struct{} // each asks for it to be read now
 	logins  *cluster.Logins
@@ -140,7 +133,7 @@ type password struct {
 
 // follow is passwords.follow for one of them.
 func (w *password) follow(is string) {
-	if w != nil && !w.from.given() {
+	if w != nil && !w.from.Given() {
 		w.logins.Renew(cluster.Login{User: w.user, Password: is})
 	}
 }
@@ -239,7 +232,7 @@ func (w *password) text(ctx context.Context) (string, error) {
 
 // run runs a command and returns what it writes.
 func run(ctx context.Context, command string) (string, error) {
-	words, err := splitWords(command)
+	words, err := settings.SplitWords(command)
 	if err != nil || len(words) == 0 {
 		return "", errors.Join(errors.New("is no command"), err)
 	}

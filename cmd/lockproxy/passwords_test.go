@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // What a file or a command may give, and what is said of what it may not. Nothing of it is ever shown.
@@ -34,7 +35,7 @@ func TestPasswordsRead(t *testing.T) {
 	} {
 		write(c.text)
 		c.want.Renewed = true
-		for _, from := range []PasswordFrom{{File: file}, {Command: "cat '" + file + "'"}} {
+		for _, from := range []settings.PasswordFrom{{File: file}, {Command: "cat '" + file + "'"}} {
 			w := &password{setting: "upstream-password-x", user: "shop", from: from}
 			got, err := w.get(t.Context())
 			switch {
@@ -52,7 +53,7 @@ func TestPasswordsRead(t *testing.T) {
 		"sesame\r\n": "sesame", "sesame": "sesame", "": "", "\n": "", "shop\nsesame\n": "",
 	} {
 		write(text)
-		w := &password{setting: "requirepass-file", alone: true, from: PasswordFrom{File: file}}
+		w := &password{setting: "requirepass-file", alone: true, from: settings.PasswordFrom{File: file}}
 		got, err := w.get(t.Context())
 		if got.Password != want || got.User != "" || (err == nil) != (want != "") || err != nil &&
 			err.Error() != "requirepass-file has to give one line, the password: it gives none, or more" {
@@ -60,14 +61,14 @@ func TestPasswordsRead(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		from PasswordFrom
+		from settings.PasswordFrom
 		want string
 	}{
-		{PasswordFrom{File: file + "2"}, "secret2: no such file or directory"},
-		{PasswordFrom{Command: "no-such-program"}, "no-such-program"},
-		{PasswordFrom{Command: " "}, "is no command"},
-		{PasswordFrom{Command: "sh -c 'echo why >&2; exit 3'"}, "sh: exit status 3: why"},
-		{PasswordFrom{Command: "sh -c 'echo sesame; echo sesame >&2; exit 3'"}, "sh: exit status 3"},
+		{settings.PasswordFrom{File: file + "2"}, "secret2: no such file or directory"},
+		{settings.PasswordFrom{Command: "no-such-program"}, "no-such-program"},
+		{settings.PasswordFrom{Command: " "}, "is no command"},
+		{settings.PasswordFrom{Command: "sh -c 'echo why >&2; exit 3'"}, "sh: exit status 3: why"},
+		{settings.PasswordFrom{Command: "sh -c 'echo sesame; echo sesame >&2; exit 3'"}, "sh: exit status 3"},
 	} {
 		w := &password{setting: "upstream-password-x", from: c.from}
 		_, err := w.get(t.Context())

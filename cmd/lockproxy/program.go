@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
 )
 
@@ -32,7 +33,7 @@ type plane interface {
 
 // program is one run of lockproxy.
 type program struct {
-	config    *Config
+	config    *settings.Config
 	certs     certs
 	passwords passwords
 	detours   detourTable
@@ -41,19 +42,19 @@ type program struct {
 	audit     *audit // nil: there is none
 	state     state
 	ports     ports
-	stopAdmin func()                  // may be called more than once
-	relieved  chan struct{}           // closed when another process has taken over
-	lent      bool                    // some of ports belong to the service manager
-	toldReady atomic.Bool             // the service manager was, and nothing else since
-	hups      <-chan os.Signal        // each asks for the settings to be reread
-	settings  func() (*Values, error) // reads them anew from their sources
-	refused   atomic.Bool             // those that were read last
+	stopAdmin func()                           // may be called more than once
+	relieved  chan struct{}                    // closed when another process has taken over
+	lent      bool                             // some of ports belong to the service manager
+	toldReady atomic.Bool                      // the service manager was, and nothing else since
+	hups      <-chan os.Signal                 // each asks for the settings to be reread
+	settings  func() (*settings.Values, error) // reads them anew from their sources
+	refused   atomic.Bool                      // those that were read last
 
 	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
 	exit    func(code int)
 }
 
-func newProgram(c *Config, certs certs, stderr io.Writer) *program {
+func newProgram(c *settings.Config, certs certs, stderr io.Writer) *program {
 	return &program{config: c, certs: certs, log: newLogger(c, stderr), stderr: stderr, connect: connect,
 		exit: os.Exit, stopAdmin: func() {}, relieved: make(chan struct{})}
 }
@@ -64,7 +65,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 	defer setProcs(p.log)()
 	limitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
-	p.config.fit(p.fit)
+	p.config.Fit(p.fit)
 
 	asked, ask := context.WithCancel(context.Background())
 	defer ask()
@@ -75,7 +76,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 	defer end()
 	go p.certs.watch(life, p.log) // ends with run
 	if w := p.passwords.clients; w != nil {
-		w.renewed = p.config.again
+		w.renewed = p.config.Again
 	}
 	p.passwords.watch(life, p.log)
 	p.config.OnChange(p.passwords.follow)
@@ -173,7 +174,7 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 	}
 	lobby := proxy.NewLobby(proxy.LobbyOptions{
 		TLS: p.certs.clients.source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
-		Secret: func() bool { return !p.config.Values().open() },
+		Secret: func() bool { return !p.config.Values().Open() },
 	})
 	defer lobby.Close()
 	p.state.waitIn(lobby)

@@ -123,7 +123,7 @@ func startProgram(t *testing.T, args string,
 	if !strings.Contains(args, "--listen ") {
 		args += " --listen 127.0.0.1:0"
 	}
-	p := newProgram(newTestConfig(t, args+" --listen-at-once no"), certs{}, r.log)
+	p := newProgram(configOf(t, args+" --listen-at-once no"), certs{}, r.log)
 	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane,
 		error) {
 		return connect(ctx, upstream)
@@ -399,10 +399,10 @@ func TestDevRedis(t *testing.T) {
 
 func TestLogLevelAndFormat(t *testing.T) {
 	var b bytes.Buffer
-	c := newTestConfig(t, "--dev --log-format json --log-level warn")
+	c := configOf(t, "--dev --log-format json --log-level warn")
 	log := newLogger(c, &b)
 	log.Info("quiet")
-	if err := set(c, "log-level", "info"); err != nil {
+	if err := c.SetAll([][2]string{{"log-level", "info"}}); err != nil {
 		t.Fatal(err)
 	}
 	log.Info("loud")

@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/lockevent"
 )
 
@@ -31,7 +32,7 @@ func (p *program) reread() {
 	changed, restart, err := p.config.Reread(fresh, p.fit)
 	for _, s := range restart {
 		p.log.Warn("a setting has changed and needs a restart", "setting", s.Name,
-			"running", s.logged(p.config.started), "then", s.logged(fresh))
+			"running", s.Logged(p.config.Started()), "then", s.Logged(fresh))
 	}
 	if err != nil {
 		p.refuse(err)
@@ -40,10 +41,10 @@ func (p *program) reread() {
 	p.refused.Store(false)
 	v := p.config.Values()
 	for _, s := range changed {
-		p.log.Info("setting changed", "setting", s.Name, "value", s.logged(v), "by", "SIGHUP")
+		p.log.Info("setting changed", "setting", s.Name, "value", s.Logged(v), "by", "SIGHUP")
 		if p.audit != nil {
 			p.audit.Note(lockevent.Event{Time: time.Now(), Kind: lockevent.Setting, Setting: s.Name,
-				Value: s.logged(v), Reason: lockevent.Reread})
+				Value: s.Logged(v), Reason: lockevent.Reread})
 		}
 	}
 	p.log.Info("settings reread", "changed", len(changed), "restart", len(restart))
@@ -52,7 +53,7 @@ func (p *program) reread() {
 // refuse logs all that is wrong with the settings as they are given now.
 func (p *program) refuse(err error) {
 	p.refused.Store(true)
-	all := apart(err)
+	all := settings.Apart(err)
 	p.log.Error("settings reread and not used: all stay as they are", "mistakes", len(all))
 	for _, one := range all {
 		p.log.Error("a setting is wrong", "err", one)
@@ -60,16 +61,4 @@ func (p *program) refuse(err error) {
 }
 
 // fit lowers the settings to what the process may have.
-func (p *program) fit(v *Values) *Values { return fitClients(v, openFiles(), p.log) }
-
-// longestLogged is the length up to which the value of a setting is logged.
-const longestLogged = 200
-
-// logged is the value of a setting as logs may show it.
-func (s *Setting) logged(v *Values) string {
-	value := s.in(v).String()
-	if s.Secret || len(value) > longestLogged {
-		return "(not shown)"
-	}
-	return value
-}
+func (p *program) fit(v *settings.Values) *settings.Values { return fitClients(v, openFiles(), p.log) }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // rereadEvery is how soon a changed certificate, key or CA is noticed.
@@ -32,7 +34,7 @@ type tlsRead struct {
 }
 
 // newTLSFiles reads the files for the first time: certificate, key, CA. An empty name is no file.
-func newTLSFiles(name string, build func(*Values) (*tls.Config, error), v *Values,
+func newTLSFiles(name string, build func(*settings.Values) (*tls.Config, error), v *settings.Values,
 	files ...string) (*tlsFiles, error) {
 	f := &tlsFiles{name: name, files: files, build: func() (*tls.Config, error) { return build(v) }}
 	f.sum = f.digest()

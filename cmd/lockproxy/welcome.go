@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool/client"
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
@@ -41,7 +42,7 @@ func (p *program) welcome() {
 }
 
 // hints are what can be tried at these addresses with a program of that name; admin nil: there is none.
-func hints(program string, v *Values, clients, admin net.Addr) (all []hint) {
+func hints(program string, v *settings.Values, clients, admin net.Addr) (all []hint) {
 	cli, tool := "redis-cli", program+" lock"
 	if clients.Network() == "unix" {
 		cli += " -s " + clients.String()
@@ -61,7 +62,7 @@ func hints(program string, v *Values, clients, admin net.Addr) (all []hint) {
 			tool += secure
 		}
 	}
-	if !v.open() {
+	if !v.Open() {
 		all = append(all, hint{"the password, for both commands", "export REDISCLI_AUTH=..."})
 	}
 	all = append(all, hint{"take a lock for a minute", cli + " LOCK job TOKEN me PX 60000"},
@@ -100,7 +101,7 @@ func typed(path string) string {
 }
 
 // adminURL is where a browser finds the page.
-func adminURL(v *Values, admin net.Addr) string {
+func adminURL(v *settings.Values, admin net.Addr) string {
 	scheme := "http://"
 	if v.AdminTLSCert != "" {
 		scheme = "https://"

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // converse sends commands, one a line, and returns all that comes back until the
@@ -33,7 +35,7 @@ func converse(t *testing.T, conn net.Conn, lines ...string) string {
 // startReal starts the program with its real data plane.
 func startReal(t *testing.T, args string) *running {
 	t.Helper()
-	v, err := load(strings.Fields(args), nil)
+	v, err := loaded(strings.Fields(args), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func startReal(t *testing.T, args string) *running {
 		t.Fatal(err)
 	}
 	r := &running{new(safeBuffer), make(chan os.Signal, 2), make(chan error, 1), make(chan int, 1)}
-	p := newProgram(NewConfig(v), certs, r.log)
+	p := newProgram(settings.NewConfig(v), certs, r.log)
 	go func() { r.ended <- p.run(r.signals) }()
 	t.Cleanup(func() {
 		r.signals <- syscall.SIGTERM
@@ -129,11 +131,11 @@ func TestSettingsReachTheDataPlane(t *testing.T) {
 // What says where locks are kept has to be the same in all proxies, in whatever order it is written.
 func TestSettingsThatAreAlike(t *testing.T) {
 	read := func(args ...string) map[string]string {
-		v, err := load(append([]string{"--upstream", "a:1"}, args...), nil)
+		v, err := loaded(append([]string{"--upstream", "a:1"}, args...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return v.same()
+		return v.Same()
 	}
 	usual := read()
 	for _, c := range []struct{ names, args string }{
@@ -166,4 +168,18 @@ func TestSettingsThatAreAlike(t *testing.T) {
 			t.Errorf("%s, %s: %q, %q", same[0], same[1], a, b)
 		}
 	}
+}
+
+// loaded are the settings as the program reads them.
+func loaded(args, environ []string) (*settings.Values, error) {
+	return settingsFrom(args, environ).Load()
+}
+
+func configOf(t *testing.T, args string) *settings.Config {
+	t.Helper()
+	v, err := loaded(strings.Fields(args), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings.NewConfig(v)
 }

@@ -1,6 +1,7 @@
-package main
+package settings
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -121,7 +122,7 @@ func TestConfigReread(t *testing.T) {
 		list := func(all []*Setting) string {
 			var names []string
 			for _, s := range all {
-				names = append(names, s.Name+"="+s.logged(c.Values()))
+				names = append(names, s.Name+"="+s.Logged(c.Values()))
 			}
 			return strings.Join(names, " ")
 		}
@@ -223,5 +224,30 @@ func TestConfigSetOpensNothing(t *testing.T) {
 	c := newTestConfig(t, "--dev --requirepass secret --listen :6380")
 	if err := set(c, "requirepass", "another"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Changed has which settings differ from their defaults, and no secret.
+func TestChangedSettings(t *testing.T) {
+	v := Defaults()
+	if all := v.Changed(); len(all) > 0 {
+		t.Errorf("of the defaults differ %v", all)
+	}
+	for i := range settings {
+		if s := &settings[i]; s.Secret {
+			if err := s.in(v).Set("sesame"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	v.Proxy.LockNames = 5
+	text := fmt.Sprint(v.Changed())
+	for _, want := range []string{"{lock-stats-names 5 1000}", "{requirepass (hidden) }"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "sesame") {
+		t.Errorf("a secret is shown: %s", text)
 	}
 }

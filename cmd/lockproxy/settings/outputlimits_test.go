@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestOutputLimits(t *testing.T) {
-	l := defaults().Proxy.Output
+	l := Defaults().Proxy.Output
 	in := outputLimits{&l}
 	for _, tt := range []struct{ set, want string }{
 		{"", "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -10,30 +10,31 @@ import (
 
 // What the command line may ask for instead of serving.
 var (
-	errHelp    = errors.New("help is asked for")
-	errVersion = errors.New("the version is asked for")
+	ErrHelp    = errors.New("help is asked for")
+	ErrVersion = errors.New("the version is asked for")
 )
 
 // readFlags reads the command line: --name value, --name=value, and --name
-// alone for what is yes or no. Given twice, the last one counts. Its errors are errHelp and errVersion.
-func readFlags(args []string) ([]given, error) {
+// alone for what is yes or no. Given twice, the last one counts. Its errors are ErrHelp and ErrVersion.
+func (src Sources) readFlags() ([]given, error) {
 	var all []given
+	args := src.Args
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
 		switch arg {
 		case "--help", "-help", "-h":
-			return nil, errHelp
+			return nil, ErrHelp
 		case "--version", "-version", "-v":
-			return nil, errVersion
+			return nil, ErrVersion
 		}
 		name, value, hasValue := strings.Cut(arg, "=")
 		name, ok := strings.CutPrefix(name, "--")
 		if !ok {
-			all = append(all, given{wrong: notAFlag(arg)})
+			all = append(all, given{wrong: src.notAFlag(arg)})
 			continue
 		}
-		s := find(name)
+		s := Find(name)
 		switch {
 		case s == nil:
 			all = append(all, stranger(name, "--"+name, spellFlag))
@@ -80,13 +81,13 @@ func (s *Setting) shown(value string) string {
 	return value
 }
 
-func notAFlag(arg string) error {
+func (src Sources) notAFlag(arg string) error {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	if find(name) != nil {
+	if Find(name) != nil {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}
 	why := "neither a setting (--name value) nor a subcommand"
-	if near := tool.Nearest(arg, subcommands().Names()); near != "" {
+	if near := tool.Nearest(arg, src.Tools.Names()); near != "" {
 		return fmt.Errorf("%s: %s; did you mean %s?", arg, why, near)
 	}
 	return fmt.Errorf("%s: %s; lockproxy --help lists both", arg, why)

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func parseFile(path, text string) []given {
 
 // parseLine reads one line; place stands before every error.
 func parseLine(line, place string) given {
-	words, err := splitWords(line)
+	words, err := SplitWords(line)
 	if err != nil {
 		name := line[:strings.IndexAny(line, " \t\"'")] // nothing of the value: it may be a secret
 		return given{name: strings.ToLower(name), wrong: fmt.Errorf("%s%s: %w", place, name, err)}
@@ -52,7 +52,7 @@ func parseLine(line, place string) given {
 	if name == "config" {
 		return given{wrong: errors.New(place + "config: a config file cannot name another one")}
 	}
-	s := find(name)
+	s := Find(name)
 	if s == nil {
 		return stranger(name, place+words[0], func(near string) string { return near })
 	}
@@ -72,9 +72,9 @@ func parseLine(line, place string) given {
 var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a " +
 	"space")
 
-// splitWords splits a line as Redis does (sdssplitargs): "double quotes" know
+// SplitWords splits a line as Redis does (sdssplitargs): "double quotes" know
 // \n \r \t \b \a \\ \" and \xHH, 'single quotes' know \'.
-func splitWords(line string) ([]string, error) {
+func SplitWords(line string) ([]string, error) {
 	var words []string
 	for {
 		line = strings.TrimLeft(line, " \t\r")

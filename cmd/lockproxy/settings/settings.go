@@ -1,4 +1,16 @@
-package main
+// Package settings has all settings of the program.
+//
+//	Sources --> Reading (flags, environment, file) --> check --> Values --> Config (CONFIG GET, SET, SIGHUP)
+//
+// A Setting is one row of the table in this file: its name, help, what is allowed, and the field of the options
+// that it sets. The options are those of the packages that they are for (Values), which also have the defaults.
+//
+//	{Name: "maxclients", ..., live: true,
+//		in: func(v *Values) value { return number{&v.Proxy.MaxClients, 1, 1_000_000} }}
+//
+// Of that row come the flag --maxclients, the variable LOCKPROXY_MAXCLIENTS, the line of a file, --help, the
+// table in docs/settings.md, and CONFIG GET. With live, CONFIG SET changes the options of the running server.
+package settings
 
 import (
 	"log/slog"
@@ -544,8 +556,8 @@ var settings = []Setting{
 		in:   func(v *Values) value { return text{&v.Proxy.ConfigFile, "a file"} }},
 }
 
-// find returns the setting called name, nil if there is none.
-func find(name string) *Setting {
+// Find returns the setting called name, nil if there is none.
+func Find(name string) *Setting {
 	for i := range settings {
 		if settings[i].Name == name {
 			return &settings[i]
@@ -554,8 +566,8 @@ func find(name string) *Setting {
 	return nil
 }
 
-// defaults are the values when nothing is set.
-func defaults() *Values {
+// Defaults are the values when nothing is set.
+func Defaults() *Values {
 	v := &Values{Upstream: discovery.DefaultOptions(), Proxy: proxy.DefaultOptions()}
 	for _, s := range settings {
 		if s.Default == "" {

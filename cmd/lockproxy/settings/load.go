@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"cmp"
@@ -21,75 +21,63 @@ type given struct {
 	wrong error  // why it cannot be used
 }
 
-// reading is what the sources give, with all that is wrong with it.
-type reading struct {
-	values *Values
+// Reading is what the sources give, with all that is wrong with it.
+type Reading struct {
+	Values *Values
 	used   map[string]given // where the value of a setting is from
 	wrong  []given
 	unread bool // there is a config file that cannot be read
 	typed  bool // some of what is wrong stands on the command line or in a variable
 }
 
-// mistakes is all that is wrong with settings.
-type mistakes struct {
+// Mistakes is all that is wrong with settings.
+type Mistakes struct {
 	all   []error
-	typed bool // some of it stands on the command line or in a variable
+	Typed bool // some of it stands on the command line or in a variable
 }
 
-func (m *mistakes) Error() string { return errors.Join(m.all...).Error() }
+func (m *Mistakes) Error() string { return errors.Join(m.all...).Error() }
 
-func (m *mistakes) Unwrap() []error { return m.all }
+func (m *Mistakes) Unwrap() []error { return m.all }
 
-// load reads all settings from the arguments, the environment and the config file that these name. What
-// stands first in this list wins; a wrong value is an error also where another source overrides it. The error
-// has all that is wrong (see apart): of the file by lines, then of the environment and the arguments.
-func load(args, environ []string) (*Values, error) {
-	r, err := read(args, environ)
+// Sources are where settings are read from. What stands first wins: the arguments, the environment, the config
+// file that these name.
+type Sources struct {
+	Args, Environ []string
+	Tools         tool.Table // their names and variables are no settings
+}
+
+// Load reads all settings. A wrong value is an error also where another source overrides it. The error has all
+// that is wrong (see Apart): of the file by lines, then of the environment and the arguments.
+func (s Sources) Load() (*Values, error) {
+	r, err := s.read()
 	if err != nil {
 		return nil, err
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	return r.values, nil
+	return r.Values, nil
 }
 
-// loadChecked is load and check, with all mistakes of both. A mistake of check that may only be the
-// consequence of one of load is left out.
-func loadChecked(args, environ []string) (*Values, error) {
-	r, err := read(args, environ)
+// Read reads all settings, as Load does, and looks for mistakes that only show when all are known. One that
+// may only be the consequence of another is left out. Its errors are ErrHelp and ErrVersion: what else is wrong
+// is in the Reading.
+func (s Sources) Read() (*Reading, error) {
+	r, err := s.read()
+	if err == nil {
+		r.Add(check(r.Values))
+	}
+	return r, err
+}
+
+func (s Sources) read() (*Reading, error) {
+	flags, err := s.readFlags()
 	if err != nil {
 		return nil, err
 	}
-	r.add(check(r.values))
-	if err := r.err(); err != nil {
-		return nil, err
-	}
-	return r.values, nil
-}
-
-// loadAll is loadChecked, and reads the files that the settings name, with all mistakes of both.
-func loadAll(args, environ []string) (*Values, certs, passwords, error) {
-	r, err := read(args, environ)
-	if err != nil {
-		return nil, certs{}, passwords{}, err
-	}
-	r.add(check(r.values))
-	c, wrongCerts := loadCerts(r.values)
-	p, wrongPasswords := loadPasswords(r.values)
-	_, wrongMap := readDetours(r.values)
-	r.add(errors.Join(wrongCerts, wrongPasswords, wrongMap, checkAuditLog(r.values.AuditLog)))
-	return r.values, c, p, r.err()
-}
-
-// read reads all sources. Its errors are errHelp and errVersion.
-func read(args, environ []string) (*reading, error) {
-	flags, err := readFlags(args)
-	if err != nil {
-		return nil, err
-	}
-	env := readEnviron(environ)
-	r := &reading{values: defaults(), used: make(map[string]given)}
+	env := s.readEnviron()
+	r := &Reading{Values: Defaults(), used: make(map[string]given)}
 	if path := last("config", env, flags); path != "" {
 		file, err := readFile(path)
 		if r.unread = err != nil; r.unread {
@@ -117,10 +105,10 @@ func last(name string, sources ...[]given) (value string) {
 }
 
 // apply takes over those of gs that are right.
-func (r *reading) apply(gs []given) {
+func (r *Reading) apply(gs []given) {
 	for _, g := range gs {
 		if g.wrong == nil {
-			in := find(g.name).in(r.values)
+			in := Find(g.name).in(r.Values)
 			if err := in.Set(g.value); err != nil {
 				g.wrong = fmt.Errorf("%s: %s %w; allowed: %s", g.where, g.name, err, in.Allowed())
 			}
@@ -133,15 +121,15 @@ func (r *reading) apply(gs []given) {
 	}
 }
 
-// add adds mistakes that a source alone does not show. A mistake stands at the line of the first setting that
+// Add adds mistakes that a source alone does not show. A mistake stands at the line of the first setting that
 // it is about, if that is from the config file. It is left out if it may only follow from another one: a
 // setting that it names is wrong itself, or the config file cannot be read.
-func (r *reading) add(err error) {
+func (r *Reading) Add(err error) {
 	if r.unread {
 		return
 	}
-	for _, one := range apart(err) {
-		if errors.Is(one, errNoUpstream) && r.typed { // what is misspelt may have been meant to say it
+	for _, one := range Apart(err) {
+		if errors.Is(one, ErrNoUpstream) && r.typed { // what is misspelt may have been meant to say it
 			continue
 		}
 		if slices.ContainsFunc(r.wrong, func(g given) bool { return g.name != "" && names(one, g.name) }) {
@@ -166,26 +154,26 @@ func names(err error, setting string) bool {
 	}), func(word string) bool { return strings.Trim(word, "-") == setting })
 }
 
-// err is all that is wrong: what stands in the file first, by lines.
-func (r *reading) err() error {
+// Err is all that is wrong: what stands in the file first, by lines.
+func (r *Reading) Err() error {
 	place := func(g given) int { return cmp.Or(g.line, math.MaxInt) }
 	slices.SortStableFunc(r.wrong, func(a, b given) int { return cmp.Compare(place(a), place(b)) })
 	if len(r.wrong) == 0 {
 		return nil
 	}
-	m := &mistakes{typed: r.typed}
+	m := &Mistakes{Typed: r.typed}
 	for _, g := range r.wrong {
 		m.all = append(m.all, g.wrong)
 	}
 	return m
 }
 
-// apart is err in single errors.
-func apart(err error) []error {
+// Apart is err in single errors.
+func Apart(err error) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range several.Unwrap() {
-			all = append(all, apart(one)...)
+			all = append(all, Apart(one)...)
 		}
 		return all
 	}

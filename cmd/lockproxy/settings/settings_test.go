@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"flag"
@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/help.txt and the table of docs/settings.md anew")
 
 func TestSettingsTable(t *testing.T) {
-	v := defaults()
+	v := Defaults()
 	names := make(map[string]bool)
 	for i, s := range settings {
 		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(s.Name) || names[s.Name] {
@@ -54,7 +54,7 @@ func groupsBefore(i int) string {
 
 func TestHelpFitsOnOneScreen(t *testing.T) {
 	var b strings.Builder
-	writeHelp(&b)
+	WriteHelp(&b, strings.Fields("lock ready health check locks bench version help completion man"))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) > 50 {
 		t.Errorf("%d lines", len(lines))
@@ -65,7 +65,7 @@ func TestHelpFitsOnOneScreen(t *testing.T) {
 		}
 	}
 	for _, s := range settings {
-		if !strings.Contains(b.String(), " "+s.inHelp(defaults())+" ") {
+		if !strings.Contains(b.String(), " "+s.inHelp(Defaults())+" ") {
 			t.Errorf("--%s is not in it with its default", s.Name)
 		}
 	}
@@ -85,7 +85,7 @@ func TestHelpFitsOnOneScreen(t *testing.T) {
 }
 
 func TestDocsTellTheSettings(t *testing.T) {
-	const path, begin, end = "../../docs/settings.md", "<!-- settings -->\n", "<!-- end of settings -->\n"
+	const path, begin, end = "../../../docs/settings.md", "<!-- settings -->\n", "<!-- end of settings -->\n"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"lockproxy/proxy"
 )
 
-// errNoUpstream explains the one decision that has no default: a lock service
+// ErrNoUpstream explains the one decision that has no default: a lock service
 // must not fall back in silence to a store that nobody shares.
-var errNoUpstream = errors.New(
+var ErrNoUpstream = errors.New(
 	`neither --upstream nor --dev is given: lockproxy needs to know where the data lives.
 
   lockproxy --upstream 10.0.0.1:6379,10.0.0.2:6379
@@ -37,7 +37,7 @@ func check(v *Values) error {
 	case v.Dev && v.Takeover != "":
 		refuse("takeover %s: is not for dev yes, whose data would not be taken over", v.Takeover)
 	case !v.Dev && len(v.Upstream.Addrs) == 0:
-		wrong = append(wrong, errNoUpstream)
+		wrong = append(wrong, ErrNoUpstream)
 	}
 	for _, s := range []struct {
 		name, password string
@@ -47,7 +47,7 @@ func check(v *Values) error {
 		{"sentinel", v.Upstream.SentinelPassword, v.SentinelFrom},
 		{"redlock", v.Masters.Password, v.RedlockFrom},
 	} {
-		if s.from.given() && s.password != "" || s.from.File != "" && s.from.Command != "" {
+		if s.from.Given() && s.password != "" || s.from.File != "" && s.from.Command != "" {
 			refuse("%[1]s-password, %[1]s-password-file and %[1]s-password-command exclude each other: "+
 				"more than one of them is given", s.name)
 		}
@@ -55,17 +55,17 @@ func check(v *Values) error {
 	if len(v.Detours) > 0 && v.DetoursFile != "" {
 		refuse("upstream-map and upstream-map-file exclude each other: both are given")
 	}
-	if v.Proxy.Password != "" && v.ClientsFrom.given() {
+	if v.Proxy.Password != "" && v.ClientsFrom.Given() {
 		refuse("requirepass and requirepass-file exclude each other: both are given")
 	}
 	if sameZone := v.Proxy.ReplicaReads == commands.ReadsSameZone; sameZone != (v.Upstream.Zone != "") {
 		refuse("replica-reads same-zone and availability-zone go together: one of them is not set")
 	}
 	if len(v.Listen) == 0 {
-		refuse("listen: needs an address; allowed: %s", find("listen").allowed())
+		refuse("listen: needs an address; allowed: %s", Find("listen").allowed())
 	}
 	for _, addr := range v.Listen {
-		if v.ProtectedMode && v.open() && !loopback(addr) {
+		if v.ProtectedMode && v.Open() && !IsLoopback(addr) {
 			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take "+
 				"and free locks: "+
 				"set requirepass, requirepass-file or client-auth upstream, or listen on 127.0.0.1, or "+
@@ -77,7 +77,7 @@ func check(v *Values) error {
 		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of " +
 			"the upstream's users; " +
 			"leave requirepass empty, or set client-auth proxy")
-	case v.Proxy.UsersOnly && v.ClientsFrom.given():
+	case v.Proxy.UsersOnly && v.ClientsFrom.Given():
 		refuse("client-auth upstream and requirepass-file exclude each other: clients give the passwords " +
 			"of the upstream's users; leave requirepass-file empty, or set client-auth proxy")
 	case v.Proxy.UsersOnly && v.Dev:
@@ -132,15 +132,15 @@ func check(v *Values) error {
 
 // checkAdmin is the part of check about the admin listener.
 func checkAdmin(v *Values, refuse func(format string, args ...any)) {
-	if v.AdminProtected && v.Admin != "" && v.adminOpen() && !loopback(v.Admin) {
+	if v.AdminProtected && v.Admin != "" && v.AdminOpen() && !IsLoopback(v.Admin) {
 		refuse("admin %s: reaches beyond this machine, and anybody could ask it: set admin-password or "+
 			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin)
 	}
-	if v.AdminActions && v.adminOpen() {
+	if v.AdminActions && v.AdminOpen() {
 		refuse("admin-actions yes: anybody who reaches the page could break locks: set admin-password or " +
 			"admin-tls-ca")
 	}
-	if v.AdminPassword != "" && v.AdminFrom.given() {
+	if v.AdminPassword != "" && v.AdminFrom.Given() {
 		refuse("admin-password and admin-password-file exclude each other: both are given")
 	}
 	if (v.AdminTLSCert == "") != (v.AdminTLSKey == "") {
@@ -154,7 +154,7 @@ func checkAdmin(v *Values, refuse func(format string, args ...any)) {
 		given bool
 	}{
 		{"admin-hosts", len(v.AdminHosts) > 0}, {"admin-password", v.AdminPassword != ""},
-		{"admin-password-file", v.AdminFrom.given()}, {"admin-tls-cert", v.AdminTLSCert != ""},
+		{"admin-password-file", v.AdminFrom.Given()}, {"admin-tls-cert", v.AdminTLSCert != ""},
 	} {
 		if s.given && v.Admin == "" {
 			refuse("%s: has no effect with admin off", s.name)
@@ -225,9 +225,9 @@ func overlap(some, others []string) (a, b string, found bool) {
 	return "", "", false
 }
 
-// loopback says that addr, host:port or a path, can be reached from this machine only.
-func loopback(addr string) bool {
-	if isPath(addr) {
+// IsLoopback says that addr, host:port or a path, can be reached from this machine only.
+func IsLoopback(addr string) bool {
+	if IsSocket(addr) {
 		return true
 	}
 	host, _, err := net.SplitHostPort(addr)

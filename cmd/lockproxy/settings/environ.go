@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"regexp"
@@ -15,10 +15,10 @@ var injected = regexp.MustCompile(`^LOCKPROXY_(SERVICE_HOST|SERVICE_PORT(_.+)?|`
 
 // readEnviron reads the settings among the variables: LOCKPROXY_LOCK_LEASE=30s.
 // One that is set but empty counts as given. They are in the order of their names.
-func readEnviron(environ []string) []given {
+func (src Sources) readEnviron() []given {
 	var all []given
-	others := subcommands().Variables()
-	for _, variable := range slices.Sorted(slices.Values(environ)) {
+	others := src.Tools.Variables()
+	for _, variable := range slices.Sorted(slices.Values(src.Environ)) {
 		key, value, _ := strings.Cut(variable, "=")
 		word, ok := strings.CutPrefix(key, environPrefix)
 		if !ok || injected.MatchString(key) || slices.Contains(others, key) {
@@ -28,7 +28,7 @@ func readEnviron(environ []string) []given {
 		if spellEnviron(name) != key {
 			name = word // lower case or dashes: variables are not written like that
 		}
-		if s := find(name); s != nil {
+		if s := Find(name); s != nil {
 			all = append(all, given{name: name, value: value, where: key + "=" + s.shown(value)})
 		} else {
 			all = append(all, stranger(name, key, spellEnviron))

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"log/slog"
@@ -63,18 +63,26 @@ type Values struct {
 	AuditLog     string // a file, or stderr; "": none
 }
 
-// open says that a client needs no password.
-func (v *Values) open() bool {
-	return v.Proxy.Password == "" && !v.ClientsFrom.given() && !v.Proxy.UsersOnly
+// PasswordFrom is the source of a password that is not a setting itself. Both empty: there is none.
+type PasswordFrom struct {
+	File    string // reread when it changes
+	Command string // run each password-command-interval, and when a node refuses what it said last
 }
 
-// adminOpen says that whoever reaches the admin listener needs no password and no certificate.
-func (v *Values) adminOpen() bool {
-	return v.AdminPassword == "" && !v.AdminFrom.given() && v.AdminTLSCA == ""
+func (f PasswordFrom) Given() bool { return f.File != "" || f.Command != "" }
+
+// Open says that a client needs no password.
+func (v *Values) Open() bool {
+	return v.Proxy.Password == "" && !v.ClientsFrom.Given() && !v.Proxy.UsersOnly
 }
 
-// redlockLongest is the longest lease of a lock over the masters of RedLock.
-func (v *Values) redlockLongest() time.Duration {
+// AdminOpen says that whoever reaches the admin listener needs no password and no certificate.
+func (v *Values) AdminOpen() bool {
+	return v.AdminPassword == "" && !v.AdminFrom.Given() && v.AdminTLSCA == ""
+}
+
+// LongestRedlockLease is the longest lease of a lock over the masters of RedLock.
+func (v *Values) LongestRedlockLease() time.Duration {
 	return min(v.Proxy.Redlock.MaxLease, v.Proxy.Locks.MaxLease)
 }
 
@@ -83,11 +91,11 @@ func (v *Values) quarantine() string {
 	if len(v.Redlock) == 0 {
 		return ""
 	}
-	return v.redlockLongest().String()
+	return v.LongestRedlockLease().String()
 }
 
-// same is what all proxies must have the same that share locks, by the name of the setting.
-func (v *Values) same() map[string]string {
+// Same is what all proxies must have the Same that share locks, by the name of the setting.
+func (v *Values) Same() map[string]string {
 	all := make(map[string]string)
 	for i := range settings {
 		if s := &settings[i]; s.same != nil {

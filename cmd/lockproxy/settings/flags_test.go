@@ -1,11 +1,9 @@
-package main
+package settings
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +99,9 @@ func TestFlagErrors(t *testing.T) {
 		{"--listen redis://a:1",
 			`--listen redis://...: listen must be host:port, and a URL is not: write localhost:6379 for ` +
 				`redis://localhost:6379; allowed: host:port or /path, several with commas`},
+		{"--admin-hosts name:6390",
+			`--admin-hosts name:6390: admin-hosts must be host names without ports, and "name:6390" is not one; ` +
+				`allowed: host names, several with commas`},
 		{"--lock-prefix {x}",
 			`--lock-prefix {x}: lock-prefix must not contain { or }: ` +
 				`they would change the slot of every lock; allowed: any text without { and }`},
@@ -152,45 +153,23 @@ func TestErrorsAreToldTogether(t *testing.T) {
 	if strings.Contains(got, "hunter2") {
 		t.Error("a secret is told")
 	}
-	if s := find("requirepass"); strings.Contains(s.shown("hunter2"), "hunter2") {
+	if s := Find("requirepass"); strings.Contains(s.shown("hunter2"), "hunter2") {
 		t.Error("a secret is shown")
-	}
-}
-
-// The files that settings name are read with the settings, and what is wrong with them is told with the rest.
-func TestErrorsOfFilesAreToldWithOthers(t *testing.T) {
-	missing, there := t.TempDir()+"/missing", writeConfig(t, "")
-	path := writeConfig(t, "upstream a:1\nmaxclients x\ntls-cert "+missing+"\ntls-key "+missing+"/2\n"+
-		"tls-ca "+there+"\nupstream-password-file "+missing+"\naudit-log "+missing+"/log\n")
-	_, _, _, err := loadAll([]string{"--config", path}, nil)
-	want := "2: maxclients x: maxclients couldn't be parsed into an integer; allowed: 1 to 1000000\n" +
-		"3: tls-cert MISSING: no such file or directory\n" +
-		"4: tls-key MISSING/2: no such file or directory\n" +
-		"5: tls-ca " + there + ": needs certificates, as PEM, and has none\n" +
-		"6: upstream-password-file MISSING: no such file or directory (it has to be a file that lockproxy " +
-		"may read)\n" +
-		"7: audit-log MISSING/log: no such file or directory"
-	got := strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(err), path+":", ""), missing, "MISSING")
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if entries, err := os.ReadDir(filepath.Dir(missing)); err != nil || len(entries) > 0 {
-		t.Errorf("something was made: %v, %v", entries, err)
 	}
 }
 
 // A config file that cannot be read is the only mistake: what it has is not missing.
 func TestConfigFileIsMissing(t *testing.T) {
 	path := t.TempDir() + "/missing"
-	_, _, _, err := loadAll([]string{"--config", path}, nil)
+	_, err := loadChecked([]string{"--config", path}, nil)
 	if got, want := fmt.Sprint(err), "--config "+path+": no such file or directory"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestHelpAndVersionAreAskedFor(t *testing.T) {
-	for arg, want := range map[string]error{"--help": errHelp, "-h": errHelp, "--version": errVersion,
-		"-v": errVersion} {
+	for arg, want := range map[string]error{"--help": ErrHelp, "-h": ErrHelp, "--version": ErrVersion,
+		"-v": ErrVersion} {
 		if _, err := load([]string{"--dev", arg, "--nonsense"}, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v", arg, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -31,6 +31,9 @@ func NewConfig(v *Values) *Config {
 // Values are the settings as they are now.
 func (c *Config) Values() *Values { return c.now.Load() }
 
+// Started are the settings as they were at the start.
+func (c *Config) Started() *Values { return c.started }
+
 // OnChange calls watch with the settings as they are now, and again after each
 // change, in order. watch must not block and not call c.
 func (c *Config) OnChange(watch func(*Values)) {
@@ -40,8 +43,8 @@ func (c *Config) OnChange(watch func(*Values)) {
 	watch(c.now.Load())
 }
 
-// fit replaces the settings by the result of f, before anybody watches them.
-func (c *Config) fit(f func(*Values) *Values) {
+// Fit replaces the settings by the result of f, before anybody watches them.
+func (c *Config) Fit(f func(*Values) *Values) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now.Store(f(c.now.Load()))
@@ -88,7 +91,7 @@ func (s *Setting) answer(v *Values) string {
 }
 
 // inFile says that s is the password of clients, and stands in requirepass-file.
-func (s *Setting) inFile(v *Values) bool { return s.Name == "requirepass" && v.ClientsFrom.given() }
+func (s *Setting) inFile(v *Values) bool { return s.Name == "requirepass" && v.ClientsFrom.Given() }
 
 // SetAll changes settings, pairs of name and value, all of them or none (CONFIG
 // SET). Its errors are whole error replies in Redis's own words, from "ERR" on,
@@ -112,8 +115,8 @@ func (c *Config) adopt(next *Values) {
 	}
 }
 
-// again has those who watch look again: what the settings lead to has changed, such as a file.
-func (c *Config) again() {
+// Again has those who watch look Again: what the settings lead to has changed, such as a file.
+func (c *Config) Again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.adopt(c.now.Load())
@@ -157,7 +160,7 @@ func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, rest
 // movesPassword says that the password s comes from another setting in fresh: it moves into a file, say.
 func movesPassword(s *Setting, started, fresh *Values) bool {
 	for _, source := range []string{"-file", "-command"} {
-		if other := find(s.Name + source); other != nil &&
+		if other := Find(s.Name + source); other != nil &&
 			other.in(started).String() != other.in(fresh).String() {
 			return true
 		}
@@ -166,7 +169,7 @@ func movesPassword(s *Setting, started, fresh *Values) bool {
 }
 
 // Has says whether there is a setting of that name.
-func (c *Config) Has(name string) bool { return find(name) != nil }
+func (c *Config) Has(name string) bool { return Find(name) != nil }
 
 // Check returns the error that SetAll would return, and changes nothing.
 func (c *Config) Check(pairs [][2]string) error {
@@ -178,13 +181,13 @@ func (c *Config) Check(pairs [][2]string) error {
 func (c *Config) next(pairs [][2]string) (*Values, error) {
 	next := *c.now.Load()
 	for _, pair := range pairs {
-		if find(strings.ToLower(pair[0])) == nil {
+		if Find(strings.ToLower(pair[0])) == nil {
 			return nil, fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", pair[0])
 		}
 	}
 	seen := make(map[string]bool, len(pairs))
 	for _, pair := range pairs {
-		s := find(strings.ToLower(pair[0]))
+		s := Find(strings.ToLower(pair[0]))
 		switch {
 		case (!s.settable() || s.inFile(&next)) && pair[1] == s.answer(&next):
 			continue // some clients set everything that they have read
@@ -212,7 +215,7 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 		return &next, nil
 	}
 	if err := check(&next); err != nil {
-		return nil, setError(find(strings.ToLower(pairs[0][0])), err)
+		return nil, setError(Find(strings.ToLower(pairs[0][0])), err)
 	}
 	if s, err := opens(c.now.Load(), &next); err != nil {
 		return nil, setError(s, err)
@@ -223,7 +226,7 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 // opens returns a change that would open the proxy to others. Only whoever starts the proxy may make it, no
 // client.
 func opens(now, next *Values) (*Setting, error) {
-	i := slices.IndexFunc(now.Listen, func(addr string) bool { return !loopback(addr) })
+	i := slices.IndexFunc(now.Listen, func(addr string) bool { return !IsLoopback(addr) })
 	if i < 0 {
 		return nil, nil
 	}
@@ -231,16 +234,47 @@ func opens(now, next *Values) (*Setting, error) {
 	switch {
 	case now.ProtectedMode && !next.ProtectedMode:
 		name = "protected-mode"
-	case !now.open() && next.open():
+	case !now.Open() && next.Open():
 		name = "requirepass"
 	default:
 		return nil, nil
 	}
-	return find(name), fmt.Errorf("listen %s reaches beyond this machine, and this would open it to others: "+
+	return Find(name), fmt.Errorf("listen %s reaches beyond this machine, and this would open it to others: "+
 		"set it where lockproxy is started", now.Listen[i])
 }
 
 func setError(s *Setting, why error) error {
 	line := strings.ReplaceAll(why.Error(), "\n", "; ")
 	return fmt.Errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", s.Name, line)
+}
+
+// Changed is a setting that differs from its default.
+type Changed struct{ Name, Value, Default string }
+
+// Changed are the settings that differ from their defaults. Secrets are not shown.
+func (v *Values) Changed() []Changed {
+	all, standard := []Changed{}, Defaults()
+	for _, s := range settings {
+		now, then := s.in(v).String(), s.in(standard).String()
+		if now == then {
+			continue
+		}
+		if s.Secret {
+			now = hidden
+		}
+		all = append(all, Changed{Name: s.Name, Value: now, Default: then})
+	}
+	return all
+}
+
+// longestLogged is the length up to which the value of a setting is logged.
+const longestLogged = 200
+
+// Logged is the value of a setting as logs may show it.
+func (s *Setting) Logged(v *Values) string {
+	value := s.in(v).String()
+	if s.Secret || len(value) > longestLogged {
+		return "(not shown)"
+	}
+	return value
 }

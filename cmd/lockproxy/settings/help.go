@@ -1,10 +1,12 @@
-package main
+package settings
 
 import (
 	"cmp"
 	"fmt"
 	"io"
 	"strings"
+
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 const helpTop = `lockproxy [--setting value]...   Redis for any client in front of a cluster, with lock verbs
@@ -14,10 +16,11 @@ Each setting, here with its default, is also a variable (LOCKPROXY_LOCK_LEASE=30
 
 `
 
-// writeHelp prints what fits on one screen: every setting with its default.
-func writeHelp(w io.Writer) {
-	fmt.Fprintf(w, helpTop, strings.Join(subcommands().Names(), " "))
-	group, standard := "", defaults()
+// WriteHelp prints what fits on one screen: every setting with its default. tools are the names of the
+// subcommands.
+func WriteHelp(w io.Writer, tools []string) {
+	fmt.Fprintf(w, helpTop, strings.Join(tools, " "))
+	group, standard := "", Defaults()
 	for i, s := range settings {
 		if s.Joined {
 			continue
@@ -57,7 +60,7 @@ func (s *Setting) inHelp(standard *Values) string {
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| setting | default | allowed | changes | what it is |\n|---|---|---|---|---|\n")
-	standard := defaults()
+	standard := Defaults()
 	for _, s := range settings {
 		shown := s.standard(standard)
 		if shown != "" {
@@ -67,4 +70,28 @@ func settingsTable() string {
 			s.Name, shown, s.allowed(), s.changes(), cmp.Or(s.Page, s.Help))
 	}
 	return b.String()
+}
+
+// ForTools are the settings as completion and the manual page tell of them.
+func ForTools() (all []tool.Setting) {
+	standard := Defaults()
+	for i := range settings {
+		s := &settings[i]
+		all = append(all, tool.Setting{Name: s.Name, Group: s.Group, Help: cmp.Or(s.Page, s.Help),
+			Default: s.standard(standard), Allowed: s.allowed(), Words: s.words(),
+			Files: strings.HasPrefix(s.allowed(), "a file") || strings.HasPrefix(s.allowed(), "a PEM file"),
+			Yes:   s.boolean()})
+	}
+	return all
+}
+
+// words are the values of a setting, if they are few.
+func (s *Setting) words() []string {
+	if s.boolean() {
+		return []string{"yes", "no"}
+	}
+	if few, ok := s.in(new(Values)).(interface{ words() []string }); ok {
+		return few.words()
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -279,7 +279,7 @@ func (a addresses) Set(s string) error {
 		if strings.Contains(one, "://") { // and maybe with a password, which is not repeated
 			return a.noURL()
 		}
-		if !a.paths || !isPath(one) {
+		if !a.paths || !IsSocket(one) {
 			if err := checkHostPort(one); err != nil {
 				return err
 			}
@@ -382,8 +382,8 @@ func (h hosts) Set(s string) error {
 func (h hosts) String() string  { return strings.Join(*h.at, ",") }
 func (h hosts) Allowed() string { return "host names, several with commas" }
 
-// isPath tells a unix socket from host:port.
-func isPath(addr string) bool { return strings.Contains(addr, "/") }
+// IsSocket tells a unix socket from host:port.
+func IsSocket(addr string) bool { return strings.Contains(addr, "/") }
 
 func checkHostPort(s string) error {
 	_, port, err := net.SplitHostPort(s)

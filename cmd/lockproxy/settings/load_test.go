@@ -1,0 +1,19 @@
+package settings
+
+import "lockproxy/cmd/lockproxy/tool"
+
+// load reads settings from arguments and variables.
+func load(args, environ []string) (*Values, error) { return from(args, environ).Load() }
+
+// loadChecked is load with the mistakes that only show when all are known.
+func loadChecked(args, environ []string) (*Values, error) {
+	r, err := from(args, environ).Read()
+	if err != nil {
+		return nil, err
+	}
+	return r.Values, r.Err()
+}
+
+func from(args, environ []string) Sources {
+	return Sources{Args: args, Environ: environ, Tools: tool.Table{{Name: "lock", Setup: func(*tool.Flags) func(*tool.Call) int { return nil }}}}
+}
