@@ -27,8 +27,8 @@ func (p *program) startAdmin() (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin %s: %w", v.Admin, err)
 	}
-	if p.certs.admin != nil {
-		ln = tls.NewListener(ln, &tls.Config{GetConfigForClient: p.certs.admin.forClient})
+	if p.certs.Admin != nil {
+		ln = tls.NewListener(ln, &tls.Config{GetConfigForClient: p.certs.Admin.ForClient})
 	}
 	page := p.newAdminPage()
 	inside := onlyPages(p.config.Values, page, adminInside(&p.state, v.AdminPprof, reloads{p}))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"lockproxy/cluster/master"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/commands"
 	"lockproxy/proxy"
 	"lockproxy/redlock/keepalive"
@@ -146,5 +149,24 @@ func TestReadySaysWhatItWaitsFor(t *testing.T) {
 	s.set(&fixedSource{})
 	if code, body := fetch(adminOf(&s, openGate(), false), "/readyz"); code != 200 {
 		t.Errorf("%d %s", code, body)
+	}
+}
+
+// What is reread has a metric, and the certificates in use have when they end.
+func TestReloadMetrics(t *testing.T) {
+	cert, key := selfSigned(t)
+	c, err := files.ReadCerts(&settings.Values{TLSCert: cert, TLSKey: key, TLSCA: cert})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProgram(settings.NewConfig(settings.Defaults()), c, io.Discard)
+	_, body := fetch(adminInside(&p.state, false, reloads{p}), "/metrics")
+	for _, want := range []string{`lockproxy_reload_success{of="tls"} 1`,
+		`lockproxy_reload_success{of="settings"} 1`,
+		`lockproxy_certificate_remaining_seconds{setting="tls-cert"} 3`, // an hour, of which some is over
+		`lockproxy_certificate_remaining_seconds{setting="tls-ca"} 3`} {
+		if !strings.Contains(body, "\n"+want) {
+			t.Errorf("no metric %s in\n%s", want, body)
+		}
 	}
 }

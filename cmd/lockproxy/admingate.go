@@ -50,7 +50,7 @@ func (p *program) newAdminGate() *adminGate {
 	v := p.config.Values()
 	g := &adminGate{certificate: v.AdminTLSCA != "", log: p.log, addresses: login.NewAddresses(),
 		password: func() string { return v.AdminPassword }, waits: make(map[chan struct{}]struct{})}
-	if renewed := p.passwords.admin.source(); renewed != nil {
+	if renewed := p.passwords.Admin.Source(); renewed != nil {
 		g.password = func() string { return renewed.Now().Password }
 	}
 	if p.audit != nil {

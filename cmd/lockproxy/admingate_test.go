@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy/login"
 )
@@ -28,7 +29,7 @@ func openGate() *adminGate { return gateOf("") }
 
 // adminOf is the admin listener of the default settings, but for the gate.
 func adminOf(s *state, gate *adminGate, profiles bool) http.Handler {
-	p := newProgram(settings.NewConfig(settings.Defaults()), certs{}, io.Discard)
+	p := newProgram(settings.NewConfig(settings.Defaults()), files.Certs{}, io.Discard)
 	return adminHandler(s, gate, onlyPages(p.config.Values, p.newAdminPage(), adminInside(s, profiles)))
 }
 
@@ -162,13 +163,13 @@ func TestAdminTLS(t *testing.T) {
 	v := settings.Defaults()
 	v.Admin, v.AdminFrom.File = "127.0.0.1:0", file
 	v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA = cert, key, cert
-	c, err := loadCerts(v)
+	c, err := files.ReadCerts(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder
 	p := newProgram(settings.NewConfig(v), c, &log)
-	if p.passwords, err = loadPasswords(v); err != nil {
+	if p.passwords, err = files.ReadPasswords(v); err != nil {
 		t.Fatal(err)
 	}
 	stop, err := p.startAdmin()
@@ -220,7 +221,7 @@ func TestAdminFailuresAreTold(t *testing.T) {
 	var log, lines strings.Builder
 	v := settings.Defaults()
 	v.AdminPassword = "sesame"
-	p := newProgram(settings.NewConfig(v), certs{}, &log)
+	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
 	p.audit = newAudit(&lines, p.log, v.Proxy.Locks.Names)
 	go p.audit.run()
 	enter(adminOf(&p.state, p.newAdminGate(), false), "/metrics", "guess")

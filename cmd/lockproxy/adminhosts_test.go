@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
 
@@ -17,7 +18,7 @@ func TestAdminHosts(t *testing.T) {
 	v := settings.Defaults()
 	v.Admin, v.AdminHosts = "127.0.0.1:0", []string{"lockproxy", "proxy.example.org"}
 	var log strings.Builder
-	p := newProgram(settings.NewConfig(v), certs{}, &log)
+	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
 	stop, err := p.startAdmin()
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
 
@@ -25,7 +26,7 @@ func TestAdminPageIsHidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newProgram(settings.NewConfig(v), certs{}, new(strings.Builder))
+		p := newProgram(settings.NewConfig(v), files.Certs{}, new(strings.Builder))
 		inside := onlyPages(p.config.Values, p.newAdminPage(), adminInside(new(state), false))
 		shown := reason == ""
 		for path, want := range map[string]bool{"/": shown, "/page.js": shown, "/metrics": true} {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/internal/journal"
 	"lockproxy/internal/lockevent"
 )
@@ -138,7 +139,7 @@ func TestAuditLogNamesAndPath(t *testing.T) {
 	wantLine(t, auditLines(t, path, 1)[0], "event=granted lock=5e8c9902")
 
 	config := configOf(t, "--dev --admin off --audit-log "+filepath.Join(path, "below"))
-	err = newProgram(config, certs{}, new(safeBuffer)).run(make(chan os.Signal))
+	err = newProgram(config, files.Certs{}, new(safeBuffer)).run(make(chan os.Signal))
 	if err == nil || !strings.Contains(err.Error(), "audit-log: open ") {
 		t.Errorf("a path that cannot be: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cmd/lockproxy/checkup"
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/terminal"
@@ -118,19 +119,19 @@ func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*settings.Values, che
 }
 
 // checkOptions are the settings as checkup has them.
-func checkOptions(v *settings.Values, certs certs, passwords passwords) checkup.Options {
+func checkOptions(v *settings.Values, certs files.Certs, passwords files.Passwords) checkup.Options {
 	o := checkup.Options{
 		Upstream: v.Upstream, Prefix: v.Proxy.Locks.Prefix, Same: v.Same(), Fleet: v.Proxy.Fleet,
 		UsersOnly: v.Proxy.UsersOnly, LocksThere: len(v.Redlock) == 0 || len(v.Proxy.Redlock.Prefixes) > 0,
 		AllowEviction: v.Proxy.AllowEviction, Sync: v.Proxy.Locks.Sync, Grace: v.Proxy.Locks.FailoverGrace,
-		Redlock: v.Redlock, Masters: passwords.redlock.source(), TLS: certs.upstream.source(),
+		Redlock: v.Redlock, Masters: passwords.Redlock.Source(), TLS: certs.Upstream.Source(),
 		NodeTimeout: v.Proxy.Redlock.NodeTimeout, RedlockLease: v.LongestRedlockLease(),
 	}
-	if d, err := readDetours(v); err == nil {
+	if d, err := files.ReadDetours(v); err == nil {
 		o.Upstream.Detour = d.Of
 	}
 	o.Upstream.TLS, o.Upstream.Log = o.TLS, slog.New(slog.DiscardHandler)
-	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.upstream.source(), passwords.sentinel.source()
+	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.Upstream.Source(), passwords.Sentinel.Source()
 	if o.Masters == nil {
 		o.Masters = cluster.NewLogins(cluster.Login{User: v.Masters.User, Password: v.Masters.Password})
 	}
@@ -138,14 +139,14 @@ func checkOptions(v *settings.Values, certs certs, passwords passwords) checkup.
 }
 
 // checkCerts tells how long the proxy's own certificates are good for.
-func checkCerts(v *settings.Values, c certs, tell func(checkup.Fact)) {
+func checkCerts(v *settings.Values, c files.Certs, tell func(checkup.Fact)) {
 	for _, side := range []struct {
 		name, file string
-		files      *tlsFiles
-	}{{"tls-cert", v.TLSCert, c.clients}, {"upstream-tls-cert", v.UpstreamTLSCert, c.upstream},
-		{"admin-tls-cert", v.AdminTLSCert, c.admin}} {
+		files      *files.TLS
+	}{{"tls-cert", v.TLSCert, c.Clients}, {"upstream-tls-cert", v.UpstreamTLSCert, c.Upstream},
+		{"admin-tls-cert", v.AdminTLSCert, c.Admin}} {
 		if side.file != "" {
-			leaf := side.files.config().Certificates[0].Leaf
+			leaf := side.files.Config().Certificates[0].Leaf
 			tell(checkup.Certificate(side.name+" "+side.file, leaf, time.Now()))
 		}
 	}

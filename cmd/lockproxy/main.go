@@ -26,6 +26,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
 
@@ -86,14 +87,14 @@ func settingsFrom(args, environ []string) settings.Sources {
 }
 
 // loadAll reads the settings and the files that they name, with all mistakes of both.
-func loadAll(src settings.Sources) (*settings.Values, certs, passwords, error) {
+func loadAll(src settings.Sources) (*settings.Values, files.Certs, files.Passwords, error) {
 	r, err := src.Read()
 	if err != nil {
-		return nil, certs{}, passwords{}, err
+		return nil, files.Certs{}, files.Passwords{}, err
 	}
-	c, wrongCerts := loadCerts(r.Values)
-	p, wrongPasswords := loadPasswords(r.Values)
-	_, wrongMap := readDetours(r.Values)
+	c, wrongCerts := files.ReadCerts(r.Values)
+	p, wrongPasswords := files.ReadPasswords(r.Values)
+	_, wrongMap := files.ReadDetours(r.Values)
 	r.Add(errors.Join(wrongCerts, wrongPasswords, wrongMap, checkAuditLog(r.Values.AuditLog)))
 	return r.Values, c, p, r.Err()
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
 )
@@ -34,9 +35,9 @@ type plane interface {
 // program is one run of lockproxy.
 type program struct {
 	config    *settings.Config
-	certs     certs
-	passwords passwords
-	detours   detourTable
+	certs     files.Certs
+	passwords files.Passwords
+	detours   files.Detours
 	log       *slog.Logger
 	stderr    io.Writer
 	audit     *audit // nil: there is none
@@ -54,7 +55,7 @@ type program struct {
 	exit    func(code int)
 }
 
-func newProgram(c *settings.Config, certs certs, stderr io.Writer) *program {
+func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
 	return &program{config: c, certs: certs, log: newLogger(c, stderr), stderr: stderr, connect: connect,
 		exit: os.Exit, stopAdmin: func() {}, relieved: make(chan struct{})}
 }
@@ -74,15 +75,13 @@ func (p *program) run(signals <-chan os.Signal) error {
 	go p.heed(signals, over, ask) // ends with run
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	go p.certs.watch(life, p.log) // ends with run
-	if w := p.passwords.clients; w != nil {
-		w.renewed = p.config.Again
-	}
-	p.passwords.watch(life, p.log)
-	p.config.OnChange(p.passwords.follow)
-	p.detours.follow(p.config.Values())
-	p.config.OnChange(p.detours.follow)
-	go p.detours.watch(life, p.config, p.log) // ends with run
+	go p.certs.Watch(life, p.log) // ends with run
+	p.passwords.Clients.OnRenewal(p.config.Again)
+	p.passwords.Watch(life, p.log)
+	p.config.OnChange(p.passwords.Follow)
+	p.detours.Follow(p.config.Values())
+	p.config.OnChange(p.detours.Follow)
+	go p.detours.Watch(life, p.config, p.log) // ends with run
 
 	stopAudit, err := p.startAudit()
 	if err != nil {
@@ -173,7 +172,7 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 		return p.startClosed(ctx, upstream)
 	}
 	lobby := proxy.NewLobby(proxy.LobbyOptions{
-		TLS: p.certs.clients.source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
+		TLS: p.certs.Clients.Source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
 		Secret: func() bool { return !p.config.Values().Open() },
 	})
 	defer lobby.Close()

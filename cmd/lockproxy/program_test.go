@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"lockproxy/cluster/discovery"
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
 	"lockproxy/proxy"
@@ -123,7 +124,7 @@ func startProgram(t *testing.T, args string,
 	if !strings.Contains(args, "--listen ") {
 		args += " --listen 127.0.0.1:0"
 	}
-	p := newProgram(configOf(t, args+" --listen-at-once no"), certs{}, r.log)
+	p := newProgram(configOf(t, args+" --listen-at-once no"), files.Certs{}, r.log)
 	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane,
 		error) {
 		return connect(ctx, upstream)

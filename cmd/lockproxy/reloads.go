@@ -1,9 +1,6 @@
 package main
 
 import (
-	"crypto/x509"
-	"encoding/pem"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,35 +28,11 @@ func (r reloads) Collect(ch chan<- prometheus.Metric) {
 			float64(oneIf(!failed)), of)
 	}
 	tell("settings", r.p.refused.Load())
-	for _, f := range r.p.certs.all() {
-		tell(f.name, f.failed.Load())
-		for setting, end := range f.latest.Load().ends {
+	for _, read := range append(r.p.certs.States(), r.p.passwords.States()...) {
+		tell(read.Of, read.Failed)
+		for setting, end := range read.Ends {
 			ch <- prometheus.MustNewConstMetric(certificateLeft, prometheus.GaugeValue,
 				time.Until(end).Seconds(), setting)
-		}
-	}
-	for _, w := range r.p.passwords.read() {
-		tell(w.setting, w.failed.Load())
-	}
-}
-
-// ends are when the certificates in a file end, the first and the last of them. Zero: there are none.
-func ends(file string) (first, last time.Time) {
-	text, _ := os.ReadFile(file)
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return first, last
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			continue // a key, say
-		}
-		if first.IsZero() || c.NotAfter.Before(first) {
-			first = c.NotAfter
-		}
-		if c.NotAfter.After(last) {
-			last = c.NotAfter
 		}
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
 
 // The watchdog is fed in time while the event loops turn, and not while they hang.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProgram(settings.NewConfig(settings.Defaults()), certs{}, io.Discard)
+		p := newProgram(settings.NewConfig(settings.Defaults()), files.Certs{}, io.Discard)
 		pl := new(scriptedPlane)
 		p.state.set(pl)
 		var fed atomic.Int64

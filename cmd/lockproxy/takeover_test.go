@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
 
@@ -30,7 +31,7 @@ func TestLateSuccessorEnds(t *testing.T) {
 	old.Close()
 	v := settings.Defaults()
 	v.Admin = "127.0.0.1:0"
-	p := newProgram(settings.NewConfig(v), certs{}, io.Discard)
+	p := newProgram(settings.NewConfig(v), files.Certs{}, io.Discard)
 	defer p.stopAdmin()
 	if _, err := p.succeed(t.Context(), &before{conn: conn}); !errors.Is(err, errLate) {
 		t.Errorf("it goes on: %v", err)
@@ -41,7 +42,7 @@ func TestLateSuccessorEnds(t *testing.T) {
 func TestTakeoverNowhere(t *testing.T) {
 	v := settings.Defaults()
 	v.Takeover = filepath.Join(t.TempDir(), "missing", "socket")
-	stop, err := newProgram(settings.NewConfig(v), certs{}, io.Discard).startTakeover(t.Context())
+	stop, err := newProgram(settings.NewConfig(v), files.Certs{}, io.Discard).startTakeover(t.Context())
 	if err == nil {
 		t.Error("it listens")
 	}

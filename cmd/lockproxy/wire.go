@@ -48,18 +48,18 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 
 func upstreamOptions(p *program, v *settings.Values, addrs []string) discovery.Options {
 	o := v.Upstream
-	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.upstream.source(), p.log, p.state.waits
-	o.Detour = p.detours.of
-	o.Logins, o.SentinelLogins = p.passwords.upstream.source(), p.passwords.sentinel.source()
+	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.Upstream.Source(), p.log, p.state.waits
+	o.Detour = p.detours.Of
+	o.Logins, o.SentinelLogins = p.passwords.Upstream.Source(), p.passwords.Sentinel.Source()
 	return o
 }
 
 // connectMasters connects to the masters of RedLock, on l. It blocks until most of them answer or ctx ends.
 func connectMasters(ctx context.Context, p *program, v *settings.Values, l *loop.Loop) ([]*master.Master, error) {
 	o := v.Masters
-	o.TLS, o.ConnectTimeout, o.Log = p.certs.upstream.source(), v.Upstream.ConnectTimeout, p.log
+	o.TLS, o.ConnectTimeout, o.Log = p.certs.Upstream.Source(), v.Upstream.ConnectTimeout, p.log
 	o.AllowEviction = v.Proxy.AllowEviction
-	o.Logins = p.passwords.redlock.source()
+	o.Logins = p.passwords.Redlock.Source()
 	o.Failed = p.state.waits
 	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.LongestRedlockLease()
 	for _, s := range scripts.All() {
@@ -92,10 +92,10 @@ func connectMasters(ctx context.Context, p *program, v *settings.Values, l *loop
 // proxyOptions adds to the settings what only the program has.
 func proxyOptions(p *program, v *settings.Values, up *discovery.Upstream) proxy.Options {
 	o := v.Proxy
-	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.clients.source(), version
+	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.Clients.Source(), version
 	o.Log, o.Pipes.Log, o.Locks.Log = p.log, p.log, p.log
-	if w := p.passwords.clients; w != nil {
-		o.Password = w.logins.Now().Password
+	if logins := p.passwords.Clients.Source(); logins != nil {
+		o.Password = logins.Now().Password
 	}
 	if p.audit != nil {
 		o.Audit = p.audit

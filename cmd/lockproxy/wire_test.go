@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
+	"lockproxy/integration/rig"
 )
 
 // converse sends commands, one a line, and returns all that comes back until the
@@ -39,7 +41,7 @@ func startReal(t *testing.T, args string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certs, err := loadCerts(v)
+	certs, err := files.ReadCerts(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,4 +184,11 @@ func configOf(t *testing.T, args string) *settings.Config {
 		t.Fatal(err)
 	}
 	return settings.NewConfig(v)
+}
+
+// selfSigned writes a certificate for 127.0.0.1 that is its own authority.
+func selfSigned(t *testing.T) (cert, key string) {
+	a := &rig.Authority{Dir: t.TempDir()}
+	a.Issue(t, "own", rig.LoopbackIP)
+	return a.File("own.crt"), a.File("own.key")
 }

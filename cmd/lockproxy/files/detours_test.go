@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"os"
@@ -13,8 +13,8 @@ import (
 func TestDetoursFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "map")
 	v := &settings.Values{DetoursFile: file}
-	var table detourTable
-	if at := table.of("10.0.0.5:6379"); at != "10.0.0.5:6379" {
+	var table Detours
+	if at := table.Of("10.0.0.5:6379"); at != "10.0.0.5:6379" {
 		t.Errorf("without detours it is at %s", at)
 	}
 	for _, step := range []struct{ text, wrong, at string }{
@@ -26,12 +26,12 @@ func TestDetoursFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(step.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := readDetours(v)
+		_, err := ReadDetours(v)
 		if err == nil != (step.wrong == "") || err != nil && !strings.HasPrefix(err.Error(), step.wrong) {
 			t.Errorf("%q: %v", step.text, err)
 		}
-		table.follow(v)
-		if at := table.of("10.0.0.5:6379"); at != step.at {
+		table.Follow(v)
+		if at := table.Of("10.0.0.5:6379"); at != step.at {
 			t.Errorf("%q: it is at %s, want %s", step.text, at, step.at)
 		}
 	}

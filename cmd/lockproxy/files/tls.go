@@ -1,9 +1,11 @@
-package main
+package files
 
 import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
 	"os"
 	"slices"
@@ -16,9 +18,9 @@ import (
 // rereadEvery is how soon a changed certificate, key or CA is noticed.
 const rereadEvery = 2 * time.Second
 
-// tlsFiles is a TLS configuration made of PEM files, and made again when they change. Each is a new one and
+// TLS is a TLS configuration made of PEM files, and made again when they change. Each is a new one and
 // no clone, so that no session ticket given under the old files is accepted under the new ones.
-type tlsFiles struct {
+type TLS struct {
 	name   string   // what the names of the settings begin with: tls, say
 	files  []string // certificate, key, CA; "" for one that is not there
 	build  func() (*tls.Config, error)
@@ -29,20 +31,20 @@ type tlsFiles struct {
 
 // tlsRead is what was made of the files.
 type tlsRead struct {
-	config *tls.Config
+	Config *tls.Config
 	ends   map[string]time.Time // when certificates end, by setting
 }
 
 // newTLSFiles reads the files for the first time: certificate, key, CA. An empty name is no file.
 func newTLSFiles(name string, build func(*settings.Values) (*tls.Config, error), v *settings.Values,
-	files ...string) (*tlsFiles, error) {
-	f := &tlsFiles{name: name, files: files, build: func() (*tls.Config, error) { return build(v) }}
+	files ...string) (*TLS, error) {
+	f := &TLS{name: name, files: files, build: func() (*tls.Config, error) { return build(v) }}
 	f.sum = f.digest()
 	return f, f.read()
 }
 
 // read makes a configuration of the files.
-func (f *tlsFiles) read() error {
+func (f *TLS) read() error {
 	c, err := f.build()
 	if err != nil {
 		return err
@@ -58,22 +60,37 @@ func (f *tlsFiles) read() error {
 	return nil
 }
 
-// config is the configuration for a new connection. Safe for concurrent use.
-func (f *tlsFiles) config() *tls.Config { return f.latest.Load().config }
+// Config is the configuration for a new connection. Safe for concurrent use.
+func (f *TLS) Config() *tls.Config { return f.latest.Load().Config }
 
-// forClient is config as a tls.Config wants it.
-func (f *tlsFiles) forClient(*tls.ClientHelloInfo) (*tls.Config, error) { return f.config(), nil }
+// ForClient is config as a tls.Config wants it.
+func (f *TLS) ForClient(*tls.ClientHelloInfo) (*tls.Config, error) { return f.Config(), nil }
 
-// source is config for the data plane, where nil means no TLS.
-func (f *tlsFiles) source() func() *tls.Config {
+// Source is config for the data plane, where nil means no TLS.
+func (f *TLS) Source() func() *tls.Config {
 	if f == nil {
 		return nil
 	}
-	return f.config
+	return f.Config
+}
+
+// State is how it went when something was read last.
+type State struct {
+	Of     string               // the name of the setting, or what such names begin with
+	Failed bool                 // what it says now cannot be used: what was read before stays in use
+	Ends   map[string]time.Time // when certificates end, by setting
+}
+
+// States are those of all TLS files.
+func (c Certs) States() (all []State) {
+	for _, f := range c.all() {
+		all = append(all, State{f.name, f.failed.Load(), f.latest.Load().ends})
+	}
+	return all
 }
 
 // digest differs between two states of the files. A file that cannot be read is a state too.
-func (f *tlsFiles) digest() (sum [sha256.Size]byte) {
+func (f *TLS) digest() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range f.files {
 		if name == "" {
@@ -92,7 +109,7 @@ func (f *tlsFiles) digest() (sum [sha256.Size]byte) {
 
 // reread takes over files that have changed. If they make no configuration, that is logged once, and the old
 // configuration stays in use.
-func (f *tlsFiles) reread(log *slog.Logger) {
+func (f *TLS) reread(log *slog.Logger) {
 	sum := f.digest()
 	if sum == f.sum {
 		return
@@ -108,8 +125,8 @@ func (f *tlsFiles) reread(log *slog.Logger) {
 		func(name string) bool { return name == "" }))
 }
 
-// watch rereads the files until ctx ends.
-func (c certs) watch(ctx context.Context, log *slog.Logger) {
+// Watch rereads the files until ctx ends.
+func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
 	for len(c.all()) > 0 {
@@ -120,6 +137,27 @@ func (c certs) watch(ctx context.Context, log *slog.Logger) {
 		}
 		for _, f := range c.all() {
 			f.reread(log)
+		}
+	}
+}
+
+// ends are when the certificates in a file end, the first and the last of them. Zero: there are none.
+func ends(file string) (first, last time.Time) {
+	text, _ := os.ReadFile(file)
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return first, last
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue // a key, say
+		}
+		if first.IsZero() || c.NotAfter.Before(first) {
+			first = c.NotAfter
+		}
+		if c.NotAfter.After(last) {
+			last = c.NotAfter
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"bytes"
@@ -29,23 +29,23 @@ const (
 	longestReason = 200
 )
 
-// passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
+// Passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
 // that of clients, which is here only if it is read from a file.
-type passwords struct{ upstream, sentinel, redlock, admin, clients *password }
+type Passwords struct{ Upstream, Sentinel, Redlock, Admin, Clients *password }
 
-// loadPasswords reads each password for the first time. Its errors name the setting.
-func loadPasswords(v *settings.Values) (passwords, error) {
-	var p passwords
+// ReadPasswords reads each password for the first time. Its errors name the setting.
+func ReadPasswords(v *settings.Values) (Passwords, error) {
+	var p Passwords
 	var wrong []error
 	for _, one := range []struct {
 		at             **password
 		name, user, is string
 		from           settings.PasswordFrom
 	}{
-		{&p.upstream, "upstream", v.Upstream.User, v.Upstream.Password, v.UpstreamFrom},
-		{&p.sentinel, "sentinel", v.Upstream.SentinelUser, v.Upstream.SentinelPassword, v.SentinelFrom},
-		{&p.redlock, "redlock", v.Masters.User, v.Masters.Password, v.RedlockFrom},
-		{&p.admin, "admin", "", v.AdminPassword, v.AdminFrom},
+		{&p.Upstream, "upstream", v.Upstream.User, v.Upstream.Password, v.UpstreamFrom},
+		{&p.Sentinel, "sentinel", v.Upstream.SentinelUser, v.Upstream.SentinelPassword, v.SentinelFrom},
+		{&p.Redlock, "redlock", v.Masters.User, v.Masters.Password, v.RedlockFrom},
+		{&p.Admin, "admin", "", v.AdminPassword, v.AdminFrom},
 	} {
 		w := &password{
 			setting: one.name + "-password-file", user: one.user, from: one.from, pause: rereadEvery,
@@ -73,23 +73,23 @@ func loadPasswords(v *settings.Values) (passwords, error) {
 		if login, err := w.get(context.Background()); err != nil {
 			wrong = append(wrong, err)
 		} else {
-			w.logins, p.clients = cluster.NewLogins(login), w
+			w.logins, p.Clients = cluster.NewLogins(login), w
 		}
 	}
 	return p, errors.Join(wrong...)
 }
 
-// watch reads them again and again until ctx ends.
-func (p passwords) watch(ctx context.Context, log *slog.Logger) {
+// Watch reads them again and again until ctx ends.
+func (p Passwords) Watch(ctx context.Context, log *slog.Logger) {
 	for _, w := range p.read() {
 		go w.watch(ctx, log) // ends when ctx does
 	}
 }
 
 // read are those that are read from files and programs.
-func (p passwords) read() []*password {
+func (p Passwords) read() []*password {
 	var all []*password
-	for _, w := range []*password{p.upstream, p.sentinel, p.redlock, p.admin, p.clients} {
+	for _, w := range []*password{p.Upstream, p.Sentinel, p.Redlock, p.Admin, p.Clients} {
 		if w != nil && w.from.Given() {
 			all = append(all, w)
 		}
@@ -97,8 +97,16 @@ func (p passwords) read() []*password {
 	return all
 }
 
-// again has those that stand in files read at once.
-func (p passwords) again() {
+// States are those of what read returns.
+func (p Passwords) States() (all []State) {
+	for _, w := range p.read() {
+		all = append(all, State{Of: w.setting, Failed: w.failed.Load()})
+	}
+	return all
+}
+
+// Again has those that stand in files read at once.
+func (p Passwords) Again() {
 	for _, w := range p.read() {
 		if w.from.File == "" {
 			continue
@@ -110,12 +118,12 @@ func (p passwords) again() {
 	}
 }
 
-// follow takes over passwords that are settings, for connections that are made from now on.
-func (p passwords) follow(v *settings.Values) {
-	p.upstream.follow(v.Upstream.Password)
-	p.sentinel.follow(v.Upstream.SentinelPassword)
-	p.redlock.follow(v.Masters.Password)
-	p.admin.follow(v.AdminPassword)
+// Follow takes over passwords that are settings, for connections that are made from now on.
+func (p Passwords) Follow(v *settings.Values) {
+	p.Upstream.follow(v.Upstream.Password)
+	p.Sentinel.follow(v.Upstream.SentinelPassword)
+	p.Redlock.follow(v.Masters.Password)
+	p.Admin.follow(v.AdminPassword)
 }
 
 // password is a password that may be renewed.
@@ -138,12 +146,19 @@ func (w *password) follow(is string) {
 	}
 }
 
-// source returns the Logins for the data plane; nil means that the password does not change.
-func (w *password) source() *cluster.Logins {
+// Source returns the Logins for the data plane; nil means that the password does not change.
+func (w *password) Source() *cluster.Logins {
 	if w == nil {
 		return nil
 	}
 	return w.logins
+}
+
+// OnRenewal has f called after each change. It is called before watch.
+func (w *password) OnRenewal(f func()) {
+	if w != nil {
+		w.renewed = f
+	}
 }
 
 // watch renews the Login. The last one that was read stays in use until there is a better one.

@@ -1,4 +1,7 @@
-package main
+// Package files has what the settings name by file or command, which is read again while the proxy runs:
+// certificates (Certs, TLS), passwords (Passwords), addresses of nodes (Detours). What cannot be used is logged,
+// and what was read before stays in use.
+package files
 
 import (
 	"crypto/tls"
@@ -10,34 +13,34 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 )
 
-// certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS.
-type certs struct {
-	clients  *tlsFiles
-	upstream *tlsFiles
-	admin    *tlsFiles
+// Certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS.
+type Certs struct {
+	Clients  *TLS
+	Upstream *TLS
+	Admin    *TLS
 }
 
-// loadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting.
-func loadCerts(v *settings.Values) (certs, error) {
-	var c certs
+// ReadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting.
+func ReadCerts(v *settings.Values) (Certs, error) {
+	var c Certs
 	var ofClients, ofUpstream, ofAdmin error
 	if v.TLSCert != "" && v.TLSKey != "" {
-		c.clients, ofClients = newTLSFiles("tls", clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
+		c.Clients, ofClients = newTLSFiles("tls", clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
 	}
 	if v.AdminTLSCert != "" && v.AdminTLSKey != "" {
-		c.admin, ofAdmin = newTLSFiles("admin-tls", adminTLS, v, v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA)
+		c.Admin, ofAdmin = newTLSFiles("admin-tls", adminTLS, v, v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA)
 	}
 	if v.UpstreamTLS {
 		files := []string{v.UpstreamTLSCert, v.UpstreamTLSKey, v.UpstreamTLSCA}
-		c.upstream, ofUpstream = newTLSFiles("upstream-tls", upstreamTLS, v, files...)
+		c.Upstream, ofUpstream = newTLSFiles("upstream-tls", upstreamTLS, v, files...)
 	}
 	return c, errors.Join(ofClients, ofUpstream, ofAdmin)
 }
 
 // all are those that there are.
-func (c certs) all() []*tlsFiles {
-	var there []*tlsFiles
-	for _, f := range []*tlsFiles{c.clients, c.upstream, c.admin} {
+func (c Certs) all() []*TLS {
+	var there []*TLS
+	for _, f := range []*TLS{c.Clients, c.Upstream, c.Admin} {
 		if f != nil {
 			there = append(there, f)
 		}

@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 )
 
-// readDetours are those of upstream-map or upstream-map-file. Its errors name the setting.
-func readDetours(v *settings.Values) (cluster.Detours, error) {
+// ReadDetours are those of upstream-map or upstream-map-file. Its errors name the setting.
+func ReadDetours(v *settings.Values) (cluster.Detours, error) {
 	if v.DetoursFile == "" {
 		return v.Detours, nil
 	}
@@ -33,29 +33,29 @@ func readDetours(v *settings.Values) (cluster.Detours, error) {
 	return d, nil
 }
 
-// detourTable are the detours that connections take from now on. Safe for concurrent use.
-type detourTable struct {
+// Detours are the detours that connections take from now on. Safe for concurrent use.
+type Detours struct {
 	now atomic.Pointer[cluster.Detours]
 }
 
-// of is where the node is reached that announces addr.
-func (t *detourTable) of(addr string) string {
+// Of is where the node is reached that announces addr.
+func (t *Detours) Of(addr string) string {
 	if d := t.now.Load(); d != nil {
 		return d.Of(addr)
 	}
 	return addr
 }
 
-// follow takes over what the settings say, unless they name a file that cannot be used now.
-func (t *detourTable) follow(v *settings.Values) {
-	if d, err := readDetours(v); err == nil {
+// Follow takes over what the settings say, unless they name a file that cannot be used now.
+func (t *Detours) Follow(v *settings.Values) {
+	if d, err := ReadDetours(v); err == nil {
 		t.now.Store(&d)
 	}
 }
 
-// watch rereads the file until ctx ends. What cannot be used is logged once, and what was read before stays
+// Watch rereads the file until ctx ends. What cannot be used is logged once, and what was read before stays
 // in use.
-func (t *detourTable) watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
+func (t *Detours) Watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
 	told := ""
@@ -65,7 +65,7 @@ func (t *detourTable) watch(ctx context.Context, c *settings.Config, log *slog.L
 			return
 		case <-tick.C:
 		}
-		d, err := readDetours(c.Values())
+		d, err := ReadDetours(c.Values())
 		switch {
 		case err != nil && err.Error() != told:
 			told = err.Error()
