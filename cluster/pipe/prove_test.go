@@ -83,7 +83,8 @@ func TestRepliesOutOfStep(t *testing.T) {
 					// An error for a request that is not written yet looks like a refusal.
 					found := stats.Garbled == 1 || stats.Garbled == 0 && strings.HasPrefix(name, "an error")
 					all := e.right + e.wrong + e.failed
-					if e.wrong > most || all != e.last || e.failed > 2*e.depth || stats.Connects != 2 || !found {
+					if e.wrong > most || all != e.last || e.failed > 2*e.depth ||
+						stats.Connects != 2 || !found {
 						t.Errorf("%d wrong of %d, want at most %d; %d failed; %d connections, want 2; "+
 							"%d of them out of step", e.wrong, e.right+e.wrong, most, e.failed,
 							stats.Connects, stats.Garbled)
