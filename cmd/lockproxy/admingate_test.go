@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/cmd/lockproxy/auditlog"
 	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy/login"
@@ -222,10 +223,10 @@ func TestAdminFailuresAreTold(t *testing.T) {
 	v := settings.Defaults()
 	v.AdminPassword = "sesame"
 	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
-	p.audit = newAudit(&lines, p.log, v.Proxy.Locks.Names)
-	go p.audit.run()
+	p.audit = auditlog.New(&lines, p.log, v.Proxy.Locks.Names)
+	go p.audit.Run()
 	enter(adminOf(&p.state, p.newAdminGate(), false), "/metrics", "guess")
-	p.audit.close()
+	p.audit.Close()
 	for _, text := range []string{log.String(), lines.String()} {
 		if !strings.Contains(text, "192.0.2.1") || strings.Contains(text, "guess") {
 			t.Errorf("told: %s", text)

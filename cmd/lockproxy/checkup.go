@@ -15,6 +15,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cmd/lockproxy/checkup"
 	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/terminal"
@@ -179,8 +180,8 @@ func onlyCert(file string) *x509.Certificate {
 
 // checkFiles tells whether the limit of open files is enough for the settings.
 func checkFiles(v *settings.Values, tell func(checkup.Fact)) {
-	limit := openFiles()
-	fitted := fitClients(v, limit, slog.New(slog.DiscardHandler))
+	limit := limits.OpenFiles()
+	fitted := limits.FitClients(v, limit, slog.New(slog.DiscardHandler))
 	if fitted == v {
 		tell(checkup.Fact{About: "files", Text: fmt.Sprintf("the limit of open files here, %d, is enough "+
 			"for "+

@@ -26,6 +26,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"lockproxy/cmd/lockproxy/auditlog"
 	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
@@ -95,7 +96,7 @@ func loadAll(src settings.Sources) (*settings.Values, files.Certs, files.Passwor
 	c, wrongCerts := files.ReadCerts(r.Values)
 	p, wrongPasswords := files.ReadPasswords(r.Values)
 	_, wrongMap := files.ReadDetours(r.Values)
-	r.Add(errors.Join(wrongCerts, wrongPasswords, wrongMap, checkAuditLog(r.Values.AuditLog)))
+	r.Add(errors.Join(wrongCerts, wrongPasswords, wrongMap, auditlog.Check(r.Values.AuditLog)))
 	return r.Values, c, p, r.Err()
 }
 

@@ -12,7 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/auditlog"
+	"lockproxy/cmd/lockproxy/dev"
 	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
 )
@@ -40,7 +43,7 @@ type program struct {
 	detours   files.Detours
 	log       *slog.Logger
 	stderr    io.Writer
-	audit     *audit // nil: there is none
+	audit     *auditlog.Log // nil: there is none
 	state     state
 	ports     ports
 	stopAdmin func()                           // may be called more than once
@@ -63,8 +66,8 @@ func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *progra
 // run serves until a signal asks for the end and then drains; a second signal
 // ends the process at once. The error says why serving was not possible.
 func (p *program) run(signals <-chan os.Signal) error {
-	defer setProcs(p.log)()
-	limitHeap(p.log, os.Getenv)
+	defer limits.SetProcs(p.log)()
+	limits.LimitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
 	p.config.Fit(p.fit)
 
@@ -83,11 +86,12 @@ func (p *program) run(signals <-chan os.Signal) error {
 	p.config.OnChange(p.detours.Follow)
 	go p.detours.Watch(life, p.config, p.log) // ends with run
 
-	stopAudit, err := p.startAudit()
-	if err != nil {
+	v := p.config.Values()
+	var err error
+	if p.audit, err = auditlog.Start(v.AuditLog, p.stderr, p.log, v.Proxy.Locks.Names); err != nil {
 		return err
 	}
-	defer stopAudit()
+	defer p.audit.Close()
 	go p.heedReread(p.hups, over) // ends with run
 	if err := p.activated(); err != nil {
 		return err
@@ -266,7 +270,7 @@ func (p *program) startDev() (stop func(), upstream []string, err error) {
 		p.log.Info("upstream", "addrs", strings.Join(v.Upstream.Addrs, ","))
 		return func() {}, v.Upstream.Addrs, nil
 	}
-	d, err := newDevRedis()
+	d, err := dev.Start()
 	if err != nil {
 		return nil, nil, fmt.Errorf("dev: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/lockevent"
 )
@@ -61,4 +62,6 @@ func (p *program) refuse(err error) {
 }
 
 // fit lowers the settings to what the process may have.
-func (p *program) fit(v *settings.Values) *settings.Values { return fitClients(v, openFiles(), p.log) }
+func (p *program) fit(v *settings.Values) *settings.Values {
+	return limits.FitClients(v, limits.OpenFiles(), p.log)
+}

@@ -8,6 +8,7 @@ import (
 
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
+	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy"
@@ -102,7 +103,7 @@ func proxyOptions(p *program, v *settings.Values, up *discovery.Upstream) proxy.
 	}
 	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.waits, v.Same()
 	o.KeepAlive = orNever(o.KeepAlive)
-	o.MaxMemory = v.MaxMemory.Of(memoryHere())
+	o.MaxMemory = v.MaxMemory.Of(limits.Memory())
 	o.Pipes.ConnectTimeout = v.Upstream.ConnectTimeout
 	o.Pipes.Budget = max(o.Pipes.Budget, 1) // 0 would mean the default
 	o.Redlock.MaxLease = v.LongestRedlockLease()

@@ -1,4 +1,4 @@
-package main
+package dev
 
 import (
 	"bufio"
@@ -12,9 +12,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// devUntold are commands that the Redis of --dev has, but that its COMMAND, the one of Redis 5, leaves out:
+// Untold are commands that the Redis of --dev has, but that its COMMAND, the one of Redis 5, leaves out:
 // name, arity, flags, first key, last key and step. The proxy serves only what COMMAND lists.
-const devUntold = `
+const Untold = `
 blmove 6 write,noscript,blocking 1 2 1
 bzmpop -5 write,blocking,movablekeys 0 0 0
 copy -3 write 1 2 1
@@ -57,7 +57,7 @@ func tellAll(m *miniredis.Miniredis) error {
 	if err != nil {
 		return fmt.Errorf("COMMAND: %w", err)
 	}
-	for line := range strings.Lines(strings.TrimSpace(devUntold)) {
+	for line := range strings.Lines(strings.TrimSpace(Untold)) {
 		table.Elems = append(table.Elems, describedAs(line))
 	}
 	all := string(resp.AppendValue(nil, table))
@@ -75,7 +75,7 @@ func tellAll(m *miniredis.Miniredis) error {
 	return nil
 }
 
-// describedAs is a line of devUntold as an element of COMMAND's reply.
+// describedAs is a line of Untold as an element of COMMAND's reply.
 func describedAs(line string) resp.Value {
 	var name, flags string
 	numbers := make([]int64, 4) // arity, first key, last key, step

@@ -1,4 +1,4 @@
-package main
+package limits
 
 import (
 	"testing"
@@ -41,7 +41,7 @@ func TestMemoryThere(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}
 	}
-	if memoryHere() < 1<<20 {
-		t.Errorf("this machine has %d bytes", memoryHere())
+	if Memory() < 1<<20 {
+		t.Errorf("this machine has %d bytes", Memory())
 	}
 }

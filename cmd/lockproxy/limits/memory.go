@@ -1,4 +1,5 @@
-package main
+// Package limits finds out what this process may have (memory, processors, open files) and keeps it within that.
+package limits
 
 import (
 	"bufio"
@@ -78,21 +79,21 @@ func groupFiles(root fs.FS) (files []string) {
 	return files
 }
 
-// memoryHere is memoryThere of this machine.
-func memoryHere() int64 {
+// Memory is memoryThere of this machine.
+func Memory() int64 {
 	if n := memoryThere(os.DirFS("/")); n > 0 {
 		return n
 	}
 	return assumedMemory
 }
 
-// limitHeap makes the garbage collector keep the process within its memory, as far as it can, unless
+// LimitHeap makes the garbage collector keep the process within its memory, as far as it can, unless
 // GOMEMLIMIT says otherwise.
-func limitHeap(log *slog.Logger, environ func(string) string) {
+func LimitHeap(log *slog.Logger, environ func(string) string) {
 	if environ("GOMEMLIMIT") != "" {
 		return
 	}
-	there := memoryHere()
+	there := Memory()
 	debug.SetMemoryLimit(there / 100 * softPercent)
 	log.Debug("memory", "there", there)
 }

@@ -1,4 +1,5 @@
-package main
+// Package auditlog writes the audit log.
+package auditlog
 
 import (
 	"bytes"
@@ -18,13 +19,13 @@ import (
 	"lockproxy/internal/lockevent"
 )
 
-// audit writes the audit log: an event a line, as JSON. Safe for concurrent use.
+// Log writes the Log log: an event a line, as JSON. Safe for concurrent use.
 //
 //	Note --> queue --> run, a goroutine --> lines --> the file
 //
 // Nobody waits for the file: what does not fit into the queue, or cannot be written, is counted, and both
 // logs tell of it.
-type audit struct {
+type Log struct {
 	out   io.Writer
 	log   *slog.Logger // of the program
 	names journal.Names
@@ -41,36 +42,36 @@ type audit struct {
 }
 
 const (
-	// auditBatch is how many bytes of lines are written at a time.
-	auditBatch = 64 << 10
-	// auditTell is how long losses are counted before the log tells of them.
-	auditTell = time.Second
+	// batch is how many bytes of lines are written at a time.
+	batch = 64 << 10
+	// tellEvery is how long losses are counted before the log tells of them.
+	tellEvery = time.Second
+	// closeLimit is how long close waits.
+	closeLimit = 500 * time.Millisecond
 )
 
-// startAudit starts the audit log, if it is asked for. stop writes what is still to be written, for half a
-// second at most.
-func (p *program) startAudit() (stop func(), err error) {
-	v := p.config.Values()
+// Start starts the audit log at a path, or stderr; nil: there is none.
+func Start(at string, stderr io.Writer, log *slog.Logger, names journal.Names) (*Log, error) {
 	var out io.Writer
-	switch v.AuditLog {
+	switch at {
 	case "":
-		return func() {}, nil
+		return nil, nil
 	case "-", "stderr":
-		out = p.stderr
+		out = stderr
 	default:
-		f := &auditFile{path: v.AuditLog, log: p.log}
+		f := &file{path: at, log: log}
 		if err := f.open(); err != nil {
 			return nil, fmt.Errorf("audit-log: %w", err)
 		}
 		out = f
 	}
-	p.audit = newAudit(out, p.log, v.Proxy.Locks.Names)
-	go p.audit.run() // ends in stop
-	return p.audit.close, nil
+	a := newLog(out, log, names)
+	go a.run() // ends in close
+	return a, nil
 }
 
-func newAudit(out io.Writer, log *slog.Logger, names journal.Names) *audit {
-	a := &audit{out: out, log: log, names: names, queue: lockevent.NewQueue(),
+func newLog(out io.Writer, log *slog.Logger, names journal.Names) *Log {
+	a := &Log{out: out, log: log, names: names, queue: lockevent.NewQueue(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
 	return a
@@ -89,7 +90,7 @@ func asEvent(_ []string, at slog.Attr) slog.Attr {
 
 // Note implements proxy.Audit. Waits are not written. Who guesses passwords cannot fill the disk: of many
 // failed logins some are written, and then the number of the others.
-func (a *audit) Note(e lockevent.Event) {
+func (a *Log) Note(e lockevent.Event) {
 	switch e.Kind {
 	case lockevent.Waiting, lockevent.TimedOut:
 		return
@@ -104,27 +105,27 @@ func (a *audit) Note(e lockevent.Event) {
 	a.put(e)
 }
 
-func (a *audit) put(e lockevent.Event) {
+func (a *Log) put(e lockevent.Event) {
 	if !a.queue.Put(e) {
 		a.lose(1)
 	}
 }
 
 // lose counts events that are not written.
-func (a *audit) lose(n uint64) {
+func (a *Log) lose(n uint64) {
 	a.queue.Lose(n)
 	if a.untold.Add(n) == n {
-		time.AfterFunc(auditTell, func() {
+		time.AfterFunc(tellEvery, func() {
 			a.log.Error("audit log: events could not be written", "count", a.untold.Swap(0))
 		})
 	}
 }
 
 // Counts implements proxy.Audit.
-func (a *audit) Counts() (written, lost uint64) { return a.queue.Counts() }
+func (a *Log) Counts() (written, lost uint64) { return a.queue.Counts() }
 
 // run writes events until close is called.
-func (a *audit) run() {
+func (a *Log) run() {
 	defer close(a.done)
 	for {
 		select {
@@ -140,17 +141,17 @@ func (a *audit) run() {
 }
 
 // line makes a line of an event, and writes it with others once no more wait.
-func (a *audit) line(e lockevent.Event) {
+func (a *Log) line(e lockevent.Event) {
 	if gap := a.queue.Gap(e.Time, e.Proxy); gap.Count > 0 {
 		a.append(gap)
 	}
 	a.append(e)
-	if len(a.queue.C) == 0 || a.lines.Len() >= auditBatch {
+	if len(a.queue.C) == 0 || a.lines.Len() >= batch {
 		a.flush()
 	}
 }
 
-func (a *audit) append(e lockevent.Event) {
+func (a *Log) append(e lockevent.Event) {
 	var all []any
 	if e.Lock != "" {
 		all = a.names.Lock(all, e.Lock)
@@ -183,7 +184,7 @@ func addText(all []any, name, value string) []any {
 }
 
 // flush writes the lines that there are.
-func (a *audit) flush() {
+func (a *Log) flush() {
 	n, err := a.out.Write(a.lines.Bytes())
 	if err != nil {
 		rest := a.lines.Bytes()[n:]
@@ -197,19 +198,22 @@ func (a *audit) flush() {
 	a.n = 0
 }
 
-// close ends run, and waits half a second at most until all is written.
-func (a *audit) close() {
+// Close ends run, and waits half a second at most until all is written. Nil is none.
+func (a *Log) Close() {
+	if a == nil {
+		return
+	}
 	close(a.stop)
 	select {
 	case <-a.done:
-	case <-time.After(toEnd):
+	case <-time.After(closeLimit):
 		a.log.Error("audit log: the end could not be written", "count", len(a.queue.C))
 	}
 }
 
-// auditFile is a file that lines are appended to. When another program has moved it away, as log rotation
+// file is a file that lines are appended to. When another program has moved it away, as log rotation
 // does, it is made anew.
-type auditFile struct {
+type file struct {
 	path   string
 	log    *slog.Logger
 	f      *os.File
@@ -218,12 +222,12 @@ type auditFile struct {
 	failed journal.Lines // attempts to open it
 }
 
-// lookEvery is how often an auditFile looks whether it is still in its place.
-const lookEvery = time.Second
+// LookEvery is how often an file looks whether it is still in its place.
+const LookEvery = time.Second
 
-// checkAuditLog says why the file of the audit log could not be opened, as far as that shows without making
+// Check says why the file of the audit log could not be opened, as far as that shows without making
 // it.
-func checkAuditLog(path string) error {
+func Check(path string) error {
 	if path == "" || path == "-" || path == "stderr" {
 		return nil
 	}
@@ -246,7 +250,7 @@ func checkAuditLog(path string) error {
 }
 
 // open opens the file, and closes the one that was open before.
-func (a *auditFile) open() error {
+func (a *file) open() error {
 	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -259,8 +263,8 @@ func (a *auditFile) open() error {
 }
 
 // Write implements io.Writer. It is called with whole lines.
-func (a *auditFile) Write(lines []byte) (n int, err error) {
-	if now := time.Now(); now.Sub(a.looked) >= lookEvery {
+func (a *file) Write(lines []byte) (n int, err error) {
+	if now := time.Now(); now.Sub(a.looked) >= LookEvery {
 		a.looked = now
 		a.follow()
 	}
@@ -276,7 +280,7 @@ func (a *auditFile) Write(lines []byte) (n int, err error) {
 }
 
 // follow opens the file again if it was moved away or removed. The one that is open is better than none.
-func (a *auditFile) follow() {
+func (a *file) follow() {
 	was, err := a.f.Stat()
 	if is, gone := os.Stat(a.path); err == nil && gone == nil && os.SameFile(was, is) {
 		return

@@ -1,12 +1,12 @@
 //go:build unix
 
-package main
+package limits
 
 import "syscall"
 
-// openFiles is how many descriptors the process may have. The Go runtime has raised
+// OpenFiles is how many descriptors the process may have. The Go runtime has raised
 // the soft limit to the hard one.
-func openFiles() uint64 {
+func OpenFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 1 << 62

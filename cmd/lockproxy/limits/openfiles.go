@@ -1,4 +1,4 @@
-package main
+package limits
 
 import (
 	"lockproxy/cmd/lockproxy/settings"
@@ -13,10 +13,10 @@ const spareFiles = 64
 // are not enough for all.
 const ownShare = 4
 
-// fitClients lowers maxclients to what the limit of open files allows, as Redis does, and before that
+// FitClients lowers maxclients to what the limit of open files allows, as Redis does, and before that
 // upstream-own-connections, and logs it. With TLS, a connection takes three descriptors: its socket, and the
 // pair through which its loop reads it.
-func fitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Values {
+func FitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Values {
 	client, own := uint64(1), uint64(1)
 	if v.TLSCert != "" {
 		client = 3

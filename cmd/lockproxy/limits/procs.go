@@ -1,4 +1,4 @@
-package main
+package limits
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"go.uber.org/automaxprocs/maxprocs"
 )
 
-// setProcs sets GOMAXPROCS from the CPU quota of the container, rounded up and at
+// SetProcs sets GOMAXPROCS from the CPU quota of the container, rounded up and at
 // least 2, which is what the Go runtime itself takes. undo sets it back.
-func setProcs(log *slog.Logger) (undo func()) {
+func SetProcs(log *slog.Logger) (undo func()) {
 	undo, err := maxprocs.Set(
 		maxprocs.Min(min(2, runtime.NumCPU())),
 		maxprocs.RoundQuotaFunc(roundQuota),

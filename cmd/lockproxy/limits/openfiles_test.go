@@ -1,7 +1,9 @@
-package main
+package limits
 
 import (
 	"bytes"
+	"lockproxy/cmd/lockproxy/settings"
+	"log/slog"
 	"strings"
 	"testing"
 )
@@ -22,9 +24,11 @@ func TestFitClients(t *testing.T) {
 		{"--dev", 10, 1, 1},
 	} {
 		var log bytes.Buffer
-		c := configOf(t, test.args)
-		before := *c.Values()
-		got := fitClients(c.Values(), test.limit, newLogger(c, &log))
+		before, err := settings.Sources{Args: strings.Fields(test.args)}.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := FitClients(before, test.limit, slog.New(slog.NewTextHandler(&log, nil)))
 		if got.Proxy.MaxClients != test.want || got.Proxy.MaxOwn != test.own {
 			t.Errorf("%s with %d files: %d clients, want %d; %d own connections, want %d", test.args,
 				test.limit, got.Proxy.MaxClients, test.want, got.Proxy.MaxOwn, test.own)
@@ -38,7 +42,7 @@ func TestFitClients(t *testing.T) {
 			}
 		}
 	}
-	if openFiles() == 0 {
+	if OpenFiles() == 0 {
 		t.Error("no open files are allowed here")
 	}
 }
