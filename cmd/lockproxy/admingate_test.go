@@ -219,12 +219,11 @@ func TestAdminTLS(t *testing.T) {
 
 // A wrong password is in the audit log, with where it came from and nothing of the password.
 func TestAdminFailuresAreTold(t *testing.T) {
-	var log, lines strings.Builder
+	var log, lines safeBuffer
 	v := settings.Defaults()
 	v.AdminPassword = "sesame"
 	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
-	p.audit = auditlog.New(&lines, p.log, v.Proxy.Locks.Names)
-	go p.audit.Run()
+	p.audit, _ = auditlog.Start("stderr", &lines, p.log, v.Proxy.Locks.Names)
 	enter(adminOf(&p.state, p.newAdminGate(), false), "/metrics", "guess")
 	p.audit.Close()
 	for _, text := range []string{log.String(), lines.String()} {

@@ -56,7 +56,9 @@ func upstreamOptions(p *program, v *settings.Values, addrs []string) discovery.O
 }
 
 // connectMasters connects to the masters of RedLock, on l. It blocks until most of them answer or ctx ends.
-func connectMasters(ctx context.Context, p *program, v *settings.Values, l *loop.Loop) ([]*master.Master, error) {
+func connectMasters(
+	ctx context.Context, p *program, v *settings.Values, l *loop.Loop,
+) ([]*master.Master, error) {
 	o := v.Masters
 	o.TLS, o.ConnectTimeout, o.Log = p.certs.Upstream.Source(), v.Upstream.ConnectTimeout, p.log
 	o.AllowEviction = v.Proxy.AllowEviction

@@ -1,6 +1,6 @@
-// Package files has what the settings name by file or command, which is read again while the proxy runs:
-// certificates (Certs, TLS), passwords (Passwords), addresses of nodes (Detours). What cannot be used is logged,
-// and what was read before stays in use.
+// Package files has what the settings name by file or command, and what is read again while the proxy runs:
+// certificates (Certs, TLS), passwords (Passwords), addresses of nodes (Detours). What cannot be used is
+// logged, and what was read before stays in use.
 package files
 
 import (

@@ -1,4 +1,5 @@
-// Package limits finds out what this process may have (memory, processors, open files) and keeps it within that.
+// Package limits finds out what this process may have (memory, processors, open files),
+// and keeps it within that.
 package limits
 
 import (

@@ -100,8 +100,8 @@ func TestFlagErrors(t *testing.T) {
 			`--listen redis://...: listen must be host:port, and a URL is not: write localhost:6379 for ` +
 				`redis://localhost:6379; allowed: host:port or /path, several with commas`},
 		{"--admin-hosts name:6390",
-			`--admin-hosts name:6390: admin-hosts must be host names without ports, and "name:6390" is not one; ` +
-				`allowed: host names, several with commas`},
+			`--admin-hosts name:6390: admin-hosts must be host names without ports, and "name:6390" is not ` +
+				`one; allowed: host names, several with commas`},
 		{"--lock-prefix {x}",
 			`--lock-prefix {x}: lock-prefix must not contain { or }: ` +
 				`they would change the slot of every lock; allowed: any text without { and }`},

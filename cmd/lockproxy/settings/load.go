@@ -40,15 +40,15 @@ func (m *Mistakes) Error() string { return errors.Join(m.all...).Error() }
 
 func (m *Mistakes) Unwrap() []error { return m.all }
 
-// Sources are where settings are read from. What stands first wins: the arguments, the environment, the config
-// file that these name.
+// Sources are where settings are read from. What stands first wins: the arguments, the environment, the
+// config file that these name.
 type Sources struct {
 	Args, Environ []string
 	Tools         tool.Table // their names and variables are no settings
 }
 
-// Load reads all settings. A wrong value is an error also where another source overrides it. The error has all
-// that is wrong (see Apart): of the file by lines, then of the environment and the arguments.
+// Load reads all settings. A wrong value is an error also where another source overrides it. The error has
+// all that is wrong (see Apart): of the file by lines, then of the environment and the arguments.
 func (s Sources) Load() (*Values, error) {
 	r, err := s.read()
 	if err != nil {
@@ -61,8 +61,8 @@ func (s Sources) Load() (*Values, error) {
 }
 
 // Read reads all settings, as Load does, and looks for mistakes that only show when all are known. One that
-// may only be the consequence of another is left out. Its errors are ErrHelp and ErrVersion: what else is wrong
-// is in the Reading.
+// may only be the consequence of another is left out. Its errors are ErrHelp and ErrVersion: what else is
+// wrong is in the Reading.
 func (s Sources) Read() (*Reading, error) {
 	r, err := s.read()
 	if err == nil {

@@ -15,5 +15,6 @@ func loadChecked(args, environ []string) (*Values, error) {
 }
 
 func from(args, environ []string) Sources {
-	return Sources{Args: args, Environ: environ, Tools: tool.Table{{Name: "lock", Setup: func(*tool.Flags) func(*tool.Call) int { return nil }}}}
+	lock := &tool.Command{Name: "lock", Setup: func(*tool.Flags) func(*tool.Call) int { return nil }}
+	return Sources{Args: args, Environ: environ, Tools: tool.Table{lock}}
 }

@@ -2,8 +2,9 @@
 //
 //	Sources --> Reading (flags, environment, file) --> check --> Values --> Config (CONFIG GET, SET, SIGHUP)
 //
-// A Setting is one row of the table in this file: its name, help, what is allowed, and the field of the options
-// that it sets. The options are those of the packages that they are for (Values), which also have the defaults.
+// A Setting is one row of the table in this file: its name, help, what is allowed, and the field of the
+// options that it sets. The options are those of the packages that they are for (Values), which also have
+// the defaults.
 //
 //	{Name: "maxclients", ..., live: true,
 //		in: func(v *Values) value { return number{&v.Proxy.MaxClients, 1, 1_000_000} }}
