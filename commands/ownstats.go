@@ -1,7 +1,7 @@
 package commands
 
 // Statistics is the part of Server that counts what the proxy does by itself, as servers count what they do.
-// INFO, LATENCY and SLOWLOG show the sum of both.
+// INFO and SLOWLOG show the sum of both.
 type Statistics interface {
 	OwnStats() OwnStats
 	SlowLog() SlowLog

@@ -296,3 +296,23 @@ func redact(t *commands.Table, args [][]byte) {
 }
 
 func emptiesSlowLog([][]byte) commands.Queued { return commands.Queued{DB: -1, EmptiesSlowLog: true} }
+
+// parseArrays are the elements of replies that are arrays; bad is the answer if they
+// are not.
+func parseArrays(replies [][]byte) (all [][]resp.Value, bad []byte) {
+	if err := merge.FirstError(replies); err != nil {
+		return nil, err
+	}
+	for _, reply := range replies {
+		v, _, err := resp.Parse(reply)
+		if err != nil || v.Kind != '*' {
+			return nil, resp.ErrUnexpected
+		}
+		all = append(all, v.Elems)
+	}
+	return all, nil
+}
+
+func appendArray(elems []resp.Value) []byte {
+	return resp.AppendValue(nil, resp.Value{Kind: '*', Elems: elems})
+}
