@@ -4,7 +4,7 @@
 //
 //	INFO --> info(Call) --> AskAll: INFO --> mergeInfo --> addOwn: the proxy's own numbers --> the reply
 //
-//	SLOWLOG GET    --> one log of all of theirs and the proxy's, the newest first     slowlog.go
+//	SLOWLOG GET    --> one log of all of theirs, the newest entry first               slowlog.go
 //	CONFIG SET     --> all masters, or none as far as that is possible, then the own  configset.go
 //	COMMAND        --> nobody is asked: the Table has what the upstream told          command.go
 //
@@ -70,12 +70,10 @@ var Rows = []commands.Row{
 		Flags: commands.ReadOnly},
 	{Name: "slowlog|get", MaxArgs: commands.MaxOptions, Run: slowlogGet, Queue: commands.QueueSpread,
 		Flags: commands.ReadOnly | commands.Fanned},
-	{Name: "slowlog|len", Run: slowlogLen, Queue: commands.QueueSpread,
-		Flags: commands.ReadOnly | commands.Fanned},
-	{Name: "slowlog|reset", Run: slowlogReset, Queue: commands.QueueEverywhere, Queued: emptiesSlowLog,
-		Flags: commands.ReadOnly | commands.Fanned},
-	// of Valkey, without the proxy's own entries: SLOWLOG has those
-	{Name: "commandlog|get", MaxArgs: commands.MaxOptions, Run: commandlogGet,
+	{Name: "slowlog|len", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Sum},
+	{Name: "slowlog|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First,
+		Queue: commands.QueueEverywhere},
+	{Name: "commandlog|get", MaxArgs: commands.MaxOptions, Run: slowlogGet,
 		Queue: commands.QueueSpread, Flags: commands.ReadOnly | commands.Fanned},
 	{Name: "commandlog|len", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Sum},
 	{Name: "commandlog|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First},
