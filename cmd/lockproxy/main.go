@@ -13,7 +13,7 @@
 //	settings --> admin HTTP, which says "starting" --> connect: upstream, RedLock masters, proxy.New
 //	         --> listeners --> SIGTERM --> Drain within drain-timeout --> exit
 //
-// wire.go makes the data plane of the settings; metrics.go shows its numbers, proxy.Stats, to Prometheus.
+// wire.go makes the data plane of the settings; package admin shows its numbers, proxy.Stats, to Prometheus.
 //
 // A first word that is the name of a subcommand (subcommands.go) runs that instead: lockproxy ready.
 package main

@@ -7,11 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/admin"
 	"lockproxy/cmd/lockproxy/auditlog"
 	"lockproxy/cmd/lockproxy/dev"
 	"lockproxy/cmd/lockproxy/files"
@@ -22,7 +24,7 @@ import (
 
 // plane is the data plane as the program sees it.
 type plane interface {
-	Source
+	Stats() proxy.Stats
 	proxy.Successor // Serve serves one address of the setting listen until Drain
 	// Turns returns nil once all event loops have had a round.
 	Turns(ctx context.Context) error
@@ -225,11 +227,33 @@ func (p *program) startClosed(ctx context.Context, upstream []string) error {
 
 // openAdmin starts the admin HTTP, until stopAdmin.
 func (p *program) openAdmin() error {
-	stop, err := p.startAdmin()
-	if err == nil {
-		p.stopAdmin = sync.OnceFunc(stop)
+	v := p.config.Values()
+	if v.Admin == "" {
+		return nil
 	}
-	return err
+	ln, err := p.ports.listen("admin", v.Admin)
+	if err != nil {
+		return fmt.Errorf("admin %s: %w", v.Admin, err)
+	}
+	o := admin.Options{Program: shown{&p.state, p}, Values: p.config.Values, TLS: p.certs.Admin,
+		Password: p.passwords.Admin.Source(), Version: version, Commit: buildCommit(), Log: p.log}
+	if p.audit != nil {
+		o.Audit = p.audit
+	}
+	p.stopAdmin = sync.OnceFunc(admin.Serve(ln, o))
+	return nil
+}
+
+// shown is the program as the admin listener sees it.
+type shown struct {
+	*state
+	p *program
+}
+
+// Reloads implements admin.Program.
+func (s shown) Reloads() []files.State {
+	all := []files.State{{Of: "settings", Failed: s.p.refused.Load()}}
+	return slices.Concat(all, s.p.certs.States(), s.p.passwords.States())
 }
 
 // toEnd is how much of drain-timeout is kept for what follows after clients are cut off.

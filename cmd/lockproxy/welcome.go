@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"lockproxy/cmd/lockproxy/admin"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool/client"
 	"lockproxy/cmd/lockproxy/tool/terminal"
@@ -41,8 +42,8 @@ func (p *program) welcome() {
 	io.WriteString(p.stderr, banner(clients, all))
 }
 
-// hints are what can be tried at these addresses with a program of that name; admin nil: there is none.
-func hints(program string, v *settings.Values, clients, admin net.Addr) (all []hint) {
+// hints are what can be tried at these addresses with a program of that name; at nil: there is no page.
+func hints(program string, v *settings.Values, clients, at net.Addr) (all []hint) {
 	cli, tool := "redis-cli", program+" lock"
 	if clients.Network() == "unix" {
 		cli += " -s " + clients.String()
@@ -68,12 +69,12 @@ func hints(program string, v *settings.Values, clients, admin net.Addr) (all []h
 	all = append(all, hint{"take a lock for a minute", cli + " LOCK job TOKEN me PX 60000"},
 		hint{"free it", cli + " UNLOCK job me"})
 	switch {
-	case admin == nil:
-	case hidesPage(v) != "":
+	case at == nil:
+	case admin.HidesPage(v) != "":
 		all = append(all, hint{"see it in a browser", "start it with --admin-password too, then " +
-			adminURL(v, admin)})
+			adminURL(v, at)})
 	default:
-		all = append(all, hint{"look at it in a browser", adminURL(v, admin)})
+		all = append(all, hint{"look at it in a browser", adminURL(v, at)})
 	}
 	return append(all, hint{"run a command under a lock", tool + " job -- sleep 10"},
 		hint{"end", "Ctrl-C, or SIGTERM"})

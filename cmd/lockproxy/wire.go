@@ -129,3 +129,6 @@ func (w *wired) Drain(ctx context.Context) error {
 	defer w.forget()
 	return w.Server.Drain(ctx)
 }
+
+// View is the data plane as the page sees it.
+func (w *wired) View() proxy.View { return proxy.ViewOf(w.Server) }

@@ -17,9 +17,11 @@ var floors = map[string]string{
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
-		"cmd/lockproxy/limits cmd/lockproxy/dev",
+		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin",
 	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy commands cluster cluster/discovery cluster/master " +
 		"internal",
+	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
+		"proxy/login commands/lock cluster cluster/master cluster/pipe redlock/keepalive internal",
 	"cmd/lockproxy/files":    "cmd/lockproxy/settings cluster",
 	"cmd/lockproxy/auditlog": "internal",
 	"cmd/lockproxy/limits":   "cmd/lockproxy/settings",

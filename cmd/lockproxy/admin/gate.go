@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"lockproxy/proxy/login"
 )
 
-// adminGate decides who may ask the admin listener for what:
+// gate decides who may ask the admin listener for what:
 //
 //	/healthz, /readyz   anybody: probes give no password. /readyz has its reasons for those who are let in
 //	everything else     who gives the password and shows a certificate, as far as the settings ask for them
-type adminGate struct {
+type gate struct {
 	password    func() string // "": none is needed
 	certificate bool          // one is needed
 	log         *slog.Logger
@@ -34,9 +34,9 @@ type adminGate struct {
 	waits map[chan struct{}]struct{} // of requests after wrong passwords; closed when another takes its place
 }
 
-// mostAdminWaits is how many requests may wait because of wrong passwords before them: so few that they are
+// mostWaits is how many requests may wait because of wrong passwords before them: so few that they are
 // some tens of MB.
-const mostAdminWaits = 1024
+const mostWaits = 1024
 
 // gateConn is the key of what the gate knows of a connection: that the right password came over it last.
 type gateConn struct{}
@@ -46,17 +46,14 @@ func gateContext(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, gateConn{}, new(atomic.Bool))
 }
 
-func (p *program) newAdminGate() *adminGate {
-	v := p.config.Values()
-	g := &adminGate{certificate: v.AdminTLSCA != "", log: p.log, addresses: login.NewAddresses(),
-		password: func() string { return v.AdminPassword }, waits: make(map[chan struct{}]struct{})}
-	if renewed := p.passwords.Admin.Source(); renewed != nil {
-		g.password = func() string { return renewed.Now().Password }
+func newGate(o Options) *gate {
+	v := o.Values()
+	password := func() string { return v.AdminPassword }
+	if o.Password != nil {
+		password = func() string { return o.Password.Now().Password }
 	}
-	if p.audit != nil {
-		g.audit = p.audit
-	}
-	return g
+	return &gate{password: password, certificate: v.AdminTLSCA != "", log: o.Log, audit: o.Audit,
+		addresses: login.NewAddresses(), waits: make(map[chan struct{}]struct{})}
 }
 
 // verdict is what the gate says to a request.
@@ -71,7 +68,7 @@ const (
 
 // judge looks at a request. It blocks after wrong passwords of others from the address, but not who has given
 // the right one over the same connection before.
-func (g *adminGate) judge(r *http.Request) verdict {
+func (g *gate) judge(r *http.Request) verdict {
 	if g.certificate && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
 		return needsCertificate
 	}
@@ -102,7 +99,7 @@ func (g *adminGate) judge(r *http.Request) verdict {
 }
 
 // only passes on to next the requests that are let in.
-func (g *adminGate) only(next http.Handler) http.Handler {
+func (g *gate) only(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch g.judge(r) {
 		case letIn:
@@ -123,7 +120,7 @@ func (g *adminGate) only(next http.Handler) http.Handler {
 // pause waits as long as wrong passwords from the same address make the next one wait. It reports false if
 // too many wait: then any of them gives its place to the one that has just come, so that nobody can keep them
 // all.
-func (g *adminGate) pause(r *http.Request) bool {
+func (g *gate) pause(r *http.Request) bool {
 	wait := g.addresses.Pause(login.Origin(r.RemoteAddr), time.Now())
 	if wait <= 0 {
 		return true
@@ -131,7 +128,7 @@ func (g *adminGate) pause(r *http.Request) bool {
 	pushed := make(chan struct{})
 	g.mu.Lock()
 	for other := range g.waits { // in random order
-		if len(g.waits) < mostAdminWaits {
+		if len(g.waits) < mostWaits {
 			break
 		}
 		delete(g.waits, other)
@@ -155,7 +152,7 @@ func (g *adminGate) pause(r *http.Request) bool {
 }
 
 // failed notes a wrong password.
-func (g *adminGate) failed(r *http.Request) {
+func (g *gate) failed(r *http.Request) {
 	now := time.Now()
 	g.addresses.Failed(login.Origin(r.RemoteAddr), now)
 	g.lines.Write(g.log, slog.LevelWarn, "admin: wrong password", "client", r.RemoteAddr)

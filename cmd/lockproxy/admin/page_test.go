@@ -1,10 +1,9 @@
-package main
+package admin
 
 import (
 	"strings"
 	"testing"
 
-	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
 
@@ -22,12 +21,12 @@ func TestAdminPageIsHidden(t *testing.T) {
 		"--dev --admin :6390 --admin-password-file y":                            "",
 		"--dev --admin :1 --admin-tls-cert a --admin-tls-key b --admin-tls-ca c": "",
 	} {
-		v, err := loaded(strings.Fields(args), nil)
+		v, err := settings.Sources{Args: strings.Fields(args)}.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newProgram(settings.NewConfig(v), files.Certs{}, new(strings.Builder))
-		inside := onlyPages(p.config.Values, p.newAdminPage(), adminInside(new(state), false))
+		o := optionsOf(fixed{}, v)
+		inside := onlyPages(o.Values, o.newPage(), o.inside())
 		shown := reason == ""
 		for path, want := range map[string]bool{"/": shown, "/page.js": shown, "/metrics": true} {
 			code, body := fetch(inside, path)

@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"bufio"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
 )
 
@@ -17,14 +16,12 @@ import (
 func TestAdminHosts(t *testing.T) {
 	v := settings.Defaults()
 	v.Admin, v.AdminHosts = "127.0.0.1:0", []string{"lockproxy", "proxy.example.org"}
-	var log strings.Builder
-	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
-	stop, err := p.startAdmin()
+	ln, err := net.Listen("tcp", v.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
-	_, addr, _ := strings.Cut(strings.TrimSpace(log.String()), "addr=")
+	defer Serve(ln, optionsOf(fixed{}, v))()
+	addr := ln.Addr().String()
 	ask := func(line string) (status, body string) {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -54,7 +51,7 @@ func TestAdminHosts(t *testing.T) {
 	if status, text := ask("0"); !strings.HasPrefix(status, "200") {
 		t.Errorf("without Host: %s", text)
 	}
-	if names := adminNames(&settings.Values{Admin: "Admin.Host:6390"}); names[len(names)-1] != "admin.host" {
-		t.Errorf("the host that admin names: %v", names)
+	if all := names(&settings.Values{Admin: "Admin.Host:6390"}); all[len(all)-1] != "admin.host" {
+		t.Errorf("the host that admin names: %v", all)
 	}
 }

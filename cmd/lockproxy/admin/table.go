@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"runtime"
@@ -16,7 +16,7 @@ import (
 var metrics = []metric{
 	{gauge, "build_info", "1, with what the binary was built from.",
 		[]string{"version", "commit", "goversion"},
-		func(_ *scrape, to teller) { to.number(1, version, buildCommit(), runtime.Version()) }},
+		func(s *scrape, to teller) { to.number(1, s.version, s.commit, runtime.Version()) }},
 	{gauge, "ready", "1 if all commands can be served now, as /readyz?strict says.", nil,
 		one(func(s *scrape) int64 { return oneIf(s.ready) })},
 
@@ -27,8 +27,8 @@ var metrics = []metric{
 		one(func(s *scrape) uint64 { return s.ClientsRejected })},
 	{gauge, "blocked_clients", "Clients in a command that blocks, such as BLPOP.", nil,
 		one(func(s *scrape) int { return s.Blocked + s.Queued })},
-	{gauge, "own_connections", "Connections to the upstream for one client each: used, idle, or waiting for " +
-		"a place (upstream-own-connections).", []string{"state"},
+	{gauge, "own_connections", "Connections to the upstream for one client each: used, idle, or waiting " +
+		"for a place (upstream-own-connections).", []string{"state"},
 		each(func(s *scrape) map[string]int64 {
 			return map[string]int64{"used": s.Own.Used, "idle": s.Own.Idle, "waiting": s.Own.Waiting}
 		})},

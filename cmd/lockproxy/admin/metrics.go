@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -7,18 +7,14 @@ import (
 	"lockproxy/proxy"
 )
 
-// Source is where the metrics come from. Stats is called once for each scrape, from any goroutine.
-type Source interface{ Stats() proxy.Stats }
-
-// newRegistry returns the metrics of /metrics: the table (metrictable.go) of s, the process, and more.
-func newRegistry(s Source, ready func() error, more ...prometheus.Collector) *prometheus.Registry {
+// newRegistry returns the metrics of /metrics: the table (table.go), what was reread, the process.
+func newRegistry(o Options) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		collector{s, ready},
+		collector{o}, reloads{o.Program},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	r.MustRegister(more...)
 	return r
 }
 
@@ -39,7 +35,8 @@ const (
 // scrape is what the values of one scrape are read from.
 type scrape struct {
 	proxy.Stats
-	ready bool
+	ready           bool
+	version, commit string
 }
 
 // teller takes the values of a metric.
@@ -75,10 +72,7 @@ func each[K ~string, N amount](values func(s *scrape) map[K]N) func(*scrape, tel
 }
 
 // collector turns Stats into metrics.
-type collector struct {
-	source Source
-	ready  func() error
-}
+type collector struct{ o Options }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
@@ -89,7 +83,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	s := &scrape{c.source.Stats(), c.ready() == nil}
+	s := &scrape{c.o.Program.Stats(), c.o.Program.Ready() == nil, c.o.Version, c.o.Commit}
 	for _, m := range metrics {
 		m.tell(s, teller{m.kind, desc(m.name, m.help, m.labels...), ch})
 	}

@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"fmt"
@@ -15,13 +15,13 @@ import (
 // machine (DNS rebinding). Then the browser takes the admin listener for a part of that site and lets the
 // page read it. But the request still carries the page's host name.
 
-// adminNames are the host names under which the admin listener may be asked.
-func adminNames(v *settings.Values) []string {
-	names := append([]string{"localhost"}, v.AdminHosts...)
+// names are the host names under which the admin listener may be asked.
+func names(v *settings.Values) []string {
+	all := append([]string{"localhost"}, v.AdminHosts...)
 	if host, _, err := net.SplitHostPort(v.Admin); err == nil && host != "" {
-		names = append(names, strings.ToLower(host))
+		all = append(all, strings.ToLower(host))
 	}
-	return names
+	return all
 }
 
 // onlyHosts passes requests on to next if their Host is one of names, which are in lower case, or an IP

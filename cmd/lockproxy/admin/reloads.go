@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"time"
@@ -16,20 +16,16 @@ var (
 )
 
 // reloads are the metrics of what is reread while the proxy runs.
-type reloads struct{ p *program }
+type reloads struct{ p Program }
 
 // Describe implements prometheus.Collector.
 func (r reloads) Describe(ch chan<- *prometheus.Desc) { ch <- certificateLeft; ch <- reloadSuccess }
 
 // Collect implements prometheus.Collector.
 func (r reloads) Collect(ch chan<- prometheus.Metric) {
-	tell := func(of string, failed bool) {
+	for _, read := range r.p.Reloads() {
 		ch <- prometheus.MustNewConstMetric(reloadSuccess, prometheus.GaugeValue,
-			float64(oneIf(!failed)), of)
-	}
-	tell("settings", r.p.refused.Load())
-	for _, read := range append(r.p.certs.States(), r.p.passwords.States()...) {
-		tell(read.Of, read.Failed)
+			float64(oneIf(!read.Failed)), read.Of)
 		for setting, end := range read.Ends {
 			ch <- prometheus.MustNewConstMetric(certificateLeft, prometheus.GaugeValue,
 				time.Until(end).Seconds(), setting)

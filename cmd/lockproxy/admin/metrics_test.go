@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 // TestDocsTellTheMetrics proves that the table of docs/operations.md has the metrics that there are, with
 // their labels, and no others.
 func TestDocsTellTheMetrics(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

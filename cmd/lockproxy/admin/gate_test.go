@@ -1,37 +1,23 @@
-package main
+package admin
 
 import (
-	"crypto/tls"
-	"io"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"lockproxy/cmd/lockproxy/auditlog"
-	"lockproxy/cmd/lockproxy/files"
-	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy/login"
 )
 
 // gateOf is a gate that asks for a password, "" for none.
-func gateOf(password string) *adminGate {
-	return &adminGate{password: func() string { return password }, addresses: login.NewAddresses(),
+func gateOf(password string) *gate {
+	return &gate{password: func() string { return password }, addresses: login.NewAddresses(),
 		waits: make(map[chan struct{}]struct{}), log: slog.New(slog.DiscardHandler)}
-}
-
-func openGate() *adminGate { return gateOf("") }
-
-// adminOf is the admin listener of the default settings, but for the gate.
-func adminOf(s *state, gate *adminGate, profiles bool) http.Handler {
-	p := newProgram(settings.NewConfig(settings.Defaults()), files.Certs{}, io.Discard)
-	return adminHandler(s, gate, onlyPages(p.config.Values, p.newAdminPage(), adminInside(s, profiles)))
 }
 
 // enter asks h with a password, "" for none.
@@ -47,8 +33,7 @@ func enter(h http.Handler, path, password string) *httptest.ResponseRecorder {
 
 // With a password only the probes answer without it, and they tell no reasons.
 func TestAdminPassword(t *testing.T) {
-	s := new(state)
-	h := adminOf(s, gateOf("sesame"), true)
+	h := handlerOf(fixed{ready: errors.New("starting")}, gateOf("sesame"), true)
 	for _, test := range []struct {
 		path, password string
 		code           int
@@ -58,7 +43,7 @@ func TestAdminPassword(t *testing.T) {
 		{"/healthz", "wrong", 200, "ok"},
 		{"/readyz", "", 503, "admin-password"},
 		{"/readyz", "wrong", 503, "admin-password"},
-		{"/readyz", "sesame", 503, errStarting.Error()},
+		{"/readyz", "sesame", 503, "starting"},
 		{"/metrics", "", 401, "admin-password"},
 		{"/metrics", "sesam", 401, "admin-password"},
 		{"/metrics", "sesame", 200, "lockproxy_ready 0"},
@@ -84,7 +69,7 @@ func TestAdminPassword(t *testing.T) {
 func TestAdminGuessing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf("sesame")
-		h := adminOf(new(state), g, false)
+		h := handlerOf(fixed{}, g, false)
 		begin := time.Now()
 		for range 300 {
 			enter(h, "/metrics", "wrong")
@@ -120,11 +105,11 @@ func TestAdminGuessing(t *testing.T) {
 			t.Errorf("before the flood: %d", code)
 		}
 		flood := func() {
-			for range 4 * mostAdminWaits {
+			for range 4 * mostWaits {
 				others.Go(func() { enter(h, "/metrics", "wrong") })
 			}
 			synctest.Wait()
-			if n := len(g.waits); n != mostAdminWaits {
+			if n := len(g.waits); n != mostWaits {
 				t.Errorf("%d wait", n)
 			}
 		}
@@ -152,83 +137,4 @@ func TestAdminGuessing(t *testing.T) {
 		}
 		others.Wait()
 	})
-}
-
-// The password comes from a file, TLS from files, and a certificate can be asked for, but not of probes.
-func TestAdminTLS(t *testing.T) {
-	cert, key := selfSigned(t)
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	v := settings.Defaults()
-	v.Admin, v.AdminFrom.File = "127.0.0.1:0", file
-	v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA = cert, key, cert
-	c, err := files.ReadCerts(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log strings.Builder
-	p := newProgram(settings.NewConfig(v), c, &log)
-	if p.passwords, err = files.ReadPasswords(v); err != nil {
-		t.Fatal(err)
-	}
-	stop, err := p.startAdmin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	_, addr, _ := strings.Cut(strings.TrimSpace(log.String()), "addr=")
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		shown    []tls.Certificate
-		path     string
-		password string
-		code     int
-	}{
-		{nil, "/healthz", "", 200},
-		{nil, "/metrics", "sesame", 403},
-		{[]tls.Certificate{pair}, "/metrics", "", 401},
-		{[]tls.Certificate{pair}, "/metrics", "sesame", 200},
-	} {
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: test.shown}}}
-		r, _ := http.NewRequest("GET", "https://"+addr+test.path, nil)
-		r.SetBasicAuth("any", test.password)
-		answer, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.Copy(io.Discard, answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != test.code {
-			t.Errorf("%s, password %q, %d certificates: %s", test.path, test.password, len(test.shown),
-				answer.Status)
-		}
-	}
-	if err := ask(t.Context(), &settings.Values{Admin: addr, AdminTLSCert: "any"}, "/healthz"); err != nil {
-		t.Error(err)
-	}
-	if err := ask(t.Context(), &settings.Values{Admin: addr}, "/healthz"); err == nil {
-		t.Error("without TLS it answers too")
-	}
-}
-
-// A wrong password is in the audit log, with where it came from and nothing of the password.
-func TestAdminFailuresAreTold(t *testing.T) {
-	var log, lines safeBuffer
-	v := settings.Defaults()
-	v.AdminPassword = "sesame"
-	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
-	p.audit, _ = auditlog.Start("stderr", &lines, p.log, v.Proxy.Locks.Names)
-	enter(adminOf(&p.state, p.newAdminGate(), false), "/metrics", "guess")
-	p.audit.Close()
-	for _, text := range []string{log.String(), lines.String()} {
-		if !strings.Contains(text, "192.0.2.1") || strings.Contains(text, "guess") {
-			t.Errorf("told: %s", text)
-		}
-	}
 }
