@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -25,7 +26,7 @@ const (
 )
 
 // AppendMonitorCall is described above. It replaces what it leaves out of a long command by a count, as
-// SLOWLOG does.
+// servers do in SLOWLOG.
 func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
 	dst = append(dst, ' ')
@@ -53,7 +54,7 @@ func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte
 		}
 	}
 	if more := len(args) - len(shown); more > 0 {
-		dst = appendQuoted(append(dst, ' '), moreArguments(more))
+		dst = appendQuoted(append(dst, ' '), fmt.Appendf(nil, "... (%d more arguments)", more))
 	}
 	return append(dst, '\r', '\n')
 }

@@ -1,12 +1,5 @@
 package commands
 
-// Statistics is the part of Server that counts what the proxy does by itself, as servers count what they do.
-// INFO, LATENCY and SLOWLOG show the sum of both.
-type Statistics interface {
-	OwnStats() OwnStats
-	SlowLog() SlowLog
-}
-
 // OwnStats are the counters of what the proxy answered without asking a node. Safe for
 // concurrent use.
 type OwnStats interface {

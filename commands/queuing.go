@@ -71,12 +71,11 @@ func (c *Command) QueueRefusal() []byte { return c.inMulti }
 
 // Queued is what a command between MULTI and EXEC changes in the proxy, besides what it does at the node.
 type Queued struct {
-	DB             int    // the database that the connection works in behind it; -1: as before
-	Proto          string // the protocol that HELLO names; "": none
-	Source         []byte // the script that it names, which an EVALSHA behind it may run
-	SHA            []byte // the script that must be there, 40 hex digits in any case
-	Publishes      bool   // its reply counts the subscribers of this proxy too
-	EmptiesSlowLog bool
+	DB        int    // the database that the connection works in behind it; -1: as before
+	Proto     string // the protocol that HELLO names; "": none
+	Source    []byte // the script that it names, which an EVALSHA behind it may run
+	SHA       []byte // the script that must be there, 40 hex digits in any case
+	Publishes bool   // its reply counts the subscribers of this proxy too
 }
 
 // Queued says what args, a command that is being queued, changes in the proxy.

@@ -10,7 +10,8 @@ import (
 // Server is what commands ask of the proxy as a whole. Its methods do not
 // block and are safe for concurrent use.
 type Server interface {
-	Statistics
+	// OwnStats counts what the proxy does by itself, as servers count what they do. INFO shows the sum.
+	OwnStats() OwnStats
 	// AuthRequired says that a client is served nothing before AUTH.
 	AuthRequired() bool
 	// UsersOnly says that clients authenticate as users of the upstream, the default user included.

@@ -20,7 +20,7 @@ func (s *session) Reply(reply []byte) {
 	s.acted = true
 	by := client.ByRefuse
 	if s.running {
-		by, s.replied = client.ByProxy, true
+		by = client.ByProxy
 	}
 	s.answers.at(s.current).by = by
 	s.w.server.ownStats.note(reply)

@@ -291,11 +291,7 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 		Actions: actions{s},
 	}
 	s.running = true
-	if s.w.slow < 0 || s.w.slow >= briefly {
-		cmd.Run(call)
-	} else {
-		r.runLogged(cmd, call)
-	}
+	cmd.Run(call)
 	s.running = false
 	*call = commands.Call{} // otherwise it would keep a large command in memory
 }

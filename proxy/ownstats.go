@@ -24,7 +24,7 @@ type ownStats struct {
 	stats  commands.Stats
 }
 
-// OwnStats implements commands.Statistics.
+// OwnStats implements commands.Server.
 func (v whole) OwnStats() commands.OwnStats { return &v.s.ownStats }
 
 // note counts a reply of the proxy if it is an error.

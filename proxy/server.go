@@ -21,8 +21,7 @@
 //
 // What a connection can do besides is a package each, which knows a client.Host and not the session: tracking
 // (CLIENT TRACKING, users of the upstream), blocking (BLPOP, WAIT), pubsub, transaction, login. What belongs
-// to all clients of the proxy stays here: MONITOR, CLIENT PAUSE and CLIENT KILL, the memory of all, the slow
-// log.
+// to all clients of the proxy stays here: MONITOR, CLIENT PAUSE and CLIENT KILL, the memory of all.
 //
 // A loop never waits. What has to wait is a task on a goroutine of its own, which posts its result; what is
 // much work for one round is taken apart on a goroutine (long.go) or goes on in later rounds (turns.go).
@@ -73,7 +72,6 @@ type Server struct {
 	evictions evictions
 	ownStats  ownStats
 	counters  counters
-	slow      slowLog
 
 	runID         string
 	lastID        atomic.Int64
@@ -114,7 +112,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		addresses: login.NewAddresses(),
 	}
 	s.ownStats = ownStats{s: s, errors: make(map[string]uint64)}
-	s.slow.s, s.table.s, s.evictions.s = s, s, s
+	s.table.s, s.evictions.s = s, s
 	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -190,7 +188,6 @@ func (s *Server) startLoops() error {
 			byName:    make(map[string]*counter),
 			blocked:   make(map[int64]*session),
 			unknown:   make(strangers),
-			slow:      slowDefault,
 			buffer:    make([]byte, 0, bufferSize),
 		}
 		w.turns.loop = l

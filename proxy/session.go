@@ -34,7 +34,6 @@ type session struct {
 	current uint32 // the number of the current command, which Actions is about
 	acted   bool   // that command has called an Action
 	running bool   // a command's Run is on the stack
-	replied bool   // the running command has called Reply
 	reading bool   // Read is on the stack
 
 	hold     client.Hold
@@ -221,7 +220,7 @@ func (s *session) settle(tag uint32) {
 	a := s.answers.at(tag)
 	a.done = true
 	if s.gone {
-		s.w.count(s, a)
+		s.w.count(a)
 		if a.lost != nil {
 			lost := a.lost
 			a.lost = nil
@@ -238,7 +237,7 @@ func (s *session) settle(tag uint32) {
 func (s *session) advance() {
 	for {
 		a := s.answers.first()
-		s.w.count(s, a)
+		s.w.count(a)
 		switch {
 		case a.lost == nil:
 		case s.gone: // since the answer was begun

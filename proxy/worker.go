@@ -37,8 +37,7 @@ type worker struct {
 	turns     turns
 	roster    roster
 
-	readsFrom int8          // clients with at least this ReadOnly read from replicas
-	slow      time.Duration // the duration from which on nodes log commands as slow; negative: they log none
+	readsFrom int8 // clients with at least this ReadOnly read from replicas
 
 	args   [][]byte      // scratch of Read
 	input  int           // size of the input that Read is looking at
@@ -72,17 +71,14 @@ func (w *worker) use(t *commands.Table) {
 }
 
 // count counts a command that has been answered.
-func (w *worker) count(s *session, a *answer) {
+func (w *worker) count(a *answer) {
 	if a.counter == nil {
 		return
 	}
 	took := w.loop.Now().Sub(a.start)
 	a.counter.observe(took, a.failed)
-	switch {
-	case a.by != client.ByNode:
+	if a.by != client.ByNode {
 		a.counter.observeOwn(took, a)
-	case took >= w.slow && w.slow >= 0:
-		w.server.slow.note(s, a, took)
 	}
 }
 

@@ -128,7 +128,7 @@ const wrong = 500 * time.Millisecond
 func always(c *tls.Config) func() *tls.Config { return func() *tls.Config { return c } }
 
 func TestDiscoverTLS(t *testing.T) {
-	ca, cert, key := servers.Certificates(t, t.TempDir())
+	ca, cert, key := servers.Certificates(t)
 	s := servers.StartServer(t, "redis-server", func(_, port string) []string {
 		n, _ := strconv.Atoi(port)
 		return []string{"--tls-port", strconv.Itoa(n + 10000), "--tls-ca-cert-file", ca,

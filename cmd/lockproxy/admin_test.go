@@ -1,132 +1,104 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
+	"lockproxy/cmd/lockproxy/auditlog"
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
 	"net/http"
-	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"lockproxy/cluster/master"
-	"lockproxy/cluster/pipe"
-	"lockproxy/commands"
-	"lockproxy/proxy"
-	"lockproxy/redlock/keepalive"
-	"lockproxy/redlock/locks"
 )
 
-type fixedSource struct {
-	scriptedPlane
-	stats proxy.Stats
-}
-
-func (f *fixedSource) Stats() proxy.Stats { return f.stats }
-
-func fetch(h http.Handler, path string) (int, string) {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-	return w.Code, w.Body.String()
-}
-
-func TestMetrics(t *testing.T) {
-	var s state
-	s.set(&fixedSource{stats: proxy.Stats{
-		Stats: commands.Stats{
-			Clients: 3, ClientsTotal: 10, ClientsRejected: 2, BytesIn: 100, BytesOut: 200,
-			Redirects: map[string]uint64{"moved": 5},
-			Locks: locks.Stats{
-				Granted: locks.ByMode{Write: 8}, Refused: locks.ByMode{Write: 1, Read: 15},
-				Lost: map[keepalive.Loss]uint64{keepalive.Gone: 16}, Waiting: 4, Waits: 11, TimedOut: 12,
-				Unsynced: 13,
-			},
-		},
-		GivenUp: 6,
-		Commands: []proxy.CommandStats{
-			{Name: "get", Calls: 6, Errors: 1, Took: 1500 * time.Millisecond,
-				Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
-			{Name: "never"},
-		},
-		Nodes: []pipe.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2,
-			DialErrors: 1, Connections: 1}},
-		AuthFailures: map[string]uint64{"password": 14}, Unnoted: 17, PeersDropped: 18, PeersDiffer: 19,
-		Masters: []master.Health{{Addr: "127.0.0.1:7001", Up: true}},
-	}})
-	code, body := fetch(adminOf(&s, openGate(), false), "/metrics")
-	if code != 200 {
-		t.Fatalf("/metrics: %d %s", code, body)
+// The password comes from a file, TLS from files, and a certificate can be asked for, but not of probes.
+func TestAdminTLS(t *testing.T) {
+	cert, key := selfSigned(t)
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"lockproxy_ready 1",
-		"lockproxy_clients 3",
-		"lockproxy_clients_accepted_total 10",
-		"lockproxy_clients_rejected_total 2",
-		"lockproxy_received_bytes_total 100",
-		"lockproxy_sent_bytes_total 200",
-		`lockproxy_commands_total{command="get"} 6`,
-		`lockproxy_command_errors_total{command="get"} 1`,
-		`lockproxy_command_duration_seconds_bucket{command="get",le="0.001024"} 3`,
-		`lockproxy_command_duration_seconds_bucket{command="get",le="0.008192"} 5`,
-		`lockproxy_command_duration_seconds_bucket{command="get",le="+Inf"} 6`,
-		`lockproxy_command_duration_seconds_sum{command="get"} 1.5`,
-		`lockproxy_redirects_total{kind="moved"} 5`,
-		"lockproxy_given_up_total 6",
-		`lockproxy_auth_failures_total{kind="password"} 14`,
-		`lockproxy_node_requests_total{node="127.0.0.1:7000"} 9`,
-		`lockproxy_node_errors_total{node="127.0.0.1:7000"} 1`,
-		`lockproxy_node_connects_total{node="127.0.0.1:7000"} 2`,
-		`lockproxy_node_connect_errors_total{node="127.0.0.1:7000"} 1`,
-		`lockproxy_node_connections{node="127.0.0.1:7000"} 1`,
-		"lockproxy_lock_waiters 4",
-		"lockproxy_lock_waits_total 11",
-		"lockproxy_lock_wait_timeouts_total 12",
-		"lockproxy_lock_no_replicas_total 13",
-		`lockproxy_lock_outcomes_total{outcome="granted",verb="lock"} 8`,
-		`lockproxy_lock_outcomes_total{outcome="refused",verb="rlock"} 15`,
-		`lockproxy_lock_lost_total{reason="gone"} 16`,
-		"lockproxy_lock_unnoted_total 17",
-		"lockproxy_peer_questions_dropped_total 18",
-		`lockproxy_redlock_node_up{node="127.0.0.1:7001"} 1`,
-		`lockproxy_redlock_node_votes{node="127.0.0.1:7001"} 0`,
-		"go_goroutines ",
-		"process_cpu_seconds_total ",
-		`version="` + version + `"`,
+	v := settings.Defaults()
+	v.Admin, v.AdminFrom.File = "127.0.0.1:0", file
+	v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA = cert, key, cert
+	c, err := files.ReadCerts(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	p := newProgram(settings.NewConfig(v), c, &log)
+	if p.passwords, err = files.ReadPasswords(v); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.openAdmin(); err != nil {
+		t.Fatal(err)
+	}
+	defer p.stopAdmin()
+	_, addr, _ := strings.Cut(strings.TrimSpace(log.String()), "addr=")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		shown    []tls.Certificate
+		path     string
+		password string
+		code     int
+	}{
+		{nil, "/healthz", "", 200},
+		{nil, "/metrics", "sesame", 403},
+		{[]tls.Certificate{pair}, "/metrics", "", 401},
+		{[]tls.Certificate{pair}, "/metrics", "sesame", 200},
 	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("/metrics lacks %s", want)
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: test.shown}}}
+		r, _ := http.NewRequest("GET", "https://"+addr+test.path, nil)
+		r.SetBasicAuth("any", test.password)
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != test.code {
+			t.Errorf("%s, password %q, %d certificates: %s", test.path, test.password, len(test.shown),
+				answer.Status)
 		}
 	}
-	if strings.Contains(body, "never") {
-		t.Error("a command that was never used has a metric")
+	if err := ask(t.Context(), &settings.Values{Admin: addr, AdminTLSCert: "any"}, "/healthz"); err != nil {
+		t.Error(err)
+	}
+	if err := ask(t.Context(), &settings.Values{Admin: addr}, "/healthz"); err == nil {
+		t.Error("without TLS it answers too")
 	}
 }
 
-func TestAdminPaths(t *testing.T) {
-	s := new(state)
-	s.set(&scriptedPlane{ready: errors.New("slot 7 has no master")})
-	plain, profiled := adminOf(s, openGate(), false), adminOf(s, openGate(), true)
-	partly := new(state)
-	partly.set(&scriptedPlane{ready: proxy.InPart{Err: errors.New("slot 7 has no master")}})
-	some := adminOf(partly, openGate(), false)
-	for _, test := range []struct {
-		h    http.Handler
-		path string
-		code int
-		has  string
-	}{
-		{plain, "/", 200, "/readyz"},
-		{plain, "/healthz", 200, "ok"},
-		{plain, "/readyz", 503, "slot 7 has no master"},
-		{plain, "/metrics", 200, "lockproxy_ready 0"},
-		{some, "/readyz", 200, "slot 7 has no master"},
-		{some, "/readyz?strict", 503, "slot 7 has no master"},
-		{some, "/metrics", 200, "lockproxy_ready 0"},
-		{plain, "/debug/pprof/", 404, ""},
-		{profiled, "/debug/pprof/", 200, "goroutine"},
-		{plain, "/nowhere", 404, ""},
-	} {
-		if code, body := fetch(test.h, test.path); code != test.code || !strings.Contains(body, test.has) {
-			t.Errorf("%s: %d %s", test.path, code, body)
+// A wrong password is in the audit log, with where it came from and nothing of the password.
+func TestAdminFailuresAreTold(t *testing.T) {
+	var log, lines safeBuffer
+	v := settings.Defaults()
+	v.Admin, v.AdminPassword = "127.0.0.1:0", "sesame"
+	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
+	p.audit, _ = auditlog.Start("stderr", &lines, p.log, v.Proxy.Locks.Names)
+	if err := p.openAdmin(); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := http.NewRequest("GET", "http://"+p.ports.first("admin").String()+"/metrics", nil)
+	r.SetBasicAuth("any", "guess")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	p.stopAdmin()
+	p.audit.Close()
+	for _, text := range []string{log.String(), lines.String()} {
+		if !strings.Contains(text, "127.0.0.1") || strings.Contains(text, "guess") {
+			t.Errorf("told: %s", text)
 		}
 	}
 }
@@ -134,17 +106,17 @@ func TestAdminPaths(t *testing.T) {
 // Before the upstream is found /readyz says what went wrong with it.
 func TestReadySaysWhatItWaitsFor(t *testing.T) {
 	var s state
-	if code, body := fetch(adminOf(&s, openGate(), false), "/readyz"); code != 503 ||
-		strings.TrimSpace(body) != errStarting.Error() {
-		t.Errorf("%d %s", code, body)
-	}
-	s.waits(errors.New("nobody answers"))
-	if code, body := fetch(adminOf(&s, openGate(), false), "/readyz"); code != 503 ||
-		strings.TrimSpace(body) != "starting: nobody answers" {
-		t.Errorf("%d %s", code, body)
-	}
-	s.set(&fixedSource{})
-	if code, body := fetch(adminOf(&s, openGate(), false), "/readyz"); code != 200 {
-		t.Errorf("%d %s", code, body)
+	for _, step := range []struct {
+		do   func()
+		want error
+	}{
+		{func() {}, errStarting},
+		{func() { s.waits(errors.New("nobody answers")) }, errors.New("starting: nobody answers")},
+		{func() { s.set(&scriptedPlane{}) }, nil},
+	} {
+		step.do()
+		if err := s.Ready(); fmt.Sprint(err) != fmt.Sprint(step.want) {
+			t.Errorf("%v, want %v", err, step.want)
+		}
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cmd/lockproxy/checkup"
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/limits"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
@@ -85,9 +88,9 @@ func runCheck(c *tool.Call, r report) int {
 	if err := r.end(); err != nil {
 		return c.Fail(tool.ExitSoftware, err)
 	}
-	var wrong *mistakes
+	var wrong *settings.Mistakes
 	switch {
-	case errors.As(err, &wrong) && wrong.typed:
+	case errors.As(err, &wrong) && wrong.Typed:
 		return tool.ExitUsage
 	case failed:
 		return tool.ExitNo
@@ -96,12 +99,12 @@ func runCheck(c *tool.Call, r report) int {
 }
 
 // checkSettings reads the settings as the proxy would.
-func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*Values, checkup.Options, error) {
-	v, certs, passwords, err := loadAll(c.Settings, c.Environ)
-	for _, one := range apart(err) {
+func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*settings.Values, checkup.Options, error) {
+	v, certs, passwords, err := loadAll(settingsFrom(c.Settings, c.Environ))
+	for _, one := range settings.Apart(err) {
 		text, remedy := one.Error(), "change that setting; lockproxy --help lists them"
 		switch {
-		case errors.Is(one, errNoUpstream): // it explains itself on many lines
+		case errors.Is(one, settings.ErrNoUpstream): // it explains itself on many lines
 			text, remedy = "neither --upstream nor --dev is given", "say where the data lives"
 		case strings.Contains(text, "did you mean") || strings.Contains(text, "lockproxy --help"):
 			remedy = "correct the name"
@@ -117,19 +120,19 @@ func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*Values, checkup.Opti
 }
 
 // checkOptions are the settings as checkup has them.
-func checkOptions(v *Values, certs certs, passwords passwords) checkup.Options {
+func checkOptions(v *settings.Values, certs files.Certs, passwords files.Passwords) checkup.Options {
 	o := checkup.Options{
-		Upstream: v.Upstream, Prefix: v.Proxy.Locks.Prefix, Same: v.same(), Fleet: v.Proxy.Fleet,
+		Upstream: v.Upstream, Prefix: v.Proxy.Locks.Prefix, Same: v.Same(), Fleet: v.Proxy.Fleet,
 		UsersOnly: v.Proxy.UsersOnly, LocksThere: len(v.Redlock) == 0 || len(v.Proxy.Redlock.Prefixes) > 0,
 		AllowEviction: v.Proxy.AllowEviction, Sync: v.Proxy.Locks.Sync, Grace: v.Proxy.Locks.FailoverGrace,
-		Redlock: v.Redlock, Masters: passwords.redlock.source(), TLS: certs.upstream.source(),
-		NodeTimeout: v.Proxy.Redlock.NodeTimeout, RedlockLease: v.redlockLongest(),
+		Redlock: v.Redlock, Masters: passwords.Redlock.Source(), TLS: certs.Upstream.Source(),
+		NodeTimeout: v.Proxy.Redlock.NodeTimeout, RedlockLease: v.LongestRedlockLease(),
 	}
-	if d, err := readDetours(v); err == nil {
+	if d, err := files.ReadDetours(v); err == nil {
 		o.Upstream.Detour = d.Of
 	}
 	o.Upstream.TLS, o.Upstream.Log = o.TLS, slog.New(slog.DiscardHandler)
-	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.upstream.source(), passwords.sentinel.source()
+	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.Upstream.Source(), passwords.Sentinel.Source()
 	if o.Masters == nil {
 		o.Masters = cluster.NewLogins(cluster.Login{User: v.Masters.User, Password: v.Masters.Password})
 	}
@@ -137,14 +140,14 @@ func checkOptions(v *Values, certs certs, passwords passwords) checkup.Options {
 }
 
 // checkCerts tells how long the proxy's own certificates are good for.
-func checkCerts(v *Values, c certs, tell func(checkup.Fact)) {
+func checkCerts(v *settings.Values, c files.Certs, tell func(checkup.Fact)) {
 	for _, side := range []struct {
 		name, file string
-		files      *tlsFiles
-	}{{"tls-cert", v.TLSCert, c.clients}, {"upstream-tls-cert", v.UpstreamTLSCert, c.upstream},
-		{"admin-tls-cert", v.AdminTLSCert, c.admin}} {
+		files      *files.TLS
+	}{{"tls-cert", v.TLSCert, c.Clients}, {"upstream-tls-cert", v.UpstreamTLSCert, c.Upstream},
+		{"admin-tls-cert", v.AdminTLSCert, c.Admin}} {
 		if side.file != "" {
-			leaf := side.files.config().Certificates[0].Leaf
+			leaf := side.files.Config().Certificates[0].Leaf
 			tell(checkup.Certificate(side.name+" "+side.file, leaf, time.Now()))
 		}
 	}
@@ -176,9 +179,9 @@ func onlyCert(file string) *x509.Certificate {
 }
 
 // checkFiles tells whether the limit of open files is enough for the settings.
-func checkFiles(v *Values, tell func(checkup.Fact)) {
-	limit := openFiles()
-	fitted := fitClients(v, limit, slog.New(slog.DiscardHandler))
+func checkFiles(v *settings.Values, tell func(checkup.Fact)) {
+	limit := limits.OpenFiles()
+	fitted := limits.FitClients(v, limit, slog.New(slog.DiscardHandler))
 	if fitted == v {
 		tell(checkup.Fact{About: "files", Text: fmt.Sprintf("the limit of open files here, %d, is enough "+
 			"for "+

@@ -118,18 +118,20 @@ func TestImageFacts(t *testing.T) {
 	// As the image sets it, the program listens where the image says, with a
 	// password only.
 	environ := []string{instruction(t, "ENV ")}
-	v, err := load([]string{"--upstream", "redis:6379"}, environ)
+	args := []string{"--upstream", "redis:6379"}
+	r, err := settingsFrom(args, environ).Read()
 	if err != nil {
 		t.Fatal(err)
 	}
+	v := r.Values
 	if _, port, _ := net.SplitHostPort(v.Listen[0]); port != instruction(t, "EXPOSE ") {
 		t.Errorf("listens on %v, which is not exposed", v.Listen)
 	}
-	if err := check(v); err == nil || !strings.Contains(err.Error(), "requirepass") {
+	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "requirepass") {
 		t.Errorf("without a password: %v", err)
 	}
-	v.Proxy.Password = "secret"
-	if err := check(v); err != nil {
+	r, _ = settingsFrom(append(args, "--requirepass", "secret"), environ).Read()
+	if err := r.Err(); err != nil {
 		t.Errorf("with a password: %v", err)
 	}
 }

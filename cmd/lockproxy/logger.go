@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // newLogger returns the program's logger. Its level follows the setting
 // log-level.
-func newLogger(c *Config, w io.Writer) *slog.Logger {
+func newLogger(c *settings.Config, w io.Writer) *slog.Logger {
 	level := new(slog.LevelVar)
-	c.OnChange(func(v *Values) {
+	c.OnChange(func(v *settings.Values) {
 		level.Set(v.LogLevel)
 	})
 	o := &slog.HandlerOptions{Level: level}

@@ -17,7 +17,7 @@ import (
 func TestLogFormatsSayTheSame(t *testing.T) {
 	said := func(format string) string {
 		var out strings.Builder
-		log := newLogger(newTestConfig(t, "--dev --log-format "+format), &out)
+		log := newLogger(configOf(t, "--dev --log-format "+format), &out)
 		addr := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6379}
 		log.Warn("it happens", "kind", cluster.Cluster, "addr", addr,
 			"signal", syscall.SIGTERM, "took", 1500*time.Millisecond, "err", errors.New("no route"),

@@ -4,25 +4,16 @@
 // This package is the program around the data plane. It is the top floor: only here are flags, environment
 // and files read.
 //
-//	flags, environment, file --> load --> check --> Values --> Config (CONFIG GET, SET)
-//	                                                  |
-//	             signals --> program.run: admin HTTP, upstream, listeners ... drain
-//
-// A setting is one row of settings.go: its name, help, what is allowed, and the field of the options that it
-// sets. The options are those of the packages that they are for (values.go), which also have the defaults.
-//
-//	{Name: "maxclients", ..., live: true,
-//		in: func(v *Values) value { return number{&v.Proxy.MaxClients, 1, 1_000_000} }}
-//
-// Of that row come the flag --maxclients, the variable LOCKPROXY_MAXCLIENTS, the line of a file, --help, the
-// table in docs/settings.md, and CONFIG GET. With live, CONFIG SET changes the options of the running server.
+//	settings --> program.run: admin HTTP, upstream, listeners ... drain
+//	               |
+//	            signals
 //
 // The life of the process is program.run:
 //
 //	settings --> admin HTTP, which says "starting" --> connect: upstream, RedLock masters, proxy.New
 //	         --> listeners --> SIGTERM --> Drain within drain-timeout --> exit
 //
-// wire.go makes the data plane of the settings; metrics.go shows its numbers, proxy.Stats, to Prometheus.
+// wire.go makes the data plane of the settings; package admin shows its numbers, proxy.Stats, to Prometheus.
 //
 // A first word that is the name of a subcommand (subcommands.go) runs that instead: lockproxy ready.
 package main
@@ -34,6 +25,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"lockproxy/cmd/lockproxy/auditlog"
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // Exit codes.
@@ -49,12 +44,13 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	if code, ok := subcommand(args, environ, stdin, stdout, stderr); ok {
 		return code
 	}
-	v, certs, passwords, err := loadAll(args, environ)
+	src := settingsFrom(args, environ)
+	v, certs, passwords, err := loadAll(src)
 	switch {
-	case errors.Is(err, errHelp):
-		writeHelp(stdout)
+	case errors.Is(err, settings.ErrHelp):
+		settings.WriteHelp(stdout, subcommands().Names())
 		return exitOK
-	case errors.Is(err, errVersion):
+	case errors.Is(err, settings.ErrVersion):
 		io.WriteString(stdout, versionLine())
 		return exitOK
 	case err != nil:
@@ -64,12 +60,21 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	p := newProgram(NewConfig(v), certs, stderr)
+	p := newProgram(settings.NewConfig(v), certs, stderr)
 	p.passwords = passwords
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
 	defer signal.Stop(hups)
-	p.hups, p.settings = hups, func() (*Values, error) { return loadChecked(args, environ) }
+	p.hups, p.settings = hups, func() (*settings.Values, error) {
+		r, err := src.Read()
+		if err == nil {
+			err = r.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return r.Values, nil
+	}
 	if err := p.run(signals); err != nil {
 		p.log.Error("lockproxy ends", "err", err)
 		return exitFailed
@@ -77,9 +82,27 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	return exitOK
 }
 
+// settingsFrom is where settings come from.
+func settingsFrom(args, environ []string) settings.Sources {
+	return settings.Sources{Args: args, Environ: environ, Tools: subcommands()}
+}
+
+// loadAll reads the settings and the files that they name, with all mistakes of both.
+func loadAll(src settings.Sources) (*settings.Values, files.Certs, files.Passwords, error) {
+	r, err := src.Read()
+	if err != nil {
+		return nil, files.Certs{}, files.Passwords{}, err
+	}
+	c, wrongCerts := files.ReadCerts(r.Values)
+	p, wrongPasswords := files.ReadPasswords(r.Values)
+	_, wrongMap := files.ReadDetours(r.Values)
+	r.Add(errors.Join(wrongCerts, wrongPasswords, wrongMap, auditlog.Check(r.Values.AuditLog)))
+	return r.Values, c, p, r.Err()
+}
+
 // complain prints what is wrong, each thing on a line of its own.
 func complain(w io.Writer, err error) {
-	for _, one := range apart(err) {
+	for _, one := range settings.Apart(err) {
 		fmt.Fprintf(w, "lockproxy: %v\n", one)
 	}
 }

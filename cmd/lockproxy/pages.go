@@ -4,36 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 )
 
 // program is what completion and the man page tell of.
 func wholeProgram() *tool.Program {
-	standard := defaults()
-	p := &tool.Program{Table: subcommands(), Version: version}
-	for i := range settings {
-		s := &settings[i]
-		help := s.Page
-		if help == "" {
-			help = s.Help
-		}
-		p.Settings = append(p.Settings, tool.Setting{Name: s.Name, Group: s.Group, Help: help,
-			Default: s.standard(standard), Allowed: s.allowed(), Words: s.words(),
-			Files: strings.HasPrefix(s.allowed(), "a file") || strings.HasPrefix(s.allowed(), "a PEM file"),
-			Yes:   s.boolean()})
-	}
-	return p
-}
-
-// words are the values of a setting, if they are few.
-func (s *Setting) words() []string {
-	if s.boolean() {
-		return []string{"yes", "no"}
-	}
-	if few, ok := s.in(new(Values)).(interface{ words() []string }); ok {
-		return few.words()
-	}
-	return nil
+	return &tool.Program{Table: subcommands(), Version: version, Settings: settings.ForTools()}
 }
 
 func helpCommand() *tool.Command {
@@ -54,7 +31,7 @@ func helpCommand() *tool.Command {
 
 func help(c *tool.Call) int {
 	if len(c.Operands) == 0 {
-		writeHelp(c.Stdout)
+		settings.WriteHelp(c.Stdout, subcommands().Names())
 		return tool.ExitOK
 	}
 	m := subcommands().Find(c.Operands[0])

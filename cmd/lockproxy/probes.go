@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 )
@@ -96,7 +97,7 @@ func (p *probe) run(c *tool.Call) int {
 	if p.proxy.Addr != "" {
 		return p.answer(c, p.ping(ctx))
 	}
-	v, err := load(c.Settings, c.Environ)
+	v, err := settingsFrom(c.Settings, c.Environ).Load()
 	if err != nil {
 		return c.Misused(err)
 	}
@@ -143,7 +144,7 @@ func serves(err error) error {
 
 // ask sends a request to the admin listener; the error is what it has answered instead of 200. The listener's
 // certificate is not looked at: it is for those who call from elsewhere, and no password is sent.
-func ask(ctx context.Context, v *Values, path string) error {
+func ask(ctx context.Context, v *settings.Values, path string) error {
 	if v.Admin == "" {
 		return errors.New("admin is off, so there is nothing to ask; --proxy asks the port of clients")
 	}

@@ -2,19 +2,22 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"lockproxy/cmd/lockproxy/admin"
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/proxy"
 )
 
 func TestProbes(t *testing.T) {
 	var good, bad, partly state
-	good.set(&fixedSource{})
+	good.set(&scriptedPlane{})
 	partly.set(&scriptedPlane{ready: proxy.InPart{Err: errors.New("slot 7 has no master")}})
 	bad.waits(errors.New("nobody answers"))
 	serve := func(h http.Handler) (addr string) {
@@ -22,8 +25,8 @@ func TestProbes(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv.Listener.Addr().String()
 	}
-	up, waits := serve(adminOf(&good, openGate(), false)), serve(adminOf(&bad, openGate(), false))
-	other, some := serve(http.NotFoundHandler()), serve(adminOf(&partly, openGate(), false))
+	up, waits, some := adminOf(t, &good), adminOf(t, &bad), adminOf(t, &partly)
+	other := serve(http.NotFoundHandler())
 	_, port, _ := net.SplitHostPort(up)
 	for _, test := range []struct {
 		args    string
@@ -129,5 +132,17 @@ func closedPort(t *testing.T) string {
 		t.Fatal(err)
 	}
 	ln.Close()
+	return ln.Addr().String()
+}
+
+// adminOf is where the admin listener of a program in such a state answers.
+func adminOf(t *testing.T, s *state) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProgram(configOf(t, "--dev"), files.Certs{}, io.Discard)
+	t.Cleanup(admin.Serve(ln, admin.Options{Program: shown{s, p}, Values: p.config.Values, Log: p.log}))
 	return ln.Addr().String()
 }

@@ -7,17 +7,24 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/admin"
+	"lockproxy/cmd/lockproxy/auditlog"
+	"lockproxy/cmd/lockproxy/dev"
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/limits"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
 )
 
 // plane is the data plane as the program sees it.
 type plane interface {
-	Source
+	Stats() proxy.Stats
 	proxy.Successor // Serve serves one address of the setting listen until Drain
 	// Turns returns nil once all event loops have had a round.
 	Turns(ctx context.Context) error
@@ -32,28 +39,28 @@ type plane interface {
 
 // program is one run of lockproxy.
 type program struct {
-	config    *Config
-	certs     certs
-	passwords passwords
-	detours   detourTable
+	config    *settings.Config
+	certs     files.Certs
+	passwords files.Passwords
+	detours   files.Detours
 	log       *slog.Logger
 	stderr    io.Writer
-	audit     *audit // nil: there is none
+	audit     *auditlog.Log // nil: there is none
 	state     state
 	ports     ports
-	stopAdmin func()                  // may be called more than once
-	relieved  chan struct{}           // closed when another process has taken over
-	lent      bool                    // some of ports belong to the service manager
-	toldReady atomic.Bool             // the service manager was, and nothing else since
-	hups      <-chan os.Signal        // each asks for the settings to be reread
-	settings  func() (*Values, error) // reads them anew from their sources
-	refused   atomic.Bool             // those that were read last
+	stopAdmin func()                           // may be called more than once
+	relieved  chan struct{}                    // closed when another process has taken over
+	lent      bool                             // some of ports belong to the service manager
+	toldReady atomic.Bool                      // the service manager was, and nothing else since
+	hups      <-chan os.Signal                 // each asks for the settings to be reread
+	settings  func() (*settings.Values, error) // reads them anew from their sources
+	refused   atomic.Bool                      // those that were read last
 
 	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
 	exit    func(code int)
 }
 
-func newProgram(c *Config, certs certs, stderr io.Writer) *program {
+func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
 	return &program{config: c, certs: certs, log: newLogger(c, stderr), stderr: stderr, connect: connect,
 		exit: os.Exit, stopAdmin: func() {}, relieved: make(chan struct{})}
 }
@@ -61,10 +68,10 @@ func newProgram(c *Config, certs certs, stderr io.Writer) *program {
 // run serves until a signal asks for the end and then drains; a second signal
 // ends the process at once. The error says why serving was not possible.
 func (p *program) run(signals <-chan os.Signal) error {
-	defer setProcs(p.log)()
-	limitHeap(p.log, os.Getenv)
+	defer limits.SetProcs(p.log)()
+	limits.LimitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
-	p.config.fit(p.fit)
+	p.config.Fit(p.fit)
 
 	asked, ask := context.WithCancel(context.Background())
 	defer ask()
@@ -73,21 +80,20 @@ func (p *program) run(signals <-chan os.Signal) error {
 	go p.heed(signals, over, ask) // ends with run
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	go p.certs.watch(life, p.log) // ends with run
-	if w := p.passwords.clients; w != nil {
-		w.renewed = p.config.again
-	}
-	p.passwords.watch(life, p.log)
-	p.config.OnChange(p.passwords.follow)
-	p.detours.follow(p.config.Values())
-	p.config.OnChange(p.detours.follow)
-	go p.detours.watch(life, p.config, p.log) // ends with run
+	go p.certs.Watch(life, p.log) // ends with run
+	p.passwords.Clients.OnRenewal(p.config.Again)
+	p.passwords.Watch(life, p.log)
+	p.config.OnChange(p.passwords.Follow)
+	p.detours.Follow(p.config.Values())
+	p.config.OnChange(p.detours.Follow)
+	go p.detours.Watch(life, p.config, p.log) // ends with run
 
-	stopAudit, err := p.startAudit()
-	if err != nil {
+	v := p.config.Values()
+	var err error
+	if p.audit, err = auditlog.Start(v.AuditLog, p.stderr, p.log, v.Proxy.Locks.Names); err != nil {
 		return err
 	}
-	defer stopAudit()
+	defer p.audit.Close()
 	go p.heedReread(p.hups, over) // ends with run
 	if err := p.activated(); err != nil {
 		return err
@@ -172,8 +178,8 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 		return p.startClosed(ctx, upstream)
 	}
 	lobby := proxy.NewLobby(proxy.LobbyOptions{
-		TLS: p.certs.clients.source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
-		Secret: func() bool { return !p.config.Values().open() },
+		TLS: p.certs.Clients.Source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
+		Secret: func() bool { return !p.config.Values().Open() },
 	})
 	defer lobby.Close()
 	p.state.waitIn(lobby)
@@ -221,11 +227,33 @@ func (p *program) startClosed(ctx context.Context, upstream []string) error {
 
 // openAdmin starts the admin HTTP, until stopAdmin.
 func (p *program) openAdmin() error {
-	stop, err := p.startAdmin()
-	if err == nil {
-		p.stopAdmin = sync.OnceFunc(stop)
+	v := p.config.Values()
+	if v.Admin == "" {
+		return nil
 	}
-	return err
+	ln, err := p.ports.listen("admin", v.Admin)
+	if err != nil {
+		return fmt.Errorf("admin %s: %w", v.Admin, err)
+	}
+	o := admin.Options{Program: shown{&p.state, p}, Values: p.config.Values, TLS: p.certs.Admin,
+		Password: p.passwords.Admin.Source(), Version: version, Commit: buildCommit(), Log: p.log}
+	if p.audit != nil {
+		o.Audit = p.audit
+	}
+	p.stopAdmin = sync.OnceFunc(admin.Serve(ln, o))
+	return nil
+}
+
+// shown is the program as the admin listener sees it.
+type shown struct {
+	*state
+	p *program
+}
+
+// Reloads implements admin.Program.
+func (s shown) Reloads() []files.State {
+	all := []files.State{{Of: "settings", Failed: s.p.refused.Load()}}
+	return slices.Concat(all, s.p.certs.States(), s.p.passwords.States())
 }
 
 // toEnd is how much of drain-timeout is kept for what follows after clients are cut off.
@@ -266,7 +294,7 @@ func (p *program) startDev() (stop func(), upstream []string, err error) {
 		p.log.Info("upstream", "addrs", strings.Join(v.Upstream.Addrs, ","))
 		return func() {}, v.Upstream.Addrs, nil
 	}
-	d, err := newDevRedis()
+	d, err := dev.Start()
 	if err != nil {
 		return nil, nil, fmt.Errorf("dev: %w", err)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"lockproxy/cluster/discovery"
+	"lockproxy/cmd/lockproxy/dev"
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
 	"lockproxy/proxy"
@@ -123,7 +125,7 @@ func startProgram(t *testing.T, args string,
 	if !strings.Contains(args, "--listen ") {
 		args += " --listen 127.0.0.1:0"
 	}
-	p := newProgram(newTestConfig(t, args+" --listen-at-once no"), certs{}, r.log)
+	p := newProgram(configOf(t, args+" --listen-at-once no"), files.Certs{}, r.log)
 	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane,
 		error) {
 		return connect(ctx, upstream)
@@ -332,7 +334,7 @@ func TestProgramSaysWhyItCannotServe(t *testing.T) {
 
 // The Redis of --dev tells of every command that it has: no other would be served.
 func TestDevCommands(t *testing.T) {
-	d, err := newDevRedis()
+	d, err := dev.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +369,7 @@ func TestDevCommands(t *testing.T) {
 			t.Errorf("%s is not told of", c.Name)
 		}
 	}
-	for line := range strings.Lines(strings.TrimSpace(devUntold)) {
+	for line := range strings.Lines(strings.TrimSpace(dev.Untold)) {
 		name, _, _ := strings.Cut(line, " ")
 		if !d.Server().IsRegisteredCommand(name) || table.Lookup([]byte(name)) == nil {
 			t.Errorf("%s is told of, or is there, but not both", name)
@@ -380,7 +382,7 @@ func TestDevCommands(t *testing.T) {
 
 // The Redis of --dev lets leases end with the clock.
 func TestDevRedis(t *testing.T) {
-	m, err := newDevRedis()
+	m, err := dev.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,26 +401,14 @@ func TestDevRedis(t *testing.T) {
 
 func TestLogLevelAndFormat(t *testing.T) {
 	var b bytes.Buffer
-	c := newTestConfig(t, "--dev --log-format json --log-level warn")
+	c := configOf(t, "--dev --log-format json --log-level warn")
 	log := newLogger(c, &b)
 	log.Info("quiet")
-	if err := set(c, "log-level", "info"); err != nil {
+	if err := c.SetAll([][2]string{{"log-level", "info"}}); err != nil {
 		t.Fatal(err)
 	}
 	log.Info("loud")
 	if got := b.String(); strings.Contains(got, "quiet") || !strings.Contains(got, `"msg":"loud"`) {
 		t.Errorf("log: %s", got)
-	}
-}
-
-func TestRoundQuota(t *testing.T) {
-	for quota, want := range map[float64]int{0.5: 1, 1.2: 2, 1e6: 0} {
-		got := roundQuota(quota)
-		if want == 0 || got < want { // never more than the machine has
-			want = roundQuota(1e9)
-		}
-		if got != want {
-			t.Errorf("roundQuota(%v) = %d, want %d", quota, got, want)
-		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"time"
 
+	"lockproxy/cmd/lockproxy/limits"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/lockevent"
 )
 
@@ -22,7 +24,7 @@ func (p *program) heedReread(hups <-chan os.Signal, over <-chan struct{}) {
 // reread takes over the settings as their sources have them now, or none of them, and logs what that means.
 func (p *program) reread() {
 	defer p.rereading()()
-	p.passwords.again()
+	p.passwords.Again()
 	fresh, err := p.settings()
 	if err != nil {
 		p.refuse(err)
@@ -31,7 +33,7 @@ func (p *program) reread() {
 	changed, restart, err := p.config.Reread(fresh, p.fit)
 	for _, s := range restart {
 		p.log.Warn("a setting has changed and needs a restart", "setting", s.Name,
-			"running", s.logged(p.config.started), "then", s.logged(fresh))
+			"running", s.Logged(p.config.Started()), "then", s.Logged(fresh))
 	}
 	if err != nil {
 		p.refuse(err)
@@ -40,10 +42,10 @@ func (p *program) reread() {
 	p.refused.Store(false)
 	v := p.config.Values()
 	for _, s := range changed {
-		p.log.Info("setting changed", "setting", s.Name, "value", s.logged(v), "by", "SIGHUP")
+		p.log.Info("setting changed", "setting", s.Name, "value", s.Logged(v), "by", "SIGHUP")
 		if p.audit != nil {
 			p.audit.Note(lockevent.Event{Time: time.Now(), Kind: lockevent.Setting, Setting: s.Name,
-				Value: s.logged(v), Reason: lockevent.Reread})
+				Value: s.Logged(v), Reason: lockevent.Reread})
 		}
 	}
 	p.log.Info("settings reread", "changed", len(changed), "restart", len(restart))
@@ -52,7 +54,7 @@ func (p *program) reread() {
 // refuse logs all that is wrong with the settings as they are given now.
 func (p *program) refuse(err error) {
 	p.refused.Store(true)
-	all := apart(err)
+	all := settings.Apart(err)
 	p.log.Error("settings reread and not used: all stay as they are", "mistakes", len(all))
 	for _, one := range all {
 		p.log.Error("a setting is wrong", "err", one)
@@ -60,16 +62,6 @@ func (p *program) refuse(err error) {
 }
 
 // fit lowers the settings to what the process may have.
-func (p *program) fit(v *Values) *Values { return fitClients(v, openFiles(), p.log) }
-
-// longestLogged is the length up to which the value of a setting is logged.
-const longestLogged = 200
-
-// logged is the value of a setting as logs may show it.
-func (s *Setting) logged(v *Values) string {
-	value := s.in(v).String()
-	if s.Secret || len(value) > longestLogged {
-		return "(not shown)"
-	}
-	return value
+func (p *program) fit(v *settings.Values) *settings.Values {
+	return limits.FitClients(v, limits.OpenFiles(), p.log)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"lockproxy/cmd/lockproxy/adminpage"
 	"lockproxy/proxy"
 )
 
@@ -91,7 +92,7 @@ func (s *state) Ready() error {
 	return p.Ready()
 }
 
-// Stats implements Source.
+// Stats implements admin.Program.
 func (s *state) Stats() proxy.Stats {
 	s.mu.Lock()
 	p, lobby := s.plane, s.lobby
@@ -103,4 +104,12 @@ func (s *state) Stats() proxy.Stats {
 		return proxy.Stats{}
 	}
 	return p.Stats()
+}
+
+// Source implements admin.Program.
+func (s *state) Source() adminpage.Source {
+	if seen, ok := s.now().(interface{ View() proxy.View }); ok {
+		return seen.View()
+	}
+	return nil
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 )
 
@@ -15,7 +15,7 @@ func TestSubcommandsAreComplete(t *testing.T) {
 		if m.Summary == "" || strings.HasSuffix(m.Summary, ".") || len(m.Examples) == 0 || len(m.Exits) == 0 {
 			t.Errorf("%s: lacks something, or its summary ends with a full stop", m.Name)
 		}
-		if find(m.Name) != nil {
+		if settings.Find(m.Name) != nil {
 			t.Errorf("%s is the name of a setting", m.Name)
 		}
 		var b strings.Builder
@@ -32,7 +32,7 @@ func TestSubcommandsAreComplete(t *testing.T) {
 		}
 		if m.Settings {
 			for _, f := range m.Flags() {
-				if find(f.Name) != nil {
+				if settings.Find(f.Name) != nil {
 					t.Errorf("%s --%s is the name of a setting too", m.Name, f.Name)
 				}
 			}
@@ -44,7 +44,7 @@ func TestSubcommandsAreComplete(t *testing.T) {
 func accepted(m *tool.Command, line string) error {
 	_, line, _ = strings.Cut(line, "lockproxy "+m.Name)
 	line = regexp.MustCompile(`[;|>&].*`).ReplaceAllString(line, "")
-	words, err := splitWords(line)
+	words, err := settings.SplitWords(line)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,16 @@ func accepted(m *tool.Command, line string) error {
 // The proxy leaves the variables of subcommands alone, and no setting has one of them.
 func TestVariablesOfSubcommands(t *testing.T) {
 	for _, variable := range subcommands().Variables() {
-		if slices.ContainsFunc(settings, func(s Setting) bool { return spellEnviron(s.Name) == variable }) {
-			t.Errorf("%s is the variable of a setting", variable)
+		environ := []string{variable + "=x"}
+		if _, err := loaded(nil, environ); err != nil {
+			t.Error(err)
 		}
-		if gs := readEnviron([]string{variable + "=x"}); len(gs) > 0 {
-			t.Errorf("%s: %v", variable, gs)
+		if !strings.HasPrefix(variable, "LOCKPROXY_") {
+			continue
+		}
+		if _, err := (settings.Sources{Environ: environ}).Load(); err == nil ||
+			!strings.Contains(err.Error(), "there is no such setting") {
+			t.Errorf("%s is the variable of a setting: %v", variable, err)
 		}
 	}
 }
@@ -70,7 +75,7 @@ func TestSettingsStandWithoutASubcommand(t *testing.T) {
 			t.Errorf("%q is taken for a subcommand", args)
 		}
 	}
-	_, err := load([]string{"proxy.conf"}, nil)
+	_, err := loaded([]string{"proxy.conf"}, nil)
 	if err == nil || !strings.Contains(err.Error(), "nor a subcommand") {
 		t.Errorf("%v", err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // The program tells systemd, or whoever speaks its protocol, how it is (sd_notify), and takes listening
@@ -127,7 +129,7 @@ func (p *program) nameOf(file *os.File) (string, error) {
 // isAt says that a socket at bound is one for addr.
 func isAt(bound net.Addr, addr string) bool {
 	at, ok := bound.(*net.TCPAddr)
-	if !ok || isPath(addr) {
+	if !ok || settings.IsSocket(addr) {
 		return bound.String() == addr
 	}
 	want, err := net.ResolveTCPAddr("tcp", addr)

@@ -8,12 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // The watchdog is fed in time while the event loops turn, and not while they hang.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProgram(NewConfig(defaults()), certs{}, io.Discard)
+		p := newProgram(settings.NewConfig(settings.Defaults()), files.Certs{}, io.Discard)
 		pl := new(scriptedPlane)
 		p.state.set(pl)
 		var fed atomic.Int64

@@ -6,6 +6,9 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // A process that has the ports, but serves only when another one has taken them over, ends.
@@ -26,9 +29,9 @@ func TestLateSuccessorEnds(t *testing.T) {
 	}
 	io.WriteString(old, lateLine)
 	old.Close()
-	v := defaults()
+	v := settings.Defaults()
 	v.Admin = "127.0.0.1:0"
-	p := newProgram(NewConfig(v), certs{}, io.Discard)
+	p := newProgram(settings.NewConfig(v), files.Certs{}, io.Discard)
 	defer p.stopAdmin()
 	if _, err := p.succeed(t.Context(), &before{conn: conn}); !errors.Is(err, errLate) {
 		t.Errorf("it goes on: %v", err)
@@ -37,9 +40,9 @@ func TestLateSuccessorEnds(t *testing.T) {
 
 // A path that cannot be listened on ends the start, with the reason.
 func TestTakeoverNowhere(t *testing.T) {
-	v := defaults()
+	v := settings.Defaults()
 	v.Takeover = filepath.Join(t.TempDir(), "missing", "socket")
-	stop, err := newProgram(NewConfig(v), certs{}, io.Discard).startTakeover(t.Context())
+	stop, err := newProgram(settings.NewConfig(v), files.Certs{}, io.Discard).startTakeover(t.Context())
 	if err == nil {
 		t.Error("it listens")
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"lockproxy/cmd/lockproxy/admin"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool/client"
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
@@ -40,8 +42,8 @@ func (p *program) welcome() {
 	io.WriteString(p.stderr, banner(clients, all))
 }
 
-// hints are what can be tried at these addresses with a program of that name; admin nil: there is none.
-func hints(program string, v *Values, clients, admin net.Addr) (all []hint) {
+// hints are what can be tried at these addresses with a program of that name; at nil: there is no page.
+func hints(program string, v *settings.Values, clients, at net.Addr) (all []hint) {
 	cli, tool := "redis-cli", program+" lock"
 	if clients.Network() == "unix" {
 		cli += " -s " + clients.String()
@@ -61,18 +63,18 @@ func hints(program string, v *Values, clients, admin net.Addr) (all []hint) {
 			tool += secure
 		}
 	}
-	if !v.open() {
+	if !v.Open() {
 		all = append(all, hint{"the password, for both commands", "export REDISCLI_AUTH=..."})
 	}
 	all = append(all, hint{"take a lock for a minute", cli + " LOCK job TOKEN me PX 60000"},
 		hint{"free it", cli + " UNLOCK job me"})
 	switch {
-	case admin == nil:
-	case hidesPage(v) != "":
+	case at == nil:
+	case admin.HidesPage(v) != "":
 		all = append(all, hint{"see it in a browser", "start it with --admin-password too, then " +
-			adminURL(v, admin)})
+			adminURL(v, at)})
 	default:
-		all = append(all, hint{"look at it in a browser", adminURL(v, admin)})
+		all = append(all, hint{"look at it in a browser", adminURL(v, at)})
 	}
 	return append(all, hint{"run a command under a lock", tool + " job -- sleep 10"},
 		hint{"end", "Ctrl-C, or SIGTERM"})
@@ -100,7 +102,7 @@ func typed(path string) string {
 }
 
 // adminURL is where a browser finds the page.
-func adminURL(v *Values, admin net.Addr) string {
+func adminURL(v *settings.Values, admin net.Addr) string {
 	scheme := "http://"
 	if v.AdminTLSCert != "" {
 		scheme = "https://"

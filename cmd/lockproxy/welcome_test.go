@@ -60,7 +60,7 @@ func TestHints(t *testing.T) {
 		{"--tls-cert a --tls-key b", &net.UnixAddr{Name: "/tmp/s", Net: "unix"}, nil,
 			[]string{"redis-cli -s /tmp/s LOCK"}, "--tls"},
 	} {
-		v := newTestConfig(t, "--dev "+c.args).Values()
+		v := configOf(t, "--dev "+c.args).Values()
 		text := banner(c.clients, hints("lockproxy", v, c.clients, c.admin))
 		for _, want := range c.want {
 			if !strings.Contains(text, want) {

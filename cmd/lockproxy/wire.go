@@ -8,6 +8,8 @@ import (
 
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
+	"lockproxy/cmd/lockproxy/limits"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy"
 	"lockproxy/redlock/scripts"
@@ -41,26 +43,28 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 		forget()
 		return nil, err
 	}
-	p.config.OnChange(func(v *Values) { w.Change(proxyOptions(p, v, up)) })
+	p.config.OnChange(func(v *settings.Values) { w.Change(proxyOptions(p, v, up)) })
 	return w, nil
 }
 
-func upstreamOptions(p *program, v *Values, addrs []string) discovery.Options {
+func upstreamOptions(p *program, v *settings.Values, addrs []string) discovery.Options {
 	o := v.Upstream
-	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.upstream.source(), p.log, p.state.waits
-	o.Detour = p.detours.of
-	o.Logins, o.SentinelLogins = p.passwords.upstream.source(), p.passwords.sentinel.source()
+	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.Upstream.Source(), p.log, p.state.waits
+	o.Detour = p.detours.Of
+	o.Logins, o.SentinelLogins = p.passwords.Upstream.Source(), p.passwords.Sentinel.Source()
 	return o
 }
 
 // connectMasters connects to the masters of RedLock, on l. It blocks until most of them answer or ctx ends.
-func connectMasters(ctx context.Context, p *program, v *Values, l *loop.Loop) ([]*master.Master, error) {
+func connectMasters(
+	ctx context.Context, p *program, v *settings.Values, l *loop.Loop,
+) ([]*master.Master, error) {
 	o := v.Masters
-	o.TLS, o.ConnectTimeout, o.Log = p.certs.upstream.source(), v.Upstream.ConnectTimeout, p.log
+	o.TLS, o.ConnectTimeout, o.Log = p.certs.Upstream.Source(), v.Upstream.ConnectTimeout, p.log
 	o.AllowEviction = v.Proxy.AllowEviction
-	o.Logins = p.passwords.redlock.source()
+	o.Logins = p.passwords.Redlock.Source()
 	o.Failed = p.state.waits
-	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.redlockLongest()
+	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.LongestRedlockLease()
 	for _, s := range scripts.All() {
 		o.Scripts = append(o.Scripts, []byte(s.Source))
 	}
@@ -83,28 +87,28 @@ func connectMasters(ctx context.Context, p *program, v *Values, l *loop.Loop) ([
 		p.log.Warn("redlock: no lock is granted yet, for masters that restarted may have forgotten some; "+
 			"those with appendonly yes and appendfsync always need not wait when they restart later, and "+
 			"a shorter redlock-max-lease makes the wait shorter",
-			"until", until[missing-1].Round(time.Second), "redlock-max-lease", v.redlockLongest())
+			"until", until[missing-1].Round(time.Second), "redlock-max-lease", v.LongestRedlockLease())
 	}
 	return all, nil
 }
 
 // proxyOptions adds to the settings what only the program has.
-func proxyOptions(p *program, v *Values, up *discovery.Upstream) proxy.Options {
+func proxyOptions(p *program, v *settings.Values, up *discovery.Upstream) proxy.Options {
 	o := v.Proxy
-	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.clients.source(), version
+	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.Clients.Source(), version
 	o.Log, o.Pipes.Log, o.Locks.Log = p.log, p.log, p.log
-	if w := p.passwords.clients; w != nil {
-		o.Password = w.logins.Now().Password
+	if logins := p.passwords.Clients.Source(); logins != nil {
+		o.Password = logins.Now().Password
 	}
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
-	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.waits, v.same()
+	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.waits, v.Same()
 	o.KeepAlive = orNever(o.KeepAlive)
-	o.MaxMemory = v.MaxMemory.of(memoryHere())
+	o.MaxMemory = v.MaxMemory.Of(limits.Memory())
 	o.Pipes.ConnectTimeout = v.Upstream.ConnectTimeout
 	o.Pipes.Budget = max(o.Pipes.Budget, 1) // 0 would mean the default
-	o.Redlock.MaxLease = v.redlockLongest()
+	o.Redlock.MaxLease = v.LongestRedlockLease()
 	return o
 }
 
@@ -125,3 +129,6 @@ func (w *wired) Drain(ctx context.Context) error {
 	defer w.forget()
 	return w.Server.Drain(ctx)
 }
+
+// View is the data plane as the page sees it.
+func (w *wired) View() proxy.View { return proxy.ViewOf(w.Server) }

@@ -14,6 +14,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
+	"lockproxy/integration/rig"
 )
 
 // converse sends commands, one a line, and returns all that comes back until the
@@ -33,16 +37,16 @@ func converse(t *testing.T, conn net.Conn, lines ...string) string {
 // startReal starts the program with its real data plane.
 func startReal(t *testing.T, args string) *running {
 	t.Helper()
-	v, err := load(strings.Fields(args), nil)
+	v, err := loaded(strings.Fields(args), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certs, err := loadCerts(v)
+	certs, err := files.ReadCerts(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &running{new(safeBuffer), make(chan os.Signal, 2), make(chan error, 1), make(chan int, 1)}
-	p := newProgram(NewConfig(v), certs, r.log)
+	p := newProgram(settings.NewConfig(v), certs, r.log)
 	go func() { r.ended <- p.run(r.signals) }()
 	t.Cleanup(func() {
 		r.signals <- syscall.SIGTERM
@@ -129,11 +133,11 @@ func TestSettingsReachTheDataPlane(t *testing.T) {
 // What says where locks are kept has to be the same in all proxies, in whatever order it is written.
 func TestSettingsThatAreAlike(t *testing.T) {
 	read := func(args ...string) map[string]string {
-		v, err := load(append([]string{"--upstream", "a:1"}, args...), nil)
+		v, err := loaded(append([]string{"--upstream", "a:1"}, args...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return v.same()
+		return v.Same()
 	}
 	usual := read()
 	for _, c := range []struct{ names, args string }{
@@ -166,4 +170,25 @@ func TestSettingsThatAreAlike(t *testing.T) {
 			t.Errorf("%s, %s: %q, %q", same[0], same[1], a, b)
 		}
 	}
+}
+
+// loaded are the settings as the program reads them.
+func loaded(args, environ []string) (*settings.Values, error) {
+	return settingsFrom(args, environ).Load()
+}
+
+func configOf(t *testing.T, args string) *settings.Config {
+	t.Helper()
+	v, err := loaded(strings.Fields(args), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings.NewConfig(v)
+}
+
+// selfSigned writes a certificate for 127.0.0.1 that is its own authority.
+func selfSigned(t *testing.T) (cert, key string) {
+	a := &rig.Authority{Dir: t.TempDir()}
+	a.Issue(t, "own", rig.LoopbackIP)
+	return a.File("own.crt"), a.File("own.key")
 }

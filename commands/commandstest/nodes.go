@@ -8,7 +8,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// This file is what of Session and Server belongs to Nodes and Statistics.
+// This file is what of Session and Server belongs to Nodes and OwnStats.
 
 // fakeFan is the part of Session for commands that concern several nodes.
 type fakeFan struct {
@@ -65,34 +65,18 @@ func (f *Session) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	}
 }
 
-// fakeOwnStats implements OwnStats and SlowLog.
+// fakeOwnStats implements OwnStats.
 type fakeOwnStats struct {
 	commands []commands.OwnCommand
 	errors   map[string]uint64
 	resets   int
-	slow     []commands.SlowEntry
-	whose    map[string][2]string // by address
-	limits   []string
 }
 
 func (s *Server) OwnStats() commands.OwnStats { return &s.own }
-func (s *Server) SlowLog() commands.SlowLog   { return (*fakeSlow)(&s.own) }
 
 func (b *fakeOwnStats) Commands() []commands.OwnCommand { return b.commands }
 func (b *fakeOwnStats) Errors() map[string]uint64       { return b.errors }
 func (b *fakeOwnStats) Reset()                          { b.resets++ }
-
-type fakeSlow fakeOwnStats
-
-func (b *fakeSlow) Own() []commands.SlowEntry { return b.slow }
-func (b *fakeSlow) Reset()                    { b.slow = nil }
-func (b *fakeSlow) Limits(name, value string) { b.limits = append(b.limits, name+"="+value) }
-func (b *fakeSlow) Whose() func(commands.SlowEntry) (string, string, bool) {
-	return func(e commands.SlowEntry) (string, string, bool) {
-		who, ok := b.whose[e.Addr]
-		return who[0], who[1], ok
-	}
-}
 
 func (s *Server) Has(name string) bool {
 	_, ok := s.Settings[name]

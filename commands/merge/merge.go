@@ -10,7 +10,6 @@
 //	First, One, Any, Concat   one of them, or the elements of all     merge.go
 //	Sum, Min, Max, ...        numbers                                 numbers.go
 //	Maps, Unite               maps, joined name by name               maps.go
-//	Texts                     texts for people, one below the other   texts.go
 //
 // If there is an error among several replies, the first error is the answer, unless the comment of a Func
 // says otherwise. Elements of arrays, maps and sets are copied as they are, so whatever a newer Redis puts

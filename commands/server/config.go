@@ -40,7 +40,7 @@ func configGet(c *commands.Call) {
 		c.Reply(appendSettings(nil, c.Client.Proto, own))
 		return
 	}
-	server, proto, log := c.Server, c.Client.Proto, c.Server.SlowLog()
+	server, proto := c.Server, c.Client.Proto
 	c.Ask(pipe.ToMaster(0), c.Raw, commands.Reread, func(reply []byte) []byte {
 		v, _, err := resp.Parse(reply)
 		switch {
@@ -61,7 +61,6 @@ func configGet(c *commands.Call) {
 			if have[strings.ToLower(name)] {
 				continue
 			}
-			log.Limits(name, value)
 			own = append(own, [2]string{name, shownParameter(strings.ToLower(name), value, server)})
 		}
 		return appendSettings(nil, proto, own)

@@ -103,9 +103,6 @@ func (ch *change) answered(proto int, replies [][]byte) []byte {
 		return ch.setOwn()
 	}
 	if refused == nil {
-		for _, p := range ch.theirs {
-			ch.server.SlowLog().Limits(strings.ToLower(p[0]), p[1])
-		}
 		ch.actions.Nodes().TellReplicas(ch.req)
 		return ch.setOwn()
 	}

@@ -98,6 +98,16 @@ func mostCalls(values []string) []string {
 	return []string{slices.MaxFunc(values, func(a, b string) int { return calls(a) - calls(b) })}
 }
 
+// goesEverywhere says that a command, by its name as COMMAND has it, goes to all masters.
+func goesEverywhere(t *commands.Table, name string) bool {
+	container, sub, isSub := strings.Cut(name, "|")
+	c := t.Lookup([]byte(container))
+	if c != nil && isSub {
+		c = c.Subs[sub]
+	}
+	return c != nil && c.Everywhere()
+}
+
 // isPeak says that the highest value of several servers stands for all.
 func isPeak(name string) bool {
 	for _, same := range sameEverywhere {

@@ -1,11 +1,10 @@
-// Package server has the commands that ask a server as a whole: COMMAND, CONFIG, INFO, ACL, SLOWLOG, LATENCY,
-// MEMORY, DEBUG. All masters are asked, the proxy adds what it has done itself, and the client sees one
-// server.
+// Package server has the commands that ask a server as a whole: COMMAND, CONFIG, INFO, ACL, SLOWLOG. All
+// masters are asked, the proxy adds what it has done itself, and the client sees one server. What only one
+// server can tell, as LATENCY and MEMORY DOCTOR do, is asked at that server (commands.OneNode).
 //
 //	INFO --> info(Call) --> AskAll: INFO --> mergeInfo --> addOwn: the proxy's own numbers --> the reply
 //
-//	SLOWLOG GET    --> one log of all of theirs and the proxy's, the newest first     slowlog.go
-//	LATENCY ...    --> event by event, and second by second                           latency.go
+//	SLOWLOG GET    --> one log of all of theirs, the newest entry first               slowlog.go
 //	CONFIG SET     --> all masters, or none as far as that is possible, then the own  configset.go
 //	COMMAND        --> nobody is asked: the Table has what the upstream told          command.go
 //
@@ -65,28 +64,26 @@ var Rows = []commands.Row{
 	{Name: "acl|genpass", Route: commands.AnyNode, Flags: commands.ReadOnly},
 	{Name: "acl|help", Route: commands.AnyNode, Flags: commands.ReadOnly},
 	{Name: "memory|purge", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First},
-	{Name: "memory|stats", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeMemoryStats},
-	{Name: "memory|doctor", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
-	{Name: "memory|malloc-stats", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
+	{Name: "memory|stats", Run: commands.OneNode, Queue: commands.QueueSpread, Flags: commands.ReadOnly},
+	{Name: "memory|doctor", Run: commands.OneNode, Queue: commands.QueueSpread, Flags: commands.ReadOnly},
+	{Name: "memory|malloc-stats", Run: commands.OneNode, Queue: commands.QueueSpread,
+		Flags: commands.ReadOnly},
 	{Name: "slowlog|get", MaxArgs: commands.MaxOptions, Run: slowlogGet, Queue: commands.QueueSpread,
 		Flags: commands.ReadOnly | commands.Fanned},
-	{Name: "slowlog|len", Run: slowlogLen, Queue: commands.QueueSpread,
-		Flags: commands.ReadOnly | commands.Fanned},
-	{Name: "slowlog|reset", Run: slowlogReset, Queue: commands.QueueEverywhere, Queued: emptiesSlowLog,
-		Flags: commands.ReadOnly | commands.Fanned},
-	// of Valkey, without the proxy's own entries: SLOWLOG has those
-	{Name: "commandlog|get", MaxArgs: commands.MaxOptions, Run: commandlogGet,
+	{Name: "slowlog|len", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Sum},
+	{Name: "slowlog|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First,
+		Queue: commands.QueueEverywhere},
+	{Name: "commandlog|get", MaxArgs: commands.MaxOptions, Run: slowlogGet,
 		Queue: commands.QueueSpread, Flags: commands.ReadOnly | commands.Fanned},
 	{Name: "commandlog|len", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Sum},
 	{Name: "commandlog|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First},
-	{Name: "latency|latest", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeLatest},
-	{Name: "latency|history", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeHistory},
-	{Name: "latency|histogram", MaxArgs: commands.MaxNames, Run: latencyHistogram,
-		Queue: commands.QueueSpread, Flags: commands.ReadOnly | commands.Fanned},
-	{Name: "latency|graph", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
-	{Name: "latency|doctor", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
+	{Name: "latency|latest", Run: commands.OneNode, Queue: commands.QueueSpread, Flags: commands.ReadOnly},
+	{Name: "latency|history", Run: commands.OneNode, Queue: commands.QueueSpread, Flags: commands.ReadOnly},
+	{Name: "latency|histogram", Run: commands.OneNode, Queue: commands.QueueSpread, Flags: commands.ReadOnly},
+	{Name: "latency|graph", Run: commands.OneNode, Queue: commands.QueueSpread, Flags: commands.ReadOnly},
+	{Name: "latency|doctor", Run: commands.OneNode, Queue: commands.QueueSpread, Flags: commands.ReadOnly},
 	{Name: "latency|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Max},
 	// all have saved since then
 	{Name: "lastsave", Route: commands.AllNodes, Merge: merge.Min, Flags: commands.ReadOnly},
-	{Name: "debug", Flags: commands.Fanned, Run: debug, Why: breaksServers, Queue: commands.QueueSpread},
+	{Name: "debug", Run: commands.OneNode, Why: breaksServers, Queue: commands.QueueSpread},
 }

@@ -16,7 +16,16 @@ var floors = map[string]string{
 		"proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
-		"cmd/lockproxy/tool/locks",
+		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
+		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin",
+	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy commands cluster cluster/discovery cluster/master " +
+		"internal",
+	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
+		"proxy/login commands/lock cluster cluster/master cluster/pipe redlock/keepalive internal",
+	"cmd/lockproxy/files":    "cmd/lockproxy/settings cluster",
+	"cmd/lockproxy/auditlog": "internal",
+	"cmd/lockproxy/limits":   "cmd/lockproxy/settings",
+	"cmd/lockproxy/dev":      "internal",
 
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it but framing.
 	"cmd/lockproxy/tool":          "",
@@ -73,7 +82,7 @@ var floors = map[string]string{
 	"cluster/pubsub":    "cluster cluster/retry internal",
 	"cluster/master":    "cluster cluster/pubsub internal",
 	// These are for tests of the packages above alone.
-	"cluster/internal/servers":  "internal",
+	"cluster/internal/servers":  "internal integration/rig",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",
 
 	// What is asked of locks stands at the bottom of redlock, and what chooses the engine on top. The engines

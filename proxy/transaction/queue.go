@@ -115,7 +115,6 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Qu
 	}
 	e.Publishes = q.Publishes
 	t.unread = t.unread || q.Publishes || q.DB >= 0
-	t.slowReset = t.slowReset || q.EmptiesSlowLog
 	return e
 }
 

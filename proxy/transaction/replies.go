@@ -126,9 +126,6 @@ func (l *conn) stepDone(reply []byte, last bool) {
 			reply = execAborted
 		}
 		t.noteWrites()
-		if t.slowReset && step.kind == execStep && reply[0] != '-' {
-			t.of.proxy.Server().SlowLog().Reset()
-		}
 		t.end()
 	}
 	h.Receive(step.tag, reply, last)

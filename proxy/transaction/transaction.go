@@ -48,7 +48,6 @@ type transaction struct {
 	writes     bool     // a queued command may write
 	selects    bool     // a queued command leaves the connection in another mode
 	logsIn     bool     // AUTH is queued: no node runs what comes behind it
-	slowReset  bool     // SLOWLOG RESET is queued: the proxy's own log must be reset too
 
 	refused  bool     // the proxy has refused a command: EXEC runs nothing
 	rejected bool     // a node has refused a command: EXEC runs nothing

@@ -4,16 +4,11 @@ package servers
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	crand "crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
+	"lockproxy/integration/rig"
 	"log/slog"
-	"math/big"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -340,51 +335,12 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Certificates makes a CA and a certificate of it for 127.0.0.1 in dir.
-func Certificates(t *testing.T, dir string) (ca, cert, key string) {
+// Certificates makes a CA and a certificate of it for 127.0.0.1.
+func Certificates(t *testing.T) (ca, cert, key string) {
 	t.Helper()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
-			0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	authorityDER, err := x509.CreateCertificate(crand.Reader, authority, authority, authorityKey.Public(),
-		authorityKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redis"},
-		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leafDER, err := x509.CreateCertificate(crand.Reader, leaf, authority, leafKey.Public(), authorityKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return write("ca.pem", "CERTIFICATE", authorityDER), write("cert.pem", "CERTIFICATE", leafDER),
-		write("key.pem", "PRIVATE KEY", keyDER)
+	a := rig.NewAuthority(t)
+	a.Issue(t, "redis", rig.LoopbackIP)
+	return a.File("ca.crt"), a.File("redis.crt"), a.File("redis.key")
 }
 
 // Trusting is a TLS client that trusts ca and shows cert.

@@ -1,0 +1,127 @@
+// Package admin is the HTTP listener for those who run the proxy.
+//
+//	onlyHosts --> /healthz, /readyz          for probes, which give no password
+//	         \--> gate --> /metrics, /debug   counters, profiles
+//	                  \--> onlyPages --> page (package adminpage)
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/adminpage"
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
+	"lockproxy/proxy"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Program is what the listener shows of the program. Safe for concurrent use.
+type Program interface {
+	// Stats is called once for each scrape.
+	Stats() proxy.Stats
+	// Ready says why commands cannot be served now, or nil.
+	Ready() error
+	// Source is the data plane as the page sees it; nil: there is none yet.
+	Source() adminpage.Source
+	// Reloads says how it went when what the settings name was read last.
+	Reloads() []files.State
+}
+
+// Options are what the listener is made of.
+type Options struct {
+	Program         Program
+	Values          func() *settings.Values
+	TLS             *files.TLS      // nil: none
+	Password        *cluster.Logins // nil: that of the settings
+	Audit           proxy.Audit     // nil: there is none
+	Version, Commit string
+	Log             *slog.Logger
+}
+
+// Serve answers on ln until stop.
+func Serve(ln net.Listener, o Options) (stop func()) {
+	v := o.Values()
+	if o.TLS != nil {
+		ln = tls.NewListener(ln, &tls.Config{GetConfigForClient: o.TLS.ForClient})
+	}
+	page := o.newPage()
+	srv := &http.Server{
+		Handler:           onlyHosts(names(v), o.handler(newGate(o), page)),
+		ConnContext:       gateContext,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan struct{})
+	go func() { // ends in stop
+		defer close(done)
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			o.Log.Error("admin ends", "err", err)
+		}
+	}()
+	o.Log.Info("admin listening", "addr", ln.Addr())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		page.Close()
+		if srv.Shutdown(ctx) != nil {
+			srv.Close()
+		}
+		<-done
+	}
+}
+
+// tellReady answers /readyz: 200 while the proxy serves anything at all, since a balancer that took it away
+// for what is wrong at the upstream would take all proxies away. strict is for people and alerts: 503 while
+// anything is not served.
+func tellReady(w http.ResponseWriter, err error, strict bool, reasons func() bool) {
+	if err == nil {
+		io.WriteString(w, "ready\n")
+		return
+	}
+	why := "the reason is told to those who give admin-password"
+	if reasons() {
+		why = err.Error()
+	}
+	if errors.As(err, new(proxy.InPart)) && !strict {
+		io.WriteString(w, "ready, but not for every command\n"+why+"\n")
+		return
+	}
+	http.Error(w, why, http.StatusServiceUnavailable)
+}
+
+// handler serves /healthz and /readyz to all, and what is inside to those whom gate lets in.
+func (o Options) handler(gate *gate, page http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", gate.only(onlyPages(o.Values, page, o.inside())))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		tellReady(w, o.Program.Ready(), r.URL.Query().Has("strict"),
+			func() bool { return gate.judge(r) == letIn })
+	})
+	return mux
+}
+
+// inside serves /metrics and, with admin-pprof, /debug/pprof.
+func (o Options) inside() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(o), promhttp.HandlerOpts{}))
+	if o.Values().AdminPprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}

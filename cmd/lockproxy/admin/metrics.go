@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"lockproxy/proxy"
+)
+
+// newRegistry returns the metrics of /metrics: the table (table.go), what was reread, the process.
+func newRegistry(o Options) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		collector{o}, reloads{o.Program},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return r
+}
+
+// metric is a row of the table.
+type metric struct {
+	kind       prometheus.ValueType // histogram: prometheus.UntypedValue
+	name, help string
+	labels     []string
+	tell       func(s *scrape, to teller)
+}
+
+const (
+	counter   = prometheus.CounterValue
+	gauge     = prometheus.GaugeValue
+	histogram = prometheus.UntypedValue
+)
+
+// scrape is what the values of one scrape are read from.
+type scrape struct {
+	proxy.Stats
+	ready           bool
+	version, commit string
+}
+
+// teller takes the values of a metric.
+type teller struct {
+	kind prometheus.ValueType
+	desc *prometheus.Desc
+	ch   chan<- prometheus.Metric
+}
+
+func (t teller) number(n float64, labels ...string) {
+	t.ch <- prometheus.MustNewConstMetric(t.desc, t.kind, n, labels...)
+}
+
+// times takes a histogram: below is how many values are not above each bound.
+func (t teller) times(count uint64, sum float64, below map[float64]uint64, labels ...string) {
+	t.ch <- prometheus.MustNewConstHistogram(t.desc, count, sum, below, labels...)
+}
+
+type amount interface{ ~int | ~int64 | ~uint64 }
+
+// one is the value of a metric without labels.
+func one[N amount](value func(s *scrape) N) func(*scrape, teller) {
+	return func(s *scrape, to teller) { to.number(float64(value(s))) }
+}
+
+// each are the values of a metric with one label, by what stands there.
+func each[K ~string, N amount](values func(s *scrape) map[K]N) func(*scrape, teller) {
+	return func(s *scrape, to teller) {
+		for label, n := range values(s) {
+			to.number(float64(n), string(label))
+		}
+	}
+}
+
+// collector turns Stats into metrics.
+type collector struct{ o Options }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range metrics {
+		ch <- desc(m.name, m.help, m.labels...)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	s := &scrape{c.o.Program.Stats(), c.o.Program.Ready() == nil, c.o.Version, c.o.Commit}
+	for _, m := range metrics {
+		m.tell(s, teller{m.kind, desc(m.name, m.help, m.labels...), ch})
+	}
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("lockproxy_"+name, help, labels, nil)
+}
+
+func oneIf(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

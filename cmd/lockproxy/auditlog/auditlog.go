@@ -1,0 +1,291 @@
+// Package auditlog writes the audit log.
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"lockproxy/internal/journal"
+	"lockproxy/internal/lockevent"
+)
+
+// Log writes the Log log: an event a line, as JSON. Safe for concurrent use.
+//
+//	Note --> queue --> run, a goroutine --> lines --> the file
+//
+// Nobody waits for the file: what does not fit into the queue, or cannot be written, is counted, and both
+// logs tell of it.
+type Log struct {
+	out   io.Writer
+	log   *slog.Logger // of the program
+	names journal.Names
+	queue *lockevent.Queue
+	stop  chan struct{}
+	done  chan struct{} // closed when run has ended
+
+	logins journal.Few
+	untold atomic.Uint64 // lost ones of which the log of the program is to tell
+
+	lines bytes.Buffer // not written yet
+	n     uint64       // how many they are
+	json  *slog.Logger // to lines
+}
+
+const (
+	// batch is how many bytes of lines are written at a time.
+	batch = 64 << 10
+	// tellEvery is how long losses are counted before the log tells of them.
+	tellEvery = time.Second
+	// closeLimit is how long close waits.
+	closeLimit = 500 * time.Millisecond
+)
+
+// Start starts the audit log at a path, or stderr; nil: there is none.
+func Start(at string, stderr io.Writer, log *slog.Logger, names journal.Names) (*Log, error) {
+	var out io.Writer
+	switch at {
+	case "":
+		return nil, nil
+	case "-", "stderr":
+		out = stderr
+	default:
+		f := &file{path: at, log: log}
+		if err := f.open(); err != nil {
+			return nil, fmt.Errorf("audit-log: %w", err)
+		}
+		out = f
+	}
+	a := newLog(out, log, names)
+	go a.run() // ends in close
+	return a, nil
+}
+
+func newLog(out io.Writer, log *slog.Logger, names journal.Names) *Log {
+	a := &Log{out: out, log: log, names: names, queue: lockevent.NewQueue(),
+		stop: make(chan struct{}), done: make(chan struct{})}
+	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
+	return a
+}
+
+// asEvent makes a line of the log tell of an event.
+func asEvent(_ []string, at slog.Attr) slog.Attr {
+	switch at.Key {
+	case slog.LevelKey:
+		return slog.Attr{}
+	case slog.MessageKey:
+		at.Key = "event"
+	}
+	return at
+}
+
+// Note implements proxy.Audit. Waits are not written. Who guesses passwords cannot fill the disk: of many
+// failed logins some are written, and then the number of the others.
+func (a *Log) Note(e lockevent.Event) {
+	switch e.Kind {
+	case lockevent.Waiting, lockevent.TimedOut:
+		return
+	case lockevent.LoginFailed:
+		rest := func(n int) {
+			a.put(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
+		}
+		if !a.logins.Pass(rest) {
+			return
+		}
+	}
+	a.put(e)
+}
+
+func (a *Log) put(e lockevent.Event) {
+	if !a.queue.Put(e) {
+		a.lose(1)
+	}
+}
+
+// lose counts events that are not written.
+func (a *Log) lose(n uint64) {
+	a.queue.Lose(n)
+	if a.untold.Add(n) == n {
+		time.AfterFunc(tellEvery, func() {
+			a.log.Error("audit log: events could not be written", "count", a.untold.Swap(0))
+		})
+	}
+}
+
+// Counts implements proxy.Audit.
+func (a *Log) Counts() (written, lost uint64) { return a.queue.Counts() }
+
+// run writes events until close is called.
+func (a *Log) run() {
+	defer close(a.done)
+	for {
+		select {
+		case e := <-a.queue.C:
+			a.line(e)
+		case <-a.stop:
+			for len(a.queue.C) > 0 {
+				a.line(<-a.queue.C)
+			}
+			return
+		}
+	}
+}
+
+// line makes a line of an event, and writes it with others once no more wait.
+func (a *Log) line(e lockevent.Event) {
+	if gap := a.queue.Gap(e.Time, e.Proxy); gap.Count > 0 {
+		a.append(gap)
+	}
+	a.append(e)
+	if len(a.queue.C) == 0 || a.lines.Len() >= batch {
+		a.flush()
+	}
+}
+
+func (a *Log) append(e lockevent.Event) {
+	var all []any
+	if e.Lock != "" {
+		all = a.names.Lock(all, e.Lock)
+	}
+	for _, field := range [][2]string{{"mode", e.Mode}, {"token", e.Token}} {
+		all = addText(all, field[0], field[1])
+	}
+	if e.Fence != 0 {
+		all = append(all, "fence", e.Fence)
+	}
+	for _, field := range [][2]string{{"client", e.Client.Addr}, {"name", e.Client.Name},
+		{"user", e.Client.User}, {"setting", e.Setting}, {"value", e.Value}, {"reason", e.Reason}} {
+		all = addText(all, field[0], field[1])
+	}
+	if e.Count != 0 {
+		all = append(all, "count", e.Count)
+	}
+	all = addText(all, "proxy", e.Proxy)
+	r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
+	r.Add(all...)
+	a.json.Handler().Handle(context.Background(), r)
+	a.n++
+}
+
+func addText(all []any, name, value string) []any {
+	if value == "" {
+		return all
+	}
+	return append(all, name, value)
+}
+
+// flush writes the lines that there are.
+func (a *Log) flush() {
+	n, err := a.out.Write(a.lines.Bytes())
+	if err != nil {
+		rest := a.lines.Bytes()[n:]
+		lost := uint64(bytes.Count(rest, []byte("\n")))
+		a.n -= lost
+		// A line about missed events is none itself.
+		a.lose(lost - uint64(bytes.Count(rest, []byte(`"event":"missed"`))))
+	}
+	a.queue.Told(a.n)
+	a.lines.Reset()
+	a.n = 0
+}
+
+// Close ends run, and waits half a second at most until all is written. Nil is none.
+func (a *Log) Close() {
+	if a == nil {
+		return
+	}
+	close(a.stop)
+	select {
+	case <-a.done:
+	case <-time.After(closeLimit):
+		a.log.Error("audit log: the end could not be written", "count", len(a.queue.C))
+	}
+}
+
+// file is a file that lines are appended to. When another program has moved it away, as log rotation
+// does, it is made anew.
+type file struct {
+	path   string
+	log    *slog.Logger
+	f      *os.File
+	looked time.Time     // when the file was last looked for
+	torn   bool          // its last line is not whole
+	failed journal.Lines // attempts to open it
+}
+
+// LookEvery is how often an file looks whether it is still in its place.
+const LookEvery = time.Second
+
+// Check says why the file of the audit log could not be opened, as far as that shows without making
+// it.
+func Check(path string) error {
+	if path == "" || path == "-" || path == "stderr" {
+		return nil
+	}
+	at, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, err = os.Stat(filepath.Dir(path))
+	case err == nil && at.IsDir():
+		err = &fs.PathError{Err: syscall.EISDIR}
+	case err == nil && at.Mode().IsRegular():
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("audit-log %s: %w", path, errors.Unwrap(err))
+	}
+	return nil
+}
+
+// open opens the file, and closes the one that was open before.
+func (a *file) open() error {
+	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if a.f != nil {
+		a.f.Close()
+	}
+	a.f, a.torn = f, false
+	return nil
+}
+
+// Write implements io.Writer. It is called with whole lines.
+func (a *file) Write(lines []byte) (n int, err error) {
+	if now := time.Now(); now.Sub(a.looked) >= LookEvery {
+		a.looked = now
+		a.follow()
+	}
+	if a.torn {
+		if _, err := a.f.WriteString("\n"); err != nil {
+			return 0, err
+		}
+		a.torn = false
+	}
+	n, err = a.f.Write(lines)
+	a.torn = n > 0 && lines[n-1] != '\n'
+	return n, err
+}
+
+// follow opens the file again if it was moved away or removed. The one that is open is better than none.
+func (a *file) follow() {
+	was, err := a.f.Stat()
+	if is, gone := os.Stat(a.path); err == nil && gone == nil && os.SameFile(was, is) {
+		return
+	}
+	if err := a.open(); err != nil {
+		a.failed.Write(a.log, slog.LevelError, "audit log: cannot be opened again", "err", err)
+	}
+}

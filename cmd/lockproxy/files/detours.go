@@ -1,0 +1,79 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
+)
+
+// ReadDetours are those of upstream-map or upstream-map-file. Its errors name the setting.
+func ReadDetours(v *settings.Values) (cluster.Detours, error) {
+	if v.DetoursFile == "" {
+		return v.Detours, nil
+	}
+	text, err := readText("upstream-map-file", v.DetoursFile)
+	if err != nil {
+		return nil, err
+	}
+	var all strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		all.WriteString(line + "\n")
+	}
+	d, err := cluster.ParseDetours(all.String())
+	if err != nil {
+		return nil, fmt.Errorf("upstream-map-file %s: %w", v.DetoursFile, err)
+	}
+	return d, nil
+}
+
+// Detours are the detours that connections take from now on. Safe for concurrent use.
+type Detours struct {
+	now atomic.Pointer[cluster.Detours]
+}
+
+// Of is where the node is reached that announces addr.
+func (t *Detours) Of(addr string) string {
+	if d := t.now.Load(); d != nil {
+		return d.Of(addr)
+	}
+	return addr
+}
+
+// Follow takes over what the settings say, unless they name a file that cannot be used now.
+func (t *Detours) Follow(v *settings.Values) {
+	if d, err := ReadDetours(v); err == nil {
+		t.now.Store(&d)
+	}
+}
+
+// Watch rereads the file until ctx ends. What cannot be used is logged once, and what was read before stays
+// in use.
+func (t *Detours) Watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
+	tick := time.NewTicker(rereadEvery)
+	defer tick.Stop()
+	told := ""
+	for c.Values().DetoursFile != "" {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		d, err := ReadDetours(c.Values())
+		switch {
+		case err != nil && err.Error() != told:
+			told = err.Error()
+			log.Error("addresses of nodes cannot be reread: those read before stay in use", "err", err)
+		case err == nil && d.String() != t.now.Load().String():
+			told = ""
+			t.now.Store(&d)
+			log.Info("addresses of nodes reread", "file", c.Values().DetoursFile, "upstream-map", d.String())
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
+)
+
+const (
+	// commandLimit is how long a command may take.
+	commandLimit = 30 * time.Second
+	// refusedPause is the pause before a password that a node has refused is read again.
+	refusedPause = 5 * time.Second
+	// failedPause is the pause after a failed attempt to read a password.
+	failedPause = 30 * time.Second
+	// failedReminder is how often the same failure is logged.
+	failedReminder = time.Minute
+	// longestReason is how much of a command's standard error is logged.
+	longestReason = 200
+)
+
+// Passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
+// that of clients, which is here only if it is read from a file.
+type Passwords struct{ Upstream, Sentinel, Redlock, Admin, Clients *password }
+
+// ReadPasswords reads each password for the first time. Its errors name the setting.
+func ReadPasswords(v *settings.Values) (Passwords, error) {
+	var p Passwords
+	var wrong []error
+	for _, one := range []struct {
+		at             **password
+		name, user, is string
+		from           settings.PasswordFrom
+	}{
+		{&p.Upstream, "upstream", v.Upstream.User, v.Upstream.Password, v.UpstreamFrom},
+		{&p.Sentinel, "sentinel", v.Upstream.SentinelUser, v.Upstream.SentinelPassword, v.SentinelFrom},
+		{&p.Redlock, "redlock", v.Masters.User, v.Masters.Password, v.RedlockFrom},
+		{&p.Admin, "admin", "", v.AdminPassword, v.AdminFrom},
+	} {
+		w := &password{
+			setting: one.name + "-password-file", user: one.user, from: one.from, pause: rereadEvery,
+			again: make(chan struct{}, 1),
+		}
+		if !one.from.Given() {
+			w.logins = cluster.NewLogins(cluster.Login{User: one.user, Password: one.is})
+			*one.at = w
+			continue
+		}
+		if one.from.Command != "" {
+			w.setting, w.pause = one.name+"-password-command", v.PasswordInterval
+		}
+		login, err := w.get(context.Background())
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		w.logins = cluster.NewLogins(login)
+		*one.at = w
+	}
+	if v.ClientsFrom.Given() {
+		w := &password{setting: "requirepass-file", alone: true, from: v.ClientsFrom, pause: rereadEvery,
+			again: make(chan struct{}, 1)}
+		if login, err := w.get(context.Background()); err != nil {
+			wrong = append(wrong, err)
+		} else {
+			w.logins, p.Clients = cluster.NewLogins(login), w
+		}
+	}
+	return p, errors.Join(wrong...)
+}
+
+// Watch reads them again and again until ctx ends.
+func (p Passwords) Watch(ctx context.Context, log *slog.Logger) {
+	for _, w := range p.read() {
+		go w.watch(ctx, log) // ends when ctx does
+	}
+}
+
+// read are those that are read from files and programs.
+func (p Passwords) read() []*password {
+	var all []*password
+	for _, w := range []*password{p.Upstream, p.Sentinel, p.Redlock, p.Admin, p.Clients} {
+		if w != nil && w.from.Given() {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// States are those of what read returns.
+func (p Passwords) States() (all []State) {
+	for _, w := range p.read() {
+		all = append(all, State{Of: w.setting, Failed: w.failed.Load()})
+	}
+	return all
+}
+
+// Again has those that stand in files read at once.
+func (p Passwords) Again() {
+	for _, w := range p.read() {
+		if w.from.File == "" {
+			continue
+		}
+		select {
+		case w.again <- struct{}{}:
+		default: // it is about to be
+		}
+	}
+}
+
+// Follow takes over passwords that are settings, for connections that are made from now on.
+func (p Passwords) Follow(v *settings.Values) {
+	p.Upstream.follow(v.Upstream.Password)
+	p.Sentinel.follow(v.Upstream.SentinelPassword)
+	p.Redlock.follow(v.Masters.Password)
+	p.Admin.follow(v.AdminPassword)
+}
+
+// password is a password that may be renewed.
+type password struct {
+	setting string
+	user    string // unless what is read names another
+	alone   bool   // no user goes with it
+	from    settings.PasswordFrom
+	pause   time.Duration
+	again   chan struct{} // each asks for it to be read now
+	logins  *cluster.Logins
+	renewed func()      // called after each change of logins; may be nil
+	failed  atomic.Bool // it could not be read last
+}
+
+// follow is passwords.follow for one of them.
+func (w *password) follow(is string) {
+	if w != nil && !w.from.Given() {
+		w.logins.Renew(cluster.Login{User: w.user, Password: is})
+	}
+}
+
+// Source returns the Logins for the data plane; nil means that the password does not change.
+func (w *password) Source() *cluster.Logins {
+	if w == nil {
+		return nil
+	}
+	return w.logins
+}
+
+// OnRenewal has f called after each change. It is called before watch.
+func (w *password) OnRenewal(f func()) {
+	if w != nil {
+		w.renewed = f
+	}
+}
+
+// watch renews the Login. The last one that was read stays in use until there is a better one.
+func (w *password) watch(ctx context.Context, log *slog.Logger) {
+	var told string // why it could not be had
+	var toldAt time.Time
+	last := time.Now()
+	for pause := w.pause; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		case <-w.again:
+		case <-w.logins.Refused():
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Until(last.Add(refusedPause))):
+			}
+		}
+		last = time.Now()
+		login, err := w.get(ctx)
+		w.failed.Store(err != nil)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			pause = min(w.pause, failedPause)
+			if err.Error() != told || time.Since(toldAt) >= failedReminder {
+				told, toldAt = err.Error(), time.Now()
+				log.Warn("no new password: the one before stays in use, and new connections fail when it "+
+					"has expired", "err", err)
+			}
+			continue
+		case told != "":
+			told = ""
+			log.Info("the password can be read again", "setting", w.setting)
+		}
+		pause = w.pause
+		if w.logins.Renew(login) {
+			if w.renewed != nil {
+				w.renewed()
+			}
+			log.Info("a new password is in use", "setting", w.setting, "user", login.User)
+		}
+	}
+}
+
+// get reads the file or runs the command. Its errors name the setting, the reason and the remedy, and nothing
+// of the password.
+func (w *password) get(ctx context.Context) (cluster.Login, error) {
+	text, err := w.text(ctx)
+	if err != nil {
+		return cluster.Login{}, fmt.Errorf("%s %w", w.setting, err)
+	}
+	login := cluster.Login{User: w.user, Renewed: true}
+	switch lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n"); {
+	case len(lines) == 1:
+		login.Password = lines[0]
+	case len(lines) == 2 && !w.alone:
+		login.User, login.Password = strings.TrimSuffix(lines[0], "\r"), lines[1]
+	}
+	switch {
+	case login.Password == "" && w.alone:
+		return cluster.Login{}, fmt.Errorf("%s has to give one line, the password: it gives none, or more",
+			w.setting)
+	case login.Password == "":
+		return cluster.Login{}, fmt.Errorf("%s has to give one line, the password, or two, the user and the "+
+			"password: it gives neither", w.setting)
+	}
+	return login, nil
+}
+
+// text is the content of the file or the output of the command.
+func (w *password) text(ctx context.Context) (string, error) {
+	if w.from.Command != "" {
+		return run(ctx, w.from.Command)
+	}
+	text, err := os.ReadFile(w.from.File)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w (it has to be a file that lockproxy may read)", w.from.File,
+			errors.Unwrap(err))
+	}
+	return string(text), nil
+}
+
+// run runs a command and returns what it writes.
+func run(ctx context.Context, command string) (string, error) {
+	words, err := settings.SplitWords(command)
+	if err != nil || len(words) == 0 {
+		return "", errors.Join(errors.New("is no command"), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	var out, reason bytes.Buffer
+	c := exec.CommandContext(ctx, words[0], words[1:]...)
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &reason, time.Second
+	err = c.Run()
+	switch {
+	case err == nil:
+		return out.String(), nil
+	case ctx.Err() != nil:
+		err = fmt.Errorf("not done after %v", commandLimit)
+	}
+	text := strings.TrimSpace(reason.String())
+	if len(text) > longestReason {
+		text = text[:longestReason] + "..."
+	}
+	if secret := strings.TrimSpace(out.String()); secret != "" && strings.Contains(text, secret) {
+		text = "(its standard error has what it wrote)"
+	}
+	return "", fmt.Errorf("%s: %w: %s (run it as the user that lockproxy is)", words[0], err, text)
+}

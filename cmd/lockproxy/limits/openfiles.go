@@ -1,0 +1,47 @@
+package limits
+
+import (
+	"lockproxy/cmd/lockproxy/settings"
+	"log/slog"
+)
+
+// spareFiles are the descriptors kept for everything besides clients and owned connections to nodes: other
+// connections to the upstream, listeners, the admin address.
+const spareFiles = 64
+
+// ownShare is the part of the other descriptors (one of so many) that owned connections may take if there
+// are not enough for all.
+const ownShare = 4
+
+// FitClients lowers maxclients to what the limit of open files allows, as Redis does, and before that
+// upstream-own-connections, and logs it. With TLS, a connection takes three descriptors: its socket, and the
+// pair through which its loop reads it.
+func FitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Values {
+	client, own := uint64(1), uint64(1)
+	if v.TLSCert != "" {
+		client = 3
+	}
+	if v.UpstreamTLS {
+		own = 3
+	}
+	if uint64(v.Proxy.MaxClients)*client+uint64(v.Proxy.MaxOwn)*own+spareFiles <= limit {
+		return v
+	}
+	fitted := *v
+	spare := max(limit, spareFiles) - spareFiles
+	fitted.Proxy.MaxOwn = fit("upstream-own-connections", v.Proxy.MaxOwn, spare/ownShare/own, limit, log)
+	spare -= min(spare, uint64(fitted.Proxy.MaxOwn)*own)
+	fitted.Proxy.MaxClients = fit("maxclients", v.Proxy.MaxClients, spare/client, limit, log)
+	return &fitted
+}
+
+// fit is the configured number, or as many as fit into spare, but at least 1.
+func fit(name string, configured int, spare, limit uint64, log *slog.Logger) int {
+	if uint64(configured) <= spare {
+		return configured
+	}
+	fitted := int(max(spare, 1))
+	log.Warn("a setting is lowered: the limit of open files (ulimit -n) allows no more",
+		"setting", name, "value", fitted, "configured", configured, "limit", limit)
+	return fitted
+}

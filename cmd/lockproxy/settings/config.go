@@ -1,0 +1,280 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"lockproxy/internal/glob"
+)
+
+// Config holds the settings of a running program and answers CONFIG GET and
+// CONFIG SET. Safe for concurrent use; nothing of it blocks for long.
+type Config struct {
+	now     atomic.Pointer[Values]
+	started *Values // as they were read at the start
+
+	mu       sync.Mutex // one change at a time
+	watchers []func(*Values)
+}
+
+// NewConfig returns a Config that starts with v.
+func NewConfig(v *Values) *Config {
+	c := &Config{started: v}
+	c.now.Store(v)
+	return c
+}
+
+// Values are the settings as they are now.
+func (c *Config) Values() *Values { return c.now.Load() }
+
+// Started are the settings as they were at the start.
+func (c *Config) Started() *Values { return c.started }
+
+// OnChange calls watch with the settings as they are now, and again after each
+// change, in order. watch must not block and not call c.
+func (c *Config) OnChange(watch func(*Values)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchers = append(c.watchers, watch)
+	watch(c.now.Load())
+}
+
+// Fit replaces the settings by the result of f, before anybody watches them.
+func (c *Config) Fit(f func(*Values) *Values) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now.Store(f(c.now.Load()))
+}
+
+// hidden is what CONFIG GET shows of secrets of the upstream: a client needs its own password only.
+const hidden = "(hidden)"
+
+// longestPattern is how long a pattern of CONFIG GET may be. No name is longer.
+const longestPattern = 256
+
+// Get returns names and values of the settings whose name matches pattern, in the
+// order of the table (CONFIG GET).
+func (c *Config) Get(pattern string) [][2]string {
+	if len(pattern) > longestPattern {
+		return nil
+	}
+	v := c.Values()
+	lower := []byte(strings.ToLower(pattern))
+	var found [][2]string
+	for _, s := range settings {
+		if !glob.Match(lower, []byte(s.Name)) {
+			continue
+		}
+		name := s.Name
+		if strings.EqualFold(name, pattern) {
+			name = pattern // as Redis: the spelling that was asked for
+		}
+		found = append(found, [2]string{name, s.answer(v)})
+	}
+	return found
+}
+
+// answer is what CONFIG GET shows of a setting.
+func (s *Setting) answer(v *Values) string {
+	text := s.in(v).String()
+	if s.inFile(v) {
+		return hidden // not empty, which would say that there is no password
+	}
+	if s.Secret && s.Group != "clients" && text != "" {
+		return hidden
+	}
+	return text
+}
+
+// inFile says that s is the password of clients, and stands in requirepass-file.
+func (s *Setting) inFile(v *Values) bool { return s.Name == "requirepass" && v.ClientsFrom.Given() }
+
+// SetAll changes settings, pairs of name and value, all of them or none (CONFIG
+// SET). Its errors are whole error replies in Redis's own words, from "ERR" on,
+// without the minus sign.
+func (c *Config) SetAll(pairs [][2]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next, err := c.next(pairs)
+	if err != nil {
+		return err
+	}
+	c.adopt(next)
+	return nil
+}
+
+// adopt makes next the settings. c.mu is held.
+func (c *Config) adopt(next *Values) {
+	c.now.Store(next)
+	for _, watch := range c.watchers {
+		watch(next)
+	}
+}
+
+// Again has those who watch look Again: what the settings lead to has changed, such as a file.
+func (c *Config) Again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adopt(c.now.Load())
+}
+
+// Reread makes the settings what fresh says, all of them or none, as far as they can change while the proxy
+// runs: then they are what they would be after a restart, and what CONFIG SET has changed is over. It returns
+// those that differ from before, and those that only a restart changes. fit is as in fit.
+func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, restart []*Setting, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now.Load()
+	mixed := *now
+	for i := range settings {
+		s := &settings[i]
+		text := s.in(fresh).String()
+		switch {
+		case s.live && movesPassword(s, c.started, fresh):
+			// stays until the restart that changes the other setting: else there would be none till then
+		case s.live:
+			if err := s.in(&mixed).Set(text); err != nil {
+				return nil, nil, fmt.Errorf("%s %w", s.Name, err)
+			}
+		case text != s.in(c.started).String():
+			restart = append(restart, s)
+		}
+	}
+	next := fit(&mixed)
+	if err := check(next); err != nil {
+		return nil, restart, err
+	}
+	for i := range settings {
+		if s := &settings[i]; s.live && s.in(next).String() != s.in(now).String() {
+			changed = append(changed, s)
+		}
+	}
+	c.adopt(next)
+	return changed, restart, nil
+}
+
+// movesPassword says that the password s comes from another setting in fresh: it moves into a file, say.
+func movesPassword(s *Setting, started, fresh *Values) bool {
+	for _, source := range []string{"-file", "-command"} {
+		if other := Find(s.Name + source); other != nil &&
+			other.in(started).String() != other.in(fresh).String() {
+			return true
+		}
+	}
+	return false
+}
+
+// Has says whether there is a setting of that name.
+func (c *Config) Has(name string) bool { return Find(name) != nil }
+
+// Check returns the error that SetAll would return, and changes nothing.
+func (c *Config) Check(pairs [][2]string) error {
+	_, err := c.next(pairs)
+	return err
+}
+
+// next returns the settings as they would be with pairs.
+func (c *Config) next(pairs [][2]string) (*Values, error) {
+	next := *c.now.Load()
+	for _, pair := range pairs {
+		if Find(strings.ToLower(pair[0])) == nil {
+			return nil, fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", pair[0])
+		}
+	}
+	seen := make(map[string]bool, len(pairs))
+	for _, pair := range pairs {
+		s := Find(strings.ToLower(pair[0]))
+		switch {
+		case (!s.settable() || s.inFile(&next)) && pair[1] == s.answer(&next):
+			continue // some clients set everything that they have read
+		case s.inFile(&next):
+			return nil, setError(s, errors.New("the password is that of requirepass-file: write it there"))
+		case !s.settable():
+			return nil, setError(s, errors.New("can't set immutable config"))
+		case seen[s.Name]:
+			return nil, setError(s, errors.New("duplicate parameter"))
+		}
+		seen[s.Name] = true
+		in, subject := s.in(&next), "argument"
+		if c, ok := in.(interface{ subject() string }); ok {
+			subject = c.subject()
+		}
+		var whole own
+		switch err := in.Set(pair[1]); {
+		case errors.As(err, &whole):
+			return nil, setError(s, err)
+		case err != nil:
+			return nil, setError(s, fmt.Errorf("%s %w", subject, err))
+		}
+	}
+	if len(pairs) == 0 {
+		return &next, nil
+	}
+	if err := check(&next); err != nil {
+		return nil, setError(Find(strings.ToLower(pairs[0][0])), err)
+	}
+	if s, err := opens(c.now.Load(), &next); err != nil {
+		return nil, setError(s, err)
+	}
+	return &next, nil
+}
+
+// opens returns a change that would open the proxy to others. Only whoever starts the proxy may make it, no
+// client.
+func opens(now, next *Values) (*Setting, error) {
+	i := slices.IndexFunc(now.Listen, func(addr string) bool { return !IsLoopback(addr) })
+	if i < 0 {
+		return nil, nil
+	}
+	name := ""
+	switch {
+	case now.ProtectedMode && !next.ProtectedMode:
+		name = "protected-mode"
+	case !now.Open() && next.Open():
+		name = "requirepass"
+	default:
+		return nil, nil
+	}
+	return Find(name), fmt.Errorf("listen %s reaches beyond this machine, and this would open it to others: "+
+		"set it where lockproxy is started", now.Listen[i])
+}
+
+func setError(s *Setting, why error) error {
+	line := strings.ReplaceAll(why.Error(), "\n", "; ")
+	return fmt.Errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", s.Name, line)
+}
+
+// Changed is a setting that differs from its default.
+type Changed struct{ Name, Value, Default string }
+
+// Changed are the settings that differ from their defaults. Secrets are not shown.
+func (v *Values) Changed() []Changed {
+	all, standard := []Changed{}, Defaults()
+	for _, s := range settings {
+		now, then := s.in(v).String(), s.in(standard).String()
+		if now == then {
+			continue
+		}
+		if s.Secret {
+			now = hidden
+		}
+		all = append(all, Changed{Name: s.Name, Value: now, Default: then})
+	}
+	return all
+}
+
+// longestLogged is the length up to which the value of a setting is logged.
+const longestLogged = 200
+
+// Logged is the value of a setting as logs may show it.
+func (s *Setting) Logged(v *Values) string {
+	value := s.in(v).String()
+	if s.Secret || len(value) > longestLogged {
+		return "(not shown)"
+	}
+	return value
+}

@@ -1,0 +1,144 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// readFile reads a config file: one setting a line, its name and its value, as
+// in redis.conf. Lines that begin with # are comments. A value with spaces
+// stands in quotes.
+func readFile(path string) ([]given, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config %s: %w", path, errors.Unwrap(err))
+	}
+	return parseFile(path, string(text)), nil
+}
+
+func parseFile(path, text string) []given {
+	var all []given
+	lines := make(map[string]int) // where a setting stands
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		place := fmt.Sprintf("%s:%d: ", path, i+1)
+		g := parseLine(line, place)
+		g.place, g.line = place, i+1
+		if first := lines[g.name]; g.wrong == nil && first != 0 {
+			g.wrong = fmt.Errorf("%s%s: stands in line %d already", place, g.name, first)
+		}
+		if g.wrong == nil {
+			lines[g.name] = g.line
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// parseLine reads one line; place stands before every error.
+func parseLine(line, place string) given {
+	words, err := SplitWords(line)
+	if err != nil {
+		name := line[:strings.IndexAny(line, " \t\"'")] // nothing of the value: it may be a secret
+		return given{name: strings.ToLower(name), wrong: fmt.Errorf("%s%s: %w", place, name, err)}
+	}
+	name := strings.ToLower(words[0])
+	if name == "config" {
+		return given{wrong: errors.New(place + "config: a config file cannot name another one")}
+	}
+	s := Find(name)
+	if s == nil {
+		return stranger(name, place+words[0], func(near string) string { return near })
+	}
+	g := given{name: name}
+	switch {
+	case len(words) == 1:
+		g.wrong = fmt.Errorf("%s%s: needs a value; allowed: %s", place, name, s.allowed())
+	case len(words) > 2:
+		g.wrong = fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with "+
+			"spaces, put a comment on a line of its own", place, name, len(words)-1)
+	default:
+		g.value, g.where = words[1], place+name+" "+s.shown(words[1])
+	}
+	return g
+}
+
+var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a " +
+	"space")
+
+// SplitWords splits a line as Redis does (sdssplitargs): "double quotes" know
+// \n \r \t \b \a \\ \" and \xHH, 'single quotes' know \'.
+func SplitWords(line string) ([]string, error) {
+	var words []string
+	for {
+		line = strings.TrimLeft(line, " \t\r")
+		if line == "" {
+			return words, nil
+		}
+		word, rest, err := cutWord(line)
+		if err != nil {
+			return nil, err
+		}
+		words, line = append(words, word), rest
+	}
+}
+
+// cutWord cuts the first word from line, which does not begin with a space.
+func cutWord(line string) (word, rest string, err error) {
+	var b strings.Builder
+	var quote byte // the one that is open, or 0
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case quote == 0 && (c == ' ' || c == '\t'):
+			return b.String(), line[i:], nil
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case quote != 0 && c == quote:
+			if i+1 < len(line) && line[i+1] != ' ' && line[i+1] != '\t' {
+				return "", "", errQuotes
+			}
+			quote = 0
+		case quote != 0 && c == '\\' && i+1 < len(line):
+			n := unescape(&b, line[i:], quote)
+			i += n - 1
+		default:
+			b.WriteByte(c)
+		}
+	}
+	if quote != 0 {
+		return "", "", errQuotes
+	}
+	return b.String(), "", nil
+}
+
+// unescape writes what the backslash at the start of s means between quotes, and
+// returns how many bytes that took.
+func unescape(b *strings.Builder, s string, quote byte) int {
+	if quote == '\'' {
+		if s[1] == '\'' {
+			b.WriteByte('\'')
+			return 2
+		}
+		b.WriteByte('\\')
+		return 1
+	}
+	if s[1] == 'x' && len(s) >= 4 {
+		if code, err := strconv.ParseUint(s[2:4], 16, 8); err == nil {
+			b.WriteByte(byte(code))
+			return 4
+		}
+	}
+	if i := strings.IndexByte("nrtba", s[1]); i >= 0 {
+		b.WriteByte("\n\r\t\b\a"[i])
+	} else {
+		b.WriteByte(s[1])
+	}
+	return 2
+}

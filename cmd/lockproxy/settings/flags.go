@@ -1,0 +1,94 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// What the command line may ask for instead of serving.
+var (
+	ErrHelp    = errors.New("help is asked for")
+	ErrVersion = errors.New("the version is asked for")
+)
+
+// readFlags reads the command line: --name value, --name=value, and --name
+// alone for what is yes or no. Given twice, the last one counts. Its errors are ErrHelp and ErrVersion.
+func (src Sources) readFlags() ([]given, error) {
+	var all []given
+	args := src.Args
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		switch arg {
+		case "--help", "-help", "-h":
+			return nil, ErrHelp
+		case "--version", "-version", "-v":
+			return nil, ErrVersion
+		}
+		name, value, hasValue := strings.Cut(arg, "=")
+		name, ok := strings.CutPrefix(name, "--")
+		if !ok {
+			all = append(all, given{wrong: src.notAFlag(arg)})
+			continue
+		}
+		s := Find(name)
+		switch {
+		case s == nil:
+			all = append(all, stranger(name, "--"+name, spellFlag))
+			if !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				args = args[1:] // its value, most likely
+			}
+			continue
+		case hasValue:
+		case len(args) > 0 && s.takes(args[0]):
+			value, args = args[0], args[1:]
+		case s.boolean():
+			value = "yes"
+		default:
+			all = append(all, given{name: name, wrong: fmt.Errorf("--%s: needs a value; allowed: %s (one "+
+				"that begins with -- is written --%s=VALUE)", name, s.allowed(), name)})
+			continue
+		}
+		all = append(all, given{name: name, value: value, where: "--" + name + " " + s.shown(value)})
+	}
+	return all, nil
+}
+
+func spellFlag(name string) string { return "--" + name }
+
+// takes says that the argument behind the flag is its value.
+func (s *Setting) takes(arg string) bool {
+	if s.boolean() {
+		return s.in(new(Values)).Set(arg) == nil
+	}
+	return !strings.HasPrefix(arg, "--")
+}
+
+// shown is value as errors and logs may show it.
+func (s *Setting) shown(value string) string {
+	if s.Secret {
+		return "(not shown)"
+	}
+	if scheme, _, ok := strings.Cut(value, "://"); ok { // a password may be behind it
+		return scheme + "://..."
+	}
+	if value == "" || strings.ContainsAny(value, " \t\n\"") {
+		return fmt.Sprintf("%q", value)
+	}
+	return value
+}
+
+func (src Sources) notAFlag(arg string) error {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	if Find(name) != nil {
+		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
+	}
+	why := "neither a setting (--name value) nor a subcommand"
+	if near := tool.Nearest(arg, src.Tools.Names()); near != "" {
+		return fmt.Errorf("%s: %s; did you mean %s?", arg, why, near)
+	}
+	return fmt.Errorf("%s: %s; lockproxy --help lists both", arg, why)
+}

@@ -1,0 +1,417 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"lockproxy/cluster"
+)
+
+// value is the place of one setting in a Values. It reads what a user wrote
+// into that place and shows it again.
+//
+// The text of an error of Set goes on after the setting's name ("must be ...");
+// where Redis has a kind of the same sort it is Redis's own text.
+type value interface {
+	Set(text string) error
+	String() string  // as CONFIG GET answers it
+	Allowed() string // what Set takes, for people
+}
+
+// text is any string.
+type text struct {
+	at      *string
+	allowed string
+}
+
+func (t text) Set(s string) error { *t.at = s; return nil }
+func (t text) String() string     { return *t.at }
+func (t text) Allowed() string    { return t.allowed }
+
+// yesNo is a boolean, in the words of redis.conf.
+type yesNo struct{ at *bool }
+
+func (b yesNo) Set(s string) error {
+	switch strings.ToLower(s) {
+	case "yes":
+		*b.at = true
+	case "no":
+		*b.at = false
+	default:
+		return errors.New("must be 'yes' or 'no'")
+	}
+	return nil
+}
+
+func (b yesNo) String() string {
+	if *b.at {
+		return "yes"
+	}
+	return "no"
+}
+
+func (b yesNo) Allowed() string { return "yes or no" }
+
+// choice is one of a few words, each of which stands for a value.
+type choice[T comparable] struct {
+	at *T
+	of []word[T]
+}
+
+type word[T comparable] struct {
+	text  string
+	value T
+}
+
+func (c choice[T]) Set(s string) error {
+	for _, w := range c.of {
+		if strings.EqualFold(w.text, s) {
+			*c.at = w.value
+			return nil
+		}
+	}
+	return fmt.Errorf("must be one of the following: %s", c.Allowed())
+}
+
+func (c choice[T]) String() string {
+	for _, w := range c.of {
+		if w.value == *c.at {
+			return w.text
+		}
+	}
+	return ""
+}
+
+// subject is what Redis's error begins with.
+func (c choice[T]) subject() string { return "argument(s)" }
+
+func (c choice[T]) Allowed() string { return strings.Join(c.words(), ", ") }
+
+func (c choice[T]) words() []string {
+	var all []string
+	for _, w := range c.of {
+		all = append(all, w.text)
+	}
+	return all
+}
+
+// number counts things.
+type number struct {
+	at       *int
+	min, max int
+}
+
+func (n number) Set(s string) error {
+	i, err := strconv.Atoi(s)
+	if err != nil {
+		return errors.New("couldn't be parsed into an integer")
+	}
+	if i < n.min || i > n.max {
+		return fmt.Errorf("must be between %d and %d inclusive", n.min, n.max)
+	}
+	*n.at = i
+	return nil
+}
+
+func (n number) String() string  { return strconv.Itoa(*n.at) }
+func (n number) Allowed() string { return fmt.Sprintf("%d to %d", n.min, n.max) }
+
+// size is a number of bytes, written as in redis.conf: 1k is 1000, 1kb is 1024.
+type size struct {
+	at       *int
+	min, max int64
+}
+
+func (z size) Set(s string) error {
+	n, err := parseSize(s)
+	if err != nil {
+		return err
+	}
+	if n < z.min || n > z.max {
+		return fmt.Errorf("must be between %d and %d inclusive", z.min, z.max)
+	}
+	*z.at = int(n)
+	return nil
+}
+
+func (z size) String() string { return strconv.Itoa(*z.at) }
+func (z size) Short() string  { return formatSize(int64(*z.at)) }
+
+func (z size) Allowed() string {
+	return fmt.Sprintf("%s to %s", formatSize(z.min), formatSize(z.max))
+}
+
+// sizeUnits are those of redis.conf.
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"gb", 1 << 30}, {"mb", 1 << 20}, {"kb", 1 << 10},
+	{"g", 1e9}, {"m", 1e6}, {"k", 1e3}, {"b", 1}, {"", 1},
+}
+
+func parseSize(s string) (int64, error) {
+	s = strings.ToLower(s)
+	for _, unit := range sizeUnits {
+		digits, ok := strings.CutSuffix(s, unit.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 0 || n > (1<<62)/unit.bytes {
+			break
+		}
+		return n * unit.bytes, nil
+	}
+	return 0, errors.New("must be a memory value")
+}
+
+// formatSize is n in the largest unit of 1024s that shows it exactly.
+func formatSize(n int64) string {
+	for _, unit := range sizeUnits[:3] {
+		if n >= unit.bytes && n%unit.bytes == 0 {
+			return strconv.FormatInt(n/unit.bytes, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// duration is a time with its unit: a plain number is refused, because some
+// would mean seconds and others milliseconds.
+type duration struct {
+	at       *time.Duration
+	min, max time.Duration
+}
+
+func (d duration) Set(s string) error {
+	t, err := time.ParseDuration(s)
+	if err != nil {
+		if _, plain := strconv.ParseFloat(s, 64); plain == nil {
+			return fmt.Errorf("needs a unit: %ss or %sms", s, s)
+		}
+		return errors.New("must be a duration, such as 30s, 500ms or 10m")
+	}
+	if t < d.min || t > d.max {
+		return fmt.Errorf("must be between %s and %s inclusive", formatDuration(d.min), formatDuration(d.max))
+	}
+	*d.at = t
+	return nil
+}
+
+func (d duration) String() string { return formatDuration(*d.at) }
+
+func (d duration) Allowed() string {
+	return fmt.Sprintf("%s to %s", formatDuration(d.min), formatDuration(d.max))
+}
+
+// formatDuration is Duration.String without the parts that are zero: 10m.
+func formatDuration(t time.Duration) string {
+	s := t.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// seconds is a time for which Redis has a parameter of the same name: a plain
+// number of seconds, as there, or a duration of whole seconds.
+type seconds struct {
+	at  *time.Duration
+	max int64
+}
+
+func (z seconds) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t, err := time.ParseDuration(s)
+		if err != nil || t%time.Second != 0 {
+			return errors.New("couldn't be parsed into an integer")
+		}
+		n = int64(t / time.Second)
+	}
+	if n < 0 || n > z.max {
+		return fmt.Errorf("must be between 0 and %d inclusive", z.max)
+	}
+	*z.at = time.Duration(n) * time.Second
+	return nil
+}
+
+func (z seconds) String() string  { return strconv.FormatInt(int64(*z.at/time.Second), 10) }
+func (z seconds) Allowed() string { return fmt.Sprintf("seconds, 0 to %d", z.max) }
+
+// address is where to listen: host:port, or "" and off for nowhere.
+type address struct{ at *string }
+
+func (a address) Set(s string) error {
+	if s == "" || strings.EqualFold(s, "off") {
+		*a.at = ""
+		return nil
+	}
+	if err := checkHostPort(s); err != nil {
+		return err
+	}
+	*a.at = s
+	return nil
+}
+
+func (a address) String() string  { return *a.at }
+func (a address) Allowed() string { return "host:port, or off" }
+
+// addresses are several of them, separated by commas or spaces.
+type addresses struct {
+	at    *[]string
+	paths bool   // a unix socket is allowed: whatever contains a slash
+	of    string // the settings that say the rest of what a URL says begin so; "": none does
+}
+
+func (a addresses) Set(s string) error {
+	var all []string
+	for _, one := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if strings.Contains(one, "://") { // and maybe with a password, which is not repeated
+			return a.noURL()
+		}
+		if !a.paths || !IsSocket(one) {
+			if err := checkHostPort(one); err != nil {
+				return err
+			}
+		}
+		if slices.Contains(all, one) {
+			return fmt.Errorf("names %s twice", one)
+		}
+		all = append(all, one)
+	}
+	*a.at = all
+	return nil
+}
+
+// noURL says what to write for redis://user:password@host:port/1 and its like.
+func (a addresses) noURL() error {
+	text := "must be host:port, and a URL is not: write localhost:6379 for redis://localhost:6379"
+	if a.of != "" {
+		text += ", with upstream-tls yes for rediss:// and valkeys://, and " + a.of + "-user and " + a.of +
+			"-password; clients choose the database, by SELECT"
+	}
+	return errors.New(text)
+}
+
+func (a addresses) String() string { return strings.Join(*a.at, ",") }
+
+func (a addresses) Allowed() string {
+	if a.paths {
+		return "host:port or /path, several with commas"
+	}
+	return "host:port, several with commas"
+}
+
+// detours are pairs of addresses.
+type detours struct{ at *cluster.Detours }
+
+func (d detours) Set(s string) (err error) {
+	*d.at, err = cluster.ParseDetours(s)
+	return err
+}
+
+func (d detours) String() string { return d.at.String() }
+
+func (d detours) Allowed() string {
+	return "announced=reached, each host:port or a host; commas between several"
+}
+
+// words are several texts, separated by commas or spaces.
+type words struct{ at *[]string }
+
+func (w words) Set(s string) error {
+	*w.at = strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+	return nil
+}
+
+func (w words) String() string  { return strings.Join(*w.at, ",") }
+func (w words) Allowed() string { return "any words, several with commas" }
+
+// fewWords are words of which there is a bounded number, each of them with few bytes.
+type fewWords struct {
+	words
+	most, longest int
+}
+
+func (w fewWords) Set(s string) error {
+	var all []string
+	if err := (words{&all}).Set(s); err != nil {
+		return err
+	}
+	if len(all) > w.most {
+		return fmt.Errorf("must be %d words at most, and %d are given", w.most, len(all))
+	}
+	for _, one := range all {
+		if len(one) > w.longest || !utf8.ValidString(one) {
+			return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one",
+				w.longest, one)
+		}
+	}
+	*w.at = all
+	return nil
+}
+
+func (w fewWords) Allowed() string {
+	return fmt.Sprintf("up to %d words of %d bytes, with commas", w.most, w.longest)
+}
+
+// hosts are names of this machine without ports, separated by commas or spaces.
+type hosts struct{ at *[]string }
+
+func (h hosts) Set(s string) error {
+	all := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ',' || r == ' ' })
+	for _, name := range all {
+		if strings.ContainsAny(name, ":/*") {
+			return fmt.Errorf("must be host names without ports, and %q is not one", name)
+		}
+	}
+	*h.at = all
+	return nil
+}
+
+func (h hosts) String() string  { return strings.Join(*h.at, ",") }
+func (h hosts) Allowed() string { return "host names, several with commas" }
+
+// IsSocket tells a unix socket from host:port.
+func IsSocket(addr string) bool { return strings.Contains(addr, "/") }
+
+func checkHostPort(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("must be host:port, and %q is not", s)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("needs a port of 0 to 65535, and %q has not", s)
+	} else if strconv.FormatUint(n, 10) != port {
+		return fmt.Errorf("has a port with leading zeros: %q", s)
+	}
+	return nil
+}
+
+// prefix is the beginning of the names of keys. Braces in it would put every lock into one slot, or replace
+// the lock's own hash tag.
+type prefix struct{ at *string }
+
+func (p prefix) Set(s string) error {
+	if strings.ContainsAny(s, "{}") {
+		return errors.New("must not contain { or }: they would change the slot of every lock")
+	}
+	if s == "" {
+		return errors.New("must not be empty: locks would mix with other keys")
+	}
+	*p.at = s
+	return nil
+}
+
+func (p prefix) String() string  { return *p.at }
+func (p prefix) Allowed() string { return "any text without { and }" }

@@ -1,0 +1,212 @@
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// given is one setting as one source gives it.
+type given struct {
+	name  string // "" if it is not known which one is meant
+	value string
+	where string // for errors: "--lock-lease 30", "LOCKPROXY_LOCK_LEASE=30", "proxy.conf:3: lock-lease 30"
+	place string // "proxy.conf:3: "; "" outside of a config file
+	line  int    // of that file
+	wrong error  // why it cannot be used
+}
+
+// Reading is what the sources give, with all that is wrong with it.
+type Reading struct {
+	Values *Values
+	used   map[string]given // where the value of a setting is from
+	wrong  []given
+	unread bool // there is a config file that cannot be read
+	typed  bool // some of what is wrong stands on the command line or in a variable
+}
+
+// Mistakes is all that is wrong with settings.
+type Mistakes struct {
+	all   []error
+	Typed bool // some of it stands on the command line or in a variable
+}
+
+func (m *Mistakes) Error() string { return errors.Join(m.all...).Error() }
+
+func (m *Mistakes) Unwrap() []error { return m.all }
+
+// Sources are where settings are read from. What stands first wins: the arguments, the environment, the
+// config file that these name.
+type Sources struct {
+	Args, Environ []string
+	Tools         tool.Table // their names and variables are no settings
+}
+
+// Load reads all settings. A wrong value is an error also where another source overrides it. The error has
+// all that is wrong (see Apart): of the file by lines, then of the environment and the arguments.
+func (s Sources) Load() (*Values, error) {
+	r, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return r.Values, nil
+}
+
+// Read reads all settings, as Load does, and looks for mistakes that only show when all are known. One that
+// may only be the consequence of another is left out. Its errors are ErrHelp and ErrVersion: what else is
+// wrong is in the Reading.
+func (s Sources) Read() (*Reading, error) {
+	r, err := s.read()
+	if err == nil {
+		r.Add(check(r.Values))
+	}
+	return r, err
+}
+
+func (s Sources) read() (*Reading, error) {
+	flags, err := s.readFlags()
+	if err != nil {
+		return nil, err
+	}
+	env := s.readEnviron()
+	r := &Reading{Values: Defaults(), used: make(map[string]given)}
+	if path := last("config", env, flags); path != "" {
+		file, err := readFile(path)
+		if r.unread = err != nil; r.unread {
+			file = []given{{wrong: err}}
+		}
+		r.apply(file)
+	}
+	before := len(r.wrong)
+	r.apply(env)
+	r.apply(flags)
+	r.typed = len(r.wrong) > before
+	return r, nil
+}
+
+// last is the value that counts of the setting, "" if it is not given.
+func last(name string, sources ...[]given) (value string) {
+	for _, gs := range sources {
+		for _, g := range gs {
+			if g.name == name && g.wrong == nil {
+				value = g.value
+			}
+		}
+	}
+	return value
+}
+
+// apply takes over those of gs that are right.
+func (r *Reading) apply(gs []given) {
+	for _, g := range gs {
+		if g.wrong == nil {
+			in := Find(g.name).in(r.Values)
+			if err := in.Set(g.value); err != nil {
+				g.wrong = fmt.Errorf("%s: %s %w; allowed: %s", g.where, g.name, err, in.Allowed())
+			}
+		}
+		if g.wrong != nil {
+			r.wrong = append(r.wrong, g)
+			continue
+		}
+		r.used[g.name] = g
+	}
+}
+
+// Add adds mistakes that a source alone does not show. A mistake stands at the line of the first setting that
+// it is about, if that is from the config file. It is left out if it may only follow from another one: a
+// setting that it names is wrong itself, or the config file cannot be read.
+func (r *Reading) Add(err error) {
+	if r.unread {
+		return
+	}
+	for _, one := range Apart(err) {
+		if errors.Is(one, ErrNoUpstream) && r.typed { // what is misspelt may have been meant to say it
+			continue
+		}
+		if slices.ContainsFunc(r.wrong, func(g given) bool { return g.name != "" && names(one, g.name) }) {
+			continue
+		}
+		subject, _, _ := strings.Cut(one.Error(), ": ")
+		g := given{wrong: one}
+		for word := range strings.FieldsSeq(subject) {
+			if at := r.used[strings.TrimRight(word, ",")]; at.line > 0 {
+				g.line, g.wrong = at.line, fmt.Errorf("%s%w", at.place, one)
+				break
+			}
+		}
+		r.wrong = append(r.wrong, g)
+	}
+}
+
+// names says that the text of err has the name of a setting.
+func names(err error, setting string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(err.Error(), func(c rune) bool {
+		return c != '-' && (c < 'a' || c > 'z')
+	}), func(word string) bool { return strings.Trim(word, "-") == setting })
+}
+
+// Err is all that is wrong: what stands in the file first, by lines.
+func (r *Reading) Err() error {
+	place := func(g given) int { return cmp.Or(g.line, math.MaxInt) }
+	slices.SortStableFunc(r.wrong, func(a, b given) int { return cmp.Compare(place(a), place(b)) })
+	if len(r.wrong) == 0 {
+		return nil
+	}
+	m := &Mistakes{Typed: r.typed}
+	for _, g := range r.wrong {
+		m.all = append(m.all, g.wrong)
+	}
+	return m
+}
+
+// Apart is err in single errors.
+func Apart(err error) []error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, one := range several.Unwrap() {
+			all = append(all, Apart(one)...)
+		}
+		return all
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// stranger is what is given under a name that no setting has. where and spell say how the source writes
+// names.
+func stranger(name, where string, spell func(string) string) given {
+	near := nearest(name)
+	if near != "" {
+		return given{name: near, wrong: fmt.Errorf("%s: there is no such setting; did you mean %s?", where,
+			spell(near))}
+	}
+	return given{wrong: fmt.Errorf("%s: there is no such setting; lockproxy --help lists them", where)}
+}
+
+// nearest is the setting whose name is most like name, "" if none is like it.
+func nearest(name string) string {
+	var all []string
+	for _, s := range settings {
+		all = append(all, s.Name)
+	}
+	if best := tool.Nearest(name, all); best != "" {
+		return best
+	}
+	for _, s := range settings {
+		if len(name) > 2 && strings.Contains(s.Name, name) {
+			return s.Name
+		}
+	}
+	return ""
+}

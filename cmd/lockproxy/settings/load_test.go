@@ -1,0 +1,20 @@
+package settings
+
+import "lockproxy/cmd/lockproxy/tool"
+
+// load reads settings from arguments and variables.
+func load(args, environ []string) (*Values, error) { return from(args, environ).Load() }
+
+// loadChecked is load with the mistakes that only show when all are known.
+func loadChecked(args, environ []string) (*Values, error) {
+	r, err := from(args, environ).Read()
+	if err != nil {
+		return nil, err
+	}
+	return r.Values, r.Err()
+}
+
+func from(args, environ []string) Sources {
+	lock := &tool.Command{Name: "lock", Setup: func(*tool.Flags) func(*tool.Call) int { return nil }}
+	return Sources{Args: args, Environ: environ, Tools: tool.Table{lock}}
+}

@@ -1,0 +1,98 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/proxy"
+)
+
+// noLimit stands in the data plane for the 0 of redis.conf.
+const noLimit = math.MaxInt
+
+// longestSoft is how many seconds fit into a time.Duration.
+const longestSoft = int64(math.MaxInt64 / time.Second)
+
+// outputLimits are written as in redis.conf: a class, two sizes and seconds, for each class that is to be
+// changed. A single size is the hard limit of normal clients; the others then have Redis's defaults.
+type outputLimits struct{ at *proxy.OutputLimits }
+
+func (o outputLimits) Set(s string) error {
+	words := strings.Fields(s)
+	if len(words) == 1 {
+		next := proxy.DefaultOutputLimits()
+		if err := (size{&next.Normal.Hard, mb, 1 << 40}).Set(words[0]); err != nil {
+			return err
+		}
+		*o.at = next
+		return nil
+	}
+	if len(words) == 0 || len(words)%4 != 0 {
+		return own("Wrong number of arguments in buffer limit configuration.")
+	}
+	next := *o.at
+	for ; len(words) > 0; words = words[4:] {
+		class := classOf(&next, words[0])
+		if class == nil {
+			return own("Invalid client class specified in buffer limit configuration.")
+		}
+		hard, err1 := parseSize(words[1])
+		soft, err2 := parseSize(words[2])
+		seconds, err3 := strconv.Atoi(words[3])
+		if errors.Join(err1, err2, err3) != nil || seconds < 0 || int64(seconds) > longestSoft {
+			return own("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+		}
+		if hard == 0 {
+			hard = noLimit
+		}
+		*class = proxy.OutputLimit{Hard: int(hard), Soft: int(soft),
+			SoftFor: time.Duration(seconds) * time.Second}
+	}
+	*o.at = next
+	return nil
+}
+
+func classOf(o *proxy.OutputLimits, name string) *proxy.OutputLimit {
+	switch strings.ToLower(name) {
+	case "normal":
+		return &o.Normal
+	case "slave", "replica":
+		return &o.Replica
+	case "pubsub":
+		return &o.PubSub
+	}
+	return nil
+}
+
+func (o outputLimits) String() string {
+	text := func(name string, l proxy.OutputLimit) string {
+		if l.Hard == noLimit {
+			l.Hard = 0
+		}
+		return fmt.Sprintf("%s %d %d %d", name, l.Hard, l.Soft, l.SoftFor/time.Second)
+	}
+	return text("normal", o.at.Normal) + " " + text("slave", o.at.Replica) + " " + text("pubsub", o.at.PubSub)
+}
+
+// Short is the hard limit of normal clients, if the others have their defaults.
+func (o outputLimits) Short() string {
+	others := *o.at
+	others.Normal = proxy.OutputLimit{Hard: proxy.DefaultOutputLimits().Normal.Hard}
+	if others != proxy.DefaultOutputLimits() {
+		return o.String()
+	}
+	return formatSize(int64(o.at.Normal.Hard))
+}
+
+func (o outputLimits) Allowed() string {
+	return "1mb to 1024gb, or as in redis.conf: pubsub 32mb 8mb 60"
+}
+
+// own is an error of CONFIG SET that does not go on behind "argument".
+type own string
+
+func (e own) Error() string { return string(e) }
