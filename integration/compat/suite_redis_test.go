@@ -48,7 +48,7 @@ var targetsOfCompat = []compatTarget{{
 	bare:     "single",
 	proxy:    []string{"--refused-commands", ""},
 	dose: []string{"unit/protocol", "unit/introspection", "unit/pubsub", "unit/tracking", "unit/multi",
-		"unit/info-command", "unit/slowlog"},
+		"unit/info-command"},
 }, {
 	name:     "onenode",
 	upstream: func(l rig.Life) string { return openCluster(l, 1) },
