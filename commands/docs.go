@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"lockproxy/internal/resp"
 )
 
 // Docs is what COMMAND DOCS says of a command of lockproxy's own.
@@ -37,14 +35,10 @@ func (c *Command) Usage(err error) error {
 
 // wrongArity is the reply to c with a wrong number of arguments.
 func (c *Command) wrongArity() []byte {
-	switch {
-	case c.Flags&RunsQueue != 0: // it ends the transaction all the same
-		return resp.ErrorLine("EXECABORT Transaction discarded because of: wrong number of arguments for " +
-			"'exec' command")
-	case c.Flags&LockVerb == 0:
-		return WrongArity(c.Name)
+	if c.Flags&LockVerb != 0 {
+		return ErrorReply(c.Usage(errors.New("wrong number of arguments")))
 	}
-	return ErrorReply(c.Usage(errors.New("wrong number of arguments")))
+	return c.rejects("wrong number of arguments for '%s' command", c.Name)
 }
 
 // syntax is the syntax line of a verb.

@@ -14,6 +14,15 @@ func WrongArity(name string) []byte {
 	return resp.ErrorLine("ERR wrong number of arguments for '%s' command", name)
 }
 
+// rejects is an error reply to c before it runs. An EXEC that is rejected ends the transaction all the same.
+func (c *Command) rejects(format string, args ...any) []byte {
+	word := "ERR "
+	if c.Flags&RunsQueue != 0 {
+		word = "EXECABORT Transaction discarded because of: "
+	}
+	return resp.ErrorLine(word+format, args...)
+}
+
 // tooLong is the reply to c with more arguments than the proxy takes.
 func (c *Command) tooLong() []byte {
 	return resp.ErrorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d",

@@ -1,9 +1,6 @@
 package commands
 
-import (
-	"lockproxy/cluster/pubsub"
-	"lockproxy/internal/resp"
-)
+import "lockproxy/cluster/pubsub"
 
 // Subscriptions is what publishing and subscribing need. Subscribe, Unsubscribe, End and
 // Publish each answer the command.
@@ -50,6 +47,6 @@ func (c *Command) BarredTo(n int) bool {
 
 // Barred is the reply to a command that is barred to subscribers.
 func (c *Command) Barred() []byte {
-	return resp.ErrorLine("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "+
+	return c.rejects("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "+
 		"RESET are allowed in this context", c.Name)
 }

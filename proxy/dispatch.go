@@ -61,6 +61,9 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	case s.tx.InMulti():
 		s.tx.Dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
+		if cmd.Flags&commands.RunsQueue != 0 { // what was watched is not any more
+			s.tx.End()
+		}
 		s.Reply(refusal)
 	case s.own.Set() != nil:
 		r.routePrivate(cmd, args, raw)

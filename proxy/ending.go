@@ -16,6 +16,9 @@ import (
 // client never read the grant.
 const lingerFor = 200 * time.Millisecond
 
+// lastMessages is how long a subscriber that has ended its side waits for messages that are on their way.
+const lastMessages = time.Second
+
 // EOF implements loop.HalfCloser: earlier commands are answered first, but none waits any longer for a lock
 // or for the end of a pause.
 func (s *session) EOF() bool {
@@ -46,6 +49,11 @@ func (s *session) EndIfDone() {
 func (s *session) closeIfAnswered() {
 	switch {
 	case s.gone || s.hold != client.HoldClosing || s.answers.len() > 0:
+	case s.eof && s.subscriber.Listens(): // what was published before it ended its side is for it, too
+		s.silence = silentAlways
+		s.begin(nil)
+		s.w.loop.After(lastMessages, func() { s.tasks.end(errClientGone) })
+		s.subscriber.End(func() []byte { return nil })
 	case s.eof && len(s.out.deliveries.all) > 0:
 		s.w.loop.After(lingerFor, func() {
 			if !s.gone {

@@ -278,6 +278,37 @@ func TestSubscriptionOfAHalfClosedClient(t *testing.T) {
 	})
 }
 
+// What is published before a node has heard that a subscriber has ended its side still reaches it, unless the
+// node takes too long.
+func TestLastMessagesOfAHalfClosedClient(t *testing.T) {
+	inStageBubble(t, Options{}, func(st *stage) {
+		alone, beside, other := st.connectHalves(), st.connectHalves(), st.connect()
+		for c, x := range map[*testClient]string{alone: "alone", beside: "x", other: "x"} {
+			c.send("SUBSCRIBE " + x)
+			c.expect(confirmation("subscribe", x, 1))
+		}
+		st.shut()
+		alone.closeWrite()
+		beside.closeWrite()
+		synctest.Wait()
+		st.publish(false, "alone", "last")
+		st.publish(false, "x", "last")
+		st.open()
+		alone.expect(frame("*3", "message", "alone", "last"))
+		beside.expect(frame("*3", "message", "x", "last"))
+		alone.expectClosed()
+		beside.expectClosed()
+		other.expect(frame("*3", "message", "x", "last"))
+
+		alone = st.connectHalves()
+		alone.send("SUBSCRIBE x")
+		alone.expect(confirmation("subscribe", "x", 1))
+		st.shut()
+		alone.closeWrite()
+		alone.expectClosed()
+	})
+}
+
 // Long messages, which clients share, come to each in its protocol, between short ones in their order and
 // never inside a reply.
 func TestLongMessages(t *testing.T) {

@@ -116,10 +116,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.o.Pipes.Together = make(map[string]string)
 	for _, script := range scripts.All() {
 		s.scripts.Pin([]byte(script.Source))
-		s.o.Pipes.Together[script.SHA] = script.Source
 	}
 	s.subscribe()
 	if err := s.startLoops(); err != nil {

@@ -369,41 +369,6 @@ func TestHealsScriptsThatAreLostAgain(t *testing.T) {
 	}
 }
 
-// Scripts that are loaded together all are when the node lacks one of them, in front of the request; so no
-// later request is answered before it.
-func TestScriptsThatAreLoadedTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		loaded := make(map[string]bool)
-		a := &scripted.Node{Answer: func(command string) string {
-			verb, rest, _ := strings.Cut(command, " ")
-			name, source, _ := strings.Cut(rest, " ")
-			switch {
-			case verb == "SCRIPT":
-				loaded[strings.TrimPrefix(source, "source_of_")] = true
-				return "+OK\r\n"
-			case !loaded[name]:
-				return "-NOSCRIPT No matching script.\r\n"
-			}
-			return ":42\r\n"
-		}}
-		together := map[string]string{"lock": "source_of_lock", "unlock": "source_of_unlock"}
-		r := newRig(t, Options{
-			Source:   func(sha []byte) ([]byte, bool) { return []byte("source_of_" + string(sha)), true },
-			Together: together,
-		}, map[string]*scripted.Node{"a:1": a})
-		for _, test := range []struct {
-			sha  string
-			want int
-		}{{"other", 1}, {"lock", 3}, {"unlock", 3}} {
-			reply, err := r.do("EVALSHA "+test.sha+" 0", false)
-			if err != nil || reply != ":42\r\n" || len(loaded) != test.want {
-				t.Errorf("%s: reply %q, err %v, %d scripts are loaded, want %d", test.sha, reply, err,
-					len(loaded), test.want)
-			}
-		}
-	})
-}
-
 // A script that many requests need is loaded once, and in one round no more scripts are loaded than a loop
 // has time for.
 func TestLostScriptsAreLoadedOnce(t *testing.T) {

@@ -68,10 +68,7 @@ type Options struct {
 	Source func(sha []byte) (source []byte, ok bool)
 	// Flushes is how often all nodes were told to forget their scripts. nil: never.
 	Flushes func() uint64
-	// Together are scripts by SHA1 that are loaded together. Otherwise requests of one client for several of
-	// them, of which a node has lost some, would be answered out of order.
-	Together map[string]string
-	Log      *slog.Logger
+	Log     *slog.Logger
 }
 
 // DefaultOptions are the defaults.
@@ -151,8 +148,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		leaving: make(leavingPipes),
 		own:     newOwnPipes(l, &o, &stats.own), privates: make(privates),
 		scripts: scriptLoads{
-			source: o.Source, flushes: o.Flushes, together: o.Together,
-			there: make(map[string]map[string]bool),
+			source: o.Source, flushes: o.Flushes, there: make(map[string]map[string]bool),
 		},
 	}
 	p.senders = make(senders)

@@ -26,14 +26,13 @@ const maxLoaded = 1 << 20
 // scriptLoads loads scripts at nodes, for one loop.
 type scriptLoads struct {
 	// source is the script with this SHA1 (40 hex digits). nil: NOSCRIPT is passed on.
-	source   func(sha []byte) (source []byte, ok bool)
-	flushes  func() uint64              // see Options.Flushes
-	together map[string]string          // see Options.Together
-	there    map[string]map[string]bool // the scripts that nodes have, by address and SHA1
-	flushed  uint64                     // flushes when that was so
-	round    time.Time                  // the round of the loop that loaded counts in
-	loaded   int                        // bytes
-	whole    bool                       // a node forbids SCRIPT LOAD: requests carry the script
+	source  func(sha []byte) (source []byte, ok bool)
+	flushes func() uint64              // see Options.Flushes
+	there   map[string]map[string]bool // the scripts that nodes have, by address and SHA1
+	flushed uint64                     // flushes when that was so
+	round   time.Time                  // the round of the loop that loaded counts in
+	loaded  int                        // bytes
+	whole   bool                       // a node forbids SCRIPT LOAD: requests carry the script
 }
 
 // hexSHA has room for a SHA1.
@@ -138,7 +137,6 @@ func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 			req = withSource(req, source)
 		} else {
 			pipe.load(string(sha), source)
-			loadWith(pipe, string(sha))
 		}
 	}
 	p.stats.Redirects[retry.NoScript].Add(1)
@@ -194,19 +192,6 @@ func (p *Pipe) load(sha string, source []byte) {
 	}
 	p.loading[sha] = true
 	p.append(&call{to: &loading{p, sha}, slot: thisNode, raw: true}, scriptLoad(source))
-}
-
-// loadWith loads the scripts that are loaded together with the one named, if there are any.
-func loadWith(p *Pipe, sha string) {
-	together := p.pool.scripts.together
-	if _, ok := together[sha]; !ok {
-		return
-	}
-	for other, source := range together {
-		if !p.loading[other] {
-			p.load(other, []byte(source))
-		}
-	}
 }
 
 // loading is the Receiver of the reply to a SCRIPT LOAD. It notes that the node has the script, or that it

@@ -80,6 +80,7 @@ var faults = []fault{
 	}},
 	{name: "holds", lossy: true, before: gather, strike: killUnderHolds,
 		title: "master killed (-9) under 100,000 kept holds and 10,000 waiters (-quick: a tenth)"},
+	{name: "overload", strike: overload, title: "a master slowed down by commands, under kept holds"},
 	{name: "slots", title: "the slots of a master move away under load, and back", strike: moveSlots},
 	{name: "node", title: "a node is added, gets slots, gives them back, and is removed", strike: addNode},
 	{name: "rolling", title: "all six nodes restarted in turn, masters after CLUSTER FAILOVER", all: true,

@@ -20,6 +20,10 @@ type crowd struct {
 	owner, listener *rig.Conn
 }
 
+// holding and held are what LOCK and LOCKCTL CHECK say of a hold.
+func holding(v rig.Reply) bool { return len(v.Elems) == 4 }
+func held(v rig.Reply) bool    { return len(v.Elems) == 3 }
+
 const connections = 100 // that keep holds, and as many that wait
 
 // gather takes very many holds, and queues waiters: for locks of the owner, and told over the listener.
@@ -29,7 +33,6 @@ func gather(s *scene) {
 		c.holds, c.locks = 100, 10
 	}
 	s.crowd = c
-	holding := func(v rig.Reply) bool { return len(v.Elems) == 4 }
 	queued := func(v rig.Reply) bool { return v.Text == "QUEUED" }
 	c.owner, c.listener = c.connect(0), c.connect(1)
 	var waiters []*rig.Conn
@@ -114,7 +117,7 @@ func ask(conns []*rig.Conn, n int, good func(rig.Reply) bool, command func(i, k 
 
 // lost asks for every hold whether it is held still. such is what was said of one that is not.
 func (c *crowd) lost() (lost int, such string) {
-	return ask(c.keepers, c.holds, func(v rig.Reply) bool { return len(v.Elems) == 3 },
+	return ask(c.keepers, c.holds, held,
 		func(i, k int) string { return fmt.Sprintf("LOCKCTL CHECK kept:%d:%d keeper", i, k) })
 }
 

@@ -117,7 +117,7 @@ func (s *scene) measure(r *row) {
 	}
 	r.Lasted = ms(mark - s.struck)
 	for w, way := range l.ways {
-		f, own := newFigures(way.name), l.of(w)
+		f, own := figures{Name: way.name, First: -1, Last: -1, New: -1, Errors: map[string]int{}}, l.of(w)
 		f.verdict = s.judge(own)
 		s.recovery(&f, w, own, mark)
 		s.newcomers(&f, w, mark)
@@ -131,10 +131,6 @@ func (s *scene) measure(r *row) {
 		}
 	}
 	r.Direct = direct.p99()
-}
-
-func newFigures(name string) figures {
-	return figures{Name: name, First: -1, Last: -1, New: -1, Errors: map[string]int{}}
 }
 
 // tails are the times of what began before the fault, and since.

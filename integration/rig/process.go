@@ -71,7 +71,7 @@ func StartProcess(l Life, name string, args ...string) *Process {
 // StartCommand is StartProcess for a command that is ready to start.
 func StartCommand(l Life, cmd *exec.Cmd) *Process {
 	l.Helper()
-	p := &Process{Cmd: cmd, Done: make(chan struct{}), Log: newLogBuffer()}
+	p := &Process{Cmd: cmd, Done: make(chan struct{}), Log: &logBuffer{}}
 	cmd.Stdout, cmd.Stderr = p.Log, p.Log
 	// A group of its own keeps the terminal's ^C from it: the keeper ends it.
 	if cmd.SysProcAttr == nil {
@@ -183,21 +183,13 @@ func (p *Process) ps(l Life, what string) string {
 
 // logBuffer collects what a process writes; readers can wait for a text.
 type logBuffer struct {
-	mu   sync.Mutex
-	cond *sync.Cond
-	buf  bytes.Buffer
-}
-
-func newLogBuffer() *logBuffer {
-	b := &logBuffer{}
-	b.cond = sync.NewCond(&b.mu)
-	return b
+	mu  sync.Mutex
+	buf bytes.Buffer
 }
 
 func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cond.Broadcast()
 	return b.buf.Write(p)
 }
 
