@@ -114,6 +114,7 @@ type Command struct {
 	None    []byte // Blocks on several nodes: the reply if none was asked
 
 	Secret     func(args [][]byte) []bool           // Secrets; nil: it has none
+	Globs      func(args [][]byte) [][]byte         // the patterns that a node compares; nil: it has none
 	Check      func(args [][]byte) (refusal []byte) // what is wrong besides their number; nil: nothing
 	queued     func(args [][]byte) Queued           // Queued; nil: nothing
 	table      *Table                               // of a verb, where its inner command is looked up

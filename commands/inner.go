@@ -53,7 +53,7 @@ func (c *Command) Guardable(args [][]byte) (refusal []byte) {
 	case !c.Fits(len(args)):
 		return c.wrongArity()
 	default:
-		return c.longChannel(args)
+		return c.dear(args)
 	}
 	return Refusal(c.Name, " inside GUARD"+why)
 }

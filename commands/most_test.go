@@ -9,6 +9,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
+	"lockproxy/internal/resp"
 )
 
 // Each command that the proxy answers itself takes a limited number of arguments, or does no more with
@@ -79,37 +80,83 @@ func TestLongCommandsOfTheProxy(t *testing.T) {
 		"FLUSHALL": false, "BLPOP x 0": false,
 	} {
 		c, _ := table.Resolve(commandstest.Words(line))
-		if c.TooManyBytes(commandstest.Words(line), mostBytes) != nil {
+		if c.Excess(commandstest.Words(line), mostBytes) != nil {
 			t.Errorf("%s of %d bytes is refused", line, mostBytes)
 		}
-		if got := c.TooManyBytes(commandstest.Words(line), mostBytes+1); (got != nil) != refused {
+		if got := c.Excess(commandstest.Words(line), mostBytes+1); (got != nil) != refused {
 			t.Errorf("%s of %d bytes: %q", line, mostBytes+1, got)
 		}
 	}
 }
 
-// A channel or a pattern is bounded wherever one is named; data beside it are not.
+// A channel or a pattern is bounded wherever one is named, in its length and in what it costs a node; data
+// beside it are not.
 func TestLongChannels(t *testing.T) {
-	table := commandstest.Redis7(t, commandstest.SampleVerbs()...)
-	long, fits := strings.Repeat("c", commands.MaxChannel+1), strings.Repeat("c", commands.MaxChannel)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	names := strings.NewReplacer(
+		"LONG", strings.Repeat("c", commands.MaxChannel+1), "FITS", strings.Repeat("c", commands.MaxChannel),
+		"DEAR", "*"+strings.Repeat("c", commands.DearestPattern+1),
+		"PAID", "*"+strings.Repeat("c", commands.DearestPattern),
+	)
 	for line, refused := range map[string]bool{
 		"SUBSCRIBE LONG": true, "SUBSCRIBE a LONG": true, "SUBSCRIBE FITS": false, "PSUBSCRIBE LONG": true,
 		"SSUBSCRIBE LONG": true, "PUBLISH LONG x": true, "PUBLISH x LONG": false, "SPUBLISH LONG x": true,
 		"SPUBLISH x LONG": false, "PUBSUB CHANNELS LONG": true, "PUBSUB SHARDCHANNELS LONG": true,
-		"SET LONG LONG": false, "ECHO LONG": false,
+		"SET LONG LONG": false, "ECHO LONG": false, "SUBSCRIBE DEAR": false, "PUBLISH DEAR x": false,
+		"PSUBSCRIBE DEAR": true, "PSUBSCRIBE a DEAR": true, "PSUBSCRIBE PAID": false, "KEYS DEAR": true,
+		"KEYS PAID": false, "SCAN 0 MATCH DEAR": true, "SCAN 0 MATCH PAID COUNT 1 MATCH DEAR": true,
+		"SCAN 0 MATCH FITS": false, "SCAN 0 MATCH LONG": true, "SSCAN k 0 COUNT 9 match DEAR": true,
+		"HSCAN MATCH 0 MATCH PAID": false, "HSCAN k 0 MATCH DEAR": true, "ZSCAN k 0 MATCH LONG": true,
+		"FUNCTION LIST LIBRARYNAME DEAR": true, "LOCKCTL LIST MATCH DEAR": true, "SCAN 0 MATCH": false,
+		"PUBSUB CHANNELS DEAR": false, // which the proxy compares
 	} {
-		args := commandstest.Words(strings.NewReplacer("LONG", long, "FITS", fits).Replace(line))
+		args := commandstest.Words(names.Replace(line))
 		c, _ := table.Resolve(args)
-		if got := c.TooManyBytes(args, len(args[0])+len(long)+9); (got != nil) != refused {
-			t.Errorf("%s: %q", line, got)
+		n := 0
+		for _, arg := range args {
+			n += len(arg)
+		}
+		if got := c.Excess(args, n); (got != nil) != refused {
+			t.Errorf("%s: %.200q", line, got)
 		}
 	}
-	for line, refused := range map[string]bool{"PUBLISH LONG x": true, "PUBLISH x LONG": false} {
-		args := commandstest.Words(strings.ReplaceAll(line, "LONG", long))
+	for line, refused := range map[string]bool{"PUBLISH LONG x": true, "PUBLISH x LONG": false,
+		"HSCAN k 0 MATCH DEAR": true, "HSCAN k 0 MATCH PAID": false} {
+		args := commandstest.Words(names.Replace(line))
 		c, _ := table.Resolve(args)
 		if got := c.Guardable(args); (got != nil) != refused {
 			t.Errorf("%s inside GUARD: %.100q", line, got)
 		}
+	}
+}
+
+// Each pattern that a command has, as COMMAND DOCS tells, has a price, but for those that no node compares
+// with names of any length.
+func TestPatternsHaveAPrice(t *testing.T) {
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	free := map[string]bool{
+		"sort": true, "sort_ro": true, "punsubscribe": true, "command|list": true, // nothing is compared
+		"pubsub|channels": true, "pubsub|shardchannels": true, "lockctl|watch": true, // the proxy compares
+	}
+	seen := 0
+	check := func(name string, docs resp.Value) {
+		for _, arg := range resp.Field(docs, "arguments").Elems {
+			if resp.Field(arg, "type").Text() != "pattern" {
+				continue
+			}
+			seen++
+			command, sub, _ := strings.Cut(name, "|")
+			args := commandstest.Words(strings.TrimSpace(command + " " + sub))
+			if c, _ := table.Resolve(args); c.Globs == nil && !free[name] {
+				t.Errorf("the pattern of %s has no price", name)
+			}
+		}
+	}
+	eachDocs(t, commandstest.Testdata(t, "docs-7.0.15.resp"), check)
+	f := commandstest.NewWith(t, table, commandstest.Node("*0\r\n"))
+	eachDocs(t, []byte(f.Do("COMMAND DOCS lockctl")), check)
+	if seen < 10 {
+		t.Errorf("%d patterns", seen)
 	}
 }
 

@@ -1,5 +1,7 @@
 package commands
 
+import "strings"
+
 // Row is one rule of routing. It holds for the command of its name, "container|sub" for a subcommand; a
 // container's row also holds for all its subcommands that have none of their own. Commands without a row go
 // by their keys.
@@ -15,12 +17,13 @@ type Row struct {
 	Timeout func(args [][]byte) (Timeout, bool) // Blocks: Command.Blocks
 	None    string                              // Blocks on several nodes: the reply if none was asked
 
-	Queue  Queuing                    // between MULTI and EXEC; QueueByRoute: what its route and flags imply
-	Queued func(args [][]byte) Queued // what it does to the proxy in a transaction, besides its run
-	Script ScriptKind                 // what it runs
-	Secret func(args [][]byte) []bool // which of its arguments are passwords or tokens
-	Topics TopicUse                   // how the rules of users at older servers judge its arguments
-	Finds  func(args [][]byte) bool   // whether it reads keys that Redis finds only while it runs
+	Queue  Queuing                      // between MULTI and EXEC; QueueByRoute: by its route and flags
+	Queued func(args [][]byte) Queued   // what it does to the proxy in a transaction, besides its run
+	Script ScriptKind                   // what it runs
+	Secret func(args [][]byte) []bool   // which of its arguments are passwords or tokens
+	Globs  func(args [][]byte) [][]byte // the patterns that a node compares
+	Topics TopicUse                     // how the rules of users at older servers judge its arguments
+	Finds  func(args [][]byte) bool     // whether it reads keys that Redis finds only while it runs
 
 	// Why goes on behind "... is not available through lockproxy". With a route other than Refused: the
 	// command is refused unless refused-commands is changed.
@@ -35,12 +38,6 @@ const (
 	MaxIDs     = 16_384 // clients, scripts, and topics that are new
 	MaxTopics  = 65_536 // topics that are known, or are only looked up
 )
-
-// MaxChannel is how many bytes the name of a channel or a pattern may have.
-const MaxChannel = 64 << 10
-
-// maxBytes is how long a command may be that the proxy answers itself, unless it is Bulky.
-const maxBytes = 1 << 20
 
 // applyRows gives c and its subcommands their rules.
 func (c *Command) applyRows(rows map[string]*Row) {
@@ -69,7 +66,7 @@ func (c *Command) apply(r *Row) {
 		}
 		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = route, r.Merge, r.Step, r.Run, r.Why, r.Timeout
 		c.most, c.None, c.Queue, c.queued = r.MaxArgs, []byte(r.None), r.Queue, r.Queued
-		c.Secret, c.script, c.topics, c.finds = r.Secret, r.Script, r.Topics, r.Finds
+		c.Secret, c.Globs, c.script, c.topics, c.finds = r.Secret, r.Globs, r.Script, r.Topics, r.Finds
 		c.Flags |= r.Flags
 		if r.Arity != 0 {
 			c.Arity = r.Arity
@@ -80,6 +77,9 @@ func (c *Command) apply(r *Row) {
 		c.Route, c.Reason = Refused, wouldSubscribe
 	default:
 		c.applyTips()
+		if strings.HasSuffix(c.Name, "scan") { // HSCAN and its like
+			c.Globs = GlobsBehind("MATCH", 2)
+		}
 	}
 }
 

@@ -80,28 +80,31 @@ func TestSecretArguments(t *testing.T) {
 			}
 		}
 	}
-	docsOf := func(reply []byte) {
-		v, _, err := resp.Parse(reply)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i+1 < len(v.Elems); i += 2 {
-			check(v.Elems[i].Text(), v.Elems[i+1])
-			subs := resp.Field(v.Elems[i+1], "subcommands")
-			for j := 0; j+1 < len(subs.Elems); j += 2 {
-				check(subs.Elems[j].Text(), subs.Elems[j+1])
-			}
-		}
-	}
-	docsOf(commandstest.Testdata(t, "docs-7.0.15.resp"))
+	eachDocs(t, commandstest.Testdata(t, "docs-7.0.15.resp"), check)
 	f := commandstest.NewWith(t, table, commandstest.Node("*0\r\n"))
 	for _, c := range table.Verbs() {
-		docsOf([]byte(f.Do("COMMAND DOCS " + c.Name)))
+		eachDocs(t, []byte(f.Do("COMMAND DOCS "+c.Name)), check)
 	}
 	names := "auth hello migrate lock rlock wlock semlock unlock renew lockctl|check"
 	for _, name := range strings.Fields(names) {
 		if !found[name] {
 			t.Errorf("%s has no secret argument: the test sees nothing", name)
+		}
+	}
+}
+
+// eachDocs calls check for each command and subcommand of a reply to COMMAND DOCS.
+func eachDocs(t *testing.T, reply []byte, check func(name string, docs resp.Value)) {
+	t.Helper()
+	v, _, err := resp.Parse(reply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		check(v.Elems[i].Text(), v.Elems[i+1])
+		subs := resp.Field(v.Elems[i+1], "subcommands")
+		for j := 0; j+1 < len(subs.Elems); j += 2 {
+			check(subs.Elems[j].Text(), subs.Elems[j+1])
 		}
 	}
 }

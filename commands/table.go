@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"lockproxy/internal/resp"
 )
 
 // Table holds every command by name: the upstream's, as its COMMAND reply
@@ -170,44 +168,6 @@ func (c *Command) Accepts(n int) bool {
 // TooLong says that the proxy, which answers c itself, does not take as many as n arguments, the name
 // included.
 func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
-
-// TooManyBytes is the refusal of a command of n bytes, if it is one that the proxy answers itself and has too
-// many, or names a channel with too many; otherwise nil. A name of 64 KiB makes a long command, so
-// most are not looked at.
-func (c *Command) TooManyBytes(args [][]byte, n int) []byte {
-	if n <= MaxChannel { // as nearly always: this much is inlined
-		return nil
-	}
-	return c.tooManyBytes(args, n)
-}
-
-func (c *Command) tooManyBytes(args [][]byte, n int) []byte {
-	if long := c.longChannel(args); long != nil || n <= maxBytes || c.Route != Local || c.Flags&Bulky != 0 {
-		return long
-	}
-	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and "+
-		"takes %d at most",
-		n, strings.ReplaceAll(c.Name, "|", " "), maxBytes)
-}
-
-// longChannel is the refusal of a command that has a channel or a pattern with too many bytes.
-func (c *Command) longChannel(args [][]byte) []byte {
-	names := args[min(1, len(args)):]
-	switch {
-	case c.Flags&PubSub == 0:
-		return nil
-	case c.publishes():
-		names = names[:min(1, len(names))]
-	}
-	for _, name := range names {
-		if len(name) > MaxChannel {
-			return resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through "+
-				"lockproxy, this one has %d: a node compares each pattern with each name", MaxChannel,
-				len(name))
-		}
-	}
-	return nil
-}
 
 // Fits says whether the upstream's COMMAND allows c to have n arguments, its name included.
 func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }

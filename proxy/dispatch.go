@@ -40,7 +40,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		return false
 	}
 	if refusal == nil {
-		refusal = cmd.TooManyBytes(args, len(raw))
+		refusal = cmd.Excess(args, len(raw))
 	}
 	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
 		refusal = cmd.Barred()

@@ -38,8 +38,6 @@ func (p noPubSub) Topics(pubsub.Kind) []*pubsub.Topic {
 	return nil
 }
 
-func (p noPubSub) Price() int { return 0 }
-
 func (p noPubSub) Concerned(_ []byte, _ bool, most int) ([]*pubsub.Topic, int) {
 	if p.look != nil && most < math.MaxInt {
 		return nil, -1

@@ -3,7 +3,6 @@ package pubsub
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/glob"
@@ -50,8 +49,6 @@ type index struct {
 	mu   sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
 	all  [Shard + 1]map[string]*Topic
 	list []*Topic // the patterns; never changed in place
-
-	price atomic.Int64 // of the patterns together: glob.Price
 }
 
 func (c *index) init() {
@@ -66,7 +63,6 @@ func (c *index) add(t *Topic) {
 	c.all[t.Kind][t.Name] = t
 	if t.Kind == Pattern {
 		c.list = append(c.list, t)
-		c.price.Add(int64(glob.Price([]byte(t.Name))))
 	}
 }
 
@@ -76,12 +72,8 @@ func (c *index) remove(t *Topic) {
 	delete(c.all[t.Kind], t.Name)
 	if t.Kind == Pattern {
 		c.list = slices.DeleteFunc(slices.Clone(c.list), func(o *Topic) bool { return o == t })
-		c.price.Add(-int64(glob.Price([]byte(t.Name))))
 	}
 }
-
-// Price is how many steps the patterns cost a node for each byte of the name of a channel, at worst.
-func (s *Subscriptions) Price() int { return int(s.index.price.Load()) }
 
 // Topic is the topic of that name, or nil.
 func (s *Subscriptions) Topic(kind Kind, name []byte) *Topic {

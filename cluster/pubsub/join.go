@@ -63,6 +63,10 @@ func (s *Subscriptions) Join(ctx context.Context, kind Kind, names []string, out
 		s.mu.Unlock()
 		return nil, fmt.Errorf("cluster: subscribe: %w", net.ErrClosed)
 	}
+	if err := s.afford(kind, names); err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
 	for i, name := range names {
 		at := -1
 		if kind == Shard {

@@ -216,6 +216,33 @@ func TestJoinFails(t *testing.T) {
 	}
 }
 
+// What patterns cost a node together is bounded, and only those that cost much count. Whoever leaves one
+// makes room.
+func TestDearPatternsTogether(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
+	a := newInbox()
+	dear := func(n int) string { return "*" + strings.Repeat("a", 255) + fmt.Sprint(n) }
+	var topics []*Topic
+	for n := range mostDear / 256 {
+		topics = append(topics, a.join(t, u, Pattern, dear(n))...)
+	}
+	refused := func(names ...string) {
+		t.Helper()
+		before := u.topicsLeft()
+		if _, err := u.Join(t.Context(), Pattern, names, a); err == nil || u.topicsLeft() != before {
+			t.Errorf("joined: %v, %d topics, before %d", err, u.topicsLeft(), before)
+		}
+	}
+	refused(dear(-1))
+	refused("x", dear(0), "*"+strings.Repeat("b", CheapPattern+1))
+	a.join(t, u, Pattern, dear(1), "*:"+strings.Repeat("job", 99), strings.Repeat("*b", 999))
+	a.join(t, u, Classic, dear(-1))
+	u.Leave(t.Context(), topics[:1], a)
+	refused(dear(-1), dear(-2))
+	a.join(t, u, Pattern, dear(-1))
+}
+
 // A lost connection is made good in silence.
 func TestJoinIsRestored(t *testing.T) {
 	s := servers.StartRedis(t)

@@ -146,6 +146,7 @@ func (s *Subscriptions) forgetIfOver(t *Topic) {
 	delete(s.topics, t.key())
 	delete(s.loose, t)
 	s.index.remove(t)
+	s.price -= countedPrice(t.Kind, t.Name)
 }
 
 // settle ends the joins of t that have all the answers they wait for: of the home, and of every other node

@@ -29,6 +29,7 @@ type Subscriptions struct {
 	mu      sync.Mutex
 	closed  bool
 	topics  map[topicKey]*Topic
+	price   int              // of the topics: countedPrice
 	feeds   map[string]*feed // by address
 	resting map[string]rest  // by address: nodes whose last connection failed
 	loose   map[*Topic]time.Time
@@ -85,6 +86,7 @@ func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
 		t.counted.Store(new([]string))
 		s.topics[key] = t
 		s.index.add(t)
+		s.price += countedPrice(kind, name)
 	}
 	return t
 }

@@ -28,6 +28,7 @@ func lockctlVerb(l *Lockers, b *Busiest) *commands.Command {
 	const perLock = "O(N), N being holders and waiters"
 	list := &commands.Command{
 		Name: "lockctl|list", Arity: -2, Flags: commands.ReadOnly, Needs: allLocksRights(l),
+		Globs: commands.GlobsBehind("MATCH", 2),
 		Docs: &commands.Docs{
 			Summary:    "Lists the locks that are held.",
 			Complexity: "O(N), N being the locks that are held; with SCAN the keys of all nodes",

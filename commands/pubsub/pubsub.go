@@ -29,27 +29,8 @@ func ssubscribe(c *commands.Call) {
 	}
 }
 
-// How many bytes of a pattern a node may compare for each byte of a name (glob.Price). With the longest name
-// of a channel dearestPattern is some ten million steps for each PUBLISH. PUBSUB CHANNELS compares with all
-// names at once, so a pattern above dearestSent is compared by the proxy.
-const (
-	dearestPattern = 256
-	dearestSent    = 16
-)
-
 // listen subscribes to the topics that the arguments name.
 func listen(c *commands.Call, kind pubsub.Kind) {
-	for _, name := range c.Args[1:] {
-		if kind != pubsub.Pattern {
-			break
-		}
-		if price := glob.Price(name); price > dearestPattern {
-			c.Reply(resp.ErrorLine("ERR a pattern has %d bytes at most behind a star or in brackets through "+
-				"lockproxy, this one has %d: a node compares them at each place of a name",
-				dearestPattern, price))
-			return
-		}
-	}
 	c.Subscriptions().Subscribe(kind, c.Args[1:])
 }
 
@@ -89,14 +70,15 @@ func crossesSlots(c *commands.Call) bool {
 	return false
 }
 
-// channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
+// channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern]. A node compares the pattern with
+// all names at once, so the proxy does it with a dear one.
 func channels(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		pattern := []byte(nil)
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
 		}
-		raw, here := c.Raw, glob.Price(pattern) > dearestSent
+		raw, here := c.Raw, glob.Price(pattern) > pubsub.CheapPattern
 		if here {
 			raw = resp.AppendCommand(nil, c.Args[:2]...)
 		}

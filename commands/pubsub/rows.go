@@ -12,8 +12,9 @@
 // gets which message, cluster/pubsub at which node the proxy is subscribed. In RESP2 a client that listens
 // may send little else: rules mark what it may with commands.InSubscriber.
 //
-// A name may not be longer than commands.MaxChannel: a node compares each pattern with each name. What that
-// costs it at worst is glob.Price.
+// A node compares each pattern with each name, and what that costs it at worst is glob.Price. So names and
+// patterns have bounds (commands.Command.Excess), and so have all patterns of the proxy's clients together
+// (cluster/pubsub).
 //
 // Begin with listen (pubsub.go), then mergeNumSub.
 package pubsub
@@ -28,7 +29,8 @@ var Rows = []commands.Row{
 	{Name: "subscribe", Arity: -2, MaxArgs: commands.MaxIDs, Run: subscribe, Queue: commands.QueueNever,
 		Topics: commands.TopicNames, Flags: commands.Alone | commands.InSubscriber | commands.Bulky},
 	{Name: "psubscribe", Arity: -2, MaxArgs: commands.MaxIDs, Run: psubscribe, Queue: commands.QueueNever,
-		Topics: commands.TopicPatterns, Flags: commands.Alone | commands.InSubscriber | commands.Bulky},
+		Globs: commands.GlobsFrom(1), Topics: commands.TopicPatterns,
+		Flags: commands.Alone | commands.InSubscriber | commands.Bulky},
 	{Name: "ssubscribe", Arity: -2, MaxArgs: commands.MaxIDs, Run: ssubscribe, Queue: commands.QueueNever,
 		Flags: commands.Alone | commands.InSubscriber | commands.Bulky},
 	{Name: "unsubscribe", Arity: -1, MaxArgs: commands.MaxTopics, Run: unsubscribe,

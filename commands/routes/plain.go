@@ -28,7 +28,7 @@ var plain = []commands.Row{
 	{Name: "dbsize", Route: commands.AllNodes, Merge: merge.Sum, Queue: commands.QueueEverywhere,
 		Flags: commands.ReadOnly},
 	{Name: "keys", Route: commands.AllNodes, Merge: merge.Concat, Queue: commands.QueueEverywhere,
-		Flags: commands.ReadOnly | commands.Lists},
+		Globs: commands.GlobsFrom(1), Flags: commands.ReadOnly | commands.Lists},
 	{Name: "flushall", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "flushdb", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "bgsave", Route: commands.AllNodes, Merge: merge.First},

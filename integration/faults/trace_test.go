@@ -150,17 +150,20 @@ func (c *traceConn) next(news *rig.Conn, d time.Duration, kind, channel string) 
 
 // told waits for the outcome of a command that ends with NOTIFY, each on a channel of its own.
 func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
+	deaf := func(err error) (trace.Reply, error) {
+		return trace.Reply{}, fmt.Errorf("%w: %w", trace.ErrMessages, err)
+	}
 	news, err := c.listen()
 	if err != nil || news == nil {
-		return trace.Reply{}, cmp.Or(err, net.ErrClosed)
+		return deaf(cmp.Or(err, net.ErrClosed))
 	}
 	c.asked++
 	channel := fmt.Sprintf("trace:%s:%s:%d", c.proxy, c.id, c.asked)
 	if err := news.Send("SUBSCRIBE", channel); err != nil {
-		return trace.Reply{}, err
+		return deaf(err)
 	}
 	if _, err := c.next(news, d, "subscribe", channel); err != nil {
-		return trace.Reply{}, err
+		return deaf(err)
 	}
 	if stray := c.stray; stray != "" {
 		c.stray = ""
@@ -172,7 +175,7 @@ func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
 	}
 	text, err := c.next(news, d, "message", channel)
 	if err != nil {
-		return trace.Reply{}, err
+		return deaf(err)
 	}
 	return messageOf(text), nil
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -255,6 +256,9 @@ func (c *client) call(o Op) Op {
 	r, err := link.Do(o.Wait+time.Duration(o.Tries)*2*o.Every+hanging, o.Args()...)
 	o.Return = c.r.Now()
 	why := c.closed()
+	if why == errCut && errors.Is(err, ErrMessages) {
+		why = nil // the proxy did not
+	}
 	if err != nil && why != nil {
 		err = why
 	}

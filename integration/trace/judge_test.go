@@ -248,3 +248,21 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+// An error after which the token holds the lock says that it may.
+func TestJudgeErrors(t *testing.T) {
+	for said, want := range map[string][]string{
+		"CLUSTERDOWN no node took it in time: the command was not run":     {"linearizable"},
+		"TRYAGAIN why; the token may hold what it asked for all the same":  nil,
+		"TRYAGAIN the connection was lost ...: it may or may not have run": nil,
+		"EOF": nil,
+	} {
+		asked := Op{Key: "k", Verb: Write, Token: "a", Lease: time.Second, Return: ms, Outcome: Unknown, Err: said}
+		holds := Op{Key: "k", Verb: Check, Token: "a", Call: 100 * ms, Return: 101 * ms, Outcome: Done,
+			Fence: 1, Count: 1, TTL: 900 * ms}
+		stall := Event{Name: "stall", End: time.Second}
+		if got := rules(Judge(history([]Event{stall}, asked, holds))); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", said, got, want)
+		}
+	}
+}

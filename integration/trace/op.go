@@ -136,6 +136,15 @@ func (o *Op) TooLate() bool {
 			strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted and given back"))
 }
 
+// leftNothing says that the lock was asked for, and the answer was an error which does not say that the token
+// may hold it. So it does not, by this request.
+func (o *Op) leftNothing() bool {
+	word, text, _ := strings.Cut(o.Err, " ")
+	return o.acquires() && o.Outcome == Unknown && !o.Break && len(o.Set) == 0 && text != "" &&
+		strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" &&
+		!strings.Contains(text, "may hold what it asked for") && !strings.Contains(text, "may or may not")
+}
+
 // Overtaken says that a LOCK with BREAK took the lock, and others had it before the client could be told.
 func (o *Op) Overtaken() bool {
 	return o.Outcome == Unknown && o.Break &&

@@ -26,7 +26,7 @@ func (o *Op) until() time.Duration {
 		return o.Return + o.Linger + o.Lease + time.Second
 	case o.inVain() && o.Verb == Renew: // of what it has renewed
 		return o.Return + o.Lease + tick
-	case o.inVain():
+	case o.inVain(), o.leftNothing():
 		return o.Return + tick
 	}
 	return o.atLast()

@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -36,6 +38,8 @@ func TestQuorum(t *testing.T) {
 	breakUp := Op{Verb: Free, Outcome: Done, Count: 1}
 	inVain := Op{Verb: Write, Token: "a", Set: []string{"k", "l"}, Outcome: Unknown,
 		Err: vain + "others hold one of the locks"}
+	doubt := Op{Verb: Write, Token: "a", Outcome: Unknown,
+		Err: "NOQUORUM 2/3: why; the token may hold what it asked for all the same"}
 	away := Event{Name: "no majority", Start: 100 * ms, End: 900 * ms, Barren: true}
 	fault := Event{Name: "cut", Start: 0, End: 50 * ms}
 	for name, c := range map[string]struct {
@@ -116,8 +120,7 @@ func TestQuorum(t *testing.T) {
 				at(0, 20, 30, freed), at(0, 40, 45, counted)}},
 		"the fence of before, when nobody knows the last one": {raised: 1, events: []Event{fault},
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
-				at(0, 10, 30, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"}),
-				at(0, 40, 45, Op{Verb: Unlock, Token: "a", Outcome: Null, Only: 10})}},
+				at(0, 10, 30, doubt), at(0, 40, 45, Op{Verb: Unlock, Token: "a", Outcome: Null, Only: 10})}},
 		"a BREAK in vain has ended a hold": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
 			at(1, 100, 110, broke), at(0, 200, 205, null(Check, "a"))}},
 		"... or has not": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 100, 110, broke),
@@ -193,4 +196,39 @@ func TestQuorumOrder(t *testing.T) {
 			t.Errorf("proxies %d apart: %v", apart, m.v.Violations)
 		}
 	}
+}
+
+// slowQuorum is a proxy whose masters stand still from 1 s on: one question is answered late, those until
+// 3 s at once. At 5 s it says NOQUORUM for no reason.
+type slowQuorum struct{ *Running }
+
+func (s slowQuorum) Do(time.Duration, ...string) (Reply, error) {
+	switch at := s.Now(); {
+	case at >= time.Second && at < 1100*time.Millisecond:
+		time.Sleep(100 * time.Millisecond)
+		return Reply{Error: "NOQUORUM 0/2"}, nil
+	case at >= time.Second && at < 3*time.Second, at >= 5*time.Second:
+		return Reply{Error: "NOQUORUM 0/2"}, nil
+	}
+	return Reply{}, nil
+}
+
+func (slowQuorum) Close() {}
+func (slowQuorum) Cut()   {}
+
+// A stall goes on until a majority answers again; NOQUORUM alone is none.
+func TestProbeOfAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Running{Round: Round{Keys: []string{"k"}, Stall: 40 * time.Millisecond}, start: time.Now()}
+		r.Dial = func(int) (Conn, error) { return slowQuorum{r}, nil }
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		r.probe(ctx, 0)
+		for ms, want := range map[int64]bool{500: false, 1050: true, 2000: true, 2900: true, 4000: false,
+			5500: false} {
+			if got := felt(r.events, millis(ms), millis(ms)); got != want {
+				t.Errorf("after %d ms: a stall is noted: %v", ms, got)
+			}
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -12,7 +13,11 @@ import (
 var (
 	errDropped = errors.New("the client closed its connection")
 	errCut     = errors.New("the proxy closed the connection")
-	errQuit    = errors.New("the client said QUIT or RESET")
+
+	// ErrMessages is part of what Conn.Do says when the connection for messages breaks: then the client closes
+	// the other one, too.
+	ErrMessages = errors.New("the connection for messages broke")
+	errQuit     = errors.New("the client said QUIT or RESET")
 )
 
 // Round is one run of clients over locks, and what they may do.
@@ -147,15 +152,19 @@ const stall = 150 * time.Millisecond
 const probing = 20 * time.Millisecond
 
 // probe notes when the machine stands still, or a proxy and the Redis behind it are slow at what needs no
-// waiting.
+// waiting. Masters that did not answer in time are asked nothing until they do: so long it goes on, though
+// NOQUORUM comes at once.
 func (r *Running) probe(ctx context.Context, proxy int) {
+	stalled := false
 	for n := 0; ctx.Err() == nil; time.Sleep(probing) {
 		start := r.Now()
 		conn, err := r.Dial(proxy)
 		for ; err == nil && ctx.Err() == nil; n++ {
 			time.Sleep(probing)
-			_, err = conn.Do(2*time.Second, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
-			if err == nil && r.Now()-start > probing+r.Stall {
+			var said Reply
+			said, err = conn.Do(2*time.Second, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
+			stalled = r.Now()-start > probing+r.Stall || stalled && strings.HasPrefix(said.Error, "NOQUORUM ")
+			if err == nil && stalled {
 				r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
 			}
 			start = r.Now()

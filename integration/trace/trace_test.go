@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -187,6 +189,32 @@ func load(path string) (*History, error) {
 }
 
 var histories = flag.String("histories", "", "a directory of histories that are judged again")
+
+// brokenConn breaks.
+type brokenConn struct{ err error }
+
+func (c brokenConn) Do(time.Duration, ...string) (Reply, error) { return Reply{}, c.err }
+func (brokenConn) Close()                                       {}
+func (brokenConn) Cut()                                         {}
+
+// A client whose connection for messages breaks closes the other one itself, also where the proxy was about
+// to: what it kept alive may be let go.
+func TestWhoClosed(t *testing.T) {
+	for err, want := range map[error]Verb{
+		io.EOF: Cut, fmt.Errorf("%w: %w", ErrMessages, io.EOF): Drop,
+	} {
+		r := &Running{Round: Round{Keys: []string{"k"}, For: time.Minute}, start: time.Now()}
+		c := newClient(r, 0)
+		l := &link{Conn: brokenConn{err}}
+		l.ended.Store(errCut)
+		c.link.Store(l)
+		c.recent = []Op{{Verb: Write, Key: "k", Token: "a", Keep: true}}
+		c.call(Op{Verb: Check, Key: "k", Token: "a"})
+		if got := r.ops[len(r.ops)-1].Verb; got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
+		}
+	}
+}
 
 // Histories that were kept are judged again.
 func TestJudgeAgain(t *testing.T) {

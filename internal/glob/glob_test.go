@@ -202,7 +202,10 @@ func FuzzMatch(f *testing.F) {
 
 // asRedis is stringmatchlen of Redis's util.c, which calls itself for each star. hopeless is set
 // once it is known that no earlier star can help by taking more of s.
-func asRedis(p, s []byte, hopeless *bool) bool {
+func asRedis(p, s []byte, hopeless *bool) bool { return countedAsRedis(p, s, hopeless, new(int)) }
+
+// countedAsRedis is asRedis that adds the letters of p which it compares to steps.
+func countedAsRedis(p, s []byte, hopeless *bool, steps *int) bool {
 	for len(p) > 0 && len(s) > 0 {
 		if p[0] == '*' {
 			for len(p) > 1 && p[1] == '*' {
@@ -212,7 +215,7 @@ func asRedis(p, s []byte, hopeless *bool) bool {
 				return true
 			}
 			for ; len(s) > 0; s = s[1:] {
-				if asRedis(p[1:], s, hopeless) {
+				if countedAsRedis(p[1:], s, hopeless, steps) {
 					return true
 				}
 				if *hopeless {
@@ -223,6 +226,9 @@ func asRedis(p, s []byte, hopeless *bool) bool {
 			return false
 		}
 		n, ok := one(p, s[0])
+		if *steps += n; p[0] == '\\' {
+			*steps += 1 - n
+		}
 		if !ok {
 			return false
 		}

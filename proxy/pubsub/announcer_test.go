@@ -26,7 +26,6 @@ type audience struct {
 
 func (a *audience) Home() string                       { return "b" }
 func (a *audience) Topics(pubsub.Kind) []*pubsub.Topic { return nil }
-func (a *audience) Price() int                         { return 0 }
 
 func (a *audience) Concerned([]byte, bool, int) (_ []*pubsub.Topic, steps int) { return nil, 1 }
 

@@ -44,8 +44,6 @@ type Upstream interface {
 	// Concerned returns the topics that get a message published on channel, if finding them takes no more
 	// than most steps of some nanoseconds each. left is how many steps are left; negative: it takes more.
 	Concerned(channel []byte, shard bool, most int) (topics []*pubsub.Topic, left int)
-	// Price is how many steps all patterns cost a node for each byte of a name, at worst.
-	Price() int
 	// Topic returns the topic of that name, or nil.
 	Topic(kind pubsub.Kind, name []byte) *pubsub.Topic
 	// Topics are all topics of a kind.

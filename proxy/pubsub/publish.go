@@ -19,16 +19,6 @@ import (
 // patterns.
 const PublishSteps = 1 << 16
 
-// A channel is compared with each pattern by the node, too. So a name that is longer than shortName is
-// refused if that takes a node more than nodeSteps, some ten milliseconds.
-const (
-	shortName = 1 << 10
-	nodeSteps = 1 << 24
-)
-
-var errDearChannel = []byte("-ERR the name of this channel is too long to be compared with all patterns " +
-	"that clients have subscribed to\r\n")
-
 // Publish implements commands.Subscriptions. Messages on channels go to the node where these are subscribed.
 // So all messages have one order, and no client gets one before the node has counted it. It goes behind the
 // subscriptions that came before it.
@@ -37,9 +27,6 @@ func (l *Subscriber) Publish(shard bool) {
 	channel, slot := call.Args[1], commands.AnySlot
 	if shard {
 		slot = l.shardSlot()
-	} else if len(channel) > shortName && len(channel)*l.hub.upstream.Price() > nodeSteps {
-		l.h.Reply(errDearChannel)
-		return
 	}
 	first := l.hub.underway.concerned(channel, shard)
 	if len(first) == 0 {

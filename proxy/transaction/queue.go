@@ -31,7 +31,7 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		t.refuse(refusal)
 	case cmd.Queue == commands.QueueNever:
 		t.refuse(cmd.QueueRefusal())
-	case refusal != nil && (cmd.TooLong(len(args)) || cmd.TooManyBytes(args, len(raw)) != nil):
+	case refusal != nil && (cmd.TooLong(len(args)) || cmd.Excess(args, len(raw)) != nil):
 		t.refuse(refusal)
 	case refusal != nil && cmd.Flags&commands.RunsQueue != 0:
 		t.take(execStep, raw) // the node ends the transaction

@@ -215,13 +215,13 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	}
 }
 
-// again sends it to node i once more. If it was decided meanwhile, its client may have asked that node for
-// something else already, such as to free the lock: what it makes there now is taken back.
+// again sends it to node i once more. If it was decided without that answer, its client may have asked that
+// node for something else already, such as to free the lock: what it makes there now is taken back.
 func (a *attempt) again(i int, req []byte) {
 	a.q.ask(i, req, a)
 	var back *pending
 	a.mu.Lock()
-	if a.outcome != undecided {
+	if a.outcome != undecided && a.ballots[i].kind <= unheard {
 		back = a.notePending(i, a.undo(false))
 	}
 	a.mu.Unlock()

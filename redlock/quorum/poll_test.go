@@ -50,7 +50,9 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		{&scripts.Release, "1 1 1 1 1", "1"},
 		{&scripts.Release, "1 1 1 - -", "1"},
 		{&scripts.Release, "nil nil nil 1 1", "nil"}, // a few leftovers are no hold
+		{&scripts.Release, "1 1 nil nil nil", "nil"}, // whoever answers first
 		{&scripts.Release, "nil nil 1 1 1", "1"},
+		{&scripts.Release, "1 nil nil 1 -", "1"},
 		{&scripts.Release, "0 0 0 1 nil", "0"},
 		{&scripts.Release, "0 0 1 nil nil", "1"}, // off a majority: nobody holds it
 		{&scripts.Release, "0 0 1 - -", "-NOQUORUM"},
@@ -82,6 +84,7 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		{&scripts.Keep, "[1000] [1000] - - -", "-NOQUORUM"},
 		{&scripts.Break, "0 0 0 1 1", "0"},
 		{&scripts.Break, "1 1 1 0 0", "1"},
+		{&scripts.Break, "1 1 0 0 0", "0"},
 		{&scripts.Break, "1 1 - - -", "-NOQUORUM"},
 		{&scripts.Detach, "0 0 0 - -", "0"},
 		{&scripts.Detach, "1 0 0 1 -", "1"},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +149,67 @@ func TestFarMasters(t *testing.T) {
 			mustUnlock(t, l, "a", g.Fence, 1)
 		}
 	})
+}
+
+// Masters that all stand still for less than their time-out, at the same time and while one of them has gone
+// silent, are a majority: whoever asks meanwhile is told that the lock is held, or not. R27
+func TestStalledMasters(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		onNetwork(t, 3, 2, func(t *testing.T, s *network) {
+			const stall, every = 100 * time.Millisecond, 230 * time.Millisecond
+			began := time.Now()
+			stands := func() time.Duration {
+				return 500*time.Microsecond + max(0, stall-time.Since(began)%every)
+			}
+			var ls []*locks.Locker
+			for i, links := range s.links {
+				for _, link := range links {
+					link.delay = stands
+				}
+				if silent {
+					links[2].fails(func(string) fault { return silence })
+				}
+				ls = append(ls, locks.NewRedlock(s.nodes[i], quorum.Options{}, locks.Options{Log: s.left.Logger()}))
+			}
+			var busy sync.WaitGroup
+			var grants, nulls atomic.Int64
+			for n := range 8 {
+				busy.Go(func() {
+					for i := range 60 {
+						a := redlock.Acquire{Lease: 20 * time.Second, Mode: redlock.Read}
+						if n%4 > 0 {
+							a.Mode = redlock.Write
+						}
+						if n%2 > 0 {
+							a.Token = fmt.Sprint("t", n)
+						}
+						r := lockAt(t.Context(), ls[n/4], a)
+						switch {
+						case noQuorum(r.Err) && strings.Contains(r.Err.Error(), "did not agree on a fence"):
+						case r.Err != nil:
+							t.Errorf("after %v: %v", time.Since(began), r.Err)
+						case r.OK:
+							grants.Add(1)
+							if _, err := unlockAt(ls[n/4], r.Token, r.Fence); err != nil {
+								t.Errorf("UNLOCK after %v: %v", time.Since(began), err)
+							}
+						default:
+							nulls.Add(1)
+						}
+						time.Sleep(time.Duration(1+(7*n+3*i)%20) * time.Millisecond)
+					}
+				})
+			}
+			busy.Wait()
+			for _, l := range ls {
+				l.Close(context.Background())
+			}
+			t.Logf("%d grants, %d refused, in %v", grants.Load(), nulls.Load(), time.Since(began))
+			if grants.Load() == 0 || nulls.Load() == 0 {
+				t.Errorf("%d grants, %d refused", grants.Load(), nulls.Load())
+			}
+		})
+	}
 }
 
 // NOQUORUM is for nodes that cannot be had, Null for locks that others hold. A node that is

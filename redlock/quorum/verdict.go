@@ -29,7 +29,7 @@ func (p *poll) tally() (null, zero, other int) {
 }
 
 // released: held by nobody if a majority has nothing; counted down if a majority counted down; whole if too
-// few nodes are left with the hold.
+// few nodes are left with the hold, and a majority cannot turn out to have had nothing.
 func (p *poll) released() (r redlock.Released, clear bool) {
 	null, zero, one := p.tally()
 	switch {
@@ -37,7 +37,7 @@ func (p *poll) released() (r redlock.Released, clear bool) {
 		return r, true
 	case zero >= p.need:
 		return redlock.Released{Held: true}, true
-	case null+one >= p.need && one > 0:
+	case null+one >= p.need && null+p.pending < p.need:
 		r = redlock.Released{Held: true, Whole: true}
 		for _, v := range p.said {
 			if len(v.Elems) == 2 { // the hold was kept alive
@@ -49,13 +49,14 @@ func (p *poll) released() (r redlock.Released, clear bool) {
 	return r, false
 }
 
-// broken: false if a majority had nothing; true if too few nodes are left with the lock.
+// broken: false if a majority had nothing; true if too few nodes are left with the lock, and a majority cannot
+// turn out to have had nothing.
 func (p *poll) broken() (broken, clear bool) {
 	_, zero, one := p.tally()
 	switch {
 	case zero >= p.need:
 		return false, true
-	case zero+one >= p.need:
+	case zero+one >= p.need && zero+p.pending < p.need:
 		return true, true
 	}
 	return false, false

@@ -1,0 +1,81 @@
+package commands
+
+import (
+	"strings"
+
+	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
+)
+
+const (
+	// MaxChannel is how many bytes the name of a channel or a pattern may have.
+	MaxChannel = 64 << 10
+	// DearestPattern is the most that a pattern may cost a node for each byte of a name (glob.Price).
+	DearestPattern = 256
+	// maxBytes is how long a command may be that the proxy answers itself, unless it is Bulky.
+	maxBytes = 1 << 20
+)
+
+// Excess is the refusal of args, a command of n bytes, if it is too long for the proxy to answer it itself,
+// names a channel that is too long, or has a pattern that costs a node too much; otherwise nil. All ways of a
+// command to a node ask it. Most commands are not looked at.
+func (c *Command) Excess(args [][]byte, n int) []byte {
+	if n <= MaxChannel && c.Globs == nil { // as nearly always: this much is inlined
+		return nil
+	}
+	return c.excess(args, n)
+}
+
+func (c *Command) excess(args [][]byte, n int) []byte {
+	if dear := c.dear(args); dear != nil || n <= maxBytes || c.Route != Local || c.Flags&Bulky != 0 {
+		return dear
+	}
+	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and "+
+		"takes %d at most",
+		n, strings.ReplaceAll(c.Name, "|", " "), maxBytes)
+}
+
+// dear is the refusal of a command that has a channel or a pattern which costs a node too much.
+func (c *Command) dear(args [][]byte) []byte {
+	names := args[min(1, len(args)):]
+	switch {
+	case c.Globs != nil:
+		names = c.Globs(args)
+	case c.Flags&PubSub == 0:
+		return nil
+	case c.publishes():
+		names = names[:min(1, len(names))]
+	}
+	for _, name := range names {
+		if len(name) > MaxChannel {
+			return resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through "+
+				"lockproxy, this one has %d: a node compares each pattern with each name", MaxChannel,
+				len(name))
+		}
+		if c.Globs == nil {
+			continue
+		}
+		if price := glob.Price(name); price > DearestPattern {
+			return resp.ErrorLine("ERR a pattern has %d bytes at most through lockproxy that a node may "+
+				"have to compare with each byte of a name, this one has %d", DearestPattern, price)
+		}
+	}
+	return nil
+}
+
+// GlobsFrom returns a Row.Globs: all arguments from the first on.
+func GlobsFrom(first int) func(args [][]byte) [][]byte {
+	return func(args [][]byte) [][]byte { return args[min(first, len(args)):] }
+}
+
+// GlobsBehind returns a Row.Globs: the arguments behind a word, from argument first on.
+func GlobsBehind(word string, first int) func(args [][]byte) [][]byte {
+	return func(args [][]byte) (globs [][]byte) {
+		for i := first; i+1 < len(args); i++ {
+			if resp.IsWord(args[i], word) {
+				globs = append(globs, args[i+1])
+			}
+		}
+		return globs
+	}
+}
