@@ -193,12 +193,13 @@ func (h *Kept) tell(how End) {
 // left alone until a renewal is due.
 func (h *Kept) ask(now time.Duration) question {
 	h.meet(sent)
-	q := question{h: h, fence: h.of.Fence, next: h.next, lease: h.of.Lease, hint: h.hint}
+	q := question{redlock.Renewal{Name: h.of.Name, Token: h.of.Token, Lease: h.of.Lease, Fence: h.of.Fence,
+		Keeper: h.of.Keeper}, h, h.next, h.hint}
 	if h.hint > unsaid {
 		h.heeded = now
 	}
 	if h.exhausted() || h.hint != noHint && now < h.until-h.of.Lease*3/4 {
-		q.lease = 0
+		q.Lease = 0
 	}
 	h.hint = noHint
 	return q
@@ -229,7 +230,7 @@ func (h *Kept) answered(q question, began, left time.Duration, late bool) {
 // renewed notes that h lasted for at least that long when it was asked about.
 func (h *Kept) renewed(q question, began, left time.Duration) {
 	k := h.k
-	if q.lease > 0 {
+	if q.Lease > 0 {
 		h.made++
 		k.renewals++
 	}

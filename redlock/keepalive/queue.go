@@ -59,11 +59,11 @@ func (q *queue) serve(now time.Duration) {
 
 // question is what a batch asks about one hold.
 type question struct {
-	h     *Kept
-	fence int64
-	next  int64         // Kept.next, which is the fence if the answer is that the keeper has the hold
-	lease time.Duration // 0: only ask whether the hold lasts
-	hint  hint          // the hint that made it be asked, if one did
+	redlock.Renewal // without a lease it only asks whether the hold lasts
+
+	h    *Kept
+	next int64 // Kept.next, which is the fence if the answer is that the keeper has the hold
+	hint hint  // the hint that made it be asked, if one did
 }
 
 // asking is a batch that was sent. Guarded by Renewer.mu.
@@ -89,8 +89,7 @@ func (a *asking) run() {
 	})
 	asks := make([]redlock.Renewal, len(a.batch))
 	for i, q := range a.batch {
-		asks[i] = redlock.Renewal{Name: q.h.of.Name, Token: q.h.of.Token, Lease: q.lease, Fence: q.fence,
-			Keeper: q.h.of.Keeper}
+		asks[i] = q.Renewal
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, hearing*limit)
 	left, err := k.engine.Keep(ctx, a.s.number, asks)
@@ -132,7 +131,7 @@ func (a *asking) settle(left []int64, err error) {
 			if q.h.meet(silent) {
 				q.h.hint = max(q.h.hint, q.hint)
 			}
-		case !late || q.fence == q.h.of.Fence && q.next == q.h.next:
+		case !late || q.Fence == q.h.of.Fence && q.next == q.h.next:
 			q.h.answered(q, a.began, time.Duration(left[i])*time.Millisecond, late)
 		}
 	}

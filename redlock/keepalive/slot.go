@@ -52,7 +52,7 @@ func (s *slot) tidy() {
 		return
 	}
 	s.k.agenda.remove(&s.due)
-	if idle && len(s.leaving) == 0 && s.k.slots[s.number] == s {
+	if idle && len(s.leaving) == 0 && s.k.slots[s.number] == s { // not another one by now
 		delete(s.k.slots, s.number)
 	}
 }

@@ -161,7 +161,10 @@ func meeting(t *testing.T, from string, e event, change ...func(*Kept)) (cell st
 			h.meet(e)
 		}
 		k.leaving.next(mostKeys) // a freer has it
-		k.told, h.hint = nil, hintOf[e]
+		k.told, h.hint, h.slot.ready = nil, hintOf[e], nil
+		if h.state == ready || h.state == readyAgain {
+			h.slot.ready = []*Kept{h}
+		}
 		for _, f := range change {
 			f(h)
 		}
@@ -171,6 +174,9 @@ func meeting(t *testing.T, from string, e event, change ...func(*Kept)) (cell st
 		if !h.meet(e) {
 			cell = "."
 			return
+		}
+		if n := len(h.slot.ready); n != 1 && (h.state == ready || h.state == readyAgain) {
+			t.Errorf("it stands in line %d times", n)
 		}
 		for _, tell := range k.told {
 			tell()
