@@ -46,6 +46,8 @@ func (l *leaving) next(most int) (batch []*Kept) {
 	batch, s.leaving, l.slots = s.leaving[:most], s.leaving[most:], l.slots[1:]
 	if len(s.leaving) > 0 {
 		l.slots = append(l.slots, s)
+	} else {
+		s.leaving = nil
 	}
 	l.holds -= most
 	s.tidy()
@@ -73,11 +75,10 @@ func (h *Kept) leave(e event, from state) {
 		h.wait(at)
 		return
 	}
-	start := k.leaving.add(h)
-	h.slot.remove(h)
-	if start {
+	if k.leaving.add(h) {
 		k.work.Go(k.freeHolds) // ends when nothing is left to free
 	}
+	h.slot.remove(h)
 }
 
 // freeHolds frees holds, those of a slot together, until none is left. mu is not held.
