@@ -172,10 +172,11 @@ func (k *Keepalives) Full(l *locks.Locker, host string) error { return k.Room(l,
 
 // Room is Full for so many more holds.
 func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
-	if err := l.Renewer.Full(); err != nil {
+	free, err := l.Free()
+	if err != nil {
 		return err
 	}
-	n, free := l.Lingering(host), l.Renewer.Free()
+	n := l.Lingering(host)
 	if k.keeps != nil {
 		n += k.keeps.count(free - n - more + 1)
 	}

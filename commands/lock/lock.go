@@ -340,7 +340,7 @@ func (q *acquisition) keep(g redlock.Grant, renewals int) error {
 			Keeper: q.a.Keeper, Max: renewals, Linger: q.args.linger,
 		}, q.a.Client), q.push)
 	case q.args.token != "": // it may already be kept alive
-		q.l.Regranted(q.a.Name, q.a.Token, until, g.Fence)
+		q.l.Prolonged(q.a.Name, q.a.Token, until, g.Fence)
 	}
 	if q.args.token != "" {
 		if err := lostMeanwhile(q.l, q.losses, q.a.Name, q.a.Token, 0); err != nil {

@@ -152,7 +152,7 @@ func (q *taking) granted() error {
 	for _, p := range q.set.Parts() {
 		until := p.Grant.At.Add(p.Grant.TTL)
 		if q.keeps == nil {
-			p.L.Regranted(p.Name, q.set.Token(), until, p.Grant.Fence)
+			p.L.Prolonged(p.Name, q.set.Token(), until, p.Grant.Fence)
 			continue
 		}
 		all = append(all, holds.Keeping{L: p.L, Hold: q.ledger.keeping(keepalive.Hold{

@@ -51,8 +51,8 @@ func (m *many) renewed(p *locks.Part, sent time.Time) {
 	case p.Err != nil:
 		return
 	case p.Renewed.Left > 0:
-		m.ledger.renewed(p.Name, token, until, p.L.Keeps(p.Name, token))
-		p.L.Prolonged(p.Name, token, until)
+		m.ledger.renewed(p.Name, token, until, p.L.KeeperOf(p.Name, token) != "")
+		p.L.Prolonged(p.Name, token, until, 0)
 		p.L.Renewed(p.Name, token, until, m.who)
 	default:
 		m.ledger.notHeld(p.Name, token)

@@ -89,7 +89,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 				Keeper: keeper, Max: args.renewals, Linger: args.linger,
 			}, by), push).Release
 		} else {
-			l.Prolonged(args.name, args.token, until)
+			l.Prolonged(args.name, args.token, until, 0)
 		}
 		if err := lostMeanwhile(l, losses, args.name, args.token, args.fence); err != nil {
 			letGo()
@@ -103,7 +103,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 // mayKeep returns an error if the connection may not keep the hold alive. To take one over that this proxy
 // keeps alive already makes no more of them.
 func mayKeep(c *commands.Call, l *locks.Locker, a *arguments) error {
-	if a.token != "" && l.Keeps(a.name, a.token) {
+	if a.token != "" && l.KeeperOf(a.name, a.token) != "" {
 		return nil
 	}
 	return c.Client.Keepalives.Full(l, c.Client.Host())

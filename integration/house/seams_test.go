@@ -59,8 +59,9 @@ func TestSeams(t *testing.T) {
 // Types that others stand on stay small: what else there is to do is a type's that owns its state.
 func TestTypesStaySmall(t *testing.T) {
 	for dir, most := range map[string]map[string]int{
-		"proxy":        {"session": 48, "Server": 20},
-		"cluster/pipe": {"Pool": 38, "Pipe": 34},
+		"proxy":             {"session": 48, "Server": 20},
+		"cluster/pipe":      {"Pool": 38, "Pipe": 34},
+		"redlock/keepalive": {"Renewer": 21, "Kept": 21},
 	} {
 		methods := methodsOf(t, dir)
 		for name, most := range most {
@@ -79,7 +80,9 @@ func methodsOf(t *testing.T, dir string) map[string]int {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
 				if star, ok := fn.Recv.List[0].Type.(*ast.StarExpr); ok {
-					methods[star.X.(*ast.Ident).Name]++
+					if name, ok := star.X.(*ast.Ident); ok { // not those of a type with parameters
+						methods[name.Name]++
+					}
 				}
 			}
 		}

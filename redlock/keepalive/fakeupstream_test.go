@@ -237,11 +237,12 @@ func newKeeper(t testing.TB, o ...Options) *keeper {
 		k := p.Renewer
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		n := len(k.groups) + len(k.schedule) + len(k.leaving.slots) + len(k.leaving.bySlot) + k.leaving.n +
-			k.leaving.freers + len(k.holds) + len(k.keepers) + len(k.lingerers.byHost)
+		n := len(k.slots) + len(k.agenda) + len(k.queues) + len(k.leaving.slots) + k.leaving.holds +
+			k.leaving.freers + len(k.holds) + len(k.keepers) + len(k.lingerers.all) +
+			len(k.lingerers.byHost)
 		if n > 0 || k.armed != never || k.held.Load() != 0 {
 			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v",
-				len(k.groups), k.leaving.n, len(k.holds), len(k.keepers), k.armed)
+				len(k.slots), k.leaving.holds, len(k.holds), len(k.keepers), k.armed)
 		}
 	})
 	return p
@@ -265,7 +266,7 @@ func (p *keeper) take(name string, lease time.Duration, max int) *Kept {
 }
 
 // is says what happens with h.
-func (h *Kept) is() keepState {
+func (h *Kept) is() state {
 	h.k.mu.Lock()
 	defer h.k.mu.Unlock()
 	return h.state
@@ -297,7 +298,7 @@ func (p *keeper) renewals(name string) []time.Time {
 
 // ends has Redis lose h, and the Locker hear why.
 func (p *keeper) ends(h *Kept, why string) {
-	p.up.set(func() { delete(p.up.holds, p.names.Place(h.name.name).Key) })
-	p.up.publish(why + " " + h.keeper)
+	p.up.set(func() { delete(p.up.holds, p.names.Place(h.of.Name).Key) })
+	p.up.publish(why + " " + h.of.Keeper)
 	synctest.Wait()
 }

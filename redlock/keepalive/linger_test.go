@@ -13,7 +13,7 @@ func TestLingeringEnds(t *testing.T) {
 		const linger = 10 * time.Minute
 		begin := func(name string) *Kept {
 			h := p.take(name, lease, 0)
-			h.linger = linger
+			h.of.Linger = linger
 			h.Break("host", (*Kept).Release)
 			h.Break("host", (*Kept).Release) // and again
 			return h
@@ -22,11 +22,11 @@ func TestLingeringEnds(t *testing.T) {
 			"its time":  func(*Kept) { time.Sleep(linger - time.Minute) },
 			"Release":   (*Kept).Release,
 			"Forget":    (*Kept).Forget,
-			"UNLOCK":    func(h *Kept) { p.Unlocked(h.name.name, "t", h.keeper) },
-			"Keep":      func(h *Kept) { p.take(h.name.name, lease, 0).Release() },
+			"UNLOCK":    func(h *Kept) { p.Unlocked(h.of.Name, "t", h.of.Keeper) },
+			"Keep":      func(h *Kept) { p.take(h.of.Name, lease, 0).Release() },
 			"BREAK":     func(h *Kept) { p.up.set(func() { clear(p.up.holds) }) },
-			"MAX":       func(h *Kept) { p.take(h.name.name, lease, 1).Break("host", (*Kept).Release) },
-			"no LINGER": func(h *Kept) { p.take(h.name.name, lease, 0).Break("host", (*Kept).Release) },
+			"MAX":       func(h *Kept) { p.take(h.of.Name, lease, 1).Break("host", (*Kept).Release) },
+			"no LINGER": func(h *Kept) { p.take(h.of.Name, lease, 0).Break("host", (*Kept).Release) },
 		} {
 			h := begin(name)
 			time.Sleep(time.Minute)
@@ -37,7 +37,7 @@ func TestLingeringEnds(t *testing.T) {
 			end(h)
 			time.Sleep(time.Minute)
 			if s := p.Stats(); s.Lingering != 0 || s.Kept != 0 || p.Lingering("host") != 0 ||
-				len(p.lingerers.byHost) != 0 || h.after != nil {
+				len(p.lingerers.byHost) != 0 || len(p.lingerers.all) != 0 {
 				t.Errorf("after %s: %+v", name, s)
 			}
 			time.Sleep(linger)
@@ -61,7 +61,7 @@ func TestLingeringThroughAnOutage(t *testing.T) {
 	} {
 		kept(t, func(t *testing.T, p *keeper) {
 			h := p.take("job", lease, 0)
-			h.linger = 20 * lease
+			h.of.Linger = 20 * lease
 			h.Break("host", (*Kept).Release)
 			for range 3 {
 				p.up.set(func() { fail(p.up, errDown) })

@@ -71,68 +71,56 @@ func (l *losses) add(name, token string, lost Lost) {
 	l.size.Store(int64(l.all.Len()))
 }
 
-// with runs f with what is remembered of a token's hold, if anything is. f returns whether to forget it.
-func (l *losses) with(name, token string, f func(*remembered) (forget bool)) {
+// tell returns the loss of the token's hold, if that is remembered, has the fence and is wanted. If it is not
+// wanted, forget says whether it is forgotten.
+func (l *losses) tell(name, token string, fence int64, forget bool, wanted func(*remembered) bool) (
+	lost Lost, ok bool) {
 	if l.size.Load() == 0 {
-		return
+		return lost, false
 	}
 	key := l.key(name, token)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.age()
-	if one, ok := l.all.Peek(key); ok && f(one) {
-		l.all.Remove(key)
-	}
-	l.size.Store(int64(l.all.Len()))
-}
-
-// age forgets what was lost too long ago. mu is held.
-func (l *losses) age() {
 	for {
-		_, oldest, ok := l.all.GetOldest()
-		if !ok || time.Since(oldest.at) < lossMemory {
-			return
+		_, oldest, some := l.all.GetOldest()
+		if !some || time.Since(oldest.at) < lossMemory {
+			break
 		}
 		l.all.RemoveOldest()
 	}
+	switch one, known := l.all.Peek(key); {
+	case !known:
+	case (fence == 0 || fence == one.Fence) && wanted(one):
+		lost, ok, one.told = one.Lost, true, true
+	case forget:
+		l.all.Remove(key)
+	}
+	l.size.Store(int64(l.all.Len()))
+	return lost, ok
+}
+
+// forget forgets the loss of the token's hold.
+func (l *losses) forget(name, token string) {
+	l.tell(name, token, 0, true, func(*remembered) bool { return false })
 }
 
 // Losses is how many holds were lost so far, for Relied.
-func (k *Renewer) Losses() uint64 { return k.lost.so.Load() }
+func (l *losses) Losses() uint64 { return l.so.Load() }
 
 // Lost returns the loss of the token's last hold, if it is remembered; with a fence that is not 0 that of the
 // hold with that fence. Whoever asks tells the client.
-func (k *Renewer) Lost(name, token string, fence int64) (lost Lost, ok bool) {
-	k.lost.with(name, token, func(one *remembered) bool {
-		if fence == 0 || fence == one.Fence {
-			lost, ok, one.told = one.Lost, true, true
-		}
-		return false
-	})
-	return lost, ok
+func (l *losses) Lost(name, token string, fence int64) (Lost, bool) {
+	return l.tell(name, token, fence, false, func(*remembered) bool { return true })
 }
 
 // Untold is Lost, unless somebody who came with the token was told of that loss before.
-func (k *Renewer) Untold(name, token string, fence int64) (lost Lost, ok bool) {
-	k.lost.with(name, token, func(one *remembered) bool {
-		if !one.told && (fence == 0 || fence == one.Fence) {
-			lost, ok, one.told = one.Lost, true, true
-		}
-		return false
-	})
-	return lost, ok
+func (l *losses) Untold(name, token string, fence int64) (Lost, bool) {
+	return l.tell(name, token, fence, false, func(one *remembered) bool { return !one.told })
 }
 
 // Relied returns the loss of the token's hold if it came behind the first so many losses: while a verb was on
 // its way, which Redis has answered that the token holds the lock. An earlier loss is history then, and is
 // forgotten. With a fence that is not 0 the verb was about the hold with that fence alone.
-func (k *Renewer) Relied(so uint64, name, token string, fence int64) (lost Lost, ok bool) {
-	k.lost.with(name, token, func(one *remembered) (forget bool) {
-		if one.nth <= so || fence != 0 && fence != one.Fence {
-			return true
-		}
-		lost, ok, one.told = one.Lost, true, true
-		return false
-	})
-	return lost, ok
+func (l *losses) Relied(so uint64, name, token string, fence int64) (Lost, bool) {
+	return l.tell(name, token, fence, true, func(one *remembered) bool { return one.nth > so })
 }

@@ -19,7 +19,7 @@ func TestLostIsRemembered(t *testing.T) {
 		lost, lost2 := p.take("lost", lease, 0), p.take("{lost}2", lease, 0)
 		late := p.take("late", lease, 0)
 		so := p.Losses()
-		p.Unlocked("unlocked", "t", unlocked.keeper)
+		p.Unlocked("unlocked", "t", unlocked.of.Keeper)
 		p.up.set(func() {
 			for _, name := range []string{"lost", "{lost}2", "late"} {
 				delete(p.up.holds, p.names.Place(name).Key)
@@ -29,14 +29,14 @@ func TestLostIsRemembered(t *testing.T) {
 			t.Error("nobody knows of it yet")
 		}
 		time.Sleep(time.Minute)
-		p.Unlocked("late", "t", late.keeper) // its UNLOCK was answered that late
+		p.Unlocked("late", "t", late.of.Keeper) // its UNLOCK was answered that late
 		for _, c := range []struct{ name, token string }{
 			{"unlocked", "t"}, {"late", "t"}, {"lost", "u"}, {"los", "tt"}, {"nothing", "t"}} {
 			if lost, ok := p.Lost(c.name, c.token, 0); ok {
 				t.Errorf("%v: %+v", c, lost)
 			}
 		}
-		want := Lost{Gone, lost.fence}
+		want := Lost{Gone, lost.of.Fence}
 		for _, name := range []string{"lost", "{lost}"} {
 			if got, ok := p.Lost(name, "t", want.Fence); !ok || got != want {
 				t.Errorf("%s: %+v %v", name, got, ok)
@@ -52,7 +52,7 @@ func TestLostIsRemembered(t *testing.T) {
 			if _, ok := p.Untold("{lost}2", "t", 1000); ok {
 				t.Error("untold, that of another fence")
 			}
-			if got, ok := p.Untold("{lost}2", "t", 0); ok != first || first && got.Fence != lost2.fence {
+			if got, ok := p.Untold("{lost}2", "t", 0); ok != first || first && got.Fence != lost2.of.Fence {
 				t.Errorf("first %v: %+v %v", first, got, ok)
 			}
 		}
@@ -68,7 +68,7 @@ func TestLostIsRemembered(t *testing.T) {
 		if _, ok := p.Relied(p.Losses(), "{lost}2", "t", 0); ok {
 			t.Error("lost before")
 		}
-		if n := p.Renewer.lost.size.Load(); n != 0 {
+		if n := p.Renewer.losses.size.Load(); n != 0 {
 			t.Errorf("%d losses are remembered", n)
 		}
 	})
@@ -78,8 +78,8 @@ func TestLostIsRemembered(t *testing.T) {
 func TestLossHasTheLastFence(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		h := p.take("job", lease, 0)
-		first := h.fence
-		p.Regranted("job", "t", time.Now(), 100)
+		first := h.of.Fence
+		p.Prolonged("job", "t", time.Now(), 100)
 		time.Sleep(time.Second) // Redis says that its keeper has it
 		p.up.set(func() { delete(p.up.holds, p.names.Place("job").Key) })
 		time.Sleep(time.Minute)
@@ -96,9 +96,9 @@ func TestLossHasTheLastFence(t *testing.T) {
 func TestLossIsNotOfALaterGrant(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		h := p.take("job", lease, 0)
-		first := h.fence
+		first := h.of.Fence
 		p.up.set(func() { delete(p.up.holds, p.names.Place("job").Key) })
-		p.Regranted("job", "t", time.Now().Add(time.Hour), 100)
+		p.Prolonged("job", "t", time.Now().Add(time.Hour), 100)
 		time.Sleep(time.Minute)
 		if lost, ok := p.Lost("job", "t", first); !ok || lost != (Lost{Gone, first}) {
 			t.Errorf("the kept one: %+v %v", lost, ok)
@@ -114,7 +114,7 @@ func TestWriterIsKeptForItsLease(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		p.take("job", lease, 0)
 		p.up.set(func() { p.up.down = errDown })
-		p.Regranted("job", "t", time.Now().Add(2*lease), 100)
+		p.Prolonged("job", "t", time.Now().Add(2*lease), 100)
 		time.Sleep(3 * lease / 2)
 		if lost, ok := p.Lost("job", "t", 0); ok {
 			t.Errorf("it is lost: %+v", lost)
@@ -131,8 +131,8 @@ func TestKeptAgainForAShorterLease(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		h := p.take("job", lease, 0)
 		p.up.set(func() { p.up.down = errDown })
-		shorter := Hold{Name: "job", Token: "t", Fence: h.fence, Lease: time.Second,
-			Until: time.Now().Add(time.Second), Keeper: h.keeper, Lost: func(Lost) {}}
+		shorter := Hold{Name: "job", Token: "t", Fence: h.of.Fence, Lease: time.Second,
+			Until: time.Now().Add(time.Second), Keeper: h.of.Keeper, Lost: func(Lost) {}}
 		p.Keep(shorter)
 		time.Sleep(lease / 2)
 		if lost, ok := p.Lost("job", "t", 0); ok {
@@ -150,10 +150,7 @@ func TestLossesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLosses(redlock.NewNames("lock:"))
 		remembers := func(i int) (yes bool) {
-			l.with(fmt.Sprint("job", i), "t", func(*remembered) bool {
-				yes = true
-				return false
-			})
+			_, yes = l.Lost(fmt.Sprint("job", i), "t", 0)
 			return yes
 		}
 		for i := range mostLosses + 2 {

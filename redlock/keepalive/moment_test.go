@@ -116,7 +116,7 @@ func TestGoneTwice(t *testing.T) {
 		if s := p.Stats(); p.losses() != "[job gone]" || s.Lost[Gone] != 1 || s.Kept != 0 {
 			t.Fatalf("lost %s, %+v", p.losses(), s)
 		}
-		if lost, ok := p.Lost("job", "t", 0); !ok || lost != (Lost{Gone, h.fence}) {
+		if lost, ok := p.Lost("job", "t", 0); !ok || lost != (Lost{Gone, h.of.Fence}) {
 			t.Errorf("remembered: %+v %v", lost, ok)
 		}
 		if took := p.told(0).Sub(from); took > doubtTime+10*time.Millisecond {
@@ -176,7 +176,7 @@ func TestGoneAndToldWhy(t *testing.T) {
 					if p.Stats().Kept != 1 {
 						t.Fatalf("lost %s", p.losses())
 					}
-					p.up.publish(said + " " + h.keeper)
+					p.up.publish(said + " " + h.of.Keeper)
 					synctest.Wait()
 					if p.losses() != want || p.Stats().Kept != 0 {
 						t.Errorf("lost %s, %d kept", p.losses(), p.Stats().Kept)

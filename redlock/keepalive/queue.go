@@ -1,136 +1,149 @@
 package keepalive
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"lockproxy/redlock"
 )
 
-// masterBatches bounds the batches under way to one master. More of them would only wait there until their
-// time is over and they are asked again. And a master that hangs must not hold up the others.
-const masterBatches = 64
+const (
+	// masterBatches bounds the batches under way to one master. More of them would only wait there until
+	// their time is over and they are asked again. And a master that hangs must not hold up the others.
+	masterBatches = 64
+	// leastPatience and mostPatience bound how long an answer may take before the question is asked again.
+	leastPatience, mostPatience = 100 * time.Millisecond, 5 * time.Second
+	// hearing is how many times its patience a request may take until its answer is of no use any more: a
+	// lease has six of them, unless it is a long one.
+	hearing = 8
+)
 
-// masterQueue holds what goes to one master: the batches under way, and the groups that wait for their turn,
-// ordered by when their first lease ends. Guarded by Renewer.mu.
-type masterQueue struct {
+// queue holds what goes to one master: the batches under way, and the slots that wait for their turn, ordered
+// by when their first lease ends. Guarded by Renewer.mu.
+type queue struct {
+	k       *Renewer
 	master  string
-	busy    int // goroutines, one for each batch under way
-	waiting timerHeap[*groupTurn]
+	busy    int // batches under way
+	waiting agenda[*slot]
 	served  time.Duration // when the last batch was sent that the master has answered
 }
 
-// groupTurn is a group that waits in a queue.
-type groupTurn struct {
-	s     *slotGroup
-	e     *masterQueue
-	until time.Duration
-	index int32
+// queueOf returns the queue of the master that has a slot, a new one if needed.
+func (k *Renewer) queueOf(slot int) *queue {
+	master := k.engine.Master(slot)
+	q := k.queues[master]
+	if q == nil {
+		q = &queue{k: k, master: master}
+		k.queues[master] = q
+	}
+	return q
 }
 
-func (t *groupTurn) key() time.Duration { return t.until }
-func (t *groupTurn) place() *int32      { return &t.index }
-
-// serve asks a batch of s as soon as the queue of its master allows, if there is one to ask. mu is held, here
-// and below unless a comment says otherwise.
-func (k *Renewer) serve(s *slotGroup, now time.Duration) {
-	if s.turn != nil { // what is due now may not be able to wait as long as what was due before
-		k.wait(s.turn.e, s)
-		return
-	}
-	if s.busy || now < s.resume || len(s.ready) == 0 {
-		k.tidy(s)
-		return
-	}
-	master := k.engine.Master(s.slot)
-	e := k.queues[master]
-	if e == nil {
-		e = &masterQueue{master: master}
-		k.queues[master] = e
-	}
-	k.wait(e, s)
-	if e.busy < masterBatches {
-		e.busy++
-		if s, batch := k.next(e, now); s != nil {
-			k.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the queue, or k.ctx ends
+// serve sends batches of those that wait, as many as may be under way.
+func (q *queue) serve(now time.Duration) {
+	for q.busy < masterBatches && len(q.waiting) > 0 {
+		s := q.waiting[0].owner
+		q.waiting.remove(&s.turn)
+		if batch := s.batch(now); len(batch) > 0 {
+			s.busy = true
+			q.busy++
+			q.k.work.Go((&asking{s: s, queue: q, batch: batch}).run) // ends with the answer, or with k.ctx
 		}
+		s.tidy()
+	}
+	if q.busy == 0 {
+		delete(q.k.queues, q.master)
 	}
 }
 
-// wait puts s into the queue, or into its right place there.
-func (k *Renewer) wait(e *masterQueue, s *slotGroup) {
-	if s.turn == nil {
-		s.turn = &groupTurn{s: s, e: e, until: never, index: -1}
-	}
-	for _, h := range s.ready {
-		s.turn.until = min(s.turn.until, h.until)
-	}
-	e.waiting.put(s.turn)
-	k.tidy(s)
+// question is what a batch asks about one hold.
+type question struct {
+	redlock.Renewal // without a lease it only asks whether the hold lasts
+
+	h    *Kept
+	next int64 // Kept.next, which is the fence if the answer is that the keeper has the hold
+	hint hint  // the hint that made it be asked, if one did
 }
 
-// next returns the batch to ask now. If there is none, the caller leaves the queue.
-func (k *Renewer) next(e *masterQueue, now time.Duration) (*slotGroup, []question) {
-	for len(e.waiting) > 0 {
-		s := e.waiting[0].s
-		e.waiting.remove(s.turn)
-		s.turn = nil
-		batch := k.batch(s, now)
-		s.busy = len(batch) > 0
-		k.tidy(s)
-		if s.busy {
-			return s, batch
-		}
-	}
-	if e.busy--; e.busy == 0 {
-		delete(k.queues, e.master)
-	}
-	return nil, nil
+// asking is a batch that was sent. Guarded by Renewer.mu.
+type asking struct {
+	s     *slot
+	queue *queue
+	batch []question
+	began time.Duration
+	over  bool // it was answered, or its patience is over
 }
 
-// rounds asks batch after batch of a queue. mu is not held.
-//
-// A batch whose answer is late gives up its place: another goroutine goes on with the queue, where its holds
-// may be asked about again, and this one only waits for the answer, which still counts.
-func (k *Renewer) rounds(e *masterQueue, s *slotGroup, batch []question) {
-	for s != nil {
-		a := &asking{began: k.now(), batch: batch}
-		limit := patience(batch)
-		timer := time.AfterFunc(limit, func() {
-			k.change(func() {
-				if a.over {
-					return
-				}
-				k.settle(e, s, a, nil, fmt.Errorf("no answer within %v yet", limit))
-				if s, batch := k.advance(e, s); s != nil {
-					k.work.Go(func() { k.rounds(e, s, batch) })
-				}
-			})
-		})
-		left, err := k.ask(s.slot, batch, hearing*limit)
-		timer.Stop()
+// run asks. If no answer comes within its patience, others of the queue may be asked, and its holds asked
+// about again; the answer still counts.
+func (a *asking) run() {
+	k, limit := a.s.k, a.patience()
+	a.began = k.now()
+	timer := time.AfterFunc(limit, func() {
 		k.change(func() {
-			late := a.over
-			k.settle(e, s, a, left, err)
-			if late {
-				s = nil
-				return
+			if !a.over {
+				a.settle(nil, fmt.Errorf("no answer within %v yet", limit))
 			}
-			s, batch = k.advance(e, s)
 		})
+	})
+	asks := make([]redlock.Renewal, len(a.batch))
+	for i, q := range a.batch {
+		asks[i] = q.Renewal
 	}
+	ctx, cancel := context.WithTimeout(k.ctx, hearing*limit)
+	left, err := k.engine.Keep(ctx, a.s.number, asks)
+	cancel()
+	timer.Stop()
+	k.change(func() { a.settle(left, err) })
 }
 
-// advance ends the round of s, and returns the next one of the queue.
-func (k *Renewer) advance(e *masterQueue, s *slotGroup) (*slotGroup, []question) {
-	now := k.now()
-	s.busy = false
-	switch {
-	case len(s.ready) == 0:
-		s.alone = 0
-		k.tidy(s)
-	case now < s.resume:
-		k.tidy(s)
-	default:
-		k.wait(e, s)
+// patience is how long the answer may take before the holds are asked about again: a sixth of the shortest
+// lease, so that there is time for that.
+func (a *asking) patience() time.Duration {
+	limit := mostPatience
+	for _, q := range a.batch {
+		limit = min(limit, max(q.h.of.Lease/6, leastPatience))
 	}
-	return k.next(e, now)
+	return limit
+}
+
+// settle takes the answer: on time, or none within its patience, or later than that. What the master says
+// late is as true as what it says on time, unless it is about an earlier grant.
+func (a *asking) settle(left []int64, err error) {
+	s, late := a.s, a.over
+	a.over = true
+	switch {
+	case err == nil:
+		a.queue.served = max(a.queue.served, a.began)
+		if s.fails = 0; len(a.batch) > 1 {
+			s.penalty = 0
+		}
+	case late:
+		return
+	default:
+		s.failed(len(a.batch), err, a.queue.served > a.began)
+		s.k.complain(&s.k.unrenewed, "locks that are kept alive could not be renewed yet", err)
+	}
+	for i, q := range a.batch {
+		switch {
+		case err != nil:
+			if q.h.meet(silent) {
+				q.h.hint = max(q.h.hint, q.hint)
+			}
+		case !late || q.Fence == q.h.of.Fence && q.next == q.h.next:
+			q.h.answered(q, a.began, time.Duration(left[i])*time.Millisecond, late)
+		}
+	}
+	if late {
+		return
+	}
+	s.busy = false
+	a.queue.busy--
+	if len(s.ready) == 0 {
+		s.alone = 0
+	}
+	now := s.k.now()
+	s.ask(now)
+	a.queue.serve(now)
 }

@@ -62,7 +62,7 @@ func TestNothingRenewedAfterTheEnd(t *testing.T) {
 		held bool // Redis still has it a second later
 	}{
 		// it was freed by UNLOCK
-		"unlocked": {func(p *keeper, h *Kept) { p.Unlocked("job", "t", h.keeper) }, true},
+		"unlocked": {func(p *keeper, h *Kept) { p.Unlocked("job", "t", h.of.Keeper) }, true},
 		"release":  {func(p *keeper, h *Kept) { h.Release(); h.Release(); h.Forget() }, false},
 		"forget":   {func(p *keeper, h *Kept) { h.Forget(); h.Forget(); h.Release() }, true},
 		"released": {func(p *keeper, h *Kept) { p.ends(h, "released") }, false},
@@ -112,7 +112,7 @@ func TestEndDuringARenewal(t *testing.T) {
 		}
 		released.Release()
 		p.up.set(func() { delete(p.up.holds, p.names.Place("unlocked").Key) })
-		p.Unlocked("unlocked", "t", unlocked.keeper)
+		p.Unlocked("unlocked", "t", unlocked.of.Keeper)
 		time.Sleep(lease)
 		if p.held("released") || p.losses() != "[]" || p.Stats().Kept != 0 {
 			t.Errorf("held %v, lost %s", p.held("released"), p.losses())
@@ -167,8 +167,8 @@ func TestKeptTooLate(t *testing.T) {
 		p.take("gone", -time.Second, 0) // Redis has it no more
 		h := p.take("there", lease, 0)
 		p.Keep(Hold{
-			Name: "there", Token: "t", Fence: h.fence, Lease: lease, Until: time.Now().Add(-time.Second),
-			Keeper: h.keeper, Lost: h.lost,
+			Name: "there", Token: "t", Fence: h.of.Fence, Lease: lease, Until: time.Now().Add(-time.Second),
+			Keeper: h.of.Keeper, Lost: h.of.Lost,
 		})
 		time.Sleep(time.Hour)
 		if p.losses() != "[gone gone]" || !p.held("there") {
@@ -185,8 +185,8 @@ func TestKeptJustInTime(t *testing.T) {
 		const short = 100 * time.Millisecond
 		h := p.take("job", short, 0)
 		p.Keep(Hold{
-			Name: "job", Token: "t", Fence: h.fence, Lease: short, Until: time.Now().Add(-short),
-			Keeper: h.keeper, Lost: h.lost,
+			Name: "job", Token: "t", Fence: h.of.Fence, Lease: short, Until: time.Now().Add(-short),
+			Keeper: h.of.Keeper, Lost: h.of.Lost,
 		})
 		time.Sleep(600 * short)
 		if p.losses() != "[]" || !p.held("job") {
@@ -225,9 +225,9 @@ func TestMaxRenewalsAndRenew(t *testing.T) {
 			p.up.holds[p.names.Place("elsewhere").Key].until = until
 			p.up.holds[p.names.Place("here").Key].until = until
 		})
-		p.Prolonged("here", "t", until)
-		p.Prolonged("here", "t", began) // never shorter
-		p.Prolonged("here", "other", until.Add(lease))
+		p.Prolonged("here", "t", until, 0)
+		p.Prolonged("here", "t", began, 0) // never shorter
+		p.Prolonged("here", "other", until.Add(lease), 0)
 		asked := func() int { return get(p.up, func() int { return p.up.asked[p.names.Place("here").Key] }) }
 		before := asked()
 		time.Sleep(9 * time.Minute)
@@ -580,8 +580,8 @@ func TestLateAnswerAboutAnEarlierGrant(t *testing.T) {
 		job := get(p.up, func() *entry { return p.up.holds[p.names.Place("job").Key] })
 		p.up.set(func() { job.keeper, p.up.lag = "another", lease/2 })
 		time.Sleep(lease * 2 / 5) // Redis has said that another keeper has it: that is under way
-		p.up.set(func() { job.keeper, p.up.lag = h.keeper, 0 })
-		p.Regranted("job", "t", time.Now().Add(lease), 100)
+		p.up.set(func() { job.keeper, p.up.lag = h.of.Keeper, 0 })
+		p.Prolonged("job", "t", time.Now().Add(lease), 100)
 		time.Sleep(lease / 4) // it was asked once more
 		p.up.set(func() { job.fence = 100 })
 		time.Sleep(2 * lease)
@@ -671,7 +671,7 @@ func TestKeeperMessages(t *testing.T) {
 			get(p.up, func() func(subscription.Event) { return p.up.notify })(subscription.Event{Kind: kind})
 		}
 		for _, m := range []string{"", "broken", "broken " + p.names.ID + ":99", "released nobody",
-			"hello " + a.keeper} {
+			"hello " + a.of.Keeper} {
 			p.up.publish(m)
 		}
 		if p.Stats().Kept != 2 {
@@ -701,8 +701,8 @@ func TestForgedKeeperMessages(t *testing.T) {
 			synctest.Wait()
 			before, messages := p.up.requests(), 0
 			for began := time.Now(); time.Since(began) < 3*lease; messages += 2 {
-				p.up.publish("released " + h.keeper)
-				p.up.publish("broken " + h.keeper)
+				p.up.publish("released " + h.of.Keeper)
+				p.up.publish("broken " + h.of.Keeper)
 				time.Sleep(10 * time.Millisecond)
 			}
 			asked, most := p.up.requests()-before, int(3*lease/hintPause)+20
@@ -714,7 +714,7 @@ func TestForgedKeeperMessages(t *testing.T) {
 				t.Errorf("%d renewals in three leases", n)
 			}
 			time.Sleep(time.Minute)
-			p.up.publish("released " + h.keeper) // long before
+			p.up.publish("released " + h.of.Keeper) // long before
 			time.Sleep(lease)
 			p.up.set(func() { delete(p.up.holds, p.names.Place("job").Key) })
 			time.Sleep(lease)
@@ -756,7 +756,7 @@ func TestKeepAgain(t *testing.T) {
 		second := p.take("job", lease, 0)
 		first.Release()
 		first.Forget()
-		p.up.publish("broken " + first.keeper)
+		p.up.publish("broken " + first.of.Keeper)
 		time.Sleep(time.Minute)
 		if s := p.Stats(); s.Kept != 1 || !p.held("job") || p.losses() != "[]" ||
 			p.up.count(&p.up.detaches) != 0 {
@@ -821,17 +821,17 @@ func TestKeepFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newKeeper(t, Options{Lease: lease, Most: 2})
 		p.take("a", lease, 0)
-		if err := p.Full(); err != nil {
+		if _, err := p.Free(); err != nil {
 			t.Error(err)
 		}
 		h := p.take("b", lease, 0)
 		var said redlock.ReplyError
-		if err := p.Full(); !errors.As(err, &said) || !strings.HasPrefix(err.Error(), "ERR ") ||
+		if _, err := p.Free(); !errors.As(err, &said) || !strings.HasPrefix(err.Error(), "ERR ") ||
 			!strings.Contains(err.Error(), "lock-max-keepalive") {
 			t.Errorf("full: %v", err)
 		}
 		h.Forget()
-		if err := p.Full(); err != nil {
+		if _, err := p.Free(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -44,12 +44,8 @@ type Stats struct {
 	TimedOut uint64 `json:"timed_out"`
 	Waiting  int    `json:"waiters"`
 	Unsynced uint64 `json:"no_replicas"` // grants given back with NOREPLICAS
-	// Holds that are kept alive, now; those of them whose connections broke; renewals and losses of such
-	// holds.
-	Kept      int                       `json:"holds"`
-	Lingering int                       `json:"lingering"`
-	Renewals  uint64                    `json:"renewals"`
-	Lost      map[keepalive.Loss]uint64 `json:"lost"`
+
+	keepalive.Stats
 }
 
 // ByMode is one number for each mode.
@@ -61,7 +57,7 @@ type ByMode struct {
 
 // Stats returns the counters as they are now.
 func (l *Locker) Stats() Stats {
-	c, k := &l.stats, l.Renewer.Stats()
+	c := &l.stats
 	return Stats{
 		Granted: byMode(&c.granted), Refused: byMode(&c.refused), Failed: byMode(&c.failed),
 		Released: c.released.Load(), NotHeld: c.notHeld.Load(),
@@ -69,19 +65,12 @@ func (l *Locker) Stats() Stats {
 		Guarded: c.guarded.Load(), NotGuarded: c.notGuarded.Load(),
 		Sets: c.sets.Load(), NoSets: c.noSets.Load(), FailedSets: c.failedSets.Load(),
 		Waits: uint64(c.waits.Load()), TimedOut: uint64(c.timedOut.Load()), Waiting: int(c.waiting.Load()),
-		Unsynced: c.unsynced.Load(),
-		Kept:     k.Kept, Lingering: k.Lingering, Renewals: k.Renewals, Lost: k.Lost,
+		Unsynced: c.unsynced.Load(), Stats: l.Renewer.Stats(),
 	}
 }
 
 // Plus adds up two Stats.
 func (s Stats) Plus(o Stats) Stats {
-	lost := make(map[keepalive.Loss]uint64)
-	for _, m := range []map[keepalive.Loss]uint64{s.Lost, o.Lost} {
-		for why, n := range m {
-			lost[why] += n
-		}
-	}
 	return Stats{
 		Granted:  s.Granted.plus(o.Granted),
 		Refused:  s.Refused.plus(o.Refused),
@@ -91,9 +80,7 @@ func (s Stats) Plus(o Stats) Stats {
 		Guarded: s.Guarded + o.Guarded, NotGuarded: s.NotGuarded + o.NotGuarded,
 		Sets: s.Sets + o.Sets, NoSets: s.NoSets + o.NoSets, FailedSets: s.FailedSets + o.FailedSets,
 		Waits: s.Waits + o.Waits, TimedOut: s.TimedOut + o.TimedOut, Waiting: s.Waiting + o.Waiting,
-		Unsynced: s.Unsynced + o.Unsynced,
-		Kept:     s.Kept + o.Kept, Lingering: s.Lingering + o.Lingering,
-		Renewals: s.Renewals + o.Renewals, Lost: lost,
+		Unsynced: s.Unsynced + o.Unsynced, Stats: s.Stats.Plus(o.Stats),
 	}
 }
 

@@ -59,8 +59,8 @@ func TestMetrics(t *testing.T) {
 			Redirects: map[string]uint64{"moved": 5},
 			Locks: locks.Stats{
 				Granted: locks.ByMode{Write: 8}, Refused: locks.ByMode{Write: 1, Read: 15},
-				Lost: map[keepalive.Loss]uint64{keepalive.Gone: 16}, Waiting: 4, Waits: 11, TimedOut: 12,
-				Unsynced: 13,
+				Stats:   keepalive.Stats{Lost: map[keepalive.Loss]uint64{keepalive.Gone: 16}},
+				Waiting: 4, Waits: 11, TimedOut: 12, Unsynced: 13,
 			},
 		},
 		GivenUp: 6,
