@@ -144,17 +144,14 @@ var permits = []struct{ name, text string }{
 		detach a P9:1 -> 1
 		acquire b i2 p1 1000 P1 5000 -> [b F2 ~1000 1]`},
 	{"while the slot moves", `
-		alone acquire a i1 p2 5000 -> [a F? ~5000 1]
-		number a -> [F1 1]
-		alone acquire b i2 p2 5000 -> [b F? ~5000 1]
-		number b -> [F2 1]
-		alone acquire c i3 p2 5000 P1 5000 -> [1 ~5000 *]
+		acquire a i1 p2 5000 -> [a F1 ~5000 1]
+		acquire b i2 p2 5000 -> [b F2 ~5000 1]
+		acquire c i3 p2 5000 P1 5000 -> [1 ~5000 *]
 		alone release a u1 -> 1
-		alone acquire c i3 p2 5000 P1 5000 -> [c F? ~5000 1]
-		number c -> [F3 1]
+		acquire c i3 p2 5000 P1 5000 -> [c F3 ~5000 1]
 		alone release b u2 -> 1
 		alone release c u3 -> 1
 		redis HGET lock:{job} v -> permits 2
-		alone acquire d i4 w 5000 -> [d F? ~5000 1]
+		acquire d i4 w 5000 -> [d F4 ~5000 1]
 		redis HGET lock:{job} v -> 1`},
 }

@@ -1,9 +1,8 @@
 -- create(key, form, mode, token, fence, lease, now, from, keeper, id, note) writes a lock that nobody had,
--- with its one hold and the field v as form says. It returns true if that is a plain lock. A lock with a
--- placeholder for its fence, which begins with 0, is never plain.
+-- with its one hold and the field v as form says. It returns true if that is a plain lock.
 local function create(key, form, mode, token, fence, lease, now, from, keeper, id, note)
   local expiry = from + lease
-  if mode == 'w' and keeper == '' and note == '' and string.byte(fence) ~= 48 then -- 48 is the digit 0
+  if mode == 'w' and keeper == '' and note == '' then
     redis.call('SET', key, 'lockproxy 1 ' .. fence .. ' +' .. id .. ' ' .. token, 'PX', lease + 1)
     return true
   end

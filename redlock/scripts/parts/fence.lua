@@ -7,11 +7,7 @@
 -- because beyond that it cannot count. A clock that shows anything else makes the least. The key of the fence
 -- has it in its first 16 bytes, and behind it the answers to releases (see remember.lua). Offsets are texts
 -- here and in recall.lua, because Redis is slow to turn a number of Lua into one.
---
--- Without that key, while the slot moves, the result is a placeholder, which number.lua replaces by a fence:
--- 0001 and the last 12 digits of the clock. No other hold of the lock has the same.
 local function next_fence(fence_key, clock, wanted)
-  if not fence_key then return string.format('0001%06d%06d', clock[1] % 1000000, clock[2]) end
   local fence = clock[1] .. string.sub('00000' .. clock[2], -6)
   local last = redis.call('GETRANGE', fence_key, '0', '15')
   if wanted and wanted - fence > 0 and wanted - fence <= 1e6 then fence = string.format('%.0f', wanted) end
