@@ -62,7 +62,7 @@
 -- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a
 -- semaphore.
 --
--- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
+-- The field a is described in memory.lua, s in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
 -- readers.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
 local wanted_keeper, call = ARGV[9], redis.call
@@ -72,7 +72,7 @@ local wanted_keeper, call = ARGV[9], redis.call
 -- clock of Redis makes the fence.
 if mode == 'w' and not wanted_keeper then
   local fence, value, reply = string.sub(plain_value, 13, 28), plain_value, 1
-  local last = tonumber(call('GETRANGE', fence_key, '0', '15')) or 0
+  local last = tonumber(call('GET', fence_key) or '') or 0
   if fence - last > 10000000 then
     local time = call('TIME')
     fence = time[1] .. string.sub('00000' .. time[2], -6)
@@ -83,7 +83,7 @@ if mode == 'w' and not wanted_keeper then
   local made = fence - last > 0 and #fence == 16 and fence <= '9007199254740992'
     and redis.pcall('SET', key, value, 'NX', 'PX', lease)
   if made and made.ok then
-    call('SETRANGE', fence_key, '0', fence)
+    call('SET', fence_key, fence)
     return reply
   end
 end
@@ -122,16 +122,19 @@ if meta ~= '' then
   --#include noteof.lua
   note = note_of(meta, from)
 end
-local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,
-  'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or '')))
+local version, owner, writer, packed, shared, place, proxy_until, memory = unpack(redis.pcall('HMGET', key,
+  'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''), 'a'))
 --#include islock.lua
-if version ~= form and not is_lock(version) then
+local known = is_lock(version)
+if not known or not owner and not packed then -- free
   --#include foreign.lua
-  local refused = foreign(key) or master ~= '' and other_master(master)
+  local refused = not known and foreign(key) or master ~= '' and other_master(master)
   if refused then return refused end
   local fence = next_fence(fence_key, clock)
   --#include create.lua
-  if create(key, form, mode, token, fence, lease, now, from, keeper, id, note) then return tonumber(fence) end
+  if create(key, form, mode, token, fence, lease, now, from, keeper, id, note, memory) then
+    return tonumber(fence)
+  end
   return {token, tonumber(fence), lease, 1}
 end
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
@@ -254,7 +257,7 @@ else
       return ended and -2 or -1
     end
     broke = ended and 1 or nil
-    -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
+    -- What has ended may have lasted for long. For 20 seconds the lock remembers answers.
     if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
   end
 

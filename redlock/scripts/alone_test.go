@@ -23,7 +23,7 @@ var alone = []struct{ name, text string }{
 		alone release c u5 -> 1
 		acquire d i6 w 1000 -> [d F4 ~1000 1]
 		alone release d u6 -> 1
-		exists -> 1`},
+		redis EXISTS lock:{job} -> 1`},
 	{"the lock is offered, and not handed over; R25", `
 		acquire a i1 w 5000 -> [a F1 ~5000 1]
 		acquire b i2 w 1000 me 5000 10 -> [1 ~5000 i1 *]

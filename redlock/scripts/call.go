@@ -324,10 +324,9 @@ func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call
 	case p.next == "":
 		at, c = Eval(n, &Inspect, name, 0)
 	default:
-		at, c = Eval(n, &Inspect, name, 3)
+		at, c = Eval(n, &Inspect, name, 2)
 		c.Empty()
 		c.Text(p.next)
-		c.Number(int64(p.readers))
 	}
 	return at, c
 }

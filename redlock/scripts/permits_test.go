@@ -18,7 +18,7 @@ var permits = []struct{ name, text string }{
 		acquire e i7 p3 1000 -> [e F5 ~1000 1]
 		acquire a i8 p3 1000 -> nil
 		renew d 5000 -> ~5000
-		ttl -> ~5000
+		ttl -> ~20700
 		release c u4 -> 1
 		release d u5 -> 1
 		release e u6 -> 1
@@ -51,7 +51,7 @@ var permits = []struct{ name, text string }{
 		acquire c ib w 1000 -> [c F3 ~1000 1]
 		acquire d ic p2 1000 -> -LOCKTYPE
 		acquire c id p2 1000 P1 1000 -> -LOCKTYPE
-		redis TYPE lock:{job} -> string
+		redis HGET lock:{job} v -> 1
 		release c u2 -> 1
 		acquire c ie r 300 -> [c F4 ~300 1]
 		acquire d if p2 1000 -> -LOCKTYPE
