@@ -98,9 +98,10 @@ func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte
 func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchange, lost redlock.Delivery) {
 	s := a.s
 	a.expect(then, lost)
+	_, splits := then.(redlock.Splitter)
 	s.Feed(s.w.pool.Send(&pipe.Request{
 		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: locking{s}, Tag: s.current,
-		Resend: resend, Splits: true, Script: true,
+		Resend: resend, Splits: splits, Script: true,
 	}))
 }
 
@@ -201,17 +202,6 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 		})
 		s.w.server.tasks.Done() // the loop stays open until then
 	})
-}
-
-// Later implements redlock.Caller.
-func (a actions) Later(then func() []byte, lost redlock.Delivery) bool {
-	s, tag := a.s, a.s.current
-	if tag == s.answers.head || s.taker != nil || s.gone {
-		return false
-	}
-	a.expect(exchange(func([]byte) []byte { return then() }), lost)
-	s.answers.at(tag).inTurn = true
-	return true
 }
 
 // Task implements commands.Actions.

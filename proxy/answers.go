@@ -22,7 +22,6 @@ type answer struct {
 	touched   bool      // something that it is made of has arrived
 	silent    bool      // the client must not get it
 	done      bool      // it is complete
-	inTurn    bool      // then waits until the command is the oldest
 	heldBytes int       // bytes that are held for what then waits for
 	by        client.By // who made it
 }
@@ -175,13 +174,5 @@ func (a *answer) begun(chunk []byte) {
 	if !a.started && len(chunk) > 0 {
 		a.started = true
 		a.failed = chunk[0] == '-' || chunk[0] == '!'
-	}
-}
-
-// itsTurn has the answer to command tag made if it has waited until the command is the oldest.
-func (a *answer) itsTurn(s *session, tag uint32) {
-	if a.inTurn {
-		a.inTurn = false
-		s.w.loop.Post(func() { s.Receive(tag, nil, true) })
 	}
 }

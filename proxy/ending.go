@@ -122,7 +122,6 @@ func (s *session) Closed(err error) {
 			a.lost = nil
 			lost.Lost()
 		}
-		a.itsTurn(s, tag)
 		if a.lost != nil && a.by != client.ByProxy { // otherwise it is a task already
 			a.owed = true
 			s.w.server.tasks.Add(1)

@@ -172,6 +172,11 @@ func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool)
 	return u.DoSplit(ctx, slot, req, resend)
 }
 
+// DoWhole implements single.Upstream.
+func (u lockUpstream) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	return u.Client.Do(ctx, slot, req, resend)
+}
+
 // Subscribe implements single.Upstream.
 func (u lockUpstream) Subscribe(
 	ctx context.Context,

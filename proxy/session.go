@@ -266,9 +266,6 @@ func (s *session) advance() {
 			break
 		}
 	}
-	if s.answers.len() > 0 {
-		s.answers.first().itsTurn(s, s.answers.head)
-	}
 	if s.own.Turning() {
 		s.own.Turn()
 	}

@@ -26,7 +26,11 @@ func (v *visitor) SendHome(
 ) {
 	req = bytes.Clone(req)
 	go func() { // ends with the reply, at the latest when ctx does
-		reply, err := v.client.DoSplit(v.ctx, slot, req, resend)
+		do := v.client.Do
+		if _, splits := then.(redlock.Splitter); splits {
+			do = v.client.DoSplit
+		}
+		reply, err := do(v.ctx, slot, req, resend)
 		if err != nil {
 			reply = commands.ErrorReply(err)
 		}
@@ -46,6 +50,3 @@ func (v *visitor) Hold(string) {}
 func (v *visitor) Await(start func(done func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
 	start(func(reply []byte) { then(reply) })
 }
-
-// Later implements redlock.Caller: there are no earlier commands.
-func (v *visitor) Later(func() []byte, redlock.Delivery) bool { return false }

@@ -6,22 +6,17 @@ type Caller interface {
 	// at a time: until SendHome returns, or until the answer is given.
 	Buffer() []byte
 	// SendHome sends req, one whole command, to the master of slot. The client's answer is what then makes of
-	// the reply. req is copied. resend says that req may be sent again if its reply was lost. lost may be
-	// nil.
+	// the reply. req is copied. resend says that req may be sent again if its reply was lost. While its slot
+	// moves, it waits until one node has all of its keys, unless then is a Splitter. lost may be nil.
 	SendHome(slot int, req []byte, resend bool, then Exchange, lost Delivery)
-	// SendWhole is SendHome for a request that cannot go in steps: while its slot moves, it is sent again
-	// until one node has all of its keys.
+	// SendWhole is SendHome for a request that runs a command of the client.
 	SendWhole(slot int, req []byte, resend bool, then Exchange)
 	// Hold makes later commands of the client wait that are about the lock of that name, until the current
-	// one is answered: what SendHome has sent for it may have to be followed by more.
+	// one is answered: what SendHome has sent for it may have to wait, or to be followed by more.
 	Hold(name string)
 	// Await starts a longer request. start must call done once, from any goroutine, perhaps before start
 	// returns. The client's answer is what then makes of the reply given to done. lost may be nil.
 	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost Delivery)
-	// Later has then called once all earlier commands of the client are answered, or the client has gone. It
-	// makes the answer, or sends another request and returns nil. lost may be nil. Later reports false, and
-	// does nothing, if the earlier commands are answered already.
-	Later(then func() []byte, lost Delivery) bool
 }
 
 // Exchange is a request whose reply has not come yet.
@@ -30,6 +25,10 @@ type Exchange interface {
 	// once. To send another request instead it returns nil.
 	Answer(reply []byte) []byte
 }
+
+// Splitter is an Exchange whose request can be put with fewer keys while its slot moves: it gets TRYAGAIN at
+// once.
+type Splitter interface{ Splits() }
 
 // Repeater is an Exchange that is told if its request is sent again although it may have run.
 type Repeater interface{ Repeated() }

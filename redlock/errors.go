@@ -71,6 +71,8 @@ func Refused(err error) bool {
 	switch word, _, _ := strings.Cut(string(said), " "); word {
 	case "LOCKTYPE", "PERMITS", "QUEUEFULL", "DEADLOCK", "NOQUORUM", "OOM", "MISCONF":
 		return true
+	case "TRYAGAIN":
+		return said == ErrMoving
 	case "ERR":
 		return said == noScripts
 	case "NOPERM": // of the script itself, not of a command that it calls
@@ -78,6 +80,15 @@ func Refused(err error) bool {
 	}
 	return false
 }
+
+// ErrMoving is for an Acquire that its node could not run, because the lock and the fence of its slot are at
+// two nodes; ErrStrayed for one that may have been granted before that.
+var (
+	ErrMoving = ReplyError("TRYAGAIN the slot of this lock moves to another node, and until that is done " +
+		"nothing new is granted there: ask again")
+	ErrStrayed = ReplyError("TRYAGAIN the slot of this lock moves to another node, and it is not known yet " +
+		"whether the lock is granted: ask again")
+)
 
 // ErrTookOver is for an Acquire with Break that was granted while its slot moved: others had the lock when
 // its hold was looked for. They may have it since its lease was over, so they keep it.

@@ -63,6 +63,11 @@ func (n *LockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, er
 	}
 }
 
+// DoWhole implements single.Upstream.
+func (n *LockRedis) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	return n.Do(ctx, slot, req, resend)
+}
+
 // background is the upstream of what nobody waits for, such as renewals, which fail while it is away.
 type background struct {
 	*LockRedis
@@ -74,6 +79,10 @@ func (b background) Do(ctx context.Context, slot int, req []byte, resend bool) (
 		return nil, errors.New("the upstream is away")
 	}
 	return b.LockRedis.Do(ctx, slot, req, resend)
+}
+
+func (b background) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	return b.Do(ctx, slot, req, resend)
 }
 
 // Synced implements single.Upstream: there are no replicas.

@@ -325,9 +325,7 @@ func (f *Session) Task(task commands.Task, _ redlock.Delivery) {
 	f.Reply((<-answers)())
 }
 
-// Later implements redlock.Caller.
-func (f *Session) Later(func() []byte, redlock.Delivery) bool { return false }
-
+// Await implements redlock.Caller.
 func (f *Session) Await(start func(func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
 	replies := make(chan []byte, 1)
 	*f.call = commands.Call{} // it is over when then runs

@@ -1,10 +1,8 @@
 package faults
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +14,6 @@ type halfMoved struct {
 	t        *testing.T
 	slot     int
 	from, to *rig.Server
-	proxies  [2]*rig.Proxy
 }
 
 // leaveHalfMoved has the slot of a tag leave its master.
@@ -88,35 +85,49 @@ func (f *risingFences) rose(t *testing.T, v rig.Reply) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Locks go on in a slot that is half here and half there, for as long as that lasts: with every verb,
-// wherever the lock and the fence of its slot are. And fences rise. R2 R8
+// In a slot that is half here and half there, what is held is renewed, looked at and freed, wherever the lock
+// and the fence of its slot are. What is new waits as any command with two keys does: until the slot has
+// moved, or for retry-budget. And fences rise. R2 R8
 func TestHalfMovedSlot(t *testing.T) {
 	c := rig.StartCluster(t, 3, 0)
-	var p [2]*rig.Proxy
-	for i := range p {
-		p[i] = rig.StartProxy(t, "--upstream", c.Addrs())
+	h := &halves{}
+	for i, budget := range []string{"300ms", "2m"} {
+		p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", budget)
+		h.proxies[i] = p
 	}
-	a, b := rig.Connect(t, p[0].Addr), rig.Connect(t, p[1].Addr)
-	a.Must(t, "LOCK", "{half}:first", "TOKEN", "first", "PX", "600000")
-	a.Must(t, "UNLOCK", "{half}:first", "first")
+	h.quick, h.patient = rig.Connect(t, h.proxies[0].Addr), rig.Connect(t, h.proxies[1].Addr)
+	h.quick.Must(t, "LOCK", "{half}:first", "TOKEN", "first", "PX", "600000")
+	h.quick.Must(t, "UNLOCK", "{half}:first", "first")
 	aheadOfClock(t, c, "half")
-	before := map[string]string{}
-	for _, name := range strings.Fields("renewed checked waited again freed broken taken there") {
-		v := a.Must(t, "LOCK", "{half}:"+name, "TOKEN", "old", "PX", "600000")
-		before[name] = strconv.FormatInt(v.Elems[1].Int(), 10)
+	h.fences = map[string]int64{}
+	for _, name := range strings.Fields("renewed checked waited again freed broken taken reader") {
+		v := h.quick.Must(t, "LOCK", "{half}:"+name, "TOKEN", "old", "PX", "600000")
+		h.fences[name] = v.Elems[1].Int()
 	}
-	h := leaveHalfMoved(t, t, c, "half")
-	h.proxies = p
-	old(t, h, a, b, before)
-	for _, at := range []*rig.Server{h.from, h.to} {
-		h.fence(at)
-		fresh(t, h, a, b, fmt.Sprintf("{half}:%d", at.Port))
-	}
-	for _, one := range p {
+	h.keeper = rig.Connect(t, h.proxies[0].Addr)
+	v := h.keeper.Must(t, "LOCK", "{half}:kept", "TOKEN", "old", "PX", "9000", "KEEPALIVE")
+	h.fences["kept"] = v.Elems[1].Int()
+	h.halfMoved = leaveHalfMoved(t, t, c, "half")
+	h.atSource(t)
+	h.fence(h.to)
+	h.atTwoNodes(t)
+	h.atTarget(t)
+	h.newOnes(t, func() { c.Migrate(t, h.slot, h.from, h.to, 0) })
+	for _, one := range h.proxies {
 		if one.Metric(t, "lockproxy_redirects_total") == 0 {
 			t.Error("no redirect was followed: the test did not test")
 		}
 	}
+}
+
+// halves are two proxies at a slot that is half moved: one that gives up soon, and one that does not. The
+// fences are those of the locks that the token old has there.
+type halves struct {
+	*halfMoved
+	proxies        [2]*rig.Proxy
+	quick, patient *rig.Conn
+	waits, keeper  *rig.Conn
+	fences         map[string]int64
 }
 
 // aheadOfClock has the fences of a slot be a day ahead of the clock: they rise by what is stored alone then,
@@ -134,188 +145,147 @@ func aheadOfClock(t *testing.T, c *rig.Cluster, tag string) {
 	t.Fatal("the slot has no fence")
 }
 
-// old is about plain locks that were taken before their slot moved, at the source, with the fence there and
-// then at the target.
-func old(t *testing.T, h *halfMoved, a, b *rig.Conn, fence map[string]string) {
+// atSource: the locks and the fence are at the source, where all goes on.
+func (h *halves) atSource(t *testing.T) {
 	t.Helper()
 	h.holds(h.from, "{half}:renewed")
-	if v := a.Must(t, "RENEW", "{half}:renewed", "old", "PX", "900000"); v.Int() < 800000 {
+	if v := h.quick.Must(t, "RENEW", "{half}:renewed", "old", "PX", "900000"); v.Int() < 800000 {
 		t.Errorf("RENEW: %s", v)
 	}
-	b.Want(t, "(nil)", "LOCK", "{half}:renewed", "TOKEN", "b")
-	for _, c := range []*rig.Conn{a, b} {
+	h.patient.Want(t, "(nil)", "LOCK", "{half}:renewed", "TOKEN", "b")
+	if v := h.quick.Call(t, "LOCK", "{half}:new", "TOKEN", "b"); !v.IsError("TRYAGAIN") {
+		t.Errorf("a lock at no node: %s", v)
+	}
+	v := h.quick.Must(t, "LOCK", "{half}:again", "TOKEN", "old", "PX", "600000", "REENTRANT")
+	if v.Elems[3].Int() != 2 || v.Elems[1].Int() != h.fences["again"] {
+		t.Errorf("again: %s, want the fence %d", v, h.fences["again"])
+	}
+	h.waits = rig.Connect(t, h.proxies[1].Addr)
+	h.waits.Send("LOCK", "{half}:waited", "TOKEN", "b", "WAIT", "600000")
+	rig.WaitersOf(t, h.proxies[1].Addr, "{half}:waited", 1)
+	h.quick.Must(t, "RLOCK", "{half}:reader", "TOKEN", "old")
+}
+
+// atTwoNodes: the fence is at the target. What is held is that for as long as it would be elsewhere.
+func (h *halves) atTwoNodes(t *testing.T) {
+	t.Helper()
+	quick, patient := h.quick, h.patient
+	for _, c := range []*rig.Conn{quick, patient} {
 		if v := c.Must(t, "LOCKCTL", "CHECK", "{half}:checked", "old"); len(v.Elems) != 3 ||
-			v.Elems[1].Int() != grantOf(fence["checked"]) {
-			t.Errorf("CHECK: %s, want the fence %s", v, fence["checked"])
+			v.Elems[1].Int() != h.fences["checked"] {
+			t.Errorf("CHECK: %s, want the fence %d", v, h.fences["checked"])
 		}
 	}
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:checked", "old")
-	v := a.Must(t, "LOCK", "{half}:again", "TOKEN", "old", "PX", "600000", "REENTRANT")
-	if v.Elems[3].Int() != 2 || v.Elems[1].Int() != grantOf(fence["again"]) {
-		t.Errorf("again: %s, want the fence %s", v, fence["again"])
+	for _, args := range [][]string{
+		{"LOCK", "{half}:renewed", "TOKEN", "b"}, {"LOCK", "{half}:renewed", "TOKEN", "old"},
+		{"LOCK", "{half}:broken", "TOKEN", "b", "BREAK"}, {"WLOCK", "{half}:reader", "TOKEN", "old"},
+		{"LOCK", "{half}:waited", "TOKEN", "c", "WAIT", "600000"},
+	} {
+		if v := quick.Call(t, args...); !v.IsError("TRYAGAIN") || !strings.Contains(v.Text, "slot") {
+			t.Errorf("%q: %s", args, v)
+		}
 	}
-	h.fence(h.to)
-	a.Want(t, "(integer) 0", "UNLOCK", "{half}:again", "old")
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:again", "old")
-	b.Send("LOCK", "{half}:waited", "TOKEN", "b", "WAIT", "600000")
-	rig.WaitersOf(t, h.proxies[0].Addr, "{half}:waited", 1)
-	h.holds(h.from, "{half}:waited")
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:waited", "old", "ID", "u1")
-	v, err := b.Receive(rig.Patience)
+	quick.Want(t, "(integer) 1", "UNLOCK", "{half}:checked", "old")
+	quick.Want(t, "(integer) 0", "UNLOCK", "{half}:again", "old", "ID", "u1")
+	patient.Want(t, "(integer) 0", "UNLOCK", "{half}:again", "old", "ID", "u1")
+	quick.Want(t, "(integer) 1", "UNLOCK", "{half}:again", "old")
+	quick.Want(t, "(integer) 1", "UNLOCK", "{half}:reader", "old")
+	quick.Want(t, "(integer) 1", "UNLOCK", "{half}:freed", "old", "ID", "u2")
+	patient.Want(t, "(integer) 1", "UNLOCK", "{half}:freed", "old", "ID", "u2")
+	patient.Want(t, "(nil)", "UNLOCK", "{half}:freed", "old")
+	quick.Want(t, "(integer) 1", "UNLOCK", "{half}:waited", "old", "ID", "u3")
+	patient.Want(t, "(integer) 1", "UNLOCK", "{half}:waited", "old", "ID", "u3")
+	patient.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "{half}:broken")
+	quick.Want(t, "(nil)", "UNLOCK", "{half}:broken", "old")
+	if fence := renewed(t, patient, "{half}:kept", "old"); fence != h.fences["kept"] {
+		t.Errorf("kept alive: the fence %d, want %d", fence, h.fences["kept"])
+	}
+	h.keeper.Close()
+	rig.Eventually(t, rig.Patience, "what was kept alive is freed", func() bool {
+		return patient.Must(t, "LOCKCTL", "INFO", "{half}:kept").Field("state").Text == "free"
+	})
+	if !h.waits.Silent(time.Second) {
+		t.Error("a waiter is told of a grant, and there is no fence")
+	}
+}
+
+// atTarget: locks come to the target too, and there new grants are made of them.
+func (h *halves) atTarget(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"{half}:waited", "{half}:taken", "{half}:renewed"} {
+		h.move(name, h.from, h.to)
+	}
+	v, err := h.waits.Receive(rig.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&risingFences{last: grantOf(fence["waited"])}).rose(t, v)
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:waited", "old", "ID", "u1")
-	b.Want(t, "(integer) 1", "UNLOCK", "{half}:waited", "b")
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:freed", "old", "ID", "u2")
-	b.Want(t, "(integer) 1", "UNLOCK", "{half}:freed", "old", "ID", "u2")
-	b.Want(t, "(nil)", "UNLOCK", "{half}:freed", "old")
-	b.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "{half}:broken")
-	rising := &risingFences{last: grantOf(fence["broken"])}
-	rising.rose(t, a.Must(t, "LOCK", "{half}:broken", "TOKEN", "new"))
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:broken", "new")
-	rising = &risingFences{last: grantOf(fence["taken"])}
-	rising.rose(t, b.Must(t, "LOCK", "{half}:taken", "TOKEN", "new", "BREAK"))
-	a.Want(t, "(nil)", "UNLOCK", "{half}:taken", "old")
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:taken", "new")
-	h.fence(h.from)
-	h.move("{half}:there", h.from, h.to)
-	b.Want(t, "(nil)", "LOCK", "{half}:there", "TOKEN", "b")
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:there", "old")
-	a.Want(t, "(integer) 1", "UNLOCK", "{half}:renewed", "old")
+	(&risingFences{last: h.fences["waited"]}).rose(t, v)
+	h.patient.Want(t, "(integer) 1", "UNLOCK", "{half}:waited", "b")
+	rising := &risingFences{last: h.fences["taken"]}
+	rising.rose(t, h.patient.Must(t, "LOCK", "{half}:taken", "TOKEN", "new", "BREAK"))
+	h.quick.Want(t, "(nil)", "UNLOCK", "{half}:taken", "old")
+	h.quick.Want(t, "(integer) 1", "UNLOCK", "{half}:taken", "new")
+	h.quick.Must(t, "RENEW", "{half}:renewed", "old", "PX", "900000")
+	h.quick.Want(t, "(integer) 1", "UNLOCK", "{half}:renewed", "old")
+}
+
+// newOnes: locks that nobody has are at no node. Those who ask for them wait until finish has moved the rest
+// of the slot, and then all goes on in the order of their commands.
+func (h *halves) newOnes(t *testing.T, finish func()) {
+	t.Helper()
+	name := "{half}:new"
+	h.patient.Must(t, "SET", name+":n", "0")
+	h.waits.Send("LOCK", "{half}:other", "TOKEN", "o")
+	for _, args := range [][]string{{"LOCK", name, "TOKEN", "a"}, {"RLOCK", name, "TOKEN", "a"}} {
+		if v := h.quick.Call(t, args...); !v.IsError("TRYAGAIN") {
+			t.Errorf("%q: %s", args, v)
+		}
+	}
+	var all []byte
+	for _, args := range [][]string{
+		{"LOCK", name, "TOKEN", "p", "PX", "600000"}, {"RENEW", name, "p", "PX", "700000"},
+		{"LOCKCTL", "CHECK", name, "p"}, {"UNLOCK", name, "p"},
+		{"LOCK", name, "TOKEN", "g"}, {"GUARD", name, "g", "INCR", name + ":n"}, {"UNLOCK", name, "g"},
+	} {
+		all = append(all, rig.Encode(args...)...)
+	}
+	h.patient.Write(all)
+	if !h.patient.Silent(time.Second) || !h.waits.Silent(0) {
+		t.Error("an answer before the slot has moved")
+	}
+	finish()
+	var replies []rig.Reply
+	for range 7 {
+		v, err := h.patient.Receive(rig.Patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replies = append(replies, v)
+	}
+	fences := &risingFences{last: h.fences["kept"]}
+	f := fences.rose(t, replies[0])
+	if replies[1].Int() <= 600000 {
+		t.Errorf("RENEW behind LOCK: %s", replies[1])
+	}
+	if v := replies[2]; len(v.Elems) != 3 || v.Elems[1].Int() != grantOf(f) {
+		t.Errorf("CHECK behind LOCK: %s, want the fence %s", v, f)
+	}
+	if v := replies[3]; v.String() != "(integer) 1" {
+		t.Errorf("UNLOCK behind LOCK: %s", v)
+	}
+	fences.rose(t, replies[4])
+	if v := replies[5]; v.Int() != 1 {
+		t.Errorf("GUARD behind LOCK: %s", v)
+	}
+	if v := replies[6]; v.String() != "(integer) 1" {
+		t.Errorf("UNLOCK behind GUARD: %s", v)
+	}
+	if v, err := h.waits.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
+		t.Errorf("LOCK of another client: %s %v", v, err)
+	}
 }
 
 func grantOf(fence string) int64 {
 	n, _ := strconv.ParseInt(fence, 10, 64)
 	return n
-}
-
-// fresh is about a lock that is free when its slot moves, and so made at the target.
-func fresh(t *testing.T, h *halfMoved, a, b *rig.Conn, name string) {
-	t.Helper()
-	var fences risingFences
-	f := fences.rose(t, a.Must(t, "LOCK", name, "TOKEN", "a", "PX", "600000"))
-	h.holds(h.to, name)
-	for _, again := range []*rig.Conn{a, b} {
-		if v := again.Must(t, "LOCK", name, "TOKEN", "a", "PX", "600000"); v.Elems[1].Int() != grantOf(f) {
-			t.Errorf("the same token again: %s, want the fence %s", v, f)
-		}
-		if v := again.Must(t, "LOCKCTL", "CHECK", name, "a"); v.Elems[1].Int() != grantOf(f) {
-			t.Errorf("CHECK: %s, want the fence %s", v, f)
-		}
-		if v := again.Must(t, "LOCKCTL", "INFO", name); v.Field("fence").Int() != grantOf(f) {
-			t.Errorf("INFO: %s, want the fence %s", v, f)
-		}
-	}
-	b.Want(t, "(nil)", "LOCK", name, "TOKEN", "b")
-	b.Want(t, "(nil)", "UNLOCK", name, "b")
-	a.Must(t, "RENEW", name, "a", "PX", "700000")
-	a.Must(t, "RENEW", name, "a", "PX", "700000", "FENCE", f)
-	if v := a.Must(t, "LOCK", name, "TOKEN", "a", "REENTRANT", "ID", "one"); v.Elems[3].Int() != 2 {
-		t.Errorf("REENTRANT: %s", v)
-	}
-	b.Must(t, "LOCK", name, "TOKEN", "a", "REENTRANT", "ID", "one")
-	b.Want(t, "(integer) 0", "UNLOCK", name, "a", "ID", "down")
-	a.Want(t, "(integer) 0", "UNLOCK", name, "a", "ID", "down")
-	a.Want(t, "(integer) 1", "UNLOCK", name, "a")
-	a.Want(t, "(nil)", "UNLOCK", name, "a")
-
-	// Kept alive: a short lease lasts for as long as the connection, and no longer.
-	keeper := rig.Connect(t, h.proxies[0].Addr)
-	f = fences.rose(t, keeper.Must(t, "LOCK", name, "TOKEN", "k", "PX", "9000", "KEEPALIVE"))
-	if fence := renewed(t, b, name, "k"); fence != grantOf(f) {
-		t.Errorf("kept alive: the fence %d, want %s", fence, f)
-	}
-	keeper.Close()
-	fences.rose(t, b.Must(t, "LOCK", name, "TOKEN", "b", "PX", "600000", "WAIT", "600000"))
-
-	// It is taken over, and taken away.
-	fences.rose(t, a.Must(t, "LOCK", name, "TOKEN", "a", "PX", "600000", "BREAK"))
-	fences.rose(t, b.Must(t, "RLOCK", name, "TOKEN", "b", "PX", "600000", "BREAK"))
-	a.Want(t, "(nil)", "UNLOCK", name, "a")
-	b.Want(t, "(integer) 1", "LOCKCTL", "BREAK", name)
-	b.Want(t, "(nil)", "UNLOCK", name, "b")
-
-	// Readers, of whom one becomes the writer.
-	fences.rose(t, a.Must(t, "RLOCK", name, "TOKEN", "r1", "PX", "600000"))
-	fences.rose(t, b.Must(t, "RLOCK", name, "TOKEN", "r2", "PX", "600000"))
-	a.Send("WLOCK", name, "TOKEN", "r1", "PX", "600000", "WAIT", "600000")
-	rig.WaitersOf(t, h.proxies[1].Addr, name, 1)
-	b.Want(t, "(integer) 1", "UNLOCK", name, "r2")
-	v, err := a.Receive(rig.Patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fences.rose(t, v)
-	a.Must(t, "RLOCK", name, "TOKEN", "r1")
-	a.Want(t, "(integer) 1", "UNLOCK", name, "r1")
-
-	// In one pipeline: no step of a command is behind one of the next, nor is one without steps before them.
-	a.Want(t, "OK", "SET", name+":n", "0")
-	for i := range 5 {
-		var all []byte
-		for _, args := range [][]string{
-			{"LOCK", name, "TOKEN", "p", "PX", "600000"}, {"RENEW", name, "p", "PX", "700000"},
-			{"LOCKCTL", "CHECK", name, "p"}, {"LOCKCTL", "INFO", name}, {"UNLOCK", name, "p"},
-			{"LOCK", name, "TOKEN", "g"}, {"GUARD", name, "g", "INCR", name + ":n"}, {"UNLOCK", name, "g"},
-		} {
-			all = append(all, rig.Encode(args...)...)
-		}
-		a.Write(all)
-		var replies []rig.Reply
-		for range 8 {
-			if v, err = a.Receive(rig.Patience); err != nil {
-				t.Fatal(err)
-			}
-			replies = append(replies, v)
-		}
-		f = fences.rose(t, replies[0])
-		if replies[1].Int() <= 600000 {
-			t.Errorf("RENEW behind LOCK: %s", replies[1])
-		}
-		if v = replies[2]; len(v.Elems) != 3 || v.Elems[1].Int() != grantOf(f) {
-			t.Errorf("CHECK behind LOCK: %s, want the fence %s", v, f)
-		}
-		if v = replies[3]; v.Field("fence").Int() != grantOf(f) || v.Field("state").Text != "write" {
-			t.Errorf("INFO behind LOCK: %s, want the fence %s", v, f)
-		}
-		if v = replies[4]; v.String() != "(integer) 1" {
-			t.Errorf("UNLOCK behind LOCK: %s", v)
-		}
-		fences.rose(t, replies[5])
-		if v = replies[6]; v.Int() != int64(i+1) {
-			t.Errorf("GUARD behind LOCK: %s, want %d", v, i+1)
-		}
-		if v = replies[7]; v.String() != "(integer) 1" {
-			t.Errorf("UNLOCK behind GUARD: %s", v)
-		}
-	}
-	a.Write([]byte(string(rig.Encode("LOCK", name, "TOKEN", "p")) + string(rig.Encode("UNLOCK", name, "p")) +
-		string(rig.Encode("LOCK", name, "TOKEN", "q")) + string(rig.Encode("UNLOCK", name, "q"))))
-	for range 2 {
-		if v, err = a.Receive(rig.Patience); err != nil {
-			t.Fatal(err)
-		}
-		fences.rose(t, v)
-		if v, err = a.Receive(rig.Patience); err != nil || v.String() != "(integer) 1" {
-			t.Errorf("UNLOCK in a pipeline: %s %v", v, err)
-		}
-	}
-
-	// Two clients of each proxy wait for one another.
-	w := &witness{}
-	var group sync.WaitGroup
-	for i := range 4 {
-		group.Go(func() {
-			if err := contend(h.proxies[i%2], i%2, i, name, tenMinutes, 15, nil, w); err != nil {
-				t.Errorf("client %d: %v", i, err)
-			}
-		})
-	}
-	group.Wait()
-	w.check(t, 60)
-	fences.last = w.grants[len(w.grants)-1].fence
-	fences.rose(t, a.Must(t, "LOCK", name, "TOKEN", "a"))
-	a.Want(t, "(integer) 1", "UNLOCK", name, "a")
 }

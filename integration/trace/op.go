@@ -155,7 +155,7 @@ func (o *Op) Overtaken() bool {
 func (o *Op) stray() bool { return strings.HasPrefix(o.Err, Stray) }
 
 // outlived says that the op took longer than the lease that it asked for. While its lock moves it may then
-// have held the lock for a lease that nobody was told of, because the fence came too late.
+// have held the lock for a lease that nobody was told of, because the grant had to be asked for once more.
 func (o *Op) outlived() bool { return o.Return-o.Call > o.Lease }
 
 // Args is the command as it is sent.

@@ -144,13 +144,7 @@ func send(
 	by redlock.Caller, name string, at int, req []byte, resend bool, then exchange, lost redlock.Delivery,
 ) {
 	by.Hold(name)
-	by.SendHome(at, req, resend, exchange(func(reply []byte) []byte {
-		if !parted(reply) {
-			return then(reply)
-		}
-		by.SendWhole(at, req, resend, then)
-		return nil
-	}), lost)
+	by.SendHome(at, req, resend, then, lost)
 }
 
 // parted says that a node has not all keys of a request, because the slot moves.

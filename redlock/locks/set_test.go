@@ -349,6 +349,10 @@ type refusing struct {
 	refusal string
 }
 
+func (r *refusing) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	return r.Do(ctx, slot, req, resend)
+}
+
 func (r *refusing) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	if r.refusal != "" && rig.ScriptOf(req) == "acquire" && bytes.Contains(req, []byte("lock:{a}\r\n")) {
 		return []byte(r.refusal), nil

@@ -1,9 +1,7 @@
 -- acquire takes a lock, changes how it is held, joins its queue, or says that others hold it.
 --
 -- KEYS  1  the lock
---       2  the fence of its slot; left out while the slot moves and the two keys are at different nodes. The
---          grant then gets a placeholder for its fence. No client hears of it before number.lua has put in
---          the fence.
+--       2  the fence of its slot
 -- ARGV  1  the value of the key if the lock is granted as a plain lock (see below). It has the token, the id
 --          of the request, and a fence of 16 digits: what the clock of the proxy shows, in µs
 --       2  lease in ms, plus one, because Redis counts the millisecond that runs as a whole one
@@ -19,7 +17,7 @@
 --      10  meta; or a tab, for how many ms the hold is to go on at least (ATLEAST, not more than the
 --          lease), a blank, and the meta
 --      11  replication id of the master that may grant
---      12  if what others hold is to end (BREAK): the name of the fence's key. Then the request may not wait.
+--      12  1 if what others hold is to end (BREAK). Then the request may not wait.
 -- Reply {token, fence, ttl ms, count}: granted
 --       {token, fence, ttl ms, count, 1}: granted, and what others held has ended by this
 --       fence, or 1 for the one in ARGV 1: granted, with the lease that was asked for and the count 1
@@ -31,7 +29,6 @@
 --       -2: some of what others held has ended; to be sent again, with a new id, for the rest
 --       error TIDY: to be sent again once tidy.lua has dropped waiters or readers that have gone
 --       error LOCKTYPE or PERMITS: others use the key as something else, or with another number of permits
---       error FENCE and a placeholder: to be sent again once number.lua has replaced that
 -- Effects: one hold or one place in the queue for each id of a request, however often it is sent. A request
 --       that may not wait leaves nothing unless it is granted. With BREAK the holds of others go, what rests
 --       too, but none that its own proxy has asked for since; proxies that kept them alive are told, and the
@@ -65,7 +62,7 @@
 -- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a
 -- semaphore.
 --
--- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
+-- The field a is described in memory.lua, s in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
 -- readers.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
 local wanted_keeper, call = ARGV[9], redis.call
@@ -73,9 +70,9 @@ local wanted_keeper, call = ARGV[9], redis.call
 -- Nearly every LOCK ends here. If the fence is more than ten seconds ahead of the last one of the slot, the
 -- slot was not used for a while, or its last fences are lost, or the clock of the proxy is wrong. Then the
 -- clock of Redis makes the fence.
-if fence_key and mode == 'w' and not wanted_keeper then
+if mode == 'w' and not wanted_keeper then
   local fence, value, reply = string.sub(plain_value, 13, 28), plain_value, 1
-  local last = tonumber(call('GETRANGE', fence_key, '0', '15')) or 0
+  local last = tonumber(call('GET', fence_key) or '') or 0
   if fence - last > 10000000 then
     local time = call('TIME')
     fence = time[1] .. string.sub('00000' .. time[2], -6)
@@ -86,14 +83,14 @@ if fence_key and mode == 'w' and not wanted_keeper then
   local made = fence - last > 0 and #fence == 16 and fence <= '9007199254740992'
     and redis.pcall('SET', key, value, 'NX', 'PX', lease)
   if made and made.ok then
-    call('SETRANGE', fence_key, '0', fence)
+    call('SET', fence_key, fence)
     return reply
   end
 end
 
 local id, token = string.match(plain_value, '^%+(%S+) (.*)$', 30)
 local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6], ARGV[7] or '', ARGV[8]
-local meta, master, fence_name = ARGV[10] or '', ARGV[11] or '', ARGV[12]
+local meta, master, breaks = ARGV[10] or '', ARGV[11] or '', ARGV[12] == '1'
 local most_waiters, most_readers = string.match(limits, '^(%d*) ?(%d*)$')
 most_waiters, most_readers = tonumber(most_waiters) or 0, tonumber(most_readers) or math.huge
 local keeper, note = wanted_keeper or '', ''
@@ -108,7 +105,7 @@ if plain_fence and mode == 'p' then
   --#include otherform.lua
   return other_form(key, '1', mode)
 end
-if plain_fence and plain_owner ~= token and not proxy and not fence_name then return false end
+if plain_fence and plain_owner ~= token and not proxy and not breaks then return false end
 local clock = call('TIME')
 --#include now.lua
 --#include fence.lua
@@ -116,7 +113,7 @@ local clock = call('TIME')
 local now, from = in_ms(clock)
 if plain_fence then
   -- This writes nothing. But a server that is full refuses it: there nobody joins a queue, or ends a hold.
-  if plain_owner ~= token then call('SETRANGE', fence_key or key, '0', '') end
+  if plain_owner ~= token then call('SETRANGE', fence_key, '0', '') end
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
   now, from = in_ms(clock)
@@ -125,21 +122,24 @@ if meta ~= '' then
   --#include noteof.lua
   note = note_of(meta, from)
 end
-local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,
-  'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or '')))
+local version, owner, writer, packed, shared, place, proxy_until, memory = unpack(redis.pcall('HMGET', key,
+  'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''), 'a'))
 --#include islock.lua
-if version ~= form and not is_lock(version) then
+local known = is_lock(version)
+if not known or not owner and not packed then -- free
   --#include foreign.lua
-  local refused = foreign(key) or master ~= '' and other_master(master)
+  local refused = not known and foreign(key) or master ~= '' and other_master(master)
   if refused then return refused end
   local fence = next_fence(fence_key, clock)
   --#include create.lua
-  if create(key, form, mode, token, fence, lease, now, from, keeper, id, note) then return tonumber(fence) end
+  if create(key, form, mode, token, fence, lease, now, from, keeper, id, note, memory) then
+    return tonumber(fence)
+  end
   return {token, tonumber(fence), lease, 1}
 end
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writer_expiry > now
-local others = writing and owner ~= token and version == form and not fence_name
+local others = writing and owner ~= token and version == form and not breaks
 if others and not proxy then return false end
 --#include grantedto.lua
 --#include allowwrites.lua
@@ -207,11 +207,9 @@ else
       apply_request(own_hold, field ~= 'w', mode, id, reentrant, wanted_keeper or '', note, from + lease)
     if keeper ~= '' then
       --#include keepertaken.lua
-      tell_taken(fence_key or fence_name, string.match(own_hold, '^%d+ %d+ %d+ %d+ (%S+)'), kept)
+      tell_taken(fence_key, string.match(own_hold, '^%d+ %d+ %d+ %d+ (%S+)'), kept)
     end
     if reentrant and not sent_before and not proxy and not meant(id, fence, ids) then return -1 end
-    -- A fence that begins with 0 (48) is a placeholder.
-    if upgrade and string.byte(fence) == 48 then return {err = 'FENCE ' .. fence} end
   end
   if own_hold and not upgrade then
     if lock.place then
@@ -241,7 +239,7 @@ else
   end
 
   local broke
-  if fence_name then
+  if breaks then
     local refused = master ~= '' and other_master(master)
     if refused then
       save(lock)
@@ -251,7 +249,7 @@ else
     --#include keeperchannel.lua
     --#include lastfence.lua
     --#include endholds.lua
-    local ended, more, spared = end_holds(lock, writer, fence_key, fence_name, function(fence, hold, at)
+    local ended, more, spared = end_holds(lock, writer, fence_key, fence_key, function(fence, hold, at)
       return meant(id, fence, hold, at)
     end, upgrade and field)
     if more or spared then
@@ -259,7 +257,7 @@ else
       return ended and -2 or -1
     end
     broke = ended and 1 or nil
-    -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
+    -- What has ended may have lasted for long. For 20 seconds the lock remembers answers.
     if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
   end
 
@@ -272,7 +270,7 @@ else
     readers_end = read_until(lock, upgrade and token)
   end
   local first_place, first_mode, first_id
-  if fence_name then
+  if breaks then
     lock.offered, lock.offer_end = 0, 0 -- the queue waits on
   else
     end_offer(lock)

@@ -68,13 +68,6 @@ func EvalIn(buf []byte, n *redlock.Names, s *Script, name string, args int) (at 
 	return at, c
 }
 
-// OfFence begins the EVALSHA of s with the fence of slot at as its key; args arguments follow.
-func OfFence(n *redlock.Names, s *Script, at, args int) Call {
-	c := begin(nil, s, 1, args)
-	c.Text(FenceKey(n, at))
-	return c
-}
-
 // FenceKey is the key of the fence of slot at.
 func FenceKey(n *redlock.Names, at int) string { return n.Fences + string(slot.Tag(at)) + "}" }
 
@@ -105,19 +98,6 @@ func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
 	}
 	return place.Slot, c
 }
-
-// NumberCall is the call of number.lua: it gives the hold of owner its fence, in place of the placeholder
-// stands.
-func NumberCall(n *redlock.Names, name, owner string, stands, fence int64) (at int, c Call) {
-	at, c = Eval(n, &Number, name, 3)
-	c.Text(owner)
-	c.Text(fmt.Sprintf("%0*d", clockDigits, stands))
-	c.Number(fence)
-	return at, c
-}
-
-// Unnumbered says that a fence is a placeholder, which draw.lua and number.lua still have to replace.
-func Unnumbered(fence int64) bool { return fence >= stands && fence < 2*stands }
 
 // Arguments of a call are appended in their order.
 
@@ -197,12 +177,8 @@ func appendPlain[ID string | []byte](req []byte, fence int64, id ID, token strin
 	return append(appendEnding(append(append(req, head...), number...), id, token), "\r\n"...)
 }
 
-// A clock shows 16 digits from 2001 until 2286.
-const (
-	clockDigits = 16
-	leastClock  = 1e15
-	stands      = 1e12 // the least placeholder for a fence: 0001 in front of 12 digits, see fence.lua
-)
+// leastClock is the least that a clock may show: 16 digits, from 2001 until 2286.
+const leastClock = 1e15
 
 // Asked appends the first five arguments of claim.lua.
 func (c *Call) Asked(a *redlock.Acquire) {
@@ -348,10 +324,9 @@ func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call
 	case p.next == "":
 		at, c = Eval(n, &Inspect, name, 0)
 	default:
-		at, c = Eval(n, &Inspect, name, 3)
+		at, c = Eval(n, &Inspect, name, 2)
 		c.Empty()
 		c.Text(p.next)
-		c.Number(int64(p.readers))
 	}
 	return at, c
 }

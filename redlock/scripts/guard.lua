@@ -31,7 +31,7 @@ if kind == 'hash' and is_lock(redis.call('HGET', key, 'v')) then
   local field, own, packed, owner, writer = own_hold(key, token)
   held = goes_on(own) or wanted ~= '' and goes_on(writer)
   if not held and packed and wanted ~= '' then
-    for fields, holds in reader_holds(key, tonumber(string.match(packed, '^%d+'))) do
+    for fields, holds in reader_holds(key) do
       for _, hold in ipairs(holds) do held = held or goes_on(hold) end
     end
   end

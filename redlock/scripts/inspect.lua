@@ -4,14 +4,13 @@
 -- ARGV  1  token, to read only its own hold and that of the writer; or "" or left out
 --          To go on where the answer before this one ended:
 --       2  what that answer gave as next
---       3  how many readers have been read so far
 -- Reply {now in µs, field, value, ...}: the fields o, w and r:*, in the same form for a plain lock; v of
 --       a semaphore; and
 --       waiters, how many wait. Of the first 500 places only living waiters count, of the others all.
 --       In place of waiters, next: there are more readers.
 --       nil: there is no such lock
 -- Effects: with a token, the requests that made its hold cannot be cancelled any more.
-local key, token, at, told = KEYS[1], ARGV[1] or '', ARGV[2], ARGV[3]
+local key, token, at = KEYS[1], ARGV[1] or '', ARGV[2]
 --#include look.lua
 --#include now.lua
 local kind, plain_fence, plain_ids, plain_owner = look(key)
@@ -68,8 +67,8 @@ if token ~= '' then
   add({'r:' .. token}, redis.call('HMGET', key, 'r:' .. token))
   return all
 end
-local readers, head, tail, waiters = string.match(packed, '^(%d+) (%d+) (%d+) (%d+)') -- as state.lua says
-for fields, holds, looked_at, enough in reader_holds(key, math.max(readers - (told or 0), 0), tonumber(at)) do
+local head, tail, waiters = string.match(packed, '^%d+ (%d+) (%d+) (%d+)') -- as state.lua says
+for fields, holds, looked_at, enough in reader_holds(key, tonumber(at)) do
   add(fields, holds)
   if enough then
     add({'next'}, {tostring(looked_at)})

@@ -77,8 +77,8 @@ func TestModelCatchesMutants(t *testing.T) {
 			"if ends(hold) then", 8589934670},
 		{"BREAK ends others' holds, though its token has the lock",
 			"local writes = writing and owner == token",
-			"local writes = writing and owner == token and not fence_name", 4294967341},
-		{"BREAK waits for its turn", "if fence_name then\nlock.offered, lock.offer_end = 0, 0",
+			"local writes = writing and owner == token and not breaks", 4294967341},
+		{"BREAK waits for its turn", "if breaks then\nlock.offered, lock.offer_end = 0, 0",
 			"if false then\nlock.offered, lock.offer_end = 0, 0", 4294976476},
 		{"BREAK does not tell what has ended", "broke = ended and 1 or nil", "broke = nil", 4294970299},
 	} {

@@ -18,7 +18,7 @@ var permits = []struct{ name, text string }{
 		acquire e i7 p3 1000 -> [e F5 ~1000 1]
 		acquire a i8 p3 1000 -> nil
 		renew d 5000 -> ~5000
-		ttl -> ~5000
+		ttl -> ~20700
 		release c u4 -> 1
 		release d u5 -> 1
 		release e u6 -> 1
@@ -51,7 +51,7 @@ var permits = []struct{ name, text string }{
 		acquire c ib w 1000 -> [c F3 ~1000 1]
 		acquire d ic p2 1000 -> -LOCKTYPE
 		acquire c id p2 1000 P1 1000 -> -LOCKTYPE
-		redis TYPE lock:{job} -> string
+		redis HGET lock:{job} v -> 1
 		release c u2 -> 1
 		acquire c ie r 300 -> [c F4 ~300 1]
 		acquire d if p2 1000 -> -LOCKTYPE
@@ -144,17 +144,14 @@ var permits = []struct{ name, text string }{
 		detach a P9:1 -> 1
 		acquire b i2 p1 1000 P1 5000 -> [b F2 ~1000 1]`},
 	{"while the slot moves", `
-		alone acquire a i1 p2 5000 -> [a F? ~5000 1]
-		number a -> [F1 1]
-		alone acquire b i2 p2 5000 -> [b F? ~5000 1]
-		number b -> [F2 1]
-		alone acquire c i3 p2 5000 P1 5000 -> [1 ~5000 *]
+		acquire a i1 p2 5000 -> [a F1 ~5000 1]
+		acquire b i2 p2 5000 -> [b F2 ~5000 1]
+		acquire c i3 p2 5000 P1 5000 -> [1 ~5000 *]
 		alone release a u1 -> 1
-		alone acquire c i3 p2 5000 P1 5000 -> [c F? ~5000 1]
-		number c -> [F3 1]
+		acquire c i3 p2 5000 P1 5000 -> [c F3 ~5000 1]
 		alone release b u2 -> 1
 		alone release c u3 -> 1
 		redis HGET lock:{job} v -> permits 2
-		alone acquire d i4 w 5000 -> [d F? ~5000 1]
+		acquire d i4 w 5000 -> [d F4 ~5000 1]
 		redis HGET lock:{job} v -> 1`},
 }

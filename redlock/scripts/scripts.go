@@ -59,10 +59,6 @@ var (
 	Settle    = load("settle", 2)
 	Tidy      = load("tidy", 1)
 
-	Draw     = load("draw", 1)
-	Number   = load("number", 1)
-	Answered = load("answered", 1)
-
 	// Locks in the form of other libraries.
 	CompatTake    = load("compattake", 2)
 	CompatRelease = load("compatrelease", 1)
@@ -71,8 +67,8 @@ var (
 	CompatBreak   = load("compatbreak", 1)
 )
 
-// Alone is a script that normally has two keys, the lock and the fence of its slot, for calls with the lock
-// as its only key: while a slot moves, the two may be at different nodes.
+// Alone is a script that has two keys, the lock and the fence of its slot, for calls with the lock as its
+// only key: while a slot moves, the two may be at different nodes.
 func Alone(s Script) *Script {
 	s.Keys = 1
 	return &s

@@ -13,9 +13,8 @@ import (
 
 // Pages are the replies of inspect.lua about one lock; there are several if its holds are long.
 type Pages struct {
-	fields  []resp.Value // so far, names and values
-	readers int          // of them
-	next    string       // where the next page begins, from the script; "": there is none
+	fields []resp.Value // so far, names and values
+	next   string       // where the next page begins, from the script; "": there is none
 }
 
 // Add adds a reply, which must stay as it is. It returns the whole lock, unless there are more pages to ask
@@ -28,11 +27,6 @@ func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 	}
 	if !more && len(p.fields) == 0 || n == 0 {
 		return v, more
-	}
-	for i := 1; i < n; i += 2 {
-		if strings.HasPrefix(v.Elems[i].Text(), "r:") {
-			p.readers++
-		}
 	}
 	p.fields = append(p.fields, v.Elems[1:n]...)
 	v.Elems = append([]resp.Value{v.Elems[0]}, p.fields...)

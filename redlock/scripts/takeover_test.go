@@ -109,10 +109,4 @@ var takeovers = []struct{ name, text string }{
 		redis SET lock:{job} x -> OK
 		take b i4 w 1000 -> -LOCKTYPE
 		redis GET lock:{job} -> x`},
-	{"without the fence's key: the grant gets its fence later", `
-		acquire a i1 w 1000 -> [a F1 ~1000 1]
-		alone take b i2 w 1000 -> [b F? ~1000 1 1]
-		number b -> [F2 1]
-		release a u1 -> nil
-		release b u2 F2 -> 1`},
 }

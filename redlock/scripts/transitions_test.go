@@ -21,7 +21,6 @@ type teller struct {
 	s      *rig.Server
 	c      *rig.Conn
 	fences []int64
-	stands int64    // for a fence, in the last reply that had such a thing
 	heard  []string // by the publications of the scripts
 }
 
@@ -89,17 +88,6 @@ func (l *teller) tell(line string) string {
 		w, both, alone = w[1:], both[:1], []string{"offer"}
 	}
 	switch w[0] {
-	case "number": // token: with what stood for the fence in the last grant
-		fence := l.run(scripts.Draw, []string{rig.FenceKey})
-		stands, drawn := fmt.Sprintf("%016d", l.stands), strconv.FormatInt(fence.Int, 10)
-		done := l.run(scripts.Number, both[:1], w[1], stands, drawn)
-		return "[" + l.show(fence) + " " + l.show(done) + "]"
-	case "answered": // id [mark]
-		args := w[1:]
-		if len(args) > 1 {
-			args[1] = strings.ReplaceAll(args[1], "_", " ")
-		}
-		return l.show(l.run(scripts.Answered, []string{rig.FenceKey}, args...))
 	case "sleep":
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -125,16 +113,9 @@ func (l *teller) tell(line string) string {
 		if len(w) > 9 {
 			args[10] = "\t" + w[9] + " "
 		}
-		if alone != nil {
-			return l.show(l.run(scripts.Acquire, both, args...))
-		}
 		return l.show(whole(l.acquireTidy(args...), args))
 	case "take": // token id mode lease [keeper]: an acquire with BREAK
-		args := []string{w[1], w[4], w[3], w[2], "0", "", "", "", l.publish(), opt(5, ""), "", "",
-			rig.FenceKey}
-		if alone != nil {
-			return l.show(l.run(scripts.Acquire, both, args...))
-		}
+		args := []string{w[1], w[4], w[3], w[2], "0", "", "", "", l.publish(), opt(5, ""), "", "", "1"}
 		return l.show(whole(l.acquireTidy(args...), args))
 	case "release": // token id [fence [proxy]]
 		fence := opt(3, "")
@@ -182,7 +163,10 @@ func (l *teller) tell(line string) string {
 		return ""
 	case "ttl":
 		return l.show(l.s.Ask("PTTL", rig.LockKey))
-	case "exists":
+	case "exists": // and is more than what the lock remembers
+		if l.s.Remembers(rig.LockKey) {
+			return "0"
+		}
 		return l.show(l.s.Ask("EXISTS", rig.LockKey))
 	case "redis":
 		return l.show(l.s.Ask(w[1:]...))
@@ -203,9 +187,6 @@ func (l *teller) show(v resp.Value) string {
 		return rig.Text(v)
 	}
 	switch n := v.Int; {
-	case scripts.Unnumbered(n):
-		l.stands = n
-		return "F?"
 	case n > 1e14: // a fence
 		for i, f := range l.fences {
 			if f == n {
@@ -289,7 +270,6 @@ var transitions = []struct{ name, text string }{
 		acquire a ieeeeeeeeeeeeee0 w 300 -> [a F5 ~300 1]
 		release a uaaaaaaaaaaaaaa1 -> 1
 		sleep 320
-		exists -> 0
 		release a uaaaaaaaaaaaaaa1 -> 1
 		acquire a iffffffffffffff0 w 300 - - - P9:1 -> [a F6 ~300 1]
 		acquire f iggggggggggggggg w 200 P1 400 -> [1 ~300 iffffffffffffff0 *]
@@ -297,7 +277,6 @@ var transitions = []struct{ name, text string }{
 		release a ueeeeeeeeeeeeeee - P1 -> [1 iggggggggggggggg F7 ~200]
 		release a uaaaaaaaaaaaaaa1 -> 1
 		sleep 1500
-		exists -> 0
 		release a uaaaaaaaaaaaaaa1 -> 1
 		release c uccccccccccccccc -> 1
 		release a ueeeeeeeeeeeeeee -> 1

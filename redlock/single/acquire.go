@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,13 +18,22 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 	if first == nil {
 		first = new(firstAttempt)
 	}
-	sent := time.Now()
-	slot, req := e.acquireRequest(by.Buffer(), &scripts.Acquire, a)
-	if e.plain(a) {
-		e.grants.ask(a, sent)
+	e.acquire(first, firstAttempt{e: e, by: by, a: a, to: to})
+}
+
+// acquire sends the attempt f, which is kept in first.
+func (e *Engine) acquire(first *firstAttempt, f firstAttempt) {
+	f.sent = time.Now()
+	slot, req := e.acquireRequest(f.by.Buffer(), f.a)
+	if e.plain(f.a) {
+		e.grants.ask(f.a, f.sent)
 	}
-	*first = firstAttempt{e, by, a, to, sent, slot}
-	by.SendHome(slot, req, !a.Breaks(), first, to)
+	if e.moving(slot) {
+		f.by.Hold(f.a.Name) // it may have to wait
+	}
+	f.slot = slot
+	*first = f
+	f.by.SendHome(slot, req, !f.a.Breaks(), first, f.to)
 }
 
 // firstAttempt is an Acquire on its way. It is used again once it has its reply, which comes once.
@@ -36,6 +44,8 @@ type firstAttempt struct {
 	to   redlock.Acquirer
 	sent time.Time
 	slot int
+
+	granted bool // by a request that may have strayed
 }
 
 // Answer implements Exchange.
@@ -43,7 +53,13 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 	was := *f
 	*f = firstAttempt{}
 	was.e.firsts.Put(f)
-	g, ok, err := was.e.readFirst(was.a, was.sent, was.slot, reply)
+	g, ok, err := was.e.readFirst(was.a, was.sent, reply)
+	if ok && !was.granted && was.e.mayStray(was.slot, was.sent) {
+		was.granted = true
+		was.e.acquire(new(firstAttempt), was)
+		return nil
+	}
+	err = strayed(was.a, was.granted, err)
 	switch err {
 	case errTidy:
 		slot, req := was.e.tidyRequest(was.a)
@@ -59,18 +75,14 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 		was.e.Acquire(was.by, was.a, was.to)
 		return nil
 	}
-	if _, steps := err.(needsSteps); steps {
-		was.goOn()
-		return nil
-	}
 	return was.to.Acquired(g, ok, err)
 }
 
 // readFirst is readAcquire for the first attempt: unless a has to wait, nothing need be told any more.
 func (e *Engine) readFirst(
-	a *redlock.Acquire, sent time.Time, slot int, reply []byte,
+	a *redlock.Acquire, sent time.Time, reply []byte,
 ) (g redlock.Grant, ok bool, err error) {
-	g, ok, err = e.readWhole(a, sent, slot, reply)
+	g, ok, err = e.readAcquire(a, sent, reply)
 	if !mayRepeat(err) {
 		e.forget(a, ok, err)
 	}
@@ -115,24 +127,24 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 // Attempt implements locks.engine. Nothing can be taken back before the outcome is known, so it does not end
 // with ctx.
 func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	at := time.Now()
-	slot, req := e.acquireRequest(nil, &scripts.Acquire, a)
-	reply, err := e.upstream.Do(e.ctx, slot, req, true)
-	if err != nil {
-		a.Unsure = true
-		return g, false, err
-	}
-	g, ok, err = e.readWhole(a, at, slot, reply)
-	if err == errTidy {
-		if err = e.tidy(a); err == nil {
-			err = redlock.ErrAgain
+	for again := false; ; again = true {
+		at := time.Now()
+		slot, req := e.acquireRequest(nil, a)
+		reply, err := e.upstream.DoWhole(e.ctx, slot, req, true)
+		if err != nil {
+			a.Unsure = true
+			return g, false, err
+		}
+		g, ok, err = e.readAcquire(a, at, reply)
+		if err == errTidy {
+			if err = e.tidy(a); err == nil {
+				err = redlock.ErrAgain
+			}
+		}
+		if again || !ok || !e.mayStray(slot, at) {
+			return g, ok, strayed(a, again, err)
 		}
 	}
-	if _, steps := err.(needsSteps); steps {
-		defer e.steps.turn(a.Name)()
-		return e.steps.acquire(a)
-	}
-	return g, ok, err
 }
 
 // more says that the script needs all of its arguments for a.
@@ -147,20 +159,20 @@ func (e *Engine) plain(a *redlock.Acquire) bool {
 }
 
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
-// sent again. room is as that of evalIn, s scripts.Acquire or acquireAlone.
-func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte) {
+// sent again. buf is as that of EvalIn.
+func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire) (slot int, req []byte) {
 	args, more := 11, e.more(a)
 	switch {
 	case a.Breaks():
 		args = 12
 	case e.plain(a): // most of them
-		slot, c := scripts.EvalIn(buf, e.names, s, a.Name, 2)
+		slot, c := scripts.EvalIn(buf, e.names, &scripts.Acquire, a.Name, 2)
 		c.Plain(a)
 		return slot, c.Req
 	case !more:
 		args = 8
 	}
-	slot, c := scripts.EvalIn(buf, e.names, s, a.Name, args)
+	slot, c := scripts.EvalIn(buf, e.names, &scripts.Acquire, a.Name, args)
 	c.Plain(a)
 	mode := string(a.Mode)
 	if a.Wait > 0 && a.Mode == redlock.Write && e.waiters.Waited(a) {
@@ -185,13 +197,13 @@ func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquir
 		c.Text(e.granter(slot))
 	}
 	if a.Breaks() {
-		c.Text(scripts.FenceKey(e.names, slot))
+		c.Flag(true)
 	}
 	return slot, c.Req
 }
 
 // readAcquire reads the reply to acquireRequest, which was sent at that time. After ErrAgain make the request
-// again, and send it; after needsSteps go on with acquireApart.
+// again, and send it.
 func (e *Engine) readAcquire(
 	a *redlock.Acquire, at time.Time, reply []byte,
 ) (g redlock.Grant, ok bool, err error) {
@@ -214,13 +226,11 @@ func (e *Engine) readAcquire(
 		a.ID = e.names.NewID(a)
 		return g, false, redlock.ErrAgain
 	case r.Queued:
-		if e.steps.moving(e.names.Place(a.Name).Slot) {
+		if e.moving(e.names.Place(a.Name).Slot) {
 			r.Pause = min(r.Pause, movingPulse)
 		}
 		e.grants.changed(a.Name)
 		e.waiters.Queued(a, r.Place, r.Pause, r.Try)
-	case r.Granted && scripts.Unnumbered(r.Grant.Fence):
-		return r.Grant, false, needsSteps{r.Grant.Fence}
 	case r.Granted:
 		e.noteGrant(a, r.Grant, r.Plain)
 	case a.Took:
@@ -230,19 +240,6 @@ func (e *Engine) readAcquire(
 		e.grants.refused(a)
 	}
 	return r.Grant, r.Granted, nil
-}
-
-// readWhole is readAcquire for a request with the lock and its fence. A node may have sent it on to the next
-// one of a slot that moves, and it may have been on the way until the slot had moved on, and back again: then
-// the grant is of a copy of the lock that nobody else can see. So the lock itself is asked, in a step.
-func (e *Engine) readWhole(
-	a *redlock.Acquire, at time.Time, slot int, reply []byte,
-) (g redlock.Grant, ok bool, err error) {
-	g, ok, err = e.readAcquire(a, at, reply)
-	if ok && !e.upstream.Parted(slot).Before(at) {
-		return redlock.Grant{}, false, needsSteps{}
-	}
-	return g, ok, err
 }
 
 // noteGrant notes a grant for the UNLOCK that comes. plain says that the lock is plain.
@@ -274,13 +271,9 @@ func (e *Engine) tidy(a *redlock.Acquire) error {
 }
 
 // mayRepeat says that an attempt is not over by err: it is to be made again, maybe after something else.
-func mayRepeat(err error) bool {
-	_, steps := err.(needsSteps)
-	return steps || err == redlock.ErrAgain || err == errTidy
-}
+func mayRepeat(err error) bool { return err == redlock.ErrAgain || err == errTidy }
 
-// retried is err, or what is to be done before the request is made again: nothing (ErrAgain), errTidy or
-// needsSteps.
+// retried is err, or what is to be done before the request is made again: nothing (ErrAgain) or errTidy.
 func (e *Engine) retried(a *redlock.Acquire, err error) error {
 	said, ok := err.(redlock.ReplyError)
 	switch {
@@ -294,10 +287,7 @@ func (e *Engine) retried(a *redlock.Acquire, err error) error {
 	case ok && strings.HasPrefix(string(said), "TIDY "):
 		return errTidy
 	case ok && strings.HasPrefix(string(said), "TRYAGAIN Multiple keys "):
-		return needsSteps{}
-	case ok && strings.HasPrefix(string(said), "FENCE "):
-		stands, _ := strconv.ParseInt(string(said[len("FENCE "):]), 10, 64)
-		return needsSteps{stands}
+		return redlock.ErrMoving
 	}
 	return err
 }

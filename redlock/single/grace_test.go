@@ -8,7 +8,6 @@ import (
 
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/rig"
-	"lockproxy/redlock/scripts"
 )
 
 // A master that came back without its memory is met first for a slot that nobody has asked for
@@ -45,7 +44,7 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 func TestNoGrace(t *testing.T) {
 	a := &redlock.Acquire{Name: "job", Mode: redlock.Write, Lease: time.Second, ID: "id"}
 	request := func(o Options) []byte {
-		_, req := New(rig.Nothing{}, redlock.NewNames("lock:"), o).acquireRequest(nil, &scripts.Acquire, a)
+		_, req := New(rig.Nothing{}, redlock.NewNames("lock:"), o).acquireRequest(nil, a)
 		return req
 	}
 	plain, named := request(Options{}), request(Options{FailoverGrace: time.Second})

@@ -33,31 +33,14 @@ func (e *Engine) readPage(
 			e.readPage(by, name, token, p, then)
 			return nil
 		}
-		again := func() { e.steps.inspectOn(by, name, token, then) }
-		switch {
-		case err == nil && unnumbered(s):
-			again()
-			return nil
-		case err == nil && e.steps.overtook(by, slot, again):
-			return nil
-		}
 		return then(s, err)
 	}), nil)
 }
 
 // State implements locks.engine.
 func (e *Engine) State(ctx context.Context, name string) (redlock.State, error) {
-	s, err := e.readAll(ctx, name, "")
-	if err != nil {
-		return s, err
-	}
-	return e.steps.numbered(ctx, name, "", s)
-}
-
-// readAll reads a lock whole. It blocks.
-func (e *Engine) readAll(ctx context.Context, name, token string) (redlock.State, error) {
 	for p := (scripts.Pages{}); ; {
-		slot, c := scripts.InspectCall(e.names, name, token, &p)
+		slot, c := scripts.InspectCall(e.names, name, "", &p)
 		reply, err := e.upstream.Do(ctx, slot, c.Req, true)
 		if err != nil {
 			return redlock.State{}, err

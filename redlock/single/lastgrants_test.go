@@ -18,7 +18,7 @@ func TestUnlockSaysTheFenceOfItsHold(t *testing.T) {
 	a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Lease: time.Minute, ID: "an id"}
 	const want = "1800000000000007"
 	for _, reply := range []string{":" + want + "\r\n", "$-1\r\n"} { // granted, and then held by others
-		if _, _, err := e.readFirst(a, time.Now(), 0, []byte(reply)); err != nil {
+		if _, _, err := e.readFirst(a, time.Now(), []byte(reply)); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
@@ -29,7 +29,7 @@ func TestUnlockSaysTheFenceOfItsHold(t *testing.T) {
 			{redlock.Release{Name: "job", Token: "t", Fence: 42}, "42"},
 			{redlock.Release{Name: "job", Token: "t", Named: "mine"}, ""},
 		} {
-			_, req, _ := e.releaseRequest(nil, &scripts.Release, &c.r, e.names.NewRequest())
+			_, req := e.releaseRequest(nil, &scripts.Release, &c.r, e.names.NewRequest())
 			v, _, err := resp.Parse(req)
 			if err != nil {
 				t.Fatal(err)

@@ -9,21 +9,23 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// TakeAll implements locks.engine. A slot that moves, a master that may not grant yet and all that mlock.lua
-// does not decide are left to the requests for one lock.
+// TakeAll implements locks.engine. A master that may not grant yet and all that mlock.lua does not decide are
+// left to the requests for one lock.
 func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error) {
 	slot := e.names.Place(all[0].Name).Slot
 	slot, c := scripts.MlockCall(e.names, all, e.granter(slot))
 	at := time.Now()
-	reply, err := e.upstream.Do(e.ctx, slot, c.Req, true)
+	reply, err := e.upstream.DoWhole(e.ctx, slot, c.Req, true)
 	var fences []int64
 	if err == nil {
 		fences, held, err = scripts.ReadMlock(reply, len(all))
 	}
 	said, _ := err.(redlock.ReplyError)
 	switch {
-	case parted(reply), strings.HasPrefix(string(said), "MASTER "):
+	case strings.HasPrefix(string(said), "MASTER "):
 		return nil, 0, redlock.ErrOneByOne
+	case parted(reply):
+		return nil, 0, redlock.ErrMoving
 	case err != nil:
 		for _, a := range all {
 			a.Unsure = !redlock.Refused(err)
@@ -31,7 +33,7 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 		return nil, 0, err
 	case held > 0:
 		return nil, held - 1, nil
-	case fences == nil, !e.upstream.Parted(slot).Before(at): // see readWhole
+	case fences == nil, e.mayStray(slot, at):
 		return nil, 0, redlock.ErrOneByOne
 	}
 	for i, a := range all {
@@ -50,14 +52,14 @@ func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Rele
 	e.grants.changed(r.Name)
 	for {
 		fresh, at := e.names.NewRequest(), time.Now()
-		slot, req, _ := e.releaseRequest(nil, &scripts.Release, r, fresh)
+		slot, req := e.releaseRequest(nil, &scripts.Release, r, fresh)
 		reply, err := e.upstream.Do(e.ctx, slot, req, true)
+		if err == nil && parted(reply) {
+			_, req = e.releaseRequest(nil, releaseAlone, r, fresh)
+			reply, err = e.upstream.Do(e.ctx, slot, req, true)
+		}
 		if err != nil {
 			return redlock.Released{}, err
-		}
-		if parted(reply) {
-			defer e.steps.turn(r.Name)()
-			return e.steps.release(r, fresh)
 		}
 		if done, err := e.readRelease(slot, r.Name, at, reply); err != redlock.ErrAgain {
 			return done, err
@@ -68,5 +70,10 @@ func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Rele
 // RenewNow implements locks.engine.
 func (e *Engine) RenewNow(_ context.Context, r *redlock.Renew) (redlock.Renewed, error) {
 	e.grants.changed(r.Name)
-	return e.steps.renew(r)
+	slot, req := e.renewRequest(r)
+	reply, err := e.upstream.Do(e.ctx, slot, req, true)
+	if err != nil {
+		return redlock.Renewed{}, err
+	}
+	return scripts.ReadRenewed(reply)
 }

@@ -19,8 +19,14 @@ func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 
 // release has release.lua free the hold.
 func (e *Engine) release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	fresh := e.names.NewRequest()
-	slot, req, _ := e.releaseRequest(by.Buffer(), &scripts.Release, r, fresh)
+	e.sendRelease(by, r, to, &scripts.Release, e.names.NewRequest())
+}
+
+// sendRelease sends release.lua with that id, unless the client of r has named it. s is scripts.Release or
+// releaseAlone.
+func (e *Engine) sendRelease(by redlock.Caller, r *redlock.Release, to redlock.Releaser, s *scripts.Script,
+	fresh [redlock.IDBytes]byte) {
+	slot, req := e.releaseRequest(by.Buffer(), s, r, fresh)
 	sent, _ := e.releases.Get().(*sentRelease)
 	if sent == nil {
 		sent = new(sentRelease)
@@ -41,22 +47,19 @@ type sentRelease struct {
 	fresh [redlock.IDBytes]byte // its id, unless its client has named it
 }
 
+// Splits implements redlock.Splitter.
+func (*sentRelease) Splits() {}
+
 // Answer implements Exchange.
 func (s *sentRelease) Answer(reply []byte) []byte {
 	was := *s
 	*s = sentRelease{}
 	was.e.releases.Put(s)
 	if parted(reply) {
-		was.goOn()
+		was.e.sendRelease(was.by, was.r, was.to, releaseAlone, was.fresh)
 		return nil
 	}
 	done, err := was.e.readRelease(was.slot, was.r.Name, was.at, reply)
-	if err == nil && !done.Held {
-		again := was // a copy on the heap, which other outcomes need not pay for
-		if was.e.steps.overtook(was.by, was.slot, again.goOn) {
-			return nil
-		}
-	}
 	if err == redlock.ErrAgain {
 		was.e.release(was.by, was.r, was.to)
 		return nil
@@ -64,13 +67,12 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	return was.to.Released(done, err)
 }
 
-// releaseRequest may be sent again. s is scripts.Release or releaseAlone, fresh the id of a request that its
-// client has not named, and id that of this one.
+// releaseRequest may be sent again.
 func (e *Engine) releaseRequest(
 	buf []byte, s *scripts.Script, r *redlock.Release, fresh [redlock.IDBytes]byte,
-) (slot int, req []byte, id [redlock.IDBytes]byte) {
+) (slot int, req []byte) {
 	slot, c := scripts.EvalIn(buf, e.names, s, r.Name, 9-s.Keys)
-	id = c.Released(r, fresh)
+	c.Released(r, fresh)
 	e.frees(&c, slot)
 	switch {
 	case s == releaseAlone:
@@ -83,7 +85,7 @@ func (e *Engine) releaseRequest(
 	default:
 		c.Number(e.grants.fence(r.Name, r.Token))
 	}
-	return slot, c.Req, id
+	return slot, c.Req
 }
 
 // readRelease reads the reply to releaseRequest, and that of all who free a lock. A waiter of this proxy that
@@ -96,7 +98,7 @@ func (e *Engine) readRelease(slot int, name string, at time.Time, reply []byte) 
 		to.Grant.At = at
 		e.waiters.HandOver(to.Waiter, to.Grant)
 	case r.Held:
-		e.steps.tell(slot, name)
+		e.tell(slot, name)
 	}
 	return r, err
 }
@@ -104,42 +106,40 @@ func (e *Engine) readRelease(slot int, name string, at time.Time, reply []byte) 
 // Break implements locks.engine. The request is not to be sent again: that could break the hold of the next
 // one, if another proxy has asked for that.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	e.breakSome(by, name, e.names.NewRequest(), false, then)
+	e.breakSome(by, name, &scripts.Break, e.names.NewRequest(), false, then)
 }
 
-// breakSome breaks as many holds as one script may, and then the others. broken: some are already.
-func (e *Engine) breakSome(
-	by redlock.Caller, name string, id [redlock.IDBytes]byte, broken bool, then func(bool, error) []byte,
-) {
+// breakSome breaks as many holds as one script may, and then the others. s is scripts.Break or breakAlone.
+// broken: some are already.
+func (e *Engine) breakSome(by redlock.Caller, name string, s *scripts.Script, id [redlock.IDBytes]byte,
+	broken bool, then func(bool, error) []byte) {
 	e.grants.changed(name)
-	slot, req := e.breakRequest(&scripts.Break, name, id)
-	at := time.Now()
-	by.SendHome(slot, req, false, exchange(func(reply []byte) []byte {
-		if parted(reply) {
-			e.steps.breakOn(by, name, id, broken, then)
-			return nil
-		}
-		r, err := e.readRelease(slot, name, at, reply)
-		if err == redlock.ErrAgain {
-			e.breakSome(by, name, id, true, then)
-			return nil
-		}
-		return then(broken || r.Whole, err)
-	}), nil)
-}
-
-// breakRequest is of scripts.Break or breakAlone.
-func (e *Engine) breakRequest(s *scripts.Script, name string, id [redlock.IDBytes]byte) (
-	slot int, req []byte,
-) {
 	slot, c := scripts.Eval(e.names, s, name, 6-s.Keys)
 	e.frees(&c, slot)
 	c.Bytes(id[:])
 	if s == breakAlone {
 		c.Text(scripts.FenceKey(e.names, slot))
 	}
-	return slot, c.Req
+	at := time.Now()
+	by.SendHome(slot, c.Req, false, splitting{func(reply []byte) []byte {
+		if parted(reply) {
+			e.breakSome(by, name, breakAlone, id, broken, then)
+			return nil
+		}
+		r, err := e.readRelease(slot, name, at, reply)
+		if err == redlock.ErrAgain {
+			e.breakSome(by, name, s, id, true, then)
+			return nil
+		}
+		return then(broken || r.Whole, err)
+	}}, nil)
 }
+
+// splitting is an exchange that asks for the lock alone after TRYAGAIN.
+type splitting struct{ exchange }
+
+// Splits implements redlock.Splitter.
+func (splitting) Splits() {}
 
 // Detach implements locks.engine.
 func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
@@ -174,7 +174,6 @@ func (e *Engine) free(
 	slot, req := request(false)
 	reply, err := e.upstream.Do(ctx, slot, req, true)
 	if err == nil && parted(reply) {
-		defer e.steps.turn(name)()
 		at = time.Now()
 		slot, req = request(true)
 		reply, err = e.upstream.Do(ctx, slot, req, true)

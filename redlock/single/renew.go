@@ -12,16 +12,7 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	slot, req := e.renewRequest(r)
 	by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
 		e.grants.changed(r.Name)
-		done, err := scripts.ReadRenewed(reply)
-		switch {
-		case err == nil && scripts.Unnumbered(done.Fence):
-			e.steps.renewOn(by, r, then)
-		case err == nil && done.Left == 0 && e.steps.overtook(by, slot,
-			func() { e.steps.renewOn(by, r, then) }):
-		default:
-			return then(done, err)
-		}
-		return nil
+		return then(scripts.ReadRenewed(reply))
 	}), nil)
 }
 

@@ -20,10 +20,10 @@ func TestRequestsAreWellFormed(t *testing.T) {
 		"fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
 		a := &redlock.Acquire{Name: name, Mode: redlock.Write, Token: "me", Lease: time.Second, ID: "id"}
 		for script, build := range map[string]func() (int, []byte){
-			"acquire": func() (int, []byte) { return e.acquireRequest(nil, &scripts.Acquire, a) },
+			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a) },
 			"release": func() (int, []byte) {
 				r := &redlock.Release{Name: name, Token: "me", Fence: 42}
-				at, req, _ := e.releaseRequest(nil, &scripts.Release, r, e.names.NewRequest())
+				at, req := e.releaseRequest(nil, &scripts.Release, r, e.names.NewRequest())
 				return at, req
 			},
 			"renew": func() (int, []byte) {
@@ -65,13 +65,13 @@ func TestRequestsAllocateLittle(t *testing.T) {
 		"*4\r\n$33\r\n" + redlock.OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n",
 	} {
 		reply := []byte(reply)
-		if g, ok, err := e.readFirst(a, sent, 0, reply); !ok || err != nil || g != want {
+		if g, ok, err := e.readFirst(a, sent, reply); !ok || err != nil || g != want {
 			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
 		}
 		room := make([]byte, 0, 1024)
 		n := testing.AllocsPerRun(100, func() {
-			e.acquireRequest(room, &scripts.Acquire, a)
-			e.readFirst(a, sent, 0, reply)
+			e.acquireRequest(room, a)
+			e.readFirst(a, sent, reply)
 		})
 		if n > 0 {
 			t.Errorf("%q: %v allocations", reply, n)
@@ -83,7 +83,7 @@ func BenchmarkAcquire(b *testing.B) {
 	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		e.acquireRequest(nil, &scripts.Acquire, &redlock.Acquire{
+		e.acquireRequest(nil, &redlock.Acquire{
 			Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id",
 		})
 	}

@@ -34,6 +34,8 @@ type Upstream interface {
 	// reply was lost. An error means that nobody could be asked, or that it is not
 	// known whether req has run.
 	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
+	// DoWhole is Do for a request that needs all of its keys at one node: it waits for that.
+	DoWhole(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
 	// Synced runs req, which must be idempotent, as Do does and then waits on that master
 	// until replicas of its replicas have everything that it had done by then, or
 	// timeout is over. acked is how many have.
@@ -75,7 +77,6 @@ type Engine struct {
 	grace    grace
 	late     lateness
 	grants   *lastGrants
-	steps    steps
 	undone   redlock.Undone
 	undoing  undoings
 	scripted atomic.Bool // plain locks are freed by free.lua, whatever the upstream says of a command
@@ -105,7 +106,6 @@ func New(u Upstream, names *redlock.Names, o Options) *Engine {
 	e.grace.period = o.FailoverGrace
 	e.waiters = wait.NewRedis(e, names, o.Log)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.steps = steps{engine: e, upstream: u, names: names, log: o.Log, ctx: e.ctx, work: &e.work}
 	return e
 }
 

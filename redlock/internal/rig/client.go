@@ -49,8 +49,6 @@ func (c *Asker) SendWhole(slot int, req []byte, resend bool, then redlock.Exchan
 }
 
 // Await implements Caller.
-func (*Asker) Later(func() []byte, redlock.Delivery) bool { return false }
-
 func (*Asker) Await(start func(func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
 	done := make(chan struct{}, 1)
 	start(func([]byte) { done <- struct{}{} })

@@ -111,11 +111,18 @@ func (s *Server) Ask(words ...string) resp.Value {
 func (s *Server) Keys() (keys []string) {
 	s.T.Helper()
 	for _, key := range s.Ask("KEYS", "*").Elems {
-		if !strings.Contains(key.Text(), ":fence:{") {
+		if !strings.Contains(key.Text(), ":fence:{") && !s.Remembers(key.Text()) {
 			keys = append(keys, key.Text())
 		}
 	}
 	return keys
+}
+
+// Remembers says that a key is a lock that is free: it only remembers what it has answered.
+func (s *Server) Remembers(key string) bool {
+	s.T.Helper()
+	return s.Ask("TYPE", key).Text() == "hash" && s.Ask("HEXISTS", key, "a").Int == 1 &&
+		s.Ask("HEXISTS", key, "o").Int+s.Ask("HEXISTS", key, "s").Int == 0
 }
 
 // Empty waits until nothing is left but fences.

@@ -93,6 +93,11 @@ func (u *Upstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([
 	return reply, err
 }
 
+// DoWhole is Do: no slot moves.
+func (u *Upstream) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	return u.Do(ctx, slot, req, resend)
+}
+
 // begin returns the connection that req is to be sent over, and the error that takes the place of its reply.
 func (u *Upstream) begin(ctx context.Context, req []byte, resend bool) (conn *Conn, after, err error) {
 	u.mu.Lock()

@@ -5,7 +5,7 @@ local function crowded(lock, most)
   local done, at = tidied(lock, 'dr')
   if done then return true end
   local next_at = 0
-  for fields, holds, looked_at, enough in reader_holds(lock.key, 0, at) do
+  for fields, holds, looked_at, enough in reader_holds(lock.key, at) do
     drop_readers(lock, fields, holds)
     next_at = enough and looked_at or 0
     if enough then break end

@@ -29,7 +29,7 @@ local function end_holds(lock, writer, fence_key, fence_name, goes, but)
   end
 
   if writer and not ends(writer) then return false, false, true end
-  for fields, holds, _, enough in reader_holds(lock.key, lock.readers) do
+  for fields, holds, _, enough in reader_holds(lock.key) do
     local gone = {}
     for i, hold in ipairs(holds) do
       if fields[i] ~= but and ends(hold) then gone[#gone + 1] = fields[i] end
@@ -46,7 +46,7 @@ local function end_holds(lock, writer, fence_key, fence_name, goes, but)
   end
   if fence_key and last_fence(fence_key) < highest then
     allow_writes(lock.key)
-    redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest))
+    redis.call('SET', fence_key, string.format('%.0f', highest))
   end
   return broken, more, spared
 end

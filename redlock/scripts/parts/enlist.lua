@@ -5,7 +5,7 @@ local function enlist(lock, field)
   local listed, part = tonumber(redis.call('HGET', lock.key, 'm') or 0), ''
   if listed >= 2 * lock.readers + 16 then
     local fields = {}
-    for some in reader_holds(lock.key, lock.readers) do
+    for some in reader_holds(lock.key) do
       for _, name in ipairs(some) do fields[#fields + 1] = name end
     end
     for i = 0, math.ceil(listed / 16) - 1 do

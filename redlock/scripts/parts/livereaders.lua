@@ -30,7 +30,7 @@ local function read_until(lock, but)
   if lock.readers == 0 then return nil end
   if lock.readers_end > math.max(lock.now, own) then return lock.readers_end end
   local latest = 0
-  for fields, holds in reader_holds(lock.key, lock.readers) do
+  for fields, holds in reader_holds(lock.key) do
     latest = drop_readers(lock, fields, holds, but)
     if latest > 0 then break end
   end

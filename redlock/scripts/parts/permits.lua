@@ -9,7 +9,7 @@ local function free_permits(lock)
   local ends = lock.readers == 0 and math.huge or tonumber(redis.call('HGET', lock.key, 'pe') or 0)
   if ends <= lock.now then
     ends = math.huge
-    for fields, holds in reader_holds(lock.key, lock.readers) do
+    for fields, holds in reader_holds(lock.key) do
       for _, hold in ipairs(holds) do
         local expiry = tonumber(string.match(hold, '^%d+'))
         if expiry > lock.now then ends = math.min(ends, expiry) end

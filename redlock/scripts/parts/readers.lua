@@ -1,35 +1,26 @@
--- reader_holds(key, count, at) iterates over the readers of a lock, up to 200 at a time. Each step returns
--- their fields; their holds, in the same order; how many names it has looked at; and true if that is enough
--- for one script. at is how many names to skip, nil for none. count is how many readers there must be behind
--- those, 0 if that is not known.
+-- reader_holds(key, at) iterates over the readers of a lock, up to 200 at a time. Each step returns their
+-- fields; their holds, in the same order; how many names it has looked at; and true if that is enough for one
+-- script. at is how many names to skip, nil for none.
 --
 -- A lock may have far more waiters than readers, so reading all its fields would take too long. Therefore the
 -- names of the readers' fields are listed in the fields m:0, m:1 ..., 16 in each; the field m says how many
 -- names there are. enlist adds names. A reader that has gone is still listed, and one that came back is
--- listed twice. A reader that a proxy of an older version let in is not listed: if fewer than count are
--- found, all fields are read after all.
+-- listed twice.
 --
 -- A hold may be a kilobyte long, and others wait for Redis. So after 150 kB of holds it is enough for one
 -- script.
-local function reader_holds(key, count, at)
+local function reader_holds(key, at)
   local names, seen, parts, bytes = {}, {}, {}, 0
-  local function add(name)
-    if not seen[name] then names[#names + 1] = name end
-    seen[name] = true
-  end
   local listed = tonumber(redis.call('HGET', key, 'm') or 0)
   for i = 0, math.ceil(listed / 16) - 1 do parts[#parts + 1] = 'm:' .. i end
   for _, part in ipairs(#parts > 0 and redis.call('HMGET', key, unpack(parts)) or parts) do
-    for name in string.gmatch(part or '', '%S+') do add(name) end
+    for name in string.gmatch(part or '', '%S+') do
+      if not seen[name] then names[#names + 1] = name end
+      seen[name] = true
+    end
   end
   at = at or 0
   return function()
-    if at >= #names and count > 0 then
-      count = 0
-      for _, name in ipairs(redis.call('HKEYS', key)) do
-        if string.byte(name) == 114 then add(name) end -- 114 is r; no other field begins with it
-      end
-    end
     if at >= #names then return nil end
     local first, fields, holds = at, {}, {}
     at = math.min(at + 200, #names)
@@ -40,7 +31,6 @@ local function reader_holds(key, count, at)
         bytes = bytes + #hold
       end
     end
-    count = math.max(count - #holds, 0)
     return fields, holds, at, bytes > 150000
   end
 end

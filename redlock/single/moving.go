@@ -1,0 +1,74 @@
+package single
+
+import (
+	"bytes"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// This file is about a slot that moves from one node of a cluster to another. The lock and the fence of its
+// slot may be at different nodes then, and Redis answers TRYAGAIN to a script with both keys. A request that
+// may be granted the lock waits for that to end, as any command with two keys does (SendWhole, DoWhole). All
+// others go on: what ends a hold is sent again with the lock as its only key, and those who wait are offered
+// the lock then, because a grant needs a fence.
+//
+//	acquire.lua, lock and fence  --> TRYAGAIN ... granted; or the client gets TRYAGAIN after retry-budget
+//	release.lua, lock and fence  --> TRYAGAIN
+//	release.lua, lock            --> freed
+
+// These scripts have the lock as their only key.
+var (
+	releaseAlone = scripts.Alone(scripts.Release)
+	cancelAlone  = scripts.Alone(scripts.Cancel)
+	detachAlone  = scripts.Alone(scripts.Detach)
+	breakAlone   = scripts.Alone(scripts.Break)
+)
+
+const (
+	// movingFor is how long a slot counts as moving after a node has said so.
+	movingFor = 2 * time.Second
+	// movingPulse is the longest pause after which a proxy with waiters asks for a lock whose slot moves.
+	// The messages for its waiters may be published at another node than the one that it listens to, and a
+	// lock is offered for half a second only.
+	movingPulse = 100 * time.Millisecond
+)
+
+// parted says that a reply is TRYAGAIN of Redis.
+func parted(reply []byte) bool { return bytes.HasPrefix(reply, tryAgain) }
+
+var tryAgain = []byte("-TRYAGAIN Multiple keys ")
+
+// moving says that a slot is moving from one node to another, as far as requests have shown that lately. Then
+// messages of its sharded channels do not reach all subscribers.
+func (e *Engine) moving(slot int) bool { return time.Since(e.upstream.Parted(slot)) < movingFor }
+
+// mayStray says that a grant of a request that was sent at that time is to be asked for once more. A node may
+// have sent the request on to the next one of a slot that moves, and it may have been on the way until the
+// slot had moved on, and back again: then the grant is of a copy of the lock that nobody else can see.
+func (e *Engine) mayStray(slot int, at time.Time) bool { return !e.upstream.Parted(slot).Before(at) }
+
+// strayed is err. But if a was granted before that by a request that may have strayed, it is not refused.
+func strayed(a *redlock.Acquire, granted bool, err error) error {
+	if granted && err == redlock.ErrMoving {
+		a.Unsure = true
+		return redlock.ErrStrayed
+	}
+	return err
+}
+
+// tell makes those who wait for a freed lock, at any proxy, ask again if its slot moves: the script has
+// published its message at the node that has the lock, while they listen at the one that has the slot.
+func (e *Engine) tell(slot int, name string) {
+	if !e.moving(slot) || !e.upstream.Sharded() {
+		return
+	}
+	e.work.Go(func() { // ends with the answer
+		req := resp.AppendCommandStrings(nil, "SPUBLISH", e.names.Place(name).Key, "?")
+		if _, err := e.upstream.Do(e.ctx, slot, req, true); err != nil {
+			e.o.Log.Debug("those who wait for a lock were not told that it is free", "err", err)
+		}
+	})
+}
