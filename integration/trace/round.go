@@ -164,7 +164,7 @@ func (r *Running) probe(ctx context.Context, proxy int) {
 			var said Reply
 			said, err = conn.Do(2*time.Second, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
 			stalled = r.Now()-start > probing+r.Stall || stalled && strings.HasPrefix(said.Error, "NOQUORUM ")
-			if err == nil && stalled {
+			if stalled {
 				r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
 			}
 			start = r.Now()
