@@ -14,8 +14,8 @@ var (
 	errDropped = errors.New("the client closed its connection")
 	errCut     = errors.New("the proxy closed the connection")
 
-	// ErrMessages is part of what Conn.Do says when the connection for messages breaks: then the client closes
-	// the other one, too.
+	// ErrMessages is part of what Conn.Do says when the connection for messages breaks: then the client
+	// closes the other one, too.
 	ErrMessages = errors.New("the connection for messages broke")
 	errQuit     = errors.New("the client said QUIT or RESET")
 )
