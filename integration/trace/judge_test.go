@@ -257,7 +257,8 @@ func TestJudgeErrors(t *testing.T) {
 		"TRYAGAIN the connection was lost ...: it may or may not have run": nil,
 		"EOF": nil,
 	} {
-		asked := Op{Key: "k", Verb: Write, Token: "a", Lease: time.Second, Return: ms, Outcome: Unknown, Err: said}
+		asked := Op{Key: "k", Verb: Write, Token: "a", Lease: time.Second, Return: ms, Outcome: Unknown,
+			Err: said}
 		holds := Op{Key: "k", Verb: Check, Token: "a", Call: 100 * ms, Return: 101 * ms, Outcome: Done,
 			Fence: 1, Count: 1, TTL: 900 * ms}
 		stall := Event{Name: "stall", End: time.Second}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,11 +200,15 @@ func TestQuorumOrder(t *testing.T) {
 }
 
 // slowQuorum is a proxy whose masters stand still from 1 s on: one question is answered late, those until
-// 3 s at once. At 5 s it says NOQUORUM for no reason.
+// 3 s at once. At 5 s it says NOQUORUM for no reason, and from 7 s to 8 s nothing.
 type slowQuorum struct{ *Running }
 
-func (s slowQuorum) Do(time.Duration, ...string) (Reply, error) {
+func (s slowQuorum) Do(d time.Duration, _ ...string) (Reply, error) {
 	switch at := s.Now(); {
+	case at >= 7*time.Second && at < 8*time.Second:
+		time.Sleep(d)
+		return Reply{}, errors.New("no answer")
+	case at >= 8*time.Second:
 	case at >= time.Second && at < 1100*time.Millisecond:
 		time.Sleep(100 * time.Millisecond)
 		return Reply{Error: "NOQUORUM 0/2"}, nil
@@ -221,11 +226,11 @@ func TestProbeOfAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &Running{Round: Round{Keys: []string{"k"}, Stall: 40 * time.Millisecond}, start: time.Now()}
 		r.Dial = func(int) (Conn, error) { return slowQuorum{r}, nil }
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
 		r.probe(ctx, 0)
 		for ms, want := range map[int64]bool{500: false, 1050: true, 2000: true, 2900: true, 4000: false,
-			5500: false} {
+			5500: false, 8000: true, 11000: false} {
 			if got := felt(r.events, millis(ms), millis(ms)); got != want {
 				t.Errorf("after %d ms: a stall is noted: %v", ms, got)
 			}

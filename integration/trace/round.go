@@ -14,8 +14,8 @@ var (
 	errDropped = errors.New("the client closed its connection")
 	errCut     = errors.New("the proxy closed the connection")
 
-	// ErrMessages is part of what Conn.Do says when the connection for messages breaks: then the client closes
-	// the other one, too.
+	// ErrMessages is part of what Conn.Do says when the connection for messages breaks: then the client
+	// closes the other one, too.
 	ErrMessages = errors.New("the connection for messages broke")
 	errQuit     = errors.New("the client said QUIT or RESET")
 )
@@ -164,7 +164,7 @@ func (r *Running) probe(ctx context.Context, proxy int) {
 			var said Reply
 			said, err = conn.Do(2*time.Second, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe")
 			stalled = r.Now()-start > probing+r.Stall || stalled && strings.HasPrefix(said.Error, "NOQUORUM ")
-			if err == nil && stalled {
+			if stalled {
 				r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
 			}
 			start = r.Now()

@@ -169,7 +169,8 @@ func TestStalledMasters(t *testing.T) {
 				if silent {
 					links[2].fails(func(string) fault { return silence })
 				}
-				ls = append(ls, locks.NewRedlock(s.nodes[i], quorum.Options{}, locks.Options{Log: s.left.Logger()}))
+				ls = append(ls, locks.NewRedlock(s.nodes[i], quorum.Options{},
+					locks.Options{Log: s.left.Logger()}))
 			}
 			var busy sync.WaitGroup
 			var grants, nulls atomic.Int64

@@ -49,8 +49,8 @@ func (p *poll) released() (r redlock.Released, clear bool) {
 	return r, false
 }
 
-// broken: false if a majority had nothing; true if too few nodes are left with the lock, and a majority cannot
-// turn out to have had nothing.
+// broken: false if a majority had nothing; true if too few nodes are left with the lock, and a majority
+// cannot turn out to have had nothing.
 func (p *poll) broken() (broken, clear bool) {
 	_, zero, one := p.tally()
 	switch {
