@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.." || exit 2
 GO=${GO:-go} TIMEOUT=${TIMEOUT:-20m}
 # what is compiled for one test serves the others, and releases, if all say so
 export GOFLAGS="${GOFLAGS:-} -trimpath"
+export GOGC=400 # for compilers and linkers: cost.sh takes it from the tests
 
 raced="./internal/loop ./proxy/... ./cluster/... ./redlock/... ./commands/lock ./commands/holds"
 # of these, what the race detector would only make slow: scripts of Redis, and megabytes of lies
@@ -40,7 +41,7 @@ comm -13 "$dir/race" "$dir/all" >"$dir/plain"
 
 # What takes longest begins first, or it would run alone in the end.
 for kind in race plain; do
-	for name in faults transcripts clients attacks compare compat proxy quorum locks pipe; do
+	for name in faults transcripts attacks deploy clients compare compat proxy quorum locks pubsub discovery pipe; do
 		grep "/$name\$" "$dir/$kind"
 	done >"$dir/$kind.first"
 	grep -Fxv -f "$dir/$kind.first" "$dir/$kind" >"$dir/$kind.rest"
@@ -60,9 +61,10 @@ run() {
 
 began=$(date +%s)
 CGO_ENABLED=0 "$GO" vet -tags limits "${@:-./...}" || exit 1
+# Tests of servers wait for time-outs most of the time: many at once cost no more than a few.
 run race -race -p 2 -parallel 6 >"$dir/race.log" 2>&1 &
 race=$!
-CGO_ENABLED=0 run plain -p 3 -parallel 8
+CGO_ENABLED=0 run plain -p 4 -parallel 16
 failed=$?
 wait "$race" || failed=1
 cat "$dir/race.log"

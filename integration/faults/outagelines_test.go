@@ -41,7 +41,7 @@ func keepBusy(t *testing.T, p *rig.Proxy) {
 				}
 				stop := context.AfterFunc(ctx, func() { c.Close() })
 				for n := 0; err == nil && n < 20*len(words); n++ {
-					time.Sleep(10 * time.Millisecond)
+					time.Sleep(30 * time.Millisecond)
 					_, err = c.Do(strings.Fields(words[n%len(words)])...)
 				}
 				stop()

@@ -60,8 +60,11 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 
 // A fake that keeps its promises is never found guilty.
 func TestSound(t *testing.T) {
-	grants := 0
-	for seed := range uint64(60) {
+	grants, seeds := 0, 60
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range uint64(seeds) {
 		h := play(t, sound, seed)
 		v := Judge(h)
 		grants += v.Grants
@@ -69,7 +72,7 @@ func TestSound(t *testing.T) {
 			t.Errorf("seed %d: %v", seed, v.Violations)
 		}
 	}
-	if grants < 60*30 {
+	if grants < seeds*30 {
 		t.Errorf("only %d grants", grants)
 	}
 }
@@ -142,6 +145,9 @@ func TestMutants(t *testing.T) {
 		lingerAgain:      "linearizable",
 		lingeringLease:   "linearizable",
 	} {
+		if testing.Short() && len(m)%4 != 0 {
+			continue // without -short each has its turn
+		}
 		t.Run(string(m), func(t *testing.T) {
 			for seed := range uint64(400) {
 				for _, v := range Judge(play(t, m, seed)).Violations {

@@ -8,6 +8,7 @@
 package hostile
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -114,12 +115,13 @@ type house struct {
 	*proxy.Server
 	topology cluster.Topology
 	login    cluster.Login
-	answer   func(node int, words []string) []byte // nil: the connection ends
+	answer   func(node int, command []resp.Value) []byte // nil: the connection ends
 	clients  int
 
 	mu    sync.Mutex
-	held  bool // what nodes answer waits for let
-	nodes []*node
+	held  bool    // what nodes answer waits for let
+	nodes []*node // by number
+	late  []*node // those that have something to say
 }
 
 // node is a connection to a node.
@@ -130,11 +132,13 @@ type node struct {
 	late   []byte // answers that are held
 }
 
+// nodes is how many nodes a house has.
+const nodes = 3
+
 // newHouse makes a proxy, in a bubble.
 func newHouse(o proxy.Options) *house {
 	h := &house{topology: cluster.Topology{Version: 1, Kind: cluster.Cluster,
 		Server: cluster.Server{Version: "7.0.15"}}}
-	const nodes = 3
 	for i := range nodes {
 		h.topology.Masters = append(h.topology.Masters,
 			&cluster.Node{Addr: fmt.Sprintf("10.0.0.%d:6379", i), Master: true})
@@ -187,7 +191,11 @@ func (h *house) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.
 	n.wire = newWire(func(p []byte) { h.hear(n, p) })
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.nodes = append(h.nodes, n)
+	i := slices.IndexFunc(h.nodes, func(other *node) bool { return other.number > n.number })
+	if i < 0 {
+		i = len(h.nodes)
+	}
+	h.nodes = slices.Insert(h.nodes, i, n)
 	return n, nil
 }
 
@@ -195,20 +203,20 @@ func (h *house) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.
 func (h *house) hear(n *node, p []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n.kept = append(n.kept, p...)
-	for len(n.kept) > 0 {
-		command, rest, err := resp.Parse(n.kept)
+	if len(n.kept) > 0 {
+		p = append(n.kept, p...)
+		n.kept = nil
+	}
+	for len(p) > 0 {
+		command, rest, err := resp.Parse(p)
 		if err == resp.ErrIncomplete {
+			n.kept = bytes.Clone(p)
 			return
 		} else if err != nil {
-			panic(fmt.Sprintf("the proxy sends %q: %v", n.kept, err))
+			panic(fmt.Sprintf("the proxy sends %q: %v", p, err))
 		}
-		words := make([]string, len(command.Elems))
-		for i, e := range command.Elems {
-			words[i] = string(e.Str)
-		}
-		n.kept = rest
-		switch reply := h.answer(n.number, words); {
+		p = rest
+		switch reply := h.answer(n.number, command.Elems); {
 		case reply == nil:
 			n.end()
 		case h.held:
@@ -224,30 +232,34 @@ func (h *house) hold(held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.held = held
+	h.nodes = slices.DeleteFunc(h.nodes, func(n *node) bool { return n.isClosed() })
 	for _, n := range h.nodes {
 		n.let()
 	}
 }
 
-// letOne has a node, which is chosen by choice, say what it has to say. false: none has.
+// letOne has a node, which is chosen by choice of those that have, say what it has to say. false: none has.
 func (h *house) letOne(choice byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range h.nodes {
-		if n := h.nodes[(i+int(choice))%len(h.nodes)]; n.let() {
-			return true
+	h.late = h.late[:0]
+	for _, n := range h.nodes {
+		if len(n.late) > 0 {
+			h.late = append(h.late, n)
 		}
 	}
-	return false
-}
-
-func (n *node) let() bool {
-	if len(n.late) == 0 {
+	if len(h.late) == 0 {
 		return false
 	}
-	n.say(n.late)
-	n.late = nil
+	h.late[int(choice)%len(h.late)].let()
 	return true
+}
+
+func (n *node) let() {
+	if len(n.late) > 0 {
+		n.say(n.late)
+		n.late = nil
+	}
 }
 
 // hangUp ends all connections to nodes.

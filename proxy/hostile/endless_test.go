@@ -60,7 +60,7 @@ func TestEndless(t *testing.T) {
 					s.tell(lie)
 					s.round(c.ask)
 					if c.last > 0 {
-						time.Sleep(c.last)
+						s.wait(c.last)
 						s.round(c.ask)
 					}
 					s.tell(nil)

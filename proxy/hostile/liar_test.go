@@ -38,7 +38,8 @@ type liar struct {
 	mu      sync.Mutex
 	lie     func(words []string) string // nil: all are honest; "": this answer is honest
 	dialled map[string]bool
-	taken   int // the most bytes that were read of a reply without end
+	told    bool // lie was asked for, and answered
+	taken   int  // the most bytes that were read of a reply without end
 }
 
 // cut behind a lie ends the connection, and drops has a byte of it come each second.
@@ -72,6 +73,8 @@ func (l *liar) dial(_ context.Context, _, addr string) (net.Conn, error) {
 			}
 			if reply == "" {
 				reply = l.honest(number, words)
+			} else {
+				defer l.note()
 			}
 			text, ends := strings.CutSuffix(reply, cut)
 			text, slowly := strings.CutSuffix(text, drops)
@@ -113,7 +116,24 @@ func (l *liar) pour(nc net.Conn, text string) {
 func (l *liar) tell(lie func(words []string) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lie = lie
+	l.lie, l.told = lie, false
+}
+
+func (l *liar) note() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = true
+}
+
+// wait waits until the proxy has asked by itself for what is a lie, which it does within most, and a little
+// longer.
+func (l *liar) wait(most time.Duration) {
+	for told := false; most > 0 && !told; most -= time.Second {
+		l.mu.Lock()
+		told = l.told
+		l.mu.Unlock()
+		time.Sleep(2 * time.Second)
+	}
 }
 
 var addresses = []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}
@@ -249,7 +269,9 @@ func (s *stage) lied(ask []string, lie func(words []string) string, last time.Du
 	s.tell(lie)
 	s.round(ask)
 	if last > 0 {
-		time.Sleep(last)
+		if s.wait(last); last > time.Minute && !s.told {
+			s.Error("the proxy has not asked")
+		}
 		s.round(ask)
 	}
 	s.tell(nil)

@@ -44,7 +44,11 @@ func plan(choices []byte) (commands, replies []byte) {
 var grant = []byte("*4\r\n$33\r\n" + redlock.OwnerOf("token") + "\r\n:7\r\n:30000\r\n:1\r\n")
 
 // sayAgain answers a command with itself, grants every lock, and confirms subscriptions.
-func sayAgain(_ int, words []string) []byte {
+func sayAgain(_ int, command []resp.Value) []byte {
+	words := make([]string, len(command))
+	for i, e := range command {
+		words[i] = string(e.Str)
+	}
 	switch verb := strings.ToUpper(words[0]); {
 	case verb == "DEL":
 		return fmt.Appendf(nil, ":%d\r\n", len(words)-1)
@@ -64,16 +68,16 @@ func sayAgain(_ int, words []string) []byte {
 const mostSeeded = 8
 
 // conversations are what the clients of all transcripts say, section by section.
-func conversations(f *testing.F) (all [][]byte) {
+func conversations(t testing.TB) (all [][]byte) {
 	files, err := filepath.Glob("../../integration/transcripts/testdata/*.txt")
 	if err != nil || len(files) < 50 {
-		f.Fatalf("%d transcripts, %v", len(files), err)
+		t.Fatalf("%d transcripts, %v", len(files), err)
 	}
 	said := regexp.MustCompile(`(?m)^[a-z]3?> (.*)$`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			f.Fatal(err)
+			t.Fatal(err)
 		}
 		for section := range strings.SplitSeq(string(text), "\n\n") {
 			for lines := range slices.Chunk(said.FindAllStringSubmatch(section, -1), mostSeeded) {
@@ -108,49 +112,56 @@ func FuzzSession(f *testing.F) {
 	}
 	run := bubble(f, proxy.Options{})
 	f.Fuzz(func(t *testing.T, choices, junk, cuts []byte) {
-		commands, want := plan(choices)
 		run(t, func(h *house) string {
-			h.answer = sayAgain
-			h.hold(true)
-			c := h.connect(append(commands, junk...), cuts)
-			for i := 0; i < 1000 && h.letOne(byte(len(junk)>>(i%8))); i++ {
-				synctest.Wait()
-			}
-			h.hold(false)
-			synctest.Wait()
-			if len(cuts) > 0 && cuts[0]%2 == 1 {
-				time.Sleep(time.Second) // for LOCK with WAIT and the like
-				synctest.Wait()
-			}
-			if bytes.Contains(c.got, []byte("-ERR Protocol error")) { // the rest of the command may come yet
-				time.Sleep(5 * time.Second)
-				synctest.Wait()
-			}
-			open := !c.isClosed()
-			c.end()
-			synctest.Wait()
-			for i := 0; i < 60 && !c.isClosed(); i++ {
-				time.Sleep(time.Second)
-				synctest.Wait()
-			}
-			if bytes.Contains(bytes.ToLower(junk), []byte("pause")) { // of all clients, the next ones too
-				h.connect([]byte("CLIENT UNPAUSE\r\nQUIT\r\n"), nil)
-			}
-			replies, whole, err := frames(c.got)
-			switch {
-			case !c.isClosed():
-				return fmt.Sprintf("the connection stayed open after its end; it had %q", c.got)
-			case !bytes.HasPrefix(c.got, want):
-				return fmt.Sprintf("got %q, want %q first", c.got, want)
-			case err != nil || !whole:
-				return fmt.Sprintf("no replies: %q (%v)", c.got, err)
-			case open && len(replies) > 0 &&
-				bytes.HasPrefix(replies[len(replies)-1], []byte("-ERR Protocol error")):
-				return fmt.Sprintf("the connection stays open behind %q", c.got)
-			}
-			return ""
+			_, wrong := converse(h, choices, junk, cuts)
+			return wrong
 		})
 	})
+}
+
+// converse has a client send what plan makes of choices, and junk, in pieces. It returns what the client got,
+// and what is wrong with it, or "".
+func converse(h *house, choices, junk, cuts []byte) (got []byte, wrong string) {
+	commands, want := plan(choices)
+	h.answer = sayAgain
+	h.hold(true)
+	c := h.connect(append(commands, junk...), cuts)
+	for i := 0; i < 1000 && h.letOne(byte(len(junk)>>(i%8))); i++ {
+		synctest.Wait()
+	}
+	h.hold(false)
+	synctest.Wait()
+	if len(cuts) > 0 && cuts[0]%2 == 1 {
+		time.Sleep(time.Second) // for LOCK with WAIT and the like
+		synctest.Wait()
+	}
+	if bytes.Contains(c.got, []byte("-ERR Protocol error")) { // the rest of the command may come yet
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+	}
+	open := !c.isClosed()
+	c.end()
+	synctest.Wait()
+	for i := 0; i < 60 && !c.isClosed(); i++ {
+		time.Sleep(time.Second)
+		synctest.Wait()
+	}
+	if bytes.Contains(bytes.ToLower(junk), []byte("pause")) { // of all clients, the next ones too
+		h.connect([]byte("CLIENT UNPAUSE\r\nQUIT\r\n"), nil)
+	}
+	replies, whole, err := frames(c.got)
+	switch {
+	case !c.isClosed():
+		wrong = fmt.Sprintf("the connection stayed open after its end; it had %q", c.got)
+	case !bytes.HasPrefix(c.got, want):
+		wrong = fmt.Sprintf("got %q, want %q first", c.got, want)
+	case err != nil || !whole:
+		wrong = fmt.Sprintf("no replies: %q (%v)", c.got, err)
+	case open && len(replies) > 0 &&
+		bytes.HasPrefix(replies[len(replies)-1], []byte("-ERR Protocol error")):
+		wrong = fmt.Sprintf("the connection stays open behind %q", c.got)
+	}
+	return c.got, wrong
 }
 
 // Who writes a command whole that is refused by its first bytes gets the reason: the proxy reads the rest.

@@ -16,6 +16,10 @@ import (
 // A proxy that knows the fence of the grant saves release most of its work. The reply and what is left are
 // the same, byte for byte, as for one that does not know it. R16 R25
 func TestReleaseWithAKnownFence(t *testing.T) {
+	steps, least := 3000, 40
+	if testing.Short() {
+		steps, least = 1000, 10
+	}
 	rig.InFakeTime(t, func(t *testing.T, first *rig.Server) {
 		second := rig.NewMini(t)
 		defer second.Mini.Close()
@@ -46,7 +50,7 @@ func TestReleaseWithAKnownFence(t *testing.T) {
 		var asked [][]string
 		type release struct{ token, want, id, proxy, fence string }
 		var released []release
-		for n := range 3000 {
+		for n := range steps {
 			if n%40 == 0 {
 				first.Ask("FLUSHALL")
 				second.Ask("FLUSHALL")
@@ -98,7 +102,7 @@ func TestReleaseWithAKnownFence(t *testing.T) {
 				t.Fatalf("%d: with the fence there is %s\nwithout %s", n, a, b)
 			}
 		}
-		if handed < 40 {
+		if handed < least {
 			t.Errorf("%d hand-overs prove little", handed)
 		}
 	})
