@@ -35,11 +35,7 @@ func run(p plan, mutant string) (wrong string, trace []string) {
 			wrong, trace = string(said), w.trace
 		}
 	}()
-	for i, visits := range p.Clients {
-		w.clients++
-		(&client{walk: w, name: fmt.Sprintf("c%d", i), visits: visits}).next()
-	}
-	w.happen(p.Faults)
+	w.begin()
 	for w.events.Len() > 0 {
 		if w.step(); w.steps > mostSteps {
 			w.fail("it never ends")
@@ -49,6 +45,15 @@ func run(p plan, mutant string) (wrong string, trace []string) {
 		w.fail("%d clients wait for ever", w.clients)
 	}
 	return "", w.trace
+}
+
+// begin has clients come, and faults happen.
+func (w *walk) begin() {
+	for i, visits := range w.Clients {
+		w.clients++
+		(&client{walk: w, name: fmt.Sprintf("c%d", i), visits: visits}).next()
+	}
+	w.happen(w.Faults)
 }
 
 // until lets time pass.
@@ -182,7 +187,7 @@ func (w *walk) deadlocked(all []*Waiter) {
 			n++
 		}
 	}
-	if n < 2 || w.failed > w.now-1000*ms || w.Cut > 0 {
+	if n < 2 || w.failed > w.now-1000*ms || w.Cut > 0 || w.Lost > 0 {
 		w.locked = 0
 	} else if w.locked == 0 {
 		w.locked = w.now

@@ -54,7 +54,7 @@
 //   - A LOCK that ran meanwhile is not in it, so its client would sleep. The Move says the highest ticket
 //     that LOCKs have told (Seen). If a higher one was drawn, the proxy stands right behind Seen, until it
 //     knows. Nothing may be reckoned from the oldest LOCK under way: one that hangs would keep an old ticket
-//     in front.
+//     in front. And it is said once: as long as that LOCK is under way, saying it again wins nothing.
 //   - The reply of such a LOCK may be read before that of the Move, and its client may have left again: the
 //     proxy must remember the ticket all the same (joined), or it takes the line for what it is not.
 //   - A copy of a Move that comes late would set back the entry, and does not show that its proxy lives. So
@@ -79,7 +79,7 @@
 //   - With offers for as many proxies as permits are free, a second ticket of the first proxy is overtaken by
 //     the head of the second. Permits are offered to one proxy at a time, which takes as many as it may.
 //   - If Redis stands still while an offer runs, nobody is to blame: if nobody of the line has spoken since
-//     its end, half a second later, it is made again.
+//     its end, 0.1 s later, it is made again. The others would have asked at its end.
 //
 // # What remains
 //

@@ -104,10 +104,21 @@ type Line struct {
 	moving  bool      // a Move is under way
 	joined  []*Waiter // since that was sent, also those that have left already
 	number  int64     // of the last one
+	said    said      // with the last one
 	moved   int64     // the highest ticket when the last one ran that was answered
 	again   bool      // the lock was offered to this proxy, and it has not asked since
 	due     time.Time // when it asks if nothing happens before
 }
+
+// said is what a Move says of the waiters. As long as it is true, nothing is won by saying it again: where
+// Redis has the proxy stand may be because of a LOCK whose reply is still under way.
+type said struct {
+	place Place
+	seen  int64
+	joins bool
+}
+
+func (l *Line) now() said { return said{placeOf(l.waiters), l.seen, l.joins > 0} }
 
 // New returns the line of a proxy without waiters. No Move that the proxy has made before, with an earlier
 // Line of this lock, may have a number above this one: count all of its requests.
@@ -200,7 +211,7 @@ func (l *Line) Move(now time.Time) (m Move, ok bool) {
 		return m, false
 	case l.again && (len(l.waiters) > 0 || l.joins == 0):
 	case len(l.waiters) > 0 && !now.Before(l.due):
-	case placeOf(l.waiters) != l.told:
+	case placeOf(l.waiters) != l.told && l.now() != l.said:
 	default:
 		return m, false
 	}
@@ -219,6 +230,7 @@ func (l *Line) Ride(now time.Time) (m Move, ok bool) {
 func (l *Line) move(now time.Time) Move {
 	l.moving, l.again, l.joined, l.due = true, false, nil, now.Add(Pulse)
 	l.number++
+	l.said = l.now()
 	n := 0
 	for n < min(len(l.waiters), MostWants) && (n == 0 || l.waiters[n].Mode == l.waiters[0].Mode &&
 		!l.waiters[n].writes()) {
@@ -253,8 +265,9 @@ func (l *Line) Moved(m Move, r Reply) (o Outcome) {
 			o.Gone = append(o.Gone, w)
 		}
 	}
+	l.said.place = m.Next
 	for _, w := range m.Wants[r.Granted:] {
-		w.Unsure = false
+		l.said.place, w.Unsure = l.said.place.With(w), false
 	}
 	l.told = r.Place
 	if r.Granted < len(m.Wants) && (r.Anew || r.Deadlock) && l.remove(m.Wants[r.Granted]) {

@@ -177,9 +177,11 @@ type proxy struct {
 	lone       int64 // since when it has no waiters
 	timer      int64
 	died       int64
-	moves, ran int    // counted
-	born       int64  // the number with which it came into the line
-	open       []*ask // whose outcomes are not known
+	moves, ran int       // counted
+	wanted     []*Waiter // by the last Moves
+	asked      []int64   // when
+	born       int64     // the number with which it came into the line
+	open       []*ask    // whose outcomes are not known
 }
 
 func (w *walk) newProxy(place int) *proxy {
@@ -216,6 +218,7 @@ func (p *proxy) pump() {
 		ws[0], ws[1] = ws[1], ws[0]
 	}
 	if m, ok := p.line.Move(p.time()); ok {
+		p.idle(m)
 		p.send(m, "")
 	}
 	if p.line.Idle() {
@@ -229,6 +232,17 @@ func (p *proxy) pump() {
 	}
 	if p.line.Len() > 0 {
 		p.lone = p.now
+	}
+}
+
+// idle looks whether the proxy asks again and again, though nothing has happened.
+func (p *proxy) idle(m Move) {
+	if !slices.Equal(m.Wants, p.wanted) {
+		p.wanted, p.asked = m.Wants, nil
+	}
+	p.asked = append(p.asked, p.now)
+	if i := len(p.asked) - 10; i >= 0 && p.now-p.asked[i] < 40*ms {
+		p.fail("%s asks ten times in %d µs", p.id, p.now-p.asked[i])
 	}
 }
 

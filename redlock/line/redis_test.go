@@ -114,7 +114,7 @@ func (r *redis) wasAway() {
 		heard = max(heard, e.alive-Alive.Microseconds())
 	}
 	for _, e := range r.stands {
-		if r.passed(e) && heard < e.offered && e.offered+Offer.Microseconds() < r.now &&
+		if r.passed(e) && heard < e.offered && e.offered+Offer.Microseconds()/5 < r.now &&
 			r.mutant != "nobody looks whether Redis was away" {
 			e.offered = 0
 		}
@@ -143,28 +143,27 @@ func (r *redis) end(asks string, moved bool) time.Duration {
 	if len(to) > 0 || mine && moved {
 		r.publish(message{to, Offer})
 	}
+	next, line := r.now+Pulse.Microseconds(), ""
+	r.stands = slices.DeleteFunc(r.stands, func(e *entry) bool { return e.head == None })
 	free := r.frees()
-	if free < r.told && free > r.now && r.mutant != "shorter leases are not told" {
+	if len(r.stands) > 0 && free < r.told && free > r.now && r.mutant != "shorter leases are not told" {
 		r.publish(message{nil, time.Duration(free-r.now) * time.Microsecond})
 		r.told = free
 	}
-	next := min(free, r.now+Pulse.Microseconds())
+	next = min(next, free)
 	for _, e := range r.stands {
 		if e.proxy != asks && e.offered > r.now {
 			next = min(next, e.offered)
 		}
+		line += ";" + strings.Join([]string{e.proxy, number(e.head), number(e.writer), e.up, number(e.seen),
+			number(e.alive), number(e.offered), number(e.number)}, " ")
 	}
 	if asks != "" && !mine {
 		r.told = max(r.told, next)
 	}
-	line := []string{number(r.last) + " " + number(r.told)}
-	for _, e := range r.stands {
-		if e.head != None {
-			line = append(line, strings.Join([]string{e.proxy, number(e.head), number(e.writer), e.up,
-				number(e.seen), number(e.alive), number(e.offered), number(e.number)}, " "))
-		}
+	if r.line = ""; line != "" {
+		r.line = number(r.last) + " " + number(r.told) + line
 	}
-	r.line = strings.Join(line, ";")
 	if mine {
 		return 0
 	}
@@ -253,8 +252,11 @@ func (r *redis) frees() int64 {
 			last = max(last, h.until)
 		}
 	}
-	if r.permits > 0 {
+	switch {
+	case r.permits > 0:
 		return first
+	case last == 0 && r.mutant != "the reader that is left is waited for":
+		return None // it is to become the writer
 	}
 	return last
 }
