@@ -14,9 +14,9 @@ import (
 var floors = map[string]string{
 	"cmd/lockproxy": "cmd/lockproxy/adminpage " +
 		"proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
-		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
-		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
-		"cmd/lockproxy/tool/locks",
+		"redlock/locks cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool " +
+		"cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench " +
+		"cmd/lockproxy/tool/lock cmd/lockproxy/tool/locks",
 
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it but framing.
 	"cmd/lockproxy/tool":          "",
@@ -27,7 +27,7 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
 	"cmd/lockproxy/checkup":   "proxy/needs cluster cluster/discovery redlock/peers internal",
-	"cmd/lockproxy/adminpage": "proxy cluster commands/lock redlock redlock/totals internal",
+	"cmd/lockproxy/adminpage": "proxy cluster commands/lock redlock redlock/locks redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
@@ -49,7 +49,7 @@ var floors = map[string]string{
 	"commands/routes": "commands commands/merge commands/connection commands/server " +
 		"commands/clusterview commands/scan commands/script commands/pubsub",
 	"commands/connection":  "commands commands/merge cluster/pipe cluster/pubsub internal",
-	"commands/server":      "commands commands/merge cluster/pipe internal",
+	"commands/server":      "commands commands/merge cluster/pipe redlock/locks internal",
 	"commands/clusterview": "commands internal",
 	"commands/scan":        "commands commands/merge cluster cluster/pipe internal",
 	"commands/script":      "commands commands/merge cluster/pipe internal",
