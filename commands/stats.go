@@ -54,24 +54,10 @@ func (s Stats) Since(was *Stats) Stats {
 	s.Calls -= was.Calls
 	s.BytesIn -= was.BytesIn
 	s.BytesOut -= was.BytesOut
-	s.Redirects = minus(s.Redirects, was.Redirects)
-	s.Locks.Granted = modesMinus(s.Locks.Granted, was.Locks.Granted)
-	s.Locks.Refused = modesMinus(s.Locks.Refused, was.Locks.Refused)
-	s.Locks.Renewals -= was.Locks.Renewals
-	s.Locks.Lost = minus(s.Locks.Lost, was.Locks.Lost)
+	s.Redirects = maps.Clone(s.Redirects)
+	for why, n := range was.Redirects {
+		s.Redirects[why] -= n
+	}
+	s.Locks = s.Locks.Since(was.Locks)
 	return s
-}
-
-func minus[K comparable](now, was map[K]uint64) map[K]uint64 {
-	left := maps.Clone(now)
-	for k, n := range was {
-		left[k] -= n
-	}
-	return left
-}
-
-func modesMinus(now, was locks.ByMode) locks.ByMode {
-	return locks.ByMode{
-		Write: now.Write - was.Write, Read: now.Read - was.Read, Permit: now.Permit - was.Permit,
-	}
 }

@@ -41,8 +41,12 @@ type EventCounts struct {
 	Told, Lost uint64
 }
 
-// LockDurations counts how long locks were waited for, or held.
-type LockDurations = lock.Durations
+// What the metrics name of other packages.
+type (
+	LockTimes     = lock.Times
+	LockDurations = lock.Durations // how long locks were waited for, or held
+	NodeStats     = pipe.NodeStats
+)
 
 // CommandStats counts one command, by its name in the upstream's table.
 type CommandStats struct {

@@ -3,8 +3,6 @@ package lock
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +68,8 @@ func lockctlStatsAll(c *commands.Call, l *Lockers) {
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
 		s := totals.Ask(ctx, l.Peers, l.Stats())
 		differ := l.Peers.Differing()
-		b := resp.AppendMap(nil, proto, 3+counterPairs)
+		pairs, counters := appendCounters(nil, proto, s.Stats)
+		b := resp.AppendMap(nil, proto, 3+pairs)
 		b = appendCount(b, "proxies", int64(s.Proxies))
 		b = redcon.AppendArray(redcon.AppendBulkString(b, "silent"), len(s.Silent))
 		for _, id := range s.Silent {
@@ -80,19 +79,21 @@ func lockctlStatsAll(c *commands.Call, l *Lockers) {
 		for _, d := range differ {
 			b = appendPair(b, d.Proxy, strings.Join(d.Settings, ", "))
 		}
-		return appendCounters(b, proto, s.Stats)
+		return append(b, counters...)
 	}), nil)
 }
 
 func lockctlStats(c *commands.Call, l *Lockers, busy *Busiest) {
-	proto, size := c.Client.Proto, 3+counterPairs
+	proto := c.Client.Proto
+	pairs, counters := appendCounters(nil, proto, l.Stats())
+	size := 3 + pairs
 	if l.Quorum != nil {
 		size++
 	}
 	b := resp.AppendMap(nil, proto, size)
 	b = appendPair(b, "proxy", l.Plain.ID())
 	b = appendPair(b, "version", c.Server.Facts().Version)
-	b = appendCounters(b, proto, l.Stats())
+	b = append(b, counters...)
 	all := busy.Top(busiestShown)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "busiest"), len(all))
 	for _, one := range all {
@@ -108,34 +109,30 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *Busiest) {
 	c.Reply(b)
 }
 
-const counterPairs = 20
-
-// appendCounters appends counters as pairs of a map.
-func appendCounters(b []byte, proto int, s locks.Stats) []byte {
-	b = appendCount(b, "holds", int64(s.Kept))
-	b = appendCount(b, "lingering", int64(s.Lingering))
-	b = appendCount(b, "waiters", int64(s.Waiting))
-	b = appendByMode(b, proto, "granted", s.Granted)
-	b = appendByMode(b, proto, "refused", s.Refused)
-	b = appendByMode(b, proto, "failed", s.Failed)
-	b = appendCount(b, "released", int64(s.Released))
-	b = appendCount(b, "not_held", int64(s.NotHeld))
-	b = appendCount(b, "renewed", int64(s.Renewed))
-	b = appendCount(b, "not_renewed", int64(s.NotRenewed))
-	b = appendCount(b, "guarded", int64(s.Guarded))
-	b = appendCount(b, "not_guarded", int64(s.NotGuarded))
-	b = appendCount(b, "sets_granted", int64(s.Sets))
-	b = appendCount(b, "sets_refused", int64(s.NoSets))
-	b = appendCount(b, "sets_failed", int64(s.FailedSets))
-	b = appendCount(b, "waits", int64(s.Waits))
-	b = appendCount(b, "timed_out", int64(s.TimedOut))
-	b = appendCount(b, "no_replicas", int64(s.Unsynced))
-	b = appendCount(b, "renewals", int64(s.Renewals))
-	b = resp.AppendMap(redcon.AppendBulkString(b, "lost"), proto, len(s.Lost))
-	for _, why := range slices.Sorted(maps.Keys(s.Lost)) {
-		b = appendCount(b, string(why), int64(s.Lost[why]))
+// appendCounters appends counters as pairs of a map. Those with a point in their name stand in a map each.
+func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) {
+	in := ""
+	for c, row := range locks.Counters {
+		group, name, inside := strings.Cut(row.Name, ".")
+		if !inside {
+			b = appendCount(b, row.Name, int64(s[c]))
+			pairs++
+			continue
+		}
+		if group != in {
+			size := 0
+			for _, other := range locks.Counters {
+				if strings.HasPrefix(other.Name, group+".") {
+					size++
+				}
+			}
+			b = resp.AppendMap(redcon.AppendBulkString(b, group), proto, size)
+			in = group
+			pairs++
+		}
+		b = appendCount(b, name, int64(s[c]))
 	}
-	return b
+	return pairs, b
 }
 
 // appendMasters appends the health of the masters of RedLock as an array of maps.
@@ -162,11 +159,4 @@ func oneIf(b bool) int64 {
 		return 1
 	}
 	return 0
-}
-
-func appendByMode(b []byte, proto int, name string, n locks.ByMode) []byte {
-	b = resp.AppendMap(redcon.AppendBulkString(b, name), proto, 3)
-	b = appendCount(b, "write", int64(n.Write))
-	b = appendCount(b, "read", int64(n.Read))
-	return appendCount(b, "permit", int64(n.Permit))
 }

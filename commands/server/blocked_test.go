@@ -14,9 +14,9 @@ func TestBlockedClients(t *testing.T) {
 		upstream string
 		want     string
 	}{
-		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: locks.Stats{Waiting: 2}}},
+		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: locks.Stats{locks.Waiters: 2}}},
 			"# Clients\r\nblocked_clients:9\r\n", "5"},
-		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: locks.Stats{Waiting: 2}}},
+		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: locks.Stats{locks.Waiters: 2}}},
 			"# Clients\r\nblocked_clients:1\r\n", "3"},
 		{commands.Facts{Stats: commands.Stats{Blocked: 3}}, "# Clients\r\nconnected_clients:1\r\n", "3"},
 	} {

@@ -11,6 +11,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/locks"
 )
 
 // infoSection is one part of the text of INFO.
@@ -108,7 +109,7 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 			{"connected_clients", number(f.Clients)},
 			{"cluster_connections", "0"},
 			{"maxclients", number(f.MaxClients)},
-			{"blocked_clients", number(f.Locks.Waiting + f.Held)},
+			{"blocked_clients", number(int(f.Locks[locks.Waiters]) + f.Held)},
 			{"tracking_clients", number(f.Tracking)},
 			{"paused_reason", [...]string{"none", "client_pause", "client_pause"}[f.Pause]},
 			{"paused_actions", [...]string{"none", "write", "all"}[f.Pause]},
@@ -129,12 +130,12 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 			{"clients_memory", strconv.FormatInt(f.Memory, 10)},
 			{"clients_memory_limit", strconv.FormatInt(f.MaxMemory, 10)},
 			{"redirects_followed", count(sum(f.Redirects))},
-			{"locks_granted", count(f.Locks.Granted.All())},
-			{"locks_refused", count(f.Locks.Refused.All())},
-			{"lock_waiters", number(f.Locks.Waiting)},
-			{"locks_kept", number(f.Locks.Kept)},
-			{"lock_renewals", count(f.Locks.Renewals)},
-			{"locks_lost", count(sum(f.Locks.Lost))},
+			{"locks_granted", count(f.Locks.Granted())},
+			{"locks_refused", count(f.Locks.Refused())},
+			{"lock_waiters", count(f.Locks[locks.Waiters])},
+			{"locks_kept", count(f.Locks[locks.Kept])},
+			{"lock_renewals", count(f.Locks[locks.Renewals])},
+			{"locks_lost", count(f.Locks.Lost())},
 		}},
 	}
 }
@@ -244,7 +245,8 @@ func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
 	}
 	for i := range ours {
 		if ours[i].title == "Clients" {
-			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + f.Locks.Waiting + f.Held)})
+			waiting := int(f.Locks[locks.Waiters])
+			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + waiting + f.Held)})
 		}
 	}
 }
@@ -258,7 +260,7 @@ func clusterEnabled(f commands.Frontend) string {
 }
 
 // sum adds up counters that are kept by kind.
-func sum[K comparable](counters map[K]uint64) (n uint64) {
+func sum(counters map[string]uint64) (n uint64) {
 	for _, one := range counters {
 		n += one
 	}

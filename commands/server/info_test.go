@@ -66,7 +66,7 @@ func TestInfo(t *testing.T) {
 		Started:    time.Now().Add(-25 * time.Hour),
 		MaxClients: 10000,
 		Stats: commands.Stats{Clients: 9, Tracking: 1, Calls: 77,
-			Locks: locks.Stats{Granted: locks.ByMode{Write: 2, Read: 3}}},
+			Locks: locks.Stats{locks.GrantedWrite: 2, locks.GrantedRead: 3}},
 	}
 	got := f.Do("INFO")
 	if v, _, err := resp.Parse([]byte(got)); err != nil || v.Kind != '$' {

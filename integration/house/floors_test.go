@@ -21,7 +21,7 @@ var floors = map[string]string{
 	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy commands cluster cluster/discovery cluster/master " +
 		"internal",
 	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
-		"proxy/login commands/lock cluster cluster/master cluster/pipe redlock/keepalive internal",
+		"proxy/login commands/lock cluster cluster/master cluster/pipe redlock/locks internal",
 	"cmd/lockproxy/files":    "cmd/lockproxy/settings cluster",
 	"cmd/lockproxy/auditlog": "internal",
 	"cmd/lockproxy/limits":   "cmd/lockproxy/settings",
@@ -36,7 +36,7 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
 	"cmd/lockproxy/checkup":   "proxy/needs cluster cluster/discovery redlock/peers internal",
-	"cmd/lockproxy/adminpage": "proxy cluster commands/lock redlock redlock/totals internal",
+	"cmd/lockproxy/adminpage": "proxy cluster commands/lock redlock redlock/locks redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
@@ -58,7 +58,7 @@ var floors = map[string]string{
 	"commands/routes": "commands commands/merge commands/connection commands/server " +
 		"commands/clusterview commands/scan commands/script commands/pubsub",
 	"commands/connection":  "commands commands/merge cluster/pipe cluster/pubsub internal",
-	"commands/server":      "commands commands/merge cluster/pipe internal",
+	"commands/server":      "commands commands/merge cluster/pipe redlock/locks internal",
 	"commands/clusterview": "commands internal",
 	"commands/scan":        "commands commands/merge cluster cluster/pipe internal",
 	"commands/script":      "commands commands/merge cluster/pipe internal",

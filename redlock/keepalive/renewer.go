@@ -272,10 +272,10 @@ func (k *Renewer) Free() (int, error) {
 
 // Stats is what a Renewer has done since it was made. In JSON, proxies tell it each other.
 type Stats struct {
-	Kept      int             `json:"holds"`     // now
-	Lingering int             `json:"lingering"` // those of them whose connections broke
-	Renewals  uint64          `json:"renewals"`
-	Lost      map[Loss]uint64 `json:"lost"`
+	Kept      int // now
+	Lingering int // those of them whose connections broke
+	Renewals  uint64
+	Lost      map[Loss]uint64
 }
 
 // Stats returns the counters as they are now.
@@ -283,17 +283,6 @@ func (k *Renewer) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return Stats{len(k.holds), len(k.lingerers.all), k.renewals, maps.Clone(k.lost)}
-}
-
-// Plus adds up two Stats.
-func (s Stats) Plus(o Stats) Stats {
-	lost := make(map[Loss]uint64)
-	for _, m := range []map[Loss]uint64{s.Lost, o.Lost} {
-		for why, n := range m {
-			lost[why] += n
-		}
-	}
-	return Stats{s.Kept + o.Kept, s.Lingering + o.Lingering, s.Renewals + o.Renewals, lost}
 }
 
 // Close forgets all holds, then waits until those being freed are, or until ctx ends.

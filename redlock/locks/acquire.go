@@ -14,17 +14,17 @@ import (
 // whatever a left in Redis is gone before Wait returns, so that the same token may ask again at once; or the
 // error is redlock.ErrMayHold, and it is taken back in the background. Wait blocks.
 func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	l.stats.waiting.Add(1)
-	l.stats.waits.Add(1)
+	l.stats.add(Waiters)
+	l.stats.add(Waits)
 	left := l.o.Index.Waits(a)
 	over := sync.OnceFunc(func() {
-		l.stats.waiting.Add(-1)
+		l.stats[Waiters].Add(^uint64(0))
 		left()
 	})
 	defer over()
 	a.BeforeHanded(func(redlock.Grant) { over() })
 	if g, ok, err = l.engine.Wait(ctx, a); !ok && err == nil {
-		l.stats.timedOut.Add(1)
+		l.stats.add(TimedOut)
 	}
 	return g, ok, err
 }

@@ -79,7 +79,7 @@ func TestConfirm(t *testing.T) {
 				t.Error("it cannot be released")
 			}
 		}
-		if n := p.Stats().Unsynced; n != 0 {
+		if n := p.Stats()[locks.NoReplicas]; n != 0 {
 			t.Errorf("%d unsynced", n)
 		}
 	})
@@ -129,7 +129,7 @@ func TestTooFewReplicas(t *testing.T) {
 		}
 		proxies.Granted(t, next)
 		p.Unlock("d")
-		if n := p.Stats().Unsynced; n != 3 {
+		if n := p.Stats()[locks.NoReplicas]; n != 3 {
 			t.Errorf("%d unsynced", n)
 		}
 		s.Empty(t)

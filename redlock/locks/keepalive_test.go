@@ -11,6 +11,7 @@ import (
 	"lockproxy/redlock/internal/proxies"
 	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
 )
 
 // lostHolds collects what was lost.
@@ -127,10 +128,10 @@ func TestKeepScript(t *testing.T) {
 		time.Sleep(3 * keptLease)
 		lost.await(t, "{job}w01 w gone", "{job}w02 w gone")
 		if s.Mini == nil { // on a busy machine some rounds come late
-			until(t, "renewed often", func() bool { return p.Stats().Renewals >= 71*7 })
+			until(t, "renewed often", func() bool { return p.Stats()[locks.Renewals] >= 71*7 })
 		}
-		if st := p.Stats(); st.Kept != 71 || st.Renewals < 71*7 {
-			t.Errorf("%d kept, %d renewals", st.Kept, st.Renewals)
+		if st := p.Stats(); st[locks.Kept] != 71 || st[locks.Renewals] < 71*7 {
+			t.Errorf("%d kept, %d renewals", st[locks.Kept], st[locks.Renewals])
 		}
 		if st := p.State(); len(st.Holders) != 3 || !st.Holders[0].Kept {
 			t.Errorf("%+v", st)
@@ -155,7 +156,7 @@ func TestKeepScriptMax(t *testing.T) {
 		var lost lostHolds
 		lockKept(p[0], redlock.Acquire{Name: "a", Token: "a", Lease: keptLease}, 2, &lost)
 		lockKept(p[0], redlock.Acquire{Name: "b", Token: "b", Lease: keptLease}, 2, &lost)
-		until(t, "renewed twice each", func() bool { return p[0].Stats().Renewals == 4 })
+		until(t, "renewed twice each", func() bool { return p[0].Stats()[locks.Renewals] == 4 })
 		if _, err := p[1].Client().Renew(&redlock.Renew{Name: "b", Token: "b",
 			Lease: 3 * keptLease}); err != nil {
 			t.Fatal(err)
@@ -165,7 +166,7 @@ func TestKeepScriptMax(t *testing.T) {
 			t.Errorf("held: %q", keys)
 		}
 		lost.await(t, "a a max", "b b max")
-		if n := p[0].Stats().Renewals; n != 4 {
+		if n := p[0].Stats()[locks.Renewals]; n != 4 {
 			t.Errorf("%d renewals", n)
 		}
 		s.Empty(t)
@@ -181,10 +182,10 @@ func TestKeeperChanges(t *testing.T) {
 		var lost lostHolds
 		first := lockKept(p[0], redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
 		second := renewKept(p[1], "job", "t", keptLease, &lost)
-		until(t, "taken", func() bool { return p[0].Stats().Kept == 0 })
+		until(t, "taken", func() bool { return p[0].Stats()[locks.Kept] == 0 })
 		first.Release()
-		if renewKept(p[1], "job", "t", keptLease, &lost); p[1].Stats().Kept != 1 {
-			t.Errorf("%d kept", p[1].Stats().Kept)
+		if renewKept(p[1], "job", "t", keptLease, &lost); p[1].Stats()[locks.Kept] != 1 {
+			t.Errorf("%d kept", p[1].Stats()[locks.Kept])
 		}
 		second.Release()
 		// The connection of the first keeper may also close before that one knows.
@@ -192,8 +193,8 @@ func TestKeeperChanges(t *testing.T) {
 		last := renewKept(p[1], "job", "t", keptLease, &lost)
 		third.Release()
 		time.Sleep(2 * keptLease)
-		if st := p[1].State(); len(st.Holders) != 1 || p[1].Stats().Kept != 1 {
-			t.Errorf("%+v, %d kept", st, p[1].Stats().Kept)
+		if st := p[1].State(); len(st.Holders) != 1 || p[1].Stats()[locks.Kept] != 1 {
+			t.Errorf("%+v, %d kept", st, p[1].Stats()[locks.Kept])
 		}
 		last.Release()
 		s.Empty(t)
@@ -224,7 +225,9 @@ func TestLingersUntilTakenElsewhere(t *testing.T) {
 		lingering := func(n int) {
 			t.Helper()
 			until(t, fmt.Sprint(n, " left"), func() bool {
-				return p[0].Stats().Lingering == n && p[0].Lingering("host") == n && p[0].Stats().Kept == n
+				st := p[0].Stats()
+				return st[locks.Lingering] == uint64(n) && st[locks.Kept] == uint64(n) &&
+					p[0].Lingering("host") == n
 			})
 		}
 		linger("job")
@@ -279,7 +282,7 @@ func TestKeeperIsTold(t *testing.T) {
 		if _, err := p[2].Client().Release(&redlock.Release{Name: "other", Token: "c"}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "told", func() bool { return p[1].Stats().Kept == 0 })
+		until(t, "told", func() bool { return p[1].Stats()[locks.Kept] == 0 })
 		lost.await(t, "job a broken", "job b broken", "job d broken")
 		s.Empty(t)
 	})
@@ -304,7 +307,7 @@ func TestTakenOverAndFreed(t *testing.T) {
 			if n := p[1].Unlock("a"); n != 1 {
 				t.Errorf("%s: UNLOCK: %d", name, n)
 			}
-			until(t, "told", func() bool { return p[0].Stats().Kept == 0 })
+			until(t, "told", func() bool { return p[0].Stats()[locks.Kept] == 0 })
 			lost.await(t)
 			s.Empty(t)
 		}
@@ -329,7 +332,7 @@ func TestTakeOverFromAKeptHold(t *testing.T) {
 			t.Errorf("the reader that becomes the writer: %v %v %+v", ok, err, a)
 		}
 		lost.await(t, "job a broken")
-		if n := p[1].Stats().Kept; n != 1 {
+		if n := p[1].Stats()[locks.Kept]; n != 1 {
 			t.Errorf("%d are kept alive", n)
 		}
 		a = p[0].NewAcquire(redlock.Acquire{
@@ -456,7 +459,7 @@ func unlockIsReadLate(t *testing.T, s *rig.Server, first func(p *proxies.Proxy, 
 	send(last)
 	read(send(last))
 	until(t, "it ends", h.Ended)
-	if n := p.Stats().Kept; n != 0 {
+	if n := p.Stats()[locks.Kept]; n != 0 {
 		t.Errorf("%d holds are kept", n)
 	}
 	s.Empty(t)

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"bytes"
+	"strings"
 	"sync/atomic"
 
 	"lockproxy/internal/resp"
@@ -9,92 +10,149 @@ import (
 	"lockproxy/redlock/keepalive"
 )
 
-// counters count what a Locker does.
-type counters struct {
-	granted, refused, failed [3]atomic.Uint64 // by mode: write, read, permit
-	released, notHeld        atomic.Uint64
-	renewed, notRenewed      atomic.Uint64
-	guarded, notGuarded      atomic.Uint64
-	waits, timedOut, waiting atomic.Int64
-	unsynced                 atomic.Uint64
-	sets, noSets, failedSets atomic.Uint64
-}
+// Counter is something that a Locker counts.
+type Counter int
 
-// Stats is what a Locker has done since it was made. In JSON, proxies tell it each other.
-type Stats struct {
-	// LOCK, WLOCK, RLOCK and SEMLOCK: granted, held by others, failed.
-	Granted ByMode `json:"granted"`
-	Refused ByMode `json:"refused"`
-	Failed  ByMode `json:"failed"`
-	// UNLOCK: released or counted down; held nothing.
-	Released uint64 `json:"released"`
-	NotHeld  uint64 `json:"not_held"`
-	// RENEW.
-	Renewed    uint64 `json:"renewed"`
-	NotRenewed uint64 `json:"not_renewed"`
-	// GUARD: run without an error; held nothing. Not those in MULTI.
-	Guarded    uint64 `json:"guarded"`
-	NotGuarded uint64 `json:"not_guarded"`
+// Those up to Waiters say how many there are now, the others how often something has happened.
+const (
+	Kept      Counter = iota // holds that are kept alive
+	Lingering                // those of them whose connections broke
+	Waiters                  // LOCKs that wait
+
+	// LOCK, WLOCK, RLOCK and SEMLOCK: granted, held by others, failed. By mode, in the order of place.
+	GrantedWrite
+	GrantedRead
+	GrantedPermit
+	RefusedWrite
+	RefusedRead
+	RefusedPermit
+	FailedWrite
+	FailedRead
+	FailedPermit
+
+	Released // UNLOCK: released or counted down
+	NotHeld  // UNLOCK: held nothing
+	Renewed
+	NotRenewed
+	Guarded    // GUARD: run without an error; not those in MULTI
+	NotGuarded // GUARD: held nothing
+
 	// MLOCK: granted, one was held by others, failed.
-	Sets       uint64 `json:"sets_granted"`
-	NoSets     uint64 `json:"sets_refused"`
-	FailedSets uint64 `json:"sets_failed"`
-	// LOCKs that had to wait, those whose wait was in vain, those that wait now.
-	Waits    uint64 `json:"waits"`
-	TimedOut uint64 `json:"timed_out"`
-	Waiting  int    `json:"waiters"`
-	Unsynced uint64 `json:"no_replicas"` // grants given back with NOREPLICAS
+	SetsGranted
+	SetsRefused
+	SetsFailed
 
-	keepalive.Stats
+	Waits      // LOCKs that had to wait
+	TimedOut   // those whose wait was in vain
+	NoReplicas // grants given back with NOREPLICAS
+	Renewals   // of holds that are kept alive
+
+	// Losses of such holds, by keepalive.Loss.
+	LostBroken
+	LostExpired
+	LostGone
+	LostMax
+	LostTogether
+
+	mostCounters
+)
+
+// Counters says how each counter is shown: LOCKCTL STATS, STATS ALL, the questions of proxies to each other
+// and the metrics go through it.
+var Counters = [mostCounters]struct {
+	Name    string // in LOCKCTL STATS; behind a point, in a map
+	Outcome string // verb and outcome in lock_outcomes_total; LOCK and WLOCK are one verb there
+}{
+	Kept:          {Name: "holds"},
+	Lingering:     {Name: "lingering"},
+	Waiters:       {Name: "waiters"},
+	GrantedWrite:  {"granted.write", "lock granted"},
+	GrantedRead:   {"granted.read", "rlock granted"},
+	GrantedPermit: {"granted.permit", "semlock granted"},
+	RefusedWrite:  {"refused.write", "lock refused"},
+	RefusedRead:   {"refused.read", "rlock refused"},
+	RefusedPermit: {"refused.permit", "semlock refused"},
+	FailedWrite:   {"failed.write", "lock failed"},
+	FailedRead:    {"failed.read", "rlock failed"},
+	FailedPermit:  {"failed.permit", "semlock failed"},
+	Released:      {"released", "unlock released"},
+	NotHeld:       {"not_held", "unlock not_held"},
+	Renewed:       {"renewed", "renew renewed"},
+	NotRenewed:    {"not_renewed", "renew not_held"},
+	Guarded:       {"guarded", "guard run"},
+	NotGuarded:    {"not_guarded", "guard not_held"},
+	SetsGranted:   {"sets_granted", "mlock granted"},
+	SetsRefused:   {"sets_refused", "mlock refused"},
+	SetsFailed:    {"sets_failed", "mlock failed"},
+	Waits:         {Name: "waits"},
+	TimedOut:      {Name: "timed_out"},
+	NoReplicas:    {Name: "no_replicas"},
+	Renewals:      {Name: "renewals"},
+	LostBroken:    {Name: lost + string(keepalive.Broken)},
+	LostExpired:   {Name: lost + string(keepalive.Expired)},
+	LostGone:      {Name: lost + string(keepalive.Gone)},
+	LostMax:       {Name: lost + string(keepalive.Max)},
+	LostTogether:  {Name: lost + string(keepalive.Together)},
 }
 
-// ByMode is one number for each mode.
-type ByMode struct {
-	Write  uint64 `json:"write"`
-	Read   uint64 `json:"read"`
-	Permit uint64 `json:"permit"`
-}
+const lost = "lost."
+
+// Loss is the reason that c counts; ok is false if it counts no losses.
+func (c Counter) Loss() (why string, ok bool) { return strings.CutPrefix(Counters[c].Name, lost) }
+
+// counters count what a Locker does.
+type counters [mostCounters]atomic.Uint64
+
+func (c *counters) add(what Counter) { c[what].Add(1) }
+
+// Stats is what a Locker has done since it was made, by Counter.
+type Stats [mostCounters]uint64
 
 // Stats returns the counters as they are now.
-func (l *Locker) Stats() Stats {
-	c := &l.stats
-	return Stats{
-		Granted: byMode(&c.granted), Refused: byMode(&c.refused), Failed: byMode(&c.failed),
-		Released: c.released.Load(), NotHeld: c.notHeld.Load(),
-		Renewed: c.renewed.Load(), NotRenewed: c.notRenewed.Load(),
-		Guarded: c.guarded.Load(), NotGuarded: c.notGuarded.Load(),
-		Sets: c.sets.Load(), NoSets: c.noSets.Load(), FailedSets: c.failedSets.Load(),
-		Waits: uint64(c.waits.Load()), TimedOut: uint64(c.timedOut.Load()), Waiting: int(c.waiting.Load()),
-		Unsynced: c.unsynced.Load(), Stats: l.Renewer.Stats(),
+func (l *Locker) Stats() (s Stats) {
+	for c := range s {
+		s[c] = l.stats[c].Load()
 	}
+	k := l.Renewer.Stats()
+	s[Kept], s[Lingering], s[Renewals] = uint64(k.Kept), uint64(k.Lingering), k.Renewals
+	for c := LostBroken; c < mostCounters; c++ {
+		why, _ := c.Loss()
+		s[c] = k.Lost[keepalive.Loss(why)]
+	}
+	return s
 }
 
 // Plus adds up two Stats.
 func (s Stats) Plus(o Stats) Stats {
-	return Stats{
-		Granted:  s.Granted.plus(o.Granted),
-		Refused:  s.Refused.plus(o.Refused),
-		Failed:   s.Failed.plus(o.Failed),
-		Released: s.Released + o.Released, NotHeld: s.NotHeld + o.NotHeld,
-		Renewed: s.Renewed + o.Renewed, NotRenewed: s.NotRenewed + o.NotRenewed,
-		Guarded: s.Guarded + o.Guarded, NotGuarded: s.NotGuarded + o.NotGuarded,
-		Sets: s.Sets + o.Sets, NoSets: s.NoSets + o.NoSets, FailedSets: s.FailedSets + o.FailedSets,
-		Waits: s.Waits + o.Waits, TimedOut: s.TimedOut + o.TimedOut, Waiting: s.Waiting + o.Waiting,
-		Unsynced: s.Unsynced + o.Unsynced, Stats: s.Stats.Plus(o.Stats),
+	for c := range s {
+		s[c] += o[c]
 	}
+	return s
 }
 
-func (n ByMode) plus(o ByMode) ByMode {
-	return ByMode{n.Write + o.Write, n.Read + o.Read, n.Permit + o.Permit}
+// Since is s less what had happened before. What is counted of now stays.
+func (s Stats) Since(before Stats) Stats {
+	for c := Waiters + 1; c < mostCounters; c++ {
+		s[c] -= before[c]
+	}
+	return s
 }
 
-// All is the sum.
-func (n ByMode) All() uint64 { return n.Write + n.Read + n.Permit }
+// Granted, Refused and Lost are the sums of all modes, or reasons.
+func (s Stats) Granted() uint64 { return s.sum(GrantedWrite, RefusedWrite) }
+func (s Stats) Refused() uint64 { return s.sum(RefusedWrite, FailedWrite) }
+func (s Stats) Lost() uint64    { return s.sum(LostBroken, mostCounters) }
 
-func byMode(c *[3]atomic.Uint64) ByMode { return ByMode{c[0].Load(), c[1].Load(), c[2].Load()} }
+// sum is that of the counters before end.
+func (s Stats) sum(first, end Counter) (n uint64) {
+	for _, one := range s[first:end] {
+		n += one
+	}
+	return n
+}
 
-// place is that of a mode in a counter.
-func place(m redlock.Mode) int {
+// place is that of a mode among the counters of what has one.
+func place(m redlock.Mode) Counter {
 	switch m {
 	case redlock.Read:
 		return 1
@@ -108,12 +166,12 @@ func place(m redlock.Mode) int {
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
 	switch {
 	case err == nil && granted: // which the Index is told of with more
-		l.stats.granted[place(m)].Add(1)
+		l.stats.add(GrantedWrite + place(m))
 		return
 	case err != nil:
-		l.stats.failed[place(m)].Add(1)
+		l.stats.add(FailedWrite + place(m))
 	default:
-		l.stats.refused[place(m)].Add(1)
+		l.stats.add(RefusedWrite + place(m))
 	}
 	l.o.Index.Used()
 }
@@ -124,9 +182,9 @@ func (l *Locker) CountRelease(r redlock.Released, err error) {
 	switch {
 	case err != nil:
 	case r.Held:
-		l.stats.released.Add(1)
+		l.stats.add(Released)
 	default:
-		l.stats.notHeld.Add(1)
+		l.stats.add(NotHeld)
 	}
 }
 
@@ -136,9 +194,9 @@ func (l *Locker) CountRenew(r redlock.Renewed, err error) {
 	switch {
 	case err != nil:
 	case r.Left > 0:
-		l.stats.renewed.Add(1)
+		l.stats.add(Renewed)
 	default:
-		l.stats.notRenewed.Add(1)
+		l.stats.add(NotRenewed)
 	}
 }
 
@@ -147,9 +205,9 @@ func (l *Locker) CountGuard(reply []byte) {
 	l.o.Index.Used()
 	switch {
 	case bytes.HasPrefix(reply, []byte(redlock.NotHeld)):
-		l.stats.notGuarded.Add(1)
+		l.stats.add(NotGuarded)
 	case !resp.IsError(reply):
-		l.stats.guarded.Add(1)
+		l.stats.add(Guarded)
 	}
 }
 
@@ -158,10 +216,10 @@ func (l *Locker) CountSet(granted bool, err error) {
 	l.o.Index.Used()
 	switch {
 	case err != nil:
-		l.stats.failedSets.Add(1)
+		l.stats.add(SetsFailed)
 	case granted:
-		l.stats.sets.Add(1)
+		l.stats.add(SetsGranted)
 	default:
-		l.stats.noSets.Add(1)
+		l.stats.add(SetsRefused)
 	}
 }

@@ -341,7 +341,7 @@ func TestWaitInVain(t *testing.T) {
 				t.Errorf("%d wait still", st.Waiters)
 			}
 		}
-		if got := p[1].Stats(); got.Waits != 3 || got.TimedOut != 3 || got.Waiting != 0 {
+		if got := p[1].Stats(); got[locks.Waits] != 3 || got[locks.TimedOut] != 3 || got[locks.Waiters] != 0 {
 			t.Errorf("%+v", got)
 		}
 		p[0].Unlock("0")

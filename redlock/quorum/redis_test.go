@@ -137,7 +137,7 @@ func TestQuorumOnRedis(t *testing.T) {
 	go func() {
 		done <- lockAt(t.Context(), l, redlock.Acquire{Token: "w", Lease: lease, Wait: 20 * time.Second})
 	}()
-	for l.Stats().Waiting == 0 {
+	for l.Stats()[locks.Waiters] == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(100 * time.Millisecond)

@@ -46,7 +46,11 @@ func Ask(ctx context.Context, p *peers.Peers, here locks.Stats) Sum {
 // Answer answers the question of another proxy. here returns what this one has done.
 func Answer(here func() locks.Stats) peers.Handler {
 	return func([]byte) []byte {
-		answer, _ := json.Marshal(here())
+		said, now := make(map[string]uint64), here()
+		for c, row := range locks.Counters {
+			said[row.Name] = now[c]
+		}
+		answer, _ := json.Marshal(said)
 		return answer
 	}
 }
@@ -54,35 +58,14 @@ func Answer(here func() locks.Stats) peers.Handler {
 // add adds what another proxy says. Counters that it does not know are 0 there; those that this one does not
 // know are left out.
 func (s *Sum) add(a peers.Answer) {
-	var said *locks.Stats
+	var said map[string]uint64
 	if json.Unmarshal(a.Body, &said) != nil || said == nil {
 		s.Silent = append(s.Silent, a.From)
 		return
 	}
-	clip(said)
-	for why := range said.Lost {
-		if _, ok := s.Lost[why]; !ok {
-			delete(said.Lost, why)
-		}
+	for c, row := range locks.Counters {
+		s.Stats[c] += min(said[row.Name], most)
 	}
-	s.Stats = s.Plus(*said)
 	s.Proxies++
 	s.Said = append(s.Said, a.From)
-}
-
-// clip bounds all numbers of s.
-func clip(s *locks.Stats) {
-	for _, m := range []*locks.ByMode{&s.Granted, &s.Refused, &s.Failed} {
-		m.Write, m.Read, m.Permit = min(m.Write, most), min(m.Read, most), min(m.Permit, most)
-	}
-	for _, n := range []*uint64{&s.Released, &s.NotHeld, &s.Renewed, &s.NotRenewed, &s.Guarded, &s.NotGuarded,
-		&s.Sets, &s.NoSets, &s.FailedSets, &s.Waits, &s.TimedOut, &s.Unsynced, &s.Renewals} {
-		*n = min(*n, most)
-	}
-	for _, n := range []*int{&s.Waiting, &s.Kept, &s.Lingering} {
-		*n = min(max(*n, 0), most)
-	}
-	for why, n := range s.Lost {
-		s.Lost[why] = min(n, most)
-	}
 }

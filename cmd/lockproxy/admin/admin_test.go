@@ -16,7 +16,6 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/commands"
 	"lockproxy/proxy"
-	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/locks"
 )
 
@@ -58,9 +57,8 @@ func TestMetrics(t *testing.T) {
 			Clients: 3, ClientsTotal: 10, ClientsRejected: 2, BytesIn: 100, BytesOut: 200,
 			Redirects: map[string]uint64{"moved": 5},
 			Locks: locks.Stats{
-				Granted: locks.ByMode{Write: 8}, Refused: locks.ByMode{Write: 1, Read: 15},
-				Stats:   keepalive.Stats{Lost: map[keepalive.Loss]uint64{keepalive.Gone: 16}},
-				Waiting: 4, Waits: 11, TimedOut: 12, Unsynced: 13,
+				locks.GrantedWrite: 8, locks.RefusedWrite: 1, locks.RefusedRead: 15, locks.LostGone: 16,
+				locks.Waiters: 4, locks.Waits: 11, locks.TimedOut: 12, locks.NoReplicas: 13,
 			},
 		},
 		GivenUp: 6,

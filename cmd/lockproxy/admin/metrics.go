@@ -63,10 +63,10 @@ func one[N amount](value func(s *scrape) N) func(*scrape, teller) {
 }
 
 // each are the values of a metric with one label, by what stands there.
-func each[K ~string, N amount](values func(s *scrape) map[K]N) func(*scrape, teller) {
+func each[N amount](values func(s *scrape) map[string]N) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for label, n := range values(s) {
-			to.number(float64(n), string(label))
+			to.number(float64(n), label)
 		}
 	}
 }

@@ -2,12 +2,11 @@ package admin
 
 import (
 	"runtime"
+	"strings"
 
 	"lockproxy/cluster/master"
-	"lockproxy/cluster/pipe"
-	"lockproxy/commands/lock"
 	"lockproxy/proxy"
-	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
 )
 
 // metrics are all of the proxy's own; docs/operations.md has the same table for people. Labels are
@@ -70,40 +69,49 @@ var metrics = []metric{
 		one(func(s *scrape) uint64 { return s.Shed })},
 
 	{counter, "node_requests_total", "Replies of a node.", []string{"node"},
-		ofNodes(func(n *pipe.NodeStats) uint64 { return n.Requests })},
+		ofNodes(func(n *proxy.NodeStats) uint64 { return n.Requests })},
 	{counter, "node_errors_total", "Error replies of a node.", []string{"node"},
-		ofNodes(func(n *pipe.NodeStats) uint64 { return n.Errors })},
+		ofNodes(func(n *proxy.NodeStats) uint64 { return n.Errors })},
 	{counter, "node_connects_total", "Connections made to a node.", []string{"node"},
-		ofNodes(func(n *pipe.NodeStats) uint64 { return n.Connects })},
+		ofNodes(func(n *proxy.NodeStats) uint64 { return n.Connects })},
 	{counter, "node_connect_errors_total", "Connections to a node that failed.", []string{"node"},
-		ofNodes(func(n *pipe.NodeStats) uint64 { return n.DialErrors })},
+		ofNodes(func(n *proxy.NodeStats) uint64 { return n.DialErrors })},
 	{counter, "node_garbled_total", "Connections to a node given up because its replies were none, or out " +
-		"of step.", []string{"node"}, ofNodes(func(n *pipe.NodeStats) uint64 { return n.Garbled })},
+		"of step.", []string{"node"}, ofNodes(func(n *proxy.NodeStats) uint64 { return n.Garbled })},
 	{gauge, "node_connections", "Connections to a node that are open.", []string{"node"},
-		ofNodes(func(n *pipe.NodeStats) int64 { return n.Connections })},
+		ofNodes(func(n *proxy.NodeStats) int64 { return n.Connections })},
 
-	{gauge, "lock_waiters", "Clients that wait for a lock.", nil,
-		one(func(s *scrape) int { return s.Locks.Waiting })},
-	{counter, "lock_waits_total", "LOCKs that had to wait.", nil,
-		one(func(s *scrape) uint64 { return s.Locks.Waits })},
-	{counter, "lock_wait_timeouts_total", "LOCKs that waited in vain.", nil,
-		one(func(s *scrape) uint64 { return s.Locks.TimedOut })},
+	{gauge, "lock_waiters", "Clients that wait for a lock.", nil, ofLocks(locks.Waiters)},
+	{counter, "lock_waits_total", "LOCKs that had to wait.", nil, ofLocks(locks.Waits)},
+	{counter, "lock_wait_timeouts_total", "LOCKs that waited in vain.", nil, ofLocks(locks.TimedOut)},
 	{counter, "lock_no_replicas_total", "Grants given back because too few replicas had them (SYNC).", nil,
-		one(func(s *scrape) uint64 { return s.Locks.Unsynced })},
-	{gauge, "lock_kept", "Holds that are kept alive.", nil, one(func(s *scrape) int { return s.Locks.Kept })},
+		ofLocks(locks.NoReplicas)},
+	{gauge, "lock_kept", "Holds that are kept alive.", nil, ofLocks(locks.Kept)},
 	{gauge, "lock_lingering", "Holds that are kept alive although their connections broke (LINGER).", nil,
-		one(func(s *scrape) int { return s.Locks.Lingering })},
-	{counter, "lock_renewals_total", "Renewals of holds that are kept alive.", nil,
-		one(func(s *scrape) uint64 { return s.Locks.Renewals })},
+		ofLocks(locks.Lingering)},
+	{counter, "lock_renewals_total", "Renewals of holds that are kept alive.", nil, ofLocks(locks.Renewals)},
 	{counter, "lock_lost_total", "Holds that were lost although they were kept alive.", []string{"reason"},
-		each(func(s *scrape) map[keepalive.Loss]uint64 { return s.Locks.Lost })},
-	{counter, "lock_outcomes_total", "How lock verbs ended.", []string{"verb", "outcome"}, lockOutcomes},
+		func(s *scrape, to teller) {
+			for c, n := range s.Locks {
+				if why, ok := locks.Counter(c).Loss(); ok {
+					to.number(float64(n), why)
+				}
+			}
+		}},
+	{counter, "lock_outcomes_total", "How lock verbs ended.", []string{"verb", "outcome"},
+		func(s *scrape, to teller) {
+			for c, n := range s.Locks {
+				if verb, outcome, ok := strings.Cut(locks.Counters[c].Outcome, " "); ok {
+					to.number(float64(n), verb, outcome)
+				}
+			}
+		}},
 	{histogram, "lock_wait_seconds", "From a LOCK's arrival to its grant, or until it has waited in vain, " +
 		"by the prefixes of metrics-lock-prefixes.", []string{"verb", "prefix", "outcome"},
-		lockTimes(func(t *lock.Times) []proxy.LockDurations { return t.Waits })},
+		lockTimes(func(t *proxy.LockTimes) []proxy.LockDurations { return t.Waits })},
 	{histogram, "lock_hold_seconds", "From a grant to its end, as far as this proxy sees it, by the same " +
 		"prefixes.", []string{"verb", "prefix", "outcome"},
-		lockTimes(func(t *lock.Times) []proxy.LockDurations { return t.Holds })},
+		lockTimes(func(t *proxy.LockTimes) []proxy.LockDurations { return t.Holds })},
 	{counter, "lock_holds_unmeasured_total", "Holds left out of lock_hold_seconds, since there were too " +
 		"many at a time.", nil, one(func(s *scrape) uint64 { return s.LockTimes.Unmeasured })},
 	{counter, "audit_events_total", "Events for the audit log, if there is one: written, or lost since " +
@@ -161,7 +169,7 @@ func cumulative(buckets []uint64) map[float64]uint64 {
 	return all
 }
 
-func ofNodes[N amount](value func(n *pipe.NodeStats) N) func(*scrape, teller) {
+func ofNodes[N amount](value func(n *proxy.NodeStats) N) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, n := range s.Nodes {
 			to.number(float64(value(&n)), n.Addr)
@@ -186,38 +194,14 @@ func ofEvents(told string, counts func(s *scrape) proxy.EventCounts) func(*scrap
 	}
 }
 
-func lockTimes(of func(t *lock.Times) []proxy.LockDurations) func(*scrape, teller) {
+func ofLocks(c locks.Counter) func(*scrape, teller) {
+	return one(func(s *scrape) uint64 { return s.Locks[c] })
+}
+
+func lockTimes(of func(t *proxy.LockTimes) []proxy.LockDurations) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, t := range of(&s.LockTimes) {
 			to.times(t.Count, t.Sum.Seconds(), t.Below, t.Verb, t.Prefix, t.Outcome)
 		}
-	}
-}
-
-func lockOutcomes(s *scrape, to teller) {
-	for _, l := range []struct {
-		verb, outcome string // LOCK and WLOCK are one verb
-		n             uint64
-	}{
-		{"lock", "granted", s.Locks.Granted.Write},
-		{"lock", "refused", s.Locks.Refused.Write},
-		{"lock", "failed", s.Locks.Failed.Write},
-		{"rlock", "granted", s.Locks.Granted.Read},
-		{"rlock", "refused", s.Locks.Refused.Read},
-		{"rlock", "failed", s.Locks.Failed.Read},
-		{"semlock", "granted", s.Locks.Granted.Permit},
-		{"semlock", "refused", s.Locks.Refused.Permit},
-		{"semlock", "failed", s.Locks.Failed.Permit},
-		{"unlock", "released", s.Locks.Released},
-		{"unlock", "not_held", s.Locks.NotHeld},
-		{"renew", "renewed", s.Locks.Renewed},
-		{"renew", "not_held", s.Locks.NotRenewed},
-		{"guard", "run", s.Locks.Guarded},
-		{"guard", "not_held", s.Locks.NotGuarded},
-		{"mlock", "granted", s.Locks.Sets},
-		{"mlock", "refused", s.Locks.NoSets},
-		{"mlock", "failed", s.Locks.FailedSets},
-	} {
-		to.number(float64(l.n), l.verb, l.outcome)
 	}
 }

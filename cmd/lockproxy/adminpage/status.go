@@ -12,6 +12,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands/lock"
 	"lockproxy/proxy"
+	"lockproxy/redlock/locks"
 	"lockproxy/redlock/totals"
 )
 
@@ -40,8 +41,8 @@ type status struct {
 	Everywhere bool         `json:"everywhere"` // events are those of all proxies
 	Clients    int          `json:"clients"`
 	Memory     int64        `json:"memory"`
-	Kept       int          `json:"kept"`
-	Waiting    int          `json:"waiting"`
+	Kept       uint64       `json:"kept"`
+	Waiting    uint64       `json:"waiting"`
 	Rate       point        `json:"rate"`
 	P50        int64        `json:"p50"`
 	P99        int64        `json:"p99"`
@@ -66,7 +67,7 @@ type point struct {
 	Commands float64 `json:"commands"`
 	Errors   float64 `json:"errors"`
 	Grants   float64 `json:"grants"`
-	Waiting  int     `json:"waiting"`
+	Waiting  uint64  `json:"waiting"`
 }
 
 // node is one server of the upstream.
@@ -145,6 +146,7 @@ var lockVerbs = []string{"lock", "wlock", "rlock", "semlock", "mlock", "unlock",
 // look makes the status of now. It does not block.
 func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []byte) {
 	stats := g.o.Stats()
+	held := &stats.Locks
 	next := sampleOf(now, &stats)
 	before := next
 	if len(g.samples) > 0 {
@@ -153,13 +155,10 @@ func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []b
 	g.samples = append(g.samples, next)
 	g.samples = g.samples[max(0, len(g.samples)-window):]
 	s := &status{At: now.UnixMilli(), NotReady: []string{}, Version: g.o.Version, Go: runtime.Version(),
-		Dev: g.o.Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: stats.Locks.Kept,
-		Waiting: stats.Locks.Waiting, Refused: stats.Locks.Refused.Write + stats.Locks.Refused.Read +
-			stats.Locks.Refused.Permit, Granted: next.grants, TimedOut: stats.Locks.TimedOut,
+		Dev: g.o.Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
+		Waiting: held[locks.Waiters], Refused: held.Refused(), Granted: next.grants,
+		TimedOut: held[locks.TimedOut], Lost: held.Lost(),
 		Nodes: []node{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Settings()}
-	for _, n := range stats.Locks.Lost {
-		s.Lost += n
-	}
 	if err := g.o.Ready(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			s.NotReady = append(s.NotReady, printable(line, mostReason))
@@ -187,7 +186,7 @@ func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []b
 
 func sampleOf(now time.Time, stats *proxy.Stats) sample {
 	s := sample{at: now, commands: make(map[string]proxy.CommandStats), nodes: make(map[string]nodeCounts),
-		grants: stats.Locks.Granted.Write + stats.Locks.Granted.Read + stats.Locks.Granted.Permit}
+		grants: stats.Locks.Granted()}
 	for _, c := range stats.Commands {
 		if c.Calls > 0 {
 			s.commands[c.Name] = c

@@ -80,9 +80,9 @@ func (p *Proxy) Lock(ctx context.Context, a redlock.Acquire) (res Result) {
 func (p *Proxy) Begin(ctx context.Context, a redlock.Acquire) chan Result {
 	p.T.Helper()
 	done := make(chan Result, 1)
-	before := p.Stats().Waiting
+	before := p.Stats()[locks.Waiters]
 	go func() { done <- p.Lock(ctx, a) }()
-	for i := 0; p.Stats().Waiting == before && len(done) == 0; i++ {
+	for i := 0; p.Stats()[locks.Waiters] == before && len(done) == 0; i++ {
 		time.Sleep(time.Millisecond)
 		if i > int(rig.Patience/time.Millisecond) {
 			p.T.Fatal("it neither waits nor ends")
