@@ -85,6 +85,8 @@
 //
 //   - A copy of a Move that comes after its proxy has left the line: an offer of 0.5 s to nobody, within
 //     15 s; or a grant to a client that has left, for a lease. Copies are what a broken connection leaves.
+//   - If the reply of a LOCK is read behind that of a later LOCK, over another connection, a Move between the
+//     two does not count it: it has no place until its proxy says so, two round trips later.
 //   - The ticket of a LOCK whose first reply was lost stands for nobody until the next Move of its proxy.
 //   - A message that is lost costs up to 5 s, since proxies ask no more often. So does a writer that died
 //     while readers hold the lock, behind whom other readers stand.
@@ -93,4 +95,14 @@
 //     gets one number more, which LOCK raises and a Move sets.
 //   - Tickets need clocks of masters that differ by less than a fail-over takes, as fences do.
 //   - After a fail-over that lost tickets, order holds again once each proxy has spoken.
+//   - Redis does not know the token of who waits. So an UNLOCK that goes alone, behind a LOCK whose reply is
+//     under way, cannot hand over: two clients that do nothing but lock and unlock need a request more.
+//
+// # Is that simpler than a queue of clients?
+//
+// In Redis it is, in a proxy it is not. Scripts look for no dead waiters, count no looks, close no holes, and
+// need no list of readers apart from the waiters; what a lock takes in Redis does not grow with those who
+// wait. In exchange two sides keep one truth, and have to mend it after each reply that is lost or late: most
+// of the holes above are of that kind, and a queue of clients has none of them. By an estimate, in lines
+// without comments, 380 of Lua go and 200 come; 250 of Go go and 450 come, 250 of them here.
 package line

@@ -69,7 +69,7 @@ func TestWalksCatchMutants(t *testing.T) {
 		{"numbers begin anew", 10, "stale"},
 		{"several moves at a time", 4, "stale"},
 		{"the next is not said", 16, "overtaken"},
-		{"who joins meanwhile is forgotten", 10800, "overtaken"},
+		{"who joins meanwhile is forgotten", 16209, "overtaken"},
 		{"who joined and left is forgotten", 9552, "sleeps"},
 		{"leaving is not told", 1, "sleeps"},
 		{"the second first", 1, "overtaken"},

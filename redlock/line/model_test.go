@@ -468,6 +468,9 @@ func (p *proxy) again(a *ask) {
 				a.waiter.Mode = Up
 			}
 			p.asks[a.waiter], p.knows[a.waiter] = a, p.now
+			if y.Last < p.line.seen { // overtaken by a later reply: a Move may have forgotten it
+				p.knows[a.waiter] += 2*p.reach() + p.stalls
+			}
 			if p.mutant == "late replies count from now" {
 				sent = p.time()
 			}
