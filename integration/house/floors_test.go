@@ -90,7 +90,6 @@ var floors = map[string]string{
 	"redlock":           "internal",
 	"redlock/scripts":   "redlock internal",
 	"redlock/wait":      "redlock internal",
-	"redlock/line":      "",
 	"redlock/keepalive": "redlock internal",
 	"redlock/index":     "redlock internal",
 	"redlock/peers":     "internal",
