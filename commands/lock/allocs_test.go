@@ -7,6 +7,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/single"
 )
@@ -36,9 +37,10 @@ func (*granting) SendHome(_ int, _ []byte, _ bool, then redlock.Exchange, _ redl
 
 // The path of a LOCK that is granted at once, and of an UNLOCK, allocates no more than it has to.
 func TestLockVerbsAllocateLittle(t *testing.T) {
-	l := locks.New(shardedLocks{}, locks.Options{})
+	x := index.New(nil, index.Options{})
+	l := locks.New(shardedLocks{}, locks.Options{Index: x})
 	verbs := map[string]*commands.Command{}
-	for _, c := range Verbs(Lockers{Plain: l, Ledger: NewLedger([]string{"other:"}, nil),
+	for _, c := range Verbs(Lockers{Plain: l, Ledger: NewLedger(x, []string{"other:"}, nil),
 		Busiest: NewBusiest(100)}) {
 		verbs[c.Name] = c
 	}

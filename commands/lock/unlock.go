@@ -83,23 +83,23 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	if err != nil {
 		return commands.ErrorReply(err)
 	}
-	if done.Whole {
-		r.l.Unlocked(r.asked.Name, r.asked.Token, done.Keeper)
-	}
+	name, token := r.asked.Name, r.asked.Token
 	if done.Whole || !done.Held && r.asked.Fence == 0 {
-		r.grants.Forget(r.asked.Name, r.asked.Token)
+		r.grants.Forget(name, token)
 	}
 	switch {
 	case !done.Held:
 		if r.asked.Fence == 0 {
-			r.ledger.notHeld(r.asked.Name, r.asked.Token)
+			e, ok := r.l.NotHeld(name, token, true)
+			r.ledger.notHeld(name, e, ok)
 		}
-		if err := whyNothing(r.l, r.asked.Name, r.asked.Token, r.asked.Fence); err != nil {
+		if err := whyNothing(r.l, name, token, r.asked.Fence); err != nil {
 			return commands.ErrorReply(err)
 		}
 		return resp.Null(r.proto)
 	case done.Whole:
-		r.ledger.released(r.asked.Name, r.asked.Token, r.who)
+		e, ok := r.l.Unlocked(name, token, done.Keeper)
+		r.ledger.released(name, token, r.who, e, ok)
 		return resp.One
 	}
 	return resp.Zero
@@ -109,7 +109,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 // was granted.
 func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *locks.Locker) (err error) {
 	if err = a.parse(s, l, c.Args); err == nil && a.token == "" {
-		a.token, err = c.Client.Grants.Token(a.name)
+		a.token, err = c.Client.Grants.Token(l, a.name)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ var errTooMany = fmt.Errorf("index: it has more than %d names", mostNames)
 // proxy has granted, and what others had granted some half a second ago, which may have been free for some
 // seconds. After ErrUnable the keys are to be looked through. It blocks.
 func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
-	if x == nil {
+	if x.upstream == nil {
 		return nil, ErrUnable
 	}
 	if why := x.unable.Load(); why != nil {
@@ -132,12 +132,11 @@ func (n *notes) each(f func(name string)) {
 		s := &n.shards[i]
 		var names []string
 		s.mu.Lock()
-		for name := range s.fresh {
-			names = append(names, name)
-		}
-		for name := range s.old {
-			names = append(names, name)
-		}
+		s.all(func(k *note) {
+			if k.first.granted {
+				names = append(names, k.name)
+			}
+		})
 		for w := range s.waits {
 			names = append(names, w.name)
 		}

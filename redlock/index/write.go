@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +56,7 @@ func (x *Index) write(ctx context.Context, age, stays time.Duration) {
 	for i, err := range errs {
 		if err != nil {
 			failed = err
-			x.notes.again(changes[i].names)
+			x.notes.rewrite(changes[i].names)
 		}
 	}
 	x.wrote(failed)
@@ -70,90 +69,73 @@ func setOf(name string) int { return slot.Of([]byte(name)) % keys }
 func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	moved := 0
-	for name, known := range s.fresh {
-		switch {
-		case known.until() <= now:
-			n.end(s, s.fresh, name, &known)
-		case now-known.at >= age:
-			delete(s.fresh, name)
-			s.queue(name, &known)
-			s.old[name] = known
-			moved++
+	for k := s.first; k != nil; {
+		next := k.newer
+		if !n.expire(s, k, now) && now-k.at >= age && k.first.granted {
+			s.age(k)
+			s.queue(k)
 		}
+		k = next
 	}
-	if moved > mostMembers { // a map that was large stays large
-		s.fresh = maps.Collect(maps.All(s.fresh))
-	}
-	s.clear(now, stays, changes)
+	n.clear(s, now, stays, changes)
 	for _, name := range s.due {
-		known, ok := s.old[name]
-		if !ok || !known.queued {
+		k := s.find(name, n.hash(name))
+		if k == nil || !k.queued {
 			continue
 		}
 		// A hold that is renewed is written anew with each third renewal, if that comes at a third of its
 		// lease.
-		until := known.until()
-		known.queued, known.written = false, until+max(until-now, 0)
-		s.old[name] = known
+		until := k.until()
+		k.queued, k.written = false, until+max(until-now, 0)
 		c := &changes[setOf(name)]
-		c.names, c.until = append(c.names, name), append(c.until, known.written)
+		c.names, c.until = append(c.names, name), append(c.until, k.written)
 	}
 	s.due = nil
 }
 
 // clear adds to changes the names that have been free for so long. A lock that was taken again keeps its
 // name: it is written anew, or looked at later if it may be free soon.
-func (s *shard) clear(now, stays time.Duration, changes *[keys]change) {
+func (n *notes) clear(s *shard, now, stays time.Duration, changes *[keys]change) {
 	over := 0
 	var later []freed
 	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {
 		name := s.gone[over].name
-		if _, ok := s.old[name]; ok {
-			continue
-		}
-		if _, ok := s.fresh[name]; ok {
+		switch k := s.find(name, n.hash(name)); {
+		case k == nil:
+			c := &changes[setOf(name)]
+			c.gone = append(c.gone, name)
+		case k.fresh:
 			later = append(later, freed{name, now})
-			continue
 		}
-		c := &changes[setOf(name)]
-		c.gone = append(c.gone, name)
 	}
 	if over > 0 {
 		s.gone = append(slices.Clone(s.gone[over:]), later...)
 	}
 }
 
-// sweep forgets holds that are over, of another shard with each call.
+// sweeps is in how many looks all shards are swept.
+const sweeps = 64
+
+// sweep forgets holds that are over, of other shards with each call.
 func (n *notes) sweep(now time.Duration) {
-	s := &n.shards[n.swept%shards]
-	n.swept++
+	for range shards / sweeps {
+		n.shards[n.swept%shards].sweep(n, now)
+		n.swept++
+	}
+}
+
+func (s *shard) sweep(n *notes, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, known := range s.old {
-		if known.until() <= now {
-			n.end(s, s.old, name, &known)
-		}
-	}
-	if len(s.old) == 0 {
-		s.old = make(map[string]note)
-	}
+	s.all(func(k *note) { n.expire(s, k, now) })
 }
 
-// end forgets a lock whose holds are all over.
-func (n *notes) end(s *shard, from map[string]note, name string, known *note) {
-	s.drop(known, func(*held) bool { return true })
-	n.forget(s, from, name, known)
-}
-
-// again has names written again that could not be.
-func (n *notes) again(names []string) {
+// rewrite has names written again that could not be.
+func (n *notes) rewrite(names []string) {
 	for _, name := range names {
-		s := n.of(name)
-		s.mu.Lock()
-		if known, ok := s.old[name]; ok {
-			s.queue(name, &known)
-			s.old[name] = known
+		s, hash := n.lock(name)
+		if k := s.find(name, hash); k != nil && !k.fresh {
+			s.queue(k)
 		}
 		s.mu.Unlock()
 	}

@@ -45,11 +45,6 @@ func (k *Renewer) queue(h *Kept) {
 func (k *Renewer) freer() {
 	for batch := k.nextToFree(); batch != nil; batch = k.nextToFree() {
 		failed := k.detach.all(batch)
-		for i, h := range batch {
-			if failed[i] == nil && k.o.Notes != nil {
-				k.o.Notes.Freed(h.name.name, h.name.token)
-			}
-		}
 		k.change(func() {
 			for i, h := range batch {
 				k.freed(h, failed[i])

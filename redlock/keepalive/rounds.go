@@ -374,8 +374,8 @@ func (k *Renewer) renewed(h *Kept, q question, began, lasts time.Duration, late 
 	if q.next != 0 {
 		h.fence = q.next
 	}
-	if k.o.Notes != nil {
-		k.o.Notes.Renewed(h.name.name, h.name.token, k.born.Add(h.until))
+	if k.o.Renewed != nil {
+		k.o.Renewed(h.name.name, h.name.token, k.born.Add(h.until))
 	}
 	if late && h.state == asked { // once more, and that answer is still to come
 		k.set(h, h.end())

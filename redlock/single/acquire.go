@@ -22,7 +22,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 	sent := time.Now()
 	slot, req := e.acquireRequest(by.Buffer(), &scripts.Acquire, a)
 	if e.plain(a) {
-		e.grants.ask(a, sent)
+		e.grants.Ask(a, sent)
 	}
 	*first = firstAttempt{e, by, a, to, sent, slot}
 	by.SendHome(slot, req, !a.Breaks(), first, to)
@@ -90,15 +90,7 @@ func (e *Engine) Follows(*redlock.Acquire) bool { return false }
 // Wait implements locks.engine: the place in the queue, or a grant that was on its way, is taken back before
 // the client of a wait in vain is told, or the error says that it is not.
 func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	noted := false
-	a.BeforeHanded(func(g redlock.Grant) {
-		e.noteGrant(a, g, false)
-		noted = true
-	})
 	if g, ok, err = e.waiters.Wait(ctx, a); ok {
-		if !noted {
-			e.noteGrant(a, g, false)
-		}
 		return g, true, nil
 	}
 	if _, said := errors.AsType[redlock.ReplyError](err); err != nil && !said && ctx.Err() == nil {
@@ -199,7 +191,7 @@ func (e *Engine) readAcquire(
 	r.Grant.At = at
 	if r.Broke {
 		a.Broke = true
-		e.grants.changed(a.Name)
+		e.grants.Changed(a.Name)
 	}
 	if r.Granted && a.Break {
 		a.Took = true
@@ -217,17 +209,15 @@ func (e *Engine) readAcquire(
 		if e.steps.moving(e.names.Place(a.Name).Slot) {
 			r.Pause = min(r.Pause, movingPulse)
 		}
-		e.grants.changed(a.Name)
+		e.grants.Changed(a.Name)
 		e.waiters.Queued(a, r.Place, r.Pause, r.Try)
 	case r.Granted && scripts.Unnumbered(r.Grant.Fence):
 		return r.Grant, false, needsSteps{r.Grant.Fence}
 	case r.Granted:
-		e.noteGrant(a, r.Grant, r.Plain)
+		a.Plain = r.Plain
 	case a.Took:
 		a.Unsure = true
 		return g, false, redlock.ErrTookOver
-	case a.Mode == redlock.Write:
-		e.grants.refused(a)
 	}
 	return r.Grant, r.Granted, nil
 }
@@ -243,13 +233,6 @@ func (e *Engine) readWhole(
 		return redlock.Grant{}, false, needsSteps{}
 	}
 	return g, ok, err
-}
-
-// noteGrant notes a grant for the UNLOCK that comes. plain says that the lock is plain.
-func (e *Engine) noteGrant(a *redlock.Acquire, g redlock.Grant, plain bool) {
-	if a.Mode == redlock.Write {
-		e.grants.note(a, g, plain)
-	}
 }
 
 // errTidy says that tidy.lua is to run before acquire.lua is asked again.

@@ -35,9 +35,10 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 		return nil, 0, redlock.ErrOneByOne
 	}
 	for i, a := range all {
-		g := redlock.Grant{Token: a.Token, Fence: fences[i], TTL: a.Lease, Count: 1, At: at}
-		e.noteGrant(a, g, a.Keeper == "" && a.Meta == "")
-		grants = append(grants, g)
+		a.Plain = a.Keeper == "" && a.Meta == ""
+		grants = append(grants, redlock.Grant{
+			Token: a.Token, Fence: fences[i], TTL: a.Lease, Count: 1, At: at,
+		})
 	}
 	return grants, 0, nil
 }
@@ -47,7 +48,7 @@ func (e *Engine) Forget(a *redlock.Acquire) { e.waiters.Forget(a) }
 
 // ReleaseNow implements locks.engine.
 func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Released, error) {
-	e.grants.changed(r.Name)
+	e.grants.Changed(r.Name)
 	for {
 		fresh, at := e.names.NewRequest(), time.Now()
 		slot, req, _ := e.releaseRequest(nil, &scripts.Release, r, fresh)
@@ -67,6 +68,6 @@ func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Rele
 
 // RenewNow implements locks.engine.
 func (e *Engine) RenewNow(_ context.Context, r *redlock.Renew) (redlock.Renewed, error) {
-	e.grants.changed(r.Name)
+	e.grants.Changed(r.Name)
 	return e.steps.renew(r)
 }

@@ -10,8 +10,8 @@ import (
 
 // Release implements locks.engine.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	if g := e.grants.take(r); !g.ends.IsZero() {
-		e.freePlain(by, r, to, g)
+	if p := e.grants.TakePlain(r); !p.Ends.IsZero() {
+		e.freePlain(by, r, to, p)
 		return
 	}
 	e.release(by, r, to)
@@ -81,7 +81,7 @@ func (e *Engine) releaseRequest(
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	default:
-		c.Number(e.grants.fence(r.Name, r.Token))
+		c.Number(e.grants.Fence(r.Name, r.Token))
 	}
 	return slot, c.Req, id
 }
@@ -111,7 +111,7 @@ func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 func (e *Engine) breakSome(
 	by redlock.Caller, name string, id [redlock.IDBytes]byte, broken bool, then func(bool, error) []byte,
 ) {
-	e.grants.changed(name)
+	e.grants.Changed(name)
 	slot, req := e.breakRequest(&scripts.Break, name, id)
 	at := time.Now()
 	by.SendHome(slot, req, false, exchange(func(reply []byte) []byte {

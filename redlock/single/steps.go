@@ -76,7 +76,6 @@ type steps struct {
 type requests interface {
 	acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte)
 	readAcquire(a *redlock.Acquire, at time.Time, reply []byte) (g redlock.Grant, ok bool, err error)
-	noteGrant(a *redlock.Acquire, g redlock.Grant, plain bool)
 	tidy(a *redlock.Acquire) error
 	releaseRequest(buf []byte, s *scripts.Script, r *redlock.Release, fresh [redlock.IDBytes]byte) (
 		slot int, req []byte, id [redlock.IDBytes]byte)
@@ -174,7 +173,6 @@ func (t *steps) acquire(a *redlock.Acquire) (g redlock.Grant, ok bool, err error
 		took := time.Since(at) // the lease has begun with the first step; less than 1 ms is told as none
 		if fence != 0 && g.Fence == steps.stands && g.TTL-took >= time.Millisecond {
 			g.Fence, g.TTL, g.At = fence, g.TTL-took, at.Add(took)
-			t.engine.noteGrant(a, g, false)
 			return g, true, nil
 		}
 	}
