@@ -161,12 +161,12 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 			left.Milliseconds(), g.Count))
 		switch heard {
 		case commands.Told:
-			q.granted(&g)
+			q.granted(&g, time.Now())
 			return nil
 		case commands.InDoubt:
 			q.l.TellUntold(q.a.Name, "the lock stays taken until its lease is over: nobody knows whether "+
 				"its client was told", err)
-			q.granted(&g)
+			q.granted(&g, time.Now())
 			q.keepInDoubt(g)
 			return nil
 		case commands.Unheard:

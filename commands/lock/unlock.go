@@ -55,8 +55,8 @@ type release struct {
 func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	l := all.of(c.Args[1])
 	r := spare.Get().(*release)
-	*r = release{Actions: c.Actions, spare: spare, l: l, ledger: all.Ledger, grants: c.Client.Grants,
-		proto: c.Client.Proto, who: c.Client.Holder()}
+	r.Actions, r.spare, r.l, r.ledger = c.Actions, spare, l, all.Ledger // one of spare is empty
+	r.grants, r.proto, r.who = c.Client.Grants, c.Client.Proto, c.Client.Holder()
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -64,7 +64,8 @@ func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	if r.args.fence == 0 {
 		c.Client.Waits.Unlock(r.args.name, r.args.token)
 	}
-	r.asked = redlock.Release{Name: r.args.name, Token: r.args.token, Fence: r.args.fence, Named: r.args.id}
+	r.asked.Name, r.asked.Token = r.args.name, r.args.token
+	r.asked.Fence, r.asked.Named = r.args.fence, r.args.id
 	l.Release(r, &r.asked, r)
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
 )
 
 const (
@@ -74,7 +75,7 @@ func (r *reading) read(ctx context.Context, from *set) error {
 		if p := string(r.pattern); strings.Trim(p, "*") != "" {
 			args = append(args, "MATCH", strings.Repeat("?", idBytes)+":"+p)
 		}
-		v, err := r.x.ask(ctx, from, args...)
+		v, err := r.x.ask(ctx, from, resp.AppendCommandStrings(nil, args...))
 		switch {
 		case err != nil && forbidden(err):
 			r.x.tell(err)

@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/redcon"
+
 	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 )
 
@@ -62,9 +63,6 @@ func (x *Index) write(ctx context.Context, age, stays time.Duration) {
 	x.wrote(failed)
 }
 
-// setOf is the number of the set that has the lock of that name.
-func setOf(name string) int { return slot.Of([]byte(name)) % keys }
-
 // collect adds what is due in a shard to changes.
 func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]change) {
 	s.mu.Lock()
@@ -87,7 +85,7 @@ func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]
 		// lease.
 		until := k.until()
 		k.queued, k.written = false, until+max(until-now, 0)
-		c := &changes[setOf(name)]
+		c := &changes[k.hash%keys]
 		c.names, c.until = append(c.names, name), append(c.until, k.written)
 	}
 	s.due = nil
@@ -100,9 +98,10 @@ func (n *notes) clear(s *shard, now, stays time.Duration, changes *[keys]change)
 	var later []freed
 	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {
 		name := s.gone[over].name
-		switch k := s.find(name, n.hash(name)); {
+		hash := n.hash(name)
+		switch k := s.find(name, hash); {
 		case k == nil:
-			c := &changes[setOf(name)]
+			c := &changes[hash%keys]
 			c.gone = append(c.gone, name)
 		case k.fresh:
 			later = append(later, freed{name, now})
@@ -146,21 +145,24 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for gone := c.gone; len(gone) > 0; gone = gone[min(len(gone), mostMembers):] {
-		args := []string{"ZREM", to.key}
-		for _, name := range gone[:min(len(gone), mostMembers)] {
-			args = append(args, x.member(name))
+		some := gone[:min(len(gone), mostMembers)]
+		req := x.begin("ZREM", to, len(some))
+		for _, name := range some {
+			req = x.appendMember(req, name)
 		}
-		if err := x.run(ctx, to, args...); err != nil {
+		if err := x.send(ctx, to, req); err != nil {
 			return err
 		}
 	}
 	clock := time.Now()
 	for at := 0; at < len(c.names); at += mostMembers {
-		args := []string{"ZADD", to.key}
-		for i := at; i < min(at+mostMembers, len(c.names)); i++ {
-			args = append(args, millis(clock.Add(c.until[i]-now)), x.member(c.names[i]))
+		end := min(at+mostMembers, len(c.names))
+		req := x.begin("ZADD", to, 2*(end-at))
+		for i := at; i < end; i++ {
+			req = redcon.AppendBulkString(req, millis(clock.Add(c.until[i]-now)))
+			req = x.appendMember(req, c.names[i])
 		}
-		if err := x.run(ctx, to, args...); err != nil {
+		if err := x.send(ctx, to, req); err != nil {
 			return err
 		}
 	}
@@ -179,11 +181,24 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// member is what a set has for a lock that this proxy has granted.
-func (x *Index) member(name string) string { return x.id + ":" + x.canonical(name) }
+// begin begins a command for so many words behind the key.
+func (x *Index) begin(verb string, to *set, words int) []byte {
+	req := redcon.AppendArray(make([]byte, 0, 64+64*words), 2+words)
+	return redcon.AppendBulkString(redcon.AppendBulkString(req, verb), to.key)
+}
+
+// appendMember appends what a set has for a lock that this proxy has granted.
+func (x *Index) appendMember(req []byte, name string) []byte {
+	name = x.canonical(name)
+	req = append(strconv.AppendInt(append(req, '$'), int64(len(x.id)+1+len(name)), 10), "\r\n"...)
+	return append(append(append(append(req, x.id...), ':'), name...), "\r\n"...)
+}
 
 // canonical is the one name of a lock that has two, as a and {a}.
 func (x *Index) canonical(name string) string {
+	if strings.IndexByte(name, '{') < 0 {
+		return name
+	}
 	if one, _, ok := x.names.LockOf(string(x.names.AppendKey(nil, name))); ok {
 		return one
 	}
@@ -192,12 +207,16 @@ func (x *Index) canonical(name string) string {
 
 // run sends one command. The error is that of the server, if it sent one.
 func (x *Index) run(ctx context.Context, to *set, args ...string) error {
-	_, err := x.ask(ctx, to, args...)
+	return x.send(ctx, to, resp.AppendCommandStrings(nil, args...))
+}
+
+func (x *Index) send(ctx context.Context, to *set, req []byte) error {
+	_, err := x.ask(ctx, to, req)
 	return err
 }
 
-func (x *Index) ask(ctx context.Context, to *set, args ...string) (resp.Value, error) {
-	reply, err := x.upstream.Do(ctx, to.slot, resp.AppendCommandStrings(nil, args...), true)
+func (x *Index) ask(ctx context.Context, to *set, req []byte) (resp.Value, error) {
+	reply, err := x.upstream.Do(ctx, to.slot, req, true)
 	if err != nil {
 		return resp.Value{}, err
 	}
