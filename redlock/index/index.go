@@ -128,7 +128,8 @@ func (x *Index) Tell(f func(name string, e Ended)) { x.notes.ended = f }
 func (x *Index) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner) {
 	at := g.At.Sub(x.notes.born)
 	h := held{token: a.Token, client: a.Client, owner: by, waited: max(g.At.Sub(came), 0), noted: at,
-		since: at, until: at + g.TTL, fence: g.Fence, mode: a.Mode, granted: true, kept: a.Keep}
+		since: at, until: at + g.TTL, fence: g.Fence, mode: cmp.Or(a.Mode, redlock.Write)[0], granted: true,
+		kept: a.Keep}
 	if a.AtLeast > 0 {
 		h.least = at + a.AtLeast
 	}

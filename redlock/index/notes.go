@@ -53,8 +53,8 @@ type shard struct {
 	count       int // holds
 	bytes       int // of names and tokens
 	waits       map[*wait]bool
-	due         []string // names of notes that are to be written
-	gone        []freed  // names that were written and that nobody held then; the first is the oldest
+	due         []*note // those that are to be written, and some that were forgotten meanwhile
+	gone        []freed // names that were written and that nobody held then; the first is the oldest
 }
 
 // freed is the name of a lock that became free.
@@ -74,7 +74,7 @@ type note struct {
 	at           time.Duration // when the lock was first noted
 	written      time.Duration // until when the sets have it; 0: they have not
 	fresh        bool          // it stands between shard.first and shard.last
-	queued       bool          // it stands in shard.due
+	queued       bool          // it stands in shard.due, though it may be forgotten
 }
 
 // held is one hold of a lock, or a plain lock that was asked for.
@@ -88,8 +88,8 @@ type held struct {
 	until  time.Duration // when its lease ends
 	least  time.Duration // if it is freed before, it rests until then
 	fence  int64
-	mode   redlock.Mode // "": it was not granted here
 	plain
+	mode    byte // of redlock.Mode; 0: it was not granted here
 	granted bool
 	kept    bool // it is kept alive, so nobody knows when it ends
 }
@@ -216,7 +216,7 @@ func (s *shard) age(k *note) {
 func (s *shard) queue(k *note) {
 	if !k.queued {
 		k.queued = true
-		s.due = append(s.due, k.name)
+		s.due = append(s.due, k)
 	}
 }
 
@@ -286,7 +286,7 @@ func (n *notes) grant(name string, h *held, shared bool) bool {
 // full counts a hold that there is no room for.
 func (n *notes) full(h *held) {
 	n.unnoted.Add(1)
-	if h.mode != "" {
+	if h.mode != 0 {
 		n.unmeasured.Add(1)
 	}
 }
@@ -309,7 +309,7 @@ func (n *notes) join(s *shard, k *note, h *held) {
 
 // again takes over what h says of a hold that was known, or asked for.
 func (n *notes) again(k *note, known, h *held) {
-	if h.mode == "" { // renewed
+	if h.mode == 0 { // renewed
 		known.until, known.kept, known.granted = max(known.until, h.until), known.kept || h.kept, true
 		if h.client != nil {
 			known.client, known.noted = h.client, h.noted
@@ -321,9 +321,9 @@ func (n *notes) again(k *note, known, h *held) {
 	}
 	switch {
 	case !known.granted:
-	case known.mode == "" || known.fence == h.fence: // it goes on
+	case known.mode == 0 || known.fence == h.fence: // it goes on
 		h.until, h.least, h.kept = max(known.until, h.until), max(known.least, h.least), known.kept || h.kept
-		if known.mode != "" {
+		if known.mode != 0 {
 			h.since, h.mode = known.since, known.mode
 		}
 		if h.waited == 0 {
@@ -347,7 +347,7 @@ func (h *held) over(now time.Duration) bool {
 }
 
 // measured says that it is known how long it is held.
-func (h *held) measured() bool { return h.granted && h.mode != "" }
+func (h *held) measured() bool { return h.granted && h.mode != 0 }
 
 // tell tells of the end of a hold.
 func (n *notes) tell(name string, h *held, now time.Duration) {
@@ -358,7 +358,7 @@ func (n *notes) tell(name string, h *held, now time.Duration) {
 
 // end is how a hold ends now.
 func (h *held) end(now time.Duration) Ended {
-	e := Ended{h.mode, h.fence, now - h.since, !h.kept && h.until <= now}
+	e := Ended{redlock.Mode(h.mode), h.fence, now - h.since, !h.kept && h.until <= now}
 	if e.Over {
 		e.Took = h.until - h.since
 	}
@@ -492,7 +492,7 @@ func (n *notes) forget(s *shard, k *note, now time.Duration) {
 	if k.written > 0 && len(s.gone) < mostNotes {
 		s.gone = append(s.gone, freed{k.name, now})
 	}
-	if *k = (note{}); s.spares < mostSpare {
+	if *k = (note{queued: k.queued}); !k.queued && s.spares < mostSpare {
 		k.next, s.spare = s.spare, k
 		s.spares++
 	}

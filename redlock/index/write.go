@@ -76,9 +76,8 @@ func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]
 		k = next
 	}
 	n.clear(s, now, stays, changes)
-	for _, name := range s.due {
-		k := s.find(name, n.hash(name))
-		if k == nil || !k.queued {
+	for _, k := range s.due {
+		if k.first.token == "" {
 			continue
 		}
 		// A hold that is renewed is written anew with each third renewal, if that comes at a third of its
@@ -86,7 +85,7 @@ func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]
 		until := k.until()
 		k.queued, k.written = false, until+max(until-now, 0)
 		c := &changes[k.hash%keys]
-		c.names, c.until = append(c.names, name), append(c.until, k.written)
+		c.names, c.until = append(c.names, k.name), append(c.until, k.written)
 	}
 	s.due = nil
 }
