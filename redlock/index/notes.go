@@ -358,7 +358,12 @@ func (n *notes) tell(name string, h *held, now time.Duration) {
 
 // end is how a hold ends now.
 func (h *held) end(now time.Duration) Ended {
-	e := Ended{redlock.Mode(h.mode), h.fence, now - h.since, !h.kept && h.until <= now}
+	e := Ended{redlock.Write, h.fence, now - h.since, !h.kept && h.until <= now}
+	for _, mode := range [...]redlock.Mode{redlock.Read, redlock.Permit} {
+		if h.mode == mode[0] {
+			e.Mode = mode
+		}
+	}
 	if e.Over {
 		e.Took = h.until - h.since
 	}
