@@ -60,7 +60,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	s.events.audit, s.events.proxy = s.o.Audit, all.Plain.ID()
 	s.events.hub = startWatching(s, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID())
 	all.Events = s.events.hub != nil
-	all.Ledger = lock.NewLedger(s.o.LockPrefixes, s.events.locks())
+	all.Ledger = lock.NewLedger(s.locks.index, s.o.LockPrefixes, s.events.locks())
 	if r.Connect != nil {
 		var nodes []quorum.Node
 		for _, m := range s.locks.masters {

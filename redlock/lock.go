@@ -76,8 +76,10 @@ type Acquire struct {
 	Broke bool
 	// Took is set by the engine: Break is done, for the lock was granted. What others hold since stays.
 	Took bool
-	// Fence is for the engine single: the fence that the last attempt asked for.
+	// Fence is for the engine single: the fence that the last attempt asked for. Plain is set by it: a was
+	// granted as a plain lock.
 	Fence int64
+	Plain bool
 }
 
 // Breaks says that what others hold is to end by the next attempt.
@@ -147,6 +149,12 @@ type Renewal struct {
 	Lease       time.Duration // what the lease is to be from now on; 0: leave it
 	Fence       int64
 	Keeper      string // as Redis has it; a hold with another keeper is not renewed
+}
+
+// Owner is a connection as the owner of holds. Its methods must not block, nor ask about locks.
+type Owner interface {
+	// Over is told that a hold has ended, and not by an UNLOCK.
+	Over(name, token string)
 }
 
 // Client is a connection that took a hold, as it was then. Immutable.

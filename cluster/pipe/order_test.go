@@ -197,6 +197,18 @@ func TestKnownScriptsCostNothing(t *testing.T) {
 			if len(pipe.loading) > 0 {
 				t.Error("it is loaded again")
 			}
+			call = command("EVALSHA", strings.Repeat("ab", 20), "1", "k")
+			for range 2 {
+				r.pool.scripts.ahead(pipe, call)
+			}
+			if !r.pool.scripts.ran("a:1", call) || r.pool.scripts.ran("b:1", call) || len(pipe.loading) > 0 {
+				t.Error("it is not known as one that ran there")
+			}
+			r.pool.scripts.lost("a:1", call)
+			r.pool.scripts.ahead(pipe, call)
+			if len(pipe.loading) != 1 {
+				t.Error("it is not loaded at a node that has lost it")
+			}
 		})
 	})
 }

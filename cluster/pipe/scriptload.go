@@ -29,10 +29,35 @@ type scriptLoads struct {
 	source  func(sha []byte) (source []byte, ok bool)
 	flushes func() uint64              // see Options.Flushes
 	there   map[string]map[string]bool // the scripts that nodes have, by address and SHA1
+	usual   [64]usual                  // some of them, see place
 	flushed uint64                     // flushes when that was so
 	round   time.Time                  // the round of the loop that loaded counts in
 	loaded  int                        // bytes
 	whole   bool                       // a node forbids SCRIPT LOAD: requests carry the script
+}
+
+// usual is a script that a node has, and that was run there lately.
+type usual struct {
+	addr string
+	sha  hexSHA
+}
+
+// place is where a script may be among the usual ones.
+func (s *scriptLoads) place(sha []byte) *usual { return &s.usual[(sha[38]<<4+sha[39])%64] }
+
+// evalsha is how requests begin that run a script, behind the number of their words and in front of its SHA1.
+const evalsha = "\n$7\r\nEVALSHA\r\n$40\r\n"
+
+// ran says that the node at addr has the script that req runs, because that was so when it last ran it. It
+// costs less than to look.
+func (s *scriptLoads) ran(addr string, req []byte) bool {
+	at := bytes.IndexByte(req, '\n')
+	if at < 0 || len(req) < at+len(evalsha)+len(hexSHA{}) || string(req[at:at+len(evalsha)]) != evalsha {
+		return false
+	}
+	sha := req[at+len(evalsha):][:len(hexSHA{})]
+	u := s.place(sha)
+	return string(u.sha[:]) == string(sha) && u.addr == addr
 }
 
 // hexSHA has room for a SHA1.
@@ -70,10 +95,20 @@ func (s *scriptLoads) ahead(pipe *Pipe, req []byte) {
 	if s.flushes != nil && s.flushed != s.flushes() {
 		s.flushed = s.flushes()
 		clear(s.there)
+		s.usual = [64]usual{}
+	}
+	if s.ran(pipe.addr, req) {
+		return
 	}
 	var buf hexSHA
 	sha, ok := s.named(req, &buf)
-	if !ok || s.there[pipe.addr][string(sha)] || pipe.loading[string(sha)] || s.full(pipe.pool.loop.Now()) {
+	if ok && s.there[pipe.addr][string(sha)] {
+		if len(sha) == len(buf) {
+			*s.place(sha) = usual{pipe.addr, buf}
+		}
+		return
+	}
+	if !ok || pipe.loading[string(sha)] || s.full(pipe.pool.loop.Now()) {
 		return
 	}
 	if source, ok := s.source(bytes.Clone(sha)); ok { // so that buf need not be allocated
@@ -83,7 +118,10 @@ func (s *scriptLoads) ahead(pipe *Pipe, req []byte) {
 }
 
 // forget forgets which scripts the node at addr has.
-func (s *scriptLoads) forget(addr string) { delete(s.there, addr) }
+func (s *scriptLoads) forget(addr string) {
+	delete(s.there, addr)
+	s.usual = [64]usual{}
+}
 
 // lost forgets which scripts the node at addr has, because it lacks that of req, which it had.
 func (s *scriptLoads) lost(addr string, req []byte) {
@@ -95,6 +133,7 @@ func (s *scriptLoads) lost(addr string, req []byte) {
 // note notes that the node at addr has a script.
 func (s *scriptLoads) note(addr, sha string) {
 	if there := s.there[addr]; there == nil || len(there) >= maxThere {
+		s.forget(addr)
 		s.there[addr] = make(map[string]bool)
 	}
 	s.there[addr][sha] = true

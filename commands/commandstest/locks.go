@@ -19,6 +19,7 @@ import (
 	"lockproxy/commands/lock"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/scripts"
 )
@@ -133,12 +134,12 @@ func (n *LockRedis) Answer(args []string) string {
 
 // WithLocks runs test with sessions that have the verbs, in fake time.
 func WithLocks(t *testing.T, o locks.Options, test func(t *testing.T, session func() *Session)) {
-	WithLedger(t, o, func() *lock.Ledger { return nil },
+	WithLedger(t, o, func(*index.Index) *lock.Ledger { return nil },
 		func(t *testing.T, _ *lock.Ledger, session func() *Session) { test(t, session) })
 }
 
 // WithLedger is WithLocks for verbs that tell a Ledger what becomes of the locks.
-func WithLedger(t *testing.T, o locks.Options, make func() *lock.Ledger,
+func WithLedger(t *testing.T, o locks.Options, make func(*index.Index) *lock.Ledger,
 	test func(t *testing.T, ledger *lock.Ledger, session func() *Session),
 ) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,9 +153,10 @@ func WithLedger(t *testing.T, o locks.Options, make func() *lock.Ledger,
 			n.Answer([]string{"SCRIPT", "LOAD", s.Source})
 		}
 		away := new(atomic.Bool)
+		o.Index = index.New(nil, index.Options{})
 		l := locks.New(background{n, away}, o)
 		defer l.Close(context.Background())
-		ledger, board := make(), new(Board)
+		ledger, board := make(o.Index), new(Board)
 		table := Redis7(t, lock.Verbs(lock.Lockers{
 			Plain: l, Ledger: ledger, Announce: board, Waits: &holds.Room{Most: MostWaits},
 			Busiest: lock.NewBusiest(100),

@@ -7,119 +7,100 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 )
 
-// The tokens that a connection remembers are bounded, whatever it does.
+// connection is one that asks for locks.
+type connection struct {
+	Grants
+	x *index.Index
+	l *locks.Locker
+}
+
+func connect() *connection {
+	x := index.New(nil, index.Options{})
+	c := &connection{x: x, l: locks.New(nil, locks.Options{Index: x})}
+	c.Prepare()
+	return c
+}
+
+// grant notes a grant, which goes on for lease from now on.
+func (c *connection) grant(name, token string, m redlock.Mode, lease time.Duration) {
+	a := &redlock.Acquire{Name: name, Token: token, Mode: m}
+	c.x.Granted(a, &redlock.Grant{At: time.Now(), TTL: lease}, time.Now(), c.Owner())
+}
+
+func (c *connection) want(t *testing.T, name, token string, wrong error) {
+	t.Helper()
+	if got, err := c.Token(c.l, name); got != token || err != wrong {
+		t.Errorf("%q, %v; want %q, %v", got, err, token, wrong)
+	}
+}
+
+// What a connection remembers of holds that have ended is bounded, whatever it does.
 func TestGrantsAreBounded(t *testing.T) {
-	l := locks.New(nil, locks.Options{})
-	var g Grants
-	if _, err := g.Token("job"); err != errNoGrant {
-		t.Error(err)
+	c, names := connect(), 2*maxGrantNames
+	for i := range names {
+		c.grant(fmt.Sprint(i), fmt.Sprint("t", i), redlock.Write, 0)
 	}
-	g.Forget("job", "t")
-	g.Renewed("job", "t", time.Second)
-	g.Prepare()
-	grant := func(name string, m redlock.Mode) string {
-		a := l.NewAcquire(redlock.Acquire{Name: name, Mode: m})
-		g.Remember(a, time.Now().Add(a.Lease))
-		return a.Token
-	}
-	names := func() int { return len(g.book.young) + len(g.book.old) }
-	for i := range 2 * maxGrantNames {
-		token := grant(fmt.Sprint(i), redlock.Write)
+	c.x.Expire()
+	for i := range names {
+		c.Owner().Over(fmt.Sprint(i), fmt.Sprint("t", i))
 		for ago := range min(i, maxGrantNames/2) {
-			got, err := g.Token(fmt.Sprint(i - ago))
-			if err != nil || ago == 0 && got != token {
-				t.Fatalf("the name before the last %d: %q %v", ago, got, err)
+			if got := c.book.last(fmt.Sprint(i - ago)); got != fmt.Sprint("t", i-ago) {
+				t.Fatalf("the name before the last %d: %q", ago, got)
 			}
 		}
-		if names() > maxGrantNames {
-			t.Fatalf("%d names", names())
+		if n := len(c.book.young) + len(c.book.old); n > maxGrantNames {
+			t.Fatalf("%d names", n)
 		}
-	}
-	before := names()
-	for range 3 {
-		grant("0", redlock.Write)
-		g.Forget("0", "another")
-		g.Renewed("0", "another", time.Second)
-	}
-	if names() != before+1 {
-		t.Errorf("a lock that is granted again: %d names after %d", names(), before)
-	}
-	if g.Forget("0", grant("0", redlock.Write)); names() != before {
-		t.Errorf("a lock that is freed: %d names after %d", names(), before)
-	}
-	for range 100 {
-		grant("doc", redlock.Read)
-	}
-	if h, _ := g.book.find("doc"); len(h.earlier)+1 != maxGrantTokens {
-		t.Errorf("%d tokens", len(h.earlier)+1)
-	}
-	if _, err := g.Token("doc"); err != errManyGrants {
-		t.Error(err)
-	}
-	want := grant("doc", redlock.Write)
-	if got, err := g.Token("doc"); got != want || err != nil {
-		t.Error(got, err)
 	}
 	long := strings.Repeat("x", maxGrantBytes+1)
-	grant(long, redlock.Write)
-	if _, err := g.Token(long); err != errNoGrant {
+	c.Owner().Over(long, "t")
+	c.want(t, long, "", errNoGrant)
+}
+
+// Of the tokens of one lock the one counts whose lease is not over. One whose hold has ended counts if there
+// is no other, until it is told so, or has the lock anew. R13
+func TestGrantsOfReaders(t *testing.T) {
+	var none Grants
+	none.Forget("doc", "t")
+	if _, err := none.Token(nil, "doc"); err != errNoGrant {
 		t.Error(err)
 	}
-}
-
-// Of the tokens of one lock the one counts whose lease is not over.
-func TestGrantsOfReaders(t *testing.T) {
-	var g Grants
-	g.Prepare()
-	now := time.Now()
-	read := func(token string, left time.Duration) {
-		g.Remember(&redlock.Acquire{Name: "doc", Token: token, Mode: redlock.Read}, now.Add(left))
-	}
-	want := func(token string, wrong error) {
-		t.Helper()
-		if got, err := g.Token("doc"); got != token || err != wrong {
-			t.Errorf("%q, %v; want %q, %v", got, err, token, wrong)
-		}
-	}
-	read("a", -time.Second)
-	want("a", nil)
-	read("b", time.Minute)
-	want("b", nil)
-	read("c", -time.Second)
-	want("b", nil)
-	read("a", time.Minute)
-	want("", errManyGrants)
-	g.Renewed("doc", "b", 0)
-	want("a", nil)
-	g.Forget("doc", "a")
-	want("c", nil)
-	g.Forget("doc", "c")
-	want("b", nil)
-	g.Forget("doc", "b")
-	want("", errNoGrant)
-}
-
-// The other tokens of a lock are told, and none of them is forgotten by that.
-func TestOthers(t *testing.T) {
-	var g Grants
-	if got := g.Others("job", "a"); got != nil {
-		t.Errorf("nothing was granted: %q", got)
-	}
-	g.Prepare()
-	for _, token := range []string{"a", "b", "c"} {
-		g.Remember(&redlock.Acquire{Name: "job", Token: token, Mode: redlock.Read}, time.Now())
-	}
+	c, other := connect(), connect()
+	c.want(t, "doc", "", errNoGrant)
+	c.grant("doc", "a", redlock.Read, 0)
+	c.want(t, "doc", "a", nil)
+	c.x.Expire()
+	c.want(t, "doc", "a", nil)
+	c.grant("doc", "b", redlock.Read, time.Minute)
+	c.want(t, "doc", "b", nil)
+	c.grant("doc", "c", redlock.Read, time.Minute)
+	c.want(t, "doc", "", errManyGrants)
 	for range 2 {
-		for token, want := range map[string]string{"a": "[c b]", "c": "[a b]", "x": "[c a b]"} {
-			if got := fmt.Sprint(g.Others("job", token)); got != want {
+		for token, want := range map[string]string{"b": "[c]", "c": "[b]", "x": "[b c]"} {
+			if got := fmt.Sprint(c.Others(c.l, "doc", token)); got != want {
 				t.Errorf("beside %s: %s, want %s", token, got, want)
 			}
 		}
 	}
-	if got := g.Others("other", "a"); got != nil {
-		t.Errorf("of another lock: %q", got)
+	c.x.Freed("doc", "b")
+	c.want(t, "doc", "c", nil)
+	c.x.Gone("doc", "c", 0)
+	c.want(t, "doc", "c", nil)
+	c.Forget("doc", "b")
+	c.want(t, "doc", "c", nil)
+	c.Forget("doc", "c")
+	c.want(t, "doc", "", errNoGrant)
+	c.grant("doc", "d", redlock.Write, time.Minute)
+	c.want(t, "doc", "d", nil)
+	other.want(t, "doc", "", errNoGrant)
+	c.x.Granted(&redlock.Acquire{Name: "doc", Token: "e", Mode: redlock.Write}, &redlock.Grant{At: time.Now(),
+		TTL: time.Minute}, time.Now(), other.Owner())
+	c.want(t, "doc", "d", nil)
+	if c.x.Freed("doc", "d"); len(c.Others(c.l, "doc", "")) > 0 {
+		t.Error("it holds what another connection was granted")
 	}
 }

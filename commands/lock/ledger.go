@@ -9,23 +9,24 @@ import (
 
 	"lockproxy/internal/lockevent"
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/keepalive"
 )
 
 // Ledger notes what becomes of locks. Each verb that takes or frees locks tells it of each outcome, once:
 //
 //	LOCK     waiting, granted, timedOut; undone if the client was not told
-//	RENEW    renewed
 //	UNLOCK   released, or notHeld
 //	BREAK    broken: LOCKCTL's, and then granted, LOCK's
 //	keepalive, when it ends a hold: lost, over
 //
-// It measures how long locks are waited for and held, and tells others what happens, as events. Safe for
-// concurrent use. A nil Ledger notes nothing.
+// It measures how long locks are waited for and held, and tells others what happens, as events. The index of
+// the proxy remembers since when each is held, and tells it of those whose leases end. Safe for concurrent
+// use. A nil Ledger notes nothing.
 type Ledger struct {
 	prefixes []string // the longest first, and last ""
 	series   []series // for each prefix and mode
-	held     *heldSince
+	index    *index.Index
 	tell     atomic.Pointer[func(lockevent.Event)] // nil: nobody wants to know
 }
 
@@ -38,15 +39,16 @@ type series struct {
 // modes are those that are counted apart, as the verbs LOCK, RLOCK and SEMLOCK.
 var modes = [...]redlock.Mode{redlock.Write, redlock.Read, redlock.Permit}
 
-// NewLedger returns a Ledger that tells the locks apart whose names begin with one of prefixes. tell is that
-// of Tell.
-func NewLedger(prefixes []string, tell func(lockevent.Event)) *Ledger {
+// NewLedger returns a Ledger of the holds in x that tells the locks apart whose names begin with one of
+// prefixes. tell is that of Tell.
+func NewLedger(x *index.Index, prefixes []string, tell func(lockevent.Event)) *Ledger {
 	all := append(slices.Clone(prefixes), "")
 	slices.SortFunc(all, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	all = slices.Compact(all)
-	l := &Ledger{prefixes: all, series: make([]series, len(modes)*len(all)), held: newHeldSince()}
+	l := &Ledger{prefixes: all, series: make([]series, len(modes)*len(all)), index: x}
+	x.Tell(l.ended)
 	l.Tell(tell)
 	return l
 }
@@ -104,9 +106,7 @@ func (l *Ledger) granted(a *redlock.Acquire, fence int64, came, at time.Time) {
 	}
 	l.event(lockevent.Granted, a.Name, a.Token, a.Client,
 		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence})
-	s := l.of(a.Name, a.Mode)
-	s.granted.observe(at.Sub(came))
-	l.held.note(a, heldOne{series: s, fence: fence, mode: a.Mode}, at, l.ended)
+	l.of(a.Name, a.Mode).granted.observe(at.Sub(came))
 }
 
 // timedOut notes that a, which came then, waited in vain.
@@ -118,33 +118,27 @@ func (l *Ledger) timedOut(a *redlock.Acquire, came time.Time) {
 	l.event(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
 }
 
-// renewed notes that a hold goes on until then, or for as long as it is kept alive.
-func (l *Ledger) renewed(name, token string, until time.Time, keep bool) {
-	if l != nil {
-		l.held.prolong(name, token, until, keep)
-	}
-}
-
-// released notes that a token let go of its hold.
-func (l *Ledger) released(name, token string, who *redlock.Client) {
+// released notes that a token let go of its hold, which was granted here and has ended so if ok.
+func (l *Ledger) released(name, token string, who *redlock.Client, e index.Ended, ok bool) {
 	if l == nil {
 		return
 	}
-	one, ok := l.held.end(name, token, 0)
 	if ok {
-		one.series.released.observe(l.held.now() - one.since)
+		l.of(name, e.Mode).released.observe(e.Took)
 	}
-	l.event(lockevent.Released, name, token, who, one.event(""))
+	l.event(lockevent.Released, name, token, who, ending(e, ""))
+}
+
+// ending is what an event tells of a hold that ends; of one that is not known, that is little.
+func ending(e index.Ended, why string) lockevent.Event {
+	return lockevent.Event{Mode: modeNames[e.Mode], Fence: e.Fence, Reason: why}
 }
 
 // notHeld notes that a token holds nothing any more. If its lease should still go on, somebody has ended the
 // hold through another proxy, nobody here knows when.
-func (l *Ledger) notHeld(name, token string) {
-	if l == nil {
-		return
-	}
-	if one, ok := l.held.end(name, token, 0); ok && one.until < l.held.now() {
-		l.ended(one)
+func (l *Ledger) notHeld(name string, e index.Ended, ok bool) {
+	if l != nil && ok && e.Over {
+		l.ended(name, e)
 	}
 }
 
@@ -153,17 +147,17 @@ func (l *Ledger) undone(a *redlock.Acquire, fence int64) {
 	if l == nil {
 		return
 	}
-	l.held.end(a.Name, a.Token, fence)
+	l.index.Gone(a.Name, a.Token, fence)
 	l.event(lockevent.Released, a.Name, a.Token, a.Client,
 		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence, Reason: lockevent.Undelivered})
 }
 
-// ended notes the end of a hold whose lease is over, or in whose place its token has another one.
-func (l *Ledger) ended(one heldOne) {
-	if now := l.held.now(); one.until > now {
-		one.series.released.observe(now - one.since)
+// ended notes the end of a hold whose lease is over, or in whose place there is another one.
+func (l *Ledger) ended(name string, e index.Ended) {
+	if s := l.of(name, e.Mode); e.Over {
+		s.expired.observe(e.Took)
 	} else {
-		one.series.expired.observe(one.until - one.since)
+		s.released.observe(e.Took)
 	}
 }
 
@@ -173,13 +167,11 @@ func (l *Ledger) broken(name, but string, by *redlock.Client) {
 		return
 	}
 	l.event(lockevent.Broken, name, "", by, lockevent.Event{})
-	lock := l.held.lock(name)
-	own := l.held.id(lock, but)
-	for _, one := range l.held.endAll(func(h *heldOne) bool { return h.lock == lock && h.id != own }) {
-		if now := l.held.now(); one.until > now {
-			one.series.broke.observe(now - one.since)
+	for _, e := range l.index.Broken(name, but) {
+		if e.Over {
+			l.ended(name, e)
 		} else {
-			l.ended(one)
+			l.of(name, e.Mode).broke.observe(e.Took)
 		}
 	}
 }
@@ -196,27 +188,27 @@ func (l *Ledger) keeping(h keepalive.Hold, who *redlock.Client) keepalive.Hold {
 
 // lost notes that a hold that was kept alive is lost.
 func (l *Ledger) lost(name, token string, lost keepalive.Lost, who *redlock.Client) {
-	one, ok := l.held.end(name, token, lost.Fence)
-	one.fence = lost.Fence
-	l.event(lockevent.Lost, name, token, who, one.event(string(lost.Why)))
-	switch took := l.held.now() - one.since; {
+	e, ok := l.index.Gone(name, token, lost.Fence)
+	e.Fence = lost.Fence
+	l.event(lockevent.Lost, name, token, who, ending(e, string(lost.Why)))
+	switch s := l.of(name, e.Mode); {
 	case !ok:
 	case lost.Why == keepalive.Broken:
-		one.series.broke.observe(took)
+		s.broke.observe(e.Took)
 	default:
-		one.series.lost.observe(took)
+		s.lost.observe(e.Took)
 	}
 }
 
 // over notes that a hold is not kept alive any more, and not lost either. If another proxy has freed it, that
 // one tells of it.
 func (l *Ledger) over(name, token string, fence int64, how keepalive.End, who *redlock.Client) {
-	one, ok := l.held.end(name, token, fence)
+	e, ok := l.index.Gone(name, token, fence)
 	if ok && how != keepalive.Taken {
-		one.series.released.observe(l.held.now() - one.since)
+		l.of(name, e.Mode).released.observe(e.Took)
 	}
-	if one.fence = fence; how == keepalive.Freed {
-		l.event(lockevent.Released, name, token, who, one.event(lockevent.Disconnected))
+	if e.Fence = fence; how == keepalive.Freed {
+		l.event(lockevent.Released, name, token, who, ending(e, lockevent.Disconnected))
 	}
 }
 
@@ -233,10 +225,7 @@ func (l *Ledger) Times() (t Times) {
 	if l == nil {
 		return t
 	}
-	now := l.held.now()
-	for _, one := range l.held.endAll(func(h *heldOne) bool { return h.until < now }) {
-		l.ended(one)
-	}
+	l.index.Expire()
 	for i := range l.series {
 		s, prefix := &l.series[i], l.prefixes[i/len(modes)]
 		verb := [len(modes)]string{"lock", "rlock", "semlock"}[i%len(modes)]
@@ -247,6 +236,6 @@ func (l *Ledger) Times() (t Times) {
 		t.Holds = s.lost.list(t.Holds, verb, prefix, "lost")
 		t.Holds = s.broke.list(t.Holds, verb, prefix, "broken")
 	}
-	t.Unmeasured = l.held.forgotten.Load()
+	t.Unmeasured = l.index.Unmeasured()
 	return t
 }

@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 )
 
@@ -22,7 +23,9 @@ func show(all []lock.Durations) (text string) {
 
 // How long locks are waited for and held, by verb, prefix and outcome.
 func TestTimesOfLocks(t *testing.T) {
-	ledger := func() *lock.Ledger { return lock.NewLedger([]string{"job:", "job:big:"}, nil) }
+	ledger := func(x *index.Index) *lock.Ledger {
+		return lock.NewLedger(x, []string{"job:", "job:big:"}, nil)
+	}
 	commandstest.WithLedger(t, locks.Options{Lease: 10 * time.Second}, ledger, func(t *testing.T,
 		ledger *lock.Ledger, session func() *commandstest.Session,
 	) {
@@ -94,7 +97,8 @@ semlock "" expired: 1 1s
 
 // A grant that its client was not told of is no hold.
 func TestTimesOfUnreadGrant(t *testing.T) {
-	commandstest.WithLedger(t, locks.Options{}, func() *lock.Ledger { return lock.NewLedger(nil, nil) },
+	ledger := func(x *index.Index) *lock.Ledger { return lock.NewLedger(x, nil, nil) }
+	commandstest.WithLedger(t, locks.Options{}, ledger,
 		func(t *testing.T, ledger *lock.Ledger, session func() *commandstest.Session) {
 			a := session()
 			a.Do("LOCK job TOKEN t")

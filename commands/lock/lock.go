@@ -139,8 +139,9 @@ func lock(c *commands.Call, all *Lockers, b *Busiest, s *syntax, mode redlock.Mo
 	c.Client.Grants.Prepare()
 	l := all.of(c.Args[1])
 	q := spare.Get().(*acquisition)
-	*q = acquisition{Actions: c.Actions, spare: spare, l: l, ledger: all.Ledger, busiest: b,
-		grants: c.Client.Grants, proto: c.Client.Proto, came: time.Now()}
+	// It is large, so it is not made twice: one of spare is empty.
+	q.Actions, q.spare, q.l, q.ledger, q.busiest = c.Actions, spare, l, all.Ledger, b
+	q.grants, q.proto, q.came = c.Client.Grants, c.Client.Proto, time.Now()
 	if err := q.args.parse(s, l, c.Args); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -164,14 +165,13 @@ func lock(c *commands.Call, all *Lockers, b *Busiest, s *syntax, mode redlock.Mo
 	if !q.args.syncs {
 		q.args.replicas = l.Sync()
 	}
-	q.a = redlock.Acquire{
-		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
-		Wait: q.args.wait, Break: q.args.breaks, Permits: q.args.permits,
-		Keep: q.args.keep, Keeper: c.Client.Keepalives.Keeper(q.args.name, q.args.token),
-		Sync: q.args.replicas, Meta: q.args.meta, AtLeast: q.args.atLeast, Named: q.args.id,
-		ID: q.args.request, Client: c.Client.Holder(),
-	}
-	l.Complete(&q.a)
+	a := &q.a
+	a.Name, a.Token, a.Mode, a.ID = q.args.name, q.args.token, mode, q.args.request
+	a.Lease, a.Wait, a.AtLeast = q.args.lease, q.args.wait, q.args.atLeast
+	a.Reentrant, a.Break, a.Keep = q.args.reentrant, q.args.breaks, q.args.keep
+	a.Permits, a.Sync, a.Meta, a.Named = q.args.permits, q.args.replicas, q.args.meta, q.args.id
+	a.Keeper, a.Client = c.Client.Keepalives.Keeper(a.Name, a.Token), c.Client.Holder()
+	l.Complete(a)
 	if err := q.register(c, all); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -221,7 +221,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 	}
 	switch {
 	case err != nil:
-		q.ended(false, err)
+		q.ended(err)
 		if !redlock.Refused(err) {
 			q.undo() // the attempt may have run
 		}
@@ -234,10 +234,10 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		q.atOnce = true
 		return q.told(q.Buffer(), g, g)
 	case q.args.wait == 0 && q.args.tries < 2 && q.args.notice == nil:
-		q.ended(false, nil)
+		q.ended(nil)
 		return resp.Null(q.proto)
 	case q.Gone():
-		q.ended(false, nil)
+		q.ended(nil)
 		q.undo()
 		return resp.Null(q.proto)
 	}
@@ -273,10 +273,10 @@ func (q *acquisition) wait(ctx context.Context, answer func(end func() []byte)) 
 func (q *acquisition) outcome(ctx context.Context, g redlock.Grant, ok bool, err error) []byte {
 	switch {
 	case err != nil:
-		q.ended(false, err)
+		q.ended(err)
 		return commands.ErrorReply(err)
 	case !ok:
-		q.ended(false, nil)
+		q.ended(nil)
 		q.ledger.timedOut(&q.a, q.came)
 		return resp.Null(q.proto)
 	}
@@ -296,7 +296,7 @@ func (q *acquisition) waited(ctx context.Context) (g redlock.Grant, ok bool, err
 func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
 	confirmed, err := q.l.Confirm(ctx, &q.a, g)
 	if err != nil {
-		q.ended(false, err)
+		q.ended(err)
 		return commands.ErrorReply(err)
 	}
 	return q.told(nil, g, confirmed)
@@ -311,16 +311,15 @@ func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
 		confirmed.TTL, confirmed.At = confirmed.Left(now), now
 	}
 	if confirmed.TTL <= now.Sub(confirmed.At) {
-		q.ended(false, errGrantOver)
+		q.ended(errGrantOver)
 		q.undo()
 		return commands.ErrorReply(q.a.MayHold(errGrantOver))
 	}
 	if err := q.keep(g, q.args.renewals); err != nil {
-		q.ended(false, err)
+		q.ended(err)
 		return commands.ErrorReply(err)
 	}
-	q.l.Granted(&q.a, g, q.came)
-	q.ended(true, nil)
+	q.granted(&g, now)
 	return appendGrant(dst, confirmed)
 }
 
@@ -351,19 +350,26 @@ func (q *acquisition) keep(g redlock.Grant, renewals int) error {
 	return nil
 }
 
-// ended counts and notes how the LOCK ended.
-func (q *acquisition) ended(ok bool, err error) {
-	q.l.CountAcquire(q.a.Mode, ok, err)
-	if err == nil {
-		q.busiest.ended(q.a.Name, ok)
+// granted counts and notes a grant, before the client is told.
+func (q *acquisition) granted(g *redlock.Grant, now time.Time) {
+	q.l.Granted(&q.a, g, q.came, q.grants.Owner())
+	if q.a.Mode == redlock.Write { // what this connection held before holds nothing any more
+		q.grants.Forget(q.a.Name, "")
 	}
-	if ok {
-		now := time.Now()
-		q.grants.Remember(&q.a, now.Add(q.a.Lease))
-		q.ledger.granted(&q.a, q.fence, q.came, now)
-		if q.args.notice == nil {
-			q.at = now
-		}
+	q.l.CountAcquire(q.a.Mode, true, nil)
+	q.busiest.ended(q.a.Name, true)
+	q.ledger.granted(&q.a, q.fence, q.came, now)
+	if q.args.notice == nil {
+		q.at = now
+	}
+}
+
+// ended counts and notes a LOCK that is not granted.
+func (q *acquisition) ended(err error) {
+	q.l.Refused(&q.a)
+	q.l.CountAcquire(q.a.Mode, false, err)
+	if err == nil {
+		q.busiest.ended(q.a.Name, false)
 	}
 }
 

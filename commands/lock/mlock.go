@@ -189,9 +189,9 @@ func (q *taking) ended(held *locks.Part, err error) {
 	default:
 		q.at = time.Now()
 		for _, p := range parts {
-			p.L.Granted(p.Ask(), p.Grant, q.came)
+			p.L.Granted(p.Ask(), &p.Grant, q.came, q.grants.Owner())
 			q.busiest.ended(p.Name, true)
-			q.grants.Remember(p.Ask(), p.Grant.At.Add(p.Grant.TTL))
+			q.grants.Forget(p.Name, "")
 			q.ledger.granted(p.Ask(), p.Grant.Fence, q.came, q.at)
 		}
 	}

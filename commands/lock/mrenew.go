@@ -51,11 +51,10 @@ func (m *many) renewed(p *locks.Part, sent time.Time) {
 	case p.Err != nil:
 		return
 	case p.Renewed.Left > 0:
-		m.ledger.renewed(p.Name, token, until, p.L.KeeperOf(p.Name, token) != "")
 		p.L.Prolonged(p.Name, token, until, 0)
-		p.L.Renewed(p.Name, token, until, m.who)
+		p.L.Renewed(p.Name, token, until, m.who, p.L.KeeperOf(p.Name, token) != "")
 	default:
-		m.ledger.notHeld(p.Name, token)
+		e, ok := p.L.NotHeld(p.Name, token, false)
+		m.ledger.notHeld(p.Name, e, ok)
 	}
-	m.grants.Renewed(p.Name, token, p.Renewed.Left)
 }

@@ -40,11 +40,12 @@ func munlock(ctx context.Context, m *many) []byte {
 func (m *many) released(p *locks.Part) bool {
 	switch {
 	case p.Released.Whole:
-		p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper)
-		m.ledger.released(p.Name, m.set.Token(), m.who)
+		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper)
+		m.ledger.released(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:
-		m.ledger.notHeld(p.Name, m.set.Token())
+		e, ok := p.L.NotHeld(p.Name, m.set.Token(), true)
+		m.ledger.notHeld(p.Name, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	}
 	return p.Released.Whole

@@ -126,11 +126,11 @@ func (q *acquisition) await() {
 	switch {
 	case ok, err == errUnheard:
 	case err == nil:
-		q.ended(false, nil)
+		q.ended(nil)
 		q.ledger.timedOut(&q.a, q.came)
 		n.send(ctx, "timeout "+q.a.Name)
 	default:
-		q.ended(false, err)
+		q.ended(err)
 		n.send(ctx, "error "+q.a.Name+" "+errorText(err))
 	}
 }
@@ -161,19 +161,17 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 			left.Milliseconds(), g.Count))
 		switch heard {
 		case commands.Told:
-			q.l.Granted(&q.a, g, q.came)
-			q.ended(true, nil)
+			q.granted(&g, time.Now())
 			return nil
 		case commands.InDoubt:
 			q.l.TellUntold(q.a.Name, "the lock stays taken until its lease is over: nobody knows whether "+
 				"its client was told", err)
-			q.l.Granted(&q.a, g, q.came)
-			q.ended(true, nil)
+			q.granted(&g, time.Now())
 			q.keepInDoubt(g)
 			return nil
 		case commands.Unheard:
 			q.giveBack()
-			q.ended(false, errUnheard)
+			q.ended(errUnheard)
 			return errUnheard
 		}
 		q.l.TellUntold(q.a.Name, "a client could not be told yet that it has the lock", err)

@@ -49,7 +49,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		c.Reply(commands.ErrorReply(errLost(args.name, lost, thenLock)))
 		return
 	}
-	grants, ledger, by := c.Client.Grants, all.Ledger, c.Client.Holder()
+	ledger, by := all.Ledger, c.Client.Holder()
 	var keeps *holds.Kept
 	var push holds.Pusher
 	keeper := c.Client.Keepalives.Keeper(args.name, args.token)
@@ -69,12 +69,10 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 			return commands.ErrorReply(err)
 		}
 		left := r.Left
-		if left > 0 || args.fence == 0 {
-			grants.Renewed(args.name, args.token, left)
-		}
 		if left <= 0 {
 			if args.fence == 0 {
-				ledger.notHeld(args.name, args.token)
+				e, ok := l.NotHeld(args.name, args.token, false)
+				ledger.notHeld(args.name, e, ok)
 			}
 			if err := whyNothing(l, args.name, args.token, args.fence); err != nil {
 				return commands.ErrorReply(err)
@@ -82,7 +80,6 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 			return resp.Zero
 		}
 		until, letGo := sent.Add(left), func() {}
-		ledger.renewed(args.name, args.token, until, args.keep)
 		if args.keep {
 			letGo = keeps.Keep(l, ledger.keeping(keepalive.Hold{
 				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
@@ -95,7 +92,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 			letGo()
 			return commands.ErrorReply(err)
 		}
-		l.Renewed(args.name, args.token, until, by)
+		l.Renewed(args.name, args.token, until, by, args.keep)
 		return redcon.AppendInt(nil, left.Milliseconds())
 	})
 }

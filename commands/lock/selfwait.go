@@ -20,7 +20,7 @@ const (
 // watchSelfWait looks, after a while, whether the LOCK waits for its own connection. end stops that. It is
 // called on the goroutine of the wait.
 func (q *acquisition) watchSelfWait() (end func()) {
-	tokens := q.grants.Others(q.a.Name, q.a.Token)
+	tokens := q.grants.Others(q.l, q.a.Name, q.a.Token)
 	if len(tokens) == 0 || q.a.Client == nil {
 		return func() {}
 	}

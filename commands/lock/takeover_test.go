@@ -10,6 +10,7 @@ import (
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/lockevent"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 )
 
@@ -18,8 +19,8 @@ import (
 func TestTakeOverIsNoted(t *testing.T) {
 	var mu sync.Mutex
 	var events []string
-	ledger := func() *lock.Ledger {
-		return lock.NewLedger(nil, func(e lockevent.Event) {
+	ledger := func(x *index.Index) *lock.Ledger {
+		return lock.NewLedger(x, nil, func(e lockevent.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind != lockevent.Released {

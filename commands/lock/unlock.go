@@ -55,8 +55,8 @@ type release struct {
 func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	l := all.of(c.Args[1])
 	r := spare.Get().(*release)
-	*r = release{Actions: c.Actions, spare: spare, l: l, ledger: all.Ledger, grants: c.Client.Grants,
-		proto: c.Client.Proto, who: c.Client.Holder()}
+	r.Actions, r.spare, r.l, r.ledger = c.Actions, spare, l, all.Ledger // one of spare is empty
+	r.grants, r.proto, r.who = c.Client.Grants, c.Client.Proto, c.Client.Holder()
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -64,7 +64,8 @@ func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	if r.args.fence == 0 {
 		c.Client.Waits.Unlock(r.args.name, r.args.token)
 	}
-	r.asked = redlock.Release{Name: r.args.name, Token: r.args.token, Fence: r.args.fence, Named: r.args.id}
+	r.asked.Name, r.asked.Token = r.args.name, r.args.token
+	r.asked.Fence, r.asked.Named = r.args.fence, r.args.id
 	l.Release(r, &r.asked, r)
 }
 
@@ -83,23 +84,23 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	if err != nil {
 		return commands.ErrorReply(err)
 	}
-	if done.Whole {
-		r.l.Unlocked(r.asked.Name, r.asked.Token, done.Keeper)
-	}
+	name, token := r.asked.Name, r.asked.Token
 	if done.Whole || !done.Held && r.asked.Fence == 0 {
-		r.grants.Forget(r.asked.Name, r.asked.Token)
+		r.grants.Forget(name, token)
 	}
 	switch {
 	case !done.Held:
 		if r.asked.Fence == 0 {
-			r.ledger.notHeld(r.asked.Name, r.asked.Token)
+			e, ok := r.l.NotHeld(name, token, true)
+			r.ledger.notHeld(name, e, ok)
 		}
-		if err := whyNothing(r.l, r.asked.Name, r.asked.Token, r.asked.Fence); err != nil {
+		if err := whyNothing(r.l, name, token, r.asked.Fence); err != nil {
 			return commands.ErrorReply(err)
 		}
 		return resp.Null(r.proto)
 	case done.Whole:
-		r.ledger.released(r.asked.Name, r.asked.Token, r.who)
+		e, ok := r.l.Unlocked(name, token, done.Keeper)
+		r.ledger.released(name, token, r.who, e, ok)
 		return resp.One
 	}
 	return resp.Zero
@@ -109,7 +110,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 // was granted.
 func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *locks.Locker) (err error) {
 	if err = a.parse(s, l, c.Args); err == nil && a.token == "" {
-		a.token, err = c.Client.Grants.Token(a.name)
+		a.token, err = c.Client.Grants.Token(l, a.name)
 	}
 	return err
 }

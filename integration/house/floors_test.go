@@ -64,14 +64,15 @@ var floors = map[string]string{
 	"commands/script":      "commands commands/merge cluster/pipe internal",
 	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
 	"commands/lock": "commands commands/holds cluster/master cluster/pipe " +
-		"redlock redlock/keepalive redlock/locks redlock/peers redlock/totals redlock/who internal",
+		"redlock redlock/index redlock/keepalive redlock/locks redlock/peers redlock/totals " +
+		"redlock/who internal",
 	"commands": "commands/holds commands/merge cluster cluster/pipe cluster/pubsub " +
 		"redlock redlock/locks internal",
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
 	// commandstest is for tests of these packages alone.
 	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds " +
-		"cluster cluster/pipe cluster/pubsub redlock redlock/locks redlock/scripts internal",
+		"cluster cluster/pipe cluster/pubsub redlock redlock/index redlock/locks redlock/scripts internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
@@ -95,7 +96,7 @@ var floors = map[string]string{
 	"redlock/peers":     "internal",
 	"redlock/who":       "redlock redlock/index redlock/peers internal",
 	"redlock/totals":    "redlock/locks redlock/peers",
-	"redlock/single":    "redlock redlock/scripts redlock/wait internal",
+	"redlock/single":    "redlock redlock/index redlock/scripts redlock/wait internal",
 	"redlock/quorum":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/compat":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/locks": "redlock redlock/compat redlock/index redlock/keepalive redlock/quorum redlock/single " +

@@ -1,6 +1,7 @@
-// Package index knows which locks are held, so that nobody has to look through all keys for them.
+// Package index has the record of each grant of this proxy, and knows which locks are held, so that nobody
+// has to look through all keys for them.
 //
-//	LOCK --> Hold: a note in the memory of this proxy (notes.go)
+//	LOCK --> Ask, then Granted or Refused: a note in the memory of this proxy (notes.go)
 //	            | a quarter of a second later
 //	            v
 //	         ZADD, in batches, to one of a few sorted sets at the upstream (write.go)
@@ -11,7 +12,13 @@
 // is not shown, so a grant is noted before its client is told of it. It may lack locks whose proxy was killed
 // right behind the grant, and those of an upstream that lost the sets.
 //
-// A short lock is noted and forgotten, and costs Redis nothing. Notes also say which client holds it.
+// A short lock is noted and forgotten, and costs Redis nothing. The note is all that the proxy remembers of a
+// grant. Of it
+//
+//	LOCKCTL INFO reads which client holds the lock (who.go),
+//	an UNLOCK whether the lock is plain, and its fence (plain.go),
+//	a connection the tokens that it was granted (Tokens); it hears of ends of holds (redlock.Owner),
+//	the ledger how long the lock was held (Ended).
 package index
 
 import (
@@ -110,45 +117,96 @@ func New(u Upstream, o Options) *Index {
 const idBytes = 8
 
 // Used says that a client has asked for a lock, whatever it was told.
-func (x *Index) Used() {
-	if x != nil {
-		x.o.Used()
+func (x *Index) Used() { x.o.Used() }
+
+// Tell has f told of holds that end by themselves: their leases are over, or others have the locks. It is
+// called before the Index is used. f must not block, nor ask the Index.
+func (x *Index) Tell(f func(name string, e Ended)) { x.notes.ended = f }
+
+// Granted notes that a, which came then, was granted to a connection, before its client is told. by may be
+// nil.
+func (x *Index) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner) {
+	at := g.At.Sub(x.notes.born)
+	h := held{token: a.Token, client: a.Client, owner: by, waited: max(g.At.Sub(came), 0), noted: at,
+		since: at, until: at + g.TTL, fence: g.Fence, mode: cmp.Or(a.Mode, redlock.Write)[0], granted: true,
+		kept: a.Keep}
+	if a.AtLeast > 0 {
+		h.least = at + a.AtLeast
 	}
+	if a.Plain && len(a.ID) == len(h.id) { // it is longer if the client has named the request
+		copy(h.id[:], a.ID)
+		h.ends = h.until
+	}
+	x.note(a.Name, &h, a.Mode != redlock.Write)
 }
 
-// Hold notes a hold, or what has changed about it: its end, the client that was granted it.
-func (x *Index) Hold(h Hold) {
-	if x == nil {
-		return
-	}
+// Renewed notes that a hold of token lasts until then. by may be nil; keep says that it is kept alive.
+func (x *Index) Renewed(name, token string, until time.Time, by *redlock.Client, keep bool) {
+	x.note(name, &held{token: token, client: by, noted: x.notes.now(), until: until.Sub(x.notes.born),
+		granted: true, kept: keep}, true)
+}
+
+// note notes a hold, and has it written later.
+func (x *Index) note(name string, h *held, shared bool) {
 	x.o.Used()
-	if !x.notes.add(h) {
-		return
-	}
-	if !x.armed.Load() {
+	if x.notes.grant(name, h, shared) && x.upstream != nil && !x.armed.Load() {
 		x.arm()
 	}
 }
 
-// Renewed notes that a hold of token lasts until then.
-func (x *Index) Renewed(name, token string, until time.Time) {
-	x.Hold(Hold{Name: name, Token: token, Until: until, Shared: true})
+// Freed notes that an UNLOCK has freed the hold of token, and says how long it was held; ok: it was granted
+// here.
+func (x *Index) Freed(name, token string) (e Ended, ok bool) {
+	return x.notes.free(name, token, 0, unlocked)
 }
 
-// Freed notes that token holds the lock no more.
-func (x *Index) Freed(name, token string) {
-	if x != nil {
-		x.notes.remove(name, token)
+// NotHeld notes that a token holds nothing, which it was told, and says how the hold has ended that it had.
+func (x *Index) NotHeld(name, token string) (e Ended, ok bool) {
+	return x.notes.free(name, token, 0, notHeld)
+}
+
+// Gone notes that a hold has gone, and how it has ended. Its connection remembers the token. A fence that is
+// not 0 is that of the grant.
+func (x *Index) Gone(name, token string, fence int64) (e Ended, ok bool) {
+	return x.notes.free(name, token, fence, lost)
+}
+
+// Broken notes that the holds of a lock were taken away, but not that of but, which may be "". It says how
+// they have ended.
+func (x *Index) Broken(name, but string) (all []Ended) {
+	n := &x.notes
+	s, hash := n.lock(name)
+	defer s.mu.Unlock()
+	k := s.find(name, hash)
+	if k == nil {
+		return nil
+	}
+	now := n.now()
+	s.drop(k, func(h *held) bool {
+		if h.token == but {
+			return false
+		}
+		if h.measured() {
+			all = append(all, h.end(now))
+		}
+		return true
+	})
+	if k.first.token == "" {
+		n.forget(s, k, now)
+	}
+	return all
+}
+
+// Expire forgets the holds whose leases are over.
+func (x *Index) Expire() {
+	for i := range x.notes.shards {
+		x.notes.shards[i].sweep(&x.notes, x.notes.now())
 	}
 }
 
-// Unnoted is how many holds had no room in the notes so far.
-func (x *Index) Unnoted() uint64 {
-	if x == nil {
-		return 0
-	}
-	return x.notes.unnoted.Load()
-}
+// Unnoted is how many holds had no room in the notes so far, and Unmeasured how many grants.
+func (x *Index) Unnoted() uint64    { return x.notes.unnoted.Load() }
+func (x *Index) Unmeasured() uint64 { return x.notes.unmeasured.Load() }
 
 // arm sets the timer, unless it is set.
 func (x *Index) arm() {
@@ -182,9 +240,6 @@ func (x *Index) look() {
 // Close writes what is held still, so that others can list it, and ends the Index. It blocks, at the latest
 // until ctx ends.
 func (x *Index) Close(ctx context.Context) {
-	if x == nil {
-		return
-	}
 	x.mu.Lock()
 	again := x.closed
 	x.closed = true
@@ -198,7 +253,7 @@ func (x *Index) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, x.cancel)
 	defer stop()
 	x.looking.Wait()
-	if time.Now().After(x.resume) {
+	if x.upstream != nil && time.Now().After(x.resume) {
 		x.write(x.ctx, 0, 0)
 	}
 	x.cancel()

@@ -13,46 +13,48 @@ import (
 
 // The bounds of the notes. A hold beyond them is not noted, but counted: LOCKCTL LIST may lack it.
 const (
-	shards = 64
+	shards = 256
 	// mostNotes is how many holds a shard has at most, and mostBytes how long their names and tokens are
 	// together: a million holds, and 64 MiB.
-	mostNotes = 1 << 14
-	mostBytes = 1 << 20
+	mostNotes = 1 << 12
+	mostBytes = 1 << 18
 	// mostHolders is how many holds of one lock are noted.
 	mostHolders = 1 << 10
+	// mostSpare is how many notes of free locks a shard keeps, to use them again.
+	mostSpare = 64
+	// keptFor is how long a hold is noted behind its lease that is kept alive: who keeps it says how it ends.
+	keptFor = time.Minute
 )
 
-// Hold is a hold that this proxy has granted, or renewed.
-type Hold struct {
-	Name, Token string
-	Client      *redlock.Client // the last one that took or renewed it; nil: it is not known
-	Waited      time.Duration   // how long it waited for the grant
-	Until       time.Time       // when the lease ends
-	AtLeast     time.Time       // if it is freed before, it rests until then; zero: it does not
-	Shared      bool            // others may hold the lock, too
-}
-
-// notes are the holds of a proxy. A name belongs to a shard by its hash.
+// notes are the records of a proxy: one for each lock that it has granted, or asks for. A name belongs to a
+// shard by its hash.
 type notes struct {
 	seed   maphash.Seed
 	born   time.Time
 	nobody string // the token of holds that were freed and rest; no client has it
 	swept  int    // shards, so far
 	shards [shards]shard
-	// unnoted is how many holds there was no room for; each is counted again when it is renewed.
-	unnoted atomic.Uint64
+	ended  func(name string, e Ended) // hears of holds that end by themselves; nil: nobody does
+	// unnoted is how many holds there was no room for; each is counted again when it is renewed. unmeasured
+	// is how many grants there was no room for.
+	unnoted, unmeasured atomic.Uint64
 }
 
-// shard has some of the notes. Times count from notes.born.
+// shard has some of the notes, in a hash table. Times count from notes.born.
 type shard struct {
 	mu    sync.Mutex
-	fresh map[string]note // noted a moment ago: they are looked at again when it is known which of them last
-	old   map[string]note
-	count int // holds
-	bytes int // of names and tokens
-	waits map[*wait]bool
-	due   []string // names in old that are to be written
-	gone  []freed  // names that were written and that nobody held then; the first is the oldest
+	table []*note // by hash; its length is a power of two
+	locks int     // in it
+	// The first and the last of those that were noted a moment ago. They are looked at again when it is known
+	// which of them last.
+	first, last *note
+	spare       *note // to be used again
+	spares      int
+	count       int // holds
+	bytes       int // of names and tokens
+	waits       map[*wait]bool
+	due         []*note // those that are to be written, and some that were forgotten meanwhile
+	gone        []freed // names that were written and that nobody held then; the first is the oldest
 }
 
 // freed is the name of a lock that became free.
@@ -61,144 +63,341 @@ type freed struct {
 	at   time.Duration
 }
 
-// note is what is known of one lock. It is kept small: a map has notes of up to 128 bytes in place.
+// note is the record of one lock.
 type note struct {
-	first   held
-	more    []held
-	at      time.Duration // when the lock was first noted
-	written time.Duration // until when the sets have it; 0: they have not
-	queued  bool          // it stands in shard.due
+	hash         uint64
+	next         *note // in its place of the table, or of shard.spare
+	name         string
+	first        held // a lock without holds has an empty one
+	more         []held
+	newer, older *note         // while it is fresh
+	at           time.Duration // when the lock was first noted
+	written      time.Duration // until when the sets have it; 0: they have not
+	fresh        bool          // it stands between shard.first and shard.last
+	queued       bool          // it stands in shard.due, though it may be forgotten
 }
 
-// held is one hold of a lock.
+// held is one hold of a lock, or a plain lock that was asked for.
 type held struct {
 	token  string
-	client *redlock.Client
+	client *redlock.Client // the last one that took or renewed it; nil: it is not known
+	owner  redlock.Owner   // the connection that took it; nil: it is not known
 	waited time.Duration
-	since  time.Duration // of client
-	until  time.Duration
+	noted  time.Duration // of client
+	since  time.Duration // when it was granted
+	until  time.Duration // when its lease ends
 	least  time.Duration // if it is freed before, it rests until then
+	fence  int64
+	plain
+	mode    byte // of redlock.Mode; 0: it was not granted here
+	granted bool
+	kept    bool // it is kept alive, so nobody knows when it ends
+}
+
+// plain is what a hold has of the plain lock that it was granted, or asked for, as.
+type plain struct {
+	id    [redlock.IDBytes]byte // of the request
+	ends  time.Duration         // when its lease ends; 0: it is not plain, or somebody frees it
+	asked bool                  // the answer to that request is not there yet
+}
+
+// Ended is a hold that has ended.
+type Ended struct {
+	Mode  redlock.Mode
+	Fence int64
+	Took  time.Duration // since the grant; until the end of its lease, if that is over
+	Over  bool          // its lease is over
 }
 
 func (n *notes) start() {
 	n.seed, n.born, n.nobody = maphash.MakeSeed(), time.Now(), rand.Text()
 	for i := range n.shards {
 		s := &n.shards[i]
-		s.fresh, s.old, s.waits = make(map[string]note), make(map[string]note), make(map[*wait]bool)
+		s.table, s.waits = make([]*note, 8), make(map[*wait]bool)
 	}
 }
 
 func (n *notes) now() time.Duration { return time.Since(n.born) }
 
-func (n *notes) of(name string) *shard {
-	return &n.shards[maphash.String(n.seed, name)%shards]
+func (n *notes) hash(name string) uint64 { return maphash.String(n.seed, name) }
+
+// lock finds the shard of a lock, and locks it, and the hash of the lock.
+func (n *notes) lock(name string) (s *shard, hash uint64) {
+	hash = n.hash(name)
+	s = &n.shards[hash%shards]
+	s.mu.Lock()
+	return s, hash
 }
 
-// add notes h, and says whether there was room for it.
-func (n *notes) add(h Hold) bool {
-	s, now := n.of(h.Name), n.now()
-	one := held{token: h.Token, client: h.Client, waited: h.Waited, since: now, until: h.Until.Sub(n.born)}
-	if !h.AtLeast.IsZero() {
-		one.least = h.AtLeast.Sub(n.born)
+// find finds the note of a lock, nil if there is none. Here and below mu is held.
+func (s *shard) find(name string, hash uint64) *note {
+	k := *s.place(hash)
+	for k != nil && (k.hash != hash || k.name != name) {
+		k = k.next
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.fresh[h.Name]; ok {
-		n.hold(s, &known, one, h.Shared)
-		s.fresh[h.Name] = known
-		return true
-	}
-	if known, ok := s.old[h.Name]; ok {
-		n.hold(s, &known, one, h.Shared)
-		if known.written < known.until() {
-			s.queue(h.Name, &known)
+	return k
+}
+
+// place is where the notes of that hash begin.
+func (s *shard) place(hash uint64) **note { return &s.table[hash/shards%uint64(len(s.table))] }
+
+// all calls f for each note. f may forget it.
+func (s *shard) all(f func(*note)) {
+	for _, k := range s.table {
+		for k != nil {
+			next := k.next
+			f(k)
+			k = next
 		}
-		s.old[h.Name] = known
+	}
+}
+
+// room says that there is room for a hold of so many bytes.
+func (s *shard) room(bytes int) bool { return s.count < mostNotes && s.bytes+bytes <= mostBytes }
+
+// add adds a note of one hold.
+func (s *shard) add(name string, hash uint64, h *held, now time.Duration) {
+	if s.locks == len(s.table) {
+		s.grow()
+	}
+	k := s.spare
+	if k != nil {
+		s.spare = k.next
+		s.spares--
+	} else {
+		k = new(note)
+	}
+	place := s.place(hash)
+	*k = note{hash: hash, next: *place, name: name, first: *h, at: now, fresh: true, older: s.last}
+	*place = k
+	if s.last == nil {
+		s.first = k
+	} else {
+		s.last.newer = k
+	}
+	s.last = k
+	s.locks++
+	s.count++
+	s.bytes += len(name) + len(h.token)
+}
+
+// grow makes the table twice as large.
+func (s *shard) grow() {
+	old := s.table
+	s.table = make([]*note, 2*len(old))
+	for _, k := range old {
+		for k != nil {
+			place, next := s.place(k.hash), k.next
+			k.next, *place = *place, k
+			k = next
+		}
+	}
+}
+
+// age says that a note is fresh no more.
+func (s *shard) age(k *note) {
+	if !k.fresh {
+		return
+	}
+	if k.fresh = false; k.older == nil {
+		s.first = k.newer
+	} else {
+		k.older.newer = k.newer
+	}
+	if k.newer == nil {
+		s.last = k.older
+	} else {
+		k.newer.older = k.older
+	}
+	k.newer, k.older = nil, nil
+}
+
+// queue has the name of a lock written.
+func (s *shard) queue(k *note) {
+	if !k.queued {
+		k.queued = true
+		s.due = append(s.due, k)
+	}
+}
+
+// each calls f for each hold.
+func (k *note) each(f func(*held)) {
+	if k == nil {
+		return
+	}
+	f(&k.first)
+	for i := range k.more {
+		f(&k.more[i])
+	}
+}
+
+// of finds the hold of token, nil if there is none.
+func (k *note) of(token string) *held {
+	if k == nil {
+		return nil
+	}
+	if k.first.token == token {
+		return &k.first
+	}
+	for i := range k.more {
+		if k.more[i].token == token {
+			return &k.more[i]
+		}
+	}
+	return nil
+}
+
+// grant notes a grant, or that somebody holds the lock who was not granted it here. It says whether there was
+// room for it. One that is not shared is the only one.
+func (n *notes) grant(name string, h *held, shared bool) bool {
+	s, hash := n.lock(name)
+	defer s.mu.Unlock()
+	k := s.find(name, hash)
+	if k == nil {
+		if !s.room(len(name) + len(h.token)) {
+			n.full(h)
+			return false
+		}
+		s.add(name, hash, h, h.noted)
 		return true
 	}
-	if s.count >= mostNotes || s.bytes+len(h.Name)+len(h.Token) > mostBytes {
-		n.unnoted.Add(1)
-		return false
+	known := k.of(h.token)
+	if known != nil {
+		n.again(k, known, h)
 	}
-	s.count++
-	s.bytes += len(h.Name) + len(h.Token)
-	s.fresh[h.Name] = note{first: one, at: now}
+	if known == nil || k.more != nil {
+		s.drop(k, func(other *held) bool {
+			gone := other != known && (!shared || other.over(h.noted) || !other.granted)
+			if gone {
+				n.tell(name, other, h.noted)
+			}
+			return gone
+		})
+	}
+	if known == nil {
+		n.join(s, k, h)
+	}
+	if !k.fresh && k.written < k.until() {
+		s.queue(k)
+	}
 	return true
 }
 
-// queue has the name of a lock in old written.
-func (s *shard) queue(name string, known *note) {
-	if !known.queued {
-		known.queued = true
-		s.due = append(s.due, name)
+// full counts a hold that there is no room for.
+func (n *notes) full(h *held) {
+	n.unnoted.Add(1)
+	if h.mode != 0 {
+		n.unmeasured.Add(1)
 	}
 }
 
-// hold adds a hold to what is known of a lock. One that is not shared is the only one.
-func (n *notes) hold(s *shard, known *note, h held, shared bool) {
+// join adds a hold to those of a lock.
+func (n *notes) join(s *shard, k *note, h *held) {
 	switch {
-	case known.first.token == h.token:
-		known.first.renew(h)
-		if !shared && known.more != nil {
-			s.drop(known, func(other *held) bool { return other.token != h.token })
-		}
+	case len(k.more) >= mostHolders || !s.room(len(h.token)):
+		k.first.until = max(k.first.until, h.until) // the lock is noted, if not this hold
+		n.full(h)
 		return
-	case !shared:
-		s.drop(known, func(*held) bool { return true })
+	case k.first.token == "":
+		k.first = *h
 	default:
-		for i := range known.more {
-			if known.more[i].token == h.token {
-				known.more[i].renew(h)
-				return
-			}
-		}
-		s.drop(known, func(other *held) bool { return other.until <= h.since })
-	}
-	if len(known.more) >= mostHolders || s.count >= mostNotes || s.bytes+len(h.token) > mostBytes {
-		known.first.until = max(known.first.until, h.until) // the lock is noted, if not this hold
-		n.unnoted.Add(1)
-		return
+		k.more = append(k.more, *h)
 	}
 	s.count++
 	s.bytes += len(h.token)
-	if known.first.token == "" {
-		known.first = h
-	} else {
-		known.more = append(known.more, h)
+}
+
+// again takes over what h says of a hold that was known, or asked for.
+func (n *notes) again(k *note, known, h *held) {
+	if h.mode == 0 { // renewed
+		known.until, known.kept, known.granted = max(known.until, h.until), known.kept || h.kept, true
+		if h.client != nil {
+			known.client, known.noted = h.client, h.noted
+		}
+		return
+	}
+	if known.asked && known.id == h.id {
+		h.ends = min(h.ends, known.ends) // or it may be free by now
+	}
+	switch {
+	case !known.granted:
+	case known.mode == 0 || known.fence == h.fence: // it goes on
+		h.until, h.least, h.kept = max(known.until, h.until), max(known.least, h.least), known.kept || h.kept
+		if known.mode != 0 {
+			h.since, h.mode = known.since, known.mode
+		}
+		if h.waited == 0 {
+			h.waited = known.waited
+		}
+	default:
+		n.tell(k.name, known, h.noted)
+	}
+	if known.owner != nil && known.owner != h.owner { // which remembers its token still
+		known.owner.Over(k.name, known.token)
+	}
+	*known = *h
+}
+
+// over says that the lease of a hold is over.
+func (h *held) over(now time.Duration) bool {
+	if h.kept {
+		now -= keptFor
+	}
+	return h.until <= now
+}
+
+// measured says that it is known how long it is held.
+func (h *held) measured() bool { return h.granted && h.mode != 0 }
+
+// tell tells of the end of a hold.
+func (n *notes) tell(name string, h *held, now time.Duration) {
+	if n.ended != nil && h.measured() {
+		n.ended(name, h.end(now))
 	}
 }
 
-// renew takes over what h says of the same hold.
-func (o *held) renew(h held) {
-	o.until, o.least = max(o.until, h.until), max(o.least, h.least)
-	if h.client != nil {
-		o.client, o.since = h.client, h.since
-		if h.waited > 0 {
-			o.waited = h.waited
+// end is how a hold ends now.
+func (h *held) end(now time.Duration) Ended {
+	e := Ended{redlock.Write, h.fence, now - h.since, !h.kept && h.until <= now}
+	for _, mode := range [...]redlock.Mode{redlock.Read, redlock.Permit} {
+		if h.mode == mode[0] {
+			e.Mode = mode
 		}
 	}
+	if e.Over {
+		e.Took = h.until - h.since
+	}
+	return e
 }
 
 // drop removes the holds that which selects. A lock without holds has an empty first one.
-func (s *shard) drop(known *note, which func(*held) bool) {
-	removed := func(h held) bool {
-		if !which(&h) {
-			return false
-		}
-		s.count--
-		s.bytes -= len(h.token)
-		return true
-	}
-	known.more = slices.DeleteFunc(known.more, removed)
-	if known.first.token != "" && removed(known.first) {
-		known.first = held{}
-		if len(known.more) > 0 {
-			known.first = known.more[0]
-			known.more = slices.Delete(known.more, 0, 1)
+func (s *shard) drop(k *note, which func(*held) bool) {
+	for i := len(k.more) - 1; i >= 0; i-- {
+		if h := &k.more[i]; which(h) {
+			s.remove(k, h)
 		}
 	}
-	if len(known.more) == 0 {
-		known.more = nil
+	if h := &k.first; h.token != "" && which(h) {
+		s.remove(k, h)
+	}
+}
+
+// remove removes a hold, whose connection hears of it.
+func (s *shard) remove(k *note, h *held) {
+	if h.owner != nil {
+		h.owner.Over(k.name, h.token)
+	}
+	s.count--
+	s.bytes -= len(h.token)
+	if h != &k.first {
+		i := slices.IndexFunc(k.more, func(other held) bool { return other.token == h.token })
+		k.more = slices.Delete(k.more, i, i+1)
+	} else if k.first = (held{}); len(k.more) > 0 {
+		k.first = k.more[0]
+		k.more = slices.Delete(k.more, 0, 1)
+	}
+	if len(k.more) == 0 {
+		k.more = nil
 	}
 }
 
@@ -211,55 +410,72 @@ func (k *note) until() time.Duration {
 	return last
 }
 
-// rest has the hold of token go on as one of nobody, if it is to rest, and says so.
-func (n *notes) rest(s *shard, known *note, token string) bool {
-	h := &known.first
-	for i := 0; h.token != token; i++ {
-		if i == len(known.more) {
-			return false
+// expire ends the holds of a lock whose leases are over. gone: there is no other one, and no note any more.
+func (n *notes) expire(s *shard, k *note, now time.Duration) (gone bool) {
+	s.drop(k, func(h *held) bool {
+		over := h.over(now)
+		if over {
+			n.tell(k.name, h, now)
 		}
-		h = &known.more[i]
+		return over
+	})
+	if gone = k.first.token == ""; gone {
+		n.forget(s, k, now)
 	}
-	if h.least == 0 || h.least <= n.now() {
+	return gone
+}
+
+// rest has a hold go on as one of nobody, if it is to rest, and says so.
+func (n *notes) rest(s *shard, h *held, now time.Duration) bool {
+	if h.least == 0 || h.least <= now {
 		return false
 	}
-	s.bytes += len(n.nobody) - len(token)
-	*h = held{token: n.nobody, until: h.least}
+	s.bytes += len(n.nobody) - len(h.token)
+	*h = held{token: n.nobody, until: h.least, granted: true}
 	return true
 }
 
-// remove forgets the hold of token, once it has rested.
-func (n *notes) remove(name, token string) {
-	s := n.of(name)
-	s.mu.Lock()
+// free removes the hold of token, once it has rested, and says how it has ended. A fence that is not 0 is
+// that of the grant.
+func (n *notes) free(name, token string, fence int64, by ending) (e Ended, ok bool) {
+	s, hash := n.lock(name)
 	defer s.mu.Unlock()
-	for _, all := range [...]map[string]note{s.fresh, s.old} {
-		known, ok := all[name]
-		if !ok {
-			continue
-		}
-		if n.rest(s, &known, token) {
-			all[name] = known
-			return
-		}
-		if known.more == nil && known.first.token == token { // nearly always
-			n.forget(s, all, name, &known)
-			return
-		}
-		if s.drop(&known, func(h *held) bool { return h.token == token }); known.first.token == "" {
-			n.forget(s, all, name, &known)
-			return
-		}
-		all[name] = known
+	k := s.find(name, hash)
+	h := k.of(token)
+	if h == nil || fence != 0 && h.fence != fence {
+		return e, false
 	}
+	now := n.now()
+	if ok = h.measured(); ok {
+		e = h.end(now)
+	}
+	if by != lost {
+		h.owner = nil
+	}
+	if by == unlocked && n.rest(s, h, now) {
+		return e, ok
+	}
+	if s.remove(k, h); k.first.token == "" {
+		n.forget(s, k, now)
+	}
+	return e, ok
 }
+
+// ending is how a hold ends that does not end by itself.
+type ending int
+
+const (
+	unlocked ending = iota
+	notHeld         // an UNLOCK was told that there is no hold
+	lost
+)
 
 // any says that there is a note, or something to be written.
 func (n *notes) any() bool {
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()
-		some := len(s.fresh) > 0 || len(s.old) > 0 || len(s.gone) > 0
+		some := s.locks > 0 || len(s.gone) > 0
 		s.mu.Unlock()
 		if some {
 			return true
@@ -269,14 +485,20 @@ func (n *notes) any() bool {
 }
 
 // forget removes the note of a lock that is free now.
-func (n *notes) forget(s *shard, from map[string]note, name string, known *note) {
-	if known.first.token != "" {
-		s.count--
-		s.bytes -= len(known.first.token)
+func (n *notes) forget(s *shard, k *note, now time.Duration) {
+	place := s.place(k.hash)
+	for *place != k {
+		place = &(*place).next
 	}
-	s.bytes -= len(name)
-	delete(from, name)
-	if known.written > 0 && len(s.gone) < mostNotes {
-		s.gone = append(s.gone, freed{name, n.now()})
+	*place = k.next
+	s.age(k)
+	s.locks--
+	s.bytes -= len(k.name)
+	if k.written > 0 && len(s.gone) < mostNotes {
+		s.gone = append(s.gone, freed{k.name, now})
+	}
+	if *k = (note{queued: k.queued}); !k.queued && s.spares < mostSpare {
+		k.next, s.spare = s.spare, k
+		s.spares++
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
 )
 
 const (
@@ -28,7 +29,7 @@ var errTooMany = fmt.Errorf("index: it has more than %d names", mostNames)
 // proxy has granted, and what others had granted some half a second ago, which may have been free for some
 // seconds. After ErrUnable the keys are to be looked through. It blocks.
 func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
-	if x == nil {
+	if x.upstream == nil {
 		return nil, ErrUnable
 	}
 	if why := x.unable.Load(); why != nil {
@@ -74,7 +75,7 @@ func (r *reading) read(ctx context.Context, from *set) error {
 		if p := string(r.pattern); strings.Trim(p, "*") != "" {
 			args = append(args, "MATCH", strings.Repeat("?", idBytes)+":"+p)
 		}
-		v, err := r.x.ask(ctx, from, args...)
+		v, err := r.x.ask(ctx, from, resp.AppendCommandStrings(nil, args...))
 		switch {
 		case err != nil && forbidden(err):
 			r.x.tell(err)
@@ -132,12 +133,11 @@ func (n *notes) each(f func(name string)) {
 		s := &n.shards[i]
 		var names []string
 		s.mu.Lock()
-		for name := range s.fresh {
-			names = append(names, name)
-		}
-		for name := range s.old {
-			names = append(names, name)
-		}
+		s.all(func(k *note) {
+			if k.first.granted {
+				names = append(names, k.name)
+			}
+		})
 		for w := range s.waits {
 			names = append(names, w.name)
 		}

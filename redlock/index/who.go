@@ -31,11 +31,8 @@ type wait struct {
 
 // Waits notes that a waits, until left is called.
 func (x *Index) Waits(a *redlock.Acquire) (left func()) {
-	if x == nil {
-		return func() {}
-	}
-	s, w := x.notes.of(a.Name), &wait{a.Name, a.Client, a.Mode, x.notes.now()}
-	s.mu.Lock()
+	s, _ := x.notes.lock(a.Name)
+	w := &wait{a.Name, a.Client, a.Mode, x.notes.now()}
 	s.waits[w] = true
 	s.mu.Unlock()
 	x.o.Used()
@@ -48,9 +45,6 @@ func (x *Index) Waits(a *redlock.Acquire) (left func()) {
 
 // Who returns what this proxy remembers of a lock. It has two names if it is a or {a}.
 func (x *Index) Who(name string) (holders []Holder, waiters []Waiter) {
-	if x == nil {
-		return nil, nil
-	}
 	holders, waiters = x.notes.who(name, nil, nil)
 	if one := x.canonical(name); one != name {
 		return x.notes.who(one, holders, waiters)
@@ -62,28 +56,34 @@ func (x *Index) Who(name string) (holders []Holder, waiters []Waiter) {
 
 // who appends what is known of the lock under that name.
 func (n *notes) who(name string, holders []Holder, waiters []Waiter) ([]Holder, []Waiter) {
-	s, now := n.of(name), n.now()
-	s.mu.Lock()
+	s, hash := n.lock(name)
 	defer s.mu.Unlock()
-	known, ok := s.fresh[name]
-	if !ok {
-		known, ok = s.old[name]
-	}
-	add := func(h *held) {
+	now := n.now()
+	s.find(name, hash).each(func(h *held) {
 		if h.client != nil {
-			holders = append(holders, Holder{redlock.Digest(h.token), h.client, now - h.since, h.waited})
+			holders = append(holders, Holder{redlock.Digest(h.token), h.client, now - h.noted, h.waited})
 		}
-	}
-	if ok {
-		add(&known.first)
-		for i := range known.more {
-			add(&known.more[i])
-		}
-	}
+	})
 	for w := range s.waits {
 		if w.name == name && w.client != nil {
 			waiters = append(waiters, Waiter{w.client, w.mode, now - w.since})
 		}
 	}
 	return holders, waiters
+}
+
+// Tokens returns the tokens that a connection was granted a lock with, the last one last, and of those that
+// whose leases go on.
+func (x *Index) Tokens(name string, by redlock.Owner) (all, alive []string) {
+	s, hash := x.notes.lock(name)
+	defer s.mu.Unlock()
+	now := x.notes.now()
+	s.find(name, hash).each(func(h *held) {
+		if h.granted && h.owner == by {
+			if all = append(all, h.token); h.until > now {
+				alive = append(alive, h.token)
+			}
+		}
+	})
+	return all, alive
 }

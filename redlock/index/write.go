@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tidwall/redcon"
+
 	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 )
 
@@ -57,103 +57,83 @@ func (x *Index) write(ctx context.Context, age, stays time.Duration) {
 	for i, err := range errs {
 		if err != nil {
 			failed = err
-			x.notes.again(changes[i].names)
+			x.notes.rewrite(changes[i].names)
 		}
 	}
 	x.wrote(failed)
 }
 
-// setOf is the number of the set that has the lock of that name.
-func setOf(name string) int { return slot.Of([]byte(name)) % keys }
-
 // collect adds what is due in a shard to changes.
 func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	moved := 0
-	for name, known := range s.fresh {
-		switch {
-		case known.until() <= now:
-			n.end(s, s.fresh, name, &known)
-		case now-known.at >= age:
-			delete(s.fresh, name)
-			s.queue(name, &known)
-			s.old[name] = known
-			moved++
+	for k := s.first; k != nil; {
+		next := k.newer
+		if !n.expire(s, k, now) && now-k.at >= age && k.first.granted {
+			s.age(k)
+			s.queue(k)
 		}
+		k = next
 	}
-	if moved > mostMembers { // a map that was large stays large
-		s.fresh = maps.Collect(maps.All(s.fresh))
-	}
-	s.clear(now, stays, changes)
-	for _, name := range s.due {
-		known, ok := s.old[name]
-		if !ok || !known.queued {
+	n.clear(s, now, stays, changes)
+	for _, k := range s.due {
+		if k.first.token == "" {
 			continue
 		}
 		// A hold that is renewed is written anew with each third renewal, if that comes at a third of its
 		// lease.
-		until := known.until()
-		known.queued, known.written = false, until+max(until-now, 0)
-		s.old[name] = known
-		c := &changes[setOf(name)]
-		c.names, c.until = append(c.names, name), append(c.until, known.written)
+		until := k.until()
+		k.queued, k.written = false, until+max(until-now, 0)
+		c := &changes[k.hash%keys]
+		c.names, c.until = append(c.names, k.name), append(c.until, k.written)
 	}
 	s.due = nil
 }
 
 // clear adds to changes the names that have been free for so long. A lock that was taken again keeps its
 // name: it is written anew, or looked at later if it may be free soon.
-func (s *shard) clear(now, stays time.Duration, changes *[keys]change) {
+func (n *notes) clear(s *shard, now, stays time.Duration, changes *[keys]change) {
 	over := 0
 	var later []freed
 	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {
 		name := s.gone[over].name
-		if _, ok := s.old[name]; ok {
-			continue
-		}
-		if _, ok := s.fresh[name]; ok {
+		hash := n.hash(name)
+		switch k := s.find(name, hash); {
+		case k == nil:
+			c := &changes[hash%keys]
+			c.gone = append(c.gone, name)
+		case k.fresh:
 			later = append(later, freed{name, now})
-			continue
 		}
-		c := &changes[setOf(name)]
-		c.gone = append(c.gone, name)
 	}
 	if over > 0 {
 		s.gone = append(slices.Clone(s.gone[over:]), later...)
 	}
 }
 
-// sweep forgets holds that are over, of another shard with each call.
+// sweeps is in how many looks all shards are swept.
+const sweeps = 64
+
+// sweep forgets holds that are over, of other shards with each call.
 func (n *notes) sweep(now time.Duration) {
-	s := &n.shards[n.swept%shards]
-	n.swept++
+	for range shards / sweeps {
+		n.shards[n.swept%shards].sweep(n, now)
+		n.swept++
+	}
+}
+
+func (s *shard) sweep(n *notes, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, known := range s.old {
-		if known.until() <= now {
-			n.end(s, s.old, name, &known)
-		}
-	}
-	if len(s.old) == 0 {
-		s.old = make(map[string]note)
-	}
+	s.all(func(k *note) { n.expire(s, k, now) })
 }
 
-// end forgets a lock whose holds are all over.
-func (n *notes) end(s *shard, from map[string]note, name string, known *note) {
-	s.drop(known, func(*held) bool { return true })
-	n.forget(s, from, name, known)
-}
-
-// again has names written again that could not be.
-func (n *notes) again(names []string) {
+// rewrite has names written again that could not be.
+func (n *notes) rewrite(names []string) {
 	for _, name := range names {
-		s := n.of(name)
-		s.mu.Lock()
-		if known, ok := s.old[name]; ok {
-			s.queue(name, &known)
-			s.old[name] = known
+		s, hash := n.lock(name)
+		if k := s.find(name, hash); k != nil && !k.fresh {
+			s.queue(k)
 		}
 		s.mu.Unlock()
 	}
@@ -164,21 +144,24 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for gone := c.gone; len(gone) > 0; gone = gone[min(len(gone), mostMembers):] {
-		args := []string{"ZREM", to.key}
-		for _, name := range gone[:min(len(gone), mostMembers)] {
-			args = append(args, x.member(name))
+		some := gone[:min(len(gone), mostMembers)]
+		req := x.begin("ZREM", to, len(some))
+		for _, name := range some {
+			req = x.appendMember(req, name)
 		}
-		if err := x.run(ctx, to, args...); err != nil {
+		if err := x.send(ctx, to, req); err != nil {
 			return err
 		}
 	}
 	clock := time.Now()
 	for at := 0; at < len(c.names); at += mostMembers {
-		args := []string{"ZADD", to.key}
-		for i := at; i < min(at+mostMembers, len(c.names)); i++ {
-			args = append(args, millis(clock.Add(c.until[i]-now)), x.member(c.names[i]))
+		end := min(at+mostMembers, len(c.names))
+		req := x.begin("ZADD", to, 2*(end-at))
+		for i := at; i < end; i++ {
+			req = redcon.AppendBulkString(req, millis(clock.Add(c.until[i]-now)))
+			req = x.appendMember(req, c.names[i])
 		}
-		if err := x.run(ctx, to, args...); err != nil {
+		if err := x.send(ctx, to, req); err != nil {
 			return err
 		}
 	}
@@ -197,11 +180,24 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// member is what a set has for a lock that this proxy has granted.
-func (x *Index) member(name string) string { return x.id + ":" + x.canonical(name) }
+// begin begins a command for so many words behind the key.
+func (x *Index) begin(verb string, to *set, words int) []byte {
+	req := redcon.AppendArray(make([]byte, 0, 64+64*words), 2+words)
+	return redcon.AppendBulkString(redcon.AppendBulkString(req, verb), to.key)
+}
+
+// appendMember appends what a set has for a lock that this proxy has granted.
+func (x *Index) appendMember(req []byte, name string) []byte {
+	name = x.canonical(name)
+	req = append(strconv.AppendInt(append(req, '$'), int64(len(x.id)+1+len(name)), 10), "\r\n"...)
+	return append(append(append(append(req, x.id...), ':'), name...), "\r\n"...)
+}
 
 // canonical is the one name of a lock that has two, as a and {a}.
 func (x *Index) canonical(name string) string {
+	if strings.IndexByte(name, '{') < 0 {
+		return name
+	}
 	if one, _, ok := x.names.LockOf(string(x.names.AppendKey(nil, name))); ok {
 		return one
 	}
@@ -210,12 +206,16 @@ func (x *Index) canonical(name string) string {
 
 // run sends one command. The error is that of the server, if it sent one.
 func (x *Index) run(ctx context.Context, to *set, args ...string) error {
-	_, err := x.ask(ctx, to, args...)
+	return x.send(ctx, to, resp.AppendCommandStrings(nil, args...))
+}
+
+func (x *Index) send(ctx context.Context, to *set, req []byte) error {
+	_, err := x.ask(ctx, to, req)
 	return err
 }
 
-func (x *Index) ask(ctx context.Context, to *set, args ...string) (resp.Value, error) {
-	reply, err := x.upstream.Do(ctx, to.slot, resp.AppendCommandStrings(nil, args...), true)
+func (x *Index) ask(ctx context.Context, to *set, req []byte) (resp.Value, error) {
+	reply, err := x.upstream.Do(ctx, to.slot, req, true)
 	if err != nil {
 		return resp.Value{}, err
 	}

@@ -137,9 +137,6 @@ func (k *Renewer) detach(batch []*Kept) (failed []error) {
 			failed[i] = k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper)
 			cancel()
 		}
-		if failed[i] == nil && k.o.Notes != nil {
-			k.o.Notes.Freed(h.of.Name, h.of.Token)
-		}
 	}
 	return failed
 }

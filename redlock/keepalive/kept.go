@@ -239,7 +239,7 @@ func (h *Kept) renewed(q question, began, left time.Duration) {
 	}
 	h.latest = max(h.latest, k.now()+left)
 	h.extend(max(h.until, began+left))
-	if k.o.Notes != nil {
-		k.o.Notes.Renewed(h.of.Name, h.of.Token, k.born.Add(h.until))
+	if k.o.Renewed != nil {
+		k.o.Renewed(h.of.Name, h.of.Token, k.born.Add(h.until))
 	}
 }

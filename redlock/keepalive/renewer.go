@@ -143,16 +143,9 @@ type Options struct {
 	Lease time.Duration // of holds that ask for none
 	Most  int           // how many holds may be kept alive
 	Names journal.Names // how the log shows those of locks
-	Notes Notes         // hears what becomes of holds; nil: nobody does
 	Log   *slog.Logger
-}
-
-// Notes hears what becomes of the holds that are kept alive. Its methods must not block.
-type Notes interface {
-	// Renewed says that a hold of token lasts until then.
-	Renewed(name, token string, until time.Time)
-	// Freed says that token holds the lock no more.
-	Freed(name, token string)
+	// Renewed, if it is not nil, is told until when a hold of token lasts. It must not block.
+	Renewed func(name, token string, until time.Time)
 }
 
 // New returns a Renewer of holds at e.

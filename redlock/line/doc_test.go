@@ -1,6 +1,7 @@
 // Package line is a study, in tests alone: the rules by which proxies, and not clients, would stand in line
 // for a lock. They are pure: no goroutine, no clock, no Redis. They are how redlock/wait and the scripts
-// can keep those who wait without an entry for each. Redis knows proxies that wait, and a proxy knows its clients that wait.
+// can keep those who wait without an entry for each. Redis knows proxies that wait, and a proxy knows its
+// clients that wait.
 //
 //	client --LOCK--> proxy --script--> Redis    granted; or a ticket, and the proxy stands in the line
 //	proxy  <--message-- Redis                   the lock is free for you; or for others, look after 0.5 s

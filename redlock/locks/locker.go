@@ -52,7 +52,8 @@ type Options struct {
 	SyncTimeout time.Duration
 	Log         *slog.Logger
 	Names       journal.Names // how the log shows those of locks
-	Index       *index.Index  // of the locks that are held; nil: List looks through all keys
+	// Index has the grants of this proxy; nil: the Locker has its own, and List looks through all keys.
+	Index *index.Index
 }
 
 // DefaultOptions are the defaults.
@@ -75,6 +76,9 @@ func (o Options) withDefaults() Options {
 	o.MaxKept = cmp.Or(o.MaxKept, d.MaxKept)
 	o.SyncTimeout = cmp.Or(o.SyncTimeout, d.SyncTimeout)
 	o.Log = cmp.Or(o.Log, d.Log)
+	if o.Index == nil {
+		o.Index = index.New(nil, index.Options{})
+	}
 	return o
 }
 
@@ -98,7 +102,7 @@ func New(u single.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewNames(o.Prefix)
 	return newLocker(single.New(u, names, single.Options{MaxQueue: o.MaxQueue, MaxReaders: o.MaxReaders,
-		FailoverGrace: o.FailoverGrace, SyncTimeout: o.SyncTimeout, Log: o.Log,
+		FailoverGrace: o.FailoverGrace, SyncTimeout: o.SyncTimeout, Log: o.Log, Grants: o.Index,
 	}), names, o, "lock-max-lease")
 }
 
@@ -125,29 +129,47 @@ func NewCompat(u compat.Upstream, form compat.Form, o Options) *Locker {
 func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locker {
 	return &Locker{o: o, names: names, engine: e, longest: longest,
 		Renewer: keepalive.New(e, names, keepalive.Options{
-			Lease: o.Lease, Most: o.MaxKept, Log: o.Log, Names: o.Names, Notes: o.Index,
+			Lease: o.Lease, Most: o.MaxKept, Log: o.Log, Names: o.Names,
+			Renewed: func(name, token string, until time.Time) {
+				o.Index.Renewed(name, token, until, nil, true)
+			},
 		})}
 }
 
-// Granted notes that a, which came then, was granted, before its client is told.
-func (l *Locker) Granted(a *redlock.Acquire, g redlock.Grant, came time.Time) {
-	h := index.Hold{Name: a.Name, Token: a.Token, Client: a.Client, Until: g.At.Add(g.TTL),
-		Waited: max(g.At.Sub(came), 0), Shared: a.Mode != redlock.Write}
-	if a.AtLeast > 0 {
-		h.AtLeast = g.At.Add(a.AtLeast)
-	}
-	l.o.Index.Hold(h)
+// Granted notes that a, which came then, was granted, before its client is told. by may be nil.
+func (l *Locker) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner) {
+	l.o.Index.Granted(a, g, came, by)
 }
 
-// Renewed notes that a client has renewed the hold of token, which lasts until then.
-func (l *Locker) Renewed(name, token string, until time.Time, by *redlock.Client) {
-	l.o.Index.Hold(index.Hold{Name: name, Token: token, Client: by, Until: until, Shared: true})
+// Refused notes that a was not granted.
+func (l *Locker) Refused(a *redlock.Acquire) { l.o.Index.Refused(a) }
+
+// Renewed notes that a client has renewed the hold of token, which lasts until then, and whether it is kept
+// alive.
+func (l *Locker) Renewed(name, token string, until time.Time, by *redlock.Client, keep bool) {
+	l.o.Index.Renewed(name, token, until, by, keep)
 }
 
-// Unlocked says that a hold of token was released whole, of which keeper is told in a redlock.Released.
-func (l *Locker) Unlocked(name, token, keeper string) {
-	l.o.Index.Freed(name, token)
+// Unlocked says that a hold of token was released whole, of which keeper is told in a redlock.Released, and
+// how it has ended; ok: it was granted here.
+func (l *Locker) Unlocked(name, token, keeper string) (e index.Ended, ok bool) {
+	e, ok = l.o.Index.Freed(name, token)
 	l.Renewer.Unlocked(name, token, keeper)
+	return e, ok
+}
+
+// NotHeld says that the client with that token was told that it holds nothing. forget: its connection is to
+// forget the token.
+func (l *Locker) NotHeld(name, token string, forget bool) (e index.Ended, ok bool) {
+	if forget {
+		return l.o.Index.NotHeld(name, token)
+	}
+	return l.o.Index.Gone(name, token, 0)
+}
+
+// Tokens are index.Index.Tokens.
+func (l *Locker) Tokens(name string, by redlock.Owner) (all, alive []string) {
+	return l.o.Index.Tokens(name, by)
 }
 
 // ID is the id of this proxy: 16 letters and digits, new at each start.

@@ -35,8 +35,7 @@ func (c *Call) WithSource() []byte {
 func begin(buf []byte, s *Script, keys, args int) Call {
 	c := Call{Script: s, Req: buf, words: 3 + keys + args}
 	c.Req = redcon.AppendArray(c.Req, c.words)
-	c.Req = redcon.AppendBulkString(c.Req, "EVALSHA")
-	c.Req = redcon.AppendBulkString(c.Req, s.SHA)
+	c.Req = append(append(append(c.Req, "$7\r\nEVALSHA\r\n$40\r\n"...), s.SHA...), "\r\n"...)
 	c.body = len(c.Req)
 	c.Req = appendNumber(c.Req, int64(keys))
 	return c

@@ -26,7 +26,7 @@ func (e *Engine) acquire(first *firstAttempt, f firstAttempt) {
 	f.sent = time.Now()
 	slot, req := e.acquireRequest(f.by.Buffer(), f.a)
 	if e.plain(f.a) {
-		e.grants.ask(f.a, f.sent)
+		e.grants.Ask(f.a, f.sent)
 	}
 	if e.moving(slot) {
 		f.by.Hold(f.a.Name) // it may have to wait
@@ -102,15 +102,7 @@ func (e *Engine) Follows(*redlock.Acquire) bool { return false }
 // Wait implements locks.engine: the place in the queue, or a grant that was on its way, is taken back before
 // the client of a wait in vain is told, or the error says that it is not.
 func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	noted := false
-	a.BeforeHanded(func(g redlock.Grant) {
-		e.noteGrant(a, g, false)
-		noted = true
-	})
 	if g, ok, err = e.waiters.Wait(ctx, a); ok {
-		if !noted {
-			e.noteGrant(a, g, false)
-		}
 		return g, true, nil
 	}
 	if _, said := errors.AsType[redlock.ReplyError](err); err != nil && !said && ctx.Err() == nil {
@@ -211,7 +203,7 @@ func (e *Engine) readAcquire(
 	r.Grant.At = at
 	if r.Broke {
 		a.Broke = true
-		e.grants.changed(a.Name)
+		e.grants.Changed(a.Name)
 	}
 	if r.Granted && a.Break {
 		a.Took = true
@@ -229,24 +221,15 @@ func (e *Engine) readAcquire(
 		if e.moving(e.names.Place(a.Name).Slot) {
 			r.Pause = min(r.Pause, movingPulse)
 		}
-		e.grants.changed(a.Name)
+		e.grants.Changed(a.Name)
 		e.waiters.Queued(a, r.Place, r.Pause, r.Try)
 	case r.Granted:
-		e.noteGrant(a, r.Grant, r.Plain)
+		a.Plain = r.Plain
 	case a.Took:
 		a.Unsure = true
 		return g, false, redlock.ErrTookOver
-	case a.Mode == redlock.Write:
-		e.grants.refused(a)
 	}
 	return r.Grant, r.Granted, nil
-}
-
-// noteGrant notes a grant for the UNLOCK that comes. plain says that the lock is plain.
-func (e *Engine) noteGrant(a *redlock.Acquire, g redlock.Grant, plain bool) {
-	if a.Mode == redlock.Write {
-		e.grants.note(a, g, plain)
-	}
 }
 
 // errTidy says that tidy.lua is to run before acquire.lua is asked again.

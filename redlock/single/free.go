@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/scripts"
 )
 
@@ -36,13 +37,13 @@ type sentFree struct {
 	r  *redlock.Release
 	to redlock.Releaser
 
-	plain    plainGrant
+	plain    index.Plain
 	command  bool // it is on its way as DELIFEQ or DELEX
 	repeated bool // it was sent again, and may have run before
 }
 
 // freePlain frees a lock that was granted as a plain one.
-func (e *Engine) freePlain(by redlock.Caller, r *redlock.Release, to redlock.Releaser, plain plainGrant) {
+func (e *Engine) freePlain(by redlock.Caller, r *redlock.Release, to redlock.Releaser, plain index.Plain) {
 	slot, req, command := e.freeRequest(by.Buffer(), r, plain)
 	sent, _ := e.freeings.Get().(*sentFree)
 	if sent == nil {
@@ -55,15 +56,15 @@ func (e *Engine) freePlain(by redlock.Caller, r *redlock.Release, to redlock.Rel
 
 // freeRequest is the request that frees a plain lock. command says that it is no script.
 func (e *Engine) freeRequest(
-	buf []byte, r *redlock.Release, plain plainGrant,
+	buf []byte, r *redlock.Release, plain index.Plain,
 ) (slot int, req []byte, command bool) {
-	if plain.fence != 0 && !e.scripted.Load() {
+	if plain.Fence != 0 && !e.scripted.Load() {
 		if with := e.upstream.DeleteIf(); with != "" {
-			slot, req = scripts.DeleteRequest(buf, e.names, with, r.Name, r.Token, plain.id, plain.fence)
+			slot, req = scripts.DeleteRequest(buf, e.names, with, r.Name, r.Token, plain.ID, plain.Fence)
 			return slot, req, true
 		}
 	}
-	slot, c := scripts.FreeCall(buf, e.names, r.Name, r.Token, plain.id)
+	slot, c := scripts.FreeCall(buf, e.names, r.Name, r.Token, plain.ID)
 	return slot, c.Req, false
 }
 
@@ -86,10 +87,10 @@ func (s *sentFree) Answer(reply []byte) []byte {
 		return was.to.Released(done, err)
 	}
 	if was.repeated {
-		if fence := was.e.grants.granted(was.r, was.plain); fence != 0 {
+		if fence := was.e.grants.PlainFence(was.r, &was.plain); fence != 0 {
 			that := *was.r
 			that.Fence = fence
-			was.e.release(was.by, &that, freedBefore{was.to, was.plain.ends})
+			was.e.release(was.by, &that, freedBefore{was.to, was.plain.Ends})
 			return nil
 		}
 	}

@@ -54,7 +54,7 @@ func TestUnlockBehindItsLock(t *testing.T) {
 			e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
 			a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Lease: time.Minute}
 			a.ID = e.names.NewID(a)
-			locking := rig.NotedAcquire(e, a)
+			locking := noted(e, a)
 			unlocking := rig.NotedRelease(e, &redlock.Release{Name: "job", Token: "t"})
 			asked, freeing := arguments(t, locking.Req), arguments(t, unlocking.Req)
 			if value := asked[len(asked)-2]; !strings.HasSuffix(value, freeing[len(freeing)-1]) {
@@ -124,7 +124,7 @@ func TestUnlockByCommand(t *testing.T) {
 				lock := func() (*rig.Noted, string) {
 					a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Lease: time.Minute}
 					a.ID = e.names.NewID(a)
-					locking := rig.NotedAcquire(e, a)
+					locking := noted(e, a)
 					asked := arguments(t, locking.Req)
 					return locking, asked[len(asked)-2]
 				}
@@ -172,7 +172,7 @@ func TestUnlockByCommand(t *testing.T) {
 	e := New(deleting{with: "DELIFEQ"}, redlock.NewNames("lock:"), Options{})
 	a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Lease: time.Minute}
 	a.ID = e.names.NewID(a)
-	rig.NotedAcquire(e, a)
+	noted(e, a)
 	unlocking := rig.NotedRelease(e, &redlock.Release{Name: "job", Token: "t"})
 	if got := arguments(t, unlocking.Req); got[1] != scripts.Free.SHA {
 		t.Errorf("an UNLOCK before its LOCK is answered, so that the fence is not known, sent %q", got)

@@ -17,7 +17,7 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		return
 	}
 	if token != "" {
-		e.grants.changed(name)
+		e.grants.Changed(name)
 	}
 	e.readPage(by, name, token, &scripts.Pages{}, then)
 }

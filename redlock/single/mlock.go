@@ -37,9 +37,10 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 		return nil, 0, redlock.ErrOneByOne
 	}
 	for i, a := range all {
-		g := redlock.Grant{Token: a.Token, Fence: fences[i], TTL: a.Lease, Count: 1, At: at}
-		e.noteGrant(a, g, a.Keeper == "" && a.Meta == "")
-		grants = append(grants, g)
+		a.Plain = a.Keeper == "" && a.Meta == ""
+		grants = append(grants, redlock.Grant{
+			Token: a.Token, Fence: fences[i], TTL: a.Lease, Count: 1, At: at,
+		})
 	}
 	return grants, 0, nil
 }
@@ -49,7 +50,7 @@ func (e *Engine) Forget(a *redlock.Acquire) { e.waiters.Forget(a) }
 
 // ReleaseNow implements locks.engine.
 func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Released, error) {
-	e.grants.changed(r.Name)
+	e.grants.Changed(r.Name)
 	for {
 		fresh, at := e.names.NewRequest(), time.Now()
 		slot, req := e.releaseRequest(nil, &scripts.Release, r, fresh)
@@ -69,7 +70,7 @@ func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Rele
 
 // RenewNow implements locks.engine.
 func (e *Engine) RenewNow(_ context.Context, r *redlock.Renew) (redlock.Renewed, error) {
-	e.grants.changed(r.Name)
+	e.grants.Changed(r.Name)
 	slot, req := e.renewRequest(r)
 	reply, err := e.upstream.Do(e.ctx, slot, req, true)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 // Release implements locks.engine.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	if g := e.grants.take(r); !g.ends.IsZero() {
-		e.freePlain(by, r, to, g)
+	if p := e.grants.TakePlain(r); !p.Ends.IsZero() {
+		e.freePlain(by, r, to, p)
 		return
 	}
 	e.release(by, r, to)
@@ -83,7 +83,7 @@ func (e *Engine) releaseRequest(
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	default:
-		c.Number(e.grants.fence(r.Name, r.Token))
+		c.Number(e.grants.Fence(r.Name, r.Token))
 	}
 	return slot, c.Req
 }
@@ -113,7 +113,7 @@ func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 // broken: some are already.
 func (e *Engine) breakSome(by redlock.Caller, name string, s *scripts.Script, id [redlock.IDBytes]byte,
 	broken bool, then func(bool, error) []byte) {
-	e.grants.changed(name)
+	e.grants.Changed(name)
 	slot, c := scripts.Eval(e.names, s, name, 6-s.Keys)
 	e.frees(&c, slot)
 	c.Bytes(id[:])

@@ -11,7 +11,7 @@ import (
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
 	slot, req := e.renewRequest(r)
 	by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
-		e.grants.changed(r.Name)
+		e.grants.Changed(r.Name)
 		return then(scripts.ReadRenewed(reply))
 	}), nil)
 }

@@ -22,6 +22,7 @@ import (
 
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/scripts"
 	"lockproxy/redlock/wait"
 )
@@ -76,7 +77,7 @@ type Engine struct {
 	waiters  *wait.Redis
 	grace    grace
 	late     lateness
-	grants   *lastGrants
+	grants   *index.Index
 	undone   redlock.Undone
 	undoing  undoings
 	scripted atomic.Bool // plain locks are freed by free.lua, whatever the upstream says of a command
@@ -97,12 +98,16 @@ type Options struct {
 	MaxReaders    int           // readers of one lock
 	FailoverGrace time.Duration // a new master grants nothing new for that; 0: it does
 	SyncTimeout   time.Duration // replicas are waited for so long
+	Grants        *index.Index  // of this proxy; nil: of this Engine
 	Log           *slog.Logger
 }
 
 // New is an Engine that reaches its Redis by u.
 func New(u Upstream, names *redlock.Names, o Options) *Engine {
-	e := &Engine{upstream: u, names: names, o: o, grants: newLastGrants()}
+	e := &Engine{upstream: u, names: names, o: o, grants: o.Grants}
+	if e.grants == nil {
+		e.grants = index.New(nil, index.Options{})
+	}
 	e.grace.period = o.FailoverGrace
 	e.waiters = wait.NewRedis(e, names, o.Log)
 	e.ctx, e.cancel = context.WithCancel(context.Background())

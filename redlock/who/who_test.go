@@ -28,8 +28,10 @@ func newIndex(t *testing.T) *index.Index {
 }
 
 func take(x *index.Index, name, token, client string, mode redlock.Mode) {
-	x.Hold(index.Hold{Name: name, Token: token, Until: time.Now().Add(time.Minute), Waited: time.Second,
-		Client: &redlock.Client{Name: client, Addr: "1.2.3.4:5", User: "shop"}, Shared: mode == redlock.Read})
+	now := time.Now()
+	x.Granted(&redlock.Acquire{Name: name, Token: token, Mode: mode,
+		Client: &redlock.Client{Name: client, Addr: "1.2.3.4:5", User: "shop"},
+	}, &redlock.Grant{At: now, TTL: time.Minute}, now.Add(-time.Second), nil)
 }
 
 func stateOf(waiters int, tokens ...string) (s redlock.State) {
@@ -65,8 +67,7 @@ func TestKnownHere(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	// Another connection has renewed it since.
-	x.Hold(index.Hold{Name: "{job}", Token: "t", Until: time.Now().Add(time.Minute), Shared: true,
-		Client: &redlock.Client{Name: "heir"}})
+	x.Renewed("{job}", "t", time.Now().Add(time.Minute), &redlock.Client{Name: "heir"}, false)
 	all = w.Of(t.Context(), map[string]redlock.State{"{job}": stateOf(0, "t")})
 	if got := all["{job}"].Holders[redlock.Digest("t")]; got.Name != "heir" {
 		t.Errorf("%+v", got)

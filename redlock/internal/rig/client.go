@@ -21,6 +21,7 @@ type Locking interface {
 type Asker struct {
 	L     Locking
 	Up    *Upstream // of l; nil: independent masters
+	asked *redlock.Acquire
 	grant redlock.Grant
 	ok    bool
 	Done  redlock.Released
@@ -56,8 +57,19 @@ func (*Asker) Await(start func(func([]byte)), then func([]byte) []byte, _ redloc
 	then(nil)
 }
 
+// notes is a Locker, which is told what becomes of a LOCK.
+type notes interface {
+	Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner)
+	Refused(a *redlock.Acquire)
+}
+
 // Acquired implements Acquirer.
 func (c *Asker) Acquired(g redlock.Grant, ok bool, err error) []byte {
+	if l, is := c.L.(notes); is && ok {
+		l.Granted(c.asked, &g, g.At, nil)
+	} else if is {
+		l.Refused(c.asked)
+	}
 	c.grant, c.ok, c.Err = g, ok, err
 	return nil
 }
@@ -76,6 +88,7 @@ func (c *Asker) Released(r redlock.Released, err error) []byte {
 
 // Acquire makes one attempt.
 func (c *Asker) Acquire(a *redlock.Acquire) (redlock.Grant, bool, error) {
+	c.asked = a
 	c.L.Acquire(c, a, c)
 	if c.fault != nil {
 		return redlock.Grant{}, false, c.fault
@@ -139,7 +152,7 @@ func (n *Noted) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, _ 
 
 // NotedAcquire is the request of a.
 func NotedAcquire(l Locking, a *redlock.Acquire) *Noted {
-	n := &Noted{}
+	n := &Noted{Asker: Asker{L: l, asked: a}}
 	l.Acquire(n, a, n)
 	return n
 }

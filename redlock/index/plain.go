@@ -1,0 +1,110 @@
+package index
+
+import (
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// This file is what the engine single remembers of its grants for the UNLOCKs that come:
+//
+//   - The fence that the hold should have. If the hold has that fence and is unchanged since the grant, Redis
+//     need not check whether this UNLOCK is a copy of one that freed an earlier hold.
+//   - That the lock was plain. Then free.lua deletes it if it still is what it was.
+//
+// A plain lock is noted as soon as it is asked for, because its UNLOCK may come before the grant, in the same
+// pipeline. If it is not granted, free.lua finds nothing. What is not noted only costs time.
+
+// Plain is a plain lock as it was granted, or asked for.
+type Plain struct {
+	ID    [redlock.IDBytes]byte // of the request; zero: there is none
+	Ends  time.Time             // of the lease
+	Fence int64                 // 0: it is not granted yet
+}
+
+// Ask notes that a asks for a plain lock, unless somebody else has it.
+func (x *Index) Ask(a *redlock.Acquire, sent time.Time) {
+	if len(a.ID) != redlock.IDBytes { // it is longer if the client has named the request
+		return
+	}
+	n, now := &x.notes, sent.Sub(x.notes.born)
+	wish := plain{ends: now + a.Lease, asked: true}
+	copy(wish.id[:], a.ID)
+	s, hash := n.lock(a.Name)
+	defer s.mu.Unlock()
+	k := s.find(a.Name, hash)
+	if h := k.of(a.Token); h != nil {
+		h.plain = wish
+		if !h.granted {
+			h.until = wish.ends
+		}
+	} else if (k == nil || n.expire(s, k, now)) && s.room(len(a.Name)+len(a.Token)) {
+		s.add(a.Name, hash, &held{token: a.Token, until: wish.ends, plain: wish}, now)
+	}
+}
+
+// Refused notes that a is not granted.
+func (x *Index) Refused(a *redlock.Acquire) {
+	n := &x.notes
+	s, hash := n.lock(a.Name)
+	defer s.mu.Unlock()
+	k := s.find(a.Name, hash)
+	h := k.of(a.Token)
+	if h == nil || !h.asked {
+		return
+	}
+	if h.plain = (plain{}); h.granted {
+		return
+	}
+	if s.remove(k, h); k.first.token == "" {
+		n.forget(s, k, n.now())
+	}
+}
+
+// Changed notes that a lock is not plain any more.
+func (x *Index) Changed(name string) {
+	s, hash := x.notes.lock(name)
+	defer s.mu.Unlock()
+	if k := s.find(name, hash); k != nil { // plain locks have one holder
+		k.first.ends = 0
+	}
+}
+
+// Fence is the fence that a token should have; 0: it is not known.
+func (x *Index) Fence(name, token string) int64 {
+	s, hash := x.notes.lock(name)
+	defer s.mu.Unlock()
+	if h := s.find(name, hash).of(token); h != nil && !h.asked {
+		return h.fence
+	}
+	return 0
+}
+
+// TakePlain returns the plain lock that r is to free, to one caller only. Its lease goes on. There is none
+// for a request that its client has named, which release.lua has to recognise.
+func (x *Index) TakePlain(r *redlock.Release) (p Plain) {
+	s, hash := x.notes.lock(r.Name)
+	defer s.mu.Unlock()
+	h := s.find(r.Name, hash).of(r.Token)
+	if h == nil || h.ends == 0 || r.Fence != 0 && (h.asked || r.Fence != h.fence) {
+		return p
+	}
+	if ends := x.notes.born.Add(h.ends); r.Named == "" && time.Now().Before(ends) {
+		p = Plain{ID: h.id, Ends: ends}
+		if !h.asked {
+			p.Fence = h.fence
+		}
+	}
+	h.ends = 0
+	return p
+}
+
+// PlainFence is the fence of a plain lock that was taken, 0 if it is not known to have been granted.
+func (x *Index) PlainFence(r *redlock.Release, p *Plain) int64 {
+	s, hash := x.notes.lock(r.Name)
+	defer s.mu.Unlock()
+	if h := s.find(r.Name, hash).of(r.Token); h != nil && !h.asked && h.id == p.ID {
+		return h.fence
+	}
+	return 0
+}
