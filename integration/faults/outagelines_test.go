@@ -57,40 +57,41 @@ func keepBusy(t *testing.T, p *rig.Proxy) {
 
 // A master is away until the log has had time for three reminders, while clients do whatever clients can do.
 // What the log says of it is ten lines at most. R33
-func TestOutageIsFewLines(t *testing.T) {
+//
+// They are tests of their own, since subtests begin after all other tests, and these take long.
+func TestOutageIsFewLines(t *testing.T)        { outageIsFewLines(t, overOne, killed, "node") }
+func TestHangIsFewLines(t *testing.T)          { outageIsFewLines(t, overOne, stopped, "node") }
+func TestOutageOfOneIsFewLines(t *testing.T)   { outageIsFewLines(t, overThree, killed, "node") }
+func TestHangOfAMasterIsFewLines(t *testing.T) { outageIsFewLines(t, overVoters, stopped, "master") }
+
+func killed(t *testing.T, s *rig.Server) (heal func()) {
+	s.Kill()
+	return func() { s.Restart(t) }
+}
+
+func stopped(t *testing.T, s *rig.Server) (heal func()) {
+	s.Stop(t)
+	return func() { s.Signal(syscall.SIGCONT) }
+}
+
+// outageIsFewLines has a fault happen to a server, which the log calls who.
+func outageIsFewLines(t *testing.T, start func(t *testing.T) (*rig.Proxy, *rig.Server),
+	fault func(t *testing.T, s *rig.Server) (heal func()), who string) {
 	t.Parallel()
-	kill := func(_ *testing.T, s *rig.Server) { s.Kill() }
-	restart := func(t *testing.T, s *rig.Server) { s.Restart(t) }
-	stop := func(t *testing.T, s *rig.Server) { s.Stop(t) }
-	goOn := func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGCONT) }
-	for name, test := range map[string]struct {
-		start       func(t *testing.T) (*rig.Proxy, *rig.Server)
-		fault, heal func(*testing.T, *rig.Server)
-		who         string // as the log calls it
-	}{
-		"the only one is killed": {overOne, kill, restart, "node"},
-		"the only one stops":     {overOne, stop, goOn, "node"},
-		"one of three is killed": {overThree, kill, restart, "node"},
-		"one of RedLock's stops": {overVoters, stop, goOn, "master"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, s := test.start(t)
-			keepBusy(t, p)
-			rig.Eventually(t, rig.Patience, "all clients have begun", func() bool {
-				return p.Metric(t, "lockproxy_commands_total") > float64(20*len(allKinds))
-			})
-			before := len(p.Log.String())
-			test.fault(t, s)
-			defer s.Signal(syscall.SIGCONT)
-			p.Logged(t, `(?s)(msg="`+test.who+` is still (lost|away)".*){3}`)
-			test.heal(t, s)
-			p.Logged(t, `msg="`+test.who+` (is back|answers again)"`)
-			text := p.Log.String()[before:]
-			if n := strings.Count(text, "\n"); n > 10 {
-				t.Errorf("%d lines:\n%s", n, text)
-			}
-		})
+	p, s := start(t)
+	keepBusy(t, p)
+	rig.Eventually(t, rig.Patience, "all clients have begun", func() bool {
+		return p.Metric(t, "lockproxy_commands_total") > float64(20*len(allKinds))
+	})
+	before := len(p.Log.String())
+	heal := fault(t, s)
+	defer s.Signal(syscall.SIGCONT)
+	p.Logged(t, `(?s)(msg="`+who+` is still (lost|away)".*){3}`)
+	heal()
+	p.Logged(t, `msg="`+who+` (is back|answers again)"`)
+	text := p.Log.String()[before:]
+	if n := strings.Count(text, "\n"); n > 10 {
+		t.Errorf("%d lines:\n%s", n, text)
 	}
 }
 
