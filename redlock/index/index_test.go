@@ -408,6 +408,73 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// The record of a grant costs no memory where others were freed: a LOCK and its UNLOCK use it four times.
+func TestRecordsAreUsedAgain(t *testing.T) {
+	x, n := New(nil, Options{}), 0
+	names := strings.Repeat("name of a lock", 200)
+	a := &redlock.Acquire{Token: "t", Mode: redlock.Write, Lease: time.Minute, Plain: true,
+		ID: strings.Repeat("i", redlock.IDBytes)}
+	pair := func() {
+		n++
+		a.Name = names[n:]
+		now := time.Now()
+		x.Ask(a, now)
+		x.Granted(a, &redlock.Grant{At: now, TTL: a.Lease, Fence: 7}, now, nil)
+		r := redlock.Release{Name: a.Name, Token: a.Token}
+		if p := x.TakePlain(&r); string(p.ID[:]) != a.ID || p.Fence != 7 || x.PlainFence(&r, &p) != 7 {
+			t.Errorf("%+v", p)
+		}
+		if p := x.TakePlain(&r); !p.Ends.IsZero() {
+			t.Error("it is freed twice")
+		}
+		if e, ok := x.Freed(a.Name, a.Token); !ok || e.Fence != 7 || e.Mode != redlock.Write || e.Over {
+			t.Errorf("%+v", e)
+		}
+	}
+	for i := range x.notes.shards { // each has one to be used again
+		x.notes.shards[i].add(fmt.Sprint(i), uint64(i), &held{token: "t"}, 0)
+		x.notes.forget(&x.notes.shards[i], x.notes.shards[i].first, 0)
+	}
+	if n := testing.AllocsPerRun(1000, pair); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for i := range x.notes.shards {
+		if s := &x.notes.shards[i]; s.spares > 1 || s.locks != 0 {
+			t.Errorf("%d records to be used again, of %d locks", s.spares, s.locks)
+		}
+	}
+}
+
+// What ends by itself is told, with how long it was held, and what is kept alive is left to who keeps it.
+func TestEndsAreTold(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		var told []string
+		x.Tell(func(name string, e Ended) { told = append(told, fmt.Sprint(name, e.Took, e.Over)) })
+		x.take("job", "1", time.Second)
+		x.take("kept", "1", time.Second)
+		x.Renewed("kept", "1", time.Now().Add(time.Second), nil, true)
+		x.read("doc", "1", 0)
+		time.Sleep(10 * time.Second)
+		x.take("doc", "2", time.Hour)
+		x.Expire()
+		if got := fmt.Sprint(told); got != "[job1s true doc10s false]" {
+			t.Errorf("told %s", got)
+		}
+		if e, ok := x.Gone("kept", "1", 1); ok {
+			t.Errorf("a hold with another fence: %+v", e)
+		}
+		if e, ok := x.Gone("kept", "1", 0); !ok || e.Took != 10*time.Second || e.Over {
+			t.Errorf("%+v %v", e, ok)
+		}
+		if all := x.Broken("doc", "2"); len(all) != 0 {
+			t.Errorf("%+v", all)
+		}
+		if all := x.Broken("doc", ""); len(all) != 1 || all[0].Took != 0 {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
 // An Index without an upstream says so.
 func TestNoUpstream(t *testing.T) {
 	x := New(nil, Options{})

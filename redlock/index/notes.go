@@ -20,6 +20,8 @@ const (
 	mostBytes = 1 << 18
 	// mostHolders is how many holds of one lock are noted.
 	mostHolders = 1 << 10
+	// leastTable is how many places the table of a shard has at least.
+	leastTable = 8
 	// mostSpare is how many notes of free locks a shard keeps, to use them again.
 	mostSpare = 64
 	// keptFor is how long a hold is noted behind its lease that is kept alive: who keeps it says how it ends.
@@ -113,7 +115,7 @@ func (n *notes) start() {
 	n.seed, n.born, n.nobody = maphash.MakeSeed(), time.Now(), rand.Text()
 	for i := range n.shards {
 		s := &n.shards[i]
-		s.table, s.waits = make([]*note, 8), make(map[*wait]bool)
+		s.table, s.waits = make([]*note, leastTable), make(map[*wait]bool)
 	}
 }
 

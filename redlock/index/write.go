@@ -126,6 +126,9 @@ func (s *shard) sweep(n *notes, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all(func(k *note) { n.expire(s, k, now) })
+	if s.locks == 0 { // it may have been large
+		s.table = make([]*note, leastTable)
+	}
 }
 
 // rewrite has names written again that could not be.

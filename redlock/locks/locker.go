@@ -136,7 +136,8 @@ func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locke
 		})}
 }
 
-// Granted notes that a, which came then, was granted, before its client is told. by may be nil.
+// Granted notes that a, which came then, was granted to a connection, before its client is told. Whoever has
+// called Acquire calls it, or Refused. by may be nil.
 func (l *Locker) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner) {
 	l.o.Index.Granted(a, g, came, by)
 }
