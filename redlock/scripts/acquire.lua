@@ -49,14 +49,13 @@
 --   +id         it counted the hold up (the first did so too)     -id   it counted it down
 --   =id         the same token asked again; =0000000000000000 stands for all renewals, =1111111111111111 for
 --               the last CHECK
---   ^id  *id    it made the reader the writer; * also counted it up
+--   ^id  *id    it made the reader the writer; * also counted it up. Behind the id are the fence and the count
+--               from before, each behind a colon: a request that came before the upgrade and is sent again gets
+--               the answer that was true then, and once the upgrade is cancelled, the hold has that fence again
 --   !id ?id &id   +id, ^id and *id that were cancelled after others had been told of their effect
 --   @id         the very first, to which the lock was granted, if there is no room for all
 -- The id of a LOCK to which its client gave a name (ID) is "id,name".
 --
--- The field b has " id fence count;" for each of the last upgrades, newest first: the fence and the count
--- from before. A request that came before the upgrade and is sent again gets the answer that was true then.
--- Once the upgrade is cancelled, the hold has that fence again.
 -- A semaphore is a hash too, whose permits are kept as the holds of readers. Its field v is "permits" and how
 -- many there are; that of a lock is 1. Proxies that do not know semaphores take it for a foreign key.
 -- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a
@@ -148,7 +147,7 @@ if others and not proxy then return false end
 --#include full.lua
 local lock = load_state({key = key, version = version, now = now, me = proxy, publish = publish,
   place = tonumber(place)}, packed, writer)
-local pause, try, upgrade = writer_expiry - now, {}
+local pause, try, upgrade = writer_expiry - now, {}, false
 
 local function untidy()
   save(lock)
@@ -163,7 +162,6 @@ else
   --#include hold.lua
   --#include keeper.lua
   --#include keeperafter.lua
-  --#include applyrequest.lua
   --#include meant.lua
   --#include overtaken.lua
   --#include queue.lua
@@ -173,6 +171,10 @@ else
   --#include permits.lua
   --#include enlist.lua
   --#include welcome.lua
+  --#include request.lua
+  local r = {token = token, id = id, mode = mode, reentrant = reentrant, lease = lease, from = from,
+    note = note, fence_key = fence_key, wanted_keeper = wanted_keeper or '', keeper = keeper,
+    ends_with = ends_with}
 
   if version ~= form then -- is it in use?
     local used = writing or read_until(lock)
@@ -193,49 +195,25 @@ else
   end
 
   -- Does the token hold the lock already?
-  local writes = writing and owner == token
-  local field, own_hold = writes and 'w' or 'r:' .. token, writes and writer or shared
-  if own_hold and tonumber(string.match(own_hold, '^%d+')) <= now then -- no longer
-    call('HDEL', key, field)
-    reader_left(lock, 0)
-    own_hold = nil
+  if lock.place then allow_writes(key) end
+  local h = ask_for_own(lock, r, owner, writer, shared)
+  upgrade = h.upgrade
+  if h.field and reentrant and not h.sent_before and not proxy and not meant(id, h.fence, h.ids) then
+    return -1
   end
-  local expiry, count, fence, since, kept, ids, own_note, sent_before
-  if own_hold or lock.place then allow_writes(key) end
-  if own_hold then
-    expiry, count, fence, since, kept, ids, own_note, sent_before, upgrade =
-      apply_request(own_hold, field ~= 'w', mode, id, reentrant, wanted_keeper or '', note, from + lease)
-    if keeper ~= '' then
-      --#include keepertaken.lua
-      tell_taken(fence_key, string.match(own_hold, '^%d+ %d+ %d+ %d+ (%S+)'), kept)
-    end
-    if reentrant and not sent_before and not proxy and not meant(id, fence, ids) then return -1 end
-  end
-  if own_hold and not upgrade then
+  if h.field and not upgrade then
     if lock.place then
       drop(lock, lock.place, id)
       if lock.permits then welcome(lock) end
     end
-    outlast(lock, expiry)
-    if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then
-      -- The writer becomes a reader.
-      call('HDEL', key, 'o', 'w')
-      field = 'r:' .. token
-      call('HSET', key, enlist(lock, field))
-      lock.readers, lock.readers_end = 1, expiry
-      welcome(lock)
-    end
-    if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, expiry) end
-    save(lock, field, pack_hold(expiry, count, fence, since, kept, ids, own_note))
+    keep_own(lock, r, h, welcome)
     -- A request from before an upgrade gets the fence and the count of then.
-    local asked_at = string.find(ids, string.match(id, ',%w+') or id, 1, true)
-    local upgraded_by = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', asked_at)
-    if upgraded_by then
-      local old_fence, old_count =
-        string.match(call('HGET', key, 'b') or '', ' ' .. upgraded_by .. ' (%d+) (%d+);')
-      if old_fence then return {token, tonumber(old_fence), expiry - from, tonumber(old_count)} end
+    local asked_at = string.find(h.ids, string.match(id, ',%w+') or id, 1, true)
+    local old_fence, old_count = string.match(h.ids, '[%^%*%?&][%w,]+:(%d+):(%d+)', asked_at)
+    if h.sent_before and old_fence then
+      return {token, tonumber(old_fence), h.expiry - from, tonumber(old_count)}
     end
-    return {token, tonumber(fence), expiry - from, count}
+    return {token, tonumber(h.fence), h.expiry - from, h.count}
   end
 
   local broke
@@ -251,7 +229,7 @@ else
     --#include endholds.lua
     local ended, more, spared = end_holds(lock, writer, fence_key, fence_key, function(fence, hold, at)
       return meant(id, fence, hold, at)
-    end, upgrade and field)
+    end, upgrade and h.field)
     if more or spared then
       save(lock)
       return ended and -2 or -1
@@ -306,33 +284,10 @@ else
       save(lock)
       return refused
     end
-    local before = upgrade and ' ' .. id .. ' ' .. fence .. ' ' .. count - (reentrant and 1 or 0) .. ';'
-    fence = next_fence(fence_key, clock)
+    local fence = next_fence(fence_key, clock)
     if lock.place then drop(lock, lock.place, id) end
-    if upgrade then
-      outlast(lock, expiry)
-      call('HDEL', key, field)
-      lock.readers, lock.readers_end = 0, 0
-      lock.offered, lock.offer_end = 0, 0 -- those who were offered the lock wait on
-      before = before .. string.sub(call('HGET', key, 'b') or '', 1, 120)
-      save(lock, 'o', token, 'w', pack_hold(expiry, count, fence, now, kept, ids, own_note), 'b', before)
-      return {token, tonumber(fence), expiry - from, count, broke}
-    end
-    expiry = from + lease
-    outlast(lock, expiry)
-    local hold = pack_hold(expiry, 1, fence, now, keeper == '' and '-' or keeper, '+' .. id, note)
-    if mode == 'w' then
-      save(lock, 'o', token, 'w', hold)
-    else
-      if writer then call('HDEL', key, 'o', 'w') end
-      local listed = {enlist(lock, 'r:' .. token)}
-      if free then listed[5], listed[6] = ends_with(lock, expiry) end
-      lock.readers = lock.readers + 1
-      lock.readers_end = math.max(lock.readers_end, expiry)
-      welcome(lock)
-      save(lock, 'r:' .. token, hold, unpack(listed))
-    end
-    return {token, tonumber(fence), lease, 1, broke}
+    local left, count = grant(lock, r, h, writer, fence, welcome)
+    return {token, tonumber(fence), left, count, broke}
   end
   if unknown and not upgrade then
     if not proxy then return untidy() end

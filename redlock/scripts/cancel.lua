@@ -76,13 +76,13 @@ if hold then
     -- later has been cancelled too. But a renewal said that the hold lasts, so then the last count stays.
     local writes = field == 'w'
     while count > 0 do
-      local others, last, undone = string.match(ids, '^(.*)([!?&])([%w,]+)$')
+      local others, last, fence_before = string.match(ids, '^(.*)([!?&])[%w,]+:?(%d*):?%d*$')
       if not last or last ~= '?' and count == 1 and renewed > 0 then break end
       ids = others
       if last ~= '?' then count = count - 1 end
       if last ~= '!' then -- the fence from before is the one that its client knows
         reads_on = writes
-        fence = string.match(redis.call('HGET', key, 'b') or '', ' ' .. undone .. ' (%d+) ') or fence
+        fence = fence_before
       end
     end
     if renewed > 0 then ids = ids .. '=0000000000000000' end

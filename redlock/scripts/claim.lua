@@ -100,7 +100,6 @@ if v ~= '1' then return foreign(key) end
 --#include keeper.lua
 --#include keeperafter.lua
 --#include grantedto.lua
---#include applyrequest.lua
 --#include overtaken.lua
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writer_expiry > now
@@ -112,41 +111,21 @@ end
 --#include readers.lua
 --#include livereaders.lua
 --#include enlist.lua
+--#include request.lua
 --#include tidied.lua
 --#include crowded.lua
 local lock = load_state({key = key, now = now}, packed, writer)
 
+local r = {token = token, id = id, mode = mode, reentrant = reentrant, lease = lease, from = from, note = note,
+  fence_key = fence_key, wanted_keeper = wanted_keeper, keeper = keeper}
+local function tell() redis.call('PUBLISH', key, id) end
+
 -- Does the token hold the lock already?
-local writes = writing and owner == token
-local field, own_hold = writes and 'w' or 'r:' .. token, writes and writer or shared
-if own_hold and tonumber(string.match(own_hold, '^%d+')) <= now then -- no longer
-  redis.call('HDEL', key, field)
-  reader_left(lock, 0)
-  own_hold = nil
-end
-local expiry, count, fence, since, kept, ids, own_note, sent_before, upgrade
-if own_hold then
-  allow_writes(key)
-  expiry, count, fence, since, kept, ids, own_note, sent_before, upgrade =
-    apply_request(own_hold, field ~= 'w', mode, id, reentrant, wanted_keeper, note, from + lease)
-  if keeper ~= '' then
-    --#include keepertaken.lua
-    tell_taken(fence_key, string.match(own_hold, '^%d+ %d+ %d+ %d+ (%S+)'), kept)
-  end
-end
-if own_hold and not upgrade then
-  outlast(lock, expiry)
-  if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then
-    -- The writer becomes a reader.
-    redis.call('HDEL', key, 'o', 'w')
-    field = 'r:' .. token
-    redis.call('HSET', key, enlist(lock, field))
-    lock.readers, lock.readers_end = 1, expiry
-    redis.call('PUBLISH', key, id)
-  end
-  if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, expiry) end
-  save(lock, field, pack_hold(expiry, count, fence, since, kept, ids, own_note))
-  return {tonumber(fence), expiry - from, count, 0, micros}
+local h = ask_for_own(lock, r, owner, writer, shared)
+local upgrade = h.upgrade
+if h.field and not upgrade then
+  keep_own(lock, r, h, tell)
+  return {tonumber(h.fence), h.expiry - from, h.count, 0, micros}
 end
 
 local broke
@@ -158,7 +137,7 @@ if breaks then
   broke, more, spared = end_holds(lock, writer, fence_key, fence_key, function(of_hold)
     newest = math.max(newest, tonumber(of_hold))
     return tonumber(of_hold) < wanted_fence
-  end, upgrade and field)
+  end, upgrade and h.field)
   if more or spared then
     save(lock)
     return {more and -3 or -2, newest, broke and 1 or 0, micros}
@@ -179,26 +158,6 @@ if mode == 'r' and crowded(lock, most_readers) then
   --#include full.lua
   return full(lock, lock.readers, 'share', 'lock-max-readers')
 end
-local before = upgrade and ' ' .. id .. ' ' .. fence .. ' ' .. count - (reentrant and 1 or 0) .. ';'
-fence = next_fence(fence_key, clock, wanted_fence)
-if upgrade then
-  outlast(lock, expiry)
-  before = before .. string.sub(call('HGET', key, 'b') or '', 1, 120)
-  redis.call('HDEL', key, field)
-  lock.readers, lock.readers_end = 0, 0
-  save(lock, 'o', token, 'w', pack_hold(expiry, count, fence, now, kept, ids, own_note), 'b', before)
-  return {tonumber(fence), expiry - from, count, broke and 2 or 1, micros}
-end
-expiry = from + lease
-outlast(lock, expiry)
-local hold = pack_hold(expiry, 1, fence, now, keeper == '' and '-' or keeper, '+' .. id, note)
-if mode == 'w' then
-  save(lock, 'o', token, 'w', hold)
-else
-  if writer then redis.call('HDEL', key, 'o', 'w') end
-  local listed = {enlist(lock, 'r:' .. token)}
-  lock.readers = lock.readers + 1
-  lock.readers_end = math.max(lock.readers_end, expiry)
-  save(lock, 'r:' .. token, hold, unpack(listed))
-end
-return {tonumber(fence), lease, 1, broke and 2 or 1, micros}
+local fence = next_fence(fence_key, clock, wanted_fence)
+local left, count = grant(lock, r, h, writer, fence, function() end)
+return {tonumber(fence), left, count, broke and 2 or 1, micros}

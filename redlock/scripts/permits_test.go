@@ -151,7 +151,6 @@ var permits = []struct{ name, text string }{
 		acquire c i3 p2 5000 P1 5000 -> [c F3 ~5000 1]
 		alone release b u2 -> 1
 		alone release c u3 -> 1
-		redis HGET lock:{job} v -> permits 2
 		acquire d i4 w 5000 -> [d F4 ~5000 1]
 		redis HGET lock:{job} v -> 1`},
 }

@@ -92,6 +92,7 @@ if not noted and value and #value == 47 + #token
 end
 if want == '' then want = id end
 --#include meant.lua
+--#include justmemory.lua
 if value then
   --#include plain.lua
   local plain_fence, plain_ids, plain_owner = read_plain(value)
@@ -99,15 +100,8 @@ if value then
   then
     return false -- a plain lock has freed nobody yet
   end
-  if plain_fence and noted then
-    --#include becomehash.lua
-    become_hash(key, 20000)
-    redis.call('HSET', key, 'v', '1', 'a', remembered(nil, id, 1))
-    redis.call('PEXPIRE', key, 20000)
-  elseif plain_fence then
-    redis.call('DEL', key)
-  end
   if plain_fence then
+    just_memory(key, noted and remembered(nil, id, 1))
     if no_queue then tell() end
     return 1
   end
@@ -167,7 +161,6 @@ if kept ~= '-' then
   end
 end
 if no_queue then redis.call(publish, key, id) end
---#include justmemory.lua
 if noted then memory = remembered(memory, id, 1) end
 if (not packed or string.find(packed, '^0 %d+ %d+ 0 ')) and field == 'w' and string.byte(note) ~= 9 then
   just_memory(key, memory) -- no readers, no waiters, no ATLEAST

@@ -43,7 +43,7 @@ else
   if not hold then return 0 end
   local expiry, _, fence, since, kept, ids, note = parse_hold(hold)
   local requests = string.gsub(string.gsub(ids, '=0000000000000000', ''), '=1111111111111111', '')
-  if expiry <= now or string.sub(requests, -#id) ~= id then return 0 end
+  if expiry <= now or string.match(requests, '([%w,]+)[:%d]*$') ~= id then return 0 end
   if fence ~= new_fence and not agreed then
     local least = tonumber(fence)
     -- The other readers have fences of the same slot, so this one must be higher than the last of them.

@@ -121,8 +121,11 @@ func (s *Server) Keys() (keys []string) {
 // Remembers says that a key is a lock that is free: it only remembers what it has answered.
 func (s *Server) Remembers(key string) bool {
 	s.T.Helper()
-	return s.Ask("TYPE", key).Text() == "hash" && s.Ask("HEXISTS", key, "a").Int == 1 &&
-		s.Ask("HEXISTS", key, "o").Int+s.Ask("HEXISTS", key, "s").Int == 0
+	if s.Ask("TYPE", key).Text() != "hash" || s.Ask("HEXISTS", key, "a").Int == 0 {
+		return false
+	}
+	state, err := scripts.ReadState(s.Ask("EVAL", scripts.Inspect.Source, "1", key))
+	return err == nil && len(state.Holders) == 0 && state.Waiters == 0
 }
 
 // Empty waits until nothing is left but fences.

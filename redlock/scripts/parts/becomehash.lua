@@ -1,4 +1,4 @@
--- become_hash(key, left) makes room for a hash at the key of a plain lock.
+-- become_hash(key, left) deletes a lock, to make room for a hash.
 --
 -- While a slot moves, its source lets no script name a key that is not there, so after a DEL the hash could
 -- not be made. There one command, RESTORE, replaces the key by a hash whose field v is 1 (type 4 of RDB

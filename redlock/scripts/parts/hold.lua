@@ -12,7 +12,7 @@ end
 -- recognise that request if it is sent again.
 local function pack_hold(expiry, count, fence, since, kept, ids, note)
   if #ids > 136 then
-    ids = '@' .. string.match(ids, '[%w,]+') .. string.match(string.sub(ids, -119), '[^%w,].*')
+    ids = '@' .. string.match(ids, '[%w,]+') .. string.match(string.sub(ids, -119), '[^%w,:].*')
   end
   return string.format('%d %d %s %d %s %s', expiry, count, fence, since, kept, ids) .. note
 end
