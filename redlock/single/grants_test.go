@@ -2,6 +2,7 @@ package single
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -94,4 +95,49 @@ func TestUnlockAfterAnotherRelease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// order notes in which order two clients are told.
+type order struct {
+	*rig.Noted
+	told []string
+}
+
+func (o *order) Released(redlock.Released, error) []byte {
+	o.told = append(o.told, "released")
+	return nil
+}
+
+// Who frees a lock is told before the waiter that gets it: what is noted of the hold is about the one that
+// ends. R12
+func TestReleasedBeforeHandedOver(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		up := &rig.Upstream{S: s}
+		defer up.Close()
+		e := New(up, redlock.NewNames("lock:"), Options{MaxQueue: 9, Log: slog.New(slog.DiscardHandler)})
+		defer e.Close(t.Context())
+		o := &order{Noted: &rig.Noted{}}
+		ask := func(token string) *redlock.Acquire {
+			a := &redlock.Acquire{Name: "job", Token: token, Mode: redlock.Write, Lease: time.Hour,
+				Wait: time.Hour}
+			a.ID = e.names.NewID(a)
+			(&rig.Asker{L: e, Up: up}).Acquire(a)
+			return a
+		}
+		ask("first")
+		a := ask("second")
+		a.Handed = func(redlock.Grant) { o.told = append(o.told, "granted") }
+		waited := make(chan bool)
+		go func() { // ends with the wait
+			_, ok, _ := e.Wait(t.Context(), a)
+			waited <- ok
+		}()
+		time.Sleep(time.Second)
+		e.Release(o, &redlock.Release{Name: "job", Token: "first"}, o)
+		reply, err := up.Do(t.Context(), o.Slot, o.Req, true)
+		o.Then.Answer(reply)
+		if ok := <-waited; err != nil || !ok || len(o.told) != 2 || o.told[0] != "released" {
+			t.Error(ok, o.told, err)
+		}
+	})
 }

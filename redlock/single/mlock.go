@@ -62,7 +62,9 @@ func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Rele
 		if err != nil {
 			return redlock.Released{}, err
 		}
-		if done, err := e.readRelease(slot, r.Name, at, reply); err != redlock.ErrAgain {
+		done, to, err := e.readRelease(slot, r.Name, at, reply)
+		e.handOver(to)
+		if err != redlock.ErrAgain {
 			return done, err
 		}
 	}
