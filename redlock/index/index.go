@@ -154,7 +154,7 @@ func (x *Index) note(name string, h *held, shared bool) {
 	}
 }
 
-// Freed notes that an UNLOCK of the connection by has freed the hold of token, and says how long it was held;
+// Freed notes that an UNLOCK of the connection by has freed the hold of token, and says how long it was held.
 // ok: it was granted here.
 func (x *Index) Freed(name, token string, by redlock.Owner) (e Ended, ok bool) {
 	return x.notes.free(name, token, 0, by, true)
@@ -171,8 +171,8 @@ func (x *Index) Gone(name, token string, fence int64) (e Ended, ok bool) {
 	return x.notes.free(name, token, fence, nil, false)
 }
 
-// Undone notes that a grant is given back whose client was not told of it. The hold may have an earlier grant,
-// and go on: it is noted until its lease is over, but how it ends is not measured.
+// Undone notes that a grant is given back whose client was not told of it. The hold may go on by an earlier
+// one: it is noted until its lease is over, but how it ends is not measured.
 func (x *Index) Undone(name, token string, fence int64) {
 	s, hash := x.notes.lock(name)
 	defer s.mu.Unlock()
