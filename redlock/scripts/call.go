@@ -192,20 +192,34 @@ func (c *Call) Asked(a *redlock.Acquire) {
 // one, unless its client has given it a name.
 func (c *Call) Released(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
 	c.Owner(r.Token)
-	id = fresh
 	switch {
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	case r.Named != "":
-		c.Bytes(id[:])
+		c.Bytes(fresh[:])
 	default:
 		c.Empty()
 	}
+	return c.releaseID(r, fresh)
+}
+
+// releaseID appends the id of a release.
+func (c *Call) releaseID(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
+	id = fresh
 	if r.Named != "" {
 		copy(id[:], redlock.NameOf(r.Token, r.Named))
 	}
 	c.Bytes(id[:])
 	return id
+}
+
+// AnsweredCall is the call that looks for the answer to r, of whose id fresh is as in Released.
+func AnsweredCall(n *redlock.Names, r *redlock.Release, fresh [redlock.IDBytes]byte) (at int, c Call) {
+	at = n.Place(r.Name).Slot
+	c = begin(nil, &Answered, 1, 1)
+	c.Text(FenceKey(n, at))
+	c.releaseID(r, fresh)
+	return at, c
 }
 
 // Renewed appends the first three arguments of renew.lua.
