@@ -1,6 +1,6 @@
--- mlock takes several locks of one slot if all of them are free, otherwise none.
+-- mlock takes several locks that are at one node if all of them are free, otherwise none.
 --
--- KEYS  the locks; behind them the fence of their slot
+-- KEYS  the locks; behind them the fence of each one's slot
 -- ARGV  1  token
 --       2  lease, ms
 --       3  meta, or ""
@@ -10,8 +10,8 @@
 --       n: others hold the n-th lock
 --       0: they are to be asked for one after the other. One has a queue, or readers, or is the token's own
 -- Effects: the holds, as acquire.lua makes them. A copy of a request that has run finds them, and says 0.
-local token, lease, meta, master, count = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], #KEYS - 1
-local fence_key, locks, call = KEYS[#KEYS], {unpack(KEYS, 1, #KEYS - 1)}, redis.call
+local token, lease, meta, master, count = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], #KEYS / 2
+local locks, call = {unpack(KEYS, 1, count)}, redis.call
 --#include now.lua
 --#include fence.lua
 --#include master.lua
@@ -42,7 +42,7 @@ local refused = master ~= '' and other_master(master)
 if refused then return refused end
 local note, fences, requests = meta == '' and '' or ' ' .. meta, {}, {unpack(ARGV, 5)}
 for i = 1, count do
-  local fence = next_fence(fence_key, clock)
+  local fence = next_fence(KEYS[count + i], clock)
   create(locks[i], '1', 'w', token, fence, lease, now, from, requests[2 * i], requests[2 * i - 1], note)
   fences[i] = tonumber(fence)
 end

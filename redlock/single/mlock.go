@@ -22,7 +22,8 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 	}
 	said, _ := err.(redlock.ReplyError)
 	switch {
-	case strings.HasPrefix(string(said), "MASTER "):
+	case strings.HasPrefix(string(said), "MASTER "),
+		strings.HasPrefix(string(said), "CROSSSLOT "): // a cluster that has one master
 		return nil, 0, redlock.ErrOneByOne
 	case parted(reply):
 		return nil, 0, redlock.ErrMoving
