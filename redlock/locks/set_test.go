@@ -348,7 +348,8 @@ func TestSetInVain(t *testing.T) {
 		for _, keep := range []bool{false, true} {
 			for _, names := range [][]string{{"a", "b"}, {"{b}c", "{b}d", "a"}} {
 				rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
-					up := &refusing{slow: &slow{Upstream: &rig.Upstream{S: s, Others: 2}}, refusal: test.refuse}
+					up := &refusing{slow: &slow{Upstream: &rig.Upstream{S: s, Others: 2}},
+						refusal: test.refuse}
 					up.Replicas = func(n int) int { return n }
 					defer up.Close()
 					l := locks.New(up, test.o)
