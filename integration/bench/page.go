@@ -77,7 +77,7 @@ func pageText(f page.Files, all []report) string {
 		"Made by `make bench BENCHFLAGS=\"-write docs/performance.md\"`, not by hand. Each section was\n" +
 		"measured alone, the contenders in turn in every round, and a ratio is the median of those of\n" +
 		"the rounds, with the lowest and the highest. How to measure on a machine of your own:\n" +
-		"[commands for work](house.md#commands-for-work).\n\n")
+		"[bench](working.md#bench).\n\n")
 	if _, missing := merged(all, nil); missing != nil {
 		fmt.Fprintf(&b, "**Not measured here: %s.**\n\n", strings.Join(missing, ", "))
 	}
