@@ -165,8 +165,8 @@ func (x *Index) NotHeld(name, token string) (e Ended, ok bool) {
 	return x.notes.free(name, token, 0, notHeld)
 }
 
-// Gone notes that a hold has gone, and how it has ended. Its connection remembers the token. A fence that is
-// not 0 is that of the grant.
+// Gone notes that a hold has gone, of which the lock may rest, and how it has ended. Its connection remembers
+// the token. A fence that is not 0 is that of the grant.
 func (x *Index) Gone(name, token string, fence int64) (e Ended, ok bool) {
 	return x.notes.free(name, token, fence, lost)
 }

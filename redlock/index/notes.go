@@ -428,9 +428,12 @@ func (n *notes) expire(s *shard, k *note, now time.Duration) (gone bool) {
 }
 
 // rest has a hold go on as one of nobody, if it is to rest, and says so.
-func (n *notes) rest(s *shard, h *held, now time.Duration) bool {
+func (n *notes) rest(s *shard, k *note, h *held, now time.Duration) bool {
 	if h.least == 0 || h.least <= now {
 		return false
+	}
+	if h.owner != nil {
+		h.owner.Over(k.name, h.token)
 	}
 	s.bytes += len(n.nobody) - len(h.token)
 	*h = held{token: n.nobody, until: h.least, granted: true}
@@ -454,7 +457,7 @@ func (n *notes) free(name, token string, fence int64, by ending) (e Ended, ok bo
 	if by != lost {
 		h.owner = nil
 	}
-	if by == unlocked && n.rest(s, h, now) {
+	if by != notHeld && n.rest(s, k, h, now) {
 		return e, ok
 	}
 	if s.remove(k, h); k.first.token == "" {

@@ -82,7 +82,7 @@ if mode == 'w' and not wanted_keeper then
   local made = fence - last > 0 and #fence == 16 and fence <= '9007199254740992'
     and redis.pcall('SET', key, value, 'NX', 'PX', lease)
   if made and made.ok then
-    call('SET', fence_key, fence)
+    call('SETRANGE', fence_key, '0', fence)
     return reply
   end
 end

@@ -272,12 +272,11 @@ func DetachAllCall(n *redlock.Names, batch []redlock.Renewal) Call {
 
 // CompatRenewCall is the call of compatrenew.lua for holds of one slot. gets is the keeper that they get, or
 // ""; then their Keeper is the one that they must have.
-func CompatRenewCall(n *redlock.Names, form string, batch []redlock.Renewal, gets string) Call {
-	c := begin(make([]byte, 0, 80+200*len(batch)), &CompatRenew, len(batch), 2+5*len(batch))
+func CompatRenewCall(n *redlock.Names, batch []redlock.Renewal, gets string) Call {
+	c := begin(make([]byte, 0, 80+200*len(batch)), &CompatRenew, len(batch), 1+5*len(batch))
 	for _, r := range batch {
 		c.Text(n.Place(r.Name).Key)
 	}
-	c.Text(form)
 	c.Text(FenceKey(n, n.Place(batch[0].Name).Slot))
 	for _, r := range batch {
 		c.Owner(r.Token)

@@ -41,7 +41,7 @@ if plain and wanted_fence > micros and wanted_fence <= micros + 1000000
   local value = 'lockproxy 1 ' .. candidate .. ' +' .. id .. ' ' .. token
   local made = redis.pcall('SET', key, value, 'NX', 'PX', lease + 1)
   if made and made.ok then
-    call('SET', fence_key, candidate)
+    call('SETRANGE', fence_key, '0', candidate)
     return micros
   end
 end

@@ -48,7 +48,6 @@ var (
 	Renew   = load("renew", 1)
 	Cancel  = load("cancel", 2)
 	Keep    = load("keep", 0) // as many locks as there are, of one slot
-	Confirm = load("confirm", 1)
 	Detach  = load("detach", 2)
 	// DetachAll is for as many locks as Keep.
 	DetachAll = load("detachall", 0)
