@@ -49,9 +49,10 @@
 --   +id         it counted the hold up (the first did so too)     -id   it counted it down
 --   =id         the same token asked again; =0000000000000000 stands for all renewals, =1111111111111111 for
 --               the last CHECK
---   ^id  *id    it made the reader the writer; * also counted it up. Behind the id are the fence and the count
---               from before, each behind a colon: a request that came before the upgrade and is sent again gets
---               the answer that was true then, and once the upgrade is cancelled, the hold has that fence again
+--   ^id  *id    it made the reader the writer; * also counted it up. Behind the id are the fence and the
+--               count from before, each behind a colon: a request that came before the upgrade and is sent
+--               again gets the answer that was true then, and once the upgrade is cancelled, the hold has
+--               that fence again
 --   !id ?id &id   +id, ^id and *id that were cancelled after others had been told of their effect
 --   @id         the very first, to which the lock was granted, if there is no room for all
 -- The id of a LOCK to which its client gave a name (ID) is "id,name".
@@ -61,8 +62,8 @@
 -- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a
 -- semaphore.
 --
--- The field a is described in memory.lua, s in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
--- readers.lua.
+-- The field a is described in memory.lua, s in state.lua, the queue in queue.lua, the list of readers (m,
+-- m:0 ...) in readers.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
 local wanted_keeper, call = ARGV[9], redis.call
 

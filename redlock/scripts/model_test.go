@@ -240,7 +240,9 @@ func (h *modelHold) knows(id string) bool { return h.find(id) >= 0 || h.named(id
 // named is the first request with the same name of its client.
 func (h *modelHold) named(id string) int {
 	_, name, ok := strings.Cut(id, ",")
-	return slices.IndexFunc(h.made, func(mark string) bool { return ok && strings.HasSuffix(idOf(mark), ","+name) })
+	return slices.IndexFunc(h.made, func(mark string) bool {
+		return ok && strings.HasSuffix(idOf(mark), ","+name)
+	})
 }
 
 // asked says that h has a request with one of these marks that the same proxy made after id.
