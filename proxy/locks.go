@@ -15,7 +15,6 @@ import (
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
 	"lockproxy/proxy/pubsub"
-	"lockproxy/redlock/compat"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/peers"
@@ -53,9 +52,11 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	s.upstream.OnChange(announcer.Follow)
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),
-		Compat:   compatLockers(up, s.o.Compat, o),
 		Announce: announcer,
 		Waits:    &holds.Room{Most: s.o.MaxNotify},
+	}
+	if all.CompatPrefixes = s.o.Compat; len(s.o.Compat) > 0 {
+		all.Compat = locks.NewCompat(up, o)
 	}
 	s.events.audit, s.events.proxy = s.o.Audit, all.Plain.ID()
 	s.events.hub = startWatching(s, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID())
@@ -88,27 +89,14 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	return nil
 }
 
-// compatLockers are the engines of locks in the form of other libraries.
-func compatLockers(up compat.Upstream, of Compat, o locks.Options) (all []lock.Compat) {
-	for _, c := range []struct {
-		form     compat.Form
-		prefixes []string
-	}{{compat.Set, of.Set}, {compat.Redisson, of.Redisson}} {
-		if len(c.prefixes) > 0 {
-			all = append(all, lock.Compat{Locker: locks.NewCompat(up, c.form, o), Prefixes: c.prefixes})
-		}
-	}
-	return all
-}
-
 // close ends all lock engines at the same time, at the latest when ctx ends.
 func (l *lockEngines) close(ctx context.Context) {
 	var others sync.WaitGroup
 	if l.engines.Quorum != nil {
 		others.Go(func() { l.engines.Quorum.Close(ctx) })
 	}
-	for _, c := range l.engines.Compat {
-		others.Go(func() { c.Close(ctx) })
+	if l.engines.Compat != nil {
+		others.Go(func() { l.engines.Compat.Close(ctx) })
 	}
 	l.engines.Plain.Close(ctx)
 	others.Wait()

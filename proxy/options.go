@@ -75,7 +75,7 @@ type Options struct {
 	Pipes         pipe.Options  // MaxOwn 0: the loop's share of MaxOwn above
 	Locks         locks.Options
 	Redlock       Redlock               // which locks RedLock has; the zero value: none
-	Compat        Compat                // which locks have the form of other libraries
+	Compat        []string              // prefixes of the locks that have the form of other libraries
 	Same          map[string]string     // settings, by name, that all must have alike who share locks
 	Fleet         string                // those who share them have the same
 	ClusterMode   bool                  // the proxy looks like a Redis Cluster to its clients
@@ -103,12 +103,6 @@ type Options struct {
 type Audit interface {
 	Note(e lockevent.Event)
 	Counts() (written, lost uint64)
-}
-
-// Compat has prefixes of the names of locks that are kept in the form of other libraries.
-type Compat struct {
-	Set      []string // that of libraries with SET NX PX
-	Redisson []string // that of Redisson
 }
 
 // Redlock configures the locks that independent masters keep.

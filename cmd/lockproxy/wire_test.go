@@ -144,7 +144,6 @@ func TestSettingsThatAreAlike(t *testing.T) {
 		{"", "--lock-lease 7s --listen 127.0.0.1:1 --redlock-max-lease 5m"}, // there is no RedLock
 		{"lock-prefix", "--lock-prefix l:"},
 		{"lock-compat", "--lock-compat a:,b:"},
-		{"lock-compat-redisson", "--lock-compat-redisson a:"},
 		{"lock-failover-grace", "--lock-failover-grace 1m"},
 		{"redlock redlock-max-lease", "--redlock a:1,b:2,c:3"},
 		{"redlock redlock-max-lease redlock-prefix", "--redlock a:1,b:2,c:3 --redlock-prefix p:"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"lockproxy/cluster/master"
@@ -19,9 +18,11 @@ import (
 // Lockers has the lock engines of a proxy and knows which of them has which lock. Immutable.
 type Lockers struct {
 	Plain    *locks.Locker // over the upstream
-	Compat   []Compat      // over the upstream too, in the form of other libraries
+	Compat   *locks.Locker // over the upstream too, in the form of other libraries; nil: there are none
 	Quorum   *locks.Locker // over several independent masters; nil: there are none
 	Prefixes []string      // prefixes of the names of its locks; none: it has all locks
+	// CompatPrefixes are those of the names of the locks of Compat.
+	CompatPrefixes []string
 	// LeastLease is the shortest lease that Quorum grants.
 	LeastLease time.Duration
 	Announce   commands.Announcer // tells who waits with NOTIFY
@@ -41,20 +42,11 @@ type Lockers struct {
 	Events bool
 }
 
-// Compat has the locks of one form of other libraries.
-type Compat struct {
-	*locks.Locker
-	Prefixes []string // of their names; at least one
-}
-
 // of returns the engine of a lock, by the name that the client gives.
 func (l *Lockers) of(name []byte) *locks.Locker {
-	for i := range l.Compat {
-		if begins(name, l.Compat[i].Prefixes) {
-			return l.Compat[i].Locker
-		}
-	}
 	switch {
+	case begins(name, l.CompatPrefixes):
+		return l.Compat
 	case l.Quorum == nil:
 		return l.Plain
 	case len(l.Prefixes) == 0 || begins(name, l.Prefixes):
@@ -75,7 +67,7 @@ func begins(name []byte, prefixes []string) bool {
 
 // compat says that engine keeps locks in the form of another library.
 func (l *Lockers) compat(engine *locks.Locker) bool {
-	return slices.ContainsFunc(l.Compat, func(c Compat) bool { return c.Locker == engine })
+	return engine == l.Compat
 }
 
 // Independent says whether cmd, a lock verb with args, asks independent masters. key is the key of the lock
@@ -105,8 +97,8 @@ func (l *Lockers) all() []*locks.Locker {
 // Stats are the counters of all engines.
 func (l *Lockers) Stats() locks.Stats {
 	s := l.Plain.Stats()
-	for _, c := range l.Compat {
-		s = s.Plus(c.Stats())
+	if l.Compat != nil {
+		s = s.Plus(l.Compat.Stats())
 	}
 	if l.Quorum != nil {
 		s = s.Plus(l.Quorum.Stats())

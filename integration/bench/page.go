@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -61,7 +60,7 @@ func keepPage(f page.Files, newer []report) error {
 }
 
 // writePage makes the page and the pictures. In the folder is also tried.md, by hand: what was tried for what
-// is not reached. It is a part of the page.
+// is not reached.
 func writePage(f page.Files, all []report) error {
 	var plots []page.Plot
 	for _, r := range all {
@@ -77,15 +76,13 @@ func pageText(f page.Files, all []report) string {
 		"Made by `make bench BENCHFLAGS=\"-write docs/performance.md\"`, not by hand. Each section was\n" +
 		"measured alone, the contenders in turn in every round, and a ratio is the median of those of\n" +
 		"the rounds, with the lowest and the highest. How to measure on a machine of your own:\n" +
-		"[commands for work](house.md#commands-for-work).\n\n")
+		"[bench](working.md#bench).\n\n")
 	if _, missing := merged(all, nil); missing != nil {
 		fmt.Fprintf(&b, "**Not measured here: %s.**\n\n", strings.Join(missing, ", "))
 	}
 	b.WriteString("## Targets\n\n" + targetTable(all))
-	// Who writes the page also finds the notes; without them there is nothing to add.
-	if notes, err := os.ReadFile(filepath.Join(f.Folder(), "tried.md")); err == nil {
-		fmt.Fprintf(&b, "\n## What was tried\n\n%s", notes)
-	}
+	b.WriteString("\nNotes by hand on targets that are not reached, and on what the figures do not say:\n" +
+		"[what was tried](performance/tried.md).\n")
 	for _, r := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n%s UTC, %d rounds. %s.\n\n- %s\n", r.Section,
 			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, r.Busy, strings.Join(r.Machine, "\n- "))

@@ -38,10 +38,6 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(w.Folder(), "tried.md"), []byte("This was tried.\n"),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
 	if err := keepPage(w, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +52,6 @@ func TestPage(t *testing.T) {
 		"| Forwarding: rate", "|   >= 2 |     1.9 |   1.9 to 1.9 |  not reached |",
 		"| Forwarding: predixy", "|         |              | not measured |",
 		"| new words: CPU",
-		"## What was tried\n\nThis was tried.\n",
 		"\n## forward\n\n2026-11-23 18:00 UTC, 3 rounds. 2 CPUs, of which other programs used 0.50.\n",
 		"\n- machine: 2 x processor\n", "\n### Forwarding\n", "](performance/forward-lines.svg)\n",
 		"\n## lock\n", "\n### new words\n",
@@ -94,17 +89,7 @@ func TestPageIsOfItsResults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	notes, err := os.ReadFile(filepath.Join(docs, "performance", "tried.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := page.Files(filepath.Join(t.TempDir(), "performance.md"))
-	if err := os.MkdirAll(w.Folder(), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(w.Folder(), "tried.md"), notes, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	if err := writePage(w, all); err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,6 @@ package clients
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -66,57 +64,16 @@ var libraries = map[string]func(straight redis.UniversalClient) taker{
 			return func() error { return l.Release(ctx) }, nil
 		}
 	},
-	"redisson's scripts": func(straight redis.UniversalClient) taker {
-		lock, unlock := redis.NewScript(redissonLock), redis.NewScript(redissonUnlock)
-		return func(ctx context.Context, name string) (func() error, error) {
-			channel, holder := "redisson_lock__channel:"+name, rand.Text()+":1"
-			freed := straight.Subscribe(ctx, channel)
-			defer freed.Close()
-			for {
-				left, err := lock.Run(ctx, straight, []string{name}, 30_000, holder).Int64()
-				switch {
-				case errors.Is(err, redis.Nil):
-					return func() error {
-						n, err := unlock.Run(ctx, straight, []string{name, channel}, 0, 30_000, holder).Int()
-						if err == nil && n != 1 {
-							err = fmt.Errorf("unlock answers %d", n)
-						}
-						return err
-					}, nil
-				case err != nil:
-					return nil, err
-				}
-				wait, cancel := context.WithTimeout(ctx, time.Duration(left)*time.Millisecond)
-				freed.ReceiveMessage(wait) // or the lease is over
-				cancel()
-			}
-		}
-	},
 }
-
-// The scripts of Redisson's RLock, as they are published.
-const (
-	redissonLock = `
-if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then
-  redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end;
-return redis.call('pttl', KEYS[1]);`
-	redissonUnlock = `
-if (redis.call('hexists', KEYS[1], ARGV[3]) == 0) then return nil; end;
-local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1);
-if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); return 0;
-else redis.call('del', KEYS[1]); redis.call('publish', KEYS[2], ARGV[1]); return 1; end;
-return nil;`
-)
 
 // Clients of lockproxy and programs with another library take one lock in turn: what they read and write back
 // under it adds up, over one Redis and over a cluster. R5 R30
 func TestLocksOfLibraries(t *testing.T) {
 	t.Parallel()
-	compat := []string{"--lock-compat", "app:", "--lock-compat-redisson", "{rs"}
 	server := rig.StartRedis(t)
 	targets := map[string]string{"redis": server.Addr, "cluster": rig.SharedCluster().Addrs()}
 	for target, addrs := range targets {
-		p := rig.StartProxy(t, append(compat, "--upstream", addrs)...)
+		p := rig.StartProxy(t, "--lock-compat", "app:", "--upstream", addrs)
 		straight := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ","),
 			IsClusterMode: target == "cluster", DialTimeout: rig.Patience, ReadTimeout: rig.Patience})
 		t.Cleanup(func() { straight.Close() })
@@ -126,9 +83,6 @@ func TestLocksOfLibraries(t *testing.T) {
 		for library, make := range libraries {
 			t.Run(target+"/"+library, func(t *testing.T) {
 				name := fmt.Sprintf("app:%s-%d", library, time.Now().UnixNano())
-				if strings.HasPrefix(library, "redisson") {
-					name = "{rs:" + name + "}"
-				}
 				takeTurns(t, straight, name, throughProxy(through), make(straight))
 			})
 		}

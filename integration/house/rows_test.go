@@ -17,14 +17,14 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the tests of each row of docs/house.md anew")
+var update = flag.Bool("update", false, "write the tests of each row of docs/proofs.md anew")
 
-// tableRow is one line of the table of docs/house.md: the row, what it is about, and the tests that show it.
+// tableRow is one line of the table of docs/proofs.md: the row, what it is about, and the tests that show it.
 var tableRow = regexp.MustCompile(`(?m)^\| (R\d+) \| (.+?) \| (.*?) ?\|$`)
 
-// Each row of the table in docs/house.md names tests that show it, and each of them says so itself.
+// Each row of the table in docs/proofs.md names tests that show it, and each of them says so itself.
 func TestRowsHaveTests(t *testing.T) {
-	const page, rows = "../../docs/house.md", 33
+	const page, rows = "../../docs/proofs.md", 33
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

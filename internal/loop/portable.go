@@ -88,7 +88,7 @@ func (s *netSocket) notify() {
 }
 
 func (s *netSocket) readLoop() {
-	buf := make([]byte, 1<<10) // most connections never need more
+	buf := make([]byte, 16<<10)
 	for {
 		n, err := s.nc.Read(buf)
 		if n == 0 && err == nil {
@@ -103,9 +103,6 @@ func (s *netSocket) readLoop() {
 		}
 		if _, ok := <-s.more; !ok {
 			return
-		}
-		if n == len(buf) && n < 16<<10 {
-			buf = make([]byte, 4*n)
 		}
 	}
 }

@@ -1,12 +1,10 @@
 // Package compat keeps locks in the form of other libraries, at the very keys that those use, so that
-// programs with such a library and clients of lockproxy exclude each other while people change over:
-//
-//	Set        a string that SET NX PX makes: redsync, redislock, redis-py, node-redlock with one server
-//	Redisson   the hash of Redisson's RLock
+// programs with such a library and clients of lockproxy exclude each other while people change over. The key
+// is a string that SET NX PX makes: redsync, redislock, redis-py, node-redlock with one server.
 //
 // Such a lock has one writer, who holds it once; there is no room for more. It has no queue: the clients of
-// one proxy are served first come, first served (wait.Local), all others try now and then. Redisson's
-// releases are heard, and it hears those of lockproxy. How a lock is kept: redlock/scripts/compattake.lua.
+// one proxy are served first come, first served (wait.Local), all others try now and then. How a lock is
+// kept: redlock/scripts/compattake.lua.
 package compat
 
 import (
@@ -23,15 +21,6 @@ import (
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 	"lockproxy/redlock/wait"
-)
-
-// Form is how a library keeps its locks.
-type Form string
-
-// The forms, as scripts name them.
-const (
-	Set      Form = "set"
-	Redisson Form = "redisson"
 )
 
 // Upstream reaches the Redis that keeps the locks. What the methods do is described at single.Upstream. Safe
@@ -51,7 +40,6 @@ type Upstream interface {
 
 // Options are those of an Engine.
 type Options struct {
-	Form        Form
 	MaxQueue    int           // waiters of one lock, at most
 	SyncTimeout time.Duration // replicas are waited for so long
 	Log         *slog.Logger
@@ -60,13 +48,11 @@ type Options struct {
 const (
 	// look is how often a waiter looks whether a library has freed the lock, which says so to nobody.
 	look = 50 * time.Millisecond
-	// lookBehind is how often it does so where releases are told. Redisson may do that where nobody listens.
-	lookBehind = 250 * time.Millisecond
 	// undoTimeout bounds one attempt to take something back.
 	undoTimeout = 5 * time.Second
 )
 
-// Engine keeps locks of one form. Safe for concurrent use.
+// Engine keeps such locks. Safe for concurrent use.
 type Engine struct {
 	upstream Upstream
 	names    *redlock.Names // Bare ones
@@ -88,13 +74,10 @@ func New(u Upstream, names *redlock.Names, o Options) *Engine {
 	return e
 }
 
-// channel is the channel on which those who wait for a lock hear that it is free. It is Redisson's own for
-// its locks. It belongs to the slot of the lock, unless the name has odd braces.
+// channel is the channel on which those who wait for a lock hear that it is free. It belongs to the
+// slot of the lock, unless the name has odd braces.
 func (e *Engine) channel(name string) string {
 	prefix := e.names.Prefix + "freed"
-	if e.o.Form == Redisson {
-		prefix = "redisson_lock__channel"
-	}
 	if strings.Contains(name, "{") {
 		return prefix + ":" + name
 	}
@@ -157,9 +140,7 @@ func (e *Engine) do(ctx context.Context, at int, c scripts.Call) ([]byte, error)
 
 // call begins the call of a script about one lock.
 func (e *Engine) call(s *scripts.Script, name string, args int) (at int, c scripts.Call) {
-	at, c = scripts.Eval(e.names, s, name, 1+args)
-	c.Text(string(e.o.Form))
-	return at, c
+	return scripts.Eval(e.names, s, name, args)
 }
 
 // Close implements locks.engine: it waits until what is to be taken back is.

@@ -7,9 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"lockproxy/internal/resp"
 	"lockproxy/redlock"
-	"lockproxy/redlock/compat"
 	"lockproxy/redlock/internal/proxies"
 	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/keepalive"
@@ -20,48 +18,26 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // library takes and frees the lock job as another library does, straight at Redis.
-type library struct {
-	s    *rig.Server
-	form compat.Form
-}
+type library struct{ s *rig.Server }
 
-// The scripts of Redisson's RLock, as they are published.
-const (
-	redissonLock = `if ((redis.call('exists', KEYS[1]) == 0) ` +
-		`or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
-		`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); ` +
-		`return nil; end; ` +
-		`return redis.call('pttl', KEYS[1]);`
-	redissonUnlock = `if (redis.call('hexists', KEYS[1], ARGV[3]) == 0) then return nil; end; ` +
-		`local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1); ` +
-		`if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); return 0; else ` +
-		`redis.call('del', KEYS[1]); redis.call('publish', KEYS[2], ARGV[1]); return 1; end; return nil;`
-	compareAndDelete = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) ` +
-		`else return 0 end`
-)
+const compareAndDelete = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) ` +
+	`else return 0 end`
 
 // lock says whether the library has got the lock, for a second.
 func (l library) lock(value string) bool {
-	if l.form == compat.Set {
-		return l.s.Ask("SET", "job", value, "NX", "PX", "1000").Text() == "OK"
-	}
-	return l.s.Ask("EVAL", redissonLock, "1", "job", "1000", value).Null()
+	return l.s.Ask("SET", "job", value, "NX", "PX", "1000").Text() == "OK"
 }
 
 // unlock says whether the library has freed the lock.
 func (l library) unlock(value string) bool {
-	if l.form == compat.Set {
-		return l.s.Ask("EVAL", compareAndDelete, "1", "job", value).Int == 1
-	}
-	return l.s.Ask("EVAL", redissonUnlock, "2", "job", "redisson_lock__channel:{job}", "0", "30000", value).
-		Int == 1
+	return l.s.Ask("EVAL", compareAndDelete, "1", "job", value).Int == 1
 }
 
-// start starts n proxies over s with locks of form.
-func start(t *testing.T, s *rig.Server, form compat.Form, n int) (all []*proxies.Proxy) {
+// start starts n proxies over s.
+func start(t *testing.T, s *rig.Server, n int) (all []*proxies.Proxy) {
 	for range n {
 		up := &rig.Upstream{S: s}
-		p := &proxies.Proxy{Locker: locks.NewCompat(up, form, locks.Options{}), Up: up, T: t}
+		p := &proxies.Proxy{Locker: locks.NewCompat(up, locks.Options{}), Up: up, T: t}
 		all = append(all, p)
 		t.Cleanup(func() {
 			p.Close(context.Background())
@@ -71,19 +47,15 @@ func start(t *testing.T, s *rig.Server, form compat.Form, n int) (all []*proxies
 	return all
 }
 
-// everywhere runs a test with each form, on a Redis in fake time and on a real one.
+// everywhere runs a test on a Redis in fake time and on a real one.
 func everywhere(t *testing.T, test func(t *testing.T, l library)) {
-	for _, form := range []compat.Form{compat.Set, compat.Redisson} {
-		t.Run(string(form), func(t *testing.T) {
-			rig.Everywhere(t, func(t *testing.T, s *rig.Server) { test(t, library{s, form}) })
-		})
-	}
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) { test(t, library{s}) })
 }
 
 // A library and a client of lockproxy exclude each other, and neither frees what the other holds. R5 R30
 func TestExclusion(t *testing.T) {
 	everywhere(t, func(t *testing.T, l library) {
-		p := start(t, l.s, l.form, 2)
+		p := start(t, l.s, 2)
 		mine := p[0].Lock(t.Context(), redlock.Acquire{Token: "t", Lease: time.Minute})
 		if !mine.OK || mine.TTL != time.Minute || mine.Count != 1 || mine.Fence < 1 {
 			t.Fatalf("%+v", mine)
@@ -137,7 +109,7 @@ func TestExclusion(t *testing.T) {
 // frees it; those of one proxy in their order. R9 R25
 func TestWaiting(t *testing.T) {
 	everywhere(t, func(t *testing.T, l library) {
-		p := start(t, l.s, l.form, 2)
+		p := start(t, l.s, 2)
 		wait := redlock.Acquire{Wait: time.Minute, Lease: time.Minute}
 		l.lock("x:1")
 		first := p[0].Begin(t.Context(), wait)
@@ -161,7 +133,7 @@ func TestWaiting(t *testing.T) {
 // A wait in vain ends with Null, and leaves nothing.
 func TestWaitInVain(t *testing.T) {
 	everywhere(t, func(t *testing.T, l library) {
-		p := start(t, l.s, l.form, 1)[0]
+		p := start(t, l.s, 1)[0]
 		l.lock("x:1")
 		r := p.Lock(t.Context(), redlock.Acquire{Wait: 120 * time.Millisecond, Lease: time.Minute})
 		if r.OK || r.Err != nil {
@@ -173,47 +145,25 @@ func TestWaitInVain(t *testing.T) {
 	})
 }
 
-// Each release wakes those who wait for Redisson's lock: lockproxy's is a message as Redisson sends it.
-func TestRedissonHearsReleases(t *testing.T) {
-	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
-		p := start(t, s, compat.Redisson, 1)[0]
-		c := s.Connect()
-		defer c.Close()
-		listen := resp.AppendCommandStrings(nil, "SUBSCRIBE", "redisson_lock__channel:{job}")
-		if _, err := c.Do(listen); err != nil {
-			t.Fatal(err)
-		}
-		p.Unlock(p.Lock(t.Context(), redlock.Acquire{}).Token)
-		message, err := c.Reply()
-		if v, _, _ := resp.Parse(message); err != nil || len(v.Elems) != 3 || v.Elems[2].Text() != "0" {
-			t.Errorf("%q %v", message, err)
-		}
-	})
-}
-
 // A key of another type is refused by name, and stays.
 func TestOtherTypes(t *testing.T) {
-	for form, make := range map[compat.Form][]string{
-		compat.Set: {"HSET", "job", "x:1", "1"}, compat.Redisson: {"SET", "job", "x"},
-	} {
-		rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
-			p := start(t, s, form, 1)[0]
-			s.Ask(make...)
-			r := p.Lock(t.Context(), redlock.Acquire{Token: "t", Wait: time.Second})
-			if r.Err == nil || !redlock.Refused(r.Err) {
-				t.Errorf("%s: %+v", form, r)
-			}
-			if _, err := p.Client().Breaks("job"); err == nil || s.Ask("EXISTS", "job").Int != 1 {
-				t.Errorf("%s: BREAK: %v", form, err)
-			}
-		})
-	}
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		p := start(t, s, 1)[0]
+		s.Ask("HSET", "job", "x:1", "1")
+		r := p.Lock(t.Context(), redlock.Acquire{Token: "t", Wait: time.Second})
+		if r.Err == nil || !redlock.Refused(r.Err) {
+			t.Errorf("%+v", r)
+		}
+		if _, err := p.Client().Breaks("job"); err == nil || s.Ask("EXISTS", "job").Int != 1 {
+			t.Errorf("BREAK: %v", err)
+		}
+	})
 }
 
 // BREAK ends anybody's hold, and the proxy that kept it alive is told. R23
 func TestBreak(t *testing.T) {
 	everywhere(t, func(t *testing.T, l library) {
-		p := start(t, l.s, l.form, 2)
+		p := start(t, l.s, 2)
 		l.lock("x:1")
 		if broken, err := p[0].Client().Breaks("job"); !broken || err != nil {
 			t.Fatal(broken, err)
@@ -238,7 +188,7 @@ func TestBreak(t *testing.T) {
 // LOCK with BREAK takes the lock over from a library, and from who keeps it alive. R23
 func TestTakeOver(t *testing.T) {
 	everywhere(t, func(t *testing.T, l library) {
-		p := start(t, l.s, l.form, 2)
+		p := start(t, l.s, 2)
 		take := func(by *proxies.Proxy, token string, broke bool) {
 			t.Helper()
 			a := by.NewAcquire(redlock.Acquire{
@@ -294,7 +244,7 @@ func TestTakeOverTakesOnce(t *testing.T) {
 				return nil, nil
 			}
 			p := &proxies.Proxy{
-				Locker: locks.NewCompat(movingSlot{up}, l.form, locks.Options{}), Up: up, T: t}
+				Locker: locks.NewCompat(movingSlot{up}, locks.Options{}), Up: up, T: t}
 			a := p.NewAcquire(redlock.Acquire{
 				Name: "job", Mode: redlock.Write, Token: "a", Lease: time.Minute, Break: true})
 			_, ok, err := p.Client().Acquire(a)
@@ -330,7 +280,7 @@ func keep(t *testing.T, p *proxies.Proxy, lost chan keepalive.Loss) *keepalive.K
 // proxy can take it over. R18 R19
 func TestKept(t *testing.T) {
 	everywhere(t, func(t *testing.T, l library) {
-		p := start(t, l.s, l.form, 2)
+		p := start(t, l.s, 2)
 		lost := make(chan keepalive.Loss, 1)
 		held := keep(t, p[0], lost)
 		for range 10 {
@@ -366,7 +316,7 @@ func TestKept(t *testing.T) {
 // What is taken back is what that request has made, and not what the token held before or took since. R33
 func TestUndo(t *testing.T) {
 	everywhere(t, func(t *testing.T, l library) {
-		p := start(t, l.s, l.form, 1)[0]
+		p := start(t, l.s, 1)[0]
 		acquire := func() *redlock.Acquire {
 			a := p.NewAcquire(redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write,
 				Lease: time.Minute})

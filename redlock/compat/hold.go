@@ -68,13 +68,13 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 
 // renewCall is the call that renews the hold of a client.
 func (e *Engine) renewCall(r *redlock.Renew) scripts.Call {
-	return scripts.CompatRenewCall(e.names, string(e.o.Form), []redlock.Renewal{{
+	return scripts.CompatRenewCall(e.names, []redlock.Renewal{{
 		Name: r.Name, Token: r.Token, Lease: r.Lease, Fence: r.Fence}}, r.Keeper)
 }
 
 // Keep implements keepalive.Engine.
 func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
-	reply, err := e.do(ctx, slot, scripts.CompatRenewCall(e.names, string(e.o.Form), batch, ""))
+	reply, err := e.do(ctx, slot, scripts.CompatRenewCall(e.names, batch, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +161,12 @@ func readLook(reply []byte) (s redlock.State, err error) {
 	switch {
 	case err != nil || v.Null():
 		return s, err
-	case len(v.Elems) != 6:
+	case len(v.Elems) != 5:
 		return s, scripts.ErrReply
 	}
-	text, count, left, fence, owner, keeper := v.Elems[0].Text(), v.Elems[1].Int, v.Elems[2].Int,
-		v.Elems[3].Int, v.Elems[4].Text(), v.Elems[5].Text()
-	h := redlock.Holder{Owner: owner, Mode: redlock.Write, Count: count, Fence: fence,
+	text, left, fence, owner, keeper := v.Elems[0].Text(), v.Elems[1].Int, v.Elems[2].Int, v.Elems[3].Text(),
+		v.Elems[4].Text()
+	h := redlock.Holder{Owner: owner, Mode: redlock.Write, Count: 1, Fence: fence,
 		Kept: keeper != "" && keeper != "-"}
 	switch {
 	case left < 0:

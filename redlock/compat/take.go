@@ -63,9 +63,6 @@ func (e *Engine) tell(a *redlock.Acquire, sent time.Time, t taken, err error, to
 // refused notes that others hold the lock that a waits for.
 func (e *Engine) refused(a *redlock.Acquire, t taken) {
 	pause := look
-	if e.o.Form == Redisson {
-		pause = lookBehind
-	}
 	if t.left >= 0 {
 		pause = min(pause, t.left)
 	}
@@ -162,7 +159,7 @@ func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []b
 func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	g redlock.Grant) (left time.Duration, acked int, err error) {
 	// A write that changes nothing, so that the replicas have it once they have the grant.
-	c := scripts.CompatRenewCall(e.names, string(e.o.Form), []redlock.Renewal{{
+	c := scripts.CompatRenewCall(e.names, []redlock.Renewal{{
 		Name: a.Name, Token: a.Token, Lease: a.Lease, Fence: g.Fence}}, a.Keeper)
 	began := time.Now()
 	reply, acked, err := e.upstream.Synced(ctx, e.names.Place(a.Name).Slot, c.Req, a.Sync, e.o.SyncTimeout)

@@ -166,9 +166,10 @@ func (x *Index) NotHeld(name, token string, by redlock.Owner) (e Ended, ok bool)
 	return x.notes.free(name, token, 0, by, false)
 }
 
-// Gone notes that a hold has gone, and how it has ended. A fence that is not 0 is that of the grant.
+// Gone notes that a hold has gone, of which the lock may rest, and how it has ended. A fence that is not 0 is
+// that of the grant.
 func (x *Index) Gone(name, token string, fence int64) (e Ended, ok bool) {
-	return x.notes.free(name, token, fence, nil, false)
+	return x.notes.free(name, token, fence, nil, true)
 }
 
 // Undone notes that a grant is given back whose client was not told of it. The hold may go on by an earlier

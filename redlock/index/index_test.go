@@ -281,6 +281,9 @@ func TestRests(t *testing.T) {
 			x.renew("doc", strings.Repeat("t", i+1), time.Minute)
 		}
 		for i := range 4 {
+			if i == 2 { // kept alive, until its connection broke
+				x.Gone("doc", strings.Repeat("t", i+1), 0)
+			}
 			x.Freed("doc", strings.Repeat("t", i+1), nil)
 			x.Freed("doc", strings.Repeat("t", i+1), nil)
 		}

@@ -117,12 +117,11 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 
 // NewCompat returns a Locker with its locks on u, in the form of another library. The key of each is its
 // name.
-func NewCompat(u compat.Upstream, form compat.Form, o Options) *Locker {
+func NewCompat(u compat.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewBareNames(o.Prefix)
-	return newLocker(compat.New(u, names, compat.Options{Form: form, MaxQueue: o.MaxQueue,
-		SyncTimeout: o.SyncTimeout, Log: o.Log,
-	}), names, o, "lock-max-lease")
+	return newLocker(compat.New(u, names, compat.Options{MaxQueue: o.MaxQueue, SyncTimeout: o.SyncTimeout,
+		Log: o.Log}), names, o, "lock-max-lease")
 }
 
 // newLocker returns a Locker over e.

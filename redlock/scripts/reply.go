@@ -216,18 +216,6 @@ func ReadMlock(reply []byte, n int) (fences []int64, held int, err error) {
 	return fences, 0, nil
 }
 
-// ReadConfirmed reads the reply of confirm.lua.
-func ReadConfirmed(reply []byte) (left time.Duration, err error) {
-	v, err := parse(reply)
-	switch {
-	case err != nil:
-		return 0, err
-	case len(v.Elems) != 1:
-		return 0, ErrReply
-	}
-	return ms(v.Elems[0].Int), nil
-}
-
 // ReadLock reads the reply of inspect.lua.
 func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
 	v, err := parse(reply)

@@ -48,7 +48,6 @@ var (
 	Renew   = load("renew", 1)
 	Cancel  = load("cancel", 2)
 	Keep    = load("keep", 0) // as many locks as there are, of one slot
-	Confirm = load("confirm", 1)
 	Detach  = load("detach", 2)
 	// DetachAll is for as many locks as Keep.
 	DetachAll = load("detachall", 0)
@@ -58,6 +57,7 @@ var (
 	Mlock     = load("mlock", 0) // as Keep, and the fence of the slot
 	Settle    = load("settle", 2)
 	Tidy      = load("tidy", 1)
+	Answered  = load("answered", 1)
 
 	// Locks in the form of other libraries.
 	CompatTake    = load("compattake", 2)

@@ -18,10 +18,9 @@ func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	g redlock.Grant) (left time.Duration, acked int, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)
 	defer cancel()
-	slot, c := scripts.Eval(e.names, &scripts.Confirm, a.Name, 2)
-	c.Owner(a.Token)
-	c.Text(scripts.Optional(g.Fence))
+	c := scripts.KeepCall(e.names, []redlock.Renewal{{Name: a.Name, Token: a.Token, Fence: g.Fence}}, 0)
 	began := time.Now()
+	slot := e.names.Place(a.Name).Slot
 	reply, acked, err := e.upstream.Synced(limited, slot, c.Req, a.Sync, e.o.SyncTimeout)
 	switch {
 	case errors.Is(err, errLeaseOver):
@@ -29,8 +28,10 @@ func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	case err != nil:
 		return 0, 0, err
 	}
-	if left, err = scripts.ReadConfirmed(reply); err != nil {
+	lasts, err := scripts.ReadKept(reply, 1)
+	if err != nil {
 		return 0, 0, err
 	}
+	left = time.Duration(lasts[0]) * time.Millisecond
 	return left - time.Since(began).Truncate(time.Millisecond), acked, nil
 }

@@ -193,23 +193,12 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 
 // checkCompat is the part of check about locks in the form of other libraries: no name may have two forms.
 func checkCompat(v *Values, refuse func(format string, args ...any)) {
-	forms := []struct {
-		setting  string
-		prefixes []string
-	}{
-		{"lock-compat", v.Proxy.Compat.Set}, {"lock-compat-redisson", v.Proxy.Compat.Redisson},
-		{"redlock-prefix", v.Proxy.Redlock.Prefixes},
+	if a, b, found := overlap(v.Proxy.Compat, v.Proxy.Redlock.Prefixes); found {
+		refuse("lock-compat %s: some names would begin with %s of redlock-prefix, too", a, b)
 	}
-	for i, one := range forms {
-		for _, other := range forms[i+1:] {
-			if a, b, found := overlap(one.prefixes, other.prefixes); found {
-				refuse("%s %s: some names would begin with %s of %s, too", one.setting, a, b, other.setting)
-			}
-		}
-		if a, own, found := overlap(one.prefixes, []string{v.Proxy.Locks.Prefix}); found && i < 2 {
-			refuse("%s %s: the keys would be among those of other locks, which begin with %s (lock-prefix)",
-				one.setting, a, own)
-		}
+	if a, own, found := overlap(v.Proxy.Compat, []string{v.Proxy.Locks.Prefix}); found {
+		refuse("lock-compat %s: the keys would be among those of other locks, which begin with %s "+
+			"(lock-prefix)", a, own)
 	}
 }
 

@@ -356,13 +356,8 @@ var settings = []Setting{
 		Help: "as libraries make locks; a fleet's name",
 		Page: "locks whose names begin with one of these are strings at that very key, as libraries with " +
 			"SET NX PX make them",
-		same: func(v *Values) string { return unordered(v.Proxy.Compat.Set) },
-		in:   func(v *Values) value { return words{&v.Proxy.Compat.Set} }},
-	{Name: "lock-compat-redisson", Group: "locks", Joined: true,
-		Help: "... as Redisson makes them",
-		Page: "... are hashes, as Redisson makes them",
-		same: func(v *Values) string { return unordered(v.Proxy.Compat.Redisson) },
-		in:   func(v *Values) value { return words{&v.Proxy.Compat.Redisson} }},
+		same: func(v *Values) string { return unordered(v.Proxy.Compat) },
+		in:   func(v *Values) value { return words{&v.Proxy.Compat} }},
 	{Name: "lock-fleet", Group: "locks", Joined: true,
 		Help: "name of the proxies that share locks",
 		Page: "name of the proxies that share locks. Only those with the same one " +

@@ -1,7 +1,7 @@
 -- request.lua is what a LOCK does to a lock: that its token holds already, or that it is granted. The table r
 -- is the request: token, id, mode, reentrant, lease, from (see now.lua), note (see noteof.lua), fence_key,
--- wanted_keeper as in keeper_after, keeper, which is that or "", and for permits ends_with of permits.lua. The
--- table lock is that of load_state.
+-- wanted_keeper as in keeper_after, keeper, which is that or "", and for permits ends_with of permits.lua.
+-- The table lock is that of load_state.
 
 -- ask_for_own(lock, r, owner, writer, shared) applies the request to the hold that its token has, if there is
 -- one: owner and writer are the fields o and w of the lock, shared is the hold as a reader. It returns the
