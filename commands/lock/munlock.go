@@ -40,7 +40,7 @@ func munlock(ctx context.Context, m *many) []byte {
 func (m *many) released(p *locks.Part) bool {
 	switch {
 	case p.Released.Whole:
-		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, m.grants.Owner())
+		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, 0, m.grants.Owner())
 		m.ledger.released(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:

@@ -50,6 +50,7 @@ type release struct {
 	proto  int
 	args   arguments
 	asked  redlock.Release
+	fence  int64 // of the hold, as far as it was known when it asked
 }
 
 func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
@@ -66,6 +67,7 @@ func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	}
 	r.asked.Name, r.asked.Token = r.args.name, r.args.token
 	r.asked.Fence, r.asked.Named = r.args.fence, r.args.id
+	r.fence = l.Granting(r.args.name, r.args.token)
 	l.Release(r, &r.asked, r)
 }
 
@@ -90,7 +92,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	}
 	switch {
 	case !done.Held:
-		if r.asked.Fence == 0 {
+		if r.asked.Fence == 0 && r.l.Granting(name, token) == r.fence { // no other was granted meanwhile
 			e, ok := r.l.NotHeld(name, token, r.grants.Owner())
 			r.ledger.notHeld(name, e, ok)
 		}
@@ -99,7 +101,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 		}
 		return resp.Null(r.proto)
 	case done.Whole:
-		e, ok := r.l.Unlocked(name, token, done.Keeper, r.grants.Owner())
+		e, ok := r.l.Unlocked(name, token, done.Keeper, r.fence, r.grants.Owner())
 		r.ledger.released(name, token, r.who, e, ok)
 		return resp.One
 	}

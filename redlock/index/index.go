@@ -154,10 +154,20 @@ func (x *Index) note(name string, h *held, shared bool) {
 	}
 }
 
+// Granting is the fence of the grant that token has; 0: it is not known.
+func (x *Index) Granting(name, token string) int64 {
+	s, hash := x.notes.lock(name)
+	defer s.mu.Unlock()
+	if h := s.find(name, hash).of(token); h != nil {
+		return h.fence
+	}
+	return 0
+}
+
 // Freed notes that an UNLOCK of the connection by has freed the hold of token, and says how long it was held.
-// ok: it was granted here.
-func (x *Index) Freed(name, token string, by redlock.Owner) (e Ended, ok bool) {
-	return x.notes.free(name, token, 0, by, true)
+// ok: it was granted here. A fence that is not 0 is that of the grant: Granting, when the UNLOCK was sent.
+func (x *Index) Freed(name, token string, fence int64, by redlock.Owner) (e Ended, ok bool) {
+	return x.notes.free(name, token, fence, by, true)
 }
 
 // NotHeld notes that the connection by was told that a token holds nothing, and says how the hold has ended

@@ -158,8 +158,8 @@ func TestNames(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		expect(t, y, "*", "a b {u}:c")
 		expect(t, y, "[ab]", "a b")
-		x.Freed("b", "2", nil) // some other hold
-		x.Freed("{a}", "1", nil)
+		x.Freed("b", "2", 0, nil) // some other hold
+		x.Freed("{a}", "1", 0, nil)
 		expect(t, x, "*", "b {u}:c")
 		time.Sleep(3 * time.Second)
 		expect(t, x, "*", "b {u}:c")
@@ -180,7 +180,7 @@ func TestShortLocks(t *testing.T) {
 		for i := range 100 {
 			x.take(fmt.Sprint(i), "1", time.Minute)
 			time.Sleep(200 * time.Millisecond)
-			x.Freed(fmt.Sprint(i), "1", nil)
+			x.Freed(fmt.Sprint(i), "1", 0, nil)
 		}
 		time.Sleep(time.Second)
 		if n := s.took(); n != 0 {
@@ -198,7 +198,7 @@ func TestTakenAgain(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {
 		x.take("job", "1", time.Minute)
 		time.Sleep(time.Second)
-		x.Freed("job", "1", nil)
+		x.Freed("job", "1", 0, nil)
 		expect(t, x, "*", "")
 		time.Sleep(1900 * time.Millisecond)
 		expect(t, y, "*", "job")
@@ -209,12 +209,12 @@ func TestTakenAgain(t *testing.T) {
 			expect(t, y, "*", "job")
 		}
 		for i := range 20 { // too short to be written
-			x.Freed("job", fmt.Sprint(2+i), nil)
+			x.Freed("job", fmt.Sprint(2+i), 0, nil)
 			time.Sleep(100 * time.Millisecond)
 			x.take("job", fmt.Sprint(3+i), time.Minute)
 			time.Sleep(100 * time.Millisecond)
 		}
-		x.Freed("job", "22", nil)
+		x.Freed("job", "22", 0, nil)
 		time.Sleep(5 * time.Second) // it may have been looked at while it was held
 		if left := s.names(); left != "" {
 			t.Errorf("%q is left", left)
@@ -252,16 +252,16 @@ func TestHolders(t *testing.T) {
 			x.read("doc", fmt.Sprint(i), 0)
 		}
 		time.Sleep(time.Second)
-		x.Freed("doc", "0", nil)
-		x.Freed("doc", "2", nil)
+		x.Freed("doc", "0", 0, nil)
+		x.Freed("doc", "2", 0, nil)
 		time.Sleep(time.Second)
 		expect(t, y, "*", "doc")
 		y.take("doc", "3", time.Minute)
-		x.Freed("doc", "1", nil)
+		x.Freed("doc", "1", 0, nil)
 		time.Sleep(time.Second)
 		expect(t, x, "*", "doc")
 		y.take("doc", "4", time.Minute)
-		y.Freed("doc", "4", nil)
+		y.Freed("doc", "4", 0, nil)
 		time.Sleep(3 * time.Second)
 		expect(t, x, "*", "")
 		for i := range x.notes.shards {
@@ -284,8 +284,8 @@ func TestRests(t *testing.T) {
 			if i == 2 { // kept alive, until its connection broke
 				x.Gone("doc", strings.Repeat("t", i+1), 0)
 			}
-			x.Freed("doc", strings.Repeat("t", i+1), nil)
-			x.Freed("doc", strings.Repeat("t", i+1), nil)
+			x.Freed("doc", strings.Repeat("t", i+1), 0, nil)
+			x.Freed("doc", strings.Repeat("t", i+1), 0, nil)
 		}
 		if holders, _ := x.Who("doc"); len(holders) > 0 {
 			t.Errorf("%v hold what rests", holders)
@@ -407,7 +407,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%d unnoted, %d unmeasured, %d noted", n, x.Unmeasured(), noted)
 		}
 		for i := range 20 * shards {
-			x.Freed(long[i:], "1", nil)
+			x.Freed(long[i:], "1", 0, nil)
 		}
 	})
 }
@@ -431,7 +431,7 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 		if p := x.TakePlain(&r); !p.Ends.IsZero() {
 			t.Error("it is freed twice")
 		}
-		if e, ok := x.Freed(a.Name, a.Token, nil); !ok || e.Fence != 7 || e.Mode != redlock.Write || e.Over {
+		if e, ok := x.Freed(a.Name, a.Token, 0, nil); !ok || e.Fence != 7 || e.Mode != redlock.Write || e.Over {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -513,7 +513,7 @@ func TestUndoneLeavesTheHold(t *testing.T) {
 		time.Sleep(time.Second)
 		expect(t, x, "*", "job")
 		expect(t, y, "*", "job")
-		if e, ok := x.Freed("job", "1", nil); ok || told > 0 {
+		if e, ok := x.Freed("job", "1", 0, nil); ok || told > 0 {
 			t.Errorf("%+v is measured, %d told", e, told)
 		}
 	})
@@ -528,20 +528,38 @@ func TestFreedLate(t *testing.T) {
 			x.take("job", fmt.Sprint(i), time.Minute)
 			time.Sleep(patience / 2)
 		}
-		if e, ok := x.Freed("job", "1", nil); ok || e.Mode != redlock.Write || e.Took != patience/2 || told != 2 {
+		if e, ok := x.Freed("job", "1", 0, nil); ok || e.Mode != redlock.Write || e.Took != patience/2 || told != 2 {
 			t.Errorf("%+v %v, %d told", e, ok, told)
 		}
 		for _, token := range []string{"0", "1"} {
-			if e, ok := x.Freed("job", token, nil); ok || e.Mode != "" {
+			if e, ok := x.Freed("job", token, 0, nil); ok || e.Mode != "" {
 				t.Errorf("%s: %+v %v", token, e, ok)
 			}
 		}
 		x.take("job", "3", time.Minute)
 		time.Sleep(patience)
-		if e, ok := x.Freed("job", "2", nil); ok || e.Mode != "" {
+		if e, ok := x.Freed("job", "2", 0, nil); ok || e.Mode != "" {
 			t.Errorf("long ago: %+v %v", e, ok)
 		}
 		expect(t, x, "*", "job")
+	})
+}
+
+// An UNLOCK that is answered when its token has the lock anew ends the hold that there was. R12
+func TestFreedIsWhatWasThere(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		a := &redlock.Acquire{Name: "job", Token: "1", Mode: redlock.Write}
+		for fence := range int64(2) {
+			x.Granted(a, &redlock.Grant{At: time.Now(), TTL: time.Minute, Fence: 7 + fence}, time.Now(), nil)
+		}
+		if e, ok := x.Freed("job", "1", 7, nil); ok || x.Granting("job", "1") != 8 {
+			t.Errorf("%+v was freed", e)
+		}
+		expect(t, x, "*", "job")
+		if e, ok := x.Freed("job", "1", 8, nil); !ok || e.Fence != 8 || x.Granting("job", "1") != 0 {
+			t.Errorf("%+v %v", e, ok)
+		}
+		expect(t, x, "*", "")
 	})
 }
 

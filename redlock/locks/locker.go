@@ -150,10 +150,14 @@ func (l *Locker) Renewed(name, token string, until time.Time, by *redlock.Client
 	l.o.Index.Renewed(name, token, until, by, keep)
 }
 
+// Granting is index.Index.Granting.
+func (l *Locker) Granting(name, token string) int64 { return l.o.Index.Granting(name, token) }
+
 // Unlocked says that the connection by has released a hold of token whole, of which keeper is told in a
-// redlock.Released, and how it has ended; ok: it was granted here.
-func (l *Locker) Unlocked(name, token, keeper string, by redlock.Owner) (e index.Ended, ok bool) {
-	e, ok = l.o.Index.Freed(name, token, by)
+// redlock.Released, and how it has ended; ok: it was granted here. fence is as in index.Index.Freed.
+func (l *Locker) Unlocked(name, token, keeper string, fence int64, by redlock.Owner) (
+	e index.Ended, ok bool) {
+	e, ok = l.o.Index.Freed(name, token, fence, by)
 	l.Renewer.Unlocked(name, token, keeper)
 	return e, ok
 }
