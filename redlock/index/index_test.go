@@ -431,7 +431,8 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 		if p := x.TakePlain(&r); !p.Ends.IsZero() {
 			t.Error("it is freed twice")
 		}
-		if e, ok := x.Freed(a.Name, a.Token, 0, nil); !ok || e.Fence != 7 || e.Mode != redlock.Write || e.Over {
+		e, ok := x.Freed(a.Name, a.Token, 0, nil)
+		if !ok || e.Fence != 7 || e.Mode != redlock.Write || e.Over {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -528,7 +529,8 @@ func TestFreedLate(t *testing.T) {
 			x.take("job", fmt.Sprint(i), time.Minute)
 			time.Sleep(patience / 2)
 		}
-		if e, ok := x.Freed("job", "1", 0, nil); ok || e.Mode != redlock.Write || e.Took != patience/2 || told != 2 {
+		e, ok := x.Freed("job", "1", 0, nil)
+		if ok || e.Mode != redlock.Write || e.Took != patience/2 || told != 2 {
 			t.Errorf("%+v %v, %d told", e, ok, told)
 		}
 		for _, token := range []string{"0", "1"} {

@@ -462,8 +462,11 @@ func (n *notes) free(name, token string, fence int64, by redlock.Owner, rests bo
 	defer s.mu.Unlock()
 	k := s.find(name, hash)
 	h, now := k.of(token), n.now()
-	if h == nil && k != nil && k.past != nil && k.past.token == token && now-k.past.at < patience {
-		e, k.past = k.past.Ended, nil
+	if h == nil && k != nil && k.past != nil && k.past.token == token {
+		if now-k.past.at < patience {
+			e = k.past.Ended
+		}
+		k.past = nil
 	}
 	if h == nil || fence != 0 && h.fence != fence && h.mode != 0 {
 		return e, false
