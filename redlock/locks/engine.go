@@ -41,8 +41,9 @@ type engine interface {
 	// UndoOnce makes one attempt to take back what a left in Redis. Undo keeps trying in the background.
 	UndoOnce(a *redlock.Acquire) error
 	Undo(a *redlock.Acquire)
-	// TakeAll tries to take several locks of one slot, for one token, in one step. No grants and no error:
-	// others hold all[held], and nothing was taken. redlock.ErrOneByOne: ask for each by Attempt.
+	// TakeAll tries to take several locks of one slot, or of the only master, for one token, in one step. No
+	// grants and no error: others hold all[held], and nothing was taken. redlock.ErrOneByOne: ask for each by
+	// Attempt.
 	TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error)
 	// Forget ends what is known of an a that was granted by Attempt, though it might have waited.
 	Forget(a *redlock.Acquire)

@@ -13,7 +13,7 @@ import (
 
 // Set is several locks that a client takes as one: it gets all of them or none.
 //
-//	Take --> the locks of one slot in one step (engine.TakeAll) --> granted
+//	Take --> those of one slot, or of the only master, in one step (engine.TakeAll) --> granted
 //	     \-> one after the other, waiting for each; those that are held already are asked for again
 //	         meanwhile, so that their leases go on (set.keepUp)
 //	     --> leases made equal, replicas asked (set.finish)
@@ -141,18 +141,22 @@ func (s *Set) Take(ctx context.Context) (ok bool, held *Part, err error) {
 func (s *Set) takeAll(ctx context.Context) (held *Part, err error) {
 	for next := 0; next < len(s.parts) && held == nil && err == nil; {
 		end := next + 1
-		for end < len(s.parts) && s.parts[end].slot == s.parts[next].slot &&
-			s.parts[end].L == s.parts[next].L {
+		for end < len(s.parts) && s.parts[next].beside(s.parts[end]) {
 			end++
 		}
-		held, err = s.takeSlot(ctx, next, end)
+		held, err = s.takeTogether(ctx, next, end)
 		next = end
 	}
 	return held, err
 }
 
-// takeSlot takes the locks from next to end, which are of one slot.
-func (s *Set) takeSlot(ctx context.Context, next, end int) (held *Part, err error) {
+// beside says that p and o can be taken in one step.
+func (p *Part) beside(o *Part) bool {
+	return p.L == o.L && (p.slot == o.slot || p.L.engine.Masters() == 1)
+}
+
+// takeTogether takes the locks from next to end, which may be had in one step.
+func (s *Set) takeTogether(ctx context.Context, next, end int) (held *Part, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -86,6 +86,31 @@ func TestSetOfOneSlot(t *testing.T) {
 	})
 }
 
+// The only master has all locks, so they are taken in one step, whatever their slots.
+func TestSetOfOneMaster(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 1)[0]
+		for others, want := range map[int]int{0: 1, 2: 3} {
+			p.Up.Others = others
+			before := p.Up.Asked()
+			set := setOf(p, redlock.Acquire{Token: "t"}, "a", "b", "c")
+			take(t, set)
+			if n := p.Up.Asked() - before; n != want {
+				t.Errorf("%d requests beside %d masters, want %d", n, others, want)
+			}
+			before = p.Up.Asked()
+			refused(t, setOf(p, redlock.Acquire{}, "b", "c"), "b")
+			if n := p.Up.Asked() - before; n != 1 {
+				t.Errorf("%d requests to be refused", n)
+			}
+			if err := set.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Empty(t)
+	})
+}
+
 // The same token again gets the same fences, and an attempt in vain leaves what the token held before.
 func TestSetAgain(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
@@ -323,7 +348,8 @@ func TestSetInVain(t *testing.T) {
 		for _, keep := range []bool{false, true} {
 			for _, names := range [][]string{{"a", "b"}, {"{b}c", "{b}d", "a"}} {
 				rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
-					up := &refusing{slow: &slow{Upstream: &rig.Upstream{S: s}}, refusal: test.refuse}
+					up := &refusing{slow: &slow{Upstream: &rig.Upstream{S: s, Others: 2}},
+						refusal: test.refuse}
 					up.Replicas = func(n int) int { return n }
 					defer up.Close()
 					l := locks.New(up, test.o)

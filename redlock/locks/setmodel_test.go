@@ -93,7 +93,7 @@ func simulate(t *testing.T, seed uint64, mutate func(client int, s *locks.Set), 
 	defer server.Mini.Close()
 	var all []*locks.Locker
 	for range 2 + random.IntN(2) {
-		up := &slow{&rig.Upstream{S: server}, make(map[string]bool)}
+		up := &slow{&rig.Upstream{S: server, Others: rand.IntN(2)}, make(map[string]bool)}
 		for _, script := range deaf {
 			up.deaf[script] = true
 		}

@@ -50,9 +50,8 @@
 --   =id         the same token asked again; =0000000000000000 stands for all renewals, =1111111111111111 for
 --               the last CHECK
 --   ^id  *id    it made the reader the writer; * also counted it up. Behind the id are the fence and the
---               count from before, each behind a colon: a request that came before the upgrade and is sent
---               again gets the answer that was true then, and once the upgrade is cancelled, the hold has
---               that fence again
+--               count from before, each behind a colon. A request that came before that and is sent again
+--               gets the answer that was true then. Once it is cancelled, the hold has that fence again
 --   !id ?id &id   +id, ^id and *id that were cancelled after others had been told of their effect
 --   @id         the very first, to which the lock was granted, if there is no room for all
 -- The id of a LOCK to which its client gave a name (ID) is "id,name".
@@ -62,8 +61,8 @@
 -- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a
 -- semaphore.
 --
--- The field a is described in memory.lua, s in state.lua, the queue in queue.lua, the list of readers (m,
--- m:0 ...) in readers.lua.
+-- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
+-- readers.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
 local wanted_keeper, call = ARGV[9], redis.call
 
@@ -72,7 +71,7 @@ local wanted_keeper, call = ARGV[9], redis.call
 -- clock of Redis makes the fence.
 if mode == 'w' and not wanted_keeper then
   local fence, value, reply = string.sub(plain_value, 13, 28), plain_value, 1
-  local last = tonumber(call('GET', fence_key) or '') or 0
+  local last = tonumber(call('GETRANGE', fence_key, '0', '15')) or 0
   if fence - last > 10000000 then
     local time = call('TIME')
     fence = time[1] .. string.sub('00000' .. time[2], -6)
@@ -122,19 +121,16 @@ if meta ~= '' then
   --#include noteof.lua
   note = note_of(meta, from)
 end
-local version, owner, writer, packed, shared, place, proxy_until, memory = unpack(redis.pcall('HMGET', key,
-  'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''), 'a'))
+local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,
+  'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or '')))
 --#include islock.lua
-local known = is_lock(version)
-if not known or not owner and not packed then -- free
+if version ~= form and not is_lock(version) then
   --#include foreign.lua
-  local refused = not known and foreign(key) or master ~= '' and other_master(master)
+  local refused = foreign(key) or master ~= '' and other_master(master)
   if refused then return refused end
   local fence = next_fence(fence_key, clock)
   --#include create.lua
-  if create(key, form, mode, token, fence, lease, now, from, keeper, id, note, memory) then
-    return tonumber(fence)
-  end
+  if create(key, form, mode, token, fence, lease, now, from, keeper, id, note) then return tonumber(fence) end
   return {token, tonumber(fence), lease, 1}
 end
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
@@ -236,7 +232,7 @@ else
       return ended and -2 or -1
     end
     broke = ended and 1 or nil
-    -- What has ended may have lasted for long. For 20 seconds the lock remembers answers.
+    -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
     if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
   end
 

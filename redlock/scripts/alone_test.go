@@ -23,7 +23,17 @@ var alone = []struct{ name, text string }{
 		alone release c u5 -> 1
 		acquire d i6 w 1000 -> [d F4 ~1000 1]
 		alone release d u6 -> 1
-		redis EXISTS lock:{job} -> 1`},
+		exists -> 1`},
+	{"what a release was answered before its slot began to move; R16 R33", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		answered u1 -> nil
+		release a u1 -> 1
+		alone release a u1 -> nil
+		answered u1 -> 1
+		reenter b i2 w 1000 -> [b F2 ~1000 1]
+		reenter b i3 w 1000 -> [b F2 ~1000 2]
+		release b u2 -> 0
+		answered u2 -> 0`},
 	{"the lock is offered, and not handed over; R25", `
 		acquire a i1 w 5000 -> [a F1 ~5000 1]
 		acquire b i2 w 1000 me 5000 10 -> [1 ~5000 i1 *]

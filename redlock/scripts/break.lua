@@ -31,10 +31,9 @@ if plain_fence then
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
 end
 local now, from = in_ms(clock)
-local version, owner, writer, packed, memory = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'a'))
+local version, owner, writer, packed = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's'))
 --#include islock.lua
 if not is_lock(version) then return foreign(key) end
-if not owner and not packed then return 0 end
 --#include hold.lua
 --#include keeper.lua
 --#include keeperchannel.lua
@@ -48,7 +47,7 @@ if not owner and not packed then return 0 end
 --#include fence.lua
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
-  from = from, me = me, publish = publish, memory = memory}, packed, writer)
+  from = from, me = me, publish = publish}, packed, writer)
 local had_readers = lock.readers > 0
 local broken, more = end_holds(lock, writer, fence_key, fence_name, function(fence, hold, at)
   return id == '' or meant(id, fence, hold, at)

@@ -192,20 +192,34 @@ func (c *Call) Asked(a *redlock.Acquire) {
 // one, unless its client has given it a name.
 func (c *Call) Released(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
 	c.Owner(r.Token)
-	id = fresh
 	switch {
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	case r.Named != "":
-		c.Bytes(id[:])
+		c.Bytes(fresh[:])
 	default:
 		c.Empty()
 	}
+	return c.releaseID(r, fresh)
+}
+
+// releaseID appends the id of a release.
+func (c *Call) releaseID(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
+	id = fresh
 	if r.Named != "" {
 		copy(id[:], redlock.NameOf(r.Token, r.Named))
 	}
 	c.Bytes(id[:])
 	return id
+}
+
+// AnsweredCall is the call that looks for the answer to r, of whose id fresh is as in Released.
+func AnsweredCall(n *redlock.Names, r *redlock.Release, fresh [redlock.IDBytes]byte) (at int, c Call) {
+	at = n.Place(r.Name).Slot
+	c = begin(nil, &Answered, 1, 1)
+	c.Text(FenceKey(n, at))
+	c.releaseID(r, fresh)
+	return at, c
 }
 
 // Renewed appends the first three arguments of renew.lua.
@@ -288,16 +302,17 @@ func CompatRenewCall(n *redlock.Names, batch []redlock.Renewal, gets string) Cal
 	return c
 }
 
-// MlockCall is the call that takes the locks of all, which are of one slot, and of one token and lease.
+// MlockCall is the call that takes the locks of all, which are at one node, and of one token and lease.
 // granter is the replication id of the master that may grant, "" if any may.
 func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int, c Call) {
-	c = begin(make([]byte, 0, 256+160*len(all)), &Mlock, len(all)+1, 4+2*len(all))
+	c = begin(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all), 4+2*len(all))
 	for _, a := range all {
-		place := n.Place(a.Name)
-		at = place.Slot
-		c.Text(place.Key)
+		c.Text(n.Place(a.Name).Key)
 	}
-	c.Text(FenceKey(n, at))
+	for _, a := range all {
+		at = n.Place(a.Name).Slot
+		c.Text(FenceKey(n, at))
+	}
 	c.Owner(all[0].Token)
 	c.Number(all[0].Lease.Milliseconds())
 	c.Text(all[0].Meta)

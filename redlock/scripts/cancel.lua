@@ -34,8 +34,8 @@ if kind == 'plain' then
   return 1
 end
 if kind ~= 'hash' then return 0 end
-local version, owner, writer, packed, shared, place, memory =
-  unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'a'))
+local version, owner, writer, packed, shared, place =
+  unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
 --#include islock.lua
 if not is_lock(version) then return 0 end
 local clock = redis.call('TIME')
@@ -50,7 +50,7 @@ local now, from = in_ms(clock)
 --#include fence.lua
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
-  from = from, me = me, publish = publish, place = tonumber(place), memory = memory}, packed, writer)
+  from = from, me = me, publish = publish, place = tonumber(place)}, packed, writer)
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local done = 0
 if lock.place then

@@ -36,7 +36,7 @@ local micros = clock[1] * 1000000 + clock[2]
 -- last one of the slot and at most a second ahead of the clock. Fences are compared as texts of 16 digits.
 local plain = mode == 'w' and wanted_keeper == '' and meta == '' and #candidate == 16
 if plain and wanted_fence > micros and wanted_fence <= micros + 1000000
-  and wanted_fence <= 2^53 and (call('GET', fence_key) or '') < candidate then
+  and wanted_fence <= 2^53 and call('GETRANGE', fence_key, '0', '15') < candidate then
   -- A server that is full refuses this SET. It goes on below, because the token may have the lock already.
   local value = 'lockproxy 1 ' .. candidate .. ' +' .. id .. ' ' .. token
   local made = redis.pcall('SET', key, value, 'NX', 'PX', lease + 1)
@@ -54,7 +54,7 @@ if breaks then
   if wanted_fence > most or #candidate ~= 16 then return {-2, most - 1000000, 0, micros} end
   -- The hold is to get that fence at least, also if the clock has stepped back since the last one.
   if wanted_fence > micros + 1000000 and last < wanted_fence - 1 then
-    call('SET', fence_key, string.format('%.0f', wanted_fence - 1))
+    call('SETRANGE', fence_key, '0', string.format('%.0f', wanted_fence - 1))
   end
 end
 
@@ -70,16 +70,11 @@ end
 --#include look.lua
 local kind, plain_fence, plain_ids, plain_owner = look(key)
 
-local v, owner, writer, packed, shared, memory
-if kind == 'hash' then
-  v, owner, writer, packed, shared, memory =
-    unpack(call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'a'))
-end
-if kind == 'none' or v == '1' and not owner and not packed then -- free
+if kind == 'none' then
   if not wanted_fence then return {0, 1, '', micros} end
   local fence = next_fence(fence_key, clock, wanted_fence)
   --#include create.lua
-  create(key, '1', mode, token, fence, lease, now, from, keeper, id, note, memory)
+  create(key, '1', mode, token, fence, lease, now, from, keeper, id, note)
   return {tonumber(fence), lease, 1, 1, micros}
 end
 --#include foreign.lua
@@ -93,8 +88,8 @@ if plain_fence then
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
   now, from = in_ms(clock)
-  v, owner, writer, packed, shared = unpack(call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token))
 end
+local v, owner, writer, packed, shared = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token))
 if v ~= '1' then return foreign(key) end
 --#include hold.lua
 --#include keeper.lua
@@ -142,7 +137,7 @@ if breaks then
     save(lock)
     return {more and -3 or -2, newest, broke and 1 or 0, micros}
   end
-  -- What has ended may have lasted for long. For 20 seconds the lock remembers answers.
+  -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
   if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
 end
 

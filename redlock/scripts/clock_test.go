@@ -66,7 +66,6 @@ func TestClockOfTheProxy(t *testing.T) {
 			if v := ask(scripts.Release, "t", "", rig.RandomID(), "me", "PUBLISH", "grant"); v.Int != 1 {
 				t.Fatalf("UNLOCK: %s", rig.Text(v))
 			}
-			s.Ask("DEL", rig.LockKey) // what it remembers
 		}
 	}
 }
@@ -84,7 +83,7 @@ func TestLockInAnIdleSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls, _ := spent(t, s)
-	want := map[string]float64{"evalsha": 1, "get": 1, "time": 1, "set": 1, "setrange": 1}
+	want := map[string]float64{"evalsha": 1, "getrange": 1, "time": 1, "set": 1, "setrange": 1}
 	if fmt.Sprint(calls) != fmt.Sprint(want) {
 		t.Errorf("it calls %v, want %v", calls, want)
 	}

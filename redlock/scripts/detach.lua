@@ -40,9 +40,8 @@ end
 --#include fence.lua
 --#include passon.lua
 --#include rest.lua
-local version, memory = unpack(redis.call('HMGET', key, 'v', 'a'))
-local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
-  from = from, me = me, publish = publish, memory = memory}, packed, writer)
+local lock = load_state({key = key, version = redis.call('HGET', key, 'v'), fence_key = fence_key,
+  clock = clock, now = now, from = from, me = me, publish = publish}, packed, writer)
 if field ~= 'w' then
   redis.call('HDEL', key, field)
   reader_left(lock, expiry)

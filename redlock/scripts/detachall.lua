@@ -6,21 +6,15 @@
 -- ARGV  two for each lock: token; keeper
 -- Reply an integer for each lock: 1: freed; 0: left as it is
 -- Effects: those holds go. Sent again it does nothing.
---#include justmemory.lua
 local replies, free = {}, {}
 for i, key in ipairs(KEYS) do
   local token, keeper = unpack(ARGV, 2 * i - 1, 2 * i)
   -- Another type than a hash is an error, which has no such elements.
-  local version, owner, writer, packed, memory = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'a'))
+  local version, owner, writer, packed = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's'))
   local kept, note = string.match(writer or '', '^%d+ %d+ %d+ %d+ (%S+) %S*(.?)')
   -- A note that begins with a tab is one of ATLEAST, see noteof.lua.
-  local frees = version == '1' and owner == token and kept == keeper and note ~= '\t' and
-    (not packed or string.find(packed, '^0 %d+ %d+ 0 ')) -- see state.lua
-  if frees and memory then
-    just_memory(key, memory)
-  elseif frees then
-    free[#free + 1] = key
-  end
+  local frees = version == '1' and owner == token and kept == keeper and not packed and note ~= '\t'
+  if frees then free[#free + 1] = key end
   replies[i] = frees and 1 or 0
 end
 if #free > 0 then redis.call('DEL', unpack(free)) end

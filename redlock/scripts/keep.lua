@@ -3,8 +3,8 @@
 -- KEYS  the locks
 -- ARGV  four for each lock: token; lease in ms; fence of the grant that is meant, or ""; keeper
 --       With the lease 0 nothing is renewed, it only asks: then "" as the keeper stands for any, and
---       something is written that changes nothing. Since Redis 7.2 a WAIT counts replicas from the last
---       write of its own connection; behind this script it counts those that have all of the lock.
+--       something is written that changes nothing. Since Redis 7.2 a WAIT counts replicas from the last write
+--       of its own connection; behind this script it counts those that have all of the lock.
 --       behind them all clock, if the reply should have it
 -- Reply an integer for each lock: the ms that remain; 0: the hold is gone; -1: it has another keeper
 --       behind them the clock in µs

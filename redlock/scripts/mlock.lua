@@ -1,6 +1,6 @@
--- mlock takes several locks of one slot if all of them are free, otherwise none.
+-- mlock takes several locks that are at one node if all of them are free, otherwise none.
 --
--- KEYS  the locks; behind them the fence of their slot
+-- KEYS  the locks; behind them the fence of each one's slot
 -- ARGV  1  token
 --       2  lease, ms
 --       3  meta, or ""
@@ -10,46 +10,40 @@
 --       n: others hold the n-th lock
 --       0: they are to be asked for one after the other. One has a queue, or readers, or is the token's own
 -- Effects: the holds, as acquire.lua makes them. A copy of a request that has run finds them, and says 0.
-local token, lease, meta, master, count = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], #KEYS - 1
-local fence_key, locks, call = KEYS[#KEYS], {unpack(KEYS, 1, #KEYS - 1)}, redis.call
+local token, lease, meta, master, count = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], #KEYS / 2
+local locks, call = {unpack(KEYS, 1, count)}, redis.call
 --#include now.lua
 --#include fence.lua
 --#include master.lua
 --#include create.lua
 --#include plain.lua
+--#include ownhold.lua
 local clock = call('TIME')
 local now, from = in_ms(clock)
 
-local memories, clear = {}, true
-
--- held_by_others(i, plain) says that another writer has the i-th lock for certain. If it is not free, clear
--- becomes false.
-local function held_by_others(i, plain)
+-- held_by_others(key, plain) says that another writer has the lock for certain.
+local function held_by_others(key, plain)
   local _, _, plain_owner = read_plain(plain)
-  local v, owner, packed, writer, memory = unpack(redis.pcall('HMGET', locks[i], 'v', 'o', 's', 'w', 'a'))
-  memories[i] = memory
-  clear = clear and v == '1' and not owner and not packed
   if plain_owner then return plain_owner ~= token end
-  if v ~= '1' or not writer or owner == token or tonumber(string.match(writer, '^%d+')) <= now then
-    return false
-  end
-  return not call('HGET', locks[i], 'r:' .. token)
+  local kind = call('TYPE', key)
+  if (kind.ok or kind) ~= 'hash' or call('HGET', key, 'v') ~= '1' then return false end
+  local _, own, _, owner, writer = own_hold(key, token)
+  return writer and owner ~= token and not own and tonumber(string.match(writer, '^%d+')) > now
 end
 
 if call('EXISTS', unpack(locks)) > 0 then
   -- MGET, unlike GET, does not fail on a hash.
   for i, plain in ipairs(call('MGET', unpack(locks))) do
-    if call('EXISTS', locks[i]) > 0 and held_by_others(i, plain) then return i end
+    if held_by_others(locks[i], plain) then return i end
   end
-  if not clear then return 0 end
+  return 0
 end
 local refused = master ~= '' and other_master(master)
 if refused then return refused end
 local note, fences, requests = meta == '' and '' or ' ' .. meta, {}, {unpack(ARGV, 5)}
 for i = 1, count do
-  local fence = next_fence(fence_key, clock)
-  create(locks[i], '1', 'w', token, fence, lease, now, from, requests[2 * i], requests[2 * i - 1], note,
-    memories[i])
+  local fence = next_fence(KEYS[count + i], clock)
+  create(locks[i], '1', 'w', token, fence, lease, now, from, requests[2 * i], requests[2 * i - 1], note)
   fences[i] = tonumber(fence)
 end
 return fences

@@ -34,15 +34,20 @@ type model struct {
 	fence int64                   // the highest so far
 	// proxyClock is what the clock shows, in µs, of whom the lock was asked for last.
 	proxyClock int64
-	forgot     int64     // the highest when the key of the fence was lost last
-	there      bool      // the key is
-	told       string    // what releases were answered, as memory.lua has it
-	remembered time.Time // until when the key is there, because of that
+	forgot     int64 // the highest when the key of the fence was lost last
+	// while the key stays, newest first: the releases by which a waiter got the lock, and that waiter
+	passed [][2]string
+	there  bool        // the key is
+	told   []modelTold // behind the fence of the slot, newest last
+	bare   bool        // there is no key of the fence, and no room before the next of these
 
 	guarded int64 // how often a guarded command has run
 
 	permits int // that the semaphore has; 0: it is a lock
 }
+
+// modelTold is what a release was answered.
+type modelTold struct{ id, reply string }
 
 type modelHold struct {
 	mode       redlock.Mode
@@ -167,7 +172,7 @@ func (m *model) grant(a *redlock.Acquire, fence int64, ttl time.Duration) error 
 	if ttl != a.Lease {
 		return fmt.Errorf("a lease of %v, not of %v", ttl, a.Lease)
 	}
-	m.fence = fence
+	m.fence, m.bare = fence, false
 	if a.Mode == redlock.Write {
 		clear(m.hold)
 	}
@@ -198,20 +203,29 @@ func (m *model) leave(token string) {
 	}
 }
 
-// tell notes what a release was answered: 1, 0, or who got the lock.
+// tell notes what a release was answered.
 func (m *model) tell(id, reply string) {
-	m.told = " " + id + ">" + reply + m.told
-	m.told = m.told[:min(len(m.told), 640)]
-	if reply != "0" {
-		m.remembered = m.now.Add(20 * time.Second)
+	if m.bare { // in the place of the fence
+		m.bare = false
+		return
+	}
+	m.told = append(m.told, modelTold{id, reply})
+	if len(m.told) > 64 {
+		m.told = m.told[len(m.told)-32:]
 	}
 }
 
-// answered is what a release was answered when it came before, "" if it is not known to have come.
-func (m *model) answered(id string) string {
-	_, rest, _ := strings.Cut(m.told, " "+id+">")
-	reply, _, _ := strings.Cut(rest, " ")
-	return reply
+// pass notes a release by which a waiter got the lock. At least eight are remembered.
+func (m *model) pass(id, next string) {
+	m.passed = slices.Insert(m.passed, 0, [2]string{id, next})
+	left := 7 * 34
+	for i, r := range m.passed[1:] {
+		if left < 19 {
+			m.passed = m.passed[:1+i]
+			break
+		}
+		left -= 18 + len(r[1])
+	}
 }
 
 func (h *modelHold) did(mark string) {
@@ -427,7 +441,7 @@ func (m *model) upgraded(a *redlock.Acquire, h *modelHold, v resp.Value) (done b
 		h.again(a, m.now, "^", "*")
 		h.made[len(h.made)-1] += had
 		h.trim()
-		h.mode, h.fence, m.fence = redlock.Write, fence, fence
+		h.mode, h.fence, m.fence, m.bare = redlock.Write, fence, fence, false
 		delete(m.queue, a.ID)
 		clear(m.hold)
 		m.hold[a.Token] = h
@@ -507,6 +521,7 @@ func (m *model) broken(a *redlock.Acquire, v resp.Value) (rest resp.Value, done 
 		return v, true, fmt.Errorf("%s broke %s (%v), want %s (%v)", a.ID, got, rig.Text(v), want, ended)
 	}
 	if ended {
+		m.bare = false
 		v.Elems = v.Elems[:min(4, len(v.Elems))]
 	}
 	return v, spared, nil
@@ -675,14 +690,16 @@ func (m *model) handed(v resp.Value) error {
 func (m *model) released(token, id string, v resp.Value) error {
 	h := m.live(token)
 	want := "nil"
-	before := m.answered(id)
+	again := slices.IndexFunc(m.passed, func(r [2]string) bool { return r[0] == id })
+	before := slices.IndexFunc(m.told, func(r modelTold) bool { return r.id == id })
 	switch {
-	case len(before) > 1 && len(v.Elems) == 4 && v.Elems[1].Text() == before:
-		return nil
-	case before != "":
-		if want = "1"; before == "0" {
-			want = "0"
+	case again >= 0:
+		if len(v.Elems) == 4 && v.Elems[1].Text() == m.passed[again][1] {
+			return nil
 		}
+		want = "1"
+	case before >= 0:
+		want = m.told[before].reply
 	case h != nil && h.find(id) >= 0:
 		want = "0"
 	case h != nil && !h.means(id):
@@ -695,11 +712,11 @@ func (m *model) released(token, id string, v resp.Value) error {
 		want = "0"
 	case h != nil:
 		m.leave(token)
+		m.tell(id, "1")
 		if len(v.Elems) == 4 {
-			m.tell(id, v.Elems[1].Text())
+			m.pass(id, v.Elems[1].Text())
 			return m.handed(v)
 		}
-		m.tell(id, "1")
 		want = "1"
 	}
 	if rig.Text(v) != want {
@@ -835,10 +852,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 			}
 			clear(m.hold)
 			clear(m.queue)
-			if m.now.Before(m.remembered) {
-				t.Fatalf("what was answered is forgotten before %v: %s", m.remembered, m.told)
-			}
-			m.told = ""
+			m.passed = nil
 			return false
 		}
 		judge := func(err error) {
@@ -1146,6 +1160,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 					t.Fatalf("break of a lock that is held (%v): %s", held, rig.Text(v))
 				}
 				if held {
+					m.bare = false
 				}
 				if len(v.Elems) == 4 {
 					judge(m.handed(v))
@@ -1232,13 +1247,14 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				if v.Int <= m.fence {
 					t.Fatalf("%s, after the fence %d", rig.Text(v), m.fence)
 				}
-				m.fence = v.Int
+				m.fence, m.bare = v.Int, false
 				if rapid.Bool().Draw(t, "released") {
 					id := newID()
 					reply, _ := c.Do(rig.EvalSHA(scripts.Release, keys, token, "", id, "P1", "PUBLISH"))
 					if string(reply) != ":1\r\n" {
 						t.Fatalf("%q", reply)
 					}
+					m.tell(id, "1")
 				}
 			},
 			"the lock is deleted": func(t *rapid.T) {
@@ -1246,7 +1262,6 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 					mini.Del(rig.LockKey)
 					clear(m.hold)
 					clear(m.queue)
-					m.remembered = time.Time{}
 					exists()
 				}
 			},
@@ -1255,7 +1270,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				// nothing remembers it.
 				if m.now.UnixMicro() > m.fence+3e6 {
 					mini.Del(rig.FenceKey)
-					m.forgot = m.fence
+					m.told, m.bare, m.forgot = nil, true, m.fence
 				}
 			},
 			"inspect": func(t *rapid.T) {
@@ -1328,7 +1343,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 			},
 		})
 		// When all is over nothing is in the way of anybody, and nothing stays.
-		m.now, m.spent = m.now.Add(30*time.Second), m.spent+30*time.Second
+		m.now, m.spent = m.now.Add(20*time.Second), m.spent+20*time.Second
 		if exists() {
 			t.Fatalf("left: %v", s.Ask("HGETALL", rig.LockKey))
 		}

@@ -18,7 +18,7 @@ var permits = []struct{ name, text string }{
 		acquire e i7 p3 1000 -> [e F5 ~1000 1]
 		acquire a i8 p3 1000 -> nil
 		renew d 5000 -> ~5000
-		ttl -> ~20700
+		ttl -> ~5000
 		release c u4 -> 1
 		release d u5 -> 1
 		release e u6 -> 1
@@ -51,7 +51,7 @@ var permits = []struct{ name, text string }{
 		acquire c ib w 1000 -> [c F3 ~1000 1]
 		acquire d ic p2 1000 -> -LOCKTYPE
 		acquire c id p2 1000 P1 1000 -> -LOCKTYPE
-		redis HGET lock:{job} v -> 1
+		redis TYPE lock:{job} -> string
 		release c u2 -> 1
 		acquire c ie r 300 -> [c F4 ~300 1]
 		acquire d if p2 1000 -> -LOCKTYPE
@@ -151,6 +151,7 @@ var permits = []struct{ name, text string }{
 		acquire c i3 p2 5000 P1 5000 -> [c F3 ~5000 1]
 		alone release b u2 -> 1
 		alone release c u3 -> 1
+		redis HGET lock:{job} v -> permits 2
 		acquire d i4 w 5000 -> [d F4 ~5000 1]
 		redis HGET lock:{job} v -> 1`},
 }

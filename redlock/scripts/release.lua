@@ -3,7 +3,8 @@
 --
 -- KEYS  1  the lock
 --       2  the fence of its slot; left out while the slot moves and the two keys are at different nodes.
---          Without it nobody can be granted the lock, so 6 is offer.
+--          Without it nobody can be granted the lock, so 6 is offer, and the answer is noted with the lock,
+--          which then stays for 20 s even if it is free.
 -- ARGV  1  token
 --       2  which grant is meant: its fence; or the id that the proxy gave the request; or "" for the id in 3
 --       3  id of the request, made of the name that its client gave it (ID) if there is one
@@ -25,24 +26,21 @@
 --       {1, keeper} or {1, id, fence, ttl ms, keeper}: released too, and this proxy kept the hold alive
 -- Effects: the hold goes, or one count of it; the first waiter is woken or gets the lock. Or the hold rests
 --       first, if it was asked for with ATLEAST: see rest.lua. Sent again, it changes nothing and replies the
---       same, for as long as the lock remembers it (see memory.lua). It never ends a grant that its proxy has
---       asked for since.
+--       same until 32 more releases in the slot, or, as to who got the lock, until the lock was handed on
+--       eight times more. It never ends a grant that its proxy has asked for since.
 local key, fence_key = KEYS[1], KEYS[2]
 local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local known_fence, fence_name = ARGV[7], ARGV[8] or fence_key
 local no_queue = after == 'tell' or after == 'tell-others'
--- A request to independent masters that its client has not named is never sent twice, so its answer is not
--- kept.
-local noted = not no_queue or want ~= ''
---#include memory.lua
+--#include remember.lua
 --#include fence.lua
 
 -- Nearly every hand-over ends here: the lock has a writer, who was granted it and nothing more, and a queue.
 -- The first there is a writer too, without meta, who waits at this proxy. What is written is what pass_on
 -- would write, but without most functions and tables: to make them takes longer than the commands.
-local version, owner, writer, packed, memory
+local version, owner, writer, packed, answered
 if after == 'grant' and known_fence ~= '' then
-  version, owner, writer, packed, memory = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'a'))
+  version, owner, writer, packed, answered = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u'))
   local expiry, fence = string.match(writer or '', '^(%d+) 1 (%d+) %d+ %- %+[%w,]+$')
   local head, tail, waiters, offered, offer_end, expires =
     string.match(packed or '', '^0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) 0$')
@@ -56,15 +54,15 @@ if after == 'grant' and known_fence ~= '' then
     if expiry - now > 0 and deadline - now > 0 then
       redis.call('HDEL', key, 'q:' .. head, 'i:' .. next_id)
       fence, expiry = next_fence(fence_key, clock), now + 1 + lease
-      local least = math.max(expiry, now + 20000)
-      local longer = least - expires > 0
-      if longer then expires = least + 1000 end
+      local longer = expiry - expires > 0
+      if longer then expires = waiters == '1' and expiry or expiry + 1000 end
       packed = string.format('0 %d %s %d %s %s %d 0', head + 1, tail, waiters - 1, offered, offer_end,
         expires)
       writer = string.format('%d 1 %s %d %s +%s', expiry, fence, now, keeper, next_id)
-      memory = remembered(memory, id, next_id)
-      redis.call('HSET', key, 's', packed, 'o', next_token, 'w', writer, 'a', memory)
+      answered = ' ' .. id .. '>' .. next_id .. string.sub(answered or '', 1, 7 * 34)
+      redis.call('HSET', key, 's', packed, 'o', next_token, 'w', writer, 'u', answered)
       if longer then redis.call('PEXPIREAT', key, expires) end
+      remember(fence_key, ' ', id)
       return {1, next_id, tonumber(fence), tonumber(lease)}
     end
   end
@@ -81,8 +79,9 @@ local function tell()
 end
 
 -- Nearly every UNLOCK of independent masters ends here: the lock is plain, and was asked for once, before
--- this request if by the same proxy (see meant.lua).
-if not noted and value and #value == 47 + #token
+-- this request if by the same proxy (see meant.lua). A request there that its client has not named is never
+-- sent twice, so no answer to it is looked for, nor noted.
+if no_queue and want == '' and value and #value == 47 + #token
   and string.sub(value, 1, 12) == 'lockproxy 1 ' and string.sub(value, 29, 30) == ' +'
   and string.sub(value, 48) == token and (string.sub(value, 31, 38) ~= string.sub(id, 1, 8)
   or string.sub(value, 39, 46) <= string.sub(id, 9)) then
@@ -91,28 +90,33 @@ if not noted and value and #value == 47 + #token
   return 1
 end
 if want == '' then want = id end
+--#include recall.lua
 --#include meant.lua
---#include justmemory.lua
 if value then
   --#include plain.lua
   local plain_fence, plain_ids, plain_owner = read_plain(value)
-  if plain_fence and (plain_owner ~= token or want ~= plain_fence and not meant(want, plain_fence, plain_ids))
-  then
-    return false -- a plain lock has freed nobody yet
+  if plain_fence and (want ~= plain_fence or plain_owner ~= token) then
+    local answer = recall(fence_key, id)
+    if answer then return answer end
+    if plain_owner ~= token or not meant(want, plain_fence, plain_ids) then return false end
   end
-  if plain_fence then
-    just_memory(key, noted and remembered(nil, id, 1))
+  if plain_fence and not fence_key then -- a string has no room for a note
+    --#include unfold.lua
+    unfold(key, plain_fence, plain_ids, plain_owner)
+  elseif plain_fence then
+    redis.call('DEL', key)
+    remember(fence_key, ' ', id)
     if no_queue then tell() end
     return 1
   end
 end
 if not version then
-  version, owner, writer, packed, memory = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'a'))
+  version, owner, writer, packed, answered = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u'))
 end
 --#include islock.lua
 if not is_lock(version) then
   --#include foreign.lua
-  return foreign(key) or false
+  return foreign(key) or recall(fence_key, id) or false
 end
 --#include now.lua
 local clock = redis.call('TIME')
@@ -126,14 +130,15 @@ local expiry, count, fence, since, kept, ids, note = parse_hold(hold or '')
 -- If the hold was granted and nothing more, no copy of this request has run before. Otherwise one may have.
 local only_granted = hold and fence == known_fence and string.find(ids, '^%+[%w,]+$')
 if not only_granted then
-  local answer = recalled(memory, id)
-  if answer and #answer > 1 and writer then -- a copy has handed the lock on
+  local next_id = answered and string.match(answered, ' ' .. id .. '>([%w,]+)')
+  if next_id and writer then -- a copy has handed the lock on
     local expiry, count, fence, _, _, ids = parse_hold(writer)
-    if count == 1 and ids == '+' .. answer and expiry > now then
-      return {1, answer, tonumber(fence), expiry - from}
+    if count == 1 and ids == '+' .. next_id and expiry > now then
+      return {1, next_id, tonumber(fence), expiry - from}
     end
   end
-  if answer then return answer == '0' and 0 or 1 end
+  local answer = next_id and 1 or recall(fence_key, id)
+  if answer then return answer end
 end
 if not hold or expiry <= now then return false end
 if not only_granted then
@@ -145,8 +150,8 @@ end
 if count > 1 then
   --#include allowwrites.lua
   allow_writes(key)
-  redis.call('HSET', key, field, pack_hold(expiry, count - 1, fence, since, kept, ids .. '-' .. id, note),
-    'a', remembered(memory, id, 0))
+  remember(fence_key, '-', id)
+  redis.call('HSET', key, field, pack_hold(expiry, count - 1, fence, since, kept, ids .. '-' .. id, note))
   return 0
 end
 local own_keeper
@@ -161,16 +166,16 @@ if kept ~= '-' then
   end
 end
 if no_queue then redis.call(publish, key, id) end
-if noted then memory = remembered(memory, id, 1) end
-if (not packed or string.find(packed, '^0 %d+ %d+ 0 ')) and field == 'w' and string.byte(note) ~= 9 then
-  just_memory(key, memory) -- no readers, no waiters, no ATLEAST
+if not packed and fence_key and string.byte(note) ~= 9 then -- no readers, no waiters, no ATLEAST
+  redis.call('DEL', key)
+  remember(fence_key, ' ', id)
   return own_keeper and {1, own_keeper} or 1
 end
 --#include state.lua
 --#include queue.lua
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
-  from = from, me = me, publish = publish, memory = memory}, packed, writer)
+  from = from, me = me, publish = publish}, packed, writer)
 if field ~= 'w' then
   redis.call('HDEL', key, field)
   reader_left(lock, expiry)
@@ -183,7 +188,9 @@ if lock.readers > 0 or string.byte(note) == 9 then
   rest(lock, field, fence, ids, note)
   readers_end = read_until(lock)
 end
-local reply = pass_on(lock, readers_end, owner, after ~= 'offer', noted and id)
+local reply = pass_on(lock, readers_end, owner, after ~= 'offer', id, answered)
+-- This comes last because a full Redis refuses it unless something was deleted before.
+remember(fence_key, ' ', id)
 if own_keeper and reply == 1 then return {1, own_keeper} end
 if own_keeper then reply[5] = own_keeper end
 return reply

@@ -57,6 +57,7 @@ var (
 	Mlock     = load("mlock", 0) // as Keep, and the fence of the slot
 	Settle    = load("settle", 2)
 	Tidy      = load("tidy", 1)
+	Answered  = load("answered", 1)
 
 	// Locks in the form of other libraries.
 	CompatTake    = load("compattake", 2)

@@ -54,5 +54,5 @@ else
   allow_writes(key)
   redis.call('HSET', key, field, pack_hold(expiry, new_count, new_fence, since, kept, ids, note))
 end
-if last_fence(fence_key) < new_number then redis.call('SET', fence_key, new_fence) end
+if last_fence(fence_key) < new_number then redis.call('SETRANGE', fence_key, 0, new_fence) end
 return 1

@@ -88,6 +88,8 @@ func (l *teller) tell(line string) string {
 		w, both, alone = w[1:], both[:1], []string{"offer"}
 	}
 	switch w[0] {
+	case "answered": // id
+		return l.show(l.run(scripts.Answered, []string{rig.FenceKey}, w[1]))
 	case "sleep":
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -163,10 +165,7 @@ func (l *teller) tell(line string) string {
 		return ""
 	case "ttl":
 		return l.show(l.s.Ask("PTTL", rig.LockKey))
-	case "exists": // and is more than what the lock remembers
-		if l.s.Remembers(rig.LockKey) {
-			return "0"
-		}
+	case "exists":
 		return l.show(l.s.Ask("EXISTS", rig.LockKey))
 	case "redis":
 		return l.show(l.s.Ask(w[1:]...))
@@ -270,6 +269,7 @@ var transitions = []struct{ name, text string }{
 		acquire a ieeeeeeeeeeeeee0 w 300 -> [a F5 ~300 1]
 		release a uaaaaaaaaaaaaaa1 -> 1
 		sleep 320
+		exists -> 0
 		release a uaaaaaaaaaaaaaa1 -> 1
 		acquire a iffffffffffffff0 w 300 - - - P9:1 -> [a F6 ~300 1]
 		acquire f iggggggggggggggg w 200 P1 400 -> [1 ~300 iffffffffffffff0 *]
@@ -277,6 +277,7 @@ var transitions = []struct{ name, text string }{
 		release a ueeeeeeeeeeeeeee - P1 -> [1 iggggggggggggggg F7 ~200]
 		release a uaaaaaaaaaaaaaa1 -> 1
 		sleep 1500
+		exists -> 0
 		release a uaaaaaaaaaaaaaa1 -> 1
 		release c uccccccccccccccc -> 1
 		release a ueeeeeeeeeeeeeee -> 1

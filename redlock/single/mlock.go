@@ -22,7 +22,8 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 	}
 	said, _ := err.(redlock.ReplyError)
 	switch {
-	case strings.HasPrefix(string(said), "MASTER "):
+	case strings.HasPrefix(string(said), "MASTER "),
+		strings.HasPrefix(string(said), "CROSSSLOT "): // a cluster that has one master
 		return nil, 0, redlock.ErrOneByOne
 	case parted(reply):
 		return nil, 0, redlock.ErrMoving
@@ -51,20 +52,29 @@ func (e *Engine) Forget(a *redlock.Acquire) { e.waiters.Forget(a) }
 // ReleaseNow implements locks.engine.
 func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Released, error) {
 	e.grants.Changed(r.Name)
+	script, fresh := &scripts.Release, e.names.NewRequest()
 	for {
-		fresh, at := e.names.NewRequest(), time.Now()
-		slot, req := e.releaseRequest(nil, &scripts.Release, r, fresh)
+		at := time.Now()
+		slot, req := e.releaseRequest(nil, script, r, fresh)
 		reply, err := e.upstream.Do(e.ctx, slot, req, true)
-		if err == nil && parted(reply) {
-			_, req = e.releaseRequest(nil, releaseAlone, r, fresh)
-			reply, err = e.upstream.Do(e.ctx, slot, req, true)
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return redlock.Released{}, err
+		case parted(reply):
+			script = releaseAlone
+			continue
 		}
-		if done, err := e.readRelease(slot, r.Name, at, reply); err != redlock.ErrAgain {
+		done, err := e.readRelease(slot, r.Name, at, reply)
+		if script == releaseAlone && err == nil && !done.Held {
+			slot, c := scripts.AnsweredCall(e.names, r, fresh)
+			if reply, err = e.upstream.Do(e.ctx, slot, c.Req, true); err == nil {
+				done, _, err = scripts.ReadFreed(reply)
+			}
+		}
+		if err != redlock.ErrAgain {
 			return done, err
 		}
+		fresh = e.names.NewRequest()
 	}
 }
 

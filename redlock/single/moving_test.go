@@ -2,6 +2,7 @@ package single
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,5 +67,42 @@ func TestGrantOfAStrayedRequest(t *testing.T) {
 				t.Errorf("%s: %+v %v %v, the lock was asked %d times", tt.name, g, ok, err, asked)
 			}
 		})
+	}
+}
+
+// releasing is a client that has asked for an UNLOCK.
+type releasing struct {
+	breaking
+	done redlock.Released
+}
+
+func (r *releasing) Released(done redlock.Released, err error) []byte {
+	r.done, r.err = done, err
+	return nil
+}
+
+// An UNLOCK goes on with the lock as its only key while the slot moves. If it finds nothing then, it may have
+// come before that: the answer stands with the fence. R33
+func TestUnlockWhileTheSlotMoves(t *testing.T) {
+	moves := string(tryAgain) + "request\r\n"
+	for _, tt := range []struct {
+		replies []string
+		done    redlock.Released
+		sent    []string
+	}{
+		{[]string{moves, ":1\r\n"}, redlock.Released{Held: true, Whole: true},
+			[]string{"release+", "release+"}},
+		{[]string{moves, "$-1\r\n", ":0\r\n"}, redlock.Released{Held: true},
+			[]string{"release+", "release+", "answered+"}},
+		{[]string{moves, "$-1\r\n", "$-1\r\n"}, redlock.Released{},
+			[]string{"release+", "release+", "answered+"}},
+	} {
+		r := &releasing{breaking: breaking{replies: tt.replies, a: &redlock.Acquire{}}}
+		e := New(r, redlock.NewNames("lock:"), Options{})
+		e.Release(r, &redlock.Release{Name: "job", Token: "t"}, r)
+		if r.err != nil || r.done != tt.done || !slices.Equal(r.sent, tt.sent) {
+			t.Errorf("%q: %+v %v, sent %v", tt.replies, r.done, r.err, r.sent)
+		}
+		e.Close(t.Context())
 	}
 }

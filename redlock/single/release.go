@@ -31,7 +31,7 @@ func (e *Engine) sendRelease(by redlock.Caller, r *redlock.Release, to redlock.R
 	if sent == nil {
 		sent = new(sentRelease)
 	}
-	*sent = sentRelease{e, by, r, to, slot, time.Now(), fresh}
+	*sent = sentRelease{e, by, r, to, slot, time.Now(), fresh, s == releaseAlone}
 	by.SendHome(slot, req, true, sent, nil)
 }
 
@@ -45,6 +45,7 @@ type sentRelease struct {
 	slot  int
 	at    time.Time
 	fresh [redlock.IDBytes]byte // its id, unless its client has named it
+	alone bool                  // it cannot look whether it was answered before
 }
 
 // Splits implements redlock.Splitter.
@@ -60,6 +61,14 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 		return nil
 	}
 	done, err := was.e.readRelease(was.slot, was.r.Name, was.at, reply)
+	if was.alone && err == nil && !done.Held {
+		slot, c := scripts.AnsweredCall(was.e.names, was.r, was.fresh)
+		was.by.SendHome(slot, c.Req, true, exchange(func(reply []byte) []byte {
+			done, _, err := scripts.ReadFreed(reply)
+			return was.to.Released(done, err)
+		}), nil)
+		return nil
+	}
 	if err == redlock.ErrAgain {
 		was.e.release(was.by, was.r, was.to)
 		return nil

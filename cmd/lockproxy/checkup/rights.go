@@ -11,7 +11,7 @@ var onLocks = [][]string{
 	{"PTTL", "KEY"}, {"PEXPIRE", "KEY", "1"}, {"PEXPIREAT", "KEY", "1"},
 	{"HGET", "KEY", "x"}, {"HMGET", "KEY", "x"}, {"HGETALL", "KEY"}, {"HKEYS", "KEY"}, {"HLEN", "KEY"},
 	{"HSET", "KEY", "x", "x"}, {"HDEL", "KEY", "x"},
-	{"GETRANGE", "KEY", "0", "1"}, {"SETRANGE", "KEY", "0", "x"},
+	{"GETRANGE", "KEY", "0", "1"}, {"SETRANGE", "KEY", "0", "x"}, {"APPEND", "KEY", "x"},
 	{"PUBLISH", "KEY", "x"}, {"SUBSCRIBE", "KEY"},
 }
 

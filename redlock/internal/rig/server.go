@@ -111,21 +111,11 @@ func (s *Server) Ask(words ...string) resp.Value {
 func (s *Server) Keys() (keys []string) {
 	s.T.Helper()
 	for _, key := range s.Ask("KEYS", "*").Elems {
-		if !strings.Contains(key.Text(), ":fence:{") && !s.Remembers(key.Text()) {
+		if !strings.Contains(key.Text(), ":fence:{") {
 			keys = append(keys, key.Text())
 		}
 	}
 	return keys
-}
-
-// Remembers says that a key is a lock that is free: it only remembers what it has answered.
-func (s *Server) Remembers(key string) bool {
-	s.T.Helper()
-	if s.Ask("TYPE", key).Text() != "hash" || s.Ask("HEXISTS", key, "a").Int == 0 {
-		return false
-	}
-	state, err := scripts.ReadState(s.Ask("EVAL", scripts.Inspect.Source, "1", key))
-	return err == nil && len(state.Holders) == 0 && state.Waiters == 0
 }
 
 // Empty waits until nothing is left but fences.

@@ -29,6 +29,7 @@ type Upstream struct {
 	notify     map[int]func(subscription.Event)
 	Channels   []string // subscribed to so far
 	Subs, asks int
+	Others     int // masters beside this one, which has all slots that are asked for
 	// Replicas says how many of them have everything at the end of a timeout; nil: none.
 	// It is called once the request has run.
 	Replicas func(need int) int
@@ -51,7 +52,7 @@ func (*Upstream) Evicting() bool { return false }
 
 func (*Upstream) Evicts(int) error { return nil }
 
-func (u *Upstream) Masters() int { return 1 }
+func (u *Upstream) Masters() int { return 1 + u.Others }
 
 func (u *Upstream) Master(slot int) string { return "" }
 

@@ -46,7 +46,7 @@ local function end_holds(lock, writer, fence_key, fence_name, goes, but)
   end
   if fence_key and last_fence(fence_key) < highest then
     allow_writes(lock.key)
-    redis.call('SET', fence_key, string.format('%.0f', highest))
+    redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest))
   end
   return broken, more, spared
 end

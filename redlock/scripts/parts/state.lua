@@ -6,7 +6,6 @@
 --   clock, now, from  the reply of TIME, and what in_ms makes of it
 --   me, publish       this proxy; PUBLISH or SPUBLISH
 --   place             where the request stands in the queue, or nil
---   memory            the field a, where pass_on may free the lock
 -- The field s has these numbers, in this order:
 --   readers                how many there are
 --   head, tail, waiters    the queue is q:<head> to q:<tail - 1>, with holes; how many wait in it
@@ -23,7 +22,6 @@ local function load_state(script, packed, writer)
   return { -- all at once, because a table that grows costs more
     key = script.key, fence_key = script.fence_key, clock = script.clock,
     now = script.now, from = script.from, me = script.me, publish = script.publish, place = script.place,
-    memory = script.memory,
     readers = readers - 0, readers_end = readers_end - 0,
     head = head - 0, tail = tail - 0, waiters = waiters - 0,
     offered = offered - 0, offer_end = offer_end - 0, expires = expires,
