@@ -153,7 +153,7 @@ type Renewal struct {
 
 // Owner is a connection as the owner of holds. Its methods must not block, nor ask about locks.
 type Owner interface {
-	// Over is told that a hold has ended, and not by an UNLOCK.
+	// Over is told that a hold has ended, and not by an UNLOCK of this connection.
 	Over(name, token string)
 }
 

@@ -86,7 +86,7 @@ func TestGrantsOfReaders(t *testing.T) {
 			}
 		}
 	}
-	c.x.Freed("doc", "b")
+	c.x.Freed("doc", "b", c.Owner())
 	c.want(t, "doc", "c", nil)
 	c.x.Gone("doc", "c", 0)
 	c.want(t, "doc", "c", nil)
@@ -100,7 +100,14 @@ func TestGrantsOfReaders(t *testing.T) {
 	c.x.Granted(&redlock.Acquire{Name: "doc", Token: "e", Mode: redlock.Write}, &redlock.Grant{At: time.Now(),
 		TTL: time.Minute}, time.Now(), other.Owner())
 	c.want(t, "doc", "d", nil)
-	if c.x.Freed("doc", "d"); len(c.Others(c.l, "doc", "")) > 0 {
+	if c.x.Freed("doc", "d", c.Owner()); len(c.Others(c.l, "doc", "")) > 0 {
 		t.Error("it holds what another connection was granted")
+	}
+	for _, least := range []time.Duration{0, time.Hour} { // freed over another connection, it may rest
+		c.x.Granted(&redlock.Acquire{Name: "job", Token: "f", Mode: redlock.Write, AtLeast: least},
+			&redlock.Grant{At: time.Now(), TTL: time.Minute}, time.Now(), c.Owner())
+		c.x.Freed("job", "f", other.Owner())
+		c.want(t, "job", "f", nil)
+		c.Forget("job", "f")
 	}
 }

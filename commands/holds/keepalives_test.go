@@ -34,7 +34,7 @@ func TestKeptIsBounded(t *testing.T) {
 			Name: name, Token: "t", Fence: 1, Lease: time.Hour, Until: time.Now().Add(time.Hour),
 			Keeper: keeper,
 		}, func(func(int) []byte) {})
-		l.Unlocked(name, "t", keeper)
+		l.Unlocked(name, "t", keeper, nil)
 	}
 	if n := len(s.holds); n > firstSweep {
 		t.Errorf("%d holds are remembered, and none is kept", n)

@@ -147,7 +147,7 @@ func (l *Ledger) undone(a *redlock.Acquire, fence int64) {
 	if l == nil {
 		return
 	}
-	l.index.Gone(a.Name, a.Token, fence)
+	l.index.Undone(a.Name, a.Token, fence)
 	l.event(lockevent.Released, a.Name, a.Token, a.Client,
 		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence, Reason: lockevent.Undelivered})
 }
@@ -161,13 +161,14 @@ func (l *Ledger) ended(name string, e index.Ended) {
 	}
 }
 
-// broken notes that a client took a lock away from its holders, but not from but, which may be "".
-func (l *Ledger) broken(name, but string, by *redlock.Client) {
+// broken notes that a client, who asked for that then, took a lock away from its holders, but not from but,
+// which may be "".
+func (l *Ledger) broken(name, but string, by *redlock.Client, asked time.Time) {
 	if l == nil {
 		return
 	}
 	l.event(lockevent.Broken, name, "", by, lockevent.Event{})
-	for _, e := range l.index.Broken(name, but) {
+	for _, e := range l.index.Broken(name, but, asked) {
 		if e.Over {
 			l.ended(name, e)
 		} else {

@@ -247,7 +247,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 // broke notes that the LOCK has ended holds of others, whatever else becomes of it.
 func (q *acquisition) broke() {
 	q.l.TellBroken(q.a.Name, q.a.Client.Addr, q.a.Client.User)
-	q.ledger.broken(q.a.Name, q.a.Token, q.a.Client)
+	q.ledger.broken(q.a.Name, q.a.Token, q.a.Client, q.came)
 }
 
 // wait is the task of a LOCK that has to wait. A grant that comes with an UNLOCK is answered at once, on the

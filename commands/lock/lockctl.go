@@ -249,11 +249,11 @@ func lockctlBreak(c *commands.Call, all *Lockers) {
 func (l *Lockers) Break(
 	by redlock.Caller, name string, who *redlock.Client, then func(broken bool, err error) []byte,
 ) {
-	of := l.of([]byte(name))
+	of, asked := l.of([]byte(name)), time.Now()
 	of.Break(by, name, func(broken bool, err error) []byte {
 		if err == nil && broken {
 			of.TellBroken(name, who.Addr, who.User)
-			l.Ledger.broken(name, "", who)
+			l.Ledger.broken(name, "", who, asked)
 		}
 		return then(broken, err)
 	})

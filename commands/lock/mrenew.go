@@ -54,7 +54,7 @@ func (m *many) renewed(p *locks.Part, sent time.Time) {
 		p.L.Prolonged(p.Name, token, until, 0)
 		p.L.Renewed(p.Name, token, until, m.who, p.L.KeeperOf(p.Name, token) != "")
 	default:
-		e, ok := p.L.NotHeld(p.Name, token, false)
+		e, ok := p.L.NotHeld(p.Name, token, nil)
 		m.ledger.notHeld(p.Name, e, ok)
 	}
 }

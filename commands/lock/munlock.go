@@ -40,11 +40,11 @@ func munlock(ctx context.Context, m *many) []byte {
 func (m *many) released(p *locks.Part) bool {
 	switch {
 	case p.Released.Whole:
-		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper)
+		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, m.grants.Owner())
 		m.ledger.released(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:
-		e, ok := p.L.NotHeld(p.Name, m.set.Token(), true)
+		e, ok := p.L.NotHeld(p.Name, m.set.Token(), m.grants.Owner())
 		m.ledger.notHeld(p.Name, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	}

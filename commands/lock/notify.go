@@ -207,7 +207,7 @@ func (q *acquisition) giveBack() {
 	q.ledger.granted(&q.a, q.fence, q.came, time.Now())
 	q.ledger.undone(&q.a, q.fence)
 	if q.args.keep && !q.args.notice.kept {
-		q.l.Unlocked(q.a.Name, q.a.Token, q.a.Keeper)
+		q.l.Renewer.Unlocked(q.a.Name, q.a.Token, q.a.Keeper)
 	}
 	q.undo()
 }

@@ -71,7 +71,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		left := r.Left
 		if left <= 0 {
 			if args.fence == 0 {
-				e, ok := l.NotHeld(args.name, args.token, false)
+				e, ok := l.NotHeld(args.name, args.token, nil)
 				ledger.notHeld(args.name, e, ok)
 			}
 			if err := whyNothing(l, args.name, args.token, args.fence); err != nil {

@@ -91,7 +91,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	switch {
 	case !done.Held:
 		if r.asked.Fence == 0 {
-			e, ok := r.l.NotHeld(name, token, true)
+			e, ok := r.l.NotHeld(name, token, r.grants.Owner())
 			r.ledger.notHeld(name, e, ok)
 		}
 		if err := whyNothing(r.l, name, token, r.asked.Fence); err != nil {
@@ -99,7 +99,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 		}
 		return resp.Null(r.proto)
 	case done.Whole:
-		e, ok := r.l.Unlocked(name, token, done.Keeper)
+		e, ok := r.l.Unlocked(name, token, done.Keeper, r.grants.Owner())
 		r.ledger.released(name, token, r.who, e, ok)
 		return resp.One
 	}

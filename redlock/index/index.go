@@ -154,26 +154,37 @@ func (x *Index) note(name string, h *held, shared bool) {
 	}
 }
 
-// Freed notes that an UNLOCK has freed the hold of token, and says how long it was held; ok: it was granted
-// here.
-func (x *Index) Freed(name, token string) (e Ended, ok bool) {
-	return x.notes.free(name, token, 0, unlocked)
+// Freed notes that an UNLOCK of the connection by has freed the hold of token, and says how long it was held.
+// ok: it was granted here.
+func (x *Index) Freed(name, token string, by redlock.Owner) (e Ended, ok bool) {
+	return x.notes.free(name, token, 0, by, true)
 }
 
-// NotHeld notes that a token holds nothing, which it was told, and says how the hold has ended that it had.
-func (x *Index) NotHeld(name, token string) (e Ended, ok bool) {
-	return x.notes.free(name, token, 0, notHeld)
+// NotHeld notes that the connection by was told that a token holds nothing, and says how the hold has ended
+// that it had. by may be nil.
+func (x *Index) NotHeld(name, token string, by redlock.Owner) (e Ended, ok bool) {
+	return x.notes.free(name, token, 0, by, false)
 }
 
-// Gone notes that a hold has gone, of which the lock may rest, and how it has ended. Its connection remembers
-// the token. A fence that is not 0 is that of the grant.
+// Gone notes that a hold has gone, of which the lock may rest, and how it has ended. A fence that is not 0 is
+// that of the grant.
 func (x *Index) Gone(name, token string, fence int64) (e Ended, ok bool) {
-	return x.notes.free(name, token, fence, lost)
+	return x.notes.free(name, token, fence, nil, true)
+}
+
+// Undone notes that a grant is given back whose client was not told of it. The hold may go on by an earlier
+// one: it is noted until its lease is over, but how it ends is not measured.
+func (x *Index) Undone(name, token string, fence int64) {
+	s, hash := x.notes.lock(name)
+	defer s.mu.Unlock()
+	if h := s.find(name, hash).of(token); h != nil && h.fence == fence {
+		h.mode = 0
+	}
 }
 
 // Broken notes that the holds of a lock were taken away, but not that of but, which may be "". It says how
-// they have ended.
-func (x *Index) Broken(name, but string) (all []Ended) {
+// they have ended. What was granted since the request was made goes on.
+func (x *Index) Broken(name, but string, asked time.Time) (all []Ended) {
 	n := &x.notes
 	s, hash := n.lock(name)
 	defer s.mu.Unlock()
@@ -183,7 +194,7 @@ func (x *Index) Broken(name, but string) (all []Ended) {
 	}
 	now := n.now()
 	s.drop(k, func(h *held) bool {
-		if h.token == but {
+		if h.token == but || h.mode != 0 && h.since >= asked.Sub(n.born) {
 			return false
 		}
 		if h.measured() {

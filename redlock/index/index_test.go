@@ -158,8 +158,8 @@ func TestNames(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		expect(t, y, "*", "a b {u}:c")
 		expect(t, y, "[ab]", "a b")
-		x.Freed("b", "2") // some other hold
-		x.Freed("{a}", "1")
+		x.Freed("b", "2", nil) // some other hold
+		x.Freed("{a}", "1", nil)
 		expect(t, x, "*", "b {u}:c")
 		time.Sleep(3 * time.Second)
 		expect(t, x, "*", "b {u}:c")
@@ -180,7 +180,7 @@ func TestShortLocks(t *testing.T) {
 		for i := range 100 {
 			x.take(fmt.Sprint(i), "1", time.Minute)
 			time.Sleep(200 * time.Millisecond)
-			x.Freed(fmt.Sprint(i), "1")
+			x.Freed(fmt.Sprint(i), "1", nil)
 		}
 		time.Sleep(time.Second)
 		if n := s.took(); n != 0 {
@@ -198,7 +198,7 @@ func TestTakenAgain(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {
 		x.take("job", "1", time.Minute)
 		time.Sleep(time.Second)
-		x.Freed("job", "1")
+		x.Freed("job", "1", nil)
 		expect(t, x, "*", "")
 		time.Sleep(1900 * time.Millisecond)
 		expect(t, y, "*", "job")
@@ -209,12 +209,12 @@ func TestTakenAgain(t *testing.T) {
 			expect(t, y, "*", "job")
 		}
 		for i := range 20 { // too short to be written
-			x.Freed("job", fmt.Sprint(2+i))
+			x.Freed("job", fmt.Sprint(2+i), nil)
 			time.Sleep(100 * time.Millisecond)
 			x.take("job", fmt.Sprint(3+i), time.Minute)
 			time.Sleep(100 * time.Millisecond)
 		}
-		x.Freed("job", "22")
+		x.Freed("job", "22", nil)
 		time.Sleep(5 * time.Second) // it may have been looked at while it was held
 		if left := s.names(); left != "" {
 			t.Errorf("%q is left", left)
@@ -252,16 +252,16 @@ func TestHolders(t *testing.T) {
 			x.read("doc", fmt.Sprint(i), 0)
 		}
 		time.Sleep(time.Second)
-		x.Freed("doc", "0")
-		x.Freed("doc", "2")
+		x.Freed("doc", "0", nil)
+		x.Freed("doc", "2", nil)
 		time.Sleep(time.Second)
 		expect(t, y, "*", "doc")
 		y.take("doc", "3", time.Minute)
-		x.Freed("doc", "1")
+		x.Freed("doc", "1", nil)
 		time.Sleep(time.Second)
 		expect(t, x, "*", "doc")
 		y.take("doc", "4", time.Minute)
-		y.Freed("doc", "4")
+		y.Freed("doc", "4", nil)
 		time.Sleep(3 * time.Second)
 		expect(t, x, "*", "")
 		for i := range x.notes.shards {
@@ -275,16 +275,17 @@ func TestHolders(t *testing.T) {
 // What is freed early, but rests, stays until the rest is over, and is counted once. R21
 func TestRests(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {
-		for i := range 3 {
-			x.read("doc", strings.Repeat("t", i+1), time.Duration(i)*10*time.Second)
+		for i := range 4 {
+			least := [...]time.Duration{0, 10 * time.Second, 20 * time.Second, time.Second}
+			x.read("doc", strings.Repeat("t", i+1), least[i])
 			x.renew("doc", strings.Repeat("t", i+1), time.Minute)
 		}
-		for i := range 3 {
+		for i := range 4 {
 			if i == 2 { // kept alive, until its connection broke
 				x.Gone("doc", strings.Repeat("t", i+1), 0)
 			}
-			x.Freed("doc", strings.Repeat("t", i+1))
-			x.Freed("doc", strings.Repeat("t", i+1))
+			x.Freed("doc", strings.Repeat("t", i+1), nil)
+			x.Freed("doc", strings.Repeat("t", i+1), nil)
 		}
 		if holders, _ := x.Who("doc"); len(holders) > 0 {
 			t.Errorf("%v hold what rests", holders)
@@ -406,7 +407,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%d unnoted, %d unmeasured, %d noted", n, x.Unmeasured(), noted)
 		}
 		for i := range 20 * shards {
-			x.Freed(long[i:], "1")
+			x.Freed(long[i:], "1", nil)
 		}
 	})
 }
@@ -430,7 +431,7 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 		if p := x.TakePlain(&r); !p.Ends.IsZero() {
 			t.Error("it is freed twice")
 		}
-		if e, ok := x.Freed(a.Name, a.Token); !ok || e.Fence != 7 || e.Mode != redlock.Write || e.Over {
+		if e, ok := x.Freed(a.Name, a.Token, nil); !ok || e.Fence != 7 || e.Mode != redlock.Write || e.Over {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -469,11 +470,77 @@ func TestEndsAreTold(t *testing.T) {
 		if e, ok := x.Gone("kept", "1", 0); !ok || e.Took != 10*time.Second || e.Over {
 			t.Errorf("%+v %v", e, ok)
 		}
-		if all := x.Broken("doc", "2"); len(all) != 0 {
+		if all := x.Broken("doc", "2", time.Now()); len(all) != 0 {
 			t.Errorf("%+v", all)
 		}
-		if all := x.Broken("doc", ""); len(all) != 1 || all[0].Took != 0 {
+		if all := x.Broken("doc", "", time.Now().Add(1)); len(all) != 1 || all[0].Took != 0 {
 			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// BREAK ends what was granted before it was asked for, not what a waiter got by it. R12
+func TestBrokenIsWhatWasThere(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		x.take("job", "1", time.Minute)
+		time.Sleep(time.Second)
+		asked := time.Now()
+		x.take("job", "2", time.Minute)
+		if all := x.Broken("job", "", asked); len(all) != 0 {
+			t.Errorf("%+v", all)
+		}
+		expect(t, x, "*", "job")
+		time.Sleep(time.Second)
+		if all := x.Broken("job", "", time.Now()); len(all) != 1 || all[0].Took != time.Second {
+			t.Errorf("%+v", all)
+		}
+		expect(t, x, "*", "")
+	})
+}
+
+// A LOCK whose client has not read the answer is given back, and the hold that the token had goes on.
+func TestUndoneLeavesTheHold(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		told := 0
+		x.Tell(func(string, Ended) { told++ })
+		x.take("job", "1", time.Minute)
+		x.take("job", "1", time.Minute)
+		x.Undone("job", "1", 7)
+		if !x.notes.shards[x.notes.hash("job")%shards].find("job", x.notes.hash("job")).first.measured() {
+			t.Error("another grant was undone")
+		}
+		x.Undone("job", "1", 0)
+		time.Sleep(time.Second)
+		expect(t, x, "*", "job")
+		expect(t, y, "*", "job")
+		if e, ok := x.Freed("job", "1", nil); ok || told > 0 {
+			t.Errorf("%+v is measured, %d told", e, told)
+		}
+	})
+}
+
+// Nobody here knows the fence of a hold that was granted through another proxy, and it is forgotten as any.
+func TestGoneElsewhereGranted(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		x.Renewed("job", "1", time.Now().Add(time.Hour), nil, true)
+		if e, ok := x.Gone("job", "1", 7); ok {
+			t.Errorf("%+v was granted here", e)
+		}
+		expect(t, x, "*", "")
+	})
+}
+
+// A hold that was kept alive, and that nobody has told the end of, has lasted as long as its lease.
+func TestKeptIsOverLater(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		var told []Ended
+		x.Tell(func(_ string, e Ended) { told = append(told, e) })
+		x.take("job", "1", time.Second)
+		x.Renewed("job", "1", time.Now().Add(2*time.Second), nil, true)
+		time.Sleep(2*time.Second + keptFor)
+		x.Expire()
+		if len(told) != 1 || !told[0].Over || told[0].Took != 2*time.Second {
+			t.Errorf("%+v", told)
 		}
 	})
 }

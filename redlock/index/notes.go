@@ -360,7 +360,7 @@ func (n *notes) tell(name string, h *held, now time.Duration) {
 
 // end is how a hold ends now.
 func (h *held) end(now time.Duration) Ended {
-	e := Ended{redlock.Write, h.fence, now - h.since, !h.kept && h.until <= now}
+	e := Ended{redlock.Write, h.fence, now - h.since, h.over(now)}
 	for _, mode := range [...]redlock.Mode{redlock.Read, redlock.Permit} {
 		if h.mode == mode[0] {
 			e.Mode = mode
@@ -392,7 +392,10 @@ func (s *shard) remove(k *note, h *held) {
 	s.count--
 	s.bytes -= len(h.token)
 	if h != &k.first {
-		i := slices.IndexFunc(k.more, func(other held) bool { return other.token == h.token })
+		i := 0
+		for h != &k.more[i] { // several of nobody may rest
+			i++
+		}
 		k.more = slices.Delete(k.more, i, i+1)
 	} else if k.first = (held{}); len(k.more) > 0 {
 		k.first = k.more[0]
@@ -440,24 +443,24 @@ func (n *notes) rest(s *shard, k *note, h *held, now time.Duration) bool {
 	return true
 }
 
-// free removes the hold of token, once it has rested, and says how it has ended. A fence that is not 0 is
-// that of the grant.
-func (n *notes) free(name, token string, fence int64, by ending) (e Ended, ok bool) {
+// free removes the hold of token, once it has rested if it rests, and says how it has ended. A fence that is
+// not 0 is that of the grant, if it was granted here. by, which may be nil, knows of it already.
+func (n *notes) free(name, token string, fence int64, by redlock.Owner, rests bool) (e Ended, ok bool) {
 	s, hash := n.lock(name)
 	defer s.mu.Unlock()
 	k := s.find(name, hash)
 	h := k.of(token)
-	if h == nil || fence != 0 && h.fence != fence {
+	if h == nil || fence != 0 && h.fence != fence && h.mode != 0 {
 		return e, false
 	}
 	now := n.now()
 	if ok = h.measured(); ok {
 		e = h.end(now)
 	}
-	if by != lost {
+	if h.owner == by {
 		h.owner = nil
 	}
-	if by != notHeld && n.rest(s, k, h, now) {
+	if rests && n.rest(s, k, h, now) {
 		return e, ok
 	}
 	if s.remove(k, h); k.first.token == "" {
@@ -465,15 +468,6 @@ func (n *notes) free(name, token string, fence int64, by ending) (e Ended, ok bo
 	}
 	return e, ok
 }
-
-// ending is how a hold ends that does not end by itself.
-type ending int
-
-const (
-	unlocked ending = iota
-	notHeld         // an UNLOCK was told that there is no hold
-	lost
-)
 
 // any says that there is a note, or something to be written.
 func (n *notes) any() bool {

@@ -428,7 +428,7 @@ func unlockIsReadLate(t *testing.T, s *rig.Server, first func(p *proxies.Proxy, 
 		if n.Then.Answer(reply); !n.Done.Whole || n.Err != nil {
 			t.Fatalf("%q: %v", reply, n.Err)
 		}
-		p.Unlocked("job", "t", n.Done.Keeper)
+		p.Unlocked("job", "t", n.Done.Keeper, nil)
 	}
 	// Once it can hear, it asks about what it keeps alive. That is to be over.
 	other := lockKept(p, redlock.Acquire{Name: "other", Token: "t", Lease: minute}, 0, &lost)

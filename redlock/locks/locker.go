@@ -150,21 +150,17 @@ func (l *Locker) Renewed(name, token string, until time.Time, by *redlock.Client
 	l.o.Index.Renewed(name, token, until, by, keep)
 }
 
-// Unlocked says that a hold of token was released whole, of which keeper is told in a redlock.Released, and
-// how it has ended; ok: it was granted here.
-func (l *Locker) Unlocked(name, token, keeper string) (e index.Ended, ok bool) {
-	e, ok = l.o.Index.Freed(name, token)
+// Unlocked says that the connection by has released a hold of token whole, of which keeper is told in a
+// redlock.Released, and how it has ended; ok: it was granted here.
+func (l *Locker) Unlocked(name, token, keeper string, by redlock.Owner) (e index.Ended, ok bool) {
+	e, ok = l.o.Index.Freed(name, token, by)
 	l.Renewer.Unlocked(name, token, keeper)
 	return e, ok
 }
 
-// NotHeld says that the client with that token was told that it holds nothing. forget: its connection is to
-// forget the token.
-func (l *Locker) NotHeld(name, token string, forget bool) (e index.Ended, ok bool) {
-	if forget {
-		return l.o.Index.NotHeld(name, token)
-	}
-	return l.o.Index.Gone(name, token, 0)
+// NotHeld is index.Index.NotHeld.
+func (l *Locker) NotHeld(name, token string, by redlock.Owner) (e index.Ended, ok bool) {
+	return l.o.Index.NotHeld(name, token, by)
 }
 
 // Tokens are index.Index.Tokens.

@@ -64,7 +64,8 @@ func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Rele
 			script = releaseAlone
 			continue
 		}
-		done, err := e.readRelease(slot, r.Name, at, reply)
+		done, to, err := e.readRelease(slot, r.Name, at, reply)
+		e.handOver(to)
 		if script == releaseAlone && err == nil && !done.Held {
 			slot, c := scripts.AnsweredCall(e.names, r, fresh)
 			if reply, err = e.upstream.Do(e.ctx, slot, c.Req, true); err == nil {

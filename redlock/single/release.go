@@ -60,7 +60,7 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 		was.e.sendRelease(was.by, was.r, was.to, releaseAlone, was.fresh)
 		return nil
 	}
-	done, err := was.e.readRelease(was.slot, was.r.Name, was.at, reply)
+	done, to, err := was.e.readRelease(was.slot, was.r.Name, was.at, reply)
 	if was.alone && err == nil && !done.Held {
 		slot, c := scripts.AnsweredCall(was.e.names, was.r, was.fresh)
 		was.by.SendHome(slot, c.Req, true, exchange(func(reply []byte) []byte {
@@ -73,7 +73,9 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 		was.e.release(was.by, was.r, was.to)
 		return nil
 	}
-	return was.to.Released(done, err)
+	answer := was.to.Released(done, err) // which knows the hold still
+	was.e.handOver(to)
+	return answer
 }
 
 // releaseRequest may be sent again.
@@ -97,19 +99,23 @@ func (e *Engine) releaseRequest(
 	return slot, c.Req
 }
 
-// readRelease reads the reply to releaseRequest, and that of all who free a lock. A waiter of this proxy that
-// got the lock by it is told so: at is when the request was sent. After ErrAgain make the request again, and
-// send it.
-func (e *Engine) readRelease(slot int, name string, at time.Time, reply []byte) (redlock.Released, error) {
-	r, to, err := scripts.ReadFreed(reply)
-	switch {
-	case to.Waiter != "":
-		to.Grant.At = at
-		e.waiters.HandOver(to.Waiter, to.Grant)
-	case r.Held:
+// readRelease reads the reply to releaseRequest, and that of all who free a lock: at is when the request was
+// sent. Whoever got the lock by it is to be told (handOver). After ErrAgain make the request again, and send
+// it.
+func (e *Engine) readRelease(slot int, name string, at time.Time, reply []byte) (
+	r redlock.Released, to scripts.HandedOn, err error) {
+	r, to, err = scripts.ReadFreed(reply)
+	if to.Grant.At = at; r.Held && to.Waiter == "" {
 		e.tell(slot, name)
 	}
-	return r, err
+	return r, to, err
+}
+
+// handOver tells a waiter of this proxy that it got the lock, if one did.
+func (e *Engine) handOver(to scripts.HandedOn) {
+	if to.Waiter != "" {
+		e.waiters.HandOver(to.Waiter, to.Grant)
+	}
 }
 
 // Break implements locks.engine. The request is not to be sent again: that could break the hold of the next
@@ -135,7 +141,8 @@ func (e *Engine) breakSome(by redlock.Caller, name string, s *scripts.Script, id
 			e.breakSome(by, name, breakAlone, id, broken, then)
 			return nil
 		}
-		r, err := e.readRelease(slot, name, at, reply)
+		r, to, err := e.readRelease(slot, name, at, reply)
+		e.handOver(to)
 		if err == redlock.ErrAgain {
 			e.breakSome(by, name, s, id, true, then)
 			return nil
@@ -151,8 +158,8 @@ type splitting struct{ exchange }
 func (splitting) Splits() {}
 
 // Detach implements locks.engine.
-func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
-	return e.free(ctx, name, func(apart bool) (slot int, req []byte) {
+func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
+	return e.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
 		s := &scripts.Detach
 		if apart {
 			s = detachAlone
@@ -175,9 +182,10 @@ func (e *Engine) DetachAll(ctx context.Context, slot int, batch []redlock.Renewa
 	return scripts.ReadKept(reply, len(batch))
 }
 
-// free runs a script that frees a lock, with the lock alone as its key if the slot moves.
+// free runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in
+// keepalive.Engine.
 func (e *Engine) free(
-	ctx context.Context, name string, request func(apart bool) (slot int, req []byte),
+	ctx context.Context, name string, freed func(), request func(apart bool) (slot int, req []byte),
 ) error {
 	at := time.Now()
 	slot, req := request(false)
@@ -188,7 +196,11 @@ func (e *Engine) free(
 		reply, err = e.upstream.Do(ctx, slot, req, true)
 	}
 	if err == nil {
-		_, err = e.readRelease(slot, name, at, reply)
+		var to scripts.HandedOn
+		if _, to, err = e.readRelease(slot, name, at, reply); to.Waiter != "" {
+			freed()
+		}
+		e.handOver(to)
 	}
 	return err
 }
