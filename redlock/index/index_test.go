@@ -519,6 +519,32 @@ func TestUndoneLeavesTheHold(t *testing.T) {
 	})
 }
 
+// Who freed a hold may tell so when the next one is granted already: it is known still, and measured once.
+func TestFreedLate(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		told := 0
+		x.Tell(func(string, Ended) { told++ })
+		for i := range 3 {
+			x.take("job", fmt.Sprint(i), time.Minute)
+			time.Sleep(patience / 2)
+		}
+		if e, ok := x.Freed("job", "1", nil); ok || e.Mode != redlock.Write || e.Took != patience/2 || told != 2 {
+			t.Errorf("%+v %v, %d told", e, ok, told)
+		}
+		for _, token := range []string{"0", "1"} {
+			if e, ok := x.Freed("job", token, nil); ok || e.Mode != "" {
+				t.Errorf("%s: %+v %v", token, e, ok)
+			}
+		}
+		x.take("job", "3", time.Minute)
+		time.Sleep(patience)
+		if e, ok := x.Freed("job", "2", nil); ok || e.Mode != "" {
+			t.Errorf("long ago: %+v %v", e, ok)
+		}
+		expect(t, x, "*", "job")
+	})
+}
+
 // Nobody here knows the fence of a hold that was granted through another proxy, and it is forgotten as any.
 func TestGoneElsewhereGranted(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {

@@ -72,11 +72,19 @@ type note struct {
 	name         string
 	first        held // a lock without holds has an empty one
 	more         []held
+	past         *past         // the last hold that another one took the place of; nil: there is none
 	newer, older *note         // while it is fresh
 	at           time.Duration // when the lock was first noted
 	written      time.Duration // until when the sets have it; 0: they have not
 	fresh        bool          // it stands between shard.first and shard.last
 	queued       bool          // it stands in shard.due, though it may be forgotten
+}
+
+// past is a hold that another one has taken the place of. Whoever freed it may tell so a moment later.
+type past struct {
+	Ended
+	token string
+	at    time.Duration
 }
 
 // held is one hold of a lock, or a plain lock that was asked for.
@@ -273,6 +281,9 @@ func (n *notes) grant(name string, h *held, shared bool) bool {
 			if gone {
 				n.tell(name, other, h.noted)
 			}
+			if gone && other.measured() && !other.over(h.noted) {
+				k.past = &past{other.end(h.noted), other.token, h.noted}
+			}
 			return gone
 		})
 	}
@@ -443,17 +454,20 @@ func (n *notes) rest(s *shard, k *note, h *held, now time.Duration) bool {
 	return true
 }
 
-// free removes the hold of token, once it has rested if it rests, and says how it has ended. A fence that is
-// not 0 is that of the grant, if it was granted here. by, which may be nil, knows of it already.
+// free removes the hold of token, once it has rested if it rests, and says how it has ended; ok: that was not
+// told before. A fence that is not 0 is that of the grant, if it was granted here. by, which may be nil, knows
+// of it already.
 func (n *notes) free(name, token string, fence int64, by redlock.Owner, rests bool) (e Ended, ok bool) {
 	s, hash := n.lock(name)
 	defer s.mu.Unlock()
 	k := s.find(name, hash)
-	h := k.of(token)
+	h, now := k.of(token), n.now()
+	if h == nil && k != nil && k.past != nil && k.past.token == token && now-k.past.at < patience {
+		e, k.past = k.past.Ended, nil
+	}
 	if h == nil || fence != 0 && h.fence != fence && h.mode != 0 {
 		return e, false
 	}
-	now := n.now()
 	if ok = h.measured(); ok {
 		e = h.end(now)
 	}
