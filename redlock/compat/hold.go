@@ -50,7 +50,7 @@ func (e *Engine) free(ctx context.Context, name, token, id, keeper string) error
 }
 
 // Detach implements keepalive.Engine.
-func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
+func (e *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
 	return e.free(ctx, name, token, "", keeper)
 }
 

@@ -134,7 +134,9 @@ func (k *Renewer) detach(batch []*Kept) (failed []error) {
 		failed = append(failed, err)
 		if err == nil && done[i] == 0 {
 			ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
-			failed[i] = k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper)
+			failed[i] = k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
+				k.change(func() { h.meet(freed) })
+			})
 			cancel()
 		}
 	}

@@ -83,8 +83,9 @@ type Engine interface {
 	// Keep renews holds of one slot. For each it returns the ms that were left when it was asked, or a little
 	// later; 0: the hold is gone; negative: it has another keeper.
 	Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error)
-	// Detach frees a hold, if keeper still has it.
-	Detach(ctx context.Context, name, token, keeper string) error
+	// Detach frees a hold, if keeper still has it. It calls freed before it tells a waiter that this gave it
+	// the lock.
+	Detach(ctx context.Context, name, token, keeper string, freed func()) error
 	// Master names the master of a slot. It is "" if nobody knows it, or if all masters keep the lock.
 	Master(slot int) string
 	// Listen subscribes to the channel of a keeper; slot is -1.

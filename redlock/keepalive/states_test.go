@@ -217,4 +217,4 @@ func dueIn(h *Kept) string {
 // nobody is an engine without an upstream.
 type nobody struct{ Engine }
 
-func (nobody) Detach(context.Context, string, string, string) error { return nil }
+func (nobody) Detach(context.Context, string, string, string, func()) error { return nil }

@@ -90,6 +90,12 @@ func TestSetOfOneSlot(t *testing.T) {
 func TestSetOfOneMaster(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		p := proxies.Start(t, s, 1)[0]
+		warm := setOf(p, redlock.Acquire{Token: "t"}, "a", "b") // loads the scripts
+		p.Up.Others = 1
+		take(t, warm)
+		if err := warm.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		for others, want := range map[int]int{0: 1, 2: 3} {
 			p.Up.Others = others
 			before := p.Up.Asked()

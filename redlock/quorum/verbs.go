@@ -177,7 +177,7 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 }
 
 // Detach implements locks.engine.
-func (q *Engine) Detach(ctx context.Context, name, token, keeper string) error {
+func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
 	_, c := scripts.Eval(q.names, &scripts.Detach, name, 5)
 	c.Owner(token)
 	c.Text(keeper)

@@ -111,33 +111,46 @@ func (o *order) Released(redlock.Released, error) []byte {
 // Who frees a lock is told before the waiter that gets it: what is noted of the hold is about the one that
 // ends. R12
 func TestReleasedBeforeHandedOver(t *testing.T) {
-	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
-		up := &rig.Upstream{S: s}
-		defer up.Close()
-		e := New(up, redlock.NewNames("lock:"), Options{MaxQueue: 9, Log: slog.New(slog.DiscardHandler)})
-		defer e.Close(t.Context())
-		o := &order{Noted: &rig.Noted{}}
-		ask := func(token string) *redlock.Acquire {
-			a := &redlock.Acquire{Name: "job", Token: token, Mode: redlock.Write, Lease: time.Hour,
-				Wait: time.Hour}
-			a.ID = e.names.NewID(a)
-			(&rig.Asker{L: e, Up: up}).Acquire(a)
-			return a
-		}
-		ask("first")
-		a := ask("second")
-		a.Handed = func(redlock.Grant) { o.told = append(o.told, "granted") }
-		waited := make(chan bool)
-		go func() { // ends with the wait
-			_, ok, _ := e.Wait(t.Context(), a)
-			waited <- ok
-		}()
-		time.Sleep(time.Second)
-		e.Release(o, &redlock.Release{Name: "job", Token: "first"}, o)
-		reply, err := up.Do(t.Context(), o.Slot, o.Req, true)
-		o.Then.Answer(reply)
-		if ok := <-waited; err != nil || !ok || len(o.told) != 2 || o.told[0] != "released" {
-			t.Error(ok, o.told, err)
-		}
-	})
+	for how, free := range map[string]func(*testing.T, *Engine, *rig.Upstream, *order) error{
+		"UNLOCK": func(t *testing.T, e *Engine, up *rig.Upstream, o *order) error {
+			e.Release(o, &redlock.Release{Name: "job", Token: "first"}, o)
+			reply, err := up.Do(t.Context(), o.Slot, o.Req, true)
+			o.Then.Answer(reply)
+			return err
+		},
+		"kept alive": func(t *testing.T, e *Engine, _ *rig.Upstream, o *order) error {
+			return e.Detach(t.Context(), "job", "first", "p:1", func() { o.Released(redlock.Released{}, nil) })
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+				up := &rig.Upstream{S: s}
+				defer up.Close()
+				e := New(up, redlock.NewNames("lock:"),
+					Options{MaxQueue: 9, Log: slog.New(slog.DiscardHandler)})
+				defer e.Close(t.Context())
+				o := &order{Noted: &rig.Noted{}}
+				ask := func(token, keeper string) *redlock.Acquire {
+					a := &redlock.Acquire{Name: "job", Token: token, Mode: redlock.Write, Lease: time.Hour,
+						Wait: time.Hour, Keeper: keeper}
+					a.ID = e.names.NewID(a)
+					(&rig.Asker{L: e, Up: up}).Acquire(a)
+					return a
+				}
+				ask("first", "p:1")
+				a := ask("second", "")
+				a.Handed = func(redlock.Grant) { o.told = append(o.told, "granted") }
+				waited := make(chan bool)
+				go func() { // ends with the wait
+					_, ok, _ := e.Wait(t.Context(), a)
+					waited <- ok
+				}()
+				time.Sleep(time.Second)
+				err := free(t, e, up, o)
+				if ok := <-waited; err != nil || !ok || len(o.told) != 2 || o.told[0] != "released" {
+					t.Error(ok, o.told, err)
+				}
+			})
+		})
+	}
 }

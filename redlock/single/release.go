@@ -158,8 +158,8 @@ type splitting struct{ exchange }
 func (splitting) Splits() {}
 
 // Detach implements locks.engine.
-func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
-	return e.free(ctx, name, func(apart bool) (slot int, req []byte) {
+func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
+	return e.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
 		s := &scripts.Detach
 		if apart {
 			s = detachAlone
@@ -182,9 +182,10 @@ func (e *Engine) DetachAll(ctx context.Context, slot int, batch []redlock.Renewa
 	return scripts.ReadKept(reply, len(batch))
 }
 
-// free runs a script that frees a lock, with the lock alone as its key if the slot moves.
+// free runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in
+// keepalive.Engine.
 func (e *Engine) free(
-	ctx context.Context, name string, request func(apart bool) (slot int, req []byte),
+	ctx context.Context, name string, freed func(), request func(apart bool) (slot int, req []byte),
 ) error {
 	at := time.Now()
 	slot, req := request(false)
@@ -196,7 +197,9 @@ func (e *Engine) free(
 	}
 	if err == nil {
 		var to scripts.HandedOn
-		_, to, err = e.readRelease(slot, name, at, reply)
+		if _, to, err = e.readRelease(slot, name, at, reply); to.Waiter != "" {
+			freed()
+		}
 		e.handOver(to)
 	}
 	return err

@@ -75,7 +75,9 @@ func (e *Engine) Undo(a *redlock.Acquire) {
 func (e *Engine) UndoOnce(a *redlock.Acquire) error {
 	ctx, cancel := context.WithTimeoutCause(e.ctx, undoTimeout, errNoAnswer)
 	defer cancel()
-	return e.free(ctx, a.Name, func(apart bool) (slot int, req []byte) { return e.cancelRequest(a, apart) })
+	return e.free(ctx, a.Name, func() {}, func(apart bool) (slot int, req []byte) {
+		return e.cancelRequest(a, apart)
+	})
 }
 
 // cancelRequest is the command that takes back what a has made.

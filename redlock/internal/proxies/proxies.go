@@ -72,7 +72,9 @@ func (p *Proxy) Lock(ctx context.Context, a redlock.Acquire) (res Result) {
 	if res.OK || res.Err != nil || q.Wait == 0 {
 		return res
 	}
-	res.Grant, res.OK, res.Err = p.Wait(ctx, q)
+	if res.Grant, res.OK, res.Err = p.Wait(ctx, q); res.OK {
+		p.Locker.Granted(q, &res.Grant, res.Grant.At, nil)
+	}
 	return res
 }
 
