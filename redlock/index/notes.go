@@ -454,9 +454,9 @@ func (n *notes) rest(s *shard, k *note, h *held, now time.Duration) bool {
 	return true
 }
 
-// free removes the hold of token, once it has rested if it rests, and says how it has ended; ok: that was not
-// told before. A fence that is not 0 is that of the grant, if it was granted here. by, which may be nil, knows
-// of it already.
+// free removes the hold of token, once it has rested if it rests, and says how it has ended; ok: that was
+// not told before. A fence that is not 0 is that of the grant, if it was granted here. by, which may be nil,
+// knows of it already.
 func (n *notes) free(name, token string, fence int64, by redlock.Owner, rests bool) (e Ended, ok bool) {
 	s, hash := n.lock(name)
 	defer s.mu.Unlock()
