@@ -119,7 +119,8 @@ func TestReleasedBeforeHandedOver(t *testing.T) {
 			return err
 		},
 		"kept alive": func(t *testing.T, e *Engine, _ *rig.Upstream, o *order) error {
-			return e.Detach(t.Context(), "job", "first", "p:1", func() { o.Released(redlock.Released{}, nil) })
+			freed := func() { o.Released(redlock.Released{}, nil) }
+			return e.Detach(t.Context(), "job", "first", "p:1", freed)
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
