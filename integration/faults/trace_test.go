@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,7 +105,6 @@ type traceConn struct {
 	news   *rig.Conn // nil: none yet
 	closed bool
 
-	asked int    // commands that end with NOTIFY
 	stray string // a message that came on the channel of an earlier one of them; "": none
 }
 
@@ -148,6 +148,10 @@ func (c *traceConn) next(news *rig.Conn, d time.Duration, kind, channel string) 
 	}
 }
 
+// traceChannels counts the channels of NOTIFY so far. No two commands may have one: whoever still waits for a
+// message of a proxy that was killed would hear that of another client.
+var traceChannels atomic.Int64
+
 // told waits for the outcome of a command that ends with NOTIFY, each on a channel of its own.
 func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
 	deaf := func(err error) (trace.Reply, error) {
@@ -157,8 +161,7 @@ func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
 	if err != nil || news == nil {
 		return deaf(cmp.Or(err, net.ErrClosed))
 	}
-	c.asked++
-	channel := fmt.Sprintf("trace:%s:%s:%d", c.proxy, c.id, c.asked)
+	channel := fmt.Sprintf("trace:%d", traceChannels.Add(1))
 	if err := news.Send("SUBSCRIBE", channel); err != nil {
 		return deaf(err)
 	}
