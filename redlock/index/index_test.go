@@ -438,7 +438,7 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 	}
 	for i := range x.notes.shards { // each has one to be used again
 		x.notes.shards[i].add(fmt.Sprint(i), uint64(i), &held{token: "t"}, 0)
-		x.notes.forget(&x.notes.shards[i], x.notes.shards[i].first, 0)
+		x.notes.shards[i].forget(x.notes.shards[i].first, 0)
 	}
 	if n := testing.AllocsPerRun(1000, pair); n > 0 {
 		t.Errorf("%v allocations", n)

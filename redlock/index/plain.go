@@ -57,7 +57,7 @@ func (x *Index) Refused(a *redlock.Acquire) {
 		return
 	}
 	if s.remove(k, h); k.first.token == "" {
-		n.forget(s, k, n.now())
+		s.forget(k, n.now())
 	}
 }
 
