@@ -40,12 +40,14 @@ func munlock(ctx context.Context, m *many) []byte {
 func (m *many) released(p *locks.Part) bool {
 	switch {
 	case p.Released.Whole:
-		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, 0, m.grants.Owner())
+		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, p.Fence, m.grants.Owner())
 		m.ledger.released(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:
-		e, ok := p.L.NotHeld(p.Name, m.set.Token(), m.grants.Owner())
-		m.ledger.notHeld(p.Name, e, ok)
+		if p.L.Granting(p.Name, m.set.Token()) == p.Fence { // no other was granted meanwhile
+			e, ok := p.L.NotHeld(p.Name, m.set.Token(), m.grants.Owner())
+			m.ledger.notHeld(p.Name, e, ok)
+		}
 		m.grants.Forget(p.Name, m.set.Token())
 	}
 	return p.Released.Whole

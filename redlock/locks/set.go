@@ -48,6 +48,8 @@ type Part struct {
 	Released redlock.Released
 	Renewed  redlock.Renewed
 	Err      error
+	// Fence is that of the grant which is known here when Release asks; 0: none is.
+	Fence int64
 
 	first *redlock.Acquire // the request that takes the lock
 	last  *redlock.Acquire // the request that has asked for it last; nil: first
@@ -390,6 +392,7 @@ func (p *Part) asks() []*redlock.Acquire {
 // Release frees all locks that the token holds. After an error the others are free all the same. It blocks.
 func (s *Set) Release(ctx context.Context) error {
 	_, err := each(s.parts, func(p *Part) (ok bool, err error) {
+		p.Fence = p.L.Granting(p.Name, p.first.Token)
 		p.Released, p.Err = p.L.engine.ReleaseNow(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
 		p.L.CountRelease(p.Released, p.Err)
 		return true, p.Err
