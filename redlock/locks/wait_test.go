@@ -1,6 +1,8 @@
 package locks_test
 
 import (
+	"testing/synctest"
+
 	"go.uber.org/goleak"
 
 	"context"
@@ -208,6 +210,7 @@ func TestFrozenProxyKeepsOrder(t *testing.T) {
 			p[1].Unlock("holder")
 			serve(12)
 			thaw()
+			synctest.Wait() // what was frozen has arrived
 			serve(waiters - 12)
 			// The next turn may have been another's already.
 			if after := order[13:]; !slices.IsSorted(after) || after[0] != 0 && order[12] != 0 {
