@@ -22,7 +22,8 @@ type lack struct {
 	addr, err string
 }
 
-// Forbidden is what the masters forbid that nobody can do without, as they said last. Safe for concurrent use.
+// Forbidden is what the masters forbid that nobody can do without, as they said last. Safe for concurrent
+// use.
 type Forbidden struct {
 	Upstream  Upstream
 	UsersOnly bool // clients are users of the upstream
