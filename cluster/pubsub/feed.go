@@ -238,8 +238,8 @@ var errNamed = errors.New("its name is looked up again")
 
 var errFeedOrder = errors.New("the node answered what it was not asked")
 
-// take handles a frame that is no message: the reply to the oldest command, or word of a subscription that the
-// node has ended.
+// take handles a frame that is no message: the reply to the oldest command, or word of a subscription which
+// the node has ended.
 func (f *feed) take(frame []byte) error {
 	v, _, err := resp.Parse(frame)
 	if err != nil {
