@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
 
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
@@ -35,45 +36,43 @@ type asked struct {
 	at    *client.Options
 }
 
-// Command is the row of lockproxy locks.
-func Command() *tool.Command {
-	return &tool.Command{
-		Name:     "locks",
-		Summary:  "Shows which locks are held and by whom; looks at one, or breaks it",
-		Operands: "[MATCH] | info NAME | break NAME",
-		Most:     2,
-		Words:    []string{"info", "break"},
-		About: `MATCH is a pattern as KEYS takes one: 'order:*'. At most 10,000 locks are shown. SINCE is ` +
-			`how long the first
-holder has had the lock, TTL how long it has it still; WAITERS wait in its queue.
+// Command is lockproxy locks.
+func Command() *cobra.Command {
+	a := &asked{every: time.Second, most: time.Minute}
+	c := tool.Command(&cobra.Command{
+		Use:       "locks [--flag value]... [MATCH] | info NAME | break NAME",
+		Short:     "Shows which locks are held and by whom; looks at one, or breaks it",
+		ValidArgs: []string{"info", "break"},
+		Long: tool.Long(`
+MATCH is a pattern as KEYS takes one: 'order:*'. At most 10,000 locks are shown. SINCE is how long
+the first holder has had the lock, TTL how long it has it still; WAITERS wait in its queue.
 Control characters in names are shown as \x1b. To list a lock that is called info, write '[i]nfo'.`,
-		Examples: []tool.Example{
-			{Line: "lockproxy locks", What: "a table of all locks that are held"},
-			{Line: "lockproxy locks 'order:*' --watch", What: "those, live, until Ctrl-C"},
-			{Line: "lockproxy locks --json | jq -r '.[] | select(.waiters > 10) | .name'",
-				What: "names of the locks for which many wait"},
-			{Line: "lockproxy locks info order:42", What: "who holds that lock, and who waits for it"},
-			{Line: "lockproxy locks break order:42 --yes", What: "takes it away from its holders, without " +
-				"asking"},
-		},
-		Exits: append([]tool.Exit{
-			{Code: tool.ExitOK, Meaning: "done; info: somebody holds the lock, or waits for it, or it rests"},
-			{Code: tool.ExitNo, Meaning: "info, break: the lock is free; break: the answer was no"},
-		}, tool.Reaching...),
-		Setup: func(f *tool.Flags) func(*tool.Call) int {
-			a := &asked{every: time.Second, most: time.Minute}
-			f.Yes(&a.watch, "watch", "show again what has changed, until Ctrl-C")
-			f.Duration(&a.every, "every", 100*time.Millisecond, time.Hour, "with --watch: how often to look")
-			f.Duration(&a.most, "timeout", time.Millisecond, time.Hour,
-				"how long the proxy may take to list locks")
-			f.Yes(&a.scan, "scan", "look through all keys of the upstream, also for locks that the index "+
-				"lacks")
-			f.Yes(&a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")
-			f.Yes(&a.yes, "yes", "break: do not ask")
-			a.at = client.Flags(f, client.Addr)
-			return a.run
-		},
-	}
+			append(tool.Reaching,
+				tool.Exit{Code: tool.ExitOK, Meaning: "done; info: somebody holds the lock, or waits for " +
+					"it, or it rests"},
+				tool.Exit{Code: tool.ExitNo, Meaning: "info, break: the lock is free; break: the answer " +
+					"was no"})...),
+		Example: `  lockproxy locks
+        a table of all locks that are held
+  lockproxy locks 'order:*' --watch
+        those, live, until Ctrl-C
+  lockproxy locks --json | jq -r '.[] | select(.waiters > 10) | .name'
+        names of the locks for which many wait
+  lockproxy locks info order:42
+        who holds that lock, and who waits for it
+  lockproxy locks break order:42 --yes
+        takes it away from its holders, without asking`,
+	}, 0, 2, a.run)
+	f := c.Flags()
+	tool.Yes(f, &a.watch, "watch", "show again what has changed, until Ctrl-C")
+	f.Var(tool.Time(&a.every, 100*time.Millisecond, time.Hour), "every", "with --watch: how often to look")
+	f.Var(tool.Time(&a.most, time.Millisecond, time.Hour), "timeout", "how long the proxy may take to "+
+		"list locks")
+	tool.Yes(f, &a.scan, "scan", "look through all keys of the upstream, also for locks that the index lacks")
+	tool.Yes(f, &a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")
+	tool.Yes(f, &a.yes, "yes", "break: do not ask")
+	a.at = client.Flags(f, client.Addr)
+	return c
 }
 
 func (a *asked) run(c *tool.Call) int {
