@@ -2,9 +2,9 @@
 //
 //	Command --> run --> phase: lock, contend, get, set; each for its share of the time
 //	                      |
-//	        worker, worker ... a connection each --> measure: a histogram for each kind of answer
+//	        worker, worker ... a connection each --> measure: the times of each kind of answer
 //	                      |
-//	    Ctrl-C or the end --> clean: locks and keys of this run --> show: a table, histograms, or JSON
+//	    Ctrl-C or the end --> clean: locks and keys of this run --> show: a table, or JSON
 package bench
 
 import (
@@ -76,31 +76,27 @@ func (a *asked) run(c *tool.Call) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
-	r, err := newRun(a)
-	if err == nil {
-		defer r.close()
-		p := newProgress(c)
-		err = r.measure(ctx, p)
-		p.end()
-		interrupted := ctx.Err() != nil
-		stop()
-		if wrong := r.clean(); err == nil && wrong != nil {
-			err = fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", wrong)
-		}
-		if wrong := a.show(c, r, interrupted); wrong != nil {
-			return c.Fail(tool.ExitSoftware, wrong)
-		}
-		if interrupted {
-			return exitInterrupted
-		}
+	r := newRun(a, c)
+	defer r.close()
+	err := r.measure(ctx)
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		err = nil // what it has cut explains itself
 	}
-	switch _, reply := client.Reply(err); {
+	stop()
+	if wrong := r.clean(); err == nil && wrong != nil {
+		err = fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", wrong)
+	}
+	if wrong := r.show(interrupted); wrong != nil {
+		return c.Fail(tool.ExitSoftware, wrong)
+	}
+	switch {
+	case interrupted:
+		return exitInterrupted
 	case err == nil:
 		return tool.ExitOK
 	case errors.Is(err, errTaken):
 		return c.Fail(tool.ExitSoftware, err)
-	case reply:
-		return c.Fail(client.Code(err), err)
 	}
-	return c.Fail(client.Code(err), fmt.Errorf("%s: %w", a.at.Addr, err))
+	return c.Fail(client.Code(err), err)
 }

@@ -1,5 +1,5 @@
 // Package client reaches a lockproxy for subcommands: the flags that say where it is and how to log in, and
-// one connection to it, over go-redis. The exit code of what went wrong is Code's.
+// one connection to it. The exit code of what went wrong is Code's.
 package client
 
 import (

@@ -11,10 +11,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"lockproxy/cmd/lockproxy/tool"
@@ -34,6 +32,7 @@ type asked struct {
 	json  bool
 	yes   bool
 	at    *client.Options
+	conn  *client.Conn // to the proxy; nil: not yet
 }
 
 // Command is lockproxy locks.
@@ -79,11 +78,7 @@ func (a *asked) run(c *tool.Call) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
 	}
-	proxy, err := client.Redis(a.at)
-	if err != nil {
-		return c.Misused(err)
-	}
-	defer proxy.Close()
+	defer a.close()
 	word := ""
 	if len(c.Operands) > 0 {
 		word = c.Operands[0]
@@ -96,61 +91,74 @@ func (a *asked) run(c *tool.Call) int {
 	case one && a.watch:
 		return c.Misused(errors.New("--watch is for the list"))
 	case word == "info":
-		return a.info(c, proxy, c.Operands[1])
+		return a.info(c, c.Operands[1])
 	case word == "break":
-		return a.breakLock(c, proxy, c.Operands[1])
+		return a.breakLock(c, c.Operands[1])
 	case word == "":
 		word = "*"
 	}
 	if a.watch {
-		return a.follow(c, proxy, word)
+		return a.follow(c, word)
 	}
-	all, err := a.list(context.Background(), proxy, word)
+	all, err := a.list(context.Background(), word)
 	if err != nil {
 		return a.failed(c, err)
 	}
 	return a.show(c, all)
 }
 
-// failed says what went wrong between here and the proxy.
-func (a *asked) failed(c *tool.Call, err error) int {
-	text := terminal.Safe(a.at.Explain(err).Error())
-	if _, ok := client.Reply(err); !ok {
-		text = a.at.Addr + ": " + text
-	}
-	return c.Fail(client.Code(err), errors.New(text))
-}
-
-// errLate is what a proxy does that answers, and has no list in time.
-type errLate time.Duration
-
-func (e errLate) Error() string {
-	return "the proxy answers, but has not listed the locks within " + tool.Short(time.Duration(e)) +
-		": give a pattern that fits fewer, or a longer --timeout"
-}
-
-// list asks for all locks whose names match.
-func (a *asked) list(ctx context.Context, proxy *redis.Client, match string) ([]Lock, error) {
-	if err := proxy.Ping(ctx).Err(); err != nil {
-		if _, answered := client.Reply(err); !answered {
+// ask sends a command to the proxy, over a new connection if there is none, and returns the answer, which
+// comes
+// within the given time.
+func (a *asked) ask(ctx context.Context, within time.Duration, args ...any) (v any, err error) {
+	if a.conn == nil || a.conn.Broken() {
+		if a.conn, err = a.at.Connect(ctx); err != nil {
+			a.conn = nil
 			return nil, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	v, err = a.conn.Do(ctx, args...)
+	if _, answered := client.Reply(err); answered {
+		return nil, a.at.Explain(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.at.Addr, err)
+	}
+	return v, nil
+}
+
+func (a *asked) close() {
+	if a.conn != nil {
+		a.conn.Close()
+	}
+}
+
+// failed says what went wrong between here and the proxy.
+func (a *asked) failed(c *tool.Call, err error) int {
+	return c.Fail(client.Code(err), errors.New(terminal.Safe(err.Error())))
+}
+
+// list asks for all locks whose names match.
+func (a *asked) list(ctx context.Context, match string) ([]Lock, error) {
 	args := []any{"LOCKCTL", "LIST", "MATCH", match, "COUNT", most}
 	if a.scan {
 		args = append(args, "SCAN")
 	}
-	reply, err := proxy.WithTimeout(a.most).Do(ctx, args...).Slice()
-	var late net.Error
-	if errors.As(err, &late) && late.Timeout() {
-		return nil, errLate(a.most)
+	reply, err := a.ask(ctx, a.most, args...)
+	if errors.Is(err, context.DeadlineExceeded) && a.conn != nil { // it has answered when this one connected
+		return nil, fmt.Errorf("the proxy answers, but has not listed the locks within %s: give a "+
+			"pattern that "+
+			"fits fewer, or a longer --timeout", tool.Short(a.most))
 	}
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Lock, len(reply))
-	for i, one := range reply {
-		all[i] = read[Lock](one)
+	elems, _ := reply.([]any)
+	all := make([]Lock, len(elems))
+	for i, one := range elems {
+		all[i] = read(one)
 	}
 	return all, nil
 }
