@@ -8,6 +8,7 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/scatter"
+	"lockproxy/proxy/watch"
 )
 
 // router decides where the current command of a client goes, and sends it there.
@@ -120,7 +121,7 @@ func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, w
 			return clients.MonitorOnly, false
 		}
 	case s.Watching && cmd.MeetsData():
-		return watchOnly, false
+		return watch.Only, false
 	case s.pause.Must(cmd, args):
 		return r.holdBack()
 	}

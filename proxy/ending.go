@@ -140,7 +140,7 @@ func (s *session) resetState() {
 	s.silence = 0
 	s.pause.End()
 	s.monitor.End()
-	s.watcher.end()
+	s.watcher.End()
 	s.tx.End()
 	s.tracking.End()
 }

@@ -11,6 +11,7 @@ import (
 	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
+	"lockproxy/proxy/watch"
 )
 
 // host is client.Host for the parts that belong to the proxy as a whole, not to one feature.
@@ -123,7 +124,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s.own = tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
 	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)
-	s.watcher.h, s.watcher.out = s, &s.out
+	s.watcher = watch.NewWatcher(s, w.watchers, s.out.waiting)
 	s.router.s, s.out.s, s.upload.s = s, s, s
 	s.tasks = tasks{h: s, answers: &s.answers, writes: &s.writes}
 	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)

@@ -53,6 +53,7 @@ import (
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/table"
 	"lockproxy/proxy/tracking"
+	"lockproxy/proxy/watch"
 	"lockproxy/redlock/scripts"
 )
 
@@ -77,6 +78,7 @@ type Server struct {
 	scripts   *commands.Scripts
 	locks     lockEngines
 	events    events
+	watchers  watch.Watchers
 	evictions masters.Evictions
 	ownStats  *stats.Own
 	counters  stats.Counters
@@ -203,6 +205,7 @@ func (s *Server) startLoops() error {
 		w.memory = s.memory.Loop(l.Post, w.counted)
 		l.Watch(s.o.WatchRounds)
 		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
+		w.watchers = s.watchers.Loop(l, w.watch)
 		w.clients = s.all.Loop(l, w.pool, w.peers, w.watch)
 		w.readsFrom = s.o.readsFrom()
 		l.After(time.Second, w.tidy)

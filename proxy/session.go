@@ -15,6 +15,7 @@ import (
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
+	"lockproxy/proxy/watch"
 )
 
 // session is one client. Everything in it belongs to the loop of its worker.
@@ -56,7 +57,7 @@ type session struct {
 
 	writes  client.Writes
 	monitor clients.Monitor
-	watcher watcher
+	watcher watch.Watcher
 	pause   clients.Pause
 
 	subscriber pubsub.Subscriber

@@ -11,6 +11,7 @@ import (
 
 	"lockproxy/internal/lockevent"
 	"lockproxy/internal/subscription"
+	"lockproxy/proxy/watch"
 )
 
 // heard is an upstream in which one channel can be subscribed.
@@ -35,7 +36,7 @@ func watching(t *testing.T, test func(h *heard, tell func(all ...lockevent.Event
 		h := &heard{rig: r}
 		r.server.topics = h
 		test(h, func(all ...lockevent.Event) {
-			tellWatchers(r.server, all)
+			r.server.watchers.Tell(all)
 			synctest.Wait()
 		})
 	})
@@ -84,7 +85,7 @@ func TestWatchLocks(t *testing.T) {
 		}
 		for _, refused := range []string{"LOCK job", "GET k", "LOCKCTL WATCH"} {
 			a.send(refused)
-			a.expect(string(watchOnly))
+			a.expect(string(watch.Only))
 		}
 		a.send("PING", "RESET", "PING")
 		a.expect("+PONG\r\n+RESET\r\n+PONG\r\n")

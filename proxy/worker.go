@@ -13,6 +13,7 @@ import (
 	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
+	"lockproxy/proxy/watch"
 )
 
 // worker is one loop with all that belongs to it: its clients, its pipes and its counters. Other goroutines
@@ -31,7 +32,7 @@ type worker struct {
 	draining  bool
 	alert     bool // clients are paused or monitored, or watch locks: see router.attend
 	clients   *clients.Loop
-	watchers  watchers
+	watchers  *watch.Loop
 	scans     scans
 	turns     turns
 	roster    roster
@@ -75,7 +76,7 @@ func (w *worker) background(task, then func()) {
 }
 
 // watch sets whether commands need attention.
-func (w *worker) watch() { w.alert = w.clients.Alert() || len(w.watchers.own) > 0 }
+func (w *worker) watch() { w.alert = w.clients.Alert() || w.watchers.Any() }
 
 // peers are the clients of the loop as others see them.
 func (w *worker) peers(yield func(clients.Client) bool) {
