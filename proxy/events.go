@@ -89,8 +89,8 @@ func startWatching(s *Server, prefix, proxy string) *watch.Hub {
 	h := watch.New(watch.Options{Proxy: proxy, Publish: publish, Subscribe: subscribe, Log: s.o.Log,
 		Tell: func(all []lockevent.Event) {
 			s.events.show(all)
-			s.watchers.Tell(all)
+			s.shared.Watchers.Tell(all)
 		}})
-	go h.Run(s.ctx) // ends in stop
+	go h.Run(s.shared.Context) // ends in stop
 	return h
 }

@@ -45,7 +45,7 @@ func (n nodes) Addr(i int) string { return n.w.pool.Topology().Masters[i].Addr }
 func (n nodes) Single() bool { return n.w.pool.Topology().Kind == cluster.Single }
 
 // Busy implements commands.Nodes.
-func (n nodes) Busy() bool { return n.w.server.pipeStats.Stuck.Load() > 0 }
+func (n nodes) Busy() bool { return n.w.shared.Pipes.Stuck.Load() > 0 }
 
 // TellReplicas implements commands.Nodes.
 func (n nodes) TellReplicas(req []byte) {
@@ -106,13 +106,13 @@ type told struct {
 // Receive implements pipe.Receiver.
 func (t *told) Receive(_ uint32, chunk []byte, _ bool) {
 	if len(chunk) > 0 && chunk[0] == '-' {
-		t.w.server.o.Log.Warn("replica refused what its master took", "node", t.addr, "err", string(chunk))
+		t.w.shared.Log.Warn("replica refused what its master took", "node", t.addr, "err", string(chunk))
 	}
 }
 
 // Fail implements pipe.Receiver.
 func (t *told) Fail(_ uint32, err error) {
-	t.w.server.o.Log.Warn("replica could not be told what its master was", "node", t.addr, "err", err)
+	t.w.shared.Log.Warn("replica could not be told what its master was", "node", t.addr, "err", err)
 }
 
 // Discard implements pipe.Receiver.

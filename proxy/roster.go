@@ -149,7 +149,7 @@ func (r *roster) rejudge(s *session) {
 		if len(right) == 1 {
 			continue
 		}
-		user := commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table)
+		user := commands.NewRightsOf(s.own.User().Name, s.w.shared.Server, s.w.table)
 		slot := s.w.pool.SomeSlot(s.ID)
 		s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
@@ -175,7 +175,7 @@ func (h *hearing) Receive(_ uint32, chunk []byte, last bool) {
 	case err != nil || v.Err() != "":
 		h.as.Rules = "" // ask again
 	case v.Text() != "OK":
-		h.s.w.server.o.Log.Info("client closed: its user may not listen to its channels any more",
+		h.s.w.shared.Log.Info("client closed: its user may not listen to its channels any more",
 			"client", h.s.Addr, "user", h.as.Name)
 		h.s.conn.Close()
 	}
@@ -195,8 +195,8 @@ func (h *hearing) Detour(uint32) {}
 
 // logLack logs, once, that the proxy's own user cannot ask what other users may do.
 func (r *roster) logLack(right string) {
-	if r.w.server.unable.CompareAndSwap(false, true) {
-		r.w.server.o.Log.Error(
+	if r.w.shared.Login.Unable.CompareAndSwap(false, true) {
+		r.w.shared.Log.Error(
 			"the proxy's user at the upstream lacks a right that it needs to serve other users",
 			"right",
 			"+"+right,
