@@ -271,19 +271,6 @@ func KeepCall(n *redlock.Names, batch []redlock.Renewal, more int) Call {
 	return c
 }
 
-// DetachAllCall is the call that frees the holds of batch, all of one slot.
-func DetachAllCall(n *redlock.Names, batch []redlock.Renewal) Call {
-	c := begin(make([]byte, 0, 80+150*len(batch)), &DetachAll, len(batch), 2*len(batch))
-	for _, r := range batch {
-		c.Text(n.Place(r.Name).Key)
-	}
-	for _, r := range batch {
-		c.Owner(r.Token)
-		c.Text(r.Keeper)
-	}
-	return c
-}
-
 // CompatRenewCall is the call of compatrenew.lua for holds of one slot. gets is the keeper that they get, or
 // ""; then their Keeper is the one that they must have.
 func CompatRenewCall(n *redlock.Names, batch []redlock.Renewal, gets string) Call {
