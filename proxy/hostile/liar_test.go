@@ -1,8 +1,3 @@
-//go:build !fuzz
-
-// Lies about the topology need what finds nodes, with all that it imports, of which each line makes each
-// input of the fuzzer slower. So FuzzSession and FuzzNode are fuzzed without this file (make fuzz).
-
 package hostile
 
 import (
@@ -174,8 +169,8 @@ func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), t
 func honest(number int, words []string) string {
 	switch line := strings.ToUpper(strings.Join(words, " ")); {
 	case strings.HasPrefix(line, "INFO"):
-		return bulk(fmt.Sprintf("redis_version:7.0.15\r\nredis_mode:cluster\r\nrun_id:%d\r\nrole:master\r\n"+
-			"maxmemory:0\r\n", number))
+		return bulk(fmt.Sprintf("redis_version:7.0.15\r\nredis_mode:cluster\r\nrun_id:%d\r\n"+
+			"role:master\r\nmaxmemory:0\r\n", number))
 	case line == "COMMAND":
 		reply, _ := commandReply()
 		return string(reply)
@@ -215,8 +210,8 @@ type stage struct {
 
 var keys = []string{"key0", "key1", "key2", "key3", "key4", "key5"}
 
-// withLiar runs test in fake time, and ends all that it began, even if it fails: what is left in a bubble is a
-// panic. In the end no stranger may have been dialled.
+// withLiar runs test in fake time, and ends all that it began, even if it fails: what is left in a bubble is
+// a panic. In the end no stranger may have been dialled.
 func withLiar(t *testing.T, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &liar{nodes: addresses, honest: honest, dialled: make(map[string]bool)}
@@ -395,11 +390,12 @@ var wrongSlots = []string{
 
 // nodeForEachSlot is CLUSTER SLOTS of more nodes than anybody has.
 func nodeForEachSlot() string {
-	all := fmt.Sprintf("*%d\r\n", slot.Count)
+	var all strings.Builder
+	fmt.Fprintf(&all, "*%d\r\n", slot.Count)
 	for i := range slot.Count {
-		all += rowOf(1, i, i, fmt.Sprint("10.9.", i>>8, ".", i&255), 6379)
+		all.WriteString(rowOf(1, i, i, fmt.Sprint("10.9.", i>>8, ".", i&255), 6379))
 	}
-	return all
+	return all.String()
 }
 
 // wrongShards are replies to CLUSTER SHARDS of a node that refuses CLUSTER SLOTS.
