@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/scatter"
 	"lockproxy/redlock"
 )
@@ -23,7 +24,7 @@ func (s *session) Reply(reply []byte) {
 		by = client.ByProxy
 	}
 	s.answers.at(s.current).by = by
-	s.w.server.ownStats.note(reply)
+	s.w.server.ownStats.Note(reply)
 	s.Answer(s.current, reply)
 }
 
@@ -43,7 +44,7 @@ func (a actions) ask(
 	if to.Any() {
 		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
 	}
-	if o.Resend && s.answers.at(s.current).counter.writes {
+	if o.Resend && s.answers.at(s.current).counter.Writes {
 		s.writes.AddSomewhere()
 	}
 	s.router.sendTo(to, req, o.Resend, false)
@@ -233,7 +234,9 @@ func (s *session) close() {
 func (a actions) Nodes() commands.Nodes { return nodes{a.s.w} }
 
 // Clients implements commands.Actions.
-func (a actions) Clients() commands.Clients { return clients{a.s} }
+func (a actions) Clients() commands.Clients {
+	return clients.Commands{Host: a.s, On: a.s.w.clients, Describe: a.s.self}
+}
 
 // Connection implements commands.Actions.
 func (a actions) Connection() commands.Connection {

@@ -11,6 +11,10 @@ import (
 	"lockproxy/redlock"
 )
 
+// errTimeIsUp ends the context of a task that waits for a lock as if its time were over; the other reason is
+// blocking.ErrUnblocked.
+var errTimeIsUp = errors.New("proxy: the wait was ended as if its time were over")
+
 // errClientGone ends the context of a task whose client has left.
 var errClientGone = errors.New("proxy: the client has closed its connection")
 
@@ -48,7 +52,7 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 	tag, ctx := t.h.CurrentTag(), t.ctx
 	a := t.answers.at(tag)
 	a.lost, a.by = lost, client.ByProxy
-	forLock, began := a.counter != nil && a.counter.blocks, t.h.Loop().Now()
+	forLock, began := a.counter != nil && a.counter.Blocks, t.h.Loop().Now()
 	if t.h.Gone() || t.h.HalfClosed() && forLock {
 		t.cancel(errClientGone)
 	} else if t.h.Draining() {
@@ -88,7 +92,7 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
-	t.h.worker().server.ownStats.note(reply)
+	t.h.worker().server.ownStats.Note(reply)
 	t.h.Answer(tag, reply)
 	t.h.ClearHold(client.HoldTask)
 	t.h.EndIfDone()

@@ -52,7 +52,7 @@ func (u *upload) begins(buf []byte) bool {
 	s.large.expect()
 	s.last = cmd
 	s.in.commands++
-	s.begin(s.w.counters[cmd.ID])
+	s.begin(s.w.counters.Of(cmd))
 	s.ClearHold(client.HoldPipeline) // there is nothing but this command
 	s.SetHold(client.HoldUpstream)
 	u.cmd, u.tag, u.answered = cmd, s.current, false
@@ -94,7 +94,7 @@ func (u *upload) read(buf []byte) (used int) {
 	s := u.s
 	for used < len(buf) && u.cmd != nil && s.hold == 0 && !s.gone {
 		guard := s.in.guard
-		n, last, err := s.in.guard.Pass(buf[used:], s.w.limitsOf(s))
+		n, last, err := s.in.guard.Pass(buf[used:], s.w.server.limits.Of(s.Authenticated))
 		switch {
 		case err != nil:
 			u.giveUp(commands.ErrorReply(err))
@@ -102,9 +102,9 @@ func (u *upload) read(buf []byte) (used int) {
 			return len(buf)
 		case n == 0:
 			return used
-		case last && !u.answered && s.w.alert && s.pause.must(u.cmd, nil):
+		case last && !u.answered && s.w.alert && s.pause.Must(u.cmd, nil):
 			s.in.guard = guard // it would run in the pause
-			s.pause.begin()
+			s.pause.Begin()
 			return used
 		}
 		u.pass(buf[used:used+n], last)
