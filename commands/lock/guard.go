@@ -19,29 +19,18 @@ import (
 // the command has not run. The command needs its own rights beside those to the lock. Between MULTI and EXEC
 // the node gets the script itself, as the user that the client is.
 func guardVerb(l *Lockers) *commands.Command {
-	verb := &commands.Command{
-		Name: "guard", Arity: -4, Flags: commands.Write | commands.LockVerb, Keys: onKey,
-		Route:   commands.Local,
-		Needs:   func(args [][]byte) []commands.Right { return readRights(l.key(args[1])) },
-		Secret:  guardSecrets,
-		InnerAt: guardedAt,
-		Check:   shortName(1),
-		Docs: &commands.Docs{
-			Summary: "Runs one command, if a token or a fence holds the lock, in one step.", Since: "0.1.0",
-			Group: "lock", Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
-			Arguments: []commands.Argument{
-				{Name: "key", Type: "key"},
-				{Name: "holder", Type: "oneof", Arguments: []commands.Argument{
-					{Name: "token", Type: "string"},
-					{Name: "token", Type: "string", Token: "TOKEN"},
-					{Name: "fence", Type: "integer", Token: "FENCE"},
-				}},
-				{Name: "command", Type: "string"},
-				{Name: "arg", Type: "string", Optional: true, Multiple: true},
-			},
+	verb := l.verb("guard", -4, commands.Write, commands.Docs{
+		Summary:    "Runs one command, if a token or a fence holds the lock, in one step.",
+		Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
+		Arguments: []commands.Argument{
+			keyArgument,
+			either("holder", commands.Argument{Name: "token", Type: "string"}, shown("TOKEN"), shown("FENCE")),
+			{Name: "command", Type: "string"},
+			{Name: "arg", Type: "string", Optional: true, Multiple: true},
 		},
-	}
-	verb.Run = func(c *commands.Call) { guard(c, l) }
+	}, func(c *commands.Call, _ *syntax) { guard(c, l) })
+	verb.Needs = func(args [][]byte) []commands.Right { return readRights(l.key(args[1])) }
+	verb.Secret, verb.InnerAt = guardSecrets, guardedAt
 	verb.StandIn = func(c *commands.Call, db int) (req, refusal []byte) { return guardInMulti(c, l, db) }
 	return verb
 }
