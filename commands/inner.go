@@ -35,7 +35,7 @@ func (c *Command) Guardable(args [][]byte) (refusal []byte) {
 		return c.Refusal()
 	case c.Flags&LockVerb != 0:
 		why = ": it is a lock verb itself"
-	case c.script == ScriptFunction:
+	case c.Script == ScriptFunction:
 		why = ": Redis lets no script call a function"
 	case c.Flags&Scripted != 0 && strings.HasSuffix(c.Name, "_ro"):
 		why = ": nothing would keep the script from writing, as EVAL does not"
@@ -62,8 +62,8 @@ func (c *Command) Guardable(args [][]byte) (refusal []byte) {
 // sent the script, if they run in one. ACL DRYRUN says nothing of that. So it is with scripts, with commands
 // of modules, which may find keys by an index, and with those whose keys the server itself cannot tell.
 func (c *Command) JudgedInside(args [][]byte) bool {
-	if c.finds != nil {
-		return c.finds(args)
+	if c.Finds != nil {
+		return c.Finds(args)
 	}
 	return c.Flags&(Scripted|OfModule) != 0 || c.askKeys
 }

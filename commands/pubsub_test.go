@@ -53,7 +53,8 @@ func TestSubscribeCommands(t *testing.T) {
 // What a subscriber of RESP2 may send.
 func TestBarredToSubscribers(t *testing.T) {
 	table := commandstest.Redis7(t,
-		&commands.Command{Name: "lock", Arity: -2, Flags: commands.LockVerb, Route: commands.Local})
+		&commands.Command{Row: commands.Row{Name: "lock", Arity: -2, Flags: commands.LockVerb,
+			Route: commands.Local}})
 	for line, want := range map[string]bool{
 		"PING": false, "ping x": false, "SUBSCRIBE a": false, "PSUBSCRIBE a": false, "SSUBSCRIBE a": false,
 		"UNSUBSCRIBE":  false,

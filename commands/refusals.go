@@ -26,7 +26,7 @@ func (c *Command) rejects(format string, args ...any) []byte {
 // tooLong is the reply to c with more arguments than the proxy takes.
 func (c *Command) tooLong() []byte {
 	return resp.ErrorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d",
-		c.Name, c.most-1)
+		c.Name, c.MaxArgs-1)
 }
 
 // UnknownCommand is what Redis says of a command that it does not have.

@@ -7,32 +7,25 @@ const listed = " (refused-commands)"
 
 // refuse makes the table refuse a command, "container|sub" for a subcommand; a container with all its
 // subcommands. A command that the upstream does not have is passed over.
-func (t *Table) refuse(name string, rows map[string]*Row) {
+func (t *Table) refuse(name string) {
 	name, sub, isSub := strings.Cut(strings.ToLower(name), "|")
 	c := t.byName[name]
 	switch {
 	case c == nil:
 	case isSub:
 		if c = c.Subs[sub]; c != nil {
-			c.refuse(rows)
+			c.refuse()
 		}
 	default:
-		c.refuse(rows)
+		c.refuse()
 		for _, sub := range c.Subs {
-			sub.refuse(rows)
+			sub.refuse()
 		}
 	}
 }
 
-func (c *Command) refuse(rows map[string]*Row) {
-	if c.Route == Refused {
-		return
+func (c *Command) refuse() {
+	if c.Route != Refused {
+		c.Route, c.Why = Refused, c.Why+listed
 	}
-	why := ""
-	if r := rows[c.Name]; r != nil {
-		why = r.Why
-	} else if container, _, isSub := strings.Cut(c.Name, "|"); isSub && rows[container] != nil {
-		why = rows[container].Why
-	}
-	c.Route, c.Reason = Refused, why+listed
 }

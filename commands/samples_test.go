@@ -70,12 +70,17 @@ var calls = []string{
 
 // sampleVerbs look like the lock verbs.
 func sampleVerbs() []*commands.Command {
-	run := func(c *commands.Call) { c.Reply(resp.OK) }
-	key := []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
+	row := func(name string, arity int, flags commands.Flags) commands.Row {
+		return commands.Row{Name: name, Arity: arity, Flags: flags | commands.LockVerb, Route: commands.Local,
+			Run: func(c *commands.Call) { c.Reply(resp.OK) }}
+	}
+	lockctl, stats := row("lockctl", -2, 0), row("lockctl|stats", 2, 0)
+	lockctl.Run = commands.NoSubcommand
+	stats.Route, stats.Run, stats.Why = commands.Refused, nil, " yet: it comes later"
 	return []*commands.Command{
 		{
-			Name: "lock", Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: key,
-			Route: commands.Local, Run: run,
+			Row:  row("lock", -2, commands.Write|commands.Blocking),
+			Keys: []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}},
 			Docs: &commands.Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
 				Arguments: []commands.Argument{
 					{Name: "key", Type: "key"},
@@ -88,20 +93,20 @@ func sampleVerbs() []*commands.Command {
 				}},
 		},
 		{
-			Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
-			Run:  commands.NoSubcommand,
+			Row:  lockctl,
 			Docs: &commands.Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
 			Subs: map[string]*commands.Command{
-				"info": {Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly | commands.LockVerb,
-					Keys:  []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}},
-					Route: commands.Local,
-					Run:   run,
+				"info": {
+					Row:  row("lockctl|info", 3, commands.ReadOnly),
+					Keys: []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}},
 					Docs: &commands.Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock",
-						Arguments: []commands.Argument{{Name: "key", Type: "key"}}}},
-				"stats": {Name: "lockctl|stats", Arity: 2, Flags: commands.LockVerb, Route: commands.Refused,
-					Reason: " yet: it comes later"},
-				"help": {Name: "lockctl|help", Arity: 2, Flags: commands.LockVerb, Route: commands.Local,
-					Run: run, Docs: &commands.Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
+						Arguments: []commands.Argument{{Name: "key", Type: "key"}}},
+				},
+				"stats": {Row: stats},
+				"help": {
+					Row:  row("lockctl|help", 2, 0),
+					Docs: &commands.Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"},
+				},
 			},
 		},
 	}

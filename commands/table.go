@@ -29,7 +29,7 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 	}
 	t := &Table{
 		byName:  make(map[string]*Command, 2*len(described)),
-		unknown: &Command{Name: "unknown", Arity: -1, Route: Refused, Flags: InSubscriber},
+		unknown: &Command{Row: Row{Name: "unknown", Arity: -1, Route: Refused, Flags: InSubscriber}},
 	}
 	for _, c := range described {
 		t.byName[c.Name] = c
@@ -59,7 +59,7 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 		}
 	}
 	for _, name := range refused {
-		t.refuse(name, byName)
+		t.refuse(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		t.number(t.byName[name])
@@ -76,11 +76,11 @@ func (t *Table) add(r *Row) {
 	name, sub, isSub := strings.Cut(r.Name, "|")
 	c := t.byName[name]
 	if c == nil {
-		c = &Command{Name: name, Arity: -1}
+		c = &Command{Row: Row{Name: name, Arity: -1}}
 		t.byName[name] = c
 	}
 	if isSub && c.Subs[sub] == nil && c.Flags&LockVerb == 0 {
-		c.AddSub(&Command{Name: r.Name, Arity: -2, Flags: c.Flags, Keys: c.Keys})
+		c.AddSub(&Command{Row: Row{Name: r.Name, Arity: -2, Flags: c.Flags}, Keys: c.Keys})
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *Command) Accepts(n int) bool {
 
 // TooLong says that the proxy, which answers c itself, does not take as many as n arguments, the name
 // included.
-func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
+func (c *Command) TooLong(n int) bool { return c.MaxArgs > 0 && n > c.MaxArgs }
 
 // Fits says whether the upstream's COMMAND allows c to have n arguments, its name included.
 func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }
@@ -182,7 +182,7 @@ func (c *Command) AddSub(sub *Command) {
 
 // limit lets c and its subcommands take no more than n arguments.
 func (c *Command) limit(n int) {
-	c.most = n
+	c.MaxArgs = n
 	for _, sub := range c.Subs {
 		sub.limit(n)
 	}
@@ -205,7 +205,7 @@ func (c *Command) settle() {
 	c.settleKeys()
 	c.plain = c.Subs == nil && c.Route != Local && c.Route != Blocks && (c.Route != Split || c.Step < 2)
 	if c.Route == Refused {
-		c.refusal = Refusal(c.Name, c.Reason)
+		c.refusal = Refusal(c.Name, c.Why)
 	}
 	c.settleQueuing()
 }

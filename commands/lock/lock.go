@@ -59,9 +59,10 @@ func (l *Lockers) verb(
 ) *commands.Command {
 	docs.Since, docs.Group = since, "lock"
 	verb := &commands.Command{
-		Name: name, Arity: arity, Flags: flags | commands.LockVerb, Route: commands.Local, Docs: &docs,
+		Row: commands.Row{Name: name, Arity: arity, Flags: flags | commands.LockVerb,
+			Route: commands.Local, Secret: secretTokens},
 		Keys:  []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}},
-		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
+		Needs: keyRight(l), Check: shortName(1), Docs: &docs,
 	}
 	s := newSyntax(verb)
 	verb.Run = func(c *commands.Call) { run(c, s) }

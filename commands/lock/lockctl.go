@@ -26,8 +26,9 @@ func lockctlVerb(l *Lockers) *commands.Command {
 	}
 	helping := commands.FixedRights(commands.NewRight("COMMAND"))
 	verb := &commands.Command{
-		Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
-		Run: commands.NoSubcommand, Needs: helping,
+		Row: commands.Row{Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
+			Run: commands.NoSubcommand},
+		Needs: helping,
 		Docs: &commands.Docs{Summary: "Looks after locks.", Since: since, Group: "lock",
 			Complexity: "Depends on the subcommand."},
 	}
@@ -56,8 +57,10 @@ func lockctlVerb(l *Lockers) *commands.Command {
 				Arguments:  takes("ALL"),
 			}, l, lockctlStats),
 		{
-			Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly, Needs: helping, Run: lockctlHelp,
-			Docs: &commands.Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
+			Row: commands.Row{Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly,
+				Run: lockctlHelp},
+			Needs: helping,
+			Docs:  &commands.Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
 		},
 	} {
 		sub.Flags |= commands.LockVerb
@@ -80,7 +83,8 @@ func aboutOne(name string, arity int, flags commands.Flags, needs func([][]byte)
 	}
 	docs.Arguments = append([]commands.Argument{keyArgument}, docs.Arguments...)
 	return &commands.Command{
-		Name: name, Arity: arity, Flags: flags, Needs: needs, Run: run, Docs: &docs, Check: shortName(2),
+		Row:   commands.Row{Name: name, Arity: arity, Flags: flags, Run: run},
+		Needs: needs, Docs: &docs, Check: shortName(2),
 		Keys: []commands.KeySpec{{Begin: 2, Flags: access}},
 	}
 }
@@ -89,7 +93,9 @@ func aboutOne(name string, arity int, flags commands.Flags, needs func([][]byte)
 func asking(name string, flags commands.Flags, needs func([][]byte) []commands.Right, docs commands.Docs,
 	l *Lockers, run func(c *commands.Call, l *Lockers, a *arguments) error,
 ) *commands.Command {
-	sub := &commands.Command{Name: name, Arity: -2, Flags: flags, Needs: needs, Docs: &docs}
+	sub := &commands.Command{
+		Row: commands.Row{Name: name, Arity: -2, Flags: flags}, Needs: needs, Docs: &docs,
+	}
 	s := newSyntax(sub)
 	sub.Run = func(c *commands.Call) {
 		a := arguments{listing: locks.Listing{Match: "*", Count: listCount}}
