@@ -204,9 +204,9 @@ func (f *Session) dispatch(cmd *commands.Command, args [][]byte, raw []byte) {
 }
 
 func (f *Session) split(cmd *commands.Command, args [][]byte) {
-	parts, merge := cmd.SplitBySlot(args)
+	cut, merge := cmd.CutBySlot(args)
 	var replies [][]byte
-	for _, part := range parts {
+	for _, part := range cut.All() {
 		replies = append(replies, f.Request(part.Slot%len(f.Masters), part.Request))
 	}
 	f.Reply(merge(f.User.Proto, replies))
