@@ -120,14 +120,6 @@ func TestLongChannels(t *testing.T) {
 			t.Errorf("%s: %.200q", line, got)
 		}
 	}
-	for line, refused := range map[string]bool{"PUBLISH LONG x": true, "PUBLISH x LONG": false,
-		"HSCAN k 0 MATCH DEAR": true, "HSCAN k 0 MATCH PAID": false} {
-		args := commandstest.Words(names.Replace(line))
-		c, _ := table.Resolve(args)
-		if got := c.Guardable(args); (got != nil) != refused {
-			t.Errorf("%s inside GUARD: %.100q", line, got)
-		}
-	}
 }
 
 // Each pattern that a command has, as COMMAND DOCS tells, has a price, but for those that no node compares

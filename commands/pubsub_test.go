@@ -65,12 +65,12 @@ func TestBarredToSubscribers(t *testing.T) {
 	} {
 		args := commandstest.Words(line)
 		cmd, _ := table.Resolve(args)
-		if got := cmd.BarredTo(len(args)); got != want {
+		if got := cmd.Barred(len(args)) != nil; got != want {
 			t.Errorf("%s: %v", line, got)
 		}
 	}
 	cmd, _ := table.Resolve(commandstest.Words("CLIENT ID"))
-	if got := string(cmd.Barred()); got != "-ERR Can't execute 'client|id': only (P|S)SUBSCRIBE / "+
+	if got := string(cmd.Barred(2)); got != "-ERR Can't execute 'client|id': only (P|S)SUBSCRIBE / "+
 		"(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" {
 		t.Error(got)
 	}

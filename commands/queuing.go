@@ -32,7 +32,7 @@ func errNoMultiOf(name string) []byte {
 }
 
 // settleQueuing works out c.Queue, and the refusal of c in a transaction, if there is one.
-func (c *Command) settleQueuing() {
+func settleQueuing(c *Command) {
 	q, reason := c.Queue, notQueued
 	switch {
 	case c.StandIn != nil:

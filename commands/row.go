@@ -40,9 +40,9 @@ const (
 )
 
 // applyRows gives c and its subcommands their rules.
-func (c *Command) applyRows(rows map[string]*Row) {
+func applyRows(c *Command, rows map[string]*Row) {
 	own := rows[c.Name]
-	c.apply(own)
+	own.apply(c)
 	for _, sub := range c.Subs {
 		r := rows[sub.Name]
 		if r == nil && own != nil {
@@ -50,14 +50,15 @@ func (c *Command) applyRows(rows map[string]*Row) {
 			inherited.Arity = 0
 			r = &inherited
 		}
-		sub.apply(r)
+		r.apply(sub)
 		if own != nil {
 			sub.Flags |= own.Flags & BesideCaching
 		}
 	}
 }
 
-func (c *Command) apply(r *Row) {
+// apply gives c the rule. nil: there is none.
+func (r *Row) apply(c *Command) {
 	switch {
 	case r != nil:
 		name, arity, flags := c.Name, c.Arity, c.Flags
@@ -72,7 +73,7 @@ func (c *Command) apply(r *Row) {
 	case c.Flags&PubSub != 0:
 		c.Route, c.Why = Refused, wouldSubscribe
 	default:
-		c.applyTips()
+		c.tips.apply(c)
 		if strings.HasSuffix(c.Name, "scan") { // HSCAN and its like
 			c.Globs = GlobsBehind("MATCH", 2)
 		}

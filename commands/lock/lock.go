@@ -55,7 +55,7 @@ const since = "0.1.0"
 
 // verb makes a verb about the lock that its first argument names. Those about others change what differs.
 func (l *Lockers) verb(
-	name string, arity int, flags commands.Flags, docs commands.Docs, run func(c *commands.Call, s *syntax),
+	name string, arity int, flags commands.Flags, docs commands.Docs, run runner,
 ) *commands.Command {
 	docs.Since, docs.Group = since, "lock"
 	verb := &commands.Command{
@@ -65,8 +65,17 @@ func (l *Lockers) verb(
 		Needs: keyRight(l), Check: shortName(1), Docs: &docs,
 	}
 	s := newSyntax(verb)
-	verb.Run = func(c *commands.Call) { run(c, s) }
+	verb.Run = func(c *commands.Call) { run.answer(c, s) }
 	return verb
+}
+
+// runner is what a verb does. It answers the command, or returns why it cannot run.
+type runner func(c *commands.Call, s *syntax) error
+
+func (run runner) answer(c *commands.Call, s *syntax) {
+	if err := run(c, s); err != nil {
+		c.Reply(commands.ErrorReply(err))
+	}
 }
 
 // keyArgument is the name of a lock.
@@ -92,7 +101,7 @@ func lockVerb(l *Lockers, name string, mode redlock.Mode, summary string) *comma
 	spare := &sync.Pool{New: func() any { return new(acquisition) }}
 	verb := l.verb(name, arity, commands.Write|commands.Blocking, commands.Docs{
 		Summary: summary, Complexity: complexity, Arguments: append(key, takes(words...)...),
-	}, func(c *commands.Call, s *syntax) { lock(c, l, s, mode, spare) })
+	}, func(c *commands.Call, s *syntax) error { return lock(c, l, s, mode, spare) })
 	verb.Needs = lockRights(l)
 	return verb
 }
@@ -121,17 +130,17 @@ type acquisition struct {
 // it. Later it means nothing: the token owns the lock, and its owner may be at work.
 const unread = 2 * time.Second
 
-func lock(c *commands.Call, all *Lockers, s *syntax, mode redlock.Mode, spare *sync.Pool) {
+func lock(c *commands.Call, all *Lockers, s *syntax, mode redlock.Mode, spare *sync.Pool) error {
 	c.Client.Grants.Prepare()
 	q := spare.Get().(*acquisition)
 	// It is large, so it is not made twice: one of spare is empty.
 	q.Actions, q.spare, q.l, q.all = c.Actions, spare, all.of(c.Args[1]), all
 	q.grants, q.proto, q.came = c.Client.Grants, c.Client.Proto, time.Now()
 	if err := q.prepare(c, s, mode); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+		return err
 	}
 	q.ask()
+	return nil
 }
 
 // prepare reads the arguments and says why the LOCK cannot run.

@@ -97,18 +97,14 @@ func asking(name string, flags commands.Flags, needs func([][]byte) []commands.R
 		Row: commands.Row{Name: name, Arity: -2, Flags: flags}, Needs: needs, Docs: &docs,
 	}
 	s := newSyntax(sub)
-	sub.Run = func(c *commands.Call) {
+	asked := runner(func(c *commands.Call, s *syntax) error {
 		a := arguments{listing: locks.Listing{Match: "*", Count: listCount}}
-		_, err := a.read(s, l.Plain, c.Args, 2)
-		if err != nil {
-			err = sub.Usage(err)
-		} else {
-			err = run(c, l, &a)
+		if _, err := a.read(s, l.Plain, c.Args, 2); err != nil {
+			return sub.Usage(err)
 		}
-		if err != nil {
-			c.Reply(commands.ErrorReply(err))
-		}
-	}
+		return run(c, l, &a)
+	})
+	sub.Run = func(c *commands.Call) { asked.answer(c, s) }
 	return sub
 }
 

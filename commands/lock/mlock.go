@@ -28,7 +28,7 @@ func mlockVerb(l *Lockers) *commands.Command {
 	verb := l.manyVerb("mlock", -3, commands.Blocking, commands.Docs{
 		Summary:   "Takes several locks, all of them or none, waiting for them if told to.",
 		Arguments: takes("TOKEN", "lease", "WAIT", "keepalive", "META"),
-	}, func(c *commands.Call, s *syntax) { mlock(c, l, s) })
+	}, func(c *commands.Call, s *syntax) error { return mlock(c, l, s) })
 	verb.Secret = mlockSecrets
 	return verb
 }
@@ -59,14 +59,14 @@ type taking struct {
 	at     time.Time // of the grant; zero: nothing is granted
 }
 
-func mlock(c *commands.Call, all *Lockers, s *syntax) {
+func mlock(c *commands.Call, all *Lockers, s *syntax) error {
 	c.Client.Grants.Prepare()
 	q := &taking{proto: c.Client.Proto, came: time.Now()}
 	if err := q.prepare(c, all, s); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+		return err
 	}
 	c.Task(commands.Returning(q.take), q)
+	return nil
 }
 
 // prepare reads the arguments and says why it cannot run.

@@ -77,7 +77,7 @@ func secretBehindNames(args [][]byte) []bool {
 
 // manyVerb makes a verb about several locks. It begins when all earlier commands of its client are answered.
 func (l *Lockers) manyVerb(
-	name string, arity int, flags commands.Flags, docs commands.Docs, run func(c *commands.Call, s *syntax),
+	name string, arity int, flags commands.Flags, docs commands.Docs, run runner,
 ) *commands.Command {
 	docs.Complexity = "O(N), N being the locks"
 	docs.Arguments = append([]commands.Argument{
@@ -101,15 +101,15 @@ func (l *Lockers) heldVerb(name, summary string, run func(ctx context.Context, m
 	verb := l.manyVerb(name, -4, 0, commands.Docs{
 		Summary:   summary,
 		Arguments: append([]commands.Argument{{Name: "token", Type: "string"}}, takes(words...)...),
-	}, func(c *commands.Call, s *syntax) {
+	}, func(c *commands.Call, s *syntax) error {
 		m, err := l.newHeld(c, s)
 		if err != nil {
-			c.Reply(commands.ErrorReply(err))
-			return
+			return err
 		}
 		c.Task(commands.Returning(func(ctx context.Context) []byte {
 			return run(context.WithoutCancel(ctx), &m)
 		}), nil)
+		return nil
 	})
 	verb.Secret = secretBehindNames
 	return verb

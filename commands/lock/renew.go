@@ -23,22 +23,20 @@ func renewVerb(l *Lockers) *commands.Command {
 	return l.verb("renew", -2, commands.Write, commands.Docs{
 		Summary: "Makes the lease of a hold longer.", Complexity: "O(1)",
 		Arguments: append([]commands.Argument{keyArgument}, takes("token", "lease", "FENCE", "keepalive")...),
-	}, func(c *commands.Call, s *syntax) { renew(c, l, s) })
+	}, func(c *commands.Call, s *syntax) error { return renew(c, l, s) })
 }
 
-func renew(c *commands.Call, all *Lockers, s *syntax) {
+func renew(c *commands.Call, all *Lockers, s *syntax) error {
 	l := all.of(c.Args[1])
 	var args arguments
 	if err := args.parseHeld(s, c, l); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+		return err
 	}
 	if args.Lease == 0 {
 		args.Lease = l.Lease()
 	}
 	if lost, ok := l.Untold(args.Name, args.Token, args.only); ok {
-		c.Reply(commands.ErrorReply(errLost(args.Name, lost, thenLock)))
-		return
+		return errLost(args.Name, lost, thenLock)
 	}
 	ledger, by := all.Ledger, c.Client.Holder()
 	var keeps *holds.Kept
@@ -46,8 +44,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 	keeper := c.Client.Keepalives.Keeper(args.Name, args.Token)
 	if args.Keep {
 		if err := mayKeep(c, l, &args); err != nil {
-			c.Reply(commands.ErrorReply(err))
-			return
+			return err
 		}
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
 	}
@@ -86,6 +83,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		l.Renewed(args.Name, args.Token, until, by, args.Keep)
 		return redcon.AppendInt(nil, left.Milliseconds())
 	})
+	return nil
 }
 
 // mayKeep returns an error if the connection may not keep the hold alive. To take one over that this proxy

@@ -20,7 +20,7 @@ func unlockVerb(l *Lockers) *commands.Command {
 	return l.verb("unlock", -2, commands.Write, commands.Docs{
 		Summary: "Frees a lock, or counts a re-entered hold down.", Complexity: "O(1)",
 		Arguments: append([]commands.Argument{keyArgument}, takes("token", "FENCE", "ID")...),
-	}, func(c *commands.Call, s *syntax) { unlock(c, l, s, spare) })
+	}, func(c *commands.Call, s *syntax) error { return unlock(c, l, s, spare) })
 }
 
 // release is one UNLOCK on its way. It is reused once its outcome is known, which it is told once.
@@ -37,14 +37,13 @@ type release struct {
 	fence  int64 // of the hold, as far as it was known when it asked
 }
 
-func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
+func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) error {
 	l := all.of(c.Args[1])
 	r := spare.Get().(*release)
 	r.Actions, r.spare, r.l, r.ledger = c.Actions, spare, l, all.Ledger // one of spare is empty
 	r.grants, r.proto, r.who = c.Client.Grants, c.Client.Proto, c.Client.Holder()
 	if err := r.args.parseHeld(s, c, l); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+		return err
 	}
 	if r.args.only == 0 {
 		c.Client.Waits.Unlock(r.args.Name, r.args.Token)
@@ -53,6 +52,7 @@ func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	r.asked.Fence, r.asked.Named = r.args.only, r.args.Named
 	r.fence = l.Granting(r.args.Name, r.args.Token)
 	l.Release(r, &r.asked, r)
+	return nil
 }
 
 // Released implements redlock.Releaser.
