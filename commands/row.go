@@ -8,7 +8,7 @@ import "strings"
 type Row struct {
 	Name    string                              // lower case, as in COMMAND
 	Route   Route                               // with Run: Local
-	Arity   int                                 // as in COMMAND: counts the name; negative: at least that many; 0: as the upstream says, or any
+	Arity   int                                 // with the name; negative: at least; 0: as the upstream says
 	MaxArgs int                                 // Local: of arguments, the name among them; 0: any number
 	Flags   Flags                               // besides those that the upstream tells of
 	Run     func(c *Call)                       // Local: must not block

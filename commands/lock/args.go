@@ -79,7 +79,8 @@ var options = [...]option{
 		return err
 	}),
 	flag("KEEPALIVE", func(a *arguments) *bool { return &a.Keep }),
-	number("MAX", "renewals", 1, maxRenewals, func(a *arguments) *int { return &a.renewals }).with("KEEPALIVE"),
+	number("MAX", "renewals", 1, maxRenewals,
+		func(a *arguments) *int { return &a.renewals }).with("KEEPALIVE"),
 	timed("LINGER", time.Millisecond, longestLease,
 		func(a *arguments) *time.Duration { return &a.linger }).with("KEEPALIVE"),
 	valued("SYNC", "replicas", "integer", func(a *arguments, v []byte) error {
@@ -329,7 +330,8 @@ func (a *arguments) read(s *syntax, l *locks.Locker, args [][]byte, from int) (t
 		}
 	}
 	for _, o := range given[:n] {
-		if o.needs != "" && !slices.ContainsFunc(given[:n], func(p *option) bool { return p.word == o.needs }) {
+		if o.needs != "" &&
+			!slices.ContainsFunc(given[:n], func(p *option) bool { return p.word == o.needs }) {
 			return nil, fmt.Errorf("%s needs %s", o.word, o.needs)
 		}
 	}

@@ -12,7 +12,9 @@ import (
 
 type acquire = redlock.Acquire
 
-// What is read, in any case and order; a word that is an option's name is the option.
+const ms = time.Millisecond
+
+// What is read, in any case and order; a word that is the name of an option of the verb is the option.
 func TestLockArgs(t *testing.T) {
 	l := locks.New(nil, locks.Options{})
 	verbs := syntaxes(l)
@@ -22,7 +24,7 @@ func TestLockArgs(t *testing.T) {
 		`LOCK ""`:                  {},
 		"LOCK job px 86400000":     {Acquire: acquire{Name: "job", Lease: 24 * time.Hour}},
 		"LOCK job Ex 86400":        {Acquire: acquire{Name: "job", Lease: 24 * time.Hour}},
-		"LOCK job TOKEN PX PX 5":   {Acquire: acquire{Name: "job", Token: "PX", Lease: 5 * time.Millisecond}},
+		"LOCK job TOKEN PX PX 5":   {Acquire: acquire{Name: "job", Token: "PX", Lease: 5 * ms}},
 		"LOCK job TOKEN KEEPALIVE": {Acquire: acquire{Name: "job", Token: "KEEPALIVE"}},
 		"LOCK job WAIT 250":        {Acquire: acquire{Name: "job", Wait: 250 * time.Millisecond}},
 		"LOCK job WAIT 0":          {Acquire: acquire{Name: "job", Wait: 10 * time.Minute}},
@@ -30,33 +32,35 @@ func TestLockArgs(t *testing.T) {
 			Acquire: acquire{Name: "job"}, tries: 1_000_000, every: 100 * time.Millisecond,
 		},
 		"WLOCK job WAIT 5 reentrant PX 7": {
-			Acquire: acquire{Name: "job", Wait: 5 * time.Millisecond, Reentrant: true, Lease: 7 * time.Millisecond},
+			Acquire: acquire{Name: "job", Wait: 5 * ms, Reentrant: true, Lease: 7 * ms},
 		},
 		"RLOCK job PX 7 TOKEN t WAIT 5": {
-			Acquire: acquire{Name: "job", Wait: 5 * time.Millisecond, Token: "t", Lease: 7 * time.Millisecond},
+			Acquire: acquire{Name: "job", Wait: 5 * ms, Token: "t", Lease: 7 * ms},
 		},
 		"LOCK job KEEPALIVE": {Acquire: acquire{Name: "job", Keep: true}},
 		"LOCK job keepalive max 3 PX 5": {
-			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * time.Millisecond}, renewals: 3,
+			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, renewals: 3,
 		},
 		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {
-			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * time.Millisecond}, renewals: 1_000_000_000,
+			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, renewals: 1_000_000_000,
 		},
 		"LOCK job ATLEAST 9 TOKEN t": {
-			Acquire: acquire{Name: "job", Token: "t", AtLeast: 9 * time.Millisecond},
+			Acquire: acquire{Name: "job", Token: "t", AtLeast: 9 * ms},
 		},
-		"LOCK job SYNC 0 META KEEPALIVE":    {Acquire: acquire{Name: "job", Meta: "KEEPALIVE"}, syncs: true},
-		"WLOCK job SYNC 16":                 {Acquire: acquire{Name: "job", Sync: 16}, syncs: true},
-		"RENEW job t KEEPALIVE MAX 7":       {Acquire: acquire{Name: "job", Token: "t", Keep: true}, renewals: 7},
+		"LOCK job SYNC 0 META KEEPALIVE": {Acquire: acquire{Name: "job", Meta: "KEEPALIVE"}, syncs: true},
+		"WLOCK job SYNC 16":              {Acquire: acquire{Name: "job", Sync: 16}, syncs: true},
+		"RENEW job t KEEPALIVE MAX 7": {
+			Acquire: acquire{Name: "job", Token: "t", Keep: true}, renewals: 7,
+		},
 		"RENEW job KEEPALIVE":               {Acquire: acquire{Name: "job", Keep: true}},
-		"UNLOCK job KEEPALIVE":              {Acquire: acquire{Name: "job", Token: "KEEPALIVE"}}, // no option of UNLOCK
+		"UNLOCK job KEEPALIVE":              {Acquire: acquire{Name: "job", Token: "KEEPALIVE"}},
 		"UNLOCK job":                        {Acquire: acquire{Name: "job"}},
-		"UNLOCK job PX":                     {Acquire: acquire{Name: "job", Token: "PX"}}, // no option of UNLOCK
+		"UNLOCK job PX":                     {Acquire: acquire{Name: "job", Token: "PX"}},
 		"UNLOCK job TOKEN FENCE":            {Acquire: acquire{Name: "job", Token: "FENCE"}},
 		"UNLOCK job t FENCE 7":              {Acquire: acquire{Name: "job", Token: "t"}, only: 7},
 		"UNLOCK job FENCE 7 t":              {Acquire: acquire{Name: "job", Token: "t"}, only: 7},
 		"UNLOCK job fence 9007199254740992": {Acquire: acquire{Name: "job"}, only: 1 << 53},
-		"RENEW job PX 9 t":                  {Acquire: acquire{Name: "job", Token: "t", Lease: 9 * time.Millisecond}},
+		"RENEW job PX 9 t":                  {Acquire: acquire{Name: "job", Token: "t", Lease: 9 * ms}},
 		"RENEW job TOKEN t EX 9 FENCE 1": {
 			Acquire: acquire{Name: "job", Token: "t", Lease: 9 * time.Second}, only: 1,
 		},

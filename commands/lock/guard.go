@@ -25,7 +25,8 @@ func guardVerb(l *Lockers) *commands.Command {
 		Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
 		Arguments: []commands.Argument{
 			keyArgument,
-			either("holder", commands.Argument{Name: "token", Type: "string"}, shown("TOKEN"), shown("FENCE")),
+			either("holder", commands.Argument{Name: "token", Type: "string"}, shown("TOKEN"),
+				shown("FENCE")),
 			{Name: "command", Type: "string"},
 			{Name: "arg", Type: "string", Optional: true, Multiple: true},
 		},
@@ -161,8 +162,8 @@ func guardInMulti(c *commands.Call, all *Lockers, db int) (req []byte, err error
 	case g.runsAsProxy(c) && (err == commands.ErrAskKeys || !c.Server.Upstream().AtLeast(7, 0)):
 		return nil, errRunsUnjudged
 	case err == commands.ErrAskKeys:
-		return nil, errors.New("ERR only Redis knows the keys of this command, so GUARD cannot run it inside " +
-			"a transaction of a cluster: send it before MULTI or after EXEC")
+		return nil, errors.New("ERR only Redis knows the keys of this command, so GUARD cannot run it " +
+			"inside a transaction of a cluster: send it before MULTI or after EXEC")
 	case err != nil:
 		return nil, err
 	}

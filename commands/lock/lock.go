@@ -2,7 +2,7 @@
 // MUNLOCK, MRENEW and LOCKCTL. Each is a file that makes one commands.Command: its arguments as COMMAND DOCS
 // shows them, the rights that it needs, which of its arguments are secret, and what it does.
 //
-//	Verbs --> lockVerb --> lock(Call) --> arguments.parse --> Lockers.of: the engine of that lock
+//	Verbs --> lockVerb --> lock(Call) --> arguments.parse, with the bounds of Lockers.of: its engine
 //	                                                              |
 //	    the client's reply <-- acquisition.Acquired <-- locks.Locker.Acquire, on the loop
 //	                                  | others hold it, and WAIT was given
@@ -10,8 +10,8 @@
 //	                           Call.Task: locks.Locker.Wait, on a goroutine
 //
 // What a connection knows of its locks is in package holds: the tokens that it was granted, and the holds
-// that it keeps alive. One table has the options of all verbs (args.go). The Docs of a verb say which of them
-// it takes, and the syntax line of its errors is made from them.
+// that it keeps alive. One table has the options of all verbs (args.go): what a verb takes is a list of their
+// words, from which its Docs, the parser and the syntax line of its errors are made.
 package lock
 
 import (
@@ -96,7 +96,8 @@ func lockVerb(l *Lockers, name string, mode redlock.Mode, summary string) *comma
 	if mode == redlock.Permit {
 		arity, complexity = -4, "O(1); O(N) if a lease has ended, N being the permits"
 		key = append(key, shown("PERMITS"))
-		words = slices.DeleteFunc(words, func(word string) bool { return word == "REENTRANT" || word == "BREAK" })
+		words = slices.DeleteFunc(words,
+			func(word string) bool { return word == "REENTRANT" || word == "BREAK" })
 	}
 	spare := &sync.Pool{New: func() any { return new(acquisition) }}
 	verb := l.verb(name, arity, commands.Write|commands.Blocking, commands.Docs{

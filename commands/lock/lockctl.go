@@ -35,7 +35,8 @@ func lockctlVerb(l *Lockers) *commands.Command {
 	for _, sub := range []*commands.Command{
 		aboutOne("lockctl|info", 3, commands.ReadOnly, reading, func(c *commands.Call) { lockctlInfo(c, l) },
 			commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock}),
-		aboutOne("lockctl|check", 4, commands.ReadOnly, reading, func(c *commands.Call) { lockctlCheck(c, l) },
+		aboutOne("lockctl|check", 4, commands.ReadOnly, reading,
+			func(c *commands.Call) { lockctlCheck(c, l) },
 			commands.Docs{Summary: "Says what a token holds.", Complexity: perLock,
 				Arguments: []commands.Argument{{Name: "token", Type: "string"}}}),
 		asking("lockctl|list", commands.ReadOnly, allLocksRights(l), commands.Docs{

@@ -96,7 +96,8 @@ func (l *Lockers) manyVerb(
 //	VERB numkeys key [key ...] token [options]
 //
 // run is its task. It ends what it has begun, also if its client goes.
-func (l *Lockers) heldVerb(name, summary string, run func(ctx context.Context, m *many) []byte, words ...string,
+func (l *Lockers) heldVerb(
+	name, summary string, run func(ctx context.Context, m *many) []byte, words ...string,
 ) *commands.Command {
 	verb := l.manyVerb(name, -4, 0, commands.Docs{
 		Summary:   summary,
@@ -171,7 +172,9 @@ func (m *many) lostMeanwhile(held func(p *locks.Part) bool) error {
 }
 
 // parseMany reads the options from argument at on, by the bounds that hold for all locks which are named.
-func (l *Lockers) parseMany(a *arguments, s *syntax, args [][]byte, at int) (strictest *locks.Locker, err error) {
+func (l *Lockers) parseMany(
+	a *arguments, s *syntax, args [][]byte, at int,
+) (strictest *locks.Locker, err error) {
 	strictest = l.of(args[2])
 	for _, name := range args[2:behindNames(args)] {
 		if one := l.of(name); one.MaxLease() < strictest.MaxLease() {
