@@ -107,8 +107,8 @@ func TestHelpAndCompletion(t *testing.T) {
 		"lock --wiat 1s a -- b": "64 lockproxy lock: unknown flag: --wiat; did you mean --wait?",
 		"lock a b":              "64 lockproxy lock: b: write -- before the command",
 		"lock a --":             "64 lockproxy lock: the command is missing",
-		"lock":                  "64 lockproxy lock: a word is missing",
-		"lock -- ls":            "64 lockproxy lock: a word is missing",
+		"lock":                  "64 lockproxy lock: NAME is missing",
+		"lock -- ls":            "64 lockproxy lock: NAME is missing",
 		"version x":             "64 lockproxy version: x: nothing is expected here",
 		"bench --only x": "64 lockproxy bench: invalid argument \"x\" for \"--only\" flag: " +
 			"must be one of",

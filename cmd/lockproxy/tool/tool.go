@@ -84,7 +84,8 @@ func count(c *cobra.Command, args []string, least, most int, behind bool) error 
 	case n > most:
 		return fmt.Errorf("%s: nothing is expected here: %s", args[most], c.UseLine())
 	case n < least:
-		return errors.New("a word is missing: " + c.UseLine())
+		words := strings.Fields(strings.Replace(c.Use, "[--flag value]... ", "", 1))
+		return fmt.Errorf("%s is missing: %s", words[1+n], c.UseLine())
 	case behind && (dash < 0 || dash == len(args)):
 		return errors.New("the command is missing: " + c.UseLine())
 	}

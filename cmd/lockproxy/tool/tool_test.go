@@ -63,7 +63,7 @@ func TestCalls(t *testing.T) {
 		{"try", "--quiet --loops 3 --dev", "", `[] [] ["--loops" "3" "--dev"] {1s  0 soft true}`},
 		{"try", "--dev no --wait 2s x", "", `[] [] ["--dev" "no" "x"] {2s  0 soft false}`},
 
-		{plain, "", "", "a word is missing: lockproxy try NAME"},
+		{plain, "", "", "NAME is missing: lockproxy try NAME"},
 		{plain, "a b", "", "b: nothing is expected here"},
 		{plain, "a --nane x", "", "unknown flag: --nane; did you mean --name?"},
 		{plain, "a --qiuet", "", "did you mean --quiet?"},
@@ -77,7 +77,7 @@ func TestCalls(t *testing.T) {
 		{plain, "a --mode loud", "", "must be one of soft, hard"},
 		{plain, "a --quiet=x", "", "must be yes or no"},
 		{plain, "a", "TRY_WAIT=30", "TRY_WAIT needs a unit"},
-		{runs, "--wait 5m -- ls", "", "a word is missing: "},
+		{runs, "--wait 5m -- ls", "", "NAME is missing: "},
 		{runs, "a ls", "", "ls: write -- before the command"},
 		{runs, "a --", "", "the command is missing"},
 		{runs, "a", "", "the command is missing"},
