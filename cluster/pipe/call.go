@@ -42,6 +42,31 @@ const (
 	MostLine  = 64 << 10           // a line that is not data
 )
 
+// Collector is a Receiver that wants one reply as a whole. Then is called with it, or with why there is none.
+type Collector struct {
+	Then  func(reply []byte, err error)
+	reply []byte
+}
+
+// Receive implements Receiver.
+func (c *Collector) Receive(_ uint32, chunk []byte, last bool) {
+	if c.reply = append(c.reply, chunk...); last {
+		c.Then(c.reply, nil)
+	}
+}
+
+// Fail implements Receiver.
+func (c *Collector) Fail(_ uint32, err error) { c.Then(nil, err) }
+
+// Discard implements Receiver.
+func (c *Collector) Discard(uint32) bool {
+	c.reply = nil
+	return true
+}
+
+// Detour implements Receiver.
+func (c *Collector) Detour(uint32) {}
+
 // call is one request on its way.
 type call struct {
 	to       Receiver      // nil: the reply is dropped (that of ASKING)
@@ -56,6 +81,7 @@ type call struct {
 	healed   bool  // the script it needs was loaded for it
 	ran      bool  // it may have run: it was written once, and its reply was lost
 	raw      bool  // the sender handles errors and the loss of the connection
+	ours     bool  // a question about the connection: its owner does not know of it
 	astray   bool  // it was sent to the node that ASK named
 	doubted  bool  // it was sent again although it may have run: see doubt.go
 	believed bool  // it has not run, whatever its reply says

@@ -202,3 +202,54 @@ func (p *Pipe) abandon(err error) {
 		p.pool.newsSoon()
 	}
 }
+
+// This file renews logins. The node may end connections that authenticated too long ago, so AUTH with a new
+// password goes behind what was sent:
+//
+//	patrol --> renewLogin --> AUTH --> +OK, which is not passed on
+//
+// The node does not read from a connection while a command blocks there, and between MULTI and EXEC it would
+// queue AUTH. Such a connection takes over the new password afterwards.
+
+// renewAgain is the pause before a node that has refused a login gets it again.
+const renewAgain = 10 * time.Second
+
+// renewLogin makes the connection take over a newer login, if there is one.
+func (p *Pipe) renewLogin() {
+	now := p.pool.control.Login()
+	if now == p.as || p.conn == nil || p.patient || p.mode.special() || p.whole() ||
+		p.pool.loop.Now().Before(p.renewAt) {
+		return
+	}
+	before := p.as
+	p.as = now
+	if req := cluster.Renewal(before, now); req != nil {
+		p.ask(req, p.loggedIn)
+	}
+}
+
+// loggedIn takes the answer to AUTH; nil if there is none.
+func (p *Pipe) loggedIn(reply []byte, _ error) {
+	if reply == nil || !isErrorReply(reply) {
+		return
+	}
+	if p.pool.refused != p.as {
+		p.pool.refused = p.as
+		p.pool.o.Log.Warn(cluster.NotRenewed, "node", p.addr,
+			"err", cluster.Explain(cluster.Said(string(trimLine(reply[1:])))))
+	}
+	p.as, p.renewAt = nil, p.pool.loop.Now().Add(renewAgain)
+}
+
+// whole says that nothing may be sent between the requests of the owner.
+func (p *Pipe) whole() bool {
+	if p.stream != nil {
+		return true
+	}
+	owner := p.owner
+	if p.private != nil {
+		owner = p.private.owner
+	}
+	w, ok := owner.(Whole)
+	return ok && w.Whole()
+}

@@ -48,17 +48,6 @@ func (p *Pool) Reaches(m Mode) bool {
 	return false
 }
 
-// side is the pipe to the i-th master in a mode that is not plain. The last one that was used is found
-// quickly.
-func (p *Pool) side(i int, m Mode) *Pipe {
-	if pipe := p.sides[i]; pipe != nil && pipe.mode == m {
-		return pipe
-	}
-	pipe := p.pipe(p.topology.Masters[i].Addr, m)
-	p.sides[i] = pipe
-	return pipe
-}
-
 // unused says that the pipe has nothing to do.
 func (p *Pipe) unused() bool { return p.calls.len() == 0 && !p.dialing }
 
@@ -85,17 +74,14 @@ func (p *Pool) roomForDatabase() {
 // forget has another pipe made for what would be sent over this one.
 func (p *Pool) forget(pipe *Pipe) {
 	delete(p.byNode, nodeKey{pipe.addr, pipe.mode})
-	for i := range p.sides {
-		if p.sides[i] == pipe {
-			p.sides[i] = nil
-		}
-		for proto := range p.masters[i] {
-			if p.masters[i][proto] == pipe {
-				p.masters[i][proto] = nil
-			}
+	for i := range p.masters {
+		p.masters[i].forget(pipe)
+	}
+	for _, all := range p.readers {
+		for i := range all {
+			all[i].forget(pipe)
 		}
 	}
-	p.readers.forget(pipe)
 	p.stuck.set(pipe, false)
 	p.stuck.crowd(pipe, 0)
 }

@@ -24,7 +24,6 @@ func mayRepeat(req []byte) bool {
 }
 
 // doubt is a script whose error may or may not be of Redis. It keeps its place among the requests that wait.
-// It is the Receiver of the question.
 type doubt struct {
 	*deferred
 	p    *Pool
@@ -61,7 +60,7 @@ const doubtAtOnce = 256 << 10
 
 // question is the call that asks the node.
 func (d *doubt) question() *call {
-	c := &call{to: d, slot: thisNode, raw: true, came: d.came}
+	c := &call{to: &Collector{Then: d.answered}, slot: thisNode, raw: true, ours: true, came: d.came}
 	if d.astray {
 		c.before = sayAsking
 	}
@@ -87,12 +86,13 @@ func idle(req []byte) []byte {
 	return resp.AppendCommand(nil, same...)
 }
 
-// Receive implements Receiver.
-func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
-	d.said = append(d.said, chunk...)
-	if !last {
+// answered takes the answer.
+func (d *doubt) answered(reply []byte, err error) {
+	if err != nil {
+		d.tell()
 		return
 	}
+	d.said = reply
 	switch {
 	case d.refused() && d.p.waiting.first(d.deferred):
 		d.p.waiting.remove(d.deferred)
@@ -130,15 +130,3 @@ func (d *doubt) tell() {
 	d.p.waiting.remove(d.deferred)
 	d.to.Receive(d.tag, plainError(d.reply), true)
 }
-
-// Fail implements Receiver.
-func (d *doubt) Fail(uint32, error) { d.tell() }
-
-// Discard implements Receiver.
-func (d *doubt) Discard(uint32) bool {
-	d.said = nil
-	return true
-}
-
-// Detour implements Receiver.
-func (d *doubt) Detour(uint32) {}

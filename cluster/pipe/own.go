@@ -3,7 +3,6 @@ package pipe
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -66,7 +65,7 @@ func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
 		pool: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
 	}
 	if m.dialled().As == nil { // a client's user may not be allowed that: Dial asks first
-		pipe.append(&call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
+		pipe.ask(askClientID, pipe.numbered)
 	}
 	return pipe
 }
@@ -174,24 +173,9 @@ func (p *Pipe) failed(err error) {
 // askClientID is the first request of an owned pipe, as the proxy's user.
 var askClientID = resp.AppendCommandStrings(nil, "CLIENT", "ID")
 
-// clientID is a Pipe that takes the answer to CLIENT ID. A node that knows no ids, Redis
-// before 5.0, leaves it 0.
-type clientID Pipe
-
-func (p *clientID) Receive(_ uint32, chunk []byte, _ bool) {
-	if n, err := strconv.ParseInt(string(trimNumber(chunk)), 10, 64); err == nil {
-		p.clientID = n
+// numbered takes the answer to CLIENT ID. A node that knows no ids, Redis before 5.0, leaves it 0.
+func (p *Pipe) numbered(reply []byte, _ error) {
+	if v, _, err := resp.Parse(reply); err == nil && v.Kind == ':' {
+		p.clientID = v.Int
 	}
-}
-
-func (p *clientID) Fail(uint32, error)  {}
-func (p *clientID) Discard(uint32) bool { return true }
-func (p *clientID) Detour(uint32)       {}
-
-// trimNumber returns the digits of an integer reply.
-func trimNumber(reply []byte) []byte {
-	if len(reply) < 3 || reply[0] != ':' {
-		return nil
-	}
-	return reply[1 : len(reply)-2]
 }

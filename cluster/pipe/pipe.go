@@ -124,6 +124,11 @@ func (p *Pipe) precede(c *call) {
 	p.append(&call{resend: true, slot: thisNode}, req)
 }
 
+// ask sends a question about the connection, of which its owner does not know. then gets the answer.
+func (p *Pipe) ask(req []byte, then func(reply []byte, err error)) {
+	p.append(&call{to: &Collector{Then: then}, slot: thisNode, raw: true, ours: true}, req)
+}
+
 // front queues the requests of a Setup in front of those that wait for the connection.
 func (p *Pipe) front(reqs [][]byte) {
 	calls, log := p.calls, p.log

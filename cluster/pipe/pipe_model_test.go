@@ -200,7 +200,7 @@ func (m *model) send() {
 	a, req := m.request(fmt.Sprintf("way %d, DB %d, proto %d, own %v", way, mode.DB, mode.Proto,
 		mode.Own != nil), resend)
 	tag := uint32(a.id)
-	if isScript(req) {
+	if isScript(firstArgs(req, 1)) {
 		m.pool.WatchScripts()
 	}
 	if chance(m.rng, 6) {
@@ -299,7 +299,7 @@ func (m *model) private() {
 		}
 		return reqs
 	}
-	o.set = m.pool.Private(Mode{Proto: 2 + m.rng.IntN(2)}, modelPushes{o})
+	o.set = m.pool.Private(Mode{Proto: 2 + m.rng.IntN(2)}, modelPushes{o}, nil)
 	o.done++
 	o.set.Configure(setup, func() { o.done-- })
 	o.set.Precede(chance(m.rng, 4))

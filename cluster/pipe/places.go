@@ -196,7 +196,7 @@ func (o *ownPipes) setIdle(key nodeKey, idle []*Pipe) {
 // patrol closes idle pipes that are not needed, and pipes whose nodes have owed a reply for timeout.
 func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
 	for pipe := range o.all {
-		(*renewal)(pipe).look()
+		pipe.renewLogin()
 		silent := now.Sub(pipe.progress)
 		_, idle := pipe.owner.(nobody)
 		_, listens := pipe.owner.(*trackingConn)
@@ -211,7 +211,7 @@ func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
 		case pipe.calls.len() > 0 && !pipe.patient && silent > cmp.Or(pipe.silence, timeout):
 			pipe.hangUp(errSilent)
 		case listens && pipe.calls.len() == 0 && silent > timeout/2:
-			pipe.append(&call{slot: thisNode, raw: true}, askPing) // is it still there?
+			pipe.append(&call{slot: thisNode, raw: true, ours: true}, askPing) // is it still there?
 		}
 	}
 }

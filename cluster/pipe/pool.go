@@ -114,9 +114,8 @@ type Pool struct {
 
 	routing
 	byNode  map[nodeKey]*Pipe // the pipes that clients share
-	masters [][2]*Pipe        // those to masters, by protocol - 2; made when first needed
-	sides   []*Pipe           // by master: the last used one whose mode is not plain
-	readers readers
+	masters []node
+	readers [][]node // by master: the replicas that may be read from
 	leaving leavingPipes
 
 	own      ownPipes
@@ -200,14 +199,11 @@ func (p *Pool) Update() {
 	before := p.topology
 	p.follow(t)
 	p.outages.follow(before, p.since())
-	p.masters = make([][2]*Pipe, len(t.Masters))
-	p.sides = make([]*Pipe, len(t.Masters))
+	p.masters = make([]node, len(t.Masters))
 	present := make(map[string]bool)
 	for i, n := range t.Masters {
 		present[n.Addr] = true
-		for proto := range 2 {
-			p.masters[i][proto] = p.byNode[nodeKey{n.Addr, Mode{Proto: proto + 2}}]
-		}
+		p.masters[i].addr = n.Addr
 	}
 	replicas := make(map[string]bool)
 	for _, n := range t.Replicas {
@@ -222,7 +218,7 @@ func (p *Pool) Update() {
 	if len(p.privates) > 0 {
 		p.privates.moved(p.lost(before))
 	}
-	p.readers.follow(t, p.byNode)
+	p.followReaders(t)
 	p.outages.leave(p.byNode, p.own.all)
 	p.news()
 }
@@ -251,19 +247,32 @@ func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 	return p.sendTo(p.master(i, m), c, req)
 }
 
-func (p *Pool) master(i int, m Mode) *Pipe {
-	switch {
-	case m.Own != nil:
-		return m.Own.pipe(p.topology.Masters[i].Addr)
-	case !m.plain():
-		return p.side(i, m)
-	}
-	pipe := p.masters[i][m.Proto-2]
-	if pipe == nil {
-		pipe = p.pipe(p.topology.Masters[i].Addr, m)
-		p.masters[i][m.Proto-2] = pipe
+func (p *Pool) master(i int, m Mode) *Pipe { return p.masters[i].pipe(p, m) }
+
+// node is a node of the topology. The shared pipes to it that were used last are found quickly.
+type node struct {
+	addr string
+	last [2]*Pipe // by protocol - 2
+}
+
+// pipe finds or makes the pipe to the node.
+func (n *node) pipe(p *Pool, m Mode) *Pipe {
+	pipe := n.last[m.Proto-2]
+	if pipe == nil || pipe.mode != m {
+		if pipe = p.pipe(n.addr, m); m.Own == nil {
+			n.last[m.Proto-2] = pipe
+		}
 	}
 	return pipe
+}
+
+// forget has the node's pipe found anew.
+func (n *node) forget(pipe *Pipe) {
+	for i := range n.last {
+		if n.last[i] == pipe {
+			n.last[i] = nil
+		}
+	}
 }
 
 // pipe finds or makes the pipe to addr.
@@ -324,7 +333,7 @@ func (p *Pool) patrol() {
 	}
 	now := p.loop.Now()
 	for _, pipe := range p.byNode {
-		(*renewal)(pipe).look()
+		pipe.renewLogin()
 		switch {
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
 			p.forget(pipe)

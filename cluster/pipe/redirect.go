@@ -206,11 +206,15 @@ func (p *Pool) giveUp(d *deferred) {
 		d.to.Receive(d.tag, d.reply, true)
 		return
 	}
-	why := d.err
-	if why == nil {
-		why = complaint(d.reply)
+	d.to.Fail(d.tag, notTaken(d.outcome(), d.reply, d.err))
+}
+
+// notTaken is the error of a request whose budget is used up: err, or what reply complains of, is why.
+func notTaken(outcome error, reply []byte, err error) error {
+	if err == nil {
+		err = complaint(reply)
 	}
-	d.to.Fail(d.tag, cluster.NotTaken(d.outcome(), why, why == errRedirected || errors.Is(why, ErrNoPlace)))
+	return cluster.NotTaken(outcome, err, err == errRedirected || errors.Is(err, ErrNoPlace))
 }
 
 // errRedirected is the error if the budget is used up by redirects.

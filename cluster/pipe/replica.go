@@ -21,46 +21,24 @@ const shunFor = time.Second
 // errUnfit is why the connection to a replica was closed: its reads go elsewhere.
 var errUnfit = errors.New("the replica is not fit to be read from")
 
-// reader is a replica that may be read from.
-type reader struct {
-	addr  string
-	pipes [2]*Pipe // by protocol - 2, to database 0; made when first needed
-}
-
-// readers are the replicas of each master that may be read from.
-type readers [][]reader
-
-// follow takes over which replicas may be read from. Reads that are on their way to other replicas are sent
-// again elsewhere.
-func (r *readers) follow(t *cluster.Topology, shared map[nodeKey]*Pipe) {
-	*r = make(readers, len(t.Masters))
+// followReaders takes over which replicas may be read from. Reads that are on their way to other replicas are
+// sent again elsewhere.
+func (p *Pool) followReaders(t *cluster.Topology) {
+	p.readers = make([][]node, len(t.Masters))
 	fit := make(map[string]bool)
 	for i, master := range t.Masters {
 		for _, n := range t.Readers[master] {
 			fit[n.Addr] = true
-			(*r)[i] = append((*r)[i], reader{addr: n.Addr})
+			p.readers[i] = append(p.readers[i], node{addr: n.Addr})
 		}
 	}
-	for _, pipe := range shared {
+	for _, pipe := range p.byNode {
 		switch {
 		case !pipe.mode.Replica || fit[pipe.addr]:
 		case pipe.dialing:
 			pipe.cancel()
 		default:
 			pipe.hangUp(errUnfit)
-		}
-	}
-}
-
-// forget drops a pipe that has ended.
-func (r readers) forget(pipe *Pipe) {
-	for _, all := range r {
-		for i := range all {
-			for k, known := range all[i].pipes {
-				if known == pipe {
-					all[i].pipes[k] = nil
-				}
-			}
 		}
 	}
 }
@@ -80,21 +58,14 @@ func (p *Pool) readerFor(r *Request) *Pipe {
 }
 
 // reader is the pipe to one of the readers; nil if none can be used now, or if it is the master's turn.
-func (p *Pool) reader(all []reader, m Mode, seed uint64, share bool) *Pipe {
+func (p *Pool) reader(all []node, m Mode, seed uint64, share bool) *Pipe {
 	n := uint64(len(all))
 	if n == 0 || share && seed%(n+1) == n {
 		return nil
 	}
 	now := p.loop.Now()
 	for k := range n {
-		r := &all[(seed+k)%n]
-		pipe := r.pipes[m.Proto-2]
-		if pipe == nil || m.DB != 0 {
-			pipe = p.pipe(r.addr, Mode{Proto: m.Proto, DB: m.DB, Replica: true})
-			if m.DB == 0 {
-				r.pipes[m.Proto-2] = pipe
-			}
-		}
+		pipe := all[(seed+k)%n].pipe(p, Mode{Proto: m.Proto, DB: m.DB, Replica: true})
 		if !now.Before(pipe.retryAt) && !now.Before(pipe.shunned) {
 			return pipe
 		}

@@ -224,36 +224,20 @@ func withSource(req, source []byte) []byte {
 	return resp.AppendCommand(nil, args...)
 }
 
-// load queues a script for the node.
+// load queues a script for the node, and notes when it has it, or that it forbids SCRIPT LOAD.
 func (p *Pipe) load(sha string, source []byte) {
 	if p.loading == nil {
 		p.loading = make(map[string]bool)
 	}
 	p.loading[sha] = true
-	p.append(&call{to: &loading{p, sha}, slot: thisNode, raw: true}, scriptLoad(source))
+	p.ask(scriptLoad(source), func(reply []byte, err error) {
+		delete(p.loading, sha)
+		s := &p.pool.scripts
+		if err != nil {
+			return
+		}
+		if s.whole = s.whole || resp.Forbidden(reply); !isErrorReply(reply) {
+			s.note(p.addr, sha)
+		}
+	})
 }
-
-// loading is the Receiver of the reply to a SCRIPT LOAD. It notes that the node has the script, or that it
-// forbids SCRIPT LOAD.
-type loading struct {
-	pipe *Pipe
-	sha  string
-}
-
-// Receive implements Receiver.
-func (l *loading) Receive(_ uint32, chunk []byte, _ bool) {
-	delete(l.pipe.loading, l.sha)
-	s := &l.pipe.pool.scripts
-	if s.whole = s.whole || resp.Forbidden(chunk); !isErrorReply(chunk) {
-		s.note(l.pipe.addr, l.sha)
-	}
-}
-
-// Fail implements Receiver.
-func (l *loading) Fail(uint32, error) { delete(l.pipe.loading, l.sha) }
-
-// Discard implements Receiver.
-func (l *loading) Discard(uint32) bool { return true }
-
-// Detour implements Receiver.
-func (l *loading) Detour(uint32) {}

@@ -142,26 +142,19 @@ func (p *Pipe) busyWithScript(now time.Time) bool {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.append(&call{to: (*probe)(p), slot: thisNode, raw: true}, askPing)
+		other.ask(askPing, p.sign)
 	}
 	return other.conn == nil || now.Sub(other.progress) <= p.pool.o.Timeout
 }
 
-// probe is a stuck Pipe as the Receiver of the signs of life of its node. No answer counts like one that is
-// not BUSY.
-type probe Pipe
-
-func (p *probe) Receive(_ uint32, chunk []byte, _ bool) {
-	if bytes.HasPrefix(chunk, []byte("-BUSY ")) {
+// sign takes a sign of life of the node, or learns that there is none, which counts like one that is not BUSY.
+func (p *Pipe) sign(reply []byte, _ error) {
+	if bytes.HasPrefix(reply, []byte("-BUSY ")) {
 		p.idleSigns = 0
 	} else {
 		p.idleSigns++
 	}
 }
-
-func (p *probe) Fail(uint32, error)  { p.idleSigns++ }
-func (p *probe) Discard(uint32) bool { return true }
-func (p *probe) Detour(uint32)       {}
 
 // scriptWithin is how many requests are searched for a script. Redis holds back replies to requests that it
 // read in one piece with the script, 16 KiB or one long request; so no more than these stand in front of the
@@ -175,42 +168,13 @@ func (p *Pipe) hasScript() bool {
 		for at == len(p.log.parts[part]) {
 			part, at = part+1, 0
 		}
-		size := p.calls.buf[(p.calls.from+i)&(len(p.calls.buf)-1)].size
-		if isScript(p.log.parts[part][at : at+size]) {
+		size := p.calls.at(i).size
+		if isScript(firstArgs(p.log.parts[part][at:at+size], 1)) {
 			return true
 		}
 		at += size
 	}
 	return false
-}
-
-// isScript says that req runs a script or a function.
-func isScript(req []byte) bool {
-	name := commandName(req)
-	if len(name) > len("evalsha_ro") {
-		return false
-	}
-	switch strings.ToLower(string(name)) {
-	case "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro":
-		return true
-	}
-	return false
-}
-
-// commandName is the first argument of a command; nil if req is none.
-func commandName(req []byte) []byte {
-	// *3\r\n$4\r\nEVAL\r\n...
-	for range 2 {
-		i := bytes.Index(req[:min(len(req), 16)], []byte("\r\n"))
-		if i < 0 {
-			return nil
-		}
-		req = req[i+2:]
-	}
-	if i := bytes.Index(req[:min(len(req), 16)], []byte("\r\n")); i >= 0 {
-		return req[:i]
-	}
-	return nil
 }
 
 // busy is the reply of a node that could not put a new connection into its mode because of a script; nil for
