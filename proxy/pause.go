@@ -148,38 +148,20 @@ func (w *worker) reads(name []byte, client int64) bool {
 		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
 		w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(w.pool.SomeSlot(client)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
-			To: &functionList{w: w}, Resend: true,
+			To: &pipe.Collector{Then: w.listed}, Resend: true,
 		})
 	}
 	return w.pause.readers[string(name)]
 }
 
-// functionList takes the reply of FUNCTION LIST.
-type functionList struct {
-	w     *worker
-	reply []byte
-}
-
-// Receive implements pipe.Receiver.
-func (f *functionList) Receive(_ uint32, chunk []byte, last bool) {
-	f.reply = append(f.reply, chunk...)
-	if !last || !f.w.pause.asking {
+// listed takes the reply of FUNCTION LIST. Without one, another FCALL asks again.
+func (w *worker) listed(reply []byte, err error) {
+	asking := w.pause.asking
+	w.pause.asking = false
+	if err != nil || !asking {
 		return
 	}
-	f.w.pause.asking = false
-	if f.w.pause.readers = commands.FunctionsThatRead(f.reply); len(f.w.pause.readers) > 0 {
-		f.w.release()
+	if w.pause.readers = commands.FunctionsThatRead(reply); len(w.pause.readers) > 0 {
+		w.release()
 	}
 }
-
-// Fail implements pipe.Receiver: another FCALL asks again.
-func (f *functionList) Fail(uint32, error) { f.w.pause.asking = false }
-
-// Discard implements pipe.Receiver.
-func (f *functionList) Discard(uint32) bool {
-	f.reply = nil
-	return true
-}
-
-// Detour implements pipe.Receiver.
-func (f *functionList) Detour(uint32) {}
