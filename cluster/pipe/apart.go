@@ -3,7 +3,6 @@ package pipe
 import (
 	"bytes"
 
-	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -20,26 +19,6 @@ type Chooser interface {
 	// Apart is told how long the reply to request tag is, which begins to come over a shared pipe. If it
 	// returns true, the reply is dropped, and the request is sent again, over connections of mode m.
 	Apart(tag uint32, size int) (m Mode, again bool)
-}
-
-// chooses lets the receiver of c, to which p has got the beginning of the reply, choose how to get it.
-func chooses(p *Pipe, c *call, chunk []byte) {
-	to, ok := c.to.(Chooser)
-	if !ok || p.owner != nil || p.mode.Replica || !c.resend || c.slot == thisNode {
-		return
-	}
-	size := announced(chunk)
-	if size <= cluster.MaxShared {
-		return
-	}
-	m, again := to.Apart(c.tag, size)
-	if !again {
-		return
-	}
-	another, req := *c, bytes.Clone(p.log.oldest(c.size))
-	c.to = nil
-	to.Detour(c.tag)
-	p.pool.send(&another, m, req)
 }
 
 // announced is how long the reply is that begins with chunk, if it is a string; otherwise 0.
@@ -75,7 +54,7 @@ func (pp *privatePipe) pause() {
 	case pp.of.paused:
 		p.conn.Pause(0)
 	default:
-		p.progress = p.pool.loop.Now()
+		p.progress = p.loop.Now()
 		p.conn.Resume()
 	}
 }

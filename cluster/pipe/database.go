@@ -3,8 +3,6 @@ package pipe
 import (
 	"errors"
 	"time"
-
-	"lockproxy/cluster"
 )
 
 // This file is about pipes in modes that few clients need: to databases other than 0, and to replicas. They
@@ -20,21 +18,6 @@ const (
 
 // errIdle is why a pipe that nobody used was closed.
 var errIdle = errors.New("nobody used it")
-
-// notRun is a ModeError for a request that has not run because of it. It wraps ErrUnavailable too.
-type notRun struct{ *cluster.ModeError }
-
-func (e notRun) Unwrap() []error { return []error{e.ModeError, cluster.ErrUnavailable} }
-
-// refusedMode is the error of a node that will not be put into mode m, if err is one. A replica is not asked
-// twice either, but its master is.
-func refusedMode(err error, m Mode) error {
-	var refused *cluster.ModeError
-	if !m.Replica && errors.As(err, &refused) {
-		return notRun{refused}
-	}
-	return nil
-}
 
 // Reaches says that there is a connection to the database of m, so the upstream has that database.
 func (p *Pool) Reaches(m Mode) bool {
@@ -82,6 +65,6 @@ func (p *Pool) forget(pipe *Pipe) {
 			all[i].forget(pipe)
 		}
 	}
-	p.stuck.set(pipe, false)
-	p.stuck.crowd(pipe, 0)
+	p.freed(pipe)
+	p.crowd(pipe, 0)
 }

@@ -35,15 +35,17 @@ const (
 
 // forgotten asks nodes about silent pipes.
 type forgotten struct {
-	pool   *Pool
+	*env
+	shared map[nodeKey]*Pipe
+	own    map[*Pipe]struct{}
 	ctx    context.Context // ends with the pool, by end
 	end    context.CancelFunc
 	asking map[string]bool // nodes
 	mute   map[string]bool // nodes that do not tell
 }
 
-func newForgotten(p *Pool) forgotten {
-	f := forgotten{pool: p, asking: make(map[string]bool), mute: make(map[string]bool)}
+func newForgotten(e *env, shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) forgotten {
+	f := forgotten{env: e, shared: shared, own: own, asking: make(map[string]bool), mute: make(map[string]bool)}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
 }
@@ -96,8 +98,8 @@ func (f *forgotten) ask(addr string, now time.Time) {
 		return
 	}
 	f.asking[addr] = true
-	l := f.pool.loop
-	f.pool.stats.inquiries.put(f.ctx, f.pool.control, f.pool.o.ConnectTimeout, addr, inquiry{ids,
+	l := f.loop
+	f.stats.inquiries.put(f.ctx, f.control, f.o.ConnectTimeout, addr, inquiry{ids,
 		func(settled map[string]string, err error) {
 			l.Post(func() { f.answered(addr, all, settled, err) })
 		}})
@@ -170,7 +172,7 @@ func (f *forgotten) answered(addr string, all []silent, settled map[string]strin
 			s.asked = time.Time{}
 		}
 	}
-	if err != nil || f.pool.closed {
+	if err != nil || f.closed {
 		return
 	}
 	n := 0
@@ -185,7 +187,7 @@ func (f *forgotten) answered(addr string, all []silent, settled map[string]strin
 	if n == 0 {
 		return
 	}
-	f.pool.o.Log.Warn("connections to a node were forgotten on the way: new ones work",
+	f.o.Log.Warn("connections to a node were forgotten on the way: new ones work",
 		"node", addr, "connections", n)
 	for _, p := range f.to(addr) {
 		if p.conn != nil {
@@ -207,12 +209,12 @@ func nameOf(p *Pipe) (id, addr string) {
 
 // to is all pipes to the node at addr.
 func (f *forgotten) to(addr string) (all []*Pipe) {
-	for _, p := range f.pool.byNode {
+	for _, p := range f.shared {
 		if p.addr == addr {
 			all = append(all, p)
 		}
 	}
-	for p := range f.pool.own.all {
+	for p := range f.own {
 		if p.addr == addr {
 			all = append(all, p)
 		}

@@ -3,9 +3,6 @@ package pipe
 import (
 	"net"
 	"time"
-
-	"lockproxy/cluster"
-	"lockproxy/cluster/retry"
 )
 
 // This file is about host names that lead to another node. A managed service fails over by giving the name
@@ -16,29 +13,12 @@ import (
 // writes answers READONLY each time.
 const leastLife = 250 * time.Millisecond
 
-// misled says that reply, an error of the node at addr, may mean that its name leads elsewhere by now.
-func misled(addr string, reply []byte) bool {
-	r, rest := retry.ErrorOf(reply)
-	if r == nil || !cluster.Named(addr) {
-		return false
-	}
-	switch r.Counts {
-	case retry.ReadOnly, retry.MasterDown, retry.Loading:
-		return true
-	case retry.Moved:
-		_, to, ok := parseRedirect(rest, addr)
-		return ok && to == addr
-	}
-	return false
-}
-
 // leavingPipes are the shared pipes of a pool that get no new requests.
 type leavingPipes map[*Pipe]struct{}
 
 // redial makes later requests to the pipe's node use a new connection, if its name may lead elsewhere.
 // Requests that were sent are answered over the old one, or have not run.
-func (l leavingPipes) redial(pipe *Pipe, reply []byte) {
-	p := pipe.pool
+func (p *Pool) redial(pipe *Pipe, reply []byte) {
 	young := p.loop.Now().Sub(pipe.since) < leastLife
 	switch {
 	case pipe.conn == nil || pipe.leaving || young || !misled(pipe.addr, reply):
@@ -46,7 +26,7 @@ func (l leavingPipes) redial(pipe *Pipe, reply []byte) {
 		pipe.private.fade()
 	case pipe.owner == nil:
 		pipe.leaving = true
-		l[pipe] = struct{}{}
+		p.leaving[pipe] = struct{}{}
 		p.forget(pipe)
 		p.redials++
 		p.own.endIdle(pipe.addr)

@@ -185,14 +185,14 @@ type nodeSlot struct {
 
 // Left is for how long a request for the slot that came at that time, or whose trouble began then, is to be
 // tried still, as far as anybody knows now. Not at all: it is not above 0.
-func (p *Pool) Left(slot int, came time.Time) time.Duration {
-	return p.outages.left(p.outages.shardOf(slot, ""), came.Sub(p.born), p.since())
+func (r *retrier) Left(slot int, came time.Time) time.Duration {
+	return r.outages.left(r.outages.shardOf(slot, ""), came.Sub(r.born), r.age())
 }
 
 // Silent is why nothing new should be sent to the master at addr, nil if it may be: it has owed an answer for
 // a while. There will be news once it has answered, or is no master any more.
-func (p *Pool) Silent(addr string) error {
-	if since, silent := p.outages.Silent(addr); !silent || time.Since(since) < holdAfter {
+func (r *retrier) Silent(addr string) error {
+	if since, silent := r.outages.Silent(addr); !silent || time.Since(since) < holdAfter {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, cluster.NodeError{Addr: addr, Err: errOwes})
@@ -202,7 +202,7 @@ func (p *Pool) Silent(addr string) error {
 func (o *outages) hold(p *Pipe) bool {
 	since, silent := o.Silent(p.addr)
 	return silent && p.conn != nil && p.owner == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
-		p.pool.loop.Now().Sub(p.said) >= holdAfter
+		p.loop.Now().Sub(p.said) >= holdAfter
 }
 
 // holds says that the pipe which would carry d is held.
@@ -221,7 +221,7 @@ func (o *outages) hang(p *Pipe) (why error) {
 	if o.hold(p) {
 		return cluster.NodeError{Addr: p.addr, Err: errOwes}
 	}
-	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.pool.loop.Now().Sub(p.progress) < hung) {
+	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
 		return nil
 	}
 	out, long := o.long(p.addr)

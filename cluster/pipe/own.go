@@ -3,6 +3,7 @@ package pipe
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -24,6 +25,23 @@ type Owner interface {
 	// Lost says that the connection has ended, or could not be made, and why. The requests on their way have
 	// failed before. Lost is not called after Release and End.
 	Lost(err error)
+}
+
+// owning is what a pipe is for its owner.
+type owning struct {
+	owner     Owner // nil: the pipe is shared
+	party     Party // that the owner belongs to
+	counted   bool  // for the party
+	places    *ownPipes
+	private   *privatePipe
+	stream    *Stream // that is being sent; nothing else may be queued then
+	dead      error   // why it is of no use any more
+	ended     bool    // its owner has no more requests
+	patient   bool
+	silence   time.Duration // how long its node may owe a reply; 0: Options.Timeout
+	proven    bool
+	clientID  int64
+	idleSince time.Time
 }
 
 // Whole is an Owner between whose requests nothing may come now, as in MULTI.
@@ -61,9 +79,8 @@ func (p *Pool) lend(addr string, m Mode, owner Owner) *Pipe {
 
 // newOwn is an owned pipe that is not connected yet.
 func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
-	pipe := &Pipe{
-		pool: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
-	}
+	pipe := p.newPipe(addr, m)
+	pipe.owning = owning{places: &p.own, owner: owner, party: partyOf(owner)}
 	if m.dialled().As == nil { // a client's user may not be allowed that: Dial asks first
 		pipe.ask(askClientID, pipe.numbered)
 	}
@@ -95,7 +112,7 @@ func (p *Pipe) ClientID() int64 { return p.clientID }
 // blocks.
 func (p *Pipe) SetPatient(patient bool) {
 	p.patient = patient
-	p.progress = p.pool.loop.Now()
+	p.progress = p.loop.Now()
 }
 
 // EndRequests ends this side of the connection of an owned pipe, which is there, behind the requests so far.
@@ -118,7 +135,7 @@ func (p *Pipe) Release() {
 		return
 	}
 	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.leaving
-	if unfit || !p.pool.own.keep(p) {
+	if unfit || !p.places.keep(p) {
 		p.End()
 	}
 }
@@ -144,7 +161,7 @@ func (p *Pipe) close(why error) {
 		if p.dialing {
 			p.cancel()
 		}
-		p.pool.own.leaveQueue(p)
+		p.places.leaveQueue(p)
 		p.failed(why)
 	}
 }
@@ -164,9 +181,9 @@ func (p *Pipe) failed(err error) {
 	if p.private != nil {
 		p.private.leave()
 	}
-	p.pool.own.remove(p)
-	p.abandon(err)
-	p.pool.own.count()
+	p.places.remove(p)
+	p.home.abandon(p, err)
+	p.places.count()
 	p.owner.Lost(err)
 }
 

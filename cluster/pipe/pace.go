@@ -25,7 +25,7 @@ func crawls(p *Pipe, now time.Time) bool {
 		return false
 	}
 	waited := now.Sub(was.since)
-	if waited <= p.pool.o.Timeout {
+	if waited <= p.o.Timeout {
 		return false
 	}
 	p.pace = pace{since: now}

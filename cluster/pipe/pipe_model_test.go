@@ -438,11 +438,11 @@ func (m *model) settled() {
 		}
 	}
 	p := m.pool
-	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck.n != 0 ||
-		p.stuck.epoch != 0 {
+	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuckPipes.n != 0 ||
+		p.StuckEpoch() != 0 {
 		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, "+
 			"epoch %d",
-			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck.n, p.stuck.epoch)
+			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuckPipes.n, p.StuckEpoch())
 	}
 	if len(p.senders)+len(p.waiting.firsts) != 0 {
 		m.t.Errorf("%d senders have something that is sent again", len(p.senders))

@@ -24,10 +24,8 @@
 package pipe
 
 import (
-	"cmp"
-	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"time"
 
@@ -36,82 +34,13 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// Control is what pipes need of the control plane. Upstream is one.
-type Control interface {
-	Topology() *cluster.Topology
-	// Refresh hints that the topology may be out of date. It never blocks.
-	Refresh()
-	// Login is how connections authenticate that are dialled now. It is another pointer when the login is
-	// another one.
-	Login() *cluster.Login
-	// Dial returns a connection that is ready for requests: authenticated, and in mode m. before, if not
-	// nil, is the connection that it replaces: the node ends that one first, if it can; then before becomes
-	// the identity of the new one.
-	Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error)
-}
-
-// Options are the limits of the data plane. Zero values mean those of
-// DefaultOptions.
-type Options struct {
-	// bytes that one loop queues for a node before it stops reading from clients
-	QueueLimit     int
-	ConnectTimeout time.Duration // as in Options
-	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
-	MaxOwn         int           // connections that are not shared, of one loop
-	// how long a request is sent again and again while its shard has a master that answers; see outage.go
-	Budget time.Duration
-	// how long a request may wait in all for a node to take it; 0: three times the Budget
-	MaxWait   time.Duration
-	ShedAfter time.Duration // how late a node may answer before Overloaded says so; 0: it never does
-	// Source is the script with this SHA1 (40 hex digits), for nodes that have lost it. nil: NOSCRIPT is
-	// passed on.
-	Source func(sha []byte) (source []byte, ok bool)
-	// Flushes is how often all nodes were told to forget their scripts. nil: never.
-	Flushes func() uint64
-	Log     *slog.Logger
-}
-
-// DefaultOptions are the defaults.
-func DefaultOptions() Options {
-	return Options{
-		QueueLimit: 16 << 20, ConnectTimeout: cluster.ConnectTimeout, Timeout: 30 * time.Second,
-		MaxOwn: 1024, Budget: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
-	}
-}
-
-func (o Options) withDefaults() Options {
-	d := DefaultOptions()
-	o.QueueLimit = cmp.Or(o.QueueLimit, d.QueueLimit)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
-	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
-	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
-	o.Budget = cmp.Or(o.Budget, d.Budget)
-	o.MaxWait = cmp.Or(o.MaxWait, waitOfBudget*o.Budget)
-	o.Log = cmp.Or(o.Log, d.Log)
-	return o
-}
-
-const (
-	// waitOfBudget is how many times the Budget MaxWait is if nobody says otherwise.
-	waitOfBudget = 3
-	// redialAfter is how long a node that could not be reached is left alone.
-	redialAfter = 50 * time.Millisecond
-	// retireAfter is how long requests to a node that has left the topology
-	// may still be answered.
-	retireAfter = time.Second
-	// patrol is how often pipes are checked for silence.
-	patrol = time.Second
-)
+// errShared is why a large request was not sent over a shared connection. Large requests go over a Private.
+var errShared = errors.New("a request of more than 1 MiB is not sent over a connection that clients share")
 
 // Pool is the connections of one loop to all nodes: one for each node and mode,
 // made when first needed. All methods run on the loop.
 type Pool struct {
-	loop    *loop.Loop
-	control Control
-	o       Options
-	stats   *Stats
-	born    time.Time
-
+	*env
 	routing
 	byNode  map[nodeKey]*Pipe // the pipes that clients share
 	masters []node
@@ -120,63 +49,68 @@ type Pool struct {
 
 	own      ownPipes
 	privates privates
-	scripts  scriptLoads
-	stuck    stuckPipes
-	late     lateness
-	rests
-
-	outages outages
-	refused *cluster.Login // by a node, as it was told
-	came    time.Duration  // of the last request
-	senders senders
-	waiting deferredList
-	armed   bool
-	closed  bool
-}
-
-type nodeKey struct {
-	addr string
-	mode Mode
+	stuckPipes
+	lateness
+	retrier
+	came time.Duration // of the last request
 }
 
 // New returns the pool of l, on l. stats may be shared among loops.
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	o = o.withDefaults()
+	e := &env{loop: l, control: control, o: o, stats: stats, born: time.Now()}
 	p := &Pool{
-		loop: l, control: control, o: o, stats: stats, born: time.Now(), byNode: make(map[nodeKey]*Pipe),
-		leaving: make(leavingPipes),
-		own:     newOwnPipes(l, &o, &stats.own), privates: make(privates),
+		env: e, byNode: make(map[nodeKey]*Pipe), leaving: make(leavingPipes),
+		own: newOwnPipes(l, &o, &stats.own), privates: make(privates),
+	}
+	p.routing.env = e
+	p.retrier = retrier{
+		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
 		scripts: scriptLoads{
 			source: o.Source, flushes: o.Flushes, there: make(map[string]map[string]bool),
 		},
+		rests: rests{timers: l, all: make(map[*rest]struct{})},
 	}
-	p.senders = make(senders)
 	p.waiting.firsts = make(map[sender]time.Duration)
 	p.outages = newOutages(control, o.Budget, o.MaxWait, &p.routing)
-	p.stuck = stuckPipes{
-		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
+	e.felt = p.outages.Outages
+	p.stuckPipes = stuckPipes{
+		env: e, shared: p.byNode, retried: &p.waiting, pipe: p.pipe,
 	}
-	p.late = lateness{
-		loop: l, shared: p.byNode, own: p.own.all, control: control, forgotten: newForgotten(p),
+	p.lateness = lateness{
+		env: e, shared: p.byNode, own: p.own.all, forgotten: newForgotten(e, p.byNode, p.own.all),
 	}
-	p.rests = rests{loop: l, all: make(map[*rest]struct{}), deferred: func() {
-		p.waiting.now(l.Now())
-		p.retry()
-	}}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
 	return p
 }
 
+// loadAhead implements home.
+func (p *Pool) loadAhead(pipe *Pipe, req []byte) { p.scripts.ahead(pipe, req) }
+
+// arrived implements home.
+func (p *Pool) arrived(c *call) { p.senders.ends(c) }
+
+// connected implements home.
+func (p *Pool) connected() { p.waiting.now(p.loop.Now()) }
+
+// restarted implements home.
+func (p *Pool) restarted(addr string) { p.scripts.forget(addr) }
+
+// newPipe is a pipe that is not connected yet.
+func (p *Pool) newPipe(addr string, m Mode) *Pipe {
+	return &Pipe{env: p.env, home: p, addr: addr, mode: m, counts: p.stats.node(addr)}
+}
+
 // Close ends all connections; requests on their way fail.
 func (p *Pool) Close() {
 	p.closed = true
-	p.late.forgotten.end()
+	p.forgotten.end()
 	p.own.close()
 	for _, pipe := range p.byNode {
 		if pipe.dialing {
 			pipe.cancel()
-			pipe.abandon(net.ErrClosed)
+			p.abandon(pipe, net.ErrClosed)
 		}
 		pipe.hangUp(net.ErrClosed)
 	}
@@ -197,8 +131,8 @@ func (p *Pool) Update() {
 		return
 	}
 	before := p.topology
-	p.follow(t)
-	p.outages.follow(before, p.since())
+	p.routing.follow(t)
+	p.outages.follow(before, p.age())
 	p.masters = make([]node, len(t.Masters))
 	present := make(map[string]bool)
 	for i, n := range t.Masters {
@@ -229,12 +163,9 @@ func (p *Pipe) retire(gone bool) {
 	case !gone:
 		p.retired = time.Time{}
 	case p.retired.IsZero():
-		p.retired = p.pool.loop.Now()
+		p.retired = p.loop.Now()
 	}
 }
-
-// since is how long the pool has been there.
-func (p *Pool) since() time.Duration { return p.loop.Now().Sub(p.born) }
 
 func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 	i := p.choose(int(c.slot))
@@ -281,7 +212,7 @@ func (p *Pool) pipe(addr string, m Mode) *Pipe {
 		return m.Own.pipe(addr)
 	}
 	if m.Second {
-		m = p.stuck.mode(addr, m)
+		m = p.around(addr, m)
 	}
 	key := nodeKey{addr, m}
 	pipe := p.byNode[key]
@@ -289,7 +220,7 @@ func (p *Pool) pipe(addr string, m Mode) *Pipe {
 		if m.DB != 0 {
 			p.roomForDatabase()
 		}
-		pipe = &Pipe{pool: p, addr: addr, mode: m, stats: p.stats.node(addr)}
+		pipe = p.newPipe(addr, m)
 		p.byNode[key] = pipe
 	}
 	return pipe
@@ -342,7 +273,7 @@ func (p *Pool) patrol() {
 			p.forget(pipe)
 			pipe.hangUp(errIdle)
 		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > p.o.Timeout:
-			if !pipe.busyWithScript(now) {
+			if !p.busyWith(pipe, now) {
 				pipe.hangUp(errSilent)
 			}
 		case crawls(pipe, now):

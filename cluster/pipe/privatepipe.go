@@ -234,13 +234,3 @@ func (o *Private) push(t *pushText, chunk []byte, last bool) {
 	}
 	o.owner.Push(text)
 }
-
-func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }
-
-// trimLine is an error reply without the end of its line.
-func trimLine(b []byte) []byte {
-	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
-		b = b[:len(b)-1]
-	}
-	return b
-}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/retry"
 )
 
 // This file is about reads at replicas:
@@ -71,16 +70,4 @@ func (p *Pool) reader(all []node, m Mode, seed uint64, share bool) *Pipe {
 		}
 	}
 	return nil
-}
-
-// declined sends a read that a replica has refused to the master.
-func (p *Pool) declined(pipe *Pipe, c call, req []byte, r *retry.Error) {
-	if r.Verdict == retry.Redirect {
-		p.control.Refresh()
-	}
-	p.stats.Redirects[r.Counts].Add(1)
-	pipe.shunned = p.loop.Now().Add(shunFor)
-	c.to.Detour(c.tag)
-	c.healed = false
-	p.send(&c, pipe.mode.again(), lasting(req))
 }

@@ -63,7 +63,7 @@ type Request struct {
 func (p *Pool) Send(r *Request) *Pipe {
 	c := &call{
 		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, splits: r.Splits, lasting: r.Kept,
-		script: r.Script, wide: r.Target.kind > toSlot, came: max(p.since(), p.came+1),
+		script: r.Script, wide: r.Target.kind > toSlot, came: max(p.age(), p.came+1),
 	}
 	p.came = c.came
 	switch r.Target.kind {

@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"bytes"
 	"lockproxy/cluster/retry"
 )
 
@@ -24,11 +23,11 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 		if _, to.Addr, ok = parseRedirect(rest, p.addr); !ok {
 			return Redirection{}, false
 		}
-		to.Addr = p.pool.member(to.Addr, p.pool.control) // "": until the topology shows it
+		to.Addr = p.home.member(to.Addr) // "": until the topology shows it
 		to.Asking = to.Addr != "" && r.Counts == retry.Ask
 	}
-	p.pool.stats.Redirects[r.Counts].Add(1)
-	p.pool.control.Refresh()
+	p.stats.Redirects[r.Counts].Add(1)
+	p.Refresh()
 	return to, true
 }
 
@@ -38,17 +37,3 @@ func (p *Pipe) Proven() bool { return p.proven }
 
 // SetProven notes that, for this owner and later ones.
 func (p *Pipe) SetProven() { p.proven = true }
-
-// GaveUp counts a request whose budget is used up.
-func (p *Pool) GaveUp() { p.stats.GivenUp.Add(1) }
-
-// interruption is the error by which a node that becomes a replica ends the commands that block there. Then
-// it closes their connections.
-var interruption = []byte("-UNBLOCKED force unblock")
-
-// Interrupted says that an error reply ended a blocking command that had no effect, because its node is no
-// longer a master.
-func Interrupted(reply []byte) bool { return bytes.HasPrefix(reply, interruption) }
-
-// Refresh hints that the topology may be out of date.
-func (p *Pool) Refresh() { p.control.Refresh() }

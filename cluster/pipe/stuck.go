@@ -2,13 +2,7 @@ package pipe
 
 import (
 	"bytes"
-	"errors"
-	"strings"
-	"sync/atomic"
 	"time"
-
-	"lockproxy/cluster"
-	"lockproxy/internal/loop"
 )
 
 // This file is how commands get past a script that runs for long. Redis runs one command at a time. After a
@@ -37,11 +31,10 @@ const (
 
 // stuckPipes are the shared pipes of a loop that are behind a script.
 type stuckPipes struct {
-	loop    *loop.Loop
+	*env
 	shared  map[nodeKey]*Pipe // all that may get stuck
-	waiting *deferredList     // any of them may be a script
-	timeout time.Duration     // how long to wait for a script that has not begun
-	all     *atomic.Int64     // of all loops
+	retried *deferredList     // any of them may be a script
+	pipe    func(addr string, m Mode) *Pipe
 
 	n           int
 	epoch, last uint64    // now, and the latest one
@@ -49,8 +42,8 @@ type stuckPipes struct {
 	scripted    time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 }
 
-// watch has the pipes checked until the script that is about to be sent is answered.
-func (s *stuckPipes) watch() {
+// WatchScripts has the pipes checked until the script that is about to be sent is answered.
+func (s *stuckPipes) WatchScripts() {
 	s.scripted = s.loop.Now()
 	s.lookSoon()
 }
@@ -64,16 +57,19 @@ func (s *stuckPipes) lookSoon() {
 
 func (s *stuckPipes) look() {
 	s.watching = false
-	now, waiting := s.loop.Now(), len(s.waiting.all) > 0
+	now, waiting := s.loop.Now(), len(s.retried.all) > 0
 	for _, pipe := range s.shared {
 		waiting = waiting || pipe.calls.len() > 0
 		s.set(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
-			pipe.hasScript())
+			hasScript(pipe))
 	}
-	if s.epoch != 0 || waiting && now.Sub(s.scripted) < s.timeout {
+	if s.epoch != 0 || waiting && now.Sub(s.scripted) < s.o.Timeout {
 		s.lookSoon()
 	}
 }
+
+// freed notes that a pipe is not stuck any more.
+func (s *stuckPipes) freed(pipe *Pipe) { s.set(pipe, false) }
 
 // set notes whether a pipe is stuck.
 func (s *stuckPipes) set(pipe *Pipe, stuck bool) {
@@ -82,7 +78,7 @@ func (s *stuckPipes) set(pipe *Pipe, stuck bool) {
 	}
 	pipe.stuck, pipe.idleSigns = stuck, 0
 	s.scripted = s.loop.Now() // there may be more behind this one
-	s.all.Add(s.count(stuck))
+	s.stats.Stuck.Add(s.count(stuck))
 }
 
 // crowd notes that n bytes of a long reply have come over pipe, or that it owes none any more: n is 0.
@@ -111,8 +107,8 @@ func (s *stuckPipes) count(more bool) int64 {
 	return int64(n)
 }
 
-// mode is m, without Second unless the plain pipe to addr is stuck or crowded.
-func (s *stuckPipes) mode(addr string, m Mode) Mode {
+// around is m, without Second unless the plain pipe to addr is stuck or crowded.
+func (s *stuckPipes) around(addr string, m Mode) Mode {
 	plain := m
 	plain.Second = false
 	pipe := s.shared[nodeKey{addr, plain}]
@@ -122,38 +118,30 @@ func (s *stuckPipes) mode(addr string, m Mode) Mode {
 	return m
 }
 
-// WatchScripts has the pipes checked until the script that is about to be sent is answered.
-func (p *Pool) WatchScripts() { p.stuck.watch() }
-
 // StuckEpoch is 0 as long as no pipe is stuck or crowded. It changes whenever one gets so, or free.
-func (p *Pool) StuckEpoch() uint64 { return p.stuck.epoch }
+func (s *stuckPipes) StuckEpoch() uint64 { return s.epoch }
 
-// busyWithScript says that a script is the reason for the silence of a stuck pipe. It also asks the node for
+// busyWith says that a script is the reason for the silence of a stuck pipe. It also asks the node for
 // signs of life: while the script runs, the node says BUSY. Any other answer came after the script, whose
 // reply must then be near; if it has not come at the second such answer, it never will.
-func (p *Pipe) busyWithScript(now time.Time) bool {
+func (s *stuckPipes) busyWith(p *Pipe, now time.Time) bool {
 	if !p.stuck || p.idleSigns > 1 {
 		return false
 	}
 	apart := p.mode
 	apart.Second = true
-	other := p.pool.pipe(p.addr, apart)
+	other := s.pipe(p.addr, apart)
 	if other == p {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.ask(askPing, p.sign)
+		other.ask(askPing, func(reply []byte, _ error) {
+			if p.idleSigns++; bytes.HasPrefix(reply, []byte("-BUSY ")) {
+				p.idleSigns = 0
+			}
+		})
 	}
-	return other.conn == nil || now.Sub(other.progress) <= p.pool.o.Timeout
-}
-
-// sign takes a sign of life of the node, or learns that there is none, which counts like one that is not BUSY.
-func (p *Pipe) sign(reply []byte, _ error) {
-	if bytes.HasPrefix(reply, []byte("-BUSY ")) {
-		p.idleSigns = 0
-	} else {
-		p.idleSigns++
-	}
+	return other.conn == nil || now.Sub(other.progress) <= p.o.Timeout
 }
 
 // scriptWithin is how many requests are searched for a script. Redis holds back replies to requests that it
@@ -162,7 +150,7 @@ func (p *Pipe) sign(reply []byte, _ error) {
 const scriptWithin = 4096
 
 // hasScript says that a script is among the first requests of p.
-func (p *Pipe) hasScript() bool {
+func hasScript(p *Pipe) bool {
 	part, at := 0, p.log.start
 	for i := range min(p.calls.len(), scriptWithin) {
 		for at == len(p.log.parts[part]) {
@@ -175,14 +163,4 @@ func (p *Pipe) hasScript() bool {
 		at += size
 	}
 	return false
-}
-
-// busy is the reply of a node that could not put a new connection into its mode because of a script; nil for
-// other errors. Every request would have got that reply.
-func busy(err error) []byte {
-	var node cluster.NodeError
-	if errors.As(err, &node) && strings.HasPrefix(node.Err.Error(), "BUSY ") {
-		return []byte("-" + node.Err.Error() + "\r\n")
-	}
-	return nil
 }

@@ -240,7 +240,10 @@ func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
 	if r, _ := retry.ErrorOf(reply); r == nil || r.Verdict != retry.LoadScript || a.healed && !a.s.try.Hop() {
 		return nil, false
 	}
-	return a.s.p.sourceFor(a.s.req)
+	if source, ok = a.s.p.scripts.sourceFor(a.s.req); ok {
+		a.s.p.stats.Redirects[retry.NoScript].Add(1)
+	}
+	return source, ok
 }
 
 // waited takes the answer to WAIT, which comes behind the answer to the request.
