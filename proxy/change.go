@@ -9,7 +9,7 @@ func (s *Server) Change(o Options) {
 	s.now.Store(&o)
 	s.memory.limit.Store(o.MaxMemory)
 	s.scripts.SetLimit(int(o.MaxMemory / scriptShare))
-	s.limits.follow(o.Limits)
+	s.limits.Follow(o.Limits)
 	s.mu.Lock()
 	for _, ln := range s.listeners {
 		if accepts, ok := ln.(*loop.Listener); ok {

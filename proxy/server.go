@@ -44,7 +44,10 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/login"
+	"lockproxy/proxy/masters"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/stats"
+	"lockproxy/proxy/table"
 	"lockproxy/proxy/tracking"
 	"lockproxy/redlock/scripts"
 )
@@ -52,9 +55,9 @@ import (
 // Server is the proxy. Its methods may be called from any goroutine.
 type Server struct {
 	o       Options
-	limits  commandLimits
-	table   learner
-	lacks   lacks
+	limits  masters.CommandLimits
+	table   table.Learner
+	forbids masters.Forbidden
 	started time.Time
 
 	ctx       context.Context // of all tasks
@@ -69,9 +72,9 @@ type Server struct {
 	scripts   *commands.Scripts
 	locks     lockEngines
 	events    events
-	evictions evictions
-	ownStats  ownStats
-	counters  counters
+	evictions masters.Evictions
+	ownStats  *stats.Own
+	counters  stats.Counters
 
 	runID         string
 	lastID        atomic.Int64
@@ -111,8 +114,18 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		scripts:   commands.NewScripts(o.ScriptCache),
 		addresses: login.NewAddresses(),
 	}
-	s.ownStats = ownStats{s: s, errors: make(map[string]uint64)}
-	s.table.s, s.evictions.s = s, s
+	s.ownStats = stats.NewOwn(&s.counters, s.shared)
+	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
+	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
+	s.forbids = masters.Forbidden{
+		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
+	}
+	s.table = table.Learner{Upstream: o.Upstream, Refused: o.Refused, Failed: o.Failed, Log: o.Log}
+	s.table.Use = func(t *commands.Table) {
+		for _, w := range s.workers {
+			w.loop.Post(func() { w.use(t) })
+		}
+	}
 	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -128,21 +141,26 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.stop()
 		return nil, err
 	}
-	if err := s.table.first(ctx); err != nil {
+	if err := s.table.First(ctx); err != nil {
 		s.stop()
 		return nil, err
 	}
 	if o.TellNeeds {
-		s.lacks.tell(ctx, s)
+		s.forbids.Tell(ctx)
 	}
-	if locksHere(s) {
-		if err := s.evictions.first(ctx); err != nil {
+	if locksHere {
+		if err := s.evictions.First(ctx); err != nil {
 			s.stop()
 			return nil, err
 		}
-		go s.evictions.keep() // ends when s.ctx does
+		go s.evictions.Keep(s.ctx) // ends when s.ctx does
 	}
-	go s.table.keep() // so does this
+	go s.table.Keep(s.ctx, func() { // so does this
+		s.limits.Learn(s.upstream.Limits(s.ctx), o.Log)
+		if s.forbids.Refusal() != nil {
+			s.forbids.Ask(s.ctx)
+		}
+	})
 	return s, nil
 }
 
@@ -183,7 +201,7 @@ func (s *Server) startLoops() error {
 			sessions:  make(map[*session]struct{}),
 			full:      make(map[*session]time.Time),
 			checkFrom: s.o.Output.checkFrom(),
-			byName:    make(map[string]*counter),
+			counters:  s.counters.Loop(),
 			blocked:   make(map[int64]*session),
 			unknown:   make(strangers),
 			buffer:    make([]byte, 0, bufferSize),
@@ -311,8 +329,8 @@ func (s *Server) Ready() error {
 		s.drains,
 		s.upstream.Ready,
 		s.locks.ready,
-		s.evictions.refusal,
-		s.lacks.refusal,
+		s.evictions.Refusal,
+		s.forbids.Refusal,
 		s.locks.peers.Disagreement,
 	} {
 		all = append(all, reason())

@@ -11,6 +11,7 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/stats"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 )
@@ -71,7 +72,7 @@ func (s *session) Mode() pipe.Mode {
 }
 
 // begin numbers a command and counts it with c, if c is not nil.
-func (s *session) begin(c *counter) {
+func (s *session) begin(c *stats.Counter) {
 	var a *answer
 	s.current, a = s.answers.push(s.w, c)
 	a.start, a.silent = s.w.loop.Now(), s.silence != 0
@@ -299,7 +300,7 @@ func mostAhead(s *session) int {
 	if s.hold&client.HoldWaiting == 0 || s.hold&client.HoldMemory != 0 || !s.Authenticated {
 		return 0
 	}
-	return s.w.limitsOf(s).CommandLimit()
+	return s.w.server.limits.Of(s.Authenticated).CommandLimit()
 }
 
 // ClearHold reads on if no other reason to wait is left.

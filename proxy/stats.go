@@ -1,14 +1,13 @@
 package proxy
 
 import (
-	"time"
-
 	"lockproxy/cluster/master"
 	"lockproxy/cluster/pipe"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/commands/lock"
+	"lockproxy/proxy/stats"
 )
 
 // Stats is what the proxy has counted since it started: what INFO shows as well, and more for the metrics.
@@ -21,7 +20,7 @@ type Stats struct {
 	Subscriptions map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages      uint64            // given to clients
 	Own           pipe.OwnStats
-	Commands      []CommandStats
+	Commands      []stats.Command
 	Nodes         []pipe.NodeStats
 	GivenUp       uint64          // requests whose retry budget was used up
 	Shed          uint64          // commands that were refused because their node is overloaded
@@ -48,15 +47,6 @@ type (
 	NodeStats     = pipe.NodeStats
 )
 
-// CommandStats counts one command, by its name in the upstream's table.
-type CommandStats struct {
-	Name          string
-	Calls, Errors uint64
-	// Took is the sum of the times from reading the command to the whole reply, without waits for locks.
-	Took    time.Duration
-	Buckets [durationBuckets]uint64 // calls by duration, not cumulative; see BucketLimit
-}
-
 // Stats returns the counters as they are now.
 func (s *Server) Stats() Stats {
 	st := Stats{
@@ -65,7 +55,7 @@ func (s *Server) Stats() Stats {
 		Nodes:   s.pipeStats.Nodes(),
 		GivenUp: s.pipeStats.GivenUp.Load(), Shed: s.pipeStats.Shed.Load(),
 		Masters: s.locks.health(),
-		Evicts:  s.evictions.stats(),
+		Evicts:  s.evictions.Stats(),
 	}
 	st.Audit, st.LockEvents = s.events.counts()
 	st.LockTimes = s.locks.engines.Ledger.Times()
@@ -83,23 +73,7 @@ func (s *Server) Stats() Stats {
 	st.AuthTimeouts = s.authTimeouts.Load()
 	st.AuthFailures = s.failures.Totals()
 	st.Subscriptions, st.Messages = subscriptions(s.workers)
-	at := make(map[string]int)
-	for _, c := range s.counters.list() {
-		i, ok := at[c.name]
-		if !ok {
-			i = len(st.Commands)
-			at[c.name] = i
-			st.Commands = append(st.Commands, CommandStats{Name: c.name})
-		}
-		sum := &st.Commands[i]
-		sum.Errors += c.errors.Load()
-		sum.Took += time.Duration(c.nanos.Load())
-		for b := range c.buckets {
-			n := c.buckets[b].Load()
-			sum.Buckets[b] += n
-			sum.Calls += n
-		}
-	}
+	st.Commands = s.counters.Commands()
 	return st
 }
 
@@ -126,9 +100,7 @@ func (s *Server) shared() commands.Stats {
 		st.BytesIn += w.bytesIn.Load()
 		st.BytesOut += w.bytesOut.Load()
 	}
-	for _, c := range s.counters.list() {
-		st.Calls += c.calls()
-	}
+	st.Calls = s.counters.Calls()
 	return st
 }
 

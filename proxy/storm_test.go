@@ -170,7 +170,7 @@ func (st *tempest) nobodyWaits() {
 					a := s.answers.at(tag)
 					what := "?"
 					if a.counter != nil {
-						what = a.counter.name
+						what = a.counter.Name
 					}
 					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what,
 						a.then != nil, a.started,

@@ -9,6 +9,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/stats"
 )
 
 // worker is one loop with all that belongs to it: its clients, its pipes and its counters. Other goroutines
@@ -20,8 +21,7 @@ type worker struct {
 	pool      *pipe.Pool
 	hub       *pubsub.Hub
 	table     *commands.Table
-	counters  []*counter // by Command.ID of table
-	byName    map[string]*counter
+	counters  stats.Loop
 	sessions  map[*session]struct{}
 	blocked   map[int64]*session     // by ID: clients in a command that blocks, or waiting for locks
 	full      map[*session]time.Time // clients above their soft limit, and since when
@@ -55,30 +55,13 @@ const bufferSize = 1024
 // use takes over a new command table.
 func (w *worker) use(t *commands.Table) {
 	w.table = t
-	all := t.Commands()
-	w.counters = make([]*counter, len(all))
-	for i, cmd := range all {
-		c := w.byName[cmd.Name]
-		if c == nil {
-			c = &counter{name: cmd.Name}
-			w.server.counters.add(c)
-			w.byName[cmd.Name] = c
-		}
-		c.writes, c.blocks = cmd.Flags&commands.Write != 0, cmd.Flags&commands.Blocking != 0
-		c.publishes = cmd.MayPublish()
-		w.counters[i] = c
-	}
+	w.counters.Use(t.Commands())
 }
 
 // count counts a command that has been answered.
 func (w *worker) count(a *answer) {
-	if a.counter == nil {
-		return
-	}
-	took := w.loop.Now().Sub(a.start)
-	a.counter.observe(took, a.failed)
-	if a.by != client.ByNode {
-		a.counter.observeOwn(took, a)
+	if a.counter != nil {
+		a.counter.Observe(w.loop.Now().Sub(a.start), a.failed, a.by)
 	}
 }
 
