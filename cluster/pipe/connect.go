@@ -187,13 +187,13 @@ func (p *Pipe) loggedIn(reply []byte, _ error) {
 }
 
 // whole says that nothing may be sent between the requests of the owner.
-func (p *Pipe) whole() bool {
-	if p.stream != nil {
+func (o *owning) whole() bool {
+	if o.stream != nil {
 		return true
 	}
-	owner := p.owner
-	if p.private != nil {
-		owner = p.private.owner
+	owner := o.owner
+	if o.private != nil {
+		owner = o.private.owner
 	}
 	w, ok := owner.(Whole)
 	return ok && w.Whole()

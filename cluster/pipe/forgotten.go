@@ -45,7 +45,9 @@ type forgotten struct {
 }
 
 func newForgotten(e *env, shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) forgotten {
-	f := forgotten{env: e, shared: shared, own: own, asking: make(map[string]bool), mute: make(map[string]bool)}
+	f := forgotten{
+		env: e, shared: shared, own: own, asking: make(map[string]bool), mute: make(map[string]bool),
+	}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
 }

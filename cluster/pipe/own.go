@@ -99,14 +99,14 @@ func (p *Pipe) Request(req []byte, to Receiver, tag uint32) {
 }
 
 // Private says that the pipe belongs to a Private, whose owner gets its pushes.
-func (p *Pipe) Private() bool { return p.private != nil }
+func (o *owning) Private() bool { return o.private != nil }
 
 // Addr is the address of the pipe's node.
 func (p *Pipe) Addr() string { return p.addr }
 
 // ClientID is the node's id of the connection of an owned pipe; 0 if it is not known, as before the first
 // reply.
-func (p *Pipe) ClientID() int64 { return p.clientID }
+func (o *owning) ClientID() int64 { return o.clientID }
 
 // SetPatient says that the node may take as long as it likes for a reply, because it was sent a command that
 // blocks.
@@ -191,8 +191,8 @@ func (p *Pipe) failed(err error) {
 var askClientID = resp.AppendCommandStrings(nil, "CLIENT", "ID")
 
 // numbered takes the answer to CLIENT ID. A node that knows no ids, Redis before 5.0, leaves it 0.
-func (p *Pipe) numbered(reply []byte, _ error) {
+func (o *owning) numbered(reply []byte, _ error) {
 	if v, _, err := resp.Parse(reply); err == nil && v.Kind == ':' {
-		p.clientID = v.Int
+		o.clientID = v.Int
 	}
 }

@@ -73,7 +73,8 @@ type home interface {
 	owes()
 	// loadAhead has the script that req runs loaded first, where it may be missing.
 	loadAhead(p *Pipe, req []byte)
-	// letChoose lets the receiver of c, the oldest request of p, choose how to get its reply, which begins so.
+	// letChoose lets the receiver of c, the oldest request of p, choose how to get its reply, which begins
+	// with chunk.
 	letChoose(p *Pipe, c *call, chunk []byte)
 	// redirect handles an error reply that does not concern the client. It reports false for others.
 	redirect(p *Pipe, c call, req, reply []byte) bool

@@ -394,7 +394,9 @@ func TestLostScriptsAreLoadedOnce(t *testing.T) {
 		replies := make(chan string, scripts*times)
 		r.on(func() {
 			for i := range scripts * times {
-				to := &Collector{Then: func(reply []byte, err error) { replies <- fmt.Sprint(string(reply), err) }}
+				to := &Collector{Then: func(reply []byte, err error) {
+					replies <- fmt.Sprint(string(reply), err)
+				}}
 				req := resp.AppendCommandStrings(nil, "EVALSHA", fmt.Sprint(i%scripts), "0")
 				r.pool.Send(&Request{Target: ToSlot(1), Mode: Mode{Proto: 2}, Bytes: req, To: to})
 			}

@@ -144,10 +144,10 @@ func (p *Pool) Update() {
 		replicas[n.Addr] = true
 	}
 	for _, pipe := range p.byNode {
-		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]))
+		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), p.loop.Now())
 	}
 	for pipe := range p.own.all {
-		pipe.retire(!present[pipe.addr])
+		pipe.retire(!present[pipe.addr], p.loop.Now())
 	}
 	if len(p.privates) > 0 {
 		p.privates.moved(p.lost(before))
@@ -157,13 +157,13 @@ func (p *Pool) Update() {
 	p.news()
 }
 
-// retire notes when the pipe's node left the topology, if it has.
-func (p *Pipe) retire(gone bool) {
+// retire notes when the node left the topology, if it has.
+func (l *link) retire(gone bool, now time.Time) {
 	switch {
 	case !gone:
-		p.retired = time.Time{}
-	case p.retired.IsZero():
-		p.retired = p.loop.Now()
+		l.retired = time.Time{}
+	case l.retired.IsZero():
+		l.retired = now
 	}
 }
 

@@ -27,9 +27,9 @@ type PrivateOwner interface {
 
 // Setup is the state that the connections of a Private are put into, behind everything sent before.
 type Setup struct {
-	// Requests, if not nil, are the commands of the Setup, for a new connection, or for one that was in the state of the
-	// last Setup. redirect is the node's id of the connection that Redirect asks for, 0 without one. If one
-	// of them is answered with an error, that is final.
+	// Requests, if not nil, are the commands of the Setup, for a new connection, or for one that was in the
+	// state of the last Setup. redirect is the node's id of the connection that Redirect asks for, 0 without
+	// one. If one of them is answered with an error, that is final.
 	Requests func(fresh bool, redirect int64) [][]byte
 	// Redirect gives each connection another one beside it, of RESP3. Its pushes are passed on like those of
 	// the connection itself, as CLIENT TRACKING REDIRECT wants.

@@ -57,7 +57,8 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		r.declined(pipe, c, req, e)
 		return true
 	}
-	if !c.believed && !c.alone && !(e.Counts == retry.TryAgain && c.splits) && r.putAside(pipe, &c, req, reply) {
+	final := c.believed || c.alone || e.Counts == retry.TryAgain && c.splits
+	if !final && r.putAside(pipe, &c, req, reply) {
 		return true
 	}
 	if script && !c.believed && e.Verdict != retry.LoadScript && !(c.resend && mayRepeat(req)) {

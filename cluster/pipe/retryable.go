@@ -33,7 +33,7 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 
 // Proven says that SetProven was called: a property of the connection, on whose meaning its owners agree,
 // need not be checked again.
-func (p *Pipe) Proven() bool { return p.proven }
+func (o *owning) Proven() bool { return o.proven }
 
 // SetProven notes that, for this owner and later ones.
-func (p *Pipe) SetProven() { p.proven = true }
+func (o *owning) SetProven() { o.proven = true }
