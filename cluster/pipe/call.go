@@ -30,6 +30,19 @@ type Receiver interface {
 // Repeater is a Receiver that is told if a request is sent again although it may have run.
 type Repeater interface{ Repeated(tag uint32) }
 
+// Chooser is a Receiver that chooses what becomes of a long reply. A shared pipe cannot wait for a client that
+// reads slowly. So the long replies of a client come over connections of its own, from which no more is read
+// while the client takes nothing. Before a reply begins nobody knows how long it is:
+//
+//	shared pipe: "$16777216\r\n..." --> Chooser.Apart --> the request again, over a Private
+//	                       \----> the rest of that reply is dropped
+type Chooser interface {
+	Receiver
+	// Apart is told how long the reply to request tag is, which begins to come over a shared pipe. If it
+	// returns true, the reply is dropped, and the request is sent again, over connections of mode m.
+	Apart(tag uint32, size int) (m Mode, again bool)
+}
+
 // Longer is a Receiver that takes other replies than those to questions of the proxy's own, which may have
 // resp.Answer.Bytes. A node that sends more than Most bytes to request tag, or announces them, loses its
 // connection, and the request fails.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/loop"
@@ -97,3 +98,7 @@ func (c *Client) do(ctx context.Context, i int, send func(to *Collector)) ([]byt
 		return nil, context.Cause(ctx)
 	}
 }
+
+// Parted is when a node last said that some keys of slot n are at another node, because it moves there. The
+// zero time: never.
+func (c *Client) Parted(n int) time.Time { return c.pools[0].stats.moving.at(n) }

@@ -11,14 +11,6 @@ import (
 
 // This file makes connections; and when one ends, its requests fail or go elsewhere.
 
-// How a pipe failed.
-var (
-	errSilent  = errors.New("no reply within upstream-timeout")
-	errCrawls  = errors.New("a reply came too slowly, and others waited behind it")
-	errLong    = errors.New("its reply is longer than any to this request")
-	errRetired = errors.New("the node has left the topology")
-)
-
 // dial connects in the background.
 func (p *Pipe) dial() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.o.ConnectTimeout)

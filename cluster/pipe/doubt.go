@@ -15,14 +15,6 @@ import (
 // Redis, the first script is sent once more, since the slot may have stopped moving meanwhile; then its
 // error goes to the client.
 
-// mayRepeat says that req, which may be sent twice, should be sent again. Of the requests of clients, only
-// scripts that only read may be sent twice, but what they return is for the client. The others are scripts
-// of locks, which return no such words.
-func mayRepeat(req []byte) bool {
-	args := firstArgs(req, 1)
-	return len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
-}
-
 // doubt is a script whose error may or may not be of Redis. It keeps its place among the requests that wait.
 type doubt struct {
 	*deferred

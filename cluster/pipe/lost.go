@@ -14,10 +14,6 @@ import (
 // This file decides what becomes of requests whose connection has ended, and of those that were put aside
 // (order.go).
 
-// errCutLarge is why a large request is not sent again.
-var errCutLarge = errors.New("the node closed the connection inside of it, " +
-	"as it does above its client-query-buffer-limit")
-
 // largeTries is how often a node may close the connection inside a large request. A server that finds it too
 // long does so each time.
 const largeTries = 3
@@ -191,8 +187,6 @@ func (r *retrier) refuse(h *held) {
 		h.to.Receive(h.tag, plainError(h.reply), true)
 	}
 }
-
-var errOvertaken = errors.New("what was sent behind it has run already")
 
 // letChoose lets the receiver of c, to which p has got the beginning of the reply, choose how to get it.
 func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {

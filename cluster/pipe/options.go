@@ -61,7 +61,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
 	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
 	o.Budget = cmp.Or(o.Budget, d.Budget)
-	o.MaxWait = cmp.Or(o.MaxWait, waitOfBudget*o.Budget)
+	o.MaxWait = max(o.Budget, cmp.Or(o.MaxWait, waitOfBudget*o.Budget))
 	o.Log = cmp.Or(o.Log, d.Log)
 	return o
 }

@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -47,13 +46,6 @@ type owning struct {
 // Whole is an Owner between whose requests nothing may come now, as in MULTI.
 type Whole interface{ Whole() bool }
 
-// Errors of owned pipes.
-var (
-	errReleased = errors.New("not needed any more")
-	// ErrNoPlace is why no owned pipe could be had.
-	ErrNoPlace = errors.New("all connections that are not shared are in use (upstream-own-connections)")
-)
-
 // Own returns a connection to the node at addr that only owner uses, until it is lost, or owner ends its use
 // with Release or End. Requests may be given to it at once. They wait until it is connected; before that it
 // may wait, for Options.Budget at most, for one of the Options.MaxOwn places that the owner's Party may
@@ -79,7 +71,7 @@ func (p *Pool) lend(addr string, m Mode, owner Owner) *Pipe {
 
 // newOwn is an owned pipe that is not connected yet.
 func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
-	pipe := p.newPipe(addr, m)
+	pipe := newPipe(p.env, p, addr, m)
 	pipe.owning = owning{places: &p.own, owner: owner, party: partyOf(owner)}
 	if m.dialled().As == nil { // a client's user may not be allowed that: Dial asks first
 		pipe.ask(askClientID, pipe.numbered)

@@ -66,6 +66,24 @@ type link struct {
 	shunned  time.Time     // if it is a replica's: no reads before
 }
 
+// retire notes when the node left the topology, if it has.
+func (l *link) retire(gone bool, now time.Time) {
+	switch {
+	case !gone:
+		l.retired = time.Time{}
+	case l.retired.IsZero():
+		l.retired = now
+	}
+}
+
+// newPipe is a pipe that is not connected yet.
+func newPipe(e *env, h home, addr string, m Mode) *Pipe {
+	return &Pipe{env: e, home: h, addr: addr, mode: m, counts: e.stats.node(addr)}
+}
+
+// unused says that the pipe has nothing to do.
+func (p *Pipe) unused() bool { return p.calls.len() == 0 && !p.dialing }
+
 // home is what the pipes of a loop belong to. It decides what becomes of their requests, and looks after what
 // concerns several pipes. Its methods do not keep what aliases the log of a pipe.
 type home interface {
@@ -110,7 +128,8 @@ func (p *Pipe) append(c *call, req []byte) {
 		p.home.owes()
 		p.proof.rest(now)
 	} else if c.slot >= anySlot && p.owner == nil && p.conn != nil && p.proof.due(now) {
-		p.proof.ask(p, now)
+		tag, question := p.proof.question(now)
+		p.append(&call{slot: proving, tag: tag, resend: true}, question)
 	}
 	if c.script {
 		p.home.loadAhead(p, req)
@@ -262,7 +281,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		p.inReply = true
 		switch c := p.calls.head(); {
 		case c.slot == proving:
-			p.proof.take(p, c.tag, chunk, false)
+			p.prove(c.tag, chunk, false)
 		case c.to != nil:
 			c.to.Receive(c.tag, chunk, false)
 		}
@@ -307,7 +326,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	switch {
 	case c.slot == proving:
-		p.proof.take(p, c.tag, chunk, true)
+		p.prove(c.tag, chunk, true)
 	case c.to != nil:
 		c.to.Receive(c.tag, chunk, true)
 	}
@@ -316,6 +335,13 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	if p.private != nil {
 		p.private.answered(c)
+	}
+}
+
+// prove takes a part of the reply to a question that proves that replies belong to their requests.
+func (p *Pipe) prove(tag uint32, chunk []byte, last bool) {
+	if err := p.proof.take(tag, chunk, last); err != nil {
+		p.hangUp(err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/loop"
@@ -230,21 +229,6 @@ func (o *ownPipes) close() {
 		}
 		pipe.hangUp(net.ErrClosed)
 	}
-}
-
-// OwnStats are the connections that are not shared, now.
-type OwnStats struct {
-	Used    int64 // in use by a client
-	Idle    int64 // they are kept for the next one
-	Waiting int64 // they wait for a place
-}
-
-// ownCounters are the OwnStats of all loops together.
-type ownCounters struct{ used, idle, waiting atomic.Int64 }
-
-// Own returns the connections of all loops that are not shared.
-func (s *Stats) Own() OwnStats {
-	return OwnStats{Used: s.own.used.Load(), Idle: s.own.idle.Load(), Waiting: s.own.waiting.Load()}
 }
 
 // count tells the stats how many there are now.

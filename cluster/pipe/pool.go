@@ -24,7 +24,6 @@
 package pipe
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -34,22 +33,14 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// errShared is why a large request was not sent over a shared connection. Large requests go over a Private.
-var errShared = errors.New("a request of more than 1 MiB is not sent over a connection that clients share")
-
 // Pool is the connections of one loop to all nodes: one for each node and mode,
 // made when first needed. All methods run on the loop.
 type Pool struct {
 	*env
 	routing
-	byNode  map[nodeKey]*Pipe // the pipes that clients share
-	masters []node
-	readers [][]node // by master: the replicas that may be read from
-	leaving leavingPipes
-
+	sharedPipes
 	own      ownPipes
 	privates privates
-	stuckPipes
 	lateness
 	retrier
 	came time.Duration // of the last request
@@ -59,24 +50,22 @@ type Pool struct {
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	o = o.withDefaults()
 	e := &env{loop: l, control: control, o: o, stats: stats, born: time.Now()}
-	p := &Pool{
-		env: e, byNode: make(map[nodeKey]*Pipe), leaving: make(leavingPipes),
-		own: newOwnPipes(l, &o, &stats.own), privates: make(privates),
-	}
+	p := &Pool{env: e, own: newOwnPipes(l, &o, &stats.own), privates: make(privates)}
 	p.routing.env = e
+	p.sharedPipes = sharedPipes{
+		env: e, routing: &p.routing, home: p, own: &p.own, byNode: make(map[nodeKey]*Pipe),
+		leaving: make(map[*Pipe]struct{}),
+	}
+	p.stuckPipes = stuckPipes{env: e, shared: p.byNode, retried: &p.waiting, find: p.pipe}
 	p.retrier = retrier{
 		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
+		outages: newOutages(e, &p.routing),
 		scripts: scriptLoads{
 			source: o.Source, flushes: o.Flushes, there: make(map[string]map[string]bool),
 		},
 		rests: rests{timers: l, all: make(map[*rest]struct{})},
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)
-	p.outages = newOutages(control, o.Budget, o.MaxWait, &p.routing)
-	e.felt = p.outages.Outages
-	p.stuckPipes = stuckPipes{
-		env: e, shared: p.byNode, retried: &p.waiting, pipe: p.pipe,
-	}
 	p.lateness = lateness{
 		env: e, shared: p.byNode, own: p.own.all, forgotten: newForgotten(e, p.byNode, p.own.all),
 	}
@@ -97,24 +86,12 @@ func (p *Pool) connected() { p.waiting.now(p.loop.Now()) }
 // restarted implements home.
 func (p *Pool) restarted(addr string) { p.scripts.forget(addr) }
 
-// newPipe is a pipe that is not connected yet.
-func (p *Pool) newPipe(addr string, m Mode) *Pipe {
-	return &Pipe{env: p.env, home: p, addr: addr, mode: m, counts: p.stats.node(addr)}
-}
-
 // Close ends all connections; requests on their way fail.
 func (p *Pool) Close() {
 	p.closed = true
 	p.forgotten.end()
 	p.own.close()
-	for _, pipe := range p.byNode {
-		if pipe.dialing {
-			pipe.cancel()
-			p.abandon(pipe, net.ErrClosed)
-		}
-		pipe.hangUp(net.ErrClosed)
-	}
-	p.leaving.close()
+	p.sharedPipes.close()
 	for _, d := range p.waiting.takeAll() {
 		if d.inDoubt {
 			continue // the end of the question is its end
@@ -133,38 +110,13 @@ func (p *Pool) Update() {
 	before := p.topology
 	p.routing.follow(t)
 	p.outages.follow(before, p.age())
-	p.masters = make([]node, len(t.Masters))
-	present := make(map[string]bool)
-	for i, n := range t.Masters {
-		present[n.Addr] = true
-		p.masters[i].addr = n.Addr
-	}
-	replicas := make(map[string]bool)
-	for _, n := range t.Replicas {
-		replicas[n.Addr] = true
-	}
-	for _, pipe := range p.byNode {
-		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), p.loop.Now())
-	}
-	for pipe := range p.own.all {
-		pipe.retire(!present[pipe.addr], p.loop.Now())
-	}
+	p.retire(t)
 	if len(p.privates) > 0 {
 		p.privates.moved(p.lost(before))
 	}
 	p.followReaders(t)
-	p.outages.leave(p.byNode, p.own.all)
+	p.leave(p.byNode, p.own.all)
 	p.news()
-}
-
-// retire notes when the node left the topology, if it has.
-func (l *link) retire(gone bool, now time.Time) {
-	switch {
-	case !gone:
-		l.retired = time.Time{}
-	case l.retired.IsZero():
-		l.retired = now
-	}
 }
 
 func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
@@ -176,54 +128,6 @@ func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 		return nil
 	}
 	return p.sendTo(p.master(i, m), c, req)
-}
-
-func (p *Pool) master(i int, m Mode) *Pipe { return p.masters[i].pipe(p, m) }
-
-// node is a node of the topology. The shared pipes to it that were used last are found quickly.
-type node struct {
-	addr string
-	last [2]*Pipe // by protocol - 2
-}
-
-// pipe finds or makes the pipe to the node.
-func (n *node) pipe(p *Pool, m Mode) *Pipe {
-	pipe := n.last[m.Proto-2]
-	if pipe == nil || pipe.mode != m {
-		if pipe = p.pipe(n.addr, m); m.Own == nil {
-			n.last[m.Proto-2] = pipe
-		}
-	}
-	return pipe
-}
-
-// forget has the node's pipe found anew.
-func (n *node) forget(pipe *Pipe) {
-	for i := range n.last {
-		if n.last[i] == pipe {
-			n.last[i] = nil
-		}
-	}
-}
-
-// pipe finds or makes the pipe to addr.
-func (p *Pool) pipe(addr string, m Mode) *Pipe {
-	if m.Own != nil {
-		return m.Own.pipe(addr)
-	}
-	if m.Second {
-		m = p.around(addr, m)
-	}
-	key := nodeKey{addr, m}
-	pipe := p.byNode[key]
-	if pipe == nil {
-		if m.DB != 0 {
-			p.roomForDatabase()
-		}
-		pipe = p.newPipe(addr, m)
-		p.byNode[key] = pipe
-	}
-	return pipe
 }
 
 func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
@@ -240,7 +144,7 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 		p.later(pipe.addr, pipe.mode, *c, req, nil, pipe.dialErr)
 		return nil
 	}
-	if why := p.outages.hang(pipe); why != nil {
+	if why := p.hang(pipe); why != nil {
 		c.to.Detour(c.tag)
 		p.later(pipe.addr, pipe.mode, *c, req, nil, why)
 		return nil
@@ -256,31 +160,69 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 	return pipe
 }
 
-// patrol gives up nodes that owe replies and are silent, or nearly so, and closes pipes whose node has left
-// the topology.
+// Overloaded says that the master of a slot answers, but later than Options.ShedAfter, so that a request that
+// is sent to it now would wait for too long.
+func (p *Pool) Overloaded(slot int, m Mode) bool {
+	limit := p.o.ShedAfter
+	if limit == 0 || p.closed {
+		return false
+	}
+	i := p.choose(slot)
+	if i < 0 {
+		return false
+	}
+	pipe := p.master(i, m)
+	if pipe.conn == nil || !pipe.congestion.exceeds(pipe.calls.len(), p.loop.Now(), limit) {
+		return false
+	}
+	p.stats.Shed.Add(1)
+	return true
+}
+
+// patrol looks after all pipes.
 func (p *Pool) patrol() {
 	if p.closed {
 		return
 	}
 	now := p.loop.Now()
-	for _, pipe := range p.byNode {
-		pipe.renewLogin()
-		switch {
-		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
-			p.forget(pipe)
-			pipe.hangUp(errRetired)
-		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
-			p.forget(pipe)
-			pipe.hangUp(errIdle)
-		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > p.o.Timeout:
-			if !p.busyWith(pipe, now) {
-				pipe.hangUp(errSilent)
-			}
-		case crawls(pipe, now):
-			cutOff(pipe, errCrawls)
-		}
-	}
-	p.leaving.patrol(now, p.o.Timeout)
+	p.sharedPipes.patrol(now)
 	p.own.patrol(now, p.o.Timeout)
 	p.loop.After(patrol, p.patrol)
+}
+
+// Send sends a request. It returns the pipe that carries it, or nil while the request waits for a node. If
+// Bytes are more than loop.Shared, nobody may write to them any more. r is the caller's again.
+func (p *Pool) Send(r *Request) *Pipe {
+	c := &call{
+		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, splits: r.Splits, lasting: r.Kept,
+		script: r.Script, wide: r.Target.kind > toSlot, came: max(p.age(), p.came+1),
+	}
+	p.came = c.came
+	switch r.Target.kind {
+	case toSlot:
+		c.slot = int16(r.Target.n)
+		if r.Readers != MasterOnly {
+			c.resend = true
+			if pipe := p.readerFor(r); pipe != nil {
+				return p.sendTo(pipe, c, r.Bytes)
+			}
+		}
+	case toMaster:
+		if i := int(r.Target.n); i < len(p.masters) {
+			c.slot, c.before = thisNode, r.Mode.before()
+			return p.sendTo(p.master(i, r.Mode), c, r.Bytes)
+		}
+	case toShard:
+		i := int(r.Target.n)
+		c.slot = thisNode
+		if len(p.lowest) == len(p.masters) {
+			c.slot = int16(p.lowest[i])
+		}
+		return p.sendTo(p.master(i, r.Mode), c, r.Bytes)
+	case toNode:
+		c.slot = thisNode
+		return p.sendTo(p.pipe(r.Target.addr, r.Mode), c, r.Bytes)
+	}
+	c.before = r.Mode.before()
+	return p.send(c, r.Mode, r.Bytes)
 }

@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"errors"
 	"time"
 
 	"lockproxy/cluster"
@@ -40,9 +39,6 @@ type Setup struct {
 
 // maxReachPause bounds the pause before a master that Everywhere wants is dialled again.
 const maxReachPause = time.Second
-
-// ErrRefused is why a Private has no connection to a node: the node refused the Setup.
-var ErrRefused = errors.New("the node refuses it")
 
 // Private are the connections of one client. All methods run on the loop.
 type Private struct {

@@ -18,9 +18,9 @@ const waitingLimit = 16
 type retrier struct {
 	*env
 	*routing
-	nodes   nodes
-	shared  map[nodeKey]*Pipe
-	outages outages
+	nodes  nodes
+	shared map[nodeKey]*Pipe
+	outages
 	scripts scriptLoads
 	senders senders
 	waiting deferredList
@@ -228,9 +228,9 @@ func (r *retrier) retry() {
 		switch {
 		case d.inDoubt:
 			r.waiting.add(d)
-		case r.outages.expired(d, now.Sub(r.born), known):
+		case r.expired(d, now.Sub(r.born), known):
 			r.giveUp(d)
-		case now.Before(d.next), r.waiting.delays(d.slot), r.outages.holds(d, r.shared):
+		case now.Before(d.next), r.waiting.delays(d.slot), r.holds(d, r.shared):
 			r.waiting.add(d)
 		case d.slot == thisNode && r.left(d.addr, d.mode):
 			r.giveUp(d)

@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/retry"
+	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
 
@@ -21,6 +22,32 @@ var (
 	// interruption is the error by which a node that becomes a replica ends the commands that block there.
 	// Then it closes their connections.
 	interruption = []byte("-UNBLOCKED force unblock")
+)
+
+// Why a connection ends, or could not be had.
+var (
+	errSilent   = errors.New("no reply within upstream-timeout")
+	errCrawls   = errors.New("a reply came too slowly, and others waited behind it")
+	errLong     = errors.New("its reply is longer than any to this request")
+	errRetired  = errors.New("the node has left the topology")
+	errIdle     = errors.New("nobody used it")
+	errUnfit    = errors.New("the replica is not fit to be read from") // its reads go elsewhere
+	errReleased = errors.New("not needed any more")
+	// ErrNoPlace is why no owned pipe could be had.
+	ErrNoPlace = errors.New("all connections that are not shared are in use (upstream-own-connections)")
+	// ErrRefused is why a Private has no connection to a node: the node refused the Setup.
+	ErrRefused = errors.New("the node refuses it")
+)
+
+// Why a request is not sent, or not now.
+var (
+	errRedirected = errors.New("it was redirected again and again")
+	errOvertaken  = errors.New("what was sent behind it has run already")
+	errBehind     = errors.New("what its client has sent before it is not answered")
+	errOwes       = errors.New("it does not answer")
+	errShared     = errors.New("a request of more than 1 MiB is not sent over a connection that clients share")
+	errCutLarge   = errors.New("the node closed the connection inside of it, " +
+		"as it does above its client-query-buffer-limit")
 )
 
 // Interrupted says that an error reply ended a blocking command that had no effect, because its node is no
@@ -88,9 +115,6 @@ func plainError(reply []byte) []byte {
 	return reply
 }
 
-// errRedirected is the error if the budget is used up by redirects.
-var errRedirected = errors.New("it was redirected again and again")
-
 // complaint turns an error reply into an error.
 func complaint(reply []byte) error {
 	if isRedirect(reply) {
@@ -130,6 +154,16 @@ func refusedMode(err error, m Mode) error {
 		return notRun{refused}
 	}
 	return nil
+}
+
+// announced is how long the reply is that begins with chunk, if it is a string; otherwise 0.
+func announced(chunk []byte) int {
+	if chunk[0] != '$' {
+		return 0
+	}
+	line, _, _ := bytes.Cut(chunk[1:], []byte("\r\n"))
+	n, _ := resp.Integer(line)
+	return int(n)
 }
 
 // trimLine is an error reply without the end of its line.

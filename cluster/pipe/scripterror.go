@@ -45,6 +45,14 @@ func fromScript(c *call, req []byte, r *retry.Error, rest []byte) (script, raise
 	return true, !ok || int(c.slot) != n
 }
 
+// mayRepeat says that req, which may be sent twice, should be sent again. Of the requests of clients, only
+// scripts that only read may be sent twice, but what they return is for the client. The others are scripts
+// of locks, which return no such words.
+func mayRepeat(req []byte) bool {
+	args := firstArgs(req, 1)
+	return len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
+}
+
 // firstArgs are the first n arguments of req, one whole command, or all if it has fewer. There may be a
 // million.
 func firstArgs(req []byte, n int) (args [][]byte) {

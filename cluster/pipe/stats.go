@@ -83,11 +83,25 @@ func (m *movingSlots) note(n int16, now time.Time) {
 	}
 }
 
-// Parted is when a node last said that some keys of slot n are at another node, because it moves there. The
-// zero time: never.
-func (c *Client) Parted(n int) time.Time {
-	if at := c.pools[0].stats.moving[n].Load(); at != 0 {
+// at is when a node last said so of slot n; the zero time: never.
+func (m *movingSlots) at(n int) time.Time {
+	if at := m[n].Load(); at != 0 {
 		return born.Add(time.Duration(at))
 	}
 	return time.Time{}
+}
+
+// OwnStats are the connections that are not shared, now.
+type OwnStats struct {
+	Used    int64 // in use by a client
+	Idle    int64 // they are kept for the next one
+	Waiting int64 // they wait for a place
+}
+
+// ownCounters are the OwnStats of all loops together.
+type ownCounters struct{ used, idle, waiting atomic.Int64 }
+
+// Own returns the connections of all loops that are not shared.
+func (s *Stats) Own() OwnStats {
+	return OwnStats{Used: s.own.used.Load(), Idle: s.own.idle.Load(), Waiting: s.own.waiting.Load()}
 }

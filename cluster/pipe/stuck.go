@@ -34,7 +34,7 @@ type stuckPipes struct {
 	*env
 	shared  map[nodeKey]*Pipe // all that may get stuck
 	retried *deferredList     // any of them may be a script
-	pipe    func(addr string, m Mode) *Pipe
+	find    func(addr string, m Mode) *Pipe
 
 	n           int
 	epoch, last uint64    // now, and the latest one
@@ -130,7 +130,7 @@ func (s *stuckPipes) busyWith(p *Pipe, now time.Time) bool {
 	}
 	apart := p.mode
 	apart.Second = true
-	other := s.pipe(p.addr, apart)
+	other := s.find(p.addr, apart)
 	if other == p {
 		return false
 	}

@@ -2,7 +2,6 @@ package pipe
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 )
@@ -126,9 +125,6 @@ func (l *deferredList) takeAll() []*deferred {
 
 // senders hold back what is sent again, as long as it could overtake what its client has sent before it:
 // that waits, is aside (order.go), or is under way over another connection.
-
-// errBehind is why a request is held back.
-var errBehind = errors.New("what its client has sent before it is not answered")
 
 // senders tell of each client, by slot, what is under way again.
 type senders map[sender]*resends
