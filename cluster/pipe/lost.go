@@ -46,7 +46,7 @@ func (r *retrier) abandon(p *Pipe, err error) {
 			c.to.Receive(c.tag, busy, true)
 		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
 			if cut || written {
-				r.overtaken(p, &c)
+				r.overtaken(p, c)
 			}
 			c.ran = c.ran || cut || written
 			r.felt.Feel(p.addr, cluster.Felt{Failed: 1})
@@ -56,7 +56,7 @@ func (r *retrier) abandon(p *Pipe, err error) {
 			h.ran = c.ran || written
 			c.to.Detour(c.tag)
 			if written && harmless(&c) {
-				r.overtaken(p, &c)
+				r.overtaken(p, c)
 				c.to.(Repeater).Repeated(c.tag)
 			}
 			if client, _, _ := orderOf(&c); client == 0 {
@@ -107,8 +107,8 @@ func (r *retrier) take(p *Pipe, answered uint64) []*held {
 }
 
 // overtaken refuses what is aside and cannot be sent again any more, because c has run, or may have.
-func (r *retrier) overtaken(p *Pipe, c *call) {
-	for _, h := range p.order.overtaken(c) {
+func (r *retrier) overtaken(p *Pipe, c call) {
+	for _, h := range p.order.overtaken(&c) {
 		r.senders.ends(&h.call)
 		r.refuse(h)
 	}
@@ -116,10 +116,10 @@ func (r *retrier) overtaken(p *Pipe, c *call) {
 
 // joins has the read c, which the node has answered, sent again behind what is aside. It reports false if
 // that is not needed, or c does more than read.
-func (r *retrier) joins(p *Pipe, c *call, reply []byte) bool {
-	joins := p.order.joins(c)
+func (r *retrier) joins(p *Pipe, c call, reply []byte) bool {
+	joins := p.order.joins(&c)
 	if joins {
-		r.keep(p, &held{call: *c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply), read: true})
+		r.keep(p, &held{call: c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply), read: true})
 	}
 	return joins
 }

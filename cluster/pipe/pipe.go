@@ -97,11 +97,11 @@ type home interface {
 	// redirect handles an error reply that does not concern the client. It reports false for others.
 	redirect(p *Pipe, c call, req, reply []byte) bool
 	// arrived is told that c, which was sent again, is not under way any more.
-	arrived(c *call)
+	arrived(c call)
 	// overtaken is told that c has run, or may have; joins, that it is answered: it is sent again if joins
 	// returns true. goOn is called behind each reply while anything is aside.
-	overtaken(p *Pipe, c *call)
-	joins(p *Pipe, c *call, reply []byte) bool
+	overtaken(p *Pipe, c call)
+	joins(p *Pipe, c call, reply []byte) bool
 	goOn(p *Pipe)
 	// abandon settles every request of a connection that has ended.
 	abandon(p *Pipe, err error)
@@ -270,7 +270,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if !last {
 		if !p.inReply {
 			p.home.letChoose(p, p.calls.head(), chunk)
-			p.home.overtaken(p, p.calls.head())
+			p.home.overtaken(p, *p.calls.head())
 			chunk = madeUp(p, chunk, false)
 		} else if p.owner == nil && !p.mode.Second {
 			p.home.crowd(p, len(chunk))
@@ -303,7 +303,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			p.leaving = true
 		}
 		if c.again { // it is under way no more, and must not stand in its own way
-			p.home.arrived(&c)
+			p.home.arrived(c)
 			p.calls.head().again = false
 		}
 		if !c.raw && p.home.redirect(p, c, p.log.oldest(c.size), chunk) {
@@ -313,11 +313,11 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		chunk = madeUp(p, chunk, c.raw)
 	}
 	if len(p.order.all) > 0 && !p.inReply {
-		if p.home.joins(p, &c, chunk) {
+		if p.home.joins(p, c, chunk) {
 			p.popUnanswered()
 			return
 		}
-		p.home.overtaken(p, &c)
+		p.home.overtaken(p, c)
 	}
 	p.inReply = false
 	p.pop()
@@ -404,7 +404,7 @@ func (p *Pipe) pop() {
 	c := p.calls.head()
 	p.log.pop(c.size, p.o.QueueLimit)
 	if c.again {
-		p.home.arrived(c)
+		p.home.arrived(*c)
 	}
 	p.calls.pop()
 	p.answered++

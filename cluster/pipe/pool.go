@@ -78,7 +78,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 func (p *Pool) loadAhead(pipe *Pipe, req []byte) { p.scripts.ahead(pipe, req) }
 
 // arrived implements home.
-func (p *Pool) arrived(c *call) { p.senders.ends(c) }
+func (p *Pool) arrived(c call) { p.senders.ends(&c) }
 
 // connected implements home.
 func (p *Pool) connected() { p.waiting.now(p.loop.Now()) }
