@@ -79,7 +79,7 @@ func (s *session) drain() {
 		s.SetHold(client.HoldClosing)
 		s.begin(nil)
 		s.Reply(refusedByDrain)
-		s.pause.end()
+		s.pause.End()
 	}
 	s.ClearHold(client.HoldLogin)
 	s.EndIfDone()
@@ -108,7 +108,6 @@ func (s *session) Closed(err error) {
 	s.large.end()
 	s.Keepalives.Break(s.Host(), s.w.draining || !s.eof && err != io.EOF)
 	s.subscriber.Leave()
-	delete(s.w.full, s)
 	s.out.buf.Free(s.w.loop)
 	s.out.holdNodes(nil)
 	s.out.deliveries.end(s, err)
@@ -128,7 +127,7 @@ func (s *session) Closed(err error) {
 		}
 	}
 	s.out.pushes, s.out.late, s.out.held = nil, client.Collected{}, 0
-	s.memory.end(s.w)
+	s.footprint.end()
 	s.w.remove(s) // last, because Drain may go on after this
 }
 
@@ -139,8 +138,8 @@ func (s *session) resetState() {
 		s.answers.Speak(s.current)
 	}
 	s.silence = 0
-	s.pause.end()
-	s.monitor.end()
+	s.pause.End()
+	s.monitor.End()
 	s.watcher.end()
 	s.tx.End()
 	s.tracking.End()

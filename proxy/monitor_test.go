@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"lockproxy/proxy/memory"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -67,7 +68,7 @@ func TestMonitorOnManyLoops(t *testing.T) {
 		monitors[3].Close()
 		synctest.Wait()
 		for _, w := range r.server.workers {
-			if w.alert || w.monitors.watched() || len(w.monitors.own) > 0 {
+			if w.alert || w.clients.Alert() {
 				t.Errorf("loop %d goes on watching", w.index)
 			}
 		}
@@ -113,7 +114,7 @@ func TestMonitorSeesItself(t *testing.T) {
 
 // One that does not read what it is shown is closed, and the others go on.
 func TestSlowMonitorIsClosed(t *testing.T) {
-	inBubble(t, 1, Options{Output: OutputLimits{Normal: OutputLimit{Hard: 1 << 20}}}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Output: memory.Limits{Normal: memory.Limit{Hard: 1 << 20}}}, echo, func(r *rig) {
 		all := r.connectAll(2)
 		slow, c := all[0], all[1]
 		slow.send("MONITOR")
@@ -143,7 +144,7 @@ func TestMonitorAndTransactions(t *testing.T) {
 		w := r.server.workers[0]
 		call := func(dirty bool, lines ...string) {
 			w.loop.Post(func() {
-				s := w.those(map[int64]bool{2: true})[0]
+				s := r.sessionOf(2)
 				open := false
 				for _, line := range lines {
 					var args [][]byte
@@ -151,7 +152,7 @@ func TestMonitorAndTransactions(t *testing.T) {
 						args = append(args, []byte(word))
 					}
 					cmd, _ := w.table.Resolve(args)
-					s.monitor.observe(cmd, args, open && dirty)
+					s.monitor.Observe(cmd, args, open && dirty)
 					s.Transaction.Open = line != "EXEC" && line != "DISCARD"
 					open = true
 				}

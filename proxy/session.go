@@ -9,6 +9,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
@@ -24,14 +25,13 @@ type session struct {
 	commands.Client
 	onLoop
 	life
-	conn   *loop.Conn
-	memory footprint
+	conn *loop.Conn
+	footprint
 	in     input
 	out    output
 	active time.Time // time of the last input or output
 
 	answers answers
-	kept    int    // bytes of long commands that are not answered
 	current uint32 // the number of the current command, which Actions is about
 	acted   bool   // that command has called an Action
 	running bool   // a command's Run is on the stack
@@ -55,9 +55,9 @@ type session struct {
 	blocking blocking.Waiter
 
 	writes  client.Writes
-	monitor monitor
+	monitor clients.Monitor
 	watcher watcher
-	pause   paused
+	pause   clients.Pause
 
 	subscriber pubsub.Subscriber
 }

@@ -45,8 +45,9 @@ var (
 	errOvertaken  = errors.New("what was sent behind it has run already")
 	errBehind     = errors.New("what its client has sent before it is not answered")
 	errOwes       = errors.New("it does not answer")
-	errShared     = errors.New("a request of more than 1 MiB is not sent over a connection that clients share")
-	errCutLarge   = errors.New("the node closed the connection inside of it, " +
+	errShared     = errors.New("a request of more than 1 MiB is not sent over a connection " +
+		"that clients share")
+	errCutLarge = errors.New("the node closed the connection inside of it, " +
 		"as it does above its client-query-buffer-limit")
 )
 
