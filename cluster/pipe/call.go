@@ -31,8 +31,8 @@ type Receiver interface {
 type Repeater interface{ Repeated(tag uint32) }
 
 // Chooser is a Receiver that chooses what becomes of a long reply. A shared pipe cannot wait for a client
-// that reads slowly. So the long replies of a client come over connections of its own, from which no more is read
-// while the client takes nothing. Before a reply begins nobody knows how long it is:
+// that reads slowly. So the long replies of a client come over connections of its own, from which no more is
+// read while the client takes nothing. Before a reply begins nobody knows how long it is:
 //
 //	shared pipe: "$16777216\r\n..." --> Chooser.Apart --> the request again, over a Private
 //	                       \----> the rest of that reply is dropped
