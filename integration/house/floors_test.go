@@ -57,7 +57,7 @@ var floors = map[string]string{
 	"proxy/watch":       "proxy/client commands internal",
 	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
-	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
+	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
 	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
@@ -79,8 +79,7 @@ var floors = map[string]string{
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
 	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds " +
-		"cluster cluster/pipe cluster/pubsub redlock redlock/index redlock/locks redlock/scripts internal",
+	"commands/commandstest": "commands commands/routes cluster cluster/pipe cluster/pubsub redlock internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
