@@ -45,6 +45,7 @@ import (
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/masters"
+	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/table"
@@ -89,13 +90,12 @@ type Server struct {
 	trackers      tracking.Trackers
 	unable        atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
 	pause         atomic.Pointer[pause] // a copy of the first loop's pause; nil: none
-	outputs       outputs
-	failures      login.Failures // failed attempts to get in
+	failures      login.Failures        // failed attempts to get in
 	addresses     *login.Addresses
 	changes       journal.Lines // of settings
 	logins        login.Queue
 
-	memory memory
+	memory memory.All
 
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Task
@@ -116,6 +116,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.ownStats = stats.NewOwn(&s.counters, s.shared)
 	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
+	s.memory.Log = o.Log
 	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
 	s.forbids = masters.Forbidden{
 		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
@@ -199,16 +200,15 @@ func (s *Server) startLoops() error {
 			index:     i,
 			loop:      l,
 			sessions:  make(map[*session]struct{}),
-			full:      make(map[*session]time.Time),
-			checkFrom: s.o.Output.checkFrom(),
+			checkFrom: s.o.Output.CheckFrom(narrowFrom),
 			counters:  s.counters.Loop(),
 			blocked:   make(map[int64]*session),
-			unknown:   make(strangers),
 			buffer:    make([]byte, 0, bufferSize),
 		}
 		w.turns.loop = l
 		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.turns.late)
 		w.roster.w = w
+		w.memory = s.memory.Loop(l.Post, w.counted)
 		l.Watch(s.o.WatchRounds)
 		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
 		w.readsFrom = s.o.readsFrom()

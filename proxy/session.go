@@ -24,14 +24,13 @@ type session struct {
 	commands.Client
 	onLoop
 	life
-	conn   *loop.Conn
-	memory footprint
+	conn *loop.Conn
+	footprint
 	in     input
 	out    output
 	active time.Time // time of the last input or output
 
 	answers answers
-	kept    int    // bytes of long commands that are not answered
 	current uint32 // the number of the current command, which Actions is about
 	acted   bool   // that command has called an Action
 	running bool   // a command's Run is on the stack

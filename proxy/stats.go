@@ -7,6 +7,7 @@ import (
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/commands/lock"
+	"lockproxy/proxy/memory"
 	"lockproxy/proxy/stats"
 )
 
@@ -64,10 +65,9 @@ func (s *Server) Stats() Stats {
 	for _, m := range st.Masters {
 		st.Evicts[m.Addr] = m.Evicts
 	}
-	st.ClosedFull = map[string]uint64{
-		"normal":          s.outputs.closedNormal.Load(),
-		"pubsub":          s.outputs.closedPubSub.Load(),
-		"unauthenticated": s.outputs.closedStrangers.Load(),
+	st.ClosedFull = make(map[string]uint64)
+	for class := range s.memory.Full {
+		st.ClosedFull[memory.Class(class).String()] = s.memory.Full[class].Load()
 	}
 	st.ScriptBytes = s.scripts.Bytes()
 	st.AuthTimeouts = s.authTimeouts.Load()
@@ -87,9 +87,9 @@ func (s *Server) shared() commands.Stats {
 		Held:            int(s.held.Load()),
 		ClientsTotal:    uint64(s.lastID.Load()),
 		ClientsRejected: s.rejected.Load(),
-		Evicted:         s.memory.evicted.Load(),
-		Memory:          max(s.memory.used.Load(), 0),
-		MaxMemory:       s.memory.limit.Load(),
+		Evicted:         s.memory.Evicted.Load(),
+		Memory:          s.memory.Used(),
+		MaxMemory:       s.memory.Limit(),
 		Redirects:       make(map[string]uint64),
 		Locks:           s.locks.stats(),
 	}

@@ -8,6 +8,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
 )
@@ -23,10 +24,8 @@ type worker struct {
 	table     *commands.Table
 	counters  stats.Loop
 	sessions  map[*session]struct{}
-	blocked   map[int64]*session     // by ID: clients in a command that blocks, or waiting for locks
-	full      map[*session]time.Time // clients above their soft limit, and since when
-	unknown   strangers
-	memory    loopMemory
+	blocked   map[int64]*session // by ID: clients in a command that blocks, or waiting for locks
+	memory    *memory.Loop
 	checkFrom int // bytes that may wait for a client before its limits are checked
 	draining  bool
 	alert     bool // clients are paused or monitored: see router.attend
@@ -75,6 +74,15 @@ func (w *worker) background(task, then func()) {
 	}()
 }
 
+// counted are the clients of the loop as memory counts them.
+func (w *worker) counted(yield func(memory.Client) bool) {
+	for s := range w.sessions {
+		if !yield(&s.footprint) {
+			return
+		}
+	}
+}
+
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
@@ -83,7 +91,6 @@ func (w *worker) add(s *session) {
 
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
-	delete(w.unknown, s)
 	w.server.byID.Delete(s.ID)
 	w.leave()
 }
@@ -104,10 +111,19 @@ func (w *worker) tidy() {
 			}
 		}
 	}
-	w.closeStrangers(w.server.now.Load().AuthTimeout)
+	limit := w.server.now.Load().AuthTimeout
+	for s := range w.sessions {
+		if s.out.full.Any() {
+			s.out.check()
+		}
+		if s.attempts.Overdue(s.Authenticated, w.loop.Now(), limit) {
+			w.server.authTimeouts.Add(1)
+			w.server.o.Log.Debug("client closed: auth-timeout", "client", s.Addr)
+			s.conn.Close()
+		}
+	}
 	w.lookAtBlocked()
 	w.roster.look()
-	w.checkFull()
 	if w.index == 0 {
 		w.server.failures.CatchUp(w.server.o.Log)
 	}
