@@ -5,6 +5,7 @@ import (
 
 	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // ownedConn is a connection for one command that blocks. While the outcome of a CLIENT UNBLOCK is unknown
@@ -37,36 +38,12 @@ func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	l.questions++
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
 	pool.Send(&pipe.Request{
-		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
-		To: &unblocking{l, ended}, Resend: true,
+		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req, Resend: true,
+		To: &client.Collector{Then: func(reply []byte) {
+			if l.questions--; l.returned && l.questions == 0 {
+				l.Release()
+			}
+			ended(string(reply) == ":1\r\n")
+		}},
 	})
-}
-
-// unblocking takes the reply to a CLIENT UNBLOCK.
-type unblocking struct {
-	l     *ownedConn
-	ended func(bool)
-}
-
-// Receive implements pipe.Receiver.
-func (u *unblocking) Receive(_ uint32, chunk []byte, last bool) {
-	if last {
-		u.answered(string(chunk) == ":1\r\n")
-	}
-}
-
-// Fail implements pipe.Receiver.
-func (u *unblocking) Fail(uint32, error) { u.answered(false) }
-
-// Discard implements pipe.Receiver.
-func (u *unblocking) Discard(uint32) bool { return true }
-
-// Detour implements pipe.Receiver.
-func (u *unblocking) Detour(uint32) {}
-
-func (u *unblocking) answered(ended bool) {
-	if u.l.questions--; u.l.returned && u.l.questions == 0 {
-		u.l.Release()
-	}
-	u.ended(ended)
 }

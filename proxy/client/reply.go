@@ -27,6 +27,7 @@ func Lasting(raw []byte) []byte {
 
 // Collector is a pipe.Receiver for one reply. Then is called with the reply, or with nil if there is none.
 type Collector struct {
+	Plain
 	Then  func(reply []byte)
 	reply []byte
 }
@@ -47,5 +48,19 @@ func (c *Collector) Discard(uint32) bool {
 	return true
 }
 
+// Plain is embedded in what takes replies, or owns a connection, and has nothing to do in these cases: a reply
+// that was cut off is forgotten, the order of requests does not matter, pushes were not asked for, and the
+// requests of a lost connection have failed before.
+type Plain struct{}
+
+// Discard implements pipe.Receiver.
+func (Plain) Discard(uint32) bool { return true }
+
 // Detour implements pipe.Receiver.
-func (c *Collector) Detour(uint32) {}
+func (Plain) Detour(uint32) {}
+
+// Push implements pipe.Owner.
+func (Plain) Push([]byte, bool) {}
+
+// Lost implements pipe.Owner.
+func (Plain) Lost(error) {}
