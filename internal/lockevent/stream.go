@@ -17,8 +17,8 @@ const (
 //
 //	Note --> Run, a goroutine --> Tell: many at a time, in their order
 //
-// Nobody waits for that. What has no room, or cannot be told, is counted, and in front of the next events that
-// are told is one that says how many were missed. Safe for concurrent use.
+// Nobody waits for that. What has no room, or cannot be told, is counted, and in front of the next events
+// that are told is one that says how many were missed. Safe for concurrent use.
 type Stream struct {
 	// Tell tells of events, and says of how many: those behind them are lost.
 	Tell func(ctx context.Context, all []Event) (told int)

@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// What has no room, or cannot be told, is counted, and told of once, in front of the next events that are told.
+// What has no room, or cannot be told, is counted, and told of once, in front of the next events that are
+// told.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, fails, lost := NewStream(), 2, 0 // of the first two times, all and then nothing but the first are lost
+		s, lost := NewStream(), 0
+		fails := 2 // first all are lost, then all but one
 		var all []Event
 		s.Tell = func(_ context.Context, some []Event) int {
 			if fails--; fails >= 0 {

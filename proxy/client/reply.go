@@ -48,9 +48,9 @@ func (c *Collector) Discard(uint32) bool {
 	return true
 }
 
-// Plain is embedded in what takes replies, or owns a connection, and has nothing to do in these cases: a reply
-// that was cut off is forgotten, the order of requests does not matter, pushes were not asked for, and the
-// requests of a lost connection have failed before.
+// Plain is embedded in what takes replies, or owns a connection, and has nothing to do in these cases: a
+// reply that was cut off is forgotten, the order of requests does not matter, pushes were not asked for, and
+// the requests of a lost connection have failed before.
 type Plain struct{}
 
 // Discard implements pipe.Receiver.
