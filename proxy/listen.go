@@ -207,7 +207,7 @@ func newcomer(s *Server, addr, local string, unix bool) (ses *session, refusal [
 	return newSession(commands.Client{
 		ID: id, Addr: addr, LocalAddr: local, Unix: unix,
 		Created: time.Now(), Proto: 2, Authenticated: !whole{s}.AuthRequired(),
-	}, s.workerOf(id)), nil
+	}, s.workers[s.all.IndexOf(id)]), nil
 }
 
 // serve begins to serve a newcomer, over the connection that add makes, on its loop.
@@ -233,11 +233,6 @@ func serve(s *session, add func() (*loop.Conn, error)) {
 func (s *Server) Earlier(came, rejected uint64) {
 	s.lastID.Add(int64(came)) // the number of clients that ever were, too
 	s.rejected.Add(rejected)
-}
-
-// workerOf returns the worker of the client with that ID, which need not exist.
-func (s *Server) workerOf(id int64) *worker {
-	return s.workers[uint64(id)%uint64(len(s.workers))]
 }
 
 // endpoints returns the addresses of a connection as Redis writes them.

@@ -43,6 +43,7 @@ import (
 	"lockproxy/internal/journal"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/masters"
 	"lockproxy/proxy/memory"
@@ -79,18 +80,16 @@ type Server struct {
 
 	runID         string
 	lastID        atomic.Int64
-	byID          sync.Map // of clients: int64 to *session
+	all           clients.All
 	clients       atomic.Int64
 	handshakes    atomic.Int64 // under way
 	rejected      atomic.Uint64
 	blockedCounts blocking.Counts
 	now           atomic.Pointer[Options] // options that Change may change; the others are in o
 	authTimeouts  atomic.Uint64           // clients closed because of AuthTimeout
-	held          atomic.Int64            // clients that CLIENT PAUSE holds
 	trackers      tracking.Trackers
-	unable        atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
-	pause         atomic.Pointer[pause] // a copy of the first loop's pause; nil: none
-	failures      login.Failures        // failed attempts to get in
+	unable        atomic.Bool    // it was logged that the proxy's user lacks a right: see roster
+	failures      login.Failures // failed attempts to get in
 	addresses     *login.Addresses
 	changes       journal.Lines // of settings
 	logins        login.Queue
@@ -116,7 +115,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.ownStats = stats.NewOwn(&s.counters, s.shared)
 	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
-	s.memory.Log = o.Log
+	s.memory.Log, s.all.Scripts = o.Log, s.scripts
 	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
 	s.forbids = masters.Forbidden{
 		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
@@ -202,7 +201,6 @@ func (s *Server) startLoops() error {
 			sessions:  make(map[*session]struct{}),
 			checkFrom: s.o.Output.CheckFrom(narrowFrom),
 			counters:  s.counters.Loop(),
-			blocked:   make(map[int64]*session),
 			buffer:    make([]byte, 0, bufferSize),
 		}
 		w.turns.loop = l
@@ -211,6 +209,7 @@ func (s *Server) startLoops() error {
 		w.memory = s.memory.Loop(l.Post, w.counted)
 		l.Watch(s.o.WatchRounds)
 		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
+		w.clients = s.all.Loop(l, w.pool, w.peers, w.watch)
 		w.readsFrom = s.o.readsFrom()
 		l.After(time.Second, w.tidy)
 		s.workers = append(s.workers, w)

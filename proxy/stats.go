@@ -84,7 +84,7 @@ func (s *Server) shared() commands.Stats {
 		Blocked:         int(s.blockedCounts.AtNode.Load()),
 		Queued:          int(s.blockedCounts.Queued.Load()),
 		Tracking:        int(s.trackers.On.Load()),
-		Held:            int(s.held.Load()),
+		Held:            int(s.all.Held.Load()),
 		ClientsTotal:    uint64(s.lastID.Load()),
 		ClientsRejected: s.rejected.Load(),
 		Evicted:         s.memory.Evicted.Load(),

@@ -41,13 +41,14 @@ var floors = map[string]string{
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
-		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table proxy/memory " +
-		"commands commands/merge commands/routes commands/lock " +
+		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
+		"proxy/memory proxy/clients commands commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/memory":      "",
+	"proxy/clients":     "proxy/client commands cluster/pipe internal",
 	"proxy/stats":       "proxy/client commands",
 	"proxy/masters":     "proxy/needs cluster internal",
 	"proxy/table":       "commands commands/routes cluster",

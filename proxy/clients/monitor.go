@@ -1,18 +1,19 @@
-package proxy
+package clients
 
 import (
 	"bytes"
 	"time"
 
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // monitors is what a loop knows of clients in MONITOR: its own, and how many other loops have.
 //
-//	dispatch --> observe --> feed --(posted once for many lines)--> tell on each loop that has any
+//	dispatch --> Observe --> feed --(posted once for many lines)--> tell on each loop that has any
 type monitors struct {
-	own      map[*monitor]struct{}
-	watchers []int  // by worker.index: how many clients in MONITOR it has
+	own      map[*Monitor]struct{}
+	watchers []int  // by Loop.index: how many clients in MONITOR it has
 	feed     []byte // lines for all of them
 	posted   bool   // flush is going to run
 }
@@ -24,60 +25,61 @@ const maxFeed = 256 << 10
 // not shown.
 const maxUnseen = 1 << 20
 
-var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
+// MonitorOnly is for a client in MONITOR that sends a command about data.
+var MonitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 
-// monitor is one client's part in MONITOR: whether it is in it, and the lines about its own commands.
-type monitor struct {
-	h      host
+// Monitor is one client's part in MONITOR: whether it is in it, and the lines about its own commands.
+type Monitor struct {
+	h      client.Host
+	on     *Loop
 	unseen []byte // commands of its transaction, which are shown when EXEC runs them
 }
 
-// start is MONITOR. By the time of the reply each loop knows that somebody listens here, so no later command
+// NewMonitor is that of a client of the loop.
+func NewMonitor(h client.Host, on *Loop) Monitor { return Monitor{h: h, on: on} }
+
+// Memory is how many bytes it keeps.
+func (m *Monitor) Memory() int { return len(m.unseen) }
+
+// Start is MONITOR. By the time of the reply each loop knows that somebody listens here, so no later command
 // is missed.
-func (m *monitor) start(reply []byte) {
-	w, tag := m.h.worker(), m.h.CurrentTag()
-	onEach(m.h, func(other *worker) { other.listen(w.index, 1) }, func() {
+func (m *Monitor) Start(reply []byte) {
+	l, tag := m.on, m.h.CurrentTag()
+	l.onEach(m.h, func(other *Loop) { other.listen(l.index, 1) }, func() {
 		if m.h.Gone() {
-			w.unlisten()
+			l.unlisten()
 		} else {
 			m.h.About().Monitoring = true
-			w.monitors.add(m)
+			l.monitors.own[m] = struct{}{}
 		}
 		m.h.Answer(tag, reply)
 	})
 }
 
-// end ends MONITOR, if the client is in it.
-func (m *monitor) end() {
+// End ends MONITOR, if the client is in it.
+func (m *Monitor) End() {
 	m.unseen = nil
 	if about := m.h.About(); about.Monitoring {
 		about.Monitoring = false
-		delete(m.h.worker().monitors.own, m)
-		m.h.worker().unlisten()
+		delete(m.on.monitors.own, m)
+		m.on.unlisten()
 	}
-}
-
-func (m *monitors) add(one *monitor) {
-	if m.own == nil {
-		m.own = make(map[*monitor]struct{})
-	}
-	m.own[one] = struct{}{}
 }
 
 // unlisten tells all loops that one client less is in MONITOR here.
-func (w *worker) unlisten() {
-	for _, other := range w.server.workers {
-		other.loop.Post(func() { other.listen(w.index, -1) })
+func (l *Loop) unlisten() {
+	for _, other := range l.all.loops {
+		other.loop.Post(func() { other.listen(l.index, -1) })
 	}
 }
 
-// listen notes that a worker has n more clients in MONITOR.
-func (w *worker) listen(index, n int) {
-	if w.monitors.watchers == nil {
-		w.monitors.watchers = make([]int, len(w.server.workers))
+// listen notes that a loop has n more clients in MONITOR.
+func (l *Loop) listen(index, n int) {
+	if l.monitors.watchers == nil {
+		l.monitors.watchers = make([]int, len(l.all.loops))
 	}
-	w.monitors.watchers[index] += n
-	w.watch()
+	l.monitors.watchers[index] += n
+	l.changed()
 }
 
 // watched says that somebody is in MONITOR.
@@ -90,16 +92,11 @@ func (m *monitors) watched() bool {
 	return false
 }
 
-// watch sets whether commands need attention.
-func (w *worker) watch() {
-	w.alert = w.pause.kind != commands.PauseNone || w.monitors.watched() || len(w.watchers.own) > 0
-}
-
-// observe shows a command that is about to run to the clients in MONITOR. Commands of a transaction are shown
+// Observe shows a command that is about to run to the clients in MONITOR. Commands of a transaction are shown
 // when EXEC runs them. execFails says that EXEC would run nothing.
-func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) {
-	w, about := m.h.worker(), m.h.About()
-	if !w.monitors.watched() || !cmd.Shown() {
+func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) {
+	l, about := m.on, m.h.About()
+	if !l.monitors.watched() || !cmd.Shown() {
 		return
 	}
 	open := about.Transaction.Open
@@ -111,21 +108,21 @@ func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) 
 		return
 	}
 	if open && cmd.Flags&commands.RunsQueue != 0 && !execFails {
-		w.passFeed()
-		w.monitors.feed = timed(m.unseen, time.Now())
-		w.passFeed()
+		l.passFeed()
+		l.monitors.feed = timed(m.unseen, time.Now())
+		l.passFeed()
 	}
 	if !open || cmd.Flags&commands.EndsMulti != 0 {
 		m.unseen = nil
 	}
-	feed := commands.AppendMonitorTime(w.monitors.feed, time.Now())
-	w.monitors.feed = commands.AppendMonitorCall(feed, about, cmd, args)
+	feed := commands.AppendMonitorTime(l.monitors.feed, time.Now())
+	l.monitors.feed = commands.AppendMonitorCall(feed, about, cmd, args)
 	switch {
-	case len(w.monitors.feed) >= maxFeed:
-		w.passFeed()
-	case !w.monitors.posted:
-		w.monitors.posted = true
-		w.loop.Post(w.passFeed)
+	case len(l.monitors.feed) >= maxFeed:
+		l.passFeed()
+	case !l.monitors.posted:
+		l.monitors.posted = true
+		l.loop.Post(l.passFeed)
 	}
 }
 
@@ -140,8 +137,8 @@ func timed(lines []byte, now time.Time) []byte {
 }
 
 // passFeed passes the collected lines to every loop that has clients in MONITOR.
-func (w *worker) passFeed() {
-	m := &w.monitors
+func (l *Loop) passFeed() {
+	m := &l.monitors
 	feed := m.feed
 	m.feed, m.posted = nil, false
 	if len(feed) == 0 {
@@ -149,7 +146,7 @@ func (w *worker) passFeed() {
 	}
 	for i, n := range m.watchers {
 		if n > 0 {
-			other := w.server.workers[i]
+			other := l.all.loops[i]
 			other.loop.Post(func() { other.tell(feed) })
 		}
 	}
@@ -157,8 +154,8 @@ func (w *worker) passFeed() {
 
 // tell shows lines, which must not change any more, to the clients in MONITOR. A client that does not read
 // them is closed by its output limit, as for replies.
-func (w *worker) tell(lines []byte) {
-	for m := range w.monitors.own {
+func (l *Loop) tell(lines []byte) {
+	for m := range l.monitors.own {
 		if m.h.TakesPushes() {
 			m.h.Push(m.h.Answers().Answered(), func(int) []byte { return lines })
 		}
