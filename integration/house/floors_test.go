@@ -13,7 +13,7 @@ import (
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
 	"cmd/lockproxy": "cmd/lockproxy/adminpage " +
-		"proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
+		"proxy proxy/login proxy/door commands commands/routes cluster cluster/discovery cluster/master " +
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
@@ -42,12 +42,13 @@ var floors = map[string]string{
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
-		"proxy/memory proxy/clients commands commands/merge commands/routes commands/lock " +
+		"proxy/memory proxy/clients proxy/door commands commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/memory":      "",
+	"proxy/door":        "commands cluster cluster/master internal",
 	"proxy/clients":     "proxy/client commands cluster/pipe internal",
 	"proxy/stats":       "proxy/client commands",
 	"proxy/masters":     "proxy/needs cluster internal",
