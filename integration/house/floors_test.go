@@ -79,8 +79,7 @@ var floors = map[string]string{
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
 	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds " +
-		"cluster cluster/pipe cluster/pubsub redlock redlock/index redlock/locks redlock/scripts internal",
+	"commands/commandstest": "commands commands/routes cluster cluster/pipe cluster/pubsub redlock internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
