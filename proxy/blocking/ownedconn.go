@@ -5,7 +5,6 @@ import (
 
 	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
-	"lockproxy/proxy/client"
 )
 
 // ownedConn is a connection for one command that blocks. While the outcome of a CLIENT UNBLOCK is unknown
@@ -38,12 +37,18 @@ func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	l.questions++
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
 	pool.Send(&pipe.Request{
-		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req, Resend: true,
-		To: &client.Collector{Then: func(reply []byte) {
-			if l.questions--; l.returned && l.questions == 0 {
-				l.Release()
-			}
+		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
+		To: &pipe.Collector{Then: func(reply []byte, _ error) {
+			l.unblocked()
 			ended(string(reply) == ":1\r\n")
 		}},
+		Resend: true,
 	})
+}
+
+// unblocked notes that the answer to a CLIENT UNBLOCK has come, or will not.
+func (l *ownedConn) unblocked() {
+	if l.questions--; l.returned && l.questions == 0 {
+		l.Release()
+	}
 }
