@@ -43,8 +43,8 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	if refusal == nil {
 		refusal = cmd.Excess(args, len(raw))
 	}
-	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
-		refusal = cmd.Barred()
+	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil {
+		refusal = cmd.Barred(len(args))
 	}
 	if w.alert && refusal == nil {
 		if no, wait := r.attend(cmd, args); wait {

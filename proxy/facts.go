@@ -61,10 +61,8 @@ func (v whole) Facts() commands.Facts {
 		f.Pause, f.PauseLeft = p.Kind, max(time.Until(p.Until), 0)
 	}
 	f.Executable, _ = os.Executable() // otherwise the line stays empty
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	if len(v.s.listeners) > 0 {
-		f.Addr = v.s.listeners[0].Addr().String()
+	if all := v.s.Addrs(); len(all) > 0 {
+		f.Addr = all[0].String()
 	}
 	return f
 }

@@ -195,7 +195,7 @@ func (st *tempest) nothingLeft() {
 		}
 	})
 	s := st.server
-	if c, b, q, h, tr := s.clients.Load(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(),
+	if c, b, q, h, tr := s.Clients(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(),
 		s.all.Held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
 		st.Errorf("counted still: clients %d, blocked %d, queued %d, held %d, tracking %d", c, b, q, h, tr)
 	}

@@ -9,6 +9,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
+	"lockproxy/proxy/door"
 	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
@@ -94,6 +95,24 @@ func (w *worker) counted(yield func(memory.Client) bool) {
 	}
 }
 
+// serve begins to serve a client that has come in.
+func (w *worker) serve(s *session, n door.Newcomer) {
+	conn, err := n.Join(w.loop, s)
+	if err != nil {
+		w.server.o.Log.Error("client refused", "client", s.Addr, "err", err)
+		w.server.Left()
+		return
+	}
+	s.conn, s.active = conn, w.loop.Now()
+	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
+		s.window.size = 1
+	}
+	w.add(s)
+	if w.draining {
+		s.drain()
+	}
+}
+
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
@@ -103,13 +122,7 @@ func (w *worker) add(s *session) {
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
 	w.server.all.Remove(s.ID)
-	w.leave()
-}
-
-// leave is for a client that is not connected any more.
-func (w *worker) leave() {
-	w.server.clients.Add(-1)
-	w.server.sessions.Done()
+	w.server.Left()
 }
 
 // tidy closes clients that have been idle for too long, and looks after those that block. It runs once a

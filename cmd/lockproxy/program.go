@@ -19,7 +19,7 @@ import (
 	"lockproxy/cmd/lockproxy/lifecycle"
 	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
-	"lockproxy/proxy"
+	"lockproxy/proxy/door"
 )
 
 // program is one run of lockproxy.
@@ -189,18 +189,18 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 	if !v.ListenEarly || v.Dev || served {
 		return p.startClosed(ctx, upstream)
 	}
-	lobby := proxy.NewLobby(proxy.LobbyOptions{
+	early := door.NewEarly(door.EarlyOptions{
 		TLS: p.certs.Clients.Source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.Why,
 		Secret: func() bool { return !p.config.Values().Open() },
 	})
-	defer lobby.Close()
-	p.state.WaitIn(lobby)
+	defer early.Close()
+	p.state.WaitAt(early)
 	for _, addr := range v.Listen {
 		ln, err := p.ports.Listen("listen", addr)
 		if err != nil {
 			return fmt.Errorf("listen %s: %w", addr, err)
 		}
-		lobby.Serve(ln)
+		early.Serve(ln)
 		p.log.Info("clients are told to wait for the upstream", "addr", ln.Addr())
 	}
 	p.manager.Ready("looks for the upstream")
@@ -209,8 +209,8 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 		return err
 	}
 	p.state.Serve(pl)
-	all, err := lobby.Open(pl)
-	p.state.WaitIn(nil)
+	all, err := early.Open(pl)
+	p.state.WaitAt(nil)
 	for _, bound := range all {
 		p.log.Info("listening", "addr", bound)
 	}

@@ -13,13 +13,13 @@ import (
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
 	"cmd/lockproxy": "cmd/lockproxy/adminpage " +
-		"proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
+		"proxy proxy/login proxy/door commands commands/routes cluster cluster/discovery cluster/master " +
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
 		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin cmd/lockproxy/lifecycle " +
 		"cmd/lockproxy/tool/probe",
-	"cmd/lockproxy/lifecycle": "cmd/lockproxy/adminpage cmd/lockproxy/settings proxy",
+	"cmd/lockproxy/lifecycle": "cmd/lockproxy/adminpage cmd/lockproxy/settings proxy proxy/door",
 	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy proxy/memory commands cluster cluster/discovery " +
 		"cluster/master internal",
 	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
@@ -48,12 +48,13 @@ var floors = map[string]string{
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
-		"proxy/memory proxy/clients commands commands/merge commands/routes commands/lock " +
+		"proxy/memory proxy/clients proxy/door commands commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/memory":      "",
+	"proxy/door":        "commands cluster cluster/master internal",
 	"proxy/clients":     "proxy/client commands cluster/pipe internal",
 	"proxy/stats":       "proxy/client commands",
 	"proxy/masters":     "proxy/needs cluster internal",
@@ -62,7 +63,7 @@ var floors = map[string]string{
 	"proxy/watch":       "internal",
 	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
-	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
+	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
 	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
@@ -84,8 +85,7 @@ var floors = map[string]string{
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
 	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds " +
-		"cluster cluster/pipe cluster/pubsub redlock redlock/index redlock/locks redlock/scripts internal",
+	"commands/commandstest": "commands commands/routes cluster cluster/pipe cluster/pubsub redlock internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.

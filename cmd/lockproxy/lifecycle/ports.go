@@ -2,11 +2,10 @@ package lifecycle
 
 import (
 	"fmt"
+	"lockproxy/proxy/door"
 	"net"
 	"os"
 	"sync"
-
-	"lockproxy/proxy"
 )
 
 // Ports are the listening sockets of the program. Those that another process has handed to it are used in
@@ -33,7 +32,7 @@ func (p *Ports) Listen(setting, addr string) (net.Listener, error) {
 	name := setting + " " + addr
 	ln, err := p.used(name)
 	if ln == nil && err == nil {
-		ln, err = proxy.Listen(addr)
+		ln, err = door.Listen(addr)
 	}
 	if err == nil {
 		p.note(setting, ln.Addr())

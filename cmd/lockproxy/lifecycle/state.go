@@ -18,12 +18,13 @@ import (
 
 	"lockproxy/cmd/lockproxy/adminpage"
 	"lockproxy/proxy"
+	"lockproxy/proxy/door"
 )
 
 // Plane is the data plane as the program sees it.
 type Plane interface {
 	Stats() proxy.Stats
-	proxy.Successor // Serve serves one address of the setting listen until Drain
+	door.Successor // Serve serves one address of the setting listen until Drain
 	// Turns returns nil once all event loops have had a round.
 	Turns(ctx context.Context) error
 	// Leave stops listening, and leaves the sockets to processes that have copies of them.
@@ -38,9 +39,9 @@ type Plane interface {
 // State is what the program does now: starting, serving, draining. Safe for concurrent use.
 type State struct {
 	mu       sync.Mutex
-	plane    Plane        // nil: starting
-	lobby    *proxy.Lobby // has the clients now; nil: none do, or the plane does
-	failed   error        // Why it is still starting, if that is known
+	plane    Plane       // nil: starting
+	early    *door.Early // has the clients now; nil: none do, or the plane does
+	failed   error       // Why it is still starting, if that is known
 	leaving  bool
 	draining bool
 }
@@ -58,11 +59,11 @@ func (s *State) Serve(p Plane) {
 	s.plane = p
 }
 
-// WaitIn says which Lobby has the clients now; nil: the plane.
-func (s *State) WaitIn(l *proxy.Lobby) {
+// WaitAt says that early has the clients now; nil: the plane.
+func (s *State) WaitAt(early *door.Early) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lobby = l
+	s.early = early
 }
 
 // Waits notes why the program cannot serve yet.
@@ -123,11 +124,13 @@ func (s *State) Ready() error {
 // Stats implements admin.Program.
 func (s *State) Stats() proxy.Stats {
 	s.mu.Lock()
-	p, lobby := s.plane, s.lobby
+	p, early := s.plane, s.early
 	s.mu.Unlock()
 	switch {
-	case lobby != nil:
-		return lobby.Stats()
+	case early != nil:
+		var st proxy.Stats
+		st.Clients, st.ClientsTotal, st.ClientsRejected = early.Counts()
+		return st
 	case p == nil:
 		return proxy.Stats{}
 	}

@@ -1,4 +1,4 @@
-package server_test
+package commands_test
 
 import (
 	"net"
@@ -46,7 +46,7 @@ func TestVerbsInCommand(t *testing.T) {
 			}
 			return small[strings.Join(args, " ")]
 		})
-		f.Table = commandstest.Redis7(t, commandstest.SampleVerbs()...)
+		f.Table = commandstest.Redis7(t, sampleVerbs()...)
 		f.User.Proto = int(proto[0] - '0')
 		golden(t, "command-resp"+proto+".golden", f.Do("COMMAND"))
 		golden(t, "docs-resp"+proto+".golden", f.Do("COMMAND DOCS"))
@@ -70,7 +70,7 @@ func TestWholeTableStays(t *testing.T) {
 		if got := f.Do(c[0]); got != theirs {
 			t.Errorf("%s without verbs differs", c[0])
 		}
-		f.Table = commandstest.Redis7(t, commandstest.SampleVerbs()...)
+		f.Table = commandstest.Redis7(t, sampleVerbs()...)
 		_, body, _ := strings.Cut(theirs, "\r\n")
 		if got := f.Do(c[0]); !strings.Contains(got, body) {
 			t.Errorf("%s with verbs differs", c[0])
@@ -80,7 +80,7 @@ func TestWholeTableStays(t *testing.T) {
 
 func TestCommandInfo(t *testing.T) {
 	f := commandstest.New(t, commandstest.Node("*4\r\n*-1\r\n*1\r\n$3\r\nget\r\n*-1\r\n*-1\r\n"))
-	f.Table = commandstest.Redis7(t, commandstest.SampleVerbs()...)
+	f.Table = commandstest.Redis7(t, sampleVerbs()...)
 	got, _ := resp.Elements([]byte(f.Do("COMMAND INFO Lock get nosuch lockctl|info")))
 	if len(got) != 4 || !strings.HasPrefix(string(got[0]), "*10\r\n$4\r\nlock\r\n:-2\r\n*3\r\n+write\r\n") ||
 		string(got[1]) != "*1\r\n$3\r\nget\r\n" ||
@@ -92,7 +92,7 @@ func TestCommandInfo(t *testing.T) {
 
 func TestCommandOnVerbs(t *testing.T) {
 	f := commandstest.New(t, commandstest.Node("*1\r\n$3\r\nget\r\n"))
-	f.Table = commandstest.Redis7(t, commandstest.SampleVerbs()...)
+	f.Table = commandstest.Redis7(t, sampleVerbs()...)
 	for line, want := range map[string]string{
 		"COMMAND COUNT":                      ":242\r\n",
 		"COMMAND GETKEYS LOCK job PX 1":      "*1\r\n$3\r\njob\r\n",
@@ -133,7 +133,7 @@ func TestCommandOfOldServers(t *testing.T) {
 		return string(commandstest.Converse(t, conn,
 			args...))
 	})
-	f.Table = commandstest.MiniRedis(t, commandstest.SampleVerbs()...)
+	f.Table = commandstest.MiniRedis(t, sampleVerbs()...)
 	docs, _ := resp.Elements([]byte(f.Do("COMMAND DOCS")))
 	if len(docs) != 4 || textOfBulk(docs[0]) != "lock" || textOfBulk(docs[2]) != "lockctl" {
 		t.Errorf("%q", docs)

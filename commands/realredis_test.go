@@ -1,4 +1,6 @@
-package commandstest
+//go:build !quick
+
+package commands_test
 
 import (
 	"net"
@@ -7,11 +9,13 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"lockproxy/commands/commandstest"
 )
 
-// RealRedis starts a redis-server of its own and returns a function that runs a
+// realRedis starts a redis-server of its own and returns a function that runs a
 // command on it.
-func RealRedis(t *testing.T) func(words ...string) []byte {
+func realRedis(t *testing.T) func(words ...string) []byte {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "commands") // a unix socket's path must be short
 	if err != nil {
@@ -38,5 +42,5 @@ func RealRedis(t *testing.T) func(words ...string) []byte {
 		}
 	}
 	t.Cleanup(func() { conn.Close() })
-	return func(words ...string) []byte { return Converse(t, conn, words...) }
+	return func(words ...string) []byte { return commandstest.Converse(t, conn, words...) }
 }

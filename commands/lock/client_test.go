@@ -1,4 +1,4 @@
-package commandstest
+package lock_test
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"lockproxy/commands/commandstest"
 	"lockproxy/commands/holds"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/resp"
@@ -24,27 +25,27 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// LockRedis is a connection to a Redis that keeps locks: a single.Upstream, and
-// a master of Session.
-type LockRedis struct {
+// lockRedis is a connection to a Redis that keeps locks: a single.Upstream, and
+// a master of a client.
+type lockRedis struct {
 	t *testing.T
 	net.Conn
 	r    *bufio.Reader
 	turn chan struct{} // capacity 1: one request at a time; no mutex, so that time goes on
 }
 
-func DialLockRedis(t *testing.T, m *miniredis.Miniredis, hello string) *LockRedis {
+func dialLockRedis(t *testing.T, m *miniredis.Miniredis, hello string) *lockRedis {
 	conn, err := m.Dial()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &LockRedis{t, conn, bufio.NewReader(conn), make(chan struct{}, 1)}
+	n := &lockRedis{t, conn, bufio.NewReader(conn), make(chan struct{}, 1)}
 	n.Answer(strings.Fields(hello))
 	return n
 }
 
 // Do implements single.Upstream.
-func (n *LockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error) {
+func (n *lockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error) {
 	n.turn <- struct{}{}
 	defer func() { <-n.turn }()
 	if _, err := n.Write(req); err != nil {
@@ -65,13 +66,13 @@ func (n *LockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, er
 }
 
 // DoWhole implements single.Upstream.
-func (n *LockRedis) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+func (n *lockRedis) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return n.Do(ctx, slot, req, resend)
 }
 
 // background is the upstream of what nobody waits for, such as renewals, which fail while it is away.
 type background struct {
-	*LockRedis
+	*lockRedis
 	away *atomic.Bool
 }
 
@@ -79,7 +80,7 @@ func (b background) Do(ctx context.Context, slot int, req []byte, resend bool) (
 	if b.away.Load() {
 		return nil, errors.New("the upstream is away")
 	}
-	return b.LockRedis.Do(ctx, slot, req, resend)
+	return b.lockRedis.Do(ctx, slot, req, resend)
 }
 
 func (b background) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
@@ -87,30 +88,30 @@ func (b background) DoWhole(ctx context.Context, slot int, req []byte, resend bo
 }
 
 // Synced implements single.Upstream: there are no replicas.
-func (n *LockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ time.Duration) ([]byte, int,
+func (n *lockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ time.Duration) ([]byte, int,
 	error) {
 	reply, err := n.Do(ctx, slot, req, true)
 	return reply, 0, err
 }
 
 // Subscribe implements single.Upstream: no message ever comes.
-func (n *LockRedis) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
+func (n *lockRedis) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return func() {}, nil
 }
 
 // Masters implements single.Upstream.
-func (*LockRedis) Parted(int) time.Time { return time.Time{} }
+func (*lockRedis) Parted(int) time.Time { return time.Time{} }
 
-func (*LockRedis) Evicting() bool { return false }
+func (*lockRedis) Evicting() bool { return false }
 
-func (*LockRedis) Evicts(int) error { return nil }
+func (*lockRedis) Evicts(int) error { return nil }
 
-func (n *LockRedis) Masters() int { return 1 }
+func (n *lockRedis) Masters() int { return 1 }
 
-func (n *LockRedis) Master(slot int) string { return "" }
+func (n *lockRedis) Master(slot int) string { return "" }
 
 // DoMaster implements single.Upstream.
-func (n *LockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
+func (n *lockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -118,13 +119,13 @@ func (n *LockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool
 }
 
 // Sharded implements single.Upstream.
-func (n *LockRedis) Sharded() bool { return false }
+func (n *lockRedis) Sharded() bool { return false }
 
 // DeleteIf implements single.Upstream.
-func (n *LockRedis) DeleteIf() string { return "" }
+func (n *lockRedis) DeleteIf() string { return "" }
 
-// Master is the node as Session has it.
-func (n *LockRedis) Answer(args []string) string {
+// Answer is the node as a Session has it.
+func (n *lockRedis) Answer(args []string) string {
 	reply, err := n.Do(n.t.Context(), 0, resp.AppendCommandStrings(nil, args...), true)
 	if err != nil {
 		n.t.Fatal(err)
@@ -132,21 +133,35 @@ func (n *LockRedis) Answer(args []string) string {
 	return string(reply)
 }
 
-// WithLocks runs test with sessions that have the verbs, in fake time.
-func WithLocks(t *testing.T, o locks.Options, test func(t *testing.T, session func() *Session)) {
-	WithLedger(t, o, func(*index.Index) *lock.Ledger { return nil },
-		func(t *testing.T, _ *lock.Ledger, session func() *Session) { test(t, session) })
+// client is a session that has the verbs.
+type client struct {
+	*commandstest.Session
+	Board *board       // what was announced
+	Away  *atomic.Bool // what the proxy does in the background fails
 }
 
-// WithLedger is WithLocks for verbs that tell a Ledger what becomes of the locks.
-func WithLedger(t *testing.T, o locks.Options, make func(*index.Index) *lock.Ledger,
-	test func(t *testing.T, ledger *lock.Ledger, session func() *Session),
+// Lose has the answer to the last command not reach the client.
+func (c *client) Lose() {
+	if c.Undelivered != nil {
+		c.Undelivered.Lost()
+	}
+}
+
+// withLocks runs test with clients, in fake time.
+func withLocks(t *testing.T, o locks.Options, test func(t *testing.T, session func() *client)) {
+	withLedger(t, o, func(*index.Index) *lock.Ledger { return nil },
+		func(t *testing.T, _ *lock.Ledger, session func() *client) { test(t, session) })
+}
+
+// withLedger is withLocks for verbs that tell a Ledger what becomes of the locks.
+func withLedger(t *testing.T, o locks.Options, make func(*index.Index) *lock.Ledger,
+	test func(t *testing.T, ledger *lock.Ledger, session func() *client),
 ) {
 	synctest.Test(t, func(t *testing.T) {
 		m := miniredis.NewMiniRedis()
 		m.ClockTTL(true)
 		defer m.Close()
-		n, n3 := DialLockRedis(t, m, "PING"), DialLockRedis(t, m, "HELLO 3")
+		n, n3 := dialLockRedis(t, m, "PING"), dialLockRedis(t, m, "HELLO 3")
 		defer n.Close()
 		defer n3.Close()
 		for _, s := range scripts.All() {
@@ -156,14 +171,13 @@ func WithLedger(t *testing.T, o locks.Options, make func(*index.Index) *lock.Led
 		o.Index = index.New(nil, index.Options{})
 		l := locks.New(background{n, away}, o)
 		defer l.Close(context.Background())
-		ledger, board := make(o.Index), new(Board)
-		table := Redis7(t, lock.Verbs(lock.Lockers{
-			Plain: l, Ledger: ledger, Announce: board, Waits: &holds.Room{Most: MostWaits},
+		ledger, board := make(o.Index), new(board)
+		table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{
+			Plain: l, Ledger: ledger, Announce: board, Waits: &holds.Room{Most: mostWaits},
 			Busiest: lock.NewBusiest(100),
 		})...)
-		test(t, ledger, func() *Session {
-			s := NewWith(t, table)
-			s.Board, s.Away = board, away
+		test(t, ledger, func() *client {
+			s := &client{Session: commandstest.NewWith(t, table), Board: board, Away: away}
 			s.Masters = []func([]string) string{func(args []string) string {
 				if s.User.Proto == 3 {
 					return n3.Answer(args)
@@ -175,8 +189,8 @@ func WithLedger(t *testing.T, o locks.Options, make func(*index.Index) *lock.Led
 	})
 }
 
-// Readable shows a reply in one line: fences as F, the digits of times as they are.
-func Readable(reply string) string {
+// readable shows a reply in one line: fences as F, the digits of times as they are.
+func readable(reply string) string {
 	v, rest, err := resp.Parse([]byte(reply))
 	if err != nil || len(rest) > 0 {
 		return fmt.Sprintf("%q", reply)

@@ -1,4 +1,4 @@
-package proxy
+package door
 
 import (
 	"errors"
@@ -22,12 +22,11 @@ func (*heir) Earlier(uint64, uint64)   {}
 func TestFirstLookIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
-		l := NewLobby(LobbyOptions{MaxClients: 9, Why: func() error { return why },
+		l := NewEarly(EarlyOptions{MaxClients: 9, Why: func() error { return why },
 			Secret: func() bool { return false }, Log: slog.New(slog.DiscardHandler)})
 		client := func() net.Conn {
 			near, far := net.Pipe()
-			l.enter(far)
-			l.work.Go(func() { l.serve(far, false) }) // ends with the Lobby
+			l.door.Admit(far)
 			near.Write([]byte("PING\r\n"))
 			return near
 		}
@@ -40,7 +39,7 @@ func TestFirstLookIsWaitedFor(t *testing.T) {
 			}
 		}
 		first := client()
-		answered(first, lobbyGrace/2, "")
+		answered(first, grace/2, "")
 		h := &heir{make(chan net.Conn, 1)}
 		if _, err := l.Open(h); err != nil {
 			t.Fatal(err)
@@ -50,10 +49,10 @@ func TestFirstLookIsWaitedFor(t *testing.T) {
 			t.Errorf("handed over: %q %v", buf, err)
 		}
 
-		l = NewLobby(l.o)
-		answered(client(), 2*lobbyGrace, "-LOADING lockproxy has not found its upstream yet\r\n")
+		l = NewEarly(l.o)
+		answered(client(), 2*grace, "-LOADING lockproxy has not found its upstream yet\r\n")
 		l.Close()
-		l = NewLobby(l.o)
+		l = NewEarly(l.o)
 		why = errors.New("nobody is there")
 		answered(client(), time.Millisecond,
 			"-LOADING lockproxy has not found its upstream yet: nobody is there")

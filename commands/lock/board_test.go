@@ -1,4 +1,4 @@
-package commandstest
+package lock_test
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"lockproxy/commands"
 )
 
-// MostWaits is how many waits with NOTIFY the sessions of WithLocks have room for.
-const MostWaits = 6
+// mostWaits is how many waits with NOTIFY the clients of withLocks have room for.
+const mostWaits = 6
 
-// Board is an Announcer that keeps what was announced. Safe for concurrent use.
-type Board struct {
+// board is an Announcer that keeps what was announced. Safe for concurrent use.
+type board struct {
 	mu  sync.Mutex
 	all []string
 	// Answer says what becomes of a message; nil: somebody hears it. It is set before there are any.
@@ -19,7 +19,7 @@ type Board struct {
 }
 
 // Announce implements commands.Announcer.
-func (b *Board) Announce(_ context.Context, channel, message string) (commands.Heard, error) {
+func (b *board) Announce(_ context.Context, channel, message string) (commands.Heard, error) {
 	heard, err := commands.Told, error(nil)
 	if b.Answer != nil {
 		heard, err = b.Answer(channel, message)
@@ -33,7 +33,7 @@ func (b *Board) Announce(_ context.Context, channel, message string) (commands.H
 }
 
 // Take returns the messages that were published since the last call.
-func (b *Board) Take() []string {
+func (b *board) Take() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.all

@@ -1,6 +1,6 @@
 //go:build !quick
 
-package server_test
+package commands_test
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 
 // All that a real server tells keeps its place and its form.
 func TestInfoOfRealServer(t *testing.T) {
-	ask := commandstest.RealRedis(t)
+	ask := realRedis(t)
 	ask("SET", "k", "v")
 	one := ask("INFO", "everything")
 	f := commandstest.New(t, commandstest.Node(string(one)), commandstest.Node(string(one)))
