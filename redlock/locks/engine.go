@@ -24,8 +24,8 @@ type engine interface {
 	Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte)
 	// Break ends all holds of the lock. broken says that there were any.
 	Break(by redlock.Caller, name string, then func(broken bool, err error) []byte)
-	// Inspect reads a lock. A token that is not "" is the client's own: the client relies on the answer, so no
-	// LOCK of that token that the answer includes is taken back any more, and the answer names no other
+	// Inspect reads a lock. A token that is not "" is the client's own: the client relies on the answer, so
+	// no LOCK of that token that the answer includes is taken back any more, and the answer names no other
 	// reader. What this proxy is taking back is not told of.
 	Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte)
 
