@@ -57,7 +57,7 @@ var floors = map[string]string{
 	"proxy/watch":       "internal",
 	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
-	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
+	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
 	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",

@@ -150,14 +150,14 @@ func (l *Loop) reads(name []byte, id int64) bool {
 		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
 		l.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(l.pool.SomeSlot(id)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
-			To: &client.Collector{Then: l.learnReaders}, Resend: true,
+			To: &pipe.Collector{Then: l.learnReaders}, Resend: true,
 		})
 	}
 	return l.pause.readers[string(name)]
 }
 
 // learnReaders takes the reply of FUNCTION LIST; nil: there is none, and another FCALL asks again.
-func (l *Loop) learnReaders(list []byte) {
+func (l *Loop) learnReaders(list []byte, _ error) {
 	if !l.pause.asking {
 		return
 	}
