@@ -54,7 +54,7 @@ var floors = map[string]string{
 	"proxy/masters":     "proxy/needs cluster internal",
 	"proxy/table":       "commands commands/routes cluster",
 	"proxy/client":      "commands cluster cluster/pipe internal",
-	"proxy/watch":       "internal",
+	"proxy/watch":       "proxy/client commands internal",
 	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
 	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",
