@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/commands"
 	"lockproxy/proxy"
 )
@@ -48,16 +49,14 @@ func check(v *Values) error {
 	for _, addr := range v.Listen {
 		if v.ProtectedMode && v.Open() && !IsLoopback(addr) {
 			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take "+
-				"and free locks: "+
-				"set requirepass, requirepass-file or client-auth upstream, or listen on 127.0.0.1, or "+
-				"allow it with protected-mode no", addr)
+				"and free locks: set requirepass, requirepass-file or client-auth upstream, or listen on "+
+				"127.0.0.1, or allow it with protected-mode no", addr)
 		}
 	}
 	switch {
 	case v.Proxy.UsersOnly && v.Proxy.Password != "":
-		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of " +
-			"the upstream's users; " +
-			"leave requirepass empty, or set client-auth proxy")
+		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of the " +
+			"upstream's users; leave requirepass empty, or set client-auth proxy")
 	case v.Proxy.UsersOnly && v.ClientsFrom.Given():
 		refuse("client-auth upstream and requirepass-file exclude each other: clients give the passwords " +
 			"of the upstream's users; leave requirepass-file empty, or set client-auth proxy")
@@ -73,17 +72,17 @@ func check(v *Values) error {
 	}
 	if v.Proxy.Locks.Lease > v.Proxy.Locks.MaxLease {
 		refuse("lock-lease %s: must not be longer than lock-max-lease, which is %s",
-			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Locks.MaxLease))
+			tool.Short(v.Proxy.Locks.Lease), tool.Short(v.Proxy.Locks.MaxLease))
 	}
 	if v.Proxy.Locks.Sync > 0 && v.Proxy.Locks.SyncTimeout > v.Proxy.Locks.Lease/2 {
 		refuse("lock-sync-timeout %s: must be at most half of lock-lease, which is %s, or a grant is over "+
 			"before its replicas have it",
-			formatDuration(v.Proxy.Locks.SyncTimeout), formatDuration(v.Proxy.Locks.Lease))
+			tool.Short(v.Proxy.Locks.SyncTimeout), tool.Short(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.FailoverGrace > 0 && v.Proxy.Locks.FailoverGrace < v.Proxy.Locks.Lease {
 		refuse("lock-failover-grace %s: must not be shorter than lock-lease, which is %s: it has to "+
 			"outlast the leases in use",
-			formatDuration(v.Proxy.Locks.FailoverGrace), formatDuration(v.Proxy.Locks.Lease))
+			tool.Short(v.Proxy.Locks.FailoverGrace), tool.Short(v.Proxy.Locks.Lease))
 	}
 	checkRedlock(v, refuse)
 	checkCompat(v, refuse)
@@ -180,12 +179,12 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	}
 	if n > 0 && v.Proxy.Locks.Lease > v.Proxy.Redlock.MaxLease {
 		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s",
-			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Redlock.MaxLease))
+			tool.Short(v.Proxy.Locks.Lease), tool.Short(v.Proxy.Redlock.MaxLease))
 	}
 	if proxy.LeastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
 		refuse("redlock-node-timeout %s: must be at most a quarter of lock-lease, which is %s, or much "+
 			"of a lease is over before it is granted",
-			formatDuration(v.Proxy.Redlock.NodeTimeout), formatDuration(v.Proxy.Locks.Lease))
+			tool.Short(v.Proxy.Redlock.NodeTimeout), tool.Short(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.Sync > 0 {
 		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0",

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 // value is the place of one setting in a Values. It reads what a user wrote
@@ -182,44 +183,18 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// duration is a time with its unit: a plain number is refused, because some
-// would mean seconds and others milliseconds.
+// duration is a time with its unit.
 type duration struct {
 	at       *time.Duration
 	min, max time.Duration
 }
 
-func (d duration) Set(s string) error {
-	t, err := time.ParseDuration(s)
-	if err != nil {
-		if _, plain := strconv.ParseFloat(s, 64); plain == nil {
-			return fmt.Errorf("needs a unit: %ss or %sms", s, s)
-		}
-		return errors.New("must be a duration, such as 30s, 500ms or 10m")
-	}
-	if t < d.min || t > d.max {
-		return fmt.Errorf("must be between %s and %s inclusive", formatDuration(d.min), formatDuration(d.max))
-	}
-	*d.at = t
-	return nil
-}
+func (d duration) Set(s string) error { return tool.ParseTime(d.at, s, d.min, d.max) }
 
-func (d duration) String() string { return formatDuration(*d.at) }
+func (d duration) String() string { return tool.Short(*d.at) }
 
 func (d duration) Allowed() string {
-	return fmt.Sprintf("%s to %s", formatDuration(d.min), formatDuration(d.max))
-}
-
-// formatDuration is Duration.String without the parts that are zero: 10m.
-func formatDuration(t time.Duration) string {
-	s := t.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return fmt.Sprintf("%s to %s", tool.Short(d.min), tool.Short(d.max))
 }
 
 // seconds is a time for which Redis has a parameter of the same name: a plain
