@@ -66,7 +66,7 @@ func (h *Kept) leave(e event, from state) {
 // freeHolds frees holds until none is left. mu is not held.
 func (k *Renewer) freeHolds() {
 	var h *Kept
-	for failed := error(nil); ; failed = h.detach() {
+	for failed := error(nil); ; failed = k.detach(h) {
 		k.change(func() {
 			if h != nil {
 				h.detached(failed)
@@ -95,10 +95,10 @@ func (h *Kept) detached(err error) {
 }
 
 // detach makes one attempt to free h. mu is not held.
-func (h *Kept) detach() error {
-	ctx, cancel := context.WithTimeout(h.k.freeing, mostPatience)
+func (k *Renewer) detach(h *Kept) error {
+	ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
 	defer cancel()
-	return h.k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
-		h.k.change(func() { h.meet(freed) })
+	return k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
+		k.change(func() { h.meet(freed) })
 	})
 }
