@@ -42,7 +42,8 @@ var floors = map[string]string{
 	// lockproxy check looks at nodes as the proxy does, which need not run.
 	"cmd/lockproxy/checkup": "cmd/lockproxy/tool/terminal proxy/needs cluster cluster/discovery " +
 		"redlock/peers internal",
-	"cmd/lockproxy/adminpage": "proxy proxy/stats cluster commands/lock redlock redlock/locks " +
+	"cmd/lockproxy/adminpage": "cmd/lockproxy/tool/terminal proxy proxy/stats cluster commands/lock " +
+		"redlock redlock/locks " +
 		"redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
