@@ -20,6 +20,13 @@ func Returning(f func(ctx context.Context) []byte) Task {
 	}
 }
 
+// Beside has task make the answer of the current command, on a goroutine that ends with it.
+func Beside(by redlock.Caller, task func() []byte) {
+	by.Await(func(done func([]byte)) {
+		go func() { done(task()) }() // ends by itself
+	}, func(reply []byte) []byte { return reply }, nil)
+}
+
 // Waiter is a redlock.Delivery of a task that waits for locks during a part of its time only. The task of any
 // other command that blocks does nothing but wait.
 type Waiter interface {
