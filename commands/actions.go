@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/commands/cut"
 	"lockproxy/redlock"
 )
 
@@ -57,7 +58,7 @@ type Actions interface {
 	// AskAll sends req to every master at once. merge runs when all have answered.
 	AskAll(req []byte, o Asking, merge Merge)
 	// AskParts sends each part to the master of its slot.
-	AskParts(parts []Part, o Asking, merge Merge)
+	AskParts(parts []cut.Part, o Asking, merge Merge)
 	// AskInTurn sends all of reqs, which only read, in that order to the node at addr and to no other, master
 	// or not. then is given their replies in that order.
 	AskInTurn(addr string, reqs [][]byte, then Merge)

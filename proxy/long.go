@@ -5,6 +5,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/scatter"
@@ -28,7 +29,7 @@ type longCommand struct {
 
 	cmd   *commands.Command // the command that the next fields are about, or nil
 	place commands.Place
-	cut   *commands.Cut
+	cut   *cut.Cut
 	merge commands.Merge
 }
 
@@ -87,11 +88,11 @@ func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts
 		}
 		return scatter.ToMake(l.cut, l.size+l.memory()), l.merge
 	}
-	cut, merge := cmd.CutBySlot(args)
-	if cut == nil {
+	parts, merge := cmd.CutBySlot(args)
+	if parts == nil {
 		return nil, nil
 	}
-	return scatter.Made(cut.All()), merge
+	return scatter.Made(parts.All()), merge
 }
 
 // split sends the parts of a command to the nodes of their slots; reads go to replicas if the client wants
