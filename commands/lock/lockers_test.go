@@ -13,6 +13,7 @@ import (
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/quorum"
 	"lockproxy/redlock/scripts"
@@ -77,6 +78,7 @@ func withQuorum(t *testing.T,
 		defer all.Quorum.Close(context.Background())
 		defer all.Compat.Close(context.Background())
 		all.Busiest = lock.NewBusiest(100)
+		all.Ledger = lock.NewLedger(index.New(nil, index.Options{}), nil, nil)
 		table := commandstest.Redis7(t, lock.Verbs(all)...)
 		test(t, m, func() *client { return &client{Session: commandstest.NewWith(t, table, n.Answer)} })
 	})
