@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -48,21 +49,12 @@ func (v View) Locks(ctx context.Context, match string, most int) (all []lock.See
 
 // Break takes a lock away from its holders. It blocks.
 func (v View) Break(ctx context.Context, name string, by redlock.Client) (broken bool, err error) {
-	type outcome struct {
-		broken bool
-		err    error
-	}
-	one, said := &visitor{ctx, v.s.client}, make(chan outcome, 1)
-	v.s.locks.engines.Break(one, name, &by, func(broken bool, err error) []byte {
-		said <- outcome{broken, err}
+	one := &redlock.Patient{Ctx: ctx, Home: lockUpstream{Client: v.s.client}}
+	v.s.locks.engines.Break(one, name, &by, func(is bool, failed error) []byte {
+		broken, err = is, failed
 		return resp.OK
 	})
-	select {
-	case all := <-said:
-		return all.broken, all.err
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
+	return broken, cmp.Or(one.Err, err)
 }
 
 // Everywhere says that Watch tells the events of all proxies, and not of this one alone.

@@ -84,8 +84,6 @@ var floors = map[string]string{
 		"redlock redlock/locks internal",
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
-	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/routes cluster cluster/pipe cluster/pubsub redlock internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
