@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/scatter"
@@ -164,7 +165,7 @@ func (a actions) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
 }
 
 // AskParts implements commands.Actions.
-func (a actions) AskParts(parts []commands.Part, o commands.Asking, merge commands.Merge) {
+func (a actions) AskParts(parts []cut.Part, o commands.Asking, merge commands.Merge) {
 	for i := range parts {
 		parts[i].Place = i
 	}
