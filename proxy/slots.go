@@ -3,11 +3,13 @@ package proxy
 import (
 	"bytes"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/scatter"
 )
 
 // This file asks a node where the keys of a command are (COMMAND GETKEYS), if only Redis can find them. Later
@@ -105,4 +107,41 @@ func slotOfKeys(reply []byte) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// bySlot says that the slot of a command matters.
+func (r *router) bySlot() bool {
+	s := r.s
+	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster
+}
+
+// SlotOf is cmd.Slot for the command that is being dispatched.
+func (r *router) SlotOf(cmd *commands.Command, args [][]byte) (int, error) {
+	if p := r.placeOf(cmd); p != nil {
+		return p.Slot, p.Err
+	}
+	return cmd.Slot(args)
+}
+
+// placeOf is the place of the command that is being dispatched, if a goroutine has computed it.
+func (r *router) placeOf(cmd *commands.Command) *commands.Place { return r.s.in.long.PlaceOf(cmd) }
+
+// cutBySlot cuts the command that is being dispatched into parts by slot; nil: it cannot be cut.
+func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts, commands.Merge) {
+	if r.placeOf(cmd) != nil {
+		return r.s.in.long.CutOf()
+	}
+	cut, merge := cmd.CutBySlot(args)
+	if cut == nil {
+		return nil, nil
+	}
+	return scatter.Made(cut.All()), merge
+}
+
+// split sends the parts of a command to the nodes of their slots; reads go to replicas if the client wants
+// that.
+func (r *router) split(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
+	scatter.Send(r.s, parts, scatter.How{
+		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: cmd,
+	}, merge)
 }

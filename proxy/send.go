@@ -56,3 +56,42 @@ func (r *router) sendTo(to pipe.Target, req []byte, resend, script bool) {
 	})
 	s.Sent(p, resend)
 }
+
+var overloaded = []byte("-BUSY the node of this key has more to do than it can, so its answers would " +
+	"take longer than shed-after, and the command has not run: send it again after a pause, or give the " +
+	"upstream more nodes\r\n")
+
+// shed refuses a command whose master is overloaded, and reports whether it has. Locks, transactions,
+// commands that block and those that go to several nodes are not refused: they are few, or others wait for
+// them.
+func (r *router) shed(slot int, cmd *commands.Command) bool {
+	s := r.s
+	if !s.w.shared.Fixed.Sheds || r.readers(cmd) != pipe.MasterOnly ||
+		!s.w.pool.Overloaded(slot, s.Mode()) {
+		return false
+	}
+	s.Reply(overloaded)
+	return true
+}
+
+// readers says which nodes may answer a command that reads keys. The reply of a replica may be older than
+// what the client wrote; replies still come in the order of the commands.
+func (r *router) readers(cmd *commands.Command) pipe.Readers {
+	switch s := r.s; {
+	case s.ReadOnly < s.w.readsFrom || !cmd.ReadsKeys():
+		return pipe.MasterOnly
+	case s.w.shared.Fixed.ReplicaReads == commands.ReadsAnywhere:
+		return pipe.AllReaders
+	}
+	return pipe.ReplicasFirst
+}
+
+// readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
+func readsFrom(which commands.ReplicaReads) int8 {
+	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
+		if which.Wanted(readOnly) {
+			return readOnly
+		}
+	}
+	return 2
+}

@@ -1,12 +1,11 @@
-package proxy
+// Package lockorder keeps the verbs of one client for one lock in order.
+package lockorder
 
-import "lockproxy/commands"
-
-// lockOrder keeps the verbs of one client for one lock in order, while those for different locks run at the
+// Order keeps the verbs of one client for one lock in order, while those for different locks run at the
 // same time. Of the locks of RedLock it knows all commands: their requests go to the masters without the
 // pipes, which would otherwise keep the order. Of other locks it knows the commands of which one request is
 // not always all. The zero value is ready.
-type lockOrder struct {
+type Order struct {
 	last map[string]uint32 // by key of the lock: the last command for it, perhaps answered already
 	held []heldLock        // in the order of the commands; the first ones may be answered already
 }
@@ -17,11 +16,17 @@ type heldLock struct {
 	n    uint32
 }
 
+// Unanswered are the commands of a client that are not answered: those from First on, up to Next.
+type Unanswered struct{ First, Next uint32 }
+
+func (u Unanswered) len() uint32       { return u.Next - u.First }
+func (u Unanswered) has(n uint32) bool { return n-u.First < u.len() }
+
 // fewHeld is how many of them a client without commands under way has room for.
 const fewHeld = 16
 
-// hold makes later commands about the lock wait for command n.
-func (o *lockOrder) hold(name string, n uint32, unanswered *answers) {
+// Hold makes later commands about the lock wait for command n.
+func (o *Order) Hold(name string, n uint32, unanswered Unanswered) {
 	over := 0
 	for over < len(o.held) && !unanswered.has(o.held[over].n) {
 		over++
@@ -31,8 +36,8 @@ func (o *lockOrder) hold(name string, n uint32, unanswered *answers) {
 	o.held = append(o.held[:left], heldLock{name, n})
 }
 
-// isHeld says that a command about the lock must wait. Without a name it is about all locks.
-func (o *lockOrder) isHeld(name []byte, unanswered *answers) bool {
+// IsHeld says that a command about the lock must wait. Without a name it is about all locks.
+func (o *Order) IsHeld(name []byte, unanswered Unanswered) bool {
 	for _, h := range o.held {
 		if unanswered.has(h.n) && (name == nil || string(bare(name)) == bare(h.name)) {
 			return true
@@ -49,21 +54,21 @@ func bare[T []byte | string](name T) T {
 	return name
 }
 
-// mustWait says that command n for the lock must wait for an earlier one. Otherwise it notes the command.
+// MustWait says that command n for the lock must wait for an earlier one. Otherwise it notes the command.
 // Without a key the command waits for all.
-func (o *lockOrder) mustWait(key string, n uint32, unanswered *answers) bool {
+func (o *Order) MustWait(key string, n uint32, unanswered Unanswered) bool {
 	if unanswered.len() == 0 {
 		o.forget()
 	}
 	if key == "" {
 		for _, before := range o.last {
-			if before-unanswered.head < uint32(unanswered.len()) {
+			if unanswered.has(before) {
 				return true
 			}
 		}
 		return false
 	}
-	if before, ok := o.last[key]; ok && before-unanswered.head < uint32(unanswered.len()) {
+	if before, ok := o.last[key]; ok && unanswered.has(before) {
 		return true
 	}
 	if o.last == nil {
@@ -73,8 +78,8 @@ func (o *lockOrder) mustWait(key string, n uint32, unanswered *answers) bool {
 	return false
 }
 
-// tidy forgets the locks once all commands are answered.
-func (o *lockOrder) tidy(unanswered *answers) {
+// Tidy forgets the locks once all commands are answered.
+func (o *Order) Tidy(unanswered Unanswered) {
 	if unanswered.len() > 0 {
 		return
 	}
@@ -86,24 +91,9 @@ func (o *lockOrder) tidy(unanswered *answers) {
 }
 
 // forget forgets the last commands.
-func (o *lockOrder) forget() {
+func (o *Order) forget() {
 	if len(o.last) > fewHeld {
 		o.last = nil
 	}
 	clear(o.last)
-}
-
-// comesLater says that a command must wait for earlier ones of its client.
-func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
-	s := r.s
-	if cmd.Flags&commands.Alone != 0 {
-		return s.answers.len() > 0
-	}
-	if key, ok := s.w.shared.Fixed.Independent(cmd, args); ok {
-		return r.locks.mustWait(key, s.answers.tail, &s.answers)
-	}
-	if at := cmd.KeyAt(); at > 0 && at < len(args) {
-		return r.locks.isHeld(args[at], &s.answers)
-	}
-	return r.locks.isHeld(nil, &s.answers)
 }
