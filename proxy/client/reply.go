@@ -24,6 +24,7 @@ func Lasting(raw []byte) []byte {
 	}
 	return bytes.Clone(raw)
 }
+
 // Plain is embedded in what takes replies, or owns a connection, and has nothing to do in these cases: a
 // reply that was cut off is forgotten, the order of requests does not matter, pushes were not asked for, and
 // the requests of a lost connection have failed before.
