@@ -50,21 +50,24 @@ var floors = map[string]string{
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
 		"proxy/memory proxy/clients proxy/door proxy/large proxy/lockorder proxy/nodes " +
+		"proxy/execution " +
 		"commands commands/cut commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
-	"proxy/login":       "proxy/client commands cluster internal",
-	"proxy/memory":      "",
-	"proxy/large":       "proxy/scatter commands commands/cut internal",
-	"proxy/lockorder":   "",
+	"proxy/login":     "proxy/client commands cluster internal",
+	"proxy/memory":    "",
+	"proxy/large":     "proxy/scatter commands commands/cut internal",
+	"proxy/lockorder": "",
+	"proxy/execution": "proxy/client proxy/large proxy/login proxy/pubsub proxy/scatter proxy/tracking " +
+		"proxy/transaction commands cluster/pipe internal",
 	"proxy/nodes":       "commands cluster cluster/pipe internal",
 	"proxy/door":        "commands cluster cluster/master internal",
 	"proxy/clients":     "proxy/client commands commands/monitorline cluster/pipe internal",
 	"proxy/stats":       "proxy/client commands",
 	"proxy/masters":     "proxy/needs cluster internal",
 	"proxy/table":       "commands commands/routes cluster",
-	"proxy/client":      "commands cluster cluster/pipe internal",
+	"proxy/client":      "commands cluster cluster/pipe redlock internal",
 	"proxy/watch":       "proxy/client commands internal",
 	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands commands/cut cluster cluster/pipe cluster/retry internal",
