@@ -113,15 +113,17 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 
 // releasing makes a poll that releases.
 func (q *Engine) releasing(r *redlock.Release) (p *poll, done *redlock.Released) {
-	_, c := scripts.Eval(q.names, &scripts.Release, r.Name, 6)
 	at := q.names.Place(r.Name)
-	made := c.Released(r, q.names.NewRequest())
+	request := scripts.Releasing{Release: r, Fresh: q.names.NewRequest(), Proxy: q.names.ID,
+		Publish: "PUBLISH"}
+	made := request.ID()
 	id := string(made[:])
-	next := scripts.TellAll
-	if q.waiters.NextAsks(at, id) {
-		next = scripts.TellOthers
-	}
-	c.Freed(q.names.ID, "PUBLISH", next)
+	_, c := request.Call(nil, q.names, func(int) scripts.After {
+		if q.waiters.NextAsks(at, id) {
+			return scripts.TellOthers
+		}
+		return scripts.TellAll
+	})
 	p, done = q.newPoll(c), new(redlock.Released)
 	p.lock = at.Key
 	p.combine = func() (clear bool) {

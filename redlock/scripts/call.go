@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -123,18 +124,8 @@ func (c *Call) Plain(a *redlock.Acquire) {
 	c.Number(a.Lease.Milliseconds() + 1)
 }
 
-// FreeCall is the call of free.lua for the plain lock that token was granted by the request id.
-func FreeCall(
-	buf []byte, n *redlock.Names, name, token string, id [redlock.IDBytes]byte,
-) (at int, c Call) {
-	at, c = EvalIn(buf, n, &Free, name, 1)
-	c.Req = append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
-	c.Req = append(appendEnding(c.Req, id[:], token), "\r\n"...)
-	return at, c
-}
-
-// DeleteRequest is FreeCall without a script, for servers that have a command for it: DELIFEQ of Valkey, or
-// DELEX of Redis. Its fence is that of the grant.
+// DeleteRequest deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
+// Valkey, or DELEX of Redis. It was granted to the request id, with that fence.
 func DeleteRequest(
 	buf []byte, n *redlock.Names, command, name, token string, id [redlock.IDBytes]byte, fence int64,
 ) (at int, req []byte) {
@@ -188,37 +179,79 @@ func (c *Call) Asked(a *redlock.Acquire) {
 	c.Flag(a.Reentrant)
 }
 
-// Released appends the first three arguments of release.lua, and returns the id of the request: fresh, a new
-// one, unless its client has given it a name.
-func (c *Call) Released(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
-	c.Owner(r.Token)
+// Releasing is a call of release.lua.
+type Releasing struct {
+	*redlock.Release
+	Fresh          [redlock.IDBytes]byte // its id, unless its client has named it
+	Plain          [redlock.IDBytes]byte // the request whose grant of a plain lock is meant; zero: any
+	Known          int64                 // the fence that the token had; 0: not known
+	Proxy, Publish string
+	Apart          bool // the lock is the only key
+}
+
+// Call is the call of r. buf is as that of EvalIn. next says what becomes of a lock of a slot.
+func (r *Releasing) Call(
+	buf []byte, n *redlock.Names, next func(slot int) After,
+) (at int, c Call) {
+	s, args, plain := &Release, 3, r.Plain[0] != 0
 	switch {
+	case plain:
+		s, args = releaseAlone, 2
+	case r.Apart:
+		s, args = releaseAlone, 4
+	case r.Fence == 0 && r.Named == "":
+		args = 2
+	}
+	at, c = EvalIn(buf, n, s, r.Name, args)
+	if plain {
+		c.Req = append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
+		c.Req = append(appendEnding(c.Req, r.Plain[:], r.Token), "\r\n"...)
+	} else {
+		c.Owner(r.Token)
+	}
+	var space [128]byte
+	id, after := r.ID(), OfferNext
+	if s.Keys > 1 {
+		after = next(at)
+	}
+	request := append(append(append(append(space[:0], id[:]...), ' '), r.Proxy...), ' ')
+	request = append(append(append(append(request, r.Publish...), ' '), after...), ' ')
+	switch known := cmp.Or(r.Fence, r.Known); {
+	case plain, r.Apart, r.Named != "", known == 0:
+	default:
+		request = strconv.AppendInt(request, known, 10)
+	}
+	c.Bytes(request)
+	switch {
+	case args == 2:
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	case r.Named != "":
-		c.Bytes(fresh[:])
+		c.Bytes(r.Fresh[:])
 	default:
 		c.Empty()
 	}
-	return c.releaseID(r, fresh)
+	if r.Apart {
+		c.Text(FenceKey(n, at))
+	}
+	return at, c
 }
 
-// releaseID appends the id of a release.
-func (c *Call) releaseID(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
-	id = fresh
-	if r.Named != "" {
+// ID is the id of the request: Fresh, unless its client has given it a name.
+func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
+	if id = r.Fresh; r.Named != "" {
 		copy(id[:], redlock.NameOf(r.Token, r.Named))
 	}
-	c.Bytes(id[:])
 	return id
 }
 
-// AnsweredCall is the call that looks for the answer to r, of whose id fresh is as in Released.
-func AnsweredCall(n *redlock.Names, r *redlock.Release, fresh [redlock.IDBytes]byte) (at int, c Call) {
+// Answered is the call that looks for the answer that r was given before.
+func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	at = n.Place(r.Name).Slot
 	c = begin(nil, &Answered, 1, 1)
 	c.Text(FenceKey(n, at))
-	c.releaseID(r, fresh)
+	id := r.ID()
+	c.Bytes(id[:])
 	return at, c
 }
 

@@ -121,7 +121,7 @@ type HandedOn struct {
 // both commands, of DELIFEQ, and of DELEX.
 var notDeleted = [][]byte{[]byte(":0"), []byte("-WRONGTYPE "), []byte("-ERR Key should be of string type")}
 
-// ReadDeleted makes the reply to a DeleteRequest that of free.lua: 1, or nil. unable says that the server
+// ReadDeleted makes the reply to a DeleteRequest that of release.lua: 1, or nil. unable says that the server
 // cannot, or may not, run that command. Then nothing was deleted.
 func ReadDeleted(reply []byte) (asFreed []byte, unable bool) {
 	unable = resp.Forbidden(reply)

@@ -13,8 +13,8 @@
 //	             ...
 //
 // Begin reading at acquire.lua. Its head says how a lock is kept: as a string while one writer has it and
-// nobody waits, otherwise as a hash. A plain LOCK ends after ten lines of it, and a plain UNLOCK is free.lua,
-// all of it. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
+// nobody waits, otherwise as a hash. A plain LOCK ends after ten lines of it, a plain UNLOCK after three of
+// release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
 // turn.lua (who is first), passon.lua (who gets a lock that was freed).
 package scripts
 
@@ -44,7 +44,6 @@ var (
 	Acquire = load("acquire", 2)
 	Claim   = load("claim", 2)
 	Release = load("release", 2)
-	Free    = load("free", 1)
 	Renew   = load("renew", 1)
 	Cancel  = load("cancel", 2)
 	Keep    = load("keep", 0) // as many locks as there are, of one slot
@@ -73,6 +72,8 @@ func Alone(s Script) *Script {
 	s.Keys = 1
 	return &s
 }
+
+var releaseAlone = Alone(Release)
 
 // loaded are those that load has read.
 var loaded []Script

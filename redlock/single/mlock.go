@@ -52,22 +52,23 @@ func (e *Engine) Forget(a *redlock.Acquire) { e.waiters.Forget(a) }
 // ReleaseNow implements locks.engine.
 func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Released, error) {
 	e.grants.Changed(r.Name)
-	script, fresh := &scripts.Release, e.names.NewRequest()
+	s := sentRelease{r: r, fresh: e.names.NewRequest()}
 	for {
 		at := time.Now()
-		slot, req := e.releaseRequest(nil, script, r, fresh)
+		slot, req := e.releaseRequest(nil, &s)
 		reply, err := e.upstream.Do(e.ctx, slot, req, true)
 		switch {
 		case err != nil:
 			return redlock.Released{}, err
 		case parted(reply):
-			script = releaseAlone
+			s.apart = true
 			continue
 		}
 		done, to, err := e.readRelease(slot, r.Name, at, reply)
 		e.handOver(to)
-		if script == releaseAlone && err == nil && !done.Held {
-			slot, c := scripts.AnsweredCall(e.names, r, fresh)
+		if s.apart && err == nil && !done.Held {
+			releasing := e.releasing(&s)
+			slot, c := releasing.Answered(e.names)
 			if reply, err = e.upstream.Do(e.ctx, slot, c.Req, true); err == nil {
 				done, _, err = scripts.ReadFreed(reply)
 			}
@@ -75,7 +76,7 @@ func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Rele
 		if err != redlock.ErrAgain {
 			return done, err
 		}
-		fresh = e.names.NewRequest()
+		s.fresh = e.names.NewRequest()
 	}
 }
 

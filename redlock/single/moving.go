@@ -22,10 +22,9 @@ import (
 
 // These scripts have the lock as their only key.
 var (
-	releaseAlone = scripts.Alone(scripts.Release)
-	cancelAlone  = scripts.Alone(scripts.Cancel)
-	detachAlone  = scripts.Alone(scripts.Detach)
-	breakAlone   = scripts.Alone(scripts.Break)
+	cancelAlone = scripts.Alone(scripts.Cancel)
+	detachAlone = scripts.Alone(scripts.Detach)
+	breakAlone  = scripts.Alone(scripts.Break)
 )
 
 const (

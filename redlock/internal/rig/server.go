@@ -4,6 +4,7 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -181,8 +182,24 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 	if script.Name == scripts.Acquire.Name && !strings.HasPrefix(args[0], "lockproxy ") {
 		args = Plainly(LowClock, args)
 	}
+	if script.Name == scripts.Release.Name {
+		args = together(args)
+	}
 	words := append([]string{"EVALSHA", script.SHA, strconv.Itoa(len(keys))}, keys...)
 	return resp.AppendCommandStrings(nil, append(words, args...)...)
+}
+
+// together are the arguments of release.lua of which tests say token, which grant is meant, id, proxy,
+// command, what becomes of the lock, known fence, and the name of the fence's key; the last three may be left
+// out.
+func together(args []string) []string {
+	args = append(slices.Clone(args), make([]string, 8-len(args))...)
+	next := cmp.Or(args[5], string(scripts.GrantNext))
+	all := []string{args[0], strings.Join([]string{args[2], args[3], args[4], next, args[6]}, " "), args[1]}
+	if args[7] != "" {
+		all = append(all, args[7])
+	}
+	return all
 }
 
 // Integer is the number that text is.
