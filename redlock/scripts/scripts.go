@@ -58,12 +58,9 @@ var (
 	Tidy      = load("tidy", 1)
 	Answered  = load("answered", 1)
 
-	// Locks in the form of other libraries.
-	CompatTake    = load("compattake", 2)
-	CompatRelease = load("compatrelease", 1)
-	CompatRenew   = load("compatrenew", 0) // as many locks as there are, of one slot
-	CompatLook    = load("compatlook", 1)
-	CompatBreak   = load("compatbreak", 1)
+	// Compat is for locks in the form of other libraries: the lock and the fence of its slot, the lock alone,
+	// or many locks.
+	Compat = load("compat", 2)
 )
 
 // Alone is a script that has two keys, the lock and the fence of its slot, for calls with the lock as its
@@ -73,7 +70,7 @@ func Alone(s Script) *Script {
 	return &s
 }
 
-var releaseAlone = Alone(Release)
+var releaseAlone, compatAlone = Alone(Release), Alone(Compat)
 
 // loaded are those that load has read.
 var loaded []Script
