@@ -23,7 +23,7 @@ func (s *session) Reply(reply []byte) {
 		by = client.ByProxy
 	}
 	s.answers.at(s.current).by = by
-	s.w.server.ownStats.note(reply)
+	s.w.server.ownStats.Note(reply)
 	s.Answer(s.current, reply)
 }
 
@@ -43,7 +43,7 @@ func (a actions) ask(
 	if to.Any() {
 		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
 	}
-	if o.Resend && s.answers.at(s.current).counter.writes {
+	if o.Resend && s.answers.at(s.current).counter.Writes {
 		s.writes.AddSomewhere()
 	}
 	s.router.sendTo(to, req, o.Resend, false)

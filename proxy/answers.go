@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/stats"
 	"lockproxy/redlock"
 )
 
 // answer is the answer to one command, complete or not.
 type answer struct {
 	client.Collected // what has arrived of it before its turn, or for then
-	counter          *counter
+	counter          *stats.Counter
 	start            time.Time
 	then             redlock.Exchange // turns the node's reply into the answer; nil: the reply is the answer
 	owed             bool             // the client has gone, and Drain waits for the outcome
@@ -93,7 +94,7 @@ func (q *answers) at(n uint32) *answer { return &q.buf[n&uint32(len(q.buf)-1)] }
 func (q *answers) first() *answer { return q.at(q.head) }
 
 // push adds an answer, of which nothing is known but the counter of its command, or nil.
-func (q *answers) push(w *worker, c *counter) (n uint32, a *answer) {
+func (q *answers) push(w *worker, c *stats.Counter) (n uint32, a *answer) {
 	switch n := q.len(); {
 	case q.buf == nil:
 		q.buf = w.spare.take(fewAnswers)
@@ -108,7 +109,7 @@ func (q *answers) push(w *worker, c *counter) (n uint32, a *answer) {
 	}
 	n = q.tail
 	q.tail++
-	if c != nil && c.publishes {
+	if c != nil && c.Publishes {
 		q.published = n
 	}
 	a = q.at(n)

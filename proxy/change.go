@@ -7,9 +7,9 @@ import "lockproxy/internal/loop"
 func (s *Server) Change(o Options) {
 	o = o.withDefaults()
 	s.now.Store(&o)
-	s.memory.limit.Store(o.MaxMemory)
+	s.memory.SetLimit(o.MaxMemory)
 	s.scripts.SetLimit(int(o.MaxMemory / scriptShare))
-	s.limits.follow(o.Limits)
+	s.limits.Follow(o.Limits)
 	s.mu.Lock()
 	for _, ln := range s.listeners {
 		if accepts, ok := ln.(*loop.Listener); ok {
@@ -19,9 +19,11 @@ func (s *Server) Change(o Options) {
 	s.mu.Unlock()
 	for _, w := range s.workers {
 		w.loop.Post(func() {
-			w.checkFrom = o.Output.checkFrom()
-			w.memory.publish(s)
-			s.memory.check(s)
+			w.checkFrom = o.Output.CheckFrom(narrowFrom)
+			w.memory.Report()
 		})
 	}
 }
+
+// scriptShare says which part of the memory for clients the sources of scripts may take besides.
+const scriptShare = 8

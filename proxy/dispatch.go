@@ -49,12 +49,12 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		if no, wait := r.attend(cmd, args); wait {
 			return false
 		} else if no != nil {
-			s.begin(w.counters[cmd.ID])
+			s.begin(w.counters.Of(cmd))
 			s.Reply(no)
 			return true
 		}
 	}
-	s.begin(w.counters[cmd.ID])
+	s.begin(w.counters.Of(cmd))
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
 		s.Reply(noAuth)
@@ -89,6 +89,22 @@ func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) 
 	set.Precede(caching)
 	r.route(cmd, args, raw)
 	set.Precede(false)
+}
+
+// awaitsTable says that cmd is unknown and must wait: it is dispatched again once the upstream has been asked
+// for its commands (package table).
+func (r *router) awaitsTable(cmd *commands.Command) bool {
+	s := r.s
+	if cmd != s.w.table.Unknown() || !s.Authenticated || s.draining {
+		return false
+	}
+	server, l := s.w.server, s.w.loop
+	waits := server.table.Again(server.ctx, server.tasks.Go,
+		func() { l.Post(func() { s.ClearHold(client.HoldTable) }) })
+	if waits {
+		s.SetHold(client.HoldTable)
+	}
+	return waits
 }
 
 // attend is called for commands while clients are paused or monitored, or watch locks. It says how the
@@ -306,7 +322,7 @@ func (r *router) Server() commands.Server { return whole{r.s.w.server} }
 func (r *router) Table() *commands.Table { return r.s.w.table }
 
 // CommandLimit implements transaction.Proxy.
-func (r *router) CommandLimit() int { return r.s.w.server.limits.now.Load().open.CommandLimit() }
+func (r *router) CommandLimit() int { return r.s.w.server.limits.Of(true).CommandLimit() }
 
 // ScriptLoaded implements transaction.Proxy.
 func (r *router) ScriptLoaded() { r.s.w.server.pipeStats.Redirects[retry.NoScript].Add(1) }

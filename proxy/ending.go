@@ -108,7 +108,6 @@ func (s *session) Closed(err error) {
 	s.large.end()
 	s.Keepalives.Break(s.Host(), s.w.draining || !s.eof && err != io.EOF)
 	s.subscriber.Leave()
-	delete(s.w.full, s)
 	s.out.buf.Free(s.w.loop)
 	s.out.holdNodes(nil)
 	s.out.deliveries.end(s, err)
@@ -128,7 +127,7 @@ func (s *session) Closed(err error) {
 		}
 	}
 	s.out.pushes, s.out.late, s.out.held = nil, client.Collected{}, 0
-	s.memory.end(s.w)
+	s.footprint.end()
 	s.w.remove(s) // last, because Drain may go on after this
 }
 

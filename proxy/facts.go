@@ -31,6 +31,9 @@ func (v whole) CheckAuth(user, password []byte) bool {
 // Config implements commands.Server.
 func (v whole) Config() commands.Config { return v.s.o.Config }
 
+// OwnStats implements commands.Server.
+func (v whole) OwnStats() commands.OwnStats { return v.s.ownStats }
+
 // Scripts implements commands.Server.
 func (v whole) Scripts() *commands.Scripts { return v.s.scripts }
 
@@ -52,7 +55,7 @@ func (v whole) Facts() commands.Facts {
 		RunID:      v.s.runID,
 		Started:    v.s.started,
 		MaxClients: v.s.now.Load().MaxClients,
-		Stats:      v.s.ownStats.since(v.s.shared()),
+		Stats:      v.s.ownStats.SinceReset(),
 	}
 	if p := v.s.pause.Load(); p != nil {
 		f.Pause, f.PauseLeft = p.kind, max(time.Until(p.until), 0)

@@ -122,6 +122,7 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 // newSession makes the session of a client before it has its connection.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
+	s.footprint.s = s
 	s.window.size = min(firstWindow, w.server.now.Load().MaxPipeline)
 	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)

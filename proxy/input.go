@@ -50,7 +50,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		used = s.upload.read(buf)
 	}
 	for ran := 0; s.upload.cmd == nil && used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
-		n, args, err := s.in.next(buf[used:], s.w.limitsOf(s), s.w.args)
+		n, args, err := s.in.next(buf[used:], s.w.server.limits.Of(s.Authenticated), s.w.args)
 		if err != nil {
 			refuseBytes(s, err)
 			return len(buf)

@@ -14,6 +14,7 @@ import (
 	"lockproxy/commands/holds"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
+	"lockproxy/proxy/masters"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
@@ -85,7 +86,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	all.Busiest = lock.NewBusiest(s.o.LockNames)
 	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
 	s.locks.engines = all
-	s.table.verbs = lock.Verbs(all)
+	s.table.Verbs = lock.Verbs(all)
 	return nil
 }
 
@@ -152,7 +153,7 @@ type lockUpstream struct {
 	*pipe.Client
 	topics    PubSub
 	nodes     pipe.Control
-	evictions *evictions
+	evictions *masters.Evictions
 }
 
 // Do implements single.Upstream.
@@ -182,7 +183,7 @@ func (u lockUpstream) Sharded() bool { return u.topics.Sharded() }
 func (u lockUpstream) DeleteIf() string { return u.nodes.Topology().Server.DeleteIf }
 
 // Evicting implements single.Upstream.
-func (u lockUpstream) Evicting() bool { return u.evictions.any.Load() }
+func (u lockUpstream) Evicting() bool { return u.evictions.Any() }
 
 // Evicts implements single.Upstream.
-func (u lockUpstream) Evicts(slot int) error { return u.evictions.of(slot) }
+func (u lockUpstream) Evicts(slot int) error { return u.evictions.Of(slot) }

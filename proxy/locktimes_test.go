@@ -44,7 +44,7 @@ func TestDurationWithoutWaiting(t *testing.T) {
 		synctest.Wait()
 		st := r.server.Stats()
 		for _, one := range st.Commands {
-			if one.Name == "lock" && (one.Took > time.Second || one.Buckets[durationBuckets-1] > 0) {
+			if one.Name == "lock" && (one.Took > time.Second || one.Buckets[len(one.Buckets)-1] > 0) {
 				t.Errorf("LOCK took %s", one.Took)
 			}
 		}

@@ -16,7 +16,7 @@ func (r *rig) used() (n int) {
 	synctest.Wait()
 	for _, w := range r.server.workers {
 		done := make(chan int)
-		w.loop.Post(func() { done <- w.memory.used })
+		w.loop.Post(func() { done <- w.memory.Used() })
 		n += <-done
 	}
 	return n
@@ -153,7 +153,7 @@ func TestEvictionOfMany(t *testing.T) {
 		}
 		before := r.used()
 		r.change(func(o *Options) { o.MaxMemory = int64(before / 2) })
-		if n := r.used(); n > before/2+2*memoryGrain || n < before/2-4*memoryGrain {
+		if n := r.used(); n > before/2+(128<<10) || n < before/2-(256<<10) {
 			r.Errorf("%d bytes of %d are left", n, before)
 		}
 		if n := r.server.Stats().Evicted; n < 200 || n > 300 {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"lockproxy/proxy/memory"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,7 +114,7 @@ func TestMonitorSeesItself(t *testing.T) {
 
 // One that does not read what it is shown is closed, and the others go on.
 func TestSlowMonitorIsClosed(t *testing.T) {
-	inBubble(t, 1, Options{Output: OutputLimits{Normal: OutputLimit{Hard: 1 << 20}}}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Output: memory.Limits{Normal: memory.Limit{Hard: 1 << 20}}}, echo, func(r *rig) {
 		all := r.connectAll(2)
 		slow, c := all[0], all[1]
 		slow.send("MONITOR")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
+	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/quorum"
@@ -67,7 +69,7 @@ type Options struct {
 	AuthTimeout   time.Duration // a client that has not authenticated after so long is closed; 0: never
 	KeepAlive     time.Duration // TCP keep-alive; negative: never
 	Limits        resp.Limits   // limits of one command
-	Output        OutputLimits  // limits of what waits for one client
+	Output        memory.Limits // limits of what waits for one client
 	MaxMemory     int64         // bytes that all clients together may take; 0: any number
 	MaxPipeline   int           // commands of one client on their way at once
 	ScriptCache   int           // script sources that are remembered, to reload them at nodes that lost them
@@ -127,7 +129,7 @@ func DefaultOptions() Options {
 		ScriptCache: 10_000,
 		MaxOwn:      4096,
 		MaxNotify:   10_000,
-		Limits:      resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
+		Limits:      resp.DefaultLimits(), Output: memory.DefaultLimits(), Refused: routes.RefusedByDefault(),
 		Pipes: pipe.DefaultOptions(), Locks: locks.DefaultOptions(),
 		Redlock: Redlock{NodeTimeout: quorum.DefaultNodeTimeout}, Config: noSettings{},
 		Log: slog.New(slog.DiscardHandler), Failed: func(error) {},
@@ -146,7 +148,30 @@ func (o Options) withDefaults() Options {
 			own.Field(i).Set(defaults.Field(i))
 		}
 	}
-	o.Output = o.Output.withDefaults()
+	o.Output = o.Output.WithDefaults()
 	o.Redlock.NodeTimeout = cmp.Or(o.Redlock.NodeTimeout, d.Redlock.NodeTimeout)
 	return o
 }
+
+// noSettings is commands.Config for a Server without settings: CONFIG GET and SET are about the parameters of
+// the upstream alone.
+type noSettings struct{}
+
+var _ commands.Config = noSettings{}
+
+// Get implements commands.Config.
+func (noSettings) Get(string) [][2]string { return nil }
+
+// Has implements commands.Config.
+func (noSettings) Has(string) bool { return false }
+
+// Check implements commands.Config.
+func (noSettings) Check(pairs [][2]string) error {
+	for _, pair := range pairs {
+		return fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", pair[0])
+	}
+	return nil
+}
+
+// SetAll implements commands.Config.
+func (c noSettings) SetAll(pairs [][2]string) error { return c.Check(pairs) }

@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/memory"
 )
 
 const (
@@ -23,6 +24,7 @@ type output struct {
 	pushes     []push           // that wait for their place among the answers
 	late       client.Collected // messages that came inside an answer
 	held       int              // bytes in answers, pushes and late
+	full       memory.Fullness  // of its soft limit
 	deliveries deliveries
 	holding    *pipe.Private // the client's own connections, if they are not read now; or nil
 }
@@ -50,16 +52,14 @@ func (o *output) write(b []byte) {
 		o.buf.Append(s.w.loop, b)
 	}
 	if grown := o.buf.Cap() - before; grown != 0 {
-		if !s.gone {
-			s.memory.add(s.w, grown)
-		}
+		s.footprint.add(grown)
 	}
 	o.deliveries.appended += uint64(len(b))
 	s.conn.Flush()
 	if s.conn.Stalled() && s.conn.Kept() == 0 {
 		o.holdNodes(s.Mode().Own)
 	}
-	if n := o.buf.Len(); n > s.w.checkFrom || n > strangerUnread && !s.Authenticated {
+	if n := o.buf.Len(); n > s.w.checkFrom || n > memory.UnknownUnread && !s.Authenticated {
 		o.check()
 	}
 }
@@ -148,10 +148,34 @@ func (o *output) writePushes() {
 func (o *output) relieve() {
 	s, enough := o.s, outputLow
 	if !s.Authenticated {
-		enough = strangerUnread / 2
+		enough = memory.UnknownUnread / 2
 	}
 	if s.hold&client.HoldOutput != 0 && o.waiting() < enough {
 		s.ClearHold(client.HoldOutput)
+	}
+}
+
+// check bounds what waits for a client: first it is no longer read from, and beyond its limit it is closed.
+func (o *output) check() {
+	s, all := o.s, &o.s.w.server.memory
+	s.CountMemory()
+	class := memory.Normal
+	switch {
+	case !s.Authenticated:
+		class = memory.Unauthenticated
+	case s.subscriber.Listens():
+		class = memory.PubSub
+	}
+	waiting := o.waiting()
+	limit, unread := s.w.server.now.Load().Output.Of(class, all.Limit())
+	if waiting > unread {
+		s.SetHold(client.HoldOutput)
+	}
+	if o.full.Exceeds(&limit, waiting, s.w.loop.Now()) && !s.gone {
+		all.Full[class].Add(1)
+		s.w.server.o.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr,
+			"class", class.String(), "bytes", waiting)
+		s.conn.Close()
 	}
 }
 
@@ -162,15 +186,13 @@ func (s *session) Output() []byte { return s.out.buf.Bytes() }
 func (s *session) Wrote(n int) {
 	before := s.out.buf.Cap()
 	s.out.buf.Take(s.w.loop, n)
-	if !s.gone {
-		s.memory.add(s.w, s.out.buf.Cap()-before)
-	}
+	s.footprint.add(s.out.buf.Cap() - before)
 	s.out.wrote(n)
 	if s.out.buf.Len() == 0 {
 		s.out.holdNodes(nil)
 	}
 	s.out.relieve()
-	if len(s.w.full) > 0 {
+	if s.out.full.Any() {
 		s.out.check()
 	}
 }

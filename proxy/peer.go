@@ -18,7 +18,7 @@ func peerOf(s *session) commands.Peer {
 	if s.last != nil && s.last.Name != s.w.table.Unknown().Name {
 		p.Command = s.last.Name
 	}
-	p.Memory = s.memoryOf().sum()
+	p.Memory = s.footprint.use().sum()
 	return p
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"lockproxy/proxy/memory"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -394,7 +395,7 @@ func TestMessagesKeepOutOfReplies(t *testing.T) {
 // A subscriber that does not read is closed by the hard limit, or by the soft one after its time;
 // the others get everything.
 func TestSlowSubscriber(t *testing.T) {
-	limits := OutputLimits{PubSub: OutputLimit{Hard: 1 << 20, Soft: 100 << 10, SoftFor: time.Minute}}
+	limits := memory.Limits{PubSub: memory.Limit{Hard: 1 << 20, Soft: 100 << 10, SoftFor: time.Minute}}
 	inStageBubble(t, Options{Output: limits}, func(st *stage) {
 		closed := func() uint64 { return st.server.Stats().ClosedFull["pubsub"] }
 		text := strings.Repeat("m", 10_000)
@@ -443,7 +444,7 @@ func TestSlowSubscriber(t *testing.T) {
 		if want := 165 * len(frame("*3", "message", "x", text)); read != want {
 			st.Errorf("who reads got %d bytes of %d", read, want)
 		}
-		st.change(func(o *Options) { o.Output = OutputLimits{PubSub: OutputLimit{Hard: 20 << 10}} })
+		st.change(func(o *Options) { o.Output = memory.Limits{PubSub: memory.Limit{Hard: 20 << 10}} })
 		slow = st.connect()
 		slow.subscribe("x")
 		publish(11)

@@ -44,7 +44,11 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/login"
+	"lockproxy/proxy/masters"
+	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/stats"
+	"lockproxy/proxy/table"
 	"lockproxy/proxy/tracking"
 	"lockproxy/redlock/scripts"
 )
@@ -52,9 +56,9 @@ import (
 // Server is the proxy. Its methods may be called from any goroutine.
 type Server struct {
 	o       Options
-	limits  commandLimits
-	table   learner
-	lacks   lacks
+	limits  masters.CommandLimits
+	table   table.Learner
+	forbids masters.Forbidden
 	started time.Time
 
 	ctx       context.Context // of all tasks
@@ -69,9 +73,9 @@ type Server struct {
 	scripts   *commands.Scripts
 	locks     lockEngines
 	events    events
-	evictions evictions
-	ownStats  ownStats
-	counters  counters
+	evictions masters.Evictions
+	ownStats  *stats.Own
+	counters  stats.Counters
 
 	runID         string
 	lastID        atomic.Int64
@@ -86,13 +90,12 @@ type Server struct {
 	trackers      tracking.Trackers
 	unable        atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
 	pause         atomic.Pointer[pause] // a copy of the first loop's pause; nil: none
-	outputs       outputs
-	failures      login.Failures // failed attempts to get in
+	failures      login.Failures        // failed attempts to get in
 	addresses     *login.Addresses
 	changes       journal.Lines // of settings
 	logins        login.Queue
 
-	memory memory
+	memory memory.All
 
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Task
@@ -111,8 +114,19 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		scripts:   commands.NewScripts(o.ScriptCache),
 		addresses: login.NewAddresses(),
 	}
-	s.ownStats = ownStats{s: s, errors: make(map[string]uint64)}
-	s.table.s, s.evictions.s = s, s
+	s.ownStats = stats.NewOwn(&s.counters, s.shared)
+	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
+	s.memory.Log = o.Log
+	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
+	s.forbids = masters.Forbidden{
+		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
+	}
+	s.table = table.Learner{Upstream: o.Upstream, Refused: o.Refused, Failed: o.Failed, Log: o.Log}
+	s.table.Use = func(t *commands.Table) {
+		for _, w := range s.workers {
+			w.loop.Post(func() { w.use(t) })
+		}
+	}
 	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -128,21 +142,26 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.stop()
 		return nil, err
 	}
-	if err := s.table.first(ctx); err != nil {
+	if err := s.table.First(ctx); err != nil {
 		s.stop()
 		return nil, err
 	}
 	if o.TellNeeds {
-		s.lacks.tell(ctx, s)
+		s.forbids.Tell(ctx)
 	}
-	if locksHere(s) {
-		if err := s.evictions.first(ctx); err != nil {
+	if locksHere {
+		if err := s.evictions.First(ctx); err != nil {
 			s.stop()
 			return nil, err
 		}
-		go s.evictions.keep() // ends when s.ctx does
+		go s.evictions.Keep(s.ctx) // ends when s.ctx does
 	}
-	go s.table.keep() // so does this
+	go s.table.Keep(s.ctx, func() { // so does this
+		s.limits.Learn(s.upstream.Limits(s.ctx), o.Log)
+		if s.forbids.Refusal() != nil {
+			s.forbids.Ask(s.ctx)
+		}
+	})
 	return s, nil
 }
 
@@ -181,16 +200,15 @@ func (s *Server) startLoops() error {
 			index:     i,
 			loop:      l,
 			sessions:  make(map[*session]struct{}),
-			full:      make(map[*session]time.Time),
-			checkFrom: s.o.Output.checkFrom(),
-			byName:    make(map[string]*counter),
+			checkFrom: s.o.Output.CheckFrom(narrowFrom),
+			counters:  s.counters.Loop(),
 			blocked:   make(map[int64]*session),
-			unknown:   make(strangers),
 			buffer:    make([]byte, 0, bufferSize),
 		}
 		w.turns.loop = l
 		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.turns.late)
 		w.roster.w = w
+		w.memory = s.memory.Loop(l.Post, w.counted)
 		l.Watch(s.o.WatchRounds)
 		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
 		w.readsFrom = s.o.readsFrom()
@@ -311,8 +329,8 @@ func (s *Server) Ready() error {
 		s.drains,
 		s.upstream.Ready,
 		s.locks.ready,
-		s.evictions.refusal,
-		s.lacks.refusal,
+		s.evictions.Refusal,
+		s.forbids.Refusal,
 		s.locks.peers.Disagreement,
 	} {
 		all = append(all, reason())

@@ -11,6 +11,7 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/stats"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 )
@@ -23,14 +24,13 @@ type session struct {
 	commands.Client
 	onLoop
 	life
-	conn   *loop.Conn
-	memory footprint
+	conn *loop.Conn
+	footprint
 	in     input
 	out    output
 	active time.Time // time of the last input or output
 
 	answers answers
-	kept    int    // bytes of long commands that are not answered
 	current uint32 // the number of the current command, which Actions is about
 	acted   bool   // that command has called an Action
 	running bool   // a command's Run is on the stack
@@ -71,7 +71,7 @@ func (s *session) Mode() pipe.Mode {
 }
 
 // begin numbers a command and counts it with c, if c is not nil.
-func (s *session) begin(c *counter) {
+func (s *session) begin(c *stats.Counter) {
 	var a *answer
 	s.current, a = s.answers.push(s.w, c)
 	a.start, a.silent = s.w.loop.Now(), s.silence != 0
@@ -299,7 +299,7 @@ func mostAhead(s *session) int {
 	if s.hold&client.HoldWaiting == 0 || s.hold&client.HoldMemory != 0 || !s.Authenticated {
 		return 0
 	}
-	return s.w.limitsOf(s).CommandLimit()
+	return s.w.server.limits.Of(s.Authenticated).CommandLimit()
 }
 
 // ClearHold reads on if no other reason to wait is left.

@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/proxy/memory"
 )
 
 // With three nodes the key "foo" lies on node 3, "bar" and "hello" on node 1,
@@ -275,7 +276,7 @@ func TestMaxClients(t *testing.T) {
 func TestBackpressure(t *testing.T) {
 	big := strings.Repeat("x", 100<<10)
 	answer := func(int, string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(big), big) }
-	o := Options{Output: OutputLimits{Normal: OutputLimit{Hard: 32 << 20}}}
+	o := Options{Output: memory.Limits{Normal: memory.Limit{Hard: 32 << 20}}}
 	inBubble(t, 1, o, answer, func(r *rig) {
 		c := r.connect()
 		go func() {

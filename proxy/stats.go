@@ -1,14 +1,14 @@
 package proxy
 
 import (
-	"time"
-
 	"lockproxy/cluster/master"
 	"lockproxy/cluster/pipe"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/commands/lock"
+	"lockproxy/proxy/memory"
+	"lockproxy/proxy/stats"
 )
 
 // Stats is what the proxy has counted since it started: what INFO shows as well, and more for the metrics.
@@ -21,7 +21,7 @@ type Stats struct {
 	Subscriptions map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages      uint64            // given to clients
 	Own           pipe.OwnStats
-	Commands      []CommandStats
+	Commands      []stats.Command
 	Nodes         []pipe.NodeStats
 	GivenUp       uint64          // requests whose retry budget was used up
 	Shed          uint64          // commands that were refused because their node is overloaded
@@ -48,15 +48,6 @@ type (
 	NodeStats     = pipe.NodeStats
 )
 
-// CommandStats counts one command, by its name in the upstream's table.
-type CommandStats struct {
-	Name          string
-	Calls, Errors uint64
-	// Took is the sum of the times from reading the command to the whole reply, without waits for locks.
-	Took    time.Duration
-	Buckets [durationBuckets]uint64 // calls by duration, not cumulative; see BucketLimit
-}
-
 // Stats returns the counters as they are now.
 func (s *Server) Stats() Stats {
 	st := Stats{
@@ -65,7 +56,7 @@ func (s *Server) Stats() Stats {
 		Nodes:   s.pipeStats.Nodes(),
 		GivenUp: s.pipeStats.GivenUp.Load(), Shed: s.pipeStats.Shed.Load(),
 		Masters: s.locks.health(),
-		Evicts:  s.evictions.stats(),
+		Evicts:  s.evictions.Stats(),
 	}
 	st.Audit, st.LockEvents = s.events.counts()
 	st.LockTimes = s.locks.engines.Ledger.Times()
@@ -74,32 +65,15 @@ func (s *Server) Stats() Stats {
 	for _, m := range st.Masters {
 		st.Evicts[m.Addr] = m.Evicts
 	}
-	st.ClosedFull = map[string]uint64{
-		"normal":          s.outputs.closedNormal.Load(),
-		"pubsub":          s.outputs.closedPubSub.Load(),
-		"unauthenticated": s.outputs.closedStrangers.Load(),
+	st.ClosedFull = make(map[string]uint64)
+	for class := range s.memory.Full {
+		st.ClosedFull[memory.Class(class).String()] = s.memory.Full[class].Load()
 	}
 	st.ScriptBytes = s.scripts.Bytes()
 	st.AuthTimeouts = s.authTimeouts.Load()
 	st.AuthFailures = s.failures.Totals()
 	st.Subscriptions, st.Messages = subscriptions(s.workers)
-	at := make(map[string]int)
-	for _, c := range s.counters.list() {
-		i, ok := at[c.name]
-		if !ok {
-			i = len(st.Commands)
-			at[c.name] = i
-			st.Commands = append(st.Commands, CommandStats{Name: c.name})
-		}
-		sum := &st.Commands[i]
-		sum.Errors += c.errors.Load()
-		sum.Took += time.Duration(c.nanos.Load())
-		for b := range c.buckets {
-			n := c.buckets[b].Load()
-			sum.Buckets[b] += n
-			sum.Calls += n
-		}
-	}
+	st.Commands = s.counters.Commands()
 	return st
 }
 
@@ -113,9 +87,9 @@ func (s *Server) shared() commands.Stats {
 		Held:            int(s.held.Load()),
 		ClientsTotal:    uint64(s.lastID.Load()),
 		ClientsRejected: s.rejected.Load(),
-		Evicted:         s.memory.evicted.Load(),
-		Memory:          max(s.memory.used.Load(), 0),
-		MaxMemory:       s.memory.limit.Load(),
+		Evicted:         s.memory.Evicted.Load(),
+		Memory:          s.memory.Used(),
+		MaxMemory:       s.memory.Limit(),
 		Redirects:       make(map[string]uint64),
 		Locks:           s.locks.stats(),
 	}
@@ -126,9 +100,7 @@ func (s *Server) shared() commands.Stats {
 		st.BytesIn += w.bytesIn.Load()
 		st.BytesOut += w.bytesOut.Load()
 	}
-	for _, c := range s.counters.list() {
-		st.Calls += c.calls()
-	}
+	st.Calls = s.counters.Calls()
 	return st
 }
 

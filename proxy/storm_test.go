@@ -16,6 +16,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/memory"
 )
 
 var (
@@ -88,8 +89,8 @@ func storms(t *testing.T, seed uint64, large bool) {
 		Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second,
 			QueueLimit: 100 << dice.IntN(10)}}
 	if dice.IntN(4) == 0 {
-		o.Output.PubSub = OutputLimit{Hard: 3000}
-		o.Output.Normal = OutputLimit{Hard: 20000, Soft: 1000, SoftFor: time.Second}
+		o.Output.PubSub = memory.Limit{Hard: 3000}
+		o.Output.Normal = memory.Limit{Hard: 20000, Soft: 1000, SoftFor: time.Second}
 	}
 	var err error
 	if r.server, err = New(t.Context(), o); err != nil {
@@ -170,7 +171,7 @@ func (st *tempest) nobodyWaits() {
 					a := s.answers.at(tag)
 					what := "?"
 					if a.counter != nil {
-						what = a.counter.name
+						what = a.counter.Name
 					}
 					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what,
 						a.then != nil, a.started,
@@ -189,10 +190,10 @@ func (st *tempest) nobodyWaits() {
 func (st *tempest) nothingLeft() {
 	st.onLoops(func(w *worker) {
 		m := &w.monitors
-		if len(w.sessions)+len(w.blocked)+len(w.full)+len(m.own) > 0 || !w.hub.Idle() ||
+		if len(w.sessions)+len(w.blocked)+len(m.own) > 0 || !w.hub.Idle() ||
 			m.watched() || w.alert {
-			st.Errorf("left: sessions %d, blocked %d, full %d, monitors %d of %v, hub idle %v, alert %v",
-				len(w.sessions), len(w.blocked), len(w.full), len(m.own), m.watchers, w.hub.Idle(), w.alert)
+			st.Errorf("left: sessions %d, blocked %d, monitors %d of %v, hub idle %v, alert %v",
+				len(w.sessions), len(w.blocked), len(m.own), m.watchers, w.hub.Idle(), w.alert)
 		}
 	})
 	s := st.server

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 	"io"
+	"lockproxy/proxy/memory"
 	"net"
 	"strings"
 	"testing"
@@ -23,7 +24,8 @@ func TestUnreadBeforeAuth(t *testing.T) {
 		}()
 		synctest.Wait()
 		ses := r.theOne()
-		if waiting, in := ses.out.waiting(), ses.conn.Kept(); waiting > 2*strangerUnread || in > 2*64<<10 {
+		waiting, in := ses.out.waiting(), ses.conn.Kept()
+		if waiting > 2*memory.UnknownUnread || in > 2*64<<10 {
 			r.Errorf("%d bytes of replies and %d of input are kept before AUTH", waiting, in)
 		}
 		select {
@@ -43,7 +45,7 @@ func TestOutputLimitBeforeAuth(t *testing.T) {
 		c := r.connect()
 		synctest.Wait()
 		ses := r.theOne()
-		ses.w.loop.Post(func() { ses.out.write(make([]byte, strangerLimit+1)) })
+		ses.w.loop.Post(func() { ses.out.write(make([]byte, memory.UnknownLimit+1)) })
 		synctest.Wait()
 		c.expectClosed()
 		if n := r.server.Stats().ClosedFull["unauthenticated"]; n != 1 {

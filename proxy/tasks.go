@@ -48,7 +48,7 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 	tag, ctx := t.h.CurrentTag(), t.ctx
 	a := t.answers.at(tag)
 	a.lost, a.by = lost, client.ByProxy
-	forLock, began := a.counter != nil && a.counter.blocks, t.h.Loop().Now()
+	forLock, began := a.counter != nil && a.counter.Blocks, t.h.Loop().Now()
 	if t.h.Gone() || t.h.HalfClosed() && forLock {
 		t.cancel(errClientGone)
 	} else if t.h.Draining() {
@@ -88,7 +88,7 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
-	t.h.worker().server.ownStats.note(reply)
+	t.h.worker().server.ownStats.Note(reply)
 	t.h.Answer(tag, reply)
 	t.h.ClearHold(client.HoldTask)
 	t.h.EndIfDone()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/table"
 )
 
 // loads is an upstream that has a module's command from some time on.
@@ -47,8 +48,8 @@ func (u *loads) Command(ctx context.Context) ([]byte, error) {
 func inLoadingBubble(t *testing.T, test func(r *rig, u *loads)) {
 	inBubble(t, 2, Options{}, echo, func(r *rig) {
 		u := &loads{Upstream: r}
-		r.server.upstream = u
-		time.Sleep(2 * relearnPause) // the commands were told a while ago
+		r.server.table.Upstream = u
+		time.Sleep(2 * table.AskPause) // the commands were told a while ago
 		test(r, u)
 	})
 }
@@ -100,10 +101,10 @@ func TestUnknownCommandsDoNotFlood(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if most := 1 + int(time.Since(begun)/relearnPause); u.asked-before > most || u.asked == before {
+		if most := 1 + int(time.Since(begun)/table.AskPause); u.asked-before > most || u.asked == before {
 			t.Errorf("asked %d times in %v", u.asked-before, time.Since(begun))
 		}
-		time.Sleep(2 * relearnPause)
+		time.Sleep(2 * table.AskPause)
 		u.takes = time.Hour
 		begun = time.Now()
 		clients[0].send("XCLIENT REPLY SKIP")
@@ -114,7 +115,7 @@ func TestUnknownCommandsDoNotFlood(t *testing.T) {
 			t.Errorf("GET took %v", took)
 		}
 		clients[0].expect(unknownFoo)
-		if took := time.Since(begun); took > relearnLimit {
+		if took := time.Since(begun); took > table.AskLimit {
 			t.Errorf("an unknown command took %v", took)
 		}
 	})
@@ -128,7 +129,7 @@ func TestGoesBehindAnUnknownCommand(t *testing.T) {
 		c.send("XCLIENT REPLY SKIP")
 		synctest.Wait()
 		c.Close()
-		time.Sleep(2 * relearnLimit)
+		time.Sleep(2 * table.AskLimit)
 		if n := r.server.clients.Load(); n != 0 {
 			t.Errorf("%d clients are left", n)
 		}

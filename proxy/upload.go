@@ -52,7 +52,7 @@ func (u *upload) begins(buf []byte) bool {
 	s.large.expect()
 	s.last = cmd
 	s.in.commands++
-	s.begin(s.w.counters[cmd.ID])
+	s.begin(s.w.counters.Of(cmd))
 	s.ClearHold(client.HoldPipeline) // there is nothing but this command
 	s.SetHold(client.HoldUpstream)
 	u.cmd, u.tag, u.answered = cmd, s.current, false
@@ -94,7 +94,7 @@ func (u *upload) read(buf []byte) (used int) {
 	s := u.s
 	for used < len(buf) && u.cmd != nil && s.hold == 0 && !s.gone {
 		guard := s.in.guard
-		n, last, err := s.in.guard.Pass(buf[used:], s.w.limitsOf(s))
+		n, last, err := s.in.guard.Pass(buf[used:], s.w.server.limits.Of(s.Authenticated))
 		switch {
 		case err != nil:
 			u.giveUp(commands.ErrorReply(err))

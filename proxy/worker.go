@@ -8,7 +8,9 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/stats"
 )
 
 // worker is one loop with all that belongs to it: its clients, its pipes and its counters. Other goroutines
@@ -20,13 +22,10 @@ type worker struct {
 	pool      *pipe.Pool
 	hub       *pubsub.Hub
 	table     *commands.Table
-	counters  []*counter // by Command.ID of table
-	byName    map[string]*counter
+	counters  stats.Loop
 	sessions  map[*session]struct{}
-	blocked   map[int64]*session     // by ID: clients in a command that blocks, or waiting for locks
-	full      map[*session]time.Time // clients above their soft limit, and since when
-	unknown   strangers
-	memory    loopMemory
+	blocked   map[int64]*session // by ID: clients in a command that blocks, or waiting for locks
+	memory    *memory.Loop
 	checkFrom int // bytes that may wait for a client before its limits are checked
 	draining  bool
 	alert     bool // clients are paused or monitored: see router.attend
@@ -55,30 +54,13 @@ const bufferSize = 1024
 // use takes over a new command table.
 func (w *worker) use(t *commands.Table) {
 	w.table = t
-	all := t.Commands()
-	w.counters = make([]*counter, len(all))
-	for i, cmd := range all {
-		c := w.byName[cmd.Name]
-		if c == nil {
-			c = &counter{name: cmd.Name}
-			w.server.counters.add(c)
-			w.byName[cmd.Name] = c
-		}
-		c.writes, c.blocks = cmd.Flags&commands.Write != 0, cmd.Flags&commands.Blocking != 0
-		c.publishes = cmd.MayPublish()
-		w.counters[i] = c
-	}
+	w.counters.Use(t.Commands())
 }
 
 // count counts a command that has been answered.
 func (w *worker) count(a *answer) {
-	if a.counter == nil {
-		return
-	}
-	took := w.loop.Now().Sub(a.start)
-	a.counter.observe(took, a.failed)
-	if a.by != client.ByNode {
-		a.counter.observeOwn(took, a)
+	if a.counter != nil {
+		a.counter.Observe(w.loop.Now().Sub(a.start), a.failed, a.by)
 	}
 }
 
@@ -92,6 +74,15 @@ func (w *worker) background(task, then func()) {
 	}()
 }
 
+// counted are the clients of the loop as memory counts them.
+func (w *worker) counted(yield func(memory.Client) bool) {
+	for s := range w.sessions {
+		if !yield(&s.footprint) {
+			return
+		}
+	}
+}
+
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
@@ -100,7 +91,6 @@ func (w *worker) add(s *session) {
 
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
-	delete(w.unknown, s)
 	w.server.byID.Delete(s.ID)
 	w.leave()
 }
@@ -121,10 +111,19 @@ func (w *worker) tidy() {
 			}
 		}
 	}
-	w.closeStrangers(w.server.now.Load().AuthTimeout)
+	limit := w.server.now.Load().AuthTimeout
+	for s := range w.sessions {
+		if s.out.full.Any() {
+			s.out.check()
+		}
+		if s.attempts.Overdue(s.Authenticated, w.loop.Now(), limit) {
+			w.server.authTimeouts.Add(1)
+			w.server.o.Log.Debug("client closed: auth-timeout", "client", s.Addr)
+			s.conn.Close()
+		}
+	}
 	w.lookAtBlocked()
 	w.roster.look()
-	w.checkFull()
 	if w.index == 0 {
 		w.server.failures.CatchUp(w.server.o.Log)
 	}

@@ -1,10 +1,10 @@
 package pubsub
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -115,7 +115,9 @@ func (f *feed) forget(l *subscriptionAt) {
 			break
 		}
 	}
-	t.lapsed = t.lapsed || l.live && f.addr == t.home
+	if l.live && f.addr == t.home {
+		f.s.lose(t)
+	}
 	l.live, l.stands = false, false
 	t.counts(f.addr, false)
 	f.busy = time.Now()
@@ -187,7 +189,7 @@ func (f *feed) die(err error) {
 	for _, t := range all {
 		s.again(t, pause)
 	}
-	s.mu.Unlock()
+	s.unlock()
 	level := slog.LevelWarn
 	if rest.failures > 1 {
 		level = slog.LevelDebug // it was logged already
@@ -195,9 +197,6 @@ func (f *feed) die(err error) {
 	s.log.Log(s.ctx, level, "subscription connection lost",
 		"node", f.addr, "topics", len(all), "err", err)
 	s.nodes.Refresh()
-	for _, t := range all {
-		s.tell(t)
-	}
 }
 
 // check checks f once a tick. It pings a silent node, and then gives it up; and it ends a feed that is not
@@ -239,97 +238,67 @@ var errNamed = errors.New("its name is looked up again")
 
 var errFeedOrder = errors.New("the node answered what it was not asked")
 
-// take handles a frame that is no message: the reply to the oldest command.
+// take handles a frame that is no message: the reply to the oldest command, or word of a subscription which
+// the node has ended.
 func (f *feed) take(frame []byte) error {
 	v, _, err := resp.Parse(frame)
 	if err != nil {
 		return err
 	}
-	if v.IsError() {
-		switch d, ok := f.settle(func(d owedReply) bool { return d.verb != unsubscribe }); {
-		case !ok && d.verb != unsubscribe:
-			return cluster.Said(string(v.Str))
-		case ok && d.verb == subscribe:
-			f.s.refused(f, d, string(v.Str))
-			if passes(string(v.Str)) && cluster.Named(f.addr) {
-				return errNamed
-			}
-		case ok && d.verb == auth:
-			err := cluster.Said(string(v.Str))
-			f.s.log.Warn(cluster.NotRenewed, "node", f.addr, "err", cluster.Explain(err))
-		case ok:
-			f.paid(d)
-		}
-		return nil
-	}
-	word := v.Str
+	word, name := string(v.Str), ""
 	if v.Kind == '*' && len(v.Elems) > 0 {
-		word = v.Elems[0].Str
+		word = string(v.Elems[0].Str)
 	}
-	switch string(bytes.ToLower(word)) {
-	case "ok":
-		if _, ok := f.settle(func(d owedReply) bool { return d.verb == auth }); !ok {
-			return errFeedOrder
+	f.s.mu.Lock()
+	defer f.s.unlock()
+	if len(v.Elems) >= 3 {
+		name = string(v.Elems[1].Str)
+		for kind, verbs := range words {
+			if word == verbs[unsubscribe] {
+				f.withdrawn(topicKey{Kind(kind), name})
+				return nil
+			}
 		}
-		return nil
-	case "pong":
-		d, ok := f.settle(func(d owedReply) bool { return d.verb == ping || d.verb == unsubscribe })
-		if !ok {
-			return errFeedOrder
-		}
-		if d.verb == unsubscribe {
-			f.s.unsubscribed(f, d)
-		}
-		f.paid(d)
-		return nil
 	}
-	if len(v.Elems) < 3 {
+	failed := v.IsError()
+	switch {
+	case failed && len(f.owed) == 0:
+		return cluster.Said(word)
+	case len(f.owed) == 0:
+		return errFeedOrder
+	case failed && f.owed[0].verb == unsubscribe: // the PING behind it is answered
+		return nil
+	case !failed && !f.owed[0].answeredBy(word, name):
 		return errFeedOrder
 	}
-	name := string(v.Elems[1].Str)
-	for kind, verbs := range words {
-		switch string(word) {
-		case verbs[subscribe]:
-			d, ok := f.settle(func(d owedReply) bool {
-				return d.verb == subscribe && d.at.topic.Kind == Kind(kind) && d.at.topic.Name == name
-			})
-			if !ok {
-				return errFeedOrder
-			}
-			f.s.confirmed(f, d)
-			return nil
-		case verbs[unsubscribe]:
-			f.s.withdrawn(f, topicKey{Kind(kind), name})
-			return nil
-		}
-	}
-	return errFeedOrder
-}
-
-// settle returns the oldest owed reply, and removes it from the list if it fits.
-func (f *feed) settle(fits func(owedReply) bool) (owedReply, bool) {
-	f.s.mu.Lock()
-	defer f.s.mu.Unlock()
-	if len(f.owed) == 0 {
-		return owedReply{}, false
-	}
 	d := f.owed[0]
-	if !fits(d) {
-		return d, false
-	}
 	f.owed = f.owed[1:]
-	if d.verb == ping {
+	switch {
+	case d.verb == ping:
 		f.pinged = false
+	case failed && d.verb == subscribe:
+		f.refused(d, word)
+		if passes(word) && cluster.Named(f.addr) {
+			return errNamed
+		}
+	case failed:
+		f.s.log.Warn(cluster.NotRenewed, "node", f.addr, "err", cluster.Explain(cluster.Said(word)))
+	case d.verb == subscribe:
+		f.confirmed(d)
+	case d.verb == unsubscribe:
+		f.unsubscribed(d)
 	}
-	return d, true
+	d.barrier.arrived()
+	return nil
 }
 
-// paid tells whoever waits for d.
-func (f *feed) paid(d owedReply) {
-	if d.barrier == nil {
-		return
+// answeredBy says that a reply which begins with word, and is about the topic of that name, answers d.
+func (d *owedReply) answeredBy(word, name string) bool {
+	switch d.verb {
+	case subscribe:
+		return word == words[d.at.topic.Kind][subscribe] && name == d.at.topic.Name
+	case auth:
+		return strings.EqualFold(word, "ok")
 	}
-	f.s.mu.Lock()
-	defer f.s.mu.Unlock()
-	d.barrier.arrived()
+	return strings.EqualFold(word, "pong")
 }

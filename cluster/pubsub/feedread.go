@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/subscription"
 )
 
 // Pause implements ConnUser: it waits until outlets that are full have room again. Meanwhile the node waits
@@ -61,11 +62,10 @@ func (f *feed) message(kind Kind, frame, rest []byte) error {
 	if !ok {
 		return errFeedOrder
 	}
-	s := f.s
-	s.mu.Lock()
+	f.s.mu.Lock()
+	defer f.s.unlock()
 	l := f.subscribed[topicKey{kind, string(name)}]
 	if l == nil || !l.stands || l.topic.everywhere && f.addr != l.topic.home && !notifiesOfKeys(channel) {
-		s.mu.Unlock()
 		return nil
 	}
 	t := l.topic
@@ -74,14 +74,16 @@ func (f *feed) message(kind Kind, frame, rest []byte) error {
 			f.full = append(f.full, o.to)
 		}
 	}
-	members := len(t.members)
-	s.mu.Unlock()
-	if members > 0 {
-		payload, _, ok := bulk(rest)
-		if !ok {
-			return errFeedOrder
-		}
-		s.hand(t, l, bytes.Clone(payload))
+	if !l.live || len(t.members) == 0 {
+		return nil
+	}
+	payload, _, ok := bulk(rest)
+	if !ok {
+		return errFeedOrder
+	}
+	payload = bytes.Clone(payload)
+	for _, m := range t.members {
+		f.s.note(m, subscription.Event{Kind: subscription.Message, Payload: payload})
 	}
 	return nil
 }
@@ -103,36 +105,28 @@ func bulk(b []byte) (text, rest []byte, ok bool) {
 	return b[:n:n], b[n+2:], true
 }
 
-// confirmed notes that f has subscribed the topic of d.
-func (s *Subscriptions) confirmed(f *feed, d owedReply) {
+// confirmed notes that f has subscribed the topic of d. mu is held.
+func (f *feed) confirmed(d owedReply) {
 	l, t := d.at, d.at.topic
-	s.mu.Lock()
 	if f.subscribed[t.key()] != l {
-		s.mu.Unlock()
 		return
 	}
 	l.stands = true
 	t.counts(f.addr, true)
-	delete(s.resting, f.addr)
+	delete(f.s.resting, f.addr)
 	if !l.leaving && d.number >= l.since {
 		l.live, l.answer = true, d.number
 		if f.addr == t.home {
 			t.tries, t.reason = 0, nil
+			f.s.restore(t)
 		}
 	}
-	s.settle(t)
-	members := len(t.members)
-	s.mu.Unlock()
-	if members > 0 {
-		s.tell(t)
-	}
+	f.s.settle(t)
 }
 
 // unsubscribed notes that the node has ended the subscription of d, as asked. It may have been asked for
-// that topic again since.
-func (s *Subscriptions) unsubscribed(f *feed, d owedReply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// that topic again since. mu is held.
+func (f *feed) unsubscribed(d owedReply) {
 	l, t := d.at, d.at.topic
 	switch {
 	case f.subscribed[t.key()] != l:
@@ -144,44 +138,39 @@ func (s *Subscriptions) unsubscribed(f *feed, d owedReply) {
 	}
 }
 
-// withdrawn handles a subscription that the node ended by itself, as it does when the slot moves away.
-func (s *Subscriptions) withdrawn(f *feed, key topicKey) {
-	s.mu.Lock()
+// withdrawn handles a subscription that the node ended by itself, as it does when the slot moves away. mu is
+// held.
+func (f *feed) withdrawn(key topicKey) {
 	l := f.subscribed[key]
 	if l == nil || !l.live { // as after an UNSUBSCRIBE of ours
-		s.mu.Unlock()
 		return
 	}
-	t := l.topic
-	t.reason = errMoved
+	l.topic.reason = errMoved
 	f.forget(l)
-	s.again(t, movedPause)
-	s.mu.Unlock()
-	s.nodes.Refresh()
-	s.tell(t)
+	f.s.again(l.topic, movedPause)
+	f.s.nodes.Refresh()
 }
 
-// refused handles an error reply to a SUBSCRIBE.
-func (s *Subscriptions) refused(f *feed, d owedReply, text string) {
+// refused handles an error reply to a SUBSCRIBE. mu is held.
+func (f *feed) refused(d owedReply, text string) {
 	l, t := d.at, d.at.topic
-	s.mu.Lock()
 	if f.subscribed[t.key()] != l || l.leaving {
-		s.mu.Unlock()
 		return
 	}
 	t.reason = cluster.NodeError{Addr: f.addr, Err: ReplyError(text)}
 	pause := maxResubscribe
 	switch {
 	case passes(text) && l.stands: // there must not be subscriptions at two nodes
-		t.lapsed = t.lapsed || l.live && f.addr == t.home
+		if l.live && f.addr == t.home {
+			f.s.lose(t)
+		}
 		f.leave(l, nil)
-		pause = s.pause(t)
+		pause = t.pause()
 	case passes(text):
 		f.forget(l)
-		pause = s.pause(t)
+		pause = t.pause()
 	default:
 		// Callers who have not joined yet get the error; for the others it is tried again.
-		t.turnAway(t.reason)
 		for len(t.joins) > 0 && t.joins[0].number <= d.number {
 			t.joins[0].barrier.err = t.reason
 			t.joins[0].barrier.arrived()
@@ -194,12 +183,10 @@ func (s *Subscriptions) refused(f *feed, d owedReply, text string) {
 		f.forget(l)
 	}
 	if pause > 0 {
-		s.again(t, pause)
+		f.s.again(t, pause)
 	}
-	s.endIfUnused(t, nil)
-	s.mu.Unlock()
-	s.nodes.Refresh()
-	s.tell(t)
+	f.s.endIfUnused(t, nil)
+	f.s.nodes.Refresh()
 }
 
 // ReplyError is the text of an error reply of a node, as the errors of Subscribe and Join wrap it.

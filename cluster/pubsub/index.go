@@ -44,34 +44,29 @@ func (t *Topic) counts(addr string, yes bool) {
 // topicsAtOnce is how many topics are listed before the lock is released for a moment.
 const topicsAtOnce = 1024
 
-// index finds topics without Subscriptions.mu, which may be held for long.
+// index has all topics. It changes only while Subscriptions.mu is held, too. So who holds that reads it as it
+// is, and others do not wait for that, which may be held for long.
 type index struct {
-	mu   sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
-	all  [Shard + 1]map[string]*Topic
-	list []*Topic // the patterns; never changed in place
-}
-
-func (c *index) init() {
-	for kind := range c.all {
-		c.all[kind] = make(map[string]*Topic)
-	}
+	mu       sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
+	all      map[topicKey]*Topic
+	patterns []*Topic // those of them that are; never changed in place
 }
 
 func (c *index) add(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all[t.Kind][t.Name] = t
+	c.all[t.key()] = t
 	if t.Kind == Pattern {
-		c.list = append(c.list, t)
+		c.patterns = append(c.patterns, t)
 	}
 }
 
 func (c *index) remove(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.all[t.Kind], t.Name)
+	delete(c.all, t.key())
 	if t.Kind == Pattern {
-		c.list = slices.DeleteFunc(slices.Clone(c.list), func(o *Topic) bool { return o == t })
+		c.patterns = slices.DeleteFunc(slices.Clone(c.patterns), func(o *Topic) bool { return o == t })
 	}
 }
 
@@ -89,7 +84,7 @@ func (c *index) named(kind Kind, name []byte) *Topic {
 	if len(name) > cluster.MaxShared {
 		return nil
 	}
-	return c.all[kind][string(name)]
+	return c.all[topicKey{kind, string(name)}]
 }
 
 // Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even
@@ -98,9 +93,15 @@ func (s *Subscriptions) Topics(kind Kind) []*Topic {
 	c := &s.index
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	all := make([]*Topic, 0, len(c.all[kind]))
-	for _, t := range c.all[kind] {
-		if all = append(all, t); len(all)%topicsAtOnce == 0 {
+	if kind == Pattern {
+		return c.patterns
+	}
+	all, seen := make([]*Topic, 0, len(c.all)), 0
+	for _, t := range c.all {
+		if t.Kind == kind {
+			all = append(all, t)
+		}
+		if seen++; seen%topicsAtOnce == 0 {
 			c.mu.RUnlock() // a loop that publishes may wait behind a goroutine that waits for a write lock
 			c.mu.RLock()
 		}
@@ -126,7 +127,7 @@ func (s *Subscriptions) Concerned(channel []byte, shard bool, most int) (topics 
 	}
 	c := &s.index
 	c.mu.RLock()
-	t, patterns := c.named(Classic, channel), c.list
+	t, patterns := c.named(Classic, channel), c.patterns
 	c.mu.RUnlock()
 	if t != nil {
 		topics = append(topics, t)

@@ -76,32 +76,17 @@ func (s *Subscriptions) Join(ctx context.Context, kind Kind, names []string, out
 		topics[i].attach(out)
 		s.await(topics[i], o)
 	}
-	o.arrived()
-	s.mu.Unlock()
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-	case <-s.ctx.Done():
-	}
-
-	s.mu.Lock()
+	s.waitFor(ctx, o)
 	defer s.mu.Unlock()
-	if o.missing == 0 && o.err == nil {
+	err := o.outcome(ctx, topics...)
+	if err == nil {
 		return topics, nil
 	}
-	err := o.err
 	for _, t := range topics {
-		if err == nil && t.reason != nil {
-			err = t.explain(ctx)
-		}
-		t.joins = slices.DeleteFunc(t.joins, func(j join) bool { return j.barrier == o })
 		t.detach(out, 1, 0)
 		s.endIfUnused(t, nil)
 	}
-	if err == nil {
-		err = topics[0].explain(ctx)
-	}
-	return nil, fmt.Errorf("cluster: subscribe: %w", err)
+	return nil, err
 }
 
 // Leave ends what Join began for out, and returns when the nodes have confirmed: by then, everything that
@@ -124,6 +109,15 @@ func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) 
 			}
 		}
 	}
+	s.waitFor(ctx, o)
+	defer s.mu.Unlock()
+	for _, t := range topics {
+		t.detach(out, 0, 1)
+	}
+}
+
+// waitFor gives up mu, which is held, until nothing is missing in o, or ctx or s ends.
+func (s *Subscriptions) waitFor(ctx context.Context, o *barrier) {
 	o.arrived()
 	s.mu.Unlock()
 	select {
@@ -132,10 +126,34 @@ func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) 
 	case <-s.ctx.Done():
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range topics {
-		t.detach(out, 0, 1)
+}
+
+// outcome says why a join to topics was in vain, if it was: then they forget it. mu is held.
+func (o *barrier) outcome(ctx context.Context, topics ...*Topic) error {
+	if o.missing == 0 && o.err == nil {
+		return nil
 	}
+	for _, t := range topics {
+		t.joins = slices.DeleteFunc(t.joins, func(j join) bool { return j.barrier == o })
+	}
+	err := o.err
+	if err == nil {
+		worst := max(slices.IndexFunc(topics, func(t *Topic) bool { return t.reason != nil }), 0)
+		err = topics[worst].explain(ctx)
+	}
+	return fmt.Errorf("cluster: subscribe: %w", err)
+}
+
+// explain is the error if t was waited for in vain. mu is held.
+func (t *Topic) explain(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if err == nil {
+		err = net.ErrClosed
+	}
+	if t.reason != nil {
+		return fmt.Errorf("%w (%w)", err, t.reason)
+	}
+	return err
 }
 
 // await subscribes t at its nodes once more, so that o ends behind everything that they have sent so far. mu

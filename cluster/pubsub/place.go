@@ -70,9 +70,11 @@ func (s *Subscriptions) place(t *Topic) {
 		return
 	}
 	delete(s.loose, t)
-	was, home := t.home, s.homeOf(t)
-	if was != home {
-		t.lapsed = t.lapsed || t.live()
+	home := s.homeOf(t)
+	if t.home != home {
+		if t.live() {
+			s.lose(t)
+		}
 		t.home = home
 	}
 	masters := s.nodes.Topology().Masters
@@ -87,7 +89,7 @@ func (s *Subscriptions) place(t *Topic) {
 	}
 	if home == "" {
 		t.reason = errors.New("no node serves the slot")
-		s.again(t, s.pause(t))
+		s.again(t, t.pause())
 		return
 	}
 	s.connect(t, home)
@@ -140,10 +142,9 @@ func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 
 // forgetIfOver drops a topic that has no listeners and no subscriptions. mu is held.
 func (s *Subscriptions) forgetIfOver(t *Topic) {
-	if t.used() || len(t.places) > 0 || s.topics[t.key()] != t {
+	if t.used() || len(t.places) > 0 || s.index.all[t.key()] != t {
 		return
 	}
-	delete(s.topics, t.key())
 	delete(s.loose, t)
 	s.index.remove(t)
 	s.price -= countedPrice(t.Kind, t.Name)
@@ -170,7 +171,7 @@ func (s *Subscriptions) settle(t *Topic) {
 
 // pause is how long t waits before it is tried again; it grows with each call.
 // mu is held.
-func (s *Subscriptions) pause(t *Topic) time.Duration {
+func (t *Topic) pause() time.Duration {
 	t.tries++
 	return backoff(t.tries)
 }
@@ -198,7 +199,7 @@ func (s *Subscriptions) again(t *Topic, pause time.Duration) {
 // retry calls place for the topics whose pause is over.
 func (s *Subscriptions) retry() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	s.timer = nil
 	now := time.Now()
 	waiting := s.loose
@@ -216,16 +217,11 @@ func (s *Subscriptions) retry() {
 // lost where they were and subscribed there.
 func (s *Subscriptions) Moved() {
 	s.mu.Lock()
+	defer s.unlock()
 	s.settleHome()
-	told := s.rekey()
-	for _, t := range s.topics {
-		if s.place(t); t.lapsed {
-			told = append(told, t)
-		}
-	}
-	s.mu.Unlock()
-	for _, t := range told {
-		s.tell(t)
+	s.rekey()
+	for _, t := range s.index.all {
+		s.place(t)
 	}
 }
 

@@ -27,33 +27,27 @@ import (
 func (s *Subscriptions) Subscribe(
 	ctx context.Context, slot int, channel string, notify func(subscription.Event),
 ) (cancel func(), err error) {
-	m := &member{notify: notify, slot: slot, ready: make(chan struct{})}
+	m, o := &member{notify: notify, slot: slot}, newBarrier()
 	s.mu.Lock()
+	defer s.unlock()
 	if s.closed {
-		s.mu.Unlock()
 		return nil, fmt.Errorf("cluster: subscribe: %w", net.ErrClosed)
 	}
 	s.admit(m, channel)
-	if t := m.topic; t.live() && !t.lapsed {
-		m.joined = true
-		close(m.ready)
+	t := m.topic
+	if !t.live() {
+		s.await(t, o)
 	}
-	s.mu.Unlock()
-
-	cancel = func() { s.leave(m) }
-	select {
-	case <-m.ready:
-		if m.err != nil {
-			return nil, fmt.Errorf("cluster: subscribe: %w", m.err)
-		}
-		return cancel, nil
-	case <-ctx.Done():
-	case <-s.ctx.Done():
+	s.waitFor(ctx, o)
+	if err := o.outcome(ctx, t); err != nil {
+		s.expel(m)
+		return nil, err
 	}
-	cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return nil, fmt.Errorf("cluster: subscribe: %w", m.topic.explain(ctx))
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.expel(m)
+	}, nil
 }
 
 // Sharded says that channels with a slot are shard channels: Server.ShardChannels.
@@ -64,11 +58,7 @@ type member struct {
 	notify func(subscription.Event)
 	topic  *Topic
 	slot   int
-	joined bool          // the topic was live once
-	lost   bool          // it was told Lost last
-	gone   bool          // cancelled
-	ready  chan struct{} // closed when joined is set, or err
-	err    error
+	lost   bool // it was told Lost last
 }
 
 // admit makes m a member of the topic called name. mu is held.
@@ -78,121 +68,83 @@ func (s *Subscriptions) admit(m *member, name string) {
 		kind = Shard
 	}
 	m.topic = s.topic(kind, name, m.slot)
-	m.topic.members = append(slices.Clip(m.topic.members), m)
+	m.topic.members = append(m.topic.members, m)
 	s.place(m.topic)
 }
 
-// leave takes m out of its topic, which ends with its last listener.
-func (s *Subscriptions) leave(m *member) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.gone {
-		return
-	}
-	m.gone = true
-	s.expel(m)
-}
-
-// expel is leave for a member that may come back. mu is held.
+// expel takes m out of its topic, which ends with its last listener. mu is held.
 func (s *Subscriptions) expel(m *member) {
 	t := m.topic
-	t.members = slices.DeleteFunc(slices.Clone(t.members), func(o *member) bool { return o == m })
+	t.members = slices.DeleteFunc(t.members, func(o *member) bool { return o == m })
 	s.endIfUnused(t, nil)
 }
 
 // rekey moves members to other topics, because their channels have become shard channels, or classic ones.
 // mu is held.
-func (s *Subscriptions) rekey() (left []*Topic) {
-	for _, t := range s.topics {
-		if len(t.members) == 0 {
+func (s *Subscriptions) rekey() {
+	for _, t := range s.index.all {
+		if len(t.members) == 0 || t.members[0].slot < 0 || (t.Kind == Shard) == s.Sharded() {
 			continue
 		}
-		m := t.members[0]
-		if m.slot < 0 || (t.Kind == Shard) == s.Sharded() {
-			continue
-		}
-		for _, m := range t.members {
+		s.lose(t)
+		for _, m := range slices.Clone(t.members) {
 			s.expel(m)
 			s.admit(m, t.Name)
-			m.topic.lapsed = true
+			s.restore(m.topic)
 		}
-		left = append(left, m.topic)
 	}
-	return left
 }
 
-// explain is the error if t was waited for in vain. mu is held.
-func (t *Topic) explain(ctx context.Context) error {
-	err := context.Cause(ctx)
-	if err == nil {
-		err = net.ErrClosed
-	}
-	if t.reason != nil {
-		return fmt.Errorf("%w (%w)", err, t.reason)
-	}
-	return err
+// event is one that a member is still to be told of.
+type event struct {
+	to *member
+	subscription.Event
 }
 
-// tell gives Lost and Live to the members of t, if they are due, and lets in those who wait for t to be
-// live. mu is not held.
-func (s *Subscriptions) tell(t *Topic) {
-	t.order.Lock()
-	defer t.order.Unlock()
-	var lost, back []*member
-	s.mu.Lock()
-	live := t.live()
+// note has m told of an event. mu is held.
+func (s *Subscriptions) note(m *member, e subscription.Event) {
+	s.events = append(s.events, event{m, e})
+}
+
+// lose has the members of t told that they may miss messages. mu is held.
+func (s *Subscriptions) lose(t *Topic) {
 	for _, m := range t.members {
-		if t.lapsed && m.joined && !m.lost {
+		if !m.lost {
 			m.lost = true
-			lost = append(lost, m)
+			s.note(m, subscription.Event{Kind: subscription.Lost})
 		}
-		switch {
-		case !live:
-		case !m.joined:
-			m.joined = true
-			close(m.ready)
-		case m.lost:
-			m.lost = false
-			back = append(back, m)
-		}
-	}
-	t.lapsed = false
-	s.mu.Unlock()
-	for _, m := range lost {
-		m.notify(subscription.Event{Kind: subscription.Lost})
-	}
-	for _, m := range back {
-		m.notify(subscription.Event{Kind: subscription.Live})
 	}
 }
 
-// hand gives payload, a message of t at l, to the members. mu is not held.
-func (s *Subscriptions) hand(t *Topic, l *subscriptionAt, payload []byte) {
-	t.order.Lock()
-	defer t.order.Unlock()
-	s.mu.Lock()
-	var members []*member
-	if l.live {
-		members = t.members
-	}
-	s.mu.Unlock()
-	for _, m := range members {
-		m.notify(subscription.Event{Kind: subscription.Message, Payload: payload})
-	}
-}
-
-// turnAway tells the members of t that wait that the node refuses. mu is held.
-func (t *Topic) turnAway(why error) {
-	var stay []*member
+// restore has them told, if t is live, that messages come again. mu is held.
+func (s *Subscriptions) restore(t *Topic) {
 	for _, m := range t.members {
-		if m.joined {
-			stay = append(stay, m)
-			continue
+		if m.lost && t.live() {
+			m.lost = false
+			s.note(m, subscription.Event{Kind: subscription.Live})
 		}
-		m.gone, m.err = true, why
-		close(m.ready)
 	}
-	t.members = stay
+}
+
+// unlock gives up mu, and tells members of what has happened, unless s is closed.
+func (s *Subscriptions) unlock() {
+	for len(s.events) > 0 {
+		s.mu.Unlock()
+		s.telling.Lock()
+		s.mu.Lock()
+		events := s.events
+		s.events = nil
+		if s.closed {
+			events = nil
+		}
+		s.mu.Unlock()
+		for _, e := range events {
+			e.to.notify(e.Event)
+		}
+		s.telling.Unlock()
+		s.mu.Lock()
+	}
+	s.mu.Unlock()
 }
 
 var errMoved = errors.New("its slot has moved")

@@ -22,13 +22,16 @@ type Subscriptions struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup // feeds
 	home  atomic.Pointer[string]
-	index index
+
+	// telling is held while members are told of events, one after the other. It is locked before mu.
+	telling sync.Mutex
 
 	// mu guards all that follows and every field of topics, members and feeds, if
 	// nothing else is said. It is never held while notify functions run.
 	mu      sync.Mutex
 	closed  bool
-	topics  map[topicKey]*Topic
+	index   index            // all topics
+	events  []event          // that members are still to be told of, in their order
 	price   int              // of the topics: countedPrice
 	feeds   map[string]*feed // by address
 	resting map[string]rest  // by address: nodes whose last connection failed
@@ -58,13 +61,12 @@ func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 	s := &Subscriptions{
 		nodes:   nodes,
 		log:     log,
-		topics:  make(map[topicKey]*Topic),
+		index:   index{all: make(map[topicKey]*Topic)},
 		loose:   make(map[*Topic]time.Time),
 		feeds:   make(map[string]*feed),
 		resting: make(map[string]rest),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.index.init()
 	s.home.Store(new(string))
 	s.Moved()
 	return s
@@ -72,8 +74,7 @@ func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 
 // topic finds or makes a topic. The caller is about to become a listener. mu is held.
 func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
-	key := topicKey{kind, name}
-	t := s.topics[key]
+	t := s.index.all[topicKey{kind, name}]
 	if t == nil {
 		t = &Topic{Kind: kind, Name: name, slot: slot}
 		switch kind {
@@ -84,7 +85,6 @@ func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
 				glob.CanBegin([]byte(name), keyeventPrefix)
 		}
 		t.counted.Store(new([]string))
-		s.topics[key] = t
 		s.index.add(t)
 		s.price += countedPrice(kind, name)
 	}

@@ -20,7 +20,6 @@ package pubsub
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 )
 
@@ -46,17 +45,14 @@ type Topic struct {
 	heard   atomic.Int64             // clients that listen to it; see Count
 	counted atomic.Pointer[[]string] // addresses of the nodes that count us as a subscriber
 
-	// order is held while events are handed to members, so that they come one by one. It
-	// is locked before Subscriptions.mu, which guards the rest.
-	order sync.Mutex
+	// Subscriptions.mu guards the rest.
 
-	members []*member // copied when it changes
+	members []*member
 	outlets []attached
 	places  []*subscriptionAt
 	home    string // address of the node where it has to be subscribed; "": there is none
 	asked   uint64 // rises with each caller of Join; each SUBSCRIBE bears the number of its time
 	joins   []join // that wait for an answer, the oldest first
-	lapsed  bool   // a live subscription was lost, and members are not told yet
 	tries   int    // failures in a row
 	reason  error  // of the last one
 }

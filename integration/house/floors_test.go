@@ -18,10 +18,10 @@ var floors = map[string]string{
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
 		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin",
-	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy commands cluster cluster/discovery cluster/master " +
-		"internal",
+	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy proxy/memory commands cluster cluster/discovery " +
+		"cluster/master internal",
 	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
-		"proxy/login commands/lock cluster cluster/master cluster/pipe redlock/locks internal",
+		"proxy/login proxy/stats commands/lock cluster cluster/master cluster/pipe redlock/locks internal",
 	"cmd/lockproxy/files":    "cmd/lockproxy/settings cluster",
 	"cmd/lockproxy/auditlog": "internal",
 	"cmd/lockproxy/limits":   "cmd/lockproxy/settings",
@@ -35,16 +35,22 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
-	"cmd/lockproxy/checkup":   "proxy/needs cluster cluster/discovery redlock/peers internal",
-	"cmd/lockproxy/adminpage": "proxy cluster commands/lock redlock redlock/locks redlock/totals internal",
+	"cmd/lockproxy/checkup": "proxy/needs cluster cluster/discovery redlock/peers internal",
+	"cmd/lockproxy/adminpage": "proxy proxy/stats cluster commands/lock redlock redlock/locks " +
+		"redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
-		"proxy/login proxy/watch proxy/needs commands commands/merge commands/routes commands/lock " +
+		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table proxy/memory " +
+		"commands commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
+	"proxy/memory":      "",
+	"proxy/stats":       "proxy/client commands",
+	"proxy/masters":     "proxy/needs cluster internal",
+	"proxy/table":       "commands commands/routes cluster",
 	"proxy/client":      "commands cluster cluster/pipe internal",
 	"proxy/watch":       "internal",
 	"proxy/needs":       "cluster redlock/scripts internal",

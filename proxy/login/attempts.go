@@ -43,6 +43,7 @@ type Attempts struct {
 	failed int       // in a row
 	from   time.Time // when the next attempt may be checked
 	held   bool      // an attempt is being held back until then
+	owed   time.Time // since when the client has been seen without authentication that it needs
 }
 
 // Failed notes a wrong password.
@@ -52,7 +53,21 @@ func (a *Attempts) Failed(now time.Time) {
 }
 
 // Reset notes a right password.
-func (a *Attempts) Reset() { *a = Attempts{} }
+func (a *Attempts) Reset() { *a = Attempts{owed: a.owed} }
+
+// Overdue is asked once a second: it says that the client has not authenticated for longer than limit, though
+// it must. A limit of 0 or less is none.
+func (a *Attempts) Overdue(authenticated bool, now time.Time, limit time.Duration) bool {
+	switch {
+	case authenticated || limit <= 0:
+		a.owed = time.Time{}
+	case a.owed.IsZero():
+		a.owed = now
+	default:
+		return now.Sub(a.owed) >= limit
+	}
+	return false
+}
 
 // TooSoon says that the next attempt must not be checked yet.
 func (a *Attempts) TooSoon() bool { return time.Now().Before(a.from) }

@@ -29,44 +29,20 @@ func (l *Subscriber) Publish(shard bool) {
 		slot = l.shardSlot()
 	}
 	first := l.hub.underway.concerned(channel, shard)
-	if len(first) == 0 {
-		if !l.publish(channel, call.Raw, shard, slot) {
-			l.h.Actions().Forward(l.publishSlot(shard, slot))
-		}
-		return
-	}
-	channel, raw := client.Lasting(channel), client.Lasting(call.Raw)
-	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
-	l.h.KeepFor(tag, size)
-	client.Apart(l.h, func() { await(first) }, func() []byte {
-		l.h.KeepFor(tag, -size)
-		if !l.publish(channel, raw, shard, slot) {
-			l.h.Actions().Ask(pipe.ToSlot(l.publishSlot(shard, slot)), raw, commands.Asking{}, asItIs)
-		}
-		return nil
-	})
-}
-
-func asItIs(reply []byte) []byte { return reply }
-
-// publish sends raw, which publishes on a channel that clients of the proxy listen to. It reports false if
-// none does. slot is the slot of a shard channel.
-func (l *Subscriber) publish(channel, raw []byte, shard bool, slot int) bool {
 	topics, left := l.hub.upstream.Concerned(channel, shard, PublishSteps)
 	switch {
-	case left < 0:
-		l.publishApart(client.Lasting(channel), client.Lasting(raw))
+	case len(first) > 0 || left < 0:
+		l.publishApart(first, shard, slot)
 	case len(topics) == 0:
-		return false
+		l.h.Actions().Forward(l.publishSlot(shard, slot))
 	default:
 		slot = l.publishSlot(shard, slot)
 		node := l.h.Pool().MasterOf(slot)
 		before := countedAt(topics, node)
-		l.h.Actions().Ask(pipe.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
+		l.h.Actions().Ask(pipe.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
 		})
 	}
-	return true
 }
 
 // shardSlot is the slot of the shard channel of the current command.
@@ -93,20 +69,23 @@ func (l *Subscriber) publishSlot(shard bool, ofShard int) int {
 	}
 }
 
-// publishApart is Publish with goroutines that find out whom the message concerns, and count. What the client
-// publishes later waits.
-func (l *Subscriber) publishApart(channel, raw []byte) {
+// publishApart is Publish behind first, with goroutines that find out whom the message concerns, and count.
+// What the client publishes later waits. slot is the slot of a shard channel.
+func (l *Subscriber) publishApart(first []*request, shard bool, slot int) {
+	call := l.h.Call()
+	channel, raw := client.Lasting(call.Args[1]), client.Lasting(call.Raw)
 	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
 	l.h.KeepFor(tag, size)
-	node := l.h.Pool().MasterOf(l.publishSlot(false, commands.AnySlot))
+	node := l.h.Pool().MasterOf(l.publishSlot(shard, slot))
 	var topics []*pubsub.Topic
 	var before int
 	client.Apart(l.h, func() {
-		topics, _ = l.hub.upstream.Concerned(channel, false, math.MaxInt)
+		await(first)
+		topics, _ = l.hub.upstream.Concerned(channel, shard, math.MaxInt)
 		before = countedAt(topics, node)
 	}, func() []byte {
 		l.h.KeepFor(tag, -size)
-		slot := l.publishSlot(false, commands.AnySlot)
+		slot := l.publishSlot(shard, slot)
 		if now := l.h.Pool().MasterOf(slot); now != node {
 			node, before = now, 0
 		}

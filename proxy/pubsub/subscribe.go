@@ -43,7 +43,7 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 		j.begin(nil, func(ctx context.Context) error { return j.joinMany(ctx, raw) })
 		return
 	}
-	j.copyNames(names)
+	j.names = texts(names)
 	j.look(j.unique())
 	if len(j.missing) == 0 {
 		l.h.Answers().Speak(j.tag)
@@ -74,11 +74,12 @@ func (j *joining) begin(missing []string, join func(ctx context.Context) error) 
 	}, j.l.hub.box.Post)
 }
 
-func (j *joining) copyNames(names [][]byte) {
-	j.names = make([]string, len(names))
+func texts(names [][]byte) []string {
+	all := make([]string, len(names))
 	for i, name := range names {
-		j.names[i] = string(name)
+		all[i] = string(name)
 	}
+	return all
 }
 
 // unique returns each name once.
@@ -117,12 +118,7 @@ func (j *joining) join(ctx context.Context) error {
 
 // joinMany is join for the names of raw, a long command. It confirms all but the last of them.
 func (j *joining) joinMany(ctx context.Context, raw []byte) error {
-	args, _, err := resp.Split(raw, nil)
-	if err != nil {
-		return err
-	}
-	j.copyNames(args[1:])
-	j.out = roomForConfirmations(args[1:])
+	j.names, j.out = namesOf(raw)
 	j.l.eachRound(j.unique(), 0, j.look)
 	if len(j.missing) > 0 {
 		if err := j.join(ctx); err != nil {
@@ -136,14 +132,11 @@ func (j *joining) joinMany(ctx context.Context, raw []byte) error {
 // confirmationRoom is the most bytes that a confirmation has besides the name.
 const confirmationRoom = 80
 
-// roomForConfirmations returns a buffer with room for a confirmation of each name, so that the loop need not
-// copy while it grows.
-func roomForConfirmations(names [][]byte) []byte {
-	size := 0
-	for _, name := range names {
-		size += len(name) + confirmationRoom
-	}
-	return make([]byte, 0, size)
+// namesOf returns the names in raw, a long command, and room for the confirmation of each, so that the loop
+// need not copy while these grow.
+func namesOf(raw []byte) (names []string, room []byte) {
+	args, _, _ := resp.Split(raw, nil) // it was valid before
+	return texts(args[1:]), make([]byte, 0, len(raw)+len(args)*confirmationRoom)
 }
 
 // end confirms the names that are left, or reports the error.
@@ -200,4 +193,35 @@ func (j *joining) confirm(names []string) []byte {
 	}
 	l.h.CountMemory()
 	return j.out
+}
+
+// eachRound calls do with some of the names in each round of the loop. It returns the last ones, at most
+// left. It must not be called on the loop.
+func (l *Subscriber) eachRound(names []string, left int, do func(some []string)) []string {
+	for len(names) > left {
+		some := names[:min(PerRound, len(names))]
+		if !l.nextRound(func() { do(some) }) {
+			break
+		}
+		names = names[len(some):]
+	}
+	return names
+}
+
+// nextRound runs f in the next round of the loop, behind the messages that have come, and waits for it. It
+// must not be called on the loop. The result is false if the loop has ended.
+func (l *Subscriber) nextRound(f func()) bool {
+	done := make(chan struct{})
+	l.hub.box.Post(func() {
+		l.h.Loop().Post(func() {
+			f()
+			close(done)
+		})
+	})
+	select {
+	case <-done:
+		return true
+	case <-l.h.Loop().Done():
+		return false
+	}
 }

@@ -1,8 +1,8 @@
 package pubsub
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/tidwall/redcon"
@@ -57,10 +57,10 @@ func (l *Subscriber) Memory() int {
 
 // Names returns the names of all topics of a kind that it listens to.
 func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
-	for _, sub := range l.ofKind(kind) {
-		names = append(names, sub.topic.Name)
+	if l.has == nil {
+		return nil
 	}
-	return names
+	return slices.Sorted(maps.Keys(l.has.byName[kind]))
 }
 
 // subscriptions are those of one client, by the kind and name of their topics.
@@ -84,142 +84,12 @@ var (
 	}
 )
 
-// Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; nil: to
-// all of that kind.
-func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
-	tag := l.h.CurrentTag()
-	if names == nil && l.h.About().Topics[kind] > PerRound {
-		room := l.roomForAll(kind)
-		l.h.KeepFor(tag, room)
-		l.leaveAll(leavingAll{
-			kinds: []pubsub.Kind{kind},
-			room:  room,
-			left: func(out []byte, sub *subscription) []byte {
-				return l.appendConfirmation(out, unsubscribed[kind], kind, sub.topic.Name)
-			},
-			end: func(out []byte) []byte {
-				l.h.Answers().Speak(tag)
-				return out
-			},
-		})
-		return
-	}
-	if len(names) > PerRound {
-		l.leaveNamed(kind, client.Lasting(l.h.Call().Raw))
-		return
-	}
-	var all []string
-	var subs []*subscription
-	if names == nil {
-		subs = l.ofKind(kind)
-		for _, sub := range subs {
-			all = append(all, sub.topic.Name)
-		}
-	}
-	seen := make(map[*subscription]bool)
-	for _, name := range names {
-		all = append(all, string(name))
-		if sub := l.find(kind, all[len(all)-1]); sub != nil && !seen[sub] {
-			seen[sub] = true
-			subs = append(subs, sub)
-		}
-	}
-	l.unsubscribeFrom(subs, func() []byte {
-		l.h.Answers().Speak(tag)
-		return l.confirmUnsubscribed(nil, kind, all)
-	})
-}
-
-// roomForAll is how long the confirmations may be, for all topics of a kind.
-func (l *Subscriber) roomForAll(kind pubsub.Kind) int {
-	names := l.has.bytes // of all kinds
-	for _, subs := range l.has.byName {
-		names -= len(subs) * cost
-	}
-	return names + len(l.has.byName[kind])*confirmationRoom
-}
-
-// confirmUnsubscribed ends the subscriptions to the topics of names, and appends their confirmations to out.
-func (l *Subscriber) confirmUnsubscribed(out []byte, kind pubsub.Kind, names []string) []byte {
-	for _, name := range names {
-		if sub := l.find(kind, name); sub != nil {
-			l.remove(kind, sub)
-		}
-		out = l.appendConfirmation(out, unsubscribed[kind], kind, name)
-	}
-	l.h.CountMemory()
-	if len(names) == 0 {
-		out = resp.AppendPush(out, l.h.About().Proto, 3)
-		out = redcon.AppendBulkString(out, unsubscribed[kind])
-		out = resp.AppendNull(out, l.h.About().Proto)
-		out = redcon.AppendInt(out, l.counted(kind))
-	}
-	return out
-}
-
-// End implements commands.Subscriptions.
-func (l *Subscriber) End(end func() []byte) {
-	topics := l.h.About().Topics
-	if topics[pubsub.Classic]+topics[pubsub.Pattern]+topics[pubsub.Shard] > PerRound {
-		l.leaveAll(leavingAll{
-			kinds: []pubsub.Kind{pubsub.Classic, pubsub.Pattern, pubsub.Shard},
-			left:  func(out []byte, _ *subscription) []byte { return out },
-			end:   func([]byte) []byte { return end() },
-		})
-		return
-	}
-	var subs []*subscription
-	for kind := range pubsub.Shard + 1 {
-		subs = append(subs, l.ofKind(kind)...)
-	}
-	l.unsubscribeFrom(subs, func() []byte {
-		for _, sub := range subs {
-			if !l.h.Gone() {
-				l.remove(sub.topic.Kind, sub)
-			}
-		}
-		l.h.CountMemory()
-		return end()
-	})
-}
-
-// unsubscribeFrom leaves the topics of subscriptions; then end removes them and makes the answer.
-func (l *Subscriber) unsubscribeFrom(subs []*subscription, end func() []byte) {
-	if len(subs) == 0 {
-		l.h.Reply(end())
-		return
-	}
-	topics := make([]*pubsub.Topic, len(subs))
-	for i, sub := range subs {
-		topics[i], sub.leaving = sub.topic, true
-		l.hub.uncount(sub)
-	}
-	out := l.hub.box
-	l.tasks.Start(func(ctx context.Context) func() []byte {
-		l.hub.upstream.Leave(ctx, topics, out)
-		return end
-	}, out.Post)
-}
-
 // find returns the client's subscription to a topic, or nil.
 func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
 	if l.has == nil {
 		return nil
 	}
 	return l.has.byName[kind][name]
-}
-
-// ofKind returns all subscriptions of a kind, the oldest first.
-func (l *Subscriber) ofKind(kind pubsub.Kind) []*subscription {
-	if l.has == nil {
-		return nil
-	}
-	all := make([]*subscription, 0, len(l.has.byName[kind]))
-	for _, sub := range l.has.byName[kind] {
-		all = append(all, sub)
-	}
-	slices.SortFunc(all, func(a, b *subscription) int { return cmp.Compare(a.order, b.order) })
-	return all
 }
 
 // cost is the memory of a subscription besides its name: in the session, on the loop, in the index of
@@ -238,7 +108,8 @@ func (l *Subscriber) add(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
 }
 
 // remove is the counterpart of add.
-func (l *Subscriber) remove(kind pubsub.Kind, sub *subscription) {
+func (l *Subscriber) remove(sub *subscription) {
+	kind := sub.topic.Kind
 	l.hub.remove(sub)
 	delete(l.has.byName[kind], sub.topic.Name)
 	l.has.bytes -= len(sub.topic.Name) + cost

@@ -19,28 +19,24 @@ import (
 //
 // The zero value has none. Safe for concurrent use.
 type Underway struct {
-	n        atomic.Int64 // how many there are; most PUBLISHes find 0 and look no further
-	mu       sync.Mutex
-	requests requests
-	channels map[channel]requests
-	others   requests // requests for patterns, and for too many names to look at
+	n  atomic.Int64 // how many there are; most PUBLISHes find 0 and look no further
+	mu sync.Mutex
+	by map[topicName]requests
 }
 
 // requests is a set of those under way. A set, so that thousands of clients that ask for one channel at once
 // end their requests as fast as a few do.
 type requests map[*request]struct{}
 
-type channel struct {
-	kind pubsub.Kind
-	name string
-}
-
 // request is one command that subscribes.
 type request struct {
-	kind  pubsub.Kind
-	names []string      // nil: too many to look at
-	done  chan struct{} // closed at its end
+	topics   []topicName   // where it is in Underway.by: its channels, or wide
+	patterns []string      // of a wide one; nil: it may be about any channel
+	done     chan struct{} // closed at its end
 }
+
+// wide is in the place of channels for a request for patterns, or for too many names to look at.
+var wide = topicName{kind: pubsub.Pattern}
 
 // underwayMost bounds how long a command waits for subscriptions: those at a silent node end only after the
 // retry budget.
@@ -49,30 +45,28 @@ const underwayMost = time.Second
 // begin notes that a client asks for names; nil: too many to look at. The caller calls end once they are
 // confirmed and counted, or refused.
 func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
-	r := &request{kind: kind, names: names, done: make(chan struct{})}
+	r := &request{done: make(chan struct{})}
+	if kind == pubsub.Pattern || names == nil {
+		r.topics, r.patterns = []topicName{wide}, names
+	} else {
+		for _, name := range names {
+			r.topics = append(r.topics, topicName{kind, name})
+		}
+	}
 	u.n.Add(1)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.requests == nil {
-		u.requests, u.others, u.channels = make(requests), make(requests), make(map[channel]requests)
+	if u.by == nil {
+		u.by = make(map[topicName]requests)
 	}
-	u.requests[r] = struct{}{}
-	if r.wide() {
-		u.others[r] = struct{}{}
-		return func() { u.end(r) }
-	}
-	for _, name := range names {
-		at := channel{kind, name}
-		if u.channels[at] == nil {
-			u.channels[at] = make(requests, 1)
+	for _, t := range r.topics {
+		if u.by[t] == nil {
+			u.by[t] = make(requests, 1)
 		}
-		u.channels[at][r] = struct{}{}
+		u.by[t][r] = struct{}{}
 	}
 	return func() { u.end(r) }
 }
-
-// wide says that the names of r are not its channels: they are patterns, or too many.
-func (r *request) wide() bool { return r.names == nil || r.kind == pubsub.Pattern }
 
 // Len is how many there are.
 func (u *Underway) Len() int { return int(u.n.Load()) }
@@ -82,15 +76,9 @@ func (u *Underway) end(r *request) {
 	defer u.mu.Unlock()
 	u.n.Add(-1)
 	close(r.done)
-	delete(u.requests, r)
-	if r.wide() {
-		delete(u.others, r)
-		return
-	}
-	for _, name := range r.names {
-		at := channel{r.kind, name}
-		if delete(u.channels[at], r); len(u.channels[at]) == 0 {
-			delete(u.channels, at)
+	for _, t := range r.topics {
+		if delete(u.by[t], r); len(u.by[t]) == 0 {
+			delete(u.by, t)
 		}
 	}
 }
@@ -108,11 +96,11 @@ func (u *Underway) concerned(name []byte, shard bool) (all []*request) {
 		kind = pubsub.Shard
 	}
 	if len(name) <= cluster.MaxShared { // nobody can subscribe to a longer one, which takes long to look up
-		all = slices.Collect(maps.Keys(u.channels[channel{kind, string(name)}]))
+		all = slices.Collect(maps.Keys(u.by[topicName{kind, string(name)}]))
 	}
 	left := PublishSteps
-	for r := range u.others {
-		if r.names == nil || !shard && r.matches(name, &left) {
+	for r := range u.by[wide] {
+		if r.patterns == nil || !shard && r.matches(name, &left) {
 			all = append(all, r)
 		}
 	}
@@ -121,7 +109,7 @@ func (u *Underway) concerned(name []byte, shard bool) (all []*request) {
 
 // matches says that a pattern of r matches a channel, or that no steps are left.
 func (r *request) matches(name []byte, left *int) bool {
-	for _, pattern := range r.names {
+	for _, pattern := range r.patterns {
 		var ok bool
 		if ok, *left = glob.MatchWithin([]byte(pattern), name, *left); ok || *left < 0 {
 			return true
@@ -137,7 +125,11 @@ func (u *Underway) all() []*request {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.Collect(maps.Keys(u.requests))
+	all := make(requests)
+	for _, some := range u.by {
+		maps.Copy(all, some)
+	}
+	return slices.Collect(maps.Keys(all))
 }
 
 // await waits until all of them have ended, for underwayMost at most.

@@ -57,7 +57,7 @@ func TestUnderway(t *testing.T) {
 		end()
 	}
 	await(all)
-	if len(u.requests)+len(u.channels)+len(u.others)+u.Len() != 0 {
+	if len(u.by)+u.Len() != 0 {
 		t.Errorf("left: %+v", &u)
 	}
 }

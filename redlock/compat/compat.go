@@ -10,7 +10,6 @@ package compat
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -26,7 +25,7 @@ import (
 // Upstream reaches the Redis that keeps the locks. What the methods do is described at single.Upstream. Safe
 // for concurrent use.
 type Upstream interface {
-	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
+	redlock.Home
 	Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (
 		reply []byte, acked int, err error)
 	Subscribe(ctx context.Context, slot int, channel string,
@@ -146,18 +145,3 @@ func (e *Engine) Close(ctx context.Context) {
 	e.cancel()
 	e.waiters.Close()
 }
-
-// refuse is the error for what these locks cannot do.
-func refuse(what, why string) redlock.ReplyError {
-	return redlock.ReplyError(fmt.Sprintf("ERR %s is not for locks of lock-compat: %s", what, why))
-}
-
-var errGuard = refuse("GUARD", "use a lock of lockproxy's own form for it, under a name without that prefix")
-
-// Guard implements locks.engine.
-func (*Engine) Guard(by redlock.Caller, _ *redlock.Guard, then func(reply []byte, err error) []byte) {
-	by.Await(func(done func([]byte)) { done(nil) }, func([]byte) []byte { return then(nil, errGuard) }, nil)
-}
-
-// GuardRequest implements locks.engine.
-func (*Engine) GuardRequest(*redlock.Guard) ([]byte, error) { return nil, errGuard }

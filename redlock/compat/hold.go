@@ -139,8 +139,8 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 	}, nil)
 }
 
-// State implements locks.engine.
-func (e *Engine) State(ctx context.Context, name string) (redlock.State, error) {
+// stateNow reads a lock. It blocks.
+func (e *Engine) stateNow(ctx context.Context, name string) (redlock.State, error) {
 	at, c := scripts.CompatLook(e.names, name)
 	reply, err := e.do(ctx, at, c)
 	if err != nil {

@@ -96,7 +96,7 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 	}
 	t, err := e.readTaken(a, at, sent, reply)
 	if t.ok && !e.upstream.Parted(at).Before(sent) {
-		s, err := e.State(e.ctx, a.Name)
+		s, err := e.stateNow(e.ctx, a.Name)
 		if h := s.Held(a.Token); err != nil || h == nil || h.Fence != t.grant.Fence {
 			a.Unsure = a.Unsure || err != nil
 			e.refused(a, taken{left: -1})

@@ -29,10 +29,6 @@ func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	return g, ok, err
 }
 
-// mostSteps bounds how often one attempt is sent again because a script could do only part of the work. With
-// a queue full of dead waiters that is once for each 250.
-const mostSteps = 4000
-
 // Try makes exactly tries more attempts, without queueing. The pauses between them vary from half of every to
 // one and a half times every. ok is false if none of them was granted. What an unfinished attempt left is
 // taken back in the background. Try blocks.
@@ -47,7 +43,7 @@ func (l *Locker) Try(
 		}
 		// The last attempt left nothing behind. A new id makes this one younger than requests sent meanwhile.
 		a.ID = l.names.NewID(a)
-		g, ok, err = l.attempt(context.WithoutCancel(ctx), a)
+		g, ok, err = l.attempt(ctx, a)
 		if err != nil && !redlock.Refused(err) {
 			l.Undo(a)
 		}
@@ -56,15 +52,6 @@ func (l *Locker) Try(
 		}
 	}
 	return g, false, nil
-}
-
-// attempt makes one attempt, in as many steps as it takes.
-func (l *Locker) attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	err = redlock.ErrAgain
-	for n := 0; err == redlock.ErrAgain && n < mostSteps; n++ {
-		g, ok, err = l.engine.Attempt(ctx, a)
-	}
-	return g, ok, err
 }
 
 // Follows says that others of this proxy already wait for the lock that a wants. Then a need not ask before

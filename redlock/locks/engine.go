@@ -13,7 +13,8 @@ import (
 // use.
 //
 // The first methods serve a client and do not block. The client's answer is whatever the given function or
-// method returns when it is told the outcome. The other methods may block.
+// method returns when it is told the outcome. A goroutine that waits for it is a redlock.Patient. The other
+// methods may block.
 type engine interface {
 	keepalive.Engine
 
@@ -23,40 +24,45 @@ type engine interface {
 	Break(by redlock.Caller, name string, then func(broken bool, err error) []byte)
 	Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte)
 
-	Guard(by redlock.Caller, g *redlock.Guard, then func(reply []byte, err error) []byte)
-	// GuardRequest is the request of a Guard, for somebody else to send.
-	GuardRequest(g *redlock.Guard) ([]byte, error)
-
 	// Follows says that others of this proxy already wait for the lock that a wants, so that a need not ask
 	// before they do.
 	Follows(a *redlock.Acquire) bool
 	// Wait goes on waiting with an a that stands in the queue or follows others, until a.Wait is over; then
 	// ok is false. Unless it is granted, what a left in Redis is taken back.
 	Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
-	// Attempt asks for the lock once more, without queueing.
-	Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
 	// Confirm waits until a.Sync replicas have g. acked is how many do; left is what is left of the lease.
 	Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant) (left time.Duration,
 		acked int, err error)
 	// UndoOnce makes one attempt to take back what a left in Redis. Undo keeps trying in the background.
 	UndoOnce(a *redlock.Acquire) error
 	Undo(a *redlock.Acquire)
-	// TakeAll tries to take several locks of one slot, or of the only master, for one token, in one step. No
-	// grants and no error: others hold all[held], and nothing was taken. redlock.ErrOneByOne: ask for each by
-	// Attempt.
-	TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error)
-	// Forget ends what is known of an a that was granted by Attempt, though it might have waited.
-	Forget(a *redlock.Acquire)
-	// ReleaseNow and RenewNow are Release and Renew for a goroutine.
-	ReleaseNow(ctx context.Context, r *redlock.Release) (redlock.Released, error)
-	RenewNow(ctx context.Context, r *redlock.Renew) (redlock.Renewed, error)
-	State(ctx context.Context, name string) (redlock.State, error)
 	// Scan returns one page of the keys of the i-th of masters.
 	Scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error)
 	Masters() int
 	// Close ends what is still under way, at the latest when ctx ends.
 	Close(ctx context.Context)
 }
+
+// beside is an engine whose locks lie beside data, and beside each other: a Redis decides in one step about
+// more than a lock.
+type beside interface {
+	// Guard runs a command if a hold goes on. It does not block.
+	Guard(by redlock.Caller, g *redlock.Guard, then func(reply []byte, err error) []byte)
+	// GuardRequest is the request of a Guard, for somebody else to send.
+	GuardRequest(g *redlock.Guard) []byte
+	// TakeAll tries to take several locks of one slot, or of the only master, for one token. No grants and no
+	// error: others hold all[held], and nothing was taken. redlock.ErrOneByOne: ask for each by itself. It
+	// blocks.
+	TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error)
+}
+
+// Why GUARD does not work for a lock that has no Redis of its own kind.
+var (
+	errGuardQuorum = redlock.ReplyError("ERR GUARD is not for locks of RedLock: no single Redis knows who " +
+		"holds them, so none can look and run a command in one step. Send the fence along instead")
+	errGuardCompat = redlock.ReplyError("ERR GUARD is not for locks of lock-compat: use a lock of " +
+		"lockproxy's own form for it, under a name without that prefix")
+)
 
 // Acquire asks for a lock. It does not block: to is told the outcome. It may resend the request by itself. An
 // a with a Wait can be handed the lock from now on.
@@ -89,8 +95,18 @@ func (l *Locker) Inspect(by redlock.Caller, name, token string, then func(redloc
 // Guard runs a command if a hold goes on. The reply is that of the command, or begins with redlock.NotHeld.
 // It does not block.
 func (l *Locker) Guard(by redlock.Caller, g *redlock.Guard, then func(reply []byte, err error) []byte) {
-	l.engine.Guard(by, g, then)
+	if l.beside == nil {
+		by.Await(func(done func([]byte)) { done(nil) },
+			func([]byte) []byte { return then(nil, l.unguarded) }, nil)
+		return
+	}
+	l.beside.Guard(by, g, then)
 }
 
 // GuardRequest is the request of a Guard, for a transaction.
-func (l *Locker) GuardRequest(g *redlock.Guard) ([]byte, error) { return l.engine.GuardRequest(g) }
+func (l *Locker) GuardRequest(g *redlock.Guard) ([]byte, error) {
+	if l.beside == nil {
+		return nil, l.unguarded
+	}
+	return l.beside.GuardRequest(g), nil
+}

@@ -163,7 +163,7 @@ func (f *finder) inspect(names []string) error {
 		states, errs := make([]redlock.State, len(ahead)), make([]error, len(ahead))
 		var all sync.WaitGroup
 		for i, name := range ahead {
-			all.Go(func() { states[i], errs[i] = f.l.engine.State(f.ctx, name) })
+			all.Go(func() { states[i], errs[i] = f.l.state(f.ctx, name) })
 		}
 		all.Wait()
 		for i, name := range ahead {

@@ -55,7 +55,7 @@ func (s *scanned) DoMaster(_ context.Context, i int, req []byte, resend bool) ([
 	return append(reply, resp.AppendCommandStrings(nil, keys...)...), nil
 }
 
-func (s *scanned) Do(context.Context, int, []byte, bool) ([]byte, error) { return s.state, nil }
+func (s *scanned) DoWhole(context.Context, int, []byte, bool) ([]byte, error) { return s.state, nil }
 
 // A list is whole, or an error; it is short only when that is asked for.
 func TestListIsWhole(t *testing.T) {

@@ -86,13 +86,17 @@ func (o Options) withDefaults() Options {
 type Locker struct {
 	*keepalive.Renewer // the holds that it keeps alive
 
-	o       Options
-	names   *redlock.Names
-	engine  engine
-	longest string // name of the setting that bounds leases
-	stats   counters
-	broken  journal.Lines
-	untold  journal.Lines
+	o      Options
+	names  *redlock.Names
+	engine engine
+	home   redlock.Home // that has the locks; nil: independent masters have them
+	beside beside       // the engine, if GUARD works with it; otherwise nil, and
+	// unguarded says why it does not.
+	unguarded error
+	longest   string // name of the setting that bounds leases
+	stats     counters
+	broken    journal.Lines
+	untold    journal.Lines
 	// selfWaits are lines about clients that wait for themselves.
 	selfWaits journal.Lines
 }
@@ -101,9 +105,11 @@ type Locker struct {
 func New(u single.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewNames(o.Prefix)
-	return newLocker(single.New(u, names, single.Options{MaxQueue: o.MaxQueue, MaxReaders: o.MaxReaders,
-		FailoverGrace: o.FailoverGrace, SyncTimeout: o.SyncTimeout, Log: o.Log, Grants: o.Index,
-	}), names, o, "lock-max-lease")
+	e := single.New(u, names, single.Options{MaxQueue: o.MaxQueue, MaxReaders: o.MaxReaders,
+		FailoverGrace: o.FailoverGrace, SyncTimeout: o.SyncTimeout, Log: o.Log, Grants: o.Index})
+	l := newLocker(e, names, o)
+	l.home, l.beside = u, e
+	return l
 }
 
 // NewRedlock returns a Locker with its locks on a majority of nodes: independent masters, an odd number.
@@ -112,7 +118,9 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 	o.Sync = 0
 	names := redlock.NewNames(o.Prefix)
 	of.MaxQueue, of.MaxReaders, of.Log = o.MaxQueue, o.MaxReaders, o.Log
-	return newLocker(quorum.New(nodes, names, of), names, o, "redlock-max-lease")
+	l := newLocker(quorum.New(nodes, names, of), names, o)
+	l.longest, l.unguarded = "redlock-max-lease", errGuardQuorum
+	return l
 }
 
 // NewCompat returns a Locker with its locks on u, in the form of another library. The key of each is its
@@ -120,13 +128,15 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 func NewCompat(u compat.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewBareNames(o.Prefix)
-	return newLocker(compat.New(u, names, compat.Options{MaxQueue: o.MaxQueue, SyncTimeout: o.SyncTimeout,
-		Log: o.Log}), names, o, "lock-max-lease")
+	l := newLocker(compat.New(u, names, compat.Options{MaxQueue: o.MaxQueue, SyncTimeout: o.SyncTimeout,
+		Log: o.Log}), names, o)
+	l.home, l.unguarded = u, errGuardCompat
+	return l
 }
 
 // newLocker returns a Locker over e.
-func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locker {
-	return &Locker{o: o, names: names, engine: e, longest: longest,
+func newLocker(e engine, names *redlock.Names, o Options) *Locker {
+	return &Locker{o: o, names: names, engine: e, longest: "lock-max-lease",
 		Renewer: keepalive.New(e, names, keepalive.Options{
 			Lease: o.Lease, Most: o.MaxKept, Log: o.Log, Names: o.Names,
 			Renewed: func(name, token string, until time.Time) {

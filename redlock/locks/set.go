@@ -13,7 +13,7 @@ import (
 
 // Set is several locks that a client takes as one: it gets all of them or none.
 //
-//	Take --> those of one slot, or of the only master, in one step (engine.TakeAll) --> granted
+//	Take --> those of one slot, or of the only master, in one step (beside.TakeAll) --> granted
 //	     \-> one after the other, waiting for each; those that are held already are asked for again
 //	         meanwhile, so that their leases go on (set.keepUp)
 //	     --> leases made equal, replicas asked (set.finish)
@@ -154,7 +154,7 @@ func (s *Set) takeAll(ctx context.Context) (held *Part, err error) {
 
 // beside says that p and o can be taken in one step.
 func (p *Part) beside(o *Part) bool {
-	return p.L == o.L && (p.slot == o.slot || p.L.engine.Masters() == 1)
+	return p.L == o.L && p.L.beside != nil && (p.slot == o.slot || p.L.engine.Masters() == 1)
 }
 
 // takeTogether takes the locks from next to end, which may be had in one step.
@@ -169,7 +169,7 @@ func (s *Set) takeTogether(ctx context.Context, next, end int) (held *Part, err 
 			all = append(all, p.first)
 			p.left = true
 		}
-		grants, at, err := of[0].L.engine.TakeAll(all)
+		grants, at, err := of[0].L.beside.TakeAll(all)
 		switch {
 		case err == redlock.ErrOneByOne:
 		case err == nil && grants != nil:
@@ -207,11 +207,10 @@ func (s *Set) takeOne(ctx context.Context, i int) (ok bool, err error) {
 	if a.Wait > 0 && p.L.Follows(a) {
 		return s.waitFor(ctx, i)
 	}
-	p.Grant, ok, err = p.L.attempt(context.WithoutCancel(ctx), a)
+	p.Grant, ok, err = p.L.attempt(ctx, a)
 	if !ok && err == nil && a.Wait > 0 {
 		return s.waitFor(ctx, i)
 	}
-	p.L.engine.Forget(a)
 	p.left = ok || err != nil && !redlock.Refused(err)
 	return ok, err
 }
@@ -272,7 +271,7 @@ func (p *Part) again(ctx context.Context) (ok bool, err error) {
 	before := cmp.Or(p.last, p.first)
 	a := *before
 	a.Wait = 0
-	g, ok, err := p.L.attempt(context.WithoutCancel(ctx), &a)
+	g, ok, err := p.L.attempt(ctx, &a)
 	if a.ID == before.ID { // it is the same request once more
 		before.Unsure = before.Unsure || a.Unsure
 	} else if ok || err != nil && !redlock.Refused(err) {
@@ -332,7 +331,7 @@ func (s *Set) restore(ctx context.Context) {
 			err = cmp.Or(err, p.L.engine.UndoOnce(a))
 		}
 		if err == nil {
-			_, err = p.L.engine.RenewNow(context.WithoutCancel(ctx), &redlock.Renew{
+			_, err = p.L.renew(ctx, &redlock.Renew{
 				Name: p.Name, Token: p.first.Token, Lease: p.first.Lease, Keeper: p.kept})
 		}
 		if err != nil {
@@ -393,7 +392,7 @@ func (p *Part) asks() []*redlock.Acquire {
 func (s *Set) Release(ctx context.Context) error {
 	_, err := each(s.parts, func(p *Part) (ok bool, err error) {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
-		p.Released, p.Err = p.L.engine.ReleaseNow(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
+		p.Released, p.Err = p.L.release(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
 		p.L.CountRelease(p.Released, p.Err)
 		return true, p.Err
 	})
@@ -403,7 +402,7 @@ func (s *Set) Release(ctx context.Context) error {
 // Renew makes all leases longer. It blocks.
 func (s *Set) Renew(ctx context.Context) error {
 	_, err := each(s.parts, func(p *Part) (ok bool, err error) {
-		p.Renewed, p.Err = p.L.engine.RenewNow(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
+		p.Renewed, p.Err = p.L.renew(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
 			Lease: p.first.Lease, Keeper: p.Keeper})
 		p.L.CountRenew(p.Renewed, p.Err)
 		return true, p.Err

@@ -108,14 +108,12 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 			}
 		}
 		if awaited {
-			p := a.q.undoing(a.lock, a.undo(held))
-			p.then = func() {
-				if p.err != nil {
-					a.err = a.by.MayHold(p.err)
+			a.q.undoing(a.lock, a.undo(held)).begin(func(_ bool, err error) {
+				if err != nil {
+					a.err = a.by.MayHold(err)
 				}
 				a.end()
-			}
-			p.start()
+			})
 		}
 	}
 }
@@ -185,7 +183,8 @@ func (q *Engine) UndoOnce(a *redlock.Acquire) error {
 // awaitUndo returns nil once a majority has nothing left of a, to which that is known to be pending.
 func (q *Engine) awaitUndo(a *redlock.Acquire) error {
 	undo := q.cancelRequest(a.Name, a.Token, a.ID, true)
-	return q.undoing(q.names.Place(a.Name).Key, undo).await(q.ctx)
+	_, err := q.undoing(q.names.Place(a.Name).Key, undo).await(q.ctx)
+	return err
 }
 
 // notePending notes that node i has to run undo, until there can be nothing left to take back.

@@ -101,13 +101,15 @@ func (q *Engine) mayHold(a *redlock.Acquire) bool {
 	return left >= q.need
 }
 
-// undoing makes a poll of undo, which takes back what an attempt left: it is clear when a majority has run
-// that, and with it what was pending before.
-func (q *Engine) undoing(lock string, undo *scripts.Call) *poll {
+// undoing is the verb that takes back what an attempt left: it is done when a majority has run undo, and with
+// that what was pending before.
+func (q *Engine) undoing(lock string, undo *scripts.Call) verb[bool] {
 	p := q.newPoll(*undo)
 	p.lock = lock
-	p.combine = func() bool { return len(p.said) >= p.need }
-	return p
+	return verb[bool]{p, func(p *poll) (done, clear bool) {
+		done = len(p.said) >= p.need
+		return done, done
+	}}
 }
 
 // due returns the pending requests of a lock that must be sent before anything else for it. ok is false if

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"bytes"
-	"context"
 	"sync"
 	"time"
 
@@ -37,8 +36,7 @@ type poll struct {
 	foreign string // the error of a node whose key is no lock
 	fault   error  // the first failure
 	clear   bool
-	done    chan struct{} // closed when the outcome is clear; nil: nobody waits for that
-	err     error         // valid once the outcome is clear: why there is none
+	err     error // valid once the outcome is clear: why there is none
 }
 
 // newPoll returns a poll that has not been sent yet. The caller sets how to combine the answers.
@@ -62,26 +60,6 @@ func (p *poll) start() {
 	if p.asked != nil {
 		p.asked()
 	}
-}
-
-// await waits until the outcome is clear, or until ctx ends; the poll itself then goes on.
-func (p *poll) await(ctx context.Context) error {
-	p.done = make(chan struct{})
-	p.start()
-	select {
-	case <-p.done:
-		return p.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// answer gives the client of by the answer that then makes of the outcome.
-func (p *poll) answer(by redlock.Caller, then func(err error) []byte) {
-	by.Await(func(done func([]byte)) {
-		p.then = func() { done(nil) }
-		p.start()
-	}, func([]byte) []byte { return then(p.err) }, nil)
 }
 
 // Answer implements Answerer.
@@ -147,13 +125,8 @@ func (p *poll) count(v resp.Value, fault error) {
 		}
 		p.err, p.clear = p.q.noQuorum(len(p.said), why), true
 	}
-	if p.clear {
-		if p.done != nil {
-			close(p.done)
-		}
-		if p.then != nil {
-			p.then()
-		}
+	if p.clear && p.then != nil {
+		p.then()
 	}
 }
 

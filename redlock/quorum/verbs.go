@@ -104,15 +104,56 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 	return q.outcome(a, t)
 }
 
+// verb is a script that is run on all nodes: how it is put to them, and how their answers become one.
+type verb[T any] struct {
+	*poll
+	// verdict is the outcome, and true once the answers that are missing cannot change it.
+	verdict func(*poll) (outcome T, clear bool)
+}
+
+// begin runs it. then is told the outcome; it must not block.
+func (v verb[T]) begin(then func(is T, err error)) {
+	var is T
+	v.combine = func() (clear bool) {
+		is, clear = v.verdict(v.poll)
+		return clear
+	}
+	v.then = func() {
+		if v.err != nil {
+			is = *new(T)
+		}
+		then(is, v.err)
+	}
+	v.start()
+}
+
+// answer runs it for a client, whose answer is what then makes of the outcome.
+func (v verb[T]) answer(by redlock.Caller, then func(T, error) []byte) {
+	var is T
+	var err error
+	by.Await(func(done func([]byte)) {
+		v.begin(func(one T, failed error) {
+			is, err = one, failed
+			done(nil)
+		})
+	}, func([]byte) []byte { return then(is, err) }, nil)
+}
+
+// await runs it and waits for the outcome. When ctx ends first, it goes on all the same.
+func (v verb[T]) await(ctx context.Context) (T, error) {
+	by := &redlock.Patient{Ctx: ctx}
+	var is T
+	var err error
+	v.answer(by, func(one T, failed error) []byte {
+		is, err = one, failed
+		return nil
+	})
+	return is, cmp.Or(by.Err, err)
+}
+
 // Release implements locks.engine. If somebody waits here for the lock, the attempt of the first goes to each
 // node right behind the release.
 func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	p, done := q.releasing(r)
-	p.answer(by, func(err error) []byte { return to.Released(*done, err) })
-}
-
-// releasing makes a poll that releases.
-func (q *Engine) releasing(r *redlock.Release) (p *poll, done *redlock.Released) {
 	at := q.names.Place(r.Name)
 	request := scripts.Releasing{Release: r, Fresh: q.names.NewRequest(), Proxy: q.names.ID,
 		Publish: "PUBLISH"}
@@ -124,37 +165,23 @@ func (q *Engine) releasing(r *redlock.Release) (p *poll, done *redlock.Released)
 		}
 		return scripts.TellAll
 	})
-	p, done = q.newPoll(c), new(redlock.Released)
+	p := q.newPoll(c)
 	p.lock = at.Key
-	p.combine = func() (clear bool) {
-		*done, clear = p.released()
-		return clear
-	}
 	p.next, _ = q.waiters.Next(at, id).(*attempt)
 	p.asked = func() { q.waiters.WakeNext(at, id) }
-	return p, done
+	verb[redlock.Released]{p, (*poll).released}.answer(by, to.Released)
 }
 
 // Renew implements locks.engine.
 func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	p, done := q.renewing(r)
-	p.answer(by, func(err error) []byte { return then(*done, err) })
-}
-
-// renewing makes a poll that renews.
-func (q *Engine) renewing(r *redlock.Renew) (p *poll, done *redlock.Renewed) {
 	_, c := scripts.Eval(q.names, &scripts.Renew, r.Name, 6)
 	c.Renewed(q.names, r)
 	c.Text(r.Keeper)
 	c.Text(scripts.FenceKey(q.names, q.names.Place(r.Name).Slot))
 	c.Text(scripts.WithClock)
-	p, done = q.newPoll(c), new(redlock.Renewed)
+	p := q.newPoll(c)
 	p.clocked = true
-	p.combine = func() (clear bool) {
-		*done, clear = p.renewed()
-		return clear
-	}
-	return p, done
+	verb[redlock.Renewed]{p, (*poll).renewed}.answer(by, then)
 }
 
 // Break implements locks.engine.
@@ -163,7 +190,7 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
 	id := q.names.NewRequest()
 	c.Bytes(id[:])
-	p, broken := q.freeing(c)
+	p := q.newPoll(c)
 	some := make([]bool, len(q.nodes))
 	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
 		switch {
@@ -175,7 +202,7 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 		}
 		return v, nil
 	}
-	p.answer(by, func(err error) []byte { return then(*broken, err) })
+	verb[bool]{p, (*poll).broken}.answer(by, then)
 }
 
 // Detach implements locks.engine.
@@ -184,18 +211,8 @@ func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func(
 	c.Owner(token)
 	c.Text(keeper)
 	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
-	p, _ := q.freeing(c)
-	return p.await(ctx)
-}
-
-// freeing makes a poll of a script that ends holds.
-func (q *Engine) freeing(c scripts.Call) (p *poll, broken *bool) {
-	p, broken = q.newPoll(c), new(bool)
-	p.combine = func() (clear bool) {
-		*broken, clear = p.broken()
-		return clear
-	}
-	return p, broken
+	_, err := verb[bool]{q.newPoll(c), (*poll).broken}.await(ctx)
+	return err
 }
 
 // Keep implements locks.engine.
@@ -204,59 +221,20 @@ func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renewal) ([]in
 	c.Text(scripts.WithClock)
 	p := q.newPoll(c)
 	p.clocked = true
-	var left []int64
-	p.combine = func() (clear bool) {
-		left, clear = p.kept(len(batch))
-		return clear
-	}
-	if err := p.await(ctx); err != nil {
-		return nil, err
-	}
-	return left, nil
+	return q.kept(p, len(batch)).await(ctx)
+}
+
+// kept is the verb that asks about n holds.
+func (*Engine) kept(p *poll, n int) verb[[]int64] {
+	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(n) }}
 }
 
 // Inspect implements locks.engine. A client that asks for its own hold relies on the answer, so what it is
 // told of is not taken back any more. So it is asked behind what is to be taken back, and of what too few
 // nodes have nothing is told.
 func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
-	p, s := q.inspection(name, token)
-	if token == "" {
-		p.answer(by, func(err error) []byte { return then(*s, err) })
-		return
-	}
-	first := q.newPoll(scripts.KeepCall(q.names, []redlock.Renewal{{Name: name, Token: token}}, 0))
-	first.lock = q.names.Place(name).Key
-	var left []int64
-	first.combine = func() (clear bool) {
-		left, clear = first.kept(1)
-		return clear
-	}
-	by.Await(func(done func([]byte)) {
-		p.then = func() { done(nil) }
-		first.then = func() {
-			if p.err = first.err; p.err != nil || left[0] == 0 {
-				done(nil)
-				return
-			}
-			p.start()
-		}
-		first.start()
-	}, func([]byte) []byte { return then(*s, p.err) }, nil)
-}
-
-// State implements locks.engine.
-func (q *Engine) State(ctx context.Context, name string) (redlock.State, error) {
-	p, s := q.inspection(name, "")
-	if err := p.await(ctx); err != nil {
-		return redlock.State{}, err
-	}
-	return *s, nil
-}
-
-// inspection makes a poll that reads a lock.
-func (q *Engine) inspection(name, token string) (p *poll, s *redlock.State) {
 	_, c := scripts.InspectCall(q.names, name, token, &scripts.Pages{})
-	p, s = q.newPoll(c), new(redlock.State)
+	p, key := q.newPoll(c), q.names.Place(name).Key
 	read := make([]scripts.Pages, len(q.nodes))
 	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
 		v, more := read[i].Add(v)
@@ -266,11 +244,29 @@ func (q *Engine) inspection(name, token string) (p *poll, s *redlock.State) {
 		_, next := scripts.InspectCall(q.names, name, token, &read[i])
 		return v, &next
 	}
-	key := q.names.Place(name).Key
-	p.combine = func() (clear bool) {
-		*s, clear = p.state()
+	inspection := verb[redlock.State]{p, (*poll).state}
+	told := func(s redlock.State, err error) []byte {
 		s.Key = key
-		return clear
+		return then(s, err)
 	}
-	return p, s
+	if token == "" {
+		inspection.answer(by, told)
+		return
+	}
+	first := q.kept(q.newPoll(scripts.KeepCall(q.names, []redlock.Renewal{{Name: name, Token: token}}, 0)), 1)
+	first.lock = key
+	var s redlock.State
+	var err error
+	by.Await(func(done func([]byte)) {
+		first.begin(func(left []int64, failed error) {
+			if err = failed; err != nil || left[0] == 0 {
+				done(nil)
+				return
+			}
+			inspection.begin(func(is redlock.State, failed error) {
+				s, err = is, failed
+				done(nil)
+			})
+		})
+	}, func([]byte) []byte { return told(s, err) }, nil)
 }

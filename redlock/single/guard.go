@@ -5,7 +5,7 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Guard implements locks.engine. While the slot moves it may have to wait, and later commands of the client
+// Guard implements locks.beside. While the slot moves it may have to wait, and later commands of the client
 // about the lock wait with it.
 func (e *Engine) Guard(by redlock.Caller, g *redlock.Guard, then func(reply []byte, err error) []byte) {
 	slot, c := scripts.GuardCall(e.names, g)
@@ -15,8 +15,8 @@ func (e *Engine) Guard(by redlock.Caller, g *redlock.Guard, then func(reply []by
 	by.SendWhole(slot, c.Req, g.Again, exchange(func(reply []byte) []byte { return then(reply, nil) }))
 }
 
-// GuardRequest implements locks.engine.
-func (e *Engine) GuardRequest(g *redlock.Guard) ([]byte, error) {
+// GuardRequest implements locks.beside.
+func (e *Engine) GuardRequest(g *redlock.Guard) []byte {
 	_, c := scripts.GuardCall(e.names, g)
-	return c.Req, nil
+	return c.Req
 }

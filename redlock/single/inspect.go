@@ -2,7 +2,6 @@ package single
 
 import (
 	"bytes"
-	"context"
 
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
@@ -35,20 +34,6 @@ func (e *Engine) readPage(
 		}
 		return then(s, err)
 	}), nil)
-}
-
-// State implements locks.engine.
-func (e *Engine) State(ctx context.Context, name string) (redlock.State, error) {
-	for p := (scripts.Pages{}); ; {
-		slot, c := scripts.InspectCall(e.names, name, "", &p)
-		reply, err := e.upstream.Do(ctx, slot, c.Req, true)
-		if err != nil {
-			return redlock.State{}, err
-		}
-		if s, err := e.readLock(name, reply, &p); err != redlock.ErrAgain {
-			return s, err
-		}
-	}
 }
 
 // readLock reads one page of a lock. After ErrAgain ask for the next one.

@@ -1,7 +1,6 @@
 package single
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -9,7 +8,7 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// TakeAll implements locks.engine. A master that may not grant yet and all that mlock.lua does not decide are
+// TakeAll implements locks.beside. A master that may not grant yet and all that mlock.lua does not decide are
 // left to the requests for one lock.
 func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error) {
 	slot := e.names.Place(all[0].Name).Slot
@@ -44,49 +43,4 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 		})
 	}
 	return grants, 0, nil
-}
-
-// Forget implements locks.engine.
-func (e *Engine) Forget(a *redlock.Acquire) { e.waiters.Forget(a) }
-
-// ReleaseNow implements locks.engine.
-func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Released, error) {
-	e.grants.Changed(r.Name)
-	s := sentRelease{r: r, fresh: e.names.NewRequest()}
-	for {
-		at := time.Now()
-		slot, req := e.releaseRequest(nil, &s)
-		reply, err := e.upstream.Do(e.ctx, slot, req, true)
-		switch {
-		case err != nil:
-			return redlock.Released{}, err
-		case parted(reply):
-			s.apart = true
-			continue
-		}
-		done, to, err := e.readRelease(slot, r.Name, at, reply)
-		e.handOver(to)
-		if s.apart && err == nil && !done.Held {
-			releasing := e.releasing(&s)
-			slot, c := releasing.Answered(e.names)
-			if reply, err = e.upstream.Do(e.ctx, slot, c.Req, true); err == nil {
-				done, _, err = scripts.ReadFreed(reply)
-			}
-		}
-		if err != redlock.ErrAgain {
-			return done, err
-		}
-		s.fresh = e.names.NewRequest()
-	}
-}
-
-// RenewNow implements locks.engine.
-func (e *Engine) RenewNow(_ context.Context, r *redlock.Renew) (redlock.Renewed, error) {
-	e.grants.Changed(r.Name)
-	slot, req := e.renewRequest(r)
-	reply, err := e.upstream.Do(e.ctx, slot, req, true)
-	if err != nil {
-		return redlock.Renewed{}, err
-	}
-	return scripts.ReadRenewed(reply)
 }

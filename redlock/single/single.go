@@ -29,14 +29,7 @@ import (
 
 // Upstream reaches the Redis that keeps the locks. Safe for concurrent use.
 type Upstream interface {
-	// Do runs req, one whole command, on the master of slot and returns the
-	// node's RESP2 reply, error replies included. Redirects, lost scripts and
-	// fail-over are dealt with inside, but not TRYAGAIN. resend: req may be sent again when its
-	// reply was lost. An error means that nobody could be asked, or that it is not
-	// known whether req has run.
-	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
-	// DoWhole is Do for a request that needs all of its keys at one node: it waits for that.
-	DoWhole(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
+	redlock.Home
 	// Synced runs req, which must be idempotent, as Do does and then waits on that master
 	// until replicas of its replicas have everything that it had done by then, or
 	// timeout is over. acked is how many have.

@@ -16,6 +16,7 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/commands"
 	"lockproxy/proxy"
+	"lockproxy/proxy/stats"
 	"lockproxy/redlock/locks"
 )
 
@@ -62,7 +63,7 @@ func TestMetrics(t *testing.T) {
 			},
 		},
 		GivenUp: 6,
-		Commands: []proxy.CommandStats{
+		Commands: []stats.Command{
 			{Name: "get", Calls: 6, Errors: 1, Took: 1500 * time.Millisecond,
 				Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
 			{Name: "never"},

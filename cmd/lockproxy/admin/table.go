@@ -6,6 +6,7 @@ import (
 
 	"lockproxy/cluster/master"
 	"lockproxy/proxy"
+	"lockproxy/proxy/stats"
 	"lockproxy/redlock/locks"
 )
 
@@ -56,9 +57,9 @@ var metrics = []metric{
 		one(func(s *scrape) uint64 { return s.BytesOut })},
 
 	{counter, "commands_total", "Commands answered.", []string{"command"},
-		ofCommands(func(c *proxy.CommandStats) uint64 { return c.Calls })},
+		ofCommands(func(c *stats.Command) uint64 { return c.Calls })},
 	{counter, "command_errors_total", "Commands answered with an error.", []string{"command"},
-		ofCommands(func(c *proxy.CommandStats) uint64 { return c.Errors })},
+		ofCommands(func(c *stats.Command) uint64 { return c.Errors })},
 	{histogram, "command_duration_seconds", "From a command's arrival to its answer, without waiting for " +
 		"locks (lock_wait_seconds).", []string{"command"}, commandTimes},
 	{counter, "redirects_total", "Requests sent again, by what the node had answered.", []string{"kind"},
@@ -140,7 +141,7 @@ var metrics = []metric{
 }
 
 // ofCommands are the values of each command that was used: hundreds never are.
-func ofCommands(value func(c *proxy.CommandStats) uint64) func(*scrape, teller) {
+func ofCommands(value func(c *stats.Command) uint64) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, c := range s.Commands {
 			if c.Calls > 0 {
@@ -164,7 +165,7 @@ func cumulative(buckets []uint64) map[float64]uint64 {
 	sum := uint64(0)
 	for i, n := range buckets[:len(buckets)-1] {
 		sum += n
-		all[proxy.BucketLimit(i).Seconds()] = sum
+		all[stats.BucketLimit(i).Seconds()] = sum
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands/lock"
 	"lockproxy/proxy"
+	"lockproxy/proxy/stats"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/totals"
 )
@@ -131,7 +132,7 @@ type gauge struct {
 // sample is the counters at one time.
 type sample struct {
 	at       time.Time
-	commands map[string]proxy.CommandStats
+	commands map[string]stats.Command
 	nodes    map[string]nodeCounts
 	grants   uint64
 }
@@ -184,15 +185,15 @@ func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []b
 	return s, text
 }
 
-func sampleOf(now time.Time, stats *proxy.Stats) sample {
-	s := sample{at: now, commands: make(map[string]proxy.CommandStats), nodes: make(map[string]nodeCounts),
-		grants: stats.Locks.Granted()}
-	for _, c := range stats.Commands {
+func sampleOf(now time.Time, counts *proxy.Stats) sample {
+	s := sample{at: now, commands: make(map[string]stats.Command), nodes: make(map[string]nodeCounts),
+		grants: counts.Locks.Granted()}
+	for _, c := range counts.Commands {
 		if c.Calls > 0 {
 			s.commands[c.Name] = c
 		}
 	}
-	for _, n := range stats.Nodes {
+	for _, n := range counts.Nodes {
 		s.nodes[n.Addr] = nodeCounts{n.Requests, n.Errors}
 	}
 	return s
@@ -245,7 +246,7 @@ func quantile(buckets []uint64, q float64) int64 {
 	want, below := q*float64(sum), uint64(0)
 	for i, n := range buckets {
 		if below += n; float64(below) >= want {
-			return proxy.BucketLimit(i).Microseconds()
+			return stats.BucketLimit(i).Microseconds()
 		}
 	}
 	return 0

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/proxy"
+	"lockproxy/proxy/memory"
 )
 
 // noLimit stands in the data plane for the 0 of redis.conf.
@@ -19,12 +19,12 @@ const longestSoft = int64(math.MaxInt64 / time.Second)
 
 // outputLimits are written as in redis.conf: a class, two sizes and seconds, for each class that is to be
 // changed. A single size is the hard limit of normal clients; the others then have Redis's defaults.
-type outputLimits struct{ at *proxy.OutputLimits }
+type outputLimits struct{ at *memory.Limits }
 
 func (o outputLimits) Set(s string) error {
 	words := strings.Fields(s)
 	if len(words) == 1 {
-		next := proxy.DefaultOutputLimits()
+		next := memory.DefaultLimits()
 		if err := (size{&next.Normal.Hard, mb, 1 << 40}).Set(words[0]); err != nil {
 			return err
 		}
@@ -49,14 +49,14 @@ func (o outputLimits) Set(s string) error {
 		if hard == 0 {
 			hard = noLimit
 		}
-		*class = proxy.OutputLimit{Hard: int(hard), Soft: int(soft),
+		*class = memory.Limit{Hard: int(hard), Soft: int(soft),
 			SoftFor: time.Duration(seconds) * time.Second}
 	}
 	*o.at = next
 	return nil
 }
 
-func classOf(o *proxy.OutputLimits, name string) *proxy.OutputLimit {
+func classOf(o *memory.Limits, name string) *memory.Limit {
 	switch strings.ToLower(name) {
 	case "normal":
 		return &o.Normal
@@ -69,7 +69,7 @@ func classOf(o *proxy.OutputLimits, name string) *proxy.OutputLimit {
 }
 
 func (o outputLimits) String() string {
-	text := func(name string, l proxy.OutputLimit) string {
+	text := func(name string, l memory.Limit) string {
 		if l.Hard == noLimit {
 			l.Hard = 0
 		}
@@ -81,8 +81,8 @@ func (o outputLimits) String() string {
 // Short is the hard limit of normal clients, if the others have their defaults.
 func (o outputLimits) Short() string {
 	others := *o.at
-	others.Normal = proxy.OutputLimit{Hard: proxy.DefaultOutputLimits().Normal.Hard}
-	if others != proxy.DefaultOutputLimits() {
+	others.Normal = memory.Limit{Hard: memory.DefaultLimits().Normal.Hard}
+	if others != memory.DefaultLimits() {
 		return o.String()
 	}
 	return formatSize(int64(o.at.Normal.Hard))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/proxy"
+	"lockproxy/proxy/memory"
 )
 
 func TestOutputLimits(t *testing.T) {
@@ -48,12 +48,12 @@ func TestOutputLimits(t *testing.T) {
 			t.Errorf("%q: %v", set, err)
 		}
 	}
-	l = proxy.OutputLimits{Normal: proxy.OutputLimit{Hard: 1, Soft: 5, SoftFor: time.Second}}
+	l = memory.Limits{Normal: memory.Limit{Hard: 1, Soft: 5, SoftFor: time.Second}}
 	if err := in.Set("normal 0 5 60 pubsub 0 0 0"); err != nil {
 		t.Error(err)
 	}
-	if l.Normal != (proxy.OutputLimit{Hard: math.MaxInt, Soft: 5, SoftFor: time.Minute}) ||
-		l.PubSub != (proxy.OutputLimit{Hard: math.MaxInt}) {
+	if l.Normal != (memory.Limit{Hard: math.MaxInt, Soft: 5, SoftFor: time.Minute}) ||
+		l.PubSub != (memory.Limit{Hard: math.MaxInt}) {
 		t.Errorf("%+v", l)
 	}
 }

@@ -1,10 +1,12 @@
-package proxy
+package masters
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,25 +21,39 @@ const (
 	memoryGap = 500 * time.Millisecond
 )
 
-// evictions are the masters of the upstream that may delete keys by themselves, and so locks that are held.
+// Upstream is what there is to be asked; *discovery.Upstream implements it. Safe for concurrent use.
+type Upstream interface {
+	Topology() *cluster.Topology
+	// Dial returns a connection to a node that is ready for requests.
+	Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error)
+	// OnChange registers f, which is called with each new topology and must not block.
+	OnChange(f func(*cluster.Topology))
+	// Memories is what the masters say of their memory, by address. Those that do not answer are left out.
+	Memories(ctx context.Context) map[string]cluster.Memory
+}
+
+// Evictions are the masters of the upstream that may delete keys by themselves, and so locks that are held.
 // The proxy does not start in front of one, unless lock-allow-eviction is set. If a master begins to evict
 // while the proxy runs, it gets no new locks until that has ended. Safe for concurrent use.
-type evictions struct {
-	s     *Server
+type Evictions struct {
+	Upstream Upstream
+	Allowed  bool // locks are kept at such masters
+	Log      *slog.Logger
+
 	moved chan struct{}                    // capacity 1: there is a new topology
 	known atomic.Pointer[map[string]error] // why, by address of the master; nil: it does not
 	any   atomic.Bool                      // one of them does
 }
 
-// first asks all masters. The error says which of them evict. It blocks, but not for long.
-func (e *evictions) first(ctx context.Context) error {
+// First asks all masters. The error says which of them evict. It blocks, but not for long.
+func (e *Evictions) First(ctx context.Context) error {
 	e.moved = make(chan struct{}, 1)
 	before := e.look(ctx)
-	if err := e.refusal(); err != nil {
+	if err := e.Refusal(); err != nil {
 		return err
 	}
 	e.tell(before)
-	e.s.upstream.OnChange(func(*cluster.Topology) {
+	e.Upstream.OnChange(func(*cluster.Topology) {
 		select {
 		case e.moved <- struct{}{}:
 		default:
@@ -46,20 +62,20 @@ func (e *evictions) first(ctx context.Context) error {
 	return nil
 }
 
-// keep asks the masters again and again, until s.ctx ends.
-func (e *evictions) keep() {
+// Keep asks the masters again and again, until ctx ends.
+func (e *Evictions) Keep(ctx context.Context) {
 	tick := time.NewTicker(memoryLook)
 	defer tick.Stop()
 	for {
 		select {
-		case <-e.s.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-e.moved:
 		}
-		e.tell(e.look(e.s.ctx))
+		e.tell(e.look(ctx))
 		select {
-		case <-e.s.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-time.After(memoryGap):
 		}
@@ -68,13 +84,13 @@ func (e *evictions) keep() {
 
 // look asks the masters once, and returns what was known before. Of those that do not answer, that stays
 // known.
-func (e *evictions) look(ctx context.Context) (before map[string]error) {
-	said := e.s.upstream.Memories(ctx)
+func (e *Evictions) look(ctx context.Context) (before map[string]error) {
+	said := e.Upstream.Memories(ctx)
 	if known := e.known.Load(); known != nil {
 		before = *known
 	}
 	now, some := make(map[string]error), false
-	for _, n := range e.s.upstream.Topology().Masters {
+	for _, n := range e.Upstream.Topology().Masters {
 		m, answered := said[n.Addr]
 		was, met := before[n.Addr]
 		switch {
@@ -91,38 +107,41 @@ func (e *evictions) look(ctx context.Context) (before map[string]error) {
 }
 
 // tell logs what has changed since before.
-func (e *evictions) tell(before map[string]error) {
+func (e *Evictions) tell(before map[string]error) {
 	now, locks := *e.known.Load(), "refused"
-	if e.s.o.AllowEviction {
+	if e.Allowed {
 		locks = "granted"
 	}
 	for _, addr := range slices.Sorted(maps.Keys(now)) {
 		if now[addr] != nil && before[addr] == nil {
-			e.s.o.Log.Warn("node may evict locks", "node", addr, "err", now[addr], "new-locks", locks)
+			e.Log.Warn("node may evict locks", "node", addr, "err", now[addr], "new-locks", locks)
 		}
 	}
 	for _, addr := range slices.Sorted(maps.Keys(before)) {
 		if before[addr] != nil && now[addr] == nil {
-			e.s.o.Log.Warn("node evicts no locks any more; what it has evicted stays lost", "node", addr)
+			e.Log.Warn("node evicts no locks any more; what it has evicted stays lost", "node", addr)
 		}
 	}
 }
 
-// of says why no new locks may be made at the master of slot; nil: they may be. It never blocks.
-func (e *evictions) of(slot int) error {
-	if !e.any.Load() || e.s.o.AllowEviction {
+// Any says that one of them evicts.
+func (e *Evictions) Any() bool { return e.any.Load() }
+
+// Of says why no new locks may be made at the master of slot; nil: they may be. It never blocks.
+func (e *Evictions) Of(slot int) error {
+	if !e.any.Load() || e.Allowed {
 		return nil
 	}
-	n := e.s.upstream.Topology().Slots[slot]
+	n := e.Upstream.Topology().Slots[slot]
 	if n == nil || (*e.known.Load())[n.Addr] == nil {
 		return nil
 	}
 	return cluster.NodeError{Addr: n.Addr, Err: (*e.known.Load())[n.Addr]}
 }
 
-// refusal is the reason why new locks are refused, or nil.
-func (e *evictions) refusal() error {
-	if !e.any.Load() || e.s.o.AllowEviction {
+// Refusal is the reason why new locks are refused, or nil.
+func (e *Evictions) Refusal() error {
+	if !e.any.Load() || e.Allowed {
 		return nil
 	}
 	var all []cluster.NodeError
@@ -138,8 +157,8 @@ func (e *evictions) refusal() error {
 	return fmt.Errorf("locks: %w", all[0])
 }
 
-// stats says of each master whether it evicts, as far as that is known.
-func (e *evictions) stats() map[string]bool {
+// Stats says of each master whether it evicts, as far as that is known.
+func (e *Evictions) Stats() map[string]bool {
 	all := make(map[string]bool)
 	if known := e.known.Load(); known != nil {
 		for addr, err := range *known {

@@ -1,4 +1,4 @@
-package proxy
+package masters
 
 import (
 	"context"
@@ -16,32 +16,36 @@ import (
 // needsTimeout is how long a start waits for what the masters forbid.
 const needsTimeout = time.Second
 
-// locksHere says that the upstream keeps locks.
-func locksHere(s *Server) bool { return s.locks.engines.Quorum == nil || len(s.o.Redlock.Prefixes) > 0 }
-
 // lack is a command that a master forbids.
 type lack struct {
 	needs.Need
 	addr, err string
 }
 
-// lacks is what the masters forbid that nobody can do without, as they said last. Safe for concurrent use.
-type lacks struct{ graver atomic.Pointer[lack] }
+// Forbidden is what the masters forbid that nobody can do without, as they said last. Safe for concurrent
+// use.
+type Forbidden struct {
+	Upstream  Upstream
+	UsersOnly bool // clients are users of the upstream
+	Locks     bool // the upstream keeps locks
+	Log       *slog.Logger
 
-// ask asks all masters of s which commands that the proxy needs they forbid, be it by their ACL or by
+	graver atomic.Pointer[lack]
+}
+
+// Ask asks all masters which commands that the proxy needs they forbid, be it by their ACL or by
 // rename-command: each once. A master that cannot be asked now is not waited for.
-func (l *lacks) ask(ctx context.Context, s *Server) (found []lack) {
+func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 	ctx, cancel := context.WithTimeout(ctx, needsTimeout)
 	defer cancel()
-	t := s.upstream.Topology()
+	t := f.Upstream.Topology()
 	wanted, masters := needs.Of(needs.Place{
-		Kind: t.Kind, Server: t.Server, UsersOnly: s.o.UsersOnly,
-		Locks: locksHere(s),
+		Kind: t.Kind, Server: t.Server, UsersOnly: f.UsersOnly, Locks: f.Locks,
 	}), t.Masters
 	all := make([][]string, len(masters)) // by master and need: the error, if it is forbidden
 	var asking sync.WaitGroup
 	for i, m := range masters {
-		asking.Go(func() { all[i] = forbidden(ctx, s.upstream, m.Addr, wanted) }) // ends with ctx
+		asking.Go(func() { all[i] = forbidden(ctx, f.Upstream, m.Addr, wanted) }) // ends with ctx
 	}
 	asking.Wait()
 	for k, n := range wanted {
@@ -54,28 +58,28 @@ func (l *lacks) ask(ctx context.Context, s *Server) (found []lack) {
 	}
 	whole := !slices.ContainsFunc(all, func(errs []string) bool { return len(errs) < len(wanted) })
 	if i := slices.IndexFunc(found, func(one lack) bool { return one.Graver }); i >= 0 {
-		l.graver.Store(&found[i])
+		f.graver.Store(&found[i])
 	} else if whole {
-		l.graver.Store(nil)
+		f.graver.Store(nil)
 	}
 	return found
 }
 
-// tell logs what is lacking at the start.
-func (l *lacks) tell(ctx context.Context, s *Server) {
-	for _, one := range l.ask(ctx, s) {
+// Tell asks them, and logs what is lacking.
+func (f *Forbidden) Tell(ctx context.Context) {
+	for _, one := range f.Ask(ctx) {
 		level := slog.LevelWarn
 		if one.Graver {
 			level = slog.LevelError
 		}
-		s.o.Log.Log(ctx, level, "the upstream forbids a command that lockproxy needs", "command", one.Right,
+		f.Log.Log(ctx, level, "the upstream forbids a command that lockproxy needs", "command", one.Right,
 			"without", one.Without, "remedy", one.Remedy(one.err), "node", one.addr, "err", one.err)
 	}
 }
 
-// refusal says what is lacking that nobody can do without, or nil.
-func (l *lacks) refusal() error {
-	if one := l.graver.Load(); one != nil {
+// Refusal says what is lacking that nobody can do without, or nil.
+func (f *Forbidden) Refusal() error {
+	if one := f.graver.Load(); one != nil {
 		return fmt.Errorf("proxy: node %s forbids %s: %s (%s)", one.addr, one.Right, one.Without,
 			one.Remedy(one.err))
 	}

@@ -1,4 +1,7 @@
-package proxy
+// Package masters is what the masters of the upstream are like, beside where they are: how much one command
+// may have (CommandLimits), which of them may evict locks (Evictions), and what the proxy's user may not do
+// there (Forbidden). All of them are asked at the start, and again and again.
+package masters
 
 import (
 	"log/slog"
@@ -9,10 +12,10 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// commandLimits has the limits of one command: those that are set, lowered to what the masters of the
+// CommandLimits has the limits of one command: those that are set, lowered to what the masters of the
 // upstream accept. A command for which they would close the connection is refused before it is sent. Safe for
 // concurrent use.
-type commandLimits struct {
+type CommandLimits struct {
 	now atomic.Pointer[limits]
 
 	mu     sync.Mutex
@@ -23,26 +26,21 @@ type commandLimits struct {
 // limits are the limits of one command, after authentication and before.
 type limits struct{ open, closed resp.Limits }
 
-// follow sets the limits.
-func (c *commandLimits) follow(set resp.Limits) {
+// Follow sets the limits.
+func (c *CommandLimits) Follow(set resp.Limits) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set = set
 	c.apply()
 }
 
-// learn adopts the limits of the masters.
-func (c *commandLimits) learn(learnt cluster.Limits, log *slog.Logger) {
+// Learn adopts the limits of the masters.
+func (c *CommandLimits) Learn(learnt cluster.Limits, log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if learnt != c.learnt {
-		log.Info(
-			"limits of the upstream",
-			"proto-max-bulk-len",
-			learnt.Bulk,
-			"client-query-buffer-limit",
-			learnt.Buffer,
-		)
+		log.Info("limits of the upstream", "proto-max-bulk-len", learnt.Bulk,
+			"client-query-buffer-limit", learnt.Buffer)
 	}
 	c.learnt = learnt
 	c.apply()
@@ -50,7 +48,7 @@ func (c *commandLimits) learn(learnt cluster.Limits, log *slog.Logger) {
 
 // apply makes the loops use the limits. An argument larger than a client's query buffer may be breaks its
 // connection, as one above proto-max-bulk-len does.
-func (c *commandLimits) apply() {
+func (c *CommandLimits) apply() {
 	l := c.set
 	for _, most := range []int{c.learnt.Bulk, c.learnt.Buffer} {
 		if most > 0 {
@@ -60,10 +58,10 @@ func (c *commandLimits) apply() {
 	c.now.Store(&limits{l, l.Unauthenticated()})
 }
 
-// limitsOf returns the limits of the next command of s.
-func (w *worker) limitsOf(s *session) *resp.Limits {
-	l := w.server.limits.now.Load()
-	if s.Authenticated {
+// Of are the limits of the next command of a client that has authenticated, or has not.
+func (c *CommandLimits) Of(authenticated bool) *resp.Limits {
+	l := c.now.Load()
+	if authenticated {
 		return &l.open
 	}
 	return &l.closed

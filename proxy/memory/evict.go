@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// This file acts when all clients together take more memory than maxmemory-clients: the one that takes most
+// is closed, then the next, until it is enough.
+//
+//	All.check --> each loop: its largest clients --> the largest of all --> closed on their loops
+//	     ^                                                                         |
+//	     +---------------------------- still too much -----------------------------+
+
+const (
+	// ranked is how many clients a loop names at a time.
+	ranked = 256
+	// evictLines is how many of them get a line of their own in the log.
+	evictLines = 10
+	// protectedShare is the part of maxmemory-clients that clients with CLIENT NO-EVICT ON may take together
+	// before they are closed like others.
+	protectedShare = 2
+)
+
+// candidate is a client that may be closed.
+type candidate struct {
+	Client
+	on        *Loop
+	bytes     int
+	protected bool
+}
+
+// eviction is one round. Its methods run on any loop.
+type eviction struct {
+	all       *All
+	mu        sync.Mutex
+	missing   int // loops that have not answered
+	found     []candidate
+	protected int // memory of all protected clients, in bytes
+}
+
+// check begins an eviction if too much is used and none is under way.
+func (a *All) check() {
+	if a.Over() > 0 && a.evicting.CompareAndSwap(false, true) {
+		e := &eviction{all: a}
+		e.each(e.rank, e.choose)
+	}
+}
+
+// each runs f on each loop, and then after the last.
+func (e *eviction) each(f func(l *Loop), then func()) {
+	e.missing = len(e.all.loops)
+	done := func() {
+		e.mu.Lock()
+		e.missing--
+		last := e.missing == 0
+		e.mu.Unlock()
+		if last {
+			then()
+		}
+	}
+	for _, l := range e.all.loops {
+		if !l.post(func() { f(l); done() }) {
+			done() // the loop has ended
+		}
+	}
+}
+
+// rank names the largest clients of l.
+func (e *eviction) rank(l *Loop) {
+	var open, shielded []candidate
+	protected := 0
+	for c := range l.clients {
+		one := candidate{Client: c, on: l}
+		if one.bytes, one.protected = c.Measure(); one.protected {
+			protected += one.bytes
+			shielded = addRanked(shielded, one)
+		} else {
+			open = addRanked(open, one)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.found = append(append(e.found, open...), shielded...)
+	e.protected += protected
+}
+
+// addRanked returns all with c in its place, if c is among the largest.
+func addRanked(all []candidate, c candidate) []candidate {
+	if n := len(all); n == ranked && c.bytes <= all[n-1].bytes {
+		return all
+	}
+	at, _ := slices.BinarySearchFunc(all, c, bySize)
+	all = slices.Insert(all, at, c)
+	return all[:min(len(all), ranked)]
+}
+
+// bySize puts the largest first.
+func bySize(a, b candidate) int { return cmp.Compare(b.bytes, a.bytes) }
+
+// choose closes the largest clients, as many as bring the sum below the limit.
+func (e *eviction) choose() {
+	a := e.all
+	slices.SortFunc(e.found, bySize)
+	left, spared := a.Over(), int64(e.protected) <= a.Limit()/protectedShare
+	victims := make(map[*Loop][]candidate)
+	for _, c := range e.found {
+		if left <= 0 {
+			break
+		}
+		if c.protected && spared {
+			continue
+		}
+		victims[c.on] = append(victims[c.on], c)
+		left -= int64(c.bytes)
+	}
+	e.each(func(l *Loop) { l.evict(victims[l]) }, func() {
+		a.evicting.Store(false)
+		if a.Over() > 0 && len(victims) > 0 {
+			a.check()
+			return
+		}
+		for _, l := range a.loops {
+			l.post(l.readOn)
+		}
+	})
+}
+
+// evict closes clients of l.
+func (l *Loop) evict(victims []candidate) {
+	bytes, unnamed := 0, 0
+	for i, c := range victims {
+		named := i < evictLines
+		if !c.Evict(named) {
+			continue
+		}
+		if l.all.Evicted.Add(1); !named {
+			unnamed++
+			bytes += c.bytes
+		}
+	}
+	if unnamed > 0 {
+		l.all.Log.Warn("more clients closed: maxmemory-clients", "clients", unnamed, "bytes", bytes)
+	}
+	l.tell()
+}
+
+// readOn reads on from the clients that were held because too much memory was used.
+func (l *Loop) readOn() {
+	for c := range l.clients {
+		c.ReadOn()
+	}
+}

@@ -1,0 +1,177 @@
+package pubsub
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster/pubsub"
+	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
+)
+
+// This file ends subscriptions of a client that stays connected: a few at once, or thousands over many rounds
+// of the loop.
+
+// unsubscribing is a command that ends subscriptions:
+//
+//	start --> next: the first PerRound of them --> Leave --> next --> Leave ... --> end: the answer
+type unsubscribing struct {
+	l     *Subscriber
+	tag   uint32
+	kinds []pubsub.Kind // those of names, or of everything that ends
+	all   bool          // names has nothing: whatever the client listens to ends
+	names []string      // for later rounds
+
+	round  []topicName     // that end now
+	topics []*pubsub.Topic // of round, which are being left
+	last   bool            // no round follows
+	out    []byte          // confirmations
+	then   func() []byte   // makes the answer; nil: that is out
+}
+
+type topicName struct {
+	kind pubsub.Kind
+	name string
+}
+
+// Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; nil: to
+// all of that kind.
+func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
+	u := &unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: []pubsub.Kind{kind}, all: names == nil}
+	if len(names) > PerRound {
+		raw := client.Lasting(l.h.Call().Raw)
+		l.h.KeepFor(u.tag, 3*len(raw)) // the command, its names, and the confirmations
+		u.start(func() { u.names, u.out = namesOf(raw) })
+		return
+	}
+	if u.all && l.h.About().Topics[kind] > PerRound {
+		room := l.roomForAll(kind)
+		l.h.KeepFor(u.tag, room)
+		u.out = make([]byte, 0, room)
+	}
+	u.names = texts(names)
+	u.start(nil)
+}
+
+// End implements commands.Subscriptions.
+func (l *Subscriber) End(end func() []byte) {
+	kinds := []pubsub.Kind{pubsub.Classic, pubsub.Pattern, pubsub.Shard}
+	(&unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: kinds, all: true, then: end}).start(nil)
+}
+
+// start runs the command. prepare, if not nil, is called before on a goroutine.
+func (u *unsubscribing) start(prepare func()) {
+	if prepare == nil {
+		if u.next(); u.last && len(u.topics) == 0 {
+			u.l.h.Reply(u.end())
+			return
+		}
+	}
+	box := u.l.hub.box
+	u.l.tasks.Start(func(ctx context.Context) func() []byte {
+		if prepare != nil {
+			prepare()
+		}
+		for !u.last || len(u.topics) > 0 {
+			if len(u.topics) > 0 {
+				u.l.hub.upstream.Leave(ctx, u.topics, box)
+			}
+			if u.last || !u.l.nextRound(u.next) {
+				break
+			}
+		}
+		return u.end
+	}, box.Post)
+}
+
+// next ends a round, and begins the next one: from now on its subscriptions do not count.
+func (u *unsubscribing) next() {
+	u.confirm()
+	switch {
+	case u.l.h.Gone():
+		u.last = true
+	case u.all:
+		u.round, u.last = u.l.oldest(u.kinds)
+	default:
+		now := u.names[:min(PerRound, len(u.names))]
+		u.names = u.names[len(now):]
+		u.last = len(u.names) == 0
+		for _, name := range now {
+			u.round = append(u.round, topicName{u.kinds[0], name})
+		}
+	}
+	for _, t := range u.round {
+		if sub := u.l.find(t.kind, t.name); sub != nil && !sub.leaving {
+			u.topics, sub.leaving = append(u.topics, sub.topic), true
+			u.l.hub.uncount(sub)
+		}
+	}
+}
+
+// confirm ends the subscriptions of the round.
+func (u *unsubscribing) confirm() {
+	for _, t := range u.round {
+		if sub := u.l.find(t.kind, t.name); sub != nil {
+			u.l.remove(sub)
+		}
+		if u.then == nil {
+			u.out = u.l.appendConfirmation(u.out, unsubscribed[t.kind], t.kind, t.name)
+		}
+	}
+	u.round, u.topics = u.round[:0], nil
+	u.l.h.CountMemory()
+}
+
+// end makes the answer.
+func (u *unsubscribing) end() []byte {
+	if u.then == nil {
+		u.l.h.Answers().Speak(u.tag)
+	}
+	u.confirm()
+	switch {
+	case u.then != nil:
+		return u.then()
+	case len(u.out) == 0: // it listened to nothing
+		proto, kind := u.l.h.About().Proto, u.kinds[0]
+		u.out = resp.AppendPush(u.out, proto, 3)
+		u.out = redcon.AppendBulkString(u.out, unsubscribed[kind])
+		u.out = resp.AppendNull(u.out, proto)
+		u.out = redcon.AppendInt(u.out, u.l.counted(kind))
+	}
+	return u.out
+}
+
+// oldest returns subscriptions of some kinds, at most PerRound, the oldest first. all: there are no more.
+func (l *Subscriber) oldest(kinds []pubsub.Kind) (some []topicName, all bool) {
+	if l.has == nil {
+		return nil, true
+	}
+	var subs []*subscription
+	all = true
+	for _, kind := range kinds {
+		for _, sub := range l.has.byName[kind] {
+			if len(subs) == PerRound {
+				all = false
+				break
+			}
+			subs = append(subs, sub)
+		}
+	}
+	slices.SortFunc(subs, func(a, b *subscription) int { return cmp.Compare(a.order, b.order) })
+	for _, sub := range subs {
+		some = append(some, topicName{sub.topic.Kind, sub.topic.Name})
+	}
+	return some, all
+}
+
+// roomForAll is how long the confirmations may be, for all topics of a kind.
+func (l *Subscriber) roomForAll(kind pubsub.Kind) int {
+	names := l.has.bytes // of all kinds
+	for _, subs := range l.has.byName {
+		names -= len(subs) * cost
+	}
+	return names + len(l.has.byName[kind])*confirmationRoom
+}

@@ -1,0 +1,79 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+
+	"lockproxy/redlock"
+)
+
+// This file asks the engine for those who wait for the answer.
+
+// patient is a Caller that waits until ctx ends.
+func (l *Locker) patient(ctx context.Context) *redlock.Patient {
+	return &redlock.Patient{Ctx: ctx, Home: l.home}
+}
+
+// told has the outcome of what was asked. It implements redlock.Acquirer and redlock.Releaser.
+type told struct {
+	grant    redlock.Grant
+	ok       bool
+	released redlock.Released
+	err      error
+}
+
+func (t *told) Acquired(g redlock.Grant, ok bool, err error) []byte {
+	t.grant, t.ok, t.err = g, ok, err
+	return nil
+}
+
+func (t *told) Released(r redlock.Released, err error) []byte {
+	t.released, t.err = r, err
+	return nil
+}
+
+// Lost and Arrived implement redlock.Delivery: whoever waits has the answer.
+func (*told) Lost()    {}
+func (*told) Arrived() {}
+
+// attempt makes one attempt, whatever becomes of its client meanwhile. Without ok and without an error a is
+// in the queue if it may wait. It blocks.
+func (l *Locker) attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	by, is := l.patient(context.WithoutCancel(ctx)), told{}
+	l.engine.Acquire(by, a, &is)
+	if by.Err != nil {
+		a.Unsure = true
+		return g, false, by.Err
+	}
+	if !is.ok {
+		l.Refused(a)
+	}
+	return is.grant, is.ok, is.err
+}
+
+// release frees a hold. It blocks.
+func (l *Locker) release(ctx context.Context, r *redlock.Release) (redlock.Released, error) {
+	by, is := l.patient(context.WithoutCancel(ctx)), told{}
+	l.engine.Release(by, r, &is)
+	return is.released, cmp.Or(by.Err, is.err)
+}
+
+// renew makes the lease of a hold longer. It blocks.
+func (l *Locker) renew(ctx context.Context, r *redlock.Renew) (is redlock.Renewed, err error) {
+	by := l.patient(context.WithoutCancel(ctx))
+	l.engine.Renew(by, r, func(renewed redlock.Renewed, failed error) []byte {
+		is, err = renewed, failed
+		return nil
+	})
+	return is, cmp.Or(by.Err, err)
+}
+
+// state reads a lock. It blocks until ctx ends.
+func (l *Locker) state(ctx context.Context, name string) (is redlock.State, err error) {
+	by := l.patient(ctx)
+	l.engine.Inspect(by, name, "", func(s redlock.State, failed error) []byte {
+		is, err = s, failed
+		return nil
+	})
+	return is, cmp.Or(by.Err, err)
+}
