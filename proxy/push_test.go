@@ -119,14 +119,7 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 }
 
 // detaching is how a hold is let go.
-var detaching = func() string {
-	for _, script := range scripts.All() {
-		if script.Name == "detach" {
-			return "EVALSHA " + script.SHA
-		}
-	}
-	panic("there is no such script")
-}()
+var detaching = "EVALSHA " + scripts.Release.SHA
 
 // A client that ends its connection lets go of what it kept alive. When the proxy closes the connection, or
 // is shut down, the client goes on with what it holds, through another connection. R18

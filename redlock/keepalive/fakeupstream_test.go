@@ -120,9 +120,9 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 			}
 			reply = fmt.Appendf(reply, ":%d\r\n", freed)
 		}
-	case "detach":
+	case "release":
 		e := u.live(keys[0].Text())
-		if e == nil || redlock.OwnerOf(e.token) != args[0].Text() || e.keeper != args[1].Text() {
+		if e == nil || redlock.OwnerOf(e.token) != args[0].Text() || e.keeper != args[2].Text() {
 			reply = []byte(":0\r\n")
 			break
 		}

@@ -11,6 +11,7 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/scripts"
 )
 
@@ -86,8 +87,8 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		{&scripts.Break, "1 1 1 0 0", "1"},
 		{&scripts.Break, "1 1 0 0 0", "0"},
 		{&scripts.Break, "1 1 - - -", "-NOQUORUM"},
-		{&scripts.Detach, "0 0 0 - -", "0"},
-		{&scripts.Detach, "1 0 0 1 -", "1"},
+		{&rig.Detach, "0 0 0 - -", "0"},
+		{&rig.Detach, "1 0 0 1 -", "1"},
 		{&scripts.Inspect, "nil nil nil - -", "nil"},
 		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
 		// One node has missed a renewal, and does not speak for those that are late.

@@ -207,10 +207,9 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 
 // Detach implements locks.engine.
 func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
-	_, c := scripts.Eval(q.names, &scripts.Detach, name, 5)
-	c.Owner(token)
-	c.Text(keeper)
-	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
+	r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
+		Proxy: q.names.ID, Publish: "PUBLISH"}
+	_, c := r.Call(nil, q.names, func(int) scripts.After { return scripts.TellAll })
 	_, err := verb[bool]{q.newPoll(c), (*poll).broken}.await(ctx)
 	return err
 }

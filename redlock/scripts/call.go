@@ -185,6 +185,7 @@ type Releasing struct {
 	Fresh          [redlock.IDBytes]byte // its id, unless its client has named it
 	Plain          [redlock.IDBytes]byte // the request whose grant of a plain lock is meant; zero: any
 	Known          int64                 // the fence that the token had; 0: not known
+	Keeper         string                // for that keeper, which has no other id; "": for a client
 	Proxy, Publish string
 	Apart          bool // the lock is the only key
 }
@@ -197,9 +198,11 @@ func (r *Releasing) Call(
 	switch {
 	case plain:
 		s, args = releaseAlone, 2
+	case r.Apart && r.Keeper != "":
+		s = releaseAlone
 	case r.Apart:
 		s, args = releaseAlone, 4
-	case r.Fence == 0 && r.Named == "":
+	case r.Fence == 0 && r.Named == "" && r.Keeper == "":
 		args = 2
 	}
 	at, c = EvalIn(buf, n, s, r.Name, args)
@@ -214,7 +217,11 @@ func (r *Releasing) Call(
 	if s.Keys > 1 {
 		after = next(at)
 	}
-	request := append(append(append(append(space[:0], id[:]...), ' '), r.Proxy...), ' ')
+	request := append(space[:0], r.Keeper...)
+	if r.Keeper == "" {
+		request = append(request, id[:]...)
+	}
+	request = append(append(append(request, ' '), r.Proxy...), ' ')
 	request = append(append(append(append(request, r.Publish...), ' '), after...), ' ')
 	switch known := cmp.Or(r.Fence, r.Known); {
 	case plain, r.Apart, r.Named != "", known == 0:
@@ -224,6 +231,8 @@ func (r *Releasing) Call(
 	c.Bytes(request)
 	switch {
 	case args == 2:
+	case r.Keeper != "":
+		c.Text(r.Keeper)
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	case r.Named != "":
@@ -231,7 +240,7 @@ func (r *Releasing) Call(
 	default:
 		c.Empty()
 	}
-	if r.Apart {
+	if args == 4 {
 		c.Text(FenceKey(n, at))
 	}
 	return at, c
@@ -248,10 +257,11 @@ func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
 // Answered is the call that looks for the answer that r was given before.
 func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	at = n.Place(r.Name).Slot
-	c = begin(nil, &Answered, 1, 1)
+	c = begin(nil, &Release, 1, 2)
 	c.Text(FenceKey(n, at))
+	c.Empty()
 	id := r.ID()
-	c.Bytes(id[:])
+	c.Text(string(id[:]) + " - - -")
 	return at, c
 }
 

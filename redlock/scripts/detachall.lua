@@ -1,4 +1,4 @@
--- detachall frees holds that are kept alive, many at once: all of one slot. It leaves to detach.lua those
+-- detachall frees holds that are kept alive, many at once: all of one slot. It leaves to release.lua those
 -- that take longer: readers, locks with a queue, holds that others have asked for since, or that have to
 -- rest.
 --

@@ -1121,7 +1121,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 					v = ask(scripts.DetachAll, token, keeper).Elems[0]
 				}
 				if v.Int == 0 {
-					v = ask(scripts.Detach, token, keeper, "P1", "PUBLISH")
+					v = ask(rig.Detach, token, keeper, "P1", "PUBLISH")
 				}
 				h := m.live(token)
 				switch {

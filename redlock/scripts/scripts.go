@@ -47,7 +47,6 @@ var (
 	Renew   = load("renew", 1)
 	Cancel  = load("cancel", 2)
 	Keep    = load("keep", 0) // as many locks as there are, of one slot
-	Detach  = load("detach", 2)
 	// DetachAll is for as many locks as Keep.
 	DetachAll = load("detachall", 0)
 	Break     = load("break", 2)
@@ -56,7 +55,6 @@ var (
 	Mlock     = load("mlock", 0) // as Keep, and the fence of the slot
 	Settle    = load("settle", 2)
 	Tidy      = load("tidy", 1)
-	Answered  = load("answered", 1)
 
 	// Compat is for locks in the form of other libraries: the lock and the fence of its slot, the lock alone,
 	// or many locks.

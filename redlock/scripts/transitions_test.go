@@ -89,7 +89,7 @@ func (l *teller) tell(line string) string {
 	}
 	switch w[0] {
 	case "answered": // id
-		return l.show(l.run(scripts.Answered, []string{rig.FenceKey}, w[1]))
+		return l.show(l.run(scripts.Release, []string{rig.FenceKey}, "", "", w[1], "-", "-"))
 	case "sleep":
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -144,7 +144,7 @@ func (l *teller) tell(line string) string {
 		return l.show(l.run(scripts.Keep, both[:1], w[1], w[2], "", w[3]))
 	case "detach": // token keeper [proxy]
 		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
-		return l.show(l.run(scripts.Detach, both, args...))
+		return l.show(l.run(rig.Detach, both, args...))
 	case "detachall": // token keeper
 		return l.show(l.run(scripts.DetachAll, both[:1], w[1], w[2]))
 	case "break": // [proxy]

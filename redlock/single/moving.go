@@ -18,12 +18,11 @@ import (
 //	acquire.lua, lock and fence  --> TRYAGAIN ... granted; or the client gets TRYAGAIN after retry-budget
 //	release.lua, lock and fence  --> TRYAGAIN
 //	release.lua, lock            --> freed
-//	                              \-> nil: answered.lua, fence --> what it was answered before, if it was
+//	                              \-> nil: release.lua, fence --> what it was answered before, if it was
 
 // These scripts have the lock as their only key.
 var (
 	cancelAlone = scripts.Alone(scripts.Cancel)
-	detachAlone = scripts.Alone(scripts.Detach)
 	breakAlone  = scripts.Alone(scripts.Break)
 )
 

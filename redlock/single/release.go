@@ -175,14 +175,9 @@ func (splitting) Splits() {}
 // Detach implements locks.engine.
 func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
 	return e.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
-		s := &scripts.Detach
-		if apart {
-			s = detachAlone
-		}
-		slot, c := scripts.Eval(e.names, s, name, 5)
-		c.Owner(token)
-		c.Text(keeper)
-		e.frees(&c, slot)
+		r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
+			Proxy: e.names.ID, Publish: e.publish(), Apart: apart}
+		slot, c := r.Call(nil, e.names, e.next)
 		return slot, c.Req
 	})
 }

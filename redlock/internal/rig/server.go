@@ -182,12 +182,19 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 	if script.Name == scripts.Acquire.Name && !strings.HasPrefix(args[0], "lockproxy ") {
 		args = Plainly(LowClock, args)
 	}
-	if script.Name == scripts.Release.Name {
+	switch script.Name {
+	case scripts.Release.Name:
 		args = together(args)
+	case Detach.Name:
+		args = together(append([]string{args[0], args[1], args[1]}, args[2:]...))
 	}
 	words := append([]string{"EVALSHA", script.SHA, strconv.Itoa(len(keys))}, keys...)
 	return resp.AppendCommandStrings(nil, append(words, args...)...)
 }
+
+// Detach is release.lua for a keeper, of which tests say token, keeper, proxy, command, and what becomes of the
+// lock.
+var Detach = scripts.Script{Name: "detach", SHA: scripts.Release.SHA, Source: scripts.Release.Source, Keys: 2}
 
 // together are the arguments of release.lua of which tests say token, which grant is meant, id, proxy,
 // command, what becomes of the lock, known fence, and the name of the fence's key; the last three may be left
