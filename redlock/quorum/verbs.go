@@ -174,12 +174,7 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 
 // Renew implements locks.engine.
 func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	_, c := scripts.Eval(q.names, &scripts.Renew, r.Name, 6)
-	c.Renewed(q.names, r)
-	c.Text(r.Keeper)
-	c.Text(scripts.FenceKey(q.names, q.names.Place(r.Name).Slot))
-	c.Text(scripts.WithClock)
-	p := q.newPoll(c)
+	p := q.newPoll(scripts.RenewCall(q.names, scripts.Client, redlock.Renewal(*r)))
 	p.clocked = true
 	verb[redlock.Renewed]{p, (*poll).renewed}.answer(by, then)
 }
@@ -216,16 +211,14 @@ func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func(
 
 // Keep implements locks.engine.
 func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renewal) ([]int64, error) {
-	c := scripts.KeepCall(q.names, batch, 1)
-	c.Text(scripts.WithClock)
-	p := q.newPoll(c)
-	p.clocked = true
-	return q.kept(p, len(batch)).await(ctx)
+	return q.keeping(batch...).await(ctx)
 }
 
-// kept is the verb that asks about n holds.
-func (*Engine) kept(p *poll, n int) verb[[]int64] {
-	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(n) }}
+// keeping is the verb that asks about holds of one slot.
+func (q *Engine) keeping(batch ...redlock.Renewal) verb[[]int64] {
+	p := q.newPoll(scripts.RenewCall(q.names, scripts.Keeper, batch...))
+	p.clocked = true
+	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(len(batch)) }}
 }
 
 // Inspect implements locks.engine. A client that asks for its own hold relies on the answer, so what it is
@@ -252,7 +245,7 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		inspection.answer(by, told)
 		return
 	}
-	first := q.kept(q.newPoll(scripts.KeepCall(q.names, []redlock.Renewal{{Name: name, Token: token}}, 0)), 1)
+	first := q.keeping(redlock.Renewal{Name: name, Token: token})
 	first.lock = key
 	var s redlock.State
 	var err error

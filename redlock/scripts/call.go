@@ -265,18 +265,6 @@ func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	return at, c
 }
 
-// Renewed appends the first three arguments of renew.lua.
-func (c *Call) Renewed(n *redlock.Names, r *redlock.Renew) {
-	c.Owner(r.Token)
-	c.Number(r.Lease.Milliseconds())
-	if r.Fence != 0 {
-		c.Number(r.Fence)
-		return
-	}
-	id := n.NewRequest()
-	c.Bytes(id[:])
-}
-
 // After says what becomes of a lock that a script frees. release.lua describes the words.
 type After string
 
@@ -295,33 +283,33 @@ func (c *Call) Freed(proxy, publish string, next After) {
 	c.Text(string(next))
 }
 
-// KeepCall is the call that renews the holds of batch, all of one slot; more arguments follow.
-func KeepCall(n *redlock.Names, batch []redlock.Renewal, more int) Call {
-	c := begin(make([]byte, 0, 80+200*len(batch)), &Keep, len(batch), 4*len(batch)+more)
+// Asks says who asks renew.lua for holds, which describes the words.
+type Asks string
+
+const (
+	Client Asks = "client"
+	Keeper Asks = "keeper"
+	End    Asks = "end"
+)
+
+// RenewCall is the call of renew.lua for the holds of batch, all of one slot. A client asks for one. If it
+// names no fence, the hold is meant that its token has now.
+func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renewal) Call {
+	c := begin(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
 	for _, r := range batch {
 		c.Text(n.Place(r.Name).Key)
 	}
+	c.Text(string(who))
+	c.Text(FenceKey(n, n.Place(batch[0].Name).Slot))
 	for _, r := range batch {
 		c.Owner(r.Token)
 		c.Number(r.Lease.Milliseconds())
-		if r.Fence == 0 {
-			c.Empty()
+		if r.Fence == 0 && who == Client {
+			id := n.NewRequest()
+			c.Bytes(id[:])
 		} else {
-			c.Number(r.Fence)
+			c.Text(Optional(r.Fence))
 		}
-		c.Text(r.Keeper)
-	}
-	return c
-}
-
-// DetachAllCall is the call that frees the holds of batch, all of one slot.
-func DetachAllCall(n *redlock.Names, batch []redlock.Renewal) Call {
-	c := begin(make([]byte, 0, 80+150*len(batch)), &DetachAll, len(batch), 2*len(batch))
-	for _, r := range batch {
-		c.Text(n.Place(r.Name).Key)
-	}
-	for _, r := range batch {
-		c.Owner(r.Token)
 		c.Text(r.Keeper)
 	}
 	return c
@@ -390,9 +378,6 @@ func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int
 	}
 	return at, c
 }
-
-// WithClock is the last argument of a call whose reply should end with the time of the clock.
-const WithClock = "clock"
 
 // InspectCall is the call that reads a lock, or goes on behind the pages p; if token is not "", only its
 // hold.

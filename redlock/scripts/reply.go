@@ -157,18 +157,16 @@ func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
 	return r, to, ErrReply
 }
 
-// ReadRenewed reads the reply of renew.lua.
+// ReadRenewed reads the reply of renew.lua to a client.
 func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
-	v, err := parse(reply)
+	n, err := ReadNumbers(reply)
 	switch {
 	case err != nil:
 		return r, err
-	case v.Kind == ':':
-		return redlock.Renewed{Left: ms(v.Int)}, nil
-	case len(v.Elems) == 2:
-		return redlock.Renewed{Left: ms(v.Elems[0].Int), Fence: v.Elems[1].Int}, nil
+	case len(n) != 3:
+		return r, ErrReply
 	}
-	return r, ErrReply
+	return redlock.Renewed{Left: ms(n[0]), Fence: n[1]}, nil
 }
 
 // ReadTidied reads the reply of tidy.lua.
@@ -177,22 +175,16 @@ func ReadTidied(reply []byte) error {
 	return err
 }
 
-// ReadKept reads the reply of keep.lua, or of detachall.lua, about n holds.
+// ReadKept reads the reply of renew.lua about n holds.
 func ReadKept(reply []byte, n int) (left []int64, err error) {
-	v, err := parse(reply)
-	if err != nil {
+	left, err = ReadNumbers(reply)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(v.Elems) != n {
+	case len(left) != n+1: // behind them is the clock
 		return nil, ErrReply
 	}
-	for _, e := range v.Elems {
-		if e.Kind != ':' {
-			return nil, ErrReply
-		}
-		left = append(left, e.Int)
-	}
-	return left, nil
+	return left[:n], nil
 }
 
 // ReadMlock reads the reply of mlock.lua about n locks: their fences, or which of them others hold, counted

@@ -44,17 +44,14 @@ var (
 	Acquire = load("acquire", 2)
 	Claim   = load("claim", 2)
 	Release = load("release", 2)
-	Renew   = load("renew", 1)
 	Cancel  = load("cancel", 2)
-	Keep    = load("keep", 0) // as many locks as there are, of one slot
-	// DetachAll is for as many locks as Keep.
-	DetachAll = load("detachall", 0)
-	Break     = load("break", 2)
-	Inspect   = load("inspect", 1)
-	Guard     = load("guard", 1) // and the keys of the command
-	Mlock     = load("mlock", 0) // as Keep, and the fence of the slot
-	Settle    = load("settle", 2)
-	Tidy      = load("tidy", 1)
+	Renew   = load("renew", 0) // as many locks as there are, of one slot
+	Break   = load("break", 2)
+	Inspect = load("inspect", 1)
+	Guard   = load("guard", 1) // and the keys of the command
+	Mlock   = load("mlock", 0) // as Renew, and the fence of the slot
+	Settle  = load("settle", 2)
+	Tidy    = load("tidy", 1)
 
 	// Compat is for locks in the form of other libraries: the lock and the fence of its slot, the lock alone,
 	// or many locks.

@@ -184,7 +184,7 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed f
 
 // DetachAll implements keepalive.Batcher. In a slot that moves it frees none.
 func (e *Engine) DetachAll(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
-	c := scripts.DetachAllCall(e.names, batch)
+	c := scripts.RenewCall(e.names, scripts.End, batch...)
 	reply, err := e.upstream.Do(ctx, slot, c.Req, true)
 	if err != nil || parted(reply) {
 		return make([]int64, len(batch)), err
