@@ -42,10 +42,10 @@ func (t Timeout) Rewrite(req []byte, left time.Duration) []byte {
 // Blocks says whether the command with args, whose Route is Blocks, may block its connection, and
 // for how long.
 func (c *Command) Blocks(args [][]byte) (t Timeout, blocks bool) {
-	if c.timeout == nil {
+	if c.Timeout == nil {
 		return Timeout{}, true
 	}
-	return c.timeout(args)
+	return c.Timeout(args)
 }
 
 // TimeoutAt is the time-out in argument i, from the end if i is negative.

@@ -23,11 +23,11 @@ func (c *Command) Excess(args [][]byte, n int) []byte {
 	if n <= MaxChannel && c.Globs == nil { // as nearly always: this much is inlined
 		return nil
 	}
-	return c.excess(args, n)
+	return excess(c, args, n)
 }
 
-func (c *Command) excess(args [][]byte, n int) []byte {
-	if dear := c.dear(args); dear != nil || n <= maxBytes || c.Route != Local || c.Flags&Bulky != 0 {
+func excess(c *Command, args [][]byte, n int) []byte {
+	if dear := dear(c, args); dear != nil || n <= maxBytes || c.Route != Local || c.Flags&Bulky != 0 {
 		return dear
 	}
 	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and "+
@@ -36,14 +36,14 @@ func (c *Command) excess(args [][]byte, n int) []byte {
 }
 
 // dear is the refusal of a command that has a channel or a pattern which costs a node too much.
-func (c *Command) dear(args [][]byte) []byte {
+func dear(c *Command, args [][]byte) []byte {
 	names := args[min(1, len(args)):]
 	switch {
 	case c.Globs != nil:
 		names = c.Globs(args)
 	case c.Flags&PubSub == 0:
 		return nil
-	case c.publishes():
+	case c.Flags&Replicates != 0: // it publishes
 		names = names[:min(1, len(names))]
 	}
 	for _, name := range names {

@@ -67,7 +67,7 @@ func (c *Client) UserName() string {
 
 // Authenticates says that args, a command, may make its client another user: it is AUTH or HELLO, and not
 // certain to fail.
-func (c *Command) Authenticates(args [][]byte, s Server) bool {
+func Authenticates(c *Command, args [][]byte, s Server) bool {
 	switch {
 	case c.Flags&LogsIn == 0, !c.HasSecret(args):
 		return false

@@ -84,7 +84,7 @@ const (
 	AllNodes              // to every master, the replies merged by Command.Merge
 	Local                 // Command.Run answers it, on the loop
 	Blocks                // as ByKeys, or with a Merge as AllNodes, over connections of the client's own
-	Refused               // -ERR with Command.Reason
+	Refused               // -ERR with Row.Why
 )
 
 // Merge makes one reply of several.
@@ -93,45 +93,26 @@ type Merge = merge.Func
 // Command is everything lockproxy knows of one command. A Command is immutable
 // once it stands in a Table.
 type Command struct {
-	Name   string // lower case, as in COMMAND; a subcommand is "config|get"
-	ID     int    // dense from 0 within a Table, for statistics
-	Arity  int    // as in COMMAND: counts the name; negative: at least that many
-	Flags  Flags
-	Keys   []KeySpec // where its keys stand
-	Route  Route
-	Merge  Merge               // AllNodes, Split, and Blocks on several nodes
-	Step   int                 // Split: arguments a key, 1 (MGET), 2 (MSET) ...
-	Run    func(c *Call)       // Local: must not block
-	Reason string              // Refused: why
-	Subs   map[string]*Command // by lower-case name of the subcommand
-	Docs   *Docs               // of commands that are lockproxy's own
-	Queue  Queuing             // what becomes of it between MULTI and EXEC
+	Row                      // its rule, with what the upstream tells of it
+	ID   int                 // dense from 0 within a Table, for statistics
+	Keys []KeySpec           // where its keys stand
+	Subs map[string]*Command // by lower-case name of the subcommand
+	Docs *Docs               // of commands that are lockproxy's own
 	// StandIn makes what a node gets in its place between MULTI and EXEC, for a verb; db is the database in
 	// which it is queued. nil: the verb is not queued.
 	StandIn func(c *Call, db int) (req, refusal []byte)
 	// InnerAt is where the command begins that args, a verb, run; 0: nowhere. nil: it runs none.
 	InnerAt func(args [][]byte) int
-	None    []byte // Blocks on several nodes: the reply if none was asked
+	Check   func(args [][]byte) (refusal []byte) // what is wrong besides their number; nil: nothing
+	Needs   func(args [][]byte) []Right          // Rights; nil: that to the command itself
 
-	Secret     func(args [][]byte) []bool           // Secrets; nil: it has none
-	Globs      func(args [][]byte) [][]byte         // the patterns that a node compares; nil: it has none
-	Check      func(args [][]byte) (refusal []byte) // what is wrong besides their number; nil: nothing
-	queued     func(args [][]byte) Queued           // Queued; nil: nothing
-	table      *Table                               // of a verb, where its inner command is looked up
-	script     ScriptKind
-	topics     TopicUse
-	Needs      func(args [][]byte) []Right // Rights; nil: that to the command itself
-	categories []string                    // "@read", of the ACL
-
-	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
-	finds   func(args [][]byte) bool            // it reads keys that only Redis finds while it runs
-
-	most     int // of arguments, its name among them; 0: any number
-	tips     tips
-	FirstKey int  // Split: the position of the first key; 0 means 1
-	tail     int  // Split: arguments behind the last key's, which go to every part
-	key      int  // above 0: the position of the one key that decides
-	askKeys  bool // only COMMAND GETKEYS knows the keys
+	table      *Table   // of a verb, where its inner command is looked up
+	categories []string // "@read", of the ACL
+	tips       tips
+	FirstKey   int  // Split: the position of the first key; 0 means 1
+	tail       int  // Split: arguments behind the last key's, which go to every part
+	key        int  // above 0: the position of the one key that decides
+	askKeys    bool // only COMMAND GETKEYS knows the keys
 	// container: its subcommands are those in Subs, as the upstream tells, and it has no others.
 	container bool
 	plain     bool   // Resolve need not look at the arguments

@@ -57,7 +57,8 @@ func describeOne(row []resp.Value) (*Command, error) {
 	if len(row) <= describedStep {
 		return nil, fmt.Errorf("%w: %d elements describe a command", errTable, len(row))
 	}
-	c := &Command{Name: strings.ToLower(row[describedName].Text()), Arity: int(row[describedArity].Int)}
+	c := &Command{Row: Row{Name: strings.ToLower(row[describedName].Text()),
+		Arity: int(row[describedArity].Int)}}
 	for _, flag := range row[describedFlags].Elems {
 		c.Flags |= flagNames[flag.Text()]
 	}

@@ -30,19 +30,19 @@ type Argument struct {
 
 // Usage ends an error with the syntax of the verb.
 func (c *Command) Usage(err error) error {
-	return fmt.Errorf("ERR %w. Syntax: %s", err, c.syntax())
+	return fmt.Errorf("ERR %w. Syntax: %s", err, syntax(c))
 }
 
 // wrongArity is the reply to c with a wrong number of arguments.
-func (c *Command) wrongArity() []byte {
+func wrongArity(c *Command) []byte {
 	if c.Flags&LockVerb != 0 {
 		return ErrorReply(c.Usage(errors.New("wrong number of arguments")))
 	}
-	return c.rejects("wrong number of arguments for '%s' command", c.Name)
+	return rejects(c, "wrong number of arguments for '%s' command", c.Name)
 }
 
 // syntax is the syntax line of a verb.
-func (c *Command) syntax() string {
+func syntax(c *Command) string {
 	line := strings.ToUpper(strings.ReplaceAll(c.Name, "|", " "))
 	if c.Subs == nil {
 		return line + syntaxOf(c.Docs.Arguments, " ")

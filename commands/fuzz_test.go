@@ -11,17 +11,17 @@ import (
 // FuzzCommands has clients say anything: every command is answered once, with one
 // whole reply, and nothing panics, whatever the nodes answer.
 func FuzzCommands(f *testing.F) {
-	for _, line := range commandstest.Calls {
+	for _, line := range calls {
 		f.Add(line, "*2\r\n$1\r\n0\r\n*0\r\n", 2)
 	}
 	for _, c := range commandstest.Redis7(f).Commands() {
-		f.Add(commandstest.SampleOf(c, 1), ":1\r\n", 1)
+		f.Add(sampleOf(c, 1), ":1\r\n", 1)
 		f.Add(strings.ReplaceAll(c.Name, "|", " "), "*1\r\n$1\r\nx\r\n", 3)
 	}
 	f.Add("HELLO 3 AUTH a b SETNAME c", "+OK\r\n", 3)
 	f.Add("COMMAND INFO get lockctl|info", "*2\r\n*-1\r\n*0\r\n", 1)
 	f.Add("INFO all", "$9\r\n# A\r\nb:1\r\n\r\n", 2)
-	table := commandstest.Redis7(f, commandstest.SampleVerbs()...)
+	table := commandstest.Redis7(f, sampleVerbs()...)
 	f.Fuzz(func(t *testing.T, line, reply string, masters int) {
 		words := strings.Split(line, " ")
 		if v, rest, err := resp.Parse([]byte(reply)); err != nil || len(rest) > 0 || v.Kind == '>' {

@@ -66,7 +66,7 @@ func (c *Command) KeyIndexes(args [][]byte) []int {
 func (c *Command) ReadsKeys() bool { return c.reads }
 
 // settleKeys works out what Slot needs to be quick.
-func (c *Command) settleKeys() {
+func settleKeys(c *Command) {
 	c.key, c.askKeys = 0, false
 	c.reads = len(c.Keys) > 0 && c.Flags&(ReadOnly|Write|AtMaster) == ReadOnly && c.Route != AllNodes
 	for _, k := range c.Keys {

@@ -13,13 +13,13 @@ import (
 // Servers older than 7.0 do not describe movable keys: ours must be the same.
 func TestKeysOfOldServers(t *testing.T) {
 	new, old := commandstest.Redis7(t), commandstest.MiniRedis(t)
-	for _, line := range commandstest.Calls {
+	for _, line := range calls {
 		args := commandstest.Words(line)
 		cmd, _ := old.Resolve(args)
 		if _, err := cmd.Slot(args); cmd == old.Unknown() || errors.Is(err, commands.ErrAskKeys) {
 			continue
 		}
-		if got, want := commandstest.KeysOf(old, args), commandstest.KeysOf(new, args); cmd.Keys != nil &&
+		if got, want := keysOf(old, args), keysOf(new, args); cmd.Keys != nil &&
 			!slices.Equal(got, want) {
 			t.Errorf("%s: keys %q, Redis 7: %q", line, got, want)
 		}

@@ -11,7 +11,7 @@ import (
 // An error repeats the beginning of a long argument.
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 1_000_000)
-	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...),
+	f := commandstest.NewWith(t, commandstest.Redis7(t, sampleVerbs()...),
 		commandstest.Node("-ERR No such user '"+long+"'\r\n"))
 	for _, words := range [][]string{
 		{"CLIENT", "LIST", "TYPE", long}, {"CLIENT", "KILL", "USER", long}, {"HELLO", "3", long},

@@ -26,16 +26,16 @@ func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (wri
 	switch {
 	case c.Flags&RunsQueue != 0:
 		return tx.Writes, false
-	case c.script == ScriptFunction:
+	case c.Script == ScriptFunction:
 		writes = c.Flags&ReadOnly == 0
 		return writes, writes && len(args) > 1
-	case c.script == noScript:
+	case c.Script == noScript:
 		return c.Flags&(Write|Replicates) != 0, false
 	}
 	var source []byte
 	switch {
 	case len(args) < 2:
-	case c.script == ScriptSource:
+	case c.Script == ScriptSource:
 		source = args[1]
 	default:
 		source, _ = scripts.Get(args[1])

@@ -32,13 +32,13 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 	}
 	channels := r[1:]
 	switch {
-	case c.topics == noTopics:
+	case c.Topics == noTopics:
 		return Verdict{}
-	case c.topics == TopicFirst:
+	case c.Topics == TopicFirst:
 		channels = r[1:2]
 	}
 	for _, channel := range channels {
-		if !allowsChannel(v, channel, c.topics == TopicPatterns) {
+		if !allowsChannel(v, channel, c.Topics == TopicPatterns) {
 			return Verdict{Refusal: resp.ErrorLine(no + "access one of the channels used as arguments")}
 		}
 	}

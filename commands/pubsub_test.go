@@ -53,7 +53,8 @@ func TestSubscribeCommands(t *testing.T) {
 // What a subscriber of RESP2 may send.
 func TestBarredToSubscribers(t *testing.T) {
 	table := commandstest.Redis7(t,
-		&commands.Command{Name: "lock", Arity: -2, Flags: commands.LockVerb, Route: commands.Local})
+		&commands.Command{Row: commands.Row{Name: "lock", Arity: -2, Flags: commands.LockVerb,
+			Route: commands.Local}})
 	for line, want := range map[string]bool{
 		"PING": false, "ping x": false, "SUBSCRIBE a": false, "PSUBSCRIBE a": false, "SSUBSCRIBE a": false,
 		"UNSUBSCRIBE":  false,
@@ -64,12 +65,12 @@ func TestBarredToSubscribers(t *testing.T) {
 	} {
 		args := commandstest.Words(line)
 		cmd, _ := table.Resolve(args)
-		if got := cmd.BarredTo(len(args)); got != want {
+		if got := cmd.Barred(len(args)) != nil; got != want {
 			t.Errorf("%s: %v", line, got)
 		}
 	}
 	cmd, _ := table.Resolve(commandstest.Words("CLIENT ID"))
-	if got := string(cmd.Barred()); got != "-ERR Can't execute 'client|id': only (P|S)SUBSCRIBE / "+
+	if got := string(cmd.Barred(2)); got != "-ERR Can't execute 'client|id': only (P|S)SUBSCRIBE / "+
 		"(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" {
 		t.Error(got)
 	}

@@ -32,7 +32,7 @@ func errNoMultiOf(name string) []byte {
 }
 
 // settleQueuing works out c.Queue, and the refusal of c in a transaction, if there is one.
-func (c *Command) settleQueuing() {
+func settleQueuing(c *Command) {
 	q, reason := c.Queue, notQueued
 	switch {
 	case c.StandIn != nil:
@@ -82,12 +82,12 @@ type Queued struct {
 func (c *Command) Queued(args [][]byte) Queued {
 	q := Queued{DB: -1}
 	switch {
-	case c.queued != nil:
-		return c.queued(args)
+	case c.Row.Queued != nil:
+		return c.Row.Queued(args)
 	case len(args) < 2:
-	case c.script == ScriptSource:
+	case c.Script == ScriptSource:
 		q.Source = args[1]
-	case c.script == ScriptSHA && len(args[1]) == len(sha{}):
+	case c.Script == ScriptSHA && len(args[1]) == len(sha{}):
 		q.SHA = args[1]
 	}
 	return q

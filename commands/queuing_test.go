@@ -11,8 +11,8 @@ import (
 // What is queued at the node must not change the state of a connection that somebody else may get.
 func TestQueuing(t *testing.T) {
 	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t,
-		commandstest.SampleVerbs()...),
-		"miniredis": commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
+		sampleVerbs()...),
+		"miniredis": commandstest.MiniRedis(t, sampleVerbs()...)} {
 		for line, want := range map[string]commands.Queuing{
 			"GET k": commands.QueueForward, "MGET a b": commands.QueueForward, "NOSUCH": commands.QueueNever,
 			"TIME": commands.QueueForward, "PUBLISH c m": commands.QueueForward,
@@ -63,8 +63,8 @@ func TestQueuing(t *testing.T) {
 // it can do.
 func TestWhatRunsWithExecCanRun(t *testing.T) {
 	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t,
-		commandstest.SampleVerbs()...),
-		"miniredis": commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
+		sampleVerbs()...),
+		"miniredis": commandstest.MiniRedis(t, sampleVerbs()...)} {
 		for _, c := range table.Commands() {
 			switch c.Queue {
 			case commands.QueueHere, commands.QueueSpread, commands.QueueEverywhere:
@@ -77,7 +77,7 @@ func TestWhatRunsWithExecCanRun(t *testing.T) {
 }
 
 func TestQueueRefusal(t *testing.T) {
-	table := commandstest.Redis7(t, commandstest.SampleVerbs()...)
+	table := commandstest.Redis7(t, sampleVerbs()...)
 	for line, want := range map[string]string{
 		"LOCK k": "-ERR LOCK is not available through lockproxy inside a transaction: send it before " +
 			"MULTI or after EXEC\r\n",

@@ -17,7 +17,7 @@ import (
 
 // The fields are Redis's, in its order.
 func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
-	ask := commandstest.RealRedis(t)
+	ask := realRedis(t)
 	values := regexp.MustCompile(`=\S*`)
 	f := commandstest.New(t)
 	want := values.ReplaceAllString(string(ask("CLIENT", "INFO")), "=")
@@ -29,7 +29,7 @@ func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
 
 // What the proxy answers itself, it answers as Redis does, in every byte.
 func TestAnswersAsRedis(t *testing.T) {
-	ask := commandstest.RealRedis(t)
+	ask := realRedis(t)
 	f := commandstest.New(t)
 	for _, line := range []string{
 		"PING", "PING hi", "PING a b", "ECHO hi", "ECHO", "ECHO a b", `ECHO ""`,
@@ -80,7 +80,7 @@ func TestAnswersAsRedis(t *testing.T) {
 }
 
 func TestKeysAsRedisFindsThem(t *testing.T) {
-	ask := commandstest.RealRedis(t)
+	ask := realRedis(t)
 	table, err := routes.NewTable(ask("COMMAND"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -100,11 +100,11 @@ func TestKeysAsRedisFindsThem(t *testing.T) {
 			want = append(want, key.Text())
 		}
 		slices.Sort(want)
-		if got := commandstest.KeysOf(table, args); !slices.Equal(got, want) {
+		if got := keysOf(table, args); !slices.Equal(got, want) {
 			t.Errorf("%s: keys %q, Redis: %q %s", line, got, want, v.Err())
 		}
 	}
-	for _, line := range commandstest.Calls {
+	for _, line := range calls {
 		check(line)
 	}
 	n := 0
@@ -114,7 +114,7 @@ func TestKeysAsRedisFindsThem(t *testing.T) {
 			continue // channels are hashed as keys are, but Redis does not call them keys
 		}
 		for extra := range 3 {
-			if line := commandstest.SampleOf(c, extra); line != "" {
+			if line := sampleOf(c, extra); line != "" {
 				check(line)
 				n++
 			}

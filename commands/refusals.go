@@ -15,7 +15,7 @@ func WrongArity(name string) []byte {
 }
 
 // rejects is an error reply to c before it runs. An EXEC that is rejected ends the transaction all the same.
-func (c *Command) rejects(format string, args ...any) []byte {
+func rejects(c *Command, format string, args ...any) []byte {
 	word := "ERR "
 	if c.Flags&RunsQueue != 0 {
 		word = "EXECABORT Transaction discarded because of: "
@@ -24,9 +24,9 @@ func (c *Command) rejects(format string, args ...any) []byte {
 }
 
 // tooLong is the reply to c with more arguments than the proxy takes.
-func (c *Command) tooLong() []byte {
+func tooLong(c *Command) []byte {
 	return resp.ErrorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d",
-		c.Name, c.most-1)
+		c.Name, c.MaxArgs-1)
 }
 
 // UnknownCommand is what Redis says of a command that it does not have.

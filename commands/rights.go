@@ -31,29 +31,29 @@ func (c *Command) Free() bool { return c.Flags&(NoAuth|Judged) != 0 }
 // Rights are the rights that args, a command, needs. There is at least one; errors name the first. From inner
 // on they are those of a command that it runs, in the database of the client.
 func (c *Command) Rights(args [][]byte) (all []Right, inner int) {
-	all = c.rights(args)
+	all = rights(c, args)
 	inner = len(all)
 	if runs, at := c.Inner(args); runs != nil {
-		all = append(all, runs.rights(args[at:])...)
+		all = append(all, rights(runs, args[at:])...)
 	}
 	return all, inner
 }
 
-func (c *Command) rights(args [][]byte) []Right {
+func rights(c *Command, args [][]byte) []Right {
 	switch {
 	case c.Needs != nil:
 		return c.Needs(args)
 	case c.Route == Split:
-		return []Right{c.withoutValues(args)}
+		return []Right{withoutValues(c, args)}
 	case len(c.Keys) > 0 || c.Flags&PubSub != 0:
 		return []Right{args}
 	}
-	return []Right{c.withoutArguments(args)}
+	return []Right{withoutArguments(c, args)}
 }
 
 // withoutArguments is the right to a command that has no keys or channels in its arguments. Rules may name a
 // subcommand or the first argument; the others are not shown to the upstream.
-func (c *Command) withoutArguments(args [][]byte) Right {
+func withoutArguments(c *Command, args [][]byte) Right {
 	short := make(Right, min(len(args), max(c.Arity, -c.Arity)+spareArguments))
 	for i := range short {
 		if short[i] = hiddenArgument; i < 2 {
@@ -74,7 +74,7 @@ var hiddenArgument = []byte("*")
 const spareArguments = 4
 
 // withoutValues is the right to a command that is cut by slot: its keys, without the values beside them.
-func (c *Command) withoutValues(args [][]byte) Right {
+func withoutValues(c *Command, args [][]byte) Right {
 	keys := make(Right, len(args))
 	for i := range keys {
 		keys[i] = hiddenArgument

@@ -12,7 +12,7 @@ import (
 // A denial reaches the client as the server says it of the command itself. The texts of DRYRUN and of errors
 // were taken from Redis 7.0.15 and 7.2.
 func TestWordsOfDenials(t *testing.T) {
-	table := commandstest.Redis7(t, commandstest.SampleVerbs()...)
+	table := commandstest.Redis7(t, sampleVerbs()...)
 	for _, test := range []struct{ command, said, want string }{
 		{"MONITOR", "This user has no permissions to run the 'monitor' command",
 			"-NOPERM this user has no permissions to run the 'monitor' command"},

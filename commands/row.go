@@ -6,13 +6,13 @@ import "strings"
 // container's row also holds for all its subcommands that have none of their own. Commands without a row go
 // by their keys.
 type Row struct {
-	Name    string
-	Route   Route // with Run: Local
-	Arity   int   // Local: as in COMMAND; 0: what the upstream says, or any
-	MaxArgs int   // Local: of arguments, the name among them; 0: any number
-	Flags   Flags // besides those that the upstream tells of
-	Run     func(c *Call)
-	Step    int                                 // Split: Command.Step
+	Name    string                              // lower case, as in COMMAND
+	Route   Route                               // with Run: Local
+	Arity   int                                 // with the name; negative: at least; 0: as the upstream says
+	MaxArgs int                                 // Local: of arguments, the name among them; 0: any number
+	Flags   Flags                               // besides those that the upstream tells of
+	Run     func(c *Call)                       // Local: must not block
+	Step    int                                 // Split: arguments a key, 1 (MGET), 2 (MSET) ...
 	Merge   Merge                               // AllNodes, Split, and Blocks on several nodes
 	Timeout func(args [][]byte) (Timeout, bool) // Blocks: Command.Blocks
 	None    string                              // Blocks on several nodes: the reply if none was asked
@@ -40,9 +40,9 @@ const (
 )
 
 // applyRows gives c and its subcommands their rules.
-func (c *Command) applyRows(rows map[string]*Row) {
+func applyRows(c *Command, rows map[string]*Row) {
 	own := rows[c.Name]
-	c.apply(own)
+	own.apply(c)
 	for _, sub := range c.Subs {
 		r := rows[sub.Name]
 		if r == nil && own != nil {
@@ -50,33 +50,30 @@ func (c *Command) applyRows(rows map[string]*Row) {
 			inherited.Arity = 0
 			r = &inherited
 		}
-		sub.apply(r)
+		r.apply(sub)
 		if own != nil {
 			sub.Flags |= own.Flags & BesideCaching
 		}
 	}
 }
 
-func (c *Command) apply(r *Row) {
+// apply gives c the rule. nil: there is none.
+func (r *Row) apply(c *Command) {
 	switch {
 	case r != nil:
-		route := r.Route
-		if r.Run != nil {
-			route = Local
+		name, arity, flags := c.Name, c.Arity, c.Flags
+		if c.Row = *r; r.Arity == 0 {
+			c.Arity = arity
 		}
-		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = route, r.Merge, r.Step, r.Run, r.Why, r.Timeout
-		c.most, c.None, c.Queue, c.queued = r.MaxArgs, []byte(r.None), r.Queue, r.Queued
-		c.Secret, c.Globs, c.script, c.topics, c.finds = r.Secret, r.Globs, r.Script, r.Topics, r.Finds
-		c.Flags |= r.Flags
-		if r.Arity != 0 {
-			c.Arity = r.Arity
+		if c.Name, c.Flags = name, c.Flags|flags; r.Run != nil {
+			c.Route = Local
 		}
 	case c.Flags&Blocking != 0:
 		c.Route = Blocks
 	case c.Flags&PubSub != 0:
-		c.Route, c.Reason = Refused, wouldSubscribe
+		c.Route, c.Why = Refused, wouldSubscribe
 	default:
-		c.applyTips()
+		c.tips.apply(c)
 		if strings.HasSuffix(c.Name, "scan") { // HSCAN and its like
 			c.Globs = GlobsBehind("MATCH", 2)
 		}

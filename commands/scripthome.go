@@ -20,7 +20,7 @@ func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 	if c.Flags&Scripted == 0 || len(args) < 3 {
 		return AnySlot
 	}
-	switch c.script {
+	switch c.Script {
 	case ScriptSource:
 		return s.homeNamed(s.name(args[1]), args[1], t)
 	case ScriptSHA:

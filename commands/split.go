@@ -19,15 +19,6 @@ type Part struct {
 	Request []byte // a whole command
 }
 
-// SplitBySlot makes all parts of Cut.
-func (c *Command) SplitBySlot(args [][]byte) ([]Part, Merge) {
-	cut, merge := c.CutBySlot(args)
-	if cut == nil {
-		return nil, nil
-	}
-	return cut.All(), merge
-}
-
 // CutBySlot says how to cut a command whose Route is Split, and gives the Merge that makes one reply of the
 // replies to the parts. The arguments before the first key and behind the last one go into each part. Cut is
 // nil if the arguments make no sense.
@@ -38,11 +29,7 @@ func (c *Command) CutBySlot(args [][]byte) (*Cut, Merge) {
 		return nil, nil
 	}
 	cut := &Cut{args: args, first: first, end: end, step: c.Step}
-	if n := (end - first) / c.Step; n < countingFrom {
-		cut.sortFew(n)
-	} else {
-		cut.sortMany(n)
-	}
+	cut.sort((end - first) / c.Step)
 	cut.measure()
 	if c.Merge != nil {
 		return cut, c.Merge
@@ -68,58 +55,22 @@ type slotKeys struct {
 	size int   // of the request in bytes; while the keys are sorted, of their share in it
 }
 
-// countingFrom is from how many keys on they are sorted by counting those of each slot, which costs a look
-// at all slots.
-const (
-	countingBits = 12
-	countingFrom = 1 << countingBits
-)
-
-// sortFew sorts n keys by slot.
-func (c *Cut) sortFew(n int) {
-	packed := make([]uint32, n)
+// sort sorts n keys by slot, and keys of one slot by their positions.
+func (c *Cut) sort(n int) {
+	packed := make([]uint64, n)
 	for i := range packed {
-		packed[i] = uint32(slot.Of(c.key(i)))<<countingBits | uint32(i)
+		packed[i] = uint64(slot.Of(c.key(i)))<<32 | uint64(i)
 	}
 	slices.Sort(packed)
 	c.positions = make([]int32, n)
 	for at, p := range packed {
-		i := int(p & (countingFrom - 1))
-		c.positions[at] = int32(i)
-		s := int32(p >> countingBits)
+		i, s := int32(uint32(p)), int32(p>>32)
+		c.positions[at] = i
 		if last := len(c.slots) - 1; last < 0 || c.slots[last].slot != s {
 			c.slots = append(c.slots, slotKeys{slot: s})
 		}
 		k := &c.slots[len(c.slots)-1]
-		k.to, k.size = int32(at+1), k.size+c.share(i)
-	}
-}
-
-// sortMany is sortFew for so many keys that a look at all slots does not matter.
-func (c *Cut) sortMany(n int) {
-	of := make([]uint16, n)
-	// to is at first how many keys a slot has, and then where its next one goes
-	all := make([]slotKeys, slot.Count)
-	for i := range of {
-		s := slot.Of(c.key(i))
-		of[i] = uint16(s)
-		all[s].to++
-		all[s].size += c.share(i)
-	}
-	to := int32(0)
-	for s := range all {
-		k := &all[s]
-		from, count := to, k.to
-		k.to = from
-		if count > 0 {
-			to += count
-			c.slots = append(c.slots, slotKeys{int32(s), to, k.size})
-		}
-	}
-	c.positions = make([]int32, n)
-	for i, s := range of {
-		c.positions[all[s].to] = int32(i)
-		all[s].to++
+		k.to, k.size = int32(at+1), k.size+c.share(int(i))
 	}
 }
 

@@ -147,7 +147,8 @@ func BenchmarkSplit(b *testing.B) {
 	reply := []byte("*1\r\n$1\r\nx\r\n")
 	b.ReportAllocs()
 	for b.Loop() {
-		parts, merge := cmd.SplitBySlot(args)
+		cut, merge := cmd.CutBySlot(args)
+		parts := cut.All()
 		replies := make([][]byte, len(parts))
 		for i := range parts {
 			replies[i] = reply
@@ -165,6 +166,7 @@ func BenchmarkCut(b *testing.B) {
 	cmd := commandstest.Redis7(b).Lookup(args[0])
 	b.ReportAllocs()
 	for b.Loop() {
-		cmd.SplitBySlot(args)
+		cut, _ := cmd.CutBySlot(args)
+		cut.All()
 	}
 }

@@ -39,14 +39,13 @@ type SubscriberCounts interface {
 	OwnTopics(kind pubsub.Kind, i int) int
 }
 
-// BarredTo says that a client of RESP2 with subscriptions may not send c, a command of n arguments with its
-// name. A command that cannot be right is not barred: it gets its own error elsewhere.
-func (c *Command) BarredTo(n int) bool {
-	return c.Flags&InSubscriber == 0 && (n == c.Arity || c.Arity < 0 && n >= -c.Arity)
-}
-
-// Barred is the reply to a command that is barred to subscribers.
-func (c *Command) Barred() []byte {
-	return c.rejects("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "+
+// Barred is the refusal of c, a command of n arguments with its name, to a client of RESP2 with
+// subscriptions; nil: it may send it. A command that cannot be right is not barred: it gets its own error
+// elsewhere.
+func (c *Command) Barred(n int) (refusal []byte) {
+	if c.Flags&InSubscriber != 0 || !c.Fits(n) {
+		return nil
+	}
+	return rejects(c, "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "+
 		"RESET are allowed in this context", c.Name)
 }

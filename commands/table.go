@@ -29,14 +29,13 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 	}
 	t := &Table{
 		byName:  make(map[string]*Command, 2*len(described)),
-		unknown: &Command{Name: "unknown", Arity: -1, Route: Refused, Flags: InSubscriber},
+		unknown: &Command{Row: Row{Name: "unknown", Arity: -1, Route: Refused, Flags: InSubscriber}},
 	}
 	for _, c := range described {
 		t.byName[c.Name] = c
 	}
 	for _, verb := range verbs {
-		c := verb.clone()
-		c.limit(MaxOptions)
+		c := cloneVerb(verb)
 		c.table = t
 		t.byName[c.Name] = c
 		t.own = append(t.own, c)
@@ -55,11 +54,11 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 	}
 	for _, c := range t.byName {
 		if c.Flags&LockVerb == 0 {
-			c.applyRows(byName)
+			applyRows(c, byName)
 		}
 	}
 	for _, name := range refused {
-		t.refuse(name, byName)
+		t.refuse(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		t.number(t.byName[name])
@@ -76,11 +75,11 @@ func (t *Table) add(r *Row) {
 	name, sub, isSub := strings.Cut(r.Name, "|")
 	c := t.byName[name]
 	if c == nil {
-		c = &Command{Name: name, Arity: -1}
+		c = &Command{Row: Row{Name: name, Arity: -1}}
 		t.byName[name] = c
 	}
 	if isSub && c.Subs[sub] == nil && c.Flags&LockVerb == 0 {
-		c.AddSub(&Command{Name: r.Name, Arity: -2, Flags: c.Flags, Keys: c.Keys})
+		c.AddSub(&Command{Row: Row{Name: r.Name, Arity: -2, Flags: c.Flags}, Keys: c.Keys})
 	}
 }
 
@@ -88,7 +87,7 @@ func (t *Table) add(r *Row) {
 func (t *Table) number(c *Command) {
 	c.ID = len(t.all)
 	t.all = append(t.all, c)
-	c.settle()
+	settle(c)
 	if c.Flags&NoMulti != 0 && t.namesInMulti() {
 		c.inMulti = errNoMultiOf(c.Name)
 	}
@@ -142,10 +141,10 @@ func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 		}
 	}
 	if !c.Accepts(len(args)) {
-		return c, c.wrongArity()
+		return c, wrongArity(c)
 	}
 	if c.TooLong(len(args)) {
-		return c, c.tooLong()
+		return c, tooLong(c)
 	}
 	if c.Check != nil {
 		return c, c.Check(args)
@@ -167,7 +166,7 @@ func (c *Command) Accepts(n int) bool {
 
 // TooLong says that the proxy, which answers c itself, does not take as many as n arguments, the name
 // included.
-func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
+func (c *Command) TooLong(n int) bool { return c.MaxArgs > 0 && n > c.MaxArgs }
 
 // Fits says whether the upstream's COMMAND allows c to have n arguments, its name included.
 func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }
@@ -180,35 +179,56 @@ func (c *Command) AddSub(sub *Command) {
 	c.Subs[sub.Name[strings.IndexByte(sub.Name, '|')+1:]] = sub
 }
 
-// limit lets c and its subcommands take no more than n arguments.
-func (c *Command) limit(n int) {
-	c.most = n
-	for _, sub := range c.Subs {
-		sub.limit(n)
-	}
-}
-
-// clone is a copy that a table may change.
-func (c *Command) clone() *Command {
+// cloneVerb is a copy that a table may change. It and its subcommands take no more than MaxOptions.
+func cloneVerb(c *Command) *Command {
 	d := *c
+	d.MaxArgs = MaxOptions
 	if c.Subs != nil {
 		d.Subs = make(map[string]*Command, len(c.Subs))
 		for name, sub := range c.Subs {
-			d.Subs[name] = sub.clone()
+			d.Subs[name] = cloneVerb(sub)
 		}
 	}
 	return &d
 }
 
 // settle works out, once all else is known, what makes c quick to use.
-func (c *Command) settle() {
-	c.settleKeys()
+func settle(c *Command) {
+	settleKeys(c)
 	c.plain = c.Subs == nil && c.Route != Local && c.Route != Blocks && (c.Route != Split || c.Step < 2)
 	if c.Route == Refused {
-		c.refusal = Refusal(c.Name, c.Reason)
+		c.refusal = Refusal(c.Name, c.Why)
 	}
-	c.settleQueuing()
+	settleQueuing(c)
 }
 
 // Refusal is the reply to a command whose Route is Refused.
 func (c *Command) Refusal() []byte { return c.refusal }
+
+// listed is the reason for refusing a command of the list.
+const listed = " (refused-commands)"
+
+// refuse makes the table refuse a command, "container|sub" for a subcommand; a container with all its
+// subcommands. A command that the upstream does not have is passed over.
+func (t *Table) refuse(name string) {
+	name, sub, isSub := strings.Cut(strings.ToLower(name), "|")
+	c := t.byName[name]
+	switch {
+	case c == nil:
+	case isSub:
+		if c = c.Subs[sub]; c != nil {
+			refuse(c)
+		}
+	default:
+		refuse(c)
+		for _, sub := range c.Subs {
+			refuse(sub)
+		}
+	}
+}
+
+func refuse(c *Command) {
+	if c.Route != Refused {
+		c.Route, c.Why = Refused, c.Why+listed
+	}
+}

@@ -25,8 +25,8 @@ func TestLookup(t *testing.T) {
 }
 
 func TestIDsAreDense(t *testing.T) {
-	for _, table := range []*commands.Table{commandstest.Redis7(t, commandstest.SampleVerbs()...),
-		commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
+	for _, table := range []*commands.Table{commandstest.Redis7(t, sampleVerbs()...),
+		commandstest.MiniRedis(t, sampleVerbs()...)} {
 		seen := make(map[string]bool)
 		for i, c := range table.Commands() {
 			if c.ID != i || seen[c.Name] {
@@ -45,7 +45,7 @@ func TestIDsAreDense(t *testing.T) {
 
 // A table never writes into the commands that it is given: many tables are made.
 func TestVerbsAreCopied(t *testing.T) {
-	verbs := commandstest.SampleVerbs()
+	verbs := sampleVerbs()
 	a, b := commandstest.Redis7(t, verbs...), commandstest.MiniRedis(t, verbs...)
 	if a.Lookup([]byte("lock")) == b.Lookup([]byte("lock")) || a.Lookup([]byte("lock")) == verbs[0] {
 		t.Error("tables share a command")

@@ -24,13 +24,13 @@ var policies = map[string]Merge{
 	"special":         merge.First,
 }
 
-// applyTips routes a command that has no row. With a policy that is not known it goes by its keys.
-func (c *Command) applyTips() {
-	policy := policies[c.tips.response]
-	if c.tips.response == "" || c.tips.response == "special" {
+// apply routes c, a command that has no row. With a policy that is not known it goes by its keys.
+func (t tips) apply(c *Command) {
+	policy := policies[t.response]
+	if t.response == "" || t.response == "special" {
 		c.Flags |= Lists
 	}
-	switch c.tips.request {
+	switch t.request {
 	case "all_nodes", "all_shards":
 		if policy == nil {
 			policy = merge.First
@@ -46,7 +46,7 @@ func (c *Command) applyTips() {
 		if c.Step == 1 {
 			c.tail = -1 - k[0].Last // arguments behind the keys
 		}
-		if c.tips.response != "" {
+		if t.response != "" {
 			c.Merge = policy
 		}
 	}

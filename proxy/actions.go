@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/scatter"
 	"lockproxy/redlock"
 )
@@ -233,7 +234,9 @@ func (s *session) close() {
 func (a actions) Nodes() commands.Nodes { return nodes{a.s.w} }
 
 // Clients implements commands.Actions.
-func (a actions) Clients() commands.Clients { return clients{a.s} }
+func (a actions) Clients() commands.Clients {
+	return clients.Commands{Host: a.s, On: a.s.w.clients, Describe: a.s.self}
+}
 
 // Connection implements commands.Actions.
 func (a actions) Connection() commands.Connection {

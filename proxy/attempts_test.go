@@ -126,7 +126,7 @@ func TestWaitingGuessEnds(t *testing.T) {
 		synctest.Wait()
 		gone.Close()
 		synctest.Wait()
-		if n := r.server.clients.Load(); n != 1 {
+		if n := r.server.Clients(); n != 1 {
 			t.Errorf("%d clients", n)
 		}
 		began := time.Now()

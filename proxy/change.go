@@ -1,7 +1,5 @@
 package proxy
 
-import "lockproxy/internal/loop"
-
 // Change sets those options of the Server that may change while it runs: the password, the limits of clients
 // and commands, and times. It ignores the others. Safe for concurrent use.
 func (s *Server) Change(o Options) {
@@ -10,13 +8,9 @@ func (s *Server) Change(o Options) {
 	s.memory.SetLimit(o.MaxMemory)
 	s.scripts.SetLimit(int(o.MaxMemory / scriptShare))
 	s.limits.Follow(o.Limits)
-	s.mu.Lock()
-	for _, ln := range s.listeners {
-		if accepts, ok := ln.(*loop.Listener); ok {
-			accepts.KeepAlive(o.KeepAlive)
-		}
+	if s.Door != nil { // New calls it before
+		s.Door.Change(doorSettings(&o))
 	}
-	s.mu.Unlock()
 	for _, w := range s.workers {
 		w.loop.Post(func() {
 			w.checkFrom = o.Output.CheckFrom(narrowFrom)

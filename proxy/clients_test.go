@@ -64,7 +64,7 @@ func ids(list string) string {
 // CLIENT LIST sees the clients of all loops, more than are visited in one go, in order.
 func TestClientListOfManyLoops(t *testing.T) {
 	inBubble(t, 1, Options{Loops: 3}, echo, func(r *rig) {
-		all := r.connectAll(1 + 4*listChunk)
+		all := r.connectAll(1 + 4*256)
 		a, others := all[0], all[1:]
 		a.send("CLIENT SETNAME me", "GET k")
 		a.expect("+OK\r\n+1 GET k\r\n")
@@ -94,16 +94,16 @@ func TestClientListOfManyLoops(t *testing.T) {
 		if got := ids(a.bulk()); got != "5 3 5" {
 			t.Errorf("by IDs: %s", got)
 		}
-		for _, c := range others[:listChunk] {
+		for _, c := range others[:256] {
 			c.Close()
 		}
 		synctest.Wait()
 		a.send("CLIENT LIST TYPE normal")
-		if got := ids(a.bulk()); got != "1 "+strings.Join(want[listChunk+1:], " ") {
+		if got := ids(a.bulk()); got != "1 "+strings.Join(want[256+1:], " ") {
 			t.Errorf("after some left: %s", got)
 		}
 		a.send("CLIENT KILL TYPE normal")
-		a.expect(fmt.Sprintf(":%d\r\n", 3*listChunk))
+		a.expect(fmt.Sprintf(":%d\r\n", 3*256))
 		others[len(others)-1].expectClosed()
 		a.send("CLIENT LIST")
 		if got := ids(a.bulk()); got != "1" {
@@ -144,7 +144,7 @@ func TestClientLeavesDuringList(t *testing.T) {
 			t.Errorf("clients %s", got)
 		}
 		for _, w := range r.server.workers {
-			if w.alert || len(w.monitors.own) > 0 {
+			if w.alert || w.clients.Alert() {
 				t.Errorf("loop %d goes on watching", w.index)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 )
@@ -16,7 +17,7 @@ type connection struct {
 	own      *tracking.Connections
 	tracking *tracking.Tracker
 	tx       *transaction.Client
-	monitor  *monitor
+	monitor  *clients.Monitor
 	watcher  *watcher
 	silence  *silence
 }
@@ -79,7 +80,7 @@ func (c *connection) SetReplies(r commands.Replies) {
 }
 
 // Monitor implements commands.Connection.
-func (c *connection) Monitor(reply []byte) { c.monitor.start(reply) }
+func (c *connection) Monitor(reply []byte) { c.monitor.Start(reply) }
 
 // WatchLocks implements commands.Connection.
 func (c *connection) WatchLocks(match []byte) { c.watcher.start(match) }

@@ -6,6 +6,7 @@ import (
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/scatter"
 )
 
@@ -42,8 +43,8 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	if refusal == nil {
 		refusal = cmd.Excess(args, len(raw))
 	}
-	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
-		refusal = cmd.Barred()
+	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil {
+		refusal = cmd.Barred(len(args))
 	}
 	if w.alert && refusal == nil {
 		if no, wait := r.attend(cmd, args); wait {
@@ -116,14 +117,14 @@ func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, w
 		return nil, false
 	case s.Monitoring: // which is never paused
 		if cmd.MeetsData() {
-			return monitorOnly, false
+			return clients.MonitorOnly, false
 		}
 	case s.Watching && cmd.MeetsData():
 		return watchOnly, false
-	case s.pause.must(cmd, args):
+	case s.pause.Must(cmd, args):
 		return r.holdBack()
 	}
-	s.monitor.observe(cmd, args, s.tx.Fails())
+	s.monitor.Observe(cmd, args, s.tx.Fails())
 	return nil, false
 }
 
@@ -138,7 +139,7 @@ func (r *router) holdBack() (refusal []byte, wait bool) {
 		s.close()
 		return nil, true
 	}
-	s.pause.begin()
+	s.pause.Begin()
 	return nil, true
 }
 

@@ -79,7 +79,7 @@ func (s *session) drain() {
 		s.SetHold(client.HoldClosing)
 		s.begin(nil)
 		s.Reply(refusedByDrain)
-		s.pause.end()
+		s.pause.End()
 	}
 	s.ClearHold(client.HoldLogin)
 	s.EndIfDone()
@@ -138,8 +138,8 @@ func (s *session) resetState() {
 		s.answers.Speak(s.current)
 	}
 	s.silence = 0
-	s.pause.end()
-	s.monitor.end()
+	s.pause.End()
+	s.monitor.End()
 	s.watcher.end()
 	s.tx.End()
 	s.tracking.End()

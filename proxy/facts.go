@@ -57,14 +57,12 @@ func (v whole) Facts() commands.Facts {
 		MaxClients: v.s.now.Load().MaxClients,
 		Stats:      v.s.ownStats.SinceReset(),
 	}
-	if p := v.s.pause.Load(); p != nil {
-		f.Pause, f.PauseLeft = p.kind, max(time.Until(p.until), 0)
+	if p := v.s.all.Paused(); p != nil {
+		f.Pause, f.PauseLeft = p.Kind, max(time.Until(p.Until), 0)
 	}
 	f.Executable, _ = os.Executable() // otherwise the line stays empty
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	if len(v.s.listeners) > 0 {
-		f.Addr = v.s.listeners[0].Addr().String()
+	if all := v.s.Addrs(); len(all) > 0 {
+		f.Addr = all[0].String()
 	}
 	return f
 }

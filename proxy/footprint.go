@@ -56,7 +56,7 @@ func (f *footprint) use() memoryUse {
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
 		input:  s.conn.InputMemory() + s.upload.stream.Memory(),
-		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
+		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + s.monitor.Memory(),
 		locks: s.Keepalives.Memory() + s.Waits.Memory(),
 	}
 	// short queues are shared by the clients of the loop

@@ -12,11 +12,9 @@ func (v whole) Announced() []string { return v.s.o.Announce }
 
 // Home implements commands.Frontend.
 func (v whole) Home() string {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	for _, ln := range v.s.listeners {
-		if ln.Addr().Network() == "tcp" {
-			return ln.Addr().String()
+	for _, addr := range v.s.Addrs() {
+		if addr.Network() == "tcp" {
+			return addr.String()
 		}
 	}
 	return ""

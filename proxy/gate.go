@@ -108,7 +108,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 			mode.DB = h.About().DB
 		}
 		if len(request) > cluster.MaxShared {
-			own := h.Pool().Plain(mode, largeOwner{h})
+			own := h.Pool().Private(mode, largeOwner{h}, nil)
 			mode = own.Mode()
 			defer own.End()
 		}

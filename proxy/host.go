@@ -6,6 +6,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
@@ -77,13 +78,7 @@ func (s *session) AnswerLater(by client.By) {
 }
 
 // SetBlocked implements blocking.Host.
-func (s *session) SetBlocked(on bool) {
-	if s.Blocked = on; on {
-		s.w.blocked[s.ID] = s
-	} else {
-		delete(s.w.blocked, s.ID)
-	}
-}
+func (s *session) SetBlocked(on bool) { s.Blocked = on }
 
 // Collect implements scatter.Host.
 func (s *session) Collect(tag uint32, n int) {
@@ -124,7 +119,8 @@ func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
 	s.footprint.s = s
 	s.window.size = min(firstWindow, w.server.now.Load().MaxPipeline)
-	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
+	s.monitor, s.pause = clients.NewMonitor(s, w.clients), clients.NewPause(s, w.clients)
+	s.own = tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
 	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)
 	s.watcher.h, s.watcher.out = s, &s.out
@@ -137,8 +133,8 @@ func newSession(about commands.Client, w *worker) *session {
 
 // trackerOf returns the tracker of the client with this ID; nil: there is no such client.
 func (s *Server) trackerOf(id int64) *tracking.Tracker {
-	if found, ok := s.byID.Load(id); ok {
-		return &found.(*session).tracking
+	if found, ok := s.all.Find(id).(peer); ok {
+		return &found.s.tracking
 	}
 	return nil
 }

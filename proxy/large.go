@@ -86,7 +86,7 @@ func (l *largeCommands) open(s *session) {
 		}
 		l.set.End()
 	}
-	l.set = s.w.pool.Plain(pipe.Mode{Proto: s.Proto, DB: s.DB}, largeOwner{s})
+	l.set = s.w.pool.Private(pipe.Mode{Proto: s.Proto, DB: s.DB}, largeOwner{s}, nil)
 	l.closeLater(s, l.set)
 }
 

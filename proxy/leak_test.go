@@ -79,7 +79,7 @@ func TestDrainLeavesNoGoroutine(t *testing.T) {
 			if err := s.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
-			if n := s.clients.Load(); n != 0 {
+			if n := s.Clients(); n != 0 {
 				t.Errorf("%d clients are left", n)
 			}
 		})

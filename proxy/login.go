@@ -120,11 +120,11 @@ func logsIn(cmd *commands.Command, args [][]byte) bool {
 // LoginEnded implements commands.Server.
 func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
 	s := v.s
-	found, ok := s.byID.Load(c.ID)
+	found, ok := s.all.Find(c.ID).(peer)
 	if !ok {
 		return
 	}
-	ses := found.(*session)
+	ses := found.s
 	if refusal == nil {
 		ses.attempts.Reset()
 		return

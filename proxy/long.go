@@ -87,11 +87,11 @@ func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts
 		}
 		return scatter.ToMake(l.cut, l.size+l.memory()), l.merge
 	}
-	parts, merge := cmd.SplitBySlot(args)
-	if parts == nil {
+	cut, merge := cmd.CutBySlot(args)
+	if cut == nil {
 		return nil, nil
 	}
-	return scatter.Made(parts), merge
+	return scatter.Made(cut.All()), merge
 }
 
 // split sends the parts of a command to the nodes of their slots; reads go to replicas if the client wants

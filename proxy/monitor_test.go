@@ -68,7 +68,7 @@ func TestMonitorOnManyLoops(t *testing.T) {
 		monitors[3].Close()
 		synctest.Wait()
 		for _, w := range r.server.workers {
-			if w.alert || w.monitors.watched() || len(w.monitors.own) > 0 {
+			if w.alert || w.clients.Alert() {
 				t.Errorf("loop %d goes on watching", w.index)
 			}
 		}
@@ -144,7 +144,7 @@ func TestMonitorAndTransactions(t *testing.T) {
 		w := r.server.workers[0]
 		call := func(dirty bool, lines ...string) {
 			w.loop.Post(func() {
-				s := w.those(map[int64]bool{2: true})[0]
+				s := r.sessionOf(2)
 				open := false
 				for _, line := range lines {
 					var args [][]byte
@@ -152,7 +152,7 @@ func TestMonitorAndTransactions(t *testing.T) {
 						args = append(args, []byte(word))
 					}
 					cmd, _ := w.table.Resolve(args)
-					s.monitor.observe(cmd, args, open && dirty)
+					s.monitor.Observe(cmd, args, open && dirty)
 					s.Transaction.Open = line != "EXEC" && line != "DISCARD"
 					open = true
 				}

@@ -52,7 +52,8 @@ func (n nodes) TellReplicas(req []byte) {
 	for _, node := range n.w.pool.Topology().Replicas {
 		n.w.pool.Send(&pipe.Request{
 			Target: pipe.ToNode(node.Addr), Mode: pipe.Mode{Proto: 2}, Bytes: req,
-			To: &told{n.w, node.Addr}, Resend: true,
+			To:     &pipe.Collector{Then: func(reply []byte, err error) { n.w.told(node.Addr, reply, err) }},
+			Resend: true,
 		})
 	}
 }
@@ -97,26 +98,12 @@ func (n nodes) Set(name, text string) {
 	m.notes[name] = text
 }
 
-// told takes the reply of a replica.
-type told struct {
-	w    *worker
-	addr string
-}
-
-// Receive implements pipe.Receiver.
-func (t *told) Receive(_ uint32, chunk []byte, _ bool) {
-	if len(chunk) > 0 && chunk[0] == '-' {
-		t.w.server.o.Log.Warn("replica refused what its master took", "node", t.addr, "err", string(chunk))
+// told takes the reply of the replica at addr.
+func (w *worker) told(addr string, reply []byte, err error) {
+	switch log := w.server.o.Log; {
+	case err != nil:
+		log.Warn("replica could not be told what its master was", "node", addr, "err", err)
+	case reply[0] == '-':
+		log.Warn("replica refused what its master took", "node", addr, "err", string(reply))
 	}
 }
-
-// Fail implements pipe.Receiver.
-func (t *told) Fail(_ uint32, err error) {
-	t.w.server.o.Log.Warn("replica could not be told what its master was", "node", t.addr, "err", err)
-}
-
-// Discard implements pipe.Receiver.
-func (t *told) Discard(uint32) bool { return true }
-
-// Detour implements pipe.Receiver.
-func (t *told) Detour(uint32) {}

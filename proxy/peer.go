@@ -6,6 +6,31 @@ import (
 	"lockproxy/proxy/client"
 )
 
+// peer is a session as other clients see it. It implements clients.Client.
+type peer struct{ s *session }
+
+// Describe implements clients.Client.
+func (p peer) Describe(to *commands.Peer) bool {
+	if p.s.gone || p.s.conn.Over() {
+		return false
+	}
+	*to = peerOf(p.s)
+	return true
+}
+
+// Unblock implements clients.Client.
+func (p peer) Unblock(withError bool, ended func(bool)) {
+	switch s := p.s; {
+	case !s.Blocked:
+		ended(false)
+	case !s.blocking.Unblock(withError, ended):
+		ended(!s.gone && s.tasks.unblock(withError))
+	}
+}
+
+// Close implements clients.Client.
+func (p peer) Close() { p.s.conn.Close() }
+
 // peerOf describes the session as it is between two commands.
 func peerOf(s *session) commands.Peer {
 	p := commands.Peer{

@@ -21,6 +21,7 @@ import (
 	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 	"lockproxy/internal/subscription"
+	"lockproxy/proxy/door"
 )
 
 // rig is a Server in fake time before scripted nodes: node i of n serves the
@@ -269,7 +270,7 @@ func (r *rig) change(f func(*Options)) {
 // serveClients has s serve clients on a free port, and returns its address.
 func serveClients(tb testing.TB, s *Server) net.Addr {
 	tb.Helper()
-	ln, err := Listen("127.0.0.1:0")
+	ln, err := door.Listen("127.0.0.1:0")
 	if err == nil {
 		err = s.Serve(ln)
 	}

@@ -32,7 +32,7 @@ func (r *roster) look() {
 	for i := range n {
 		r.w.pool.Send(&pipe.Request{
 			Target: pipe.ToMaster(i), Mode: pipe.Mode{Proto: 2}, Bytes: commands.AskUsers,
-			To: l, Tag: uint32(i), Resend: true,
+			To: &pipe.Collector{Then: func(reply []byte, err error) { l.add(i, reply, err) }}, Resend: true,
 		})
 	}
 }
@@ -91,31 +91,14 @@ type listing struct {
 	*roster
 	replies [][]byte
 	missing int
-	failed  bool
+	failed  bool // the next second asks again
 }
 
-// Receive implements pipe.Receiver.
-func (l *listing) Receive(i uint32, chunk []byte, last bool) {
-	l.replies[i] = append(l.replies[i], chunk...)
-	if last {
-		l.arrived()
-	}
-}
-
-// Fail implements pipe.Receiver: the next second asks again.
-func (l *listing) Fail(uint32, error) {
-	l.failed = true
+// add takes the answer of the i-th master.
+func (l *listing) add(i int, reply []byte, err error) {
+	l.replies[i], l.failed = reply, l.failed || err != nil
 	l.arrived()
 }
-
-// Discard implements pipe.Receiver.
-func (l *listing) Discard(i uint32) bool {
-	l.replies[i] = nil
-	return true
-}
-
-// Detour implements pipe.Receiver.
-func (l *listing) Detour(uint32) {}
 
 func (l *listing) arrived() {
 	if l.missing--; l.missing > 0 {
@@ -150,48 +133,33 @@ func (r *roster) rejudge(s *session) {
 			continue
 		}
 		user := commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table)
-		slot := s.w.pool.SomeSlot(s.ID)
+		slot, as := s.w.pool.SomeSlot(s.ID), s.own.User()
 		s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
-			To: &hearing{s: s, as: s.own.User()}, Resend: true,
+			To:     &pipe.Collector{Then: func(reply []byte, err error) { r.heard(s, as, reply, err) }},
+			Resend: true,
 		})
 	}
 }
 
-// hearing takes the answer to whether a client may go on listening.
-type hearing struct {
-	s     *session
-	as    *tracking.User
-	reply []byte
-}
-
-// Receive implements pipe.Receiver.
-func (h *hearing) Receive(_ uint32, chunk []byte, last bool) {
-	h.reply = append(h.reply, chunk...)
-	if !last || h.s.gone || h.s.own.User() != h.as {
+// heard takes the answer to whether s, who was that user, may go on listening.
+func (r *roster) heard(s *session, as *tracking.User, reply []byte, err error) {
+	if err != nil {
+		as.Rules = "" // ask again
 		return
 	}
-	switch v, _, err := resp.Parse(h.reply); {
+	if s.gone || s.own.User() != as {
+		return
+	}
+	switch v, _, err := resp.Parse(reply); {
 	case err != nil || v.Err() != "":
-		h.as.Rules = "" // ask again
+		as.Rules = ""
 	case v.Text() != "OK":
-		h.s.w.server.o.Log.Info("client closed: its user may not listen to its channels any more",
-			"client", h.s.Addr, "user", h.as.Name)
-		h.s.conn.Close()
+		s.w.server.o.Log.Info("client closed: its user may not listen to its channels any more",
+			"client", s.Addr, "user", as.Name)
+		s.conn.Close()
 	}
 }
-
-// Fail implements pipe.Receiver.
-func (h *hearing) Fail(uint32, error) { h.as.Rules = "" }
-
-// Discard implements pipe.Receiver.
-func (h *hearing) Discard(uint32) bool {
-	h.reply = nil
-	return true
-}
-
-// Detour implements pipe.Receiver.
-func (h *hearing) Detour(uint32) {}
 
 // logLack logs, once, that the proxy's own user cannot ask what other users may do.
 func (r *roster) logLack(right string) {

@@ -31,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,8 @@ import (
 	"lockproxy/internal/journal"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
+	"lockproxy/proxy/clients"
+	"lockproxy/proxy/door"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/masters"
 	"lockproxy/proxy/memory"
@@ -55,6 +58,7 @@ import (
 
 // Server is the proxy. Its methods may be called from any goroutine.
 type Server struct {
+	*door.Door
 	o       Options
 	limits  masters.CommandLimits
 	table   table.Learner
@@ -78,31 +82,20 @@ type Server struct {
 	counters  stats.Counters
 
 	runID         string
-	lastID        atomic.Int64
-	byID          sync.Map // of clients: int64 to *session
-	clients       atomic.Int64
-	handshakes    atomic.Int64 // under way
-	rejected      atomic.Uint64
+	all           clients.All
 	blockedCounts blocking.Counts
 	now           atomic.Pointer[Options] // options that Change may change; the others are in o
 	authTimeouts  atomic.Uint64           // clients closed because of AuthTimeout
-	held          atomic.Int64            // clients that CLIENT PAUSE holds
 	trackers      tracking.Trackers
-	unable        atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
-	pause         atomic.Pointer[pause] // a copy of the first loop's pause; nil: none
-	failures      login.Failures        // failed attempts to get in
+	unable        atomic.Bool    // it was logged that the proxy's user lacks a right: see roster
+	failures      login.Failures // failed attempts to get in
 	addresses     *login.Addresses
 	changes       journal.Lines // of settings
 	logins        login.Queue
 
 	memory memory.All
 
-	sessions sync.WaitGroup // clients that are connected
-	tasks    sync.WaitGroup // goroutines of Actions.Task
-
-	mu        sync.Mutex
-	listeners []listener
-	draining  atomic.Bool
+	tasks sync.WaitGroup // goroutines of Actions.Task
 }
 
 // New starts the loops, connects to the masters of RedLock, and learns the upstream's commands. It serves
@@ -116,7 +109,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.ownStats = stats.NewOwn(&s.counters, s.shared)
 	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
-	s.memory.Log = o.Log
+	s.memory.Log, s.all.Scripts = o.Log, s.scripts
 	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
 	s.forbids = masters.Forbidden{
 		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
@@ -202,7 +195,6 @@ func (s *Server) startLoops() error {
 			sessions:  make(map[*session]struct{}),
 			checkFrom: s.o.Output.CheckFrom(narrowFrom),
 			counters:  s.counters.Loop(),
-			blocked:   make(map[int64]*session),
 			buffer:    make([]byte, 0, bufferSize),
 		}
 		w.turns.loop = l
@@ -211,6 +203,7 @@ func (s *Server) startLoops() error {
 		w.memory = s.memory.Loop(l.Post, w.counted)
 		l.Watch(s.o.WatchRounds)
 		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
+		w.clients = s.all.Loop(l, w.pool, w.peers, w.watch)
 		w.readsFrom = s.o.readsFrom()
 		l.After(time.Second, w.tidy)
 		s.workers = append(s.workers, w)
@@ -218,6 +211,7 @@ func (s *Server) startLoops() error {
 		go l.Run() // ends in stop
 	}
 	s.client = pipe.NewClient(loops, pools)
+	s.openDoor()
 	update := func(*cluster.Topology) {
 		for _, w := range s.workers {
 			w.loop.Post(w.pool.Update)
@@ -231,6 +225,36 @@ func (s *Server) startLoops() error {
 	return nil
 }
 
+// openDoor makes the door, which has no listeners yet.
+func (s *Server) openDoor() {
+	o := s.o
+	s.Door = door.New(door.Options{
+		Loop: s.workers[0].loop, TLS: o.TLS, Come: s.come, Context: s.ctx, Log: o.Log,
+		TLSFailed: func(client net.Addr, err error) {
+			s.failures.Tls.Note(o.Log, "TLS handshake failed", "client", client, "err", err)
+		},
+	}, doorSettings(&o))
+}
+
+func doorSettings(o *Options) door.Settings {
+	return door.Settings{MaxClients: o.MaxClients, KeepAlive: o.KeepAlive, AuthTimeout: o.AuthTimeout}
+}
+
+// come makes a session of a client that has come in.
+func (s *Server) come(n door.Newcomer) {
+	w := s.workers[s.all.IndexOf(n.ID)]
+	one := newSession(commands.Client{
+		ID: n.ID, Addr: n.Addr, LocalAddr: n.Local, Unix: n.Unix,
+		Created: time.Now(), Proto: 2, Authenticated: !whole{s}.AuthRequired(),
+	}, w)
+	if n.On == w.loop {
+		w.serve(one, n)
+	} else if !w.loop.Post(func() { w.serve(one, n) }) {
+		n.Refuse()
+		s.Left()
+	}
+}
+
 // haltMost is how long a drain whose time is over waits for replies of nodes.
 const haltMost = 200 * time.Millisecond
 
@@ -238,13 +262,7 @@ const haltMost = 200 * time.Millisecond
 // commands that have been read are answered, and connections end when the clients have their answers. It
 // returns when all is done, or a little after ctx ends, when whatever is left is cut off.
 func (s *Server) Drain(ctx context.Context) error {
-	s.mu.Lock()
-	s.draining.Store(true)
-	listeners := s.listeners
-	s.mu.Unlock()
-	for _, ln := range listeners {
-		ln.Close()
-	}
+	s.Shut()
 	for _, w := range s.workers {
 		w.loop.Post(func() {
 			w.draining = true
@@ -255,7 +273,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	done := make(chan struct{})
 	go func() { // ends with the last client, at the latest in stop
-		s.sessions.Wait()
+		s.Door.Wait()
 		s.tasks.Wait()
 		close(done)
 	}()
@@ -264,7 +282,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		s.halt()
-		err = fmt.Errorf("proxy: drain: %d clients cut off: %w", s.clients.Load(), ctx.Err())
+		err = fmt.Errorf("proxy: drain: %d clients cut off: %w", s.Clients(), ctx.Err())
 	}
 	s.locks.close(ctx)
 	s.stop()
@@ -336,7 +354,7 @@ func (s *Server) Ready() error {
 		all = append(all, reason())
 	}
 	err := errors.Join(all...)
-	if err != nil && !s.draining.Load() && s.upstream.Serves() {
+	if err != nil && !s.IsShut() && s.upstream.Serves() {
 		return InPart{err}
 	}
 	return err
@@ -344,7 +362,7 @@ func (s *Server) Ready() error {
 
 // drains is one of the reasons.
 func (s *Server) drains() error {
-	if s.draining.Load() {
+	if s.IsShut() {
 		return commands.ErrDraining
 	}
 	return nil

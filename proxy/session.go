@@ -9,6 +9,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
@@ -54,9 +55,9 @@ type session struct {
 	blocking blocking.Waiter
 
 	writes  client.Writes
-	monitor monitor
+	monitor clients.Monitor
 	watcher watcher
-	pause   paused
+	pause   clients.Pause
 
 	subscriber pubsub.Subscriber
 }

@@ -219,7 +219,7 @@ func TestClientGoesAway(t *testing.T) {
 		hold.release()
 		stays.expect("+1 GET mine\r\n")
 		synctest.Wait()
-		if n := r.server.clients.Load(); n != 1 {
+		if n := r.server.Clients(); n != 1 {
 			r.Errorf("%d clients are left", n)
 		}
 	})

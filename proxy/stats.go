@@ -80,13 +80,13 @@ func (s *Server) Stats() Stats {
 // shared is what INFO shows as well, since the start, regardless of CONFIG RESETSTAT.
 func (s *Server) shared() commands.Stats {
 	st := commands.Stats{
-		Clients:         int(max(s.clients.Load(), 0)),
+		Clients:         s.Clients(),
 		Blocked:         int(s.blockedCounts.AtNode.Load()),
 		Queued:          int(s.blockedCounts.Queued.Load()),
 		Tracking:        int(s.trackers.On.Load()),
-		Held:            int(s.held.Load()),
-		ClientsTotal:    uint64(s.lastID.Load()),
-		ClientsRejected: s.rejected.Load(),
+		Held:            int(s.all.Held.Load()),
+		ClientsTotal:    s.Came(),
+		ClientsRejected: s.Rejected(),
 		Evicted:         s.memory.Evicted.Load(),
 		Memory:          s.memory.Used(),
 		MaxMemory:       s.memory.Limit(),

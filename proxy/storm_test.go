@@ -189,16 +189,14 @@ func (st *tempest) nobodyWaits() {
 // nothingLeft says that nothing is left of clients that have gone.
 func (st *tempest) nothingLeft() {
 	st.onLoops(func(w *worker) {
-		m := &w.monitors
-		if len(w.sessions)+len(w.blocked)+len(m.own) > 0 || !w.hub.Idle() ||
-			m.watched() || w.alert {
-			st.Errorf("left: sessions %d, blocked %d, monitors %d of %v, hub idle %v, alert %v",
-				len(w.sessions), len(w.blocked), len(m.own), m.watchers, w.hub.Idle(), w.alert)
+		if len(w.sessions) > 0 || !w.hub.Idle() || w.clients.Alert() || w.alert {
+			st.Errorf("left: sessions %d, hub idle %v, monitored or paused %v, alert %v",
+				len(w.sessions), w.hub.Idle(), w.clients.Alert(), w.alert)
 		}
 	})
 	s := st.server
-	if c, b, q, h, tr := s.clients.Load(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(),
-		s.held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
+	if c, b, q, h, tr := s.Clients(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(),
+		s.all.Held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
 		st.Errorf("counted still: clients %d, blocked %d, queued %d, held %d, tracking %d", c, b, q, h, tr)
 	}
 	if own := s.Stats().Own; own != (pipe.OwnStats{}) {

@@ -90,7 +90,9 @@ func TestAuthTimeoutOfOthers(t *testing.T) {
 			here, there := net.Pipe()
 			defer here.Close()
 			start := time.Now()
-			go r.server.handshake(there)
+			ln := make(arrivals)
+			r.server.Serve(ln)
+			ln <- there
 			if _, err := here.Read(make([]byte, 1)); err == nil || time.Since(start) > 2*time.Second {
 				r.Errorf("the handshake ended after %v (%v)", time.Since(start), err)
 			}

@@ -11,6 +11,10 @@ import (
 	"lockproxy/redlock"
 )
 
+// errTimeIsUp ends the context of a task that waits for a lock as if its time were over; the other reason is
+// blocking.ErrUnblocked.
+var errTimeIsUp = errors.New("proxy: the wait was ended as if its time were over")
+
 // errClientGone ends the context of a task whose client has left.
 var errClientGone = errors.New("proxy: the client has closed its connection")
 

@@ -191,7 +191,7 @@ func TestFlagOfBlockedClients(t *testing.T) {
 			w := n.server.workers[0]
 			w.loop.Post(func() {
 				for s := range w.sessions {
-					all += fmt.Sprint(s.Blocked, len(w.blocked))
+					all += fmt.Sprint(s.Blocked)
 				}
 				close(done)
 			})
@@ -199,11 +199,11 @@ func TestFlagOfBlockedClients(t *testing.T) {
 			return all
 		}
 		a.send("BLPOP b 1")
-		if got := blocked(); got != "true 1" {
+		if got := blocked(); got != "true" {
 			t.Errorf("while it blocks: %s", got)
 		}
 		time.Sleep(2 * time.Second)
-		if got := blocked(); got != "false 0" {
+		if got := blocked(); got != "false" {
 			t.Errorf("afterwards: %s", got)
 		}
 		a.expect(nullArray)
@@ -222,10 +222,9 @@ func TestUnblockTwiceAtOnce(t *testing.T) {
 		a.send("LOCK job WAIT 5000", "PING")
 		synctest.Wait()
 		first, second := make(chan bool, 1), make(chan bool, 1)
-		w := r.server.workers[0]
 		r.on(func() {
 			for i, to := range []chan bool{first, second} {
-				w.unblock(1, i == 0, func(done bool) { to <- done })
+				r.server.all.Find(1).Unblock(i == 0, func(done bool) { to <- done })
 			}
 		})
 		if !<-first || <-second {

@@ -130,7 +130,7 @@ func TestGoesBehindAnUnknownCommand(t *testing.T) {
 		synctest.Wait()
 		c.Close()
 		time.Sleep(2 * table.AskLimit)
-		if n := r.server.clients.Load(); n != 0 {
+		if n := r.server.Clients(); n != 0 {
 			t.Errorf("%d clients are left", n)
 		}
 	})

@@ -102,9 +102,9 @@ func (u *upload) read(buf []byte) (used int) {
 			return len(buf)
 		case n == 0:
 			return used
-		case last && !u.answered && s.w.alert && s.pause.must(u.cmd, nil):
+		case last && !u.answered && s.w.alert && s.pause.Must(u.cmd, nil):
 			s.in.guard = guard // it would run in the pause
-			s.pause.begin()
+			s.pause.Begin()
 			return used
 		}
 		u.pass(buf[used:used+n], last)

@@ -8,6 +8,8 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/clients"
+	"lockproxy/proxy/door"
 	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
@@ -24,13 +26,11 @@ type worker struct {
 	table     *commands.Table
 	counters  stats.Loop
 	sessions  map[*session]struct{}
-	blocked   map[int64]*session // by ID: clients in a command that blocks, or waiting for locks
 	memory    *memory.Loop
 	checkFrom int // bytes that may wait for a client before its limits are checked
 	draining  bool
-	alert     bool // clients are paused or monitored: see router.attend
-	pause     pause
-	monitors  monitors
+	alert     bool // clients are paused or monitored, or watch locks: see router.attend
+	clients   *clients.Loop
 	watchers  watchers
 	scans     scans
 	turns     turns
@@ -74,6 +74,18 @@ func (w *worker) background(task, then func()) {
 	}()
 }
 
+// watch sets whether commands need attention.
+func (w *worker) watch() { w.alert = w.clients.Alert() || len(w.watchers.own) > 0 }
+
+// peers are the clients of the loop as others see them.
+func (w *worker) peers(yield func(clients.Client) bool) {
+	for s := range w.sessions {
+		if !yield(peer{s}) {
+			return
+		}
+	}
+}
+
 // counted are the clients of the loop as memory counts them.
 func (w *worker) counted(yield func(memory.Client) bool) {
 	for s := range w.sessions {
@@ -83,22 +95,34 @@ func (w *worker) counted(yield func(memory.Client) bool) {
 	}
 }
 
+// serve begins to serve a client that has come in.
+func (w *worker) serve(s *session, n door.Newcomer) {
+	conn, err := n.Join(w.loop, s)
+	if err != nil {
+		w.server.o.Log.Error("client refused", "client", s.Addr, "err", err)
+		w.server.Left()
+		return
+	}
+	s.conn, s.active = conn, w.loop.Now()
+	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
+		s.window.size = 1
+	}
+	w.add(s)
+	if w.draining {
+		s.drain()
+	}
+}
+
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
-	w.server.byID.Store(s.ID, s)
+	w.server.all.Add(s.ID, peer{s})
 }
 
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
-	w.server.byID.Delete(s.ID)
-	w.leave()
-}
-
-// leave is for a client that is not connected any more.
-func (w *worker) leave() {
-	w.server.clients.Add(-1)
-	w.server.sessions.Done()
+	w.server.all.Remove(s.ID)
+	w.server.Left()
 }
 
 // tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
@@ -116,13 +140,15 @@ func (w *worker) tidy() {
 		if s.out.full.Any() {
 			s.out.check()
 		}
+		if s.Blocked {
+			s.blocking.Look(w.loop.Now())
+		}
 		if s.attempts.Overdue(s.Authenticated, w.loop.Now(), limit) {
 			w.server.authTimeouts.Add(1)
 			w.server.o.Log.Debug("client closed: auth-timeout", "client", s.Addr)
 			s.conn.Close()
 		}
 	}
-	w.lookAtBlocked()
 	w.roster.look()
 	if w.index == 0 {
 		w.server.failures.CatchUp(w.server.o.Log)

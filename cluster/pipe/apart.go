@@ -1,57 +1,5 @@
 package pipe
 
-import (
-	"bytes"
-
-	"lockproxy/cluster"
-	"lockproxy/internal/resp"
-)
-
-// This file is about long replies. A shared pipe cannot wait for a client that reads slowly. So the long
-// replies of a client come over connections of its own, from which no more is read while the client takes
-// nothing. Before a reply begins nobody knows how long it is:
-//
-//	shared pipe: "$16777216\r\n..." --> Chooser.Apart --> the request again, over a Private
-//	                       \----> the rest of that reply is dropped
-
-// Chooser is a Receiver that chooses what becomes of a long reply.
-type Chooser interface {
-	Receiver
-	// Apart is told how long the reply to request tag is, which begins to come over a shared pipe. If it
-	// returns true, the reply is dropped, and the request is sent again, over connections of mode m.
-	Apart(tag uint32, size int) (m Mode, again bool)
-}
-
-// chooses lets the receiver of c, to which p has got the beginning of the reply, choose how to get it.
-func chooses(p *Pipe, c *call, chunk []byte) {
-	to, ok := c.to.(Chooser)
-	if !ok || p.owner != nil || p.mode.Replica || !c.resend || c.slot == thisNode {
-		return
-	}
-	size := announced(chunk)
-	if size <= cluster.MaxShared {
-		return
-	}
-	m, again := to.Apart(c.tag, size)
-	if !again {
-		return
-	}
-	another, req := *c, bytes.Clone(p.log.oldest(c.size))
-	c.to = nil
-	to.Detour(c.tag)
-	p.pool.send(&another, m, req)
-}
-
-// announced is how long the reply is that begins with chunk, if it is a string; otherwise 0.
-func announced(chunk []byte) int {
-	if chunk[0] != '$' {
-		return 0
-	}
-	line, _, _ := bytes.Cut(chunk[1:], []byte("\r\n"))
-	n, _ := resp.Integer(line)
-	return int(n)
-}
-
 // HasRoom says that owner may have one more connection to itself at once.
 func HasRoom(p *Pool, owner Counted) bool {
 	o := &p.own
@@ -75,7 +23,7 @@ func (pp *privatePipe) pause() {
 	case pp.of.paused:
 		p.conn.Pause(0)
 	default:
-		p.progress = p.pool.loop.Now()
+		p.progress = p.loop.Now()
 		p.conn.Resume()
 	}
 }

@@ -30,6 +30,19 @@ type Receiver interface {
 // Repeater is a Receiver that is told if a request is sent again although it may have run.
 type Repeater interface{ Repeated(tag uint32) }
 
+// Chooser is a Receiver that chooses what becomes of a long reply. A shared pipe cannot wait for a client
+// that reads slowly. So the long replies of a client come over connections of its own, from which no more is
+// read while the client takes nothing. Before a reply begins nobody knows how long it is:
+//
+//	shared pipe: "$16777216\r\n..." --> Chooser.Apart --> the request again, over a Private
+//	                       \----> the rest of that reply is dropped
+type Chooser interface {
+	Receiver
+	// Apart is told how long the reply to request tag is, which begins to come over a shared pipe. If it
+	// returns true, the reply is dropped, and the request is sent again, over connections of mode m.
+	Apart(tag uint32, size int) (m Mode, again bool)
+}
+
 // Longer is a Receiver that takes other replies than those to questions of the proxy's own, which may have
 // resp.Answer.Bytes. A node that sends more than Most bytes to request tag, or announces them, loses its
 // connection, and the request fails.
@@ -41,6 +54,31 @@ const (
 	MostData  = 512<<20 + MostLine // data of a client, kept until it is whole: as long as a value may be
 	MostLine  = 64 << 10           // a line that is not data
 )
+
+// Collector is a Receiver that wants one reply as a whole. Then is called with it, or with why there is none.
+type Collector struct {
+	Then  func(reply []byte, err error)
+	reply []byte
+}
+
+// Receive implements Receiver.
+func (c *Collector) Receive(_ uint32, chunk []byte, last bool) {
+	if c.reply = append(c.reply, chunk...); last {
+		c.Then(c.reply, nil)
+	}
+}
+
+// Fail implements Receiver.
+func (c *Collector) Fail(_ uint32, err error) { c.Then(nil, err) }
+
+// Discard implements Receiver.
+func (c *Collector) Discard(uint32) bool {
+	c.reply = nil
+	return true
+}
+
+// Detour implements Receiver.
+func (c *Collector) Detour(uint32) {}
 
 // call is one request on its way.
 type call struct {
@@ -56,6 +94,7 @@ type call struct {
 	healed   bool  // the script it needs was loaded for it
 	ran      bool  // it may have run: it was written once, and its reply was lost
 	raw      bool  // the sender handles errors and the loss of the connection
+	ours     bool  // a question about the connection: its owner does not know of it
 	astray   bool  // it was sent to the node that ASK named
 	doubted  bool  // it was sent again although it may have run: see doubt.go
 	believed bool  // it has not run, whatever its reply says

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/loop"
@@ -38,9 +39,9 @@ func (c *Client) DoSplit(ctx context.Context, n int, req []byte, resend bool) ([
 
 func (c *Client) home(ctx context.Context, n int, req []byte, resend, splits bool) ([]byte, error) {
 	i := max(n, 0) % len(c.loops)
-	return c.do(ctx, i, func(w *waiter) {
+	return c.do(ctx, i, func(to *Collector) {
 		c.pools[i].Send(&Request{
-			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend, Splits: splits,
+			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend, Splits: splits,
 		})
 	})
 }
@@ -58,62 +59,46 @@ func (c *Client) Master(n int) string {
 
 // DoMaster is Do for the i-th master, in the order of their lowest slots.
 func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
-	return c.do(ctx, 0, func(w *waiter) {
+	return c.do(ctx, 0, func(to *Collector) {
 		if i >= len(c.pools[0].Topology().Masters) {
-			w.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
+			to.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
 			return
 		}
 		c.pools[0].Send(&Request{
-			Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
+			Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend,
 		})
 	})
 }
 
 // DoNode is Do for the node at addr and no other.
 func (c *Client) DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error) {
-	return c.do(ctx, 0, func(w *waiter) {
+	return c.do(ctx, 0, func(to *Collector) {
 		c.pools[0].Send(&Request{
-			Target: ToNode(addr), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
+			Target: ToNode(addr), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend,
 		})
 	})
 }
 
 // do calls send on loop i, where it sends a request, and waits for the reply.
-func (c *Client) do(ctx context.Context, i int, send func(w *waiter)) ([]byte, error) {
-	w := &waiter{done: make(chan struct{})}
-	if !c.loops[i].Post(func() { send(w) }) {
+func (c *Client) do(ctx context.Context, i int, send func(to *Collector)) ([]byte, error) {
+	var reply []byte
+	var err error
+	done := make(chan struct{})
+	to := &Collector{Then: func(got []byte, failed error) {
+		reply, err = got, failed
+		close(done)
+	}}
+	if !c.loops[i].Post(func() { send(to) }) {
 		return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, net.ErrClosed)
 	}
 	select {
-	case <-w.done:
-		return w.reply, w.err
+	case <-done:
+		return reply, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// waiter is the Receiver of one Do.
-type waiter struct {
-	reply []byte
-	err   error
-	done  chan struct{}
-}
-
-func (w *waiter) Receive(_ uint32, chunk []byte, last bool) {
-	w.reply = append(w.reply, chunk...)
-	if last {
-		close(w.done)
-	}
-}
-
-func (w *waiter) Fail(_ uint32, err error) {
-	w.err = err
-	close(w.done)
-}
-
-func (w *waiter) Discard(uint32) bool {
-	w.reply = nil
-	return true
-}
-
-func (w *waiter) Detour(uint32) {}
+// Parted is when a node last said that some keys of slot n are at another node, because it moves there. The
+// zero time: never.
+func (c *Client) Parted(n int) time.Time { return c.pools[0].stats.moving.at(n) }

@@ -3,7 +3,6 @@ package pipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -12,19 +11,11 @@ import (
 
 // This file makes connections; and when one ends, its requests fail or go elsewhere.
 
-// How a pipe failed.
-var (
-	errSilent  = errors.New("no reply within upstream-timeout")
-	errCrawls  = errors.New("a reply came too slowly, and others waited behind it")
-	errLong    = errors.New("its reply is longer than any to this request")
-	errRetired = errors.New("the node has left the topology")
-)
-
 // dial connects in the background.
 func (p *Pipe) dial() {
-	ctx, cancel := context.WithTimeout(context.Background(), p.pool.o.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), p.o.ConnectTimeout)
 	p.dialing, p.cancel = true, cancel
-	l, control, m := p.pool.loop, p.pool.control, p.mode.dialled()
+	l, control, m := p.loop, p.control, p.mode.dialled()
 	p.as = control.Login()
 	var self *cluster.Identity
 	switch {
@@ -68,12 +59,12 @@ func (p *Pipe) dialed(err error) {
 		p.frame.Reset()
 		p.inReply, p.inPush = false, false
 		p.proof.answer = p.proof.answer[:0]
-		p.progress = p.pool.loop.Now()
+		p.progress = p.loop.Now()
 		p.since, p.said = p.progress, p.progress
-		p.stats.connects.Add(1)
-		p.stats.up.Add(1)
+		p.counts.connects.Add(1)
+		p.counts.up.Add(1)
 		p.conn.Flush()
-		p.pool.waiting.now(p.pool.loop.Now())
+		p.home.connected()
 		if p.private.isPaused() {
 			p.private.pause()
 		}
@@ -82,23 +73,23 @@ func (p *Pipe) dialed(err error) {
 	refused := refusedMode(err, p.mode) != nil
 	if p.owner != nil {
 		if !refused {
-			p.stats.dialErrors.Add(1)
-			p.pool.control.Refresh()
+			p.counts.dialErrors.Add(1)
+			p.Refresh()
 		}
 		p.failed(err)
 		return
 	}
 	if refused {
-		p.abandon(err)
+		p.home.abandon(p, err)
 		return
 	}
 	p.dialErr = err
-	p.retryAt = p.pool.loop.Now().Add(redialAfter)
-	p.stats.dialErrors.Add(1)
-	p.pool.control.Refresh()
-	p.pool.outages.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
-	p.pool.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
-	p.abandon(err)
+	p.retryAt = p.loop.Now().Add(redialAfter)
+	p.counts.dialErrors.Add(1)
+	p.Refresh()
+	p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
+	p.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
+	p.home.abandon(p, err)
 }
 
 // hangUp closes the connection from this side.
@@ -107,8 +98,8 @@ func (p *Pipe) hangUp(why error) {
 		return
 	}
 	if p.why == nil && errors.Is(why, cluster.ErrFraming) {
-		p.stats.garbled.Add(1)
-		p.pool.stats.garbled.Write(p.pool.o.Log, slog.LevelWarn, "node breaks the protocol", "node", p.addr,
+		p.counts.garbled.Add(1)
+		p.stats.garbled.Write(p.o.Log, slog.LevelWarn, "node breaks the protocol", "node", p.addr,
 			"requests", p.calls.len(), "err", why)
 	}
 	p.why = why
@@ -118,17 +109,20 @@ func (p *Pipe) hangUp(why error) {
 // Closed implements loop.Handler.
 func (p *Pipe) Closed(err error) {
 	p.conn = nil
+	if p.crowded > 0 {
+		p.home.crowd(p, 0)
+	}
 	if p.why != errReleased && p.why != errIdle { // the node may have restarted
-		p.pool.scripts.forget(p.addr)
+		p.home.restarted(p.addr)
 	}
 	p.self.Owed = p.calls.len() > 0
-	p.stats.up.Add(-1)
+	p.counts.up.Add(-1)
 	if p.why != nil {
 		err = p.why
 	}
 	if p.owner != nil {
 		if p.why == nil && !p.ended || p.why == errSilent {
-			p.pool.control.Refresh()
+			p.Refresh()
 		}
 		p.failed(err)
 		return
@@ -136,69 +130,63 @@ func (p *Pipe) Closed(err error) {
 	if err == errIdle || err == errUnfit && p.calls.len() == 0 {
 		return
 	}
-	if !p.pool.closed && err != errReleased {
+	if !p.closed && err != errReleased {
 		if p.calls.len() > 0 {
-			p.pool.outages.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
+			p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
 		}
-		p.pool.o.Log.Debug("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
+		p.o.Log.Debug("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
 	}
-	p.pool.control.Refresh()
-	p.abandon(err)
+	p.Refresh()
+	p.home.abandon(p, err)
 }
 
-// abandon settles every request of a connection that has ended. What was not written in full cannot have run
-// and is sent again, and so is what may run twice. The others fail, and those whose senders handle that fail
-// in any case.
-func (p *Pipe) abandon(err error) {
-	if p.crowded > 0 {
-		p.pool.stuck.crowd(p, 0)
+// This file renews logins. The node may end connections that authenticated too long ago, so AUTH with a new
+// password goes behind what was sent:
+//
+//	patrol --> renewLogin --> AUTH --> +OK, which is not passed on
+//
+// The node does not read from a connection while a command blocks there, and between MULTI and EXEC it would
+// queue AUTH. Such a connection takes over the new password afterwards.
+
+// renewAgain is the pause before a node that has refused a login gets it again.
+const renewAgain = 10 * time.Second
+
+// renewLogin makes the connection take over a newer login, if there is one.
+func (p *Pipe) renewLogin() {
+	now := p.control.Login()
+	if now == p.as || p.conn == nil || p.patient || p.mode.special() || p.whole() ||
+		p.loop.Now().Before(p.renewAt) {
+		return
 	}
-	calls, log, cut := p.calls, p.log, p.inReply
-	p.calls, p.log, p.inReply = ring{}, backlog{}, false
-	o := (*order)(p)
-	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)
-	for calls.len() > 0 {
-		c := *calls.head()
-		calls.pop()
-		if c.again {
-			p.pool.senders.ends(&c)
-		}
-		req, written := log.oldest(c.size), log.written(c.size)
-		if c.size > cluster.MaxShared && !written && log.begun() {
-			c.cuts++
-		}
-		log.pop(c.size, 0)
-		switch {
-		case c.to == nil:
-		case c.cuts >= largeTries && !c.raw:
-			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), errCutLarge))
-		case refused != nil && !c.ran:
-			c.to.Fail(c.tag, refused)
-		case busy != nil && !c.ran:
-			c.to.Receive(c.tag, busy, true)
-		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
-			if cut || written {
-				o.overtaken(&c)
-			}
-			c.ran = c.ran || cut || written
-			p.pool.outages.Feel(p.addr, cluster.Felt{Failed: 1})
-			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
-		default:
-			h := &held{call: c, req: req, err: err, fresh: written && !c.ran}
-			h.ran = c.ran || written
-			c.to.Detour(c.tag)
-			if written && harmless(&c) {
-				o.overtaken(&c)
-				c.to.(Repeater).Repeated(c.tag)
-			}
-			o.lost(h)
-		}
-		cut = false
+	before := p.as
+	p.as = now
+	if req := cluster.Renewal(before, now); req != nil {
+		p.ask(req, p.loggedIn)
 	}
-	o.abandon()
-	p.wakeWaiting()
-	if errors.Is(err, errRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled) {
-		// other nodes can take them
-		p.pool.newsSoon()
+}
+
+// loggedIn takes the answer to AUTH; nil if there is none.
+func (p *Pipe) loggedIn(reply []byte, _ error) {
+	if reply == nil || !isErrorReply(reply) {
+		return
 	}
+	if p.refused != p.as {
+		p.refused = p.as
+		p.o.Log.Warn(cluster.NotRenewed, "node", p.addr,
+			"err", cluster.Explain(cluster.Said(string(trimLine(reply[1:])))))
+	}
+	p.as, p.renewAt = nil, p.loop.Now().Add(renewAgain)
+}
+
+// whole says that nothing may be sent between the requests of the owner.
+func (o *owning) whole() bool {
+	if o.stream != nil {
+		return true
+	}
+	owner := o.owner
+	if o.private != nil {
+		owner = o.private.owner
+	}
+	w, ok := owner.(Whole)
+	return ok && w.Whole()
 }

@@ -15,41 +15,32 @@ import (
 // Redis, the first script is sent once more, since the slot may have stopped moving meanwhile; then its
 // error goes to the client.
 
-// mayRepeat says that req, which may be sent twice, should be sent again. Of the requests of clients, only
-// scripts that only read may be sent twice, but what they return is for the client. The others are scripts
-// of locks, which return no such words.
-func mayRepeat(req []byte) bool {
-	args := firstArgs(req, 1)
-	return len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
-}
-
 // doubt is a script whose error may or may not be of Redis. It keeps its place among the requests that wait.
-// It is the Receiver of the question.
 type doubt struct {
 	*deferred
-	p    *Pool
+	r    *retrier
 	pipe *Pipe
 	said []byte
 	role bool // the node was asked for its role
 }
 
 // doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
-func (p *Pool) doubt(pipe *Pipe, c call, r *retry.Error, req, reply []byte) {
+func (r *retrier) doubt(pipe *Pipe, c call, e *retry.Error, req, reply []byte) {
 	c.alone, c.again = false, true
 	c.to.Detour(c.tag)
-	p.control.Refresh()
-	d := &doubt{p: p, pipe: pipe, role: r.OfReplicas, deferred: &deferred{
+	r.Refresh()
+	d := &doubt{r: r, pipe: pipe, role: e.OfReplicas, deferred: &deferred{
 		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply),
 		inDoubt: true,
 	}}
-	p.waiting.add(d.deferred)
+	r.waiting.add(d.deferred)
 	switch {
 	case d.role:
 		pipe.append(d.question(), resp.AppendCommandStrings(nil, "ROLE"))
 	case len(d.req) > doubtAtOnce:
 		go func() { // ends by itself
 			question := idle(d.req)
-			p.loop.Post(func() { p.sendTo(p.pipe(d.addr, d.mode), d.question(), question) })
+			r.loop.Post(func() { r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), d.question(), question) })
 		}()
 	default:
 		pipe.append(d.question(), idle(d.req))
@@ -61,7 +52,7 @@ const doubtAtOnce = 256 << 10
 
 // question is the call that asks the node.
 func (d *doubt) question() *call {
-	c := &call{to: d, slot: thisNode, raw: true, came: d.came}
+	c := &call{to: &Collector{Then: d.answered}, slot: thisNode, raw: true, ours: true, came: d.came}
 	if d.astray {
 		c.before = sayAsking
 	}
@@ -87,28 +78,29 @@ func idle(req []byte) []byte {
 	return resp.AppendCommand(nil, same...)
 }
 
-// Receive implements Receiver.
-func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
-	d.said = append(d.said, chunk...)
-	if !last {
+// answered takes the answer.
+func (d *doubt) answered(reply []byte, err error) {
+	if err != nil {
+		d.tell()
 		return
 	}
+	d.said = reply
 	switch {
-	case d.refused() && d.p.waiting.first(d.deferred):
-		d.p.waiting.remove(d.deferred)
+	case d.refused() && d.r.waiting.first(d.deferred):
+		d.r.waiting.remove(d.deferred)
 		d.believed = true
-		if !d.p.redirect(d.pipe, d.call, d.req, d.reply) {
+		if !d.r.redirect(d.pipe, d.call, d.req, d.reply) {
 			d.tell()
 		}
 	case d.refused():
-		d.inDoubt, d.next = false, d.p.loop.Now()
-		d.p.arm()
+		d.inDoubt, d.next = false, d.r.loop.Now()
+		d.r.arm()
 	case d.doubted:
 		d.tell()
 	default:
 		d.doubted, d.ran = true, true
-		d.inDoubt, d.next = false, d.p.loop.Now().Add(d.try.Pause())
-		d.p.arm()
+		d.inDoubt, d.next = false, d.r.loop.Now().Add(d.try.Pause())
+		d.r.arm()
 	}
 }
 
@@ -127,18 +119,6 @@ func (d *doubt) refused() bool {
 
 // tell gives the error to the client.
 func (d *doubt) tell() {
-	d.p.waiting.remove(d.deferred)
+	d.r.waiting.remove(d.deferred)
 	d.to.Receive(d.tag, plainError(d.reply), true)
 }
-
-// Fail implements Receiver.
-func (d *doubt) Fail(uint32, error) { d.tell() }
-
-// Discard implements Receiver.
-func (d *doubt) Discard(uint32) bool {
-	d.said = nil
-	return true
-}
-
-// Detour implements Receiver.
-func (d *doubt) Detour(uint32) {}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"lockproxy/cluster"
@@ -25,9 +24,8 @@ import (
 // has doubled.
 
 const (
-	// forgottenMost is how many pipes of one loop a question is about, and inquiryMost how many of all.
+	// forgottenMost is how many pipes of one loop a question is about.
 	forgottenMost = 64
-	inquiryMost   = 512
 	// forgottenProbe is how soon the kernel gives up the other connections, which wait for nothing, or for a
 	// command that blocks, if they are forgotten too.
 	forgottenProbe = 3 * time.Second
@@ -35,15 +33,19 @@ const (
 
 // forgotten asks nodes about silent pipes.
 type forgotten struct {
-	pool   *Pool
+	*env
+	shared map[nodeKey]*Pipe
+	own    map[*Pipe]struct{}
 	ctx    context.Context // ends with the pool, by end
 	end    context.CancelFunc
 	asking map[string]bool // nodes
 	mute   map[string]bool // nodes that do not tell
 }
 
-func newForgotten(p *Pool) forgotten {
-	f := forgotten{pool: p, asking: make(map[string]bool), mute: make(map[string]bool)}
+func newForgotten(e *env, shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) forgotten {
+	f := forgotten{
+		env: e, shared: shared, own: own, asking: make(map[string]bool), mute: make(map[string]bool),
+	}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
 }
@@ -96,69 +98,11 @@ func (f *forgotten) ask(addr string, now time.Time) {
 		return
 	}
 	f.asking[addr] = true
-	l := f.pool.loop
-	f.pool.stats.inquiries.put(f.ctx, f.pool.control, f.pool.o.ConnectTimeout, addr, inquiry{ids,
+	l := f.loop
+	f.stats.inquiries.put(f.ctx, f.control, f.o.ConnectTimeout, addr, inquiry{ids,
 		func(settled map[string]string, err error) {
 			l.Post(func() { f.answered(addr, all, settled, err) })
 		}})
-}
-
-// inquiry is what one loop asks a node: about these connections.
-type inquiry struct {
-	ids    []string
-	answer func(settled map[string]string, err error) // may have more than the ids
-}
-
-// inquiries asks each node one question at a time, for all loops. Safe for concurrent use.
-type inquiries struct {
-	mu      sync.Mutex
-	waiting map[string][]inquiry // by the address of each node that is asked: what it is to be asked next
-}
-
-// put has the node at addr asked, together with what others ask it. It does not block. ctx ends with the
-// loops, limit bounds one question.
-func (q *inquiries) put(ctx context.Context, nodes cluster.DialNode, limit time.Duration, addr string,
-	one inquiry,
-) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.waiting == nil {
-		q.waiting = make(map[string][]inquiry)
-	}
-	before, asked := q.waiting[addr]
-	q.waiting[addr] = append(before, one)
-	if asked {
-		return
-	}
-	go func() { // ends with the last question, each of which the limit or ctx ends
-		for all := q.next(addr); len(all) > 0; all = q.next(addr) {
-			var ids []string
-			for _, one := range all {
-				ids = append(ids, one.ids...)
-			}
-			bounded, cancel := context.WithTimeout(ctx, limit)
-			settled, err := cluster.Settled(bounded, nodes, addr, ids)
-			cancel()
-			for _, one := range all {
-				one.answer(settled, err)
-			}
-		}
-	}()
-}
-
-// next takes what the node at addr is to be asked now: nothing ends it.
-func (q *inquiries) next(addr string) (all []inquiry) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	waiting, n := q.waiting[addr], 0
-	for len(all) < len(waiting) && n+len(waiting[len(all)].ids) <= inquiryMost {
-		n += len(waiting[len(all)].ids)
-		all = waiting[:len(all)+1]
-	}
-	if q.waiting[addr] = waiting[len(all):]; len(all) == 0 {
-		delete(q.waiting, addr)
-	}
-	return all
 }
 
 // answered gives up the pipes of which the answer says that they are forgotten, if they are silent still.
@@ -170,7 +114,7 @@ func (f *forgotten) answered(addr string, all []silent, settled map[string]strin
 			s.asked = time.Time{}
 		}
 	}
-	if err != nil || f.pool.closed {
+	if err != nil || f.closed {
 		return
 	}
 	n := 0
@@ -185,7 +129,7 @@ func (f *forgotten) answered(addr string, all []silent, settled map[string]strin
 	if n == 0 {
 		return
 	}
-	f.pool.o.Log.Warn("connections to a node were forgotten on the way: new ones work",
+	f.o.Log.Warn("connections to a node were forgotten on the way: new ones work",
 		"node", addr, "connections", n)
 	for _, p := range f.to(addr) {
 		if p.conn != nil {
@@ -207,12 +151,12 @@ func nameOf(p *Pipe) (id, addr string) {
 
 // to is all pipes to the node at addr.
 func (f *forgotten) to(addr string) (all []*Pipe) {
-	for _, p := range f.pool.byNode {
+	for _, p := range f.shared {
 		if p.addr == addr {
 			all = append(all, p)
 		}
 	}
-	for p := range f.pool.own.all {
+	for p := range f.own {
 		if p.addr == addr {
 			all = append(all, p)
 		}

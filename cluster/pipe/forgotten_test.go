@@ -119,7 +119,7 @@ func newWalled(t *testing.T, o Options) *walled {
 	w := &walled{outageRig: newOutageRig(t, o, nil), wall: newFirewall()}
 	w.dialer = cluster.Dialer{ConnectTimeout: cluster.ConnectTimeout, Log: o.withDefaults().Log,
 		Net: func(context.Context, string, string) (net.Conn, error) { return w.wall.dial(), nil }}
-	w.on(func() { w.pool.control, w.pool.late.control = w, w })
+	w.on(func() { w.pool.control = w })
 	return w
 }
 

@@ -3,8 +3,6 @@ package pipe
 import (
 	"slices"
 	"time"
-
-	"lockproxy/internal/loop"
 )
 
 // This file notices replies that are late. The control plane asks all masters now and then; a request that
@@ -26,15 +24,15 @@ type suspecter interface{ Suspect() }
 
 // lateness looks for late replies while any are due.
 type lateness struct {
-	loop      *loop.Loop
+	*env
 	shared    map[nodeKey]*Pipe
 	own       map[*Pipe]struct{}
-	control   Control
 	forgotten forgotten
 	looking   bool // look will run
 }
 
-func (l *lateness) lookSoon() {
+// owes notes that a pipe owes a reply again.
+func (l *lateness) owes() {
 	if !l.looking {
 		l.looking = true
 		l.loop.After(lateTick, l.look)
@@ -74,15 +72,6 @@ func (l *lateness) look() {
 		s.Suspect()
 	}
 	if due {
-		l.lookSoon()
+		l.owes()
 	}
-}
-
-// heard notes that the node of a pipe has sent something.
-func (l *lateness) heard(p *Pipe) {
-	now := l.loop.Now()
-	if p.calls.len() > 0 {
-		p.habit = max(p.habit, now.Sub(p.progress))
-	}
-	p.progress, p.said, p.late = now, now, false
 }

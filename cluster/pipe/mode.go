@@ -47,3 +47,9 @@ func (m Mode) dialled() cluster.Mode {
 	}
 	return d
 }
+
+// nodeKey is where a pipe leads to, and in which mode.
+type nodeKey struct {
+	addr string
+	mode Mode
+}

@@ -2,12 +2,7 @@ package pipe
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"slices"
-
-	"lockproxy/cluster"
-	"lockproxy/cluster/retry"
 )
 
 // This file keeps the requests of one client to one slot in order when some of them are sent again. A node
@@ -23,7 +18,7 @@ import (
 //	it has run something else                                 the client gets the refusal, as at Redis
 //
 // When a connection ends, what the node may have run counts as run. Nothing waits if the client has sent
-// nothing behind the request.
+// nothing behind the request. What becomes of the requests is decided in redirect.go.
 
 // Ordered is a Receiver for a client whose requests take effect in order.
 type Ordered interface {
@@ -33,8 +28,11 @@ type Ordered interface {
 	Order(tag uint32) (client int64, n uint32, latest bool)
 }
 
-// order is a Pipe as it puts requests aside.
-type order Pipe
+// order is what a pipe has put aside, in the order in which it may be sent again.
+type order struct {
+	all      []*aside
+	byClient map[int64]*aside
+}
 
 // aside is what may be sent again for one client, in order.
 type aside struct {
@@ -53,8 +51,6 @@ type held struct {
 	fresh bool   // the first try has ended so
 }
 
-var errOvertaken = errors.New("what was sent behind it has run already")
-
 // orderOf is Ordered.Order for the request of c. Where nobody minds the order, client is 0.
 func orderOf(c *call) (client int64, n uint32, latest bool) {
 	if o, ok := c.to.(Ordered); ok {
@@ -69,57 +65,37 @@ func harmless(c *call) bool {
 	return ok
 }
 
-// putAside keeps c, which the node has refused, for later. It reports false if c may be sent again at once.
-// req aliases the log.
-func (o *order) putAside(c *call, req, reply []byte) bool {
-	client, _, latest := orderOf(c)
-	if client == 0 || latest && o.aside[client] == nil {
-		return false
-	}
-	c.to.Detour(c.tag)
-	o.keep(&held{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
-	return true
-}
+// has says that something is aside for the client.
+func (o *order) has(client int64) bool { return o.byClient[client] != nil }
 
-// lost keeps h, whose connection has ended, until it is known what is behind it.
-func (o *order) lost(h *held) {
-	if client, _, _ := orderOf(&h.call); client == 0 {
-		o.sendLater(h)
-		return
-	}
-	o.keep(h)
-}
-
-// keep puts h behind what is aside for its client.
-func (o *order) keep(h *held) {
+// keep puts h behind what is aside for its client, until so many requests of the pipe are answered.
+func (o *order) keep(h *held, until uint64) {
 	client, _, _ := orderOf(&h.call)
-	g, until := o.aside[client], o.answered+uint64(o.calls.len())
+	g := o.byClient[client]
 	if g == nil {
-		if o.aside == nil {
-			o.aside = make(map[int64]*aside)
+		if o.byClient == nil {
+			o.byClient = make(map[int64]*aside)
 		}
 		g = &aside{client: client}
-		o.aside[client] = g
-		o.asides = append(o.asides, g)
+		o.byClient[client] = g
+		o.all = append(o.all, g)
 	} else if g.until != until { // more is behind h than was behind what is aside already
-		i := slices.Index(o.asides, g)
-		o.asides = append(slices.Delete(o.asides, i, i+1), g)
+		i := slices.Index(o.all, g)
+		o.all = append(slices.Delete(o.all, i, i+1), g)
 	}
 	g.until, g.all = until, append(g.all, h)
-	o.pool.senders.sends(nil, &h.call)
 }
 
-// overtaken ends what is aside and cannot be sent again any more, because c has run, or may have.
-func (o *order) overtaken(c *call) {
-	if len(o.asides) == 0 {
-		return
+// overtaken takes out what cannot be sent again any more, because c has run, or may have.
+func (o *order) overtaken(c *call) (over []*held) {
+	if len(o.all) == 0 {
+		return nil
 	}
 	client, _, _ := orderOf(c)
-	g := o.aside[client]
+	g := o.byClient[client]
 	if g == nil {
-		return
+		return nil
 	}
-	var over []*held
 	g.all = slices.DeleteFunc(g.all, func(h *held) bool {
 		conflicts := h.conflicts(c)
 		if conflicts {
@@ -128,13 +104,10 @@ func (o *order) overtaken(c *call) {
 		return conflicts
 	})
 	if len(g.all) == 0 { // more may be sent now
-		delete(o.aside, client)
-		o.asides = slices.DeleteFunc(o.asides, func(a *aside) bool { return a == g })
+		delete(o.byClient, client)
+		o.all = slices.DeleteFunc(o.all, func(a *aside) bool { return a == g })
 	}
-	for _, h := range over {
-		o.pool.senders.ends(&h.call)
-		o.refuse(h)
-	}
+	return over
 }
 
 // conflicts says that h must not run after c. What a node sends on with ASK is about keys that it does not
@@ -152,118 +125,23 @@ func (h *held) conflicts(c *call) bool {
 	return h.slot == c.slot || h.wide || c.wide
 }
 
-var ask = []byte("-ASK ")
-
-// joins has the read c, which the node has answered, sent again behind what is aside. It reports false if
-// that is not needed, or c does more than read.
-func (o *order) joins(c *call, reply []byte) bool {
+// joins says that the read c, which the node has answered, is to be sent again behind what is aside.
+func (o *order) joins(c *call) bool {
 	if _, reads := c.to.(Chooser); !reads || !c.resend {
 		return false
 	}
 	client, _, _ := orderOf(c)
-	g := o.aside[client]
-	joins := g != nil && slices.ContainsFunc(g.all, func(h *held) bool { return !h.read && h.conflicts(c) })
-	if joins {
-		req := lasting((*Pipe)(o).log.oldest(c.size))
-		o.keep(&held{call: *c, req: req, reply: bytes.Clone(reply), read: true})
-	}
-	return joins
+	g := o.byClient[client]
+	return g != nil && slices.ContainsFunc(g.all, func(h *held) bool { return !h.read && h.conflicts(c) })
 }
 
-// popUnanswered removes the oldest request of the pipe, whose reply does not concern its client.
-func (o *order) popUnanswered() {
-	p := (*Pipe)(o)
-	p.pop()
-	o.goOn()
-	if p.private != nil {
-		p.private.answered(call{})
+// next takes what is aside for the client whose turn it is, once so many requests are answered.
+func (o *order) next(answered uint64) []*held {
+	if len(o.all) == 0 || o.all[0].until > answered {
+		return nil
 	}
-}
-
-// goOn sends again what has waited for its time. It is called behind each reply while anything is aside.
-func (o *order) goOn() {
-	p := (*Pipe)(o)
-	for len(o.asides) > 0 && o.asides[0].until <= o.answered {
-		for _, h := range o.next() {
-			switch {
-			case p.dead != nil:
-				o.sendLater(h)
-			case h.read:
-				h.again = true
-				p.pool.sendTo(p, &h.call, h.req)
-			default:
-				h.alone = true
-				if !p.pool.redirect(p, h.call, h.req, h.reply) {
-					h.to.Receive(h.tag, plainError(h.reply), true)
-				}
-			}
-		}
-	}
-}
-
-// next takes what is aside for the client whose turn it is.
-func (o *order) next() []*held {
-	g := o.asides[0]
-	o.asides = o.asides[1:]
-	delete(o.aside, g.client)
-	for _, h := range g.all {
-		o.pool.senders.ends(&h.call)
-	}
+	g := o.all[0]
+	o.all = o.all[1:]
+	delete(o.byClient, g.client)
 	return g.all
-}
-
-// abandon is goOn for a connection that has ended.
-func (o *order) abandon() {
-	for len(o.asides) > 0 {
-		for _, h := range o.next() {
-			o.sendLater(h)
-		}
-	}
-}
-
-// sendLater has h sent again, perhaps elsewhere. It cannot ask the node any more what a script has said.
-func (o *order) sendLater(h *held) {
-	switch {
-	case h.byScript():
-		o.refuse(h)
-		return
-	case h.read: // what it has read is old when it is sent again
-		h.reply, h.err = nil, errBehind
-	}
-	d := o.pool.later(o.addr, o.mode, h.call, h.req, h.reply, h.err)
-	if d != nil && h.fresh { // even late, the next connection can tell what became of it
-		d.least = o.pool.since() + o.pool.o.ConnectTimeout
-	}
-}
-
-// byScript says that a script may have made the error that h was refused with.
-func (h *held) byScript() bool {
-	if h.reply == nil || h.read || h.resend && mayRepeat(h.req) {
-		return false
-	}
-	r, rest := retry.ErrorOf(h.reply)
-	script, _ := fromScript(&h.call, h.req, r, rest)
-	return script && r.Verdict != retry.LoadScript
-}
-
-// refuse ends h without sending it again.
-func (o *order) refuse(h *held) {
-	switch {
-	case h.err != nil:
-		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), h.err))
-	case h.ran && !h.read:
-		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), complaint(h.reply)))
-	case isRedirect(h.reply) && !h.read && !h.byScript():
-		h.to.Fail(h.tag, cluster.NotTaken(h.outcome(), errOvertaken, true))
-	default:
-		h.to.Receive(h.tag, plainError(h.reply), true)
-	}
-}
-
-// plainError is a reply of which clients do not follow the redirect.
-func plainError(reply []byte) []byte {
-	if isRedirect(reply) {
-		return append([]byte("-ERR "), reply[1:]...)
-	}
-	return reply
 }

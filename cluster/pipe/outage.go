@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,27 +30,23 @@ const (
 	holdAfter = 500 * time.Millisecond
 )
 
-// errOwes is why a request stays behind.
-var errOwes = errors.New("it does not answer")
-
 // witness tells which masters are down. An Upstream is one.
 type witness interface{ Outages() *cluster.Outages }
 
 // outages tells which shards have a master that answers.
 type outages struct {
-	*cluster.Outages // nil: nobody knows, and all masters are taken to answer
-	budget, most     time.Duration
-	born             time.Time
-	gained           map[string]time.Duration // when a master got slots last, since born
+	known *cluster.Outages // nil: nobody knows, and all masters are taken to answer
+	*env
+	gained map[string]time.Duration // when a master got slots last, since born
 	*routing
 }
 
-func newOutages(control Control, budget, most time.Duration, r *routing) outages {
-	o := outages{budget: budget, most: max(budget, most), born: time.Now(), routing: r,
-		gained: make(map[string]time.Duration)}
-	if w, ok := control.(witness); ok {
-		o.Outages = w.Outages()
+func newOutages(e *env, r *routing) outages {
+	o := outages{env: e, routing: r, gained: make(map[string]time.Duration)}
+	if w, ok := e.control.(witness); ok {
+		o.known = w.Outages()
 	}
+	e.felt = o.known
 	return o
 }
 
@@ -76,7 +71,7 @@ func (o *outages) follow(before *cluster.Topology, now time.Duration) {
 // elsewhere. The others may still answer, for a while.
 func (o *outages) leave(shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) {
 	for _, pipe := range slices.AppendSeq(slices.Collect(maps.Values(shared)), maps.Keys(own)) {
-		_, doubted := o.Doubted(pipe.addr)
+		_, doubted := o.known.Doubted(pipe.addr)
 		switch {
 		case pipe.retired.IsZero(), !doubted && !pipe.dialing:
 		case pipe.owner != nil:
@@ -100,22 +95,22 @@ type shard struct {
 // a master of a cluster that has no replica is back soon, or not for long. So it is with slots of nobody. But
 // one that says it loads its data, or misses other masters, is waited for.
 func (o *outages) long(addr string) (cluster.Outage, bool) {
-	out, lost := o.Of(addr)
+	out, lost := o.known.Of(addr)
 	if !lost {
 		return out, false
 	}
-	most, t := o.most, o.topology
+	most, t := o.o.MaxWait, o.topology
 	_, answers := out.Err.(cluster.Unready)
 	follows := func(n *cluster.Node) bool { return n.Follows == addr }
 	if t.Kind == cluster.Cluster && !answers && !slices.ContainsFunc(t.Replicas, follows) {
-		most = min(most, o.budget)
+		most = min(most, o.o.Budget)
 	}
 	return out, time.Since(out.Since) > most
 }
 
 // masterAt is what is known of the master at addr.
 func (o *outages) masterAt(addr string) shard {
-	back, answers := o.Answers(addr)
+	back, answers := o.known.Answers(addr)
 	_, long := o.long(addr)
 	s := shard{answers: answers, since: o.gained[addr], long: long}
 	if !back.IsZero() {
@@ -151,12 +146,12 @@ func (o *outages) shardOf(slot int, addr string) shard {
 // left is for how long a request for the shard that came at that time is tried still, as far as anybody knows
 // now. It is less than 0 when that time is over.
 func (o *outages) left(s shard, came, now time.Duration) time.Duration {
-	left := came + o.most - now
+	left := came + o.o.MaxWait - now
 	switch {
 	case s.answers:
-		left = min(left, max(came, s.since)+o.budget-now)
+		left = min(left, max(came, s.since)+o.o.Budget-now)
 	case s.long:
-		left = min(left, came+min(brief, o.budget)-now)
+		left = min(left, came+min(brief, o.o.Budget)-now)
 	}
 	return left
 }
@@ -185,14 +180,14 @@ type nodeSlot struct {
 
 // Left is for how long a request for the slot that came at that time, or whose trouble began then, is to be
 // tried still, as far as anybody knows now. Not at all: it is not above 0.
-func (p *Pool) Left(slot int, came time.Time) time.Duration {
-	return p.outages.left(p.outages.shardOf(slot, ""), came.Sub(p.born), p.since())
+func (o *outages) Left(slot int, came time.Time) time.Duration {
+	return o.left(o.shardOf(slot, ""), came.Sub(o.born), o.age())
 }
 
 // Silent is why nothing new should be sent to the master at addr, nil if it may be: it has owed an answer for
 // a while. There will be news once it has answered, or is no master any more.
-func (p *Pool) Silent(addr string) error {
-	if since, silent := p.outages.Silent(addr); !silent || time.Since(since) < holdAfter {
+func (o *outages) Silent(addr string) error {
+	if since, silent := o.known.Silent(addr); !silent || time.Since(since) < holdAfter {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, cluster.NodeError{Addr: addr, Err: errOwes})
@@ -200,9 +195,9 @@ func (p *Pool) Silent(addr string) error {
 
 // hold says that the node of a shared pipe has owed an answer for a while, and has not been heard meanwhile.
 func (o *outages) hold(p *Pipe) bool {
-	since, silent := o.Silent(p.addr)
+	since, silent := o.known.Silent(p.addr)
 	return silent && p.conn != nil && p.owner == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
-		p.pool.loop.Now().Sub(p.said) >= holdAfter
+		p.loop.Now().Sub(p.said) >= holdAfter
 }
 
 // holds says that the pipe which would carry d is held.
@@ -221,7 +216,7 @@ func (o *outages) hang(p *Pipe) (why error) {
 	if o.hold(p) {
 		return cluster.NodeError{Addr: p.addr, Err: errOwes}
 	}
-	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.pool.loop.Now().Sub(p.progress) < hung) {
+	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
 		return nil
 	}
 	out, long := o.long(p.addr)

@@ -24,8 +24,8 @@ type outageRig struct {
 func newOutageRig(t *testing.T, o Options, nodes map[string]*scripted.Node) *outageRig {
 	r := &outageRig{rig: newRig(t, o, nodes)}
 	r.on(func() {
-		r.pool.control, r.pool.late.control = r, r
-		r.pool.outages = newOutages(r, r.pool.o.Budget, r.pool.o.MaxWait, &r.pool.routing)
+		r.pool.control = r
+		r.pool.outages = newOutages(r.pool.env, &r.pool.routing)
 	})
 	return r
 }

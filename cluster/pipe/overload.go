@@ -83,21 +83,32 @@ func (l *congestion) exceeds(n int, now time.Time, limit time.Duration) bool {
 	return true
 }
 
-// Overloaded says that the master of a slot answers, but later than Options.ShedAfter, so that a request that
-// is sent to it now would wait for too long.
-func (p *Pool) Overloaded(slot int, m Mode) bool {
-	limit := p.o.ShedAfter
-	if limit == 0 || p.closed {
+// Replies may come drop by drop. Each byte is a sign of life, but nothing behind such a
+// reply is delivered before the last one.
+
+// leastRate is how many bytes a second come of a reply behind which others wait.
+const leastRate = 16 << 10
+
+// pace is how fast the oldest reply comes.
+type pace struct {
+	since time.Time // others have waited, or were looked at last
+	bytes int       // came since
+	some  bool      // or at least something that is no whole line
+	whole bool      // a reply ended since
+}
+
+// crawls says that for longer than limit too little has come of a reply behind which others wait, if any do.
+// It is asked again and again.
+func (o *pace) crawls(others bool, now time.Time, limit time.Duration) bool {
+	was := *o
+	if !others || was.whole || was.since.IsZero() {
+		*o = pace{since: now}
 		return false
 	}
-	i := p.choose(slot)
-	if i < 0 {
+	waited := now.Sub(was.since)
+	if waited <= limit {
 		return false
 	}
-	pipe := p.master(i, m)
-	if pipe.conn == nil || !pipe.congestion.exceeds(pipe.calls.len(), p.loop.Now(), limit) {
-		return false
-	}
-	p.stats.Shed.Add(1)
-	return true
+	*o = pace{since: now}
+	return was.some && float64(was.bytes) < leastRate*waited.Seconds()
 }

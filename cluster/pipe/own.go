@@ -1,9 +1,8 @@
 package pipe
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
+	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -27,15 +26,25 @@ type Owner interface {
 	Lost(err error)
 }
 
+// owning is what a pipe is for its owner.
+type owning struct {
+	owner     Owner // nil: the pipe is shared
+	party     Party // that the owner belongs to
+	counted   bool  // for the party
+	places    *ownPipes
+	private   *privatePipe
+	stream    *Stream // that is being sent; nothing else may be queued then
+	dead      error   // why it is of no use any more
+	ended     bool    // its owner has no more requests
+	patient   bool
+	silence   time.Duration // how long its node may owe a reply; 0: Options.Timeout
+	proven    bool
+	clientID  int64
+	idleSince time.Time
+}
+
 // Whole is an Owner between whose requests nothing may come now, as in MULTI.
 type Whole interface{ Whole() bool }
-
-// Errors of owned pipes.
-var (
-	errReleased = errors.New("not needed any more")
-	// ErrNoPlace is why no owned pipe could be had.
-	ErrNoPlace = errors.New("all connections that are not shared are in use (upstream-own-connections)")
-)
 
 // Own returns a connection to the node at addr that only owner uses, until it is lost, or owner ends its use
 // with Release or End. Requests may be given to it at once. They wait until it is connected; before that it
@@ -62,11 +71,10 @@ func (p *Pool) lend(addr string, m Mode, owner Owner) *Pipe {
 
 // newOwn is an owned pipe that is not connected yet.
 func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
-	pipe := &Pipe{
-		pool: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
-	}
+	pipe := newPipe(p.env, p, addr, m)
+	pipe.owning = owning{places: &p.own, owner: owner, party: partyOf(owner)}
 	if m.dialled().As == nil { // a client's user may not be allowed that: Dial asks first
-		pipe.append(&call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
+		pipe.ask(askClientID, pipe.numbered)
 	}
 	return pipe
 }
@@ -83,20 +91,20 @@ func (p *Pipe) Request(req []byte, to Receiver, tag uint32) {
 }
 
 // Private says that the pipe belongs to a Private, whose owner gets its pushes.
-func (p *Pipe) Private() bool { return p.private != nil }
+func (o *owning) Private() bool { return o.private != nil }
 
 // Addr is the address of the pipe's node.
 func (p *Pipe) Addr() string { return p.addr }
 
 // ClientID is the node's id of the connection of an owned pipe; 0 if it is not known, as before the first
 // reply.
-func (p *Pipe) ClientID() int64 { return p.clientID }
+func (o *owning) ClientID() int64 { return o.clientID }
 
 // SetPatient says that the node may take as long as it likes for a reply, because it was sent a command that
 // blocks.
 func (p *Pipe) SetPatient(patient bool) {
 	p.patient = patient
-	p.progress = p.pool.loop.Now()
+	p.progress = p.loop.Now()
 }
 
 // EndRequests ends this side of the connection of an owned pipe, which is there, behind the requests so far.
@@ -119,7 +127,7 @@ func (p *Pipe) Release() {
 		return
 	}
 	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.leaving
-	if unfit || !p.pool.own.keep(p) {
+	if unfit || !p.places.keep(p) {
 		p.End()
 	}
 }
@@ -145,7 +153,7 @@ func (p *Pipe) close(why error) {
 		if p.dialing {
 			p.cancel()
 		}
-		p.pool.own.leaveQueue(p)
+		p.places.leaveQueue(p)
 		p.failed(why)
 	}
 }
@@ -165,33 +173,18 @@ func (p *Pipe) failed(err error) {
 	if p.private != nil {
 		p.private.leave()
 	}
-	p.pool.own.remove(p)
-	p.abandon(err)
-	p.pool.own.count()
+	p.places.remove(p)
+	p.home.abandon(p, err)
+	p.places.count()
 	p.owner.Lost(err)
 }
 
 // askClientID is the first request of an owned pipe, as the proxy's user.
 var askClientID = resp.AppendCommandStrings(nil, "CLIENT", "ID")
 
-// clientID is a Pipe that takes the answer to CLIENT ID. A node that knows no ids, Redis
-// before 5.0, leaves it 0.
-type clientID Pipe
-
-func (p *clientID) Receive(_ uint32, chunk []byte, _ bool) {
-	if n, err := strconv.ParseInt(string(trimNumber(chunk)), 10, 64); err == nil {
-		p.clientID = n
+// numbered takes the answer to CLIENT ID. A node that knows no ids, Redis before 5.0, leaves it 0.
+func (o *owning) numbered(reply []byte, _ error) {
+	if v, _, err := resp.Parse(reply); err == nil && v.Kind == ':' {
+		o.clientID = v.Int
 	}
-}
-
-func (p *clientID) Fail(uint32, error)  {}
-func (p *clientID) Discard(uint32) bool { return true }
-func (p *clientID) Detour(uint32)       {}
-
-// trimNumber returns the digits of an integer reply.
-func trimNumber(reply []byte) []byte {
-	if len(reply) < 3 || reply[0] != ':' {
-		return nil
-	}
-	return reply[1 : len(reply)-2]
 }

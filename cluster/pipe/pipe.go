@@ -15,22 +15,13 @@ import (
 // of one loop, or of a single one (Pool.Own), in order. It keeps the bytes of each request until its reply
 // has come, so that a redirected request can be sent again.
 type Pipe struct {
-	pool  *Pool
-	addr  string
-	mode  Mode
-	stats *nodeCounters
-
-	leaving bool // it closes as soon as all is answered, or is released; see names.go
-
-	conn    *loop.Conn       // nil while not connected
-	self    cluster.Identity // of the connection, or of the last one; only if the pipe is shared
-	as      *cluster.Login   // of the connection, or what it is about to take over; see renew.go
-	renewAt time.Time        // not before
-	dialing bool
-	cancel  context.CancelFunc // of the dial
-	retryAt time.Time          // no dial before
-	dialErr error
-	why     error // the reason this side closed the connection
+	*env
+	home   home
+	addr   string
+	mode   Mode
+	counts *nodeCounters
+	link
+	owning
 
 	log        backlog // of the requests in calls
 	calls      ring
@@ -39,41 +30,91 @@ type Pipe struct {
 	inReply    bool // part of the head's reply has been delivered
 	came       int  // how many bytes
 	pace       pace
-	inPush     bool          // inside a push message, which no request asked for
-	since      time.Time     // the connection is there
-	progress   time.Time     // when bytes came last, or the queue began
-	habit      time.Duration // how long its node owed replies lately
-	late       bool          // it owes one for longer
-	asked      time.Time     // when its node was asked about it last; see forgotten.go
-	said       time.Time     // when it was heard last, if only in the handshake
-	retired    time.Time     // when its node left the topology, or zero
-	shunned    time.Time     // if it is a replica's: no reads before
-	proof      proof         // only if the pipe is shared
+	inPush     bool   // inside a push message, which no request asked for
+	proof      proof  // only if the pipe is shared
+	answered   uint64 // requests
+	order      order
 
 	stuck     bool // behind a script; see stuck.go
 	crowded   int  // bytes of long replies since nothing was owed
 	idleSigns int  // signs of life of its node since
 
-	answered uint64           // requests
-	aside    map[int64]*aside // by client: requests that may be sent again; see order.go
-	asides   []*aside         // in the order in which they may
-
 	waiting []func()        // to be called when the queue has become short
 	loading map[string]bool // by SHA1: scripts that are on their way to the node
+}
 
-	// Of an owned pipe; see own.go.
-	owner     Owner // nil: the pipe is shared
-	party     Party // that the owner belongs to
-	counted   bool  // for the party
-	private   *privatePipe
-	stream    *Stream // that is being sent; nothing else may be queued then
-	dead      error   // why it is of no use any more
-	ended     bool    // its owner has no more requests
-	patient   bool
-	silence   time.Duration // how long its node may owe a reply; 0: Options.Timeout
-	proven    bool
-	clientID  int64
-	idleSince time.Time
+// link is a connection that is made again whenever it is needed.
+type link struct {
+	conn    *loop.Conn       // nil while not connected
+	self    cluster.Identity // of the connection, or of the last one; only if the pipe is shared
+	as      *cluster.Login   // of the connection, or what it is about to take over
+	renewAt time.Time        // not before
+	dialing bool
+	cancel  context.CancelFunc // of the dial
+	retryAt time.Time          // no dial before
+	dialErr error
+	why     error // the reason this side closed the connection
+	leaving bool  // it closes as soon as all is answered, or is released; see names.go
+
+	since    time.Time     // the connection is there
+	progress time.Time     // when bytes came last, or the queue began
+	habit    time.Duration // how long its node owed replies lately
+	late     bool          // it owes one for longer
+	asked    time.Time     // when its node was asked about it last; see forgotten.go
+	said     time.Time     // when it was heard last, if only in the handshake
+	retired  time.Time     // when its node left the topology, or zero
+	shunned  time.Time     // if it is a replica's: no reads before
+}
+
+// retire notes when the node left the topology, if it has.
+func (l *link) retire(gone bool, now time.Time) {
+	switch {
+	case !gone:
+		l.retired = time.Time{}
+	case l.retired.IsZero():
+		l.retired = now
+	}
+}
+
+// newPipe is a pipe that is not connected yet.
+func newPipe(e *env, h home, addr string, m Mode) *Pipe {
+	return &Pipe{env: e, home: h, addr: addr, mode: m, counts: e.stats.node(addr)}
+}
+
+// unused says that the pipe has nothing to do.
+func (p *Pipe) unused() bool { return p.calls.len() == 0 && !p.dialing }
+
+// home is what the pipes of a loop belong to. It decides what becomes of their requests, and looks after what
+// concerns several pipes. Its methods do not keep what aliases the log of a pipe.
+type home interface {
+	// owes is told that a pipe owes a reply again.
+	owes()
+	// loadAhead has the script that req runs loaded first, where it may be missing.
+	loadAhead(p *Pipe, req []byte)
+	// letChoose lets the receiver of c, the oldest request of p, choose how to get its reply, which begins
+	// with chunk.
+	letChoose(p *Pipe, c *call, chunk []byte)
+	// redirect handles an error reply that does not concern the client. It reports false for others.
+	redirect(p *Pipe, c call, req, reply []byte) bool
+	// arrived is told that c, which was sent again, is not under way any more.
+	arrived(c call)
+	// overtaken is told that c has run, or may have; joins, that it is answered: it is sent again if joins
+	// returns true. goOn is called behind each reply while anything is aside.
+	overtaken(p *Pipe, c call)
+	joins(p *Pipe, c call, reply []byte) bool
+	goOn(p *Pipe)
+	// abandon settles every request of a connection that has ended.
+	abandon(p *Pipe, err error)
+	// connected is told that a connection was made, restarted that the node at addr may have forgotten what
+	// it was told.
+	connected()
+	restarted(addr string)
+	// member is where the node is reached that a redirect calls addr; "" if there is none.
+	member(addr string) string
+	// freed is told that a pipe is not stuck any more, crowd that n bytes of a long reply have come, or 0: no
+	// more are owed.
+	freed(p *Pipe)
+	crowd(p *Pipe, n int)
 }
 
 // append queues one request. It allocates only when the log grows. c is the caller's again, changed.
@@ -81,16 +122,17 @@ func (p *Pipe) append(c *call, req []byte) {
 	if p.conn == nil && !p.dialing && p.owner == nil {
 		p.dial()
 	}
-	now := p.pool.loop.Now()
+	now := p.loop.Now()
 	if p.calls.len() == 0 {
 		p.progress = now
-		p.pool.late.lookSoon()
+		p.home.owes()
 		p.proof.rest(now)
 	} else if c.slot >= anySlot && p.owner == nil && p.conn != nil && p.proof.due(now) {
-		p.proof.ask(p, now)
+		tag, question := p.proof.question(now)
+		p.append(&call{slot: proving, tag: tag, resend: true}, question)
 	}
 	if c.script {
-		p.pool.scripts.ahead(p, req)
+		p.home.loadAhead(p, req)
 	}
 	if c.before != nothing {
 		p.precede(c)
@@ -102,8 +144,8 @@ func (p *Pipe) append(c *call, req []byte) {
 	}
 	c.size = len(req)
 	p.calls.push(c)
-	if p.pool.o.ShedAfter > 0 {
-		p.congestion.queued(p.calls.len(), p.pool.loop.Now())
+	if p.o.ShedAfter > 0 {
+		p.congestion.queued(p.calls.len(), p.loop.Now())
 	}
 	if p.conn != nil {
 		p.conn.Flush()
@@ -124,6 +166,11 @@ func (p *Pipe) precede(c *call) {
 	p.append(&call{resend: true, slot: thisNode}, req)
 }
 
+// ask sends a question about the connection, of which its owner does not know. then gets the answer.
+func (p *Pipe) ask(req []byte, then func(reply []byte, err error)) {
+	p.append(&call{to: &Collector{Then: then}, slot: thisNode, raw: true, ours: true}, req)
+}
+
 // front queues the requests of a Setup in front of those that wait for the connection.
 func (p *Pipe) front(reqs [][]byte) {
 	calls, log := p.calls, p.log
@@ -142,7 +189,7 @@ func (p *Pipe) front(reqs [][]byte) {
 func (p *Pipe) queued() int { return p.log.size }
 
 // Full says that clients which send to this pipe should not be read from now.
-func (p *Pipe) Full() bool { return p.queued() > p.pool.o.QueueLimit }
+func (p *Pipe) Full() bool { return p.queued() > p.o.QueueLimit }
 
 // WhenReady calls ready, on the loop, once the queue has become short.
 func (p *Pipe) WhenReady(ready func()) { p.waiting = append(p.waiting, ready) }
@@ -176,9 +223,9 @@ func (p *Pipe) Wrote(n int) {
 
 // Read implements loop.Handler.
 func (p *Pipe) Read(buf []byte) int {
-	p.pool.late.heard(p)
+	p.heard()
 	if p.stuck {
-		p.pool.stuck.set(p, false)
+		p.home.freed(p)
 	}
 	used := 0
 	for used < len(buf) && p.conn != nil {
@@ -195,9 +242,9 @@ func (p *Pipe) Read(buf []byte) int {
 	}
 	p.pace.some, p.pace.bytes = true, p.pace.bytes+used
 	if p.crowded > 0 && p.calls.len() == 0 {
-		p.pool.stuck.crowd(p, 0)
+		p.home.crowd(p, 0)
 	}
-	if p.waiting != nil && p.queued() <= p.pool.o.QueueLimit/2 {
+	if p.waiting != nil && p.queued() <= p.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
 	if p.leaving && p.owner == nil && p.calls.len() == 0 {
@@ -222,11 +269,11 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	p.pace.whole = p.pace.whole || last
 	if !last {
 		if !p.inReply {
-			chooses(p, p.calls.head(), chunk)
-			(*order)(p).overtaken(p.calls.head())
+			p.home.letChoose(p, p.calls.head(), chunk)
+			p.home.overtaken(p, *p.calls.head())
 			chunk = madeUp(p, chunk, false)
 		} else if p.owner == nil && !p.mode.Second {
-			p.pool.stuck.crowd(p, len(chunk))
+			p.home.crowd(p, len(chunk))
 		}
 		if exceeds(p, chunk) {
 			return
@@ -234,7 +281,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		p.inReply = true
 		switch c := p.calls.head(); {
 		case c.slot == proving:
-			p.proof.take(p, c.tag, chunk, false)
+			p.prove(c.tag, chunk, false)
 		case c.to != nil:
 			c.to.Receive(c.tag, chunk, false)
 		}
@@ -251,26 +298,26 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		defer p.hangUp(why)
 	}
 	if !p.inReply && chunk[0] == '-' && c.to != nil {
-		p.stats.errors.Add(1)
+		p.counts.errors.Add(1)
 		if c.raw && p.owner != nil && misled(p.addr, chunk) {
 			p.leaving = true
 		}
 		if c.again { // it is under way no more, and must not stand in its own way
-			p.pool.senders.ends(&c)
+			p.home.arrived(c)
 			p.calls.head().again = false
 		}
-		if !c.raw && p.pool.redirect(p, c, p.log.oldest(c.size), chunk) {
-			(*order)(p).popUnanswered()
+		if !c.raw && p.home.redirect(p, c, p.log.oldest(c.size), chunk) {
+			p.popUnanswered()
 			return
 		}
 		chunk = madeUp(p, chunk, c.raw)
 	}
-	if len(p.asides) > 0 && !p.inReply {
-		if (*order)(p).joins(&c, chunk) {
-			(*order)(p).popUnanswered()
+	if len(p.order.all) > 0 && !p.inReply {
+		if p.home.joins(p, c, chunk) {
+			p.popUnanswered()
 			return
 		}
-		(*order)(p).overtaken(&c)
+		p.home.overtaken(p, c)
 	}
 	p.inReply = false
 	p.pop()
@@ -279,15 +326,22 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	switch {
 	case c.slot == proving:
-		p.proof.take(p, c.tag, chunk, true)
+		p.prove(c.tag, chunk, true)
 	case c.to != nil:
 		c.to.Receive(c.tag, chunk, true)
 	}
-	if len(p.asides) > 0 {
-		(*order)(p).goOn()
+	if len(p.order.all) > 0 {
+		p.home.goOn(p)
 	}
 	if p.private != nil {
 		p.private.answered(c)
+	}
+}
+
+// prove takes a part of the reply to a question that proves that replies belong to their requests.
+func (p *Pipe) prove(tag uint32, chunk []byte, last bool) {
+	if err := p.proof.take(tag, chunk, last); err != nil {
+		p.hangUp(err)
 	}
 }
 
@@ -327,17 +381,35 @@ func cutOff(p *Pipe, why error) {
 	p.hangUp(why)
 }
 
+// popUnanswered removes the oldest request, whose reply does not concern its client.
+func (p *Pipe) popUnanswered() {
+	p.pop()
+	p.home.goOn(p)
+	if p.private != nil {
+		p.private.answered(call{})
+	}
+}
+
+// heard notes that the node has sent something.
+func (p *Pipe) heard() {
+	now := p.loop.Now()
+	if p.calls.len() > 0 {
+		p.habit = max(p.habit, now.Sub(p.progress))
+	}
+	p.progress, p.said, p.late = now, now, false
+}
+
 // pop removes the oldest request.
 func (p *Pipe) pop() {
 	c := p.calls.head()
-	p.log.pop(c.size, p.pool.o.QueueLimit)
+	p.log.pop(c.size, p.o.QueueLimit)
 	if c.again {
-		p.pool.senders.ends(c)
+		p.home.arrived(*c)
 	}
 	p.calls.pop()
 	p.answered++
-	p.stats.requests.Add(1)
-	if p.pool.o.ShedAfter > 0 {
-		p.congestion.answered(p.pool.loop.Now())
+	p.counts.requests.Add(1)
+	if p.o.ShedAfter > 0 {
+		p.congestion.answered(p.loop.Now())
 	}
 }

@@ -179,7 +179,7 @@ func (*failures) Detour(uint32)                {}
 
 // repeats is a Receiver that counts how often its request is sent again although it may have run.
 type repeats struct {
-	*waiter
+	Collector
 	n int
 }
 
@@ -215,7 +215,7 @@ func TestRequestsThatMayRunTwice(t *testing.T) {
 					refuse(errors.New("refused"))
 					time.AfterFunc(time.Second, func() { refuse(nil) })
 				}
-				got := &repeats{waiter: &waiter{done: make(chan struct{})}}
+				got := &repeats{Collector: Collector{Then: func([]byte, error) {}}}
 				req := resp.AppendCommandStrings(nil, "EVALSHA", "x", "1", "k")
 				r.on(func() {
 					r.pool.Send(&Request{

@@ -200,7 +200,7 @@ func (m *model) send() {
 	a, req := m.request(fmt.Sprintf("way %d, DB %d, proto %d, own %v", way, mode.DB, mode.Proto,
 		mode.Own != nil), resend)
 	tag := uint32(a.id)
-	if isScript(req) {
+	if isScript(firstArgs(req, 1)) {
 		m.pool.WatchScripts()
 	}
 	if chance(m.rng, 6) {
@@ -299,7 +299,7 @@ func (m *model) private() {
 		}
 		return reqs
 	}
-	o.set = m.pool.Private(Mode{Proto: 2 + m.rng.IntN(2)}, modelPushes{o})
+	o.set = m.pool.Private(Mode{Proto: 2 + m.rng.IntN(2)}, modelPushes{o}, nil)
 	o.done++
 	o.set.Configure(setup, func() { o.done-- })
 	o.set.Precede(chance(m.rng, 4))
@@ -438,11 +438,11 @@ func (m *model) settled() {
 		}
 	}
 	p := m.pool
-	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck.n != 0 ||
-		p.stuck.epoch != 0 {
+	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuckPipes.n != 0 ||
+		p.StuckEpoch() != 0 {
 		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, "+
 			"epoch %d",
-			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck.n, p.stuck.epoch)
+			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuckPipes.n, p.StuckEpoch())
 	}
 	if len(p.senders)+len(p.waiting.firsts) != 0 {
 		m.t.Errorf("%d senders have something that is sent again", len(p.senders))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/loop"
@@ -196,7 +195,7 @@ func (o *ownPipes) setIdle(key nodeKey, idle []*Pipe) {
 // patrol closes idle pipes that are not needed, and pipes whose nodes have owed a reply for timeout.
 func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
 	for pipe := range o.all {
-		(*renewal)(pipe).look()
+		pipe.renewLogin()
 		silent := now.Sub(pipe.progress)
 		_, idle := pipe.owner.(nobody)
 		_, listens := pipe.owner.(*trackingConn)
@@ -211,7 +210,7 @@ func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
 		case pipe.calls.len() > 0 && !pipe.patient && silent > cmp.Or(pipe.silence, timeout):
 			pipe.hangUp(errSilent)
 		case listens && pipe.calls.len() == 0 && silent > timeout/2:
-			pipe.append(&call{slot: thisNode, raw: true}, askPing) // is it still there?
+			pipe.append(&call{slot: thisNode, raw: true, ours: true}, askPing) // is it still there?
 		}
 	}
 }
@@ -230,21 +229,6 @@ func (o *ownPipes) close() {
 		}
 		pipe.hangUp(net.ErrClosed)
 	}
-}
-
-// OwnStats are the connections that are not shared, now.
-type OwnStats struct {
-	Used    int64 // in use by a client
-	Idle    int64 // they are kept for the next one
-	Waiting int64 // they wait for a place
-}
-
-// ownCounters are the OwnStats of all loops together.
-type ownCounters struct{ used, idle, waiting atomic.Int64 }
-
-// Own returns the connections of all loops that are not shared.
-func (s *Stats) Own() OwnStats {
-	return OwnStats{Used: s.own.used.Load(), Idle: s.own.idle.Load(), Waiting: s.own.waiting.Load()}
 }
 
 // count tells the stats how many there are now.

@@ -24,10 +24,7 @@
 package pipe
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"time"
 
@@ -36,152 +33,65 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// Control is what pipes need of the control plane. Upstream is one.
-type Control interface {
-	Topology() *cluster.Topology
-	// Refresh hints that the topology may be out of date. It never blocks.
-	Refresh()
-	// Login is how connections authenticate that are dialled now. It is another pointer when the login is
-	// another one.
-	Login() *cluster.Login
-	// Dial returns a connection that is ready for requests: authenticated, and in mode m. before, if not
-	// nil, is the connection that it replaces: the node ends that one first, if it can; then before becomes
-	// the identity of the new one.
-	Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error)
-}
-
-// Options are the limits of the data plane. Zero values mean those of
-// DefaultOptions.
-type Options struct {
-	// bytes that one loop queues for a node before it stops reading from clients
-	QueueLimit     int
-	ConnectTimeout time.Duration // as in Options
-	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
-	MaxOwn         int           // connections that are not shared, of one loop
-	// how long a request is sent again and again while its shard has a master that answers; see outage.go
-	Budget time.Duration
-	// how long a request may wait in all for a node to take it; 0: three times the Budget
-	MaxWait   time.Duration
-	ShedAfter time.Duration // how late a node may answer before Overloaded says so; 0: it never does
-	// Source is the script with this SHA1 (40 hex digits), for nodes that have lost it. nil: NOSCRIPT is
-	// passed on.
-	Source func(sha []byte) (source []byte, ok bool)
-	// Flushes is how often all nodes were told to forget their scripts. nil: never.
-	Flushes func() uint64
-	Log     *slog.Logger
-}
-
-// DefaultOptions are the defaults.
-func DefaultOptions() Options {
-	return Options{
-		QueueLimit: 16 << 20, ConnectTimeout: cluster.ConnectTimeout, Timeout: 30 * time.Second,
-		MaxOwn: 1024, Budget: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
-	}
-}
-
-func (o Options) withDefaults() Options {
-	d := DefaultOptions()
-	o.QueueLimit = cmp.Or(o.QueueLimit, d.QueueLimit)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
-	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
-	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
-	o.Budget = cmp.Or(o.Budget, d.Budget)
-	o.MaxWait = cmp.Or(o.MaxWait, waitOfBudget*o.Budget)
-	o.Log = cmp.Or(o.Log, d.Log)
-	return o
-}
-
-const (
-	// waitOfBudget is how many times the Budget MaxWait is if nobody says otherwise.
-	waitOfBudget = 3
-	// redialAfter is how long a node that could not be reached is left alone.
-	redialAfter = 50 * time.Millisecond
-	// retireAfter is how long requests to a node that has left the topology
-	// may still be answered.
-	retireAfter = time.Second
-	// patrol is how often pipes are checked for silence.
-	patrol = time.Second
-)
-
 // Pool is the connections of one loop to all nodes: one for each node and mode,
 // made when first needed. All methods run on the loop.
 type Pool struct {
-	loop    *loop.Loop
-	control Control
-	o       Options
-	stats   *Stats
-	born    time.Time
-
+	*env
 	routing
-	byNode  map[nodeKey]*Pipe // the pipes that clients share
-	masters [][2]*Pipe        // those to masters, by protocol - 2; made when first needed
-	sides   []*Pipe           // by master: the last used one whose mode is not plain
-	readers readers
-	leaving leavingPipes
-
+	sharedPipes
 	own      ownPipes
 	privates privates
-	scripts  scriptLoads
-	stuck    stuckPipes
-	late     lateness
-	rests
-
-	outages outages
-	refused *cluster.Login // by a node, as it was told
-	came    time.Duration  // of the last request
-	senders senders
-	waiting deferredList
-	armed   bool
-	closed  bool
-}
-
-type nodeKey struct {
-	addr string
-	mode Mode
+	lateness
+	retrier
+	came time.Duration // of the last request
 }
 
 // New returns the pool of l, on l. stats may be shared among loops.
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	o = o.withDefaults()
-	p := &Pool{
-		loop: l, control: control, o: o, stats: stats, born: time.Now(), byNode: make(map[nodeKey]*Pipe),
-		leaving: make(leavingPipes),
-		own:     newOwnPipes(l, &o, &stats.own), privates: make(privates),
+	e := &env{loop: l, control: control, o: o, stats: stats, born: time.Now()}
+	p := &Pool{env: e, own: newOwnPipes(l, &o, &stats.own), privates: make(privates)}
+	p.routing.env = e
+	p.sharedPipes = sharedPipes{
+		env: e, routing: &p.routing, home: p, own: &p.own, byNode: make(map[nodeKey]*Pipe),
+		leaving: make(map[*Pipe]struct{}),
+	}
+	p.stuckPipes = stuckPipes{env: e, shared: p.byNode, retried: &p.waiting, find: p.pipe}
+	p.retrier = retrier{
+		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
+		outages: newOutages(e, &p.routing),
 		scripts: scriptLoads{
 			source: o.Source, flushes: o.Flushes, there: make(map[string]map[string]bool),
 		},
+		rests: rests{timers: l, all: make(map[*rest]struct{})},
 	}
-	p.senders = make(senders)
 	p.waiting.firsts = make(map[sender]time.Duration)
-	p.outages = newOutages(control, o.Budget, o.MaxWait, &p.routing)
-	p.stuck = stuckPipes{
-		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
+	p.lateness = lateness{
+		env: e, shared: p.byNode, own: p.own.all, forgotten: newForgotten(e, p.byNode, p.own.all),
 	}
-	p.late = lateness{
-		loop: l, shared: p.byNode, own: p.own.all, control: control, forgotten: newForgotten(p),
-	}
-	p.rests = rests{loop: l, all: make(map[*rest]struct{}), deferred: func() {
-		p.waiting.now(l.Now())
-		p.retry()
-	}}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
 	return p
 }
 
+// loadAhead implements home.
+func (p *Pool) loadAhead(pipe *Pipe, req []byte) { p.scripts.ahead(pipe, req) }
+
+// arrived implements home.
+func (p *Pool) arrived(c call) { p.senders.ends(&c) }
+
+// connected implements home.
+func (p *Pool) connected() { p.waiting.now(p.loop.Now()) }
+
+// restarted implements home.
+func (p *Pool) restarted(addr string) { p.scripts.forget(addr) }
+
 // Close ends all connections; requests on their way fail.
 func (p *Pool) Close() {
 	p.closed = true
-	p.late.forgotten.end()
+	p.forgotten.end()
 	p.own.close()
-	for _, pipe := range p.byNode {
-		if pipe.dialing {
-			pipe.cancel()
-			pipe.abandon(net.ErrClosed)
-		}
-		pipe.hangUp(net.ErrClosed)
-	}
-	p.leaving.close()
+	p.sharedPipes.close()
 	for _, d := range p.waiting.takeAll() {
 		if d.inDoubt {
 			continue // the end of the question is its end
@@ -198,47 +108,16 @@ func (p *Pool) Update() {
 		return
 	}
 	before := p.topology
-	p.follow(t)
-	p.outages.follow(before, p.since())
-	p.masters = make([][2]*Pipe, len(t.Masters))
-	p.sides = make([]*Pipe, len(t.Masters))
-	present := make(map[string]bool)
-	for i, n := range t.Masters {
-		present[n.Addr] = true
-		for proto := range 2 {
-			p.masters[i][proto] = p.byNode[nodeKey{n.Addr, Mode{Proto: proto + 2}}]
-		}
-	}
-	replicas := make(map[string]bool)
-	for _, n := range t.Replicas {
-		replicas[n.Addr] = true
-	}
-	for _, pipe := range p.byNode {
-		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]))
-	}
-	for pipe := range p.own.all {
-		pipe.retire(!present[pipe.addr])
-	}
+	p.routing.follow(t)
+	p.outages.follow(before, p.age())
+	p.retire(t)
 	if len(p.privates) > 0 {
 		p.privates.moved(p.lost(before))
 	}
-	p.readers.follow(t, p.byNode)
-	p.outages.leave(p.byNode, p.own.all)
+	p.followReaders(t)
+	p.leave(p.byNode, p.own.all)
 	p.news()
 }
-
-// retire notes when the pipe's node left the topology, if it has.
-func (p *Pipe) retire(gone bool) {
-	switch {
-	case !gone:
-		p.retired = time.Time{}
-	case p.retired.IsZero():
-		p.retired = p.pool.loop.Now()
-	}
-}
-
-// since is how long the pool has been there.
-func (p *Pool) since() time.Duration { return p.loop.Now().Sub(p.born) }
 
 func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 	i := p.choose(int(c.slot))
@@ -249,41 +128,6 @@ func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 		return nil
 	}
 	return p.sendTo(p.master(i, m), c, req)
-}
-
-func (p *Pool) master(i int, m Mode) *Pipe {
-	switch {
-	case m.Own != nil:
-		return m.Own.pipe(p.topology.Masters[i].Addr)
-	case !m.plain():
-		return p.side(i, m)
-	}
-	pipe := p.masters[i][m.Proto-2]
-	if pipe == nil {
-		pipe = p.pipe(p.topology.Masters[i].Addr, m)
-		p.masters[i][m.Proto-2] = pipe
-	}
-	return pipe
-}
-
-// pipe finds or makes the pipe to addr.
-func (p *Pool) pipe(addr string, m Mode) *Pipe {
-	if m.Own != nil {
-		return m.Own.pipe(addr)
-	}
-	if m.Second {
-		m = p.stuck.mode(addr, m)
-	}
-	key := nodeKey{addr, m}
-	pipe := p.byNode[key]
-	if pipe == nil {
-		if m.DB != 0 {
-			p.roomForDatabase()
-		}
-		pipe = &Pipe{pool: p, addr: addr, mode: m, stats: p.stats.node(addr)}
-		p.byNode[key] = pipe
-	}
-	return pipe
 }
 
 func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
@@ -300,7 +144,7 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 		p.later(pipe.addr, pipe.mode, *c, req, nil, pipe.dialErr)
 		return nil
 	}
-	if why := p.outages.hang(pipe); why != nil {
+	if why := p.hang(pipe); why != nil {
 		c.to.Detour(c.tag)
 		p.later(pipe.addr, pipe.mode, *c, req, nil, why)
 		return nil
@@ -316,31 +160,69 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 	return pipe
 }
 
-// patrol gives up nodes that owe replies and are silent, or nearly so, and closes pipes whose node has left
-// the topology.
+// Overloaded says that the master of a slot answers, but later than Options.ShedAfter, so that a request that
+// is sent to it now would wait for too long.
+func (p *Pool) Overloaded(slot int, m Mode) bool {
+	limit := p.o.ShedAfter
+	if limit == 0 || p.closed {
+		return false
+	}
+	i := p.choose(slot)
+	if i < 0 {
+		return false
+	}
+	pipe := p.master(i, m)
+	if pipe.conn == nil || !pipe.congestion.exceeds(pipe.calls.len(), p.loop.Now(), limit) {
+		return false
+	}
+	p.stats.Shed.Add(1)
+	return true
+}
+
+// patrol looks after all pipes.
 func (p *Pool) patrol() {
 	if p.closed {
 		return
 	}
 	now := p.loop.Now()
-	for _, pipe := range p.byNode {
-		(*renewal)(pipe).look()
-		switch {
-		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
-			p.forget(pipe)
-			pipe.hangUp(errRetired)
-		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
-			p.forget(pipe)
-			pipe.hangUp(errIdle)
-		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > p.o.Timeout:
-			if !pipe.busyWithScript(now) {
-				pipe.hangUp(errSilent)
-			}
-		case crawls(pipe, now):
-			cutOff(pipe, errCrawls)
-		}
-	}
-	p.leaving.patrol(now, p.o.Timeout)
+	p.sharedPipes.patrol(now)
 	p.own.patrol(now, p.o.Timeout)
 	p.loop.After(patrol, p.patrol)
+}
+
+// Send sends a request. It returns the pipe that carries it, or nil while the request waits for a node. If
+// Bytes are more than loop.Shared, nobody may write to them any more. r is the caller's again.
+func (p *Pool) Send(r *Request) *Pipe {
+	c := &call{
+		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, splits: r.Splits, lasting: r.Kept,
+		script: r.Script, wide: r.Target.kind > toSlot, came: max(p.age(), p.came+1),
+	}
+	p.came = c.came
+	switch r.Target.kind {
+	case toSlot:
+		c.slot = int16(r.Target.n)
+		if r.Readers != MasterOnly {
+			c.resend = true
+			if pipe := p.readerFor(r); pipe != nil {
+				return p.sendTo(pipe, c, r.Bytes)
+			}
+		}
+	case toMaster:
+		if i := int(r.Target.n); i < len(p.masters) {
+			c.slot, c.before = thisNode, r.Mode.before()
+			return p.sendTo(p.master(i, r.Mode), c, r.Bytes)
+		}
+	case toShard:
+		i := int(r.Target.n)
+		c.slot = thisNode
+		if len(p.lowest) == len(p.masters) {
+			c.slot = int16(p.lowest[i])
+		}
+		return p.sendTo(p.master(i, r.Mode), c, r.Bytes)
+	case toNode:
+		c.slot = thisNode
+		return p.sendTo(p.pipe(r.Target.addr, r.Mode), c, r.Bytes)
+	}
+	c.before = r.Mode.before()
+	return p.send(c, r.Mode, r.Bytes)
 }

@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"errors"
 	"time"
 
 	"lockproxy/cluster"
@@ -27,9 +26,9 @@ type PrivateOwner interface {
 
 // Setup is the state that the connections of a Private are put into, behind everything sent before.
 type Setup struct {
-	// Requests are the commands of the Setup, for a new connection, or for one that was in the state of the
-	// last Setup. redirect is the node's id of the connection that Redirect asks for, 0 without one. If one
-	// of them is answered with an error, that is final.
+	// Requests, if not nil, are the commands of the Setup, for a new connection, or for one that was in the
+	// state of the last Setup. redirect is the node's id of the connection that Redirect asks for, 0 without
+	// one. If one of them is answered with an error, that is final.
 	Requests func(fresh bool, redirect int64) [][]byte
 	// Redirect gives each connection another one beside it, of RESP3. Its pushes are passed on like those of
 	// the connection itself, as CLIENT TRACKING REDIRECT wants.
@@ -40,9 +39,6 @@ type Setup struct {
 
 // maxReachPause bounds the pause before a master that Everywhere wants is dialled again.
 const maxReachPause = time.Second
-
-// ErrRefused is why a Private has no connection to a node: the node refused the Setup.
-var ErrRefused = errors.New("the node refuses it")
 
 // Private are the connections of one client. All methods run on the loop.
 type Private struct {
@@ -62,27 +58,13 @@ type Private struct {
 	done       func() // of Configure
 }
 
-// Private returns a set of connections that is empty so far. Its Mode is m with it in Own.
-func (p *Pool) Private(m Mode, owner PrivateOwner) *Private {
-	o := &Private{pool: p, mode: m, owner: owner, byAddr: make(map[string]*privatePipe)}
+// Private returns a set of connections that is empty so far, in the same state as shared ones. Its Mode is m
+// with it in Own. as, if not nil, is another user than the proxy, whose client it is for: the connections
+// authenticate as that user, and if a node refuses it, requests to that node fail with ErrMode, in its words.
+func (p *Pool) Private(m Mode, owner PrivateOwner, as *cluster.Login) *Private {
+	o := &Private{pool: p, mode: m, as: as, owner: owner, byAddr: make(map[string]*privatePipe)}
 	o.mode.Own = o
 	p.privates[o] = struct{}{}
-	return o
-}
-
-// Plain is a Private whose connections are in the same state as shared ones.
-func (p *Pool) Plain(m Mode, owner PrivateOwner) *Private {
-	o := p.Private(m, owner)
-	o.setup.Requests = func(bool, int64) [][]byte { return nil }
-	return o
-}
-
-// PrivateAs is Private for a client that is another user than the proxy: its connections authenticate as
-// that user. If a node refuses the user, requests to it fail with ErrMode, in the node's words.
-func (p *Pool) PrivateAs(m Mode, owner PrivateOwner, user, password string) *Private {
-	o := p.Private(m, owner)
-	o.as = &cluster.Login{User: user, Password: password}
-	o.setup.Requests = func(bool, int64) [][]byte { return nil }
 	return o
 }
 

@@ -27,7 +27,7 @@ func setup(word string) Setup {
 
 func (r *rig) private(k *keeper, s Setup) (o *Private) {
 	r.own(func() {
-		o = r.pool.Private(Mode{Proto: 3}, privateKeeper{k})
+		o = r.pool.Private(Mode{Proto: 3}, privateKeeper{k}, nil)
 		o.Configure(s, nil)
 	})
 	return o

@@ -39,7 +39,7 @@ func (pp *privatePipe) begin() {
 // send sends the requests of the setup.
 func (pp *privatePipe) send(reqs [][]byte) {
 	for _, req := range reqs {
-		pp.pipe.append(&call{to: pp, slot: thisNode, raw: true}, req)
+		pp.pipe.ask(req, pp.setUp)
 	}
 }
 
@@ -49,9 +49,13 @@ func (pp *privatePipe) requests() [][]byte {
 	if pp.of.setup.Redirect {
 		id = pp.tracking.pipe.ClientID()
 	}
-	reqs := pp.of.setup.Requests(!pp.asked, id)
-	pp.pending += len(reqs)
+	fresh := !pp.asked
 	pp.asked = true
+	if pp.of.setup.Requests == nil {
+		return nil
+	}
+	reqs := pp.of.setup.Requests(fresh, id)
+	pp.pending += len(reqs)
 	return reqs
 }
 
@@ -88,15 +92,15 @@ func (pp *privatePipe) turn(m Mode) {
 	pp.send(reqs)
 }
 
-// Receive implements Receiver for the replies to the setup.
-func (pp *privatePipe) Receive(_ uint32, chunk []byte, last bool) {
-	if !last {
+// setUp takes a reply to the setup.
+func (pp *privatePipe) setUp(reply []byte, err error) {
+	if err != nil {
 		return
 	}
 	pp.pending--
-	if isErrorReply(chunk) {
-		pp.of.refused = append([]byte(nil), chunk...)
-		pp.pipe.hangUp(fmt.Errorf("%w: %s", ErrRefused, trimLine(chunk[1:])))
+	if isErrorReply(reply) {
+		pp.of.refused = reply
+		pp.pipe.hangUp(fmt.Errorf("%w: %s", ErrRefused, trimLine(reply[1:])))
 		return
 	}
 	if pp.pending > 0 {
@@ -112,10 +116,6 @@ func (pp *privatePipe) Receive(_ uint32, chunk []byte, last bool) {
 	pp.served, pp.of.pause = true, 0
 	pp.of.settle()
 }
-
-func (pp *privatePipe) Fail(uint32, error)  {}
-func (pp *privatePipe) Discard(uint32) bool { return true }
-func (pp *privatePipe) Detour(uint32)       {}
 
 // Push implements Owner.
 func (pp *privatePipe) Push(chunk []byte, last bool) { pp.of.push(&pp.heard, chunk, last) }
@@ -189,8 +189,7 @@ func (pp *privatePipe) idle() bool {
 func (pp *privatePipe) giveBack() {
 	calls := &pp.pipe.calls
 	for i := range calls.len() {
-		c := calls.at(i)
-		if _, ours := c.to.(*renewal); c.raw && c.to != nil && !ours && c.to != Receiver(pp) {
+		if c := calls.at(i); c.raw && !c.ours {
 			pp.pipe.End()
 			return
 		}
@@ -234,14 +233,4 @@ func (o *Private) push(t *pushText, chunk []byte, last bool) {
 		return
 	}
 	o.owner.Push(text)
-}
-
-func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }
-
-// trimLine is an error reply without the end of its line.
-func trimLine(b []byte) []byte {
-	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
-		b = b[:len(b)-1]
-	}
-	return b
 }

@@ -48,15 +48,14 @@ func (o *proof) due(now time.Time) bool {
 	return o.queued > proveAfter || now.Sub(o.at) >= proveEvery
 }
 
-// ask queues a question in p.
-func (o *proof) ask(p *Pipe, now time.Time) {
+// question is what is asked next.
+func (o *proof) question(now time.Time) (tag uint32, req []byte) {
 	o.rest(now)
 	for o.secret == 0 {
 		o.secret = rand.Uint64()
 	}
 	o.asked++
-	req := fmt.Appendf(nil, "*2\r\n$4\r\nPING\r\n%s", o.expected(o.asked))
-	p.append(&call{slot: proving, tag: o.asked, resend: true}, req)
+	return o.asked, fmt.Appendf(nil, "*2\r\n$4\r\nPING\r\n%s", o.expected(o.asked))
 }
 
 // expected is the answer to a question.
@@ -64,17 +63,16 @@ func (o *proof) expected(tag uint32) []byte {
 	return fmt.Appendf(nil, "$16\r\n%016x\r\n", (o.secret+uint64(tag))*0x9e3779b97f4a7c15)
 }
 
-// take takes a part of the reply to a question. Errors prove nothing: the node is loading, or busy, or PING
-// is not allowed.
-func (o *proof) take(p *Pipe, tag uint32, chunk []byte, last bool) {
+// take takes a part of the reply to a question, and says whether it may be right. Errors prove nothing: the
+// node is loading, or busy, or PING is not allowed.
+func (o *proof) take(tag uint32, chunk []byte, last bool) error {
 	o.answer = append(o.answer, chunk...)
-	right := o.expected(tag)
-	switch {
-	case o.answer[0] == '-':
-	case !bytes.HasPrefix(right, o.answer), last && len(o.answer) < len(right):
-		p.hangUp(fmt.Errorf("%w: %w", cluster.ErrFraming, errAskew))
-	}
+	answer, right := o.answer, o.expected(tag)
 	if last {
 		o.answer = o.answer[:0]
 	}
+	if answer[0] != '-' && (!bytes.HasPrefix(right, answer) || last && len(answer) < len(right)) {
+		return fmt.Errorf("%w: %w", cluster.ErrFraming, errAskew)
+	}
+	return nil
 }

@@ -1,11 +1,9 @@
 package pipe
 
 import (
-	"errors"
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/retry"
 )
 
 // This file is about reads at replicas:
@@ -18,30 +16,18 @@ import (
 // shunFor is how long a replica is not used after it has refused a read. By then its state is known.
 const shunFor = time.Second
 
-// errUnfit is why the connection to a replica was closed: its reads go elsewhere.
-var errUnfit = errors.New("the replica is not fit to be read from")
-
-// reader is a replica that may be read from.
-type reader struct {
-	addr  string
-	pipes [2]*Pipe // by protocol - 2, to database 0; made when first needed
-}
-
-// readers are the replicas of each master that may be read from.
-type readers [][]reader
-
-// follow takes over which replicas may be read from. Reads that are on their way to other replicas are sent
-// again elsewhere.
-func (r *readers) follow(t *cluster.Topology, shared map[nodeKey]*Pipe) {
-	*r = make(readers, len(t.Masters))
+// followReaders takes over which replicas may be read from. Reads that are on their way to other replicas are
+// sent again elsewhere.
+func (s *sharedPipes) followReaders(t *cluster.Topology) {
+	s.readers = make([][]node, len(t.Masters))
 	fit := make(map[string]bool)
 	for i, master := range t.Masters {
 		for _, n := range t.Readers[master] {
 			fit[n.Addr] = true
-			(*r)[i] = append((*r)[i], reader{addr: n.Addr})
+			s.readers[i] = append(s.readers[i], node{addr: n.Addr})
 		}
 	}
-	for _, pipe := range shared {
+	for _, pipe := range s.byNode {
 		switch {
 		case !pipe.mode.Replica || fit[pipe.addr]:
 		case pipe.dialing:
@@ -52,64 +38,32 @@ func (r *readers) follow(t *cluster.Topology, shared map[nodeKey]*Pipe) {
 	}
 }
 
-// forget drops a pipe that has ended.
-func (r readers) forget(pipe *Pipe) {
-	for _, all := range r {
-		for i := range all {
-			for k, known := range all[i].pipes {
-				if known == pipe {
-					all[i].pipes[k] = nil
-				}
-			}
-		}
-	}
-}
-
 // readerFor is the pipe to a replica that may answer r now: a replica of its slot's master, or of the only
 // master if r names no slot. nil: r goes to the master. A client with connections of its own has them to
 // masters only.
-func (p *Pool) readerFor(r *Request) *Pipe {
+func (s *sharedPipes) readerFor(r *Request) *Pipe {
 	n, i := r.Target.n, 0
 	if n >= 0 {
-		i = int(p.index[n])
+		i = int(s.index[n])
 	}
-	if r.Mode.Own != nil || i < 0 || i >= len(p.readers) || n < 0 && len(p.masters) != 1 {
+	if r.Mode.Own != nil || i < 0 || i >= len(s.readers) || n < 0 && len(s.masters) != 1 {
 		return nil
 	}
-	return p.reader(p.readers[i], r.Mode, uint64(r.Seed), r.Readers == AllReaders)
+	return s.reader(s.readers[i], r.Mode, uint64(r.Seed), r.Readers == AllReaders)
 }
 
 // reader is the pipe to one of the readers; nil if none can be used now, or if it is the master's turn.
-func (p *Pool) reader(all []reader, m Mode, seed uint64, share bool) *Pipe {
+func (s *sharedPipes) reader(all []node, m Mode, seed uint64, share bool) *Pipe {
 	n := uint64(len(all))
 	if n == 0 || share && seed%(n+1) == n {
 		return nil
 	}
-	now := p.loop.Now()
+	now := s.loop.Now()
 	for k := range n {
-		r := &all[(seed+k)%n]
-		pipe := r.pipes[m.Proto-2]
-		if pipe == nil || m.DB != 0 {
-			pipe = p.pipe(r.addr, Mode{Proto: m.Proto, DB: m.DB, Replica: true})
-			if m.DB == 0 {
-				r.pipes[m.Proto-2] = pipe
-			}
-		}
+		pipe := all[(seed+k)%n].pipe(s, Mode{Proto: m.Proto, DB: m.DB, Replica: true})
 		if !now.Before(pipe.retryAt) && !now.Before(pipe.shunned) {
 			return pipe
 		}
 	}
 	return nil
-}
-
-// declined sends a read that a replica has refused to the master.
-func (p *Pool) declined(pipe *Pipe, c call, req []byte, r *retry.Error) {
-	if r.Verdict == retry.Redirect {
-		p.control.Refresh()
-	}
-	p.stats.Redirects[r.Counts].Add(1)
-	pipe.shunned = p.loop.Now().Add(shunFor)
-	c.to.Detour(c.tag)
-	c.healed = false
-	p.send(&c, pipe.mode.again(), lasting(req))
 }

@@ -73,18 +73,18 @@ func inReplicaBubble(t *testing.T, o Options, answer func(node, command string) 
 
 // read sends a read and returns its reply.
 func (d *replicated) read(seed int64, share bool, m Mode, words ...string) string {
-	w := &waiter{done: make(chan struct{})}
+	got := make(chan string, 1)
+	to := &Collector{Then: func(reply []byte, err error) { got <- string(reply) + errorText(err) }}
 	readers := ReplicasFirst
 	if share {
 		readers = AllReaders
 	}
 	d.on(func() {
 		d.pool.Send(&Request{
-			Target: ToSlot(7), Mode: m, Bytes: command(words...), To: w, Readers: readers, Seed: seed,
+			Target: ToSlot(7), Mode: m, Bytes: command(words...), To: to, Readers: readers, Seed: seed,
 		})
 	})
-	<-w.done
-	return string(w.reply) + errorText(w.err)
+	return <-got
 }
 
 func named(node, command string) string { return fmt.Sprintf("+%s %s\r\n", node, command) }

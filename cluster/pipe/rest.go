@@ -10,10 +10,9 @@ import (
 
 // rests is what waits on a loop until it is tried again.
 type rests struct {
-	loop     *loop.Loop
-	deferred func() // tries the deferred requests now
-	all      map[*rest]struct{}
-	told     bool // news will come in the next round
+	timers *loop.Loop
+	all    map[*rest]struct{}
+	told   bool // news will come in the next round
 }
 
 // rest is one of them.
@@ -27,7 +26,7 @@ type rest struct {
 func (r *rests) Rest(pause time.Duration, again func()) {
 	one := &rest{again: again}
 	r.all[one] = struct{}{}
-	one.timer = r.loop.After(pause, func() { r.wake(one) })
+	one.timer = r.timers.After(pause, func() { r.wake(one) })
 }
 
 func (r *rests) wake(one *rest) {
@@ -38,21 +37,8 @@ func (r *rests) wake(one *rest) {
 	}
 }
 
-// news has everything tried now that waits, because what it waits for may have come.
-func (r *rests) news() {
-	r.deferred()
+func (r *rests) wakeAll() {
 	for _, one := range slices.Collect(maps.Keys(r.all)) {
 		r.wake(one)
-	}
-}
-
-// newsSoon calls news in the next round.
-func (r *rests) newsSoon() {
-	if !r.told {
-		r.told = true
-		r.loop.Post(func() {
-			r.told = false
-			r.news()
-		})
 	}
 }

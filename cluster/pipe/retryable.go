@@ -23,20 +23,17 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 		if _, to.Addr, ok = parseRedirect(rest, p.addr); !ok {
 			return Redirection{}, false
 		}
-		to.Addr = p.pool.member(to.Addr, p.pool.control) // "": until the topology shows it
+		to.Addr = p.home.member(to.Addr) // "": until the topology shows it
 		to.Asking = to.Addr != "" && r.Counts == retry.Ask
 	}
-	p.pool.stats.Redirects[r.Counts].Add(1)
-	p.pool.control.Refresh()
+	p.stats.Redirects[r.Counts].Add(1)
+	p.Refresh()
 	return to, true
 }
 
 // Proven says that SetProven was called: a property of the connection, on whose meaning its owners agree,
 // need not be checked again.
-func (p *Pipe) Proven() bool { return p.proven }
+func (o *owning) Proven() bool { return o.proven }
 
 // SetProven notes that, for this owner and later ones.
-func (p *Pipe) SetProven() { p.proven = true }
-
-// GaveUp counts a request whose budget is used up.
-func (p *Pool) GaveUp() { p.stats.GivenUp.Add(1) }
+func (o *owning) SetProven() { o.proven = true }

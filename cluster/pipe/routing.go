@@ -9,6 +9,7 @@ import (
 
 // routing decides which node a request goes to: the topology of a loop, and what is computed from it.
 type routing struct {
+	*env
 	topology *cluster.Topology
 	index    [slot.Count]int16 // the number of the master of each slot, or -1
 	lowest   []int             // slots: the lowest of each master that has any
@@ -103,12 +104,12 @@ func (r *routing) lost(before *cluster.Topology) map[string]bool {
 // that. Then control asks for it. Redirects are followed to nodes of the cluster only: clients can make nodes
 // send a redirect, by a script or DEBUG ERROR, and whoever is dialled gets the password. The topology has the
 // nodes that serve slots; a node that is about to get its first slot is a member too.
-func (r *routing) member(addr string, control Control) (at string) {
+func (r *routing) member(addr string) (at string) {
 	is := func(n *cluster.Node) bool { return n.Addr == addr }
 	if slices.ContainsFunc(r.topology.Masters, is) || slices.ContainsFunc(r.topology.Replicas, is) {
 		return addr
 	}
-	if c, ok := control.(interface{ Member(addr string) string }); ok {
+	if c, ok := r.control.(interface{ Member(addr string) string }); ok {
 		return c.Member(addr)
 	}
 	return ""

@@ -17,11 +17,16 @@ var scripts = map[string]bool{
 	"EVAL": true, "EVALSHA": true, "EVAL_RO": true, "EVALSHA_RO": true, "FCALL": true, "FCALL_RO": true,
 }
 
+// isScript says that the command with these arguments runs a script or a function.
+func isScript(args [][]byte) bool {
+	return len(args) > 0 && len(args[0]) <= len("EVALSHA_RO") && scripts[string(bytes.ToUpper(args[0]))]
+}
+
 // fromScript says that a script may have made the error reply to req, which r and rest describe; raised,
 // that it certainly has. Redis redirects for the slot of the keys, which is that of c.
 func fromScript(c *call, req []byte, r *retry.Error, rest []byte) (script, raised bool) {
 	args := firstArgs(req, 3)
-	if len(args) < 3 || len(args[0]) > len("EVALSHA_RO") || !scripts[string(bytes.ToUpper(args[0]))] {
+	if len(args) < 3 || !isScript(args) {
 		return false, false
 	}
 	keys, err := strconv.Atoi(string(args[2][:min(len(args[2]), 20)]))
@@ -38,6 +43,14 @@ func fromScript(c *call, req []byte, r *retry.Error, rest []byte) (script, raise
 	}
 	n, _, ok := parseRedirect(rest, "[::]:1")
 	return true, !ok || int(c.slot) != n
+}
+
+// mayRepeat says that req, which may be sent twice, should be sent again. Of the requests of clients, only
+// scripts that only read may be sent twice, but what they return is for the client. The others are scripts
+// of locks, which return no such words.
+func mayRepeat(req []byte) bool {
+	args := firstArgs(req, 1)
+	return len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
 }
 
 // firstArgs are the first n arguments of req, one whole command, or all if it has fewer. There may be a

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"time"
 
-	"lockproxy/cluster/retry"
 	"lockproxy/internal/resp"
 )
 
@@ -108,12 +107,12 @@ func (s *scriptLoads) ahead(pipe *Pipe, req []byte) {
 		}
 		return
 	}
-	if !ok || pipe.loading[string(sha)] || s.full(pipe.pool.loop.Now()) {
+	if !ok || pipe.loading[string(sha)] || s.full(pipe.loop.Now()) {
 		return
 	}
 	if source, ok := s.source(bytes.Clone(sha)); ok { // so that buf need not be allocated
 		s.loaded += len(source)
-		pipe.load(string(sha), source)
+		s.load(pipe, string(sha), source)
 	}
 }
 
@@ -147,62 +146,13 @@ func (s *scriptLoads) full(now time.Time) bool {
 	return s.loaded >= maxLoaded
 }
 
-// heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once
-// for all requests that need it, and in a later round if enough was loaded in this one. The node may lose it
-// again before the request arrives (SCRIPT FLUSH, or it was still loading when it got the script); a request
-// that may run twice then tries again, a few times. Where SCRIPT LOAD is forbidden, the request becomes an
-// EVAL.
-func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
-	if c.healed && !p.scripts.whole && !(c.resend && c.try.Hop()) {
-		return false
-	}
-	sha, ok := p.scripts.named(req, new(hexSHA))
-	if !ok {
-		return false
-	}
-	req = lasting(req) // it may lie in the backlog of pipe, which changes
-	loading := pipe.loading[string(sha)]
-	if p.waiting.delays(c.slot) || !loading && p.scripts.full(p.loop.Now()) {
-		p.nextRound(pipe, c, req, bytes.Clone(reply), nil)
-		return true
-	}
-	if !loading {
-		source, ok := p.scripts.source(sha)
-		if !ok {
-			return false
-		}
-		p.scripts.loaded += len(source)
-		if p.scripts.whole {
-			req = withSource(req, source)
-		} else {
-			pipe.load(string(sha), source)
-		}
-	}
-	p.stats.Redirects[retry.NoScript].Add(1)
-	c.healed, c.again = true, true
-	c.to.Detour(c.tag)
-	p.sendTo(pipe, &c, req)
-	return true
-}
-
-// nextRound has the request sent again soon, and does not count that as a try.
-func (p *Pool) nextRound(pipe *Pipe, c call, req, reply []byte, err error) {
-	c.to.Detour(c.tag)
-	if d := p.later(pipe.addr, pipe.mode, c, req, reply, err); d != nil {
-		d.try, d.next = c.try, p.loop.Now()
-	}
-}
-
-// sourceFor returns the script that req runs and its node has lost, and counts that.
-func (p *Pool) sourceFor(req []byte) (source []byte, ok bool) {
-	sha, ok := p.scripts.named(req, new(hexSHA))
+// sourceFor returns the script that req runs and its node has lost.
+func (s *scriptLoads) sourceFor(req []byte) (source []byte, ok bool) {
+	sha, ok := s.named(req, new(hexSHA))
 	if !ok {
 		return nil, false
 	}
-	if source, ok = p.scripts.source(sha); ok {
-		p.stats.Redirects[retry.NoScript].Add(1)
-	}
-	return source, ok
+	return s.source(sha)
 }
 
 // scriptLoad is the SCRIPT LOAD of a source.
@@ -224,36 +174,19 @@ func withSource(req, source []byte) []byte {
 	return resp.AppendCommand(nil, args...)
 }
 
-// load queues a script for the node.
-func (p *Pipe) load(sha string, source []byte) {
+// load queues a script for the node of p, and notes when it has it, or that it forbids SCRIPT LOAD.
+func (s *scriptLoads) load(p *Pipe, sha string, source []byte) {
 	if p.loading == nil {
 		p.loading = make(map[string]bool)
 	}
 	p.loading[sha] = true
-	p.append(&call{to: &loading{p, sha}, slot: thisNode, raw: true}, scriptLoad(source))
+	p.ask(scriptLoad(source), func(reply []byte, err error) {
+		delete(p.loading, sha)
+		if err != nil {
+			return
+		}
+		if s.whole = s.whole || resp.Forbidden(reply); !isErrorReply(reply) {
+			s.note(p.addr, sha)
+		}
+	})
 }
-
-// loading is the Receiver of the reply to a SCRIPT LOAD. It notes that the node has the script, or that it
-// forbids SCRIPT LOAD.
-type loading struct {
-	pipe *Pipe
-	sha  string
-}
-
-// Receive implements Receiver.
-func (l *loading) Receive(_ uint32, chunk []byte, _ bool) {
-	delete(l.pipe.loading, l.sha)
-	s := &l.pipe.pool.scripts
-	if s.whole = s.whole || resp.Forbidden(chunk); !isErrorReply(chunk) {
-		s.note(l.pipe.addr, l.sha)
-	}
-}
-
-// Fail implements Receiver.
-func (l *loading) Fail(uint32, error) { delete(l.pipe.loading, l.sha) }
-
-// Discard implements Receiver.
-func (l *loading) Discard(uint32) bool { return true }
-
-// Detour implements Receiver.
-func (l *loading) Detour(uint32) {}

@@ -62,7 +62,7 @@ func TestOwnShares(t *testing.T) {
 			synctest.Wait()
 			r.own(func() {
 				const want = "this address and user have 2"
-				got := r.pool.own.noPlace(&Pipe{party: greedy[0].party}).Error()
+				got := r.pool.own.noPlace(&Pipe{owning: owning{party: greedy[0].party}}).Error()
 				if !strings.Contains(got, want) {
 					t.Errorf("%q", got)
 				}

@@ -3,9 +3,11 @@ package pipe
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/journal"
+	"lockproxy/internal/slot"
 )
 
 // Stats counts what all loops do with the upstream. Safe for concurrent use.
@@ -66,4 +68,40 @@ func (s *Stats) node(addr string) *nodeCounters {
 		s.nodes[addr] = n
 	}
 	return n
+}
+
+// movingSlots are when a node last said, by ASK or TRYAGAIN, that some keys of a slot are at another node:
+// the time since born, which no change of the clock affects; 0: never. Safe for concurrent use.
+type movingSlots [slot.Count]atomic.Int64
+
+var born = time.Now()
+
+// note notes that a node says so of slot n now.
+func (m *movingSlots) note(n int16, now time.Time) {
+	if n >= 0 {
+		m[n].Store(int64(now.Sub(born)))
+	}
+}
+
+// at is when a node last said so of slot n; the zero time: never.
+func (m *movingSlots) at(n int) time.Time {
+	if at := m[n].Load(); at != 0 {
+		return born.Add(time.Duration(at))
+	}
+	return time.Time{}
+}
+
+// OwnStats are the connections that are not shared, now.
+type OwnStats struct {
+	Used    int64 // in use by a client
+	Idle    int64 // they are kept for the next one
+	Waiting int64 // they wait for a place
+}
+
+// ownCounters are the OwnStats of all loops together.
+type ownCounters struct{ used, idle, waiting atomic.Int64 }
+
+// Own returns the connections of all loops that are not shared.
+func (s *Stats) Own() OwnStats {
+	return OwnStats{Used: s.own.used.Load(), Idle: s.own.idle.Load(), Waiting: s.own.waiting.Load()}
 }

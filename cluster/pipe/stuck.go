@@ -2,13 +2,7 @@ package pipe
 
 import (
 	"bytes"
-	"errors"
-	"strings"
-	"sync/atomic"
 	"time"
-
-	"lockproxy/cluster"
-	"lockproxy/internal/loop"
 )
 
 // This file is how commands get past a script that runs for long. Redis runs one command at a time. After a
@@ -37,11 +31,10 @@ const (
 
 // stuckPipes are the shared pipes of a loop that are behind a script.
 type stuckPipes struct {
-	loop    *loop.Loop
+	*env
 	shared  map[nodeKey]*Pipe // all that may get stuck
-	waiting *deferredList     // any of them may be a script
-	timeout time.Duration     // how long to wait for a script that has not begun
-	all     *atomic.Int64     // of all loops
+	retried *deferredList     // any of them may be a script
+	find    func(addr string, m Mode) *Pipe
 
 	n           int
 	epoch, last uint64    // now, and the latest one
@@ -49,8 +42,8 @@ type stuckPipes struct {
 	scripted    time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 }
 
-// watch has the pipes checked until the script that is about to be sent is answered.
-func (s *stuckPipes) watch() {
+// WatchScripts has the pipes checked until the script that is about to be sent is answered.
+func (s *stuckPipes) WatchScripts() {
 	s.scripted = s.loop.Now()
 	s.lookSoon()
 }
@@ -64,16 +57,19 @@ func (s *stuckPipes) lookSoon() {
 
 func (s *stuckPipes) look() {
 	s.watching = false
-	now, waiting := s.loop.Now(), len(s.waiting.all) > 0
+	now, waiting := s.loop.Now(), len(s.retried.all) > 0
 	for _, pipe := range s.shared {
 		waiting = waiting || pipe.calls.len() > 0
 		s.set(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
-			pipe.hasScript())
+			hasScript(pipe))
 	}
-	if s.epoch != 0 || waiting && now.Sub(s.scripted) < s.timeout {
+	if s.epoch != 0 || waiting && now.Sub(s.scripted) < s.o.Timeout {
 		s.lookSoon()
 	}
 }
+
+// freed notes that a pipe is not stuck any more.
+func (s *stuckPipes) freed(pipe *Pipe) { s.set(pipe, false) }
 
 // set notes whether a pipe is stuck.
 func (s *stuckPipes) set(pipe *Pipe, stuck bool) {
@@ -82,7 +78,7 @@ func (s *stuckPipes) set(pipe *Pipe, stuck bool) {
 	}
 	pipe.stuck, pipe.idleSigns = stuck, 0
 	s.scripted = s.loop.Now() // there may be more behind this one
-	s.all.Add(s.count(stuck))
+	s.stats.Stuck.Add(s.count(stuck))
 }
 
 // crowd notes that n bytes of a long reply have come over pipe, or that it owes none any more: n is 0.
@@ -111,8 +107,8 @@ func (s *stuckPipes) count(more bool) int64 {
 	return int64(n)
 }
 
-// mode is m, without Second unless the plain pipe to addr is stuck or crowded.
-func (s *stuckPipes) mode(addr string, m Mode) Mode {
+// around is m, without Second unless the plain pipe to addr is stuck or crowded.
+func (s *stuckPipes) around(addr string, m Mode) Mode {
 	plain := m
 	plain.Second = false
 	pipe := s.shared[nodeKey{addr, plain}]
@@ -122,46 +118,31 @@ func (s *stuckPipes) mode(addr string, m Mode) Mode {
 	return m
 }
 
-// WatchScripts has the pipes checked until the script that is about to be sent is answered.
-func (p *Pool) WatchScripts() { p.stuck.watch() }
-
 // StuckEpoch is 0 as long as no pipe is stuck or crowded. It changes whenever one gets so, or free.
-func (p *Pool) StuckEpoch() uint64 { return p.stuck.epoch }
+func (s *stuckPipes) StuckEpoch() uint64 { return s.epoch }
 
-// busyWithScript says that a script is the reason for the silence of a stuck pipe. It also asks the node for
+// busyWith says that a script is the reason for the silence of a stuck pipe. It also asks the node for
 // signs of life: while the script runs, the node says BUSY. Any other answer came after the script, whose
 // reply must then be near; if it has not come at the second such answer, it never will.
-func (p *Pipe) busyWithScript(now time.Time) bool {
+func (s *stuckPipes) busyWith(p *Pipe, now time.Time) bool {
 	if !p.stuck || p.idleSigns > 1 {
 		return false
 	}
 	apart := p.mode
 	apart.Second = true
-	other := p.pool.pipe(p.addr, apart)
+	other := s.find(p.addr, apart)
 	if other == p {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.append(&call{to: (*probe)(p), slot: thisNode, raw: true}, askPing)
+		other.ask(askPing, func(reply []byte, _ error) {
+			if p.idleSigns++; bytes.HasPrefix(reply, []byte("-BUSY ")) {
+				p.idleSigns = 0
+			}
+		})
 	}
-	return other.conn == nil || now.Sub(other.progress) <= p.pool.o.Timeout
+	return other.conn == nil || now.Sub(other.progress) <= p.o.Timeout
 }
-
-// probe is a stuck Pipe as the Receiver of the signs of life of its node. No answer counts like one that is
-// not BUSY.
-type probe Pipe
-
-func (p *probe) Receive(_ uint32, chunk []byte, _ bool) {
-	if bytes.HasPrefix(chunk, []byte("-BUSY ")) {
-		p.idleSigns = 0
-	} else {
-		p.idleSigns++
-	}
-}
-
-func (p *probe) Fail(uint32, error)  { p.idleSigns++ }
-func (p *probe) Discard(uint32) bool { return true }
-func (p *probe) Detour(uint32)       {}
 
 // scriptWithin is how many requests are searched for a script. Redis holds back replies to requests that it
 // read in one piece with the script, 16 KiB or one long request; so no more than these stand in front of the
@@ -169,56 +150,17 @@ func (p *probe) Detour(uint32)       {}
 const scriptWithin = 4096
 
 // hasScript says that a script is among the first requests of p.
-func (p *Pipe) hasScript() bool {
+func hasScript(p *Pipe) bool {
 	part, at := 0, p.log.start
 	for i := range min(p.calls.len(), scriptWithin) {
 		for at == len(p.log.parts[part]) {
 			part, at = part+1, 0
 		}
-		size := p.calls.buf[(p.calls.from+i)&(len(p.calls.buf)-1)].size
-		if isScript(p.log.parts[part][at : at+size]) {
+		size := p.calls.at(i).size
+		if isScript(firstArgs(p.log.parts[part][at:at+size], 1)) {
 			return true
 		}
 		at += size
 	}
 	return false
-}
-
-// isScript says that req runs a script or a function.
-func isScript(req []byte) bool {
-	name := commandName(req)
-	if len(name) > len("evalsha_ro") {
-		return false
-	}
-	switch strings.ToLower(string(name)) {
-	case "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro":
-		return true
-	}
-	return false
-}
-
-// commandName is the first argument of a command; nil if req is none.
-func commandName(req []byte) []byte {
-	// *3\r\n$4\r\nEVAL\r\n...
-	for range 2 {
-		i := bytes.Index(req[:min(len(req), 16)], []byte("\r\n"))
-		if i < 0 {
-			return nil
-		}
-		req = req[i+2:]
-	}
-	if i := bytes.Index(req[:min(len(req), 16)], []byte("\r\n")); i >= 0 {
-		return req[:i]
-	}
-	return nil
-}
-
-// busy is the reply of a node that could not put a new connection into its mode because of a script; nil for
-// other errors. Every request would have got that reply.
-func busy(err error) []byte {
-	var node cluster.NodeError
-	if errors.As(err, &node) && strings.HasPrefix(node.Err.Error(), "BUSY ") {
-		return []byte("-" + node.Err.Error() + "\r\n")
-	}
-	return nil
 }

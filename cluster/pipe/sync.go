@@ -1,12 +1,14 @@
 package pipe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockproxy/cluster"
@@ -153,10 +155,10 @@ func (s *syncing) connect(to Redirection, source []byte) {
 		req = withSource(req, source)
 	}
 	if to.Asking { // right before the request that it is for
-		a.pipe.Request(asking, a, askingTag)
+		a.pipe.Request(asking, &Collector{Then: func([]byte, error) {}}, 0)
 	}
-	a.pipe.Request(req, a, requestTag)
-	a.pipe.Request(s.wait, a, waitTag)
+	a.pipe.Request(req, &Collector{Then: a.answered}, 0)
+	a.pipe.Request(s.wait, &Collector{Then: a.waited}, 0)
 }
 
 // later makes the next attempt after a pause. reply or err is why the last one failed.
@@ -178,14 +180,104 @@ func (s *syncing) later(reply []byte, err error) {
 func (s *syncing) giveUp() {
 	s.p.GaveUp()
 	if s.reply == nil || s.ran || isRedirect(s.reply) {
-		outcome, why := cluster.ErrUnavailable, s.err
+		outcome := cluster.ErrUnavailable
 		if s.ran {
 			outcome = cluster.ErrUnknownOutcome
 		}
-		if why == nil {
-			why = complaint(s.reply)
-		}
-		s.reply, s.err = nil, cluster.NotTaken(outcome, why, why == errRedirected)
+		s.reply, s.err = nil, notTaken(outcome, s.reply, s.err)
 	}
 	s.finish()
+}
+
+// syncAttempt is the request and its WAIT on one connection, which it owns.
+type syncAttempt struct {
+	nobody
+	s      *syncing
+	pipe   *Pipe
+	asking bool
+	healed bool // the script was sent with the request
+}
+
+// Party implements Counted.
+func (a *syncAttempt) Party() Party { return syncParty }
+
+// answered takes the reply to the request; or the connection is lost, or could not be had.
+func (a *syncAttempt) answered(reply []byte, err error) {
+	switch s := a.s; {
+	case s.attempt != a:
+	case err != nil:
+		s.ran = s.ran || errors.Is(err, cluster.ErrUnknownOutcome)
+		s.later(nil, a.pipe.dead)
+	case reply[0] != '-' || !a.detour(reply):
+		s.reply, s.err = reply, nil
+	}
+}
+
+// detour handles an error reply by which the request is to run elsewhere, or later. It reports false for
+// every other error. Nothing has run; the WAIT behind it ends with the connection.
+func (a *syncAttempt) detour(reply []byte) bool {
+	s := a.s
+	to, again := a.pipe.Retryable(reply)
+	source, heals := a.heals(reply)
+	switch {
+	case again && to.Addr != "" && s.try.Hop():
+		s.reply, s.err = reply, nil
+		a.leave()
+		s.connect(to, nil)
+	case again:
+		a.leave()
+		s.later(reply, nil)
+	case heals:
+		a.leave()
+		s.connect(Redirection{Addr: a.pipe.addr, Asking: a.asking}, source)
+	}
+	return again || heals
+}
+
+// heals says that the node lacks the script of the request, and returns its source. The node may lose it
+// again before the request arrives.
+func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
+	if r, _ := retry.ErrorOf(reply); r == nil || r.Verdict != retry.LoadScript || a.healed && !a.s.try.Hop() {
+		return nil, false
+	}
+	if source, ok = a.s.p.scripts.sourceFor(a.s.req); ok {
+		a.s.p.stats.Redirects[retry.NoScript].Add(1)
+	}
+	return source, ok
+}
+
+// waited takes the answer to WAIT, which comes behind the answer to the request.
+func (a *syncAttempt) waited(reply []byte, err error) {
+	s := a.s
+	if s.attempt != a {
+		return
+	}
+	if err != nil {
+		s.ran = true
+		s.later(nil, a.pipe.dead)
+		return
+	}
+	v, _, err := resp.Parse(reply)
+	switch said := v.Err(); {
+	case err == nil && v.Kind == ':':
+		s.acked = int(v.Int)
+	case strings.HasPrefix(said, "ERR unknown command"):
+	case Interrupted(reply), strings.Contains(said, "replica instances"):
+		s.ran = true
+		a.leave()
+		s.later(nil, cluster.NodeError{Addr: a.pipe.addr, Err: errors.New("it became a replica meanwhile")})
+		return
+	default:
+		s.reply, s.err = nil,
+			cluster.NodeError{Addr: a.pipe.addr, Err: fmt.Errorf("WAIT: %s", bytes.TrimSpace(reply[1:]))}
+	}
+	s.attempt = nil
+	a.pipe.Release()
+	s.finish()
+}
+
+// leave ends an attempt and its connection.
+func (a *syncAttempt) leave() {
+	a.s.attempt = nil
+	a.pipe.End()
 }

@@ -7,7 +7,6 @@ import "lockproxy/internal/resp"
 type trackingConn struct {
 	of      *privatePipe
 	pipe    *Pipe
-	opened  func()
 	ready   bool // its id is known
 	retired bool // it ends once what came before is passed on
 	leaving bool
@@ -18,10 +17,22 @@ var askPing = resp.AppendCommandStrings(nil, "PING")
 
 // newTrackingConn connects. opened is called when the id is known; if that never happens pp is closed.
 func newTrackingConn(pp *privatePipe, opened func()) *trackingConn {
-	s := &trackingConn{of: pp, opened: opened}
+	s := &trackingConn{of: pp}
 	s.pipe = pp.of.pool.Own(pp.pipe.addr, Mode{Proto: 3}, s)
-	s.pipe.Request(askPing, s, 0) // its reply comes behind the id
+	s.ping(func() { // the reply comes behind the id
+		s.ready = true
+		opened()
+	})
 	return s
+}
+
+// ping calls then behind all that the node has sent so far.
+func (s *trackingConn) ping(then func()) {
+	s.pipe.Request(askPing, &Collector{Then: func(_ []byte, err error) {
+		if err == nil {
+			then()
+		}
+	}}, 0)
 }
 
 func (s *trackingConn) end() {
@@ -32,24 +43,8 @@ func (s *trackingConn) end() {
 // retire ends the connection once everything that the node has sent over it is passed on.
 func (s *trackingConn) retire() {
 	s.retired = true
-	s.pipe.Request(askPing, s, 0)
+	s.ping(s.end)
 }
-
-// Receive implements Receiver.
-func (s *trackingConn) Receive(_ uint32, _ []byte, last bool) {
-	switch {
-	case !last:
-	case !s.ready:
-		s.ready = true
-		s.opened()
-	case s.retired:
-		s.end()
-	}
-}
-
-func (s *trackingConn) Fail(uint32, error)  {}
-func (s *trackingConn) Discard(uint32) bool { return true }
-func (s *trackingConn) Detour(uint32)       {}
 
 // Push implements Owner.
 func (s *trackingConn) Push(chunk []byte, last bool) { s.of.of.push(&s.heard, chunk, last) }

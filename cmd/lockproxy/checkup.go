@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"lockproxy/cluster"
 	"lockproxy/cmd/lockproxy/checkup"
 	"lockproxy/cmd/lockproxy/files"
@@ -21,46 +23,41 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-func checkCommand() *tool.Command {
-	return &tool.Command{
-		Name: "check",
-		Summary: "Says whether a proxy with these settings could do its work, and what to do where it " +
+// checkCommand is lockproxy check.
+func checkCommand() *cobra.Command {
+	asJSON := false
+	c := tool.TakesSettings(tool.Command(&cobra.Command{
+		Use: "check [--flag value]...",
+		Short: "Says whether a proxy with these settings could do its work, and what to do where it " +
 			"could not",
-		Settings: true,
-		About: `Takes the flags, variables and config file that the proxy would be started with, and asks ` +
-			`all nodes that
-they name and that these know. A line is a fact: ok, warn or fail, what it is about,
-	and behind "Remedy:" what to do.
-It looks at the settings, each node (whether it answers and how fast, its role, version and certificate),
-	slots and
-replicas, what the proxy's user may do there, what evicts or forgets locks, and clocks. Nothing is changed.
-No proxy needs to run, and one that runs is not disturbed. To ask one that runs, use lockproxy ready.`,
-		Examples: []tool.Example{
-			{Line: "lockproxy check --config /etc/lockproxy.conf", What: "before the proxy is started with " +
-				"that file"},
-			{Line: "lockproxy check --upstream 10.0.0.1:6379", What: "what a proxy would find there"},
-			{Line: "lockproxy check --json | jq '.facts[] | select(.level != \"ok\")'",
-				What: "in a script: what is not as it should be"},
-		},
-		Exits: []tool.Exit{
-			{Code: tool.ExitOK, Meaning: "no fact says fail"},
-			{Code: tool.ExitNo, Meaning: "one of them does"},
-		},
-		Setup: func(f *tool.Flags) func(*tool.Call) int {
-			asJSON := false
-			f.Yes(&asJSON, "json", "one JSON object: ok, and the facts: level, about, node, text, remedy")
-			return func(c *tool.Call) int {
-				var r report = &lineReport{to: c.Stdout}
-				switch {
-				case asJSON:
-					r = &jsonReport{to: c.Stdout, OK: true, Facts: []checkup.Fact{}}
-				case terminal.Is(c.Stdout):
-					r = &lineReport{to: c.Stdout, marks: true, colors: terminal.Colors(c.Stdout, c.Environ)}
-				}
-				return runCheck(c, r)
-			}
-		},
-	}
+		Long: tool.Long(`
+Takes the flags, variables and config file that the proxy would be started with, and asks all nodes
+that they name and that these know. A line is a fact: ok, warn or fail, what it is about, and behind
+"Remedy:" what to do. It looks at the settings, each node (whether it answers and how fast, its role,
+version and certificate), slots and replicas, what the proxy's user may do there, what evicts or forgets
+locks, and clocks. Nothing is changed. No proxy needs to run, and one that runs is not disturbed. To ask
+one that runs, use lockproxy ready.`,
+			tool.Exit{Code: tool.ExitOK, Meaning: "no fact says fail"},
+			tool.Exit{Code: tool.ExitNo, Meaning: "one of them does"}),
+		Example: `  lockproxy check --config /etc/lockproxy.conf
+        before the proxy is started with that file
+  lockproxy check --upstream 10.0.0.1:6379
+        what a proxy would find there
+  lockproxy check --json | jq '.facts[] | select(.level != "ok")'
+        in a script: what is not as it should be`,
+	}, 0, 0, func(c *tool.Call) int {
+		var r report = &lineReport{to: c.Stdout}
+		switch {
+		case asJSON:
+			r = &jsonReport{to: c.Stdout, OK: true, Facts: []checkup.Fact{}}
+		case terminal.Is(c.Stdout):
+			r = &lineReport{to: c.Stdout, marks: true, colors: terminal.Colors(c.Stdout, c.Environ)}
+		}
+		return runCheck(c, r)
+	}))
+	tool.Yes(c.Flags(), &asJSON, "json", "one JSON object: ok, and the facts: level, about, node, text, "+
+		"remedy")
+	return c
 }
 
 // report shows facts.

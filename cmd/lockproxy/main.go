@@ -29,6 +29,8 @@ import (
 	"lockproxy/cmd/lockproxy/auditlog"
 	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/lock"
 )
 
 // Exit codes.
@@ -48,7 +50,7 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	v, certs, passwords, err := loadAll(src)
 	switch {
 	case errors.Is(err, settings.ErrHelp):
-		settings.WriteHelp(stdout, subcommands().Names())
+		settings.WriteHelp(stdout, names(subcommands(stdout)))
 		return exitOK
 	case errors.Is(err, settings.ErrVersion):
 		io.WriteString(stdout, versionLine())
@@ -84,7 +86,9 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 
 // settingsFrom is where settings come from.
 func settingsFrom(args, environ []string) settings.Sources {
-	return settings.Sources{Args: args, Environ: environ, Tools: subcommands()}
+	root := subcommands(io.Discard)
+	return settings.Sources{Args: args, Environ: environ, Tools: names(root),
+		Others: append(tool.Variables(root), lock.Variables...)}
 }
 
 // loadAll reads the settings and the files that they name, with all mistakes of both.

@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
+	"lockproxy/proxy/door"
 	"net"
 	"os"
 	"sync"
-
-	"lockproxy/proxy"
 )
 
 // ports are the listening sockets of the program. Those that another process has handed to it are used in
@@ -32,7 +31,7 @@ func (p *ports) listen(setting, addr string) (net.Listener, error) {
 	name := setting + " " + addr
 	ln, err := p.used(name)
 	if ln == nil && err == nil {
-		ln, err = proxy.Listen(addr)
+		ln, err = door.Listen(addr)
 	}
 	if err == nil {
 		p.note(setting, ln.Addr())

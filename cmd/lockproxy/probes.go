@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
@@ -25,54 +27,55 @@ and config file of the proxy, and so asks the right one when it runs beside it, 
 With --proxy it asks the port of clients there instead, with PING: for a proxy whose admin address is off
 or elsewhere.`
 
-var probeExits = []tool.Exit{
-	{Code: tool.ExitOK, Meaning: "yes"},
-	{Code: tool.ExitNo, Meaning: "no, or nobody answers; standard error says why"},
+// probeCommand is a subcommand that asks p's question.
+func probeCommand(p *probe, c *cobra.Command) *cobra.Command {
+	p.within = 3 * time.Second
+	c.Long = tool.Long(c.Long, tool.Exit{Code: tool.ExitOK, Meaning: "yes"},
+		tool.Exit{Code: tool.ExitNo, Meaning: "no, or nobody answers; standard error says why"})
+	c = tool.TakesSettings(tool.Command(c, 0, 0, p.run))
+	c.Flags().Var(tool.Time(&p.within, time.Millisecond, time.Hour), "within",
+		"how long the proxy may take to answer")
+	p.proxy = client.Flags(c.Flags(), "")
+	return c
 }
 
-func healthCommand() *tool.Command {
-	return &tool.Command{
-		Name:     "health",
-		Summary:  "Asks whether the proxy is alive, as /healthz does",
-		Settings: true,
-		About: `For liveness probes: a proxy that waits for its upstream is alive, for a restart would not
-help.
+func healthCommand() *cobra.Command {
+	return probeCommand(&probe{path: "/healthz", accepts: alive}, &cobra.Command{
+		Use:   "health [--flag value]...",
+		Short: "Asks whether the proxy is alive, as /healthz does",
+		Long: `
+For liveness probes: a proxy that waits for its upstream is alive, for a restart would not help.
 
 ` + probeSettings,
-		Examples: []tool.Example{
-			{Line: "lockproxy health", What: "in a container, as its health check"},
-			{Line: "lockproxy health --admin 127.0.0.1:7390", What: "a proxy with that admin address"},
-			{Line: "lockproxy health --proxy 10.0.0.9:6380", What: "does anything answer there?"},
-		},
-		Exits: probeExits,
-		Setup: func(f *tool.Flags) func(*tool.Call) int { return newProbe(f, "/healthz", alive).run },
-	}
+		Example: `  lockproxy health
+        in a container, as its health check
+  lockproxy health --admin 127.0.0.1:7390
+        a proxy with that admin address
+  lockproxy health --proxy 10.0.0.9:6380
+        does anything answer there?`,
+	})
 }
 
-func readyCommand() *tool.Command {
-	return &tool.Command{
-		Name:     "ready",
-		Summary:  "Asks whether the proxy can serve commands, as /readyz does",
-		Settings: true,
-		About: `For readiness probes: no while the proxy serves nothing, or ends. What is wrong at the
+func readyCommand() *cobra.Command {
+	p := &probe{path: "/readyz", accepts: serves}
+	c := probeCommand(p, &cobra.Command{
+		Use:   "ready [--flag value]...",
+		Short: "Asks whether the proxy can serve commands, as /readyz does",
+		Long: `
+For readiness probes: no while the proxy serves nothing, or ends. What is wrong at the
 upstream is so for every proxy, so a lost master is no reason to send clients elsewhere; --strict says no
 then, too, and while too few masters of RedLock vote.
 
 ` + probeSettings + ` PING tells only whether the proxy has found its upstream.`,
-		Examples: []tool.Example{
-			{Line: "lockproxy ready", What: "in a container, as its readiness probe"},
-			{Line: "lockproxy ready --config /etc/lockproxy.conf --within 800ms",
-				What: "a proxy with that file, in less time than Kubernetes has by default"},
-			{Line: "until lockproxy ready; do sleep 1; done",
-				What: "in a script that has just started a proxy"},
-		},
-		Exits: probeExits,
-		Setup: func(f *tool.Flags) func(*tool.Call) int {
-			p := newProbe(f, "/readyz", serves)
-			f.Yes(&p.strict, "strict", "no while anything is not served, as /readyz?strict says")
-			return p.run
-		},
-	}
+		Example: `  lockproxy ready
+        in a container, as its readiness probe
+  lockproxy ready --config /etc/lockproxy.conf --within 800ms
+        a proxy with that file, in less time than Kubernetes has by default
+  until lockproxy ready; do sleep 1; done
+        in a script that has just started a proxy`,
+	})
+	tool.Yes(c.Flags(), &p.strict, "strict", "no while anything is not served, as /readyz?strict says")
+	return c
 }
 
 // probe is one question to a proxy.
@@ -82,13 +85,6 @@ type probe struct {
 	accepts func(err error) error // what the outcome of PING means
 	within  time.Duration
 	proxy   *client.Options
-}
-
-func newProbe(f *tool.Flags, path string, accepts func(error) error) *probe {
-	p := &probe{path: path, accepts: accepts, within: 3 * time.Second}
-	f.Duration(&p.within, "within", time.Millisecond, time.Hour, "how long the proxy may take to answer")
-	p.proxy = client.Flags(f, "")
-	return p
 }
 
 func (p *probe) run(c *tool.Call) int {

@@ -50,7 +50,7 @@ func TestProbes(t *testing.T) {
 		{"ready --admin off", "", tool.ExitNo, "admin is off"},
 		{"health --admin nowhere", "", tool.ExitUsage, "host:port"},
 		{"health elsewhere", "", tool.ExitUsage, "elsewhere"},
-		{"ready --within 3", "", tool.ExitUsage, "--within needs a unit: 3s or 3ms"},
+		{"ready --within 3", "", tool.ExitUsage, "needs a unit: 3s or 3ms"},
 		{"health --help", "", tool.ExitOK, ""},
 	} {
 		var stdout, stderr strings.Builder

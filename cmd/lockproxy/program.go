@@ -20,12 +20,13 @@ import (
 	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
+	"lockproxy/proxy/door"
 )
 
 // plane is the data plane as the program sees it.
 type plane interface {
 	Stats() proxy.Stats
-	proxy.Successor // Serve serves one address of the setting listen until Drain
+	door.Successor // Serve serves one address of the setting listen until Drain
 	// Turns returns nil once all event loops have had a round.
 	Turns(ctx context.Context) error
 	// Leave stops listening, and leaves the sockets to processes that have copies of them.
@@ -177,18 +178,18 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 	if !v.ListenEarly || v.Dev || served {
 		return p.startClosed(ctx, upstream)
 	}
-	lobby := proxy.NewLobby(proxy.LobbyOptions{
+	early := door.NewEarly(door.EarlyOptions{
 		TLS: p.certs.Clients.Source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
 		Secret: func() bool { return !p.config.Values().Open() },
 	})
-	defer lobby.Close()
-	p.state.waitIn(lobby)
+	defer early.Close()
+	p.state.waitAt(early)
 	for _, addr := range v.Listen {
 		ln, err := p.ports.listen("listen", addr)
 		if err != nil {
 			return fmt.Errorf("listen %s: %w", addr, err)
 		}
-		lobby.Serve(ln)
+		early.Serve(ln)
 		p.log.Info("clients are told to wait for the upstream", "addr", ln.Addr())
 	}
 	p.ready("looks for the upstream")
@@ -197,8 +198,8 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 		return err
 	}
 	p.state.set(pl)
-	all, err := lobby.Open(pl)
-	p.state.waitIn(nil)
+	all, err := early.Open(pl)
+	p.state.waitAt(nil)
 	for _, bound := range all {
 		p.log.Info("listening", "addr", bound)
 	}

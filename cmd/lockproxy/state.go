@@ -7,14 +7,15 @@ import (
 
 	"lockproxy/cmd/lockproxy/adminpage"
 	"lockproxy/proxy"
+	"lockproxy/proxy/door"
 )
 
 // state is what the program does now: starting, serving, draining. Safe for concurrent use.
 type state struct {
 	mu       sync.Mutex
-	plane    plane        // nil: starting
-	lobby    *proxy.Lobby // has the clients now; nil: none do, or the plane does
-	failed   error        // why it is still starting, if that is known
+	plane    plane       // nil: starting
+	early    *door.Early // has the clients now; nil: none do, or the plane does
+	failed   error       // why it is still starting, if that is known
 	leaving  bool
 	draining bool
 }
@@ -30,11 +31,11 @@ func (s *state) set(p plane) {
 	s.plane = p
 }
 
-// waitIn says which Lobby has the clients now; nil: the plane.
-func (s *state) waitIn(l *proxy.Lobby) {
+// waitAt says that early has the clients now; nil: the plane.
+func (s *state) waitAt(early *door.Early) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lobby = l
+	s.early = early
 }
 
 // waits notes why the program cannot serve yet.
@@ -95,11 +96,13 @@ func (s *state) Ready() error {
 // Stats implements admin.Program.
 func (s *state) Stats() proxy.Stats {
 	s.mu.Lock()
-	p, lobby := s.plane, s.lobby
+	p, early := s.plane, s.early
 	s.mu.Unlock()
 	switch {
-	case lobby != nil:
-		return lobby.Stats()
+	case early != nil:
+		var st proxy.Stats
+		st.Clients, st.ClientsTotal, st.ClientsRejected = early.Counts()
+		return st
 	case p == nil:
 		return proxy.Stats{}
 	}

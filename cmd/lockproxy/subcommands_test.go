@@ -1,59 +1,80 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
+
+	"github.com/spf13/pflag"
 )
 
-// Each row says all that help, completion and man page tell of it, and its help fits on a terminal.
+// Each says all that help and man page tell of it, and its help fits on a terminal.
 func TestSubcommandsAreComplete(t *testing.T) {
-	for _, m := range subcommands() {
-		if m.Summary == "" || strings.HasSuffix(m.Summary, ".") || len(m.Examples) == 0 || len(m.Exits) == 0 {
-			t.Errorf("%s: lacks something, or its summary ends with a full stop", m.Name)
+	for _, m := range subcommands(io.Discard).Commands() {
+		name := m.Name()
+		if m.Short == "" || strings.HasSuffix(m.Short, ".") || !strings.Contains(m.Long, "Exit codes:") {
+			t.Errorf("%s: lacks something, or its summary ends with a full stop", name)
 		}
-		if settings.Find(m.Name) != nil {
-			t.Errorf("%s is the name of a setting", m.Name)
+		if settings.Find(name) != nil {
+			t.Errorf("%s is the name of a setting", name)
 		}
 		var b strings.Builder
-		m.Help(&b)
+		if code := realMain([]string{"help", name}, nil, nil, &b, &b); code != tool.ExitOK {
+			t.Errorf("help %s: %d", name, code)
+		}
 		for line := range strings.Lines(b.String()) {
-			if len(line) > 101 {
-				t.Errorf("%s: %d columns: %s", m.Name, len(line)-1, line)
+			if utf8.RuneCountInString(line) > 111 {
+				t.Errorf("%s: %d columns: %s", name, len(line)-1, line)
 			}
 		}
-		for _, e := range m.Examples {
-			if err := accepted(m, e.Line); err != nil {
-				t.Errorf("%s: %v", e.Line, err)
-			}
-		}
-		if m.Settings {
-			for _, f := range m.Flags() {
-				if settings.Find(f.Name) != nil {
-					t.Errorf("%s --%s is the name of a setting too", m.Name, f.Name)
+		examples := 0
+		for line := range strings.Lines(m.Example) {
+			if strings.HasPrefix(line, "  ") && line[2] != ' ' {
+				examples++
+				if err := accepted(name, strings.TrimSpace(line)); err != nil {
+					t.Errorf("%s: %v", line, err)
 				}
 			}
 		}
+		if examples == 0 {
+			t.Errorf("%s has no example", name)
+		}
+		m.Flags().VisitAll(func(f *pflag.Flag) {
+			if tool.HasSettings(m) && settings.Find(f.Name) != nil {
+				t.Errorf("%s --%s is the name of a setting too", name, f.Name)
+			}
+		})
 	}
 }
 
 // accepted says what is wrong with the words behind lockproxy NAME in a line of a shell.
-func accepted(m *tool.Command, line string) error {
-	_, line, _ = strings.Cut(line, "lockproxy "+m.Name)
-	line = regexp.MustCompile(`[;|>&].*`).ReplaceAllString(line, "")
+func accepted(name, line string) error {
+	_, line, _ = strings.Cut(line, "lockproxy "+name)
+	line, _, _ = strings.Cut(line, "     ") // what it does
+	line = regexp.MustCompile(`[;|>&)].*`).ReplaceAllString(line, "")
 	words, err := settings.SplitWords(line)
 	if err != nil {
 		return err
 	}
-	return m.Accepts(words)
+	c, _, err := subcommands(io.Discard).Find([]string{name})
+	if err != nil || tool.HasSettings(c) { // what is no flag of its own is a setting
+		return err
+	}
+	if err := c.ParseFlags(words); err != nil {
+		return err
+	}
+	return c.ValidateArgs(c.Flags().Args())
 }
 
 // The proxy leaves the variables of subcommands alone, and no setting has one of them.
 func TestVariablesOfSubcommands(t *testing.T) {
-	for _, variable := range subcommands().Variables() {
+	for _, variable := range settingsFrom(nil, nil).Others {
 		environ := []string{variable + "=x"}
 		if _, err := loaded(nil, environ); err != nil {
 			t.Error(err)
@@ -64,6 +85,55 @@ func TestVariablesOfSubcommands(t *testing.T) {
 		if _, err := (settings.Sources{Environ: environ}).Load(); err == nil ||
 			!strings.Contains(err.Error(), "there is no such setting") {
 			t.Errorf("%s is the variable of a setting: %v", variable, err)
+		}
+	}
+}
+
+// help is --help; completion prints a script for each shell it knows, and says which they are; a wrong flag
+// or
+// word is told with what may have been meant.
+func TestHelpAndCompletion(t *testing.T) {
+	for words, want := range map[string]string{
+		"help":               "0 lockproxy [--setting value]...",
+		"help lock":          "0 lockproxy lock [--flag value]... NAME",
+		"lock --help":        "0 lockproxy lock [--flag value]... NAME",
+		"check --dev --help": "0 lockproxy check [--flag value]...",
+		"help lokc": "64 lockproxy help: lokc: there is no such subcommand; did you " +
+			"mean lock?",
+		"help nothing":          "64 lockproxy help: nothing: there is no such subcommand; there are",
+		"completion bash":       "0 # bash completion",
+		"completion sh":         "64 lockproxy completion: which shell: bash, zsh, fish?",
+		"man":                   "0 .TH LOCKPROXY 1",
+		"lock --wiat 1s a -- b": "64 lockproxy lock: unknown flag: --wiat; did you mean --wait?",
+		"lock a b":              "64 lockproxy lock: b: write -- before the command",
+		"lock a --":             "64 lockproxy lock: the command is missing",
+		"lock":                  "64 lockproxy lock: NAME is missing",
+		"lock -- ls":            "64 lockproxy lock: NAME is missing",
+		"version x":             "64 lockproxy version: x: nothing is expected here",
+		"bench --only x": "64 lockproxy bench: invalid argument \"x\" for \"--only\" flag: " +
+			"must be one of",
+		"__complete ver":              "0 version\t",
+		"__complete lock --ca":        "0 --cacert\t",
+		"__complete lock --cacert _":  "0 :0",
+		"__complete lock --wait _":    "0 :4",
+		"__complete lock --tls-ca":    "0 :4",
+		"__complete ready --admin-ho": "0 --admin-hosts\t",
+		"__complete --client-auth=p":  "0 proxy\nupstream\n:4",
+		"__complete --config _":       "0 :0",
+		"__complete help ver":         "0 version\n",
+		"__complete completion _":     "0 bash\nzsh\nfish\n:4",
+		"__complete locks _":          "0 info\nbreak\n:4",
+	} {
+		var stdout, stderr strings.Builder
+		all := strings.Fields(words)
+		if last := len(all) - 1; all[last] == "_" { // nothing is typed yet
+			all[last] = ""
+		}
+		code := realMain(all, nil, nil, &stdout, &stderr)
+		number, text, _ := strings.Cut(want, " ")
+		said := stdout.String() + stderr.String()
+		if !strings.HasPrefix(said, text) || fmt.Sprint(code) != number {
+			t.Errorf("%s: %d %.200q", words, code, said)
 		}
 	}
 }

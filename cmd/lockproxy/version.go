@@ -6,22 +6,21 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/spf13/cobra"
+
 	"lockproxy/cmd/lockproxy/tool"
 )
 
-func versionCommand() *tool.Command {
-	return &tool.Command{
-		Name:     "version",
-		Summary:  "Prints version, platform and commit, as --version does",
-		Examples: []tool.Example{{Line: "lockproxy version", What: "which lockproxy is this?"}},
-		Exits:    []tool.Exit{{Code: tool.ExitOK, Meaning: "printed"}},
-		Setup: func(*tool.Flags) func(*tool.Call) int {
-			return func(c *tool.Call) int {
-				io.WriteString(c.Stdout, versionLine())
-				return tool.ExitOK
-			}
-		},
-	}
+func versionCommand() *cobra.Command {
+	return tool.Command(&cobra.Command{
+		Use:     "version",
+		Short:   "Prints version, platform and commit, as --version does",
+		Long:    tool.Long("", tool.Exit{Code: tool.ExitOK, Meaning: "printed"}),
+		Example: "  lockproxy version",
+	}, 0, 0, func(c *tool.Call) int {
+		io.WriteString(c.Stdout, versionLine())
+		return tool.ExitOK
+	})
 }
 
 // version and commit may be set by the linker (-X main.commit=...); without it

@@ -219,20 +219,21 @@ func ofPeer(c *commands.Call, reply []byte) {
 // clusterLinks is CLUSTER LINKS and GETSLOTMIGRATIONS: proxies have neither.
 func clusterLinks(c *commands.Call) { c.Reply(resp.EmptyArray) }
 
-func clusterHelp(c *commands.Call) {
-	c.Reply(commands.HelpReply("CLUSTER",
-		"COUNT-FAILURE-REPORTS <node-id>", "    Return the number of failure reports for a node: 0.",
-		"COUNTKEYSINSLOT <slot>", "    Return the number of keys in a slot.",
-		"GETKEYSINSLOT <slot> <count>", "    Return keys of a slot.",
-		"INFO", "    Return how the cluster is.",
-		"KEYSLOT <key>", "    Return the slot of a key.",
-		"LINKS", "    Return the links between nodes: none.",
-		"MYID", "    Return the id of this node, which is this proxy.",
-		"NODES", "    Return the nodes, which are proxies. Output format:",
-		"    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
-		"REPLICAS <node-id>", "    Return the replicas of a node: none.",
-		"SHARDS", "    Return ranges of slots and the nodes that serve them.",
-		"SLOTS", "    Return ranges of slots: start, end, and the node's address, port and id."))
+// clusterHelp is CLUSTER HELP, and tells what the upstream tells.
+func clusterHelp(c *commands.Call) { c.Forward(commands.AnySlot) }
+
+// clusterSlotStats is CLUSTER SLOT-STATS, of Valkey since 8.0 and Redis since 8.2.
+func clusterSlotStats(c *commands.Call) {
+	switch up := c.Server.Upstream(); {
+	case !up.IsValkey(8, 0) && !up.AtLeast(8, 2):
+		commands.NoSubcommand(c)
+	case !c.Server.ClusterMode():
+		c.Reply(commands.ErrNoCluster)
+	case !c.Server.Clustered():
+		c.Reply(commands.Refusal(c.Command.Name, " in front of one Redis, which does not count by slot"))
+	default:
+		commands.OneNode(c)
+	}
 }
 
 // sayOK answers commands that ask for what is the case anyhow.

@@ -48,7 +48,7 @@ var Rows = []commands.Row{
 	{Name: "cluster|set-config-epoch", Arity: 3, Run: inCluster(clusterChange)},
 	{Name: "cluster|setslot", Arity: -4, Run: inCluster(clusterChange)},
 	{Name: "cluster|slot-stats", Arity: -4, MaxArgs: commands.MaxOptions, Run: clusterSlotStats,
-		Flags: commands.ReadOnly | commands.Fanned},
+		Flags: commands.ReadOnly},
 	{Name: "cluster|migrateslots", Arity: -4, Run: ofValkey9(clusterChange)},
 	{Name: "cluster|cancelslotmigrations", Arity: -2, Run: ofValkey9(clusterChange)},
 	{Name: "cluster|getslotmigrations", Arity: 2, Run: ofValkey9(clusterLinks)},

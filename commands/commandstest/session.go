@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,8 +48,6 @@ type Session struct {
 	Pushed           string          // by Pusher
 	Ctx              context.Context // of tasks; nil: one that does not end
 	SubscriberCounts SubscriberCounts
-	Board            *Board       // with WithLocks: what was announced
-	Away             *atomic.Bool // with WithLocks: what the proxy does in the background fails
 }
 
 // Server implements Server.
@@ -207,9 +204,9 @@ func (f *Session) dispatch(cmd *commands.Command, args [][]byte, raw []byte) {
 }
 
 func (f *Session) split(cmd *commands.Command, args [][]byte) {
-	parts, merge := cmd.SplitBySlot(args)
+	cut, merge := cmd.CutBySlot(args)
 	var replies [][]byte
-	for _, part := range parts {
+	for _, part := range cut.All() {
 		replies = append(replies, f.Request(part.Slot%len(f.Masters), part.Request))
 	}
 	f.Reply(merge(f.User.Proto, replies))
@@ -279,13 +276,6 @@ func (f *Session) SendWhole(slot int, req []byte, resend bool, then redlock.Exch
 func (f *Session) FindKeys(_ [][]byte, then func(keys [][]byte) []byte) {
 	if answer := then(nil); answer != nil {
 		f.Reply(answer)
-	}
-}
-
-// Lose has the answer to the last SendHome not reach the client.
-func (f *Session) Lose() {
-	if f.Undelivered != nil {
-		f.Undelivered.Lost()
 	}
 }
 
@@ -378,45 +368,6 @@ func Words(line string) [][]byte {
 		args = append(args, []byte(word))
 	}
 	return args
-}
-
-// SampleVerbs look like the lock verbs.
-func SampleVerbs() []*commands.Command {
-	run := func(c *commands.Call) { c.Reply(resp.OK) }
-	key := []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
-	return []*commands.Command{
-		{
-			Name: "lock", Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: key,
-			Route: commands.Local, Run: run,
-			Docs: &commands.Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
-				Arguments: []commands.Argument{
-					{Name: "key", Type: "key"},
-					{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
-					{Name: "lease", Type: "oneof", Optional: true, Arguments: []commands.Argument{
-						{Name: "milliseconds", Type: "integer", Token: "PX"},
-						{Name: "seconds", Type: "integer", Token: "EX"},
-					}},
-					{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
-				}},
-		},
-		{
-			Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
-			Run:  commands.NoSubcommand,
-			Docs: &commands.Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
-			Subs: map[string]*commands.Command{
-				"info": {Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly | commands.LockVerb,
-					Keys:  []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}},
-					Route: commands.Local,
-					Run:   run,
-					Docs: &commands.Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock",
-						Arguments: []commands.Argument{{Name: "key", Type: "key"}}}},
-				"stats": {Name: "lockctl|stats", Arity: 2, Flags: commands.LockVerb, Route: commands.Refused,
-					Reason: " yet: it comes later"},
-				"help": {Name: "lockctl|help", Arity: 2, Flags: commands.LockVerb, Route: commands.Local,
-					Run: run, Docs: &commands.Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
-			},
-		},
-	}
 }
 
 // MiniRedis is the table of the Redis in memory: that of Redis 5.

@@ -51,7 +51,7 @@ var Rows = []commands.Row{
 	{Name: "client|import-source", Arity: 3, Run: clientImportSource},
 	{Name: "client|capa", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientCapa},
 	{Name: "client|getredir", Arity: 2, Run: clientGetRedir},
-	{Name: "client|help", Arity: 2, Run: clientHelp},
+	{Name: "client|help", Route: commands.AnyNode, Flags: commands.ReadOnly},
 	{Name: "client|list", Arity: -2, MaxArgs: commands.MaxIDs, Run: clientList},
 	{Name: "client|kill", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientKill},
 	{Name: "client|pause", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientPause},

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
 )
 
@@ -26,126 +28,197 @@ const (
 	maxPermits  = 1000 // a Redis takes a few ms to look at so many
 )
 
-// arguments are the arguments of a lock verb.
+// arguments are the arguments of a lock verb. What LOCK is told of a grant goes to the engine as it stands.
 type arguments struct {
-	name, token string
-	lease       time.Duration // 0: not given
-	wait        time.Duration // 0: not given
-	tries       int           // 0: not given
-	every       time.Duration // 0: not given
-	notice      *notice       // nil: NOTIFY is not given
-	breaks      bool
-	reentrant   bool
-	permits     int // 0: not given
-	keep        bool
-	syncs       bool          // SYNC is given
-	fence       int64         // 0: not given
-	renewals    int           // at most; 0: as many as it takes
-	linger      time.Duration // 0: not given
-	replicas    int
-	meta        string
-	atLeast     time.Duration // 0: not given
-	id          string        // "": not given
-	request     string        // without an id, what LOCK takes for one
+	redlock.Acquire               // Lease, Wait, Permits, Named ...: zero if it is not given
+	tries           int           // 0: not given
+	every           time.Duration // 0: not given
+	notice          *notice       // nil: NOTIFY is not given
+	syncs           bool          // SYNC is given
+	only            int64         // FENCE: of the only grant that is meant; 0: not given
+	renewals        int           // at most; 0: as many as it takes
+	linger          time.Duration // 0: not given
+	listing         locks.Listing // of LOCKCTL LIST, and its pattern that of WATCH
+	total           bool          // ALL of LOCKCTL STATS
 }
 
-// option is one option of the lock verbs.
+// option is one option of the lock verbs. The table of them is all that knows it: the parser reads it by its
+// row, and COMMAND DOCS and the syntax line of an error show it so.
 type option struct {
 	word  string
-	value bool   // a value follows the word
-	group string // options of one group exclude each other
+	shown commands.Argument // Type pure-token: no value follows the word
+	group string            // options of one group exclude each other; "": it excludes itself alone
+	needs string            // the option without which it means nothing; "": there is none
 	set   func(a *arguments, l *locks.Locker, value []byte) error
 }
 
 // options has the options of all verbs. The Docs of a verb say which of them it takes.
 var options = [...]option{
-	{"TOKEN", true, "token", func(_ *arguments, _ *locks.Locker, v []byte) error {
-		return checkToken(v)
-	}},
-	{"PX", true, "lease", func(a *arguments, l *locks.Locker, v []byte) (err error) {
-		a.lease, err = durationArg("PX", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
-		return err
-	}},
-	{"EX", true, "lease", func(a *arguments, l *locks.Locker, v []byte) (err error) {
-		a.lease, err = durationArg("EX", v, time.Second, 1, l.MaxLease(), l.MaxLeaseSetting())
-		return err
-	}},
-	{"WAIT", true, "wait", func(a *arguments, l *locks.Locker, v []byte) (err error) {
-		a.wait, err = durationArg("WAIT", v, time.Millisecond, 0, l.MaxWait(), "lock-max-wait")
-		if a.wait == 0 {
-			a.wait = l.MaxWait()
-		}
-		return err
-	}},
-	{"TRIES", true, "wait", func(a *arguments, _ *locks.Locker, v []byte) error {
-		n, err := integerArg("TRIES", v, 1, maxTries, "")
-		a.tries = int(n)
-		return err
-	}},
-	{"BREAK", false, "wait", func(a *arguments, _ *locks.Locker, _ []byte) error {
-		a.breaks = true
-		return nil
-	}},
-	{"EVERY", true, "every", func(a *arguments, l *locks.Locker, v []byte) (err error) {
-		a.every, err = durationArg("EVERY", v, time.Millisecond, 1, l.MaxWait(), "lock-max-wait")
-		return err
-	}},
-	{"NOTIFY", true, "notify", func(a *arguments, _ *locks.Locker, v []byte) error {
+	valued("TOKEN", "token", "string", func(_ *arguments, v []byte) error { return checkToken(v) }),
+	timed("PX", time.Millisecond, longestLease,
+		func(a *arguments) *time.Duration { return &a.Lease }).in("lease"),
+	timed("EX", time.Second, longestLease,
+		func(a *arguments) *time.Duration { return &a.Lease }).in("lease"),
+	timed("WAIT", time.Millisecond, longestWait,
+		func(a *arguments) *time.Duration { return &a.Wait }).in("wait"),
+	number("TRIES", "count", 1, maxTries, func(a *arguments) *int { return &a.tries }).in("wait"),
+	flag("BREAK", func(a *arguments) *bool { return &a.Break }).in("wait"),
+	timed("EVERY", time.Millisecond, longestWait,
+		func(a *arguments) *time.Duration { return &a.every }),
+	valued("NOTIFY", "channel", "string", func(a *arguments, v []byte) error {
+		a.notice = &notice{channel: string(v)}
 		if len(v) == 0 || len(v) > maxChannel {
 			return fmt.Errorf("NOTIFY has a channel of 1 to %d bytes, this one has %d", maxChannel, len(v))
 		}
-		a.notice = &notice{channel: string(v)}
 		return nil
-	}},
-	{"PERMITS", true, "permits", func(a *arguments, _ *locks.Locker, v []byte) error {
-		n, err := integerArg("PERMITS", v, 1, maxPermits, "")
-		a.permits = int(n)
+	}),
+	number("PERMITS", "count", 1, maxPermits, func(a *arguments) *int { return &a.Permits }),
+	flag("REENTRANT", func(a *arguments) *bool { return &a.Reentrant }),
+	valued("FENCE", "fence", "integer", func(a *arguments, v []byte) (err error) {
+		a.only, err = integerArg("FENCE", v, 1, maxFence, "")
 		return err
-	}},
-	{"REENTRANT", false, "reentrant", func(a *arguments, _ *locks.Locker, _ []byte) error {
-		a.reentrant = true
-		return nil
-	}},
-	{"FENCE", true, "fence", func(a *arguments, _ *locks.Locker, v []byte) (err error) {
-		a.fence, err = integerArg("FENCE", v, 1, maxFence, "")
-		return err
-	}},
-	{"KEEPALIVE", false, "keepalive", func(a *arguments, _ *locks.Locker, _ []byte) error {
-		a.keep = true
-		return nil
-	}},
-	{"MAX", true, "max", func(a *arguments, _ *locks.Locker, v []byte) error {
-		n, err := integerArg("MAX", v, 1, maxRenewals, "")
-		a.renewals = int(n)
-		return err
-	}},
-	{"LINGER", true, "linger", func(a *arguments, l *locks.Locker, v []byte) (err error) {
-		a.linger, err = durationArg("LINGER", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
-		return err
-	}},
-	{"SYNC", true, "sync", func(a *arguments, _ *locks.Locker, v []byte) error {
+	}),
+	flag("KEEPALIVE", func(a *arguments) *bool { return &a.Keep }),
+	number("MAX", "renewals", 1, maxRenewals,
+		func(a *arguments) *int { return &a.renewals }).with("KEEPALIVE"),
+	timed("LINGER", time.Millisecond, longestLease,
+		func(a *arguments) *time.Duration { return &a.linger }).with("KEEPALIVE"),
+	valued("SYNC", "replicas", "integer", func(a *arguments, v []byte) error {
 		n, err := integerArg("SYNC", v, 0, maxReplicas, "")
-		a.syncs, a.replicas = true, int(n)
+		a.syncs, a.Sync = true, int(n)
 		return err
-	}},
-	{"META", true, "meta", func(a *arguments, _ *locks.Locker, v []byte) error {
+	}),
+	valued("META", "text", "string", func(a *arguments, v []byte) error {
+		a.Meta = string(v)
 		if len(v) > maxMeta {
 			return fmt.Errorf("META has %d bytes at most, this one has %d", maxMeta, len(v))
 		}
-		a.meta = string(v)
 		return nil
-	}},
-	{"ATLEAST", true, "atleast", func(a *arguments, l *locks.Locker, v []byte) (err error) {
-		a.atLeast, err = durationArg("ATLEAST", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
-		return err
-	}},
-	{"ID", true, "id", func(a *arguments, _ *locks.Locker, v []byte) error {
+	}),
+	timed("ATLEAST", time.Millisecond, longestLease,
+		func(a *arguments) *time.Duration { return &a.AtLeast }),
+	valued("ID", "id", "string", func(a *arguments, v []byte) error {
+		a.Named = string(v)
 		if len(v) == 0 || len(v) > maxID || bytes.ContainsFunc(v, notOfID) {
 			return fmt.Errorf("ID has 1 to %d letters, digits and -_.:, not %q", maxID, resp.Clip(v))
 		}
-		a.id = string(v)
 		return nil
-	}},
+	}),
+
+	// From here on they are those of LOCKCTL.
+	valued("MATCH", "pattern", "pattern", func(a *arguments, v []byte) error {
+		a.listing.Match = string(v)
+		return nil
+	}),
+	number("COUNT", "count", 1, maxListCount, func(a *arguments) *int { return &a.listing.Count }),
+	flag("SCAN", func(a *arguments) *bool { return &a.listing.Scan }),
+	flag("ALL", func(a *arguments) *bool { return &a.total }),
+}
+
+// lockOptions is how many of the options are those of verbs that take tokens.
+const lockOptions = 18
+
+// bound is the most that a duration may be, and the setting that says so.
+type bound func(l *locks.Locker) (most time.Duration, setting string)
+
+func longestLease(l *locks.Locker) (time.Duration, string) { return l.MaxLease(), l.MaxLeaseSetting() }
+func longestWait(l *locks.Locker) (time.Duration, string)  { return l.MaxWait(), "lock-max-wait" }
+
+// flag is an option without a value.
+func flag(word string, at func(a *arguments) *bool) option {
+	return option{
+		word:  word,
+		shown: commands.Argument{Name: strings.ToLower(word), Type: "pure-token", Token: word},
+		set: func(a *arguments, _ *locks.Locker, _ []byte) error {
+			*at(a) = true
+			return nil
+		},
+	}
+}
+
+// valued is an option with a value of that name and type.
+func valued(word, name, kind string, set func(a *arguments, value []byte) error) option {
+	return option{
+		word:  word,
+		shown: commands.Argument{Name: name, Type: kind, Token: word},
+		set:   func(a *arguments, _ *locks.Locker, value []byte) error { return set(a, value) },
+	}
+}
+
+// number is an option whose value is a whole number from least to most.
+func number(word, name string, least, most int64, at func(a *arguments) *int) option {
+	return valued(word, name, "integer", func(a *arguments, value []byte) error {
+		n, err := integerArg(word, value, least, most, "")
+		*at(a) = int(n)
+		return err
+	})
+}
+
+// timed is an option whose value is a duration, in units. WAIT alone may be 0: as long as is allowed.
+func timed(word string, unit time.Duration, most bound, at func(a *arguments) *time.Duration) option {
+	name, least := "milliseconds", int64(1)
+	if unit == time.Second {
+		name = "seconds"
+	}
+	if word == "WAIT" {
+		least = 0
+	}
+	o := valued(word, name, "integer", nil)
+	o.set = func(a *arguments, l *locks.Locker, value []byte) error {
+		longest, setting := most(l)
+		n, err := integerArg(word, value, least, int64(longest/unit), setting)
+		if *at(a) = time.Duration(n) * unit; n == 0 {
+			*at(a) = longest
+		}
+		return err
+	}
+	return o
+}
+
+func (o option) in(group string) option {
+	o.group = group
+	return o
+}
+
+func (o option) with(other string) option {
+	o.needs = other
+	return o
+}
+
+// takes are the options of these words as COMMAND DOCS shows them, each of which may be left out.
+func takes(words ...string) (all []commands.Argument) {
+	for _, word := range words {
+		all = append(all, mayHave(shown(word)))
+	}
+	return all
+}
+
+// shown is the option of that word, or what stands for several of them.
+func shown(word string) commands.Argument {
+	switch word {
+	case "lease":
+		return either("lease", shown("PX"), shown("EX"))
+	case "waiting":
+		return either("waiting", shown("WAIT"), together("attempts", shown("TRIES"), shown("EVERY")))
+	case "keepalive":
+		return together("keepalive", shown("KEEPALIVE"), mayHave(shown("MAX")), mayHave(shown("LINGER")))
+	case "token":
+		return either("token", commands.Argument{Name: "token", Type: "string"}, shown("TOKEN"))
+	}
+	return options[slices.IndexFunc(options[:], func(o option) bool { return o.word == word })].shown
+}
+
+func mayHave(a commands.Argument) commands.Argument {
+	a.Optional = true
+	return a
+}
+
+func either(name string, all ...commands.Argument) commands.Argument {
+	return commands.Argument{Name: name, Type: "oneof", Arguments: all}
+}
+
+func together(name string, all ...commands.Argument) commands.Argument {
+	return commands.Argument{Name: name, Type: "block", Arguments: all}
 }
 
 // shortName returns a check that argument at, the name of a lock, is not too long.
@@ -168,21 +241,28 @@ func notOfID(c rune) bool {
 // syntax is what a verb takes, read once from its Docs.
 type syntax struct {
 	verb   *commands.Command
+	name   string // in capitals
 	takes  [len(options)]bool
+	most   int  // how many options it takes
 	bare   bool // the token may be given without the word TOKEN
 	counts bool // PERMITS must be given
+	open   bool // it takes no token, so its errors may show what it was given
 }
 
 func newSyntax(verb *commands.Command) *syntax {
-	s := &syntax{verb: verb}
+	s := &syntax{verb: verb, name: strings.ToUpper(strings.ReplaceAll(verb.Name, "|", " "))}
+	s.open = strings.HasPrefix(s.name, "LOCKCTL ")
 	var see func(all []commands.Argument)
 	see = func(all []commands.Argument) {
 		for _, arg := range all {
 			for i := range options {
-				s.takes[i] = s.takes[i] || options[i].word == arg.Token
+				if options[i].word == arg.Token {
+					s.takes[i] = true
+					s.most++
+				}
 			}
 			s.counts = s.counts || arg.Token == "PERMITS"
-			s.bare = s.bare || arg.Name == "token" && arg.Token == "" && arg.Type == "string"
+			s.bare = s.bare || arg.Name == "token" && arg.Type == "oneof"
 			see(arg.Arguments)
 		}
 	}
@@ -198,94 +278,121 @@ func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 
 // parseBehind is parse for a verb whose options begin at from, behind its last lock.
 func (a *arguments) parseBehind(s *syntax, l *locks.Locker, args [][]byte, from int) error {
-	var token []byte
-	var given [len(options)]*option
-	n := 0
-	for rest := args[from:]; len(rest) > 0; {
-		i := s.option(rest[0])
-		if i < 0 {
-			if err := s.bareToken(token != nil, rest[0], len(args)-len(rest)); err != nil {
-				return err
-			}
-			token, rest = rest[0], rest[1:]
-			continue
-		}
-		o := &options[i]
-		for _, before := range given[:n] {
-			if before.group == o.group {
-				return s.twice(before.word, o.word)
-			}
-		}
-		given[n], n = o, n+1
-		var value []byte
-		if rest = rest[1:]; o.value {
-			if len(rest) == 0 {
-				return s.verb.Usage(fmt.Errorf("%s needs a value", o.word))
-			}
-			value, rest = rest[0], rest[1:]
-		}
-		if o.word == "TOKEN" {
-			if token != nil {
-				return s.verb.Usage(errors.New("two tokens are given"))
-			}
-			token = value
-		}
-		if err := o.set(a, l, value); err != nil {
-			return s.verb.Usage(err)
-		}
+	token, err := a.read(s, l, args, from)
+	if err == nil {
+		fresh := l.NewRequest()
+		a.Name, a.Token, a.ID = threeStrings(args[from-1], token, fresh[:])
+		err = a.goTogether(s)
 	}
-	fresh := l.NewRequest()
-	a.name, a.token, a.request = threeStrings(args[from-1], token, fresh[:])
-	switch {
-	case (a.tries > 0) != (a.every > 0):
-		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))
-	case a.renewals > 0 && !a.keep:
-		return s.verb.Usage(errors.New("MAX needs KEEPALIVE"))
-	case a.permits == 0 && s.counts:
-		return s.verb.Usage(errors.New("PERMITS is missing: it says how many permits there are"))
-	case a.linger > 0 && !a.keep:
-		return s.verb.Usage(errors.New("LINGER needs KEEPALIVE"))
-	case a.notice != nil:
-		return s.notifies(a)
-	}
-	return nil
-}
-
-// option returns the index of the option that word names, or -1.
-func (s *syntax) option(word []byte) int {
-	for i := range options {
-		if s.takes[i] && resp.IsWord(word, options[i].word) {
-			return i
-		}
-	}
-	return -1
-}
-
-// bareToken takes word, the i-th argument and no option of the verb, for the token. It fails if the verb
-// takes none, or if there is one already (second). Its error quotes the word only if it is an option of
-// another verb: otherwise it may be a token in the wrong place.
-func (s *syntax) bareToken(second bool, word []byte, i int) error {
-	switch {
-	case !s.bare:
-		name := strings.ToUpper(s.verb.Name)
-		if o := optionOf(word); o != nil {
-			return s.verb.Usage(fmt.Errorf("%s is no option of %s", o.word, name))
-		}
-		return s.verb.Usage(fmt.Errorf("argument %d is no option of %s", i, name))
-	case second:
-		return s.verb.Usage(errors.New("two tokens are given"))
-	}
-	if err := checkToken(word); err != nil {
+	if err != nil {
 		return s.verb.Usage(err)
 	}
 	return nil
 }
 
-func (s *syntax) twice(before, word string) error {
-	if before == word {
-		return s.verb.Usage(fmt.Errorf("%s is given twice", word))
+// read reads the options, which begin at from. The token aliases args.
+func (a *arguments) read(s *syntax, l *locks.Locker, args [][]byte, from int) (token []byte, err error) {
+	var given [len(options)]*option
+	n := 0
+	for rest := args[from:]; len(rest) > 0; {
+		o := s.option(rest[0])
+		if o == nil || s.open && n == 1 && s.most == 1 {
+			if err := s.noOption(rest[0], len(args)-len(rest), n, token != nil); err != nil {
+				return nil, err
+			}
+			token, rest = rest[0], rest[1:]
+			continue
+		}
+		for _, before := range given[:n] {
+			switch {
+			case before == o:
+				return nil, fmt.Errorf("%s is given twice", o.word)
+			case before.group == o.group && o.group != "":
+				return nil, exclude(before.word, o.word)
+			}
+		}
+		given[n], n = o, n+1
+		var value []byte
+		if rest = rest[1:]; o.shown.Type != "pure-token" {
+			if len(rest) == 0 {
+				return nil, fmt.Errorf("%s needs a value", o.word)
+			}
+			value, rest = rest[0], rest[1:]
+		}
+		if o.word == "TOKEN" {
+			if token != nil {
+				return nil, errTwoTokens
+			}
+			token = value
+		}
+		if err := o.set(a, l, value); err != nil {
+			return nil, err
+		}
 	}
-	return s.verb.Usage(fmt.Errorf("%s and %s exclude each other", before, word))
+	for _, o := range given[:n] {
+		if o.needs != "" &&
+			!slices.ContainsFunc(given[:n], func(p *option) bool { return p.word == o.needs }) {
+			return nil, fmt.Errorf("%s needs %s", o.word, o.needs)
+		}
+	}
+	return token, nil
+}
+
+// goTogether checks what no option alone can tell.
+func (a *arguments) goTogether(s *syntax) error {
+	switch {
+	case (a.tries > 0) != (a.every > 0):
+		return errors.New("TRIES and EVERY need each other")
+	case a.Permits == 0 && s.counts:
+		return errors.New("PERMITS is missing: it says how many permits there are")
+	case a.notice == nil:
+		return nil
+	case a.Break:
+		return exclude("BREAK", "NOTIFY")
+	case a.Wait == 0 && a.tries == 0:
+		return errors.New("NOTIFY needs WAIT, or TRIES and EVERY")
+	case a.Token == "":
+		return errors.New("NOTIFY needs TOKEN, for messages do not tell it")
+	case strings.Contains(a.Name, " "):
+		return errors.New("NOTIFY is not for names with blanks, which part the words of a message")
+	}
+	return nil
+}
+
+// option returns the option that word names, or nil.
+func (s *syntax) option(word []byte) *option {
+	for i := range options {
+		if s.takes[i] && resp.IsWord(word, options[i].word) {
+			return &options[i]
+		}
+	}
+	return nil
+}
+
+var errTwoTokens = errors.New("two tokens are given")
+
+// noOption takes word, argument i and behind n options none of the verb, for the token. It fails if the verb
+// takes none, or if there is one already (second). Where it may be a token in the wrong place, its error
+// quotes the word only if that is an option of another verb.
+func (s *syntax) noOption(word []byte, i, n int, second bool) error {
+	o := optionOf(word)
+	switch {
+	case s.open && n == 1 && s.most == 1:
+		return fmt.Errorf("%q is one argument too many", resp.Clip(word))
+	case s.open:
+		return fmt.Errorf("%q is no option of %s", resp.Clip(word), s.name)
+	case !s.bare && o != nil:
+		return fmt.Errorf("%s is no option of %s", o.word, s.name)
+	case !s.bare:
+		return fmt.Errorf("argument %d is no option of %s", i, s.name)
+	case second:
+		return errTwoTokens
+	}
+	return checkToken(word)
+}
+
+func exclude(before, word string) error {
+	return fmt.Errorf("%s and %s exclude each other", before, word)
 }
 
 func checkToken(v []byte) error {
@@ -304,13 +411,6 @@ func threeStrings(a, b, c []byte) (string, string, string) {
 	all.Write(c)
 	s, second, third := all.String(), len(a), len(a)+len(b)
 	return s[:second], s[second:third], s[third:]
-}
-
-// durationArg reads a number of units from least to most. most is a setting.
-func durationArg(word string, v []byte, unit time.Duration, least int64, most time.Duration,
-	setting string) (time.Duration, error) {
-	n, err := integerArg(word, v, least, int64(most/unit), setting)
-	return time.Duration(n) * unit, err
 }
 
 // integerArg reads a whole number as Redis writes it: without plus sign, leading zeros or spaces. setting
@@ -336,7 +436,7 @@ func secretTokens(args [][]byte) []bool {
 		switch {
 		case option == nil:
 			secret[i] = true
-		case option.value && i+1 < len(args):
+		case option.shown.Type != "pure-token" && i+1 < len(args):
 			i++
 			secret[i] = option.word == "TOKEN"
 		}
@@ -344,9 +444,9 @@ func secretTokens(args [][]byte) []bool {
 	return secret
 }
 
-// optionOf returns the option of any verb that word names, or nil.
+// optionOf returns the option that word names of any verb that takes tokens, or nil.
 func optionOf(word []byte) *option {
-	for i := range options {
+	for i := range options[:lockOptions] {
 		if resp.IsWord(word, options[i].word) {
 			return &options[i]
 		}

@@ -1,53 +1,69 @@
 package lock
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
 )
 
-// What is read, in any case and order; a word that is an option's name is the option.
+type acquire = redlock.Acquire
+
+const ms = time.Millisecond
+
+// What is read, in any case and order; a word that is the name of an option of the verb is the option.
 func TestLockArgs(t *testing.T) {
 	l := locks.New(nil, locks.Options{})
 	verbs := syntaxes(l)
 	for line, want := range map[string]arguments{
-		"LOCK job":                 {name: "job"},
-		"LOCK PX":                  {name: "PX"},
+		"LOCK job":                 {Acquire: acquire{Name: "job"}},
+		"LOCK PX":                  {Acquire: acquire{Name: "PX"}},
 		`LOCK ""`:                  {},
-		"LOCK job px 86400000":     {name: "job", lease: 24 * time.Hour},
-		"LOCK job Ex 86400":        {name: "job", lease: 24 * time.Hour},
-		"LOCK job TOKEN PX PX 5":   {name: "job", token: "PX", lease: 5 * time.Millisecond},
-		"LOCK job TOKEN KEEPALIVE": {name: "job", token: "KEEPALIVE"},
-		"LOCK job WAIT 250":        {name: "job", wait: 250 * time.Millisecond},
-		"LOCK job WAIT 0":          {name: "job", wait: 10 * time.Minute},
-		"LOCK job every 100 tries 1000000": {name: "job", tries: 1_000_000,
-			every: 100 * time.Millisecond},
-		"WLOCK job WAIT 5 reentrant PX 7": {name: "job", wait: 5 * time.Millisecond, reentrant: true,
-			lease: 7 * time.Millisecond},
-		"RLOCK job PX 7 TOKEN t WAIT 5": {name: "job", wait: 5 * time.Millisecond, token: "t",
-			lease: 7 * time.Millisecond},
-		"LOCK job KEEPALIVE": {name: "job", keep: true},
-		"LOCK job keepalive max 3 PX 5": {name: "job", keep: true, renewals: 3,
-			lease: 5 * time.Millisecond},
-		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {name: "job", keep: true, renewals: 1_000_000_000,
-			lease: 5 * time.Millisecond},
-		"LOCK job ATLEAST 9 TOKEN t":        {name: "job", token: "t", atLeast: 9 * time.Millisecond},
-		"LOCK job SYNC 0 META KEEPALIVE":    {name: "job", syncs: true, meta: "KEEPALIVE"},
-		"WLOCK job SYNC 16":                 {name: "job", syncs: true, replicas: 16},
-		"RENEW job t KEEPALIVE MAX 7":       {name: "job", token: "t", keep: true, renewals: 7},
-		"RENEW job KEEPALIVE":               {name: "job", keep: true},
-		"UNLOCK job KEEPALIVE":              {name: "job", token: "KEEPALIVE"}, // no option of UNLOCK
-		"UNLOCK job":                        {name: "job"},
-		"UNLOCK job PX":                     {name: "job", token: "PX"}, // no option of UNLOCK
-		"UNLOCK job TOKEN FENCE":            {name: "job", token: "FENCE"},
-		"UNLOCK job t FENCE 7":              {name: "job", token: "t", fence: 7},
-		"UNLOCK job FENCE 7 t":              {name: "job", token: "t", fence: 7},
-		"UNLOCK job fence 9007199254740992": {name: "job", fence: 1 << 53},
-		"RENEW job PX 9 t":                  {name: "job", token: "t", lease: 9 * time.Millisecond},
-		"RENEW job TOKEN t EX 9 FENCE 1": {name: "job", token: "t", lease: 9 * time.Second,
-			fence: 1},
+		"LOCK job px 86400000":     {Acquire: acquire{Name: "job", Lease: 24 * time.Hour}},
+		"LOCK job Ex 86400":        {Acquire: acquire{Name: "job", Lease: 24 * time.Hour}},
+		"LOCK job TOKEN PX PX 5":   {Acquire: acquire{Name: "job", Token: "PX", Lease: 5 * ms}},
+		"LOCK job TOKEN KEEPALIVE": {Acquire: acquire{Name: "job", Token: "KEEPALIVE"}},
+		"LOCK job WAIT 250":        {Acquire: acquire{Name: "job", Wait: 250 * time.Millisecond}},
+		"LOCK job WAIT 0":          {Acquire: acquire{Name: "job", Wait: 10 * time.Minute}},
+		"LOCK job every 100 tries 1000000": {
+			Acquire: acquire{Name: "job"}, tries: 1_000_000, every: 100 * time.Millisecond,
+		},
+		"WLOCK job WAIT 5 reentrant PX 7": {
+			Acquire: acquire{Name: "job", Wait: 5 * ms, Reentrant: true, Lease: 7 * ms},
+		},
+		"RLOCK job PX 7 TOKEN t WAIT 5": {
+			Acquire: acquire{Name: "job", Wait: 5 * ms, Token: "t", Lease: 7 * ms},
+		},
+		"LOCK job KEEPALIVE": {Acquire: acquire{Name: "job", Keep: true}},
+		"LOCK job keepalive max 3 PX 5": {
+			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, renewals: 3,
+		},
+		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {
+			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, renewals: 1_000_000_000,
+		},
+		"LOCK job ATLEAST 9 TOKEN t": {
+			Acquire: acquire{Name: "job", Token: "t", AtLeast: 9 * ms},
+		},
+		"LOCK job SYNC 0 META KEEPALIVE": {Acquire: acquire{Name: "job", Meta: "KEEPALIVE"}, syncs: true},
+		"WLOCK job SYNC 16":              {Acquire: acquire{Name: "job", Sync: 16}, syncs: true},
+		"RENEW job t KEEPALIVE MAX 7": {
+			Acquire: acquire{Name: "job", Token: "t", Keep: true}, renewals: 7,
+		},
+		"RENEW job KEEPALIVE":               {Acquire: acquire{Name: "job", Keep: true}},
+		"UNLOCK job KEEPALIVE":              {Acquire: acquire{Name: "job", Token: "KEEPALIVE"}},
+		"UNLOCK job":                        {Acquire: acquire{Name: "job"}},
+		"UNLOCK job PX":                     {Acquire: acquire{Name: "job", Token: "PX"}},
+		"UNLOCK job TOKEN FENCE":            {Acquire: acquire{Name: "job", Token: "FENCE"}},
+		"UNLOCK job t FENCE 7":              {Acquire: acquire{Name: "job", Token: "t"}, only: 7},
+		"UNLOCK job FENCE 7 t":              {Acquire: acquire{Name: "job", Token: "t"}, only: 7},
+		"UNLOCK job fence 9007199254740992": {Acquire: acquire{Name: "job"}, only: 1 << 53},
+		"RENEW job PX 9 t":                  {Acquire: acquire{Name: "job", Token: "t", Lease: 9 * ms}},
+		"RENEW job TOKEN t EX 9 FENCE 1": {
+			Acquire: acquire{Name: "job", Token: "t", Lease: 9 * time.Second}, only: 1,
+		},
 	} {
 		var args [][]byte
 		for _, word := range strings.Fields(line) {
@@ -55,8 +71,8 @@ func TestLockArgs(t *testing.T) {
 		}
 		var got arguments
 		err := got.parse(verbs[string(args[0])], l, args)
-		got.request = "" // each has its own
-		if err != nil || got != want {
+		got.ID = "" // each has its own
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", line, got, err, want)
 		}
 	}
@@ -104,20 +120,20 @@ func FuzzLockArgs(f *testing.F) {
 			}
 			return
 		}
-		if a.lease < 0 || a.lease > l.MaxLease() || a.wait < 0 || a.wait > l.MaxWait() || a.tries < 0 ||
+		if a.Lease < 0 || a.Lease > l.MaxLease() || a.Wait < 0 || a.Wait > l.MaxWait() || a.tries < 0 ||
 			a.tries > maxTries ||
-			a.fence < 0 || a.fence > maxFence || len(a.token) > maxToken || a.wait > 0 && a.tries > 0 ||
-			a.renewals < 0 || a.renewals > maxRenewals || a.renewals > 0 && !a.keep || a.replicas < 0 ||
-			a.replicas > maxReplicas || a.replicas > 0 && !a.syncs ||
-			len(a.meta) > maxMeta || a.name != string(args[1]) {
+			a.only < 0 || a.only > maxFence || len(a.Token) > maxToken || a.Wait > 0 && a.tries > 0 ||
+			a.renewals < 0 || a.renewals > maxRenewals || a.renewals > 0 && !a.Keep || a.Sync < 0 ||
+			a.Sync > maxReplicas || a.Sync > 0 && !a.syncs ||
+			len(a.Meta) > maxMeta || a.Name != string(args[1]) {
 			t.Errorf("%q: %+v", line, a)
 		}
 		err = b.parse(s, l, args)
-		if a.request == b.request {
-			t.Errorf("%q: %s twice", line, a.request)
+		if a.ID == b.ID {
+			t.Errorf("%q: %s twice", line, a.ID)
 		}
-		a.request, b.request = "", "" // each has its own
-		if err != nil || a != b {
+		a.ID, b.ID = "", "" // each has its own
+		if err != nil || !reflect.DeepEqual(a, b) {
 			t.Errorf("%q: %+v, then %+v", line, a, b)
 		}
 	})

@@ -18,12 +18,8 @@ func TestBusiest(t *testing.T) {
 	if got := b.Top(2); len(got) != 2 || got[0] != (Count{"job", 500, 500, 1}) || got[1].sum() != 1 {
 		t.Errorf("%+v", got)
 	}
-	if n := len(b.Top(1000)); n < 100 || n > 107 {
+	if n := len(b.Top(1000)); n != 100 {
 		t.Errorf("%d names", n)
-	}
-	i := 0
-	if n := testing.AllocsPerRun(1000, func() { i++; b.ended("new"[:i%4], true) }); n > 0 {
-		t.Errorf("%v allocations", n)
 	}
 	b = NewBusiest(0)
 	b.ended("job", true)

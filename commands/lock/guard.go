@@ -3,6 +3,7 @@ package lock
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -19,30 +20,26 @@ import (
 // the command has not run. The command needs its own rights beside those to the lock. Between MULTI and EXEC
 // the node gets the script itself, as the user that the client is.
 func guardVerb(l *Lockers) *commands.Command {
-	verb := &commands.Command{
-		Name: "guard", Arity: -4, Flags: commands.Write | commands.LockVerb, Keys: onKey,
-		Route:   commands.Local,
-		Needs:   func(args [][]byte) []commands.Right { return readRights(l.key(args[1])) },
-		Secret:  guardSecrets,
-		InnerAt: guardedAt,
-		Check:   shortName(1),
-		Docs: &commands.Docs{
-			Summary: "Runs one command, if a token or a fence holds the lock, in one step.", Since: "0.1.0",
-			Group: "lock", Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
-			Arguments: []commands.Argument{
-				{Name: "key", Type: "key"},
-				{Name: "holder", Type: "oneof", Arguments: []commands.Argument{
-					{Name: "token", Type: "string"},
-					{Name: "token", Type: "string", Token: "TOKEN"},
-					{Name: "fence", Type: "integer", Token: "FENCE"},
-				}},
-				{Name: "command", Type: "string"},
-				{Name: "arg", Type: "string", Optional: true, Multiple: true},
-			},
+	verb := l.verb("guard", -4, commands.Write, commands.Docs{
+		Summary:    "Runs one command, if a token or a fence holds the lock, in one step.",
+		Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
+		Arguments: []commands.Argument{
+			keyArgument,
+			either("holder", commands.Argument{Name: "token", Type: "string"}, shown("TOKEN"),
+				shown("FENCE")),
+			{Name: "command", Type: "string"},
+			{Name: "arg", Type: "string", Optional: true, Multiple: true},
 		},
+	}, func(c *commands.Call, _ *syntax) error { return guard(c, l) })
+	verb.Needs = func(args [][]byte) []commands.Right { return readRights(l.key(args[1])) }
+	verb.Secret, verb.InnerAt = guardSecrets, guardedAt
+	verb.StandIn = func(c *commands.Call, db int) (req, refusal []byte) {
+		req, err := guardInMulti(c, l, db)
+		if err != nil {
+			return nil, commands.ErrorReply(err)
+		}
+		return req, nil
 	}
-	verb.Run = func(c *commands.Call) { guard(c, l) }
-	verb.StandIn = func(c *commands.Call, db int) (req, refusal []byte) { return guardInMulti(c, l, db) }
 	return verb
 }
 
@@ -78,18 +75,17 @@ type guarded struct {
 	inner *commands.Command
 }
 
-func guard(c *commands.Call, all *Lockers) {
-	g, refusal := readGuard(c, all, c.Client.DB)
-	if refusal != nil {
-		c.Reply(refusal)
-		return
+func guard(c *commands.Call, all *Lockers) error {
+	g, err := readGuard(c, all, c.Client.DB)
+	if err != nil {
+		return err
 	}
 	keys, err := g.findKeys(c)
 	switch {
-	case !c.AsProxy() && g.inner.JudgedInside(g.Command) && err == commands.ErrAskKeys:
-		c.Reply(commands.ErrorReply(errRunsUnjudged))
-	case !c.AsProxy() && g.inner.JudgedInside(g.Command):
-		c.Reply(commands.ErrorReply(errRunsAsProxy))
+	case g.runsAsProxy(c) && err == commands.ErrAskKeys:
+		return errRunsUnjudged
+	case g.runsAsProxy(c):
+		return errRunsAsProxy
 	case err == commands.ErrAskKeys:
 		g.Command = lasting(g.Command)
 		by := c.Actions
@@ -101,12 +97,13 @@ func guard(c *commands.Call, all *Lockers) {
 			g.ask(by)
 			return nil
 		})
+		return nil
 	case err != nil:
-		c.Reply(commands.ErrorReply(err))
-	default:
-		g.Keys = keys
-		g.ask(c.Actions)
+		return err
 	}
+	g.Keys = keys
+	g.ask(c.Actions)
+	return nil
 }
 
 // errRunsAsProxy is why a user of the upstream cannot guard outside of a transaction what Redis judges while
@@ -155,62 +152,111 @@ func (g *guarded) ask(by redlock.Caller) {
 }
 
 // guardInMulti is the request that the node gets between MULTI and EXEC.
-func guardInMulti(c *commands.Call, all *Lockers, db int) (req, refusal []byte) {
-	g, refusal := readGuard(c, all, db)
-	if refusal != nil {
-		return nil, refusal
+func guardInMulti(c *commands.Call, all *Lockers, db int) (req []byte, err error) {
+	g, err := readGuard(c, all, db)
+	if err != nil {
+		return nil, err
 	}
 	keys, err := g.findKeys(c)
 	switch {
-	case !c.AsProxy() && g.inner.JudgedInside(g.Command) &&
-		(err == commands.ErrAskKeys || !c.Server.Upstream().AtLeast(7, 0)):
-		err = errRunsUnjudged
+	case g.runsAsProxy(c) && (err == commands.ErrAskKeys || !c.Server.Upstream().AtLeast(7, 0)):
+		return nil, errRunsUnjudged
 	case err == commands.ErrAskKeys:
-		err = errors.New("ERR only Redis knows the keys of this command, so GUARD cannot run it inside a " +
-			"transaction of a cluster: send it before MULTI or after EXEC")
+		return nil, errors.New("ERR only Redis knows the keys of this command, so GUARD cannot run it " +
+			"inside a transaction of a cluster: send it before MULTI or after EXEC")
+	case err != nil:
+		return nil, err
 	}
-	if err == nil {
-		g.Keys = keys
-		req, err = g.l.GuardRequest(&g.Guard)
-	}
-	if err != nil {
-		return nil, commands.ErrorReply(err)
-	}
-	return req, nil
+	g.Keys = keys
+	return g.l.GuardRequest(&g.Guard)
 }
 
-// readGuard reads the arguments. refusal is why it cannot run.
-func readGuard(c *commands.Call, all *Lockers, db int) (g *guarded, refusal []byte) {
+// readGuard reads the arguments, or says why it cannot run.
+func readGuard(c *commands.Call, all *Lockers, db int) (g *guarded, err error) {
 	at := guardedAt(c.Args)
 	if at == 0 {
-		return nil, commands.ErrorReply(c.Command.Usage(errors.New("a command is missing")))
+		return nil, c.Command.Usage(errors.New("a command is missing"))
 	}
 	g = &guarded{l: all.of(c.Args[1])}
 	g.Name, g.DB, g.Command = string(c.Args[1]), db, c.Args[at:]
 	holder := c.Args[at-1]
 	if at == 4 && resp.IsWord(c.Args[2], "FENCE") {
-		n, err := integerArg("FENCE", holder, 1, maxFence, "")
-		if err != nil {
-			return nil, commands.ErrorReply(c.Command.Usage(err))
-		}
-		g.Fence = n
+		g.Fence, err = integerArg("FENCE", holder, 1, maxFence, "")
 	} else {
-		if err := checkToken(holder); err != nil {
-			return nil, commands.ErrorReply(c.Command.Usage(err))
-		}
-		g.Token = string(holder)
+		g.Token, err = string(holder), checkToken(holder)
 	}
-	inner, refused := c.Table.Resolve(g.Command)
-	if refusal = inner.Guardable(g.Command); inner == c.Table.Unknown() {
-		refusal = refused
+	if err != nil {
+		return nil, c.Command.Usage(err)
+	}
+	inner, refusal := c.Table.Resolve(g.Command)
+	if inner != c.Table.Unknown() {
+		refusal = unguardable(inner, g.Command)
+	}
+	if refusal != nil {
+		return nil, said(refusal)
 	}
 	g.inner, g.Again = inner, inner.Flags&commands.ReadOnly != 0
-	if refusal == nil && inner.Flags&commands.Scripted != 0 {
-		if err := g.takeScript(c); err != nil {
-			refusal = commands.ErrorReply(err)
-		}
+	if inner.Flags&commands.Scripted != 0 {
+		err = g.takeScript(c)
 	}
-	return g, refusal
+	return g, err
+}
+
+// said is an error reply as an error.
+func said(reply []byte) error { return redlock.ReplyError(bytes.TrimRight(reply[1:], "\r\n")) }
+
+// unguardable says why GUARD does not run args, a command; nil: it does. GUARD runs what goes to one node as
+// it stands, does not wait, and may be in a script; and scripts, whose sources become part of its own.
+func unguardable(c *commands.Command, args [][]byte) (refusal []byte) {
+	const publishes = commands.PubSub | commands.Replicates
+	blocks := false
+	if c.Route == commands.Blocks {
+		_, blocks = c.Blocks(args)
+	}
+	why := ""
+	switch {
+	case c.Route == commands.Refused:
+		return c.Refusal()
+	case c.Flags&commands.LockVerb != 0:
+		why = ": it is a lock verb itself"
+	case c.Script == commands.ScriptFunction:
+		why = ": Redis lets no script call a function"
+	case c.Flags&commands.Scripted != 0 && strings.HasSuffix(c.Name, "_ro"):
+		why = ": nothing would keep the script from writing, as EVAL does not"
+	case c.Flags&commands.Scripted != 0 && c.Fits(len(args)):
+		return nil
+	case c.Flags&commands.Scripted != 0:
+		return commands.WrongArity(c.Name)
+	case blocks:
+		why = ": it may block, and in a script nothing waits"
+	case c.Flags&commands.NoScript != 0:
+		why = ": Redis lets no script run it"
+	case c.Route != commands.ByKeys && c.Route != commands.Split && c.Route != commands.Blocks &&
+		c.Flags&publishes != publishes:
+		why = ": it is not about keys"
+	case !c.Fits(len(args)):
+		return commands.WrongArity(c.Name)
+	default:
+		return c.Excess(args, commands.MaxChannel+1) // so long that its names are looked at
+	}
+	return commands.Refusal(c.Name, " inside GUARD"+why)
+}
+
+// runsAsProxy says that Redis looks at rights while the command runs, and not only before: at those of the
+// proxy, which has sent the script, although its client is another user. ACL DRYRUN says nothing of that. So
+// it is with scripts, with commands of modules, which may find keys by an index, and with those whose keys
+// the server itself cannot tell.
+func (g *guarded) runsAsProxy(c *commands.Call) bool {
+	switch inner := g.inner; {
+	case c.AsProxy():
+		return false
+	case inner.Finds != nil:
+		return inner.Finds(g.Command)
+	case inner.Flags&(commands.Scripted|commands.OfModule) != 0:
+		return true
+	}
+	_, err := g.inner.Slot(g.Command)
+	return err == commands.ErrAskKeys
 }
 
 // findKeys returns the keys of the guarded command. commands.ErrAskKeys: a node has to be asked for them.

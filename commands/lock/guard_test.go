@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/redlock/locks"
 )
 
 // What is known of a guarded command is known of GUARD: its keys, its secrets, the rights that it needs, and
 // why it cannot run.
 func TestGuardedCommands(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		table := session().Table
 		for _, test := range []struct{ call, hidden, keys, rights, refused string }{
 			{"GUARD job t SET a 1", "2", "job a", "GET lock:{job}; HGETALL lock:{job}; SET a 1", ""},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock/locks"
 )
@@ -28,8 +27,8 @@ func TestEndOfConnection(t *testing.T) {
 		{"closed before the grant", false, true, "free"},
 		{"drained before the grant", true, true, "write"},
 	} {
-		commandstest.WithLocks(t, locks.Options{},
-			func(t *testing.T, session func() *commandstest.Session) {
+		withLocks(t, locks.Options{},
+			func(t *testing.T, session func() *client) {
 				a, b := session(), session()
 				if tt.late {
 					node := a.Masters[0]
@@ -38,18 +37,18 @@ func TestEndOfConnection(t *testing.T) {
 						return node(args)
 					}
 				}
-				got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 9000 KEEPALIVE"))
+				got := readable(a.Do("LOCK job TOKEN t PX 9000 KEEPALIVE"))
 				if got != "*[t F 9000 1]" {
 					t.Fatal(got)
 				}
 				a.User.Keepalives.Break("host", tt.forget)
 				time.Sleep(8 * time.Second)
-				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				if got := readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state "+tt.want+" ") {
 					t.Errorf("%s: %s", tt.name, got)
 				}
 				time.Sleep(2 * time.Second)
-				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				if got := readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state free ") {
 					t.Errorf("%s, a lease later: %s", tt.name, got)
 				}
@@ -59,20 +58,20 @@ func TestEndOfConnection(t *testing.T) {
 
 // A loss is pushed to a client of RESP3 alone, in the form of section Push of RESP3. R19
 func TestLossIsPushed(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		a, b := session(), session()
 		a.Do("HELLO 3")
 		a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE MAX 1")
 		b.Do("LOCK two TOKEN t PX 3000 KEEPALIVE MAX 1")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := commandstest.Readable(a.Pushed); got != ">[lock-lost job F max]" {
+		if got := readable(a.Pushed); got != ">[lock-lost job F max]" {
 			t.Errorf("pushed %s", got)
 		}
 		if b.Pushed != "" {
 			t.Errorf("a client of RESP2 was pushed %q", b.Pushed)
 		}
-		if got := commandstest.Readable(a.Do("UNLOCK job t")); !strings.HasPrefix(got, "-LOCKLOST job ") {
+		if got := readable(a.Do("UNLOCK job t")); !strings.HasPrefix(got, "-LOCKLOST job ") {
 			t.Errorf("a push may not be read, so the verb tells too: %s", got)
 		}
 	})
@@ -83,25 +82,25 @@ func TestLossIsPushed(t *testing.T) {
 func TestLostMeanwhile(t *testing.T) {
 	for _, verb := range []string{"RENEW job t PX 3000", "LOCK job TOKEN t PX 3000",
 		"RENEW job t PX 3000 KEEPALIVE", "LOCK job TOKEN t PX 3000 KEEPALIVE"} {
-		commandstest.WithLocks(t, locks.Options{},
-			func(t *testing.T, session func() *commandstest.Session) {
+		withLocks(t, locks.Options{},
+			func(t *testing.T, session func() *client) {
 				a, b := session(), session()
 				a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")
 				for range 2 {
-					if got := commandstest.Readable(a.Do(verb)); strings.Contains(got, "LOCKLOST") {
+					if got := readable(a.Do(verb)); strings.Contains(got, "LOCKLOST") {
 						t.Errorf("%s: %s", verb, got)
 					}
 				}
 				node := a.Masters[0]
 				a.Masters[0] = func(args []string) string {
 					reply := node(args)
-					if got := commandstest.Readable(b.Do("LOCKCTL BREAK job")); got != "1" {
+					if got := readable(b.Do("LOCKCTL BREAK job")); got != "1" {
 						t.Errorf("LOCKCTL BREAK: %s", got)
 					}
 					time.Sleep(2 * time.Second) // on its way
 					return reply
 				}
-				if got := commandstest.Readable(a.Do(verb)); !strings.HasPrefix(got,
+				if got := readable(a.Do(verb)); !strings.HasPrefix(got,
 					"-LOCKLOST job was lost (gone), fence F: ") {
 					t.Errorf("%s: %s", verb, got)
 				}
@@ -109,11 +108,11 @@ func TestLostMeanwhile(t *testing.T) {
 					t.Errorf("%s: it is kept alive", verb)
 				}
 				a.Masters[0] = node
-				if got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 3000")); got != "*[t F 3000 1]" {
+				if got := readable(a.Do("LOCK job TOKEN t PX 3000")); got != "*[t F 3000 1]" {
 					t.Errorf("told twice: %s", got)
 				}
 				time.Sleep(10 * time.Second)
-				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				if got := readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state free ") {
 					t.Error(got)
 				}
@@ -123,7 +122,7 @@ func TestLostMeanwhile(t *testing.T) {
 
 // A reader that becomes the writer has a new fence, and with that its loss is told. R19
 func TestLossOfAReaderThatBecameTheWriter(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		a, b := session(), session()
 		a.Do("HELLO 3")
 		fence := func(reply string) int64 {
@@ -157,8 +156,8 @@ func TestLossOfAReaderThatBecameTheWriter(t *testing.T) {
 func TestLostWhileRedisHasIt(t *testing.T) {
 	for _, verb := range []string{"RENEW job t PX 60000", "RENEW job t PX 60000 KEEPALIVE",
 		"MRENEW 1 job t PX 60000", "LOCKCTL CHECK job t", "LOCK job TOKEN t", "MLOCK 1 job TOKEN t"} {
-		commandstest.WithLocks(t, locks.Options{},
-			func(t *testing.T, session func() *commandstest.Session) {
+		withLocks(t, locks.Options{},
+			func(t *testing.T, session func() *client) {
 				a := session()
 				a.Away.Store(true)
 				node := a.Masters[0]
@@ -166,22 +165,22 @@ func TestLostWhileRedisHasIt(t *testing.T) {
 					time.Sleep(2 * time.Second) // on its way: so much later the lease is over there
 					return node(args)
 				}
-				if got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")); got[0] != '*' {
+				if got := readable(a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")); got[0] != '*' {
 					t.Fatal(got)
 				}
 				a.Masters[0] = node
 				time.Sleep(1500 * time.Millisecond)
-				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				if got := readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state write ") {
 					t.Fatalf("the test does not test: %s", got)
 				}
-				if got := commandstest.Readable(a.Do(verb)); !strings.HasPrefix(got,
+				if got := readable(a.Do(verb)); !strings.HasPrefix(got,
 					"-LOCKLOST job was lost (expired), fence F: ") {
 					t.Errorf("%s: %s", verb, got)
 				}
 				a.Away.Store(false)
 				time.Sleep(2 * time.Second) // it is freed when its lease is over for certain
-				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				if got := readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state free ") {
 					t.Error(got)
 				}
@@ -191,8 +190,8 @@ func TestLostWhileRedisHasIt(t *testing.T) {
 
 // With as many holds as may be kept, the next one is refused before Redis is asked.
 func TestKeepFull(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{MaxKept: 1},
-		func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{MaxKept: 1},
+		func(t *testing.T, session func() *client) {
 			a := session()
 			a.Do("LOCK job TOKEN t KEEPALIVE")
 			a.Do("LOCK two TOKEN t")
@@ -207,8 +206,8 @@ func TestKeepFull(t *testing.T) {
 
 // SYNC: without replicas there is no grant, and the lock is free again. R26
 func TestSyncTakesBack(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{Sync: 1},
-		func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{Sync: 1},
+		func(t *testing.T, session func() *client) {
 			a := session()
 			for _, line := range []string{"LOCK job TOKEN t", "LOCK job TOKEN t SYNC 2 KEEPALIVE",
 				"RLOCK job SYNC 1"} {
@@ -216,12 +215,12 @@ func TestSyncTakesBack(t *testing.T) {
 					t.Errorf("%s: %q", line, got)
 				}
 				synctest.Wait()
-				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				if got := readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state free ") {
 					t.Errorf("%s: %s", line, got)
 				}
 			}
-			if got := commandstest.Readable(a.Do("LOCK job TOKEN t SYNC 0")); got != "*[t F 30000 1]" {
+			if got := readable(a.Do("LOCK job TOKEN t SYNC 0")); got != "*[t F 30000 1]" {
 				t.Error(got)
 			}
 			if got := a.Do("LOCK job TOKEN t"); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
@@ -232,7 +231,7 @@ func TestSyncTakesBack(t *testing.T) {
 
 // The task of a LIST ends with its client.
 func TestListEndsWithItsClient(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(commands.ErrDraining)
 		s := session()

@@ -5,20 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/redlock/locks"
 )
 
 // One connection keeps as many holds alive as are left for all others: so it never has all that there are.
 func TestKeepShare(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{MaxKept: 6},
-		func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{MaxKept: 6},
+		func(t *testing.T, session func() *client) {
 			a, b, c := session(), session(), session()
-			kept := func(s *commandstest.Session, name string) string {
-				return commandstest.Readable(s.Do("LOCK " + name + " TOKEN t KEEPALIVE"))
+			kept := func(s *client, name string) string {
+				return readable(s.Do("LOCK " + name + " TOKEN t KEEPALIVE"))
 			}
 			for _, step := range []struct {
-				s       *commandstest.Session
+				s       *client
 				name    string
 				granted bool
 			}{
@@ -33,7 +32,7 @@ func TestKeepShare(t *testing.T) {
 					t.Errorf("%s: %s, sent %q", step.name, got, step.s.Sent)
 				}
 			}
-			if got := commandstest.Readable(a.Do("RENEW a1 t KEEPALIVE")); strings.HasPrefix(got, "-") {
+			if got := readable(a.Do("RENEW a1 t KEEPALIVE")); strings.HasPrefix(got, "-") {
 				t.Errorf("what it keeps alive already: %s", got)
 			}
 			for _, name := range []string{"a1", "a2", "a3"} {

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
@@ -26,13 +25,13 @@ func TestTimesOfLocks(t *testing.T) {
 	ledger := func(x *index.Index) *lock.Ledger {
 		return lock.NewLedger(x, []string{"job:", "job:big:"}, nil)
 	}
-	commandstest.WithLedger(t, locks.Options{Lease: 10 * time.Second}, ledger, func(t *testing.T,
-		ledger *lock.Ledger, session func() *commandstest.Session,
+	withLedger(t, locks.Options{Lease: 10 * time.Second}, ledger, func(t *testing.T,
+		ledger *lock.Ledger, session func() *client,
 	) {
 		a, b := session(), session()
-		do := func(s *commandstest.Session, command, want string) {
+		do := func(s *client, command, want string) {
 			t.Helper()
-			if got := commandstest.Readable(s.Do(command)); !strings.HasPrefix(got, want) {
+			if got := readable(s.Do(command)); !strings.HasPrefix(got, want) {
 				t.Errorf("%s: %s, want %s", command, got, want)
 			}
 		}
@@ -98,8 +97,8 @@ semlock "" expired: 1 1s
 // A grant that its client was not told of is no hold.
 func TestTimesOfUnreadGrant(t *testing.T) {
 	ledger := func(x *index.Index) *lock.Ledger { return lock.NewLedger(x, nil, nil) }
-	commandstest.WithLedger(t, locks.Options{}, ledger,
-		func(t *testing.T, ledger *lock.Ledger, session func() *commandstest.Session) {
+	withLedger(t, locks.Options{}, ledger,
+		func(t *testing.T, ledger *lock.Ledger, session func() *client) {
 			a := session()
 			a.Do("LOCK job TOKEN t")
 			a.Lose()

@@ -6,19 +6,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/redlock/locks"
 )
 
 // closes is how a connection ends that its client closes, killed one that it does not.
-func closes(s *commandstest.Session) { s.User.Keepalives.Break(s.User.Host(), false) }
-func killed(s *commandstest.Session) { s.User.Keepalives.Break(s.User.Host(), true) }
-func quits(s *commandstest.Session)  { s.User.Keepalives.Close() }
+func closes(s *client) { s.User.Keepalives.Break(s.User.Host(), false) }
+func killed(s *client) { s.User.Keepalives.Break(s.User.Host(), true) }
+func quits(s *client)  { s.User.Keepalives.Close() }
 
 // begins sends a command, whose reply must begin with want.
-func begins(t *testing.T, s *commandstest.Session, command, want string) {
+func begins(t *testing.T, s *client, command, want string) {
 	t.Helper()
-	if got := commandstest.Readable(s.Do(command)); !strings.HasPrefix(got, want) {
+	if got := readable(s.Do(command)); !strings.HasPrefix(got, want) {
 		t.Errorf("%s: %s, want %s", command, got, want)
 	}
 }
@@ -29,7 +28,7 @@ func TestLingers(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		linger string
-		end    func(*commandstest.Session)
+		end    func(*client)
 		least  time.Duration // it is held for so long
 		most   time.Duration // and no longer
 	}{
@@ -42,7 +41,7 @@ func TestLingers(t *testing.T) {
 		{"MAX is not used up", " MAX 60 LINGER 60000", closes, time.Minute - time.Second,
 			time.Minute + time.Second},
 	} {
-		commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+		withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 			a, b := session(), session()
 			began := time.Now()
 			begins(t, a, "LOCK job TOKEN t PX 3000 KEEPALIVE"+tt.linger, "*[t F 3000 1]")
@@ -55,7 +54,7 @@ func TestLingers(t *testing.T) {
 			time.Sleep(time.Until(began.Add(tt.most)))
 			begins(t, b, "LOCK job", "*[")
 			begins(t, b, "LOCKCTL STATS", "*[proxy ")
-			if got := commandstest.Readable(b.Do("LOCKCTL STATS")); !strings.Contains(got,
+			if got := readable(b.Do("LOCKCTL STATS")); !strings.Contains(got,
 				" holds 0 lingering 0 ") {
 				t.Errorf("%s: %s", tt.name, got)
 			}
@@ -65,7 +64,7 @@ func TestLingers(t *testing.T) {
 
 // Whoever comes with the token and KEEPALIVE takes a lingering hold over; UNLOCK ends it. R18 R24
 func TestLingeringIsTakenOver(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		a, b, c := session(), session(), session()
 		for _, verb := range []string{"RENEW job t PX 3000 KEEPALIVE", "LOCK job TOKEN t PX 3000 KEEPALIVE",
 			"RENEW job t PX 3000 KEEPALIVE LINGER 1"} {
@@ -74,17 +73,17 @@ func TestLingeringIsTakenOver(t *testing.T) {
 			closes(a)
 			time.Sleep(8 * time.Second)
 			begins(t, b, "LOCKCTL INFO job", "*[state write ")
-			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.Contains(got, " kept 1 ") {
+			if got := readable(b.Do("LOCKCTL INFO job")); !strings.Contains(got, " kept 1 ") {
 				t.Error(got)
 			}
-			if got := commandstest.Readable(b.Do("LOCKCTL STATS")); !strings.Contains(got,
+			if got := readable(b.Do("LOCKCTL STATS")); !strings.Contains(got,
 				" holds 1 lingering 1 ") {
 				t.Error(got)
 			}
-			if got := commandstest.Readable(b.Do(verb)); strings.HasPrefix(got, "-") {
+			if got := readable(b.Do(verb)); strings.HasPrefix(got, "-") {
 				t.Errorf("%s: %s", verb, got)
 			}
-			if got := commandstest.Readable(b.Do("LOCKCTL STATS")); !strings.Contains(got,
+			if got := readable(b.Do("LOCKCTL STATS")); !strings.Contains(got,
 				" holds 1 lingering 0 ") {
 				t.Error(got)
 			}
@@ -119,7 +118,7 @@ func TestLingeringIsTakenOver(t *testing.T) {
 // A lingering hold that is lost is told to whoever comes with its token. A grant that its client has not read
 // does not linger, and its end is no loss. R19
 func TestLingeringIsLost(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		a, b := session(), session()
 		begins(t, a, "LOCK job TOKEN t PX 3000 KEEPALIVE LINGER 60000", "*[t ")
 		begins(t, a, "LOCK job2 TOKEN t PX 3000 KEEPALIVE LINGER 60000 MAX 1", "*[t ")
@@ -143,8 +142,8 @@ func TestLingeringIsLost(t *testing.T) {
 // With what lingers a client that connects again and again has no more than one connection may keep alive,
 // and others have their share. R18
 func TestLingeringShare(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{MaxKept: 6},
-		func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{MaxKept: 6},
+		func(t *testing.T, session func() *client) {
 			for i, want := range []string{"*[", "*[", "*[", "-ERR this connection keeps 3 holds ", "-ERR "} {
 				a := session()
 				a.User.Addr = "10.0.0.1:100" + string(rune('0'+i))

@@ -3,9 +3,7 @@ package lock
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/redcon"
 
@@ -13,6 +11,7 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
+	"lockproxy/redlock/who"
 )
 
 // How many locks LOCKCTL LIST shows: without COUNT, and at most.
@@ -29,40 +28,35 @@ const (
 //
 // Reply: array of maps, by name: name, and what LOCKCTL INFO says. If a node cannot be asked the reply is an
 // error, never a shorter list.
-func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
-	of, err := listArgs(c.Args[2:])
-	if err != nil {
-		c.Reply(commands.ErrorReply(verb.Usage(err)))
-		return
-	}
-	proto, sees := c.Client.Proto, l.sees(c)
+func lockctlList(c *commands.Call, l *Lockers, a *arguments) error {
+	of, proto, sees := a.listing, c.Client.Proto, l.sees(c)
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
-		all, err := l.list(ctx, of)
+		all, err := l.list(of, func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error) {
+			return engine.List(ctx, of)
+		})
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
-		states := make(map[string]redlock.State, len(all))
-		for _, one := range all {
-			states[one.Name] = one.State
-		}
-		known := l.known(ctx, sees, states)
+		known := l.known(ctx, sees, all...)
 		b := redcon.AppendArray(nil, len(all))
 		for _, one := range all {
 			b = resp.AppendMap(b, proto, 1+statePairs(&one.State))
-			b = appendPair(b, "name", one.Name)
+			b = resp.AppendBulks(b, "name", one.Name)
 			b = appendState(b, proto, one.State, known[one.Name])
 		}
 		return b
 	}), nil)
+	return nil
 }
 
-// list lists the locks of all engines, as Locker.List does for one. A lock that an engine has under a name
-// that belongs to another one, perhaps since before the settings changed, is left out.
-func (l *Lockers) list(ctx context.Context, of locks.Listing) ([]locks.Listed, error) {
-	var found []locks.Listed
+// list is what ask finds of all engines, by name. A lock that an engine has under a name that belongs to
+// another one, perhaps since before the settings changed, is left out.
+func (l *Lockers) list(
+	of locks.Listing, ask func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error),
+) (found []locks.Listed, err error) {
 	for _, engine := range l.all() {
 		of.Mine = func(name string) bool { return l.of([]byte(name)) == engine }
-		some, err := engine.List(ctx, of)
+		some, err := ask(engine, of)
 		if err != nil {
 			return nil, err
 		}
@@ -72,32 +66,29 @@ func (l *Lockers) list(ctx context.Context, of locks.Listing) ([]locks.Listed, e
 	return found[:min(of.Count, len(found))], nil
 }
 
-// listArgs reads the options of LIST.
-func listArgs(args [][]byte) (of locks.Listing, err error) {
-	of = locks.Listing{Match: "*", Count: listCount}
-	seen := map[string]bool{}
-	for len(args) > 0 {
-		word, size := strings.ToUpper(string(resp.Clip(args[0]))), 2
-		switch {
-		case word != "MATCH" && word != "COUNT" && word != "SCAN":
-			return of, fmt.Errorf("%q is no option of LOCKCTL LIST", resp.Clip(args[0]))
-		case seen[word]:
-			return of, fmt.Errorf("%s is given twice", word)
-		case word == "SCAN":
-			of.Scan, size = true, 1
-		case len(args) == 1:
-			return of, fmt.Errorf("%s needs a value", word)
-		case word == "MATCH":
-			of.Match = string(args[1])
-		default:
-			n, err := integerArg("COUNT", args[1], 1, maxListCount, "")
-			if err != nil {
-				return of, err
-			}
-			of.Count = int(n)
-		}
-		seen[word] = true
-		args = args[size:]
+// Seen is one lock, with the clients that are known to hold it and to wait for it.
+type Seen struct {
+	Name  string
+	State redlock.State
+	Known who.Known
+}
+
+// Look finds up to most locks that are held or waited for, as LOCKCTL LIST does, by name; names is how many
+// the index has whose names match. Without an index it fails: nobody who only looks has all keys read. It
+// blocks.
+func (l *Lockers) Look(ctx context.Context, match string, most int) (all []Seen, names int, err error) {
+	found, err := l.list(locks.Listing{Match: match, Count: most},
+		func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error) {
+			some, n, err := engine.Look(ctx, of)
+			names += n
+			return some, err
+		})
+	if err != nil {
+		return nil, 0, err
 	}
-	return of, nil
+	known := l.known(ctx, nil, found...)
+	for _, one := range found {
+		all = append(all, Seen{Name: one.Name, State: one.State, Known: known[one.Name]})
+	}
+	return all, names, nil
 }

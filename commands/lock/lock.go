@@ -2,7 +2,7 @@
 // MUNLOCK, MRENEW and LOCKCTL. Each is a file that makes one commands.Command: its arguments as COMMAND DOCS
 // shows them, the rights that it needs, which of its arguments are secret, and what it does.
 //
-//	Verbs --> lockVerb --> lock(Call) --> arguments.parse --> Lockers.of: the engine of that lock
+//	Verbs --> lockVerb --> lock(Call) --> arguments.parse, with the bounds of Lockers.of: its engine
 //	                                                              |
 //	    the client's reply <-- acquisition.Acquired <-- locks.Locker.Acquire, on the loop
 //	                                  | others hold it, and WAIT was given
@@ -10,12 +10,13 @@
 //	                           Call.Task: locks.Locker.Wait, on a goroutine
 //
 // What a connection knows of its locks is in package holds: the tokens that it was granted, and the holds
-// that it keeps alive. One table has the options of all verbs (args.go). The Docs of a verb say which of them
-// it takes, and the syntax line of its errors is made from them.
+// that it keeps alive. One table has the options of all verbs (args.go): what a verb takes is a list of their
+// words, from which its Docs, the parser and the syntax line of its errors are made.
 package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,178 +32,170 @@ import (
 
 // Verbs returns the lock verbs, for the engines in all.
 func Verbs(all Lockers) []*commands.Command {
-	l, b := &all, all.Busiest
+	l := &all
 	return []*commands.Command{
-		lockVerb(l, b, "lock", redlock.Write, "Takes a lock, waiting for it if told to."),
-		lockVerb(l, b, "wlock", redlock.Write,
+		lockVerb(l, "lock", redlock.Write, "Takes a lock, waiting for it if told to."),
+		lockVerb(l, "wlock", redlock.Write,
 			"Takes a lock for writing: LOCK under the name that pairs with RLOCK."),
-		lockVerb(l, b, "rlock", redlock.Read, "Takes a lock for reading, which others may share."),
-		semlockVerb(l, b),
+		lockVerb(l, "rlock", redlock.Read, "Takes a lock for reading, which others may share."),
+		lockVerb(l, "semlock", redlock.Permit,
+			"Takes one of a number of permits, waiting for it if told to."),
 		unlockVerb(l),
 		renewVerb(l),
 		guardVerb(l),
-		mlockVerb(l, b),
+		mlockVerb(l),
 		munlockVerb(l),
 		mrenewVerb(l),
-		lockctlVerb(l, b),
+		lockctlVerb(l),
 	}
 }
 
-// onKey says where the verbs have their key.
-var onKey = []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
+// since is the version of lockproxy that has all verbs.
+const since = "0.1.0"
 
-var leaseArgument = commands.Argument{Name: "lease", Type: "oneof", Optional: true,
-	Arguments: []commands.Argument{
-		{Name: "milliseconds", Type: "integer", Token: "PX"},
-		{Name: "seconds", Type: "integer", Token: "EX"},
-	}}
+// verb makes a verb about the lock that its first argument names. Those about others change what differs.
+func (l *Lockers) verb(
+	name string, arity int, flags commands.Flags, docs commands.Docs, run runner,
+) *commands.Command {
+	docs.Since, docs.Group = since, "lock"
+	verb := &commands.Command{
+		Row: commands.Row{Name: name, Arity: arity, Flags: flags | commands.LockVerb,
+			Route: commands.Local, Secret: secretTokens},
+		Keys:  []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}},
+		Needs: keyRight(l), Check: shortName(1), Docs: &docs,
+	}
+	s := newSyntax(verb)
+	verb.Run = func(c *commands.Call) { run.answer(c, s) }
+	return verb
+}
 
-var fenceArgument = commands.Argument{Name: "fence", Type: "integer", Token: "FENCE", Optional: true}
+// runner is what a verb does. It answers the command, or returns why it cannot run.
+type runner func(c *commands.Call, s *syntax) error
 
-var idArgument = commands.Argument{Name: "id", Type: "string", Token: "ID", Optional: true}
+func (run runner) answer(c *commands.Call, s *syntax) {
+	if err := run(c, s); err != nil {
+		c.Reply(commands.ErrorReply(err))
+	}
+}
 
-var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional: true,
-	Arguments: []commands.Argument{
-		{Name: "keepalive", Type: "pure-token", Token: "KEEPALIVE"},
-		{Name: "renewals", Type: "integer", Token: "MAX", Optional: true},
-		{Name: "milliseconds", Type: "integer", Token: "LINGER", Optional: true},
-	}}
+// keyArgument is the name of a lock.
+var keyArgument = commands.Argument{Name: "key", Type: "key"}
 
-// lockVerb is LOCK, WLOCK or RLOCK:
+// lockVerb is LOCK, WLOCK or RLOCK, and SEMLOCK, which needs PERMITS and has neither REENTRANT nor BREAK:
 //
 //	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [NOTIFY channel] [REENTRANT]
 //	     [KEEPALIVE [MAX n] [LINGER ms]] [SYNC n] [META text] [ATLEAST ms] [BREAK] [ID id]
 //
-// Reply: array of token, fence, ttl in ms, count; Null: others hold the lock; with NOTIFY, QUEUED: the
-// outcome comes as a message.
-func lockVerb(l *Lockers, b *Busiest, name string, mode redlock.Mode, summary string) *commands.Command {
-	verb := &commands.Command{
-		Name: name, Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: onKey,
-		Route: commands.Local,
-		Needs: lockRights(l), Secret: secretTokens, Check: shortName(1),
-		Docs: &commands.Docs{
-			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(1)",
-			Arguments: []commands.Argument{
-				{Name: "key", Type: "key"},
-				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
-				leaseArgument,
-				{Name: "waiting", Type: "oneof", Optional: true, Arguments: []commands.Argument{
-					{Name: "milliseconds", Type: "integer", Token: "WAIT"},
-					{Name: "attempts", Type: "block", Arguments: []commands.Argument{
-						{Name: "count", Type: "integer", Token: "TRIES"},
-						{Name: "milliseconds", Type: "integer", Token: "EVERY"},
-					}},
-				}},
-				{Name: "channel", Type: "string", Token: "NOTIFY", Optional: true},
-				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
-				keepArgument,
-				{Name: "replicas", Type: "integer", Token: "SYNC", Optional: true},
-				{Name: "text", Type: "string", Token: "META", Optional: true},
-				{Name: "milliseconds", Type: "integer", Token: "ATLEAST", Optional: true},
-				{Name: "break", Type: "pure-token", Token: "BREAK", Optional: true},
-				idArgument,
-			},
-		},
+// Reply: array of token, fence, ttl in ms, count; Null: others hold the lock, or no permit is free; with
+// NOTIFY, QUEUED: the outcome comes as a message; -PERMITS: others hold or wait for permits of it with
+// another n.
+func lockVerb(l *Lockers, name string, mode redlock.Mode, summary string) *commands.Command {
+	arity, complexity, key := -2, "O(1)", []commands.Argument{keyArgument}
+	words := []string{"TOKEN", "lease", "waiting", "NOTIFY", "REENTRANT", "keepalive", "SYNC", "META",
+		"ATLEAST", "BREAK", "ID"}
+	if mode == redlock.Permit {
+		arity, complexity = -4, "O(1); O(N) if a lease has ended, N being the permits"
+		key = append(key, shown("PERMITS"))
+		words = slices.DeleteFunc(words,
+			func(word string) bool { return word == "REENTRANT" || word == "BREAK" })
 	}
-	syntax := newSyntax(verb)
 	spare := &sync.Pool{New: func() any { return new(acquisition) }}
-	verb.Run = func(c *commands.Call) { lock(c, l, b, syntax, mode, spare) }
+	verb := l.verb(name, arity, commands.Write|commands.Blocking, commands.Docs{
+		Summary: summary, Complexity: complexity, Arguments: append(key, takes(words...)...),
+	}, func(c *commands.Call, s *syntax) error { return lock(c, l, s, mode, spare) })
+	verb.Needs = lockRights(l)
 	return verb
 }
 
 // acquisition is one LOCK on its way. Most are reused: see Arrived.
 type acquisition struct {
 	commands.Actions
-	spare   *sync.Pool
-	l       *locks.Locker
-	ledger  *Ledger
-	busiest *Busiest
-	grants  holds.Grants // of the connection when it asked: RESET replaces them
-	keeps   *holds.Kept  // likewise; nil without KEEPALIVE
-	kept    *keepalive.Kept
-	losses  uint64       // so many holds were lost before it asked
-	push    holds.Pusher // tells the client of a loss; set with KEEPALIVE
-	proto   int
-	args    arguments
-	a       redlock.Acquire
-	came    time.Time
-	at      time.Time // of the grant; zero: nothing is granted
-	fence   int64     // likewise
-	atOnce  bool      // the first attempt was granted: no task and no engine has the acquisition
+	spare  *sync.Pool
+	l      *locks.Locker
+	all    *Lockers
+	grants holds.Grants // of the connection when it asked: RESET replaces them
+	keeps  *holds.Kept  // likewise; nil without KEEPALIVE
+	kept   *keepalive.Kept
+	losses uint64       // so many holds were lost before it asked
+	push   holds.Pusher // tells the client of a loss; set with KEEPALIVE
+	proto  int
+	arguments
+	lease  time.Duration // that the client gave, for renewals; 0: none
+	came   time.Time
+	at     time.Time // of the grant; zero: nothing is granted
+	fence  int64     // likewise
+	atOnce bool      // the first attempt was granted: no task and no engine has the acquisition
 }
 
 // unread is how long after a grant the end of the connection is taken to mean that the client has not read
 // it. Later it means nothing: the token owns the lock, and its owner may be at work.
 const unread = 2 * time.Second
 
-func lock(c *commands.Call, all *Lockers, b *Busiest, s *syntax, mode redlock.Mode, spare *sync.Pool) {
+func lock(c *commands.Call, all *Lockers, s *syntax, mode redlock.Mode, spare *sync.Pool) error {
 	c.Client.Grants.Prepare()
-	l := all.of(c.Args[1])
 	q := spare.Get().(*acquisition)
 	// It is large, so it is not made twice: one of spare is empty.
-	q.Actions, q.spare, q.l, q.ledger, q.busiest = c.Actions, spare, l, all.Ledger, b
+	q.Actions, q.spare, q.l, q.all = c.Actions, spare, all.of(c.Args[1]), all
 	q.grants, q.proto, q.came = c.Client.Grants, c.Client.Proto, time.Now()
-	if err := q.args.parse(s, l, c.Args); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+	if err := q.prepare(c, s, mode); err != nil {
+		return err
 	}
-	if err := all.allows(l, mode, &q.args); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+	q.ask()
+	return nil
+}
+
+// prepare reads the arguments and says why the LOCK cannot run.
+func (q *acquisition) prepare(c *commands.Call, s *syntax, mode redlock.Mode) error {
+	l := q.l
+	if err := q.parse(s, l, c.Args); err != nil {
+		return err
 	}
-	if q.args.keep {
-		if err := mayKeep(c, l, &q.args); err != nil {
-			c.Reply(commands.ErrorReply(err))
-			return
+	if err := q.all.allows(l, mode, &q.arguments); err != nil {
+		return err
+	}
+	if q.Keep {
+		if err := mayKeep(c, l, &q.arguments); err != nil {
+			return err
 		}
 		q.keeps, q.push = c.Client.Keepalives.Open(), c.Pusher()
 	}
 	q.losses = l.Losses()
 	if lost, ok := q.untold(); ok {
-		c.Reply(commands.ErrorReply(errLost(q.args.name, lost, thenAgain)))
-		return
+		return errLost(q.Name, lost, thenAgain)
 	}
-	if !q.args.syncs {
-		q.args.replicas = l.Sync()
+	if !q.syncs {
+		q.Sync = l.Sync()
 	}
-	a := &q.a
-	a.Name, a.Token, a.Mode, a.ID = q.args.name, q.args.token, mode, q.args.request
-	a.Lease, a.Wait, a.AtLeast = q.args.lease, q.args.wait, q.args.atLeast
-	a.Reentrant, a.Break, a.Keep = q.args.reentrant, q.args.breaks, q.args.keep
-	a.Permits, a.Sync, a.Meta, a.Named = q.args.permits, q.args.replicas, q.args.meta, q.args.id
-	a.Keeper, a.Client = c.Client.Keepalives.Keeper(a.Name, a.Token), c.Client.Holder()
-	l.Complete(a)
-	if err := q.register(c, all); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
-	}
-	q.ask()
+	q.Mode, q.lease = mode, q.Lease
+	q.Keeper, q.Client = c.Client.Keepalives.Keeper(q.Name, q.Token), c.Client.Holder()
+	l.Complete(&q.Acquire)
+	return q.register(c)
 }
 
 // untold returns a loss that nobody who came with the token was told of. A fresh token has lost nothing.
 func (q *acquisition) untold() (keepalive.Lost, bool) {
-	if q.args.token == "" {
+	if q.Token == "" {
 		return keepalive.Lost{}, false
 	}
-	return q.l.Untold(q.args.name, q.args.token, 0)
+	return q.l.Untold(q.Name, q.Token, 0)
 }
 
 // ask sends the first attempt.
 func (q *acquisition) ask() {
-	if q.l.Follows(&q.a) {
+	if q.l.Follows(&q.Acquire) {
 		if answer := q.goOn(); answer != nil {
 			q.Reply(answer)
 		}
 		return
 	}
-	q.l.Acquire(q, &q.a, q)
+	q.l.Acquire(q, &q.Acquire, q)
 }
 
 // goOn has the LOCK wait: beside the client, which is answered that it does, or as a task that answers.
 func (q *acquisition) goOn() (answer []byte) {
-	q.busiest.waited(q.a.Name)
-	q.ledger.waiting(&q.a)
-	if q.args.notice != nil {
+	q.all.Busiest.waited(q.Name)
+	q.all.Ledger.waiting(&q.Acquire)
+	if q.notice != nil {
 		q.Connection().Aside(q.await)
 		return replyQueued
 	}
@@ -216,7 +209,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 	if ok || err != nil || q.Gone() {
 		q.unregister()
 	}
-	if q.a.Broke {
+	if q.Broke {
 		q.broke()
 	}
 	switch {
@@ -226,14 +219,14 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 			q.undo() // the attempt may have run
 		}
 		return commands.ErrorReply(err)
-	case ok && q.a.Sync > 0:
+	case ok && q.Sync > 0:
 		unconfirmed := g // keeps most grants off the heap
 		q.Task(commands.Returning(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }), q)
 		return nil
 	case ok:
 		q.atOnce = true
 		return q.told(q.Buffer(), g, g)
-	case q.args.wait == 0 && q.args.tries < 2 && q.args.notice == nil:
+	case q.Wait == 0 && q.tries < 2 && q.notice == nil:
 		q.ended(nil)
 		return resp.Null(q.proto)
 	case q.Gone():
@@ -246,8 +239,8 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 
 // broke notes that the LOCK has ended holds of others, whatever else becomes of it.
 func (q *acquisition) broke() {
-	q.l.TellBroken(q.a.Name, q.a.Client.Addr, q.a.Client.User)
-	q.ledger.broken(q.a.Name, q.a.Token, q.a.Client, q.came)
+	q.l.TellBroken(q.Name, q.Client.Addr, q.Client.User)
+	q.all.Ledger.broken(q.Name, q.Token, q.Client, q.came)
 }
 
 // wait is the task of a LOCK that has to wait. A grant that comes with an UNLOCK is answered at once, on the
@@ -255,8 +248,8 @@ func (q *acquisition) broke() {
 func (q *acquisition) wait(ctx context.Context, answer func(end func() []byte)) {
 	defer q.watchSelfWait()()
 	handed := false
-	if q.a.Sync == 0 {
-		q.a.Handed = func(g redlock.Grant) {
+	if q.Sync == 0 {
+		q.Handed = func(g redlock.Grant) {
 			handed = true
 			answer(func() []byte { return q.told(q.Buffer(), g, g) })
 		}
@@ -277,7 +270,7 @@ func (q *acquisition) outcome(ctx context.Context, g redlock.Grant, ok bool, err
 		return commands.ErrorReply(err)
 	case !ok:
 		q.ended(nil)
-		q.ledger.timedOut(&q.a, q.came)
+		q.all.Ledger.timedOut(&q.Acquire, q.came)
 		return resp.Null(q.proto)
 	}
 	return q.confirm(ctx, g)
@@ -285,16 +278,16 @@ func (q *acquisition) outcome(ctx context.Context, g redlock.Grant, ok bool, err
 
 // waited returns when the LOCK has waited, or made its attempts.
 func (q *acquisition) waited(ctx context.Context) (g redlock.Grant, ok bool, err error) {
-	if q.args.wait > 0 {
-		return q.l.Wait(ctx, &q.a)
+	if q.Wait > 0 {
+		return q.l.Wait(ctx, &q.Acquire)
 	}
-	return q.l.Try(ctx, &q.a, q.args.tries-1, q.args.every)
+	return q.l.Try(ctx, &q.Acquire, q.tries-1, q.every)
 }
 
 // confirm is the task of a LOCK that was granted but must reach replicas. Confirm takes back a grant that
 // does not.
 func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
-	confirmed, err := q.l.Confirm(ctx, &q.a, g)
+	confirmed, err := q.l.Confirm(ctx, &q.Acquire, g)
 	if err != nil {
 		q.ended(err)
 		return commands.ErrorReply(err)
@@ -307,15 +300,15 @@ func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
 // whose lease may be over.
 func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
 	now := time.Now()
-	if q.args.wait > 0 || q.args.tries > 1 {
+	if q.Wait > 0 || q.tries > 1 {
 		confirmed.TTL, confirmed.At = confirmed.Left(now), now
 	}
 	if confirmed.TTL <= now.Sub(confirmed.At) {
 		q.ended(errGrantOver)
 		q.undo()
-		return commands.ErrorReply(q.a.MayHold(errGrantOver))
+		return commands.ErrorReply(q.MayHold(errGrantOver))
 	}
-	if err := q.keep(g, q.args.renewals); err != nil {
+	if err := q.keep(g, q.renewals); err != nil {
 		q.ended(err)
 		return commands.ErrorReply(err)
 	}
@@ -333,18 +326,18 @@ func (q *acquisition) keep(g redlock.Grant, renewals int) error {
 	until := g.At.Add(g.TTL)
 	q.fence = g.Fence
 	switch {
-	case q.args.keep:
-		q.kept = q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
-			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.args.lease, Until: until,
-			Keeper: q.a.Keeper, Max: renewals, Linger: q.args.linger,
-		}, q.a.Client), q.push)
-	case q.args.token != "": // it may already be kept alive
-		q.l.Prolonged(q.a.Name, q.a.Token, until, g.Fence)
+	case q.Keep:
+		q.kept = q.keeps.Keep(q.l, q.all.Ledger.keeping(keepalive.Hold{
+			Name: q.Name, Token: q.Token, Fence: g.Fence, Lease: q.lease, Until: until,
+			Keeper: q.Keeper, Max: renewals, Linger: q.linger,
+		}, q.Client), q.push)
+	case !q.Fresh: // it may already be kept alive
+		q.l.Prolonged(q.Name, q.Token, until, g.Fence)
 	}
-	if q.args.token != "" {
-		if err := lostMeanwhile(q.l, q.losses, q.a.Name, q.a.Token, 0); err != nil {
+	if !q.Fresh {
+		if err := lostMeanwhile(q.l, q.losses, q.Name, q.Token, 0); err != nil {
 			q.letGo()
-			return q.a.MayHold(err)
+			return q.MayHold(err)
 		}
 	}
 	return nil
@@ -352,24 +345,24 @@ func (q *acquisition) keep(g redlock.Grant, renewals int) error {
 
 // granted counts and notes a grant, before the client is told.
 func (q *acquisition) granted(g *redlock.Grant, now time.Time) {
-	q.l.Granted(&q.a, g, q.came, q.grants.Owner())
-	if q.a.Mode == redlock.Write { // what this connection held before holds nothing any more
-		q.grants.Forget(q.a.Name, "")
+	q.l.Granted(&q.Acquire, g, q.came, q.grants.Owner())
+	if q.Mode == redlock.Write { // what this connection held before holds nothing any more
+		q.grants.Forget(q.Name, "")
 	}
-	q.l.CountAcquire(q.a.Mode, true, nil)
-	q.busiest.ended(q.a.Name, true)
-	q.ledger.granted(&q.a, q.fence, q.came, now)
-	if q.args.notice == nil {
+	q.l.CountAcquire(q.Mode, true, nil)
+	q.all.Busiest.ended(q.Name, true)
+	q.all.Ledger.granted(&q.Acquire, q.fence, q.came, now)
+	if q.notice == nil {
 		q.at = now
 	}
 }
 
 // ended counts and notes a LOCK that is not granted.
 func (q *acquisition) ended(err error) {
-	q.l.Refused(&q.a)
-	q.l.CountAcquire(q.a.Mode, false, err)
+	q.l.Refused(&q.Acquire)
+	q.l.CountAcquire(q.Mode, false, err)
 	if err == nil {
-		q.busiest.ended(q.a.Name, false)
+		q.all.Busiest.ended(q.Name, false)
 	}
 }
 
@@ -386,7 +379,7 @@ func (q *acquisition) letGo() {
 // linger.
 func (q *acquisition) Lost() {
 	if !q.at.IsZero() && time.Since(q.at) < unread {
-		q.ledger.undone(&q.a, q.fence)
+		q.all.Ledger.undone(&q.Acquire, q.fence)
 		if q.kept != nil {
 			q.kept.Forget()
 		}
@@ -403,7 +396,7 @@ func (q *acquisition) Arrived() {
 	}
 }
 
-func (q *acquisition) undo() { q.l.Undo(&q.a) }
+func (q *acquisition) undo() { q.l.Undo(&q.Acquire) }
 
 func appendGrant(dst []byte, g redlock.Grant) []byte {
 	dst = redcon.AppendArray(dst, 4)

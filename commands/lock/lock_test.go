@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/redlock/locks"
 )
 
@@ -205,9 +204,9 @@ var lockTalks = []struct{ name, text string }{
 func TestLockVerbs(t *testing.T) {
 	for _, talk := range lockTalks {
 		t.Run(talk.name, func(t *testing.T) {
-			commandstest.WithLocks(t, locks.Options{},
-				func(t *testing.T, session func() *commandstest.Session) {
-					conns := map[string]*commandstest.Session{}
+			withLocks(t, locks.Options{},
+				func(t *testing.T, session func() *client) {
+					conns := map[string]*client{}
 					for line := range strings.Lines(strings.TrimSpace(talk.text)) {
 						call, want, _ := strings.Cut(strings.TrimSpace(line), " -> ")
 						name, command, _ := strings.Cut(call, " ")
@@ -219,7 +218,7 @@ func TestLockVerbs(t *testing.T) {
 						if conns[name] == nil {
 							conns[name] = session()
 						}
-						got := commandstest.Readable(conns[name].Do(command))
+						got := readable(conns[name].Do(command))
 						prefix, cut := strings.CutSuffix(want, "...")
 						if got != want && (!cut || !strings.HasPrefix(got, strings.TrimSpace(prefix))) {
 							t.Errorf("%s\n got %s\nwant %s", call, got, want)
@@ -245,8 +244,8 @@ func TestUnreadGrant(t *testing.T) {
 		{"renewed over another connection", "RENEW job t", 0, "write"},
 		{"asked for again over another connection", "LOCK job TOKEN t", 0, "write"},
 	} {
-		commandstest.WithLocks(t, locks.Options{},
-			func(t *testing.T, session func() *commandstest.Session) {
+		withLocks(t, locks.Options{},
+			func(t *testing.T, session func() *client) {
 				a, b := session(), session()
 				a.Do("LOCK job TOKEN t")
 				if tt.then != "" {
@@ -255,7 +254,7 @@ func TestUnreadGrant(t *testing.T) {
 				time.Sleep(tt.after)
 				a.Lose()
 				synctest.Wait()
-				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				if got := readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state "+tt.want+" ") {
 					t.Errorf("%s: %s", tt.name, got)
 				}
@@ -263,7 +262,7 @@ func TestUnreadGrant(t *testing.T) {
 				b.Do("LOCK other TOKEN u")
 				b.Lose() // it was refused
 				synctest.Wait()
-				if got := commandstest.Readable(b.Do("LOCKCTL INFO other")); !strings.HasPrefix(got,
+				if got := readable(b.Do("LOCKCTL INFO other")); !strings.HasPrefix(got,
 					"*[state write ") {
 					t.Errorf("a Null that was lost: %s", got)
 				}

@@ -9,6 +9,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 	"lockproxy/redlock/who"
 )
 
@@ -16,76 +17,96 @@ import (
 //
 //	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] [SCAN] | WATCH [MATCH glob] |
 //	        BREAK key | STATS [ALL] | HELP
-func lockctlVerb(l *Lockers, b *Busiest) *commands.Command {
-	key := commands.Argument{Name: "key", Type: "key"}
-	reads := []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
+func lockctlVerb(l *Lockers) *commands.Command {
+	const perLock = "O(N), N being holders and waiters"
 	reading := func(args [][]byte) []commands.Right { return readRights(l.key(args[2])) }
 	breaking := func(args [][]byte) []commands.Right {
 		key := l.key(args[2])
 		return append(breakRights(key), writeRight(key))
 	}
 	helping := commands.FixedRights(commands.NewRight("COMMAND"))
-	const perLock = "O(N), N being holders and waiters"
-	list := &commands.Command{
-		Name: "lockctl|list", Arity: -2, Flags: commands.ReadOnly, Needs: allLocksRights(l),
-		Globs: commands.GlobsBehind("MATCH", 2),
-		Docs: &commands.Docs{
-			Summary:    "Lists the locks that are held.",
-			Complexity: "O(N), N being the locks that are held; with SCAN the keys of all nodes",
-			Arguments: []commands.Argument{
-				{Name: "pattern", Type: "pattern", Token: "MATCH", Optional: true},
-				{Name: "count", Type: "integer", Token: "COUNT", Optional: true},
-				{Name: "scan", Type: "pure-token", Token: "SCAN", Optional: true},
-			},
-		},
-	}
-	list.Run = func(c *commands.Call) { lockctlList(c, l, list) }
 	verb := &commands.Command{
-		Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
-		Run: commands.NoSubcommand, Needs: helping,
-		Docs: &commands.Docs{Summary: "Looks after locks.", Since: "0.1.0", Group: "lock",
+		Row: commands.Row{Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
+			Run: commands.NoSubcommand},
+		Needs: helping,
+		Docs: &commands.Docs{Summary: "Looks after locks.", Since: since, Group: "lock",
 			Complexity: "Depends on the subcommand."},
 	}
 	for _, sub := range []*commands.Command{
+		aboutOne("lockctl|info", 3, commands.ReadOnly, reading, func(c *commands.Call) { lockctlInfo(c, l) },
+			commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock}),
+		aboutOne("lockctl|check", 4, commands.ReadOnly, reading,
+			func(c *commands.Call) { lockctlCheck(c, l) },
+			commands.Docs{Summary: "Says what a token holds.", Complexity: perLock,
+				Arguments: []commands.Argument{{Name: "token", Type: "string"}}}),
+		asking("lockctl|list", commands.ReadOnly, allLocksRights(l), commands.Docs{
+			Summary:    "Lists the locks that are held.",
+			Complexity: "O(N), N being the locks that are held; with SCAN the keys of all nodes",
+			Arguments:  takes("MATCH", "COUNT", "SCAN"),
+		}, l, lockctlList),
+		asking("lockctl|watch", commands.ReadOnly|commands.NoMulti, allLocksRights(l), commands.Docs{
+			Summary: "Shows what happens to locks, as it happens, at all proxies.", Complexity: "O(1)",
+			Arguments: takes("MATCH"),
+		}, l, lockctlWatch),
+		aboutOne("lockctl|break", 3, commands.Write|commands.Admin, breaking,
+			func(c *commands.Call) { lockctlBreak(c, l) },
+			commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock}),
+		asking("lockctl|stats", commands.ReadOnly,
+			commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")), commands.Docs{
+				Summary:    "Says what this proxy has done with locks, or all of them.",
+				Complexity: "O(N), N being lock-stats-names; with ALL the number of proxies",
+				Arguments:  takes("ALL"),
+			}, l, lockctlStats),
 		{
-			Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly, Keys: reads, Needs: reading,
-			Check: shortName(2),
-			Run:   func(c *commands.Call) { lockctlInfo(c, l) },
-			Docs: &commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock,
-				Arguments: []commands.Argument{key}},
-		},
-		{
-			Name: "lockctl|check", Arity: 4, Flags: commands.ReadOnly, Keys: reads, Needs: reading,
-			Check:  shortName(2),
-			Secret: commands.SecretsFrom(3),
-			Run:    func(c *commands.Call) { lockctlCheck(c, l) },
-			Docs: &commands.Docs{
-				Summary: "Says what a token holds.", Complexity: perLock,
-				Arguments: []commands.Argument{key, {Name: "token", Type: "string"}},
-			},
-		},
-		list,
-		watchVerb(l),
-		{
-			Name: "lockctl|break", Arity: 3, Flags: commands.Write | commands.Admin,
-			Keys:  []commands.KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}},
-			Needs: breaking, Check: shortName(2),
-			Run: func(c *commands.Call) { lockctlBreak(c, l) },
-			Docs: &commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock,
-				Arguments: []commands.Argument{key}},
-		},
-		statsVerb(l, b),
-		{
-			Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly, Needs: helping, Run: lockctlHelp,
-			Docs: &commands.Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
+			Row: commands.Row{Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly,
+				Run: lockctlHelp},
+			Needs: helping,
+			Docs:  &commands.Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
 		},
 	} {
 		sub.Flags |= commands.LockVerb
 		sub.Route = commands.Local
-		sub.Docs.Since, sub.Docs.Group = verb.Docs.Since, verb.Docs.Group
+		sub.Docs.Since, sub.Docs.Group = since, "lock"
 		verb.AddSub(sub)
 	}
+	verb.Subs["list"].Globs = commands.GlobsBehind("MATCH", 2)
+	verb.Subs["check"].Secret = commands.SecretsFrom(3)
 	return verb
+}
+
+// aboutOne is a subcommand about the lock that its first argument names.
+func aboutOne(name string, arity int, flags commands.Flags, needs func([][]byte) []commands.Right,
+	run func(c *commands.Call), docs commands.Docs,
+) *commands.Command {
+	access := []string{"RO", "access"}
+	if flags&commands.Write != 0 {
+		access = []string{"RW", "delete"}
+	}
+	docs.Arguments = append([]commands.Argument{keyArgument}, docs.Arguments...)
+	return &commands.Command{
+		Row:   commands.Row{Name: name, Arity: arity, Flags: flags, Run: run},
+		Needs: needs, Docs: &docs, Check: shortName(2),
+		Keys: []commands.KeySpec{{Begin: 2, Flags: access}},
+	}
+}
+
+// asking is a subcommand with options, which run is given.
+func asking(name string, flags commands.Flags, needs func([][]byte) []commands.Right, docs commands.Docs,
+	l *Lockers, run func(c *commands.Call, l *Lockers, a *arguments) error,
+) *commands.Command {
+	sub := &commands.Command{
+		Row: commands.Row{Name: name, Arity: -2, Flags: flags}, Needs: needs, Docs: &docs,
+	}
+	s := newSyntax(sub)
+	asked := runner(func(c *commands.Call, s *syntax) error {
+		a := arguments{listing: locks.Listing{Match: "*", Count: listCount}}
+		if _, err := a.read(s, l.Plain, c.Args, 2); err != nil {
+			return sub.Usage(err)
+		}
+		return run(c, l, &a)
+	})
+	sub.Run = func(c *commands.Call) { asked.answer(c, s) }
+	return sub
 }
 
 func lockctlHelp(c *commands.Call) {
@@ -119,7 +140,7 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 			return show(who.Known{})
 		}
 		o.Task(commands.Returning(func(ctx context.Context) []byte {
-			return show(l.known(ctx, sees, map[string]redlock.State{name: s})[name])
+			return show(l.known(ctx, sees, locks.Listed{Name: name, State: s})[name])
 		}), nil)
 		return nil
 	})
@@ -140,19 +161,19 @@ func statePairs(s *redlock.State) int {
 // appendState appends the state of a lock as pairs of a map, with the clients that are known to hold it and
 // to wait for it.
 func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
-	b = appendPair(b, "state", s.Name())
+	b = resp.AppendBulks(b, "state", s.Name())
 	b = appendCount(b, "fence", s.Fence)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "holders"), len(s.Holders))
 	now := time.Now()
 	for _, h := range s.Holders {
 		b = resp.AppendMap(b, proto, 14)
-		b = appendPair(b, "token", h.Digest())
-		b = appendPair(b, "mode", modeNames[h.Mode])
+		b = resp.AppendBulks(b, "token", h.Digest())
+		b = resp.AppendBulks(b, "mode", modeNames[h.Mode])
 		b = appendCount(b, "ttl", h.TTL.Milliseconds())
 		b = appendCount(b, "count", h.Count)
 		b = appendCount(b, "fence", h.Fence)
 		b = appendCount(b, "age", h.Age.Milliseconds())
-		b = appendPair(b, "meta", h.Meta)
+		b = resp.AppendBulks(b, "meta", h.Meta)
 		b = appendCount(b, "kept", oneIf(h.Kept))
 		holder, ok := known.Holders[h.Digest()]
 		waited := int64(-1)
@@ -168,11 +189,11 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 		b = appendCount(b, "used", int64(used))
 		b = appendCount(b, "of", int64(s.Permits))
 	}
-	b = appendPair(b, "key", s.Key)
+	b = resp.AppendBulks(b, "key", s.Key)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "waiting"), len(known.Waiters))
 	for _, w := range known.Waiters {
 		b = resp.AppendMap(b, proto, 6)
-		b = appendPair(b, "mode", modeNames[w.Mode])
+		b = resp.AppendBulks(b, "mode", modeNames[w.Mode])
 		b = appendClient(b, w.Client, w.Proxy)
 		b = appendCount(b, "waited", w.Waited.Milliseconds())
 	}
@@ -184,10 +205,6 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 
 var modeNames = map[redlock.Mode]string{
 	redlock.Write: "write", redlock.Read: "read", redlock.Permit: "permit",
-}
-
-func appendPair(b []byte, name, value string) []byte {
-	return redcon.AppendBulkString(redcon.AppendBulkString(b, name), value)
 }
 
 func appendCount(b []byte, name string, n int64) []byte {

@@ -113,16 +113,16 @@ func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) 
 		return allowsCompat(mode, a)
 	case engine != l.Quorum:
 		return nil
-	case a.permits > 0:
+	case a.Permits > 0:
 		return errors.New("ERR SEMLOCK is not for locks of RedLock: its masters agree on who holds a lock, " +
 			"not yet on who of many holds a permit; take a name whose locks are kept by the upstream")
-	case a.syncs && a.replicas > 0:
+	case a.syncs && a.Sync > 0:
 		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of " +
 			"them have the grant anyway")
-	case a.lease > 0 && a.lease < l.LeastLease:
+	case a.Lease > 0 && a.Lease < l.LeastLease:
 		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, four times "+
 			"redlock-node-timeout",
-			a.lease.Milliseconds(), l.LeastLease.Milliseconds())
+			a.Lease.Milliseconds(), l.LeastLease.Milliseconds())
 	}
 	return nil
 }
@@ -134,8 +134,8 @@ func allowsCompat(mode redlock.Mode, a *arguments) error {
 		word  string
 	}{
 		{mode == redlock.Permit, "SEMLOCK"}, {mode == redlock.Read, "a lock for reading"},
-		{a.reentrant, "REENTRANT"}, {a.meta != "", "META"},
-		{a.id != "", "ID"}, {a.atLeast > 0, "ATLEAST"},
+		{a.Reentrant, "REENTRANT"}, {a.Meta != "", "META"},
+		{a.Named != "", "ID"}, {a.AtLeast > 0, "ATLEAST"},
 	} {
 		if o.asked {
 			return fmt.Errorf("ERR %s is not for locks of lock-compat: the form of the other library has no "+

@@ -20,7 +20,7 @@ import (
 
 // loneNode is a LockRedis as a Node of RedLock.
 type loneNode struct {
-	*commandstest.LockRedis
+	*lockRedis
 	name string
 }
 
@@ -29,7 +29,7 @@ func (n loneNode) Vote() error                { return nil }
 func (n loneNode) Heard(_, _ time.Time) error { return nil }
 func (n loneNode) Distrust(string)            {}
 func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) {
-	reply, err := n.LockRedis.Do(context.Background(), 0, req, false)
+	reply, err := n.lockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)
 }
 func (n loneNode) Subscribe(context.Context, string, func(subscription.Event)) (func(), error) {
@@ -40,12 +40,12 @@ func (n loneNode) Subscribe(context.Context, string, func(subscription.Event)) (
 // independent masters, those called set:... and son:... in the form of other libraries, and all others by
 // the upstream.
 func withQuorum(t *testing.T,
-	test func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session)) {
+	test func(t *testing.T, upstream *miniredis.Miniredis, session func() *client)) {
 	synctest.Test(t, func(t *testing.T) {
-		start := func() (*miniredis.Miniredis, *commandstest.LockRedis) {
+		start := func() (*miniredis.Miniredis, *lockRedis) {
 			m := miniredis.NewMiniRedis()
 			m.ClockTTL(true)
-			n := commandstest.DialLockRedis(t, m, "PING")
+			n := dialLockRedis(t, m, "PING")
 			for _, s := range scripts.All() {
 				n.Answer([]string{"SCRIPT", "LOAD", s.Source})
 			}
@@ -78,14 +78,14 @@ func withQuorum(t *testing.T,
 		defer all.Compat.Close(context.Background())
 		all.Busiest = lock.NewBusiest(100)
 		table := commandstest.Redis7(t, lock.Verbs(all)...)
-		test(t, m, func() *commandstest.Session { return commandstest.NewWith(t, table, n.Answer) })
+		test(t, m, func() *client { return &client{Session: commandstest.NewWith(t, table, n.Answer)} })
 	})
 }
 
 // The verbs do the same, wherever the lock is kept; its name says where. R27
 func TestLockersByName(t *testing.T) {
-	withQuorum(t, func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session) {
-		conns := map[string]*commandstest.Session{"a": session(), "b": session(), "c": session()}
+	withQuorum(t, func(t *testing.T, upstream *miniredis.Miniredis, session func() *client) {
+		conns := map[string]*client{"a": session(), "b": session(), "c": session()}
 		converse(t, conns, `
 			a LOCK pay:1 TOKEN t PX 60000 META why -> *[t F ...
 			b LOCK pay:1 TOKEN u -> $nil
@@ -121,7 +121,7 @@ func TestLockersByName(t *testing.T) {
 				t.Errorf("the upstream has %s", key)
 			}
 		}
-		list := commandstest.Readable(conns["a"].Do("LOCKCTL LIST"))
+		list := readable(conns["a"].Do("LOCKCTL LIST"))
 		last := -1
 		for _, name := range []string{"name job ", "name other ", "name p:pay: ", "name p:q ",
 			"name pay:3 ", "name pay:4 "} {
@@ -131,11 +131,11 @@ func TestLockersByName(t *testing.T) {
 			}
 			last = at
 		}
-		if got := commandstest.Readable(conns["a"].Do("LOCKCTL LIST COUNT 2")); !strings.Contains(got,
+		if got := readable(conns["a"].Do("LOCKCTL LIST COUNT 2")); !strings.Contains(got,
 			"name other") || strings.Contains(got, "pay") {
 			t.Errorf("LIST COUNT 2: %s", got)
 		}
-		stats := commandstest.Readable(conns["a"].Do("LOCKCTL STATS"))
+		stats := readable(conns["a"].Do("LOCKCTL STATS"))
 		for _, want := range []string{
 			"granted *[write 9 read 2 permit 1]", "refused *[write 3 read 0 permit 0]",
 			"released 2 not_held 2", // of both
@@ -146,7 +146,7 @@ func TestLockersByName(t *testing.T) {
 				t.Errorf("STATS lacks %q: %s", want, stats)
 			}
 		}
-		all := commandstest.Readable(conns["a"].Do("LOCKCTL STATS ALL"))
+		all := readable(conns["a"].Do("LOCKCTL STATS ALL"))
 		_, counters, _ := strings.Cut(stats, " holds ")
 		counters, _, _ = strings.Cut(counters, " busiest ")
 		if want := "*[proxies 1 silent *[] differing *[] holds " + counters + "]"; all != want {
@@ -157,7 +157,7 @@ func TestLockersByName(t *testing.T) {
 
 // converse has connections say what stands in front of the arrows, and compares what they are answered. Dots
 // stand for the rest of an answer.
-func converse(t *testing.T, conns map[string]*commandstest.Session, lines string) {
+func converse(t *testing.T, conns map[string]*client, lines string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
 		call, want, ok := strings.Cut(strings.TrimSpace(line), " -> ")
@@ -165,7 +165,7 @@ func converse(t *testing.T, conns map[string]*commandstest.Session, lines string
 			continue
 		}
 		name, command, _ := strings.Cut(call, " ")
-		got := commandstest.Readable(conns[name].Do(command))
+		got := readable(conns[name].Do(command))
 		prefix, cut := strings.CutSuffix(want, "...")
 		if got != want && (!cut || !strings.HasPrefix(got, strings.TrimSpace(prefix))) {
 			t.Errorf("%s\n got %s\nwant %s", call, got, want)
@@ -176,8 +176,8 @@ func converse(t *testing.T, conns map[string]*commandstest.Session, lines string
 // One MLOCK takes locks of all kinds: of the upstream, of independent masters, and in the forms of other
 // libraries. It has all of them or none, and what one kind refuses is refused for all. R27
 func TestSetOfAllKinds(t *testing.T) {
-	withQuorum(t, func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session) {
-		conns := map[string]*commandstest.Session{"a": session(), "b": session()}
+	withQuorum(t, func(t *testing.T, upstream *miniredis.Miniredis, session func() *client) {
+		conns := map[string]*client{"a": session(), "b": session()}
 		converse(t, conns, `
 			a MLOCK 5 job pay:1 set:1 son:1 {job}x TOKEN t PX 60000 -> *[t *[F F ...
 			b LOCK job -> $nil

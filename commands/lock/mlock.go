@@ -24,25 +24,12 @@ import (
 //
 // It begins when the earlier commands of its client are answered, and those behind it wait for it: so there
 // is no other order to keep, whatever locks they name.
-func mlockVerb(l *Lockers, b *Busiest) *commands.Command {
-	verb := &commands.Command{
-		Name: "mlock", Arity: -3, Keys: onKeys, Route: commands.Local,
-		Flags: commands.Write | commands.Blocking | commands.LockVerb | commands.Alone,
-		Needs: keyRights(l), Secret: mlockSecrets,
-		Docs: &commands.Docs{
-			Summary: "Takes several locks, all of them or none, waiting for them if told to.", Since: "0.1.0",
-			Group: "lock", Complexity: "O(N), N being the locks",
-			Arguments: append(namesArguments[:len(namesArguments):len(namesArguments)],
-				commands.Argument{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
-				leaseArgument,
-				commands.Argument{Name: "milliseconds", Type: "integer", Token: "WAIT", Optional: true},
-				keepArgument,
-				commands.Argument{Name: "text", Type: "string", Token: "META", Optional: true}),
-		},
-	}
-	verb.Check = manyNames(verb)
-	syntax := newSyntax(verb)
-	verb.Run = func(c *commands.Call) { mlock(c, l, b, syntax) }
+func mlockVerb(l *Lockers) *commands.Command {
+	verb := l.manyVerb("mlock", -3, commands.Blocking, commands.Docs{
+		Summary:   "Takes several locks, all of them or none, waiting for them if told to.",
+		Arguments: takes("TOKEN", "lease", "WAIT", "keepalive", "META"),
+	}, func(c *commands.Call, s *syntax) error { return mlock(c, l, s) })
+	verb.Secret = mlockSecrets
 	return verb
 }
 
@@ -62,55 +49,46 @@ func mlockSecrets(args [][]byte) []bool {
 // taking is one MLOCK on its way.
 type taking struct {
 	many
-	busiest  *Busiest
-	named    bool        // its client has named the token
-	keeps    *holds.Kept // of the connection, as grants; nil without KEEPALIVE
-	push     holds.Pusher
-	renewals int
-	linger   time.Duration
-	proto    int
-	waits    time.Time // since when it waits for one of the locks; zero: it need not
-	waited   time.Duration
-	came     time.Time
-	at       time.Time // of the grant; zero: nothing is granted
+	args   arguments
+	keeps  *holds.Kept // of the connection, as grants; nil without KEEPALIVE
+	push   holds.Pusher
+	proto  int
+	waits  time.Time // since when it waits for one of the locks; zero: it need not
+	waited time.Duration
+	came   time.Time
+	at     time.Time // of the grant; zero: nothing is granted
 }
 
-func mlock(c *commands.Call, all *Lockers, b *Busiest, s *syntax) {
+func mlock(c *commands.Call, all *Lockers, s *syntax) error {
 	c.Client.Grants.Prepare()
-	q := &taking{busiest: b, proto: c.Client.Proto, came: time.Now()}
+	q := &taking{proto: c.Client.Proto, came: time.Now()}
 	if err := q.prepare(c, all, s); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+		return err
 	}
 	c.Task(commands.Returning(q.take), q)
+	return nil
 }
 
 // prepare reads the arguments and says why it cannot run.
 func (q *taking) prepare(c *commands.Call, all *Lockers, s *syntax) error {
-	var args arguments
-	l := all.strictest(c.Args)
-	if err := args.parseBehind(s, l, c.Args, behindNames(c.Args)); err != nil {
+	l, err := all.parseMany(&q.args, s, c.Args, behindNames(c.Args))
+	if err != nil {
 		return err
 	}
-	if args.lease == 0 {
-		args.lease = l.Lease()
-	}
-	q.many = all.newMany(c, redlock.Acquire{Token: args.token, Lease: args.lease, Wait: args.wait,
-		Keep: args.keep, Meta: args.meta})
+	q.many = all.newMany(c, q.args.Acquire)
 	q.set.Waiting = func(p *locks.Part) {
 		if q.waits.IsZero() {
 			q.waits = time.Now()
 		}
-		q.busiest.waited(p.Name)
-		q.ledger.waiting(p.Ask())
+		q.all.Busiest.waited(p.Name)
+		q.all.Ledger.waiting(p.Ask())
 	}
-	q.named, q.renewals, q.linger = args.token != "", args.renewals, args.linger
 	for _, p := range q.set.Parts() {
-		if err := all.allows(p.L, redlock.Write, &args); err != nil {
+		if err := all.allows(p.L, redlock.Write, &q.args); err != nil {
 			return err
 		}
 	}
-	if args.keep {
+	if q.args.Keep {
 		if err := c.Client.Keepalives.Room(l, c.Client.Host(), len(q.set.Parts())); err != nil {
 			return err
 		}
@@ -155,16 +133,16 @@ func (q *taking) granted() error {
 			p.L.Prolonged(p.Name, q.set.Token(), until, p.Grant.Fence)
 			continue
 		}
-		all = append(all, holds.Keeping{L: p.L, Hold: q.ledger.keeping(keepalive.Hold{
+		all = append(all, holds.Keeping{L: p.L, Hold: q.all.Ledger.keeping(keepalive.Hold{
 			Name: p.Name, Token: q.set.Token(), Fence: p.Grant.Fence, Lease: q.set.Lease(), Until: until,
-			Keeper: p.Keeper, Max: q.renewals, Linger: q.linger,
+			Keeper: p.Keeper, Max: q.args.renewals, Linger: q.args.linger,
 		}, q.who)})
 	}
 	letGo := func() {}
 	if q.keeps != nil {
 		letGo = q.keeps.KeepAll(all, q.push)
 	}
-	if !q.named {
+	if q.args.Token == "" {
 		return nil
 	}
 	err := q.lostMeanwhile(func(*locks.Part) bool { return true })
@@ -182,17 +160,17 @@ func (q *taking) ended(held *locks.Part, err error) {
 	switch {
 	case err != nil:
 	case held != nil:
-		q.busiest.ended(held.Name, false)
+		q.all.Busiest.ended(held.Name, false)
 		if !q.waits.IsZero() {
-			q.ledger.timedOut(held.Ask(), q.came)
+			q.all.Ledger.timedOut(held.Ask(), q.came)
 		}
 	default:
 		q.at = time.Now()
 		for _, p := range parts {
 			p.L.Granted(p.Ask(), &p.Grant, q.came, q.grants.Owner())
-			q.busiest.ended(p.Name, true)
+			q.all.Busiest.ended(p.Name, true)
 			q.grants.Forget(p.Name, "")
-			q.ledger.granted(p.Ask(), p.Grant.Fence, q.came, q.at)
+			q.all.Ledger.granted(p.Ask(), p.Grant.Fence, q.came, q.at)
 		}
 	}
 }
@@ -209,7 +187,7 @@ func (q *taking) Lost() {
 		return
 	}
 	for _, p := range q.set.Parts() {
-		q.ledger.undone(p.Ask(), p.Grant.Fence)
+		q.all.Ledger.undone(p.Ask(), p.Grant.Fence)
 	}
 	q.set.Undo()
 }

@@ -16,8 +16,7 @@ import (
 //
 // Reply: the least ms that are left; 0: the token does not hold all of them. No lease is made shorter.
 func mrenewVerb(l *Lockers) *commands.Command {
-	return heldVerb(l, "mrenew", "Makes the leases of several holds longer.",
-		[]commands.Argument{leaseArgument}, mrenew)
+	return l.heldVerb("mrenew", "Makes the leases of several holds longer.", mrenew, "lease")
 }
 
 func mrenew(ctx context.Context, m *many) []byte {
@@ -55,6 +54,6 @@ func (m *many) renewed(p *locks.Part, sent time.Time) {
 		p.L.Renewed(p.Name, token, until, m.who, p.L.KeeperOf(p.Name, token) != "")
 	default:
 		e, ok := p.L.NotHeld(p.Name, token, nil)
-		m.ledger.notHeld(p.Name, e, ok)
+		m.all.Ledger.notHeld(p.Name, e, ok)
 	}
 }

@@ -16,7 +16,7 @@ import (
 //
 // Reply: how many of the locks were freed; 0: the token holds none of them.
 func munlockVerb(l *Lockers) *commands.Command {
-	return heldVerb(l, "munlock", "Frees several locks.", nil, munlock)
+	return l.heldVerb("munlock", "Frees several locks.", munlock)
 }
 
 func munlock(ctx context.Context, m *many) []byte {
@@ -41,12 +41,12 @@ func (m *many) released(p *locks.Part) bool {
 	switch {
 	case p.Released.Whole:
 		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, p.Fence, m.grants.Owner())
-		m.ledger.released(p.Name, m.set.Token(), m.who, e, ok)
+		m.all.Ledger.released(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:
 		if p.L.Granting(p.Name, m.set.Token()) == p.Fence { // no other was granted meanwhile
 			e, ok := p.L.NotHeld(p.Name, m.set.Token(), m.grants.Owner())
-			m.ledger.notHeld(p.Name, e, ok)
+			m.all.Ledger.notHeld(p.Name, e, ok)
 		}
 		m.grants.Forget(p.Name, m.set.Token())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
@@ -19,16 +18,6 @@ import (
 
 // mostNames bounds how many locks one verb names.
 const mostNames = 64
-
-// onKeys says where these verbs have their keys.
-var onKeys = []commands.KeySpec{{
-	Begin: 1, Counted: true, First: 1, Flags: []string{"RW", "access", "update"},
-}}
-
-var namesArguments = []commands.Argument{
-	{Name: "numkeys", Type: "integer"},
-	{Name: "key", Type: "key", Multiple: true},
-}
 
 // behindNames is where the rest begins; 0: the number of keys makes no sense.
 func behindNames(args [][]byte) int {
@@ -86,37 +75,44 @@ func secretBehindNames(args [][]byte) []bool {
 	return secret
 }
 
+// manyVerb makes a verb about several locks. It begins when all earlier commands of its client are answered.
+func (l *Lockers) manyVerb(
+	name string, arity int, flags commands.Flags, docs commands.Docs, run runner,
+) *commands.Command {
+	docs.Complexity = "O(N), N being the locks"
+	docs.Arguments = append([]commands.Argument{
+		{Name: "numkeys", Type: "integer"}, {Name: "key", Type: "key", Multiple: true},
+	}, docs.Arguments...)
+	verb := l.verb(name, arity, flags|commands.Write|commands.Alone, docs, run)
+	verb.Keys = []commands.KeySpec{{
+		Begin: 1, Counted: true, First: 1, Flags: []string{"RW", "access", "update"},
+	}}
+	verb.Needs, verb.Check = keyRights(l), manyNames(verb)
+	return verb
+}
+
 // heldVerb is a verb about several holds of one token:
 //
 //	VERB numkeys key [key ...] token [options]
 //
 // run is its task. It ends what it has begun, also if its client goes.
-func heldVerb(l *Lockers, name, summary string, options []commands.Argument,
-	run func(ctx context.Context, m *many) []byte,
+func (l *Lockers) heldVerb(
+	name, summary string, run func(ctx context.Context, m *many) []byte, words ...string,
 ) *commands.Command {
-	verb := &commands.Command{
-		Name: name, Arity: -4, Keys: onKeys, Route: commands.Local,
-		Flags: commands.Write | commands.LockVerb | commands.Alone,
-		Needs: keyRights(l), Secret: secretBehindNames,
-		Docs: &commands.Docs{
-			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(N), N being the locks",
-			Arguments: slices.Concat(namesArguments, []commands.Argument{{Name: "token", Type: "string"}},
-				options),
-		},
-	}
-	verb.Check = manyNames(verb)
-	syntax := newSyntax(verb)
-	syntax.bare = false // it stands right behind the names
-	verb.Run = func(c *commands.Call) {
-		m, err := l.newHeld(c, syntax)
+	verb := l.manyVerb(name, -4, 0, commands.Docs{
+		Summary:   summary,
+		Arguments: append([]commands.Argument{{Name: "token", Type: "string"}}, takes(words...)...),
+	}, func(c *commands.Call, s *syntax) error {
+		m, err := l.newHeld(c, s)
 		if err != nil {
-			c.Reply(commands.ErrorReply(err))
-			return
+			return err
 		}
 		c.Task(commands.Returning(func(ctx context.Context) []byte {
 			return run(context.WithoutCancel(ctx), &m)
 		}), nil)
-	}
+		return nil
+	})
+	verb.Secret = secretBehindNames
 	return verb
 }
 
@@ -131,18 +127,17 @@ func namesOf(args [][]byte) (names []string) {
 // many is a verb for several locks on its way.
 type many struct {
 	set    *locks.Set
-	ledger *Ledger
+	all    *Lockers
 	grants holds.Grants    // of the connection when it asked: RESET replaces them
 	who    *redlock.Client // the client
 	losses []uint64        // by part of the set: so many holds were lost before it asked
 }
 
-// newMany makes the set of the locks that a verb names.
+// newMany makes the set of the locks that a verb names, for its other arguments.
 func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
 	of := func(name string) *locks.Locker { return l.of([]byte(name)) }
-	a.Client = c.Client.Holder()
-	m := many{set: locks.NewSet(of, namesOf(c.Args), a), ledger: l.Ledger, grants: c.Client.Grants,
-		who: a.Client}
+	a.Client, a.ID = c.Client.Holder(), "" // each lock has its own
+	m := many{set: locks.NewSet(of, namesOf(c.Args), a), all: l, grants: c.Client.Grants, who: a.Client}
 	for _, p := range m.set.Parts() {
 		if p.Keeper == "" {
 			p.Keeper = c.Client.Keepalives.Keeper(p.Name, m.set.Token())
@@ -176,33 +171,35 @@ func (m *many) lostMeanwhile(held func(p *locks.Part) bool) error {
 	return nil
 }
 
-// strictest is the engine whose bounds hold for all locks that a verb names.
-func (l *Lockers) strictest(args [][]byte) *locks.Locker {
-	strictest := l.of(args[2])
+// parseMany reads the options from argument at on, by the bounds that hold for all locks which are named.
+func (l *Lockers) parseMany(
+	a *arguments, s *syntax, args [][]byte, at int,
+) (strictest *locks.Locker, err error) {
+	strictest = l.of(args[2])
 	for _, name := range args[2:behindNames(args)] {
 		if one := l.of(name); one.MaxLease() < strictest.MaxLease() {
 			strictest = one
 		}
 	}
-	return strictest
+	if err = a.parseBehind(s, strictest, args, at); a.Lease == 0 {
+		a.Lease = strictest.Lease()
+	}
+	return strictest, err
 }
 
 // newHeld reads the arguments of a verb about holds that go on: its locks and the token behind them, then
 // options.
 func (l *Lockers) newHeld(c *commands.Call, s *syntax) (m many, err error) {
 	var args arguments
-	engine, at := l.strictest(c.Args), behindNames(c.Args)
+	at := behindNames(c.Args)
 	if at == len(c.Args) {
 		return m, s.verb.Usage(errors.New("the token is missing"))
 	}
 	if err = checkToken(c.Args[at]); err != nil {
 		return m, s.verb.Usage(err)
 	}
-	if err = args.parseBehind(s, engine, c.Args, at+1); err != nil {
+	if _, err = l.parseMany(&args, s, c.Args, at+1); err != nil {
 		return m, err
 	}
-	if args.lease == 0 {
-		args.lease = engine.Lease()
-	}
-	return l.newMany(c, redlock.Acquire{Token: string(c.Args[at]), Lease: args.lease}), nil
+	return l.newMany(c, redlock.Acquire{Token: string(c.Args[at]), Lease: args.Lease}), nil
 }

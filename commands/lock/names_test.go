@@ -15,8 +15,8 @@ import (
 // The name of a lock may be long, and no longer.
 func TestLockNamesAreBounded(t *testing.T) {
 	name := strings.Repeat("n", 65536)
-	commandstest.WithLocks(t, locks.Options{MaxLease: time.Minute},
-		func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{MaxLease: time.Minute},
+		func(t *testing.T, session func() *client) {
 			s := session()
 			if got := s.Args("LOCK", name, "TOKEN", "t"); !strings.HasPrefix(got, "*4\r\n") {
 				t.Errorf("LOCK of a name of %d bytes: %.80q", len(name), got)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"lockproxy/commands"
@@ -53,22 +52,6 @@ var (
 		"be published in time: ask again")
 )
 
-// notifies checks the other options of a verb with NOTIFY.
-func (s *syntax) notifies(a *arguments) error {
-	switch {
-	case a.breaks:
-		return s.twice("BREAK", "NOTIFY")
-	case a.wait == 0 && a.tries == 0:
-		return s.verb.Usage(errors.New("NOTIFY needs WAIT, or TRIES and EVERY"))
-	case a.token == "":
-		return s.verb.Usage(errors.New("NOTIFY needs TOKEN, for messages do not tell it"))
-	case strings.Contains(a.name, " "):
-		return s.verb.Usage(errors.New("NOTIFY is not for names with blanks, which part the words of a " +
-			"message"))
-	}
-	return nil
-}
-
 // lockRights is keyRight, with NOTIFY the right to publish on that channel, and with BREAK that of LOCKCTL
 // BREAK.
 func lockRights(l *Lockers) func(args [][]byte) []commands.Right {
@@ -80,7 +63,7 @@ func lockRights(l *Lockers) func(args [][]byte) []commands.Right {
 			case o == nil:
 			case o.word == "BREAK":
 				rights = append(rights, breakRights(l.key(args[1]))...)
-			case o.value:
+			case o.shown.Type != "pure-token":
 				if i++; o.word == "NOTIFY" && i < len(args) {
 					rights = append(rights, commands.NewRight("PUBLISH", string(args[i]), "*"))
 				}
@@ -91,33 +74,33 @@ func lockRights(l *Lockers) func(args [][]byte) []commands.Right {
 }
 
 // register notes that the LOCK may wait, if it has NOTIFY.
-func (q *acquisition) register(c *commands.Call, all *Lockers) (err error) {
-	n := q.args.notice
+func (q *acquisition) register(c *commands.Call) (err error) {
+	n := q.notice
 	if n == nil {
 		return nil
 	}
-	n.by, n.kept = all.Announce, c.Client.Keepalives.Keeper(q.a.Name, q.a.Token) != ""
-	n.wait, err = c.Client.Waits.Begin(all.Waits, q.a.Name, q.a.Token, len(n.channel)+len(q.a.Meta))
+	n.by, n.kept = q.all.Announce, c.Client.Keepalives.Keeper(q.Name, q.Token) != ""
+	n.wait, err = c.Client.Waits.Begin(q.all.Waits, q.Name, q.Token, len(n.channel)+len(q.Meta))
 	return err
 }
 
 // unregister notes that the LOCK need not wait. Then it is one without NOTIFY.
 func (q *acquisition) unregister() {
-	if n := q.args.notice; n != nil {
+	if n := q.notice; n != nil {
 		n.wait.End()
-		q.args.notice = nil
+		q.notice = nil
 	}
 }
 
 // await is the goroutine of a LOCK whose client was answered QUEUED. It ends with the wait and its message.
 func (q *acquisition) await() {
-	n := q.args.notice
+	n := q.notice
 	defer n.wait.End()
 	ctx := n.wait.Context()
 	g, ok, err := q.waited(ctx)
 	confirmed := g
 	if err == nil && ok {
-		confirmed, err = q.l.Confirm(ctx, &q.a, g)
+		confirmed, err = q.l.Confirm(ctx, &q.Acquire, g)
 	}
 	if err == nil && ok {
 		err = q.tellGrant(ctx, g, confirmed)
@@ -127,11 +110,11 @@ func (q *acquisition) await() {
 	case ok, err == errUnheard:
 	case err == nil:
 		q.ended(nil)
-		q.ledger.timedOut(&q.a, q.came)
-		n.send(ctx, "timeout "+q.a.Name)
+		q.all.Ledger.timedOut(&q.Acquire, q.came)
+		n.send(ctx, "timeout "+q.Name)
 	default:
 		q.ended(err)
-		n.send(ctx, "error "+q.a.Name+" "+errorText(err))
+		n.send(ctx, "error "+q.Name+" "+errorText(err))
 	}
 }
 
@@ -145,26 +128,26 @@ func errorText(err error) string {
 func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant) error {
 	if confirmed.Left(time.Now()) <= 0 {
 		q.undo()
-		return q.a.MayHold(errGrantOver)
+		return q.MayHold(errGrantOver)
 	}
-	if err := q.keep(g, q.args.renewals); err != nil { // before the client can unlock it
+	if err := q.keep(g, q.renewals); err != nil { // before the client can unlock it
 		return err
 	}
-	q.args.notice.wait.Leave() // before the client can ask again
+	q.notice.wait.Leave() // before the client can ask again
 	for pause := sendPause; ; pause = min(2*pause, sendPauses) {
 		left := confirmed.Left(time.Now())
 		if ctx.Err() != nil || left <= 0 {
 			q.giveBack()
-			return q.a.MayHold(reason(ctx, errLate))
+			return q.MayHold(reason(ctx, errLate))
 		}
-		heard, err := q.args.notice.publish(fmt.Sprintf("granted %s %d %d %d", q.a.Name, g.Fence,
+		heard, err := q.notice.publish(fmt.Sprintf("granted %s %d %d %d", q.Name, g.Fence,
 			left.Milliseconds(), g.Count))
 		switch heard {
 		case commands.Told:
 			q.granted(&g, time.Now())
 			return nil
 		case commands.InDoubt:
-			q.l.TellUntold(q.a.Name, "the lock stays taken until its lease is over: nobody knows whether "+
+			q.l.TellUntold(q.Name, "the lock stays taken until its lease is over: nobody knows whether "+
 				"its client was told", err)
 			q.granted(&g, time.Now())
 			q.keepInDoubt(g)
@@ -174,10 +157,10 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 			q.ended(errUnheard)
 			return errUnheard
 		}
-		q.l.TellUntold(q.a.Name, "a client could not be told yet that it has the lock", err)
-		if confirmed.Left(time.Now())-pause < q.a.Lease/enough {
+		q.l.TellUntold(q.Name, "a client could not be told yet that it has the lock", err)
+		if confirmed.Left(time.Now())-pause < q.Lease/enough {
 			q.giveBack()
-			return q.a.MayHold(errLate)
+			return q.MayHold(errLate)
 		}
 		select {
 		case <-time.After(pause):
@@ -197,17 +180,17 @@ func reason(ctx context.Context, otherwise error) error {
 // keepInDoubt has a hold that is kept alive renewed once at most: a client that was not told would never free
 // it, and one that was told hears that it is lost.
 func (q *acquisition) keepInDoubt(g redlock.Grant) {
-	if q.args.keep {
+	if q.Keep {
 		q.keep(g, 1) // an error has freed it
 	}
 }
 
 // giveBack takes back a grant that nobody was told of. A hold that was kept alive before goes on as it was.
 func (q *acquisition) giveBack() {
-	q.ledger.granted(&q.a, q.fence, q.came, time.Now())
-	q.ledger.undone(&q.a, q.fence)
-	if q.args.keep && !q.args.notice.kept {
-		q.l.Renewer.Unlocked(q.a.Name, q.a.Token, q.a.Keeper)
+	q.all.Ledger.granted(&q.Acquire, q.fence, q.came, time.Now())
+	q.all.Ledger.undone(&q.Acquire, q.fence)
+	if q.Keep && !q.notice.kept {
+		q.l.Renewer.Unlocked(q.Name, q.Token, q.Keeper)
 	}
 	q.undo()
 }

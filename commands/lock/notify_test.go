@@ -18,8 +18,8 @@ import (
 
 // withNotify runs test in fake time: a holds the lock job as x, and board has what b and others are told.
 func withNotify(t *testing.T,
-	test func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board)) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	test func(t *testing.T, a, b *client, board *board)) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		a, b := session(), session()
 		a.Do("LOCK job TOKEN x PX 20000")
 		test(t, a, b, b.Board)
@@ -30,15 +30,15 @@ func withNotify(t *testing.T,
 }
 
 // expect checks a reply.
-func expect(t *testing.T, s *commandstest.Session, command, want string) {
+func expect(t *testing.T, s *client, command, want string) {
 	t.Helper()
-	if got := commandstest.Readable(s.Do(command)); got != want {
+	if got := readable(s.Do(command)); got != want {
 		t.Errorf("%s: %s, want %s", command, got, want)
 	}
 }
 
 // told waits until nothing more happens at once, and checks the messages so far.
-func told(t *testing.T, board *commandstest.Board, want ...string) {
+func told(t *testing.T, board *board, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	if got := board.Take(); !slices.Equal(got, want) {
@@ -47,10 +47,10 @@ func told(t *testing.T, board *commandstest.Board, want ...string) {
 }
 
 // free checks that nobody holds the lock job nor waits for it.
-func free(t *testing.T, s *commandstest.Session) {
+func free(t *testing.T, s *client) {
 	t.Helper()
 	time.Sleep(50 * time.Millisecond)
-	info := commandstest.Readable(s.Do("LOCKCTL INFO job"))
+	info := readable(s.Do("LOCKCTL INFO job"))
 	if !strings.HasPrefix(info, "*[state free ") || !strings.Contains(info, " waiters 0 ") {
 		t.Errorf("not free: %s", info)
 	}
@@ -58,7 +58,7 @@ func free(t *testing.T, s *commandstest.Session) {
 
 // A LOCK with NOTIFY is answered at once, and then there is exactly one message. R9
 func TestNotify(t *testing.T) {
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		expect(t, b, "LOCK other TOKEN y PX 9000 WAIT 1000 NOTIFY news", "*[y F 9000 1]")
 		told(t, board)
 		expect(t, b, "LOCK job TOKEN y PX 9000 WAIT 1000 NOTIFY news", "QUEUED")
@@ -83,7 +83,7 @@ func TestNotify(t *testing.T) {
 
 // Readers, upgrades and re-entry wait with NOTIFY like any other.
 func TestNotifyOfReaders(t *testing.T) {
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		expect(t, b, "RLOCK job TOKEN y WAIT 9000 NOTIFY news", "QUEUED")
 		expect(t, b, "RLOCK job TOKEN z WAIT 9000 NOTIFY news", "QUEUED")
 		expect(t, a, "UNLOCK job x", "1")
@@ -104,7 +104,7 @@ func TestNotifyOfReaders(t *testing.T) {
 // A grant that nobody was told of is given back; one that somebody may have been told of stays.
 func TestNotifyUnheard(t *testing.T) {
 	for _, keep := range []string{"", " KEEPALIVE"} {
-		withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+		withNotify(t, func(t *testing.T, a, b *client, board *board) {
 			board.Answer = func(string, string) (commands.Heard, error) { return commands.Unheard, nil }
 			b.Do("HELLO 3")
 			expect(t, b, "LOCK job TOKEN y PX 3000 WAIT 1000 NOTIFY news"+keep, "QUEUED")
@@ -117,7 +117,7 @@ func TestNotifyUnheard(t *testing.T) {
 				t.Errorf("pushed %q", b.Pushed)
 			}
 		})
-		withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+		withNotify(t, func(t *testing.T, a, b *client, board *board) {
 			board.Answer = func(string, string) (commands.Heard, error) {
 				return commands.InDoubt, errors.New("lost")
 			}
@@ -130,7 +130,7 @@ func TestNotifyUnheard(t *testing.T) {
 			time.Sleep(6 * time.Second)
 			told(t, board)
 			free(t, a)
-			if keep != "" && commandstest.Readable(b.Pushed) != ">[lock-lost job F max]" {
+			if keep != "" && readable(b.Pushed) != ">[lock-lost job F max]" {
 				t.Errorf("pushed %q", b.Pushed)
 			}
 		})
@@ -139,7 +139,7 @@ func TestNotifyUnheard(t *testing.T) {
 
 // A message that was certainly not published is tried again, until too little of the lease is left.
 func TestNotifyUnsent(t *testing.T) {
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		fails := 4
 		board.Answer = func(string, string) (commands.Heard, error) {
 			if fails--; fails >= 0 {
@@ -167,7 +167,7 @@ func TestNotifyUnsent(t *testing.T) {
 // UNLOCK of the token that waits, and the end of the connection, end the wait.
 func TestNotifyEnds(t *testing.T) {
 	const ask = "LOCK job TOKEN y PX 3000 WAIT 1000 NOTIFY news"
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		expect(t, b, ask, "QUEUED")
 		expect(t, b, ask, "-ERR this token waits for job on this connection already: its message is "+
 			"still to come")
@@ -193,7 +193,7 @@ func TestNotifyEnds(t *testing.T) {
 
 // A grant that races with the end of the connection is taken back, and the message says so.
 func TestNotifyGrantedTooLate(t *testing.T) {
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		board.Answer = func(_, message string) (commands.Heard, error) {
 			if strings.HasPrefix(message, "granted ") {
 				b.User.Waits.Close(commands.ErrEnded)
@@ -213,8 +213,8 @@ func TestNotifyGrantedTooLate(t *testing.T) {
 
 // A connection has as many waits as are left for all others.
 func TestNotifyRoom(t *testing.T) {
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
-		for i := range commandstest.MostWaits / 2 {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
+		for i := range mostWaits / 2 {
 			expect(t, b, fmt.Sprintf("LOCK job TOKEN %d WAIT 1000 NOTIFY news", i), "QUEUED")
 		}
 		expect(t, b, "LOCK job TOKEN y WAIT 1000 NOTIFY news", "-QUEUEFULL this connection waits with "+
@@ -226,7 +226,7 @@ func TestNotifyRoom(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		told(t, board, "news: timeout job", "news: timeout job", "news: timeout job", "news: timeout job")
-		for i := range commandstest.MostWaits / 2 {
+		for i := range mostWaits / 2 {
 			expect(t, b, fmt.Sprintf("LOCK job TOKEN %d WAIT 1000 NOTIFY news", i), "QUEUED")
 		}
 	})
@@ -235,13 +235,13 @@ func TestNotifyRoom(t *testing.T) {
 // Who is told that the token has the lock, or that it has not, may ask again at once.
 func TestNotifyAgain(t *testing.T) {
 	const ask = "LOCK job TOKEN y PX 9000 WAIT 1000 NOTIFY news"
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		var again []string
 		var mu sync.Mutex // b asks from here and from there
 		board.Answer = func(string, string) (commands.Heard, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if again = append(again, commandstest.Readable(b.Do(ask))); len(again) == 1 {
+			if again = append(again, readable(b.Do(ask))); len(again) == 1 {
 				return commands.Told, nil
 			}
 			return commands.Unheard, nil
@@ -267,7 +267,7 @@ func TestNotifyAgain(t *testing.T) {
 
 // A name with blanks could not be told from the other words of a message.
 func TestNotifyBlanks(t *testing.T) {
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		got := b.Args("LOCK", "a job", "TOKEN", "y", "WAIT", "5", "NOTIFY", "news")
 		if !strings.HasPrefix(got, "-ERR NOTIFY is not for names with blanks") {
 			t.Error(got)
@@ -281,7 +281,7 @@ func TestNotifyBlanks(t *testing.T) {
 
 // NOTIFY needs the right to publish on its channel.
 func TestNotifyRights(t *testing.T) {
-	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+	withNotify(t, func(t *testing.T, a, b *client, board *board) {
 		for line, want := range map[string]string{
 			"LOCK job TOKEN NOTIFY WAIT 5":             "SET lock:{job} * GET",
 			"LOCK job notify c TOKEN t WAIT 5":         "SET lock:{job} * GET, PUBLISH c *",

@@ -4,14 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/redlock/locks"
 )
 
 // A request that a later one of the same proxy and token has overtaken on its way to Redis is made anew,
 // once, and its client is told what that has done.
 func TestOvertakenRequestsAreMadeAnew(t *testing.T) {
-	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{}, func(t *testing.T, session func() *client) {
 		for _, talk := range []struct {
 			holds, slow, fast string
 			want              string
@@ -36,7 +35,7 @@ func TestOvertakenRequestsAreMadeAnew(t *testing.T) {
 				}
 				return node(args)
 			}
-			if got := commandstest.Readable(slow.Do(talk.slow)); got != talk.want {
+			if got := readable(slow.Do(talk.slow)); got != talk.want {
 				t.Errorf("%s, overtaken by %s: %s, want %s", talk.slow, talk.fast, got, talk.want)
 			}
 			if again := talk.want != "$nil"; again && tries != 2 || !again && tries != 1 {
@@ -47,7 +46,7 @@ func TestOvertakenRequestsAreMadeAnew(t *testing.T) {
 				if left == 0 {
 					want = "1"
 				}
-				if got := commandstest.Readable(fast.Do("UNLOCK job t")); got != want {
+				if got := readable(fast.Do("UNLOCK job t")); got != want {
 					t.Errorf("%s, overtaken by %s: UNLOCK, of which %d come after it: %s, want %s", talk.slow,
 						talk.fast, left, got, want)
 				}

@@ -20,48 +20,36 @@ import (
 // Reply: the ms that are left; 0: the token holds nothing here. A lease is never made shorter. With KEEPALIVE
 // this connection keeps the hold alive from now on.
 func renewVerb(l *Lockers) *commands.Command {
-	verb := &commands.Command{
-		Name: "renew", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey,
-		Route: commands.Local,
-		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
-		Docs: &commands.Docs{
-			Summary: "Makes the lease of a hold longer.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
-			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, leaseArgument,
-				fenceArgument, keepArgument},
-		},
-	}
-	syntax := newSyntax(verb)
-	verb.Run = func(c *commands.Call) { renew(c, l, syntax) }
-	return verb
+	return l.verb("renew", -2, commands.Write, commands.Docs{
+		Summary: "Makes the lease of a hold longer.", Complexity: "O(1)",
+		Arguments: append([]commands.Argument{keyArgument}, takes("token", "lease", "FENCE", "keepalive")...),
+	}, func(c *commands.Call, s *syntax) error { return renew(c, l, s) })
 }
 
-func renew(c *commands.Call, all *Lockers, s *syntax) {
+func renew(c *commands.Call, all *Lockers, s *syntax) error {
 	l := all.of(c.Args[1])
 	var args arguments
 	if err := args.parseHeld(s, c, l); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+		return err
 	}
-	if args.lease == 0 {
-		args.lease = l.Lease()
+	if args.Lease == 0 {
+		args.Lease = l.Lease()
 	}
-	if lost, ok := l.Untold(args.name, args.token, args.fence); ok {
-		c.Reply(commands.ErrorReply(errLost(args.name, lost, thenLock)))
-		return
+	if lost, ok := l.Untold(args.Name, args.Token, args.only); ok {
+		return errLost(args.Name, lost, thenLock)
 	}
 	ledger, by := all.Ledger, c.Client.Holder()
 	var keeps *holds.Kept
 	var push holds.Pusher
-	keeper := c.Client.Keepalives.Keeper(args.name, args.token)
-	if args.keep {
+	keeper := c.Client.Keepalives.Keeper(args.Name, args.Token)
+	if args.Keep {
 		if err := mayKeep(c, l, &args); err != nil {
-			c.Reply(commands.ErrorReply(err))
-			return
+			return err
 		}
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
 	}
 	sent, losses := time.Now(), l.Losses()
-	asked := &redlock.Renew{Name: args.name, Token: args.token, Lease: args.lease, Fence: args.fence,
+	asked := &redlock.Renew{Name: args.Name, Token: args.Token, Lease: args.Lease, Fence: args.only,
 		Keeper: keeper}
 	l.Renew(c.Actions, asked, func(r redlock.Renewed, err error) []byte {
 		l.CountRenew(r, err)
@@ -70,37 +58,38 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		}
 		left := r.Left
 		if left <= 0 {
-			if args.fence == 0 {
-				e, ok := l.NotHeld(args.name, args.token, nil)
-				ledger.notHeld(args.name, e, ok)
+			if args.only == 0 {
+				e, ok := l.NotHeld(args.Name, args.Token, nil)
+				ledger.notHeld(args.Name, e, ok)
 			}
-			if err := whyNothing(l, args.name, args.token, args.fence); err != nil {
+			if err := whyNothing(l, args.Name, args.Token, args.only); err != nil {
 				return commands.ErrorReply(err)
 			}
 			return resp.Zero
 		}
 		until, letGo := sent.Add(left), func() {}
-		if args.keep {
+		if args.Keep {
 			letGo = keeps.Keep(l, ledger.keeping(keepalive.Hold{
-				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
+				Name: args.Name, Token: args.Token, Fence: r.Fence, Lease: args.Lease, Until: until,
 				Keeper: keeper, Max: args.renewals, Linger: args.linger,
 			}, by), push).Release
 		} else {
-			l.Prolonged(args.name, args.token, until, 0)
+			l.Prolonged(args.Name, args.Token, until, 0)
 		}
-		if err := lostMeanwhile(l, losses, args.name, args.token, args.fence); err != nil {
+		if err := lostMeanwhile(l, losses, args.Name, args.Token, args.only); err != nil {
 			letGo()
 			return commands.ErrorReply(err)
 		}
-		l.Renewed(args.name, args.token, until, by, args.keep)
+		l.Renewed(args.Name, args.Token, until, by, args.Keep)
 		return redcon.AppendInt(nil, left.Milliseconds())
 	})
+	return nil
 }
 
 // mayKeep returns an error if the connection may not keep the hold alive. To take one over that this proxy
 // keeps alive already makes no more of them.
 func mayKeep(c *commands.Call, l *locks.Locker, a *arguments) error {
-	if a.token != "" && l.KeeperOf(a.name, a.token) != "" {
+	if a.Token != "" && l.KeeperOf(a.Name, a.Token) != "" {
 		return nil
 	}
 	return c.Client.Keepalives.Full(l, c.Client.Host())

@@ -20,15 +20,15 @@ const (
 // watchSelfWait looks, after a while, whether the LOCK waits for its own connection. end stops that. It is
 // called on the goroutine of the wait.
 func (q *acquisition) watchSelfWait() (end func()) {
-	tokens := q.grants.Others(q.l, q.a.Name, q.a.Token)
-	if len(tokens) == 0 || q.a.Client == nil {
+	tokens := q.grants.Others(q.l, q.Name, q.Token)
+	if len(tokens) == 0 || q.Client == nil {
 		return func() {}
 	}
-	total := q.args.wait + time.Duration(q.args.tries)*q.args.every
+	total := q.Wait + time.Duration(q.tries)*q.every
 	timer := time.AfterFunc(min(selfWaitAfter, total/2), func() { // ends with selfWaitTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), selfWaitTimeout)
 		defer cancel()
-		if !q.grants.Accused() && q.l.TellSelfWait(ctx, q.a.Name, tokens, q.a.Client) {
+		if !q.grants.Accused() && q.l.TellSelfWait(ctx, q.Name, tokens, q.Client) {
 			q.grants.Accuse()
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/journal"
 	"lockproxy/redlock/locks"
 )
@@ -17,7 +16,7 @@ import (
 func TestSelfWaitIsLogged(t *testing.T) {
 	var text strings.Builder
 	o := locks.Options{Log: slog.New(slog.NewTextHandler(&text, nil)), Names: journal.NamesWhole}
-	commandstest.WithLocks(t, o, func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, o, func(t *testing.T, session func() *client) {
 		a, b := session(), session()
 		logged := func(want string) {
 			t.Helper()

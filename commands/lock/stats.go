@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -18,52 +17,25 @@ import (
 // busiestShown is how many locks LOCKCTL STATS shows one by one.
 const busiestShown = 10
 
-// statsVerb is
+// lockctlStats is
 //
 //	LOCKCTL STATS [ALL]
 //
 // Reply: a map of what this proxy has done with locks since it started, and what it does now (holds that it
 // keeps alive, waiters). With RedLock it also has the health of the masters. With ALL, a map of the sums of
 // all proxies.
-func statsVerb(l *Lockers, busy *Busiest) *commands.Command {
-	verb := &commands.Command{
-		Name: "lockctl|stats", Arity: -2, Flags: commands.ReadOnly,
-		Needs: commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")),
-		Docs: &commands.Docs{
-			Summary:    "Says what this proxy has done with locks, or all of them.",
-			Complexity: "O(N), N being lock-stats-names; with ALL the number of proxies",
-			Arguments:  []commands.Argument{{Name: "all", Type: "pure-token", Token: "ALL", Optional: true}},
-		},
+func lockctlStats(c *commands.Call, l *Lockers, a *arguments) error {
+	if a.total {
+		statsOfAll(c, l)
+	} else {
+		c.Reply(l.ownStats(c))
 	}
-	verb.Run = func(c *commands.Call) {
-		switch all, err := statsArgs(c.Args[2:]); {
-		case err != nil:
-			c.Reply(commands.ErrorReply(verb.Usage(err)))
-		case all:
-			lockctlStatsAll(c, l)
-		default:
-			lockctlStats(c, l, busy)
-		}
-	}
-	return verb
+	return nil
 }
 
-// statsArgs reads the option of STATS.
-func statsArgs(args [][]byte) (all bool, err error) {
-	switch {
-	case len(args) == 0:
-		return false, nil
-	case !resp.IsWord(args[0], "ALL"):
-		return false, fmt.Errorf("%q is no option of LOCKCTL STATS", resp.Clip(args[0]))
-	case len(args) > 1:
-		return false, fmt.Errorf("%q is one argument too many", resp.Clip(args[1]))
-	}
-	return true, nil
-}
-
-// lockctlStatsAll answers STATS ALL. It has no busiest locks: the sum of the first ten of each proxy need not
+// statsOfAll answers STATS ALL. It has no busiest locks: the sum of the first ten of each proxy need not
 // be the first ten of all.
-func lockctlStatsAll(c *commands.Call, l *Lockers) {
+func statsOfAll(c *commands.Call, l *Lockers) {
 	proto := c.Client.Proto
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
 		s := totals.Ask(ctx, l.Peers, l.Stats())
@@ -77,13 +49,14 @@ func lockctlStatsAll(c *commands.Call, l *Lockers) {
 		}
 		b = resp.AppendMap(redcon.AppendBulkString(b, "differing"), proto, len(differ))
 		for _, d := range differ {
-			b = appendPair(b, d.Proxy, strings.Join(d.Settings, ", "))
+			b = resp.AppendBulks(b, d.Proxy, strings.Join(d.Settings, ", "))
 		}
 		return append(b, counters...)
 	}), nil)
 }
 
-func lockctlStats(c *commands.Call, l *Lockers, busy *Busiest) {
+// ownStats is the answer to STATS without ALL.
+func (l *Lockers) ownStats(c *commands.Call) []byte {
 	proto := c.Client.Proto
 	pairs, counters := appendCounters(nil, proto, l.Stats())
 	size := 3 + pairs
@@ -91,14 +64,13 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *Busiest) {
 		size++
 	}
 	b := resp.AppendMap(nil, proto, size)
-	b = appendPair(b, "proxy", l.Plain.ID())
-	b = appendPair(b, "version", c.Server.Facts().Version)
+	b = resp.AppendBulks(b, "proxy", l.Plain.ID(), "version", c.Server.Facts().Version)
 	b = append(b, counters...)
-	all := busy.Top(busiestShown)
+	all := l.Busiest.Top(busiestShown)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "busiest"), len(all))
 	for _, one := range all {
 		b = resp.AppendMap(b, proto, 4)
-		b = appendPair(b, "name", one.Name)
+		b = resp.AppendBulks(b, "name", one.Name)
 		b = appendCount(b, "grants", int64(one.Grants))
 		b = appendCount(b, "refusals", int64(one.Refusals))
 		b = appendCount(b, "waits", int64(one.Waits))
@@ -106,7 +78,7 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *Busiest) {
 	if l.Quorum != nil {
 		b = appendMasters(redcon.AppendBulkString(b, "nodes"), proto, l.Masters())
 	}
-	c.Reply(b)
+	return b
 }
 
 // appendCounters appends counters as pairs of a map. Those with a point in their name stand in a map each.
@@ -144,10 +116,10 @@ func appendMasters(b []byte, proto int, all []master.Health) []byte {
 			until = max(time.Until(m.Until).Milliseconds(), 0)
 		}
 		b = resp.AppendMap(b, proto, 6)
-		b = appendPair(b, "addr", m.Addr)
+		b = resp.AppendBulks(b, "addr", m.Addr)
 		b = appendCount(b, "up", oneIf(m.Up))
 		b = appendCount(b, "votes", oneIf(m.Votes))
-		b = appendPair(b, "why", m.Why)
+		b = resp.AppendBulks(b, "why", m.Why)
 		b = appendCount(b, "until_ms", until)
 		b = appendCount(b, "clock_offset_ms", m.ClockOffset.Milliseconds())
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/redlock/locks"
 )
 
@@ -117,8 +116,8 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCKCTL INFO", "wrong number of arguments. Syntax: LOCKCTL INFO key"},
 		{"LOCKCTL CHECK job", "wrong number of arguments. Syntax: LOCKCTL CHECK key token"},
 	}
-	commandstest.WithLocks(t, locks.Options{MaxLease: time.Minute},
-		func(t *testing.T, session func() *commandstest.Session) {
+	withLocks(t, locks.Options{MaxLease: time.Minute},
+		func(t *testing.T, session func() *client) {
 			s := session()
 			for _, tt := range tests {
 				if got, want := s.Do(tt.command), "-ERR "+tt.want+"\r\n"; got != want {
@@ -128,7 +127,7 @@ func TestLockSyntax(t *testing.T) {
 					t.Errorf("%s reached Redis: %q", tt.command, s.Sent)
 				}
 			}
-			if got := commandstest.Readable(s.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+			if got := readable(s.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 				"*[state free") {
 				t.Error(got)
 			}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/lockevent"
 	"lockproxy/redlock/index"
@@ -28,8 +27,8 @@ func TestTakeOverIsNoted(t *testing.T) {
 			}
 		})
 	}
-	commandstest.WithLedger(t, locks.Options{Lease: time.Minute}, ledger, func(t *testing.T,
-		ledger *lock.Ledger, session func() *commandstest.Session,
+	withLedger(t, locks.Options{Lease: time.Minute}, ledger, func(t *testing.T,
+		ledger *lock.Ledger, session func() *client,
 	) {
 		a, b := session(), session()
 		for _, step := range []struct{ command, want, events string }{
@@ -49,7 +48,7 @@ func TestTakeOverIsNoted(t *testing.T) {
 			if strings.Contains(step.command, "TOKEN b") {
 				s = b
 			}
-			got := commandstest.Readable(s.Do(step.command))
+			got := readable(s.Do(step.command))
 			if seen := strings.Join(events, " "); !strings.HasPrefix(got, step.want) || seen != step.events {
 				t.Errorf("%s: %s (%s), want %s (%s)", step.command, got, seen, step.want, step.events)
 			}

@@ -16,28 +16,12 @@ import (
 //
 // Reply: 1 released; 0 still held, the count went down; Null: the token holds nothing here.
 func unlockVerb(l *Lockers) *commands.Command {
-	verb := &commands.Command{
-		Name: "unlock", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey,
-		Route: commands.Local,
-		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
-		Docs: &commands.Docs{
-			Summary: "Frees a lock, or counts a re-entered hold down.", Since: "0.1.0", Group: "lock",
-			Complexity: "O(1)",
-			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, fenceArgument,
-				idArgument},
-		},
-	}
-	syntax := newSyntax(verb)
 	spare := &sync.Pool{New: func() any { return new(release) }}
-	verb.Run = func(c *commands.Call) { unlock(c, l, syntax, spare) }
-	return verb
+	return l.verb("unlock", -2, commands.Write, commands.Docs{
+		Summary: "Frees a lock, or counts a re-entered hold down.", Complexity: "O(1)",
+		Arguments: append([]commands.Argument{keyArgument}, takes("token", "FENCE", "ID")...),
+	}, func(c *commands.Call, s *syntax) error { return unlock(c, l, s, spare) })
 }
-
-var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: true,
-	Arguments: []commands.Argument{
-		{Name: "token", Type: "string"},
-		{Name: "token", Type: "string", Token: "TOKEN"},
-	}}
 
 // release is one UNLOCK on its way. It is reused once its outcome is known, which it is told once.
 type release struct {
@@ -53,22 +37,22 @@ type release struct {
 	fence  int64 // of the hold, as far as it was known when it asked
 }
 
-func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
+func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) error {
 	l := all.of(c.Args[1])
 	r := spare.Get().(*release)
 	r.Actions, r.spare, r.l, r.ledger = c.Actions, spare, l, all.Ledger // one of spare is empty
 	r.grants, r.proto, r.who = c.Client.Grants, c.Client.Proto, c.Client.Holder()
 	if err := r.args.parseHeld(s, c, l); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+		return err
 	}
-	if r.args.fence == 0 {
-		c.Client.Waits.Unlock(r.args.name, r.args.token)
+	if r.args.only == 0 {
+		c.Client.Waits.Unlock(r.args.Name, r.args.Token)
 	}
-	r.asked.Name, r.asked.Token = r.args.name, r.args.token
-	r.asked.Fence, r.asked.Named = r.args.fence, r.args.id
-	r.fence = l.Granting(r.args.name, r.args.token)
+	r.asked.Name, r.asked.Token = r.args.Name, r.args.Token
+	r.asked.Fence, r.asked.Named = r.args.only, r.args.Named
+	r.fence = l.Granting(r.args.Name, r.args.Token)
 	l.Release(r, &r.asked, r)
+	return nil
 }
 
 // Released implements redlock.Releaser.
@@ -111,8 +95,8 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 // parseHeld reads the arguments of a verb about a hold. Without a token it takes the one that this connection
 // was granted.
 func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *locks.Locker) (err error) {
-	if err = a.parse(s, l, c.Args); err == nil && a.token == "" {
-		a.token, err = c.Client.Grants.Token(l, a.name)
+	if err = a.parse(s, l, c.Args); err == nil && a.Token == "" {
+		a.Token, err = c.Client.Grants.Token(l, a.Name)
 	}
 	return err
 }

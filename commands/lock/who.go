@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"lockproxy/commands"
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 	"lockproxy/redlock/who"
 )
 
@@ -23,16 +25,20 @@ func (l *Lockers) sees(c *commands.Call) func(ctx context.Context) bool {
 	}
 }
 
-// known is which clients have to do with locks in these states. It leaves out what the client who asks may
-// not see. It blocks.
-func (l *Lockers) known(ctx context.Context, sees func(context.Context) bool,
-	states map[string]redlock.State,
+// known is which clients have to do with these locks, by name. It leaves out what the client who asks may not
+// see; nil: it may see all. It blocks.
+func (l *Lockers) known(
+	ctx context.Context, sees func(context.Context) bool, found ...locks.Listed,
 ) map[string]who.Known {
 	if l.Who == nil {
 		return nil
 	}
+	states := make(map[string]redlock.State, len(found))
+	for _, one := range found {
+		states[one.Name] = one.State
+	}
 	all := l.Who.Of(ctx, states)
-	if sees(ctx) {
+	if sees == nil || sees(ctx) {
 		return all
 	}
 	for _, known := range all {
@@ -49,8 +55,5 @@ func (l *Lockers) known(ctx context.Context, sees func(context.Context) bool,
 
 // appendClient appends what is known of a client as pairs of a map. What is not known is empty.
 func appendClient(b []byte, c redlock.Client, proxy string) []byte {
-	b = appendPair(b, "client", c.Name)
-	b = appendPair(b, "addr", c.Addr)
-	b = appendPair(b, "user", c.User)
-	return appendPair(b, "proxy", proxy)
+	return resp.AppendBulks(b, "client", c.Name, "addr", c.Addr, "user", c.User, "proxy", proxy)
 }

@@ -254,19 +254,6 @@ func commandGetKeys(c *commands.Call) {
 	c.Reply(out)
 }
 
-func commandHelp(c *commands.Call) {
-	c.Reply(commands.HelpReply("COMMAND",
-		"(no subcommand)", "    Return details about all commands.",
-		"COUNT", "    Return the total number of commands.",
-		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
-		"    Return a list of all commands.",
-		"INFO [<command-name> ...]", "    Return details about multiple commands. Without names: about all.",
-		"DOCS [<command-name> ...]",
-		"    Return documentation details about multiple commands. Without names: about all.",
-		"GETKEYS <full-command>", "    Return the keys from a full command.",
-		"GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full command."))
-}
-
 // verb is the lock verb of that name, or nil.
 func verb(t *commands.Table, name []byte) *commands.Command {
 	if c := t.Lookup(name); c != nil && c.Flags&commands.LockVerb != 0 {

@@ -38,7 +38,7 @@ var Rows = []commands.Row{
 	{Name: "command|list", Arity: -2, MaxArgs: commands.MaxOptions, Run: commandList},
 	{Name: "command|getkeys", Arity: -3, Run: commandGetKeys},
 	{Name: "command|getkeysandflags", Arity: -3, Run: commandGetKeys},
-	{Name: "command|help", Arity: 2, Run: commandHelp},
+	{Name: "command|help", Route: commands.AnyNode, Flags: commands.ReadOnly},
 	{Name: "config", Arity: -2, Run: commands.NoSubcommand},
 	{Name: "config|get", Arity: -3, MaxArgs: commands.MaxOptions, Run: configGet},
 	{Name: "config|set", Arity: -4, MaxArgs: commands.MaxNames, Run: configSet, Secret: configSecrets,

@@ -21,6 +21,7 @@ import (
 	"lockproxy/cluster/discovery"
 	"lockproxy/integration/rig"
 	"lockproxy/proxy"
+	"lockproxy/proxy/door"
 )
 
 // How long the rounds of a loop are under attack is measured here; that they are bounded is counted in
@@ -105,7 +106,7 @@ func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr stri
 		}
 		end()
 	})
-	ln, err := proxy.Listen("127.0.0.1:0")
+	ln, err := door.Listen("127.0.0.1:0")
 	if err == nil {
 		err = srv.Serve(ln)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/netip"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,8 +29,6 @@ type load struct {
 	step     bool // all connections begin a batch together, and the next when all have got their replies
 	fresh    bool // each batch has a connection of its own, which is made and closed for it
 	poller   *poller
-	idle     chan int     // connections that owe no reply; nil: whether they do is the same
-	unsent   atomic.Int64 // requests for which there was none
 }
 
 // conn is one connection of a load.
@@ -244,28 +241,18 @@ type timetable struct {
 
 func (t timetable) due(i int) time.Time { return t.begun.Add(time.Duration(i) * t.each) }
 
-// offer is follow over connections that owe no reply. A request that finds none is not sent.
-func (l *load) offer(t timetable, n int) ([]time.Duration, error) {
-	l.idle = make(chan int, len(l.conns))
-	for i := range l.conns {
-		l.idle <- i
-	}
-	return l.follow(t, n)
-}
-
 // follow sends requests by the timetable, over all connections in turn, and says how long after it was due
 // each reply came, in the order of the replies.
 func (l *load) follow(t timetable, n int) ([]time.Duration, error) {
 	sent, took := make(chan error, 1), make([]time.Duration, 0, n)
 	buf := make([]byte, 64<<10)
-	l.unsent.Store(0)
 	for _, c := range l.conns {
 		c.asked = make(chan int, n/len(l.conns)+1)
 	}
 	err := l.polled(func() error {
 		go func() { sent <- l.send(t, n) }()
 		return nil
-	}, func(i int, c *conn) (bool, error) {
+	}, func(_ int, c *conn) (bool, error) {
 		c.owed = n // step counts whole replies down
 		if _, err := c.step(buf); err != nil {
 			return false, err
@@ -273,16 +260,10 @@ func (l *load) follow(t timetable, n int) ([]time.Duration, error) {
 		now := time.Now()
 		for range n - c.owed {
 			took = append(took, now.Sub(t.due(<-c.asked)))
-			if l.idle != nil {
-				l.idle <- i
-			}
 		}
-		return len(took)+int(l.unsent.Load()) == n, nil
+		return len(took) == n, nil
 	})
 	if err != nil { // nothing can be sent any more
-		if l.idle != nil {
-			close(l.idle)
-		}
 		for _, c := range l.conns {
 			unix.Shutdown(c.fd, unix.SHUT_RDWR)
 		}
@@ -299,19 +280,7 @@ func (l *load) send(t timetable, n int) error {
 		if wait := time.Until(t.due(i)); wait > 0 {
 			nap(wait)
 		}
-		to := i % len(l.conns)
-		if l.idle != nil {
-			select {
-			case to = <-l.idle:
-			default:
-				if i < n-1 {
-					l.unsent.Add(1)
-					continue
-				}
-				to = <-l.idle // the last one is sent, so that its reply comes behind what is left out
-			}
-		}
-		c := l.conns[to]
+		c := l.conns[i%len(l.conns)]
 		request = c.next(request[:0])
 		c.asked <- i
 		if err := write(c.fd, request); err != nil {

@@ -178,28 +178,6 @@ func TestFollowCountsFromWhenItWasDue(t *testing.T) {
 	}
 }
 
-// A request of an offer is left out where each connection owes a reply, but for the last one.
-func TestOfferLeavesOut(t *testing.T) {
-	const n, conns = 10, 3
-	var l load
-	defer l.close()
-	addr := served(t, func(conn net.Conn) { // it hangs until all but the last one are sent or left out
-		for l.unsent.Load() < n-conns-1 {
-			time.Sleep(time.Millisecond)
-		}
-		io.Copy(conn, conn)
-	})
-	for range conns {
-		if err := l.dial(addr, cycle([][]byte{[]byte("+1\r\n")}, 0), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	took, err := l.offer(timetable{time.Now(), time.Nanosecond}, n)
-	if err != nil || len(took) != conns+1 || l.unsent.Load() != n-conns-1 {
-		t.Fatalf("%d of %d were answered, %d left out: %v", len(took), n, l.unsent.Load(), err)
-	}
-}
-
 // A message that is lost, comes twice or is another one is an error, and so is one that somebody does not
 // get.
 func TestStepLoad(t *testing.T) {

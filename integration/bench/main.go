@@ -16,8 +16,7 @@
 //   - twemproxy (nutcracker) spreads the same keys over three plain Redis by
 //     crc16 modulo 3, its cheapest even distribution, for it does not speak the
 //     protocol of a cluster;
-//   - haproxy forwards the bytes to one plain Redis, in TCP mode;
-//   - predixy, where it is installed, is a proxy before the same cluster as lockproxy.
+//   - haproxy forwards the bytes to one plain Redis, in TCP mode.
 //
 // The load (one thread and epoll), twemproxy and haproxy have one thread each; lockproxy has what it chooses
 // by itself. In every round each measurement runs all contenders in turn, a different one first each time,
@@ -66,7 +65,6 @@ var sections = []section{
 	{"redlock", independent},
 	{"pubsub", pubsub},
 	{"large", large},
-	{"overload", overload},
 }
 
 func sectionNames() (names []string) {
@@ -138,8 +136,7 @@ func run(l rig.Life, o options, quit <-chan struct{}) {
 	y.quit = quit
 	about := append(page.Machine(),
 		page.First("redis-server", "--version"), page.First("nutcracker", "--version")+"; "+
-			page.First("haproxy", "-v")+"; "+
-			page.First("predixy", "--version"))
+			page.First("haproxy", "-v"))
 	fmt.Printf("# lockproxy: benchmark of %s\n\n- %s\n", time.Now().Format("2006-01-02 15:04"),
 		strings.Join(about, "\n- "))
 	var all []report

@@ -58,7 +58,7 @@ func memory(y *yard, rep *report) {
 		whole("MiB/s", rate), whole("p50 µs", p50), whole("CPU µs a MiB", cpu),
 		hundredths("memory MiB a client", mibClient))...))
 	for _, what := range whats {
-		y.holdCPU(rep, r, what, what+": CPU", 1.1, valuesOfPredixy)
+		y.holdCPU(rep, r, what, what+": CPU", 0.69)
 		rep.hold(page.AtMost(valueBuffers, "%.1f", what+": MiB of memory a client",
 			r.spread(what, oneProxy, mibClient)))
 	}

@@ -20,7 +20,7 @@ func canned(section, text string) report {
 		Text: "\n## " + text + "\n\nwords\n",
 		Targets: []page.Verdict{page.AtMost(1, "%.2f", text+": CPU", page.SpreadOf(0.9, 0.8, 1.2)),
 			page.AtLeast(2, "%.1f", text+": rate", page.SpreadOf(1.9)),
-			page.AtLeast(2, "%.1f", text+": predixy", nil)},
+			page.AtLeast(2, "%.1f", text+": throughput", nil)},
 		Plots: []page.Plot{
 			{File: section + "-lines", Lines: []page.Line{{Name: "one", Points: [][2]float64{{50, 1}}}}},
 			{File: section + "-empty"},
@@ -50,7 +50,7 @@ func TestPage(t *testing.T) {
 		"**Not measured here: `connections`, ",
 		"| Forwarding: CPU", "|   <= 1 |    0.90 | 0.80 to 1.20 |      reached |",
 		"| Forwarding: rate", "|   >= 2 |     1.9 |   1.9 to 1.9 |  not reached |",
-		"| Forwarding: predixy", "|         |              | not measured |",
+		"| Forwarding: throughput", "|         |              | not measured |",
 		"| new words: CPU",
 		"\n## forward\n\n2026-11-23 18:00 UTC, 3 rounds. 2 CPUs, of which other programs used 0.50.\n",
 		"\n- machine: 2 x processor\n", "\n### Forwarding\n", "](performance/forward-lines.svg)\n",
@@ -106,28 +106,6 @@ func TestPageIsOfItsResults(t *testing.T) {
 		}
 		if got, err := os.ReadFile(filepath.Join(docs, name)); err != nil || string(got) != string(want) {
 			t.Errorf("docs/%s is not of its results (%v): -run Results -update makes it anew", name, err)
-		}
-	}
-}
-
-// A target is of predixy where that is installed. twemproxy in its place is slower, so that less of its CPU
-// is allowed, and more of its throughput wanted.
-func TestStandIn(t *testing.T) {
-	predixy, twemproxy := way{name: "predixy", doors: []string{"a"}},
-		way{name: "twemproxy", doors: []string{"b"}}
-	for _, tt := range []struct {
-		y    yard
-		of   float64
-		name string
-		want float64
-	}{
-		{yard{predixy: predixy, twemproxy: twemproxy}, 2, "predixy", 1.05},
-		{yard{twemproxy: twemproxy}, 2, "twemproxy", 0.53},
-		{yard{twemproxy: twemproxy}, 0.5, "twemproxy", 2.1},
-		{yard{}, 2, "predixy", 1.05},
-	} {
-		if name, _, limit := tt.y.other(1.05, tt.of); name != tt.name || limit != tt.want {
-			t.Errorf("%s %v, want %s %v", name, limit, tt.name, tt.want)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -35,9 +34,9 @@ type yard struct {
 	direct    way
 	lockproxy []way // two over the same cluster
 	// the yardsticks; without doors where they are not installed
-	haproxy, twemproxy, predixy way
-	files                       int             // that each program may have open
-	quit                        <-chan struct{} // closed when somebody interrupts it
+	haproxy, twemproxy way
+	files              int             // that each program may have open
+	quit               <-chan struct{} // closed when somebody interrupts it
 }
 
 // way is one way to a Redis, or to its locks: those who are compared are ways.
@@ -66,7 +65,6 @@ func open(l rig.Life, o options) *yard {
 		y.lockproxy = append(y.lockproxy, w)
 		y.progress("%s serves at %s, and tells of itself at %s", name, w.doors[0], w.admin.Admin)
 	}
-	y.predixy = y.yardstick("predixy")
 	y.twemproxy = y.yardstick("twemproxy")
 	y.haproxy = y.yardstick("haproxy")
 	y.fillKeyed()
@@ -126,10 +124,9 @@ func (y *yard) contenders() []way {
 	return append([]way{y.direct, y.lockproxy[0]}, y.yardsticks()...)
 }
 
-// yardsticks are other proxies, that first which does most of what lockproxy does: predixy, which few
-// systems have as a package, speaks the protocol of a cluster.
+// yardsticks are other proxies, that first which does more of what lockproxy does.
 func (y *yard) yardsticks() []way {
-	return slices.DeleteFunc([]way{y.predixy, y.twemproxy, y.haproxy},
+	return slices.DeleteFunc([]way{y.twemproxy, y.haproxy},
 		func(w way) bool { return w.doors == nil })
 }
 
@@ -174,35 +171,11 @@ func (y *yard) yardstick(name string) (w way) {
 	return w
 }
 
-// What twemproxy needs of CPU, in parts of predixy's: what a build of lockproxy needed of predixy's, divided
-// by what it needed of twemproxy's.
-const (
-	likePredixy       = 1.
-	setOfPredixy      = 0.99 / 0.82
-	pipelineOfPredixy = 0.67 / 0.28
-	valuesOfPredixy   = 2.4 / 1.51
-)
-
-// crowdOfPredixy is the same for a number of busy connections, and rateOfPredixy for throughput.
-var (
-	crowdOfPredixy = map[int]float64{300: 1.04 / 0.70, 1000: 1.67 / 1.32, 3000: 1.76 / 1.16,
-		10000: 2.04 / 1.14}
-	rateOfPredixy = map[int]float64{1000: 0.63 / 0.89, 10000: 0.58 / 0.91}
-)
-
-// other is the proxy that targets are of: predixy, and where that is not installed, twemproxy, which is
-// slower, so that the limit is another one. ofPredixy is twemproxy's figure in parts of predixy's.
-func (y *yard) other(limit, ofPredixy float64) (name, told string, scaled float64) {
-	if y.predixy.doors == nil && y.twemproxy.doors != nil {
-		return y.twemproxy.name, "twemproxy in predixy's place", math.Round(limit/ofPredixy*100) / 100
-	}
-	return "predixy", "predixy", limit
-}
-
-// holdCPU holds the proxy's CPU against that of the other one.
-func (y *yard) holdCPU(rep *report, r results, what, told string, limit, ofPredixy float64) {
-	name, whose, limit := y.other(limit, ofPredixy)
-	rep.hold(page.AtMost(limit, "%.2f", told+", against "+whose, r.versus(what, oneProxy, name, cpu)))
+// holdCPU holds the proxy's CPU against twemproxy's. The limits are those of a proxy that speaks the protocol
+// of a cluster, as predixy does, and needs as much CPU as that one.
+func (y *yard) holdCPU(rep *report, r results, what, told string, limit float64) {
+	rep.hold(page.AtMost(limit, "%.2f", told+", against twemproxy",
+		r.versus(what, oneProxy, y.twemproxy.name, cpu)))
 }
 
 // holds says whether a way may have that many clients, for the files that it may open. haproxy has

@@ -28,7 +28,6 @@ type fault struct {
 	each        func(i int) []string
 	upstream    func(s *scene) string
 	nodeTimeout time.Duration // of the nodes; 0: the one that the command line says
-	before      func(s *scene)
 	strike      func(s *scene)
 	targets     func(r row) []page.Verdict
 }
@@ -57,8 +56,6 @@ var faults = []fault{
 		targets: swift(100), strike: cut(true)},
 	{name: "bus", title: "bus of a master cut, but not the clients' port, for 16 s", needs: ownNetwork,
 		lossy: true, strike: cut(false)},
-	{name: "flows", title: "all connections to a master forgotten by a firewall, new ones work",
-		needs: ownNetwork, strike: forget},
 	{name: "sleep", title: "DEBUG SLEEP 2 at a master",
 		strike: func(s *scene) { s.master.Do(s, "DEBUG", "SLEEP", "2") }},
 	{name: "client-kill", title: "CLIENT KILL of all connections at all masters, 10 times in 1 s", all: true,
@@ -78,9 +75,6 @@ var faults = []fault{
 			n.Kill()
 		}
 	}},
-	{name: "holds", lossy: true, before: gather, strike: killUnderHolds,
-		title: "master killed (-9) under 100,000 kept holds and 10,000 waiters (-quick: a tenth)"},
-	{name: "overload", strike: overload, title: "a master slowed down by commands, under kept holds"},
 	{name: "slots", title: "the slots of a master move away under load, and back", strike: moveSlots},
 	{name: "node", title: "a node is added, gets slots, gives them back, and is removed", strike: addNode},
 	{name: "rolling", title: "all six nodes restarted in turn, masters after CLUSTER FAILOVER", all: true,
@@ -109,9 +103,6 @@ var faults = []fault{
 
 // happen has the fault happen.
 func (f *fault) happen(s *scene) {
-	if f.before != nil {
-		f.before(s)
-	}
 	s.struck = s.load.now()
 	f.strike(s)
 	if f.promotes {

@@ -13,7 +13,7 @@ import (
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
 	"cmd/lockproxy": "cmd/lockproxy/adminpage " +
-		"proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
+		"proxy proxy/login proxy/door commands commands/routes cluster cluster/discovery cluster/master " +
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
@@ -41,13 +41,15 @@ var floors = map[string]string{
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
-		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table proxy/memory " +
-		"commands commands/merge commands/routes commands/lock " +
+		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
+		"proxy/memory proxy/clients proxy/door commands commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/memory":      "",
+	"proxy/door":        "commands cluster cluster/master internal",
+	"proxy/clients":     "proxy/client commands cluster/pipe internal",
 	"proxy/stats":       "proxy/client commands",
 	"proxy/masters":     "proxy/needs cluster internal",
 	"proxy/table":       "commands commands/routes cluster",
@@ -55,7 +57,7 @@ var floors = map[string]string{
 	"proxy/watch":       "internal",
 	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
-	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
+	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
 	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
@@ -77,8 +79,7 @@ var floors = map[string]string{
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
 	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds " +
-		"cluster cluster/pipe cluster/pubsub redlock redlock/index redlock/locks redlock/scripts internal",
+	"commands/commandstest": "commands commands/routes cluster cluster/pipe cluster/pubsub redlock internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.

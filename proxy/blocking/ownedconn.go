@@ -38,35 +38,17 @@ func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
 	pool.Send(&pipe.Request{
 		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
-		To: &unblocking{l, ended}, Resend: true,
+		To: &pipe.Collector{Then: func(reply []byte, _ error) {
+			l.unblocked()
+			ended(string(reply) == ":1\r\n")
+		}},
+		Resend: true,
 	})
 }
 
-// unblocking takes the reply to a CLIENT UNBLOCK.
-type unblocking struct {
-	l     *ownedConn
-	ended func(bool)
-}
-
-// Receive implements pipe.Receiver.
-func (u *unblocking) Receive(_ uint32, chunk []byte, last bool) {
-	if last {
-		u.answered(string(chunk) == ":1\r\n")
+// unblocked notes that the answer to a CLIENT UNBLOCK has come, or will not.
+func (l *ownedConn) unblocked() {
+	if l.questions--; l.returned && l.questions == 0 {
+		l.Release()
 	}
-}
-
-// Fail implements pipe.Receiver.
-func (u *unblocking) Fail(uint32, error) { u.answered(false) }
-
-// Discard implements pipe.Receiver.
-func (u *unblocking) Discard(uint32) bool { return true }
-
-// Detour implements pipe.Receiver.
-func (u *unblocking) Detour(uint32) {}
-
-func (u *unblocking) answered(ended bool) {
-	if u.l.questions--; u.l.returned && u.l.questions == 0 {
-		u.l.Release()
-	}
-	u.ended(ended)
 }

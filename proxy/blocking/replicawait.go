@@ -293,7 +293,7 @@ func (w *replicaWait) endAtOnce(withError bool) {
 		w.answer(unblockedReply)
 		return
 	}
-	w.answer(w.cmd.None)
+	w.answer([]byte(w.cmd.None))
 }
 
 // halfClosed implements command. The masters treat it as that of a client which has ended its side.

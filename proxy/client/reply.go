@@ -24,28 +24,3 @@ func Lasting(raw []byte) []byte {
 	}
 	return bytes.Clone(raw)
 }
-
-// Collector is a pipe.Receiver for one reply. Then is called with the reply, or with nil if there is none.
-type Collector struct {
-	Then  func(reply []byte)
-	reply []byte
-}
-
-// Receive implements pipe.Receiver.
-func (c *Collector) Receive(_ uint32, chunk []byte, last bool) {
-	if c.reply = append(c.reply, chunk...); last {
-		c.Then(c.reply)
-	}
-}
-
-// Fail implements pipe.Receiver.
-func (c *Collector) Fail(uint32, error) { c.Then(nil) }
-
-// Discard implements pipe.Receiver.
-func (c *Collector) Discard(uint32) bool {
-	c.reply = nil
-	return true
-}
-
-// Detour implements pipe.Receiver.
-func (c *Collector) Detour(uint32) {}

@@ -1,6 +1,4 @@
-// Package hostile has no code but tests: of a proxy whose clients and nodes say whatever they like. Its fuzz
-// targets are apart from those of package proxy, because each input costs time for each line of what is
-// imported.
+// Package hostile has no code but tests: of a proxy whose clients and nodes say whatever they like.
 //
 //	fuzzer --> bubble --> house: client (wire) --> Server --> node (wire) --> answer
 //

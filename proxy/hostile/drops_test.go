@@ -1,5 +1,3 @@
-//go:build !fuzz
-
 package hostile
 
 import (
@@ -26,7 +24,7 @@ func TestDrops(t *testing.T) {
 	} {
 		for _, stays := range []bool{true, false} {
 			withLiar(t, func(s *stage) {
-				s.tell(to("GET "+strings.ToUpper(keys[0]), reply+drops))
+				s.tell(to("GET "+strings.ToUpper(keys[0]), reply+drops), nil)
 				slow := s.connect(nil, nil)
 				slow.say(resp.AppendCommandStrings(nil, "GET", keys[0]))
 				time.Sleep(10 * time.Second)
@@ -43,7 +41,7 @@ func TestDrops(t *testing.T) {
 					}
 					c.end()
 				}
-				s.tell(nil)
+				s.tell(nil, nil)
 				slow.end()
 				time.Sleep(time.Minute)
 			})

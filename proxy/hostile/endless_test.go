@@ -1,5 +1,3 @@
-//go:build !fuzz
-
 package hostile
 
 import (
@@ -52,18 +50,14 @@ func TestEndless(t *testing.T) {
 		for _, reply := range replies {
 			t.Run(fmt.Sprint(c.ask[0], "/", c.command, "/", reply[:1]), func(t *testing.T) {
 				withLiar(t, func(s *stage) {
-					lie := to(c.command, reply)
-					if c.before != nil {
-						lie = either(c.before, lie)
-					}
 					s.round(askPlainly)
-					s.tell(lie)
+					s.tell(to(c.command, reply), c.before)
 					s.round(c.ask)
 					if c.last > 0 {
 						s.wait(c.last)
 						s.round(c.ask)
 					}
-					s.tell(nil)
+					s.tell(nil, nil)
 					for _, key := range keys {
 						replies, whole, err := frames(s.clients[key].got)
 						if s.clients[key].isClosed() || len(replies) != len(c.ask) || !whole || err != nil {

@@ -1,5 +1,3 @@
-//go:build !fuzz
-
 package hostile
 
 import (
@@ -13,10 +11,11 @@ import (
 	"lockproxy/proxy"
 )
 
-// tokens are drawn, and counted are numbers that the whole proxy counts: of clients, commands, bytes.
+// tokens are drawn, and counted are numbers that the whole proxy counts: of clients, commands, bytes. Whether
+// a client has been written to yet is left to the order of goroutines.
 var (
 	tokens  = regexp.MustCompile(`\$26\r\n[A-Z2-7]{26}`)
-	counted = regexp.MustCompile(`[0-9]+`)
+	counted = regexp.MustCompile(`[0-9]+|events=rw?`)
 	tells   = regexp.MustCompile(`HELLO|CLIENT|INFO|STATS|MONITOR`)
 )
 

@@ -1,5 +1,3 @@
-//go:build !fuzz
-
 package hostile
 
 import (
@@ -51,9 +49,9 @@ func alone(t *testing.T, reply string, nodes []string, honest func(int, []string
 	test func(t *testing.T, l *liar)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &liar{nodes: nodes, honest: honest, dialled: make(map[string]bool)}
-		l.tell(func([]string) string { return reply })
+		l.tell(func([]string) string { return reply }, nil)
 		test(t, l)
-		l.tell(nil)
+		l.tell(nil, nil)
 		time.Sleep(time.Minute)
 		if l.taken > most+512<<10 {
 			t.Errorf("%.20q: %d bytes were read", reply, l.taken)
@@ -176,7 +174,7 @@ func TestLiesOfASentinel(t *testing.T) {
 			running, stop := context.WithCancel(context.Background())
 			over := make(chan struct{})
 			go func() { u.Run(running); close(over) }() // ends with stop
-			l.tell(lie)
+			l.tell(lie, nil)
 			for range 10 {
 				time.Sleep(time.Second)
 				if m := u.Topology().Masters; len(m) != 1 || m[0].Addr != group[3] {
@@ -188,7 +186,7 @@ func TestLiesOfASentinel(t *testing.T) {
 			}
 			stop()
 			<-over
-			l.tell(nil)
+			l.tell(nil, nil)
 			time.Sleep(time.Minute)
 			for addr := range l.dialled {
 				if !slices.Contains(group, addr) {

@@ -15,7 +15,7 @@ func TestMastersGetLongCommandInTurn(t *testing.T) {
 	for i := range 20_000 {
 		args = append(args, []byte("{"+strconv.Itoa(i)+"}"+string(make([]byte, 100))))
 	}
-	del := &commands.Command{Step: 1}
+	del := &commands.Command{Row: commands.Row{Step: 1}}
 	cut, _ := del.CutBySlot(args)
 	owner := func(n int) int { return n*3/slot.Count - n%100/99 } // of a few slots of the first third nobody
 	var owners []int

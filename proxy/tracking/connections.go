@@ -1,6 +1,7 @@
 package tracking
 
 import (
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
@@ -51,13 +52,11 @@ func (p *Connections) Home() pipe.Mode {
 func (p *Connections) Open(as *User, owner *Tracker) *pipe.Private {
 	mode := p.h.Mode()
 	mode.Second = false
-	pool := p.h.Pool()
-	var set *pipe.Private
-	if as == nil {
-		set = pool.Private(mode, owner)
-	} else {
-		set = pool.PrivateAs(mode, owner, as.Name, as.Password)
+	var login *cluster.Login
+	if as != nil {
+		login = &cluster.Login{User: as.Name, Password: as.Password}
 	}
+	set := p.h.Pool().Private(mode, owner, login)
 	if t := p.h.About().Tracking; t.On {
 		set.Configure(trackingSetup(t, t.Prefixes), nil)
 	}

@@ -139,7 +139,8 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	case q.Source != nil && t.of.own.User() == nil:
 		t.of.proxy.Server().Scripts().Add(q.Source) // an EVALSHA may follow
 	}
-	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.of.proxy.Server())
+	t.writes, t.unread = true, true
+	t.logsIn = t.logsIn || commands.Authenticates(cmd, args, t.of.proxy.Server())
 	t.queue(Queued{Raw: raw, DB: -1, Here: cmd}, commands.AnySlot)
 }
 

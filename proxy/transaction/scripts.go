@@ -3,7 +3,6 @@ package transaction
 import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
-	"lockproxy/proxy/client"
 )
 
 // This file makes sure that EXEC finds the scripts that were queued by their SHA1. A node that has lost one
@@ -94,6 +93,6 @@ func (l *conn) besides(req []byte, then func(reply []byte)) {
 	h := l.t.h
 	h.Pool().Send(&pipe.Request{
 		Target: pipe.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,
-		To: &client.Collector{Then: then}, Resend: true,
+		To: &pipe.Collector{Then: func(reply []byte, _ error) { then(reply) }}, Resend: true,
 	})
 }

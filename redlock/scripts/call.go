@@ -117,9 +117,9 @@ func (c *Call) Flag(on bool) {
 }
 
 // Plain appends the first two arguments of acquire.lua, which are all of a LOCK without options: the value
-// of the key if the lock is granted as a plain lock, and the lease.
-func (c *Call) Plain(a *redlock.Acquire) {
-	a.Fence = max(time.Now().UnixMicro(), leastClock)
+// of the key if the lock is granted as a plain lock, and the lease. at is now.
+func (c *Call) Plain(a *redlock.Acquire, at time.Time) {
+	a.Fence = max(at.UnixMicro(), leastClock)
 	c.Req = appendPlain(c.Req, a.Fence, a.ID, a.Token)
 	c.Number(a.Lease.Milliseconds() + 1)
 }
@@ -289,7 +289,6 @@ type Asks string
 const (
 	Client Asks = "client"
 	Keeper Asks = "keeper"
-	End    Asks = "end"
 )
 
 // RenewCall is the call of renew.lua for the holds of batch, all of one slot. A client asks for one. If it

@@ -1,5 +1,5 @@
--- renew makes leases of holds longer, never shorter; or it only asks how long they last; or it frees holds of
--- keepers. Many at once: all of one slot.
+-- renew makes leases of holds longer, never shorter; or it only asks how long they last. Many at once: all of
+-- one slot.
 --
 -- KEYS  the locks; only one for a client
 -- ARGV  1  who asks:
@@ -9,17 +9,14 @@
 --                  as the keeper stands for any, and something is written that changes nothing. Since Redis
 --                  7.2 a WAIT counts replicas from the last write of its own connection; behind this script
 --                  it counts those that have all of the lock.
---          end     the holds of these keepers go, if that is quickly done. It leaves to release.lua readers,
---                  locks with a queue, holds that others have asked for since, or that have to rest.
 --       2  the name of the key of the slot's fence
 --       behind them four for each lock: token; lease in ms; fence of the grant that is meant, or for a client
 --       the id of this request, or ""; keeper
 -- Reply an integer for each lock: the ms that remain; 0: the token holds nothing here; -1: it has another
---          keeper. With end: 1: freed; 0: left as it is
+--          keeper
 --       for a client behind it the fence, if the hold has a new keeper, or 0
 --       behind them the clock in µs
--- Effects: the leases of those holds and of their keys; the keeper, and the proxy of the keeper before is told;
---       or the holds go. Sent again it changes nothing.
+-- Effects: the leases of those holds and of their keys; the keeper, and the proxy of the keeper before is told
 local who, fence_name, clock = ARGV[1], ARGV[2], redis.call('TIME')
 --#include look.lua
 --#include now.lua
@@ -51,7 +48,7 @@ if who == 'client' then
   return {left, tonumber(fence), micros}
 end
 
--- asked(key, token, want, keeper, hold) is what remains of a hold that is a field of a hash.
+-- asked(key, token, want, keeper) is what remains of a hold that is a field of a hash.
 local function asked(key, token, want, keeper)
   local _, hold = own_hold(key, token)
   local expiry, _, fence, _, kept = parse_hold(hold or '')
@@ -59,29 +56,18 @@ local function asked(key, token, want, keeper)
   return (keeper == '' or keeper == keeper_of(kept)) and expiry - from or -1
 end
 
--- freed(key, token, keeper) frees a writer's hold whole, if nobody else has to do with the lock.
-local function freed(key, token, keeper)
-  local version, owner, writer, packed = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's'))
-  local kept, note = string.match(writer or '', '^%d+ %d+ %d+ %d+ (%S+) %S*(.?)')
-  -- A note that begins with a tab is one of ATLEAST, see noteof.lua.
-  if version ~= '1' or owner ~= token or kept ~= keeper or packed or note == '\t' then return 0 end
-  return redis.call('DEL', key)
-end
-
 for i, key in ipairs(KEYS) do
   local token, lease, want, keeper = unpack(ARGV, 4 * i - 1, 4 * i + 2)
   local kind, plain_fence, _, plain_owner = look(key)
   local left = 0
-  if kind == 'plain' and who == 'keeper' and plain_owner == token and (want == '' or want == plain_fence) then
+  if kind == 'plain' and plain_owner == token and (want == '' or want == plain_fence) then
     left = keeper == '' and now + redis.call('PTTL', key) - from or -1
-  elseif kind == 'hash' and who == 'end' then
-    left = freed(key, token, keeper)
   elseif kind == 'hash' and lease == '0' then
     left = asked(key, token, want, keeper)
   elseif kind == 'hash' then
     left = extend(key, token, tonumber(lease), '', keeper, false, now, from)
   end
-  if who == 'keeper' and lease == '0' and keeper == '' and left > 0 then
+  if lease == '0' and keeper == '' and left > 0 then
     -- Redis before 7.0 does not know PEXPIRETIME, but there WAIT counts what anybody wrote.
     local at = redis.pcall('PEXPIRETIME', key)
     if type(at) == 'number' and at > 0 then redis.call('PEXPIREAT', key, at) end

@@ -102,7 +102,7 @@ func (e *Engine) releasing(s *sentRelease) scripts.Releasing {
 	c := scripts.Releasing{Release: s.r, Fresh: s.fresh, Plain: s.plain.ID, Proxy: e.names.ID,
 		Publish: e.publish(), Apart: s.apart}
 	if s.plain.Ends.IsZero() {
-		c.Known = e.grants.Fence(s.r.Name, s.r.Token)
+		c.Known = e.grants.Granting(s.r.Name, s.r.Token)
 	}
 	return c
 }
@@ -180,16 +180,6 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed f
 		slot, c := r.Call(nil, e.names, e.next)
 		return slot, c.Req
 	})
-}
-
-// DetachAll implements keepalive.Batcher. In a slot that moves it frees none.
-func (e *Engine) DetachAll(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
-	c := scripts.RenewCall(e.names, scripts.End, batch...)
-	reply, err := e.upstream.Do(ctx, slot, c.Req, true)
-	if err != nil || parted(reply) {
-		return make([]int64, len(batch)), err
-	}
-	return scripts.ReadKept(reply, len(batch))
 }
 
 // free runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in

@@ -17,11 +17,10 @@ var injected = regexp.MustCompile(`^LOCKPROXY_(SERVICE_HOST|SERVICE_PORT(_.+)?|`
 // One that is set but empty counts as given. They are in the order of their names.
 func (src Sources) readEnviron() []given {
 	var all []given
-	others := src.Tools.Variables()
 	for _, variable := range slices.Sorted(slices.Values(src.Environ)) {
 		key, value, _ := strings.Cut(variable, "=")
 		word, ok := strings.CutPrefix(key, environPrefix)
-		if !ok || injected.MatchString(key) || slices.Contains(others, key) {
+		if !ok || injected.MatchString(key) || slices.Contains(src.Others, key) {
 			continue
 		}
 		name := strings.ReplaceAll(strings.ToLower(word), "_", "-")

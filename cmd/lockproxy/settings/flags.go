@@ -87,7 +87,7 @@ func (src Sources) notAFlag(arg string) error {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}
 	why := "neither a setting (--name value) nor a subcommand"
-	if near := tool.Nearest(arg, src.Tools.Names()); near != "" {
+	if near := tool.Nearest(arg, src.Tools); near != "" {
 		return fmt.Errorf("%s: %s; did you mean %s?", arg, why, near)
 	}
 	return fmt.Errorf("%s: %s; lockproxy --help lists both", arg, why)

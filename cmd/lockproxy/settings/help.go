@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"lockproxy/cmd/lockproxy/tool"
 )
@@ -72,17 +75,33 @@ func settingsTable() string {
 	return b.String()
 }
 
-// ForTools are the settings as completion and the manual page tell of them.
-func ForTools() (all []tool.Setting) {
+// Flags declares the settings, as completion and the manual page tell of them.
+func Flags(f *pflag.FlagSet) {
+	f.SortFlags = false
 	standard := Defaults()
 	for i := range settings {
 		s := &settings[i]
-		all = append(all, tool.Setting{Name: s.Name, Group: s.Group, Help: cmp.Or(s.Page, s.Help),
-			Default: s.standard(standard), Allowed: s.allowed(), Words: s.words(),
-			Files: strings.HasPrefix(s.allowed(), "a file") || strings.HasPrefix(s.allowed(), "a PEM file"),
-			Yes:   s.boolean()})
+		kind := "VALUE"
+		switch allowed := s.allowed(); {
+		case s.boolean():
+			kind = "yes|no"
+		case strings.HasPrefix(allowed, "a file"), strings.HasPrefix(allowed, "a PEM file"):
+			kind = tool.FILE
+		}
+		help := plain(cmp.Or(s.Page, s.Help)) + "; allowed: " + plain(s.allowed())
+		flag := f.VarPF(tool.Known(kind, s.standard(standard), s.words()), s.Name, "", help)
+		if s.boolean() {
+			flag.NoOptDefVal = "yes"
+		}
+		f.SetAnnotation(s.Name, tool.Heading, []string{s.Group})
 	}
-	return all
+}
+
+var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// plain is Markdown without its marks.
+func plain(s string) string {
+	return strings.NewReplacer("`", "", `\|`, "|").Replace(link.ReplaceAllString(s, "$1"))
 }
 
 // words are the values of a setting, if they are few.

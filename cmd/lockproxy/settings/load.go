@@ -44,7 +44,8 @@ func (m *Mistakes) Unwrap() []error { return m.all }
 // config file that these name.
 type Sources struct {
 	Args, Environ []string
-	Tools         tool.Table // their names and variables are no settings
+	Tools         []string // names of subcommands
+	Others        []string // variables that are no settings
 }
 
 // Load reads all settings. A wrong value is an error also where another source overrides it. The error has

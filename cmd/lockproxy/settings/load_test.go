@@ -1,7 +1,5 @@
 package settings
 
-import "lockproxy/cmd/lockproxy/tool"
-
 // load reads settings from arguments and variables.
 func load(args, environ []string) (*Values, error) { return from(args, environ).Load() }
 
@@ -15,6 +13,5 @@ func loadChecked(args, environ []string) (*Values, error) {
 }
 
 func from(args, environ []string) Sources {
-	lock := &tool.Command{Name: "lock", Setup: func(*tool.Flags) func(*tool.Call) int { return nil }}
-	return Sources{Args: args, Environ: environ, Tools: tool.Table{lock}}
+	return Sources{Args: args, Environ: environ, Tools: []string{"lock"}}
 }

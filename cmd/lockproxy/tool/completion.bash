@@ -1,6 +1,6 @@
 # bash completion of lockproxy: source <(lockproxy completion bash)
 _lockproxy() {
-	local i word words=() cur line shown
+	local i word words=() cur line files=no
 	COMPREPLY=()
 	# bash takes = for the end of a word
 	for ((i = 1; i <= COMP_CWORD; i++)); do
@@ -14,24 +14,28 @@ _lockproxy() {
 		fi
 	done
 	cur=${words[${#words[@]}-1]}
-	while IFS= read -r line; do
-		word=${line%%$'\t'*}
-		case $word in
-		:files)
-			compopt -o filenames
-			while IFS= read -r shown; do COMPREPLY+=("$shown"); done < <(compgen -f -- "${cur#--*=}")
-			;;
-		:command)
-			if [[ ${COMP_WORDS[COMP_CWORD-1]} == -- ]]; then
-				while IFS= read -r shown; do COMPREPLY+=("$shown"); done < <(compgen -c -- "$cur")
-			else
-				compopt -o filenames
-				while IFS= read -r shown; do COMPREPLY+=("$shown"); done < <(compgen -f -- "$cur")
-			fi
-			;;
-		--*=*) COMPREPLY+=("${word#*=}") ;;
-		*) COMPREPLY+=("$word") ;;
-		esac
-	done < <("${COMP_WORDS[0]}" completion suggest -- "${words[@]}" 2>/dev/null)
+	if [[ ${COMP_WORDS[COMP_CWORD-1]} == -- ]]; then
+		while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -c -- "$cur")
+		return
+	fi
+	if [[ " ${COMP_WORDS[*]:0:COMP_CWORD} " == *" -- "* ]]; then
+		files=yes
+	else
+		while IFS= read -r line; do
+			case $line in
+			:0) files=yes ;; # all that cobra says of what follows
+			:*) ;;
+			*)
+				word=${line%%$'\t'*}
+				[[ $word == "${cur#--*=}"* ]] && COMPREPLY+=("$word")
+				;;
+			esac
+		done < <("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)
+	fi
+	if [[ $files == yes && ${#COMPREPLY[@]} -eq 0 ]]; then
+		compopt -o filenames
+		[[ $cur == --*=* ]] && cur=${cur#*=}
+		while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$cur")
+	fi
 }
 complete -F _lockproxy lockproxy

@@ -1,5 +1,12 @@
 package tool
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Exit codes of subcommands, those of sysexits.h where it has one.
 const (
 	ExitOK          = 0
@@ -19,11 +26,6 @@ type Exit struct {
 	Meaning string
 }
 
-// common are the exit codes of every subcommand.
-var common = []Exit{
-	{ExitUsage, "the command line or a variable is wrong"},
-}
-
 // Reaching are the exit codes of a subcommand that connects to a proxy: for its Exits.
 var Reaching = []Exit{
 	{ExitUnavailable, "no proxy answers at that address"},
@@ -31,4 +33,19 @@ var Reaching = []Exit{
 	{ExitTemporary, "not now: the proxy says so; the same may work later"},
 	{ExitProtocol, "what answers there is no lockproxy"},
 	{ExitDenied, "wrong password or certificate, or a user without the right"},
+}
+
+// Long is what help says of a subcommand: about it, and its exit codes. What comes first of a code counts.
+// All
+// have that of a wrong use.
+func Long(about string, exits ...Exit) string {
+	all := append(slices.Clone(exits), Exit{ExitUsage, "the command line or a variable is wrong"})
+	slices.SortStableFunc(all, func(a, b Exit) int { return cmp.Compare(a.Code, b.Code) })
+	all = slices.CompactFunc(all, func(a, b Exit) bool { return a.Code == b.Code })
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(about+"\n\nExit codes:") + "\n")
+	for _, e := range all {
+		fmt.Fprintf(&b, "  %3d  %s\n", e.Code, e.Meaning)
+	}
+	return b.String()
 }

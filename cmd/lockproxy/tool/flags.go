@@ -3,67 +3,96 @@ package tool
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// Flags are the flags of a subcommand, as its Setup declares them.
-type Flags struct {
-	all   []*Flag
-	group string
+// value is what a flag is set to.
+type value struct {
+	kind  string // what help calls it: TIME; bool: nothing, for it needs no value
+	shown string // as it was last set, or the default
+	words []string
+	set   func(string) error
 }
 
-// Flag is one of them.
-type Flag struct {
-	Name  string
-	Value string // what its value is called: DURATION; "": it is yes or no
-	Help  string // without a full stop
-	Group string // heading in help
+func (v *value) String() string { return v.shown }
 
-	Default   string   // as a user would write it; "": none
-	Words     []string // what the value may be, if that is a few words
-	Files     bool     // the value is the path of a file
-	variables []string // environment variables that stand for it; the first one that is set counts
+func (v *value) Type() string { return v.kind }
 
-	set func(value string) error
+func (v *value) Set(s string) error {
+	err := v.set(s)
+	if err == nil {
+		v.shown = s
+	}
+	return err
 }
 
-// Group is the heading of the flags that follow.
-func (f *Flags) Group(heading string) { f.group = heading }
+// Text is any text.
+func Text(at *string, kind string) pflag.Value {
+	return &value{kind: kind, shown: *at, set: func(s string) error { *at = s; return nil }}
+}
 
-// Text declares a flag with any text as its value.
-func (f *Flags) Text(at *string, name, value, help string) *Flag {
-	return f.add(&Flag{Name: name, Value: value, Help: help, Default: *at, set: func(s string) error {
+// FILE is the kind of a value that is the path of a file.
+const FILE = "FILE"
+
+// OneOf is one of some words.
+func OneOf(at *string, kind string, words ...string) pflag.Value {
+	return &value{kind: kind, shown: *at, words: words, set: func(s string) error {
+		if !slices.Contains(words, s) {
+			return errors.New("must be one of " + strings.Join(words, ", "))
+		}
 		*at = s
 		return nil
-	}})
+	}}
 }
 
-// File declares a flag whose value is the path of a file.
-func (f *Flags) File(at *string, name, help string) *Flag {
-	flag := f.Text(at, name, "FILE", help)
-	flag.Files = true
-	return flag
+// Known is what the proxy reads by itself, as completion and the manual page tell of it.
+func Known(kind, shown string, words []string) pflag.Value {
+	return &value{kind: kind, shown: shown, words: words, set: func(string) error { return nil }}
 }
 
-// OneOf declares a flag whose value is one of some words.
-func (f *Flags) OneOf(at *string, name, value string, words []string, help string) *Flag {
-	return f.add(&Flag{Name: name, Value: value, Help: help, Default: *at, Words: words,
-		set: func(s string) error {
-			for _, word := range words {
-				if s == word {
-					*at = s
-					return nil
-				}
-			}
-			return errors.New("must be one of " + strings.Join(words, ", "))
-		}})
+// Number is a number from least to most.
+func Number(at *int, least, most int) pflag.Value {
+	shown := strconv.Itoa(*at)
+	return &value{kind: "N", shown: shown, set: func(s string) error {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("must be a number of %d to %d", least, most)
+		}
+		*at = n
+		return nil
+	}}
+}
+
+// Time is a time with its unit, from least to most.
+func Time(at *time.Duration, least, most time.Duration) pflag.Value {
+	shown := Short(*at)
+	if *at == 0 {
+		shown = ""
+	}
+	return &value{kind: "TIME", shown: shown, set: func(s string) error {
+		d, err := time.ParseDuration(s)
+		switch _, plain := strconv.ParseFloat(s, 64); {
+		case err != nil && plain == nil:
+			return fmt.Errorf("needs a unit: %ss or %sms", s, s)
+		case err != nil:
+			return errors.New("must be a time, such as 30s, 500ms or 10m")
+		case d < least || d > most:
+			return fmt.Errorf("must be between %s and %s", Short(least), Short(most))
+		}
+		*at = d
+		return nil
+	}}
 }
 
 // Yes declares a flag without a value. With =no it says no, for what a variable has set.
-func (f *Flags) Yes(at *bool, name, help string) *Flag {
-	return f.add(&Flag{Name: name, Help: help, set: func(s string) error {
+func Yes(flags *pflag.FlagSet, at *bool, name, help string) {
+	v := &value{kind: "bool", shown: "false", set: func(s string) error {
 		switch strings.ToLower(s) {
 		case "yes", "true", "1":
 			*at = true
@@ -73,46 +102,53 @@ func (f *Flags) Yes(at *bool, name, help string) *Flag {
 			return errors.New("must be yes or no")
 		}
 		return nil
-	}})
+	}}
+	flags.VarPF(v, name, "", help).NoOptDefVal = "true"
 }
 
-// Number declares a flag that is a number from least to most.
-func (f *Flags) Number(at *int, name, value string, least, most int, help string) *Flag {
-	return f.add(&Flag{Name: name, Value: value, Help: help, Default: shown(*at, 0),
-		set: func(s string) error {
-			n, err := strconv.Atoi(s)
-			if err != nil || n < least || n > most {
-				return fmt.Errorf("must be a number of %d to %d", least, most)
+// Names of annotations of flags.
+const (
+	variables = "variables" // environment variables that stand for it; the first one that is set counts
+	Heading   = "heading"   // below which help has it
+)
+
+// Or names environment variables that stand for a flag where it is not given.
+func Or(flags *pflag.FlagSet, name string, all ...string) {
+	flags.SetAnnotation(name, variables, all)
+	flags.Lookup(name).Usage += " (" + strings.Join(all, ", ") + ")"
+}
+
+// Under puts all flags below a heading of their own.
+func Under(flags *pflag.FlagSet, text string) {
+	flags.VisitAll(func(f *pflag.Flag) { flags.SetAnnotation(f.Name, Heading, []string{text}) })
+}
+
+// readVariables sets the flags of c that are not given and have a variable. An empty one counts as none.
+func readVariables(c *cobra.Command) (err error) {
+	environ := callOf(c).Environ
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		for _, variable := range f.Annotations[variables] {
+			given := Lookup(environ, variable)
+			if given == "" || f.Changed || err != nil {
+				continue
 			}
-			*at = n
-			return nil
-		}})
-}
-
-// Duration declares a flag that is a time with its unit, from least to most.
-func (f *Flags) Duration(at *time.Duration, name string, least, most time.Duration, help string) *Flag {
-	return f.add(&Flag{Name: name, Value: "TIME", Help: help, Default: shown(Short(*at), "0s"),
-		set: func(s string) error {
-			d, err := time.ParseDuration(s)
-			switch _, plain := strconv.ParseFloat(s, 64); {
-			case err != nil && plain == nil:
-				return fmt.Errorf("needs a unit: %ss or %sms", s, s)
-			case err != nil:
-				return errors.New("must be a time, such as 30s, 500ms or 10m")
-			case d < least || d > most:
-				return fmt.Errorf("must be between %s and %s", Short(least), Short(most))
+			if wrong := f.Value.Set(given); wrong != nil {
+				err = fmt.Errorf("%s %w", variable, wrong)
 			}
-			*at = d
-			return nil
-		}})
+			return
+		}
+	})
+	return err
 }
 
-// shown is a default as help shows it: nothing if it is none.
-func shown[T comparable](v, none T) string {
-	if v == none {
-		return ""
+// Variables are the environment variables that stand for flags of the subcommands of root.
+func Variables(root *cobra.Command) []string {
+	var all []string
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, f.Annotations[variables]...) })
 	}
-	return fmt.Sprint(v)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Short is Duration.String without the parts that are zero: 10m.
@@ -125,25 +161,4 @@ func Short(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
-}
-
-func (f *Flags) add(flag *Flag) *Flag {
-	flag.Group = f.group
-	f.all = append(f.all, flag)
-	return flag
-}
-
-func (f *Flags) find(name string) *Flag {
-	for _, flag := range f.all {
-		if flag.Name == name {
-			return flag
-		}
-	}
-	return nil
-}
-
-// Or names environment variables that stand for the flag where it is not given.
-func (f *Flag) Or(variables ...string) *Flag {
-	f.variables = variables
-	return f
 }

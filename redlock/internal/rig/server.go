@@ -189,8 +189,6 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 		args = append([]string{"client", FenceKey}, append(args, make([]string, 4-len(args))...)...)
 	case Keep.Name:
 		args = append([]string{"keeper", FenceKey}, args...)
-	case End.Name:
-		args = []string{"end", FenceKey, args[0], "0", "", args[1]}
 	case Detach.Name:
 		args = together(append([]string{args[0], args[1], args[1]}, args[2:]...))
 	}
@@ -200,12 +198,11 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 
 // What scripts are for, as tests call it: release.lua for a keeper, of which they say token, keeper, proxy,
 // command, and what becomes of the lock; and renew.lua for one lock, for a client (token, lease, which grant is
-// meant, keeper), a keeper (likewise), and to end a hold (token, keeper).
+// meant, keeper), and a keeper (likewise).
 var (
 	Detach = scripts.Script{Name: "detach", SHA: scripts.Release.SHA, Source: scripts.Release.Source, Keys: 2}
 	Renew  = scripts.Script{Name: "client", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
 	Keep   = scripts.Script{Name: "keeper", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
-	End    = scripts.Script{Name: "end", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
 )
 
 // Renewed is the reply of renew.lua about one lock without what is not there: the fence 0, and the clock.

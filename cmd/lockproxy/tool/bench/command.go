@@ -2,9 +2,9 @@
 //
 //	Command --> run --> phase: lock, contend, get, set; each for its share of the time
 //	                      |
-//	        worker, worker ... a connection each --> measure: a histogram for each kind of answer
+//	        worker, worker ... a connection each --> measure: the times of each kind of answer
 //	                      |
-//	    Ctrl-C or the end --> clean: locks and keys of this run --> show: a table, histograms, or JSON
+//	    Ctrl-C or the end --> clean: locks and keys of this run --> show: a table, or JSON
 package bench
 
 import (
@@ -14,6 +14,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
@@ -32,43 +34,39 @@ type asked struct {
 	at      *client.Options
 }
 
-// Command is the row of lockproxy bench.
-func Command() *tool.Command {
-	return &tool.Command{
-		Name:    "bench",
-		Summary: "Measures what this installation can do: locks, waits, hand-over, forwarding",
-		About: `Four phases of equal length: clients take and free locks of their own; all of them want ` +
-			`one lock, and
+// Command is lockproxy bench.
+func Command() *cobra.Command {
+	a := &asked{locks: 1000, clients: 50, time: 30 * time.Second}
+	c := tool.Command(&cobra.Command{
+		Use:   "bench [--flag value]...",
+		Short: "Measures what this installation can do: locks, waits, hand-over, forwarding",
+		Long: tool.Long(`
+Four phases of equal length: clients take and free locks of their own; all of them want one lock, and
 hand it on; GET; SET of 100 bytes. It is a load like any other: others will feel it.
-Names begin with lockproxy-bench:. What is left at the end, or at Ctrl-C,
-	is freed and deleted; whatever becomes of
-this program,
-	its locks end after 10 s and its keys soon after the time is over. At most 48 small keys stay: those
-in which lockproxy keeps the fences of slots.
+Names begin with lockproxy-bench:. What is left at the end, or at Ctrl-C, is freed and deleted; whatever
+becomes of this program, its locks end after 10 s and its keys soon after the time is over. At most 48
+small keys stay: those in which lockproxy keeps the fences of slots.
 One program on one machine is a limit of its own: look at its CPU, and start it on several machines.`,
-		Examples: []tool.Example{
-			{Line: "lockproxy bench", What: "50 clients for 30 s, at the proxy on this machine"},
-			{Line: "lockproxy bench --proxy 10.0.0.9:6380 --clients 200 --time 2m", What: "more of it, " +
-				"elsewhere"},
-			{Line: "lockproxy bench --json > before.json", What: "to be compared after a change"},
-		},
-		Exits: append([]tool.Exit{
-			{Code: tool.ExitOK, Meaning: "done"},
-			{Code: exitInterrupted, Meaning: "interrupted: what was measured until then is shown"},
-		}, tool.Reaching...),
-		Setup: func(f *tool.Flags) func(*tool.Call) int {
-			a := &asked{locks: 1000, clients: 50, time: 30 * time.Second}
-			f.Number(&a.locks, "locks", "N", 1, 100_000, "how many locks clients take in turn, at least "+
-				"one each")
-			f.Number(&a.clients, "clients", "N", 1, 1000, "clients at a time, a connection each")
-			f.Duration(&a.time, "time", 100*time.Millisecond, time.Hour, "for how long, all phases together")
-			f.OneOf(&a.only, "only", "PHASE", []string{"lock", "contend", "get", "set"},
-				"one of the phases, for all of the time")
-			f.Yes(&a.json, "json", "one JSON object, with times in µs")
-			a.at = client.Flags(f, client.Addr)
-			return a.run
-		},
-	}
+			append(tool.Reaching, tool.Exit{Code: tool.ExitOK, Meaning: "done"},
+				tool.Exit{Code: exitInterrupted, Meaning: "interrupted: what was measured until then is " +
+					"shown"})...),
+		Example: `  lockproxy bench
+        50 clients for 30 s, at the proxy on this machine
+  lockproxy bench --proxy 10.0.0.9:6380 --clients 200 --time 2m
+        more of it, elsewhere
+  lockproxy bench --json > before.json
+        to be compared after a change`,
+	}, 0, 0, a.run)
+	f := c.Flags()
+	f.Var(tool.Number(&a.locks, 1, 100_000), "locks", "how many locks clients take in turn, at least one "+
+		"each")
+	f.Var(tool.Number(&a.clients, 1, 1000), "clients", "clients at a time, a connection each")
+	f.Var(tool.Time(&a.time, 100*time.Millisecond, time.Hour), "time", "for how long, all phases together")
+	f.Var(tool.OneOf(&a.only, "PHASE", "lock", "contend", "get", "set"), "only",
+		"one of the phases, for all of the time: lock, contend, get or set")
+	tool.Yes(f, &a.json, "json", "one JSON object, with times in µs")
+	a.at = client.Flags(f, client.Addr)
+	return c
 }
 
 func (a *asked) run(c *tool.Call) int {
@@ -78,31 +76,27 @@ func (a *asked) run(c *tool.Call) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
-	r, err := newRun(a)
-	if err == nil {
-		defer r.close()
-		p := newProgress(c)
-		err = r.measure(ctx, p)
-		p.end()
-		interrupted := ctx.Err() != nil
-		stop()
-		if wrong := r.clean(); err == nil && wrong != nil {
-			err = fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", wrong)
-		}
-		if wrong := a.show(c, r, interrupted); wrong != nil {
-			return c.Fail(tool.ExitSoftware, wrong)
-		}
-		if interrupted {
-			return exitInterrupted
-		}
+	r := newRun(a, c)
+	defer r.close()
+	err := r.measure(ctx)
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		err = nil // what it has cut explains itself
 	}
-	switch _, reply := client.Reply(err); {
+	stop()
+	if wrong := r.clean(); err == nil && wrong != nil {
+		err = fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", wrong)
+	}
+	if wrong := r.show(interrupted); wrong != nil {
+		return c.Fail(tool.ExitSoftware, wrong)
+	}
+	switch {
+	case interrupted:
+		return exitInterrupted
 	case err == nil:
 		return tool.ExitOK
 	case errors.Is(err, errTaken):
 		return c.Fail(tool.ExitSoftware, err)
-	case reply:
-		return c.Fail(client.Code(err), err)
 	}
-	return c.Fail(client.Code(err), fmt.Errorf("%s: %w", a.at.Addr, err))
+	return c.Fail(client.Code(err), err)
 }

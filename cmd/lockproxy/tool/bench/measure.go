@@ -12,13 +12,14 @@ const longest = 10 * time.Minute
 // measure is the times of one kind, in µs, to two digits. It is used by one goroutine at a time.
 type measure struct {
 	kind  string
+	took  time.Duration // for how long it was measured
 	times *hdrhistogram.Histogram
 }
 
 func measures(kinds []string) []*measure {
 	var all []*measure
 	for _, kind := range kinds {
-		all = append(all, &measure{kind, hdrhistogram.New(1, longest.Microseconds(), 2)})
+		all = append(all, &measure{kind: kind, times: hdrhistogram.New(1, longest.Microseconds(), 2)})
 	}
 	return all
 }
@@ -29,38 +30,20 @@ func (m *measure) note(d time.Duration) {
 	m.times.RecordValue(min(max(d, time.Microsecond), longest).Microseconds())
 }
 
-// add adds all times of o.
-func (m *measure) add(o *measure) { m.times.Merge(o.times) }
-
-// quantile is the time that q percent of all do not exceed, in µs.
-func (m *measure) quantile(q float64) int64 { return m.times.ValueAtQuantile(q) }
-
-// bar is one line of a histogram: how many took at least From and less than To, in µs.
-type bar struct {
-	From  int64 `json:"from_us"`
-	To    int64 `json:"to_us"`
-	Count int64 `json:"count"`
+// result is what was measured of one kind.
+type result struct {
+	Name  string  `json:"name"`
+	Count int64   `json:"count"`
+	Rate  float64 `json:"per_second"`
+	P50   int64   `json:"p50_us"`
+	P90   int64   `json:"p90_us"`
+	P99   int64   `json:"p99_us"`
+	P999  int64   `json:"p999_us"`
+	Max   int64   `json:"max_us"`
 }
 
-// bars are all times, each twice as long as the one before.
-func (m *measure) bars() []bar {
-	all := []bar{}
-	for _, b := range m.times.Distribution() {
-		if b.Count == 0 {
-			continue
-		}
-		from := int64(1)
-		for from*2 <= b.From {
-			from *= 2
-		}
-		if n := len(all); n > 0 && all[n-1].From == from {
-			all[n-1].Count += b.Count
-			continue
-		}
-		for n := len(all); n > 0 && all[n-1].To < from; n++ { // none took so long
-			all = append(all, bar{all[n-1].To, 2 * all[n-1].To, 0})
-		}
-		all = append(all, bar{from, 2 * from, b.Count})
-	}
-	return all
+func (m *measure) result() result {
+	n, q := m.times.TotalCount(), m.times.ValueAtQuantile
+	return result{Name: m.kind, Count: n, Rate: float64(n) / m.took.Seconds(), P50: q(50), P90: q(90),
+		P99: q(99), P999: q(99.9), Max: m.times.Max()}
 }

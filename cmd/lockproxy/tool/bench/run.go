@@ -1,19 +1,18 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -28,152 +27,143 @@ const (
 )
 
 // value is what is SET.
-var value = make([]byte, 100)
+var value = string(make([]byte, 100))
 
-// errTaken is the error of a lock of this run that somebody else has.
-var errTaken = errors.New("a lock that nobody else knows is taken")
+var (
+	errTaken  = errors.New("a lock that nobody else knows is taken")
+	errSilent = fmt.Errorf("no answer within %v", grace)
+)
 
-// errSilent is the error of a proxy that answers nothing any more.
-var errSilent = fmt.Errorf("no answer within %v", grace)
-
-// run is one run.
-type run struct {
-	asked  *asked
-	prefix string // of all names
-	phases []*phase
-	all    []*worker
-
-	released atomic.Int64 // when the contended lock was, since began
-	began    time.Time
-	timeouts atomic.Int64 // LOCKs whose WAIT was used up
-	written  atomic.Bool  // there are keys
-}
-
-// phase is a part of the run in which all clients do the same.
+// phase is a part of a run in which all clients do the same.
 type phase struct {
 	name  string
 	about string
 	kinds []string // what is measured
 	once  func(w *worker, n int) error
+}
 
-	took time.Duration
-	done atomic.Int64 // rounds
-	sums []*measure   // of all workers, by kind
+var phases = []phase{
+	{"lock", "each client takes and frees locks of its own", []string{"LOCK", "UNLOCK"}, (*worker).pair},
+	{"contend", "all clients want one lock", []string{"wait", "hand-over"}, (*worker).contend},
+	{"get", "GET", []string{"GET"}, (*worker).get},
+	{"set", "SET of 100 bytes", []string{"SET"}, (*worker).set},
+}
+
+// run is one run.
+type run struct {
+	*asked
+	call     *tool.Call
+	prefix   string // of all names
+	workers  []*worker
+	measured []*measure
+
+	began    time.Time
+	released atomic.Int64 // when the contended lock was, since began
+	timeouts atomic.Int64 // LOCKs whose WAIT was used up
+	written  atomic.Bool  // there are keys
 }
 
 // worker is one client.
 type worker struct {
 	*run
-	id     int
-	token  string
-	client *redis.Client
-	conn   *redis.Conn
-	ctx    context.Context
-	sums   []*measure // of its phase, by kind
-	held   string     // the lock that it may hold; "": none
+	id    int
+	token string
+	conn  *client.Conn // nil: not yet
+	ctx   context.Context
+	times []*measure // of its phase, by kind
+	held  string     // the lock that it may hold; "": none
 }
 
-func newRun(a *asked) (*run, error) {
+func newRun(a *asked, c *tool.Call) *run {
 	var id [8]byte
 	rand.Read(id[:])
-	r := &run{asked: a, prefix: "lockproxy-bench:" + hex.EncodeToString(id[:4]), began: time.Now()}
-	for _, f := range []*phase{
-		{name: "lock", about: "each client takes and frees locks of its " +
-			"own", kinds: []string{"LOCK", "UNLOCK"},
-			once: (*worker).pair},
-		{name: "contend", about: "all clients want one lock", kinds: []string{"wait", "hand-over"},
-			once: (*worker).contend},
-		{name: "get", about: "GET", kinds: []string{"GET"}, once: (*worker).get},
-		{name: "set", about: "SET of 100 bytes", kinds: []string{"SET"}, once: (*worker).set},
-	} {
-		if a.only == "" || a.only == f.name {
-			r.phases = append(r.phases, f)
-		}
-	}
+	r := &run{asked: a, call: c, prefix: "lockproxy-bench:" + hex.EncodeToString(id[:4]), began: time.Now()}
 	for i := range a.clients {
-		one, err := client.Redis(a.at)
-		if err != nil {
-			r.close()
-			return nil, err
-		}
-		r.all = append(r.all, &worker{run: r, id: i, token: fmt.Sprintf("%x-%d", id, i), client: one,
-			conn: one.Conn()})
+		r.workers = append(r.workers, &worker{run: r, id: i, token: fmt.Sprintf("%x-%d", id, i)})
 	}
-	return r, nil
+	return r
 }
 
 // close ends all connections.
 func (r *run) close() {
-	for _, w := range r.all {
-		w.conn.Close()
-		w.client.Close()
+	for _, w := range r.workers {
+		if w.conn != nil {
+			w.conn.Close()
+		}
 	}
 }
 
 // measure runs the phases. It blocks until they are over, ctx ends, or something is wrong.
-func (r *run) measure(ctx context.Context, p *progress) error {
+func (r *run) measure(ctx context.Context) error {
 	// Whether a lockproxy is there is seen before a thousand connections are made.
-	first, cancel := context.WithTimeout(ctx, r.asked.at.Timeout)
+	first, cancel := context.WithTimeout(ctx, r.at.Timeout)
 	defer cancel()
-	if err := r.all[0].conn.Do(first, "LOCKCTL", "INFO", r.lock(0)).Err(); err != nil {
-		return unlessOver(ctx, r.asked.at.Explain(err))
+	w := r.workers[0]
+	w.ctx = first
+	if _, err := w.do("LOCKCTL", "INFO", r.lock(0)); err != nil {
+		return r.at.Explain(err)
 	}
-	for _, f := range r.phases {
-		if err := r.play(ctx, f, p); err != nil || ctx.Err() != nil {
+	all := slices.DeleteFunc(slices.Clone(phases), func(f phase) bool {
+		return r.only != "" && r.only != f.name
+	})
+	for i := range all {
+		err := r.play(ctx, &all[i], r.time/time.Duration(len(all)))
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unlessOver is err, or nil if ctx is over, which explains it.
-func unlessOver(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // play runs one phase.
-func (r *run) play(ctx context.Context, f *phase, p *progress) error {
-	length := r.asked.time / time.Duration(len(r.phases))
+func (r *run) play(ctx context.Context, f *phase, length time.Duration) error {
 	over, end := context.WithTimeout(ctx, length)
 	defer end()
 	// What is under way when the phase is over is waited for, so that nothing is left in doubt.
 	answers, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
 	defer context.AfterFunc(over, func() { time.AfterFunc(grace, func() { cut(errSilent) }) })()
-
 	began := time.Now()
-	failed := make(chan error, len(r.all))
+	failed := make(chan error, len(r.workers)+1)
 	var working sync.WaitGroup
-	for _, w := range r.all {
-		w.ctx, w.sums = answers, measures(f.kinds)
+	for _, w := range r.workers {
+		w.ctx, w.times = answers, measures(f.kinds)
 		working.Go(func() { // ends soon after over
 			for n := 0; n == 0 && ctx.Err() == nil || over.Err() == nil; n++ { // once at least
 				if err := f.once(w, n); err != nil {
-					failed <- cmp.Or(context.Cause(answers), err)
+					failed <- err
 					end()
 					return
 				}
-				f.done.Add(1)
 			}
 		})
 	}
-	p.during(f, length, &working)
-	f.took = time.Since(began)
-	f.sums = measures(f.kinds)
-	for _, w := range r.all {
-		for i, m := range w.sums {
-			f.sums[i].add(m)
+	fmt.Fprintf(r.call.Stderr, "%s: %s, for %s\n", f.name, f.about, tool.Short(length))
+	working.Wait()
+	for i, sum := range measures(f.kinds) {
+		for _, w := range r.workers {
+			sum.times.Merge(w.times[i].times)
+		}
+		sum.took = time.Since(began)
+		r.measured = append(r.measured, sum)
+	}
+	failed <- nil
+	return <-failed
+}
+
+// do sends a command, over a new connection if there is none yet.
+func (w *worker) do(args ...any) (v any, err error) {
+	if w.conn == nil {
+		if w.conn, err = w.at.Connect(w.ctx); err != nil {
+			w.conn = nil
+			return nil, err
 		}
 	}
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
+	v, err = w.conn.Do(w.ctx, args...)
+	if _, answered := client.Reply(err); err != nil && !answered {
+		err = fmt.Errorf("%s: %w", w.at.Addr, err)
 	}
+	return v, err
 }
 
 // lock is the name of the n-th lock.
@@ -189,56 +179,53 @@ func (r *run) key(id, n int) string {
 
 // pair is a LOCK and an UNLOCK of a lock that no other client wants.
 func (w *worker) pair(n int) error {
-	own := max(w.asked.locks/w.asked.clients, 1)
-	name := w.lock(1 + w.id + (n%own)*w.asked.clients)
-	w.held = name
+	own := max(w.locks/w.clients, 1)
+	w.held = w.lock(1 + w.id + (n%own)*w.clients)
 	began := time.Now()
-	err := w.conn.Do(w.ctx, "LOCK", name, "TOKEN", w.token, "PX", lease.Milliseconds()).Err()
+	v, err := w.do("LOCK", w.held, "TOKEN", w.token, "PX", lease.Milliseconds())
 	switch {
-	case errors.Is(err, redis.Nil):
-		return fmt.Errorf("%w: %s", errTaken, name)
 	case err != nil:
 		return err
+	case v == nil:
+		return fmt.Errorf("%w: %s", errTaken, w.held)
 	}
 	granted := time.Now()
 	if err := w.unlock(); err != nil {
 		return err
 	}
-	w.sums[0].note(granted.Sub(began))
-	w.sums[1].note(time.Since(granted))
+	w.times[0].note(granted.Sub(began))
+	w.times[1].note(time.Since(granted))
 	return nil
 }
 
 // unlock frees the lock that w holds.
 func (w *worker) unlock() error {
-	if err := w.conn.Do(w.ctx, "UNLOCK", w.held, w.token).Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return err
+	_, err := w.do("UNLOCK", w.held, w.token)
+	if err == nil {
+		w.held = ""
 	}
-	w.held = ""
-	return nil
+	return err
 }
 
 // contend is one turn with the lock that all clients want.
 func (w *worker) contend(int) error {
-	name, wait := w.lock(0), max(w.asked.at.Timeout-time.Second, w.asked.at.Timeout/2)
-	w.held = name
+	wait := max(w.at.Timeout-time.Second, w.at.Timeout/2)
+	w.held = w.lock(0)
 	began := time.Now()
-	err := w.conn.Do(w.ctx, "LOCK", name, "TOKEN", w.token, "PX", lease.Milliseconds(), "WAIT",
-		wait.Milliseconds()).Err()
+	v, err := w.do("LOCK", w.held, "TOKEN", w.token, "PX", lease.Milliseconds(), "WAIT", wait.Milliseconds())
 	switch {
-	case errors.Is(err, redis.Nil):
+	case err != nil:
+		return err
+	case v == nil:
 		w.held = ""
 		w.timeouts.Add(1)
 		return nil
-	case err != nil:
-		return err
 	}
 	granted := time.Now()
+	w.times[0].note(granted.Sub(began))
 	// Nobody but the holder before has written it since this client asked, if it has waited.
-	released := w.began.Add(time.Duration(w.released.Load()))
-	w.sums[0].note(granted.Sub(began))
-	if released.After(began) {
-		w.sums[1].note(granted.Sub(released))
+	if released := w.began.Add(time.Duration(w.released.Load())); released.After(began) {
+		w.times[1].note(granted.Sub(released))
 	}
 	w.released.Store(int64(time.Since(w.began)))
 	return w.unlock()
@@ -252,10 +239,10 @@ func (w *worker) get(n int) error {
 		}
 	}
 	began := time.Now()
-	if err := w.conn.Do(w.ctx, "GET", w.key(w.id, n)).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if _, err := w.do("GET", w.key(w.id, n)); err != nil {
 		return err
 	}
-	w.sums[0].note(time.Since(began))
+	w.times[0].note(time.Since(began))
 	return nil
 }
 
@@ -264,56 +251,48 @@ func (w *worker) set(n int) error {
 	if err := w.write(n); err != nil {
 		return err
 	}
-	w.sums[0].note(time.Since(began))
+	w.times[0].note(time.Since(began))
 	return nil
 }
 
 // write is a SET.
 func (w *worker) write(n int) error {
 	w.written.Store(true)
-	lasts := w.asked.time + time.Minute
-	return w.conn.Do(w.ctx, "SET", w.key(w.id, n), value, "PX", lasts.Milliseconds()).Err()
+	lasts := w.time + time.Minute
+	_, err := w.do("SET", w.key(w.id, n), value, "PX", lasts.Milliseconds())
+	return err
 }
 
-// batch is how many keys are deleted at a time.
-const batch = 500
-
-// clean frees the locks that may still be held, and deletes the keys.
+// clean frees the locks that may still be held, and deletes the keys, over a connection of its own: those
+// before may be cut.
 func (r *run) clean() error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	var held []*worker
-	for _, w := range r.all {
+	var wanted [][]any
+	for _, w := range r.workers {
 		if w.held != "" {
-			held = append(held, w)
+			wanted = append(wanted, []any{"UNLOCK", w.held, w.token})
 		}
 	}
-	if len(held) == 0 && !r.written.Load() {
+	if r.written.Load() {
+		for i := range r.workers {
+			del := []any{"DEL"}
+			for n := range keys {
+				del = append(del, r.key(i, n))
+			}
+			wanted = append(wanted, del)
+		}
+	}
+	if len(wanted) == 0 {
 		return nil
 	}
-	conn, err := r.asked.at.Connect(ctx) // those before may be cut
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	conn, err := r.at.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	for _, w := range held {
-		if _, err := conn.Do(ctx, "UNLOCK", w.held, w.token); err != nil {
-			return err
-		}
-	}
-	if !r.written.Load() {
-		return nil
-	}
-	var names []any
-	for i := range r.all {
-		for n := range keys {
-			names = append(names, r.key(i, n))
-		}
-	}
-	for len(names) > 0 {
-		some := names[:min(batch, len(names))]
-		names = names[len(some):]
-		if _, err := conn.Do(ctx, append([]any{"DEL"}, some...)...); err != nil {
+	for _, command := range wanted {
+		if _, err := conn.Do(ctx, command...); err != nil {
 			return err
 		}
 	}

@@ -4,81 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
-	"time"
 
-	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
-
-// progress tells how far a run is, on standard error.
-type progress struct {
-	to   io.Writer
-	live bool // it is a terminal: one line, over and over
-}
-
-func newProgress(c *tool.Call) *progress {
-	return &progress{to: c.Stderr, live: terminal.Is(c.Stderr)}
-}
-
-// erase goes to the beginning of the line, which is empty then.
-const erase = "\r\x1b[K"
-
-// during waits for the end of the phase.
-func (p *progress) during(f *phase, length time.Duration, working *sync.WaitGroup) {
-	if !p.live {
-		fmt.Fprintf(p.to, "%s: %s, for %s\n", f.name, f.about, tool.Short(length))
-		working.Wait()
-		return
-	}
-	over := make(chan struct{})
-	go func() { working.Wait(); close(over) }() // ends with the phase
-	began, last, before := time.Now(), time.Now(), int64(0)
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-over:
-			return
-		case now := <-tick.C:
-			done := f.done.Load()
-			rate := float64(done-before) / now.Sub(last).Seconds()
-			last, before = now, done
-			line := fmt.Sprintf("%s: %s  %s  %.0f a second", f.name, f.about,
-				passed(now.Sub(began), length), rate)
-			width, _ := terminal.Size(p.to)
-			fmt.Fprint(p.to, erase+terminal.Cut(line, width-1))
-		}
-	}
-}
-
-// passed says how much of length is over, in seconds, or more finely if length is a few of them.
-func passed(done, length time.Duration) string {
-	unit := time.Second
-	if length < 10*time.Second {
-		unit = 100 * time.Millisecond
-	}
-	return tool.Short(min(done.Round(unit), length)) + " of " + tool.Short(length)
-}
-
-func (p *progress) end() {
-	if p.live {
-		fmt.Fprint(p.to, erase)
-	}
-}
-
-// result is what was measured of one kind.
-type result struct {
-	Name      string  `json:"name"`
-	Count     int64   `json:"count"`
-	Rate      float64 `json:"per_second"`
-	P50       int64   `json:"p50_us"`
-	P90       int64   `json:"p90_us"`
-	P99       int64   `json:"p99_us"`
-	P999      int64   `json:"p999_us"`
-	Max       int64   `json:"max_us"`
-	Histogram []bar   `json:"histogram"`
-}
 
 // report is all of a run.
 type report struct {
@@ -91,39 +19,22 @@ type report struct {
 	Measured    []result `json:"measured"`
 }
 
-func (r *run) report(interrupted bool) report {
-	all := report{Proxy: r.asked.at.Addr, Clients: r.asked.clients, Locks: max(r.asked.locks,
-		r.asked.clients),
-		Seconds: r.asked.time.Seconds(), Interrupted: interrupted, Timeouts: r.timeouts.Load(),
-		Measured: []result{}}
-	for _, f := range r.phases {
-		for _, m := range f.sums {
-			n := m.times.TotalCount()
-			all.Measured = append(all.Measured, result{
-				Name: m.kind, Count: n, Rate: float64(n) / f.took.Seconds(), P50: m.quantile(50),
-				P90: m.quantile(90),
-				P99: m.quantile(99), P999: m.quantile(99.9), Max: m.times.Max(), Histogram: m.bars(),
-			})
-		}
-	}
-	return all
-}
-
 // show prints what was measured.
-func (a *asked) show(c *tool.Call, r *run, interrupted bool) error {
-	all := r.report(interrupted)
-	if a.json {
-		return terminal.WriteJSON(c.Stdout, all, "  ")
+func (r *run) show(interrupted bool) error {
+	all := report{Proxy: r.at.Addr, Clients: r.clients, Locks: max(r.locks, r.clients),
+		Seconds: r.time.Seconds(), Interrupted: interrupted, Timeouts: r.timeouts.Load(),
+		Measured: []result{}}
+	for _, m := range r.measured {
+		all.Measured = append(all.Measured, m.result())
+	}
+	to := r.call.Stdout
+	if r.json {
+		return terminal.WriteJSON(to, all, "  ")
 	}
 	if len(all.Measured) == 0 {
 		return nil
 	}
-	full, width := "#", 80
-	if terminal.Is(c.Stdout) {
-		full = "█"
-		width, _ = terminal.Size(c.Stdout)
-	}
-	_, err := io.WriteString(c.Stdout, all.table()+all.histograms(full, width))
+	_, err := io.WriteString(to, all.table())
 	return err
 }
 
@@ -150,33 +61,6 @@ func (r report) table() string {
 	}
 	if r.Interrupted {
 		b.WriteString("interrupted: the last phase is not whole\n")
-	}
-	return b.String()
-}
-
-// histograms are bars of full for each kind, in width columns.
-func (r report) histograms(full string, width int) string {
-	const left = 32 // before the bars
-	longest := min(max(width-left, 10), 60)
-	var b strings.Builder
-	for _, m := range r.Measured {
-		if m.Count == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "\n%s\n", m.Name)
-		most := int64(1)
-		for _, one := range m.Histogram {
-			most = max(most, one.Count)
-		}
-		for _, one := range m.Histogram {
-			n := int(one.Count * int64(longest) / most)
-			if one.Count > 0 {
-				n = max(n, 1)
-			}
-			line := fmt.Sprintf("%9s to %8s %7.3f%%  %s", brief(one.From), brief(one.To),
-				100*float64(one.Count)/float64(m.Count), strings.Repeat(full, n))
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-		}
 	}
 	return b.String()
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/internal/resp"
 )
@@ -32,8 +30,7 @@ func Code(err error) int {
 	case errors.As(err, &unverified), errors.As(err, &authority), errors.As(err, &alert):
 		return tool.ExitDenied
 	case errors.Is(err, ErrProtocol), errors.Is(err, resp.ErrReply), errors.Is(err, resp.ErrBounds),
-		errors.As(err, &noTLS), strings.Contains(err.Error(), "redis: can't parse"),
-		strings.Contains(err.Error(), "redis: invalid reply"):
+		errors.As(err, &noTLS):
 		return tool.ExitProtocol
 	}
 	return tool.ExitUnavailable
@@ -41,11 +38,9 @@ func Code(err error) int {
 
 // Reply is the text of an error that the proxy has answered.
 func Reply(err error) (text string, ok bool) {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return "", false
-	}
-	return reply.Error(), true
+	var answer Answer
+	ok = errors.As(err, &answer)
+	return string(answer), ok
 }
 
 // replyCode is the exit code for an error reply, by its first word.

@@ -1,156 +1,135 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"sync"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+	"strings"
 
 	"lockproxy/internal/resp"
 )
 
-// Redis returns a client of go-redis for many connections, with the options of o. It never sends a command
-// again by itself. The deadline of a command is that of its context, or else o.Timeout.
-func Redis(o *Options) (*redis.Client, error) {
-	config, err := redisOptions(o)
-	if err != nil {
-		return nil, err
-	}
-	return redis.NewClient(config), nil
+// bounds are those of what a proxy may answer: whoever is there may announce anything.
+var bounds = resp.Bounds{Bytes: 256 << 20, Values: 1 << 22, Depth: 32}
+
+// Answer is an error that the proxy has answered.
+type Answer string
+
+// Error implements error.
+func (a Answer) Error() string { return string(a) }
+
+// Conn is one connection to the proxy: what it takes with KEEPALIVE is kept for as long as it is open. It is
+// used by one goroutine at a time; Close may come from any.
+type Conn struct {
+	sock    net.Conn
+	replies resp.Reader
+	broken  bool // no answer can come any more
 }
 
-// quiet drops the log lines of go-redis: the errors themselves are returned by the calls.
-type quiet struct{}
+// Over is a Conn over a connection that there is.
+func Over(sock net.Conn) *Conn {
+	sock = bounds.Conn(sock)
+	return &Conn{sock: sock, replies: resp.Reader{From: sock, Most: bounds.Bytes}}
+}
 
-func (quiet) Printf(context.Context, string, ...any) {}
+// Connect connects, logs in, and sees whether the proxy answers. The error is one that Code knows.
+func (o *Options) Connect(ctx context.Context) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	sock, err := o.dial(ctx)
+	if err == nil {
+		c := Over(sock)
+		if err = o.greet(ctx, c); err == nil {
+			return c, nil
+		}
+		c.Close()
+	}
+	return nil, fmt.Errorf("%s: %w", o.Addr, o.Explain(err))
+}
 
-var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
-
-func redisOptions(o *Options) (*redis.Options, error) {
-	silence()
+func (o *Options) dial(ctx context.Context) (net.Conn, error) {
 	secure, err := o.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	return &redis.Options{
-		Network:  o.network(),
-		Addr:     o.Addr,
-		Username: o.User,
-		Password: o.Password,
-		Protocol: 2,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dial(ctx, network, addr, secure)
-		},
-		DialTimeout:              o.Timeout,
-		DialerRetries:            1,
-		ReadTimeout:              o.Timeout,
-		ContextTimeoutEnabled:    true,
-		MaxRetries:               -1,
-		PipelinePoolSize:         -1,
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}, nil
-}
-
-func dial(ctx context.Context, network, addr string, secure *tls.Config) (net.Conn, error) {
-	plain, err := new(net.Dialer).DialContext(ctx, network, addr)
-	switch {
-	case err != nil:
-		return nil, err
-	case secure == nil:
-		return bounds.Conn(plain), nil
+	plain, err := new(net.Dialer).DialContext(ctx, o.network(), o.Addr)
+	if err != nil || secure == nil {
+		return plain, err
 	}
 	conn := tls.Client(plain, secure)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		plain.Close()
 		return nil, err
 	}
-	return bounds.Conn(conn), nil
+	return conn, nil
 }
 
-// bounds are those of what a proxy may answer: whoever is there may announce anything.
-var bounds = resp.Bounds{Bytes: 256 << 20, Values: 1 << 22, Depth: 32}
-
-// Conn is one connection to the proxy: what it takes with KEEPALIVE is kept for as long as it is open. It is
-// used by one goroutine at a time; Close may come from any.
-type Conn struct {
-	ask func(ctx context.Context, args ...any) (any, error)
-	end func()
-
-	broken bool // no answer can come any more
-
-	mu   sync.Mutex
-	sock net.Conn
-}
-
-// Connect connects, logs in, and sees whether the proxy answers. The error is one that Code knows.
-func (o *Options) Connect(ctx context.Context) (*Conn, error) {
-	config, err := redisOptions(o)
-	if err != nil {
-		return nil, err
+// greet logs in and asks for a sign of life. Also a user who may not PING gets one.
+func (o *Options) greet(ctx context.Context, c *Conn) error {
+	if o.Password != "" {
+		if _, err := c.Do(ctx, "AUTH", cmp.Or(o.User, "default"), o.Password); err != nil {
+			return err
+		}
 	}
-	c := new(Conn)
-	dial := config.Dialer
-	config.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		sock, err := dial(ctx, network, addr)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.sock = sock
-		return sock, err
+	_, err := c.Do(ctx, "PING")
+	if text, _ := Reply(err); strings.HasPrefix(text, "NOPERM") {
+		return nil
 	}
-	config.PoolSize = 1
-	config.ReadTimeout = -1 // each Do has the deadline of its context
-	pool := redis.NewClient(config)
-	conn := pool.Conn()
-	c.ask = func(ctx context.Context, args ...any) (any, error) { return conn.Do(ctx, args...).Result() }
-	c.end = func() {
-		conn.Close()
-		pool.Close()
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	if _, err := c.Do(ctx, "PING"); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("%s: %w", o.Addr, o.Explain(err))
-	}
-	return c, nil
+	return err
 }
 
 // Do sends a command and returns the answer: nil for Null, int64, string, []any. It blocks until the answer
 // comes, or ctx ends, which also breaks the connection: a late answer would be taken for that of the next
-// command.
+// command. An error that is no Answer has broken it, too.
 func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
-	defer context.AfterFunc(ctx, c.cut)()
-	v, err := c.ask(ctx, args...)
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
+	if c.broken {
+		return nil, net.ErrClosed
 	}
-	if _, answered := Reply(err); err != nil && !answered {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = fmt.Sprint(arg)
+	}
+	stop := context.AfterFunc(ctx, c.Close)
+	_, err := c.sock.Write(resp.AppendCommandStrings(nil, words...))
+	var v resp.Value
+	if err == nil {
+		v, _, err = c.replies.Next()
+	}
+	if !stop() && err != nil {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case err != nil:
 		c.broken = true
-		c.cut()
+		c.Close()
+		return nil, err
+	case v.IsError():
+		return nil, Answer(v.Err())
 	}
-	return v, err
+	return plain(v), nil
+}
+
+// plain is v as Do returns it.
+func plain(v resp.Value) any {
+	switch {
+	case v.Null():
+		return nil
+	case v.Kind == ':':
+		return v.Int
+	case v.Kind == '*':
+		all := make([]any, len(v.Elems))
+		for i, one := range v.Elems {
+			all[i] = plain(one)
+		}
+		return all
+	}
+	return v.Text()
 }
 
 // Broken says that a command has had no answer, and none will have one.
 func (c *Conn) Broken() bool { return c.broken }
 
-// cut breaks the connection, under whatever is reading from it.
-func (c *Conn) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sock != nil {
-		c.sock.Close()
-	}
-}
-
 // Close ends the connection, and with it what waits and what is kept alive there.
-func (c *Conn) Close() {
-	c.cut()
-	c.end()
-}
+func (c *Conn) Close() { c.sock.Close() }

@@ -46,11 +46,8 @@ func serve(conn net.Conn, answer func(words string) string) {
 }
 
 func pong(words string) string {
-	switch words {
-	case "PING":
+	if words == "PING" {
 		return "+PONG\r\n"
-	case "HELLO 2":
-		return "-ERR unknown command 'hello'\r\n" // as a server says it that knows RESP2 alone
 	}
 	return ""
 }
@@ -80,7 +77,6 @@ func TestCode(t *testing.T) {
 	for answer, want := range map[string]int{
 		"-NOAUTH Authentication required.":       tool.ExitDenied,
 		"-WRONGPASS invalid":                     tool.ExitDenied,
-		"-NOPERM this user":                      tool.ExitDenied,
 		"-LOADING lockproxy has not found":       tool.ExitTemporary,
 		"-TRYAGAIN later":                        tool.ExitTemporary,
 		"-ERR unknown command 'PING', with args": tool.ExitProtocol,
@@ -112,6 +108,17 @@ func TestCode(t *testing.T) {
 		TLS: true, Timeout: 50 * time.Millisecond}
 	if _, err := noTLS.Connect(context.Background()); err == nil {
 		t.Error("a server without TLS is taken for one")
+	}
+	if code := Code(Answer("NOPERM this user")); code != tool.ExitDenied {
+		t.Errorf("a right that is missing is code %d", code)
+	}
+	// Who may not PING may well use locks.
+	refused := &Options{Addr: peer(t, "tcp", "127.0.0.1:0", func(string) string { return "-NOPERM no\r\n" }),
+		Timeout: 2 * time.Minute}
+	if c, err := refused.Connect(context.Background()); err != nil {
+		t.Error(err)
+	} else {
+		c.Close()
 	}
 	if _, ok := Reply(errors.New("x")); ok {
 		t.Error("an error of this side is taken for an answer")

@@ -1,5 +1,5 @@
 // Package client reaches a lockproxy for subcommands: the flags that say where it is and how to log in, and
-// one connection to it, over go-redis. The exit code of what went wrong is Code's.
+// one connection to it. The exit code of what went wrong is Code's.
 package client
 
 import (
@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"lockproxy/cmd/lockproxy/tool"
 )
@@ -45,23 +47,35 @@ const Addr = "127.0.0.1:6380"
 
 // Flags declares the flags of a connection in f, and returns where their values will be. Without --proxy the
 // address is addr.
-func Flags(f *tool.Flags, addr string) *Options {
+func Flags(f *pflag.FlagSet, addr string) *Options {
 	o := &Options{Addr: addr, Timeout: 5 * time.Second}
-	f.Group("Connection")
-	f.Text(&o.Addr, "proxy", "ADDR", "where the proxy is: host:port, or the path of its unix socket").
-		Or("LOCKPROXY_PROXY")
-	f.Text(&o.User, "user", "NAME", "user to log in as").Or("LOCKPROXY_USER")
-	f.Text(&o.Password, "pass", "PASSWORD", "its password; other users of this machine see flags, so "+
-		"better take a variable").Or(passwordVariables...)
-	f.Yes(&o.TLS, "tls", "use TLS").Or("LOCKPROXY_TLS")
-	f.File(&o.CA, "cacert", "authority of the proxy's certificate").Or("LOCKPROXY_CACERT")
-	f.File(&o.Cert, "cert", "certificate of this client").Or("LOCKPROXY_CERT")
-	f.File(&o.Key, "key", "private key of --cert").Or("LOCKPROXY_KEY")
-	f.Text(&o.SNI, "sni", "HOST", "name that the proxy's certificate must have, if not the host of --proxy").
-		Or("LOCKPROXY_SNI")
-	f.Yes(&o.Insecure, "insecure", "take any certificate")
-	f.Duration(&o.Timeout, "connect-timeout", time.Millisecond, time.Hour,
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.Var(tool.Text(&o.Addr, "ADDR"), "proxy", "where the proxy is: host:port, or the path of its unix "+
+		"socket")
+	own.Var(tool.Text(&o.User, "NAME"), "user", "user to log in as")
+	own.Var(tool.Text(&o.Password, "PASSWORD"), "pass", "its password; other users of this machine see "+
+		"flags, so "+
+		"better take a variable")
+	tool.Yes(own, &o.TLS, "tls", "use TLS")
+	own.Var(tool.Text(&o.CA, tool.FILE), "cacert", "authority of the proxy's certificate")
+	own.Var(tool.Text(&o.Cert, tool.FILE), "cert", "certificate of this client")
+	own.Var(tool.Text(&o.Key, tool.FILE), "key", "private key of --cert")
+	own.Var(tool.Text(&o.SNI, "HOST"), "sni", "name that the proxy's certificate must have, if not the "+
+		"host of "+
+		"--proxy")
+	for name, variables := range map[string][]string{
+		"proxy": {"LOCKPROXY_PROXY"}, "user": {"LOCKPROXY_USER"}, "pass": passwordVariables,
+		"tls": {"LOCKPROXY_TLS"}, "cacert": {"LOCKPROXY_CACERT"}, "cert": {"LOCKPROXY_CERT"},
+		"key": {"LOCKPROXY_KEY"}, "sni": {"LOCKPROXY_SNI"},
+	} {
+		tool.Or(own, name, variables...)
+	}
+	tool.Yes(own, &o.Insecure, "insecure", "take any certificate")
+	own.Var(tool.Time(&o.Timeout, time.Millisecond, time.Hour), "connect-timeout",
 		"how long connecting may take, and the answer to a command that need not wait")
+	tool.Under(own, "Connection")
+	own.SortFlags = false
+	f.AddFlagSet(own)
 	return o
 }
 

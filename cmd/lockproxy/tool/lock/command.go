@@ -16,6 +16,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 )
@@ -34,14 +36,41 @@ const (
 	fenceVariable = "LOCKPROXY_FENCE"
 )
 
-// Command is the row of the table of subcommands.
-func Command() *tool.Command {
-	return &tool.Command{
-		Name:     "lock",
-		Summary:  "Runs a command while it holds a lock",
-		Operands: "NAME -- COMMAND [ARG]...",
-		Least:    1, Most: 1, Runs: true,
-		About: `
+// Variables are those that the command gets.
+var Variables = []string{tokenVariable, fenceVariable}
+
+// Command is lockproxy lock.
+func Command() *cobra.Command {
+	o := &options{lease: 30 * time.Second}
+	c := tool.Command(&cobra.Command{
+		Use:     "lock [--flag value]... NAME -- COMMAND [ARG]...",
+		Short:   "Runs a command while it holds a lock",
+		Long:    tool.Long(about, append(exits, tool.Reaching...)...),
+		Example: examples,
+	}, 1, 1, o.run)
+	f := c.Flags()
+	f.Var(tool.Time(&o.wait, 0, year), "wait", "how long to wait for the lock, in a queue; without it, "+
+		"not at all")
+	f.Var(tool.Time(&o.lease, leastLease, year), "lease",
+		"for how long the lock stays if this program, its host or the network dies")
+	f.Var(tool.Time(&o.grace, 0, year), "grace", "how long the command has between TERM and KILL when "+
+		"the lock "+
+		"is lost; 5s, or a third of the lease if that is less")
+	tool.Yes(f, &o.shared, "shared", "a shared lock: others with --shared may hold it too")
+	f.Var(tool.Number(&o.permits, 1, 1000), "permits", "one of so many permits: up to N may run at a time")
+	f.Var(tool.Time(&o.atLeast, 0, year), "atleast", "the lock stays taken until so long after it was "+
+		"taken, "+
+		"however soon the command ends")
+	tool.Yes(f, &o.once, "once", "if somebody holds the lock, do nothing and exit 0")
+	tool.Yes(f, &o.passEnv, "pass-env", "the command gets the variables with the proxy's password, too")
+	f.Var(tool.Text(&o.meta, "TEXT"), "meta", "what LOCKCTL INFO shows of the holder, for people; this "+
+		"host and "+
+		"process without it")
+	o.proxy = client.Flags(f, client.Addr)
+	return c
+}
+
+const about = `
 Takes the lock NAME, runs the command, and frees the lock when the command ends. The lock is renewed for as
 long as that takes, and the exit code is that of the command. If the lock is held by somebody else and
 --wait is not given, or over, the command does not run.
@@ -55,36 +84,33 @@ Signals are passed on to the command. It can use the terminal, and be stopped an
 
 --once is for cron on several hosts: whoever comes when the lock is taken does nothing, and exits 0. Give
 --atleast as well, somewhat shorter than the interval, so that a host whose clock is late does not run it
-again.`,
-		Examples: []tool.Example{
-			{Line: "lockproxy lock nightly-report -- ./report.sh", What: "one at a time, or exit code 75"},
-			{Line: "lockproxy lock --wait 5m deploy -- make deploy",
-				What: "stands in the queue for up to 5 minutes"},
-			{Line: "lockproxy lock --once --atleast 14m import -- ./import.sh",
-				What: "in the crontab of all hosts, each 15 minutes: one of them runs it"},
-			{Line: "lockproxy lock --permits 4 --wait 1h encode -- ffmpeg -i in.mkv out.mp4",
-				What: "at most four at a time, on all hosts together"},
-			{Line: "lockproxy lock --shared --wait 10s catalog -- ./export.sh",
-				What: "beside others with --shared, and never beside one without"},
-			{Line: `lockproxy lock ledger -- sh -c './post.sh --fence "$LOCKPROXY_FENCE"'`,
-				What: "hands the fence to a resource that refuses older ones"},
-		},
-		Exits: append([]tool.Exit{
-			{Code: tool.ExitData, Meaning: "the name is in use for something else: another kind of lock, " +
-				"or another number of permits"},
-			{Code: tool.ExitTemporary, Meaning: "somebody else holds the lock, or it cannot be granted now"},
-			{Code: exitLost, Meaning: "the lock was lost; the command was ended, or had ended meanwhile"},
-			{Code: exitCannotRun, Meaning: "the command cannot be run"},
-			{Code: exitNotFound, Meaning: "there is no such command"},
-			{Code: exitSignalBase, Meaning: "and the number of a signal that ended the command, or the " +
-				"waiting: 143 for TERM"},
-		}, tool.Reaching...),
-		Gives: []tool.Variable{
-			{Name: tokenVariable, Meaning: "the token that owns the lock, a secret; for GUARD, for example"},
-			{Name: fenceVariable, Meaning: "the fence, a number that rises with each grant of the lock"},
-		},
-		Setup: setup,
-	}
+again.
+
+The command gets two variables: LOCKPROXY_TOKEN, the token that owns the lock, a secret, for GUARD, for
+example; and LOCKPROXY_FENCE, the fence, a number that rises with each grant of the lock.`
+
+const examples = `  lockproxy lock nightly-report -- ./report.sh
+        one at a time, or exit code 75
+  lockproxy lock --wait 5m deploy -- make deploy
+        stands in the queue for up to 5 minutes
+  lockproxy lock --once --atleast 14m import -- ./import.sh
+        in the crontab of all hosts, each 15 minutes: one of them runs it
+  lockproxy lock --permits 4 --wait 1h encode -- ffmpeg -i in.mkv out.mp4
+        at most four at a time, on all hosts together
+  lockproxy lock --shared --wait 10s catalog -- ./export.sh
+        beside others with --shared, and never beside one without
+  lockproxy lock ledger -- sh -c './post.sh --fence "$LOCKPROXY_FENCE"'
+        hands the fence to a resource that refuses older ones`
+
+var exits = []tool.Exit{
+	{Code: tool.ExitData, Meaning: "the name is in use for something else: another kind of lock, " +
+		"or another number of permits"},
+	{Code: tool.ExitTemporary, Meaning: "somebody else holds the lock, or it cannot be granted now"},
+	{Code: exitLost, Meaning: "the lock was lost; the command was ended, or had ended meanwhile"},
+	{Code: exitCannotRun, Meaning: "the command cannot be run"},
+	{Code: exitNotFound, Meaning: "there is no such command"},
+	{Code: exitSignalBase, Meaning: "and the number of a signal that ended the command, or the " +
+		"waiting: 143 for TERM"},
 }
 
 // options are what the flags say.
@@ -109,25 +135,6 @@ const (
 	mostGrace  = 5 * time.Second // unless --grace says more
 )
 
-func setup(f *tool.Flags) func(*tool.Call) int {
-	o := &options{lease: 30 * time.Second, meta: origin()}
-	f.Duration(&o.wait, "wait", 0, year, "how long to wait for the lock, in a queue; without it, not at all")
-	f.Duration(&o.lease, "lease", leastLease, year, "for how long the lock stays if this program, its host "+
-		"or the network dies")
-	f.Duration(&o.grace, "grace", 0, year, "how long the command has between TERM and KILL when the lock is "+
-		"lost; 5s, or a third of the lease if that is less")
-	f.Yes(&o.shared, "shared", "a shared lock: others with --shared may hold it too")
-	f.Number(&o.permits, "permits", "N", 1, 1000, "one of so many permits: up to N may run at a time")
-	f.Duration(&o.atLeast, "atleast", 0, year, "the lock stays taken until so long after it was taken, "+
-		"however soon the command ends")
-	f.Yes(&o.once, "once", "if somebody holds the lock, do nothing and exit 0")
-	f.Yes(&o.passEnv, "pass-env", "the command gets the variables with the proxy's password, too")
-	f.Text(&o.meta, "meta", "TEXT", "what LOCKCTL INFO shows of the holder, for people; this host and "+
-		"process without it").Default = ""
-	o.proxy = client.Flags(f, client.Addr)
-	return o.run
-}
-
 // origin says where this process is.
 func origin() string {
 	host, err := os.Hostname()
@@ -147,6 +154,9 @@ func (o *options) check() error {
 	case o.grace > o.lease/3:
 		return fmt.Errorf("--grace must be at most a third of --lease, which is %s: the command must be "+
 			"dead before the lease ends", tool.Short(o.lease))
+	}
+	if o.meta == "" {
+		o.meta = origin()
 	}
 	if o.grace == 0 {
 		o.grace = min(mostGrace, o.lease/3)

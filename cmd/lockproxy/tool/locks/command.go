@@ -11,10 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
 
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
@@ -33,58 +32,53 @@ type asked struct {
 	json  bool
 	yes   bool
 	at    *client.Options
+	conn  *client.Conn // to the proxy; nil: not yet
 }
 
-// Command is the row of lockproxy locks.
-func Command() *tool.Command {
-	return &tool.Command{
-		Name:     "locks",
-		Summary:  "Shows which locks are held and by whom; looks at one, or breaks it",
-		Operands: "[MATCH] | info NAME | break NAME",
-		Most:     2,
-		Words:    []string{"info", "break"},
-		About: `MATCH is a pattern as KEYS takes one: 'order:*'. At most 10,000 locks are shown. SINCE is ` +
-			`how long the first
-holder has had the lock, TTL how long it has it still; WAITERS wait in its queue.
+// Command is lockproxy locks.
+func Command() *cobra.Command {
+	a := &asked{every: time.Second, most: time.Minute}
+	c := tool.Command(&cobra.Command{
+		Use:       "locks [--flag value]... [MATCH] | info NAME | break NAME",
+		Short:     "Shows which locks are held and by whom; looks at one, or breaks it",
+		ValidArgs: []string{"info", "break"},
+		Long: tool.Long(`
+MATCH is a pattern as KEYS takes one: 'order:*'. At most 10,000 locks are shown. SINCE is how long
+the first holder has had the lock, TTL how long it has it still; WAITERS wait in its queue.
 Control characters in names are shown as \x1b. To list a lock that is called info, write '[i]nfo'.`,
-		Examples: []tool.Example{
-			{Line: "lockproxy locks", What: "a table of all locks that are held"},
-			{Line: "lockproxy locks 'order:*' --watch", What: "those, live, until Ctrl-C"},
-			{Line: "lockproxy locks --json | jq -r '.[] | select(.waiters > 10) | .name'",
-				What: "names of the locks for which many wait"},
-			{Line: "lockproxy locks info order:42", What: "who holds that lock, and who waits for it"},
-			{Line: "lockproxy locks break order:42 --yes", What: "takes it away from its holders, without " +
-				"asking"},
-		},
-		Exits: append([]tool.Exit{
-			{Code: tool.ExitOK, Meaning: "done; info: somebody holds the lock, or waits for it, or it rests"},
-			{Code: tool.ExitNo, Meaning: "info, break: the lock is free; break: the answer was no"},
-		}, tool.Reaching...),
-		Setup: func(f *tool.Flags) func(*tool.Call) int {
-			a := &asked{every: time.Second, most: time.Minute}
-			f.Yes(&a.watch, "watch", "show again what has changed, until Ctrl-C")
-			f.Duration(&a.every, "every", 100*time.Millisecond, time.Hour, "with --watch: how often to look")
-			f.Duration(&a.most, "timeout", time.Millisecond, time.Hour,
-				"how long the proxy may take to list locks")
-			f.Yes(&a.scan, "scan", "look through all keys of the upstream, also for locks that the index "+
-				"lacks")
-			f.Yes(&a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")
-			f.Yes(&a.yes, "yes", "break: do not ask")
-			a.at = client.Flags(f, client.Addr)
-			return a.run
-		},
-	}
+			append(tool.Reaching,
+				tool.Exit{Code: tool.ExitOK, Meaning: "done; info: somebody holds the lock, or waits for " +
+					"it, or it rests"},
+				tool.Exit{Code: tool.ExitNo, Meaning: "info, break: the lock is free; break: the answer " +
+					"was no"})...),
+		Example: `  lockproxy locks
+        a table of all locks that are held
+  lockproxy locks 'order:*' --watch
+        those, live, until Ctrl-C
+  lockproxy locks --json | jq -r '.[] | select(.waiters > 10) | .name'
+        names of the locks for which many wait
+  lockproxy locks info order:42
+        who holds that lock, and who waits for it
+  lockproxy locks break order:42 --yes
+        takes it away from its holders, without asking`,
+	}, 0, 2, a.run)
+	f := c.Flags()
+	tool.Yes(f, &a.watch, "watch", "show again what has changed, until Ctrl-C")
+	f.Var(tool.Time(&a.every, 100*time.Millisecond, time.Hour), "every", "with --watch: how often to look")
+	f.Var(tool.Time(&a.most, time.Millisecond, time.Hour), "timeout", "how long the proxy may take to "+
+		"list locks")
+	tool.Yes(f, &a.scan, "scan", "look through all keys of the upstream, also for locks that the index lacks")
+	tool.Yes(f, &a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")
+	tool.Yes(f, &a.yes, "yes", "break: do not ask")
+	a.at = client.Flags(f, client.Addr)
+	return c
 }
 
 func (a *asked) run(c *tool.Call) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
 	}
-	proxy, err := client.Redis(a.at)
-	if err != nil {
-		return c.Misused(err)
-	}
-	defer proxy.Close()
+	defer a.close()
 	word := ""
 	if len(c.Operands) > 0 {
 		word = c.Operands[0]
@@ -97,61 +91,74 @@ func (a *asked) run(c *tool.Call) int {
 	case one && a.watch:
 		return c.Misused(errors.New("--watch is for the list"))
 	case word == "info":
-		return a.info(c, proxy, c.Operands[1])
+		return a.info(c, c.Operands[1])
 	case word == "break":
-		return a.breakLock(c, proxy, c.Operands[1])
+		return a.breakLock(c, c.Operands[1])
 	case word == "":
 		word = "*"
 	}
 	if a.watch {
-		return a.follow(c, proxy, word)
+		return a.follow(c, word)
 	}
-	all, err := a.list(context.Background(), proxy, word)
+	all, err := a.list(context.Background(), word)
 	if err != nil {
 		return a.failed(c, err)
 	}
 	return a.show(c, all)
 }
 
-// failed says what went wrong between here and the proxy.
-func (a *asked) failed(c *tool.Call, err error) int {
-	text := terminal.Safe(a.at.Explain(err).Error())
-	if _, ok := client.Reply(err); !ok {
-		text = a.at.Addr + ": " + text
-	}
-	return c.Fail(client.Code(err), errors.New(text))
-}
-
-// errLate is what a proxy does that answers, and has no list in time.
-type errLate time.Duration
-
-func (e errLate) Error() string {
-	return "the proxy answers, but has not listed the locks within " + tool.Short(time.Duration(e)) +
-		": give a pattern that fits fewer, or a longer --timeout"
-}
-
-// list asks for all locks whose names match.
-func (a *asked) list(ctx context.Context, proxy *redis.Client, match string) ([]Lock, error) {
-	if err := proxy.Ping(ctx).Err(); err != nil {
-		if _, answered := client.Reply(err); !answered {
+// ask sends a command to the proxy, over a new connection if there is none, and returns the answer, which
+// comes
+// within the given time.
+func (a *asked) ask(ctx context.Context, within time.Duration, args ...any) (v any, err error) {
+	if a.conn == nil || a.conn.Broken() {
+		if a.conn, err = a.at.Connect(ctx); err != nil {
+			a.conn = nil
 			return nil, err
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	v, err = a.conn.Do(ctx, args...)
+	if _, answered := client.Reply(err); answered {
+		return nil, a.at.Explain(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.at.Addr, err)
+	}
+	return v, nil
+}
+
+func (a *asked) close() {
+	if a.conn != nil {
+		a.conn.Close()
+	}
+}
+
+// failed says what went wrong between here and the proxy.
+func (a *asked) failed(c *tool.Call, err error) int {
+	return c.Fail(client.Code(err), errors.New(terminal.Safe(err.Error())))
+}
+
+// list asks for all locks whose names match.
+func (a *asked) list(ctx context.Context, match string) ([]Lock, error) {
 	args := []any{"LOCKCTL", "LIST", "MATCH", match, "COUNT", most}
 	if a.scan {
 		args = append(args, "SCAN")
 	}
-	reply, err := proxy.WithTimeout(a.most).Do(ctx, args...).Slice()
-	var late net.Error
-	if errors.As(err, &late) && late.Timeout() {
-		return nil, errLate(a.most)
+	reply, err := a.ask(ctx, a.most, args...)
+	if errors.Is(err, context.DeadlineExceeded) && a.conn != nil { // it has answered when this one connected
+		return nil, fmt.Errorf("the proxy answers, but has not listed the locks within %s: give a "+
+			"pattern that "+
+			"fits fewer, or a longer --timeout", tool.Short(a.most))
 	}
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Lock, len(reply))
-	for i, one := range reply {
-		all[i] = read[Lock](one)
+	elems, _ := reply.([]any)
+	all := make([]Lock, len(elems))
+	for i, one := range elems {
+		all[i] = read(one)
 	}
 	return all, nil
 }

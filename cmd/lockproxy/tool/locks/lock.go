@@ -1,5 +1,10 @@
 package locks
 
+import (
+	"reflect"
+	"strings"
+)
+
 // Lock is one lock as LOCKCTL LIST and LOCKCTL INFO tell it; its fields have the names that they have there.
 // Times are in ms.
 type Lock struct {
@@ -45,106 +50,42 @@ type Waiter struct {
 	Waited int64 `json:"waited"`
 }
 
-// reader is what takes the fields of a map one by one.
-type reader[T any] interface {
-	*T
-	take(name string, value any)
+// read makes a Lock of what the proxy has answered.
+func read(reply any) (l Lock) {
+	fill(reflect.ValueOf(&l).Elem(), reply)
+	return l
 }
 
-// read makes a T of a map that came as names and values in turn. What is of another kind than expected, or
-// has another name, is left out.
-func read[T any, R reader[T]](reply any) (t T) {
+// fill sets the fields of s to what a map says that came as names and values in turn. What has another name
+// is
+// left out.
+func fill(s reflect.Value, reply any) {
+	fields := reflect.VisibleFields(s.Type())
 	pairs, _ := reply.([]any)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		R(&t).take(text(pairs[i]), pairs[i+1])
-	}
-	return t
-}
-
-func readAll[T any, R reader[T]](reply any) []T {
-	elems, _ := reply.([]any)
-	all := make([]T, len(elems))
-	for i, e := range elems {
-		all[i] = read[T, R](e)
-	}
-	return all
-}
-
-func text(v any) string  { s, _ := v.(string); return s }
-func number(v any) int64 { n, _ := v.(int64); return n }
-
-func (l *Lock) take(name string, v any) {
-	switch name {
-	case "name":
-		l.Name = text(v)
-	case "state":
-		l.State = text(v)
-	case "fence":
-		l.Fence = number(v)
-	case "holders":
-		l.Holders = readAll[Holder](v)
-	case "waiters":
-		l.Waiters = number(v)
-	case "used":
-		l.Used = number(v)
-	case "of":
-		l.Of = number(v)
-	case "key":
-		l.Key = text(v)
-	case "waiting":
-		l.Waiting = readAll[Waiter](v)
-	case "rest":
-		l.Rest = number(v)
+		for _, f := range fields {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && name == pairs[i] {
+				set(s.FieldByIndex(f.Index), pairs[i+1])
+			}
+		}
 	}
 }
 
-func (h *Holder) take(name string, v any) {
-	switch name {
-	case "token":
-		h.Token = text(v)
-	case "mode":
-		h.Mode = text(v)
-	case "ttl":
-		h.TTL = number(v)
-	case "count":
-		h.Count = number(v)
-	case "fence":
-		h.Fence = number(v)
-	case "age":
-		h.Age = number(v)
-	case "meta":
-		h.Meta = text(v)
-	case "kept":
-		h.Kept = number(v)
-	case "since":
-		h.Since = number(v)
-	case "waited":
-		h.Waited = number(v)
-	default:
-		h.Party.take(name, v)
-	}
-}
-
-func (w *Waiter) take(name string, v any) {
-	switch name {
-	case "mode":
-		w.Mode = text(v)
-	case "waited":
-		w.Waited = number(v)
-	default:
-		w.Party.take(name, v)
-	}
-}
-
-func (p *Party) take(name string, v any) {
-	switch name {
-	case "client":
-		p.Client = text(v)
-	case "addr":
-		p.Addr = text(v)
-	case "user":
-		p.User = text(v)
-	case "proxy":
-		p.Proxy = text(v)
+// set sets one field. What is of another kind than expected counts as nothing.
+func set(field reflect.Value, to any) {
+	switch field.Kind() {
+	case reflect.String:
+		text, _ := to.(string)
+		field.SetString(text)
+	case reflect.Int64:
+		n, _ := to.(int64)
+		field.SetInt(n)
+	case reflect.Slice:
+		all, _ := to.([]any)
+		field.Set(reflect.MakeSlice(field.Type(), len(all), len(all)))
+		for i, one := range all {
+			fill(field.Index(i), one)
+		}
 	}
 }

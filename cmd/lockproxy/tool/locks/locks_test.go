@@ -2,7 +2,6 @@ package locks
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -11,9 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-
+	"lockproxy/cmd/lockproxy/tool/client"
 	"lockproxy/internal/scripted"
 )
 
@@ -69,11 +66,11 @@ func TestReadHostile(t *testing.T) {
 	for _, reply := range []any{nil, "x", []any{"name"}, []any{1, 2}, []any{"holders", "x", "waiters",
 		"many"},
 		[]any{"holders", []any{"x", nil, []any{"ttl"}}, "name", "a"}} {
-		l := read[Lock](reply)
+		l := read(reply)
 		table([]Lock{l}, 80)
 		l.told()
 	}
-	l := read[Lock]([]any{"name", "a", "new", "x", "waiters", int64(3), "holders", []any{
+	l := read([]any{"name", "a", "new", "x", "waiters", int64(3), "holders", []any{
 		[]any{"token", "t", "addr", "h:1", "ttl", int64(5)}}})
 	if l.Name != "a" || l.Waiters != 3 || len(l.Holders) != 1 || l.Holders[0].Addr != "h:1" {
 		t.Errorf("%+v", l)
@@ -128,33 +125,19 @@ func BenchmarkTable(b *testing.B) {
 func TestListTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := 50 * time.Second
-		proxy := redis.NewClient(&redis.Options{
-			ReadTimeout: time.Second, DialTimeout: time.Second, MaxRetries: -1, Protocol: 2,
-			DisableIdentity:          true,
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-			Dialer: func(context.Context, string, string) (net.Conn, error) {
-				near, far := net.Pipe()
-				go scripted.Each(far, func(words []string) bool { // ends with near
-					switch strings.ToUpper(words[0]) {
-					case "LOCKCTL":
-						time.Sleep(takes)
-						return scripted.Write(far, "*1\r\n*2\r\n$4\r\nname\r\n$3\r\njob\r\n")
-					case "PING":
-						return scripted.Write(far, "+PONG\r\n")
-					}
-					return scripted.Write(far, "-ERR unknown command\r\n")
-				}, nil)
-				return near, nil
-			},
-		})
-		defer proxy.Close()
-		a := &asked{most: time.Minute}
-		all, err := a.list(t.Context(), proxy, "*")
+		near, far := net.Pipe()
+		go scripted.Each(far, func(words []string) bool { // ends with near
+			time.Sleep(takes)
+			return scripted.Write(far, "*1\r\n*2\r\n$4\r\nname\r\n$3\r\njob\r\n")
+		}, nil)
+		a := &asked{most: time.Minute, at: &client.Options{}, conn: client.Over(near)}
+		defer a.close()
+		all, err := a.list(t.Context(), "*")
 		if err != nil || len(all) != 1 || all[0].Name != "job" {
 			t.Errorf("%v, %v", all, err)
 		}
 		takes = 2 * time.Minute
-		_, err = a.list(t.Context(), proxy, "*")
+		_, err = a.list(t.Context(), "*")
 		if err == nil || !strings.Contains(err.Error(), "--timeout") {
 			t.Errorf("it is told: %v", err)
 		}

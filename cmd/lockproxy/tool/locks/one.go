@@ -9,18 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
 // inspect asks for one lock.
-func (a *asked) inspect(proxy *redis.Client, name string) (Lock, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.at.Timeout)
-	defer cancel()
-	reply, err := proxy.Do(ctx, "LOCKCTL", "INFO", name).Slice()
-	l := read[Lock](any(reply))
+func (a *asked) inspect(name string) (Lock, error) {
+	reply, err := a.ask(context.Background(), a.at.Timeout, "LOCKCTL", "INFO", name)
+	l := read(reply)
 	l.Name = name
 	return l, err
 }
@@ -29,8 +25,8 @@ func (a *asked) inspect(proxy *redis.Client, name string) (Lock, error) {
 func (l *Lock) free() bool { return l.State == "free" && l.Waiters == 0 }
 
 // info is lockproxy locks info NAME.
-func (a *asked) info(c *tool.Call, proxy *redis.Client, name string) int {
-	l, err := a.inspect(proxy, name)
+func (a *asked) info(c *tool.Call, name string) int {
+	l, err := a.inspect(name)
 	if err != nil {
 		return a.failed(c, err)
 	}
@@ -95,12 +91,12 @@ func (p *Party) told() string {
 }
 
 // breakLock is lockproxy locks break NAME.
-func (a *asked) breakLock(c *tool.Call, proxy *redis.Client, name string) int {
+func (a *asked) breakLock(c *tool.Call, name string) int {
 	if !a.yes {
 		if !terminal.Reads(c.Stdin) {
 			return c.Misused(errors.New("nobody can be asked here: --yes breaks the lock without a question"))
 		}
-		l, err := a.inspect(proxy, name)
+		l, err := a.inspect(name)
 		switch {
 		case err != nil:
 			return a.failed(c, err)
@@ -114,23 +110,22 @@ func (a *asked) breakLock(c *tool.Call, proxy *redis.Client, name string) int {
 			return tool.ExitNo
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), a.at.Timeout)
-	defer cancel()
-	broken, err := proxy.Do(ctx, "LOCKCTL", "BREAK", name).Int()
+	answer, err := a.ask(context.Background(), a.at.Timeout, "LOCKCTL", "BREAK", name)
+	broken := answer == int64(1)
 	switch {
 	case err != nil:
 		return a.failed(c, err)
 	case a.json:
-		if err := terminal.WriteJSON(c.Stdout, map[string]any{"name": name, "broken": broken == 1},
+		if err := terminal.WriteJSON(c.Stdout, map[string]any{"name": name, "broken": broken},
 			""); err != nil {
 			return c.Fail(tool.ExitSoftware, err)
 		}
-	case broken == 1:
+	case broken:
 		fmt.Fprintf(c.Stdout, "%s is broken\n", terminal.Safe(name))
 	default:
 		fmt.Fprintf(c.Stdout, "%s is free\n", terminal.Safe(name))
 	}
-	if broken != 1 {
+	if !broken {
 		return tool.ExitNo
 	}
 	return tool.ExitOK

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 	"lockproxy/cmd/lockproxy/tool/terminal"
@@ -21,7 +19,7 @@ const share = 4
 
 // follow is lockproxy locks --watch. It ends by a signal, which is what is expected, or when the first look
 // fails.
-func (a *asked) follow(c *tool.Call, proxy *redis.Client, match string) int {
+func (a *asked) follow(c *tool.Call, match string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
@@ -29,7 +27,7 @@ func (a *asked) follow(c *tool.Call, proxy *redis.Client, match string) int {
 	defer v.end()
 	for first := true; ; first = false {
 		began := time.Now()
-		all, err := a.list(ctx, proxy, match)
+		all, err := a.list(ctx, match)
 		switch {
 		case ctx.Err() != nil:
 			return tool.ExitOK

@@ -1,0 +1,209 @@
+package pipe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
+)
+
+// This file decides what becomes of requests whose connection has ended, and of those that were put aside
+// (order.go).
+
+// largeTries is how often a node may close the connection inside a large request. A server that finds it too
+// long does so each time.
+const largeTries = 3
+
+// abandon settles every request of a connection that has ended. What was not written in full cannot have run
+// and is sent again, and so is what may run twice. The others fail, and those whose senders handle that fail
+// in any case.
+func (r *retrier) abandon(p *Pipe, err error) {
+	calls, log, cut := p.calls, p.log, p.inReply
+	p.calls, p.log, p.inReply = ring{}, backlog{}, false
+	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)
+	for calls.len() > 0 {
+		c := *calls.head()
+		calls.pop()
+		if c.again {
+			r.senders.ends(&c)
+		}
+		req, written := log.oldest(c.size), log.written(c.size)
+		if c.size > cluster.MaxShared && !written && log.begun() {
+			c.cuts++
+		}
+		log.pop(c.size, 0)
+		switch {
+		case c.to == nil:
+		case c.cuts >= largeTries && !c.raw:
+			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), errCutLarge))
+		case refused != nil && !c.ran:
+			c.to.Fail(c.tag, refused)
+		case busy != nil && !c.ran:
+			c.to.Receive(c.tag, busy, true)
+		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
+			if cut || written {
+				r.overtaken(p, c)
+			}
+			c.ran = c.ran || cut || written
+			r.felt.Feel(p.addr, cluster.Felt{Failed: 1})
+			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
+		default:
+			h := &held{call: c, req: req, err: err, fresh: written && !c.ran}
+			h.ran = c.ran || written
+			c.to.Detour(c.tag)
+			if written && harmless(&c) {
+				r.overtaken(p, c)
+				c.to.(Repeater).Repeated(c.tag)
+			}
+			if client, _, _ := orderOf(&c); client == 0 {
+				r.sendLater(p, h)
+			} else { // until it is known what is behind it
+				r.keep(p, h)
+			}
+		}
+		cut = false
+	}
+	for all := r.take(p, math.MaxUint64); all != nil; all = r.take(p, math.MaxUint64) {
+		for _, h := range all {
+			r.sendLater(p, h)
+		}
+	}
+	p.wakeWaiting()
+	if errors.Is(err, errRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled) {
+		// other nodes can take them
+		r.newsSoon()
+	}
+}
+
+// putAside keeps c, which the node has refused, for later. It reports false if c may be sent again at once.
+// req aliases the log.
+func (r *retrier) putAside(p *Pipe, c *call, req, reply []byte) bool {
+	client, _, latest := orderOf(c)
+	if client == 0 || latest && !p.order.has(client) {
+		return false
+	}
+	c.to.Detour(c.tag)
+	r.keep(p, &held{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
+	return true
+}
+
+// keep puts h aside.
+func (r *retrier) keep(p *Pipe, h *held) {
+	p.order.keep(h, p.answered+uint64(p.calls.len()))
+	r.senders.sends(nil, &h.call)
+}
+
+// take takes what is aside for the client whose turn it is, once so many requests of p are answered.
+func (r *retrier) take(p *Pipe, answered uint64) []*held {
+	all := p.order.next(answered)
+	for _, h := range all {
+		r.senders.ends(&h.call)
+	}
+	return all
+}
+
+// overtaken refuses what is aside and cannot be sent again any more, because c has run, or may have.
+func (r *retrier) overtaken(p *Pipe, c call) {
+	for _, h := range p.order.overtaken(&c) {
+		r.senders.ends(&h.call)
+		r.refuse(h)
+	}
+}
+
+// joins has the read c, which the node has answered, sent again behind what is aside. It reports false if
+// that is not needed, or c does more than read.
+func (r *retrier) joins(p *Pipe, c call, reply []byte) bool {
+	joins := p.order.joins(&c)
+	if joins {
+		r.keep(p, &held{call: c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply), read: true})
+	}
+	return joins
+}
+
+// goOn sends again what has waited for its time. It is called behind each reply while anything is aside.
+func (r *retrier) goOn(p *Pipe) {
+	for all := r.take(p, p.answered); all != nil; all = r.take(p, p.answered) {
+		for _, h := range all {
+			r.sendAgain(p, h)
+		}
+	}
+}
+
+// sendAgain has h sent again at once, if possible.
+func (r *retrier) sendAgain(p *Pipe, h *held) {
+	switch {
+	case p.dead != nil:
+		r.sendLater(p, h)
+	case h.read:
+		h.again = true
+		r.nodes.sendTo(p, &h.call, h.req)
+	default:
+		h.alone = true
+		if !r.redirect(p, h.call, h.req, h.reply) {
+			h.to.Receive(h.tag, plainError(h.reply), true)
+		}
+	}
+}
+
+// sendLater has h sent again, perhaps elsewhere. It cannot ask the node any more what a script has said.
+func (r *retrier) sendLater(p *Pipe, h *held) {
+	switch {
+	case h.byScript():
+		r.refuse(h)
+		return
+	case h.read: // what it has read is old when it is sent again
+		h.reply, h.err = nil, errBehind
+	}
+	d := r.later(p.addr, p.mode, h.call, h.req, h.reply, h.err)
+	if d != nil && h.fresh { // even late, the next connection can tell what became of it
+		d.least = r.age() + r.o.ConnectTimeout
+	}
+}
+
+// byScript says that a script may have made the error that h was refused with.
+func (h *held) byScript() bool {
+	if h.reply == nil || h.read || h.resend && mayRepeat(h.req) {
+		return false
+	}
+	e, rest := retry.ErrorOf(h.reply)
+	script, _ := fromScript(&h.call, h.req, e, rest)
+	return script && e.Verdict != retry.LoadScript
+}
+
+// refuse ends h without sending it again.
+func (r *retrier) refuse(h *held) {
+	switch {
+	case h.err != nil:
+		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), h.err))
+	case h.ran && !h.read:
+		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), complaint(h.reply)))
+	case isRedirect(h.reply) && !h.read && !h.byScript():
+		h.to.Fail(h.tag, cluster.NotTaken(h.outcome(), errOvertaken, true))
+	default:
+		h.to.Receive(h.tag, plainError(h.reply), true)
+	}
+}
+
+// letChoose lets the receiver of c, to which p has got the beginning of the reply, choose how to get it.
+func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {
+	to, ok := c.to.(Chooser)
+	if !ok || p.owner != nil || p.mode.Replica || !c.resend || c.slot == thisNode {
+		return
+	}
+	size := announced(chunk)
+	if size <= cluster.MaxShared {
+		return
+	}
+	m, again := to.Apart(c.tag, size)
+	if !again {
+		return
+	}
+	another, req := *c, bytes.Clone(p.log.oldest(c.size))
+	c.to = nil
+	to.Detour(c.tag)
+	r.nodes.send(&another, m, req)
+}

@@ -1,0 +1,218 @@
+package pipe
+
+import (
+	"net"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// This file is about the pipes that clients share: one for each node and mode, made when first needed.
+//
+// Those in modes that few clients need, to databases other than 0 and to replicas, are closed when they have
+// not been used for a while.
+//
+// Host names may lead to another node later. A managed service fails over by giving the name of the master to
+// its replica, while the old master lives on and answers READONLY, or MOVED to that very name. Then a new
+// connection is needed, which looks the name up again (redial).
+
+const (
+	// sideIdle is how long a pipe in a rare mode is kept without use.
+	sideIdle = 30 * time.Second
+	// maxDatabases is how many idle pipes to databases other than 0 a loop keeps. There are more only while
+	// they have requests on their way, and a client has those in one database at a time.
+	maxDatabases = 64
+	// leastLife is how long a connection lasts before its name is looked up again: a replica that gets only
+	// writes answers READONLY each time.
+	leastLife = 250 * time.Millisecond
+)
+
+// sharedPipes are the pipes of a loop that clients share.
+type sharedPipes struct {
+	*env
+	*routing
+	home    home
+	own     *ownPipes
+	byNode  map[nodeKey]*Pipe
+	leaving map[*Pipe]struct{} // they get no new requests
+	masters []node
+	readers [][]node // by master: the replicas that may be read from
+	stuckPipes
+}
+
+// node is a node of the topology. The shared pipes to it that were used last are found quickly.
+type node struct {
+	addr string
+	last [2]*Pipe // by protocol - 2
+}
+
+// pipe finds or makes the pipe to the node.
+func (n *node) pipe(s *sharedPipes, m Mode) *Pipe {
+	pipe := n.last[m.Proto-2]
+	if pipe == nil || pipe.mode != m {
+		if pipe = s.pipe(n.addr, m); m.Own == nil {
+			n.last[m.Proto-2] = pipe
+		}
+	}
+	return pipe
+}
+
+// forget has the node's pipe found anew.
+func (n *node) forget(pipe *Pipe) {
+	for i := range n.last {
+		if n.last[i] == pipe {
+			n.last[i] = nil
+		}
+	}
+}
+
+// pipe finds or makes the pipe to addr.
+func (s *sharedPipes) pipe(addr string, m Mode) *Pipe {
+	if m.Own != nil {
+		return m.Own.pipe(addr)
+	}
+	if m.Second {
+		m = s.around(addr, m)
+	}
+	key := nodeKey{addr, m}
+	pipe := s.byNode[key]
+	if pipe == nil {
+		if m.DB != 0 {
+			s.roomForDatabase()
+		}
+		pipe = newPipe(s.env, s.home, addr, m)
+		s.byNode[key] = pipe
+	}
+	return pipe
+}
+
+// master finds or makes the pipe to the i-th master.
+func (s *sharedPipes) master(i int, m Mode) *Pipe { return s.masters[i].pipe(s, m) }
+
+// redial makes later requests to the pipe's node use a new connection, if its name may lead elsewhere.
+// Requests that were sent are answered over the old one, or have not run.
+func (s *sharedPipes) redial(pipe *Pipe, reply []byte) {
+	young := s.loop.Now().Sub(pipe.since) < leastLife
+	switch {
+	case pipe.conn == nil || pipe.leaving || young || !misled(pipe.addr, reply):
+	case pipe.private != nil:
+		pipe.private.fade()
+	case pipe.owner == nil:
+		pipe.leaving = true
+		s.leaving[pipe] = struct{}{}
+		s.forget(pipe)
+		s.redials++
+		s.own.endIdle(pipe.addr)
+	}
+}
+
+// Reaches says that there is a connection to the database of m, so the upstream has that database.
+func (s *sharedPipes) Reaches(m Mode) bool {
+	for _, n := range s.topology.Masters {
+		for m.Proto = 2; m.Proto <= 3; m.Proto++ {
+			if pipe := s.byNode[nodeKey{n.Addr, m}]; pipe != nil && pipe.conn != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// roomForDatabase closes the pipe to a database other than 0 that has been unused for the longest time, if
+// there are as many as may be kept.
+func (s *sharedPipes) roomForDatabase() {
+	n := 0
+	var oldest *Pipe
+	for key, pipe := range s.byNode {
+		if key.mode.DB == 0 {
+			continue
+		}
+		n++
+		if pipe.unused() && (oldest == nil || pipe.progress.Before(oldest.progress)) {
+			oldest = pipe
+		}
+	}
+	if n >= maxDatabases && oldest != nil {
+		s.forget(oldest)
+		oldest.hangUp(errIdle)
+	}
+}
+
+// forget has another pipe made for what would be sent over this one.
+func (s *sharedPipes) forget(pipe *Pipe) {
+	delete(s.byNode, nodeKey{pipe.addr, pipe.mode})
+	for i := range s.masters {
+		s.masters[i].forget(pipe)
+	}
+	for _, all := range s.readers {
+		for i := range all {
+			all[i].forget(pipe)
+		}
+	}
+	s.freed(pipe)
+	s.crowd(pipe, 0)
+}
+
+// retire notes which nodes have left the topology.
+func (s *sharedPipes) retire(t *cluster.Topology) {
+	present, replicas := make(map[string]bool), make(map[string]bool)
+	s.masters = make([]node, len(t.Masters))
+	for i, n := range t.Masters {
+		present[n.Addr], s.masters[i].addr = true, n.Addr
+	}
+	for _, n := range t.Replicas {
+		replicas[n.Addr] = true
+	}
+	for _, pipe := range s.byNode {
+		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), s.loop.Now())
+	}
+	for pipe := range s.own.all {
+		pipe.retire(!present[pipe.addr], s.loop.Now())
+	}
+}
+
+// patrol gives up nodes that owe replies and are silent, or nearly so, and closes pipes whose node has left
+// the topology.
+func (s *sharedPipes) patrol(now time.Time) {
+	for _, pipe := range s.byNode {
+		pipe.renewLogin()
+		switch {
+		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
+			s.forget(pipe)
+			pipe.hangUp(errRetired)
+		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
+			s.forget(pipe)
+			pipe.hangUp(errIdle)
+		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > s.o.Timeout:
+			if !s.busyWith(pipe, now) {
+				pipe.hangUp(errSilent)
+			}
+		case pipe.pace.crawls(pipe.conn != nil && pipe.calls.len() >= 2, now, s.o.Timeout):
+			cutOff(pipe, errCrawls)
+		}
+	}
+	for pipe := range s.leaving {
+		switch {
+		case pipe.conn == nil:
+			delete(s.leaving, pipe)
+		case pipe.calls.len() == 0:
+			pipe.hangUp(errReleased)
+		case now.Sub(pipe.progress) > s.o.Timeout:
+			pipe.hangUp(errSilent)
+		}
+	}
+}
+
+// close ends all of them.
+func (s *sharedPipes) close() {
+	for _, pipe := range s.byNode {
+		if pipe.dialing {
+			pipe.cancel()
+			s.home.abandon(pipe, net.ErrClosed)
+		}
+		pipe.hangUp(net.ErrClosed)
+	}
+	for pipe := range s.leaving {
+		pipe.hangUp(net.ErrClosed)
+	}
+}

@@ -1,0 +1,187 @@
+// Package tool is what lockproxy's subcommands have in common: lockproxy ready, lockproxy lock and so on.
+// Commands, flags and completion are those of cobra.
+//
+//	command line --> Execute --> cobra: Command, its flags --> Call --> exit code
+//	                               |
+//	                               +--> help.go, man.go: of the same
+//
+// Each subcommand stands in a package or a file of its own, knows no other, and reaches the proxy through
+// package client.
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Call is one use of a subcommand.
+type Call struct {
+	Operands []string
+	Command  []string // what stands behind --, if the subcommand runs something
+	Settings []string // the flags that are settings of the proxy, as they stood there
+	Environ  []string // as os.Environ
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
+
+	name string
+}
+
+// Fail tells the user what is wrong, and returns code.
+func (c *Call) Fail(code int, err error) int {
+	fmt.Fprintf(c.Stderr, "lockproxy %s: %v\n", c.name, err)
+	return code
+}
+
+// Misused tells the user what is wrong with the command line, and returns ExitUsage.
+func (c *Call) Misused(err error) int {
+	c.Fail(ExitUsage, err)
+	fmt.Fprintf(c.Stderr, "lockproxy help %s tells how it is used\n", c.name)
+	return ExitUsage
+}
+
+// Command makes a subcommand of c that takes least to most operands. With -- in c.Use, what stands behind it
+// is Call.Command. c gets its flags afterwards.
+func Command(c *cobra.Command, least, most int, run func(*Call) int) *cobra.Command {
+	behind := strings.Contains(c.Use, " -- ")
+	c.DisableFlagsInUseLine = true
+	c.Flags().SortFlags = false
+	c.ValidArgsFunction = cobra.FixedCompletions(c.ValidArgs, cobra.ShellCompDirectiveNoFileComp)
+	c.Args = func(c *cobra.Command, args []string) error { return count(c, args, least, most, behind) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := readVariables(c); err != nil {
+			return err
+		}
+		call := callOf(c)
+		call.Operands = args
+		if behind {
+			call.Operands, call.Command = args[:c.ArgsLenAtDash()], args[c.ArgsLenAtDash():]
+		}
+		if code := run(call); code != ExitOK {
+			return exit(code)
+		}
+		return nil
+	}
+	return c
+}
+
+// count says what is wrong with the numbers of operands and of words of the command.
+func count(c *cobra.Command, args []string, least, most int, behind bool) error {
+	n, dash := len(args), c.ArgsLenAtDash()
+	if behind && dash >= 0 {
+		n = dash
+	}
+	switch {
+	case n > most && behind:
+		return fmt.Errorf("%s: write -- before the command: %s", args[most], c.UseLine())
+	case n > most:
+		return fmt.Errorf("%s: nothing is expected here: %s", args[most], c.UseLine())
+	case n < least:
+		words := strings.Fields(strings.Replace(c.Use, "[--flag value]... ", "", 1))
+		return fmt.Errorf("%s is missing: %s", words[1+n], c.UseLine())
+	case behind && (dash < 0 || dash == len(args)):
+		return errors.New("the command is missing: " + c.UseLine())
+	}
+	return nil
+}
+
+// exit is a subcommand that has ended with that code, and has said why.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprint("exit code ", int(e)) }
+
+// callKey is where the context of a cobra.Command has the Call.
+type callKey struct{}
+
+// callOf is a Call of c without its operands.
+func callOf(c *cobra.Command) *Call {
+	call := *c.Context().Value(callKey{}).(*Call)
+	call.name = c.Name()
+	return &call
+}
+
+// takesSettings is the annotation of a subcommand whose flags are also the settings of the proxy.
+const takesSettings = "settings"
+
+// TakesSettings has c take the settings of the proxy as flags, too: they are Call.Settings.
+func TakesSettings(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{takesSettings: "yes"}
+	return c
+}
+
+// HasSettings says that c does so.
+func HasSettings(c *cobra.Command) bool { return c.Annotations[takesSettings] != "" }
+
+// Execute runs the subcommand of root that args name; call has the environment and the streams.
+func Execute(root *cobra.Command, args []string, call Call) (code int) {
+	if c, _, err := root.Find(args); err == nil && HasSettings(c) {
+		args, call.Settings = splitSettings(c, args)
+	}
+	root.SetArgs(args)
+	root.SetIn(call.Stdin)
+	root.SetOut(call.Stdout)
+	root.SetErr(call.Stderr)
+	c, err := root.ExecuteContextC(context.WithValue(context.Background(), callKey{}, &call))
+	var ended exit
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &ended):
+		return int(ended)
+	}
+	call.name = c.Name()
+	return call.Misused(err)
+}
+
+// splitSettings returns the words that are c's own, which are its name and its flags, and all others.
+func splitSettings(c *cobra.Command, args []string) (own, others []string) {
+	c.InitDefaultHelpFlag()
+	own = args[:1:1]
+	for args = args[1:]; len(args) > 0; args = args[1:] {
+		name, _, valued := strings.Cut(strings.TrimPrefix(args[0], "--"), "=")
+		flag := c.Flags().Lookup(name)
+		switch {
+		case args[0] == "-h":
+			own = append(own, args[0])
+		case flag == nil || !strings.HasPrefix(args[0], "--"):
+			others = append(others, args[0])
+		case valued || flag.NoOptDefVal != "" || len(args) == 1:
+			own = append(own, args[0])
+		default:
+			own = append(own, args[0], args[1])
+			args = args[1:]
+		}
+	}
+	return own, others
+}
+
+// wrongFlag is cobra's error for a flag, with what may have been meant.
+func wrongFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var all []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, f.Name) })
+	if near := Nearest(unknown.GetSpecifiedName(), all); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
+}
+
+// Lookup is the value of a variable, "" if it is not set. Set twice, the last one counts, as in exec.Cmd.
+func Lookup(environ []string, variable string) string {
+	for _, entry := range slices.Backward(environ) {
+		if name, value, _ := strings.Cut(entry, "="); name == variable {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+// Package clients is what concerns the clients of all loops: CLIENT LIST and KILL, UNBLOCK, PAUSE, MONITOR.
+//
+//	All --> Loop: the clients of one loop --> Client: one of them, as others see it
+//	          |-- Monitor: its part in MONITOR    Pause: its part in CLIENT PAUSE
+//
+// A command of one client about others (Commands) asks each loop, and is answered when all of them have.
+package clients
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
+)
+
+// All is the clients of all loops. Safe for concurrent use.
+type All struct {
+	Scripts *commands.Scripts
+	Held    atomic.Int64 // clients that CLIENT PAUSE holds
+
+	paused atomic.Pointer[Paused]
+	loops  []*Loop  // by index
+	byID   sync.Map // int64 to Client
+}
+
+// Add notes a client, Remove forgets it.
+func (a *All) Add(id int64, c Client) { a.byID.Store(id, c) }
+func (a *All) Remove(id int64)        { a.byID.Delete(id) }
+
+// Find is the client with this ID; nil: there is none.
+func (a *All) Find(id int64) Client {
+	found, _ := a.byID.Load(id)
+	c, _ := found.(Client)
+	return c
+}
+
+// Paused is a CLIENT PAUSE.
+type Paused struct {
+	Kind  commands.Pause
+	Until time.Time
+}
+
+// Paused is the pause of the first loop; nil: there is none.
+func (a *All) Paused() *Paused { return a.paused.Load() }
+
+// Client is a client as others see it. Its methods run on its loop.
+type Client interface {
+	// Describe describes it; false: it has gone.
+	Describe(p *commands.Peer) bool
+	// Unblock ends its wait as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
+	Unblock(withError bool, ended func(bool))
+	Close()
+}
+
+// Loop is the clients of one loop, to which it belongs.
+type Loop struct {
+	all     *All
+	index   int // in All.loops
+	loop    *loop.Loop
+	pool    *pipe.Pool
+	clients iter.Seq[Client]
+	changed func()
+
+	pause    pause
+	monitors monitors
+}
+
+// Loop makes one more loop, before there is any client. clients are those that it has; changed is called when
+// Alert may have changed.
+func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client], changed func()) *Loop {
+	one := &Loop{all: a, index: len(a.loops), loop: l, pool: pool, clients: clients, changed: changed}
+	one.pause.held = make(map[*Pause]struct{})
+	one.monitors.own = make(map[*Monitor]struct{})
+	a.loops = append(a.loops, one)
+	return one
+}
+
+// Alert says that clients are paused or monitored: then commands need attention.
+func (l *Loop) Alert() bool { return l.pause.Kind != commands.PauseNone || l.monitors.watched() }
+
+// IndexOf is the index of the loop of the client with this ID, which need not exist.
+func (a *All) IndexOf(id int64) int { return int(uint64(id) % uint64(len(a.loops))) }
+
+// onEach runs f on every loop, and after all of them then on the loop of h, which is on here. Later commands
+// of h wait.
+func (l *Loop) onEach(h client.Host, f func(l *Loop), then func()) {
+	h.AnswerLater(client.ByProxy)
+	h.SetHold(client.HoldOrder)
+	missing := len(l.all.loops)
+	done := func() {
+		if missing--; missing == 0 {
+			then()
+		}
+	}
+	for _, other := range l.all.loops {
+		posted := other.loop.Post(func() {
+			f(other)
+			l.loop.Post(done)
+		})
+		if !posted { // the loop has ended
+			done()
+		}
+	}
+}

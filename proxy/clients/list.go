@@ -1,0 +1,122 @@
+package clients
+
+import (
+	"cmp"
+	"slices"
+
+	"lockproxy/commands"
+	"lockproxy/proxy/client"
+)
+
+// Commands is the clients of all loops, for a command of one of them; it implements commands.Clients.
+type Commands struct {
+	Host     client.Host           // of that client
+	On       *Loop                 // of that client
+	Describe func() *commands.Peer // describes it while its command runs
+}
+
+// chunk is how many clients are visited before the loop serves others again.
+const chunk = 256
+
+// visits collects what a command asks about all clients.
+type visits struct {
+	h       client.Host
+	tag     uint32
+	self    *commands.Peer // the asking client, as it was when it asked
+	visit   func(p *commands.Peer) []byte
+	then    func(seen []commands.Seen) []byte
+	seen    []commands.Seen
+	missing int  // loops that have not answered
+	leave   bool // the asking client itself must be closed
+}
+
+// Self implements commands.Clients.
+func (c Commands) Self() *commands.Peer { return c.Describe() }
+
+// Connected implements commands.Clients.
+func (c Commands) Connected(id int64) bool { return c.On.all.Find(id) != nil }
+
+// Each implements commands.Clients.
+func (c Commands) Each(
+	ids []int64,
+	visit func(p *commands.Peer) []byte,
+	then func(seen []commands.Seen) []byte,
+) {
+	c.Host.AnswerLater(client.ByProxy)
+	c.Host.SetHold(client.HoldOrder)
+	all := c.On.all
+	g := &visits{h: c.Host, tag: c.Host.CurrentTag(), self: c.Describe(), visit: visit, then: then}
+	if ids == nil {
+		g.missing = len(all.loops)
+		for _, l := range all.loops {
+			g.ask(l, func() []Client { return slices.Collect(l.clients) })
+		}
+		return
+	}
+	wanted := make(map[int64]Client)
+	byLoop := make(map[*Loop][]Client)
+	for _, id := range ids {
+		if found := all.Find(id); found != nil && wanted[id] == nil {
+			wanted[id] = found
+			l := all.loops[all.IndexOf(id)]
+			byLoop[l] = append(byLoop[l], found)
+		}
+	}
+	g.missing = len(byLoop)
+	if len(byLoop) == 0 {
+		g.h.Loop().Post(func() { g.arrived(nil) })
+	}
+	for l, some := range byLoop {
+		g.ask(l, func() []Client { return some })
+	}
+}
+
+// ask visits the clients that whom returns on the loop l.
+func (g *visits) ask(l *Loop, whom func() []Client) {
+	if !l.loop.Post(func() { g.some(l, whom(), nil) }) {
+		g.arrived(nil) // the loop has ended, and its clients with it
+	}
+}
+
+// some visits the first clients, and posts the rest. It runs on the loop l.
+func (g *visits) some(l *Loop, all []Client, seen []commands.Seen) {
+	n := min(len(all), chunk)
+	var p commands.Peer
+	for _, c := range all[:n] {
+		if !c.Describe(&p) {
+			continue
+		}
+		asks := p.ID == g.self.ID
+		if asks {
+			p = *g.self
+		}
+		if text := g.visit(&p); text != nil {
+			seen = append(seen, commands.Seen{ID: p.ID, Text: text})
+		}
+		switch {
+		case !p.Close:
+		case asks:
+			g.leave = true
+		default:
+			c.Close()
+		}
+	}
+	if rest := all[n:]; len(rest) > 0 {
+		l.loop.Post(func() { g.some(l, rest, seen) }) // unless the loop has ended, and all clients with it
+		return
+	}
+	g.h.Loop().Post(func() { g.arrived(seen) })
+}
+
+// arrived takes the result of one loop. The last one answers the command.
+func (g *visits) arrived(seen []commands.Seen) {
+	g.seen = append(g.seen, seen...)
+	if g.missing--; g.missing > 0 {
+		return
+	}
+	slices.SortFunc(g.seen, func(a, b commands.Seen) int { return cmp.Compare(a.ID, b.ID) })
+	if g.leave && !g.h.Gone() {
+		g.h.Actions().Close()
+	}
+	g.h.Answer(g.tag, g.then(g.seen))
+}

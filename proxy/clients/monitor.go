@@ -1,0 +1,163 @@
+package clients
+
+import (
+	"bytes"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/proxy/client"
+)
+
+// monitors is what a loop knows of clients in MONITOR: its own, and how many other loops have.
+//
+//	dispatch --> Observe --> feed --(posted once for many lines)--> tell on each loop that has any
+type monitors struct {
+	own      map[*Monitor]struct{}
+	watchers []int  // by Loop.index: how many clients in MONITOR it has
+	feed     []byte // lines for all of them
+	posted   bool   // flush is going to run
+}
+
+// maxFeed bounds the bytes of lines that are collected before they are passed on.
+const maxFeed = 256 << 10
+
+// maxUnseen bounds the bytes of lines about a transaction that are kept until EXEC. Later commands of it are
+// not shown.
+const maxUnseen = 1 << 20
+
+// MonitorOnly is for a client in MONITOR that sends a command about data.
+var MonitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
+
+// Monitor is one client's part in MONITOR: whether it is in it, and the lines about its own commands.
+type Monitor struct {
+	h      client.Host
+	on     *Loop
+	unseen []byte // commands of its transaction, which are shown when EXEC runs them
+}
+
+// NewMonitor is that of a client of the loop.
+func NewMonitor(h client.Host, on *Loop) Monitor { return Monitor{h: h, on: on} }
+
+// Memory is how many bytes it keeps.
+func (m *Monitor) Memory() int { return len(m.unseen) }
+
+// Start is MONITOR. By the time of the reply each loop knows that somebody listens here, so no later command
+// is missed.
+func (m *Monitor) Start(reply []byte) {
+	l, tag := m.on, m.h.CurrentTag()
+	l.onEach(m.h, func(other *Loop) { other.listen(l.index, 1) }, func() {
+		if m.h.Gone() {
+			l.unlisten()
+		} else {
+			m.h.About().Monitoring = true
+			l.monitors.own[m] = struct{}{}
+		}
+		m.h.Answer(tag, reply)
+	})
+}
+
+// End ends MONITOR, if the client is in it.
+func (m *Monitor) End() {
+	m.unseen = nil
+	if about := m.h.About(); about.Monitoring {
+		about.Monitoring = false
+		delete(m.on.monitors.own, m)
+		m.on.unlisten()
+	}
+}
+
+// unlisten tells all loops that one client less is in MONITOR here.
+func (l *Loop) unlisten() {
+	for _, other := range l.all.loops {
+		other.loop.Post(func() { other.listen(l.index, -1) })
+	}
+}
+
+// listen notes that a loop has n more clients in MONITOR.
+func (l *Loop) listen(index, n int) {
+	if l.monitors.watchers == nil {
+		l.monitors.watchers = make([]int, len(l.all.loops))
+	}
+	l.monitors.watchers[index] += n
+	l.changed()
+}
+
+// watched says that somebody is in MONITOR.
+func (m *monitors) watched() bool {
+	for _, n := range m.watchers {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Observe shows a command that is about to run to the clients in MONITOR. Commands of a transaction are shown
+// when EXEC runs them. execFails says that EXEC would run nothing.
+func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) {
+	l, about := m.on, m.h.About()
+	if !l.monitors.watched() || !cmd.Shown() {
+		return
+	}
+	open := about.Transaction.Open
+	if open && cmd.Queue != commands.QueueNot {
+		if len(m.unseen) < maxUnseen {
+			line := commands.AppendMonitorTime(m.unseen, time.Now())
+			m.unseen = commands.AppendMonitorCall(line, about, cmd, args)
+		}
+		return
+	}
+	if open && cmd.Flags&commands.RunsQueue != 0 && !execFails {
+		l.passFeed()
+		l.monitors.feed = timed(m.unseen, time.Now())
+		l.passFeed()
+	}
+	if !open || cmd.Flags&commands.EndsMulti != 0 {
+		m.unseen = nil
+	}
+	feed := commands.AppendMonitorTime(l.monitors.feed, time.Now())
+	l.monitors.feed = commands.AppendMonitorCall(feed, about, cmd, args)
+	switch {
+	case len(l.monitors.feed) >= maxFeed:
+		l.passFeed()
+	case !l.monitors.posted:
+		l.monitors.posted = true
+		l.loop.Post(l.passFeed)
+	}
+}
+
+// timed puts now in place of the times in lines, which have as many digits.
+func timed(lines []byte, now time.Time) []byte {
+	var room [len("+1339518083.107412 ")]byte
+	stamp := commands.AppendMonitorTime(room[:0], now)
+	for line := range bytes.Lines(lines) { // the only line ends are those between calls
+		copy(line, stamp)
+	}
+	return lines
+}
+
+// passFeed passes the collected lines to every loop that has clients in MONITOR.
+func (l *Loop) passFeed() {
+	m := &l.monitors
+	feed := m.feed
+	m.feed, m.posted = nil, false
+	if len(feed) == 0 {
+		return
+	}
+	for i, n := range m.watchers {
+		if n > 0 {
+			other := l.all.loops[i]
+			other.loop.Post(func() { other.tell(feed) })
+		}
+	}
+}
+
+// tell shows lines, which must not change any more, to the clients in MONITOR. A client that does not read
+// them is closed by its output limit, as for replies.
+func (l *Loop) tell(lines []byte) {
+	for m := range l.monitors.own {
+		if m.h.TakesPushes() {
+			m.h.Push(m.h.Answers().Answered(), func(int) []byte { return lines })
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package clients
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
+)
+
+// pause is a loop's part in CLIENT PAUSE.
+type pause struct {
+	Paused
+	timer *time.Timer
+	held  map[*Pause]struct{} // the clients that it holds
+	next  uint64              // place of the next one
+
+	readers map[string]bool // functions that do not write; nil: not known
+	asking  bool            // a node was asked for the functions
+}
+
+// Pause implements commands.Clients.
+func (c Commands) Pause(until time.Time, kind commands.Pause, reply []byte) {
+	tag := c.Host.CurrentTag()
+	c.On.onEach(c.Host, func(l *Loop) { l.pauseClients(until, kind) }, func() { c.Host.Answer(tag, reply) })
+}
+
+// Unpause implements commands.Clients.
+func (c Commands) Unpause(reply []byte) {
+	tag := c.Host.CurrentTag()
+	c.On.onEach(c.Host, (*Loop).unpause, func() { c.Host.Answer(tag, reply) })
+}
+
+// pauseClients begins a pause, or makes the present one longer and wider, never shorter or narrower.
+func (l *Loop) pauseClients(until time.Time, kind commands.Pause) {
+	p := &l.pause
+	p.Kind = max(p.Kind, kind)
+	if until.After(p.Until) {
+		p.Until = until
+	}
+	l.endPause()
+}
+
+// endPause ends the pause if its time is over. Otherwise it will be called again.
+func (l *Loop) endPause() {
+	l.pause.stop()
+	if left := l.pause.Until.Sub(time.Now()); left > 0 {
+		l.pause.timer = l.loop.After(left, l.endPause)
+		l.changed()
+		if l.index == 0 {
+			now := l.pause.Paused
+			l.all.paused.Store(&now)
+		}
+		return
+	}
+	l.unpause()
+}
+
+func (p *pause) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+func (l *Loop) unpause() {
+	l.pause.stop()
+	l.pause = pause{next: l.pause.next, held: l.pause.held}
+	if l.index == 0 {
+		l.all.paused.Store(nil)
+	}
+	l.changed()
+	l.release()
+}
+
+// Pause is one client's part in CLIENT PAUSE.
+type Pause struct {
+	h     client.Host
+	on    *Loop
+	place uint64 // its place among the clients that are held; 0: it is not held
+}
+
+// NewPause is that of a client of the loop.
+func NewPause(h client.Host, on *Loop) Pause { return Pause{h: h, on: on} }
+
+// Must says that a command must wait for the end of a pause. A client that may end the pause gets through,
+// also over a new connection.
+func (p *Pause) Must(cmd *commands.Command, args [][]byte) bool {
+	if cmd.Flags&(commands.EndsPause|commands.NoAuth) != 0 {
+		return false
+	}
+	l := p.on
+	if l.pause.Kind != commands.PauseWrites {
+		return l.pause.Kind == commands.PauseAll
+	}
+	about := p.h.About()
+	writes, ask := cmd.MayWrite(args, about.Transaction, l.all.Scripts)
+	if ask {
+		return !l.reads(args[1], about.ID)
+	}
+	return writes
+}
+
+// Begin makes the client wait before its next command.
+func (p *Pause) Begin() {
+	l := p.on
+	l.pause.next++
+	p.place = l.pause.next
+	l.pause.held[p] = struct{}{}
+	l.all.Held.Add(1)
+	p.h.SetHold(client.HoldPause)
+}
+
+// End makes the client read on, if it waits.
+func (p *Pause) End() {
+	if p.place != 0 {
+		p.place = 0
+		delete(p.on.pause.held, p)
+		p.on.all.Held.Add(-1)
+		p.h.ClearHold(client.HoldPause)
+	}
+}
+
+// release dispatches the held commands again, in the order in which they came.
+func (l *Loop) release() {
+	l.releaseSome(slices.SortedFunc(maps.Keys(l.pause.held), func(a, b *Pause) int {
+		return cmp.Compare(a.place, b.place)
+	}))
+}
+
+// releaseSome releases a few clients and posts the rest.
+func (l *Loop) releaseSome(all []*Pause) {
+	n := min(len(all), chunk)
+	for _, p := range all[:n] {
+		p.End()
+	}
+	if rest := all[n:]; len(rest) > 0 {
+		l.loop.Post(func() { l.releaseSome(rest) })
+	}
+}
+
+// reads says that a function does not write. It is false while that is not known; once it is, the held
+// commands are dispatched again.
+func (l *Loop) reads(name []byte, id int64) bool {
+	if p := &l.pause; p.readers == nil && !p.asking {
+		p.asking = true
+		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
+		l.pool.Send(&pipe.Request{
+			Target: pipe.ToSlot(l.pool.SomeSlot(id)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
+			To: &pipe.Collector{Then: l.learnReaders}, Resend: true,
+		})
+	}
+	return l.pause.readers[string(name)]
+}
+
+// learnReaders takes the reply of FUNCTION LIST; nil: there is none, and another FCALL asks again.
+func (l *Loop) learnReaders(list []byte, _ error) {
+	if !l.pause.asking {
+		return
+	}
+	l.pause.asking = false
+	if list == nil {
+		return
+	}
+	if l.pause.readers = commands.FunctionsThatRead(list); len(l.pause.readers) > 0 {
+		l.release()
+	}
+}
