@@ -5,10 +5,10 @@
 -- ARGV  1  who asks:
 --          client  RENEW: the hold has that keeper from now on; = and a keeper is the one that the client's
 --                  connection has for it already; "" for none
---          keeper  each hold must have that keeper. With the lease 0 nothing is renewed, it only asks: then ""
---                  as the keeper stands for any, and something is written that changes nothing. Since Redis
---                  7.2 a WAIT counts replicas from the last write of its own connection; behind this script
---                  it counts those that have all of the lock.
+--          keeper  each hold must have that keeper. With the lease 0 nothing is renewed, it only asks: then
+--                  "" as the keeper stands for any, and something is written that changes nothing. Since
+--                  Redis 7.2 a WAIT counts replicas from the last write of its own connection; behind this
+--                  script it counts those that have all of the lock.
 --       2  the name of the key of the slot's fence
 --       behind them four for each lock: token; lease in ms; fence of the grant that is meant, or for a client
 --       the id of this request, or ""; keeper
@@ -16,7 +16,7 @@
 --          keeper
 --       for a client behind it the fence, if the hold has a new keeper, or 0
 --       behind them the clock in µs
--- Effects: the leases of those holds and of their keys; the keeper, and the proxy of the keeper before is told
+-- Effects: the leases of those holds and of their keys; the keeper. The proxy of the keeper before is told.
 local who, fence_name, clock = ARGV[1], ARGV[2], redis.call('TIME')
 --#include look.lua
 --#include now.lua
@@ -32,11 +32,11 @@ local micros, replies = clock[1] * 1000000 + clock[2], {}
 if who == 'client' then
   local key, token, lease, want, keeper = KEYS[1], unpack(ARGV, 3)
   local kind, plain_fence, plain_ids, plain_owner = look(key)
-  if not plain_fence and kind ~= 'none' and not (kind == 'hash' and is_lock(redis.call('HGET', key, 'v'))) then
+  if kind == 'none' or plain_fence and plain_owner ~= token then return {0, 0, micros} end
+  if not plain_fence and (kind ~= 'hash' or not is_lock(redis.call('HGET', key, 'v'))) then
     --#include foreign.lua
     return foreign(key)
   end
-  if kind == 'none' or plain_fence and plain_owner ~= token then return {0, 0, micros} end
   if plain_fence then
     --#include unfold.lua
     now, from = in_ms(unfold(key, plain_fence, plain_ids, plain_owner))

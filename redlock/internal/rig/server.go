@@ -197,8 +197,8 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 }
 
 // What scripts are for, as tests call it: release.lua for a keeper, of which they say token, keeper, proxy,
-// command, and what becomes of the lock; and renew.lua for one lock, for a client (token, lease, which grant is
-// meant, keeper), and a keeper (likewise).
+// command, and what becomes of the lock; and renew.lua for one lock, for a client (token, lease, which grant
+// is meant, keeper), and a keeper (likewise).
 var (
 	Detach = scripts.Script{Name: "detach", SHA: scripts.Release.SHA, Source: scripts.Release.Source, Keys: 2}
 	Renew  = scripts.Script{Name: "client", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
