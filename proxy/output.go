@@ -157,7 +157,7 @@ func (o *output) relieve() {
 
 // check bounds what waits for a client: first it is no longer read from, and beyond its limit it is closed.
 func (o *output) check() {
-	s, all := o.s, &o.s.w.server.memory
+	s, all := o.s, &o.s.w.shared.Memory
 	s.CountMemory()
 	class := memory.Normal
 	switch {
@@ -167,13 +167,13 @@ func (o *output) check() {
 		class = memory.PubSub
 	}
 	waiting := o.waiting()
-	limit, unread := s.w.server.now.Load().Output.Of(class, all.Limit())
+	limit, unread := s.w.shared.Now.Load().Output.Of(class, all.Limit())
 	if waiting > unread {
 		s.SetHold(client.HoldOutput)
 	}
 	if o.full.Exceeds(&limit, waiting, s.w.loop.Now()) && !s.gone {
 		all.Full[class].Add(1)
-		s.w.server.o.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr,
+		s.w.shared.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr,
 			"class", class.String(), "bytes", waiting)
 		s.conn.Close()
 	}

@@ -195,8 +195,10 @@ func (st *tempest) nothingLeft() {
 		}
 	})
 	s := st.server
-	if c, b, q, h, tr := s.Clients(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(),
-		s.all.Held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
+	all := &s.shared
+	c, b, q := s.Clients(), all.Blocked.AtNode.Load(), all.Blocked.Queued.Load()
+	h, tr := all.Clients.Held.Load(), all.Trackers.On.Load()
+	if c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
 		st.Errorf("counted still: clients %d, blocked %d, queued %d, held %d, tracking %d", c, b, q, h, tr)
 	}
 	if own := s.Stats().Own; own != (pipe.OwnStats{}) {

@@ -224,7 +224,7 @@ func TestUnblockTwiceAtOnce(t *testing.T) {
 		first, second := make(chan bool, 1), make(chan bool, 1)
 		r.on(func() {
 			for i, to := range []chan bool{first, second} {
-				r.server.all.Find(1).Unblock(i == 0, func(done bool) { to <- done })
+				r.server.shared.Clients.Find(1).Unblock(i == 0, func(done bool) { to <- done })
 			}
 		})
 		if !<-first || <-second {

@@ -17,7 +17,9 @@ var floors = map[string]string{
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
-		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin",
+		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin cmd/lockproxy/lifecycle " +
+		"cmd/lockproxy/tool/probe",
+	"cmd/lockproxy/lifecycle": "cmd/lockproxy/adminpage cmd/lockproxy/settings proxy proxy/door",
 	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy proxy/memory commands cluster cluster/discovery " +
 		"cluster/master internal",
 	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
@@ -25,7 +27,8 @@ var floors = map[string]string{
 	"cmd/lockproxy/files":    "cmd/lockproxy/settings cluster",
 	"cmd/lockproxy/auditlog": "internal",
 	"cmd/lockproxy/limits":   "cmd/lockproxy/settings",
-	"cmd/lockproxy/dev":      "internal",
+	"cmd/lockproxy/dev": "cmd/lockproxy/admin cmd/lockproxy/settings cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/tool/terminal internal",
 
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it but framing.
 	"cmd/lockproxy/tool":          "",
@@ -33,9 +36,12 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/lock":     "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/terminal": "cmd/lockproxy/tool",
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
-	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
+	// Probes read the settings of the proxy to know where it is.
+	"cmd/lockproxy/tool/probe": "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/settings",
+	"cmd/lockproxy/tool/locks": "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
-	"cmd/lockproxy/checkup": "proxy/needs cluster cluster/discovery redlock/peers internal",
+	"cmd/lockproxy/checkup": "cmd/lockproxy/tool/terminal proxy/needs cluster cluster/discovery " +
+		"redlock/peers internal",
 	"cmd/lockproxy/adminpage": "proxy proxy/stats cluster commands/lock redlock redlock/locks " +
 		"redlock/totals internal",
 
@@ -54,7 +60,7 @@ var floors = map[string]string{
 	"proxy/masters":     "proxy/needs cluster internal",
 	"proxy/table":       "commands commands/routes cluster",
 	"proxy/client":      "commands cluster cluster/pipe internal",
-	"proxy/watch":       "internal",
+	"proxy/watch":       "proxy/client commands internal",
 	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
 	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",

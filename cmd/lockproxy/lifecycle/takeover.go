@@ -1,4 +1,4 @@
-package main
+package lifecycle
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -31,28 +32,28 @@ const (
 	servingLine = "serving\n"
 	// lateLine is what the old process says to each other one that has the ports by then: it must not serve.
 	lateLine = "late\n"
-	// settle is how long the old process serves its clients at least once it accepts no more: those that have
+	// Settle is how long the old process serves its clients at least once it accepts no more: those that have
 	// just come have not said anything yet.
-	settle = time.Second
+	Settle = time.Second
 	// takeoverPatience is how long a process may take to answer.
 	takeoverPatience = 5 * time.Second
 	// mostPorts is how many sockets are handed over, and longestNames how long their names are together.
 	mostPorts, longestNames = 128, 16 << 10
 )
 
-// before is the process before this one.
-type before struct {
+// Before is the process before this one.
+type Before struct {
 	conn *net.UnixConn
 	pid  int
+	log  *slog.Logger
 }
 
-// takeOver asks the process before for its ports; nil: there is none.
-func (p *program) takeOver() (*before, error) {
-	path := p.config.Values().Takeover
+// TakeOver asks the process before, at a path, for its ports; nil: there is none.
+func (p *Ports) TakeOver(path string, log *slog.Logger) (*Before, error) {
 	if path == "" {
 		return nil, nil
 	}
-	p.ports.copied = true
+	p.copied = true
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
 		return nil, fmt.Errorf("takeover %s: is there and is no socket: name another path", path)
 	}
@@ -63,20 +64,20 @@ func (p *program) takeOver() (*before, error) {
 	case err != nil:
 		return nil, fmt.Errorf("takeover: %w", err)
 	}
-	b := &before{conn: conn}
+	b := &Before{conn: conn, log: log}
 	conn.SetDeadline(time.Now().Add(takeoverPatience))
 	all, err := b.receive()
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("takeover %s: %w", path, err)
 	}
-	p.ports.take(all)
-	p.log.Info("ports of another process are taken over", "pid", b.pid, "ports", len(all))
+	p.take(all)
+	log.Info("ports of another process are taken over", "pid", b.pid, "ports", len(all))
 	return b, nil
 }
 
 // receive gets the ports.
-func (b *before) receive() (all []port, err error) {
+func (b *Before) receive() (all []port, err error) {
 	if b.pid, err = peer(b.conn); err != nil {
 		return nil, err
 	}
@@ -97,8 +98,23 @@ func (b *before) receive() (all []port, err error) {
 	return all, nil
 }
 
+// Relieve tells the process before that this one serves, with all of its ports that it wants. errLate is the
+// only
+// error that matters: the others are logged, and this process goes on.
+func (b *Before) Relieve(p *Ports) error {
+	if names := p.unused(); len(names) > 0 {
+		b.log.Warn("ports of the other process are closed: no setting names them", "ports", names)
+	}
+	err := b.relieve()
+	if err != nil && !errors.Is(err, errLate) {
+		b.log.Warn("the other process may go on: it has not said that it leaves", "pid", b.pid, "err", err)
+		return nil
+	}
+	return err
+}
+
 // relieve tells the process before that this one serves.
-func (b *before) relieve() error {
+func (b *Before) relieve() error {
 	defer b.conn.Close()
 	b.conn.SetDeadline(time.Now().Add(takeoverPatience))
 	_, unsaid := io.WriteString(b.conn, servingLine)
@@ -117,39 +133,24 @@ func (b *before) relieve() error {
 // errLate ends a process: the ports are another one's.
 var errLate = errors.New("another process has taken the ports over meanwhile")
 
-// succeed has the process before, if there is one, end, and this one wait for the next, until stop.
-func (p *program) succeed(life context.Context, old *before) (stop func(), err error) {
-	if old != nil {
-		if err := p.openAdmin(); err != nil {
-			return func() {}, err
-		}
-		if names := p.ports.unused(); len(names) > 0 {
-			p.log.Warn("ports of the other process are closed: no setting names them", "ports", names)
-		}
-		switch err := old.relieve(); {
-		case errors.Is(err, errLate):
-			return func() {}, err
-		case err != nil:
-			p.log.Warn("the other process may go on: it has not said that it leaves", "pid", old.pid,
-				"err", err)
-		}
-	}
-	return p.startTakeover(life)
-}
-
 // successors hands the ports to a process that asks for them.
 type successors struct {
-	ln   *net.UnixListener
-	path string
-	p    *program
-	mu   sync.Mutex
-	gone bool // handed over: the path belongs to the other process
-	asks map[*net.UnixConn]bool
+	ln     *net.UnixListener
+	path   string
+	ports  *Ports
+	log    *slog.Logger
+	relief func()
+	mu     sync.Mutex
+	gone   bool // handed over: the path belongs to the other process
+	asks   map[*net.UnixConn]bool
 }
 
-// startTakeover listens for the process after this one until stop.
-func (p *program) startTakeover(life context.Context) (stop func(), err error) {
-	path := p.config.Values().Takeover
+// HandOver gives the ports, at a path, to a process that asks for them, until stop. Once that serves, relief
+// leaves
+// them to it. Processes that ask are left alone when life ends.
+func (p *Ports) HandOver(
+	life context.Context, path string, log *slog.Logger, relief func(),
+) (stop func(), err error) {
 	if path == "" {
 		return func() {}, nil
 	}
@@ -165,7 +166,8 @@ func (p *program) startTakeover(life context.Context) (stop func(), err error) {
 		os.Remove(fresh)
 		return func() {}, fmt.Errorf("takeover: %w", err)
 	}
-	s := &successors{ln: ln, path: path, p: p, asks: make(map[*net.UnixConn]bool)}
+	s := &successors{ln: ln, path: path, ports: p, log: log, relief: relief,
+		asks: make(map[*net.UnixConn]bool)}
 	done := make(chan struct{})
 	go func() { defer close(done); s.serve(life) }() // ends in stop
 	return func() {
@@ -196,7 +198,7 @@ func (s *successors) serve(life context.Context) {
 			return
 		}
 		if err != nil {
-			s.p.log.Error("takeover: accepting fails", "err", err)
+			s.log.Error("takeover: accepting fails", "err", err)
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -225,7 +227,8 @@ func (s *successors) answer(life context.Context, conn *net.UnixConn) {
 	err := s.hand(conn)
 	stop()
 	if err == nil && s.first(conn) {
-		s.p.relief(conn)
+		s.relief()
+		conn.Close()
 		return
 	}
 	s.mu.Lock()
@@ -233,7 +236,7 @@ func (s *successors) answer(life context.Context, conn *net.UnixConn) {
 	s.mu.Unlock()
 	conn.Close()
 	if err != nil {
-		s.p.log.Warn("another process has not taken over: this one goes on", "err", err)
+		s.log.Warn("another process has not taken over: this one goes on", "err", err)
 	}
 }
 
@@ -264,14 +267,14 @@ func (s *successors) hand(conn *net.UnixConn) error {
 	}
 	var names []string
 	var files []*os.File
-	for _, one := range s.p.ports.all() {
+	for _, one := range s.ports.all() {
 		names, files = append(names, one.name), append(files, one.file)
 	}
 	conn.SetWriteDeadline(time.Now().Add(takeoverPatience))
 	if err := sendFiles(conn, strings.Join(names, "\n"), files); err != nil {
 		return err
 	}
-	s.p.log.Info("another process gets the ports", "pid", pid)
+	s.log.Info("another process gets the ports", "pid", pid)
 	line, err := bufio.NewReaderSize(io.LimitReader(conn, int64(len(servingLine))), 16).ReadString('\n')
 	if err == nil && line != servingLine {
 		err = fmt.Errorf("it says %q", line)
@@ -280,16 +283,4 @@ func (s *successors) hand(conn *net.UnixConn) error {
 		return fmt.Errorf("process %d has ended before it served: %w", pid, err)
 	}
 	return nil
-}
-
-// relief leaves the ports to the process at the other end of conn, and begins the end of this one.
-func (p *program) relief(conn *net.UnixConn) {
-	if pl := p.state.now(); pl != nil {
-		pl.Leave()
-	}
-	p.stopAdmin()
-	p.ports.close()
-	p.log.Info("another process has taken over")
-	close(p.relieved)
-	conn.Close()
 }

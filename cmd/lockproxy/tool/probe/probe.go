@@ -1,4 +1,7 @@
-package main
+// Package probe is lockproxy health and lockproxy ready: health checks where there is no shell and no curl.
+// They
+// ask the admin address, found in the same settings as the proxy's, or the port of clients.
+package probe
 
 import (
 	"context"
@@ -18,17 +21,17 @@ import (
 	"lockproxy/cmd/lockproxy/tool/client"
 )
 
-// The probes are for health checks where there is no shell and no curl. They ask the admin address, found in
-// the same settings as the proxy's.
-
-const probeSettings = `The address is that of the setting admin: the probe takes the flags, variables
+const whereAbout = `The address is that of the setting admin: the probe takes the flags, variables
 and config file of the proxy, and so asks the right one when it runs beside it, as in a container.
 
 With --proxy it asks the port of clients there instead, with PING: for a proxy whose admin address is off
 or elsewhere.`
 
-// probeCommand is a subcommand that asks p's question.
-func probeCommand(p *probe, c *cobra.Command) *cobra.Command {
+// Load reads the settings of a proxy from a command line and variables.
+type Load func(args, environ []string) (*settings.Values, error)
+
+// command is a subcommand that asks p's question.
+func command(p *probe, c *cobra.Command) *cobra.Command {
 	p.within = 3 * time.Second
 	c.Long = tool.Long(c.Long, tool.Exit{Code: tool.ExitOK, Meaning: "yes"},
 		tool.Exit{Code: tool.ExitNo, Meaning: "no, or nobody answers; standard error says why"})
@@ -39,14 +42,15 @@ func probeCommand(p *probe, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-func healthCommand() *cobra.Command {
-	return probeCommand(&probe{path: "/healthz", accepts: alive}, &cobra.Command{
+// Health is lockproxy health.
+func Health(load Load) *cobra.Command {
+	return command(&probe{load: load, path: "/healthz", accepts: alive}, &cobra.Command{
 		Use:   "health [--flag value]...",
 		Short: "Asks whether the proxy is alive, as /healthz does",
 		Long: `
 For liveness probes: a proxy that waits for its upstream is alive, for a restart would not help.
 
-` + probeSettings,
+` + whereAbout,
 		Example: `  lockproxy health
         in a container, as its health check
   lockproxy health --admin 127.0.0.1:7390
@@ -56,9 +60,10 @@ For liveness probes: a proxy that waits for its upstream is alive, for a restart
 	})
 }
 
-func readyCommand() *cobra.Command {
-	p := &probe{path: "/readyz", accepts: serves}
-	c := probeCommand(p, &cobra.Command{
+// Ready is lockproxy ready.
+func Ready(load Load) *cobra.Command {
+	p := &probe{load: load, path: "/readyz", accepts: serves}
+	c := command(p, &cobra.Command{
 		Use:   "ready [--flag value]...",
 		Short: "Asks whether the proxy can serve commands, as /readyz does",
 		Long: `
@@ -66,7 +71,7 @@ For readiness probes: no while the proxy serves nothing, or ends. What is wrong 
 upstream is so for every proxy, so a lost master is no reason to send clients elsewhere; --strict says no
 then, too, and while too few masters of RedLock vote.
 
-` + probeSettings + ` PING tells only whether the proxy has found its upstream.`,
+` + whereAbout + ` PING tells only whether the proxy has found its upstream.`,
 		Example: `  lockproxy ready
         in a container, as its readiness probe
   lockproxy ready --config /etc/lockproxy.conf --within 800ms
@@ -80,6 +85,7 @@ then, too, and while too few masters of RedLock vote.
 
 // probe is one question to a proxy.
 type probe struct {
+	load    Load
 	path    string                // of the admin listener
 	strict  bool                  // whatever is wrong
 	accepts func(err error) error // what the outcome of PING means
@@ -93,7 +99,7 @@ func (p *probe) run(c *tool.Call) int {
 	if p.proxy.Addr != "" {
 		return p.answer(c, p.ping(ctx))
 	}
-	v, err := settingsFrom(c.Settings, c.Environ).Load()
+	v, err := p.load(c.Settings, c.Environ)
 	if err != nil {
 		return c.Misused(err)
 	}

@@ -1,11 +1,13 @@
-package main
+package lifecycle
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -18,48 +20,57 @@ import (
 // sockets that it is started with (sd_listen_fds). Both are named by the environment, and without it nothing
 // is done.
 
-// notify tells the service manager of a state.
-func (p *program) notify(state string) {
+// Manager is the service manager, whose it is to start this program and to end it.
+type Manager struct {
+	log       *slog.Logger
+	toldReady atomic.Bool // that clients can connect, and nothing else since
+}
+
+// NewManager is whoever the environment names.
+func NewManager(log *slog.Logger) *Manager { return &Manager{log: log} }
+
+// notify tells it of a state.
+func (m *Manager) notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		p.log.Debug("the service manager cannot be told", "err", err)
+		m.log.Debug("the service manager cannot be told", "err", err)
 	}
 }
 
-// ready tells it that clients can connect, and what they find.
-func (p *program) ready(what string) {
-	p.toldReady.Store(true)
-	p.notify(daemon.SdNotifyReady + "\nSTATUS=" + what)
+// Ready tells it that clients can connect, and what they find.
+func (m *Manager) Ready(what string) {
+	m.toldReady.Store(true)
+	m.notify(daemon.SdNotifyReady + "\nSTATUS=" + what)
 }
 
-// stopping tells it that the end has begun.
-func (p *program) stopping() {
-	p.toldReady.Store(false)
-	p.notify(daemon.SdNotifyStopping)
+// Stopping tells it that the end has begun.
+func (m *Manager) Stopping() {
+	m.toldReady.Store(false)
+	m.notify(daemon.SdNotifyStopping)
 }
 
-// rereading tells it that settings are reread, until done, if it was told that clients can connect.
-func (p *program) rereading() (done func()) {
-	if !p.toldReady.Load() {
+// Rereading tells it that settings are reread, until done, if it was told that clients can connect.
+func (m *Manager) Rereading() (done func()) {
+	if !m.toldReady.Load() {
 		return func() {}
 	}
-	p.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
-	return func() { p.notify(daemon.SdNotifyReady) }
+	m.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	return func() { m.notify(daemon.SdNotifyReady) }
 }
 
-// startWatchdog feeds the watchdog of the service manager, if it has one, until life ends.
-func (p *program) startWatchdog(life context.Context) {
+// Watch feeds the watchdog of the service manager, if it has one, as long as s turns, until life ends.
+func (m *Manager) Watch(life context.Context, s *State) {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		p.log.Error("watchdog: cannot be fed", "err", err)
+		m.log.Error("watchdog: cannot be fed", "err", err)
 	}
 	if err == nil && interval > 0 {
-		go p.feed(life, interval, p.notify) // ends with life
+		go m.feed(life, interval, s, m.notify) // ends with life
 	}
 }
 
 // feed feeds a watchdog that waits for interval, as long as the event loops turn: a proxy that hangs is to be
 // started anew.
-func (p *program) feed(life context.Context, interval time.Duration, notify func(state string)) {
+func (m *Manager) feed(life context.Context, interval time.Duration, s *State, notify func(state string)) {
 	tick := time.NewTicker(interval / 4)
 	defer tick.Stop()
 	for {
@@ -69,51 +80,41 @@ func (p *program) feed(life context.Context, interval time.Duration, notify func
 		case <-tick.C:
 		}
 		ctx, cancel := context.WithTimeout(life, interval/4)
-		err := p.state.turns(ctx)
+		err := s.Turns(ctx)
 		cancel()
 		switch {
 		case life.Err() != nil:
 			return
 		case err != nil:
-			p.log.Error("the event loops do not turn: the watchdog is not fed", "err", err)
+			m.log.Error("the event loops do not turn: the watchdog is not fed", "err", err)
 		default:
 			notify(daemon.SdNotifyWatchdog)
 		}
 	}
 }
 
-// turns returns nil once all event loops, if there are any yet, have had a round.
-func (s *state) turns(ctx context.Context) error {
-	if pl := s.now(); pl != nil {
-		return pl.Turns(ctx)
-	}
-	return nil
-}
-
-// activated takes the listening sockets that the program was started with. Each has to be one that a setting
-// names.
-func (p *program) activated() error {
+// Activate takes the listening sockets that the program was started with. Each has to be one that v names.
+func (p *Ports) Activate(v *settings.Values) error {
 	var wrong []error
 	for _, file := range activation.Files(true) {
-		name, err := p.nameOf(file)
+		name, err := nameOf(v, file)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
-		p.ports.take([]port{{name, file}})
+		p.take([]port{{name, file}})
 		p.lent = true
 	}
 	return errors.Join(wrong...)
 }
 
 // nameOf is the name of a socket as a port.
-func (p *program) nameOf(file *os.File) (string, error) {
+func nameOf(v *settings.Values, file *os.File) (string, error) {
 	ln, err := net.FileListener(file)
 	if err != nil {
 		return "", fmt.Errorf("a descriptor that lockproxy was started with (LISTEN_FDS): %w", err)
 	}
 	defer ln.Close()
-	v := p.config.Values()
 	for _, addr := range v.Listen {
 		if isAt(ln.Addr(), addr) {
 			return "listen " + addr, nil

@@ -1,14 +1,12 @@
-package main
+package lifecycle
 
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"testing"
-
-	"lockproxy/cmd/lockproxy/files"
-	"lockproxy/cmd/lockproxy/settings"
 )
 
 // A process that has the ports, but serves only when another one has taken them over, ends.
@@ -29,20 +27,16 @@ func TestLateSuccessorEnds(t *testing.T) {
 	}
 	io.WriteString(old, lateLine)
 	old.Close()
-	v := settings.Defaults()
-	v.Admin = "127.0.0.1:0"
-	p := newProgram(settings.NewConfig(v), files.Certs{}, io.Discard)
-	defer p.stopAdmin()
-	if _, err := p.succeed(t.Context(), &before{conn: conn}); !errors.Is(err, errLate) {
+	b := &Before{conn: conn, log: slog.New(slog.DiscardHandler)}
+	if err := b.Relieve(new(Ports)); !errors.Is(err, errLate) {
 		t.Errorf("it goes on: %v", err)
 	}
 }
 
 // A path that cannot be listened on ends the start, with the reason.
 func TestTakeoverNowhere(t *testing.T) {
-	v := settings.Defaults()
-	v.Takeover = filepath.Join(t.TempDir(), "missing", "socket")
-	stop, err := newProgram(settings.NewConfig(v), files.Certs{}, io.Discard).startTakeover(t.Context())
+	path := filepath.Join(t.TempDir(), "missing", "socket")
+	stop, err := new(Ports).HandOver(t.Context(), path, slog.New(slog.DiscardHandler), func() {})
 	if err == nil {
 		t.Error("it listens")
 	}

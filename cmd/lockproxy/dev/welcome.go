@@ -1,4 +1,4 @@
-package main
+package dev
 
 import (
 	"context"
@@ -21,25 +21,21 @@ import (
 // hint is something to try with --dev.
 type hint struct{ what, do string }
 
-// welcome tells those who have started --dev what they can type next: in a few lines to read on a terminal,
-// as lines of the log elsewhere.
-func (p *program) welcome() {
-	v := p.config.Values()
-	if !v.Dev || !p.log.Enabled(context.Background(), slog.LevelInfo) {
+// Welcome tells those who have started --dev what they can type next, at the addresses of clients and of the
+// admin
+// HTTP (nil: there is none): in a few lines to read on a terminal, as lines of the log elsewhere.
+func Welcome(w io.Writer, log *slog.Logger, v *settings.Values, clients, at net.Addr) {
+	if clients == nil || !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	clients := p.ports.first("listen")
-	if clients == nil {
-		return
-	}
-	all := hints(typed(os.Args[0]), v, clients, p.ports.first("admin"))
-	if v.LogFormat == "json" || !terminal.Is(p.stderr) {
+	all := hints(typed(os.Args[0]), v, clients, at)
+	if v.LogFormat == "json" || !terminal.Is(w) {
 		for _, h := range all {
-			p.log.Info("dev: to try", "what", h.what, "do", h.do)
+			log.Info("dev: to try", "what", h.what, "do", h.do)
 		}
 		return
 	}
-	io.WriteString(p.stderr, banner(clients, all))
+	io.WriteString(w, banner(clients, all))
 }
 
 // hints are what can be tried at these addresses with a program of that name; at nil: there is no page.

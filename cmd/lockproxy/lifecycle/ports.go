@@ -1,4 +1,4 @@
-package main
+package lifecycle
 
 import (
 	"fmt"
@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// ports are the listening sockets of the program. Those that another process has handed to it are used in
+// Ports are the listening sockets of the program. Those that another process has handed to it are used in
 // place of new ones, so that no client is refused in between. Safe for concurrent use.
-type ports struct {
+type Ports struct {
 	mu     sync.Mutex
 	bound  map[string]net.Addr // by setting, the first address that is listened on
 	handed []port              // by another process, and not used yet
 	copied bool                // copies are kept, to hand them over
 	copies []port
+	lent   bool // some of them belong to the service manager
 }
 
 // port is a listening socket. Its name is that of the setting which names it, and its address as it is there.
@@ -24,8 +25,8 @@ type port struct {
 	file *os.File
 }
 
-// listen listens on addr, a TCP address or the path of a unix socket, for a setting.
-func (p *ports) listen(setting, addr string) (net.Listener, error) {
+// Listen listens on addr, a TCP address or the path of a unix socket, for a setting.
+func (p *Ports) Listen(setting, addr string) (net.Listener, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := setting + " " + addr
@@ -49,7 +50,7 @@ func (p *ports) listen(setting, addr string) (net.Listener, error) {
 }
 
 // note keeps the first address of a setting.
-func (p *ports) note(setting string, addr net.Addr) {
+func (p *Ports) note(setting string, addr net.Addr) {
 	if p.bound == nil {
 		p.bound = make(map[string]net.Addr)
 	}
@@ -58,15 +59,15 @@ func (p *ports) note(setting string, addr net.Addr) {
 	}
 }
 
-// first is the first address that is listened on for a setting; nil: none.
-func (p *ports) first(setting string) net.Addr {
+// First is the first address that is listened on for a setting; nil: none.
+func (p *Ports) First(setting string) net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bound[setting]
 }
 
 // used is the listener of that name among those that were handed over; nil: there is none.
-func (p *ports) used(name string) (net.Listener, error) {
+func (p *Ports) used(name string) (net.Listener, error) {
 	for i, one := range p.handed {
 		if one.name != name {
 			continue
@@ -79,14 +80,14 @@ func (p *ports) used(name string) (net.Listener, error) {
 }
 
 // take notes ports that another process has handed over.
-func (p *ports) take(all []port) {
+func (p *Ports) take(all []port) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handed = append(p.handed, all...)
 }
 
 // unused closes those that nobody wants, and returns their names.
-func (p *ports) unused() (names []string) {
+func (p *Ports) unused() (names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.handed {
@@ -98,18 +99,26 @@ func (p *ports) unused() (names []string) {
 }
 
 // all are copies of all ports; they stay those of p.
-func (p *ports) all() []port {
+func (p *Ports) all() []port {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.copies
 }
 
-// close closes the copies, without which a port is closed when its listener is.
-func (p *ports) close() {
+// Close closes the copies, without which a port is closed when its listener is.
+func (p *Ports) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.copies {
 		one.file.Close()
 	}
 	p.copies = nil
+}
+
+// Lent says that some of them belong to the service manager, which has them served again: they stay open when
+// this process ends.
+func (p *Ports) Lent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lent
 }

@@ -1,28 +1,37 @@
-package main
+package lifecycle
 
 import (
 	"context"
-	"io"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"lockproxy/cmd/lockproxy/files"
-	"lockproxy/cmd/lockproxy/settings"
 )
+
+// turning is a Plane whose loops turn, unless they hang.
+type turning struct {
+	Plane
+	hangs atomic.Bool
+}
+
+func (t *turning) Turns(ctx context.Context) error {
+	if t.hangs.Load() {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
 
 // The watchdog is fed in time while the event loops turn, and not while they hang.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProgram(settings.NewConfig(settings.Defaults()), files.Certs{}, io.Discard)
-		pl := new(scriptedPlane)
-		p.state.set(pl)
+		m, pl, s := NewManager(slog.New(slog.DiscardHandler)), new(turning), new(State)
+		s.Serve(pl)
 		var fed atomic.Int64
 		life, end := context.WithCancel(t.Context())
 		defer end()
-		go p.feed(life, 8*time.Second, func(string) { fed.Add(1) })
+		go m.feed(life, 8*time.Second, s, func(string) { fed.Add(1) })
 		count := func() int64 {
 			fed.Store(0)
 			time.Sleep(80 * time.Second)
