@@ -39,33 +39,12 @@ type Script struct {
 //go:embed *.lua parts/*.lua
 var sources embed.FS
 
-// The scripts, a line each.
-var (
-	Acquire = load("acquire", 2)
-	Claim   = load("claim", 2)
-	Release = load("release", 2)
-	Cancel  = load("cancel", 2)
-	Renew   = load("renew", 0) // as many locks as there are, of one slot
-	Break   = load("break", 2)
-	Inspect = load("inspect", 1)
-	Guard   = load("guard", 1) // and the keys of the command
-	Mlock   = load("mlock", 0) // as Renew, and the fence of the slot
-	Settle  = load("settle", 2)
-	Tidy    = load("tidy", 1)
-
-	// Compat is for locks in the form of other libraries: the lock and the fence of its slot, the lock alone,
-	// or many locks.
-	Compat = load("compat", 2)
-)
-
 // Alone is a script that has two keys, the lock and the fence of its slot, for calls with the lock as its
 // only key: while a slot moves, the two may be at different nodes.
 func Alone(s Script) *Script {
 	s.Keys = 1
 	return &s
 }
-
-var releaseAlone, compatAlone = Alone(Release), Alone(Compat)
 
 // loaded are those that load has read.
 var loaded []Script
