@@ -31,7 +31,7 @@ func (u *echo) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error) 
 	defer u.mu.Unlock()
 	u.requests++
 	u.renewals += n
-	return append(fmt.Appendf(nil, "*%d\r\n", n), bytes.Repeat([]byte(":30000\r\n"), n)...), nil
+	return append(fmt.Appendf(nil, "*%d\r\n", n+1), bytes.Repeat([]byte(":30000\r\n"), n+1)...), nil
 }
 
 func (u *echo) Sharded() bool { return true }

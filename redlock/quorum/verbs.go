@@ -155,21 +155,23 @@ func (v verb[T]) await(ctx context.Context) (T, error) {
 // node right behind the release.
 func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	at := q.names.Place(r.Name)
-	request := scripts.Releasing{Release: r, Fresh: q.names.NewRequest(), Proxy: q.names.ID,
-		Publish: "PUBLISH"}
+	request := scripts.Releasing{Release: r, Fresh: q.names.NewRequest()}
 	made := request.ID()
 	id := string(made[:])
-	_, c := request.Call(nil, q.names, func(int) scripts.After {
-		if q.waiters.NextAsks(at, id) {
-			return scripts.TellOthers
-		}
-		return scripts.TellAll
-	})
+	if request.Freeing = q.freeing(scripts.TellAll); q.waiters.NextAsks(at, id) {
+		request.Next = scripts.TellOthers
+	}
+	_, c := request.Call(nil, q.names)
 	p := q.newPoll(c)
 	p.lock = at.Key
 	p.next, _ = q.waiters.Next(at, id).(*attempt)
 	p.asked = func() { q.waiters.WakeNext(at, id) }
 	verb[redlock.Released]{p, (*poll).released}.answer(by, to.Released)
+}
+
+// freeing says what becomes of a lock that the scripts free. Nobody waits for it there.
+func (q *Engine) freeing(next scripts.After) scripts.Freeing {
+	return scripts.Freeing{Proxy: q.names.ID, Publish: "PUBLISH", Next: next}
 }
 
 // Renew implements locks.engine.
@@ -181,10 +183,7 @@ func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 
 // Break implements locks.engine.
 func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	_, c := scripts.Eval(q.names, &scripts.Break, name, 4)
-	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
-	id := q.names.NewRequest()
-	c.Bytes(id[:])
+	_, c := scripts.BreakCall(q.names, q.freeing(scripts.TellAll), name, q.names.NewRequest())
 	p := q.newPoll(c)
 	some := make([]bool, len(q.nodes))
 	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
@@ -203,8 +202,8 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 // Detach implements locks.engine.
 func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
 	r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
-		Proxy: q.names.ID, Publish: "PUBLISH"}
-	_, c := r.Call(nil, q.names, func(int) scripts.After { return scripts.TellAll })
+		Freeing: q.freeing(scripts.TellAll)}
+	_, c := r.Call(nil, q.names)
 	_, err := verb[bool]{q.newPoll(c), (*poll).broken}.await(ctx)
 	return err
 }

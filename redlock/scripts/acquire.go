@@ -3,10 +3,11 @@ package scripts
 import (
 	"bytes"
 	"fmt"
-	"lockproxy/redlock"
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/redlock"
 )
 
 // Acquire takes a lock; Tidy drops those who have gone, for it.
@@ -15,10 +16,76 @@ var (
 	Tidy    = load("tidy", 1)
 )
 
-// Plain appends the first two arguments of acquire.lua, which are all of a LOCK without options: the value
-// of the key if the lock is granted as a plain lock, and the lease. at is now.
-func (c *Call) Plain(a *redlock.Acquire, at time.Time) {
-	a.Fence = max(at.UnixMicro(), leastClock)
+// Asking is a call of acquire.lua that may wait, or has more options than a plain LOCK.
+type Asking struct {
+	*redlock.Acquire
+	Proxy, Publish       string
+	Behind               bool          // other requests of the same proxy wait
+	Left                 time.Duration // it may wait for so long
+	Stood                int64         // the place that it was told; 0: none
+	MaxQueue, MaxReaders int
+	// More says that there are options behind these, or that only one master may grant, which Granter names.
+	More    bool
+	Granter string
+}
+
+// PlainCall is the call of acquire.lua for a plain lock. buf is as that of eval; now makes the fence.
+func PlainCall(buf []byte, n *redlock.Names, a *redlock.Acquire, now time.Time) (at int, c Call) {
+	at, c = eval(buf, n, &Acquire, false, a.Name, 2)
+	c.plain(a, now)
+	return at, c
+}
+
+// Call is the call for r.
+func (r *Asking) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c Call) {
+	args := 8
+	switch {
+	case r.Breaks():
+		args = 12
+	case r.More:
+		args = 11
+	}
+	at, c = eval(buf, n, &Acquire, false, r.Name, args)
+	c.plain(r.Acquire, now)
+	if r.Behind {
+		c.Text("behind")
+	} else {
+		c.Text(string(r.Mode))
+	}
+	c.Flag(r.Reentrant)
+	if r.Wait > 0 {
+		c.Text(r.Proxy)
+		c.wait(max(r.Left, time.Millisecond), r.Stood)
+		c.most(r.Acquire, r.MaxQueue, r.MaxReaders)
+	} else {
+		c.Empty()
+		c.Empty()
+		c.most(r.Acquire, 0, r.MaxReaders)
+	}
+	c.Text(r.Publish)
+	if r.More || r.Breaks() {
+		c.Text(r.Keeper)
+		c.said(r.Acquire)
+		c.Text(r.Granter)
+	}
+	if r.Breaks() {
+		c.Flag(true)
+	}
+	return at, c
+}
+
+// TidyCall is the call of tidy.lua for a request.
+func (r *Asking) TidyCall(n *redlock.Names) (at int, c Call) {
+	at, c = eval(nil, n, &Tidy, false, r.Name, 2)
+	c.most(r.Acquire, r.MaxQueue, r.MaxReaders)
+	c.Text(r.Proxy)
+	return at, c
+}
+
+// plain appends the first two arguments of acquire.lua, which are all of a LOCK without options: the value of
+// the key if the lock is granted as a plain lock, and the lease.
+func (c *Call) plain(a *redlock.Acquire, now time.Time) {
+	a.Fence = max(now.UnixMicro(), leastClock)
 	c.Req = appendPlain(c.Req, a.Fence, a.ID, a.Token)
 	c.Number(a.Lease.Milliseconds() + 1)
 }
@@ -26,9 +93,9 @@ func (c *Call) Plain(a *redlock.Acquire, at time.Time) {
 // leastClock is the least that a clock may show: 16 digits, from 2001 until 2286.
 const leastClock = 1e15
 
-// Said appends what the hold is to say of itself, as acquire.lua and claim.lua take it: the meta, and in
+// said appends what the hold is to say of itself, as acquire.lua and claim.lua take it: the meta, and in
 // front of that AtLeast.
-func (c *Call) Said(a *redlock.Acquire) {
+func (c *Call) said(a *redlock.Acquire) {
 	if a.AtLeast == 0 && !strings.HasPrefix(a.Meta, "\t") { // which would be taken for one with AtLeast
 		c.Text(a.Meta)
 		return
@@ -36,8 +103,8 @@ func (c *Call) Said(a *redlock.Acquire) {
 	c.Text(fmt.Sprintf("\t%d %s", a.AtLeast.Milliseconds(), a.Meta))
 }
 
-// Wait appends how long a waits, and the place that it was told, unless that is 0.
-func (c *Call) Wait(left time.Duration, stood int64) {
+// wait appends how long a waits, and the place that it was told, unless that is 0.
+func (c *Call) wait(left time.Duration, stood int64) {
 	var space [40]byte
 	wait := strconv.AppendInt(space[:0], left.Milliseconds(), 10)
 	if stood != 0 {
@@ -46,9 +113,9 @@ func (c *Call) Wait(left time.Duration, stood int64) {
 	c.Bytes(wait)
 }
 
-// Most appends how many clients may wait for the lock, if this one may, and how many may share it, if a wants
+// most appends how many clients may wait for the lock, if this one may, and how many may share it, if a wants
 // to.
-func (c *Call) Most(a *redlock.Acquire, waiters, readers int) {
+func (c *Call) most(a *redlock.Acquire, waiters, readers int) {
 	var space [40]byte
 	most := space[:0]
 	if waiters > 0 {

@@ -37,24 +37,25 @@ func begin(buf []byte, s *Script, keys, args int) Call {
 	return c
 }
 
-// Eval begins the EVALSHA of s with the keys of a lock; args arguments follow. at is the slot.
-func Eval(n *redlock.Names, s *Script, name string, args int) (at int, c Call) {
-	return EvalIn(nil, n, s, name, args)
-}
-
-// EvalIn is Eval that appends to buf, or to memory of its own if buf is nil.
-func EvalIn(buf []byte, n *redlock.Names, s *Script, name string, args int) (at int, c Call) {
+// eval begins the EVALSHA of s with the keys of a lock: the lock, and if s has two the fence of its slot,
+// unless the call is to be apart. args arguments follow. at is the slot. It appends to buf, or to memory of
+// its own if buf is nil.
+func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string, args int) (at int, c Call) {
 	if buf == nil {
 		buf = make([]byte, 0, 384+len(name))
 	}
-	c = begin(buf, s, s.Keys, args)
+	keys := s.Keys
+	if apart {
+		keys = 1
+	}
+	c = begin(buf, s, keys, args)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(n.KeySize(name)), 10)
 	req = append(req, "\r\n"...)
 	key := len(req)
 	req = n.AppendKey(req, name)
 	at = slot.Of(req[key:])
 	req = append(req, "\r\n"...)
-	if s.Keys > 1 {
+	if keys > 1 {
 		tag := slot.Tag(at)
 		req = append(strconv.AppendInt(append(req, '$'), int64(len(n.Fences)+len(tag)+1), 10), "\r\n"...)
 		req = append(append(append(req, n.Fences...), tag...), "}\r\n"...)

@@ -6,11 +6,9 @@ import "lockproxy/redlock"
 // many locks.
 var Compat = load("compat", 2)
 
-var compatAlone = Alone(Compat)
-
 // CompatTake begins the call of compat.lua that takes a lock; six arguments follow.
 func CompatTake(n *redlock.Names, name string) (at int, c Call) {
-	at, c = Eval(n, &Compat, name, 8)
+	at, c = eval(nil, n, &Compat, false, name, 8)
 	c.Text("take")
 	c.Text(FenceKey(n, at))
 	return at, c
@@ -18,7 +16,7 @@ func CompatTake(n *redlock.Names, name string) (at int, c Call) {
 
 // CompatRelease begins the call that frees a lock; six arguments follow.
 func CompatRelease(n *redlock.Names, name string) (at int, c Call) {
-	at, c = Eval(n, compatAlone, name, 8)
+	at, c = eval(nil, n, &Compat, true, name, 8)
 	c.Text("release")
 	c.Text(FenceKey(n, at))
 	return at, c
@@ -26,7 +24,7 @@ func CompatRelease(n *redlock.Names, name string) (at int, c Call) {
 
 // CompatLook is the call that says who holds a lock.
 func CompatLook(n *redlock.Names, name string) (at int, c Call) {
-	at, c = Eval(n, compatAlone, name, 1)
+	at, c = eval(nil, n, &Compat, true, name, 1)
 	c.Text("look")
 	return at, c
 }

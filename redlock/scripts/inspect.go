@@ -2,11 +2,12 @@ package scripts
 
 import (
 	"cmp"
-	"lockproxy/internal/resp"
-	"lockproxy/redlock"
 	"slices"
 	"strconv"
 	"strings"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
 )
 
 // Inspect reads a lock.
@@ -17,12 +18,12 @@ var Inspect = load("inspect", 1)
 func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call) {
 	switch {
 	case token != "":
-		at, c = Eval(n, &Inspect, name, 1)
+		at, c = eval(nil, n, &Inspect, false, name, 1)
 		c.Owner(token)
 	case p.next == "":
-		at, c = Eval(n, &Inspect, name, 0)
+		at, c = eval(nil, n, &Inspect, false, name, 0)
 	default:
-		at, c = Eval(n, &Inspect, name, 2)
+		at, c = eval(nil, n, &Inspect, false, name, 2)
 		c.Empty()
 		c.Text(p.next)
 	}

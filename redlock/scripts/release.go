@@ -3,11 +3,12 @@ package scripts
 import (
 	"bytes"
 	"cmp"
+	"slices"
+	"strconv"
+
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 	"lockproxy/redlock"
-	"slices"
-	"strconv"
 
 	"github.com/tidwall/redcon"
 )
@@ -18,8 +19,6 @@ var (
 	Cancel  = load("cancel", 2)
 	Break   = load("break", 2)
 )
-
-var releaseAlone = Alone(Release)
 
 // DeleteRequest deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
 // Valkey, or DELEX of Redis. It was granted to the request id, with that fence.
@@ -67,30 +66,23 @@ func appendPlain[ID string | []byte](req []byte, fence int64, id ID, token strin
 // Releasing is a call of release.lua.
 type Releasing struct {
 	*redlock.Release
-	Fresh          [redlock.IDBytes]byte // its id, unless its client has named it
-	Plain          [redlock.IDBytes]byte // the request whose grant of a plain lock is meant; zero: any
-	Known          int64                 // the fence that the token had; 0: not known
-	Keeper         string                // for that keeper, which has no other id; "": for a client
-	Proxy, Publish string
-	Apart          bool // the lock is the only key
+	Fresh  [redlock.IDBytes]byte // its id, unless its client has named it
+	Plain  [redlock.IDBytes]byte // the request whose grant of a plain lock is meant; zero: any
+	Known  int64                 // the fence that the token had; 0: not known
+	Keeper string                // for that keeper, which has no other id; "": for a client
+	Freeing
 }
 
-// Call is the call of r. buf is as that of EvalIn. next says what becomes of a lock of a slot.
-func (r *Releasing) Call(
-	buf []byte, n *redlock.Names, next func(slot int) After,
-) (at int, c Call) {
-	s, args, plain := &Release, 3, r.Plain[0] != 0
+// Call is the call of r. buf is as that of eval.
+func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
+	args, plain := 3, r.Plain[0] != 0
 	switch {
-	case plain:
-		s, args = releaseAlone, 2
-	case r.Apart && r.Keeper != "":
-		s = releaseAlone
-	case r.Apart:
-		s, args = releaseAlone, 4
-	case r.Fence == 0 && r.Named == "" && r.Keeper == "":
+	case plain, !r.Apart && r.Fence == 0 && r.Named == "" && r.Keeper == "":
 		args = 2
+	case r.Apart && r.Keeper == "":
+		args = 4
 	}
-	at, c = EvalIn(buf, n, s, r.Name, args)
+	at, c = eval(buf, n, &Release, plain || r.Apart, r.Name, args)
 	if plain {
 		c.Req = append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
 		c.Req = append(appendEnding(c.Req, r.Plain[:], r.Token), "\r\n"...)
@@ -98,9 +90,9 @@ func (r *Releasing) Call(
 		c.Owner(r.Token)
 	}
 	var space [128]byte
-	id, after := r.ID(), OfferNext
-	if s.Keys > 1 {
-		after = next(at)
+	id, after := r.ID(), r.Next
+	if plain {
+		after = OfferNext
 	}
 	request := append(space[:0], r.Keeper...)
 	if r.Keeper == "" {
@@ -160,12 +152,42 @@ const (
 	TellOthers After = "tell-others"
 )
 
-// Freed appends the three arguments that all scripts take which free a lock: this proxy, the command that
-// wakes waiters, and what becomes of the lock.
-func (c *Call) Freed(proxy, publish string, next After) {
-	c.Text(proxy)
-	c.Text(publish)
-	c.Text(string(next))
+// Freeing says how a script frees a lock.
+type Freeing struct {
+	Proxy, Publish string // this proxy, and the command that wakes waiters
+	Next           After  // what becomes of the lock
+	Apart          bool   // the lock is the only key, so Next is OfferNext: a grant needs a fence
+}
+
+// appendTo appends the three arguments that cancel.lua and break.lua take.
+func (f *Freeing) appendTo(c *Call) {
+	c.Text(f.Proxy)
+	c.Text(f.Publish)
+	c.Text(string(f.Next))
+}
+
+// CancelCall is the call of cancel.lua for the LOCK with that id.
+func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c Call) {
+	at, c = eval(nil, n, &Cancel, f.Apart, name, 5)
+	c.Owner(token)
+	c.Text(id)
+	f.appendTo(&c)
+	return at, c
+}
+
+// BreakCall is the call of break.lua that ends what was there before the request id.
+func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) (at int, c Call) {
+	args := 4
+	if f.Apart {
+		args = 5
+	}
+	at, c = eval(nil, n, &Break, f.Apart, name, args)
+	f.appendTo(&c)
+	c.Bytes(id[:])
+	if f.Apart {
+		c.Text(FenceKey(n, at))
+	}
+	return at, c
 }
 
 // HandedOn says who got a lock that was freed: a waiter of this proxy, "" for nobody.

@@ -17,19 +17,25 @@ const (
 // names no fence, the hold is meant that its token has now.
 func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renewal) Call {
 	c := begin(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
+	at := 0
 	for _, r := range batch {
-		c.Text(n.Place(r.Name).Key)
+		place := n.Place(r.Name)
+		at = place.Slot
+		c.Text(place.Key)
 	}
 	c.Text(string(who))
-	c.Text(FenceKey(n, n.Place(batch[0].Name).Slot))
+	c.Text(FenceKey(n, at))
 	for _, r := range batch {
 		c.Owner(r.Token)
 		c.Number(r.Lease.Milliseconds())
-		if r.Fence == 0 && who == Client {
+		switch {
+		case r.Fence != 0:
+			c.Number(r.Fence)
+		case who == Client:
 			id := n.NewRequest()
 			c.Bytes(id[:])
-		} else {
-			c.Text(Optional(r.Fence))
+		default:
+			c.Empty()
 		}
 		c.Text(r.Keeper)
 	}

@@ -49,6 +49,9 @@ func ReadValue(reply []byte) (resp.Value, error) { return parse(reply) }
 // ReadNumbers reads a reply that is an array of numbers.
 func ReadNumbers(reply []byte) (all []int64, err error) {
 	v, err := parse(reply)
+	if len(v.Elems) > 0 {
+		all = make([]int64, 0, len(v.Elems))
+	}
 	for _, e := range v.Elems {
 		if e.Kind != ':' {
 			return nil, ErrReply

@@ -1,10 +1,11 @@
 // Package scripts has the Lua scripts that decide all transitions of locks, the requests that run them, and
 // their replies. Redis runs each script as one step.
 //
-//	Eval(names, &Release, name, 6) --> Call: arguments in their order (call.go) --> Redis
-//	                                          ReadFreed(reply) (reply.go, state.go) <--/
+//	PlainCall(...) --> Call: keys, arguments in their order --> Redis
+//	                                 ReadAcquire(reply) <---/
 //
-// A script is a file NAME.lua, with KEYS, ARGV, reply and effects on top. Functions that several scripts
+// A script is a file NAME.lua, with KEYS, ARGV, reply and effects on top. What Go has to do with it is in one
+// file: release.go has release.lua and those that free locks as it does. Functions that several scripts
 // need are in parts/. They know their parameters and each other, and nothing of the script that includes
 // them:
 //
@@ -38,13 +39,6 @@ type Script struct {
 
 //go:embed *.lua parts/*.lua
 var sources embed.FS
-
-// Alone is a script that has two keys, the lock and the fence of its slot, for calls with the lock as its
-// only key: while a slot moves, the two may be at different nodes.
-func Alone(s Script) *Script {
-	s.Keys = 1
-	return &s
-}
 
 // loaded are those that load has read.
 var loaded []Script

@@ -6,7 +6,6 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
-	"lockproxy/redlock/scripts"
 )
 
 // This file is about a slot that moves from one node of a cluster to another. The lock and the fence of its
@@ -19,12 +18,6 @@ import (
 //	release.lua, lock and fence  --> TRYAGAIN
 //	release.lua, lock            --> freed
 //	                              \-> nil: release.lua, fence --> what it was answered before, if it was
-
-// These scripts have the lock as their only key.
-var (
-	cancelAlone = scripts.Alone(scripts.Cancel)
-	breakAlone  = scripts.Alone(scripts.Break)
-)
 
 const (
 	// movingFor is how long a slot counts as moving after a node has said so.

@@ -99,8 +99,8 @@ func (s sentRelease) askAgain() {
 
 // releasing is the call for s.
 func (e *Engine) releasing(s *sentRelease) scripts.Releasing {
-	c := scripts.Releasing{Release: s.r, Fresh: s.fresh, Plain: s.plain.ID, Proxy: e.names.ID,
-		Publish: e.publish(), Apart: s.apart}
+	c := scripts.Releasing{Release: s.r, Fresh: s.fresh, Plain: s.plain.ID,
+		Freeing: e.freeing(s.r.Name, s.apart)}
 	if s.plain.Ends.IsZero() {
 		c.Known = e.grants.Granting(s.r.Name, s.r.Token)
 	}
@@ -110,7 +110,7 @@ func (e *Engine) releasing(s *sentRelease) scripts.Releasing {
 // releaseRequest may be sent again. buf is as that of EvalIn.
 func (e *Engine) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
 	releasing := e.releasing(s)
-	slot, c := releasing.Call(buf, e.names, e.next)
+	slot, c := releasing.Call(buf, e.names)
 	return slot, c.Req
 }
 
@@ -136,30 +136,25 @@ func (e *Engine) handOver(to scripts.HandedOn) {
 // Break implements locks.engine. The request is not to be sent again: that could break the hold of the next
 // one, if another proxy has asked for that.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	e.breakSome(by, name, &scripts.Break, e.names.NewRequest(), false, then)
+	e.breakSome(by, name, e.names.NewRequest(), false, false, then)
 }
 
-// breakSome breaks as many holds as one script may, and then the others. s is scripts.Break or breakAlone.
+// breakSome breaks as many holds as one script may, and then the others. apart: the lock is the only key.
 // broken: some are already.
-func (e *Engine) breakSome(by redlock.Caller, name string, s *scripts.Script, id [redlock.IDBytes]byte,
-	broken bool, then func(bool, error) []byte) {
+func (e *Engine) breakSome(by redlock.Caller, name string, id [redlock.IDBytes]byte, apart, broken bool,
+	then func(bool, error) []byte) {
 	e.grants.Changed(name)
-	slot, c := scripts.Eval(e.names, s, name, 6-s.Keys)
-	e.frees(&c, slot)
-	c.Bytes(id[:])
-	if s == breakAlone {
-		c.Text(scripts.FenceKey(e.names, slot))
-	}
+	slot, c := scripts.BreakCall(e.names, e.freeing(name, apart), name, id)
 	at := time.Now()
 	by.SendHome(slot, c.Req, false, splitting{func(reply []byte) []byte {
 		if parted(reply) {
-			e.breakSome(by, name, breakAlone, id, broken, then)
+			e.breakSome(by, name, id, true, broken, then)
 			return nil
 		}
 		r, to, err := e.readRelease(slot, name, at, reply)
 		e.handOver(to)
 		if err == redlock.ErrAgain {
-			e.breakSome(by, name, s, id, true, then)
+			e.breakSome(by, name, id, apart, true, then)
 			return nil
 		}
 		return then(broken || r.Whole, err)
@@ -176,8 +171,8 @@ func (splitting) Splits() {}
 func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
 	return e.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
 		r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
-			Proxy: e.names.ID, Publish: e.publish(), Apart: apart}
-		slot, c := r.Call(nil, e.names, e.next)
+			Freeing: e.freeing(name, apart)}
+		slot, c := r.Call(nil, e.names)
 		return slot, c.Req
 	})
 }

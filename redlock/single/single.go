@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/internal/slot"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 	"lockproxy/redlock/index"
@@ -121,22 +122,20 @@ func (e *Engine) granter(slot int) string {
 	return e.grace.master(slot)
 }
 
-// frees appends what the scripts need that free a lock of slot. A lock alone is not granted without a fence.
-func (e *Engine) frees(c *scripts.Call, slot int) {
-	next := e.next(slot)
-	if c.Script.Keys == 1 {
-		next = scripts.OfferNext
+// freeing says how the scripts free a lock. apart: the lock is their only key. A new master grants nothing
+// yet, and one that evicts nothing at all.
+func (e *Engine) freeing(name string, apart bool) scripts.Freeing {
+	f := scripts.Freeing{Proxy: e.names.ID, Publish: e.publish(), Next: scripts.GrantNext, Apart: apart}
+	if apart || e.granter(e.slot(name)) != "" {
+		f.Next = scripts.OfferNext
 	}
-	c.Freed(e.names.ID, e.publish(), next)
+	return f
 }
 
-// next says what becomes of a lock of slot that is freed. A new master grants nothing yet, and one that
-// evicts nothing at all.
-func (e *Engine) next(slot int) scripts.After {
-	if e.granter(slot) != "" {
-		return scripts.OfferNext
-	}
-	return scripts.GrantNext
+// slot is that of a lock.
+func (e *Engine) slot(name string) int {
+	var space [128]byte
+	return slot.Of(e.names.AppendKey(space[:0], name))
 }
 
 // publish is the command that wakes waiters.
