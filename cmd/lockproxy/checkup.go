@@ -167,8 +167,7 @@ func checkFiles(v *settings.Values, tell func(checkup.Fact)) {
 	fitted := limits.FitClients(v, limit, slog.New(slog.DiscardHandler))
 	if fitted == v {
 		tell(checkup.Fact{About: "files", Text: fmt.Sprintf("the limit of open files here, %d, is enough "+
-			"for "+
-			"maxclients %d", limit, v.Proxy.MaxClients)})
+			"for maxclients %d", limit, v.Proxy.MaxClients)})
 		return
 	}
 	var lower []string

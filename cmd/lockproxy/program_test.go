@@ -350,7 +350,7 @@ func TestDevCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := 0
-	redis7, err := os.ReadFile("../../commands/commandstest/testdata/command-7.0.15.resp")
+	redis7, err := os.ReadFile("../../commands/testdata/command-7.0.15.resp")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,18 +42,23 @@ var floors = map[string]string{
 	// lockproxy check looks at nodes as the proxy does, which need not run.
 	"cmd/lockproxy/checkup": "cmd/lockproxy/tool/terminal proxy/needs cluster cluster/discovery " +
 		"redlock/peers internal",
-	"cmd/lockproxy/adminpage": "proxy proxy/stats cluster commands/lock redlock redlock/locks " +
+	"cmd/lockproxy/adminpage": "cmd/lockproxy/tool/terminal proxy proxy/stats cluster commands/lock " +
+		"redlock redlock/locks " +
 		"redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
-		"proxy/memory proxy/clients proxy/door commands commands/merge commands/routes commands/lock " +
+		"proxy/memory proxy/clients proxy/door proxy/large proxy/lockorder proxy/nodes " +
+		"commands commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/memory":      "",
+	"proxy/large":       "proxy/scatter commands internal",
+	"proxy/lockorder":   "",
+	"proxy/nodes":       "commands cluster cluster/pipe internal",
 	"proxy/door":        "commands cluster cluster/master internal",
 	"proxy/clients":     "proxy/client commands cluster/pipe internal",
 	"proxy/stats":       "proxy/client commands",
@@ -84,8 +89,6 @@ var floors = map[string]string{
 		"redlock redlock/locks internal",
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
-	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/routes cluster cluster/pipe cluster/pubsub redlock internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
