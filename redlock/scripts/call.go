@@ -54,18 +54,20 @@ func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string, args
 	key := len(req)
 	req = n.AppendKey(req, name)
 	at = slot.Of(req[key:])
-	req = append(req, "\r\n"...)
+	c.Req = append(req, "\r\n"...)
 	if keys > 1 {
-		tag := slot.Tag(at)
-		req = append(strconv.AppendInt(append(req, '$'), int64(len(n.Fences)+len(tag)+1), 10), "\r\n"...)
-		req = append(append(append(req, n.Fences...), tag...), "}\r\n"...)
+		c.fenceKey(n, at)
 	}
-	c.Req = req
 	return at, c
 }
 
-// FenceKey is the key of the fence of slot at.
-func FenceKey(n *redlock.Names, at int) string { return n.Fences + string(slot.Tag(at)) + "}" }
+// fenceKey appends the key of the fence of slot at. It allocates nothing but room in the request.
+func (c *Call) fenceKey(n *redlock.Names, at int) {
+	tag := slot.Tag(at)
+	req := strconv.AppendInt(append(c.Req, '$'), int64(len(n.Fences)+len(tag)+1), 10)
+	req = append(req, "\r\n"...)
+	c.Req = append(append(append(req, n.Fences...), tag...), "}\r\n"...)
+}
 
 // Arguments of a call are appended in their order.
 

@@ -10,7 +10,7 @@ var Compat = load("compat", 2)
 func CompatTake(n *redlock.Names, name string) (at int, c Call) {
 	at, c = eval(nil, n, &Compat, false, name, 8)
 	c.Text("take")
-	c.Text(FenceKey(n, at))
+	c.fenceKey(n, at)
 	return at, c
 }
 
@@ -18,7 +18,7 @@ func CompatTake(n *redlock.Names, name string) (at int, c Call) {
 func CompatRelease(n *redlock.Names, name string) (at int, c Call) {
 	at, c = eval(nil, n, &Compat, true, name, 8)
 	c.Text("release")
-	c.Text(FenceKey(n, at))
+	c.fenceKey(n, at)
 	return at, c
 }
 
@@ -37,7 +37,7 @@ func CompatRenew(n *redlock.Names, batch []redlock.Renewal, gets string) Call {
 		c.Text(n.Place(r.Name).Key)
 	}
 	c.Text("renew")
-	c.Text(FenceKey(n, n.Place(batch[0].Name).Slot))
+	c.fenceKey(n, n.Place(batch[0].Name).Slot)
 	for _, r := range batch {
 		c.Owner(r.Token)
 		c.Number(r.Lease.Milliseconds())

@@ -14,7 +14,7 @@ func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int
 	}
 	for _, a := range all {
 		at = n.Place(a.Name).Slot
-		c.Text(FenceKey(n, at))
+		c.fenceKey(n, at)
 	}
 	c.Owner(all[0].Token)
 	c.Number(all[0].Lease.Milliseconds())

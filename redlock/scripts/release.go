@@ -118,7 +118,7 @@ func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
 		c.Empty()
 	}
 	if args == 4 {
-		c.Text(FenceKey(n, at))
+		c.fenceKey(n, at)
 	}
 	return at, c
 }
@@ -135,7 +135,7 @@ func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
 func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	at = n.Place(r.Name).Slot
 	c = begin(nil, &Release, 1, 2)
-	c.Text(FenceKey(n, at))
+	c.fenceKey(n, at)
 	c.Empty()
 	id := r.ID()
 	c.Text(string(id[:]) + " - - -")
@@ -185,7 +185,7 @@ func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byt
 	f.appendTo(&c)
 	c.Bytes(id[:])
 	if f.Apart {
-		c.Text(FenceKey(n, at))
+		c.fenceKey(n, at)
 	}
 	return at, c
 }

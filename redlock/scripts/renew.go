@@ -24,7 +24,7 @@ func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renewal) Call {
 		c.Text(place.Key)
 	}
 	c.Text(string(who))
-	c.Text(FenceKey(n, at))
+	c.fenceKey(n, at)
 	for _, r := range batch {
 		c.Owner(r.Token)
 		c.Number(r.Lease.Milliseconds())
