@@ -164,7 +164,7 @@ func (pp *privatePipe) fade() {
 	if pp.pipe.calls.len() > 0 && !pp.idle() || pp.owner != nil {
 		return
 	}
-	pp.pipe.close(errRetired)
+	pp.pipe.close(errReleased)
 }
 
 // stale says that pushes may have been missed, unless there was nothing that they could be about.

@@ -10,6 +10,9 @@ import (
 // NoAnswer is what a client gets if a command ended without an answer.
 var NoAnswer = []byte("-ERR internal error: the command made no answer\r\n")
 
+// NoAuth is what a client gets that has to authenticate and has not.
+var NoAuth = []byte("-NOAUTH Authentication required.\r\n")
+
 // ErrNoMasters is for a client that asks all masters while there is none.
 var ErrNoMasters = errors.New("CLUSTERDOWN The upstream has no master")
 
@@ -24,6 +27,7 @@ func Lasting(raw []byte) []byte {
 	}
 	return bytes.Clone(raw)
 }
+
 // Plain is embedded in what takes replies, or owns a connection, and has nothing to do in these cases: a
 // reply that was cut off is forgotten, the order of requests does not matter, pushes were not asked for, and
 // the requests of a lost connection have failed before.
