@@ -218,8 +218,8 @@ func TestPrivateRaisedRedirect(t *testing.T) {
 	})
 }
 
-// TestPrivateEndedWaits proves that a request of a client that has left, which its node refuses for the moment,
-// is sent again after pauses, and not as often as a connection can be made.
+// TestPrivateEndedWaits proves that a request of a client that has left, which its node refuses for the
+// moment, is sent again after pauses, and not as often as a connection can be made.
 func TestPrivateEndedWaits(t *testing.T) {
 	inOwnBubble(t, Options{Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
 		const most = 1000
