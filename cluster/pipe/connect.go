@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 )
 
 // This file makes connections; and when one ends, its requests fail or go elsewhere.
@@ -19,7 +20,7 @@ func (p *Pipe) dial() {
 	p.as = control.Login()
 	var self *cluster.Identity
 	switch {
-	case p.owner == nil:
+	case p.Conn == nil:
 		last := p.self
 		self = &last
 	case m.As != nil:
@@ -30,7 +31,7 @@ func (p *Pipe) dial() {
 		cancel()
 		posted := l.Post(func() {
 			p.dialing = false
-			if p.dead != nil { // ended meanwhile
+			if p.Dead() != nil { // ended meanwhile
 				if err == nil {
 					nc.Close()
 				}
@@ -38,10 +39,10 @@ func (p *Pipe) dial() {
 			}
 			if err == nil {
 				switch {
-				case p.owner == nil:
+				case p.Conn == nil:
 					p.self = *self
 				case self != nil:
-					p.clientID = self.Number
+					p.SetClientID(self.Number)
 				}
 				p.conn, err = l.Add(nc, p)
 			}
@@ -65,18 +66,18 @@ func (p *Pipe) dialed(err error) {
 		p.counts.up.Add(1)
 		p.conn.Flush()
 		p.home.connected()
-		if p.private.isPaused() {
-			p.private.pause()
+		if p.Conn != nil {
+			p.Connected()
 		}
 		return
 	}
 	refused := refusedMode(err, p.mode) != nil
-	if p.owner != nil {
+	if p.Conn != nil {
 		if !refused {
 			p.counts.dialErrors.Add(1)
 			p.Refresh()
 		}
-		p.failed(err)
+		p.Failed(err)
 		return
 	}
 	if refused {
@@ -112,7 +113,7 @@ func (p *Pipe) Closed(err error) {
 	if p.crowded > 0 {
 		p.home.crowd(p, 0)
 	}
-	if p.why != errReleased && p.why != errIdle { // the node may have restarted
+	if p.why != owned.ErrReleased && p.why != errIdle { // the node may have restarted
 		p.home.restarted(p.addr)
 	}
 	p.self.Owed = p.calls.len() > 0
@@ -120,17 +121,17 @@ func (p *Pipe) Closed(err error) {
 	if p.why != nil {
 		err = p.why
 	}
-	if p.owner != nil {
-		if p.why == nil && !p.ended || p.why == errSilent {
+	if p.Conn != nil {
+		if p.why == nil && !p.Ended() || p.why == errSilent {
 			p.Refresh()
 		}
-		p.failed(err)
+		p.Failed(err)
 		return
 	}
 	if err == errIdle || err == errUnfit && p.calls.len() == 0 {
 		return
 	}
-	if !p.closed && err != errReleased {
+	if !p.closed && err != owned.ErrReleased {
 		if p.calls.len() > 0 {
 			p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
 		}
@@ -154,9 +155,13 @@ const renewAgain = 10 * time.Second
 // renewLogin makes the connection take over a newer login, if there is one.
 func (p *Pipe) renewLogin() {
 	now := p.control.Login()
-	if now == p.as || p.conn == nil || p.patient || p.mode.special() || p.whole() ||
-		p.loop.Now().Before(p.renewAt) {
+	if now == p.as || p.conn == nil || p.stream != nil || p.loop.Now().Before(p.renewAt) {
 		return
+	}
+	if p.Conn != nil {
+		if _, blocks := p.Patience(0); blocks || p.Special() || p.Whole() {
+			return
+		}
 	}
 	before := p.as
 	p.as = now
@@ -176,17 +181,4 @@ func (p *Pipe) loggedIn(reply []byte, _ error) {
 			"err", cluster.Explain(cluster.Said(string(trimLine(reply[1:])))))
 	}
 	p.as, p.renewAt = nil, p.loop.Now().Add(renewAgain)
-}
-
-// whole says that nothing may be sent between the requests of the owner.
-func (o *owning) whole() bool {
-	if o.stream != nil {
-		return true
-	}
-	owner := o.owner
-	if o.private != nil {
-		owner = o.private.owner
-	}
-	w, ok := owner.(Whole)
-	return ok && w.Whole()
 }

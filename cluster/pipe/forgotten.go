@@ -35,16 +35,15 @@ const (
 type forgotten struct {
 	*env
 	shared map[nodeKey]*Pipe
-	own    map[*Pipe]struct{}
 	ctx    context.Context // ends with the pool, by end
 	end    context.CancelFunc
 	asking map[string]bool // nodes
 	mute   map[string]bool // nodes that do not tell
 }
 
-func newForgotten(e *env, shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) forgotten {
+func newForgotten(e *env, shared map[nodeKey]*Pipe) forgotten {
 	f := forgotten{
-		env: e, shared: shared, own: own, asking: make(map[string]bool), mute: make(map[string]bool),
+		env: e, shared: shared, asking: make(map[string]bool), mute: make(map[string]bool),
 	}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
@@ -58,9 +57,18 @@ type silent struct {
 	id, addr string // of the connection; or "": unknown
 }
 
+// waits says that the node of p may let its reply wait, because it was sent a command that blocks.
+func waits(p *Pipe) bool {
+	if p.Conn == nil {
+		return false
+	}
+	_, always := p.Patience(0)
+	return always
+}
+
 // due says that the node of p should be asked about it.
 func (f *forgotten) due(p *Pipe, now time.Time) bool {
-	if p.patient || f.asking[p.addr] || !f.owes(p, now) {
+	if waits(p) || f.asking[p.addr] || !f.owes(p, now) {
 		return false
 	}
 	before := p.asked.Sub(p.progress) // when it was asked in this silence
@@ -70,7 +78,7 @@ func (f *forgotten) due(p *Pipe, now time.Time) bool {
 // owes says that p has owed a reply for long.
 func (f *forgotten) owes(p *Pipe, now time.Time) bool {
 	return p.conn != nil && p.calls.len() > 0 && now.Sub(p.progress) >= cluster.SilentLong &&
-		!p.stream.starves() && !p.private.isPaused()
+		!p.stream.starves() && !p.Paused()
 }
 
 // ask asks the node at addr about all its pipes that are silent.
@@ -141,10 +149,10 @@ func (f *forgotten) answered(addr string, all []silent, settled map[string]strin
 // nameOf is how the node calls the connection of p.
 func nameOf(p *Pipe) (id, addr string) {
 	switch {
-	case p.owner == nil:
+	case p.Conn == nil:
 		return p.self.ID(), p.self.Addr()
-	case p.clientID != 0:
-		return strconv.FormatInt(p.clientID, 10), ""
+	case p.ClientID() != 0:
+		return strconv.FormatInt(p.ClientID(), 10), ""
 	}
 	return "", ""
 }
@@ -156,7 +164,7 @@ func (f *forgotten) to(addr string) (all []*Pipe) {
 			all = append(all, p)
 		}
 	}
-	for p := range f.own {
+	for p := range f.ownPipes {
 		if p.addr == addr {
 			all = append(all, p)
 		}

@@ -26,7 +26,6 @@ type suspecter interface{ Suspect() }
 type lateness struct {
 	*env
 	shared    map[nodeKey]*Pipe
-	own       map[*Pipe]struct{}
 	forgotten forgotten
 	looking   bool // look will run
 }
@@ -58,8 +57,8 @@ func (l *lateness) look() {
 			silent = append(silent, pipe.addr)
 		}
 	}
-	for pipe := range l.own {
-		due = due || pipe.conn != nil && pipe.calls.len() > 0 && !pipe.patient
+	for pipe := range l.ownPipes {
+		due = due || pipe.conn != nil && pipe.calls.len() > 0 && !waits(pipe)
 		if l.forgotten.due(pipe, now) {
 			silent = append(silent, pipe.addr)
 		}

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 )
 
 // Mode is the state that a connection to a node is put into before its first request, and whether one client
@@ -13,19 +14,19 @@ type Mode struct {
 	// Second is for a second connection of the same kind, used while a script keeps the first one busy; see
 	// Pool.StuckEpoch.
 	Second bool
-	Own    *Private // of the client that has the connection to itself; nil: it is shared
+	Own    *owned.Set // of the client that has the connection to itself; nil: it is shared
 }
+
+// ModeOf is the mode of requests that go over the connections of a client.
+func ModeOf(s *owned.Set) Mode { return Mode{Proto: s.Mode().Proto, DB: s.Mode().DB, Own: s} }
 
 // plain says that m is the mode of nearly all requests: database 0, at a master, over the first shared
 // connection.
 func (m Mode) plain() bool { return m.DB == 0 && !m.Replica && !m.Second && m.Own == nil }
 
-// special says that connections of mode m belong to another user than the proxy.
-func (m Mode) special() bool { return m.Own != nil && m.Own.as != nil }
-
 // before says what goes in front of a request that is sent now.
 func (m Mode) before() before {
-	if m.Own != nil && m.Own.preceded {
+	if m.Own != nil && m.Own.Precedes() {
 		return sayPrivate
 	}
 	return nothing
@@ -43,7 +44,7 @@ func (m Mode) again() Mode {
 func (m Mode) dialled() cluster.Mode {
 	d := cluster.Mode{Proto: m.Proto, DB: m.DB, Replica: m.Replica}
 	if m.Own != nil {
-		d.As = m.Own.as
+		d.As = m.Own.Mode().As
 	}
 	return d
 }

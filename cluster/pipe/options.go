@@ -80,14 +80,15 @@ const (
 
 // env is what the pipes of one loop stand on.
 type env struct {
-	loop    *loop.Loop
-	control Control
-	o       Options
-	stats   *Stats
-	felt    *cluster.Outages // may be nil
-	born    time.Time
-	refused *cluster.Login // by a node, as it was told
-	closed  bool
+	loop     *loop.Loop
+	control  Control
+	o        Options
+	stats    *Stats
+	felt     *cluster.Outages   // may be nil
+	ownPipes map[*Pipe]struct{} // those that one client has to itself, connected or connecting
+	born     time.Time
+	refused  *cluster.Login // by a node, as it was told
+	closed   bool
 }
 
 // Refresh hints that the topology may be out of date.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 )
 
 // This file says for how long a request is tried. The time in which nobody could run it does not count:
@@ -74,12 +75,12 @@ func (o *outages) leave(shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) {
 		_, doubted := o.known.Doubted(pipe.addr)
 		switch {
 		case pipe.retired.IsZero(), !doubted && !pipe.dialing:
-		case pipe.owner != nil:
-			pipe.close(errRetired)
+		case pipe.Conn != nil:
+			pipe.Close(owned.ErrRetired)
 		case pipe.dialing:
 			pipe.cancel()
 		case pipe.calls.len() > 0:
-			pipe.hangUp(errRetired)
+			pipe.hangUp(owned.ErrRetired)
 		}
 	}
 }
@@ -196,7 +197,7 @@ func (o *outages) Silent(addr string) error {
 // hold says that the node of a shared pipe has owed an answer for a while, and has not been heard meanwhile.
 func (o *outages) hold(p *Pipe) bool {
 	since, silent := o.known.Silent(p.addr)
-	return silent && p.conn != nil && p.owner == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
+	return silent && p.conn != nil && p.Conn == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
 		p.loop.Now().Sub(p.said) >= holdAfter
 }
 
@@ -216,7 +217,7 @@ func (o *outages) hang(p *Pipe) (why error) {
 	if o.hold(p) {
 		return cluster.NodeError{Addr: p.addr, Err: errOwes}
 	}
-	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
+	if p.Conn != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
 		return nil
 	}
 	out, long := o.long(p.addr)

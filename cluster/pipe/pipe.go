@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
@@ -21,7 +22,8 @@ type Pipe struct {
 	mode   Mode
 	counts *nodeCounters
 	link
-	owning
+	*owned.Conn         // of the client that has it to itself; nil: it is shared
+	stream      *Stream // that is being sent; nothing else may be queued then
 
 	log        backlog // of the requests in calls
 	calls      ring
@@ -119,7 +121,7 @@ type home interface {
 
 // append queues one request. It allocates only when the log grows. c is the caller's again, changed.
 func (p *Pipe) append(c *call, req []byte) {
-	if p.conn == nil && !p.dialing && p.owner == nil {
+	if p.conn == nil && !p.dialing && p.Conn == nil {
 		p.dial()
 	}
 	now := p.loop.Now()
@@ -127,7 +129,7 @@ func (p *Pipe) append(c *call, req []byte) {
 		p.progress = now
 		p.home.owes()
 		p.proof.rest(now)
-	} else if c.slot >= anySlot && p.owner == nil && p.conn != nil && p.proof.due(now) {
+	} else if c.slot >= anySlot && p.Conn == nil && p.conn != nil && p.proof.due(now) {
 		tag, question := p.proof.question(now)
 		p.append(&call{slot: proving, tag: tag, resend: true}, question)
 	}
@@ -156,7 +158,7 @@ func (p *Pipe) append(c *call, req []byte) {
 func (p *Pipe) precede(c *call) {
 	req := asking
 	if c.before == sayPrivate {
-		if req = p.mode.Own.setup.Before; len(req) == 0 { // the Setup has changed meanwhile
+		if req = p.mode.Own.Before(); len(req) == 0 { // the Setup has changed meanwhile
 			c.before = nothing
 			return
 		}
@@ -166,23 +168,13 @@ func (p *Pipe) precede(c *call) {
 	p.append(&call{resend: true, slot: thisNode}, req)
 }
 
-// ask sends a question about the connection, of which its owner does not know. then gets the answer.
+// ask sends a question about the connection, of which its owner does not know. then, if not nil, gets the answer.
 func (p *Pipe) ask(req []byte, then func(reply []byte, err error)) {
-	p.append(&call{to: &Collector{Then: then}, slot: thisNode, raw: true, ours: true}, req)
-}
-
-// front queues the requests of a Setup in front of those that wait for the connection.
-func (p *Pipe) front(reqs [][]byte) {
-	calls, log := p.calls, p.log
-	p.calls, p.log = ring{}, backlog{}
-	p.private.send(reqs)
-	for calls.len() > 0 {
-		c := *calls.head()
-		calls.pop()
-		p.log.append(log.oldest(c.size))
-		log.pop(c.size, 0)
-		p.calls.push(&c)
+	c := &call{slot: thisNode, raw: true, ours: true}
+	if then != nil {
+		c.to = &Collector{Then: then}
 	}
+	p.append(c, req)
 }
 
 // queued is how many bytes of requests wait to be written or answered.
@@ -247,8 +239,8 @@ func (p *Pipe) Read(buf []byte) int {
 	if p.waiting != nil && p.queued() <= p.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
-	if p.leaving && p.owner == nil && p.calls.len() == 0 {
-		p.hangUp(errReleased)
+	if p.leaving && p.Conn == nil && p.calls.len() == 0 {
+		p.hangUp(owned.ErrReleased)
 	}
 	return used
 }
@@ -257,8 +249,8 @@ func (p *Pipe) Read(buf []byte) int {
 func (p *Pipe) deliver(chunk []byte, last bool) {
 	if p.inPush || !p.inReply && chunk[0] == '>' {
 		p.inPush = !last
-		if p.owner != nil {
-			p.owner.Push(chunk, last)
+		if p.Conn != nil {
+			p.Push(chunk, last)
 		}
 		return
 	}
@@ -272,7 +264,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			p.home.letChoose(p, p.calls.head(), chunk)
 			p.home.overtaken(p, *p.calls.head())
 			chunk = madeUp(p, chunk, false)
-		} else if p.owner == nil && !p.mode.Second {
+		} else if p.Conn == nil && !p.mode.Second {
 			p.home.crowd(p, len(chunk))
 		}
 		if exceeds(p, chunk) {
@@ -299,7 +291,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	if !p.inReply && chunk[0] == '-' && c.to != nil {
 		p.counts.errors.Add(1)
-		if c.raw && p.owner != nil && misled(p.addr, chunk) {
+		if c.raw && p.Conn != nil && misled(p.addr, chunk) {
 			p.leaving = true
 		}
 		if c.again { // it is under way no more, and must not stand in its own way
@@ -333,9 +325,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if len(p.order.all) > 0 {
 		p.home.goOn(p)
 	}
-	if p.private != nil {
-		p.private.answered(c)
-	}
+	p.Answered(c.to != nil, c.astray)
 }
 
 // prove takes a part of the reply to a question that proves that replies belong to their requests.
@@ -385,9 +375,7 @@ func cutOff(p *Pipe, why error) {
 func (p *Pipe) popUnanswered() {
 	p.pop()
 	p.home.goOn(p)
-	if p.private != nil {
-		p.private.answered(call{})
-	}
+	p.Answered(false, false)
 }
 
 // heard notes that the node has sent something.

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 )
@@ -39,8 +40,6 @@ type Pool struct {
 	*env
 	routing
 	sharedPipes
-	own      ownPipes
-	privates privates
 	lateness
 	retrier
 	came time.Duration // of the last request
@@ -49,12 +48,18 @@ type Pool struct {
 // New returns the pool of l, on l. stats may be shared among loops.
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	o = o.withDefaults()
-	e := &env{loop: l, control: control, o: o, stats: stats, born: time.Now()}
-	p := &Pool{env: e, own: newOwnPipes(l, &o, &stats.own), privates: make(privates)}
+	e := &env{
+		loop: l, control: control, o: o, stats: stats, born: time.Now(), ownPipes: make(map[*Pipe]struct{}),
+	}
+	p := &Pool{env: e}
 	p.routing.env = e
 	p.sharedPipes = sharedPipes{
-		env: e, routing: &p.routing, home: p, own: &p.own, byNode: make(map[nodeKey]*Pipe),
+		env: e, routing: &p.routing, home: p, byNode: make(map[nodeKey]*Pipe),
 		leaving: make(map[*Pipe]struct{}),
+		own: owned.NewPlaces(owned.Options{
+			Loop: l, Most: o.MaxOwn, Budget: o.Budget, MaxPush: o.QueueLimit, NewLink: p.carry,
+			Masters: func() []*cluster.Node { return p.topology.Masters },
+		}, &stats.own),
 	}
 	p.stuckPipes = stuckPipes{env: e, shared: p.byNode, retried: &p.waiting, find: p.pipe}
 	p.retrier = retrier{
@@ -67,7 +72,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)
 	p.lateness = lateness{
-		env: e, shared: p.byNode, own: p.own.all, forgotten: newForgotten(e, p.byNode, p.own.all),
+		env: e, shared: p.byNode, forgotten: newForgotten(e, p.byNode),
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
@@ -90,7 +95,7 @@ func (p *Pool) restarted(addr string) { p.scripts.forget(addr) }
 func (p *Pool) Close() {
 	p.closed = true
 	p.forgotten.end()
-	p.own.close()
+	p.own.Close()
 	p.sharedPipes.close()
 	for _, d := range p.waiting.takeAll() {
 		if d.inDoubt {
@@ -111,11 +116,11 @@ func (p *Pool) Update() {
 	p.routing.follow(t)
 	p.outages.follow(before, p.age())
 	p.retire(t)
-	if len(p.privates) > 0 {
-		p.privates.moved(p.lost(before))
+	if _, sets := p.own.Now(); sets > 0 {
+		p.own.Moved(p.lost(before))
 	}
 	p.followReaders(t)
-	p.leave(p.byNode, p.own.all)
+	p.leave(p.byNode, p.ownPipes)
 	p.news()
 }
 
@@ -131,7 +136,7 @@ func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 }
 
 func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
-	if len(req) > cluster.MaxShared && pipe.owner == nil {
+	if len(req) > cluster.MaxShared && pipe.Conn == nil {
 		c.to.Fail(c.tag, errShared)
 		return nil
 	}
@@ -186,7 +191,7 @@ func (p *Pool) patrol() {
 	}
 	now := p.loop.Now()
 	p.sharedPipes.patrol(now)
-	p.own.patrol(now, p.o.Timeout)
+	p.patrolOwn(now)
 	p.loop.After(patrol, p.patrol)
 }
 

@@ -118,8 +118,8 @@ func (r *retrier) follow(pipe *Pipe, c call, req, reply []byte, first bool) bool
 	switch {
 	case e.Counts == retry.Ask:
 		c.before, c.astray = sayAsking, true
-	case pipe.private != nil:
-		pipe.private.fade() // before the topology shows it
+	default:
+		pipe.Fade() // before the topology shows it
 	}
 	target := r.nodes.pipe(addr, pipe.mode.again())
 	if !target.retired.IsZero() {

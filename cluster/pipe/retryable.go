@@ -30,10 +30,3 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 	p.Refresh()
 	return to, true
 }
-
-// Proven says that SetProven was called: a property of the connection, on whose meaning its owners agree,
-// need not be checked again.
-func (o *owning) Proven() bool { return o.proven }
-
-// SetProven notes that, for this owner and later ones.
-func (o *owning) SetProven() { o.proven = true }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -26,17 +27,11 @@ var (
 
 // Why a connection ends, or could not be had.
 var (
-	errSilent   = errors.New("no reply within upstream-timeout")
-	errCrawls   = errors.New("a reply came too slowly, and others waited behind it")
-	errLong     = errors.New("its reply is longer than any to this request")
-	errRetired  = errors.New("the node has left the topology")
-	errIdle     = errors.New("nobody used it")
-	errUnfit    = errors.New("the replica is not fit to be read from") // its reads go elsewhere
-	errReleased = errors.New("not needed any more")
-	// ErrNoPlace is why no owned pipe could be had.
-	ErrNoPlace = errors.New("all connections that are not shared are in use (upstream-own-connections)")
-	// ErrRefused is why a Private has no connection to a node: the node refused the Setup.
-	ErrRefused = errors.New("the node refuses it")
+	errSilent = errors.New("no reply within upstream-timeout")
+	errCrawls = errors.New("a reply came too slowly, and others waited behind it")
+	errLong   = errors.New("its reply is longer than any to this request")
+	errIdle   = errors.New("nobody used it")
+	errUnfit  = errors.New("the replica is not fit to be read from") // its reads go elsewhere
 )
 
 // Why a request is not sent, or not now.
@@ -129,7 +124,7 @@ func notTaken(outcome error, reply []byte, err error) error {
 	if err == nil {
 		err = complaint(reply)
 	}
-	return cluster.NotTaken(outcome, err, err == errRedirected || errors.Is(err, ErrNoPlace))
+	return cluster.NotTaken(outcome, err, err == errRedirected || errors.Is(err, owned.ErrNoPlace))
 }
 
 // busy is the reply of a node that could not put a new connection into its mode because of a script; nil for

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 )
 
 // This file is about the pipes that clients share: one for each node and mode, made when first needed.
@@ -32,7 +33,7 @@ type sharedPipes struct {
 	*env
 	*routing
 	home    home
-	own     *ownPipes
+	own     *owned.Places
 	byNode  map[nodeKey]*Pipe
 	leaving map[*Pipe]struct{} // they get no new requests
 	masters []node
@@ -69,7 +70,7 @@ func (n *node) forget(pipe *Pipe) {
 // pipe finds or makes the pipe to addr.
 func (s *sharedPipes) pipe(addr string, m Mode) *Pipe {
 	if m.Own != nil {
-		return m.Own.pipe(addr)
+		return pipeOf(m.Own.At(addr))
 	}
 	if m.Second {
 		m = s.around(addr, m)
@@ -95,14 +96,14 @@ func (s *sharedPipes) redial(pipe *Pipe, reply []byte) {
 	young := s.loop.Now().Sub(pipe.since) < leastLife
 	switch {
 	case pipe.conn == nil || pipe.leaving || young || !misled(pipe.addr, reply):
-	case pipe.private != nil:
-		pipe.private.fade()
-	case pipe.owner == nil:
+	case pipe.InSet():
+		pipe.Fade()
+	case pipe.Conn == nil:
 		pipe.leaving = true
 		s.leaving[pipe] = struct{}{}
 		s.forget(pipe)
 		s.redials++
-		s.own.endIdle(pipe.addr)
+		s.own.EndIdle(pipe.addr)
 	}
 }
 
@@ -166,7 +167,7 @@ func (s *sharedPipes) retire(t *cluster.Topology) {
 	for _, pipe := range s.byNode {
 		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), s.loop.Now())
 	}
-	for pipe := range s.own.all {
+	for pipe := range s.ownPipes {
 		pipe.retire(!present[pipe.addr], s.loop.Now())
 	}
 }
@@ -179,7 +180,7 @@ func (s *sharedPipes) patrol(now time.Time) {
 		switch {
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
 			s.forget(pipe)
-			pipe.hangUp(errRetired)
+			pipe.hangUp(owned.ErrRetired)
 		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
 			s.forget(pipe)
 			pipe.hangUp(errIdle)
@@ -196,7 +197,7 @@ func (s *sharedPipes) patrol(now time.Time) {
 		case pipe.conn == nil:
 			delete(s.leaving, pipe)
 		case pipe.calls.len() == 0:
-			pipe.hangUp(errReleased)
+			pipe.hangUp(owned.ErrReleased)
 		case now.Sub(pipe.progress) > s.o.Timeout:
 			pipe.hangUp(errSilent)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/journal"
 	"lockproxy/internal/slot"
@@ -15,7 +16,7 @@ type Stats struct {
 	Redirects [retry.Reasons]atomic.Uint64
 	GivenUp   atomic.Uint64 // requests whose budget was used up
 	Shed      atomic.Uint64 // requests that were refused because their node is overloaded
-	own       ownCounters
+	own       owned.Counters
 	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
 	moving    movingSlots
 	garbled   journal.Lines
@@ -91,17 +92,5 @@ func (m *movingSlots) at(n int) time.Time {
 	return time.Time{}
 }
 
-// OwnStats are the connections that are not shared, now.
-type OwnStats struct {
-	Used    int64 // in use by a client
-	Idle    int64 // they are kept for the next one
-	Waiting int64 // they wait for a place
-}
-
-// ownCounters are the OwnStats of all loops together.
-type ownCounters struct{ used, idle, waiting atomic.Int64 }
-
 // Own returns the connections of all loops that are not shared.
-func (s *Stats) Own() OwnStats {
-	return OwnStats{Used: s.own.used.Load(), Idle: s.own.idle.Load(), Waiting: s.own.waiting.Load()}
-}
+func (s *Stats) Own() owned.Stats { return s.own.Now() }

@@ -63,8 +63,8 @@ func (s *Stream) Write(b []byte, last bool) {
 	p := s.pipe
 	s.whole = last
 	switch {
-	case p.dead != nil && !s.begun:
-		s.Fail(s.tag, p.dead)
+	case p.Dead() != nil && !s.begun:
+		s.Fail(s.tag, p.Dead())
 	case !s.begun:
 		s.begun, p.stream = true, s
 		c := &call{to: s, tag: s.tag, slot: thisNode, raw: true}
@@ -188,11 +188,11 @@ func (s *Stream) Fail(_ uint32, err error) {
 			err = &cluster.Untaken{Why: errNoAnswer}
 		}
 	case s.left == 0 && s.whole:
-		err = fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, s.pipe.dead)
+		err = fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, s.pipe.Dead())
 	case s.pipe.why == nil:
 		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, errCutLarge)
 	default:
-		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, s.pipe.dead)
+		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, s.pipe.Dead())
 	}
 	s.finish()
 	s.to.Fail(s.tag, err)

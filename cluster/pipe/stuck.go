@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"bytes"
+	"lockproxy/internal/resp"
 	"time"
 )
 
@@ -28,6 +29,8 @@ const (
 	// scriptTick is how often pipes are checked while scripts are on their way.
 	scriptTick = 25 * time.Millisecond
 )
+
+var askPing = resp.AppendCommandStrings(nil, "PING")
 
 // stuckPipes are the shared pipes of a loop that are behind a script.
 type stuckPipes struct {

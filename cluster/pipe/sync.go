@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/resp"
 )
@@ -30,7 +31,7 @@ var errBudget = errors.New("the retry budget is used up")
 
 // syncParty is the party of the connections of all such requests, so that some places are always left for
 // clients.
-var syncParty = Party{Host: "SYNC"}
+var syncParty = owned.Party{Host: "SYNC"}
 
 // Synced runs req, one whole command, on the master of slot n. Then it waits there until that many replicas
 // have everything that this master had done by then, or until timeout (at least 1 ms) is over. acked is how
@@ -105,7 +106,7 @@ func (s *syncing) watch() {
 			s.watch()
 		case s.attempt != nil:
 			s.spent = true
-			s.attempt.pipe.close(errBudget) // which calls Fail
+			s.attempt.pipe.Close(errBudget) // which calls Fail
 		default:
 			s.spent = true
 			s.giveUp()
@@ -149,7 +150,7 @@ func (s *syncing) connect(to Redirection, source []byte) {
 	a := &syncAttempt{s: s, asking: to.Asking, healed: source != nil}
 	s.attempt = a
 	a.pipe = s.p.Own(addr, Mode{Proto: 2}, a)
-	a.pipe.silence = s.timeout + s.p.o.ConnectTimeout
+	a.pipe.SetSilence(s.timeout + s.p.o.ConnectTimeout)
 	req := s.req
 	if source != nil {
 		req = withSource(req, source)
@@ -191,15 +192,20 @@ func (s *syncing) giveUp() {
 
 // syncAttempt is the request and its WAIT on one connection, which it owns.
 type syncAttempt struct {
-	nobody
 	s      *syncing
 	pipe   *Pipe
 	asking bool
 	healed bool // the script was sent with the request
 }
 
-// Party implements Counted.
-func (a *syncAttempt) Party() Party { return syncParty }
+// Push implements owned.Owner.
+func (a *syncAttempt) Push([]byte, bool) {}
+
+// Lost implements owned.Owner: the requests have failed.
+func (a *syncAttempt) Lost(error) {}
+
+// Party implements owned.Counted.
+func (a *syncAttempt) Party() owned.Party { return syncParty }
 
 // answered takes the reply to the request; or the connection is lost, or could not be had.
 func (a *syncAttempt) answered(reply []byte, err error) {
@@ -207,7 +213,7 @@ func (a *syncAttempt) answered(reply []byte, err error) {
 	case s.attempt != a:
 	case err != nil:
 		s.ran = s.ran || errors.Is(err, cluster.ErrUnknownOutcome)
-		s.later(nil, a.pipe.dead)
+		s.later(nil, a.pipe.Dead())
 	case reply[0] != '-' || !a.detour(reply):
 		s.reply, s.err = reply, nil
 	}
@@ -254,7 +260,7 @@ func (a *syncAttempt) waited(reply []byte, err error) {
 	}
 	if err != nil {
 		s.ran = true
-		s.later(nil, a.pipe.dead)
+		s.later(nil, a.pipe.Dead())
 		return
 	}
 	v, _, err := resp.Parse(reply)
