@@ -24,7 +24,7 @@ func (s *session) Reply(reply []byte) {
 		by = client.ByProxy
 	}
 	s.answers.at(s.current).by = by
-	s.w.server.ownStats.Note(reply)
+	s.w.shared.Own.Note(reply)
 	s.Answer(s.current, reply)
 }
 
@@ -195,13 +195,13 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 		s.SetHold(client.HoldOrder)
 	}
 	tag := s.current
-	s.w.server.tasks.Add(1)
+	s.w.shared.Tasks.Add(1)
 	start(func(reply []byte) {
 		s.w.loop.Post(func() {
 			s.Receive(tag, reply, true)
 			s.router.locks.tidy(&s.answers)
 		})
-		s.w.server.tasks.Done() // the loop stays open until then
+		s.w.shared.Tasks.Done() // the loop stays open until then
 	})
 }
 

@@ -190,7 +190,7 @@ func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 		if n := r.server.Stats().AuthFailures["user"]; n < clients*9/10 {
 			t.Errorf("%d failures are counted", n)
 		}
-		if !r.server.logins.Idle() {
+		if !r.server.shared.Login.Queue.Idle() {
 			t.Errorf("some of %d logins are left", clients)
 		}
 	})

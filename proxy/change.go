@@ -5,17 +5,18 @@ package proxy
 func (s *Server) Change(o Options) {
 	o = o.withDefaults()
 	s.now.Store(&o)
-	s.memory.SetLimit(o.MaxMemory)
-	s.scripts.SetLimit(int(o.MaxMemory / scriptShare))
-	s.limits.Follow(o.Limits)
+	all := &s.shared
+	all.Now.Store(&Settings{
+		IdleTimeout: o.IdleTimeout, AuthTimeout: o.AuthTimeout, Output: o.Output, MaxPipeline: o.MaxPipeline,
+	})
+	all.Memory.SetLimit(o.MaxMemory)
+	all.Scripts.SetLimit(int(o.MaxMemory / scriptShare))
+	all.Limits.Follow(o.Limits)
 	if s.Door != nil { // New calls it before
 		s.Door.Change(doorSettings(&o))
 	}
 	for _, w := range s.workers {
-		w.loop.Post(func() {
-			w.checkFrom = o.Output.CheckFrom(narrowFrom)
-			w.memory.Report()
-		})
+		w.Change()
 	}
 }
 

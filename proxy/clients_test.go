@@ -17,7 +17,7 @@ func (r *rig) likeRedis7() {
 	if r.command, err = os.ReadFile("../commands/commandstest/testdata/command-7.0.15.resp"); err != nil {
 		r.Fatal(err)
 	}
-	if err := r.server.table.Learn(r.Context()); err != nil {
+	if err := r.server.shared.Table.Learn(r.Context()); err != nil {
 		r.Fatal(err)
 	}
 	synctest.Wait()

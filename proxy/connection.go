@@ -8,6 +8,7 @@ import (
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
+	"lockproxy/proxy/watch"
 )
 
 // connection is what commands may change of a client's connection; it implements commands.Connection. Users
@@ -18,7 +19,7 @@ type connection struct {
 	tracking *tracking.Tracker
 	tx       *transaction.Client
 	monitor  *clients.Monitor
-	watcher  *watcher
+	watcher  *watch.Watcher
 	silence  *silence
 }
 
@@ -83,7 +84,7 @@ func (c *connection) SetReplies(r commands.Replies) {
 func (c *connection) Monitor(reply []byte) { c.monitor.Start(reply) }
 
 // WatchLocks implements commands.Connection.
-func (c *connection) WatchLocks(match []byte) { c.watcher.start(match) }
+func (c *connection) WatchLocks(match []byte) { c.watcher.Start(match) }
 
 // Reset implements commands.Connection.
 func (c *connection) Reset() { c.h.resetState() }

@@ -8,6 +8,7 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/scatter"
+	"lockproxy/proxy/watch"
 )
 
 // router decides where the current command of a client goes, and sends it there.
@@ -34,7 +35,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		return false
 	}
 	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining &&
-		s.attempts.MustWait(s, s.w.server.addresses) {
+		s.attempts.MustWait(s, s.w.shared.Login.Addresses) {
 		return false
 	}
 	if refusal != nil && r.awaitsTable(cmd) {
@@ -99,8 +100,8 @@ func (r *router) awaitsTable(cmd *commands.Command) bool {
 	if cmd != s.w.table.Unknown() || !s.Authenticated || s.draining {
 		return false
 	}
-	server, l := s.w.server, s.w.loop
-	waits := server.table.Again(server.ctx, server.tasks.Go,
+	shared, l := s.w.shared, s.w.loop
+	waits := shared.Table.Again(shared.Context, shared.Tasks.Go,
 		func() { l.Post(func() { s.ClearHold(client.HoldTable) }) })
 	if waits {
 		s.SetHold(client.HoldTable)
@@ -120,7 +121,7 @@ func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, w
 			return clients.MonitorOnly, false
 		}
 	case s.Watching && cmd.MeetsData():
-		return watchOnly, false
+		return watch.Only, false
 	case s.pause.Must(cmd, args):
 		return r.holdBack()
 	}
@@ -280,7 +281,7 @@ func (r *router) home(cmd *commands.Command, args [][]byte) int {
 	if p := r.placeOf(cmd); p != nil {
 		slot = p.Home
 	} else {
-		slot = cmd.Home(args, s.w.table, s.w.server.scripts)
+		slot = cmd.Home(args, s.w.table, s.w.shared.Scripts)
 	}
 	if slot != commands.AnySlot && s.w.pool.Owner(slot) < 0 {
 		return commands.AnySlot
@@ -307,7 +308,7 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 	call := &s.w.call
 	*call = commands.Call{
 		Command: cmd, Args: args, Raw: raw,
-		Client: &s.Client, Table: s.w.table, Server: whole{s.w.server}, Place: r.placeOf(cmd),
+		Client: &s.Client, Table: s.w.table, Server: s.w.shared.Server, Place: r.placeOf(cmd),
 		Actions: actions{s},
 	}
 	s.running = true
@@ -317,13 +318,13 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 }
 
 // Server implements transaction.Proxy.
-func (r *router) Server() commands.Server { return whole{r.s.w.server} }
+func (r *router) Server() commands.Server { return r.s.w.shared.Server }
 
 // Table implements transaction.Proxy.
 func (r *router) Table() *commands.Table { return r.s.w.table }
 
 // CommandLimit implements transaction.Proxy.
-func (r *router) CommandLimit() int { return r.s.w.server.limits.Of(true).CommandLimit() }
+func (r *router) CommandLimit() int { return r.s.w.shared.Limits.Of(true).CommandLimit() }
 
 // ScriptLoaded implements transaction.Proxy.
-func (r *router) ScriptLoaded() { r.s.w.server.pipeStats.Redirects[retry.NoScript].Add(1) }
+func (r *router) ScriptLoaded() { r.s.w.shared.Pipes.Redirects[retry.NoScript].Add(1) }

@@ -85,12 +85,6 @@ func (s *session) drain() {
 	s.EndIfDone()
 }
 
-// halt makes the session begin no more commands: the time to drain is over.
-func (s *session) halt() {
-	s.SetHold(client.HoldClosing)
-	s.closeIfAnswered()
-}
-
 // Closed implements loop.Handler. Only a client that ends its side properly, or has announced its end (QUIT,
 // RESET), gives back the locks that it keeps alive. When the proxy closes the connection, or the network
 // breaks it, the client may still be at work: then its holds last until their leases are over. Holds with
@@ -98,7 +92,7 @@ func (s *session) halt() {
 func (s *session) Closed(err error) {
 	s.gone = true
 	if err == loop.ErrUnread {
-		s.w.server.o.Log.Warn("client closed: client-query-buffer-limit", "client", s.Addr)
+		s.w.shared.Log.Warn("client closed: client-query-buffer-limit", "client", s.Addr)
 	}
 	s.upload.giveUp(nil)
 	s.tasks.end(errClientGone)
@@ -123,7 +117,7 @@ func (s *session) Closed(err error) {
 		}
 		if a.lost != nil && a.by != client.ByProxy { // otherwise it is a task already
 			a.owed = true
-			s.w.server.tasks.Add(1)
+			s.w.shared.Tasks.Add(1)
 		}
 	}
 	s.out.pushes, s.out.late, s.out.held = nil, client.Collected{}, 0
@@ -140,7 +134,7 @@ func (s *session) resetState() {
 	s.silence = 0
 	s.pause.End()
 	s.monitor.End()
-	s.watcher.end()
+	s.watcher.End()
 	s.tx.End()
 	s.tracking.End()
 }

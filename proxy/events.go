@@ -1,10 +1,16 @@
 package proxy
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/lockevent"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/internal/subscription"
 	"lockproxy/proxy/watch"
 )
 
@@ -61,4 +67,30 @@ func (e *events) counts() (audit, watch EventCounts) {
 		watch.Told, watch.Lost = e.hub.Counts()
 	}
 	return audit, watch
+}
+
+// startWatching makes the hub of the events of locks, if they are to be told.
+func startWatching(s *Server, prefix, proxy string) *watch.Hub {
+	if !s.o.LockEvents {
+		return nil
+	}
+	channel := prefix + "events"
+	publish := func(ctx context.Context, message []byte) error {
+		req := resp.AppendCommand(nil, []byte("PUBLISH"), []byte(channel), message)
+		reply, err := s.client.Do(ctx, slot.Of([]byte(channel)), req, false)
+		if err == nil && resp.IsError(reply) {
+			err = errors.New(strings.TrimSpace(string(reply[1:])))
+		}
+		return err
+	}
+	subscribe := func(ctx context.Context, notify func(subscription.Event)) (func(), error) {
+		return s.topics.Subscribe(ctx, -1, channel, notify)
+	}
+	h := watch.New(watch.Options{Proxy: proxy, Publish: publish, Subscribe: subscribe, Log: s.o.Log,
+		Tell: func(all []lockevent.Event) {
+			s.events.show(all)
+			s.shared.Watchers.Tell(all)
+		}})
+	go h.Run(s.shared.Context) // ends in stop
+	return h
 }

@@ -32,10 +32,10 @@ func (v whole) CheckAuth(user, password []byte) bool {
 func (v whole) Config() commands.Config { return v.s.o.Config }
 
 // OwnStats implements commands.Server.
-func (v whole) OwnStats() commands.OwnStats { return v.s.ownStats }
+func (v whole) OwnStats() commands.OwnStats { return v.s.shared.Own }
 
 // Scripts implements commands.Server.
-func (v whole) Scripts() *commands.Scripts { return v.s.scripts }
+func (v whole) Scripts() *commands.Scripts { return v.s.shared.Scripts }
 
 // Upstream implements commands.Server.
 func (v whole) Upstream() cluster.Server { return v.s.upstream.Topology().Server }
@@ -55,9 +55,9 @@ func (v whole) Facts() commands.Facts {
 		RunID:      v.s.runID,
 		Started:    v.s.started,
 		MaxClients: v.s.now.Load().MaxClients,
-		Stats:      v.s.ownStats.SinceReset(),
+		Stats:      v.s.shared.Own.SinceReset(),
 	}
-	if p := v.s.all.Paused(); p != nil {
+	if p := v.s.shared.Clients.Paused(); p != nil {
 		f.Pause, f.PauseLeft = p.Kind, max(time.Until(p.Until), 0)
 	}
 	f.Executable, _ = os.Executable() // otherwise the line stays empty

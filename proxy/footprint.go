@@ -95,7 +95,7 @@ func (f *footprint) InputKept() {
 	if s.conn.Kept() > 0 {
 		s.out.holdNodes(nil)
 	}
-	if s.w.server.memory.Over() > 0 && s.conn.InputMemory() > 0 && !s.gone {
+	if s.w.shared.Memory.Over() > 0 && s.conn.InputMemory() > 0 && !s.gone {
 		s.SetHold(client.HoldMemory)
 	}
 }
@@ -114,7 +114,7 @@ func (f *footprint) Evict(named bool) bool {
 	}
 	if named {
 		u := f.use()
-		s.w.server.o.Log.Warn("client closed: maxmemory-clients", "client", s.Addr, "name", s.Name,
+		s.w.shared.Log.Warn("client closed: maxmemory-clients", "client", s.Addr, "name", s.Name,
 			"user", client.PartyOf(&s.Client).User, "bytes", u.sum(), "input", u.input, "output", u.output,
 			"replies", u.replies, "transaction", u.transaction, "subscriptions", u.subscriptions,
 			"commands", u.commands, "locks", u.locks)

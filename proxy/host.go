@@ -11,6 +11,7 @@ import (
 	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
+	"lockproxy/proxy/watch"
 )
 
 // host is client.Host for the parts that belong to the proxy as a whole, not to one feature.
@@ -118,23 +119,15 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
 	s.footprint.s = s
-	s.window.size = min(firstWindow, w.server.now.Load().MaxPipeline)
+	s.window.size = min(firstWindow, w.shared.Now.Load().MaxPipeline)
 	s.monitor, s.pause = clients.NewMonitor(s, w.clients), clients.NewPause(s, w.clients)
 	s.own = tracking.NewConnections(s)
-	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
-	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)
-	s.watcher.h, s.watcher.out = s, &s.out
+	s.tracking = tracking.NewTracker(s, &s.own, &w.shared.Trackers)
+	s.blocking = blocking.NewWaiter(s, &w.shared.Blocked, &s.own, &s.tracking, &s.writes)
+	s.watcher = watch.NewWatcher(s, w.watchers, s.out.waiting)
 	s.router.s, s.out.s, s.upload.s = s, s, s
 	s.tasks = tasks{h: s, answers: &s.answers, writes: &s.writes}
 	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)
 	s.subscriber = pubsub.NewSubscriber(s, w.hub, &s.own, &s.tasks)
 	return s
-}
-
-// trackerOf returns the tracker of the client with this ID; nil: there is no such client.
-func (s *Server) trackerOf(id int64) *tracking.Tracker {
-	if found, ok := s.all.Find(id).(peer); ok {
-		return &found.s.tracking
-	}
-	return nil
 }

@@ -50,7 +50,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		used = s.upload.read(buf)
 	}
 	for ran := 0; s.upload.cmd == nil && used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
-		n, args, err := s.in.next(buf[used:], s.w.server.limits.Of(s.Authenticated), s.w.args)
+		n, args, err := s.in.next(buf[used:], s.w.shared.Limits.Of(s.Authenticated), s.w.args)
 		if err != nil {
 			refuseBytes(s, err)
 			return len(buf)
@@ -119,7 +119,7 @@ func (in *input) takeApart(s *session, raw []byte) {
 	long := &longCommand{size: len(raw)}
 	in.long = long
 	s.SetHold(client.HoldLong)
-	table, scripts := s.w.table, s.w.server.scripts
+	table, scripts := s.w.table, s.w.shared.Scripts
 	bySlot := s.router.bySlot()
 	s.Background(func() { long.read(table, scripts, raw, bySlot) }, func() {
 		long.ready = true

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -24,8 +25,8 @@ const largeIdle = time.Second
 
 // largeCommands has the connections of one client for its large commands.
 type largeCommands struct {
-	set *pipe.Private // nil: none are open
-	on  bool          // the latest command went over them
+	set *owned.Set // nil: none are open
+	on  bool       // the latest command went over them
 	// so many reads go over them, because there was a large reply or command
 	reads int
 }
@@ -52,7 +53,7 @@ func (l *largeCommands) takes(s *session, args [][]byte) bool {
 }
 
 // own returns the connections that the current command goes over, nil if it is not large.
-func (l *largeCommands) own() *pipe.Private {
+func (l *largeCommands) own() *owned.Set {
 	if l.on {
 		return l.set
 	}
@@ -91,7 +92,7 @@ func (l *largeCommands) open(s *session) {
 }
 
 // closeLater ends the connections when they are no longer needed.
-func (l *largeCommands) closeLater(s *session, set *pipe.Private) {
+func (l *largeCommands) closeLater(s *session, set *owned.Set) {
 	s.w.loop.After(largeIdle, func() {
 		busy := l.on && (s.answers.len() > 0 || s.w.loop.Now().Sub(s.active) < largeIdle)
 		switch {
@@ -114,21 +115,21 @@ func (l *largeCommands) end() {
 
 // fits says that the connections speak the protocol of the client, and use its database.
 func (l *largeCommands) fits(s *session) bool {
-	is := l.set.Mode()
+	is := pipe.ModeOf(l.set)
 	return is.Proto == s.Proto && is.DB == s.DB
 }
 
 // largeOwner is a client as the owner of these connections. Nothing that causes pushes is sent over them.
 type largeOwner struct{ h client.Host }
 
-// Push implements pipe.PrivateOwner.
+// Push implements owned.SetOwner.
 func (o largeOwner) Push([]byte) {}
 
-// Stale implements pipe.PrivateOwner.
+// Stale implements owned.SetOwner.
 func (o largeOwner) Stale() {}
 
-// Party implements pipe.Counted.
-func (o largeOwner) Party() pipe.Party { return client.PartyOf(o.h.About()) }
+// Party implements owned.Counted.
+func (o largeOwner) Party() owned.Party { return client.PartyOf(o.h.About()) }
 
 // reader is a session as the pipe.Chooser of what it reads.
 type reader struct{ s *session }

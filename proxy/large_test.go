@@ -79,7 +79,7 @@ func TestLimitsAreLearnt(t *testing.T) {
 		for _, learnt := range []cluster.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20},
 			{Bulk: 2 << 20, Buffer: 3 << 20}} {
 			r.limits = learnt
-			r.server.limits.Learn(r.limits, r.server.o.Log)
+			r.server.shared.Limits.Learn(r.limits, r.server.o.Log)
 			c := r.connect()
 			c.post("SET a " + largeValue)
 			c.expect("+SET 1048576\r\n")
@@ -88,7 +88,7 @@ func TestLimitsAreLearnt(t *testing.T) {
 			c.expectClosed()
 		}
 		r.limits = cluster.Limits{}
-		r.server.limits.Learn(r.limits, r.server.o.Log)
+		r.server.shared.Limits.Learn(r.limits, r.server.o.Log)
 		c := r.connect()
 		c.post("SET a " + strings.Repeat("v", 3<<20))
 		c.expect("+SET 3145728\r\n")

@@ -99,7 +99,7 @@ func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
 	if cmd.Flags&commands.Alone != 0 {
 		return s.answers.len() > 0
 	}
-	if key, ok := s.w.server.locks.engines.Independent(cmd, args); ok {
+	if key, ok := s.w.shared.Fixed.Independent(cmd, args); ok {
 		return r.locks.mustWait(key, s.answers.tail, &s.answers)
 	}
 	if at := cmd.KeyAt(); at > 0 && at < len(args) {

@@ -61,6 +61,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	}
 	s.events.audit, s.events.proxy = s.o.Audit, all.Plain.ID()
 	s.events.hub = startWatching(s, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID())
+	s.shared.Watchers.Context, s.shared.Watchers.Hub = s.shared.Context, s.events.hub
 	all.Events = s.events.hub != nil
 	all.Ledger = lock.NewLedger(s.locks.index, s.o.LockPrefixes, s.events.locks())
 	if r.Connect != nil {
@@ -86,7 +87,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	all.Busiest = lock.NewBusiest(s.o.LockNames)
 	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
 	s.locks.engines = all
-	s.table.Verbs = lock.Verbs(all)
+	s.shared.Table.Verbs = lock.Verbs(all)
 	return nil
 }
 

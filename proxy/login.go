@@ -3,14 +3,11 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"strconv"
-	"strings"
-	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
-	"lockproxy/internal/lockevent"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/login"
@@ -33,7 +30,7 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 	h := c.h
 	h.SetHold(client.HoldOrder)
 	h.Expect(then)
-	tag, logins, origin := h.CurrentTag(), &h.worker().server.logins, login.Origin(h.About().Addr)
+	tag, logins, origin := h.CurrentTag(), &h.worker().shared.Login.Queue, login.Origin(h.About().Addr)
 	entered := logins.Enter(origin, func() {
 		posted := h.Loop().Post(func() {
 			if h.Gone() {
@@ -60,8 +57,9 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 // logIn makes the current command wait for a connection as that user.
 func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	h, own := c.h, c.own.Open(as, c.tracking)
+	mode := pipe.ModeOf(own)
 	c.ask(pipe.Request{
-		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: own.Mode(), Bytes: askHello(own.Mode()),
+		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: mode, Bytes: askHello(mode),
 	}, func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused
@@ -88,7 +86,7 @@ func (c *connection) Logout() {
 
 // become makes the client's commands go over set, the connections of that user, or over the shared ones if
 // set is nil.
-func (c *connection) become(as *tracking.User, set *pipe.Private) {
+func (c *connection) become(as *tracking.User, set *owned.Set) {
 	before := c.own.Become(as, set)
 	c.tx.Lose(errUser) // its connection is still that of the previous user
 	if before != nil {
@@ -106,71 +104,10 @@ func (c *connection) become(as *tracking.User, set *pipe.Private) {
 
 var errUser = errors.New("the client is another user now")
 
-// maxShownUser is the length up to which the name of a user is logged.
-const maxShownUser = 64
-
 var errLoginTooSoon = []byte("-ERR AUTH behind a wrong password in one transaction is not tried: " +
 	"send it after EXEC\r\n")
 
 // logsIn says that a command is an attempt to authenticate.
 func logsIn(cmd *commands.Command, args [][]byte) bool {
 	return cmd.Flags&commands.LogsIn != 0 && cmd.HasSecret(args)
-}
-
-// LoginEnded implements commands.Server.
-func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
-	s := v.s
-	found, ok := s.all.Find(c.ID).(peer)
-	if !ok {
-		return
-	}
-	ses := found.s
-	if refusal == nil {
-		ses.attempts.Reset()
-		return
-	}
-	if !bytes.HasPrefix(refusal, []byte("-WRONGPASS")) &&
-		!bytes.HasPrefix(refusal, []byte("-ERR invalid password")) {
-		return // it tells nothing about the password
-	}
-	now := time.Now()
-	ses.attempts.Failed(now)
-	s.addresses.Failed(login.Origin(c.Addr), now)
-	kind, reason := &s.failures.Password, "password"
-	if upstream {
-		kind, reason = &s.failures.User, "user"
-	}
-	s.events.audited(lockevent.Event{Kind: lockevent.LoginFailed, Reason: reason,
-		Client: lockevent.Client{Addr: c.Addr, User: v.shownUser(user)}})
-	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
-}
-
-// ConfigSet implements commands.Server.
-func (v whole) ConfigSet(c *commands.Client, pairs [][2]string) {
-	for _, p := range pairs {
-		value := p[1]
-		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
-			value = "(not shown)"
-		}
-		v.s.events.audited(lockevent.Event{Kind: lockevent.Setting,
-			Setting: strings.ToLower(p[0]), Value: value,
-			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)],
-				User: v.shownUser(c.UserName())}})
-		v.s.changes.Write(v.s.o.Log, slog.LevelInfo, "setting changed", "setting", strings.ToLower(p[0]),
-			"value", value, "client", c.Addr, "user", v.shownUser(c.User))
-	}
-}
-
-// maxShownSetting is the length up to which the value of a setting is logged.
-const maxShownSetting = 200
-
-// shownUser is the name of a user for the log. What cannot be a name, or is the password in its place, is not
-// shown.
-func (v whole) shownUser(user string) string {
-	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) ||
-		v.CheckAuth([]byte("default"), []byte(user)) {
-		return "(not shown)"
-	}
-	return user
 }

@@ -102,7 +102,7 @@ func TestLongCommandOfOneRedisIsNotCut(t *testing.T) {
 		raw := resp.AppendCommandStrings(nil, strings.Fields("DEL"+manyKeys(5_000))...)
 		for _, bySlot := range []bool{false, true} {
 			var l longCommand
-			l.read(r.server.workers[0].table, r.server.scripts, raw, bySlot)
+			l.read(r.server.workers[0].table, r.server.shared.Scripts, raw, bySlot)
 			if len(l.args) != 5_001 || l.err != nil || (l.cut != nil) != bySlot {
 				r.Errorf("%d arguments, %v, it is cut: %v", len(l.args), l.err, l.cut != nil)
 			}

@@ -45,7 +45,7 @@ func (n nodes) Addr(i int) string { return n.w.pool.Topology().Masters[i].Addr }
 func (n nodes) Single() bool { return n.w.pool.Topology().Kind == cluster.Single }
 
 // Busy implements commands.Nodes.
-func (n nodes) Busy() bool { return n.w.server.pipeStats.Stuck.Load() > 0 }
+func (n nodes) Busy() bool { return n.w.shared.Pipes.Stuck.Load() > 0 }
 
 // TellReplicas implements commands.Nodes.
 func (n nodes) TellReplicas(req []byte) {
@@ -100,7 +100,7 @@ func (n nodes) Set(name, text string) {
 
 // told takes the reply of the replica at addr.
 func (w *worker) told(addr string, reply []byte, err error) {
-	switch log := w.server.o.Log; {
+	switch log := w.shared.Log; {
 	case err != nil:
 		log.Warn("replica could not be told what its master was", "node", addr, "err", err)
 	case reply[0] == '-':

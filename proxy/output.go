@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/memory"
@@ -26,7 +26,7 @@ type output struct {
 	held       int              // bytes in answers, pushes and late
 	full       memory.Fullness  // of its soft limit
 	deliveries deliveries
-	holding    *pipe.Private // the client's own connections, if they are not read now; or nil
+	holding    *owned.Set // the client's own connections, if they are not read now; or nil
 }
 
 // push is a message to a client beside its answers.
@@ -75,7 +75,7 @@ func (o *output) wrote(n int) {
 // take what came; nil: it takes it again, or writes more, since many clients write everything before they
 // read. What waits for its turn behind other answers does not matter, since those may come over the same
 // connections.
-func (o *output) holdNodes(set *pipe.Private) {
+func (o *output) holdNodes(set *owned.Set) {
 	before := o.holding
 	if set == before {
 		return
@@ -157,7 +157,7 @@ func (o *output) relieve() {
 
 // check bounds what waits for a client: first it is no longer read from, and beyond its limit it is closed.
 func (o *output) check() {
-	s, all := o.s, &o.s.w.server.memory
+	s, all := o.s, &o.s.w.shared.Memory
 	s.CountMemory()
 	class := memory.Normal
 	switch {
@@ -167,13 +167,13 @@ func (o *output) check() {
 		class = memory.PubSub
 	}
 	waiting := o.waiting()
-	limit, unread := s.w.server.now.Load().Output.Of(class, all.Limit())
+	limit, unread := s.w.shared.Now.Load().Output.Of(class, all.Limit())
 	if waiting > unread {
 		s.SetHold(client.HoldOutput)
 	}
 	if o.full.Exceeds(&limit, waiting, s.w.loop.Now()) && !s.gone {
 		all.Full[class].Add(1)
-		s.w.server.o.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr,
+		s.w.shared.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr,
 			"class", class.String(), "bytes", waiting)
 		s.conn.Close()
 	}

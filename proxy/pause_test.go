@@ -108,14 +108,14 @@ func TestHeldClientsLeave(t *testing.T) {
 			x.send("SET k v", strings.Repeat("x", 100))
 		}
 		synctest.Wait()
-		if n := r.server.all.Held.Load(); n != 5 {
+		if n := r.server.shared.Clients.Held.Load(); n != 5 {
 			t.Errorf("%d are held", n)
 		}
 		b.Close()
 		d.closeWrite()
 		d.expectClosed()
 		synctest.Wait()
-		if n := r.server.all.Held.Load(); n != 3 {
+		if n := r.server.shared.Clients.Held.Load(); n != 3 {
 			t.Errorf("%d are held", n)
 		}
 		drained := make(chan error)
@@ -127,8 +127,8 @@ func TestHeldClientsLeave(t *testing.T) {
 		if err := <-drained; err != nil {
 			t.Error(err)
 		}
-		if r.server.all.Held.Load() != 0 || r.commands() != "" {
-			t.Errorf("%d are held, the node got %s", r.server.all.Held.Load(), r.commands())
+		if r.server.shared.Clients.Held.Load() != 0 || r.commands() != "" {
+			t.Errorf("%d are held, the node got %s", r.server.shared.Clients.Held.Load(), r.commands())
 		}
 	})
 }

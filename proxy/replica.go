@@ -11,16 +11,16 @@ func (r *router) readers(cmd *commands.Command) pipe.Readers {
 	switch s := r.s; {
 	case s.ReadOnly < s.w.readsFrom || !cmd.ReadsKeys():
 		return pipe.MasterOnly
-	case s.w.server.o.ReplicaReads == commands.ReadsAnywhere:
+	case s.w.shared.Fixed.ReplicaReads == commands.ReadsAnywhere:
 		return pipe.AllReaders
 	}
 	return pipe.ReplicasFirst
 }
 
 // readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
-func (o *Options) readsFrom() int8 {
+func readsFrom(which commands.ReplicaReads) int8 {
 	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
-		if o.ReplicaReads.Wanted(readOnly) {
+		if which.Wanted(readOnly) {
 			return readOnly
 		}
 	}

@@ -132,7 +132,7 @@ func (r *roster) rejudge(s *session) {
 		if len(right) == 1 {
 			continue
 		}
-		user := commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table)
+		user := commands.NewRightsOf(s.own.User().Name, s.w.shared.Server, s.w.table)
 		slot, as := s.w.pool.SomeSlot(s.ID), s.own.User()
 		s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
@@ -155,7 +155,7 @@ func (r *roster) heard(s *session, as *tracking.User, reply []byte, err error) {
 	case err != nil || v.Err() != "":
 		as.Rules = ""
 	case v.Text() != "OK":
-		s.w.server.o.Log.Info("client closed: its user may not listen to its channels any more",
+		s.w.shared.Log.Info("client closed: its user may not listen to its channels any more",
 			"client", s.Addr, "user", as.Name)
 		s.conn.Close()
 	}
@@ -163,8 +163,8 @@ func (r *roster) heard(s *session, as *tracking.User, reply []byte, err error) {
 
 // logLack logs, once, that the proxy's own user cannot ask what other users may do.
 func (r *roster) logLack(right string) {
-	if r.w.server.unable.CompareAndSwap(false, true) {
-		r.w.server.o.Log.Error(
+	if r.w.shared.Login.Unable.CompareAndSwap(false, true) {
+		r.w.shared.Log.Error(
 			"the proxy's user at the upstream lacks a right that it needs to serve other users",
 			"right",
 			"+"+right,

@@ -33,7 +33,6 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,16 +42,11 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/journal"
 	"lockproxy/internal/loop"
-	"lockproxy/proxy/blocking"
-	"lockproxy/proxy/clients"
 	"lockproxy/proxy/door"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/masters"
-	"lockproxy/proxy/memory"
-	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/table"
-	"lockproxy/proxy/tracking"
 	"lockproxy/redlock/scripts"
 )
 
@@ -60,102 +54,92 @@ import (
 type Server struct {
 	*door.Door
 	o       Options
-	limits  masters.CommandLimits
-	table   table.Learner
-	forbids masters.Forbidden
+	now     atomic.Pointer[Options] // options that Change may change; the others are in o
+	shared  Shared                  // by the clients of all loops
 	started time.Time
+	runID   string
 
-	ctx       context.Context // of all tasks
-	cancel    context.CancelCauseFunc
+	cancel    context.CancelCauseFunc // of shared.Context
 	workers   []*worker
 	upstream  Upstream
 	topics    PubSub
-	underway  pubsub.Underway
-	close     func() // of topics
-	pipeStats pipe.Stats
-	client    *pipe.Client
-	scripts   *commands.Scripts
+	close     func()       // of topics
+	client    *pipe.Client // for what is not asked for a client
 	locks     lockEngines
 	events    events
 	evictions masters.Evictions
-	ownStats  *stats.Own
-	counters  stats.Counters
-
-	runID         string
-	all           clients.All
-	blockedCounts blocking.Counts
-	now           atomic.Pointer[Options] // options that Change may change; the others are in o
-	authTimeouts  atomic.Uint64           // clients closed because of AuthTimeout
-	trackers      tracking.Trackers
-	unable        atomic.Bool    // it was logged that the proxy's user lacks a right: see roster
-	failures      login.Failures // failed attempts to get in
-	addresses     *login.Addresses
-	changes       journal.Lines // of settings
-	logins        login.Queue
-
-	memory memory.All
-
-	tasks sync.WaitGroup // goroutines of Actions.Task
+	forbids   masters.Forbidden
+	changes   journal.Lines // of settings
 }
 
 // New starts the loops, connects to the masters of RedLock, and learns the upstream's commands. It serves
 // nobody before Serve or Admit.
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
-	s := &Server{
-		o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream,
-		scripts:   commands.NewScripts(o.ScriptCache),
-		addresses: login.NewAddresses(),
-	}
-	s.ownStats = stats.NewOwn(&s.counters, s.shared)
+	s := &Server{o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream}
+	s.share()
 	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
-	s.memory.Log, s.all.Scripts = o.Log, s.scripts
 	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
 	s.forbids = masters.Forbidden{
 		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
 	}
-	s.table = table.Learner{Upstream: o.Upstream, Refused: o.Refused, Failed: o.Failed, Log: o.Log}
-	s.table.Use = func(t *commands.Table) {
-		for _, w := range s.workers {
-			w.loop.Post(func() { w.use(t) })
-		}
-	}
-	s.trackers.Find = s.trackerOf
-	s.Change(o)
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	for _, script := range scripts.All() {
-		s.scripts.Pin([]byte(script.Source))
-	}
 	s.subscribe()
-	if err := s.startLoops(); err != nil {
-		s.stop()
-		return nil, err
-	}
-	if err := s.startLocks(ctx); err != nil {
-		s.stop()
-		return nil, err
-	}
-	if err := s.table.First(ctx); err != nil {
-		s.stop()
-		return nil, err
-	}
-	if o.TellNeeds {
-		s.forbids.Tell(ctx)
-	}
-	if locksHere {
-		if err := s.evictions.First(ctx); err != nil {
+	for _, step := range []func(context.Context) error{
+		s.startLoops,
+		s.startLocks,
+		s.shared.Table.First,
+		func(ctx context.Context) error {
+			if o.TellNeeds {
+				s.forbids.Tell(ctx)
+			}
+			if !locksHere {
+				return nil
+			}
+			return s.evictions.First(ctx)
+		},
+	} {
+		if err := step(ctx); err != nil {
 			s.stop()
 			return nil, err
 		}
-		go s.evictions.Keep(s.ctx) // ends when s.ctx does
 	}
-	go s.table.Keep(s.ctx, func() { // so does this
-		s.limits.Learn(s.upstream.Limits(s.ctx), o.Log)
+	if locksHere {
+		go s.evictions.Keep(s.shared.Context) // ends when that does
+	}
+	go s.shared.Table.Keep(s.shared.Context, func() { // so does this
+		s.shared.Limits.Learn(s.upstream.Limits(s.shared.Context), o.Log)
 		if s.forbids.Refusal() != nil {
-			s.forbids.Ask(s.ctx)
+			s.forbids.Ask(s.shared.Context)
 		}
 	})
 	return s, nil
+}
+
+// share makes what the clients of all loops share.
+func (s *Server) share() {
+	o, all := &s.o, &s.shared
+	all.Log, all.Server, all.Scripts = o.Log, whole{s}, commands.NewScripts(o.ScriptCache)
+	all.Context, s.cancel = context.WithCancelCause(context.Background())
+	for _, script := range scripts.All() {
+		all.Scripts.Pin([]byte(script.Source))
+	}
+	all.Fixed = Fixed{
+		ReplicaReads: o.ReplicaReads, Sheds: o.Pipes.ShedAfter > 0, Left: func() { s.Left() },
+		Independent: func(cmd *commands.Command, args [][]byte) (string, bool) {
+			return s.locks.engines.Independent(cmd, args)
+		},
+	}
+	all.Own = stats.NewOwn(&all.Counters, s.totals)
+	all.Memory.Log, all.Clients.Scripts = o.Log, all.Scripts
+	all.Login.Addresses = login.NewAddresses()
+	all.Table = table.Learner{Upstream: o.Upstream, Refused: o.Refused, Failed: o.Failed, Log: o.Log}
+	all.Table.Use = func(t *commands.Table) {
+		for _, w := range s.workers {
+			w.Use(t)
+		}
+	}
+	all.Trackers.Find = all.tracker
+	s.Change(*o)
 }
 
 // subscribe makes the PubSub of the upstream, unless one was given.
@@ -168,15 +152,16 @@ func (s *Server) subscribe() {
 	}
 }
 
-// startLoops starts a worker for each loop, with a pool of its own.
-func (s *Server) startLoops() error {
+// startLoops starts the loops, each with a pool of its own, and makes the door, which has no listeners yet.
+func (s *Server) startLoops(context.Context) error {
 	n := s.o.Loops
 	if n <= 0 {
 		n = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	s.o.Pipes.Source, s.o.Pipes.Flushes = s.scripts.Get, s.scripts.Flushes
-	if s.o.Pipes.MaxOwn <= 0 {
-		s.o.Pipes.MaxOwn = max(s.o.MaxOwn/n, 1)
+	o, all := s.o.Pipes, &s.shared
+	o.Source, o.Flushes = all.Scripts.Get, all.Scripts.Flushes
+	if o.MaxOwn <= 0 {
+		o.MaxOwn = max(s.o.MaxOwn/n, 1)
 	}
 	var loops []*loop.Loop
 	var pools []*pipe.Pool
@@ -188,33 +173,25 @@ func (s *Server) startLoops() error {
 				return err
 			}
 		}
-		w := &worker{
-			server:    s,
-			index:     i,
-			loop:      l,
-			sessions:  make(map[*session]struct{}),
-			checkFrom: s.o.Output.CheckFrom(narrowFrom),
-			counters:  s.counters.Loop(),
-			buffer:    make([]byte, 0, bufferSize),
-		}
-		w.turns.loop = l
-		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.turns.late)
-		w.roster.w = w
-		w.memory = s.memory.Loop(l.Post, w.counted)
 		l.Watch(s.o.WatchRounds)
-		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
-		w.clients = s.all.Loop(l, w.pool, w.peers, w.watch)
-		w.readsFrom = s.o.readsFrom()
-		l.After(time.Second, w.tidy)
-		s.workers = append(s.workers, w)
-		loops, pools = append(loops, l), append(pools, w.pool)
+		pool := pipe.New(l, s.upstream, o, &all.Pipes)
+		s.workers = append(s.workers, NewWorker(all, i, l, pool, s.topics, o.Budget))
+		loops, pools = append(loops, l), append(pools, pool)
 		go l.Run() // ends in stop
 	}
 	s.client = pipe.NewClient(loops, pools)
-	s.openDoor()
+	s.Door = door.New(door.Options{
+		Loop: loops[0], TLS: s.o.TLS, Context: all.Context, Log: s.o.Log,
+		Come: func(n door.Newcomer) {
+			s.workers[all.Clients.IndexOf(n.ID)].Come(n, !whole{s}.AuthRequired())
+		},
+		TLSFailed: func(client net.Addr, err error) {
+			all.Login.Failures.Tls.Note(s.o.Log, "TLS handshake failed", "client", client, "err", err)
+		},
+	}, doorSettings(&s.o))
 	update := func(*cluster.Topology) {
-		for _, w := range s.workers {
-			w.loop.Post(w.pool.Update)
+		for i, l := range loops {
+			l.Post(pools[i].Update)
 		}
 	}
 	s.upstream.OnChange(update)
@@ -225,34 +202,8 @@ func (s *Server) startLoops() error {
 	return nil
 }
 
-// openDoor makes the door, which has no listeners yet.
-func (s *Server) openDoor() {
-	o := s.o
-	s.Door = door.New(door.Options{
-		Loop: s.workers[0].loop, TLS: o.TLS, Come: s.come, Context: s.ctx, Log: o.Log,
-		TLSFailed: func(client net.Addr, err error) {
-			s.failures.Tls.Note(o.Log, "TLS handshake failed", "client", client, "err", err)
-		},
-	}, doorSettings(&o))
-}
-
 func doorSettings(o *Options) door.Settings {
 	return door.Settings{MaxClients: o.MaxClients, KeepAlive: o.KeepAlive, AuthTimeout: o.AuthTimeout}
-}
-
-// come makes a session of a client that has come in.
-func (s *Server) come(n door.Newcomer) {
-	w := s.workers[s.all.IndexOf(n.ID)]
-	one := newSession(commands.Client{
-		ID: n.ID, Addr: n.Addr, LocalAddr: n.Local, Unix: n.Unix,
-		Created: time.Now(), Proto: 2, Authenticated: !whole{s}.AuthRequired(),
-	}, w)
-	if n.On == w.loop {
-		w.serve(one, n)
-	} else if !w.loop.Post(func() { w.serve(one, n) }) {
-		n.Refuse()
-		s.Left()
-	}
 }
 
 // haltMost is how long a drain whose time is over waits for replies of nodes.
@@ -264,17 +215,12 @@ const haltMost = 200 * time.Millisecond
 func (s *Server) Drain(ctx context.Context) error {
 	s.Shut()
 	for _, w := range s.workers {
-		w.loop.Post(func() {
-			w.draining = true
-			for ses := range w.sessions {
-				ses.drain()
-			}
-		})
+		w.Drain()
 	}
 	done := make(chan struct{})
 	go func() { // ends with the last client, at the latest in stop
 		s.Door.Wait()
-		s.tasks.Wait()
+		s.shared.Tasks.Wait()
 		close(done)
 	}()
 	var err error
@@ -296,14 +242,7 @@ func (s *Server) halt() {
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
 		asked, owed := 0, 0
 		for _, w := range s.workers {
-			if w.loop.Post(func() {
-				n := 0
-				for ses := range w.sessions {
-					ses.halt()
-					n += int(ses.answers.len())
-				}
-				halted <- n
-			}) {
+			if w.Halt(halted) {
 				asked++
 			}
 		}

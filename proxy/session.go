@@ -15,6 +15,7 @@ import (
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
+	"lockproxy/proxy/watch"
 )
 
 // session is one client. Everything in it belongs to the loop of its worker.
@@ -56,7 +57,7 @@ type session struct {
 
 	writes  client.Writes
 	monitor clients.Monitor
-	watcher watcher
+	watcher watch.Watcher
 	pause   clients.Pause
 
 	subscriber pubsub.Subscriber
@@ -153,7 +154,7 @@ func (s *session) Fail(tag uint32, err error) {
 	a := s.answers.at(tag)
 	if a.shown() && tag == s.answers.head && !s.gone {
 		// The client has half a reply: nothing valid can follow it.
-		s.w.server.o.Log.Warn(
+		s.w.shared.Log.Warn(
 			"client closed: its reply was cut off by the node",
 			"client",
 			s.Addr,
@@ -229,7 +230,7 @@ func (s *session) settle(tag uint32) {
 		}
 		if a.owed {
 			a.owed = false
-			s.w.server.tasks.Done()
+			s.w.shared.Tasks.Done()
 		}
 	}
 }
@@ -271,7 +272,7 @@ func (s *session) advance() {
 		s.own.Turn()
 	}
 	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.size || n == 0) {
-		s.window.turn(s.out.waiting() < narrowFrom, s.w.server.now.Load().MaxPipeline)
+		s.window.turn(s.out.waiting() < narrowFrom, s.w.shared.Now.Load().MaxPipeline)
 		s.ClearHold(client.HoldPipeline)
 	}
 	if s.answers.len() == 0 {
@@ -300,7 +301,7 @@ func mostAhead(s *session) int {
 	if s.hold&client.HoldWaiting == 0 || s.hold&client.HoldMemory != 0 || !s.Authenticated {
 		return 0
 	}
-	return s.w.server.limits.Of(s.Authenticated).CommandLimit()
+	return s.w.shared.Limits.Of(s.Authenticated).CommandLimit()
 }
 
 // ClearHold reads on if no other reason to wait is left.

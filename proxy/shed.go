@@ -14,7 +14,7 @@ var overloaded = []byte("-BUSY the node of this key has more to do than it can, 
 // them.
 func (r *router) shed(slot int, cmd *commands.Command) bool {
 	s := r.s
-	if s.w.server.o.Pipes.ShedAfter == 0 || r.readers(cmd) != pipe.MasterOnly ||
+	if !s.w.shared.Fixed.Sheds || r.readers(cmd) != pipe.MasterOnly ||
 		!s.w.pool.Overloaded(slot, s.Mode()) {
 		return false
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster/master"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
@@ -20,7 +21,7 @@ type Stats struct {
 	AuthTimeouts  uint64            // clients closed because they did not authenticate in time
 	Subscriptions map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages      uint64            // given to clients
-	Own           pipe.OwnStats
+	Own           owned.Stats
 	Commands      []stats.Command
 	Nodes         []pipe.NodeStats
 	GivenUp       uint64          // requests whose retry budget was used up
@@ -51,10 +52,10 @@ type (
 // Stats returns the counters as they are now.
 func (s *Server) Stats() Stats {
 	st := Stats{
-		Stats:   s.shared(),
-		Own:     s.pipeStats.Own(),
-		Nodes:   s.pipeStats.Nodes(),
-		GivenUp: s.pipeStats.GivenUp.Load(), Shed: s.pipeStats.Shed.Load(),
+		Stats:   s.totals(),
+		Own:     s.shared.Pipes.Own(),
+		Nodes:   s.shared.Pipes.Nodes(),
+		GivenUp: s.shared.Pipes.GivenUp.Load(), Shed: s.shared.Pipes.Shed.Load(),
 		Masters: s.locks.health(),
 		Evicts:  s.evictions.Stats(),
 	}
@@ -66,41 +67,42 @@ func (s *Server) Stats() Stats {
 		st.Evicts[m.Addr] = m.Evicts
 	}
 	st.ClosedFull = make(map[string]uint64)
-	for class := range s.memory.Full {
-		st.ClosedFull[memory.Class(class).String()] = s.memory.Full[class].Load()
+	for class := range s.shared.Memory.Full {
+		st.ClosedFull[memory.Class(class).String()] = s.shared.Memory.Full[class].Load()
 	}
-	st.ScriptBytes = s.scripts.Bytes()
-	st.AuthTimeouts = s.authTimeouts.Load()
-	st.AuthFailures = s.failures.Totals()
+	st.ScriptBytes = s.shared.Scripts.Bytes()
+	st.AuthTimeouts = s.shared.Login.Timeouts.Load()
+	st.AuthFailures = s.shared.Login.Failures.Totals()
 	st.Subscriptions, st.Messages = subscriptions(s.workers)
-	st.Commands = s.counters.Commands()
+	st.Commands = s.shared.Counters.Commands()
 	return st
 }
 
-// shared is what INFO shows as well, since the start, regardless of CONFIG RESETSTAT.
-func (s *Server) shared() commands.Stats {
+// totals are what INFO shows as well, since the start, regardless of CONFIG RESETSTAT.
+func (s *Server) totals() commands.Stats {
 	st := commands.Stats{
 		Clients:         s.Clients(),
-		Blocked:         int(s.blockedCounts.AtNode.Load()),
-		Queued:          int(s.blockedCounts.Queued.Load()),
-		Tracking:        int(s.trackers.On.Load()),
-		Held:            int(s.all.Held.Load()),
+		Blocked:         int(s.shared.Blocked.AtNode.Load()),
+		Queued:          int(s.shared.Blocked.Queued.Load()),
+		Tracking:        int(s.shared.Trackers.On.Load()),
+		Held:            int(s.shared.Clients.Held.Load()),
 		ClientsTotal:    s.Came(),
 		ClientsRejected: s.Rejected(),
-		Evicted:         s.memory.Evicted.Load(),
-		Memory:          s.memory.Used(),
-		MaxMemory:       s.memory.Limit(),
+		Evicted:         s.shared.Memory.Evicted.Load(),
+		Memory:          s.shared.Memory.Used(),
+		MaxMemory:       s.shared.Memory.Limit(),
 		Redirects:       make(map[string]uint64),
 		Locks:           s.locks.stats(),
 	}
-	for i := range s.pipeStats.Redirects {
-		st.Redirects[retry.Reason(i).String()] = s.pipeStats.Redirects[i].Load()
+	for i := range s.shared.Pipes.Redirects {
+		st.Redirects[retry.Reason(i).String()] = s.shared.Pipes.Redirects[i].Load()
 	}
 	for _, w := range s.workers {
-		st.BytesIn += w.bytesIn.Load()
-		st.BytesOut += w.bytesOut.Load()
+		in, out := w.Bytes()
+		st.BytesIn += in
+		st.BytesOut += out
 	}
-	st.Calls = s.counters.Calls()
+	st.Calls = s.shared.Counters.Calls()
 	return st
 }
 
@@ -110,7 +112,7 @@ func subscriptions(workers []*worker) (now map[string]int64, messages uint64) {
 	kinds := []string{pubsub.Classic: "channel", pubsub.Pattern: "pattern", pubsub.Shard: "shard"}
 	now = make(map[string]int64)
 	for _, w := range workers {
-		taken, given := w.hub.Counts()
+		taken, given := w.Topics()
 		for kind, name := range kinds {
 			now[name] += taken[kind]
 		}

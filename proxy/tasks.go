@@ -45,9 +45,9 @@ func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post f
 
 func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
 	t.h.AnswerLater(client.ByProxy)
-	server := t.h.worker().server
+	shared := t.h.worker().shared
 	if t.ctx == nil {
-		t.ctx, t.cancel = context.WithCancelCause(server.ctx)
+		t.ctx, t.cancel = context.WithCancelCause(shared.Context)
 	}
 	tag, ctx := t.h.CurrentTag(), t.ctx
 	a := t.answers.at(tag)
@@ -62,9 +62,9 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 		t.waitForLock()
 	}
 	t.h.SetHold(client.HoldTask)
-	server.tasks.Add(1)
+	shared.Tasks.Add(1)
 	go func() { // ends when the task does, which ctx bounds
-		defer server.tasks.Done()
+		defer shared.Tasks.Done()
 		task(ctx, func(end func() []byte) {
 			posted := post(func() {
 				if t.answers.answered(tag) {
@@ -92,7 +92,7 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
-	t.h.worker().server.ownStats.Note(reply)
+	t.h.worker().shared.Own.Note(reply)
 	t.h.Answer(tag, reply)
 	t.h.ClearHold(client.HoldTask)
 	t.h.EndIfDone()

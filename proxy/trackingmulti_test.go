@@ -93,7 +93,7 @@ func TestTrackedTransactionIsLeftAlone(t *testing.T) {
 		}
 		source := "return1"
 		sum := fmt.Sprintf("%x", sha1.Sum([]byte(source)))
-		r.server.scripts.Add([]byte(source))
+		r.server.shared.Scripts.Add([]byte(source))
 		c := r.newTracker("")
 		c.tell("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n", "MULTI", "GET "+key, "SORT "+key,
 			"EVALSHA "+sum+" 0", "EXEC")

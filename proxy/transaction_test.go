@@ -303,7 +303,7 @@ func TestLongTransaction(t *testing.T) {
 // A node that lost a script is given it before EXEC.
 func TestScriptInATransaction(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
-		r.server.scripts.Add([]byte("script"))
+		r.server.shared.Scripts.Add([]byte("script"))
 		sha := shaOf("script")
 		c := r.connect()
 		run := "EVALSHA " + sha + " 1 foo"

@@ -77,7 +77,7 @@ func TestUnderwayEnds(t *testing.T) {
 			a.Close()
 		}
 		synctest.Wait()
-		if left := st.server.underway.Len(); left != 0 {
+		if left := st.server.shared.Underway.Len(); left != 0 {
 			st.Errorf("%d are left", left)
 		}
 	})

@@ -48,7 +48,7 @@ func (u *loads) Command(ctx context.Context) ([]byte, error) {
 func inLoadingBubble(t *testing.T, test func(r *rig, u *loads)) {
 	inBubble(t, 2, Options{}, echo, func(r *rig) {
 		u := &loads{Upstream: r}
-		r.server.table.Upstream = u
+		r.server.shared.Table.Upstream = u
 		time.Sleep(2 * table.AskPause) // the commands were told a while ago
 		test(r, u)
 	})

@@ -94,7 +94,7 @@ func (u *upload) read(buf []byte) (used int) {
 	s := u.s
 	for used < len(buf) && u.cmd != nil && s.hold == 0 && !s.gone {
 		guard := s.in.guard
-		n, last, err := s.in.guard.Pass(buf[used:], s.w.server.limits.Of(s.Authenticated))
+		n, last, err := s.in.guard.Pass(buf[used:], s.w.shared.Limits.Of(s.Authenticated))
 		switch {
 		case err != nil:
 			u.giveUp(commands.ErrorReply(err))

@@ -92,7 +92,7 @@ func (u *uploads) note(node int, what string) {
 
 // calls is how many calls of a command were counted.
 func (u *uploads) calls(command string) uint64 {
-	for _, c := range u.server.counters.Commands() {
+	for _, c := range u.server.shared.Counters.Commands() {
 		if c.Name == command {
 			return c.Calls
 		}

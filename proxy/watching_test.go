@@ -11,6 +11,7 @@ import (
 
 	"lockproxy/internal/lockevent"
 	"lockproxy/internal/subscription"
+	"lockproxy/proxy/watch"
 )
 
 // heard is an upstream in which one channel can be subscribed.
@@ -35,7 +36,7 @@ func watching(t *testing.T, test func(h *heard, tell func(all ...lockevent.Event
 		h := &heard{rig: r}
 		r.server.topics = h
 		test(h, func(all ...lockevent.Event) {
-			tellWatchers(r.server, all)
+			r.server.shared.Watchers.Tell(all)
 			synctest.Wait()
 		})
 	})
@@ -84,7 +85,7 @@ func TestWatchLocks(t *testing.T) {
 		}
 		for _, refused := range []string{"LOCK job", "GET k", "LOCKCTL WATCH"} {
 			a.send(refused)
-			a.expect(string(watchOnly))
+			a.expect(string(watch.Only))
 		}
 		a.send("PING", "RESET", "PING")
 		a.expect("+PONG\r\n+RESET\r\n+PONG\r\n")
@@ -119,7 +120,7 @@ func TestWatchLocksSlowly(t *testing.T) {
 		}
 		got := a.lines()
 		shown := strings.Count(got, "granted")
-		if len(got) > 4*mostUnread || shown == 0 {
+		if len(got) > 4*1<<20 || shown == 0 {
 			t.Errorf("%d bytes, %d events", len(got), shown)
 		}
 		tell(event)

@@ -13,13 +13,14 @@ import (
 	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
+	"lockproxy/proxy/watch"
 )
 
 // worker is one loop with all that belongs to it: its clients, its pipes and its counters. Other goroutines
 // touch only the atomics.
 type worker struct {
-	server    *Server
-	index     int // in server.workers
+	shared    *Shared
+	index     int
 	loop      *loop.Loop
 	pool      *pipe.Pool
 	hub       *pubsub.Hub
@@ -31,7 +32,7 @@ type worker struct {
 	draining  bool
 	alert     bool // clients are paused or monitored, or watch locks: see router.attend
 	clients   *clients.Loop
-	watchers  watchers
+	watchers  *watch.Loop
 	scans     scans
 	turns     turns
 	roster    roster
@@ -51,10 +52,84 @@ type worker struct {
 // loop.Shared.
 const bufferSize = 1024
 
-// use takes over a new command table.
-func (w *worker) use(t *commands.Table) {
-	w.table = t
-	w.counters.Use(t.Commands())
+// NewWorker is a loop without clients. It has to be run.
+func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics pubsub.Upstream,
+	budget time.Duration) *worker {
+	w := &worker{
+		shared: shared, index: index, loop: l, pool: pool,
+		sessions:  make(map[*session]struct{}),
+		checkFrom: shared.Now.Load().Output.CheckFrom(narrowFrom),
+		counters:  shared.Counters.Loop(),
+		readsFrom: readsFrom(shared.Fixed.ReplicaReads),
+		buffer:    make([]byte, 0, bufferSize),
+	}
+	w.turns.loop, w.roster.w = l, w
+	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.turns.late)
+	w.memory = shared.Memory.Loop(l.Post, w.counted)
+	w.watchers = shared.Watchers.Loop(l, w.watch)
+	w.clients = shared.Clients.Loop(l, pool, w.peers, w.watch)
+	l.After(time.Second, w.tidy)
+	return w
+}
+
+// Use takes over a new command table.
+func (w *worker) Use(t *commands.Table) {
+	w.loop.Post(func() {
+		w.table = t
+		w.counters.Use(t.Commands())
+	})
+}
+
+// Change takes over new settings.
+func (w *worker) Change() {
+	w.loop.Post(func() {
+		w.checkFrom = w.shared.Now.Load().Output.CheckFrom(narrowFrom)
+		w.memory.Report()
+	})
+}
+
+// Bytes are how many came from clients, and how many they were sent.
+func (w *worker) Bytes() (in, out uint64) { return w.bytesIn.Load(), w.bytesOut.Load() }
+
+// Topics are the subscriptions of the clients now, by kind, and the messages that they were given.
+func (w *worker) Topics() (now [3]int64, given uint64) { return w.hub.Counts() }
+
+// Come serves a client that has come in.
+func (w *worker) Come(n door.Newcomer, authenticated bool) {
+	s := newSession(commands.Client{
+		ID: n.ID, Addr: n.Addr, LocalAddr: n.Local, Unix: n.Unix,
+		Created: time.Now(), Proto: 2, Authenticated: authenticated,
+	}, w)
+	if n.On == w.loop {
+		w.serve(s, n)
+	} else if !w.loop.Post(func() { w.serve(s, n) }) {
+		n.Refuse()
+		w.shared.Fixed.Left()
+	}
+}
+
+// Drain ends the sessions once what they have read is answered.
+func (w *worker) Drain() {
+	w.loop.Post(func() {
+		w.draining = true
+		for s := range w.sessions {
+			s.drain()
+		}
+	})
+}
+
+// Halt makes all clients begin no more commands, and tells answered how many answers they are owed. It
+// reports false if the loop has ended.
+func (w *worker) Halt(owed chan<- int) bool {
+	return w.loop.Post(func() {
+		n := 0
+		for s := range w.sessions {
+			s.SetHold(client.HoldClosing)
+			s.closeIfAnswered()
+			n += s.answers.len()
+		}
+		owed <- n
+	})
 }
 
 // count counts a command that has been answered.
@@ -66,16 +141,16 @@ func (w *worker) count(a *answer) {
 
 // background runs task on a goroutine, then then on the loop. A drain waits for both.
 func (w *worker) background(task, then func()) {
-	w.server.tasks.Add(1)
+	w.shared.Tasks.Add(1)
 	go func() { // ends with task
-		defer w.server.tasks.Done() // the loop stays open until then
+		defer w.shared.Tasks.Done() // the loop stays open until then
 		task()
 		w.loop.Post(then)
 	}()
 }
 
 // watch sets whether commands need attention.
-func (w *worker) watch() { w.alert = w.clients.Alert() || len(w.watchers.own) > 0 }
+func (w *worker) watch() { w.alert = w.clients.Alert() || w.watchers.Any() }
 
 // peers are the clients of the loop as others see them.
 func (w *worker) peers(yield func(clients.Client) bool) {
@@ -99,8 +174,8 @@ func (w *worker) counted(yield func(memory.Client) bool) {
 func (w *worker) serve(s *session, n door.Newcomer) {
 	conn, err := n.Join(w.loop, s)
 	if err != nil {
-		w.server.o.Log.Error("client refused", "client", s.Addr, "err", err)
-		w.server.Left()
+		w.shared.Log.Error("client refused", "client", s.Addr, "err", err)
+		w.shared.Fixed.Left()
 		return
 	}
 	s.conn, s.active = conn, w.loop.Now()
@@ -116,26 +191,26 @@ func (w *worker) serve(s *session, n door.Newcomer) {
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
-	w.server.all.Add(s.ID, peer{s})
+	w.shared.Clients.Add(s.ID, peer{s})
 }
 
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
-	w.server.all.Remove(s.ID)
-	w.server.Left()
+	w.shared.Clients.Remove(s.ID)
+	w.shared.Fixed.Left()
 }
 
 // tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
 // second.
 func (w *worker) tidy() {
-	if idle := w.server.now.Load().IdleTimeout; idle > 0 {
+	if idle := w.shared.Now.Load().IdleTimeout; idle > 0 {
 		for s := range w.sessions {
 			if w.loop.Now().Sub(s.active) > idle && idles(s) {
 				s.conn.Close()
 			}
 		}
 	}
-	limit := w.server.now.Load().AuthTimeout
+	limit := w.shared.Now.Load().AuthTimeout
 	for s := range w.sessions {
 		if s.out.full.Any() {
 			s.out.check()
@@ -144,14 +219,14 @@ func (w *worker) tidy() {
 			s.blocking.Look(w.loop.Now())
 		}
 		if s.attempts.Overdue(s.Authenticated, w.loop.Now(), limit) {
-			w.server.authTimeouts.Add(1)
-			w.server.o.Log.Debug("client closed: auth-timeout", "client", s.Addr)
+			w.shared.Login.Timeouts.Add(1)
+			w.shared.Log.Debug("client closed: auth-timeout", "client", s.Addr)
 			s.conn.Close()
 		}
 	}
 	w.roster.look()
 	if w.index == 0 {
-		w.server.failures.CatchUp(w.server.o.Log)
+		w.shared.Login.Failures.CatchUp(w.shared.Log)
 	}
 	w.loop.After(time.Second, w.tidy)
 }

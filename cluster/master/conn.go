@@ -21,10 +21,9 @@ type request struct {
 	end  int64     // where it ends in what its connection has queued
 	at   time.Time // when it was queued
 	late time.Time // when its answerer is told that there is no reply in time; zero: never
-	to   Answerer  // nil: of a script that is loaded again
+	to   Answerer
 	tag  int
 	told bool // that there is no reply in time
-	sent bool // a second time, because its script was missing
 }
 
 // Answerer is told what becomes of a request to a Master.
@@ -55,19 +54,15 @@ type conn struct {
 	wrote   int    // bytes of it that are written
 
 	// Guarded by Master.mu.
-	id      int64     // as the server has it; 0: it does not tell
-	out     []byte    // to be written
-	posted  bool      // flush is
-	queued  int64     // bytes ever given to out
-	sent    int64     // bytes ever taken from it: it is not known how many of them arrive
-	heard   time.Time // when bytes came last
-	owed    requests  // replies to come, oldest first
-	loading int       // scripts that it is being given again
-	alarm   time.Time // when timer has owed looked at; zero: it does not
-	timer   *time.Timer
-	over    bool // nothing more is sent
-
-	loadless bool // the server forbids SCRIPT LOAD: requests carry the source of their script
+	id     int64     // as the server has it; 0: it does not tell
+	out    []byte    // to be written
+	posted bool      // flush is
+	queued int64     // bytes ever given to out
+	sent   int64     // bytes ever taken from it: it is not known how many of them arrive
+	heard  time.Time // when bytes came last
+	owed   requests  // replies to come, oldest first
+	alarm  time.Time // when timer has owed looked at; zero: it does not
+	timer  *time.Timer
 }
 
 // requests is a queue, oldest first.
@@ -281,75 +276,35 @@ func (c *conn) owing() time.Duration {
 
 // take gives a reply to the oldest request. An error ends the connection.
 func (c *conn) take(reply []byte) error {
-	e, told, err := c.settle(reply)
-	switch {
-	case !told:
-		return err
-	case err != nil:
-		e.to.Answer(e.tag, nil, cluster.NodeError{Addr: c.m.addr, Err: err})
-	default:
+	e, err := c.settle()
+	if err == nil && !e.told {
 		e.to.Answer(e.tag, reply, nil)
 	}
-	return nil
+	return err
 }
 
-// settle matches a reply with its request, and says whether, and with which error, its answerer is told.
-func (c *conn) settle(reply []byte) (e request, told bool, err error) {
+// settle takes out the oldest request, which has its reply.
+func (c *conn) settle() (e request, err error) {
 	m := c.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c.owed.len() == 0 {
-		return e, false, fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming)
+		return e, fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming)
 	}
 	if c.owed.head().end > c.sent {
-		return e, false, cluster.ErrHasty
+		return e, cluster.ErrHasty
 	}
-	e = c.owed.pop()
 	if m.silent && m.conn == c {
 		m.silent = false
 		m.tell(slog.LevelInfo, "master answers again")
 		m.set.signal()
 	}
-	switch {
-	case e.to == nil:
-		c.loading--
-		return e, false, nil
-	case c.loadless && !e.told:
-	case bytes.HasPrefix(reply, []byte("-NOSCRIPT ")) && c.heal(e), e.told:
-		return e, false, nil
-	case bytes.HasPrefix(reply, []byte("-NOSCRIPT ")) && len(m.o.Scripts) > 0 && !c.over:
-		return e, true, fmt.Errorf("%w: %w", cluster.ErrUnavailable, errScripts)
-	}
-	return e, true, nil
-}
-
-// heal loads the scripts at the server again, because e did not find one of them there, and sends e once
-// more; but not if requests were sent behind it, because it would then run too late. It reports whether e
-// was sent. Master.mu is held.
-func (c *conn) heal(e request) bool {
-	if c.over || len(c.m.o.Scripts) == 0 {
-		return false
-	}
-	last := c.owed.len() == 0
-	if c.loading == 0 {
-		c.m.tell(slog.LevelWarn, "master has lost its scripts")
-		for _, script := range c.m.o.Scripts {
-			c.send(request{req: resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", string(script))})
-		}
-		c.loading = len(c.m.o.Scripts)
-	}
-	if last && !e.told && !e.sent {
-		e.sent = true
-		c.send(e)
-		return true
-	}
-	return false
+	return c.owed.pop(), nil
 }
 
 // abandon has nothing more sent over the connection. It returns a function that tells all answerers who are
 // owed a reply why there is none. Master.mu is held.
 func (c *conn) abandon(err error) (tell func()) {
-	c.over = true
 	owed, sent := c.owed, c.sent
 	c.owed, c.out = requests{}, nil
 	if c.timer != nil {
@@ -358,7 +313,7 @@ func (c *conn) abandon(err error) (tell func()) {
 	return func() {
 		for owed.len() > 0 {
 			e := owed.pop()
-			if e.to == nil || e.told {
+			if e.told {
 				continue
 			}
 			outcome := cluster.ErrUnavailable

@@ -128,12 +128,8 @@ func (m *Master) greet(c *conn) error {
 		return err
 	}
 	for i := range m.o.Scripts {
-		switch text := loaded[i].reply; {
-		case resp.Forbidden(text):
-			m.mu.Lock()
-			c.loadless = true
-			m.mu.Unlock()
-		case text[0] == '-':
+		// Where that is forbidden, requests bring the sources of their scripts along when they have to.
+		if text := loaded[i].reply; text[0] == '-' && !resp.Forbidden(text) {
 			return cluster.Said(string(text[1 : len(text)-2]))
 		}
 	}

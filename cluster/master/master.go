@@ -82,7 +82,6 @@ var (
 	errNotYet    = errors.New("it is not connected yet")
 	errNoSign    = errors.New("it does not answer")
 	errQueueFull = errors.New("too many requests wait for it")
-	errScripts   = errors.New("it had lost its scripts, and has them again")
 	errReplyLate = errors.New("no reply in time")
 )
 
@@ -153,8 +152,7 @@ func (m *Master) Subscribe(ctx context.Context, channel string, notify func(subs
 
 // Ask sends req, one whole command, which must not change any more. It tells to, under tag, the reply
 // (RESP2, error replies included), or after timeout that there is none. Requests run in the order of the
-// calls of Ask. None is sent twice, with one exception: the server did not have its script, so it did not
-// run, and nothing was sent behind it.
+// calls of Ask. None is sent twice.
 //
 // After timeout, or when the connection breaks, req may still run later, but before what Ask is given later.
 // The error wraps ErrUnavailable if req has not run and will not, ErrUnknownOutcome if the connection was

@@ -165,19 +165,6 @@ func TestConnectMastersReal(t *testing.T) {
 	}
 }
 
-// A script that the server has lost is loaded again. A request runs once more if it can run in its place.
-func TestMasterRealScripts(t *testing.T) {
-	s := servers.StartRedis(t)
-	m := connectedMasters(t, Options{Timeout: time.Second, Scripts: [][]byte{[]byte("return 7")}}, s)[0]
-	sha := s.Must(t, "SCRIPT", "LOAD", "return 7").(string)
-	for range 3 {
-		if got, err := askMaster(m, servers.Patience, "EVALSHA", sha, "0"); string(got) != ":7\r\n" {
-			t.Errorf("%q %v", got, err)
-		}
-		s.Must(t, "SCRIPT", "FLUSH")
-	}
-}
-
 // The name of a master is given to another server, while the one before lives on as a replica. The name is
 // looked up again, also for subscriptions, and the other server votes as one that may have lost locks.
 func TestNameOfAMasterLeadsElsewhere(t *testing.T) {

@@ -168,7 +168,8 @@ func (p *Pipe) precede(c *call) {
 	p.append(&call{resend: true, slot: thisNode}, req)
 }
 
-// ask sends a question about the connection, of which its owner does not know. then, if not nil, gets the answer.
+// ask sends a question about the connection, of which its owner does not know. then, if not nil, gets the
+// answer.
 func (p *Pipe) ask(req []byte, then func(reply []byte, err error)) {
 	c := &call{slot: thisNode, raw: true, ours: true}
 	if then != nil {

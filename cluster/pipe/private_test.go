@@ -218,3 +218,28 @@ func TestPrivateRaisedRedirect(t *testing.T) {
 		k.want(t, "raised", `1 "-ERR MOVED 7 evil:1\r\n"`)
 	})
 }
+
+// TestPrivateEndedWaits proves that a request of a client that has left, which its node refuses for the
+// moment, is sent again after pauses, and not as often as a connection can be made.
+func TestPrivateEndedWaits(t *testing.T) {
+	inOwnBubble(t, Options{Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
+		const most = 1000
+		asked, answer := 0, node.Answer
+		node.Answer = func(line string) string {
+			if line != "GET" || asked > most {
+				return answer(line)
+			}
+			asked++
+			return "-LOADING Redis is loading the dataset in memory\r\n"
+		}
+		var k keeper
+		o := r.private(&k, setup("ONE"))
+		r.own(func() { r.send(ModeOf(o), &k, 1, true, "GET"); o.End() })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		k.want(t, "given up", `1 "-LOADING Redis is loading the dataset in memory\r\n"`)
+		if asked > most {
+			t.Errorf("it was sent %d times within 2 s", asked)
+		}
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -24,8 +23,6 @@ type Kept struct {
 	end    func(*keepalive.Kept) // ends holds, once the connection has ended
 	holds  map[holdKey]own
 	memory atomic.Int64 // bytes that holds take up
-	sweep  int          // remove ended holds when there are this many
-	swept  time.Time    // when Full last removed ended holds
 }
 
 // own is a hold of the connection. Through push its client is told of a loss.
@@ -40,13 +37,10 @@ type holdKey struct{ name, token string }
 // Pusher is what Actions.Pusher returns.
 type Pusher = func(message func(proto int) []byte)
 
-// firstSweep is how many holds there may be before ended ones are removed for the first time.
-const firstSweep = 32
-
 // Open makes room for holds that are to be kept alive.
 func (k *Keepalives) Open() *Kept {
 	if k.keeps == nil {
-		k.keeps = &Kept{holds: make(map[holdKey]own), sweep: firstSweep}
+		k.keeps = &Kept{holds: make(map[holdKey]own)}
 	}
 	return k.keeps
 }
@@ -58,12 +52,7 @@ func (k *Keepalives) Any() bool {
 	}
 	k.keeps.mu.Lock()
 	defer k.keeps.mu.Unlock()
-	for _, h := range k.keeps.holds {
-		if !h.Ended() {
-			return true
-		}
-	}
-	return false
+	return len(k.keeps.holds) > 0
 }
 
 // Close releases all holds, also those that are still to come: the client is done with them.
@@ -117,42 +106,40 @@ func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.K
 		}
 		s.tell(as, lost)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := l.Keep(h)
-	if s.end != nil {
-		s.end(kept)
-		return kept
-	}
-	if _, known := s.holds[as]; !known {
-		s.memory.Add(int64(holdCost + len(as.name) + len(as.token)))
-	}
-	s.holds[as] = own{kept, push}
-	if len(s.holds) >= s.sweep {
-		s.dropEnded()
-		s.sweep = max(firstSweep, 2*len(s.holds))
+	h.Gone = func() { s.dropEnded(as) }
+	kept := l.Keep(h) // which may end at once, and ends an earlier one
+	if end := s.add(as, own{kept, push}); end != nil {
+		end(kept)
 	}
 	return kept
 }
 
-// dropEnded forgets the holds that have ended. Nobody tells of those that were released over another
-// connection.
-func (s *Kept) dropEnded() {
-	for as, h := range s.holds {
-		if h.Ended() {
-			s.drop(as)
-		}
+// add notes a hold, unless it has ended. If the connection has, it returns what ends the hold.
+func (s *Kept) add(as holdKey, h own) (end func(*keepalive.Kept)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil || h.Ended() {
+		return s.end
+	}
+	if _, known := s.holds[as]; !known { // an earlier one may be about to be dropped
+		s.memory.Add(holdCost(as))
+	}
+	s.holds[as] = h
+	return nil
+}
+
+// dropEnded forgets a hold, if it has ended.
+func (s *Kept) dropEnded(as holdKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h, ok := s.holds[as]; ok && h.Ended() {
+		s.memory.Add(-holdCost(as))
+		delete(s.holds, as)
 	}
 }
 
-// drop forgets one hold.
-func (s *Kept) drop(as holdKey) {
-	s.memory.Add(-int64(holdCost + len(as.name) + len(as.token)))
-	delete(s.holds, as)
-}
-
-// holdCost is the memory of a hold that is kept alive, without its name and token.
-const holdCost = 700
+// holdCost is the memory of a hold that is kept alive.
+func holdCost(h holdKey) int64 { return int64(700 + len(h.name) + len(h.token)) }
 
 // Memory is how many bytes the holds take.
 func (k *Keepalives) Memory() int {
@@ -161,9 +148,6 @@ func (k *Keepalives) Memory() int {
 	}
 	return int(k.keeps.memory.Load())
 }
-
-// sweepPause is the least time between two searches for ended holds, once a connection has its share.
-const sweepPause = time.Second
 
 // Full returns an error if the connection, which comes from host, may not keep another hold alive. With what
 // lingers of its host, it may have at most as many as are left for all others: so no connection can take all
@@ -178,7 +162,7 @@ func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 	}
 	n := l.Lingering(host)
 	if k.keeps != nil {
-		n += k.keeps.count(free - n - more + 1)
+		n += k.keeps.count()
 	}
 	if n+more <= free {
 		return nil
@@ -188,14 +172,10 @@ func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 		"lock-max-keepalive", n, free)
 }
 
-// count is how many holds there are. It looks whether some have ended if there are most or more.
-func (s *Kept) count(most int) int {
+// count is how many holds there are.
+func (s *Kept) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := time.Now(); len(s.holds) >= most && now.Sub(s.swept) > sweepPause {
-		s.swept = now
-		s.dropEnded()
-	}
 	return len(s.holds)
 }
 
@@ -215,9 +195,6 @@ func (s *Kept) told(proto int, as holdKey, lost keepalive.Lost) []byte {
 	defer s.mu.Unlock()
 	if s.end != nil {
 		return nil // RESET released it: that is no loss
-	}
-	if h, ok := s.holds[as]; ok && h.Ended() {
-		s.drop(as)
 	}
 	if proto < 3 {
 		return nil

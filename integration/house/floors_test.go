@@ -43,24 +43,28 @@ var floors = map[string]string{
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
 		"proxy/memory proxy/clients proxy/door commands commands/merge commands/routes commands/lock " +
-		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
+		"commands/holds cluster cluster/master cluster/pipe cluster/pipe/owned cluster/pubsub " +
+		"cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
-	"proxy/login":       "proxy/client commands cluster internal",
-	"proxy/memory":      "",
-	"proxy/door":        "commands cluster cluster/master internal",
-	"proxy/clients":     "proxy/client commands cluster/pipe internal",
-	"proxy/stats":       "proxy/client commands",
-	"proxy/masters":     "proxy/needs cluster internal",
-	"proxy/table":       "commands commands/routes cluster",
-	"proxy/client":      "commands cluster cluster/pipe internal",
-	"proxy/watch":       "internal",
-	"proxy/needs":       "cluster redlock/scripts internal",
-	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
-	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",
-	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
-	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
-	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
+	"proxy/login":   "proxy/client commands cluster internal",
+	"proxy/memory":  "",
+	"proxy/door":    "commands cluster cluster/master internal",
+	"proxy/clients": "proxy/client commands cluster/pipe internal",
+	"proxy/stats":   "proxy/client commands",
+	"proxy/masters": "proxy/needs cluster internal",
+	"proxy/table":   "commands commands/routes cluster",
+	"proxy/client":  "commands cluster cluster/pipe cluster/pipe/owned internal",
+	"proxy/watch":   "proxy/client commands internal",
+	"proxy/needs":   "cluster redlock/scripts internal",
+	"proxy/scatter": "proxy/client commands cluster cluster/pipe cluster/pipe/owned " +
+		"cluster/retry internal",
+	"proxy/tracking": "proxy/client commands cluster cluster/pipe cluster/pipe/owned internal",
+	"proxy/blocking": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pipe/owned " +
+		"cluster/retry internal",
+	"proxy/pubsub": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
+	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pipe/owned " +
+		"cluster/retry internal",
 
 	// Packages of commands stand beside each other on commands, and routes has their rules.
 	"commands/routes": "commands commands/merge commands/connection commands/server " +
@@ -83,12 +87,13 @@ var floors = map[string]string{
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
-	"cluster":           "internal",
-	"cluster/retry":     "",
-	"cluster/discovery": "cluster internal",
-	"cluster/pipe":      "cluster cluster/retry internal",
-	"cluster/pubsub":    "cluster cluster/retry internal",
-	"cluster/master":    "cluster cluster/pubsub internal",
+	"cluster":            "internal",
+	"cluster/retry":      "",
+	"cluster/discovery":  "cluster internal",
+	"cluster/pipe":       "cluster cluster/pipe/owned cluster/retry internal",
+	"cluster/pipe/owned": "cluster internal",
+	"cluster/pubsub":     "cluster cluster/retry internal",
+	"cluster/master":     "cluster cluster/pubsub internal",
 	// These are for tests of the packages above alone.
 	"cluster/internal/servers":  "internal integration/rig",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",

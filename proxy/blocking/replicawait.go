@@ -7,6 +7,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -236,10 +237,10 @@ func (p *waitPart) Discard(uint32) bool { return true }
 // Detour implements pipe.Receiver.
 func (p *waitPart) Detour(uint32) {}
 
-// Push implements pipe.Owner.
+// Push implements owned.Owner.
 func (p *waitPart) Push([]byte, bool) {}
 
-// Lost implements pipe.Owner: Fail has said it.
+// Lost implements owned.Owner: Fail has said it.
 func (p *waitPart) Lost(error) {}
 
 // letGo ends the use of a connection whose last reply is here.
@@ -338,5 +339,5 @@ func (w *replicaWait) look(now time.Time) {
 	}
 }
 
-// Party implements pipe.Counted.
-func (p *waitPart) Party() pipe.Party { return client.PartyOf(p.w.h.About()) }
+// Party implements owned.Counted.
+func (p *waitPart) Party() owned.Party { return client.PartyOf(p.w.h.About()) }

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -29,7 +29,7 @@ func (b *block) Fail(tag uint32, err error) {
 		b.cutShort()
 		return
 	case written && (b.passed || !b.readOnly || b.timeout.Fresh),
-		errors.Is(err, pipe.ErrNoPlace),
+		errors.Is(err, owned.ErrNoPlace),
 		errors.Is(err, cluster.ErrMode):
 		b.fail(err)
 		return
@@ -45,10 +45,10 @@ func (b *block) Discard(uint32) bool { return true }
 // Detour implements pipe.Receiver.
 func (b *block) Detour(uint32) {}
 
-// Push implements pipe.Owner.
+// Push implements owned.Owner.
 func (b *block) Push([]byte, bool) {}
 
-// Lost implements pipe.Owner: Fail has said it.
+// Lost implements owned.Owner: Fail has said it.
 func (b *block) Lost(error) {}
 
 // troubled notes that an attempt failed. If a node had kept the command for a while, earlier trouble is over.

@@ -15,6 +15,7 @@ package login
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -37,6 +38,15 @@ const (
 	// maxAddresses bounds the addresses that are remembered.
 	maxAddresses = 10_000
 )
+
+// All is what is known of attempts to get in, by all clients. Safe for concurrent use.
+type All struct {
+	Addresses *Addresses
+	Queue     Queue
+	Failures  Failures
+	Timeouts  atomic.Uint64 // clients that were closed because they did not authenticate in time
+	Unable    atomic.Bool   // it was logged that the proxy's user cannot ask what other users may do
+}
 
 // Attempts counts the wrong passwords of one connection.
 type Attempts struct {

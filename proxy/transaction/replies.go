@@ -173,10 +173,10 @@ func (l *conn) Discard(uint32) bool { return true }
 // Detour implements pipe.Receiver.
 func (l *conn) Detour(uint32) {}
 
-// Push implements pipe.Owner. Nothing that sends pushes is sent here.
+// Push implements owned.Owner. Nothing that sends pushes is sent here.
 func (l *conn) Push([]byte, bool) {}
 
-// Lost implements pipe.Owner.
+// Lost implements owned.Owner.
 func (l *conn) Lost(err error) {
 	if !l.over {
 		l.t.trouble(l, pipe.Redirection{}, nil, err)

@@ -154,11 +154,12 @@ func (x *Index) note(name string, h *held, shared bool) {
 	}
 }
 
-// Granting is the fence of the grant that token has; 0: it is not known.
+// Granting is the fence of the grant that token has; 0: it is not known, or may be another one soon, since
+// the token asks for the lock.
 func (x *Index) Granting(name, token string) int64 {
 	s, hash := x.notes.lock(name)
 	defer s.mu.Unlock()
-	if h := s.find(name, hash).of(token); h != nil {
+	if h := s.find(name, hash).of(token); h != nil && !h.asked {
 		return h.fence
 	}
 	return 0

@@ -70,16 +70,6 @@ func (x *Index) Changed(name string) {
 	}
 }
 
-// Fence is the fence that a token should have; 0: it is not known.
-func (x *Index) Fence(name, token string) int64 {
-	s, hash := x.notes.lock(name)
-	defer s.mu.Unlock()
-	if h := s.find(name, hash).of(token); h != nil && !h.asked {
-		return h.fence
-	}
-	return 0
-}
-
 // TakePlain returns the plain lock that r is to free, to one caller only. Its lease goes on. There is none
 // for a request that its client has named, which release.lua has to recognise.
 func (x *Index) TakePlain(r *redlock.Release) (p Plain) {

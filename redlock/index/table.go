@@ -50,7 +50,7 @@ func (s *shard) find(name string, hash uint64) *note {
 }
 
 // place is where the notes of that hash begin.
-func (s *shard) place(hash uint64) **note { return &s.table[hash/shards%uint64(len(s.table))] }
+func (s *shard) place(hash uint64) **note { return &s.table[hash/shards&uint64(len(s.table)-1)] }
 
 // all calls f for each note. f may forget it.
 func (s *shard) all(f func(*note)) {

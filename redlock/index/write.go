@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,8 +105,9 @@ func (n *notes) clear(s *shard, now, stays time.Duration, changes *[keys]change)
 			later = append(later, freed{name, now})
 		}
 	}
-	if over > 0 {
-		s.gone = append(slices.Clone(s.gone[over:]), later...)
+	clear(s.gone[:over]) // their names go
+	if s.gone = append(s.gone[over:], later...); len(s.gone) == 0 {
+		s.gone = nil
 	}
 }
 

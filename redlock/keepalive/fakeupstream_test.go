@@ -34,7 +34,7 @@ type fakeUpstream struct {
 	under       map[int]int            // requests under way, by slot
 	all         int                    // that are under way
 	most        int                    // that were under way at a time
-	detaches    int                    // attempts, of one hold or of many
+	detaches    int                    // attempts
 	renewed     map[string][]time.Time // by key
 	asked       map[string]int         // with lease 0
 	notify      func(subscription.Event)
@@ -109,16 +109,6 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 			reply = fmt.Appendf(reply, ":%d\r\n",
 				u.renew(key.Text(), a[0].Text(), rig.Milliseconds(rig.Integer(a[1].Text())),
 					rig.Integer(a[2].Text()), a[3].Text()))
-		}
-	case "detachall":
-		reply = fmt.Appendf(reply, "*%d\r\n", n)
-		for i, key := range keys {
-			freed, e := 0, u.live(key.Text())
-			if e != nil && redlock.OwnerOf(e.token) == args[2*i].Text() && e.keeper == args[2*i+1].Text() {
-				delete(u.holds, key.Text())
-				freed = 1
-			}
-			reply = fmt.Appendf(reply, ":%d\r\n", freed)
 		}
 	case "detach":
 		e := u.live(keys[0].Text())
@@ -237,12 +227,12 @@ func newKeeper(t testing.TB, o ...Options) *keeper {
 		k := p.Renewer
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		n := len(k.slots) + len(k.agenda) + len(k.queues) + len(k.leaving.slots) + k.leaving.holds +
+		n := len(k.slots) + len(k.agenda) + len(k.queues) + len(k.leaving.holds) +
 			k.leaving.freers + len(k.holds) + len(k.keepers) + len(k.lingerers.all) +
 			len(k.lingerers.byHost)
 		if n > 0 || k.armed != never || k.held.Load() != 0 {
 			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v",
-				len(k.slots), k.leaving.holds, len(k.holds), len(k.keepers), k.armed)
+				len(k.slots), len(k.leaving.holds), len(k.holds), len(k.keepers), k.armed)
 		}
 	})
 	return p

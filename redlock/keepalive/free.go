@@ -3,55 +3,37 @@ package keepalive
 import (
 	"context"
 	"time"
-
-	"lockproxy/redlock"
 )
 
 // mostFreers bounds how many requests that free holds are under way, however many holds a client had that
 // went away.
 const mostFreers = 256
 
-// leaving has the slots with holds that are to be freed now, in turn, and counts who frees them. Renewer.mu
-// guards it.
+// leaving has the holds that are to be freed now, in turn, and counts who frees them. Renewer.mu guards it.
 type leaving struct {
-	slots  []*slot
-	holds  int // how many they have
+	holds  []*Kept
 	freers int // goroutines that free holds
 }
 
-// add puts h behind the others of its slot. It says that one more freer is to start; that one is counted
-// already.
+// add puts h behind the others. It says that one more freer is to start; that one is counted already.
 func (l *leaving) add(h *Kept) (start bool) {
-	s := h.slot
-	if len(s.leaving) == 0 {
-		l.slots = append(l.slots, s)
-	}
-	s.leaving = append(s.leaving, h)
-	l.holds++
+	l.holds = append(l.holds, h)
 	if start = l.freers < mostFreers; start {
 		l.freers++
 	}
 	return start
 }
 
-// next takes up to most holds of one slot. nil: there are none, and the freer who asks is counted no more.
-func (l *leaving) next(most int) (batch []*Kept) {
-	if len(l.slots) == 0 {
-		l.slots = nil
+// next takes the first hold. nil: there is none, and the freer who asks is counted no more.
+func (l *leaving) next() *Kept {
+	if len(l.holds) == 0 {
+		l.holds = nil
 		l.freers--
 		return nil
 	}
-	s := l.slots[0]
-	most = min(most, len(s.leaving))
-	batch, s.leaving, l.slots = s.leaving[:most], s.leaving[most:], l.slots[1:]
-	if len(s.leaving) > 0 {
-		l.slots = append(l.slots, s)
-	} else {
-		s.leaving = nil
-	}
-	l.holds -= most
-	s.tidy()
-	return batch
+	h := l.holds[0]
+	l.holds[0], l.holds = nil, l.holds[1:]
+	return h
 }
 
 // leave has h freed, at once or later. Close waits until h is freed or its lease is over.
@@ -81,21 +63,17 @@ func (h *Kept) leave(e event, from state) {
 	h.slot.remove(h)
 }
 
-// freeHolds frees holds, those of a slot together, until none is left. mu is not held.
+// freeHolds frees holds until none is left. mu is not held.
 func (k *Renewer) freeHolds() {
-	most := 1
-	if _, ok := k.engine.(Batcher); ok {
-		most = mostKeys
-	}
-	var batch []*Kept
-	for failed := []error(nil); ; failed = k.detach(batch) {
+	var h *Kept
+	for failed := error(nil); ; failed = h.detach() {
 		k.change(func() {
-			for i, h := range batch {
-				h.detached(failed[i])
+			if h != nil {
+				h.detached(failed)
 			}
-			batch = k.leaving.next(most)
+			h = k.leaving.next()
 		})
-		if batch == nil {
+		if h == nil {
 			return
 		}
 	}
@@ -116,29 +94,11 @@ func (h *Kept) detached(err error) {
 	}
 }
 
-// detach makes one attempt to free the holds of batch, all of one slot: as many at once as it can, the others
-// one by one. It returns what went wrong, for each. mu is not held.
-func (k *Renewer) detach(batch []*Kept) (failed []error) {
-	var err error
-	done := make([]int64, len(batch))
-	if len(batch) > 1 {
-		all := make([]redlock.Renewal, len(batch))
-		for i, h := range batch {
-			all[i] = redlock.Renewal{Name: h.of.Name, Token: h.of.Token, Keeper: h.of.Keeper}
-		}
-		ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
-		done, err = k.engine.(Batcher).DetachAll(ctx, batch[0].slot.number, all)
-		cancel()
-	}
-	for i, h := range batch {
-		failed = append(failed, err)
-		if err == nil && done[i] == 0 {
-			ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
-			failed[i] = k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
-				k.change(func() { h.meet(freed) })
-			})
-			cancel()
-		}
-	}
-	return failed
+// detach makes one attempt to free h. mu is not held.
+func (h *Kept) detach() error {
+	ctx, cancel := context.WithTimeout(h.k.freeing, mostPatience)
+	defer cancel()
+	return h.k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
+		h.k.change(func() { h.meet(freed) })
+	})
 }

@@ -160,13 +160,21 @@ func (h *Kept) part(by ending) {
 	if by.how != "" {
 		h.tell(by.how)
 	}
-	if by.loss == "" {
-		return
+	if by.loss != "" {
+		h.lose(by.loss)
 	}
-	if h.next != 0 && by.loss == Expired { // Redis has not answered: this is what its client knows
+	if h.of.Gone != nil {
+		k.told = append(k.told, h.of.Gone)
+	}
+}
+
+// lose notes the loss of h, and has it told.
+func (h *Kept) lose(why Loss) {
+	k := h.k
+	if h.next != 0 && why == Expired { // Redis has not answered: this is what its client knows
 		h.of.Fence = h.next
 	}
-	lost := Lost{by.loss, h.of.Fence}
+	lost := Lost{why, h.of.Fence}
 	k.add(h.of.Name, h.of.Token, lost)
 	k.lost[lost.Why]++
 	k.told = append(k.told, func() {

@@ -6,7 +6,7 @@
 //	           |
 //	  RENEW, UNLOCK, messages of other proxies: due at once, or not kept any more
 //
-//	Break (its connection has gone) --> LINGER --> Release --> detach.lua, some at a time
+//	Break (its connection has gone) --> LINGER --> Release --> detach.lua
 //	Lost, Untold, Relied: what verbs ask about lost holds
 //
 // A Kept is one hold. What it can meet, and what becomes of it then, is one table (states.go); what is done
@@ -73,6 +73,8 @@ type Hold struct {
 	// Over is called likewise when the hold has ended in another way, with the fence that it had last. It is
 	// not called after Unlocked or Forget, nor if Keep replaces the hold: who calls these knows.
 	Over func(how End, fence int64)
+	// Gone is called likewise when the hold is not kept any more, however that came, behind Lost.
+	Gone func()
 }
 
 // holdName identifies a hold.
@@ -91,13 +93,6 @@ type Engine interface {
 	// Listen subscribes to the channel of a keeper; slot is -1.
 	Listen(ctx context.Context, slot int, channel string,
 		notify func(subscription.Event)) (cancel func(), err error)
-}
-
-// Batcher is an Engine that can free many holds at once.
-type Batcher interface {
-	// DetachAll frees those holds of one slot that nobody else has to do with, if their keepers still have
-	// them. For each it returns 1, or 0 if it is left to Detach.
-	DetachAll(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error)
 }
 
 // Renewer keeps holds alive. It has all of their state, guarded by mu; the path of a hold is in the package
@@ -350,7 +345,7 @@ func (k *Renewer) tick() {
 func (k *Renewer) complain(again *journal.Again, message string, err error) {
 	if k.ctx.Err() == nil {
 		again.Write(k.o.Log, slog.LevelWarn, message,
-			"kept", endangered{k}, "freeing", k.leaving.holds, "err", err)
+			"kept", endangered{k}, "freeing", len(k.leaving.holds), "err", err)
 	}
 }
 

@@ -465,27 +465,6 @@ func TestReleaseOfMany(t *testing.T) {
 		if p.losses() != "[]" || p.up.count(&p.up.most) > mostFreers {
 			t.Errorf("lost %s, %d at a time", p.losses(), p.up.count(&p.up.most))
 		}
-		if requests := p.up.count(&p.up.detaches); requests > n/3 {
-			t.Errorf("%d requests for %d holds", requests, n)
-		}
-	})
-}
-
-// A slot that moves has them freed one by one. R18
-func TestReleaseOfManyInAMovingSlot(t *testing.T) {
-	kept(t, func(t *testing.T, p *keeper) {
-		p.up.refuse = 1
-		var all []*Kept
-		for i := range 200 {
-			all = append(all, p.take(fmt.Sprint("{moving}", i), time.Hour, 0))
-		}
-		for _, h := range all {
-			h.Release()
-		}
-		synctest.Wait()
-		if left := get(p.up, func() int { return len(p.up.holds) }); left > 0 {
-			t.Errorf("%d are left", left)
-		}
 	})
 }
 

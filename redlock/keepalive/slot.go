@@ -14,17 +14,16 @@ const mostKeys = 64
 // slot has the holds of one slot. It has one batch under way at a time. Guarded by Renewer.mu; times count
 // from Renewer.born.
 type slot struct {
-	k       *Renewer
-	number  int
-	holds   agenda[*Kept] // by when something is due for them
-	ready   []*Kept       // those that wait for a batch, in this order; some may have gone on meanwhile
-	leaving []*Kept       // those that are to be freed now
-	busy    bool          // a batch is under way
-	due     date[*slot]   // in Renewer.agenda: when something is due here
-	queue   *queue        // in which it waits for its turn
-	turn    date[*slot]   // there: when the lease ends that does so first of those that are ready
-	resume  time.Duration // no batch is sent before
-	fails   int           // failed batches in a row
+	k      *Renewer
+	number int
+	holds  agenda[*Kept] // by when something is due for them
+	ready  []*Kept       // those that wait for a batch, in this order; some may have gone on meanwhile
+	busy   bool          // a batch is under way
+	due    date[*slot]   // in Renewer.agenda: when something is due here
+	queue  *queue        // in which it waits for its turn
+	turn   date[*slot]   // there: when the lease ends that does so first of those that are ready
+	resume time.Duration // no batch is sent before
+	fails  int           // failed batches in a row
 	// After a batch failed, its holds are asked one by one: a slot that moves refuses scripts on several
 	// keys. alone counts those that are left to ask so; penalty doubles with each one that fails.
 	alone, penalty int
@@ -52,7 +51,7 @@ func (s *slot) tidy() {
 		return
 	}
 	s.k.agenda.remove(&s.due)
-	if idle && len(s.leaving) == 0 && s.k.slots[s.number] == s { // not another one by now
+	if idle && s.k.slots[s.number] == s { // not another one by now
 		delete(s.k.slots, s.number)
 	}
 }

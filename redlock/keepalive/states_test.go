@@ -160,7 +160,7 @@ func meeting(t *testing.T, from string, e event, change ...func(*Kept)) (cell st
 		for _, e := range paths[from] {
 			h.meet(e)
 		}
-		k.leaving.next(mostKeys) // a freer has it
+		k.leaving.next() // a freer has it
 		k.told, h.hint, h.slot.ready = nil, hintOf[e], nil
 		if h.state == ready || h.state == readyAgain {
 			h.slot.ready = []*Kept{h}
@@ -193,7 +193,7 @@ var hintOf = map[event]hint{missed: unsaid, told: saidBroken, goneWhy: saidBroke
 func dueIn(h *Kept) string {
 	third := h.until - lease*2/3
 	switch at, now := h.due.at, h.k.now(); {
-	case h.k.leaving.holds > 0:
+	case len(h.k.leaving.holds) > 0:
 		return "@now"
 	case h.due.place == 0:
 		return ""

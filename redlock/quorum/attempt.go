@@ -158,18 +158,27 @@ func (a *attempt) ask(i int) {
 	if over {
 		return
 	}
-	a.q.askFor(a.lock, i, a.call.Req, a)
+	a.q.nodes[i].askFor(a.lock, a.call.Req, a)
+	a.takeBack(i, func(b *ballot) bool {
+		sent := b.kind == unasked
+		if sent {
+			b.kind = unheard
+		}
+		return sent && a.outcome == lost // meanwhile: nothing could be taken back before it was sent
+	})
+}
+
+// takeBack has node i take back what it makes of the attempt, if that is to be: which gets its ballot, with mu
+// held.
+func (a *attempt) takeBack(i int, which func(b *ballot) bool) {
 	var back *pending
 	a.mu.Lock()
-	if a.ballots[i].kind == unasked {
-		a.ballots[i].kind = unheard
-		if a.outcome == lost { // it was lost meanwhile: nothing could be taken back before it was sent
-			back = a.notePending(i, a.undo(false))
-		}
+	if which(&a.ballots[i]) {
+		back = a.notePending(i, a.undo(false))
 	}
 	a.mu.Unlock()
 	if back != nil {
-		a.q.sendPending(i, back)
+		a.q.nodes[i].sendPending(back)
 	}
 }
 
@@ -218,16 +227,8 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 // again sends it to node i once more. If it was decided without that answer, its client may have asked that
 // node for something else already, such as to free the lock: what it makes there now is taken back.
 func (a *attempt) again(i int, req []byte) {
-	a.q.ask(i, req, a)
-	var back *pending
-	a.mu.Lock()
-	if a.outcome != undecided && a.ballots[i].kind <= unheard {
-		back = a.notePending(i, a.undo(false))
-	}
-	a.mu.Unlock()
-	if back != nil {
-		a.q.sendPending(i, back)
-	}
+	a.q.nodes[i].ask(req, a)
+	a.takeBack(i, func(b *ballot) bool { return a.outcome != undecided && b.kind <= unheard })
 }
 
 // Answers of claim.lua to BREAK.
@@ -238,13 +239,13 @@ const (
 
 // read turns the answer of node i into a ballot, and says whether the node votes.
 func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
-	v, fault := a.q.word(i, reply, err)
+	v, fault := a.q.nodes[i].word(reply, err)
 	b = ballot{kind: unknown}
 	switch {
 	case fault == nil && v.Kind == ':':
-		votes = a.q.heard(i, v.Int, a.began)
+		votes = a.q.nodes[i].heardClock(v.Int, a.began)
 	case fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 5):
-		v.Elems, votes = a.q.clocked(i, v.Elems, a.began)
+		v.Elems, votes = a.q.nodes[i].clocked(v.Elems, a.began)
 	default:
 		votes = a.q.nodes[i].Vote()
 	}

@@ -113,7 +113,7 @@ func (a *attempt) doubtFences() {
 			all = append(all, b.fence)
 		}
 	}
-	most := a.q.mostBeside(highest(all, a.q.need))
+	most := a.q.fences.mostBeside(highest(all, a.q.need))
 	for i := range a.ballots {
 		if b := &a.ballots[i]; b.kind == gave && b.votes {
 			if b.odd = b.fence > most || b.fence < leastFence; b.odd {

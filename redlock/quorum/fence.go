@@ -46,14 +46,14 @@ const (
 )
 
 // mostBeside is the highest that can be a fence if a majority has this one, or 0 if that is not known.
-func (q *Engine) mostBeside(fence int64) int64 {
-	most := q.fences.clock() + farAhead.Microseconds()
+func (f *fences) mostBeside(fence int64) int64 {
+	most := f.clock() + farAhead.Microseconds()
 	return min(max(most, min(fence, mostFence)+aheadOfOthers), mostFence)
 }
 
 // believed is all without what is too high for a fence.
-func (q *Engine) believed(all []int64) []int64 {
-	most := q.mostBeside(highest(all, q.need))
+func (f *fences) believed(all []int64) []int64 {
+	most := f.mostBeside(highest(all, f.need))
 	return slices.DeleteFunc(all, func(fence int64) bool { return fence > most })
 }
 
@@ -63,6 +63,8 @@ const aheadMost = 900 * time.Millisecond
 // fences makes candidates: fences that are probably higher than all that the nodes have stored, and not far
 // ahead of their clocks. Only speed depends on them. Safe for concurrent use.
 type fences struct {
+	need int // how many nodes are a majority
+
 	mu   sync.Mutex
 	born time.Time
 	base []int64 // by node: the fence that it would make now, less the µs since born
@@ -70,8 +72,8 @@ type fences struct {
 	last int64
 }
 
-func (f *fences) start(n int) {
-	f.born = time.Now()
+func (f *fences) start(n, need int) {
+	f.need, f.born = need, time.Now()
 	f.base = make([]int64, n)
 	for i := range f.base {
 		f.base[i] = f.born.UnixMicro()

@@ -89,7 +89,7 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 			}
 			back[i] = a.notePending(i, undo)
 			left++
-		case b.kind == unasked || a.q.pending[i].owes(a.lock, a.token):
+		case b.kind == unasked || a.q.nodes[i].owes(a.lock, a.token):
 			left++
 		}
 	}
@@ -104,7 +104,7 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 	return func() {
 		for i, d := range back {
 			if d != nil {
-				a.q.sendPending(i, d)
+				a.q.nodes[i].sendPending(d)
 			}
 		}
 		if awaited {
@@ -124,7 +124,8 @@ func (a *attempt) align(i int, b ballot) {
 	if !a.mayDiffer(b) {
 		return
 	}
-	a.q.sendPending(i, a.q.notePending(i, pending{
+	n := a.q.nodes[i]
+	n.sendPending(n.notePending(pending{
 		lock: a.lock, call: a.settleRequest(a.grant.Fence, a.grant.Count, true),
 		until: time.Now().Add(a.lease + time.Second),
 	}))
@@ -189,25 +190,7 @@ func (q *Engine) awaitUndo(a *redlock.Acquire) error {
 
 // notePending notes that node i has to run undo, until there can be nothing left to take back.
 func (a *attempt) notePending(i int, undo *scripts.Call) *pending {
-	return a.q.notePending(i, pending{
+	return a.q.nodes[i].notePending(pending{
 		lock: a.lock, id: a.id, token: a.token, call: undo, until: time.Now().Add(a.lease + time.Second),
 	})
-}
-
-// background is a request whose answer nobody waits for.
-type background struct {
-	q       *Engine
-	call    *scripts.Call
-	pending *pending // the request that it is, or nil
-
-	failed bool // guarded by the mutex of the node's pendingQueue
-}
-
-// Answer implements Answerer.
-func (o *background) Answer(i int, reply []byte, err error) {
-	defer o.q.busy.Done()
-	if o.q.heal(i, o.call, reply, err, o) || o.pending == nil {
-		return
-	}
-	o.q.settled(i, o, err == nil && len(reply) > 0 && reply[0] != '-')
 }

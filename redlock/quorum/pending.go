@@ -46,30 +46,29 @@ type pendingQueue struct {
 	sending bool // a goroutine sends those that failed once more
 }
 
-// notePending notes a request that node i has to run. It does not send it yet.
-func (q *Engine) notePending(i int, what pending) *pending {
+// notePending notes a request that the node has to run. It does not send it yet.
+func (n *node) notePending(what pending) *pending {
 	d := &what
-	ds := q.pending[i]
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
-	if len(ds.all) >= mostPending || q.ctx.Err() != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.all) >= mostPending || n.q.ctx.Err() != nil {
 		return d
 	}
-	if ds.byLock == nil {
-		ds.byLock = make(map[string][]*pending)
+	if n.byLock == nil {
+		n.byLock = make(map[string][]*pending)
 	}
-	ds.all = append(ds.all, d)
-	ds.byLock[d.lock] = append(ds.byLock[d.lock], d)
-	ds.some.Store(true)
+	n.all = append(n.all, d)
+	n.byLock[d.lock] = append(n.byLock[d.lock], d)
+	n.some.Store(true)
 	return d
 }
 
 // takeBack has each node run what, which takes back a request, except those for which that is pending
 // already.
 func (q *Engine) takeBack(what pending) {
-	for i, ds := range q.pending {
-		if !ds.has(what.lock, func(d *pending) bool { return d.id == what.id }) {
-			q.sendPending(i, q.notePending(i, what))
+	for _, n := range q.nodes {
+		if !n.has(what.lock, func(d *pending) bool { return d.id == what.id }) {
+			n.sendPending(n.notePending(what))
 		}
 	}
 }
@@ -93,8 +92,8 @@ func (ds *pendingQueue) owes(lock, token string) bool {
 // nothing of it.
 func (q *Engine) mayHold(a *redlock.Acquire) bool {
 	left, lock := 0, q.names.Place(a.Name).Key
-	for _, ds := range q.pending {
-		if ds.owes(lock, a.Token) {
+	for _, n := range q.nodes {
+		if n.owes(lock, a.Token) {
 			left++
 		}
 	}
@@ -129,50 +128,62 @@ func (ds *pendingQueue) due(lock string) (due []*pending, ok bool) {
 	return due, len(of) <= mostPendingOfLock
 }
 
-// askFor sends a request for one lock, behind what is pending for it.
-func (q *Engine) askFor(lock string, i int, req []byte, to Answerer) {
-	due, ok := q.pending[i].due(lock)
+// askFor sends the node a request for one lock, behind what is pending for it.
+func (n *node) askFor(lock string, req []byte, to Answerer) {
+	due, ok := n.due(lock)
 	for _, d := range due {
-		ok = q.sendPending(i, d) && ok
+		ok = n.sendPending(d) && ok
 	}
 	if !ok {
-		q.busy.Add(1)
-		to.Answer(i, nil, errPending)
+		n.q.busy.Add(1)
+		to.Answer(n.tag, nil, errPending)
 		return
 	}
-	q.ask(i, req, to)
+	n.ask(req, to)
 }
 
-// sendPending sends d to node i, and says whether d is on its way.
-func (q *Engine) sendPending(i int, d *pending) bool {
-	o := &background{q: q, call: d.call, pending: d}
-	q.ask(i, d.call.Req, o)
-	ds := q.pending[i]
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
+// sendPending sends d, and says whether d is on its way.
+func (n *node) sendPending(d *pending) bool {
+	o := &background{n: n, d: d}
+	n.ask(d.call.Req, o)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if !o.failed {
 		d.sent = true
 	}
 	return !o.failed
 }
 
-// settled notes whether a pending request has run.
-func (q *Engine) settled(i int, o *background, done bool) {
-	ds, d := q.pending[i], o.pending
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
+// background is a pending request on its way.
+type background struct {
+	n      *node
+	d      *pending
+	failed bool // guarded by pendingQueue.mu
+}
+
+// Answer implements Answerer.
+func (o *background) Answer(_ int, reply []byte, err error) {
+	n, d := o.n, o.d
+	defer n.q.busy.Done()
+	if n.heal(d.call, reply, err, o) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch {
-	case done:
-		ds.clear(d)
+	case ran(reply, err):
+		n.clear(d)
 	case !d.done:
 		o.failed, d.sent = true, false
-		if !ds.sending && len(ds.all) > 0 && q.ctx.Err() == nil {
-			ds.sending = true
-			// It ends when nothing is left to send again, or when q.ctx ends.
-			q.busy.Go(func() { q.sendAgain(i, ds) })
+		if !n.sending && len(n.all) > 0 && n.q.ctx.Err() == nil {
+			n.sending = true
+			n.q.busy.Go(n.sendAgain) // ends when nothing is left to send again, or when q.ctx ends
 		}
 	}
 }
+
+// ran says that a script has run, by its reply.
+func ran(reply []byte, err error) bool { return err == nil && len(reply) > 0 && reply[0] != '-' }
 
 // clear forgets d. mu is held.
 func (ds *pendingQueue) clear(d *pending) {
@@ -214,28 +225,27 @@ func (ds *pendingQueue) next() *pending {
 	return nil
 }
 
-// sendAgain sends the pending requests of node i, one by one, until the node has run them.
-func (q *Engine) sendAgain(i int, ds *pendingQueue) {
+// sendAgain sends the pending requests, one by one, until the node has run them.
+func (n *node) sendAgain() {
 	for pause := 20 * time.Millisecond; ; {
-		ds.mu.Lock()
-		d := ds.next()
-		if d == nil || q.ctx.Err() != nil {
-			ds.sending = false
-			ds.mu.Unlock()
+		n.mu.Lock()
+		d := n.next()
+		if d == nil || n.q.ctx.Err() != nil {
+			n.sending = false
+			n.mu.Unlock()
 			return
 		}
-		ds.mu.Unlock()
-		reply, err := q.do(q.ctx, i, d.call, q.o.NodeTimeout)
-		if err == nil && len(reply) > 0 && reply[0] != '-' {
-			ds.mu.Lock()
-			ds.clear(d)
-			ds.mu.Unlock()
+		n.mu.Unlock()
+		if ran(n.do(n.q.ctx, d.call, n.q.o.NodeTimeout)) {
+			n.mu.Lock()
+			n.clear(d)
+			n.mu.Unlock()
 			pause = 20 * time.Millisecond
 			continue
 		}
 		select {
 		case <-time.After(pause):
-		case <-q.ctx.Done():
+		case <-n.q.ctx.Done():
 		}
 		pause = min(2*pause, time.Second)
 	}

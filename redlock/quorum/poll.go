@@ -52,7 +52,7 @@ func (p *poll) start() {
 	p.began = time.Now()
 	for i, node := range p.q.nodes {
 		p.voted[i] = node.Vote()
-		p.q.askFor(p.lock, i, p.call.Req, p)
+		p.q.nodes[i].askFor(p.lock, p.call.Req, p)
 		if p.next != nil {
 			p.next.ask(i)
 		}
@@ -65,20 +65,20 @@ func (p *poll) start() {
 // Answer implements Answerer.
 func (p *poll) Answer(i int, reply []byte, err error) {
 	defer p.q.busy.Done()
-	if p.q.heal(i, &p.call, reply, err, p) {
+	if p.q.nodes[i].heal(&p.call, reply, err, p) {
 		return
 	}
 	if !bytes.HasPrefix(reply, []byte{':'}) { // the answer is kept, and points into the reply
 		reply = bytes.Clone(reply)
 	}
-	v, fault := p.q.word(i, reply, err)
+	v, fault := p.q.nodes[i].word(reply, err)
 	if v.Kind == ':' {
 		v.Str = nil
 	}
 	if fault == nil {
 		var vote error
 		if p.clocked && len(v.Elems) > 0 {
-			v.Elems, vote = p.q.clocked(i, v.Elems, p.began)
+			v.Elems, vote = p.q.nodes[i].clocked(v.Elems, p.began)
 		} else {
 			vote = p.q.nodes[i].Vote()
 		}
@@ -89,7 +89,7 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 	if fault == nil && p.more != nil && v.Err() == "" {
 		var next *scripts.Call
 		if v, next = p.more(i, v); next != nil {
-			p.q.ask(i, next.Req, p)
+			p.q.nodes[i].ask(next.Req, p)
 			return
 		}
 	}

@@ -18,7 +18,6 @@
 package quorum
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -27,42 +26,10 @@ import (
 	"sync"
 	"time"
 
-	"lockproxy/internal/resp"
-	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 	"lockproxy/redlock/wait"
 )
-
-// Node is one independent master. It runs its requests in the order of the calls of Ask, and no request is
-// ever sent twice. Safe for concurrent use.
-type Node interface {
-	Addr() string
-	// Ask sends req, one whole command, which must not change any more. to gets the RESP2 reply, under tag,
-	// or after timeout the reason why there is none. After that, or when the connection breaks, req may still
-	// run, but before any request of a later Ask. A node that is known to be away fails at once. Ask does not
-	// block.
-	Ask(req []byte, timeout time.Duration, tag int, to Answerer)
-	// Vote returns nil if the node's answers count. Otherwise it says why they do not: the node cannot be
-	// reached, has lost its memory, or its clock has stepped. It never blocks.
-	Vote() error
-	// Heard notes the time that the node's clock showed in an answer to a request of the time asked, by this
-	// machine's clock. Then it is Vote: an answer that shows a stepped clock does not itself count. It never
-	// blocks.
-	Heard(clock, asked time.Time) error
-	// Distrust keeps the node from voting for as long as after a restart: why. It never blocks.
-	Distrust(why string)
-	// Subscribe listens on channel until cancel is called. It returns when the subscription is
-	// confirmed. notify is called in order and must not block.
-	Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (cancel func(), err error)
-}
-
-// Answerer is told what becomes of a request to a Node.
-type Answerer interface {
-	// Answer is called once for each request, maybe before Ask returns. It must not block, but may call Ask.
-	// reply is valid during the call.
-	Answer(tag int, reply []byte, err error)
-}
 
 // DefaultNodeTimeout is how long RedLock waits for one node by default, be it busy, or far away. What that
 // takes is taken off the lease, so a lease lasts LeastLeases times as long at least.
@@ -85,13 +52,12 @@ type Options struct {
 
 // Engine keeps locks on a majority of nodes. Safe for concurrent use.
 type Engine struct {
-	nodes   []Node
+	nodes   []*node
 	need    int // how many nodes are a majority
 	o       Options
 	names   *redlock.Names
 	waiters *wait.Local
 	fences  fences
-	pending []*pendingQueue // by node
 
 	ctx    context.Context // of work that nobody waits for any more
 	cancel context.CancelFunc
@@ -104,13 +70,11 @@ func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	if o.NotRun == nil {
 		o.NotRun = func(error) bool { return false }
 	}
-	q := &Engine{
-		nodes: nodes, need: len(nodes)/2 + 1, o: o, names: names,
-	}
+	q := &Engine{need: len(nodes)/2 + 1, o: o, names: names}
 	q.waiters = wait.NewLocal(q, names, o.MaxQueue, o.Log)
-	q.fences.start(len(nodes))
-	for range nodes {
-		q.pending = append(q.pending, &pendingQueue{})
+	q.fences.start(len(nodes), q.need)
+	for i, n := range nodes {
+		q.nodes = append(q.nodes, &node{Node: n, q: q, tag: i})
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	return q
@@ -136,7 +100,7 @@ func (q *Engine) Master(int) string { return "" }
 func (q *Engine) Scan(ctx context.Context, i int,
 	cursor, glob string) (keys []string, next string, err error) {
 	c := &scripts.Call{Req: scripts.ScanRequest(cursor, glob)}
-	reply, err := q.do(ctx, i, c, max(q.o.NodeTimeout, time.Second))
+	reply, err := q.nodes[i].do(ctx, c, max(q.o.NodeTimeout, time.Second))
 	switch {
 	case err == nil:
 		return scripts.ReadKeys(reply)
@@ -153,84 +117,6 @@ func (q *Engine) Scan(ctx context.Context, i int,
 		return nil, "", q.noQuorum(up, err.Error())
 	}
 	return nil, "0", nil
-}
-
-// ask sends req to node i, to run within NodeTimeout. Close waits until to has been told.
-func (q *Engine) ask(i int, req []byte, to Answerer) {
-	q.busy.Add(1)
-	q.nodes[i].Ask(req, q.o.NodeTimeout, i, to)
-}
-
-// heal sends c to node i once more, with its source, if the node had lost the script. Then to is told the
-// outcome of that instead.
-func (q *Engine) heal(i int, c *scripts.Call, reply []byte, err error, to Answerer) bool {
-	lost := lostScript(c, reply, err)
-	if lost {
-		q.ask(i, c.WithSource(), to)
-	}
-	return lost
-}
-
-// lostScript says that a node had lost the script of c, so that it did not run.
-func lostScript(c *scripts.Call, reply []byte, err error) bool {
-	return err == nil && c.Script != nil && bytes.HasPrefix(reply, []byte("-NOSCRIPT"))
-}
-
-// do sends c to node i alone and waits for the reply, or until ctx ends.
-func (q *Engine) do(ctx context.Context, i int, c *scripts.Call, timeout time.Duration) ([]byte, error) {
-	for req := c.Req; ; req = c.WithSource() {
-		a := make(answered, 1)
-		q.nodes[i].Ask(req, timeout, 0, a)
-		select {
-		case said := <-a:
-			if !lostScript(c, said.reply, said.err) {
-				return said.reply, said.err
-			}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// answered is the answer of one node.
-type answered chan struct {
-	reply []byte
-	err   error
-}
-
-// Answer implements Answerer.
-func (a answered) Answer(_ int, reply []byte, err error) {
-	a <- struct {
-		reply []byte
-		err   error
-	}{bytes.Clone(reply), err}
-}
-
-// word parses a node's answer for those who count answers. fault is why it does not count.
-func (q *Engine) word(i int, reply []byte, err error) (v resp.Value, fault error) {
-	if err != nil {
-		return v, fmt.Errorf("%s: %w", q.nodes[i].Addr(), err)
-	}
-	if v, _, err = resp.Parse(reply); err != nil {
-		return v, fmt.Errorf("%s: %w: %w", q.nodes[i].Addr(), scripts.ErrReply, err)
-	}
-	if v.Err() != "" && !strings.HasPrefix(v.Err(), "LOCKTYPE ") {
-		return v, fmt.Errorf("%s: %w", q.nodes[i].Addr(), redlock.Said(v.Err()))
-	}
-	return v, nil
-}
-
-// clocked takes off the last of elems, the time of node i's clock when it answered a request of the time
-// asked. It says whether the node votes.
-func (q *Engine) clocked(i int, elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
-	last := len(elems) - 1
-	return elems[:last], q.heard(i, elems[last].Int, asked)
-}
-
-// heard notes the time of node i's clock, in µs. It says whether the node votes.
-func (q *Engine) heard(i int, clock int64, asked time.Time) (vote error) {
-	q.fences.heard(i, clock)
-	return q.nodes[i].Heard(time.UnixMicro(clock), asked)
 }
 
 // noQuorum is the error for too few nodes.

@@ -51,7 +51,7 @@ func (p *proposal) put() (follow func()) {
 	p.call = a.settleRequest(p.fence, p.count, false)
 	return func() {
 		for _, i := range asked {
-			a.q.ask(i, p.call.Req, p)
+			a.q.nodes[i].ask(p.call.Req, p)
 		}
 	}
 }
@@ -60,10 +60,10 @@ func (p *proposal) put() (follow func()) {
 func (p *proposal) Answer(i int, reply []byte, err error) {
 	a := p.a
 	defer a.q.busy.Done()
-	if a.q.heal(i, p.call, reply, err, p) {
+	if a.q.nodes[i].heal(p.call, reply, err, p) {
 		return
 	}
-	v, fault := a.q.word(i, reply, err)
+	v, fault := a.q.nodes[i].word(reply, err)
 	votes := a.q.nodes[i].Vote() == nil
 	a.mu.Lock()
 	var follow func()
@@ -75,7 +75,7 @@ func (p *proposal) Answer(i int, reply []byte, err error) {
 		case !a.ballots[i].grants() || !votes || v.Kind != ':':
 		case v.Int == 1:
 			p.accepted++
-		case v.Int > a.q.mostBeside(p.fence):
+		case v.Int > a.q.fences.mostBeside(p.fence):
 			p.why = a.q.nodes[i].Addr() + ": " + noFence(v.Int)
 			a.q.nodes[i].Distrust(noFence(v.Int))
 		case v.Int > 1:

@@ -219,11 +219,11 @@ func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renewal) ([]in
 	c.Text(scripts.WithClock)
 	p := q.newPoll(c)
 	p.clocked = true
-	return q.kept(p, len(batch)).await(ctx)
+	return keeping(p, len(batch)).await(ctx)
 }
 
-// kept is the verb that asks about n holds.
-func (*Engine) kept(p *poll, n int) verb[[]int64] {
+// keeping is the verb that asks about n holds.
+func keeping(p *poll, n int) verb[[]int64] {
 	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(n) }}
 }
 
@@ -251,7 +251,7 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		inspection.answer(by, told)
 		return
 	}
-	first := q.kept(q.newPoll(scripts.KeepCall(q.names, []redlock.Renewal{{Name: name, Token: token}}, 0)), 1)
+	first := keeping(q.newPoll(scripts.KeepCall(q.names, []redlock.Renewal{{Name: name, Token: token}}, 0)), 1)
 	first.lock = key
 	var s redlock.State
 	var err error

@@ -82,7 +82,7 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 	}
 	r.Left = ms(p.left(highest(left, p.need)))
 	if keeper && r.Left > 0 {
-		r.Fence, clear = p.common(p.q.believed(fences))
+		r.Fence, clear = p.common(p.q.fences.believed(fences))
 		return r, clear
 	}
 	return r, true
@@ -187,7 +187,7 @@ func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool)
 			h.Meta = one.Meta
 		}
 	}
-	fence, one := p.common(p.q.believed(fences))
+	fence, one := p.common(p.q.fences.believed(fences))
 	count, same := p.common(counts)
 	age, _ := p.common(ages)
 	h.TTL, h.Fence, h.Count, h.Age = ms(highest(ttls, p.need)), fence, count, ms(age)

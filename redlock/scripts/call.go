@@ -116,9 +116,9 @@ func (c *Call) Flag(on bool) {
 }
 
 // Plain appends the first two arguments of acquire.lua, which are all of a LOCK without options: the value
-// of the key if the lock is granted as a plain lock, and the lease.
-func (c *Call) Plain(a *redlock.Acquire) {
-	a.Fence = max(time.Now().UnixMicro(), leastClock)
+// of the key if the lock is granted as a plain lock, and the lease. at is now.
+func (c *Call) Plain(a *redlock.Acquire, at time.Time) {
+	a.Fence = max(at.UnixMicro(), leastClock)
 	c.Req = appendPlain(c.Req, a.Fence, a.ID, a.Token)
 	c.Number(a.Lease.Milliseconds() + 1)
 }
@@ -266,19 +266,6 @@ func KeepCall(n *redlock.Names, batch []redlock.Renewal, more int) Call {
 		} else {
 			c.Number(r.Fence)
 		}
-		c.Text(r.Keeper)
-	}
-	return c
-}
-
-// DetachAllCall is the call that frees the holds of batch, all of one slot.
-func DetachAllCall(n *redlock.Names, batch []redlock.Renewal) Call {
-	c := begin(make([]byte, 0, 80+150*len(batch)), &DetachAll, len(batch), 2*len(batch))
-	for _, r := range batch {
-		c.Text(n.Place(r.Name).Key)
-	}
-	for _, r := range batch {
-		c.Owner(r.Token)
 		c.Text(r.Keeper)
 	}
 	return c

@@ -1116,13 +1116,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 			},
 			"detach": func(t *rapid.T) {
 				token, keeper := tokens.Draw(t, "token"), rapid.SampledFrom(keepers).Draw(t, "keeper")
-				var v resp.Value
-				if rapid.Bool().Draw(t, "many at once") {
-					v = ask(scripts.DetachAll, token, keeper).Elems[0]
-				}
-				if v.Int == 0 {
-					v = ask(scripts.Detach, token, keeper, "P1", "PUBLISH")
-				}
+				v := ask(scripts.Detach, token, keeper, "P1", "PUBLISH")
 				h := m.live(token)
 				switch {
 				case h == nil || h.kept != keeper:

@@ -177,7 +177,7 @@ func ReadTidied(reply []byte) error {
 	return err
 }
 
-// ReadKept reads the reply of keep.lua, or of detachall.lua, about n holds.
+// ReadKept reads the reply of keep.lua about n holds.
 func ReadKept(reply []byte, n int) (left []int64, err error) {
 	v, err := parse(reply)
 	if err != nil {

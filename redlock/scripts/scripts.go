@@ -41,23 +41,21 @@ var sources embed.FS
 
 // The scripts, a line each.
 var (
-	Acquire = load("acquire", 2)
-	Claim   = load("claim", 2)
-	Release = load("release", 2)
-	Free    = load("free", 1)
-	Renew   = load("renew", 1)
-	Cancel  = load("cancel", 2)
-	Keep    = load("keep", 0) // as many locks as there are, of one slot
-	Detach  = load("detach", 2)
-	// DetachAll is for as many locks as Keep.
-	DetachAll = load("detachall", 0)
-	Break     = load("break", 2)
-	Inspect   = load("inspect", 1)
-	Guard     = load("guard", 1) // and the keys of the command
-	Mlock     = load("mlock", 0) // as Keep, and the fence of the slot
-	Settle    = load("settle", 2)
-	Tidy      = load("tidy", 1)
-	Answered  = load("answered", 1)
+	Acquire  = load("acquire", 2)
+	Claim    = load("claim", 2)
+	Release  = load("release", 2)
+	Free     = load("free", 1)
+	Renew    = load("renew", 1)
+	Cancel   = load("cancel", 2)
+	Keep     = load("keep", 0) // as many locks as there are, of one slot
+	Detach   = load("detach", 2)
+	Break    = load("break", 2)
+	Inspect  = load("inspect", 1)
+	Guard    = load("guard", 1) // and the keys of the command
+	Mlock    = load("mlock", 0) // as Keep, and the fence of the slot
+	Settle   = load("settle", 2)
+	Tidy     = load("tidy", 1)
+	Answered = load("answered", 1)
 
 	// Locks in the form of other libraries.
 	CompatTake    = load("compattake", 2)

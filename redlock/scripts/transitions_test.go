@@ -145,8 +145,6 @@ func (l *teller) tell(line string) string {
 	case "detach": // token keeper [proxy]
 		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
 		return l.show(l.run(scripts.Detach, both, args...))
-	case "detachall": // token keeper
-		return l.show(l.run(scripts.DetachAll, both[:1], w[1], w[2]))
 	case "break": // [proxy]
 		args := append([]string{opt(1, "me"), l.publish()}, alone...)
 		if alone != nil {
@@ -497,30 +495,6 @@ var transitions = []struct{ name, text string }{
 		detach a P8:1 -> 1
 		keep a 9000 P8:1 -> [0]
 		exists -> 0`},
-	{"detachall frees what nobody else has to do with, and leaves the rest to detach; R18", `
-		acquire a i1 w 1000 - - - P9:1 -> [a F1 ~1000 1]
-		detachall b P9:1 -> [0]
-		detachall a P9:2 -> [0]
-		acquire b i2 w 1000 P1 9000 -> [1 ~1000 i1 *]
-		detachall a P9:1 -> [0]
-		detach a P9:1 -> 1
-		acquire b i2 w 1000 P1 9000 -> [b F2 ~1000 1]
-		release b u1 - P1 -> 1
-		detachall b P9:1 -> [0]
-		acquire a i3 w 1000 -> [a F3 ~1000 1]
-		detachall a P9:1 -> [0]
-		release a u2 -> 1
-		acquire a i4 w 1000 - - - P9:1 -> [a F4 ~1000 1]
-		acquire a i5 w 1000 -> [a F4 ~1000 1]
-		detachall a P9:1 -> [0]
-		release a u3 -> 1
-		acquire a i6 r 1000 - - - P9:1 -> [a F5 ~1000 1]
-		detachall a P9:1 -> [0]
-		release a u4 -> 1
-		acquire a i7 w 1000 - - - P9:1 -> [a F6 ~1000 1]
-		detachall a P9:1 -> [1]
-		detachall a P9:1 -> [0]
-		acquire c i8 w 1000 -> [c F7 ~1000 1]`},
 	{"detach leaves a hold that somebody else has asked for since; R18", `
 		acquire a i1 r 5000 - - - P9:1 -> [a F1 ~5000 1]
 		acquire a i2 w 5000 -> [a F2 ~5000 1]

@@ -24,7 +24,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 // acquire sends the attempt f, which is kept in first.
 func (e *Engine) acquire(first *firstAttempt, f firstAttempt) {
 	f.sent = time.Now()
-	slot, req := e.acquireRequest(f.by.Buffer(), f.a)
+	slot, req := e.acquireRequest(f.by.Buffer(), f.a, f.sent)
 	if e.plain(f.a) {
 		e.grants.Ask(f.a, f.sent)
 	}
@@ -121,7 +121,7 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	for again := false; ; again = true {
 		at := time.Now()
-		slot, req := e.acquireRequest(nil, a)
+		slot, req := e.acquireRequest(nil, a, at)
 		reply, err := e.upstream.DoWhole(e.ctx, slot, req, true)
 		if err != nil {
 			a.Unsure = true
@@ -151,21 +151,21 @@ func (e *Engine) plain(a *redlock.Acquire) bool {
 }
 
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
-// sent again. buf is as that of EvalIn.
-func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire) (slot int, req []byte) {
+// sent again. buf is as that of EvalIn; at is now.
+func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (slot int, req []byte) {
 	args, more := 11, e.more(a)
 	switch {
 	case a.Breaks():
 		args = 12
 	case e.plain(a): // most of them
 		slot, c := scripts.EvalIn(buf, e.names, &scripts.Acquire, a.Name, 2)
-		c.Plain(a)
+		c.Plain(a, at)
 		return slot, c.Req
 	case !more:
 		args = 8
 	}
 	slot, c := scripts.EvalIn(buf, e.names, &scripts.Acquire, a.Name, args)
-	c.Plain(a)
+	c.Plain(a, at)
 	mode := string(a.Mode)
 	if a.Wait > 0 && a.Mode == redlock.Write && e.waiters.Waited(a) {
 		mode = "behind"
@@ -174,7 +174,7 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire) (slot int, req [
 	c.Flag(a.Reentrant)
 	if a.Wait > 0 {
 		c.Text(e.names.ID)
-		left := time.Until(e.waiters.Expect(a, time.Now()))
+		left := e.waiters.Expect(a, at).Sub(at)
 		c.Wait(max(left, time.Millisecond), e.waiters.Stood(a))
 		c.Most(a, e.o.MaxQueue, e.o.MaxReaders)
 	} else {

@@ -44,7 +44,7 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 func TestNoGrace(t *testing.T) {
 	a := &redlock.Acquire{Name: "job", Mode: redlock.Write, Lease: time.Second, ID: "id"}
 	request := func(o Options) []byte {
-		_, req := New(rig.Nothing{}, redlock.NewNames("lock:"), o).acquireRequest(nil, a)
+		_, req := New(rig.Nothing{}, redlock.NewNames("lock:"), o).acquireRequest(nil, a, time.Now())
 		return req
 	}
 	plain, named := request(Options{}), request(Options{FailoverGrace: time.Second})

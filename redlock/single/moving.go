@@ -44,7 +44,10 @@ var tryAgain = []byte("-TRYAGAIN Multiple keys ")
 
 // moving says that a slot is moving from one node to another, as far as requests have shown that lately. Then
 // messages of its sharded channels do not reach all subscribers.
-func (e *Engine) moving(slot int) bool { return time.Since(e.upstream.Parted(slot)) < movingFor }
+func (e *Engine) moving(slot int) bool {
+	at := e.upstream.Parted(slot)
+	return !at.IsZero() && time.Since(at) < movingFor
+}
 
 // mayStray says that a grant of a request that was sent at that time is to be asked for once more. A node may
 // have sent the request on to the next one of a slot that moves, and it may have been on the way until the

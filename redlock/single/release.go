@@ -94,7 +94,7 @@ func (e *Engine) releaseRequest(
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	default:
-		c.Number(e.grants.Fence(r.Name, r.Token))
+		c.Number(e.grants.Granting(r.Name, r.Token))
 	}
 	return slot, c.Req
 }
@@ -170,16 +170,6 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed f
 		e.frees(&c, slot)
 		return slot, c.Req
 	})
-}
-
-// DetachAll implements keepalive.Batcher. In a slot that moves it frees none.
-func (e *Engine) DetachAll(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
-	c := scripts.DetachAllCall(e.names, batch)
-	reply, err := e.upstream.Do(ctx, slot, c.Req, true)
-	if err != nil || parted(reply) {
-		return make([]int64, len(batch)), err
-	}
-	return scripts.ReadKept(reply, len(batch))
 }
 
 // free runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in

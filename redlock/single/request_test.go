@@ -20,7 +20,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 		"fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
 		a := &redlock.Acquire{Name: name, Mode: redlock.Write, Token: "me", Lease: time.Second, ID: "id"}
 		for script, build := range map[string]func() (int, []byte){
-			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a) },
+			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a, time.Now()) },
 			"release": func() (int, []byte) {
 				r := &redlock.Release{Name: name, Token: "me", Fence: 42}
 				at, req := e.releaseRequest(nil, &scripts.Release, r, e.names.NewRequest())
@@ -70,7 +70,7 @@ func TestRequestsAllocateLittle(t *testing.T) {
 		}
 		room := make([]byte, 0, 1024)
 		n := testing.AllocsPerRun(100, func() {
-			e.acquireRequest(room, a)
+			e.acquireRequest(room, a, time.Now())
 			e.readFirst(a, sent, reply)
 		})
 		if n > 0 {
@@ -85,6 +85,6 @@ func BenchmarkAcquire(b *testing.B) {
 	for b.Loop() {
 		e.acquireRequest(nil, &redlock.Acquire{
 			Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id",
-		})
+		}, time.Now())
 	}
 }

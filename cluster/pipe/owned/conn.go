@@ -48,8 +48,8 @@ type Link interface {
 	// Owed is how many replies are to come. OwesOwner says that one of them is for the owner.
 	Owed() int
 	OwesOwner() bool
-	// Ask sends a question about the connection, of which its owner does not know; then may be nil. Front sends questions in
-	// front of what waits for the connection.
+	// Ask sends a question about the connection, of which its owner does not know; then may be nil. Front
+	// sends questions in front of what waits for the connection.
 	Ask(req []byte, then func(reply []byte, err error))
 	Front(reqs [][]byte, then func(reply []byte, err error))
 	// Turn notes that the connection is in another mode from now on.

@@ -240,8 +240,8 @@ func (o *Places) setIdle(key Key, idle []*Conn) {
 	o.idle[key] = idle
 }
 
-// Patrol closes idle connections that are not needed, and has nodes asked that should send pushes whether they
-// are there. silent says how long a node has sent nothing, timeout how long it may owe a reply.
+// Patrol closes idle connections that are not needed, and has nodes asked whether they are there that should
+// send pushes. silent says how long a node has sent nothing, timeout how long it may owe a reply.
 func (o *Places) Patrol(timeout time.Duration, silent func(Link) time.Duration) {
 	for c := range o.all {
 		idle, listens := c.Idle(o.Loop.Now())

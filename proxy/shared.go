@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/proxy/blocking"
+	"lockproxy/proxy/clients"
+	"lockproxy/proxy/login"
+	"lockproxy/proxy/masters"
+	"lockproxy/proxy/memory"
+	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/stats"
+	"lockproxy/proxy/table"
+	"lockproxy/proxy/tracking"
+	"lockproxy/proxy/watch"
+)
+
+// Shared is what the clients of all loops have together: the rooms of the proxy that they use. The Server
+// makes it before there is any loop. Safe for concurrent use.
+type Shared struct {
+	Log     *slog.Logger
+	Context context.Context          // of all tasks
+	Tasks   sync.WaitGroup           // goroutines of Actions.Task
+	Now     atomic.Pointer[Settings] // which may change
+	Fixed   Fixed
+
+	Server   commands.Server // the proxy as commands see it
+	Table    table.Learner
+	Limits   masters.CommandLimits
+	Scripts  *commands.Scripts
+	Pipes    pipe.Stats
+	Counters stats.Counters
+	Own      *stats.Own // what INFO shows of the proxy itself
+	Memory   memory.All
+	Clients  clients.All
+	Watchers watch.Watchers
+	Trackers tracking.Trackers
+	Blocked  blocking.Counts
+	Underway pubsub.Underway
+	Login    login.All
+}
+
+// Settings may change while clients are served.
+type Settings struct {
+	IdleTimeout time.Duration // a client that is silent for so long is closed; 0: never
+	AuthTimeout time.Duration // a client that has not authenticated after so long is closed; 0: never
+	Output      memory.Limits // of what waits for one client
+	MaxPipeline int           // commands of one client on their way at once
+}
+
+// Fixed are settings that do not change.
+type Fixed struct {
+	ReplicaReads commands.ReplicaReads // whose reads go to replicas
+	Sheds        bool                  // commands for overloaded nodes are refused
+	// Independent is the key of a lock that independent masters keep; false: cmd is about no such lock.
+	Independent func(cmd *commands.Command, args [][]byte) (key string, ok bool)
+	Left        func() // is called when a client has gone
+}
+
+// tracker is that of the client with this ID; nil: there is no such client.
+func (s *Shared) tracker(id int64) *tracking.Tracker {
+	if found, ok := s.Clients.Find(id).(peer); ok {
+		return &found.s.tracking
+	}
+	return nil
+}
+
+// Attempts are those of the client with this ID to authenticate; nil: there is no such client. They belong
+// to its loop.
+func (s *Shared) Attempts(id int64) *login.Attempts {
+	if found, ok := s.Clients.Find(id).(peer); ok {
+		return &found.s.attempts
+	}
+	return nil
+}
