@@ -45,7 +45,7 @@ func (l *largeCommands) takes(s *session, args [][]byte) bool {
 	}
 	cmd := s.w.table.Lookup(args[0])
 	if cmd == nil || cmd.Route != commands.ByKeys || !cmd.ReadsKeys() || cmd.Flags&commands.Scripted != 0 ||
-		s.router.readers(cmd) != pipe.MasterOnly || !pipe.HasRoom(s.w.pool, largeOwner{s}) {
+		s.router.readers(cmd) != pipe.MasterOnly || !s.w.pool.HasRoom(largeOwner{s}) {
 		return false
 	}
 	l.reads--
@@ -145,7 +145,7 @@ func (r reader) Order(tag uint32) (int64, uint32, bool)      { return r.s.Order(
 func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
 	s := r.s
 	if size <= windowBytes || s.gone || s.answers.at(tag).then != nil || tag+1 != s.answers.tail ||
-		s.own.Set() != nil || s.tx.IsOpen() || s.taker != nil || !pipe.HasRoom(s.w.pool, largeOwner{s}) {
+		s.own.Set() != nil || s.tx.IsOpen() || s.taker != nil || !s.w.pool.HasRoom(largeOwner{s}) {
 		return pipe.Mode{}, false
 	}
 	s.large.expect()

@@ -83,24 +83,6 @@ func (r *retrier) abandon(p *Pipe, err error) {
 	}
 }
 
-// putAside keeps c, which the node has refused, for later. It reports false if c may be sent again at once.
-// req aliases the log.
-func (r *retrier) putAside(p *Pipe, c *call, req, reply []byte) bool {
-	client, _, latest := orderOf(c)
-	if client == 0 || latest && !p.order.has(client) {
-		return false
-	}
-	c.to.Detour(c.tag)
-	r.keep(p, &held{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
-	return true
-}
-
-// keep puts h aside.
-func (r *retrier) keep(p *Pipe, h *held) {
-	p.order.keep(h, p.answered+uint64(p.calls.len()))
-	r.senders.sends(nil, &h.call)
-}
-
 // take takes what is aside for the client whose turn it is, once so many requests of p are answered.
 func (r *retrier) take(p *Pipe, answered uint64) []*held {
 	all := p.order.next(answered)

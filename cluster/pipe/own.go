@@ -6,6 +6,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/retry"
 )
 
 // This file makes a Pipe the link of a connection that one client has to itself.
@@ -15,23 +16,30 @@ import (
 // Such a pipe passes on every reply as it came, MOVED too, and never sends a request twice: its owner
 // knows what it has asked for, and decides.
 
+// ownedPipes are the pipes that clients have to themselves.
+type ownedPipes struct {
+	*env
+	home home
+	own  *owned.Places
+}
+
 // Own returns a connection to the node at addr that only owner uses: see owned.Places.Lend. For a client that
 // has a Set, m.Own, it is the connection of that set, which Release gives back to the set.
-func (p *Pool) Own(addr string, m Mode, owner owned.Owner) *Pipe {
+func (o *ownedPipes) Own(addr string, m Mode, owner owned.Owner) *Pipe {
 	if m.Own != nil {
 		return pipeOf(m.Own.Lend(addr, owner))
 	}
-	return pipeOf(p.own.Lend(owned.Key{Addr: addr, Mode: m.dialled()}, owner))
+	return pipeOf(o.own.Lend(owned.Key{Addr: addr, Mode: m.dialled()}, owner))
 }
 
 // Private returns a set of connections that is empty so far, in mode m. as, if not nil, is another user than
 // the proxy, whose client it is for.
-func (p *Pool) Private(m Mode, owner owned.SetOwner, as *cluster.Login) *owned.Set {
-	return p.own.NewSet(cluster.Mode{Proto: m.Proto, DB: m.DB, As: as}, owner)
+func (o *ownedPipes) Private(m Mode, owner owned.SetOwner, as *cluster.Login) *owned.Set {
+	return o.own.NewSet(cluster.Mode{Proto: m.Proto, DB: m.DB, As: as}, owner)
 }
 
 // HasRoom says that owner may have one more connection to itself at once.
-func HasRoom(p *Pool, owner owned.Counted) bool { return p.own.HasRoom(owner) }
+func (o *ownedPipes) HasRoom(owner owned.Counted) bool { return o.own.HasRoom(owner) }
 
 // Request sends req, one whole command, over an owned pipe. req is copied, or kept if it is larger than
 // loop.Shared: then nobody may write to it any more. to gets the reply under tag, whatever it is. If the
@@ -59,9 +67,9 @@ func EndRequests(p *Pipe) {
 type carrier struct{ *Pipe }
 
 // carry makes the pipe of a connection.
-func (p *Pool) carry(c *owned.Conn, key owned.Key) owned.Link {
+func (o *ownedPipes) carry(c *owned.Conn, key owned.Key) owned.Link {
 	m := Mode{Proto: key.Mode.Proto, DB: key.Mode.DB, Replica: key.Mode.Replica, Own: c.Set()}
-	pipe := newPipe(p.env, p, key.Addr, m)
+	pipe := newPipe(o.env, o.home, key.Addr, m)
 	pipe.Conn = c
 	return carrier{pipe}
 }
@@ -148,18 +156,45 @@ func (c carrier) Listen(on bool) {
 func (c carrier) SilenceBegins() { c.progress = c.loop.Now() }
 
 // patrolOwn gives up owned pipes whose nodes have owed a reply for too long, or have left the topology.
-func (p *Pool) patrolOwn(now time.Time) {
-	for pipe := range p.ownPipes {
+func (o *ownedPipes) patrolOwn(now time.Time) {
+	for pipe := range o.ownPipes {
 		pipe.renewLogin()
-		patience, always := pipe.Patience(p.o.Timeout)
+		patience, always := pipe.Patience(o.o.Timeout)
 		switch {
 		case pipe.conn == nil:
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
 			pipe.hangUp(owned.ErrRetired)
-		case pipe.stream.starves(), pipe.Paused():
+		case pipe.stream != nil && pipe.stream.starves(), pipe.Paused():
 		case pipe.calls.len() > 0 && !always && now.Sub(pipe.progress) > patience:
 			pipe.hangUp(errSilent)
 		}
 	}
-	p.own.Patrol(p.o.Timeout, func(l owned.Link) time.Duration { return now.Sub(l.(carrier).progress) })
+	o.own.Patrol(o.o.Timeout, func(l owned.Link) time.Duration { return now.Sub(l.(carrier).progress) })
+}
+
+// This file is for the owners of owned pipes, who send requests again by themselves.
+
+// Redirection is where to send a request that a node did not run.
+type Redirection struct {
+	Addr   string // the node; "": the master of its slot, after a while
+	Asking bool   // the node only imports the slot: ASKING goes before the request
+}
+
+// Retryable says that an error reply on an owned pipe does not concern the client: the node did not run the
+// request, which may be sent to to. It counts the reply, and hints that the topology may be out of date.
+func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
+	r, rest := retry.ErrorOf(reply)
+	switch {
+	case r == nil, r.Verdict == retry.LoadScript:
+		return Redirection{}, false
+	case r.Verdict == retry.Redirect:
+		if _, to.Addr, ok = parseRedirect(rest, p.addr); !ok {
+			return Redirection{}, false
+		}
+		to.Addr = p.home.member(to.Addr) // "": until the topology shows it
+		to.Asking = to.Addr != "" && r.Counts == retry.Ask
+	}
+	p.stats.Redirects[r.Counts].Add(1)
+	p.Refresh()
+	return to, true
 }

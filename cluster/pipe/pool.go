@@ -12,15 +12,21 @@
 //	                        +- yes: retry.Verdict --> another node, or later, or behind SCRIPT LOAD
 //
 // A Pipe keeps the bytes of each request until its reply is there. So a request that a node has not run is
-// sent again (redirect.go), at once or when it can (deferred), while its budget lasts. One that may have run
-// is not, unless it says so (Request.Resend). Scripts may say what only Redis should (doubt.go).
+// sent again, at once or when it can, while its budget lasts. One that may have run is not, unless it says so
+// (Request.Resend). Scripts may say what only Redis should. All that is decided by one type, the retrier:
+// redirect.go (refused), lost.go (the connection has ended), retrier.go (what waits).
 //
-// What a shared Pipe cannot carry has connections of its own, which are pipes too:
+// What a shared Pipe cannot carry has connections of its own, which are pipes too (package owned):
 //
 //	Pool.Own       for one client, until it is released: transactions, commands that block, SYNC
 //	Pool.Private   a set for one client, one a node: tracking, large commands, users of the upstream
 //
-// Begin reading at Pool.Send (request.go), Pipe.append and Pipe.deliver (pipe.go), then redirect.go.
+// A Pipe does not know its Pool: it tells its home what happens. No file uses what a file above it has:
+//
+//	client, stream --> pool --> shared --> redirect, lost --> retrier --> own, outage, silence, stuck --> reply
+//	reply --> pipe --> order, health, stats --> said, request --> call
+//
+// Begin reading at Pool.Send (pool.go), Pipe.append (pipe.go) and Pipe.deliver (reply.go), then redirect.go.
 package pipe
 
 import (
@@ -39,6 +45,7 @@ import (
 type Pool struct {
 	*env
 	routing
+	ownedPipes
 	sharedPipes
 	lateness
 	retrier
@@ -53,15 +60,18 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	}
 	p := &Pool{env: e}
 	p.routing.env = e
+	p.ownedPipes = ownedPipes{env: e, home: p}
+	p.own = owned.NewPlaces(owned.Options{
+		Loop: l, Most: o.MaxOwn, Budget: o.Budget, MaxPush: o.QueueLimit, NewLink: p.carry,
+		Masters: func() []*cluster.Node { return p.topology.Masters },
+	}, &stats.own)
 	p.sharedPipes = sharedPipes{
-		env: e, routing: &p.routing, home: p, byNode: make(map[nodeKey]*Pipe),
+		env: e, routing: &p.routing, ownedPipes: &p.ownedPipes, byNode: make(map[nodeKey]*Pipe),
 		leaving: make(map[*Pipe]struct{}),
-		own: owned.NewPlaces(owned.Options{
-			Loop: l, Most: o.MaxOwn, Budget: o.Budget, MaxPush: o.QueueLimit, NewLink: p.carry,
-			Masters: func() []*cluster.Node { return p.topology.Masters },
-		}, &stats.own),
 	}
-	p.stuckPipes = stuckPipes{env: e, shared: p.byNode, retried: &p.waiting, find: p.pipe}
+	p.stuckPipes = stuckPipes{
+		env: e, shared: p.byNode, waits: func() bool { return len(p.waiting.all) > 0 }, find: p.pipe,
+	}
 	p.retrier = retrier{
 		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
 		outages: newOutages(e, &p.routing),

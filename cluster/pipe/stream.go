@@ -120,12 +120,7 @@ func (s *Stream) finish() {
 }
 
 // output is what is to be written behind the log of the pipe.
-func (s *Stream) output() []byte {
-	if s == nil {
-		return nil
-	}
-	return s.queue.Bytes()
-}
+func (s *Stream) output() []byte { return s.queue.Bytes() }
 
 // wrote notes that n bytes are written, from the queue or from the log.
 func (s *Stream) wrote(n int, queued bool) {
@@ -140,13 +135,13 @@ func (s *Stream) wrote(n int, queued bool) {
 }
 
 // starves says that the node has all that was given, and owes nothing before it gets more.
-func (s *Stream) starves() bool { return s != nil && s.left == 0 && !s.whole }
+func (s *Stream) starves() bool { return s.left == 0 && !s.whole }
 
 // answered is told of an answer before Receive, if it comes from a node.
-func (s *Stream) answered(p *Pipe, c *call) {
+func (s *Stream) answered(p *Pipe, astray bool) {
 	switch {
 	case !s.begun:
-		s.pipe, s.astray = p, c.astray
+		s.pipe, s.astray = p, astray
 	case s.left > 0 || !s.whole: // as when the node closes because of what it has got
 		p.hangUp(cluster.ErrHasty)
 	}
