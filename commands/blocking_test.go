@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
@@ -14,7 +13,7 @@ import (
 // TestTimeouts finds the time-out of each command that blocks, and writes another in its place.
 func TestTimeouts(t *testing.T) {
 	const none, unknown = -1, -2
-	table := commandstest.Redis7(t)
+	table := redis7(t)
 	for line, want := range map[string]time.Duration{
 		"BLPOP a b 0":                0,
 		"BRPOP a 1":                  time.Second,
@@ -40,7 +39,7 @@ func TestTimeouts(t *testing.T) {
 		"XREAD BLOCK x STREAMS k 0":                          unknown,
 		"XREAD STREAMS block 0":                              unknown,
 	} {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		cmd, _ := table.Resolve(args)
 		got, blocks := cmd.Blocks(args)
 		switch {
@@ -63,7 +62,7 @@ func TestTimeouts(t *testing.T) {
 		"WAIT 1 5000":                   "WAIT 1 1235",
 		"BLPOP a x":                     "BLPOP a x",
 	} {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		cmd, _ := table.Resolve(args)
 		timeout, _ := cmd.Blocks(args)
 		v, _, err := resp.Parse(timeout.Rewrite(resp.AppendCommand(nil, args...), 1234*time.Millisecond+1))
@@ -79,7 +78,7 @@ func TestTimeouts(t *testing.T) {
 		"XREAD BLOCK 0 STREAMS a b 0 $": true, "XREAD BLOCK 0 STREAMS a +": true,
 		"XREAD BLOCK 0 STREAMS $ 0": false, "XREADGROUP GROUP $ $ BLOCK 0 STREAMS a >": false,
 	} {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		cmd, _ := table.Resolve(args)
 		if got, _ := cmd.Blocks(args); got.Fresh != want {
 			t.Errorf("%s: fresh %t", line, got.Fresh)

@@ -5,19 +5,18 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
 )
 
-func clusterFake(t *testing.T, announced ...string) *commandstest.Session {
-	f := commandstest.New(t)
+func clusterFake(t *testing.T, announced ...string) *session {
+	f := newSession(t)
 	f.Server.Cluster, f.Server.InCluster, f.Server.Proxies = true, true, announced
 	return f
 }
 
 // In front of whatever, by default the proxy is no cluster.
 func TestClusterIsDisabled(t *testing.T) {
-	f := commandstest.New(t)
+	f := newSession(t)
 	f.Server.InCluster = true
 	for line, want := range map[string]string{
 		"CLUSTER SLOTS":     "-ERR This instance has cluster support disabled\r\n",
@@ -37,7 +36,7 @@ func TestClusterIsDisabled(t *testing.T) {
 }
 
 // text is the reply to a command, and its elements in lines.
-func textOf(t *testing.T, f *commandstest.Session, line string) string {
+func textOf(t *testing.T, f *session, line string) string {
 	t.Helper()
 	v, rest, err := resp.Parse([]byte(f.Do(line)))
 	if err != nil || len(rest) > 0 {
@@ -131,7 +130,7 @@ func TestClusterInfo(t *testing.T) {
 	if got := f.Do("HELLO"); !strings.Contains(got, "$4\r\nmode\r\n$7\r\ncluster\r\n") {
 		t.Errorf("HELLO %q", got)
 	}
-	f.Masters[0] = commandstest.Node("$0\r\n\r\n")
+	f.Masters[0] = saying("$0\r\n\r\n")
 	if got := textOf(t, f, "INFO"); !strings.Contains(got, "redis_mode:cluster\r\n") ||
 		!strings.Contains(got, "cluster_enabled:1\r\n") {
 		t.Errorf("INFO %q", got)

@@ -1,14 +1,12 @@
 package commands_test
 
 import (
+	"lockproxy/internal/resp"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"lockproxy/commands/commandstest"
-	"lockproxy/internal/resp"
 
 	"github.com/alicebob/miniredis/v2"
 )
@@ -40,13 +38,13 @@ func TestVerbsInCommand(t *testing.T) {
 		if proto == "3" {
 			small["COMMAND DOCS"] = smallDocs3
 		}
-		f := commandstest.New(t, func(args []string) string {
+		f := newSession(t, func(args []string) string {
 			if len(args) > 2 {
 				args = args[:2]
 			}
 			return small[strings.Join(args, " ")]
 		})
-		f.Table = commandstest.Redis7(t, sampleVerbs()...)
+		f.Table = redis7(t, sampleVerbs()...)
 		f.User.Proto = int(proto[0] - '0')
 		golden(t, "command-resp"+proto+".golden", f.Do("COMMAND"))
 		golden(t, "docs-resp"+proto+".golden", f.Do("COMMAND DOCS"))
@@ -65,12 +63,12 @@ func TestVerbsInCommand(t *testing.T) {
 func TestWholeTableStays(t *testing.T) {
 	for _, c := range [][2]string{{"COMMAND", "command-7.0.15.resp"}, {"COMMAND DOCS", "docs-7.0.15.resp"},
 		{"COMMAND INFO", "command-7.0.15.resp"}} {
-		theirs := string(commandstest.Testdata(t, c[1]))
-		f := commandstest.New(t, commandstest.Node(theirs))
+		theirs := string(testdata(t, c[1]))
+		f := newSession(t, saying(theirs))
 		if got := f.Do(c[0]); got != theirs {
 			t.Errorf("%s without verbs differs", c[0])
 		}
-		f.Table = commandstest.Redis7(t, sampleVerbs()...)
+		f.Table = redis7(t, sampleVerbs()...)
 		_, body, _ := strings.Cut(theirs, "\r\n")
 		if got := f.Do(c[0]); !strings.Contains(got, body) {
 			t.Errorf("%s with verbs differs", c[0])
@@ -79,8 +77,8 @@ func TestWholeTableStays(t *testing.T) {
 }
 
 func TestCommandInfo(t *testing.T) {
-	f := commandstest.New(t, commandstest.Node("*4\r\n*-1\r\n*1\r\n$3\r\nget\r\n*-1\r\n*-1\r\n"))
-	f.Table = commandstest.Redis7(t, sampleVerbs()...)
+	f := newSession(t, saying("*4\r\n*-1\r\n*1\r\n$3\r\nget\r\n*-1\r\n*-1\r\n"))
+	f.Table = redis7(t, sampleVerbs()...)
 	got, _ := resp.Elements([]byte(f.Do("COMMAND INFO Lock get nosuch lockctl|info")))
 	if len(got) != 4 || !strings.HasPrefix(string(got[0]), "*10\r\n$4\r\nlock\r\n:-2\r\n*3\r\n+write\r\n") ||
 		string(got[1]) != "*1\r\n$3\r\nget\r\n" ||
@@ -91,8 +89,8 @@ func TestCommandInfo(t *testing.T) {
 }
 
 func TestCommandOnVerbs(t *testing.T) {
-	f := commandstest.New(t, commandstest.Node("*1\r\n$3\r\nget\r\n"))
-	f.Table = commandstest.Redis7(t, sampleVerbs()...)
+	f := newSession(t, saying("*1\r\n$3\r\nget\r\n"))
+	f.Table = redis7(t, sampleVerbs()...)
 	for line, want := range map[string]string{
 		"COMMAND COUNT":                      ":242\r\n",
 		"COMMAND GETKEYS LOCK job PX 1":      "*1\r\n$3\r\njob\r\n",
@@ -129,11 +127,11 @@ func TestCommandOfOldServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	f := commandstest.New(t, func(args []string) string {
-		return string(commandstest.Converse(t, conn,
+	f := newSession(t, func(args []string) string {
+		return string(exchange(t, conn,
 			args...))
 	})
-	f.Table = commandstest.MiniRedis(t, sampleVerbs()...)
+	f.Table = miniRedis(t, sampleVerbs()...)
 	docs, _ := resp.Elements([]byte(f.Do("COMMAND DOCS")))
 	if len(docs) != 4 || textOfBulk(docs[0]) != "lock" || textOfBulk(docs[2]) != "lockctl" {
 		t.Errorf("%q", docs)

@@ -3,12 +3,10 @@
 package commands_test
 
 import (
+	"lockproxy/internal/resp"
 	"slices"
 	"strings"
 	"testing"
-
-	"lockproxy/commands/commandstest"
-	"lockproxy/internal/resp"
 )
 
 // All that a real server tells keeps its place and its form.
@@ -16,7 +14,7 @@ func TestInfoOfRealServer(t *testing.T) {
 	ask := realRedis(t)
 	ask("SET", "k", "v")
 	one := ask("INFO", "everything")
-	f := commandstest.New(t, commandstest.Node(string(one)), commandstest.Node(string(one)))
+	f := newSession(t, saying(string(one)), saying(string(one)))
 	v, _, _ := resp.Parse(one)
 	w, _, _ := resp.Parse([]byte(f.Do("INFO everything")))
 	theirs, ours := infoNames(v.Text()), infoNames(w.Text())

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/slot"
 )
 
 // Servers older than 7.0 do not describe movable keys: ours must be the same.
 func TestKeysOfOldServers(t *testing.T) {
-	new, old := commandstest.Redis7(t), commandstest.MiniRedis(t)
+	new, old := redis7(t), miniRedis(t)
 	for _, line := range calls {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		cmd, _ := old.Resolve(args)
 		if _, err := cmd.Slot(args); cmd == old.Unknown() || errors.Is(err, commands.ErrAskKeys) {
 			continue
@@ -27,7 +26,7 @@ func TestKeysOfOldServers(t *testing.T) {
 }
 
 func TestSlot(t *testing.T) {
-	table := commandstest.Redis7(t)
+	table := redis7(t)
 	for _, test := range []struct {
 		line string
 		slot int
@@ -49,7 +48,7 @@ func TestSlot(t *testing.T) {
 		{"OBJECT ENCODING a", slot.Of([]byte("a")), nil},
 		{"NOSUCH a", commands.AnySlot, nil},
 	} {
-		args := commandstest.Words(test.line)
+		args := wordsOf(test.line)
 		cmd, _ := table.Resolve(args)
 		got, err := cmd.Slot(args)
 		if got != test.slot || !errors.Is(err, test.err) {
@@ -59,10 +58,10 @@ func TestSlot(t *testing.T) {
 }
 
 func BenchmarkResolveAndSlot(b *testing.B) {
-	table := commandstest.Redis7(b)
+	table := redis7(b)
 	for _, line := range []string{"GET key:000000001234", "SET key:000000001234 xxx", "MGET {user}a {user}b",
 		"EVALSHA ffff 1 key:1", "OBJECT ENCODING key:1"} {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		b.Run(string(args[0]), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -74,7 +73,7 @@ func BenchmarkResolveAndSlot(b *testing.B) {
 }
 
 func BenchmarkLookup(b *testing.B) {
-	table := commandstest.Redis7(b)
+	table := redis7(b)
 	for _, name := range []string{"GET", "set", "ZRANGEBYSCORE"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -86,9 +85,9 @@ func BenchmarkLookup(b *testing.B) {
 }
 
 func TestResolveAllocatesNothing(t *testing.T) {
-	table := commandstest.Redis7(t)
+	table := redis7(t)
 	for _, line := range []string{"GeT k", "MGET {a}1 {a}2", "CLIENT ID", "EVAL x 1 a"} {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		if n := testing.AllocsPerRun(100, func() {
 			cmd, _ := table.Resolve(args)
 			cmd.Slot(args)

@@ -1,18 +1,16 @@
 package commands_test
 
 import (
+	"lockproxy/internal/resp"
 	"strings"
 	"testing"
-
-	"lockproxy/commands/commandstest"
-	"lockproxy/internal/resp"
 )
 
 // An error repeats the beginning of a long argument.
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 1_000_000)
-	f := commandstest.NewWith(t, commandstest.Redis7(t, sampleVerbs()...),
-		commandstest.Node("-ERR No such user '"+long+"'\r\n"))
+	f := sessionOver(t, redis7(t, sampleVerbs()...),
+		saying("-ERR No such user '"+long+"'\r\n"))
 	for _, words := range [][]string{
 		{"CLIENT", "LIST", "TYPE", long}, {"CLIENT", "KILL", "USER", long}, {"HELLO", "3", long},
 	} {

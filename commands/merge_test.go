@@ -2,8 +2,6 @@ package commands_test
 
 import (
 	"testing"
-
-	"lockproxy/commands/commandstest"
 )
 
 func TestAllNodes(t *testing.T) {
@@ -28,10 +26,10 @@ func TestAllNodes(t *testing.T) {
 		{"LASTSAVE", masters{":1\r\n"}, ":1\r\n"},
 		{"LASTSAVE", masters{":1\r\n", ":2\r\n"}, ":1\r\n"},
 	} {
-		f := commandstest.New(t)
+		f := newSession(t)
 		f.Masters = nil
 		for _, reply := range test.replies {
-			f.Masters = append(f.Masters, commandstest.Node(reply))
+			f.Masters = append(f.Masters, saying(reply))
 		}
 		if got := f.Do(test.line); got != test.want {
 			t.Errorf("%s of %q: %q", test.line, test.replies, got)
@@ -41,17 +39,17 @@ func TestAllNodes(t *testing.T) {
 
 func TestRandomKey(t *testing.T) {
 	for range 20 {
-		f := commandstest.New(t, commandstest.Node("$-1\r\n"), commandstest.Node("$1\r\nk\r\n"),
-			commandstest.Node("$-1\r\n"))
+		f := newSession(t, saying("$-1\r\n"), saying("$1\r\nk\r\n"),
+			saying("$-1\r\n"))
 		if got := f.Do("RANDOMKEY"); got != "$1\r\nk\r\n" {
 			t.Fatalf("%q", got)
 		}
 	}
-	f := commandstest.New(t, commandstest.Node("_\r\n"), commandstest.Node("_\r\n"))
+	f := newSession(t, saying("_\r\n"), saying("_\r\n"))
 	if got := f.Do("RANDOMKEY"); got != "_\r\n" || len(f.Sent) != 2 {
 		t.Errorf("%q after %q", got, f.Sent)
 	}
-	f = commandstest.New(t, commandstest.Node("-ERR x\r\n"), commandstest.Node("-ERR x\r\n"))
+	f = newSession(t, saying("-ERR x\r\n"), saying("-ERR x\r\n"))
 	if got := f.Do("RANDOMKEY"); got != "-ERR x\r\n" {
 		t.Errorf("%q", got)
 	}

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 )
 
 func TestMonitorLine(t *testing.T) {
 	verbs := lock.Verbs(lock.Lockers{})
-	table := commandstest.Redis7(t, verbs...)
+	table := redis7(t, verbs...)
 	for _, test := range []struct {
 		args []string
 		want string
@@ -55,7 +54,7 @@ func TestMonitorLine(t *testing.T) {
 	}
 	line := string(commands.AppendMonitorCall(nil,
 		&commands.Client{Addr: "/s.sock:0", LocalAddr: "/s.sock:0", Unix: true}, table.Lookup([]byte("ping")),
-		commandstest.Words("PING")))
+		wordsOf("PING")))
 	if line != "[0 unix:/s.sock] \"PING\"\r\n" {
 		t.Errorf("over a unix socket: %s", line)
 	}
@@ -63,7 +62,7 @@ func TestMonitorLine(t *testing.T) {
 
 // Of a long command a line has the beginning, and none of it is a secret.
 func TestMonitorLineOfLongCommands(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	const monitorArgs, monitorArg = 128, 4 << 10
 	long := strings.Repeat("x", monitorArg)
 	words := func(n int) []string { return strings.Fields("UNLOCK l" + strings.Repeat(" t", n-2)) }
@@ -92,14 +91,14 @@ func TestMonitorLineOfLongCommands(t *testing.T) {
 }
 
 func TestShownByMonitor(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, want := range map[string]bool{
 		"GET k": true, "EVAL x 0": true, "FCALL f 0": true, "AUTH x": true, "CLIENT SETNAME x": true,
 		"CLIENT ID": true, "INFO": true, "LOCK l": true, "EXEC": true,
 		"CLIENT LIST": false, "CLIENT KILL x": false, "CONFIG GET x": false, "MONITOR": false,
 		"ACL SETUSER x": false, "SLOWLOG GET": false, "DEBUG SLEEP 1": false, "LOCKCTL BREAK l": false,
 	} {
-		if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Shown() != want {
+		if cmd, _ := table.Resolve(wordsOf(line)); cmd.Shown() != want {
 			t.Errorf("%s is shown: %v", line, !want)
 		}
 	}
@@ -114,7 +113,7 @@ func TestExecOfRedis6IsShown(t *testing.T) {
 }
 
 func TestMayWrite(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	scripts := commands.NewScripts(10)
 	reads, writes := "#!lua flags=no-writes\nreturn 1", "return redis.call('set', 'k', 1)"
 	scripts.Add([]byte(reads))
@@ -162,7 +161,7 @@ func TestMayWrite(t *testing.T) {
 		}
 	}
 	for _, tx := range []commands.Transaction{{}, {Open: true}, {Open: true, Writes: true}} {
-		if got, _ := table.Lookup([]byte("exec")).MayWrite(commandstest.Words("EXEC"), tx,
+		if got, _ := table.Lookup([]byte("exec")).MayWrite(wordsOf("EXEC"), tx,
 			scripts); got != tx.Writes {
 			t.Errorf("EXEC of %+v may write: %v", tx, got)
 		}
@@ -170,14 +169,14 @@ func TestMayWrite(t *testing.T) {
 }
 
 func TestMeetsData(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, want := range map[string]bool{
 		"GET k": true, "SET k v": true, "PUBLISH a b": true, "EVAL x 0": true, "DBSIZE": true, "SCAN 0": true,
 		"KEYS *": true, "LOCK l": true, "LOCKCTL LIST": true,
 		"TIME": false, "PING": false, "INFO": false, "COMMAND": false, "SCRIPT EXISTS x": false,
 		"SLOWLOG GET": false, "CLIENT LIST": false, "MONITOR": false, "LOLWUT": true,
 	} {
-		if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.MeetsData() != want {
+		if cmd, _ := table.Resolve(wordsOf(line)); cmd.MeetsData() != want {
 			t.Errorf("%s meets data: %v", line, !want)
 		}
 	}

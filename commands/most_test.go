@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/resp"
 )
@@ -36,7 +35,7 @@ func TestMostArguments(t *testing.T) {
 		"script|kill": true, "slowlog|len": true, "slowlog|reset": true,
 		"watch": true,
 	}
-	for _, c := range commandstest.Redis7(t, sampleVerbs()...).Commands() {
+	for _, c := range redis7(t, sampleVerbs()...).Commands() {
 		if c.Route == commands.Local && c.Arity < 0 && !c.TooLong(math.MaxInt) && !passes[c.Name] {
 			t.Errorf("%s takes any number of arguments", c.Name)
 		}
@@ -45,8 +44,8 @@ func TestMostArguments(t *testing.T) {
 
 // More than that is refused by name, and one argument less is not.
 func TestTooManyArguments(t *testing.T) {
-	f := commandstest.NewWith(t, commandstest.Redis7(t, sampleVerbs()...),
-		commandstest.Node("*0\r\n"))
+	f := sessionOver(t, redis7(t, sampleVerbs()...),
+		saying("*0\r\n"))
 	for line, most := range map[string]int{
 		"COMMAND INFO": commands.MaxNames, "CLIENT LIST ID": commands.MaxIDs,
 		"CONFIG GET": commands.MaxOptions, "LOCK": commands.MaxOptions,
@@ -71,7 +70,7 @@ func TestTooManyArguments(t *testing.T) {
 // carries data.
 func TestLongCommandsOfTheProxy(t *testing.T) {
 	const mostBytes = 1 << 20
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, refused := range map[string]bool{
 		"CLIENT SETNAME x": true, "CONFIG GET x": true, "LOCK x": true, "LOCKCTL LIST": true, "INFO": true,
 		"SCAN 0": true,
@@ -79,11 +78,11 @@ func TestLongCommandsOfTheProxy(t *testing.T) {
 		"MGET x":   false,
 		"FLUSHALL": false, "BLPOP x 0": false,
 	} {
-		c, _ := table.Resolve(commandstest.Words(line))
-		if c.Excess(commandstest.Words(line), mostBytes) != nil {
+		c, _ := table.Resolve(wordsOf(line))
+		if c.Excess(wordsOf(line), mostBytes) != nil {
 			t.Errorf("%s of %d bytes is refused", line, mostBytes)
 		}
-		if got := c.Excess(commandstest.Words(line), mostBytes+1); (got != nil) != refused {
+		if got := c.Excess(wordsOf(line), mostBytes+1); (got != nil) != refused {
 			t.Errorf("%s of %d bytes: %q", line, mostBytes+1, got)
 		}
 	}
@@ -92,7 +91,7 @@ func TestLongCommandsOfTheProxy(t *testing.T) {
 // A channel or a pattern is bounded wherever one is named, in its length and in what it costs a node; data
 // beside it are not.
 func TestLongChannels(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	names := strings.NewReplacer(
 		"LONG", strings.Repeat("c", commands.MaxChannel+1), "FITS", strings.Repeat("c", commands.MaxChannel),
 		"DEAR", "*"+strings.Repeat("c", commands.DearestPattern+1),
@@ -110,7 +109,7 @@ func TestLongChannels(t *testing.T) {
 		"FUNCTION LIST LIBRARYNAME DEAR": true, "LOCKCTL LIST MATCH DEAR": true, "SCAN 0 MATCH": false,
 		"PUBSUB CHANNELS DEAR": false, // which the proxy compares
 	} {
-		args := commandstest.Words(names.Replace(line))
+		args := wordsOf(names.Replace(line))
 		c, _ := table.Resolve(args)
 		n := 0
 		for _, arg := range args {
@@ -125,7 +124,7 @@ func TestLongChannels(t *testing.T) {
 // Each pattern that a command has, as COMMAND DOCS tells, has a price, but for those that no node compares
 // with names of any length.
 func TestPatternsHaveAPrice(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	free := map[string]bool{
 		"sort": true, "sort_ro": true, "punsubscribe": true, "command|list": true, // nothing is compared
 		"pubsub|channels": true, "pubsub|shardchannels": true, "lockctl|watch": true, // the proxy compares
@@ -138,14 +137,14 @@ func TestPatternsHaveAPrice(t *testing.T) {
 			}
 			seen++
 			command, sub, _ := strings.Cut(name, "|")
-			args := commandstest.Words(strings.TrimSpace(command + " " + sub))
+			args := wordsOf(strings.TrimSpace(command + " " + sub))
 			if c, _ := table.Resolve(args); c.Globs == nil && !free[name] {
 				t.Errorf("the pattern of %s has no price", name)
 			}
 		}
 	}
-	eachDocs(t, commandstest.Testdata(t, "docs-7.0.15.resp"), check)
-	f := commandstest.NewWith(t, table, commandstest.Node("*0\r\n"))
+	eachDocs(t, testdata(t, "docs-7.0.15.resp"), check)
+	f := sessionOver(t, table, saying("*0\r\n"))
 	eachDocs(t, []byte(f.Do("COMMAND DOCS lockctl")), check)
 	if seen < 10 {
 		t.Errorf("%d patterns", seen)
@@ -155,7 +154,7 @@ func TestPatternsHaveAPrice(t *testing.T) {
 // A name that is repeated makes the answer of COMMAND DOCS no longer.
 func TestCommandDocsOfRepeatedNames(t *testing.T) {
 	var asked []string
-	f := commandstest.NewWith(t, commandstest.Redis7(t, sampleVerbs()...),
+	f := sessionOver(t, redis7(t, sampleVerbs()...),
 		func(args []string) string {
 			asked = args
 			return "*2\r\n$3\r\nget\r\n*0\r\n"
@@ -172,8 +171,8 @@ func TestCommandDocsOfRepeatedNames(t *testing.T) {
 }
 
 func TestCommandListPattern(t *testing.T) {
-	f := commandstest.NewWith(t, commandstest.Redis7(t, sampleVerbs()...),
-		commandstest.Node("*0\r\n"))
+	f := sessionOver(t, redis7(t, sampleVerbs()...),
+		saying("*0\r\n"))
 	for pattern, want := range map[string]string{
 		"LOCK":                     "*1\r\n$4\r\nlock\r\n",
 		"*ctl":                     "*1\r\n$7\r\nlockctl\r\n",

@@ -8,7 +8,7 @@ import (
 )
 
 func TestNamedKey(t *testing.T) {
-	command, err := os.ReadFile("commandstest/testdata/command-7.0.15.resp")
+	command, err := os.ReadFile("testdata/command-7.0.15.resp")
 	if err != nil {
 		t.Fatal(err)
 	}

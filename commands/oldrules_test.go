@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
 
 	"github.com/tidwall/redcon"
@@ -29,8 +28,8 @@ func userOf6(rules, keys, channels string) []byte {
 
 // Where there is no DRYRUN the rules decide, and what they leave open is denied.
 func TestRulesOfRedis6(t *testing.T) {
-	table := commandstest.Redis7(t)
-	u := commands.NewRightsOf("ann", &commandstest.Server{Version: "6.2.14"}, table)
+	table := redis7(t)
+	u := commands.NewRightsOf("ann", &fakeServer{Version: "6.2.14"}, table)
 	if got := string(u.Ask(commands.NewRight("GET",
 		"x"))); got != "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$3\r\nann\r\n" {
 		t.Errorf("asks %q", got)

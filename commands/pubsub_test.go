@@ -5,13 +5,12 @@ import (
 
 	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
 )
 
 // Which names go to the session, and what does not get that far.
 func TestSubscribeCommands(t *testing.T) {
-	f := commandstest.New(t)
+	f := newSession(t)
 	for line, want := range map[string]string{
 		"SUBSCRIBE a b":      "+subscribe 0 [a b]\r\n",
 		"PSUBSCRIBE a*":      "+subscribe 1 [a*]\r\n",
@@ -52,7 +51,7 @@ func TestSubscribeCommands(t *testing.T) {
 
 // What a subscriber of RESP2 may send.
 func TestBarredToSubscribers(t *testing.T) {
-	table := commandstest.Redis7(t,
+	table := redis7(t,
 		&commands.Command{Row: commands.Row{Name: "lock", Arity: -2, Flags: commands.LockVerb,
 			Route: commands.Local}})
 	for line, want := range map[string]bool{
@@ -63,13 +62,13 @@ func TestBarredToSubscribers(t *testing.T) {
 		"PUBLISH a b":     true,
 		"PUBSUB CHANNELS": true, "CLIENT ID": true, "LOCK job": true, "INFO": true, "MULTI": true,
 	} {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		cmd, _ := table.Resolve(args)
 		if got := cmd.Barred(len(args)) != nil; got != want {
 			t.Errorf("%s: %v", line, got)
 		}
 	}
-	cmd, _ := table.Resolve(commandstest.Words("CLIENT ID"))
+	cmd, _ := table.Resolve(wordsOf("CLIENT ID"))
 	if got := string(cmd.Barred(2)); got != "-ERR Can't execute 'client|id': only (P|S)SUBSCRIBE / "+
 		"(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" {
 		t.Error(got)
@@ -77,7 +76,7 @@ func TestBarredToSubscribers(t *testing.T) {
 }
 
 func TestPingOfSubscribers(t *testing.T) {
-	f := commandstest.New(t)
+	f := newSession(t)
 	f.User.Topics[pubsub.Pattern] = 1
 	for line, want := range map[string]string{
 		"PING":     "*2\r\n$4\r\npong\r\n$0\r\n\r\n",
@@ -108,11 +107,11 @@ func TestPubSubMerges(t *testing.T) {
 			return numpat
 		}
 	}
-	f := commandstest.New(t,
+	f := newSession(t,
 		answers("*3\r\n$4\r\nours\r\n$4\r\nlock\r\n$1\r\na\r\n",
 			"*4\r\n$4\r\nours\r\n:3\r\n$4\r\nlock\r\n:1\r\n", ":4\r\n"),
 		answers("*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*4\r\n$4\r\nours\r\n:1\r\n$4\r\nlock\r\n:0\r\n", ":2\r\n"))
-	f.SubscriberCounts = commandstest.SubscriberCounts{
+	f.SubscriberCounts = subscriberCounts{
 		Heads: map[string]int{"ours": 2, "lost": 1, "lock": 0},
 		Owned: map[string]string{"ours": "0", "lock": "0"},
 	}
@@ -129,13 +128,13 @@ func TestPubSubMerges(t *testing.T) {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
-	f = commandstest.New(t, commandstest.Node("-ERR no\r\n"), commandstest.Node("*0\r\n"))
+	f = newSession(t, saying("-ERR no\r\n"), saying("*0\r\n"))
 	for _, line := range []string{"PUBSUB CHANNELS", "PUBSUB NUMSUB", "PUBSUB NUMPAT"} {
 		if got := f.Do(line); got != "-ERR no\r\n" {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
-	f = commandstest.New(t, commandstest.Node("*1\r\n:1\r\n"), commandstest.Node("+OK\r\n"))
+	f = newSession(t, saying("*1\r\n:1\r\n"), saying("+OK\r\n"))
 	for _, line := range []string{"PUBSUB CHANNELS", "PUBSUB NUMSUB x", "PUBSUB NUMPAT"} {
 		if got := f.Do(line); got != string(resp.ErrUnexpected) {
 			t.Errorf("%s: %q", line, got)

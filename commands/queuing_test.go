@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 )
 
 // What is queued at the node must not change the state of a connection that somebody else may get.
 func TestQueuing(t *testing.T) {
-	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t,
+	for name, table := range map[string]*commands.Table{"redis 7.0": redis7(t,
 		sampleVerbs()...),
-		"miniredis": commandstest.MiniRedis(t, sampleVerbs()...)} {
+		"miniredis": miniRedis(t, sampleVerbs()...)} {
 		for line, want := range map[string]commands.Queuing{
 			"GET k": commands.QueueForward, "MGET a b": commands.QueueForward, "NOSUCH": commands.QueueNever,
 			"TIME": commands.QueueForward, "PUBLISH c m": commands.QueueForward,
@@ -44,7 +43,7 @@ func TestQueuing(t *testing.T) {
 			"CLIENT REPLY OFF": commands.QueueNever, "SYNC": commands.QueueNever,
 			"SHUTDOWN": commands.QueueNever,
 		} {
-			if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Queue != want {
+			if cmd, _ := table.Resolve(wordsOf(line)); cmd.Queue != want {
 				t.Errorf("%s: %s (%s): %d, want %d", name, line, cmd.Name, cmd.Queue, want)
 			}
 		}
@@ -52,7 +51,7 @@ func TestQueuing(t *testing.T) {
 	// They do not block there, whatever becomes of them elsewhere.
 	for _, line := range []string{"BLPOP k 0", "BRPOPLPUSH a b 0", "BZPOPMIN k 0", "BLMPOP 0 1 k LEFT",
 		"WAIT 0 0"} {
-		cmd, _ := commandstest.Redis7(t).Resolve(commandstest.Words(line))
+		cmd, _ := redis7(t).Resolve(wordsOf(line))
 		if cmd.Queue != commands.QueueForward {
 			t.Errorf("%s: %d", line, cmd.Queue)
 		}
@@ -62,9 +61,9 @@ func TestQueuing(t *testing.T) {
 // TestWhatRunsWithExecCanRun proves that what the proxy does itself when EXEC has succeeded is something that
 // it can do.
 func TestWhatRunsWithExecCanRun(t *testing.T) {
-	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t,
+	for name, table := range map[string]*commands.Table{"redis 7.0": redis7(t,
 		sampleVerbs()...),
-		"miniredis": commandstest.MiniRedis(t, sampleVerbs()...)} {
+		"miniredis": miniRedis(t, sampleVerbs()...)} {
 		for _, c := range table.Commands() {
 			switch c.Queue {
 			case commands.QueueHere, commands.QueueSpread, commands.QueueEverywhere:
@@ -77,7 +76,7 @@ func TestWhatRunsWithExecCanRun(t *testing.T) {
 }
 
 func TestQueueRefusal(t *testing.T) {
-	table := commandstest.Redis7(t, sampleVerbs()...)
+	table := redis7(t, sampleVerbs()...)
 	for line, want := range map[string]string{
 		"LOCK k": "-ERR LOCK is not available through lockproxy inside a transaction: send it before " +
 			"MULTI or after EXEC\r\n",
@@ -88,7 +87,7 @@ func TestQueueRefusal(t *testing.T) {
 		"SCAN 0": "-ERR SCAN is not available through lockproxy inside a transaction in front of " +
 			"several masters: a transaction runs on one of them\r\n",
 	} {
-		if cmd, _ := table.Resolve(commandstest.Words(line)); string(cmd.QueueRefusal()) != want {
+		if cmd, _ := table.Resolve(wordsOf(line)); string(cmd.QueueRefusal()) != want {
 			t.Errorf("%s: %q", line, cmd.QueueRefusal())
 		}
 	}
@@ -106,7 +105,7 @@ func TestMultiField(t *testing.T) {
 			t.Errorf("%+v: %d", tx, got)
 		}
 	}
-	f := commandstest.New(t)
+	f := newSession(t)
 	f.User.Transaction = commands.Transaction{Open: true, Queued: 2, Bytes: 40}
 	if got := f.Do("CLIENT INFO"); !strings.Contains(got, " flags=x ") ||
 		!strings.Contains(got, " multi=2 ") || !strings.Contains(got, " multi-mem=40 ") {

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"lockproxy/commands/commandstest"
 )
 
 // realRedis starts a redis-server of its own and returns a function that runs a
@@ -42,5 +40,5 @@ func realRedis(t *testing.T) func(words ...string) []byte {
 		}
 	}
 	t.Cleanup(func() { conn.Close() })
-	return func(words ...string) []byte { return commandstest.Converse(t, conn, words...) }
+	return func(words ...string) []byte { return exchange(t, conn, words...) }
 }

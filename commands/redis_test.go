@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/routes"
 	"lockproxy/internal/resp"
 )
@@ -19,7 +18,7 @@ import (
 func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
 	ask := realRedis(t)
 	values := regexp.MustCompile(`=\S*`)
-	f := commandstest.New(t)
+	f := newSession(t)
 	want := values.ReplaceAllString(string(ask("CLIENT", "INFO")), "=")
 	got := values.ReplaceAllString(f.Do("CLIENT INFO"), "=")
 	if _, want, _ = strings.Cut(want, "\r\n"); !strings.HasSuffix(got, want) {
@@ -30,7 +29,7 @@ func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
 // What the proxy answers itself, it answers as Redis does, in every byte.
 func TestAnswersAsRedis(t *testing.T) {
 	ask := realRedis(t)
-	f := commandstest.New(t)
+	f := newSession(t)
 	for _, line := range []string{
 		"PING", "PING hi", "PING a b", "ECHO hi", "ECHO", "ECHO a b", `ECHO ""`,
 		"HELLO 4", "HELLO 1", "HELLO x", "HELLO 3 foo", "HELLO 2 AUTH a", "HELLO 3 SETNAME",
@@ -69,7 +68,7 @@ func TestAnswersAsRedis(t *testing.T) {
 		if strings.Contains(line, `""`) {
 			want = string(ask(append(strings.Fields(strings.TrimSuffix(line, `""`)), "")...))
 		}
-		f.Masters[0] = commandstest.Node(want) // for what is forwarded
+		f.Masters[0] = saying(want) // for what is forwarded
 		if got := f.Do(line); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", line, got, want)
 		}
@@ -87,7 +86,7 @@ func TestKeysAsRedisFindsThem(t *testing.T) {
 	}
 	check := func(line string) {
 		t.Helper()
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		want := []string{}
 		v, _, err := resp.Parse(ask(append([]string{"COMMAND", "GETKEYS"}, strings.Fields(line)...)...))
 		if err != nil {

@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
 )
 
 // A denial reaches the client as the server says it of the command itself. The texts of DRYRUN and of errors
 // were taken from Redis 7.0.15 and 7.2.
 func TestWordsOfDenials(t *testing.T) {
-	table := commandstest.Redis7(t, sampleVerbs()...)
+	table := redis7(t, sampleVerbs()...)
 	for _, test := range []struct{ command, said, want string }{
 		{"MONITOR", "This user has no permissions to run the 'monitor' command",
 			"-NOPERM this user has no permissions to run the 'monitor' command"},
@@ -34,7 +33,7 @@ func TestWordsOfDenials(t *testing.T) {
 				"for it)"},
 	} {
 		c, args := resolved(table, test.command)
-		u := commands.NewRightsOf("alice", &commandstest.Server{Version: "7.0.15"}, table)
+		u := commands.NewRightsOf("alice", &fakeServer{Version: "7.0.15"}, table)
 		got := string(u.Judge(c, args, args, resp.AppendBulks([]byte("$"), test.said)[1:]).Refusal)
 		if got != test.want+"\r\n" {
 			t.Errorf("%s: %q\n got %q\nwant %q", test.command, test.said, got, test.want)
@@ -44,8 +43,8 @@ func TestWordsOfDenials(t *testing.T) {
 
 // What the upstream does not know is unknown, though the proxy could answer it.
 func TestCommandThatTheUpstreamHasNot(t *testing.T) {
-	table := commandstest.Redis7(t)
-	u := commands.NewRightsOf("alice", &commandstest.Server{Version: "7.0.15"}, table)
+	table := redis7(t)
+	u := commands.NewRightsOf("alice", &fakeServer{Version: "7.0.15"}, table)
 	for command, want := range map[string]string{
 		"CLIENT NO-TOUCH ON": "-ERR unknown subcommand 'NO-TOUCH'. Try CLIENT HELP.\r\n",
 		"CLIENT NONSENSE":    "-ERR unknown subcommand 'NONSENSE'. Try CLIENT HELP.\r\n",
@@ -61,7 +60,7 @@ func TestCommandThatTheUpstreamHasNot(t *testing.T) {
 
 // The upstream is told keys, channels and what rules may name, and nothing else.
 func TestRightsShowNoSecrets(t *testing.T) {
-	table := commandstest.Redis7(t)
+	table := redis7(t)
 	for command, want := range map[string]string{
 		"PING":                             "PING",
 		"ECHO x":                           "ECHO x",

@@ -1,15 +1,13 @@
 package commands_test
 
 import (
+	"lockproxy/internal/slot"
 	"strings"
 	"testing"
-
-	"lockproxy/commands/commandstest"
-	"lockproxy/internal/slot"
 )
 
 func TestScripts(t *testing.T) {
-	f := commandstest.New(t)
+	f := newSession(t)
 	f.Args("EVAL", "return 1", "0")
 	f.Args("SCRIPT", "LOAD", "return 2")
 	f.Args("EVAL_RO", "return 3", "1", "k")
@@ -43,7 +41,7 @@ func TestScripts(t *testing.T) {
 
 // Over several masters EVAL goes where its keys are.
 func TestEvalByKeys(t *testing.T) {
-	f := commandstest.New(t, commandstest.Node("+0\r\n"), commandstest.Node("+1\r\n"))
+	f := newSession(t, saying("+0\r\n"), saying("+1\r\n"))
 	for line, want := range map[string]string{
 		"EVAL x 1 foo":     "+0\r\n", // slot 12182
 		"EVAL x 1 bar":     "+1\r\n", // slot 5061
@@ -58,16 +56,16 @@ func TestEvalByKeys(t *testing.T) {
 }
 
 func TestFunctionLoad(t *testing.T) {
-	f := commandstest.New(t, commandstest.Node("$1\r\nl\r\n"), commandstest.Node("$1\r\nl\r\n"))
+	f := newSession(t, saying("$1\r\nl\r\n"), saying("$1\r\nl\r\n"))
 	if got := f.Do("FUNCTION LOAD #!lua"); got != "$1\r\nl\r\n" {
 		t.Errorf("%q", got)
 	}
-	f = commandstest.New(t, commandstest.Node("$1\r\nl\r\n"), commandstest.Node("-ERR no\r\n"))
+	f = newSession(t, saying("$1\r\nl\r\n"), saying("-ERR no\r\n"))
 	got := f.Do("FUNCTION LOAD REPLACE redis.register_function('f',redis.call('get','foo'))")
 	if got != "-ERR no\r\n" {
 		t.Errorf("%q", got)
 	}
-	args := commandstest.Words("FCALL f 0")
+	args := wordsOf("FCALL f 0")
 	if got := f.Table.Lookup(args[0]).Home(args, f.Table, f.Server.Store); got != slot.Of([]byte("foo")) {
 		t.Errorf("slot %d", got)
 	}

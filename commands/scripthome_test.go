@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/internal/slot"
 )
 
 // A script or a function without keys goes to the node of the key that it names.
 func TestScriptsAreAtHome(t *testing.T) {
-	table, scripts := commandstest.Redis7(t), commands.NewScripts(10)
+	table, scripts := redis7(t), commands.NewScripts(10)
 	scripts.Add([]byte("return redis.call('get','foo')"))
 	scripts.AddLibrary([]byte("#!lua name=l\nlocal function f() return redis.call('get','foo') end\n"+
 		"redis.register_function('one', f)\nredis.register_function{callback=function() return "+

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/resp"
 )
@@ -58,7 +57,7 @@ func samplesOf(arg resp.Value) (all [][]word) {
 // TestSecretArguments walks all that COMMAND DOCS tells of, Redis's commands and the verbs: each argument
 // that it calls a password or a token is one for Secrets too.
 func TestSecretArguments(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	found := make(map[string]bool)
 	check := func(name string, docs resp.Value) {
 		for _, sample := range samples(resp.Field(docs, "arguments")) {
@@ -80,8 +79,8 @@ func TestSecretArguments(t *testing.T) {
 			}
 		}
 	}
-	eachDocs(t, commandstest.Testdata(t, "docs-7.0.15.resp"), check)
-	f := commandstest.NewWith(t, table, commandstest.Node("*0\r\n"))
+	eachDocs(t, testdata(t, "docs-7.0.15.resp"), check)
+	f := sessionOver(t, table, saying("*0\r\n"))
 	for _, c := range table.Verbs() {
 		eachDocs(t, []byte(f.Do("COMMAND DOCS "+c.Name)), check)
 	}
@@ -111,7 +110,7 @@ func eachDocs(t *testing.T, reply []byte, check func(name string, docs resp.Valu
 
 // TestSecretsOfWords covers what COMMAND DOCS cannot tell: what a word in front makes of an argument.
 func TestSecretsOfWords(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
+	table := redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, want := range map[string]string{
 		"CONFIG SET maxmemory 1 requirepass p":  "CONFIG SET maxmemory 1 requirepass (redacted)",
 		"CONFIG SET MasterAuth p masteruser u":  "CONFIG SET MasterAuth (redacted) masteruser (redacted)",
@@ -127,7 +126,7 @@ func TestSecretsOfWords(t *testing.T) {
 		"HELLO 3 AUTH u p SETNAME AUTH":         "HELLO 3 AUTH (redacted) (redacted) SETNAME AUTH",
 		"GET AUTH":                              "GET AUTH",
 	} {
-		args := commandstest.Words(line)
+		args := wordsOf(line)
 		c, _ := table.Resolve(args)
 		secret := c.Secrets(args)
 		var got []string

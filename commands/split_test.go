@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -47,7 +46,7 @@ func shard(t *testing.T, data map[string]string) func(args []string) string {
 }
 
 func TestSplit(t *testing.T) {
-	f := commandstest.New(t)
+	f := newSession(t)
 	data := map[string]string{"a": "1", "b": "2", "{a}2": "3", "c": "4\r\n"}
 	f.Masters = []func([]string) string{shard(t, data), shard(t, data), shard(t, data)}
 	for _, test := range []struct {
@@ -78,8 +77,8 @@ func TestSplit(t *testing.T) {
 
 // One part's error is the answer.
 func TestSplitError(t *testing.T) {
-	f := commandstest.New(t, commandstest.Node("-CLUSTERDOWN The cluster is down\r\n"),
-		commandstest.Node("*1\r\n$1\r\nx\r\n"))
+	f := newSession(t, saying("-CLUSTERDOWN The cluster is down\r\n"),
+		saying("*1\r\n$1\r\nx\r\n"))
 	for _, line := range []string{"MGET a b c d e f", "MSET a 1 b 2 c 3", "DEL a b c d e"} {
 		if got := f.Do(line); got != "-CLUSTERDOWN The cluster is down\r\n" {
 			t.Errorf("%s: %q", line, got)
@@ -111,7 +110,7 @@ func TestCut(t *testing.T) {
 			s := slot.Of([]byte(key))
 			want[s] = append(want[s], key, value)
 		}
-		cut, _ := commandstest.Redis7(t).Lookup(args[0]).CutBySlot(args)
+		cut, _ := redis7(t).Lookup(args[0]).CutBySlot(args)
 		parts, size, last := cut.All(), 0, -1
 		for i, part := range parts {
 			request := string(resp.AppendCommandStrings(nil, append([]string{"MSET"}, want[part.Slot]...)...))
@@ -143,7 +142,7 @@ func BenchmarkSplit(b *testing.B) {
 	for i := range 16 {
 		args = append(args, []byte("key:"+strconv.Itoa(i)))
 	}
-	cmd := commandstest.Redis7(b).Lookup(args[0])
+	cmd := redis7(b).Lookup(args[0])
 	reply := []byte("*1\r\n$1\r\nx\r\n")
 	b.ReportAllocs()
 	for b.Loop() {
@@ -163,7 +162,7 @@ func BenchmarkCut(b *testing.B) {
 	for i := range 1_000_000 {
 		args = append(args, fmt.Appendf(nil, "%0100d", i))
 	}
-	cmd := commandstest.Redis7(b).Lookup(args[0])
+	cmd := redis7(b).Lookup(args[0])
 	b.ReportAllocs()
 	for b.Loop() {
 		cut, _ := cmd.CutBySlot(args)

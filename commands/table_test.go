@@ -5,12 +5,11 @@ import (
 	"testing"
 
 	"lockproxy/commands"
-	"lockproxy/commands/commandstest"
 	"lockproxy/commands/routes"
 )
 
 func TestLookup(t *testing.T) {
-	table := commandstest.Redis7(t)
+	table := redis7(t)
 	for name, want := range map[string]string{
 		"get": "get", "GET": "get", "gEt": "get", "ZRANGEBYSCORE": "zrangebyscore",
 		"": "", "nosuch": "", "get ": "", "g\xc5t": "", "g%t": "",
@@ -25,8 +24,8 @@ func TestLookup(t *testing.T) {
 }
 
 func TestIDsAreDense(t *testing.T) {
-	for _, table := range []*commands.Table{commandstest.Redis7(t, sampleVerbs()...),
-		commandstest.MiniRedis(t, sampleVerbs()...)} {
+	for _, table := range []*commands.Table{redis7(t, sampleVerbs()...),
+		miniRedis(t, sampleVerbs()...)} {
 		seen := make(map[string]bool)
 		for i, c := range table.Commands() {
 			if c.ID != i || seen[c.Name] {
@@ -46,7 +45,7 @@ func TestIDsAreDense(t *testing.T) {
 // A table never writes into the commands that it is given: many tables are made.
 func TestVerbsAreCopied(t *testing.T) {
 	verbs := sampleVerbs()
-	a, b := commandstest.Redis7(t, verbs...), commandstest.MiniRedis(t, verbs...)
+	a, b := redis7(t, verbs...), miniRedis(t, verbs...)
 	if a.Lookup([]byte("lock")) == b.Lookup([]byte("lock")) || a.Lookup([]byte("lock")) == verbs[0] {
 		t.Error("tables share a command")
 	}
@@ -58,8 +57,8 @@ func TestVerbsAreCopied(t *testing.T) {
 // What every client may say at first must never be forwarded, and what a shared
 // connection cannot carry must never get onto one, whatever the upstream's age.
 func TestRoutes(t *testing.T) {
-	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t),
-		"miniredis": commandstest.MiniRedis(t)} {
+	for name, table := range map[string]*commands.Table{"redis 7.0": redis7(t),
+		"miniredis": miniRedis(t)} {
 		for line, want := range map[string]commands.Route{
 			"GET k": commands.ByKeys, "SORT k": commands.ByKeys, "NOSUCH k": commands.Refused,
 			"NOSUCH": commands.Refused, "MGET a b": commands.Split, "MSETNX a b": commands.ByKeys,
@@ -102,7 +101,7 @@ func TestRoutes(t *testing.T) {
 			"CLIENT UNPAUSE": commands.Local, "CLIENT UNBLOCK 1": commands.Local,
 			"XREAD STREAMS k 0": commands.Blocks, "CLIENT LIST": commands.Local,
 		} {
-			if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Route != want {
+			if cmd, _ := table.Resolve(wordsOf(line)); cmd.Route != want {
 				t.Errorf("%s: %s (%s): route %d, want %d", name, line, cmd.Name, cmd.Route, want)
 			}
 		}
@@ -130,7 +129,7 @@ func TestFlagsKeepApart(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	f := commandstest.New(t)
+	f := newSession(t)
 	for line, want := range map[string]string{
 		"SHUTDOWN": "-ERR SHUTDOWN is not available through lockproxy: it stops the servers of the " +
 			"upstream; do that at each of them (refused-commands)\r\n",
@@ -144,7 +143,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestStreamsWithoutBlock(t *testing.T) {
-	f := commandstest.New(t)
+	f := newSession(t)
 	for _, line := range []string{"XREAD STREAMS block 0", "XREAD COUNT 1 STREAMS k $",
 		"XREADGROUP GROUP block block STREAMS k >", "XREADGROUP GROUP g c STREAMS block >"} {
 		if got := f.Do(line); got != "+OK\r\n" {

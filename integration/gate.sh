@@ -16,7 +16,7 @@ GO=${GO:-go} TIMEOUT=${TIMEOUT:-20m}
 export GOFLAGS="${GOFLAGS:-} -trimpath"
 export GOGC=400 # for compilers and linkers: cost.sh takes it from the tests
 
-raced="./internal/loop ./proxy/... ./cluster/... ./redlock/... ./commands/lock ./commands/holds"
+raced="./internal/loop ./proxy/... ./cluster/... ./redlock/... ./commands ./commands/holds"
 # of these, what the race detector would only make slow: scripts of Redis, and megabytes of lies
 unraced="./redlock/scripts ./proxy/hostile"
 

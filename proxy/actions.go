@@ -184,7 +184,7 @@ func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 
 // Hold implements redlock.Caller.
 func (a actions) Hold(name string) {
-	a.s.router.locks.hold(name, a.s.current, &a.s.answers)
+	a.s.router.locks.Hold(name, a.s.current, a.s.answers.unanswered())
 }
 
 // Await implements redlock.Caller.
@@ -199,7 +199,7 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 	start(func(reply []byte) {
 		s.w.loop.Post(func() {
 			s.Receive(tag, reply, true)
-			s.router.locks.tidy(&s.answers)
+			s.router.locks.Tidy(s.answers.unanswered())
 		})
 		s.w.shared.Tasks.Done() // the loop stays open until then
 	})
@@ -231,7 +231,7 @@ func (s *session) close() {
 }
 
 // Nodes implements commands.Actions.
-func (a actions) Nodes() commands.Nodes { return nodes{a.s.w} }
+func (a actions) Nodes() commands.Nodes { return a.s.w.nodes }
 
 // Clients implements commands.Actions.
 func (a actions) Clients() commands.Clients {

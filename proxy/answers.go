@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/lockorder"
 	"lockproxy/proxy/stats"
 	"lockproxy/redlock"
 )
@@ -88,6 +89,10 @@ func (s *spareAnswers) list(n int) (list *[][]answer, most int) {
 }
 
 func (q *answers) len() int { return int(q.tail - q.head) }
+
+func (q *answers) unanswered() lockorder.Unanswered {
+	return lockorder.Unanswered{First: q.head, Next: q.tail}
+}
 
 func (q *answers) at(n uint32) *answer { return &q.buf[n&uint32(len(q.buf)-1)] }
 

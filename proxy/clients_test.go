@@ -14,7 +14,7 @@ import (
 func (r *rig) likeRedis7() {
 	r.Helper()
 	var err error
-	if r.command, err = os.ReadFile("../commands/commandstest/testdata/command-7.0.15.resp"); err != nil {
+	if r.command, err = os.ReadFile("../commands/testdata/command-7.0.15.resp"); err != nil {
 		r.Fatal(err)
 	}
 	if err := r.server.shared.Table.Learn(r.Context()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
+	"lockproxy/proxy/lockorder"
 	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/watch"
 )
@@ -14,7 +15,7 @@ import (
 // router decides where the current command of a client goes, and sends it there.
 type router struct {
 	s     *session
-	locks lockOrder // the order of its lock verbs for RedLock
+	locks lockorder.Order // the order of its lock verbs for RedLock
 
 	version    uint64    // of the topology by which the requests under way were routed
 	routed     pipe.Mode // mode of the connections that they went over
@@ -91,6 +92,21 @@ func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) 
 	set.Precede(caching)
 	r.route(cmd, args, raw)
 	set.Precede(false)
+}
+
+// comesLater says that a command must wait for earlier ones of its client.
+func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
+	s := r.s
+	if cmd.Flags&commands.Alone != 0 {
+		return s.answers.len() > 0
+	}
+	if key, ok := s.w.shared.Fixed.Independent(cmd, args); ok {
+		return r.locks.MustWait(key, s.answers.tail, s.answers.unanswered())
+	}
+	if at := cmd.KeyAt(); at > 0 && at < len(args) {
+		return r.locks.IsHeld(args[at], s.answers.unanswered())
+	}
+	return r.locks.IsHeld(nil, s.answers.unanswered())
 }
 
 // awaitsTable says that cmd is unknown and must wait: it is dispatched again once the upstream has been asked

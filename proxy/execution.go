@@ -11,8 +11,10 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/large"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 )
@@ -238,23 +240,23 @@ func (a *execution) join() []byte {
 // call runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart a
 // long one.
 func (a *execution) call(e *transaction.Queued) []byte {
-	long := &longCommand{size: len(e.Raw)}
+	long := &large.Command{Size: len(e.Raw)}
 	table, scripts := a.router.Table(), a.router.Server().Scripts()
 	if len(e.Raw) <= client.LongFrom {
-		long.read(table, scripts, e.Raw, false)
+		long.Read(table, scripts, e.Raw, false)
 		return a.act(e, long)
 	}
 	bySlot := a.router.bySlot()
-	client.Apart(a.h, func() { long.read(table, scripts, e.Raw, bySlot) }, func() []byte {
+	client.Apart(a.h, func() { long.Read(table, scripts, e.Raw, bySlot) }, func() []byte {
 		return a.act(e, long)
 	})
 	return nil
 }
 
 // act is call for a command that has been read.
-func (a *execution) act(e *transaction.Queued, read *longCommand) []byte {
-	args, about := read.args, a.h.About()
-	if read.err != nil || a.h.Gone() && e.Everywhere == nil { // it would set up what nobody ends
+func (a *execution) act(e *transaction.Queued, read *large.Command) []byte {
+	args, about := read.Args, a.h.About()
+	if read.Err != nil || a.h.Gone() && e.Everywhere == nil { // it would set up what nobody ends
 		return client.NoAnswer
 	}
 	if !about.Authenticated { // its user no longer exists
@@ -276,9 +278,7 @@ func (a *execution) act(e *transaction.Queued, read *longCommand) []byte {
 			Command: cmd, Args: args, Raw: raw,
 			Client: about, Table: a.router.Table(), Server: a.router.Server(), Actions: may,
 		}
-		if read.cmd == cmd {
-			call.Place = &read.place
-		}
+		call.Place = read.PlaceOf(cmd)
 		cmd.Run(call)
 	}
 	if a.own.User() != nil && e.Here != nil && !cmd.Free() {
@@ -319,4 +319,51 @@ type executionActions struct {
 func (a executionActions) Forward(slot int) {
 	o := commands.Asking{Resend: a.e.Here.Flags&commands.ReadOnly != 0}
 	a.Ask(pipe.ToSlot(slot), a.e.Raw, o, func(reply []byte) []byte { return reply })
+}
+
+// otherMasters is the Actions of a command that one node has run in a transaction, and that the other masters
+// are to run now.
+type otherMasters struct {
+	executionActions
+	a *execution
+}
+
+// AskAll implements commands.Actions: it asks all masters but the one that has answered.
+func (e *otherMasters) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
+	h, own, skip := e.a.h, e.e.Reply, e.a.shard()
+	masters := client.Masters(h)
+	others := masters
+	if skip >= 0 {
+		others--
+	}
+	if others == 0 {
+		h.AnswerLater(client.ByNode)
+		h.Answer(e.a.tag, own)
+		return
+	}
+	g := scatter.NewGather(h, others, func(proto int, replies [][]byte) []byte {
+		return merge(proto, append([][]byte{own}, replies...))
+	}, true) // otherwise what follows it would be left out
+	g.Begun()
+	n := uint32(0)
+	for i := range masters {
+		if i != skip {
+			g.Ask(pipe.Request{Target: pipe.ToShard(i), Mode: h.Mode(), Bytes: req, Tag: n, Resend: o.Resend})
+			n++
+		}
+	}
+}
+
+// shard is the number of the master that ran the transaction, or of the one that has taken over its slot
+// since; -1: there is none.
+func (a *execution) shard() int {
+	for i, n := range a.h.Pool().Topology().Masters {
+		if n.Addr == a.done {
+			return i
+		}
+	}
+	if a.slot == commands.AnySlot {
+		return -1
+	}
+	return a.h.Pool().Owner(a.slot)
 }

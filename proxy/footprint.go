@@ -64,7 +64,7 @@ func (f *footprint) use() memoryUse {
 		u.replies += n * answerSize
 	}
 	u.subscriptions = s.subscriber.Memory()
-	u.commands = f.kept + s.in.long.memory() + s.blocking.Memory()
+	u.commands = f.kept + s.in.long.Memory() + s.blocking.Memory()
 	return u
 }
 

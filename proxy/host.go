@@ -7,6 +7,7 @@ import (
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
+	"lockproxy/proxy/large"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
@@ -45,7 +46,7 @@ func (l onLoop) worker() *worker              { return l.w }
 func (l onLoop) Loop() *loop.Loop             { return l.w.loop }
 func (l onLoop) Pool() *pipe.Pool             { return l.w.pool }
 func (l onLoop) Call() *commands.Call         { return &l.w.call }
-func (l onLoop) InTurn(f func())              { l.w.turns.run(f) }
+func (l onLoop) InTurn(f func())              { l.w.later.Run(f) }
 func (l onLoop) Background(task, then func()) { l.w.background(task, then) }
 
 // life is how far a session has come to its end.
@@ -119,7 +120,7 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
 	s.footprint.s = s
-	s.window.size = min(firstWindow, w.shared.Now.Load().MaxPipeline)
+	s.window.Size = min(large.FirstWindow, w.shared.Now.Load().MaxPipeline)
 	s.monitor, s.pause = clients.NewMonitor(s, w.clients), clients.NewPause(s, w.clients)
 	s.own = tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.shared.Trackers)

@@ -5,15 +5,16 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/large"
 )
 
 const (
 	// roundCommands is after how many commands of a client the loop checks whether the round has taken longer
-	// than roundTime. If so, others have their turn first.
+	// than loop.RoundTime. If so, others have their turn first.
 	roundCommands = 32
-	roundTime     = 3 * time.Millisecond
 	// maxScratch is the size of a command up to which its arguments stay in the scratch memory of the worker.
 	maxScratch = 64 << 10
 )
@@ -21,7 +22,7 @@ const (
 // input frames the commands of one client.
 type input struct {
 	guard resp.Guard
-	long  *longCommand // the command at the front of the input, if it is long
+	long  *large.Command // the command at the front of the input, if it is long
 
 	bytes, commands uint64 // that came
 }
@@ -66,8 +67,8 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.in.takeApart(s, buf[used:used+n])
 			break // it comes again
 		}
-		large := n > cluster.MaxShared || s.large.reads > 0 && s.large.takes(s, args)
-		if (large || s.large.on) && !s.large.turn(s, large) {
+		isLarge := n > cluster.MaxShared || s.large.reads > 0 && s.large.takes(s, args)
+		if (isLarge || s.large.on) && !s.large.turn(s, isLarge) {
 			break
 		}
 		raw := buf[used : used+n]
@@ -89,7 +90,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		}
 		s.in.long = nil
 		used += n
-		if ran++; ran%roundCommands == 0 && time.Since(s.w.loop.Now()) > roundTime {
+		if ran++; ran%roundCommands == 0 && time.Since(s.w.loop.Now()) > loop.RoundTime {
 			s.SetHold(client.HoldRound)
 			s.w.loop.Post(func() { s.ClearHold(client.HoldRound) })
 		}
@@ -100,7 +101,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 // next is Guard.NextArgs, but does not ask it again about a command that is being taken apart.
 func (in *input) next(buf []byte, limits *resp.Limits, scratch [][]byte) (n int, args [][]byte, err error) {
 	if in.long != nil {
-		return in.long.size, nil, nil
+		return in.long.Size, nil, nil
 	}
 	return in.guard.NextArgs(buf, limits, scratch)
 }
@@ -108,7 +109,7 @@ func (in *input) next(buf []byte, limits *resp.Limits, scratch [][]byte) (n int,
 // args is resp.Split for the command at the front of the input.
 func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, err error) {
 	if in.long != nil {
-		return in.long.args, raw, in.long.err
+		return in.long.Args, raw, in.long.Err
 	}
 	return resp.Split(raw, scratch)
 }
@@ -116,13 +117,13 @@ func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, er
 // takeApart makes a goroutine take raw apart; then raw is read once more. If one master has the keys of all
 // slots, nobody needs the slots.
 func (in *input) takeApart(s *session, raw []byte) {
-	long := &longCommand{size: len(raw)}
+	long := &large.Command{Size: len(raw)}
 	in.long = long
 	s.SetHold(client.HoldLong)
 	table, scripts := s.w.table, s.w.shared.Scripts
 	bySlot := s.router.bySlot()
-	s.Background(func() { long.read(table, scripts, raw, bySlot) }, func() {
-		long.ready = true
+	s.Background(func() { long.Read(table, scripts, raw, bySlot) }, func() {
+		long.Ready = true
 		s.CountMemory()
 		s.ClearHold(client.HoldLong)
 	})

@@ -7,6 +7,7 @@ import (
 	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/large"
 )
 
 // This file is commands of more than cluster.MaxShared bytes, and reads with such replies. They go over
@@ -16,7 +17,7 @@ import (
 //	readCommands --> largeCommands.turn --> session.Mode --> Private --> node
 //
 // How long a reply is nobody knows before. So after a large reply or command the next reads of the client go
-// this way, too. A first reply of more than windowBytes is asked for again.
+// this way, too. A first reply of more than large.WindowBytes is asked for again.
 //
 // A client that tracks, or is a user of the upstream, has connections of its own for all its commands.
 
@@ -144,7 +145,7 @@ func (r reader) Order(tag uint32) (int64, uint32, bool)      { return r.s.Order(
 // Apart implements pipe.Chooser. Later commands that were sent already would overtake the request.
 func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
 	s := r.s
-	if size <= windowBytes || s.gone || s.answers.at(tag).then != nil || tag+1 != s.answers.tail ||
+	if size <= large.WindowBytes || s.gone || s.answers.at(tag).then != nil || tag+1 != s.answers.tail ||
 		s.own.Set() != nil || s.tx.IsOpen() || s.taker != nil || !s.w.pool.HasRoom(largeOwner{s}) {
 		return pipe.Mode{}, false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/large"
 )
 
 // manyKeys are words that make a command longer than longFrom, of all slots.
@@ -100,11 +101,12 @@ func TestMemoryOfLongCommand(t *testing.T) {
 func TestLongCommandOfOneRedisIsNotCut(t *testing.T) {
 	inBubble(t, 1, Options{}, deleted, func(r *rig) {
 		raw := resp.AppendCommandStrings(nil, strings.Fields("DEL"+manyKeys(5_000))...)
+		cmd := r.server.workers[0].table.Lookup([]byte("DEL"))
 		for _, bySlot := range []bool{false, true} {
-			var l longCommand
-			l.read(r.server.workers[0].table, r.server.shared.Scripts, raw, bySlot)
-			if len(l.args) != 5_001 || l.err != nil || (l.cut != nil) != bySlot {
-				r.Errorf("%d arguments, %v, it is cut: %v", len(l.args), l.err, l.cut != nil)
+			var l large.Command
+			l.Read(r.server.workers[0].table, r.server.shared.Scripts, raw, bySlot)
+			if len(l.Args) != 5_001 || l.Err != nil || (l.PlaceOf(cmd) != nil) != bySlot {
+				r.Errorf("%d arguments, %v, it is cut: %v", len(l.Args), l.Err, l.PlaceOf(cmd) != nil)
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/pubsub"
 )
@@ -81,7 +82,7 @@ func TestCostlyCommandsTakeTurns(t *testing.T) {
 		most         time.Duration
 	}{
 		// some as they are read, and some when the loop goes on
-		"pipeline":    {most: roundTime + 2*roundCommands*cost},
+		"pipeline":    {most: loop.RoundTime + 2*roundCommands*cost},
 		"transaction": {before: "MULTI", last: "EXEC", most: followUpTime + 2*cost},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@
 // to all clients of the proxy stays here: MONITOR, CLIENT PAUSE and CLIENT KILL, the memory of all.
 //
 // A loop never waits. What has to wait is a task on a goroutine of its own, which posts its result; what is
-// much work for one round is taken apart on a goroutine (long.go) or goes on in later rounds (turns.go).
+// much work for one round is taken apart on a goroutine (package large) or goes on later (loop.Later).
 package proxy
 
 import (

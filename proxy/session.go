@@ -10,6 +10,7 @@ import (
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
+	"lockproxy/proxy/large"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
@@ -39,7 +40,7 @@ type session struct {
 	reading bool   // Read is on the stack
 
 	hold     client.Hold
-	window   window            // bounds the commands under way
+	window   large.Window      // bounds the commands under way
 	attempts login.Attempts    // attempts to authenticate
 	silence  silence           // CLIENT REPLY
 	last     *commands.Command // the last command that was read
@@ -79,7 +80,7 @@ func (s *session) begin(c *stats.Counter) {
 	a.start, a.silent = s.w.loop.Now(), s.silence != 0
 	s.silence &= silentAlways
 	s.acted = false
-	if s.answers.len() >= s.window.size {
+	if s.answers.len() >= s.window.Size {
 		s.SetHold(client.HoldPipeline)
 	}
 }
@@ -127,6 +128,16 @@ func applyKept(s *session, tag uint32, a *answer) {
 	a.Collected = client.Collected{}
 	applyReply(s, tag, a, reply)
 	s.w.loop.Put(reply)
+}
+
+// applyApart is apply for a reply that a goroutine joins.
+func applyApart(s *session, tag uint32, reply client.Collected) {
+	var whole []byte
+	s.Background(func() { whole = reply.Whole() }, func() {
+		a := s.answers.at(tag)
+		a.Collected = client.Collected{Buf: whole}
+		applyKept(s, tag, a)
+	})
 }
 
 // applyReply makes the command turn the node's reply into its answer, or go on. The reply is valid until it
@@ -251,7 +262,7 @@ func (s *session) advance() {
 			s.KeepFor(s.answers.head, -a.kept)
 		}
 		s.answers.pop(s.w)
-		if s.window.answered(s.out.deliveries.appended) > cluster.MaxShared {
+		if s.window.Answered(s.out.deliveries.appended) > cluster.MaxShared {
 			s.large.expect()
 		}
 		s.out.writePushes()
@@ -271,12 +282,12 @@ func (s *session) advance() {
 	if s.own.Turning() {
 		s.own.Turn()
 	}
-	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.size || n == 0) {
-		s.window.turn(s.out.waiting() < narrowFrom, s.w.shared.Now.Load().MaxPipeline)
+	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.Size || n == 0) {
+		s.window.Adjust(s.out.waiting() < narrowFrom, s.w.shared.Now.Load().MaxPipeline)
 		s.ClearHold(client.HoldPipeline)
 	}
 	if s.answers.len() == 0 {
-		s.router.locks.tidy(&s.answers)
+		s.router.locks.Tidy(s.answers.unanswered())
 		s.ClearHold(client.HoldPipeline | client.HoldOrder)
 	}
 	s.out.relieve() // what waited may not be written at all: pieces of an answer, or one that is silent

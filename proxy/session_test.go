@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/proxy/large"
 	"lockproxy/proxy/memory"
 )
 
@@ -289,7 +290,7 @@ func TestBackpressure(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := strings.Count(r.commands(), "GET"); n > firstWindow+windowBytes/len(big)+1 {
+		if n := strings.Count(r.commands(), "GET"); n > large.FirstWindow+large.WindowBytes/len(big)+1 {
 			r.Errorf("%d replies of 100 KiB were fetched for a client that reads none", n)
 		}
 		c.Close()

@@ -1,10 +1,14 @@
 package proxy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/lockevent"
 	"lockproxy/internal/resp"
@@ -48,21 +52,12 @@ func (v View) Locks(ctx context.Context, match string, most int) (all []lock.See
 
 // Break takes a lock away from its holders. It blocks.
 func (v View) Break(ctx context.Context, name string, by redlock.Client) (broken bool, err error) {
-	type outcome struct {
-		broken bool
-		err    error
-	}
-	one, said := &visitor{ctx, v.s.client}, make(chan outcome, 1)
-	v.s.locks.engines.Break(one, name, &by, func(broken bool, err error) []byte {
-		said <- outcome{broken, err}
+	one := &redlock.Patient{Ctx: ctx, Home: lockUpstream{Client: v.s.client}}
+	v.s.locks.engines.Break(one, name, &by, func(is bool, failed error) []byte {
+		broken, err = is, failed
 		return resp.OK
 	})
-	select {
-	case all := <-said:
-		return all.broken, all.err
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
+	return broken, cmp.Or(one.Err, err)
 }
 
 // Everywhere says that Watch tells the events of all proxies, and not of this one alone.
@@ -91,4 +86,65 @@ func (v View) Watch(ctx context.Context, tell func([]lockevent.Event)) (leave fu
 			e.hub.Leave()
 		}
 	}, nil
+}
+
+// visitor asks the lock engines one thing for somebody who is no client of a loop, on goroutines of its own.
+// There are no other requests whose order would matter, and nobody reads the answer: who asks takes the
+// outcome from the function that makes it. It implements redlock.Caller.
+type visitor struct {
+	ctx    context.Context
+	client *pipe.Client
+}
+
+// Buffer implements redlock.Caller.
+func (v *visitor) Buffer() []byte { return nil }
+
+// SendHome implements redlock.Caller.
+func (v *visitor) SendHome(
+	slot int, req []byte, resend bool, then redlock.Exchange, _ redlock.Delivery,
+) {
+	req = bytes.Clone(req)
+	go func() { // ends with the reply, at the latest when ctx does
+		do := v.client.Do
+		if _, splits := then.(redlock.Splitter); splits {
+			do = v.client.DoSplit
+		}
+		reply, err := do(v.ctx, slot, req, resend)
+		if err != nil {
+			reply = commands.ErrorReply(err)
+		}
+		then.Answer(reply)
+	}()
+}
+
+// SendWhole implements redlock.Caller.
+func (v *visitor) SendWhole(slot int, req []byte, resend bool, then redlock.Exchange) {
+	v.SendHome(slot, req, resend, then, nil)
+}
+
+// Hold implements redlock.Caller.
+func (v *visitor) Hold(string) {}
+
+// Await implements redlock.Caller.
+func (v *visitor) Await(start func(done func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
+	start(func(reply []byte) { then(reply) })
+}
+
+// Turns returns nil once each loop of s has had a round, and the error of ctx if that ends before.
+func Turns(ctx context.Context, s *Server) error {
+	turned := make(chan struct{}, len(s.workers))
+	asked := 0
+	for _, w := range s.workers {
+		if w.loop.Post(func() { turned <- struct{}{} }) {
+			asked++ // the others have ended in good order
+		}
+	}
+	for range asked {
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"lockproxy/proxy/large"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,39 +12,39 @@ import (
 // The window grows with small replies that are read, shrinks with those that pile up, and at once with
 // large ones.
 func TestWindow(t *testing.T) {
-	w := window{size: firstWindow}
+	w := large.Window{Size: large.FirstWindow}
 	appended := uint64(0)
 	reply := func(n int) {
 		appended += uint64(n)
-		w.answered(appended)
+		w.Answered(appended)
 	}
 	for range 10 {
 		reply(100)
-		w.turn(true, 1000)
+		w.Adjust(true, 1000)
 	}
-	if w.size != 1000 {
-		t.Errorf("%d after small replies", w.size)
+	if w.Size != 1000 {
+		t.Errorf("%d after small replies", w.Size)
 	}
-	w.turn(false, 1000)
-	if w.size != 500 {
-		t.Errorf("%d when they pile up", w.size)
+	w.Adjust(false, 1000)
+	if w.Size != 500 {
+		t.Errorf("%d when they pile up", w.Size)
 	}
-	reply(windowBytes / 4)
-	if w.size != 4 {
-		t.Errorf("%d after a reply of a quarter of windowBytes", w.size)
+	reply(large.WindowBytes / 4)
+	if w.Size != 4 {
+		t.Errorf("%d after a reply of a quarter of WindowBytes", w.Size)
 	}
-	w.turn(false, 1000)
-	if w.size != 4 {
-		t.Errorf("%d when large ones pile up", w.size)
+	w.Adjust(false, 1000)
+	if w.Size != 4 {
+		t.Errorf("%d when large ones pile up", w.Size)
 	}
-	reply(10 * windowBytes)
-	if w.size != 1 {
-		t.Errorf("%d after a reply of ten times windowBytes", w.size)
+	reply(10 * large.WindowBytes)
+	if w.Size != 1 {
+		t.Errorf("%d after a reply of ten times WindowBytes", w.Size)
 	}
 	reply(100)
-	w.turn(true, 1000)
-	if w.size != 2 {
-		t.Errorf("%d after a small one", w.size)
+	w.Adjust(true, 1000)
+	if w.Size != 2 {
+		t.Errorf("%d after a small one", w.Size)
 	}
 }
 
@@ -61,7 +62,7 @@ func TestLargeReplies(t *testing.T) {
 		c := r.connect()
 		go io.WriteString(c, strings.Repeat("GET big\r\n", asked)) // ends when all is read
 		synctest.Wait()
-		if n := r.used(); n > 2*(firstWindow+windowBytes/size+1)*size {
+		if n := r.used(); n > 2*(large.FirstWindow+large.WindowBytes/size+1)*size {
 			r.Errorf("%d bytes are kept for a client that reads nothing", n)
 		}
 		got := make([]byte, len(want))

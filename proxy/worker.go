@@ -11,6 +11,7 @@ import (
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/door"
 	"lockproxy/proxy/memory"
+	"lockproxy/proxy/nodes"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/watch"
@@ -33,8 +34,8 @@ type worker struct {
 	alert     bool // clients are paused or monitored, or watch locks: see router.attend
 	clients   *clients.Loop
 	watchers  *watch.Loop
-	scans     scans
-	turns     turns
+	nodes     *nodes.Nodes
+	later     *loop.Later
 	roster    roster
 
 	readsFrom int8 // clients with at least this ReadOnly read from replicas
@@ -56,15 +57,16 @@ const bufferSize = 1024
 func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics pubsub.Upstream,
 	budget time.Duration) *worker {
 	w := &worker{
-		shared: shared, index: index, loop: l, pool: pool,
+		shared: shared, index: index, loop: l, pool: pool, later: loop.NewLater(l),
+		nodes:     nodes.New(pool, &shared.Pipes, shared.Log),
 		sessions:  make(map[*session]struct{}),
 		checkFrom: shared.Now.Load().Output.CheckFrom(narrowFrom),
 		counters:  shared.Counters.Loop(),
 		readsFrom: readsFrom(shared.Fixed.ReplicaReads),
 		buffer:    make([]byte, 0, bufferSize),
 	}
-	w.turns.loop, w.roster.w = l, w
-	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.turns.late)
+	w.roster.w = w
+	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.later.Late)
 	w.memory = shared.Memory.Loop(l.Post, w.counted)
 	w.watchers = shared.Watchers.Loop(l, w.watch)
 	w.clients = shared.Clients.Loop(l, pool, w.peers, w.watch)
@@ -180,7 +182,7 @@ func (w *worker) serve(s *session, n door.Newcomer) {
 	}
 	s.conn, s.active = conn, w.loop.Now()
 	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
-		s.window.size = 1
+		s.window.Size = 1
 	}
 	w.add(s)
 	if w.draining {
@@ -237,3 +239,6 @@ func idles(s *session) bool {
 	return (s.answers.len() == 0 || s.upload.waits()) && s.hold&client.HoldPause == 0 && !s.Subscribed() &&
 		!s.Monitoring && !s.Watching && !s.Keepalives.Any() && !s.Waits.Any()
 }
+
+// masters is how many masters the upstream has now.
+func (w *worker) masters() int { return len(w.pool.Topology().Masters) }

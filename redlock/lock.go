@@ -159,7 +159,7 @@ type Owner interface {
 
 // Client is a connection that took a hold, as it was then. Immutable.
 type Client struct {
-	Name string // CLIENT SETNAME
-	Addr string
-	User string
+	Name string `json:"name"` // CLIENT SETNAME
+	Addr string `json:"addr"`
+	User string `json:"user"`
 }

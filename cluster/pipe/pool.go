@@ -23,8 +23,8 @@
 //
 // A Pipe does not know its Pool: it tells its home what happens. No file uses what a file above it has:
 //
-//	client, stream --> pool --> shared --> redirect, lost --> retrier --> own, outage, silence, stuck --> reply
-//	reply --> pipe --> order, health, stats --> said, request --> call
+//	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, silence, stuck
+//	those --> reply --> pipe --> order, health, stats --> said, request --> call
 //
 // Begin reading at Pool.Send (pool.go), Pipe.append (pipe.go) and Pipe.deliver (reply.go), then redirect.go.
 package pipe

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -91,7 +92,7 @@ func (f *feed) leave(l *subscriptionAt, o *barrier) {
 		}
 		return
 	}
-	l.leaving, l.live = true, false
+	l.leaving = true
 	if o != nil {
 		o.missing++
 	}
@@ -108,17 +109,11 @@ func (f *feed) await(o *barrier) {
 // forget removes l, which is not subscribed any more, from f. mu is held.
 func (f *feed) forget(l *subscriptionAt) {
 	t := l.topic
-	delete(f.subscribed, t.key())
-	for i, o := range t.places {
-		if o == l {
-			t.places = append(t.places[:i:i], t.places[i+1:]...)
-			break
-		}
-	}
-	if l.live && f.addr == t.home {
+	if l.live() && f.addr == t.home {
 		f.s.lose(t)
 	}
-	l.live, l.stands = false, false
+	delete(f.subscribed, t.key())
+	t.places = slices.DeleteFunc(slices.Clone(t.places), func(o *subscriptionAt) bool { return o == l })
 	t.counts(f.addr, false)
 	f.busy = time.Now()
 	f.s.settle(t)

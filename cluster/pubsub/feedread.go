@@ -74,7 +74,7 @@ func (f *feed) message(kind Kind, frame, rest []byte) error {
 			f.full = append(f.full, o.to)
 		}
 	}
-	if !l.live || len(t.members) == 0 {
+	if !l.live() || len(t.members) == 0 {
 		return nil
 	}
 	payload, _, ok := bulk(rest)
@@ -115,7 +115,7 @@ func (f *feed) confirmed(d owedReply) {
 	t.counts(f.addr, true)
 	delete(f.s.resting, f.addr)
 	if !l.leaving && d.number >= l.since {
-		l.live, l.answer = true, d.number
+		l.answer = d.number
 		if f.addr == t.home {
 			t.tries, t.reason = 0, nil
 			f.s.restore(t)
@@ -142,7 +142,7 @@ func (f *feed) unsubscribed(d owedReply) {
 // held.
 func (f *feed) withdrawn(key topicKey) {
 	l := f.subscribed[key]
-	if l == nil || !l.live { // as after an UNSUBSCRIBE of ours
+	if l == nil || !l.live() { // as after an UNSUBSCRIBE of ours
 		return
 	}
 	l.topic.reason = errMoved
@@ -161,7 +161,7 @@ func (f *feed) refused(d owedReply, text string) {
 	pause := maxResubscribe
 	switch {
 	case passes(text) && l.stands: // there must not be subscriptions at two nodes
-		if l.live && f.addr == t.home {
+		if l.live() && f.addr == t.home {
 			f.s.lose(t)
 		}
 		f.leave(l, nil)

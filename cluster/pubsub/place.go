@@ -122,7 +122,7 @@ func (s *Subscriptions) connect(t *Topic, addr string) {
 		t.places = append(t.places, l)
 		f.subscribed[t.key()] = l
 	}
-	if l.leaving {
+	if l.leaving || t.asked == 0 {
 		t.asked++ // earlier requests do not count any more
 	}
 	l.since, l.leaving = t.asked, false

@@ -69,7 +69,6 @@ func (s *Subscriptions) admit(m *member, name string) {
 	}
 	m.topic = s.topic(kind, name, m.slot)
 	m.topic.members = append(m.topic.members, m)
-	s.place(m.topic)
 }
 
 // expel takes m out of its topic, which ends with its last listener. mu is held.
@@ -90,6 +89,7 @@ func (s *Subscriptions) rekey() {
 		for _, m := range slices.Clone(t.members) {
 			s.expel(m)
 			s.admit(m, t.Name)
+			s.place(m.topic)
 			s.restore(m.topic)
 		}
 	}

@@ -51,7 +51,7 @@ type Topic struct {
 	outlets []attached
 	places  []*subscriptionAt
 	home    string // address of the node where it has to be subscribed; "": there is none
-	asked   uint64 // rises with each caller of Join; each SUBSCRIBE bears the number of its time
+	asked   uint64 // rises with each join; each SUBSCRIBE bears the number of its time, which is not 0
 	joins   []join // that wait for an answer, the oldest first
 	tries   int    // failures in a row
 	reason  error  // of the last one
@@ -64,7 +64,6 @@ type subscriptionAt struct {
 	since   uint64 // SUBSCRIBEs with this number and later ones count
 	sent    uint64 // number of the latest one
 	answer  uint64 // number of the latest that was confirmed
-	live    bool   // the node confirmed, and nothing else was asked for since then
 	stands  bool   // we are subscribed at the node
 	leaving bool   // it is to end, or has been asked to
 }
@@ -89,8 +88,11 @@ func (t *Topic) used() bool {
 // live says that the home has confirmed; other nodes may still be missing.
 func (t *Topic) live() bool {
 	l := t.at(t.home)
-	return l != nil && l.live
+	return l != nil && l.live()
 }
+
+// live says that the node has confirmed, and nothing else was asked for since then.
+func (l *subscriptionAt) live() bool { return !l.leaving && l.answer >= l.since }
 
 // at is the subscription at addr, or nil.
 func (t *Topic) at(addr string) *subscriptionAt {

@@ -2,12 +2,11 @@ package main
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"io"
 	"lockproxy/cmd/lockproxy/auditlog"
 	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/settings"
+	"lockproxy/cmd/lockproxy/tool"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -69,11 +68,12 @@ func TestAdminTLS(t *testing.T) {
 				answer.Status)
 		}
 	}
-	if err := ask(t.Context(), &settings.Values{Admin: addr, AdminTLSCert: "any"}, "/healthz"); err != nil {
-		t.Error(err)
-	}
-	if err := ask(t.Context(), &settings.Values{Admin: addr}, "/healthz"); err == nil {
-		t.Error("without TLS it answers too")
+	for words, want := range map[string]int{"": tool.ExitNo, " --admin-tls-cert any --admin-tls-key " +
+		"any": tool.ExitOK} {
+		args := strings.Fields("health --admin " + addr + words)
+		if code := realMain(args, nil, nil, io.Discard, io.Discard); code != want {
+			t.Errorf("%v: %d", args, code)
+		}
 	}
 }
 
@@ -87,7 +87,7 @@ func TestAdminFailuresAreTold(t *testing.T) {
 	if err := p.openAdmin(); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := http.NewRequest("GET", "http://"+p.ports.first("admin").String()+"/metrics", nil)
+	r, _ := http.NewRequest("GET", "http://"+p.ports.First("admin").String()+"/metrics", nil)
 	r.SetBasicAuth("any", "guess")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -99,24 +99,6 @@ func TestAdminFailuresAreTold(t *testing.T) {
 	for _, text := range []string{log.String(), lines.String()} {
 		if !strings.Contains(text, "127.0.0.1") || strings.Contains(text, "guess") {
 			t.Errorf("told: %s", text)
-		}
-	}
-}
-
-// Before the upstream is found /readyz says what went wrong with it.
-func TestReadySaysWhatItWaitsFor(t *testing.T) {
-	var s state
-	for _, step := range []struct {
-		do   func()
-		want error
-	}{
-		{func() {}, errStarting},
-		{func() { s.waits(errors.New("nobody answers")) }, errors.New("starting: nobody answers")},
-		{func() { s.set(&scriptedPlane{}) }, nil},
-	} {
-		step.do()
-		if err := s.Ready(); fmt.Sprint(err) != fmt.Sprint(step.want) {
-			t.Errorf("%v, want %v", err, step.want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -46,32 +45,19 @@ one that runs, use lockproxy ready.`,
   lockproxy check --json | jq '.facts[] | select(.level != "ok")'
         in a script: what is not as it should be`,
 	}, 0, 0, func(c *tool.Call) int {
-		var r report = &lineReport{to: c.Stdout}
-		switch {
-		case asJSON:
-			r = &jsonReport{to: c.Stdout, OK: true, Facts: []checkup.Fact{}}
-		case terminal.Is(c.Stdout):
-			r = &lineReport{to: c.Stdout, marks: true, colors: terminal.Colors(c.Stdout, c.Environ)}
-		}
-		return runCheck(c, r)
+		return runCheck(c, checkup.NewReport(c.Stdout, asJSON, terminal.Colors(c.Stdout, c.Environ)))
 	}))
 	tool.Yes(c.Flags(), &asJSON, "json", "one JSON object: ok, and the facts: level, about, node, text, "+
 		"remedy")
 	return c
 }
 
-// report shows facts.
-type report interface {
-	tell(checkup.Fact)
-	end() error
-}
-
 // runCheck finds the facts out, in the order of how soon they are known.
-func runCheck(c *tool.Call, r report) int {
+func runCheck(c *tool.Call, r checkup.Report) int {
 	failed := false
 	tell := func(f checkup.Fact) {
 		failed = failed || f.Level == checkup.Fail
-		r.tell(f)
+		r.Tell(f)
 	}
 	v, o, err := checkSettings(c, tell)
 	if err == nil {
@@ -82,7 +68,7 @@ func runCheck(c *tool.Call, r report) int {
 		}
 		checkup.Run(context.Background(), o, tell)
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return c.Fail(tool.ExitSoftware, err)
 	}
 	var wrong *settings.Mistakes
@@ -181,8 +167,7 @@ func checkFiles(v *settings.Values, tell func(checkup.Fact)) {
 	fitted := limits.FitClients(v, limit, slog.New(slog.DiscardHandler))
 	if fitted == v {
 		tell(checkup.Fact{About: "files", Text: fmt.Sprintf("the limit of open files here, %d, is enough "+
-			"for "+
-			"maxclients %d", limit, v.Proxy.MaxClients)})
+			"for maxclients %d", limit, v.Proxy.MaxClients)})
 		return
 	}
 	var lower []string
@@ -199,55 +184,3 @@ func checkFiles(v *settings.Values, tell func(checkup.Fact)) {
 		"the limit of open files here is %d: the proxy would lower %s", limit, strings.Join(lower, ", and ")),
 		Remedy: "raise it (ulimit -n, LimitNOFILE), or set these lower"})
 }
-
-// lineReport writes a fact a line.
-type lineReport struct {
-	to            io.Writer
-	marks, colors bool
-	err           error
-}
-
-var (
-	factMarks  = [...]string{"✓", "!", "✗"}
-	factColors = [...]string{"\x1b[32m", "\x1b[33m", "\x1b[31m"}
-)
-
-func (r *lineReport) tell(f checkup.Fact) {
-	mark := fmt.Sprintf("%-4s", f.Level)
-	if r.marks {
-		mark = factMarks[f.Level]
-	}
-	if r.colors {
-		mark = factColors[f.Level] + mark + "\x1b[0m"
-	}
-	line := fmt.Sprintf("%s %-11s ", mark, f.About)
-	if f.Node != "" {
-		line += terminal.Safe(f.Node) + " "
-	}
-	line += terminal.Safe(f.Text)
-	if f.Remedy != "" {
-		if !strings.HasSuffix(line, ".") && !strings.HasSuffix(line, "?") {
-			line += "."
-		}
-		line += " Remedy: " + terminal.Safe(f.Remedy)
-	}
-	if _, err := fmt.Fprintln(r.to, line); err != nil && r.err == nil {
-		r.err = err
-	}
-}
-
-func (r *lineReport) end() error { return r.err }
-
-// jsonReport writes all facts as one object.
-type jsonReport struct {
-	to    io.Writer
-	OK    bool           `json:"ok"`
-	Facts []checkup.Fact `json:"facts"`
-}
-
-func (r *jsonReport) tell(f checkup.Fact) {
-	r.OK = r.OK && f.Level != checkup.Fail
-	r.Facts = append(r.Facts, f)
-}
-
-func (r *jsonReport) end() error { return terminal.WriteJSON(r.to, r, "  ") }

@@ -11,15 +11,16 @@ import (
 
 	"lockproxy/cmd/lockproxy/admin"
 	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/lifecycle"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/proxy"
 )
 
 func TestProbes(t *testing.T) {
-	var good, bad, partly state
-	good.set(&scriptedPlane{})
-	partly.set(&scriptedPlane{ready: proxy.InPart{Err: errors.New("slot 7 has no master")}})
-	bad.waits(errors.New("nobody answers"))
+	var good, bad, partly lifecycle.State
+	good.Serve(&scriptedPlane{})
+	partly.Serve(&scriptedPlane{ready: proxy.InPart{Err: errors.New("slot 7 has no master")}})
+	bad.Waits(errors.New("nobody answers"))
 	serve := func(h http.Handler) (addr string) {
 		srv := httptest.NewServer(h)
 		t.Cleanup(srv.Close)
@@ -136,7 +137,7 @@ func closedPort(t *testing.T) string {
 }
 
 // adminOf is where the admin listener of a program in such a state answers.
-func adminOf(t *testing.T, s *state) (addr string) {
+func adminOf(t *testing.T, s *lifecycle.State) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

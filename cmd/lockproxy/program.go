@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,26 +16,11 @@ import (
 	"lockproxy/cmd/lockproxy/auditlog"
 	"lockproxy/cmd/lockproxy/dev"
 	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/lifecycle"
 	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
-	"lockproxy/proxy"
 	"lockproxy/proxy/door"
 )
-
-// plane is the data plane as the program sees it.
-type plane interface {
-	Stats() proxy.Stats
-	door.Successor // Serve serves one address of the setting listen until Drain
-	// Turns returns nil once all event loops have had a round.
-	Turns(ctx context.Context) error
-	// Leave stops listening, and leaves the sockets to processes that have copies of them.
-	Leave()
-	// Ready says why the proxy cannot serve commands now, or nil.
-	Ready() error
-	// Drain takes no new clients, answers waiters and the commands that have
-	// come, and ends all connections, at the latest when ctx ends.
-	Drain(ctx context.Context) error
-}
 
 // program is one run of lockproxy.
 type program struct {
@@ -47,23 +31,24 @@ type program struct {
 	log       *slog.Logger
 	stderr    io.Writer
 	audit     *auditlog.Log // nil: there is none
-	state     state
-	ports     ports
+	state     lifecycle.State
+	ports     lifecycle.Ports
+	manager   *lifecycle.Manager
 	stopAdmin func()                           // may be called more than once
 	relieved  chan struct{}                    // closed when another process has taken over
-	lent      bool                             // some of ports belong to the service manager
-	toldReady atomic.Bool                      // the service manager was, and nothing else since
 	hups      <-chan os.Signal                 // each asks for the settings to be reread
 	settings  func() (*settings.Values, error) // reads them anew from their sources
 	refused   atomic.Bool                      // those that were read last
 
-	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
+	// starts the data plane
+	connect func(ctx context.Context, p *program, upstream []string) (lifecycle.Plane, error)
 	exit    func(code int)
 }
 
 func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
-	return &program{config: c, certs: certs, log: newLogger(c, stderr), stderr: stderr, connect: connect,
-		exit: os.Exit, stopAdmin: func() {}, relieved: make(chan struct{})}
+	log := newLogger(c, stderr)
+	return &program{config: c, certs: certs, log: log, stderr: stderr, connect: connect, exit: os.Exit,
+		manager: lifecycle.NewManager(log), stopAdmin: func() {}, relieved: make(chan struct{})}
 }
 
 // run serves until a signal asks for the end and then drains; a second signal
@@ -96,14 +81,14 @@ func (p *program) run(signals <-chan os.Signal) error {
 	}
 	defer p.audit.Close()
 	go p.heedReread(p.hups, over) // ends with run
-	if err := p.activated(); err != nil {
+	if err := p.ports.Activate(v); err != nil {
 		return err
 	}
-	old, err := p.takeOver()
+	old, err := p.ports.TakeOver(v.Takeover, p.log)
 	if err != nil {
 		return err
 	}
-	p.startWatchdog(life)
+	p.manager.Watch(life, &p.state)
 	if old == nil { // until this process serves, the admin listener is that of the old one
 		if err := p.openAdmin(); err != nil {
 			return err
@@ -122,8 +107,10 @@ func (p *program) run(signals <-chan os.Signal) error {
 	}
 	defer stopTakeover()
 	if err == nil && asked.Err() == nil {
-		p.ready("serving")
-		p.welcome()
+		p.manager.Ready("serving")
+		if v.Dev {
+			dev.Welcome(p.stderr, p.log, v, p.ports.First("listen"), p.ports.First("admin"))
+		}
 	}
 	if err != nil && asked.Err() == nil {
 		p.drain()
@@ -137,6 +124,30 @@ func (p *program) run(signals <-chan os.Signal) error {
 	return nil
 }
 
+// succeed has the process before, if there is one, end, and this one wait for the next, until stop.
+func (p *program) succeed(life context.Context, old *lifecycle.Before) (stop func(), err error) {
+	if old != nil {
+		if err := p.openAdmin(); err != nil {
+			return func() {}, err
+		}
+		if err := old.Relieve(&p.ports); err != nil {
+			return func() {}, err
+		}
+	}
+	return p.ports.HandOver(life, p.config.Values().Takeover, p.log, p.relief)
+}
+
+// relief leaves the ports to another process, and begins the end of this one.
+func (p *program) relief() {
+	if pl := p.state.Now(); pl != nil {
+		pl.Leave()
+	}
+	p.stopAdmin()
+	p.ports.Close()
+	p.log.Info("another process has taken over")
+	close(p.relieved)
+}
+
 // heed turns the first signal, or a takeover, into a drain, behind drain-delay. The next signal ends the
 // delay, and one while it drains ends the process.
 func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func()) {
@@ -147,11 +158,11 @@ func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func(
 	case sig := <-signals:
 		why = sig.String()
 	case <-p.relieved:
-		delay, why = settle, "takeover"
+		delay, why = lifecycle.Settle, "takeover"
 	}
-	p.stopping()
+	p.manager.Stopping()
 	delay = max(delay, p.config.Values().DrainDelay)
-	if p.state.leave() && delay > 0 {
+	if p.state.Leave() && delay > 0 {
 		p.log.Info("not ready any more: draining begins later", "why", why, "delay", delay)
 		select {
 		case <-over:
@@ -179,27 +190,27 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 		return p.startClosed(ctx, upstream)
 	}
 	early := door.NewEarly(door.EarlyOptions{
-		TLS: p.certs.Clients.Source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
+		TLS: p.certs.Clients.Source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.Why,
 		Secret: func() bool { return !p.config.Values().Open() },
 	})
 	defer early.Close()
-	p.state.waitAt(early)
+	p.state.WaitAt(early)
 	for _, addr := range v.Listen {
-		ln, err := p.ports.listen("listen", addr)
+		ln, err := p.ports.Listen("listen", addr)
 		if err != nil {
 			return fmt.Errorf("listen %s: %w", addr, err)
 		}
 		early.Serve(ln)
 		p.log.Info("clients are told to wait for the upstream", "addr", ln.Addr())
 	}
-	p.ready("looks for the upstream")
+	p.manager.Ready("looks for the upstream")
 	pl, err := p.connect(ctx, p, upstream)
 	if err != nil {
 		return err
 	}
-	p.state.set(pl)
+	p.state.Serve(pl)
 	all, err := early.Open(pl)
-	p.state.waitAt(nil)
+	p.state.WaitAt(nil)
 	for _, bound := range all {
 		p.log.Info("listening", "addr", bound)
 	}
@@ -212,9 +223,9 @@ func (p *program) startClosed(ctx context.Context, upstream []string) error {
 	if err != nil {
 		return err
 	}
-	p.state.set(pl)
+	p.state.Serve(pl)
 	for _, addr := range p.config.Values().Listen {
-		ln, err := p.ports.listen("listen", addr)
+		ln, err := p.ports.Listen("listen", addr)
 		if err == nil {
 			err = pl.Serve(ln)
 		}
@@ -232,7 +243,7 @@ func (p *program) openAdmin() error {
 	if v.Admin == "" {
 		return nil
 	}
-	ln, err := p.ports.listen("admin", v.Admin)
+	ln, err := p.ports.Listen("admin", v.Admin)
 	if err != nil {
 		return fmt.Errorf("admin %s: %w", v.Admin, err)
 	}
@@ -247,7 +258,7 @@ func (p *program) openAdmin() error {
 
 // shown is the program as the admin listener sees it.
 type shown struct {
-	*state
+	*lifecycle.State
 	p *program
 }
 
@@ -268,12 +279,12 @@ func (p *program) end() {
 
 // drain ends the data plane in good order.
 func (p *program) drain() {
-	p.ports.close()
-	pl := p.state.drain()
+	p.ports.Close()
+	pl := p.state.Drain()
 	if pl == nil {
 		return
 	}
-	if p.lent {
+	if p.ports.Lent() {
 		pl.Leave()
 	}
 	limit := p.config.Values().DrainTimeout
@@ -303,5 +314,3 @@ func (p *program) startDev() (stop func(), upstream []string, err error) {
 		"shares its locks")
 	return d.Close, []string{d.Addr()}, nil
 }
-
-var errStarting = errors.New("starting: the upstream's topology is not known yet")

@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"lockproxy/cluster/discovery"
 	"lockproxy/cmd/lockproxy/dev"
 	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/lifecycle"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
 	"lockproxy/proxy"
@@ -29,18 +29,12 @@ import (
 type scriptedPlane struct {
 	ready   error
 	drained chan struct{} // Drain returns when it is closed
-	hangs   atomic.Bool   // its loops do not turn
 	begun   chan struct{} // closed when Drain begins; nil: nobody wants to know
 }
 
 func (s *scriptedPlane) Leave() {}
 
-func (s *scriptedPlane) Turns(ctx context.Context) error {
-	if s.hangs.Load() {
-		<-ctx.Done()
-	}
-	return ctx.Err()
-}
+func (s *scriptedPlane) Turns(context.Context) error { return nil }
 
 func (s *scriptedPlane) Serve(ln net.Listener) error { return ln.Close() }
 func (s *scriptedPlane) Admit(nc net.Conn)           { nc.Close() }
@@ -119,14 +113,14 @@ type running struct {
 }
 
 func startProgram(t *testing.T, args string,
-	connect func(ctx context.Context, upstream []string) (plane, error)) *running {
+	connect func(ctx context.Context, upstream []string) (lifecycle.Plane, error)) *running {
 	t.Helper()
 	r := &running{new(safeBuffer), make(chan os.Signal, 2), make(chan error, 1), make(chan int, 1)}
 	if !strings.Contains(args, "--listen ") {
 		args += " --listen 127.0.0.1:0"
 	}
 	p := newProgram(configOf(t, args+" --listen-at-once no"), files.Certs{}, r.log)
-	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane,
+	p.connect = func(ctx context.Context, _ *program, upstream []string) (lifecycle.Plane,
 		error) {
 		return connect(ctx, upstream)
 	}
@@ -164,7 +158,7 @@ func TestProgramServesAndDrains(t *testing.T) {
 	pl := &scriptedPlane{drained: make(chan struct{})}
 	found := make(chan struct{})
 	r := startProgram(t, "--upstream 127.0.0.1:1 --listen 127.0.0.1:0 --admin 127.0.0.1:0",
-		func(_ context.Context, upstream []string) (plane, error) {
+		func(_ context.Context, upstream []string) (lifecycle.Plane, error) {
 			<-found
 			if strings.Join(upstream, ",") != "127.0.0.1:1" {
 				t.Errorf("upstream %v", upstream)
@@ -207,7 +201,7 @@ func TestProgramServesAndDrains(t *testing.T) {
 
 func TestProgramDrainsNoLongerThanItsTimeout(t *testing.T) {
 	r := startProgram(t, "--dev --admin off --drain-timeout 20ms",
-		func(context.Context, []string) (plane, error) {
+		func(context.Context, []string) (lifecycle.Plane, error) {
 			return &scriptedPlane{}, nil
 		})
 	r.log.find(t, "nothing survives")
@@ -222,7 +216,7 @@ func TestProgramDrainsNoLongerThanItsTimeout(t *testing.T) {
 func TestProgramEndsAtOnceOnASecondSignal(t *testing.T) {
 	pl := &scriptedPlane{drained: make(chan struct{})}
 	r := startProgram(t, "--dev --admin off",
-		func(context.Context, []string) (plane, error) { return pl, nil })
+		func(context.Context, []string) (lifecycle.Plane, error) { return pl, nil })
 	r.log.find(t, "msg=listening")
 	r.signals <- syscall.SIGTERM
 	r.signals <- syscall.SIGTERM
@@ -238,7 +232,7 @@ func TestProgramEndsAtOnceOnASecondSignal(t *testing.T) {
 func TestProgramServesWhileItIsNotReady(t *testing.T) {
 	pl := &scriptedPlane{drained: make(chan struct{}), begun: make(chan struct{})}
 	r := startProgram(t, "--dev --admin 127.0.0.1:0 --drain-delay 1h",
-		func(context.Context, []string) (plane, error) { return pl, nil })
+		func(context.Context, []string) (lifecycle.Plane, error) { return pl, nil })
 	admin := "http://" + r.log.find(t, `msg="admin listening" addr=(127\.0\.0\.1:\d+)\n`)
 	r.log.find(t, "msg=listening")
 	r.signals <- syscall.SIGTERM
@@ -275,14 +269,14 @@ func TestProgramDelayEnds(t *testing.T) {
 	pl := &scriptedPlane{drained: make(chan struct{})}
 	close(pl.drained)
 	r := startProgram(t, "--dev --admin off --drain-delay 20ms",
-		func(context.Context, []string) (plane, error) { return pl, nil })
+		func(context.Context, []string) (lifecycle.Plane, error) { return pl, nil })
 	r.log.find(t, "msg=listening")
 	r.signals <- syscall.SIGTERM
 	if err := r.wait(t); err != nil {
 		t.Error(err)
 	}
 	r = startProgram(t, "--upstream 127.0.0.1:1 --admin off --drain-delay 1h",
-		func(ctx context.Context, _ []string) (plane, error) {
+		func(ctx context.Context, _ []string) (lifecycle.Plane, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -294,7 +288,7 @@ func TestProgramDelayEnds(t *testing.T) {
 
 func TestProgramCanBeStoppedWhileItLooksForItsUpstream(t *testing.T) {
 	r := startProgram(t, "--upstream 127.0.0.1:1 --admin off",
-		func(ctx context.Context, _ []string) (plane, error) {
+		func(ctx context.Context, _ []string) (lifecycle.Plane, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -310,20 +304,23 @@ func TestProgramSaysWhyItCannotServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer busy.Close()
-	serve := func(context.Context, []string) (plane, error) {
+	serve := func(context.Context, []string) (lifecycle.Plane, error) {
 		done := make(chan struct{})
 		close(done)
 		return &scriptedPlane{drained: done}, nil
 	}
 	for _, test := range []struct {
 		args, want string
-		connect    func(context.Context, []string) (plane, error)
+		connect    func(context.Context, []string) (lifecycle.Plane, error)
 	}{
 		{"--dev --admin " + busy.Addr().String(), "admin " + busy.Addr().String() + ": ", serve},
 		{"--dev --admin off --listen " + busy.Addr().String(), "listen " + busy.Addr().String() + ": ",
 			serve},
 		{"--upstream 127.0.0.1:1 --admin off", "wrong password",
-			func(context.Context, []string) (plane, error) { return nil, errors.New("wrong password") }},
+			func(context.Context, []string) (lifecycle.Plane, error) {
+				return nil, errors.New("wrong " +
+					"password")
+			}},
 	} {
 		err := startProgram(t, test.args, test.connect).wait(t)
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
@@ -353,7 +350,7 @@ func TestDevCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := 0
-	redis7, err := os.ReadFile("../../commands/commandstest/testdata/command-7.0.15.resp")
+	redis7, err := os.ReadFile("../../commands/testdata/command-7.0.15.resp")
 	if err != nil {
 		t.Fatal(err)
 	}

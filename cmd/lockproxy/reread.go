@@ -23,7 +23,7 @@ func (p *program) heedReread(hups <-chan os.Signal, over <-chan struct{}) {
 
 // reread takes over the settings as their sources have them now, or none of them, and logs what that means.
 func (p *program) reread() {
-	defer p.rereading()()
+	defer p.manager.Rereading()()
 	p.passwords.Again()
 	fresh, err := p.settings()
 	if err != nil {

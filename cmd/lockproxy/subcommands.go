@@ -11,15 +11,21 @@ import (
 	"lockproxy/cmd/lockproxy/tool/bench"
 	"lockproxy/cmd/lockproxy/tool/lock"
 	"lockproxy/cmd/lockproxy/tool/locks"
+	"lockproxy/cmd/lockproxy/tool/probe"
 )
 
 // subcommands is what lockproxy does beside running the proxy.
 func subcommands(stdout io.Writer) *cobra.Command {
 	var root *cobra.Command
-	root = tool.Root(func() { settings.WriteHelp(stdout, names(root)) }, lock.Command(), readyCommand(),
-		healthCommand(), checkCommand(), locks.Command(), bench.Command(), versionCommand(),
+	root = tool.Root(func() { settings.WriteHelp(stdout, names(root)) }, lock.Command(), probe.Ready(load),
+		probe.Health(load), checkCommand(), locks.Command(), bench.Command(), versionCommand(),
 		tool.Completion(), manCommand())
 	return root
+}
+
+// load reads the settings for a probe.
+func load(args, environ []string) (*settings.Values, error) {
+	return settingsFrom(args, environ).Load()
 }
 
 // names are those of the subcommands.

@@ -8,6 +8,7 @@ import (
 
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
+	"lockproxy/cmd/lockproxy/lifecycle"
 	"lockproxy/cmd/lockproxy/limits"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/loop"
@@ -23,13 +24,13 @@ type wired struct {
 
 // connect finds the upstream and starts the data plane before it. It blocks until
 // the upstream answers or ctx ends.
-func connect(ctx context.Context, p *program, upstream []string) (plane, error) {
+func connect(ctx context.Context, p *program, upstream []string) (lifecycle.Plane, error) {
 	v := p.config.Values()
 	up, err := discovery.Find(ctx, upstreamOptions(p, v, upstream))
 	if err != nil {
 		return nil, err
 	}
-	p.state.waits(nil)
+	p.state.Waits(nil)
 	life, forget := context.WithCancel(context.Background())
 	go up.Run(life) // ends in Drain
 	o := proxyOptions(p, v, up)
@@ -49,7 +50,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 
 func upstreamOptions(p *program, v *settings.Values, addrs []string) discovery.Options {
 	o := v.Upstream
-	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.Upstream.Source(), p.log, p.state.waits
+	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.Upstream.Source(), p.log, p.state.Waits
 	o.Detour = p.detours.Of
 	o.Logins, o.SentinelLogins = p.passwords.Upstream.Source(), p.passwords.Sentinel.Source()
 	return o
@@ -63,7 +64,7 @@ func connectMasters(
 	o.TLS, o.ConnectTimeout, o.Log = p.certs.Upstream.Source(), v.Upstream.ConnectTimeout, p.log
 	o.AllowEviction = v.Proxy.AllowEviction
 	o.Logins = p.passwords.Redlock.Source()
-	o.Failed = p.state.waits
+	o.Failed = p.state.Waits
 	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.LongestRedlockLease()
 	for _, s := range scripts.All() {
 		o.Scripts = append(o.Scripts, []byte(s.Source))
@@ -103,7 +104,7 @@ func proxyOptions(p *program, v *settings.Values, up *discovery.Upstream) proxy.
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
-	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.waits, v.Same()
+	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.Waits, v.Same()
 	o.KeepAlive = orNever(o.KeepAlive)
 	o.MaxMemory = v.MaxMemory.Of(limits.Memory())
 	o.Pipes.ConnectTimeout = v.Upstream.ConnectTimeout
@@ -121,10 +122,10 @@ func orNever(d time.Duration) time.Duration {
 	return d
 }
 
-// Turns implements plane.
+// Turns implements lifecycle.Plane.
 func (w *wired) Turns(ctx context.Context) error { return proxy.Turns(ctx, w.Server) }
 
-// Drain implements plane.
+// Drain implements lifecycle.Plane.
 func (w *wired) Drain(ctx context.Context) error {
 	defer w.forget()
 	return w.Server.Drain(ctx)

@@ -101,7 +101,7 @@ func TestDevServes(t *testing.T) {
 	}
 }
 
-// The settings of clients arrive at the data plane, CONFIG SET included.
+// The settings of clients arrive at the data lifecycle.Plane, CONFIG SET included.
 func TestSettingsReachTheDataPlane(t *testing.T) {
 	cert, key := selfSigned(t)
 	r := startReal(t, "--dev --listen 127.0.0.1:0 --admin off --requirepass first --tls-cert "+cert+

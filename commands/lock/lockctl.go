@@ -178,7 +178,7 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 		holder, ok := known.Holders[h.Digest()]
 		waited := int64(-1)
 		if ok {
-			waited = holder.Waited.Milliseconds()
+			waited = holder.Waited
 		}
 		b = appendClient(b, holder.Client, holder.Proxy)
 		b = appendCount(b, "since", now.Add(-h.Age).UnixMilli())
@@ -195,7 +195,7 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 		b = resp.AppendMap(b, proto, 6)
 		b = resp.AppendBulks(b, "mode", modeNames[w.Mode])
 		b = appendClient(b, w.Client, w.Proxy)
-		b = appendCount(b, "waited", w.Waited.Milliseconds())
+		b = appendCount(b, "waited", w.Waited)
 	}
 	if s.Rest > 0 {
 		b = appendCount(b, "rest", s.Rest.Milliseconds())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +70,7 @@ func (w way) withLibrary(lease time.Duration) way {
 	w.locker = func(ctx context.Context, key string, _ int) (locker, error) {
 		// A wait is as long as it takes; no request is sent again.
 		client := redis.NewClient(&redis.Options{Addr: w.doors[0], Protocol: 2, PoolSize: 1, ReadTimeout: -1,
-			MaxRetries: -1})
+			DialTimeout: rig.Patience, MaxRetries: -1})
 		do := func(ctx context.Context, args ...string) (reply []string, err error) {
 			words := make([]any, len(args))
 			for i, word := range args {
@@ -120,7 +121,8 @@ func verbLocker(ctx context.Context, key string, lease time.Duration, do sends, 
 func (y *yard) redsync(servers []*rig.Server, lease time.Duration) way {
 	var pools []redsyncredis.Pool
 	for _, addr := range addrs(servers) {
-		c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, PoolSize: crowd})
+		c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, PoolSize: crowd,
+			DialTimeout: rig.Patience, ReadTimeout: rig.Patience})
 		y.Cleanup(func() { c.Close() })
 		pools = append(pools, goredis.NewPool(c))
 	}
@@ -143,7 +145,8 @@ func (y *yard) redsync(servers []*rig.Server, lease time.Duration) way {
 func (y *yard) rueidislock(server *rig.Server, shared bool) way {
 	start := func() (rueidislock.Locker, error) {
 		return rueidislock.NewLocker(rueidislock.LockerOption{
-			ClientOption:   rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true},
+			ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true,
+				Dialer: net.Dialer{Timeout: rig.Patience}, ConnWriteTimeout: rig.Patience},
 			KeyMajority:    1,
 			KeyValidity:    lease,
 			NoLoopTracking: true,

@@ -16,7 +16,7 @@ const (
 	longest = 3 * time.Second
 	// drainHold is how long each of those who wait holds the lock, once.
 	drainHold = time.Millisecond
-	// hanging is after how long a way has lost somebody who waits.
+	// hanging is after how long a yardstick has lost somebody who waits.
 	hanging = 30 * time.Second
 	// crowd is how many clients have locks of their own.
 	crowd = 50
@@ -126,7 +126,7 @@ func (h *handovers) leave(ctx context.Context, l locker) error {
 // contend lets one more than waiters compete for a lock until n hand-overs are counted. Whoever holds it
 // gives it up at once and asks again when the next one has it, so that always all but one wait.
 func (w way) contend(l rig.Life, waiters, n int) (sample, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), longest+hanging)
+	ctx, cancel := context.WithTimeout(context.Background(), longest+w.patience())
 	defer cancel()
 	key := fmt.Sprintf("bench:%016x", rand.Uint64())
 	all, end, err := w.lockers(ctx, waiters+1, func(int) string { return key })
@@ -178,7 +178,7 @@ func (w way) contend(l rig.Life, waiters, n int) (sample, error) {
 // drain lets a queue run empty as often as it takes to see so many hand-overs: so many wait, each gets the
 // lock, holds it for a moment, and leaves.
 func (w way) drain(l rig.Life, waiters, grants int) (sample, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), hanging)
+	ctx, cancel := context.WithTimeout(context.Background(), w.patience())
 	defer cancel()
 	key := fmt.Sprintf("bench:%016x", rand.Uint64())
 	all, end, err := w.lockers(ctx, waiters+1, func(int) string { return key })
@@ -245,6 +245,14 @@ func (w way) wait(ctx context.Context, key string, waiters int, left chan error)
 		}
 	}
 	return nil
+}
+
+// patience is after how long somebody who waits is lost. A lockproxy loses nobody, however busy the machine.
+func (w way) patience() time.Duration {
+	if w.queued != nil {
+		return rig.Patience
+	}
+	return hanging
 }
 
 // measured is a sample of locks. A yardstick may have lost somebody who waits, which rueidislock does at

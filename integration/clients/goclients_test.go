@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,7 +114,7 @@ func TestRueidis(t *testing.T) {
 	t.Parallel()
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
 		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.Addr},
-			ConnWriteTimeout: rig.Patience})
+			Dialer: net.Dialer{Timeout: rig.Patience}, ConnWriteTimeout: rig.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -277,6 +277,7 @@ func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.S
 func TestManualFailover(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
+	c.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", "2m", "--upstream-timeout", "2m")
 	old := c.MasterOf(t, "failing")
 	tr, end := newTraffic(p.Addr, 8, append(keysOf("failing", 8),

@@ -71,6 +71,7 @@ func TestNotifyListeners(t *testing.T) {
 func TestNotifyInAFailover(t *testing.T) {
 	t.Parallel()
 	cl := rig.StartCluster(t, 3, 1)
+	cl.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", cl.Addrs())
 	former := cl.MasterOf(t, "any")
 	asker, holder, listener := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr), rig.Connect(t, former.Addr)

@@ -213,6 +213,7 @@ func TestSyncWithoutReplicas(t *testing.T) {
 func TestFailoverLosesGrants(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
+	c.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", c.Addrs())
 	for _, m := range c.Nodes[:c.Masters] {
 		follow(t, m, 1)
@@ -227,19 +228,19 @@ func TestFailoverLosesGrants(t *testing.T) {
 			t.Errorf("%s is held, and yet %s", key, v)
 		}
 	}
-	earlyFence, _ := lockFor(t, one, "LOCK", early, "TOKEN", "a", "PX", "120000", "SYNC", "1")
+	earlyFence, _ := lockFor(t, one, "LOCK", early, "TOKEN", "a", "PX", "1200000", "SYNC", "1")
 
 	var fence int64
 	var until time.Time
 	loseWrites(t, c, plain, func() {
 		began := time.Now()
-		f, ttl := lockFor(t, one, "LOCK", plain, "TOKEN", "a", "PX", "120000")
+		f, ttl := lockFor(t, one, "LOCK", plain, "TOKEN", "a", "PX", "1200000")
 		fence, until = f, began.Add(ttl)
-		refusedSync(t, one, 0, 1, time.Second, "LOCK", synced, "TOKEN", "a", "PX", "120000", "SYNC", "1")
+		refusedSync(t, one, 0, 1, time.Second, "LOCK", synced, "TOKEN", "a", "PX", "1200000", "SYNC", "1")
 	})
 
 	// Without SYNC: a second holder while the first one's ttl runs. Its fence is higher.
-	again, _ := lockFor(t, two, "LOCK", plain, "TOKEN", "b", "PX", "120000")
+	again, _ := lockFor(t, two, "LOCK", plain, "TOKEN", "b", "PX", "1200000")
 	if left := time.Until(until); left < 10*time.Second {
 		t.Fatalf("the first grant has %v left: the machine is too slow for this test", left)
 	}
@@ -298,8 +299,8 @@ func TestSyncWhileTheMasterDies(t *testing.T) {
 				default:
 				}
 				key := fmt.Sprintf("{dies}:%d:%d", i, n)
-				conn.Send("LOCK", key, "TOKEN", "a", "PX", "120000", "SYNC", "1")
-				v, err := conn.Receive(time.Minute)
+				conn.Send("LOCK", key, "TOKEN", "a", "PX", "1200000", "SYNC", "1")
+				v, err := conn.Receive(2 * rig.Patience)
 				all = append(all, outcome{key, v, err})
 				answers.Add(1)
 				if err != nil {

@@ -17,7 +17,9 @@ var floors = map[string]string{
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks cmd/lockproxy/settings cmd/lockproxy/files cmd/lockproxy/auditlog " +
-		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin",
+		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin cmd/lockproxy/lifecycle " +
+		"cmd/lockproxy/tool/probe",
+	"cmd/lockproxy/lifecycle": "cmd/lockproxy/adminpage cmd/lockproxy/settings proxy proxy/door",
 	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy proxy/memory commands cluster cluster/discovery " +
 		"cluster/master internal",
 	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
@@ -25,7 +27,8 @@ var floors = map[string]string{
 	"cmd/lockproxy/files":    "cmd/lockproxy/settings cluster",
 	"cmd/lockproxy/auditlog": "internal",
 	"cmd/lockproxy/limits":   "cmd/lockproxy/settings",
-	"cmd/lockproxy/dev":      "internal",
+	"cmd/lockproxy/dev": "cmd/lockproxy/admin cmd/lockproxy/settings cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/tool/terminal internal",
 
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it but framing.
 	"cmd/lockproxy/tool":          "",
@@ -33,30 +36,38 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/lock":     "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/terminal": "cmd/lockproxy/tool",
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
-	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
+	// Probes read the settings of the proxy to know where it is.
+	"cmd/lockproxy/tool/probe": "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/settings",
+	"cmd/lockproxy/tool/locks": "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
-	"cmd/lockproxy/checkup": "proxy/needs cluster cluster/discovery redlock/peers internal",
-	"cmd/lockproxy/adminpage": "proxy proxy/stats cluster commands/lock redlock redlock/locks " +
+	"cmd/lockproxy/checkup": "cmd/lockproxy/tool/terminal proxy/needs cluster cluster/discovery " +
+		"redlock/peers internal",
+	"cmd/lockproxy/adminpage": "cmd/lockproxy/tool/terminal proxy proxy/stats cluster commands/lock " +
+		"redlock redlock/locks " +
 		"redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
-		"proxy/memory proxy/clients proxy/door commands commands/merge commands/routes commands/lock " +
+		"proxy/memory proxy/clients proxy/door proxy/large proxy/lockorder proxy/nodes " +
+		"commands commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pipe/owned cluster/pubsub " +
 		"cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
-	"proxy/login":   "proxy/client commands cluster internal",
-	"proxy/memory":  "",
-	"proxy/door":    "commands cluster cluster/master internal",
-	"proxy/clients": "proxy/client commands cluster/pipe internal",
-	"proxy/stats":   "proxy/client commands",
-	"proxy/masters": "proxy/needs cluster internal",
-	"proxy/table":   "commands commands/routes cluster",
-	"proxy/client":  "commands cluster cluster/pipe cluster/pipe/owned internal",
-	"proxy/watch":   "proxy/client commands internal",
-	"proxy/needs":   "cluster redlock/scripts internal",
+	"proxy/login":     "proxy/client commands cluster internal",
+	"proxy/memory":    "",
+	"proxy/large":     "proxy/scatter commands internal",
+	"proxy/lockorder": "",
+	"proxy/nodes":     "commands cluster cluster/pipe internal",
+	"proxy/door":      "commands cluster cluster/master internal",
+	"proxy/clients":   "proxy/client commands cluster/pipe internal",
+	"proxy/stats":     "proxy/client commands",
+	"proxy/masters":   "proxy/needs cluster internal",
+	"proxy/table":     "commands commands/routes cluster",
+	"proxy/client":    "commands cluster cluster/pipe cluster/pipe/owned internal",
+	"proxy/watch":     "proxy/client commands internal",
+	"proxy/needs":     "cluster redlock/scripts internal",
 	"proxy/scatter": "proxy/client commands cluster cluster/pipe cluster/pipe/owned " +
 		"cluster/retry internal",
 	"proxy/tracking": "proxy/client commands cluster cluster/pipe cluster/pipe/owned internal",
@@ -82,8 +93,6 @@ var floors = map[string]string{
 		"redlock redlock/locks internal",
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
-	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/routes cluster cluster/pipe cluster/pubsub redlock internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.

@@ -85,6 +85,7 @@ func TestManyBlockedClients(t *testing.T) {
 func TestBlockedClientMoves(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
+	c.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", c.Addrs())
 	push := rig.Connect(t, p.Addr)
 	from := c.MasterOf(t, "moving")
@@ -192,7 +193,7 @@ func TestWaitThroughTheProxy(t *testing.T) {
 		c := rig.Connect(t, p.Addr)
 		for i := range 20 {
 			c.Must(t, "SET", "k", fmt.Sprint(i))
-			if got := c.Must(t, "WAIT", "2", "10000").Int(); got != 2 {
+			if got := c.Must(t, "WAIT", "2", "120000").Int(); got != 2 {
 				t.Errorf("WAIT 2: %d", got)
 			}
 			if got := replicas[i%2].Do(t, "GET", "k").Text; got != fmt.Sprint(i) {
@@ -208,7 +209,7 @@ func TestWaitThroughTheProxy(t *testing.T) {
 		c := rig.Connect(t, p.Addr)
 		for i := range 20 {
 			c.Must(t, "MSET", "a", fmt.Sprint(i), "b", fmt.Sprint(i), "c", fmt.Sprint(i))
-			if got := c.Must(t, "WAIT", "1", "10000").Int(); got != 1 {
+			if got := c.Must(t, "WAIT", "1", "120000").Int(); got != 1 {
 				t.Errorf("WAIT 1: %d", got)
 			}
 		}

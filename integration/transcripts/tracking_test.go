@@ -288,7 +288,7 @@ func (c *cache) get(key string) error {
 		return err
 	}
 	for {
-		v, err := c.Receive(time.Minute)
+		v, err := c.Receive(rig.Patience)
 		if err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (c *cache) listen(d time.Duration) error {
 		if c.Silent(time.Until(end)) {
 			return nil
 		}
-		v, err := c.Receive(time.Minute)
+		v, err := c.Receive(rig.Patience)
 		if err != nil {
 			return err
 		}

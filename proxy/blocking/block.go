@@ -21,6 +21,7 @@ import (
 // A request that had no effect is sent again with what is left of its timeout. A request whose connection was
 // lost may have had an effect: the client is told so, unless the command only reads.
 type block struct {
+	client.Plain
 	call
 	req      []byte // as the client sent it
 	readOnly bool

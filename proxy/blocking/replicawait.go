@@ -38,6 +38,7 @@ type replicaWait struct {
 
 // waitPart is the request to one master.
 type waitPart struct {
+	client.Plain
 	w     *replicaWait
 	i     int
 	own   *ownedConn // nil: it was given back
@@ -230,18 +231,6 @@ func (p *waitPart) Fail(_ uint32, err error) {
 	}
 	p.w.fail(err)
 }
-
-// Discard implements pipe.Receiver.
-func (p *waitPart) Discard(uint32) bool { return true }
-
-// Detour implements pipe.Receiver.
-func (p *waitPart) Detour(uint32) {}
-
-// Push implements owned.Owner.
-func (p *waitPart) Push([]byte, bool) {}
-
-// Lost implements owned.Owner: Fail has said it.
-func (p *waitPart) Lost(error) {}
 
 // letGo ends the use of a connection whose last reply is here.
 func (p *waitPart) letGo() {

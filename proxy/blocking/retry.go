@@ -39,18 +39,6 @@ func (b *block) Fail(tag uint32, err error) {
 	b.later(nil, err)
 }
 
-// Discard implements pipe.Receiver.
-func (b *block) Discard(uint32) bool { return true }
-
-// Detour implements pipe.Receiver.
-func (b *block) Detour(uint32) {}
-
-// Push implements owned.Owner.
-func (b *block) Push([]byte, bool) {}
-
-// Lost implements owned.Owner: Fail has said it.
-func (b *block) Lost(error) {}
-
 // troubled notes that an attempt failed. If a node had kept the command for a while, earlier trouble is over.
 func (b *block) troubled() {
 	if b.trouble.IsZero() || b.sent && b.now().Sub(b.asked) > settled {

@@ -176,7 +176,7 @@ func (h *house) Memories(context.Context) map[string]cluster.Memory { return nil
 
 // commandReply is what Redis 7.0.15 says to COMMAND.
 var commandReply = sync.OnceValues(func() ([]byte, error) {
-	return os.ReadFile("../../commands/commandstest/testdata/command-7.0.15.resp")
+	return os.ReadFile("../../commands/testdata/command-7.0.15.resp")
 })
 
 // Dial implements proxy.Upstream.

@@ -1,6 +1,8 @@
 package transaction
 
 import (
+	"strconv"
+
 	"lockproxy/cluster/pipe"
 	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
@@ -13,6 +15,7 @@ import (
 // conn is the connection that carries a transaction, until it is lost or turns out to lead to the wrong node.
 // It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
 type conn struct {
+	client.Plain
 	t       *transaction
 	pipe    *pipe.Pipe
 	version uint64    // of the topology by which it was chosen
@@ -156,10 +159,10 @@ func (l *conn) enter() {
 	}
 	want := l.t.h.Mode()
 	if l.now.Proto != want.Proto {
-		l.pipe.Request(resp.AppendCommandStrings(nil, "HELLO", itoa(want.Proto)), l, tagMode)
+		l.pipe.Request(resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(want.Proto)), l, tagMode)
 	}
 	if l.now.DB != want.DB {
-		l.pipe.Request(resp.AppendCommandStrings(nil, "SELECT", itoa(want.DB)), l, tagMode)
+		l.pipe.Request(resp.AppendCommandStrings(nil, "SELECT", strconv.Itoa(want.DB)), l, tagMode)
 	}
 	if l.now = want; l.asking {
 		l.pipe.Request(askingCommand, l, tagMode)

@@ -133,7 +133,7 @@ func (t *transaction) probe(slot int, instead []byte) {
 // queueHere queues a command that the proxy runs itself after EXEC has succeeded.
 func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
 	switch q := cmd.Queued(args); {
-	case q.Proto == itoa(5-t.h.About().Proto): // of 2 and 3 the other
+	case q.Proto == strconv.Itoa(5-t.h.About().Proto): // of 2 and 3 the other
 		t.refuse(otherProtocol)
 		return
 	case q.Source != nil && t.of.own.User() == nil:
@@ -239,8 +239,6 @@ func (t *transaction) refuse(reply []byte) {
 
 // spoil makes EXEC run nothing.
 func (t *transaction) spoil() { t.refused, t.h.About().Transaction.Dirty = true, true }
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // askKeys queues a command whose keys a node must be asked for.
 func (t *transaction) askKeys(e Queued, args [][]byte) {

@@ -167,15 +167,6 @@ func (l *conn) Fail(tag uint32, err error) {
 	}
 }
 
-// Discard implements pipe.Receiver.
-func (l *conn) Discard(uint32) bool { return true }
-
-// Detour implements pipe.Receiver.
-func (l *conn) Detour(uint32) {}
-
-// Push implements owned.Owner. Nothing that sends pushes is sent here.
-func (l *conn) Push([]byte, bool) {}
-
 // Lost implements owned.Owner.
 func (l *conn) Lost(err error) {
 	if !l.over {

@@ -1,7 +1,7 @@
 // Package watch has the events of locks told to all proxies, and those of all proxies to the clients that
 // watch them (LOCKCTL WATCH).
 //
-//	Note --> queue --> Run, a goroutine --> PUBLISH, many events in a message
+//	Note --> lockevent.Stream --> PUBLISH, many events in a message
 //	                                            |
 //	                                         upstream
 //	                                            |
@@ -43,10 +43,10 @@ const (
 	patience = 5 * time.Second
 )
 
-// Hub passes on events. Safe for concurrent use.
+// Hub passes on events: those of this proxy are noted in its Stream. Safe for concurrent use.
 type Hub struct {
+	*lockevent.Stream
 	o      Options
-	queue  *lockevent.Queue
 	failed journal.Lines
 
 	joining  sync.Mutex // held while Join subscribes
@@ -56,64 +56,31 @@ type Hub struct {
 }
 
 // New returns a Hub, of which somebody has to call Run.
-func New(o Options) *Hub { return &Hub{o: o, queue: lockevent.NewQueue()} }
-
-// Note has an event told to all who watch. It does not block.
-func (h *Hub) Note(e lockevent.Event) {
-	if !h.queue.Put(e) {
-		h.queue.Lose(1)
-	}
+func New(o Options) *Hub {
+	h := &Hub{o: o, Stream: lockevent.NewStream()}
+	h.Stream.Tell, h.Pause = h.publish, pause
+	return h
 }
 
-// Counts is how many events of this proxy were published, and how many could not be.
-func (h *Hub) Counts() (published, lost uint64) { return h.queue.Counts() }
-
-// Run publishes what is noted until ctx ends.
-func (h *Hub) Run(ctx context.Context) {
-	for {
-		select {
-		case e := <-h.queue.C:
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return
-			}
-			h.publish(ctx, e)
-		case <-ctx.Done():
-			return
+// publish publishes events, and says how many.
+func (h *Hub) publish(ctx context.Context, all []lockevent.Event) (published int) {
+	for published < len(all) && ctx.Err() == nil {
+		var message []byte
+		n := published
+		for ; n < len(all) && len(message) < mostMessage; n++ {
+			message = all[n].Append(message)
 		}
-	}
-}
-
-// publish publishes an event, and others that wait.
-func (h *Hub) publish(ctx context.Context, e lockevent.Event) {
-	var message []byte
-	n, gap := uint64(0), h.queue.Gap(time.Now(), h.o.Proxy)
-	if gap.Count > 0 {
-		message = gap.Append(message)
-	}
-	for more := true; more; {
-		message = e.Append(message)
-		n++
-		more = false
-		if len(message) < mostMessage {
-			select {
-			case e = <-h.queue.C:
-				more = true
-			default:
-			}
+		within, cancel := context.WithTimeout(ctx, patience)
+		err := h.o.Publish(within, message)
+		cancel()
+		if err != nil {
+			h.failed.Write(h.o.Log, slog.LevelWarn, "events of locks could not be published",
+				"count", len(all)-published, "err", err)
+			break
 		}
+		published = n
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := h.o.Publish(within, message); err != nil {
-		h.queue.Again(gap)
-		h.queue.Lose(n)
-		h.failed.Write(h.o.Log, slog.LevelWarn, "events of locks could not be published", "count", n,
-			"err", err)
-		return
-	}
-	h.queue.Told(n)
+	return published
 }
 
 // Join has Tell called with the events that are published from now on, until Leave is called as often as

@@ -152,7 +152,7 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 		for _, name := range some {
 			req = x.appendMember(req, name)
 		}
-		if err := x.send(ctx, to, req); err != nil {
+		if _, err := x.ask(ctx, to, req); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 			req = redcon.AppendBulkString(req, millis(clock.Add(c.until[i]-now)))
 			req = x.appendMember(req, c.names[i])
 		}
-		if err := x.send(ctx, to, req); err != nil {
+		if _, err := x.ask(ctx, to, req); err != nil {
 			return err
 		}
 	}
@@ -173,12 +173,15 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 	}
 	if clock.Sub(to.swept) >= sweepPause {
 		to.swept = clock
-		if err := x.run(ctx, to, "ZREMRANGEBYSCORE", to.key, "-inf", millis(clock.Add(-skew))); err != nil {
+		over := resp.AppendCommandStrings(nil, "ZREMRANGEBYSCORE", to.key, "-inf", millis(clock.Add(-skew)))
+		if _, err := x.ask(ctx, to, over); err != nil {
 			return err
 		}
 	}
 	last := max(2*x.o.MaxLease, time.Minute) + skew
-	return x.run(ctx, to, "PEXPIRE", to.key, strconv.FormatInt(last.Milliseconds(), 10))
+	_, err := x.ask(ctx, to, resp.AppendCommandStrings(nil, "PEXPIRE", to.key,
+		strconv.FormatInt(last.Milliseconds(), 10)))
+	return err
 }
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
@@ -207,16 +210,7 @@ func (x *Index) canonical(name string) string {
 	return name
 }
 
-// run sends one command. The error is that of the server, if it sent one.
-func (x *Index) run(ctx context.Context, to *set, args ...string) error {
-	return x.send(ctx, to, resp.AppendCommandStrings(nil, args...))
-}
-
-func (x *Index) send(ctx context.Context, to *set, req []byte) error {
-	_, err := x.ask(ctx, to, req)
-	return err
-}
-
+// ask sends one command. The error is that of the server, if it sent one.
 func (x *Index) ask(ctx context.Context, to *set, req []byte) (resp.Value, error) {
 	reply, err := x.upstream.Do(ctx, to.slot, req, true)
 	if err != nil {

@@ -63,10 +63,10 @@ func (h *Kept) leave(e event, from state) {
 	h.slot.remove(h)
 }
 
-// freeHolds frees holds until none is left. mu is not held.
+// freeHolds frees holds, one attempt each at a time, until none is left. mu is not held.
 func (k *Renewer) freeHolds() {
 	var h *Kept
-	for failed := error(nil); ; failed = h.detach() {
+	for failed := error(nil); ; {
 		k.change(func() {
 			if h != nil {
 				h.detached(failed)
@@ -76,6 +76,11 @@ func (k *Renewer) freeHolds() {
 		if h == nil {
 			return
 		}
+		ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
+		failed = k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
+			k.change(func() { h.meet(freed) })
+		})
+		cancel()
 	}
 }
 
@@ -92,13 +97,4 @@ func (h *Kept) detached(err error) {
 	} else {
 		h.meet(unfreed)
 	}
-}
-
-// detach makes one attempt to free h. mu is not held.
-func (h *Kept) detach() error {
-	ctx, cancel := context.WithTimeout(h.k.freeing, mostPatience)
-	defer cancel()
-	return h.k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
-		h.k.change(func() { h.meet(freed) })
-	})
 }

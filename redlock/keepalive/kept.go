@@ -161,16 +161,15 @@ func (h *Kept) part(by ending) {
 		h.tell(by.how)
 	}
 	if by.loss != "" {
-		h.lose(by.loss)
+		k.lose(h, by.loss)
 	}
 	if h.of.Gone != nil {
 		k.told = append(k.told, h.of.Gone)
 	}
 }
 
-// lose notes the loss of h, and has it told.
-func (h *Kept) lose(why Loss) {
-	k := h.k
+// lose notes the loss of h, and has it told. mu is held.
+func (k *Renewer) lose(h *Kept, why Loss) {
 	if h.next != 0 && why == Expired { // Redis has not answered: this is what its client knows
 		h.of.Fence = h.next
 	}

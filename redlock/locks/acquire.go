@@ -16,7 +16,7 @@ import (
 func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	l.stats.add(Waiters)
 	l.stats.add(Waits)
-	left := l.o.Index.Waits(a)
+	left := l.Waits(a)
 	over := sync.OnceFunc(func() {
 		l.stats[Waiters].Add(^uint64(0))
 		left()
@@ -53,7 +53,3 @@ func (l *Locker) Try(
 	}
 	return g, false, nil
 }
-
-// Follows says that others of this proxy already wait for the lock that a wants. Then a need not ask before
-// they do: call Wait at once.
-func (l *Locker) Follows(a *redlock.Acquire) bool { return l.engine.Follows(a) }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"lockproxy/redlock"
-	"lockproxy/redlock/keepalive"
 )
 
 // engine keeps locks: single on one Redis, a Sentinel group or a cluster; quorum on a majority of independent
@@ -16,16 +15,22 @@ import (
 // method returns when it is told the outcome. A goroutine that waits for it is a redlock.Patient. The other
 // methods may block.
 type engine interface {
-	keepalive.Engine
-
+	// Acquire asks for a lock. It may resend the request by itself. An a with a Wait can be handed the lock
+	// from now on.
 	Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer)
+	// Release lowers the count of a token's hold, and frees it at zero.
 	Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser)
+	// Renew makes the lease of a hold longer, never shorter.
 	Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte)
+	// Break ends all holds of the lock. broken says that there were any.
 	Break(by redlock.Caller, name string, then func(broken bool, err error) []byte)
+	// Inspect reads a lock. A token that is not "" is the client's own: the client relies on the answer, so
+	// no LOCK of that token that the answer includes is taken back any more, and the answer names no other
+	// reader. What this proxy is taking back is not told of.
 	Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte)
 
-	// Follows says that others of this proxy already wait for the lock that a wants, so that a need not ask
-	// before they do.
+	// Follows says that others of this proxy already wait for the lock that a wants. Then a need not ask
+	// before they do: call Wait at once.
 	Follows(a *redlock.Acquire) bool
 	// Wait goes on waiting with an a that stands in the queue or follows others, until a.Wait is over; then
 	// ok is false. Unless it is granted, what a left in Redis is taken back.
@@ -33,8 +38,12 @@ type engine interface {
 	// Confirm waits until a.Sync replicas have g. acked is how many do; left is what is left of the lease.
 	Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant) (left time.Duration,
 		acked int, err error)
-	// UndoOnce makes one attempt to take back what a left in Redis. Undo keeps trying in the background.
+	// UndoOnce makes one attempt to take back what a left in Redis: its place in the queue, its hold, or its
+	// re-entry.
 	UndoOnce(a *redlock.Acquire) error
+	// Undo does so in the background. It keeps trying while there may be something to take back: the wait of
+	// a plus one lease. If the outcome of a is unknown it keeps looking until then, since a may still take
+	// effect.
 	Undo(a *redlock.Acquire)
 	// Scan returns one page of the keys of the i-th of masters.
 	Scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error)
@@ -63,34 +72,6 @@ var (
 	errGuardCompat = redlock.ReplyError("ERR GUARD is not for locks of lock-compat: use a lock of " +
 		"lockproxy's own form for it, under a name without that prefix")
 )
-
-// Acquire asks for a lock. It does not block: to is told the outcome. It may resend the request by itself. An
-// a with a Wait can be handed the lock from now on.
-func (l *Locker) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
-	l.engine.Acquire(by, a, to)
-}
-
-// Release lowers the count of a token's hold, and frees it at zero. It does not block.
-func (l *Locker) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	l.engine.Release(by, r, to)
-}
-
-// Renew makes the lease of a hold longer, never shorter. It does not block.
-func (l *Locker) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	l.engine.Renew(by, r, then)
-}
-
-// Break ends all holds of the lock. broken says that there were any. It does not block.
-func (l *Locker) Break(by redlock.Caller, name string, then func(broken bool, err error) []byte) {
-	l.engine.Break(by, name, then)
-}
-
-// Inspect reads a lock. A token that is not "" is the client's own: the client relies on the answer, so no
-// LOCK of that token that the answer includes is taken back any more, and the answer names no other reader.
-// What this proxy is taking back is not told of. It does not block.
-func (l *Locker) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
-	l.engine.Inspect(by, name, token, then)
-}
 
 // Guard runs a command if a hold goes on. The reply is that of the command, or begins with redlock.NotHeld.
 // It does not block.

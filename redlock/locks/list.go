@@ -75,7 +75,7 @@ func (f *finder) sorted() []Listed {
 
 // look takes the names from the index.
 func (f *finder) look() error {
-	names, err := f.l.o.Index.Names(f.ctx, f.of.Match)
+	names, err := f.l.Index.Names(f.ctx, f.of.Match)
 	if err != nil {
 		return err
 	}

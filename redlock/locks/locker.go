@@ -82,13 +82,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Locker takes and frees locks. Safe for concurrent use.
+// Locker takes and frees locks. Whoever has called Acquire calls Granted or Refused. Safe for concurrent use.
 type Locker struct {
+	engine
 	*keepalive.Renewer // the holds that it keeps alive
+	*index.Index       // Options.Index
 
 	o      Options
 	names  *redlock.Names
-	engine engine
 	home   redlock.Home // that has the locks; nil: independent masters have them
 	beside beside       // the engine, if GUARD works with it; otherwise nil, and
 	// unguarded says why it does not.
@@ -135,8 +136,11 @@ func NewCompat(u compat.Upstream, o Options) *Locker {
 }
 
 // newLocker returns a Locker over e.
-func newLocker(e engine, names *redlock.Names, o Options) *Locker {
-	return &Locker{o: o, names: names, engine: e, longest: "lock-max-lease",
+func newLocker(e interface {
+	engine
+	keepalive.Engine
+}, names *redlock.Names, o Options) *Locker {
+	return &Locker{o: o, names: names, engine: e, Index: o.Index, longest: "lock-max-lease",
 		Renewer: keepalive.New(e, names, keepalive.Options{
 			Lease: o.Lease, Most: o.MaxKept, Log: o.Log, Names: o.Names,
 			Renewed: func(name, token string, until time.Time) {
@@ -145,41 +149,13 @@ func newLocker(e engine, names *redlock.Names, o Options) *Locker {
 		})}
 }
 
-// Granted notes that a, which came then, was granted to a connection, before its client is told. Whoever has
-// called Acquire calls it, or Refused. by may be nil.
-func (l *Locker) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner) {
-	l.o.Index.Granted(a, g, came, by)
-}
-
-// Refused notes that a was not granted.
-func (l *Locker) Refused(a *redlock.Acquire) { l.o.Index.Refused(a) }
-
-// Renewed notes that a client has renewed the hold of token, which lasts until then, and whether it is kept
-// alive.
-func (l *Locker) Renewed(name, token string, until time.Time, by *redlock.Client, keep bool) {
-	l.o.Index.Renewed(name, token, until, by, keep)
-}
-
-// Granting is index.Index.Granting.
-func (l *Locker) Granting(name, token string) int64 { return l.o.Index.Granting(name, token) }
-
 // Unlocked says that the connection by has released a hold of token whole, of which keeper is told in a
 // redlock.Released, and how it has ended; ok: it was granted here. fence is as in index.Index.Freed.
 func (l *Locker) Unlocked(name, token, keeper string, fence int64, by redlock.Owner) (
 	e index.Ended, ok bool) {
-	e, ok = l.o.Index.Freed(name, token, fence, by)
+	e, ok = l.Freed(name, token, fence, by)
 	l.Renewer.Unlocked(name, token, keeper)
 	return e, ok
-}
-
-// NotHeld is index.Index.NotHeld.
-func (l *Locker) NotHeld(name, token string, by redlock.Owner) (e index.Ended, ok bool) {
-	return l.o.Index.NotHeld(name, token, by)
-}
-
-// Tokens are index.Index.Tokens.
-func (l *Locker) Tokens(name string, by redlock.Owner) (all, alive []string) {
-	return l.o.Index.Tokens(name, by)
 }
 
 // ID is the id of this proxy: 16 letters and digits, new at each start.
@@ -244,11 +220,6 @@ func (l *Locker) Complete(a *redlock.Acquire) {
 
 // NewKeeper returns an id under which this proxy keeps one hold alive.
 func (l *Locker) NewKeeper() string { return l.names.NewKeeper() }
-
-// Undo takes back, in the background, whatever a left in Redis: its place in the queue, its hold, or its
-// re-entry. It keeps trying while there may be something to take back: the wait of a plus one lease. If the
-// outcome of a is unknown it keeps looking until then, since a may still take effect.
-func (l *Locker) Undo(a *redlock.Acquire) { l.engine.Undo(a) }
 
 // Close forgets the holds that are kept alive, then waits until everything that must be taken back or freed
 // is, or until ctx ends. Nobody may call Wait or Try meanwhile.

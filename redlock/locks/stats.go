@@ -173,12 +173,12 @@ func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
 	default:
 		l.stats.add(RefusedWrite + place(m))
 	}
-	l.o.Index.Used()
+	l.Used()
 }
 
 // CountRelease notes how an UNLOCK ended.
 func (l *Locker) CountRelease(r redlock.Released, err error) {
-	l.o.Index.Used()
+	l.Used()
 	switch {
 	case err != nil:
 	case r.Held:
@@ -190,7 +190,7 @@ func (l *Locker) CountRelease(r redlock.Released, err error) {
 
 // CountRenew notes how a RENEW ended.
 func (l *Locker) CountRenew(r redlock.Renewed, err error) {
-	l.o.Index.Used()
+	l.Used()
 	switch {
 	case err != nil:
 	case r.Left > 0:
@@ -202,7 +202,7 @@ func (l *Locker) CountRenew(r redlock.Renewed, err error) {
 
 // CountGuard notes the reply to a GUARD.
 func (l *Locker) CountGuard(reply []byte) {
-	l.o.Index.Used()
+	l.Used()
 	switch {
 	case bytes.HasPrefix(reply, []byte(redlock.NotHeld)):
 		l.stats.add(NotGuarded)
@@ -213,7 +213,7 @@ func (l *Locker) CountGuard(reply []byte) {
 
 // CountSet notes how an MLOCK ended.
 func (l *Locker) CountSet(granted bool, err error) {
-	l.o.Index.Used()
+	l.Used()
 	switch {
 	case err != nil:
 		l.stats.add(SetsFailed)

@@ -168,8 +168,8 @@ func (a *attempt) ask(i int) {
 	})
 }
 
-// takeBack has node i take back what it makes of the attempt, if that is to be: which gets its ballot, with mu
-// held.
+// takeBack has node i take back what it makes of the attempt, if that is to be: which gets its ballot, with
+// mu held.
 func (a *attempt) takeBack(i int, which func(b *ballot) bool) {
 	var back *pending
 	a.mu.Lock()

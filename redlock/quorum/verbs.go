@@ -251,7 +251,8 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		inspection.answer(by, told)
 		return
 	}
-	first := keeping(q.newPoll(scripts.KeepCall(q.names, []redlock.Renewal{{Name: name, Token: token}}, 0)), 1)
+	hold := []redlock.Renewal{{Name: name, Token: token}}
+	first := keeping(q.newPoll(scripts.KeepCall(q.names, hold, 0)), 1)
 	first.lock = key
 	var s redlock.State
 	var err error

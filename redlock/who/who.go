@@ -35,19 +35,28 @@ const (
 	mostText = 128
 )
 
-// Holder is who has a hold.
+// Holder is who has a hold, as proxies tell each other in JSON. Times are in ms.
 type Holder struct {
-	redlock.Client
-	Proxy  string        // id of the proxy that says so
-	Waited time.Duration // for the grant
+	redlock.Client `json:"client"`
+	Digest         string `json:"token"`
+	Noted          int64  `json:"noted"`  // how long ago the client took or renewed it
+	Waited         int64  `json:"waited"` // for the grant
+	Proxy          string `json:"-"`      // id of the proxy that says so
 }
 
-// Waiter is who waits.
+// Waiter is who waits, as Holder.
 type Waiter struct {
-	redlock.Client
-	Proxy  string
-	Mode   redlock.Mode
-	Waited time.Duration // so far
+	redlock.Client `json:"client"`
+	Mode           redlock.Mode `json:"mode"`
+	Waited         int64        `json:"waited"` // so far
+	Proxy          string       `json:"-"`
+}
+
+// said is what a proxy says of one lock, in JSON.
+type said struct {
+	Name    []byte   `json:"name"`
+	Holders []Holder `json:"holders,omitempty"`
+	Waiters []Waiter `json:"waiters,omitempty"`
 }
 
 // Known is who has to do with a lock, as far as proxies remember it.
@@ -63,36 +72,9 @@ type Who struct {
 	ID    string       // of this proxy
 }
 
-// said is what a proxy says of one lock, in JSON.
-type said struct {
-	Name    []byte `json:"name"`
-	Holders []hold `json:"holders,omitempty"`
-	Waiters []wait `json:"waiters,omitempty"`
-}
-
-// hold and wait are parts of it. Times are in ms.
-type hold struct {
-	Digest string `json:"token"`
-	Client client `json:"client"`
-	Noted  int64  `json:"noted"` // how long ago
-	Waited int64  `json:"waited"`
-}
-
-type wait struct {
-	Mode   redlock.Mode `json:"mode"`
-	Client client       `json:"client"`
-	Waited int64        `json:"waited"`
-}
-
-type client struct {
-	Name string `json:"name"`
-	Addr string `json:"addr"`
-	User string `json:"user"`
-}
-
 // Of finds out about these locks, whose states are known. It blocks for peers.Patience at most.
 func (w *Who) Of(ctx context.Context, states map[string]redlock.State) map[string]Known {
-	g := &gathering{found: make(map[string]*known)}
+	g := &gathering{found: make(map[string]*Known)}
 	for name := range states {
 		g.add(w.ID, w.here(name))
 	}
@@ -162,38 +144,31 @@ func (w *Who) here(name string) said {
 	holders, waiters := w.Index.Who(name)
 	one := said{Name: []byte(name)}
 	for _, h := range holders {
-		one.Holders = append(one.Holders,
-			hold{h.Digest, client(*h.Client), h.Noted.Milliseconds(), h.Waited.Milliseconds()})
+		one.Holders = append(one.Holders, Holder{Client: *h.Client, Digest: h.Digest,
+			Noted: h.Noted.Milliseconds(), Waited: h.Waited.Milliseconds()})
 	}
-	for _, h := range waiters {
-		one.Waiters = append(one.Waiters, wait{h.Mode, client(*h.Client), h.Waited.Milliseconds()})
+	for _, w := range waiters {
+		one.Waiters = append(one.Waiters,
+			Waiter{Client: *w.Client, Mode: w.Mode, Waited: w.Waited.Milliseconds()})
 	}
-	slices.SortFunc(one.Waiters, func(a, b wait) int { return cmp.Compare(b.Waited, a.Waited) })
-	one.Waiters = one.Waiters[:min(len(one.Waiters), MostWaiters)]
+	one.Waiters = longest(one.Waiters)
 	return one
 }
 
-// gathering is what all proxies say.
+// gathering is what all proxies say, by the name of the lock.
 type gathering struct {
 	mu    sync.Mutex
-	found map[string]*known
-}
-
-// known is what they say of one lock.
-type known struct {
-	holders map[string]Holder
-	noted   map[string]int64 // how long ago, by the digest of the token
-	waiters []Waiter
+	found map[string]*Known
 }
 
 // complete says that k has all of a lock.
-func (k *known) complete(s *redlock.State) bool {
+func (k *Known) complete(s *redlock.State) bool {
 	for i := range s.Holders {
-		if _, ok := k.holders[s.Holders[i].Digest()]; !ok {
+		if _, ok := k.Holders[s.Holders[i].Digest()]; !ok {
 			return false
 		}
 	}
-	return len(k.waiters) >= min(s.Waiters, MostWaiters)
+	return len(k.Waiters) >= min(s.Waiters, MostWaiters)
 }
 
 // read takes the answer of another proxy.
@@ -216,43 +191,46 @@ func (g *gathering) read(a peers.Answer) {
 func (g *gathering) add(from string, one said) {
 	k := g.found[string(one.Name)]
 	if k == nil {
-		k = &known{holders: make(map[string]Holder), noted: make(map[string]int64)}
+		k = &Known{Holders: make(map[string]Holder)}
 		g.found[string(one.Name)] = k
 	}
 	for _, h := range one.Holders {
-		if last, ok := k.noted[h.Digest]; ok && last <= h.Noted {
+		if last, ok := k.Holders[h.Digest]; ok && last.Noted <= h.Noted {
 			continue
 		}
-		k.noted[h.Digest] = h.Noted
-		k.holders[h.Digest] = Holder{h.Client.clean(), from, millis(h.Waited)}
+		h.Client, h.Waited, h.Proxy = shown(h.Client), bounded(h.Waited), from
+		k.Holders[h.Digest] = h
 	}
-	for _, h := range one.Waiters[:min(len(one.Waiters), MostWaiters)] {
-		mode := redlock.Write
-		if h.Mode == redlock.Read || h.Mode == redlock.Permit {
-			mode = h.Mode
+	for _, w := range one.Waiters[:min(len(one.Waiters), MostWaiters)] {
+		if w.Mode != redlock.Read && w.Mode != redlock.Permit {
+			w.Mode = redlock.Write
 		}
-		k.waiters = append(k.waiters, Waiter{h.Client.clean(), from, mode, millis(h.Waited)})
+		w.Client, w.Waited, w.Proxy = shown(w.Client), bounded(w.Waited), from
+		k.Waiters = append(k.Waiters, w)
 	}
 }
 
 func (g *gathering) result() map[string]Known {
 	all := make(map[string]Known, len(g.found))
 	for name, k := range g.found {
-		slices.SortFunc(k.waiters, func(a, b Waiter) int {
-			return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(a.Addr, b.Addr))
-		})
-		all[name] = Known{k.holders, k.waiters[:min(len(k.waiters), MostWaiters)]}
+		all[name] = Known{k.Holders, longest(k.Waiters)}
 	}
 	return all
 }
 
-// millis is a time of n ms. No wait is longer than a year.
-func millis(n int64) time.Duration {
-	return min(max(time.Duration(n), 0), time.Duration(365*24*time.Hour/time.Millisecond)) * time.Millisecond
+// longest are the waiters that are told.
+func longest(all []Waiter) []Waiter {
+	slices.SortFunc(all, func(a, b Waiter) int {
+		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(a.Addr, b.Addr))
+	})
+	return all[:min(len(all), MostWaiters)]
 }
 
-// clean is the client as it may be shown.
-func (c client) clean() redlock.Client {
+// bounded is a time in ms that another proxy says. No wait is longer than a year.
+func bounded(ms int64) int64 { return min(max(ms, 0), (365 * 24 * time.Hour).Milliseconds()) }
+
+// shown is a client as it may be shown.
+func shown(c redlock.Client) redlock.Client {
 	return redlock.Client{Name: clean(c.Name), Addr: clean(c.Addr), User: clean(c.User)}
 }
 

@@ -62,8 +62,9 @@ func TestKnownHere(t *testing.T) {
 	if len(doc.Holders) != 3 || len(doc.Waiters) != MostWaiters || len(all["none"].Holders) != 0 {
 		t.Errorf("%+v", all)
 	}
-	want := Holder{redlock.Client{Name: "worker", Addr: "1.2.3.4:5", User: "shop"}, "here", time.Second}
-	if got := all["job"].Holders[redlock.Digest("t")]; got != want {
+	want := redlock.Client{Name: "worker", Addr: "1.2.3.4:5", User: "shop"}
+	if got := all["job"].Holders[redlock.Digest("t")]; got.Client != want || got.Proxy != "here" ||
+		got.Waited != 1000 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	// Another connection has renewed it since.
@@ -77,22 +78,29 @@ func TestKnownHere(t *testing.T) {
 // An answer is read with care: it is cleaned, clipped and bounded, and only about what was asked.
 func TestAnswersOfOthers(t *testing.T) {
 	w := &Who{Index: newIndex(t)}
-	g := &gathering{found: make(map[string]*known)}
+	g := &gathering{found: make(map[string]*Known)}
 	g.add("me", w.here("job"))
 	long := strings.Repeat("é", 1000)
 	text, _ := json.Marshal([]said{
-		{Name: []byte("job"), Holders: []hold{
-			{"d1", client{long, "a\r\nb\x00", "u\x1b[31m"}, 50, -7}, {"d2", client{Name: "old"}, 90, 1 << 62},
-		}, Waiters: []wait{{"evil", client{}, 1}, {redlock.Read, client{Name: "r"}, 5}}},
-		{Name: []byte("other"), Holders: []hold{{"d1", client{}, 1, 1}}},
+		{Name: []byte("job"), Holders: []Holder{
+			{redlock.Client{Name: long, Addr: "a\r\nb\x00", User: "u\x1b[31m"}, "d1", 50, -7, ""},
+			{redlock.Client{Name: "old"}, "d2", 90, 1 << 62, ""},
+		}, Waiters: []Waiter{{Mode: "evil", Waited: 1},
+			{Mode: redlock.Read, Client: redlock.Client{Name: "r"}, Waited: 5}}},
+		{Name: []byte("other"), Holders: []Holder{{Digest: "d1"}}},
 	})
 	g.read(peers.Answer{From: "b", Body: text})
 	for _, bad := range []string{"", "{}", "[1]", "null", `[{"name":"%"}]`, strings.Repeat("[", 20_000)} {
 		g.read(peers.Answer{From: "c", Body: []byte(bad)})
 	}
 	again, _ := json.Marshal([]said{
-		{Name: []byte("job"), Holders: []hold{{"d2", client{Name: "new"}, 10, 2}}},
+		{Name: []byte("job"), Holders: []Holder{{redlock.Client{Name: "new"}, "d2", 10, 2, ""}}},
 	})
+	const wire = `[{"name":"am9i","holders":[{"client":{"name":"new","addr":"","user":""},"token":"d2",` +
+		`"noted":10,"waited":2}]}]` // which proxies of other versions read
+	if string(again) != wire {
+		t.Errorf("said %s", again)
+	}
 	g.read(peers.Answer{From: "d", Body: again})
 	all := g.result()
 	one := all["job"]

@@ -4,14 +4,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/proxy"
 )
 
-// newRegistry returns the metrics of /metrics: the table (table.go), what was reread, the process.
+// newRegistry returns the metrics of /metrics: the table (table.go), and the process.
 func newRegistry(o Options) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		collector{o}, reloads{o.Program},
+		collector{o},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -37,6 +38,7 @@ type scrape struct {
 	proxy.Stats
 	ready           bool
 	version, commit string
+	reloads         []files.State
 }
 
 // teller takes the values of a metric.
@@ -83,7 +85,8 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	s := &scrape{c.o.Program.Stats(), c.o.Program.Ready() == nil, c.o.Version, c.o.Commit}
+	p := c.o.Program
+	s := &scrape{p.Stats(), p.Ready() == nil, c.o.Version, c.o.Commit, p.Reloads()}
 	for _, m := range metrics {
 		m.tell(s, teller{m.kind, desc(m.name, m.help, m.labels...), ch})
 	}

@@ -28,7 +28,6 @@ func TestDocsTellTheMetrics(t *testing.T) {
 	}
 	all := make(chan *prometheus.Desc, 200)
 	collector{}.Describe(all)
-	reloads{}.Describe(all)
 	close(all)
 	parts := regexp.MustCompile(`fqName: "(\w+)".* variableLabels: \{(.*?)\}`)
 	var there []string

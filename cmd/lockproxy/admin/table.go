@@ -3,6 +3,7 @@ package admin
 import (
 	"runtime"
 	"strings"
+	"time"
 
 	"lockproxy/cluster/master"
 	"lockproxy/proxy"
@@ -19,6 +20,24 @@ var metrics = []metric{
 		func(s *scrape, to teller) { to.number(1, s.version, s.commit, runtime.Version()) }},
 	{gauge, "ready", "1 if all commands can be served now, as /readyz?strict says.", nil,
 		one(func(s *scrape) int64 { return oneIf(s.ready) })},
+	{gauge, "certificate_remaining_seconds", "How long a certificate in use is still good: the first to " +
+		"end " +
+		"of its chain, of an authority's file the last.", []string{"setting"},
+		func(s *scrape, to teller) {
+			for _, read := range s.reloads {
+				for setting, end := range read.Ends {
+					to.number(time.Until(end).Seconds(), setting)
+				}
+			}
+		}},
+	{gauge, "reload_success", "1 if what was read last could be used, 0 if what was read before it stays " +
+		"in " +
+		"use: settings, certificates, passwords.", []string{"of"},
+		func(s *scrape, to teller) {
+			for _, read := range s.reloads {
+				to.number(float64(oneIf(!read.Failed)), read.Of)
+			}
+		}},
 
 	{gauge, "clients", "Clients that are connected.", nil, one(func(s *scrape) int { return s.Clients })},
 	{counter, "clients_accepted_total", "Clients that connected.", nil,

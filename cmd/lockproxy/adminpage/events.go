@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/internal/lockevent"
+	"lockproxy/redlock"
 )
 
 const (
@@ -78,9 +79,8 @@ func (f *freshEvents) note(all []lockevent.Event) {
 			continue
 		}
 		f.all = append(f.all, eventRow{
-			client: client{printable(e.Client.Name, mostText), printable(e.Client.Addr, mostText),
-				printable(e.Client.User, mostText), printable(e.Proxy, mostText)},
-			Time: e.Time.UnixMilli(), Kind: string(e.Kind), Lock: printable(e.Lock, mostName), Mode: e.Mode,
+			client: clientOf(redlock.Client(e.Client), e.Proxy),
+			Time:   e.Time.UnixMilli(), Kind: string(e.Kind), Lock: printable(e.Lock, mostName), Mode: e.Mode,
 			Token: e.Token, Fence: e.Fence, Reason: printable(e.Reason, mostReason), Count: e.Count,
 		})
 	}

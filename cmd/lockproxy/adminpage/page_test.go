@@ -189,7 +189,7 @@ func TestFloodOfEvents(t *testing.T) {
 func TestPrintable(t *testing.T) {
 	for text, want := range map[string]string{
 		"job:1": "job:1", "<script>": "<script>", "grün 锁": "grün 锁", "a\x00\xffb": `a\x00\xffb`,
-		"a\u202eb": `a\u202eb`, "\uFFFD": "\uFFFD", "0123456789a": "0123456789…",
+		"a\u202eb": `a\u202eb`, "\uFFFD": "\uFFFD", "0123456789a": "012345678…",
 	} {
 		if got := printable(text, 10); got != want {
 			t.Errorf("%q: %q", text, got)

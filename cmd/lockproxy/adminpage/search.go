@@ -196,7 +196,7 @@ func rowOf(s *lock.Seen) row {
 	}
 	for _, w := range s.Known.Waiters[:min(len(s.Known.Waiters), mostHolders)] {
 		r.Waiting = append(r.Waiting, waiter{clientOf(w.Client, w.Proxy), modes[w.Mode],
-			w.Waited.Milliseconds()})
+			w.Waited})
 	}
 	return r
 }

@@ -19,31 +19,27 @@ import (
 	"lockproxy/internal/lockevent"
 )
 
-// Log writes the Log log: an event a line, as JSON. Safe for concurrent use.
+// Log writes the audit log: an event a line, as JSON. Safe for concurrent use.
 //
-//	Note --> queue --> run, a goroutine --> lines --> the file
+//	Note --> lockevent.Stream --> lines --> the file
 //
-// Nobody waits for the file: what does not fit into the queue, or cannot be written, is counted, and both
-// logs tell of it.
+// Nobody waits for the file: what cannot be written is counted, and both logs tell of it.
 type Log struct {
 	out   io.Writer
 	log   *slog.Logger // of the program
 	names journal.Names
-	queue *lockevent.Queue
-	stop  chan struct{}
-	done  chan struct{} // closed when run has ended
+	json  *slog.Logger // to lines
+	lines bytes.Buffer // of the events that are being told
+
+	*lockevent.Stream
+	end  context.CancelFunc
+	over chan struct{} // closed when all is written that will be
 
 	logins journal.Few
-	untold atomic.Uint64 // lost ones of which the log of the program is to tell
-
-	lines bytes.Buffer // not written yet
-	n     uint64       // how many they are
-	json  *slog.Logger // to lines
+	untold atomic.Int64 // lost ones of which the log of the program is to tell
 }
 
 const (
-	// batch is how many bytes of lines are written at a time.
-	batch = 64 << 10
 	// tellEvery is how long losses are counted before the log tells of them.
 	tellEvery = time.Second
 	// closeLimit is how long close waits.
@@ -65,15 +61,19 @@ func Start(at string, stderr io.Writer, log *slog.Logger, names journal.Names) (
 		}
 		out = f
 	}
-	a := newLog(out, log, names)
-	go a.run() // ends in close
-	return a, nil
+	return newLog(out, log, names), nil
 }
 
 func newLog(out io.Writer, log *slog.Logger, names journal.Names) *Log {
-	a := &Log{out: out, log: log, names: names, queue: lockevent.NewQueue(),
-		stop: make(chan struct{}), done: make(chan struct{})}
+	a := &Log{out: out, log: log, names: names, Stream: lockevent.NewStream(), over: make(chan struct{})}
 	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
+	a.Tell, a.Lost = a.write, a.lose
+	ctx, end := context.WithCancel(context.Background())
+	a.end = end
+	go func() { // ends in Close
+		defer close(a.over)
+		a.Run(ctx)
+	}()
 	return a
 }
 
@@ -96,62 +96,40 @@ func (a *Log) Note(e lockevent.Event) {
 		return
 	case lockevent.LoginFailed:
 		rest := func(n int) {
-			a.put(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
+			a.Stream.Note(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
 		}
 		if !a.logins.Pass(rest) {
 			return
 		}
 	}
-	a.put(e)
+	a.Stream.Note(e)
 }
 
-func (a *Log) put(e lockevent.Event) {
-	if !a.queue.Put(e) {
-		a.lose(1)
-	}
-}
-
-// lose counts events that are not written.
-func (a *Log) lose(n uint64) {
-	a.queue.Lose(n)
-	if a.untold.Add(n) == n {
+// lose has the log of the program tell of events that are not written.
+func (a *Log) lose(n int) {
+	more := int64(n)
+	if a.untold.Add(more) == more {
 		time.AfterFunc(tellEvery, func() {
 			a.log.Error("audit log: events could not be written", "count", a.untold.Swap(0))
 		})
 	}
 }
 
-// Counts implements proxy.Audit.
-func (a *Log) Counts() (written, lost uint64) { return a.queue.Counts() }
-
-// run writes events until close is called.
-func (a *Log) run() {
-	defer close(a.done)
-	for {
-		select {
-		case e := <-a.queue.C:
-			a.line(e)
-		case <-a.stop:
-			for len(a.queue.C) > 0 {
-				a.line(<-a.queue.C)
-			}
-			return
-		}
+// write writes a line for each event, and says for how many.
+func (a *Log) write(_ context.Context, all []lockevent.Event) int {
+	a.lines.Reset()
+	for i := range all {
+		a.append(&all[i])
 	}
+	lines := a.lines.Bytes()
+	n, err := a.out.Write(lines)
+	if err != nil {
+		return bytes.Count(lines[:n], []byte("\n"))
+	}
+	return len(all)
 }
 
-// line makes a line of an event, and writes it with others once no more wait.
-func (a *Log) line(e lockevent.Event) {
-	if gap := a.queue.Gap(e.Time, e.Proxy); gap.Count > 0 {
-		a.append(gap)
-	}
-	a.append(e)
-	if len(a.queue.C) == 0 || a.lines.Len() >= batch {
-		a.flush()
-	}
-}
-
-func (a *Log) append(e lockevent.Event) {
+func (a *Log) append(e *lockevent.Event) {
 	var all []any
 	if e.Lock != "" {
 		all = a.names.Lock(all, e.Lock)
@@ -173,7 +151,6 @@ func (a *Log) append(e lockevent.Event) {
 	r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
 	r.Add(all...)
 	a.json.Handler().Handle(context.Background(), r)
-	a.n++
 }
 
 func addText(all []any, name, value string) []any {
@@ -183,31 +160,16 @@ func addText(all []any, name, value string) []any {
 	return append(all, name, value)
 }
 
-// flush writes the lines that there are.
-func (a *Log) flush() {
-	n, err := a.out.Write(a.lines.Bytes())
-	if err != nil {
-		rest := a.lines.Bytes()[n:]
-		lost := uint64(bytes.Count(rest, []byte("\n")))
-		a.n -= lost
-		// A line about missed events is none itself.
-		a.lose(lost - uint64(bytes.Count(rest, []byte(`"event":"missed"`))))
-	}
-	a.queue.Told(a.n)
-	a.lines.Reset()
-	a.n = 0
-}
-
-// Close ends run, and waits half a second at most until all is written. Nil is none.
+// Close ends it, and waits half a second at most until all is written. Nil is none.
 func (a *Log) Close() {
 	if a == nil {
 		return
 	}
-	close(a.stop)
+	a.end()
 	select {
-	case <-a.done:
+	case <-a.over:
 	case <-time.After(closeLimit):
-		a.log.Error("audit log: the end could not be written", "count", len(a.queue.C))
+		a.log.Error("audit log: the end could not be written", "count", a.Waiting())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"lockproxy/cmd/lockproxy/tool/terminal"
 	"lockproxy/internal/resp"
 )
 
@@ -62,8 +63,7 @@ func tellClocks(all []*node, tell func(Fact)) {
 	}
 	if apart := first.clock.least(last.clock); apart > mostApart {
 		tell(Fact{Fail, "clocks", "", fmt.Sprintf("%s is behind %s by %s at least: after a fail-over, "+
-			"fences "+
-			"could begin again below those of before", first.addr, last.addr, brief(apart)),
+			"fences could begin again below those of before", first.addr, last.addr, terminal.Brief(apart)),
 			"let NTP or chrony set the clocks of all nodes"})
 		return
 	}
@@ -76,5 +76,6 @@ func (c clock) String() string {
 	if c.offset < 0 {
 		side = "behind"
 	}
-	return fmt.Sprintf("%s %s this machine, give or take %s", brief(c.offset.Abs()), side, brief(c.about))
+	return fmt.Sprintf("%s %s this machine, give or take "+
+		"%s", terminal.Brief(c.offset.Abs()), side, terminal.Brief(c.about))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/tool/terminal"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/needs"
 )
@@ -249,7 +250,7 @@ func (n *node) tell(o *Options, tell func(Fact)) {
 		tell(unreached(o, n.addr, n.err))
 		return
 	}
-	say(OK, "node", fmt.Sprintf("answers in %s: %s, %s", brief(n.trip), n.role(), n.release()), "")
+	say(OK, "node", fmt.Sprintf("answers in %s: %s, %s", terminal.Brief(n.trip), n.role(), n.release()), "")
 	if n.server.Version != "" && !n.server.AtLeast(6, 0) {
 		say(Warn, "version", n.release()+" is older than what lockproxy is tested with",
 			"upgrade to Redis 6.0 or later, or to Valkey")
@@ -344,18 +345,6 @@ func (n *node) tellNeeds(say func(l Level, about, text, remedy string)) {
 	}
 	if right && len(n.forbidden) == len(n.wanted) {
 		say(OK, "rights", "user "+strconv.Quote(n.user)+" may run all commands that the proxy needs, "+
-			"scripts "+
-			"among them", "")
+			"scripts among them", "")
 	}
-}
-
-// brief is a duration with three digits or less.
-func brief(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	}
-	return d.Round(time.Microsecond).String()
 }

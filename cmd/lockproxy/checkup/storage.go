@@ -19,12 +19,10 @@ func (n *node) tellMemory(o *Options, say func(l Level, about, text, remedy stri
 	case m.Policy == "": // INFO is forbidden, which is told
 	case m.Evicts() != nil && o.AllowEviction:
 		say(Warn, "memory", fmt.Sprintf("evicts: with maxmemory-policy %s and maxmemory %d it may delete "+
-			"locks "+
-			"that are held, which lock-allow-eviction allows", m.Policy, m.Most), never)
+			"locks that are held, which lock-allow-eviction allows", m.Policy, m.Most), never)
 	case m.Evicts() != nil:
 		say(Fail, "memory", fmt.Sprintf("evicts: with maxmemory-policy %s and maxmemory %d it may delete "+
-			"locks "+
-			"that are held", m.Policy, m.Most), never)
+			"locks that are held", m.Policy, m.Most), never)
 	case m.Policy != "noeviction":
 		say(Warn, "memory", "would evict locks if it had a maxmemory: maxmemory-policy is "+m.Policy, never)
 	case m.Most > 0 && used*100 >= m.Most*nearlyFull:
@@ -71,12 +69,10 @@ func (n *node) tellPersistence(o *Options, say func(l Level, about, text, remedy
 			"allow its user +config|get, or look yourself: "+remedy)
 	case fsync != "always":
 		say(Warn, "persistence", fmt.Sprintf("appendfsync is %s: a crash of its machine forgets the last "+
-			"grants, "+
-			"and %s", fsync, after), remedy)
+			"grants, and %s", fsync, after), remedy)
 	case n.append["no-appendfsync-on-rewrite"] == "yes":
 		say(Warn, "persistence", "no-appendfsync-on-rewrite is yes: a crash of its machine while it "+
-			"rewrites "+
-			"forgets grants, and "+after, "no-appendfsync-on-rewrite no there")
+			"rewrites forgets grants, and "+after, "no-appendfsync-on-rewrite no there")
 	default:
 		say(OK, "persistence", "writes each grant to its disk: appendonly yes, appendfsync always", "")
 	}

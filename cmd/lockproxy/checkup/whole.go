@@ -142,8 +142,7 @@ func (w *whole) tellFailover(o *Options, tell func(Fact)) {
 				"give it a replica"})
 		case o.LocksThere && o.Sync > connected && w.reached(m.Addr):
 			tell(Fact{Fail, "replicas", m.Addr, fmt.Sprintf("has %d, and lock-sync %d wants more: no lock "+
-				"is "+
-				"granted", connected, o.Sync), "start more replicas, or set lock-sync to a lower number"})
+				"is granted", connected, o.Sync), "start more replicas, or set lock-sync to a lower number"})
 		}
 	}
 	if o.LocksThere && len(t.Replicas) > 0 && o.Sync == 0 && o.Grace == 0 {
@@ -181,15 +180,12 @@ func tellMasters(o *Options, masters []*node, tell func(Fact)) {
 			continue
 		case n.silent(o) > 0:
 			tell(Fact{Warn, "redlock", n.addr, fmt.Sprintf("does not vote for another %v: it was started "+
-				"not long "+
-				"ago, and may have forgotten locks", n.silent(o)), "wait, or appendonly yes and " +
-				"appendfsync " +
-				"always there"})
+				"not long ago, and may have forgotten locks", n.silent(o)), "wait, or appendonly yes and " +
+				"appendfsync always there"})
 		case n.trip > o.NodeTimeout:
 			tell(Fact{Warn, "redlock", n.addr, fmt.Sprintf("takes longer than redlock-node-timeout, which "+
-				"is %v: "+
-				"its votes come too late", o.NodeTimeout), "raise redlock-node-timeout, or use nearer " +
-				"masters"})
+				"is %v: its votes come too late", o.NodeTimeout), "raise redlock-node-timeout, or use " +
+				"nearer masters"})
 		}
 		voting++
 	}
@@ -197,8 +193,7 @@ func tellMasters(o *Options, masters []*node, tell func(Fact)) {
 	case len(masters) == 0:
 	case voting < most:
 		tell(Fact{Fail, "redlock", "", fmt.Sprintf("%d of %d masters can vote, and %d are needed: no lock "+
-			"is "+
-			"granted", voting, len(masters), most), "see above"})
+			"is granted", voting, len(masters), most), "see above"})
 	default:
 		tell(Fact{OK, "redlock", "", fmt.Sprintf("%d of %d masters can vote, and %d are needed", voting,
 			len(masters), most), ""})

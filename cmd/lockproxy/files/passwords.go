@@ -38,43 +38,35 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 	var p Passwords
 	var wrong []error
 	for _, one := range []struct {
-		at             **password
-		name, user, is string
-		from           settings.PasswordFrom
+		at                **password
+		setting, user, is string
+		from              settings.PasswordFrom
 	}{
-		{&p.Upstream, "upstream", v.Upstream.User, v.Upstream.Password, v.UpstreamFrom},
-		{&p.Sentinel, "sentinel", v.Upstream.SentinelUser, v.Upstream.SentinelPassword, v.SentinelFrom},
-		{&p.Redlock, "redlock", v.Masters.User, v.Masters.Password, v.RedlockFrom},
-		{&p.Admin, "admin", "", v.AdminPassword, v.AdminFrom},
+		{&p.Upstream, "upstream-password", v.Upstream.User, v.Upstream.Password, v.UpstreamFrom},
+		{&p.Sentinel, "sentinel-password", v.Upstream.SentinelUser, v.Upstream.SentinelPassword,
+			v.SentinelFrom},
+		{&p.Redlock, "redlock-password", v.Masters.User, v.Masters.Password, v.RedlockFrom},
+		{&p.Admin, "admin-password", "", v.AdminPassword, v.AdminFrom},
+		{&p.Clients, "requirepass", "", "", v.ClientsFrom},
 	} {
-		w := &password{
-			setting: one.name + "-password-file", user: one.user, from: one.from, pause: rereadEvery,
-			again: make(chan struct{}, 1),
+		w := &password{setting: one.setting + "-file", user: one.user, from: one.from, pause: rereadEvery,
+			again: make(chan struct{}, 1), alone: one.at == &p.Clients}
+		login := cluster.Login{User: one.user, Password: one.is}
+		switch {
+		case one.from.Command != "":
+			w.setting, w.pause = one.setting+"-command", v.PasswordInterval
+		case !one.from.Given() && w.alone:
+			continue // it is that of the settings
 		}
-		if !one.from.Given() {
-			w.logins = cluster.NewLogins(cluster.Login{User: one.user, Password: one.is})
-			*one.at = w
-			continue
-		}
-		if one.from.Command != "" {
-			w.setting, w.pause = one.name+"-password-command", v.PasswordInterval
-		}
-		login, err := w.get(context.Background())
-		if err != nil {
-			wrong = append(wrong, err)
-			continue
+		if one.from.Given() {
+			var err error
+			if login, err = w.get(context.Background()); err != nil {
+				wrong = append(wrong, err)
+				continue
+			}
 		}
 		w.logins = cluster.NewLogins(login)
 		*one.at = w
-	}
-	if v.ClientsFrom.Given() {
-		w := &password{setting: "requirepass-file", alone: true, from: v.ClientsFrom, pause: rereadEvery,
-			again: make(chan struct{}, 1)}
-		if login, err := w.get(context.Background()); err != nil {
-			wrong = append(wrong, err)
-		} else {
-			w.logins, p.Clients = cluster.NewLogins(login), w
-		}
 	}
 	return p, errors.Join(wrong...)
 }

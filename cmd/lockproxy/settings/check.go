@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/commands"
 	"lockproxy/proxy"
 )
@@ -39,25 +40,6 @@ func check(v *Values) error {
 	case !v.Dev && len(v.Upstream.Addrs) == 0:
 		wrong = append(wrong, ErrNoUpstream)
 	}
-	for _, s := range []struct {
-		name, password string
-		from           PasswordFrom
-	}{
-		{"upstream", v.Upstream.Password, v.UpstreamFrom},
-		{"sentinel", v.Upstream.SentinelPassword, v.SentinelFrom},
-		{"redlock", v.Masters.Password, v.RedlockFrom},
-	} {
-		if s.from.Given() && s.password != "" || s.from.File != "" && s.from.Command != "" {
-			refuse("%[1]s-password, %[1]s-password-file and %[1]s-password-command exclude each other: "+
-				"more than one of them is given", s.name)
-		}
-	}
-	if len(v.Detours) > 0 && v.DetoursFile != "" {
-		refuse("upstream-map and upstream-map-file exclude each other: both are given")
-	}
-	if v.Proxy.Password != "" && v.ClientsFrom.Given() {
-		refuse("requirepass and requirepass-file exclude each other: both are given")
-	}
 	if sameZone := v.Proxy.ReplicaReads == commands.ReadsSameZone; sameZone != (v.Upstream.Zone != "") {
 		refuse("replica-reads same-zone and availability-zone go together: one of them is not set")
 	}
@@ -67,16 +49,14 @@ func check(v *Values) error {
 	for _, addr := range v.Listen {
 		if v.ProtectedMode && v.Open() && !IsLoopback(addr) {
 			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take "+
-				"and free locks: "+
-				"set requirepass, requirepass-file or client-auth upstream, or listen on 127.0.0.1, or "+
-				"allow it with protected-mode no", addr)
+				"and free locks: set requirepass, requirepass-file or client-auth upstream, or listen on "+
+				"127.0.0.1, or allow it with protected-mode no", addr)
 		}
 	}
 	switch {
 	case v.Proxy.UsersOnly && v.Proxy.Password != "":
-		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of " +
-			"the upstream's users; " +
-			"leave requirepass empty, or set client-auth proxy")
+		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of the " +
+			"upstream's users; leave requirepass empty, or set client-auth proxy")
 	case v.Proxy.UsersOnly && v.ClientsFrom.Given():
 		refuse("client-auth upstream and requirepass-file exclude each other: clients give the passwords " +
 			"of the upstream's users; leave requirepass-file empty, or set client-auth proxy")
@@ -84,28 +64,7 @@ func check(v *Values) error {
 		refuse("client-auth upstream: needs an upstream, for with dev yes there are no users")
 	}
 	checkAdmin(v, refuse)
-	if (v.TLSCert == "") != (v.TLSKey == "") {
-		refuse("tls-cert and tls-key: only one of them is given, and they need each other")
-	}
-	if v.TLSCA != "" && v.TLSCert == "" {
-		refuse("tls-ca %s: needs tls-cert and tls-key", v.TLSCA)
-	}
-	if (v.UpstreamTLSCert == "") != (v.UpstreamTLSKey == "") {
-		refuse("upstream-tls-cert and upstream-tls-key: only one of them is given, and they need each other")
-	}
-	for _, s := range []struct{ name, value string }{
-		{"upstream-tls-ca", v.UpstreamTLSCA},
-		{"upstream-tls-cert", v.UpstreamTLSCert},
-		{"upstream-tls-server-name", v.UpstreamTLSServerName},
-	} {
-		if s.value != "" && !v.UpstreamTLS {
-			refuse("%s %s: has no effect without upstream-tls yes", s.name, s.value)
-		}
-	}
-	if len(v.Proxy.Announce) > 0 && !v.Proxy.ClusterMode {
-		refuse("cluster-announce %s: has no effect without cluster-mode yes",
-			strings.Join(v.Proxy.Announce, ","))
-	}
+	checkPairs(v, refuse)
 	for _, addr := range v.Proxy.Announce {
 		if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
 			refuse("cluster-announce %s: clients cannot connect there: name a host and its port", addr)
@@ -113,17 +72,17 @@ func check(v *Values) error {
 	}
 	if v.Proxy.Locks.Lease > v.Proxy.Locks.MaxLease {
 		refuse("lock-lease %s: must not be longer than lock-max-lease, which is %s",
-			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Locks.MaxLease))
+			tool.Short(v.Proxy.Locks.Lease), tool.Short(v.Proxy.Locks.MaxLease))
 	}
 	if v.Proxy.Locks.Sync > 0 && v.Proxy.Locks.SyncTimeout > v.Proxy.Locks.Lease/2 {
 		refuse("lock-sync-timeout %s: must be at most half of lock-lease, which is %s, or a grant is over "+
 			"before its replicas have it",
-			formatDuration(v.Proxy.Locks.SyncTimeout), formatDuration(v.Proxy.Locks.Lease))
+			tool.Short(v.Proxy.Locks.SyncTimeout), tool.Short(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.FailoverGrace > 0 && v.Proxy.Locks.FailoverGrace < v.Proxy.Locks.Lease {
 		refuse("lock-failover-grace %s: must not be shorter than lock-lease, which is %s: it has to "+
 			"outlast the leases in use",
-			formatDuration(v.Proxy.Locks.FailoverGrace), formatDuration(v.Proxy.Locks.Lease))
+			tool.Short(v.Proxy.Locks.FailoverGrace), tool.Short(v.Proxy.Locks.Lease))
 	}
 	checkRedlock(v, refuse)
 	checkCompat(v, refuse)
@@ -140,24 +99,69 @@ func checkAdmin(v *Values, refuse func(format string, args ...any)) {
 		refuse("admin-actions yes: anybody who reaches the page could break locks: set admin-password or " +
 			"admin-tls-ca")
 	}
-	if v.AdminPassword != "" && v.AdminFrom.Given() {
-		refuse("admin-password and admin-password-file exclude each other: both are given")
+}
+
+// passwords are settings of which one is enough: with -file or -command behind their names the same comes
+// from
+// elsewhere.
+var passwords = []string{"upstream-password", "sentinel-password", "redlock-password", "requirepass",
+	"admin-password", "upstream-map"}
+
+// certificates begin the names of those of which tls-cert and tls-key need each other, and tls-ca needs both.
+var certificates = []string{"", "upstream-", "admin-"}
+
+// without are settings that have no effect while the other has a value.
+var without = []struct{ other, value, why, names string }{
+	{"upstream-tls", "no", "without upstream-tls yes", "upstream-tls-ca upstream-tls-cert " +
+		"upstream-tls-server-name"},
+	{"cluster-mode", "no", "without cluster-mode yes", "cluster-announce"},
+	{"redlock", "", "without redlock", "redlock-prefix"},
+	{"admin", "", "with admin off", "admin-hosts admin-password admin-password-file admin-tls-cert"},
+}
+
+// with is the setting with its value, unless that is a secret.
+func (s *Setting) with(value string) string {
+	if s.Secret {
+		return s.Name
 	}
-	if (v.AdminTLSCert == "") != (v.AdminTLSKey == "") {
-		refuse("admin-tls-cert and admin-tls-key: only one of them is given, and they need each other")
+	return s.Name + " " + value
+}
+
+// checkPairs is the part of check about settings that exclude or need each other.
+func checkPairs(v *Values, refuse func(format string, args ...any)) {
+	given := func(name string) string {
+		if s := Find(name); s != nil {
+			return s.in(v).String()
+		}
+		return ""
 	}
-	if v.AdminTLSCA != "" && v.AdminTLSCert == "" {
-		refuse("admin-tls-ca %s: needs admin-tls-cert and admin-tls-key", v.AdminTLSCA)
+	for _, name := range passwords {
+		var all, there []string
+		for _, one := range []string{name, name + "-file", name + "-command"} {
+			if Find(one) != nil {
+				all = append(all, one)
+			}
+			if given(one) != "" {
+				there = append(there, one)
+			}
+		}
+		if len(there) > 1 {
+			refuse("%s exclude each other: more than one of them is given", strings.Join(all, " and "))
+		}
 	}
-	for _, s := range []struct {
-		name  string
-		given bool
-	}{
-		{"admin-hosts", len(v.AdminHosts) > 0}, {"admin-password", v.AdminPassword != ""},
-		{"admin-password-file", v.AdminFrom.Given()}, {"admin-tls-cert", v.AdminTLSCert != ""},
-	} {
-		if s.given && v.Admin == "" {
-			refuse("%s: has no effect with admin off", s.name)
+	for _, of := range certificates {
+		if (given(of+"tls-cert") == "") != (given(of+"tls-key") == "") {
+			refuse("%[1]stls-cert and %[1]stls-key: only one of them is given, and they need each other", of)
+		}
+		if of != "upstream-" && given(of+"tls-ca") != "" && given(of+"tls-cert") == "" {
+			refuse("%[1]stls-ca %[2]s: needs %[1]stls-cert and %[1]stls-key", of, given(of+"tls-ca"))
+		}
+	}
+	for _, w := range without {
+		for name := range strings.FieldsSeq(w.names) {
+			if given(w.other) == w.value && given(name) != "" {
+				refuse("%s: has no effect %s", Find(name).with(given(name)), w.why)
+			}
 		}
 	}
 }
@@ -166,9 +170,6 @@ func checkAdmin(v *Values, refuse func(format string, args ...any)) {
 func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	n := len(v.Redlock)
 	switch {
-	case n == 0 && len(v.Proxy.Redlock.Prefixes) > 0:
-		refuse("redlock-prefix %s: has no effect without redlock",
-			strings.Join(v.Proxy.Redlock.Prefixes, ","))
 	case n == 0:
 		return
 	case n < 3:
@@ -178,12 +179,12 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	}
 	if n > 0 && v.Proxy.Locks.Lease > v.Proxy.Redlock.MaxLease {
 		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s",
-			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Redlock.MaxLease))
+			tool.Short(v.Proxy.Locks.Lease), tool.Short(v.Proxy.Redlock.MaxLease))
 	}
 	if proxy.LeastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
 		refuse("redlock-node-timeout %s: must be at most a quarter of lock-lease, which is %s, or much "+
 			"of a lease is over before it is granted",
-			formatDuration(v.Proxy.Redlock.NodeTimeout), formatDuration(v.Proxy.Locks.Lease))
+			tool.Short(v.Proxy.Redlock.NodeTimeout), tool.Short(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.Sync > 0 {
 		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0",

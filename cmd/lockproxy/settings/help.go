@@ -25,7 +25,7 @@ func WriteHelp(w io.Writer, tools []string) {
 	fmt.Fprintf(w, helpTop, strings.Join(tools, " "))
 	group, standard := "", Defaults()
 	for i, s := range settings {
-		if s.Joined {
+		if s.Help == "" {
 			continue
 		}
 		heading := s.Group
@@ -34,7 +34,7 @@ func WriteHelp(w io.Writer, tools []string) {
 		}
 		group = s.Group
 		names := s.inHelp(standard)
-		for j := i + 1; j < len(settings) && settings[j].Joined; j++ {
+		for j := i + 1; j < len(settings) && settings[j].Help == ""; j++ {
 			names += " " + settings[j].inHelp(standard)
 		}
 		fmt.Fprintf(w, "%-9s%-42s  %s\n", heading, names, s.Help)

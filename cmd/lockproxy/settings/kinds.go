@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 // value is the place of one setting in a Values. It reads what a user wrote
@@ -182,44 +183,18 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// duration is a time with its unit: a plain number is refused, because some
-// would mean seconds and others milliseconds.
+// duration is a time with its unit.
 type duration struct {
 	at       *time.Duration
 	min, max time.Duration
 }
 
-func (d duration) Set(s string) error {
-	t, err := time.ParseDuration(s)
-	if err != nil {
-		if _, plain := strconv.ParseFloat(s, 64); plain == nil {
-			return fmt.Errorf("needs a unit: %ss or %sms", s, s)
-		}
-		return errors.New("must be a duration, such as 30s, 500ms or 10m")
-	}
-	if t < d.min || t > d.max {
-		return fmt.Errorf("must be between %s and %s inclusive", formatDuration(d.min), formatDuration(d.max))
-	}
-	*d.at = t
-	return nil
-}
+func (d duration) Set(s string) error { return tool.ParseTime(d.at, s, d.min, d.max) }
 
-func (d duration) String() string { return formatDuration(*d.at) }
+func (d duration) String() string { return tool.Short(*d.at) }
 
 func (d duration) Allowed() string {
-	return fmt.Sprintf("%s to %s", formatDuration(d.min), formatDuration(d.max))
-}
-
-// formatDuration is Duration.String without the parts that are zero: 10m.
-func formatDuration(t time.Duration) string {
-	s := t.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return fmt.Sprintf("%s to %s", tool.Short(d.min), tool.Short(d.max))
 }
 
 // seconds is a time for which Redis has a parameter of the same name: a plain
@@ -266,50 +241,111 @@ func (a address) Set(s string) error {
 func (a address) String() string  { return *a.at }
 func (a address) Allowed() string { return "host:port, or off" }
 
-// addresses are several of them, separated by commas or spaces.
-type addresses struct {
-	at    *[]string
-	paths bool   // a unix socket is allowed: whatever contains a slash
-	of    string // the settings that say the rest of what a URL says begin so; "": none does
+// list is several texts, separated by commas or spaces.
+type list struct {
+	at      *[]string
+	allowed string
+	fold    bool                     // upper case is kept as lower case
+	check   func(all []string) error // nil: they may be any
 }
 
-func (a addresses) Set(s string) error {
-	var all []string
-	for _, one := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' }) {
-		if strings.Contains(one, "://") { // and maybe with a password, which is not repeated
-			return a.noURL()
+func (l list) Set(s string) error {
+	if l.fold {
+		s = strings.ToLower(s)
+	}
+	all := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+	if l.check != nil {
+		if err := l.check(all); err != nil {
+			return err
 		}
-		if !a.paths || !IsSocket(one) {
+	}
+	*l.at = all
+	return nil
+}
+
+func (l list) String() string  { return strings.Join(*l.at, ",") }
+func (l list) Allowed() string { return l.allowed }
+
+// addresses are host:port, or with paths also unix sockets. The settings that say the rest of what a URL says
+// begin with of; "": none does.
+func addresses(at *[]string, paths bool, of string) list {
+	allowed := "host:port, several with commas"
+	if paths {
+		allowed = "host:port or /path, several with commas"
+	}
+	return list{at: at, allowed: allowed, check: func(all []string) error {
+		for i, one := range all {
+			switch {
+			case strings.Contains(one, "://"): // and maybe with a password, which is not repeated
+				return noURL(of)
+			case slices.Contains(all[:i], one):
+				return fmt.Errorf("names %s twice", one)
+			case paths && IsSocket(one):
+				continue
+			}
 			if err := checkHostPort(one); err != nil {
 				return err
 			}
 		}
-		if slices.Contains(all, one) {
-			return fmt.Errorf("names %s twice", one)
-		}
-		all = append(all, one)
-	}
-	*a.at = all
-	return nil
+		return nil
+	}}
 }
 
 // noURL says what to write for redis://user:password@host:port/1 and its like.
-func (a addresses) noURL() error {
+func noURL(of string) error {
 	text := "must be host:port, and a URL is not: write localhost:6379 for redis://localhost:6379"
-	if a.of != "" {
-		text += ", with upstream-tls yes for rediss:// and valkeys://, and " + a.of + "-user and " + a.of +
+	if of != "" {
+		text += ", with upstream-tls yes for rediss:// and valkeys://, and " + of + "-user and " + of +
 			"-password; clients choose the database, by SELECT"
 	}
 	return errors.New(text)
 }
 
-func (a addresses) String() string { return strings.Join(*a.at, ",") }
+// words are any.
+func words(at *[]string) list { return list{at: at, allowed: "any words, several with commas"} }
 
-func (a addresses) Allowed() string {
-	if a.paths {
-		return "host:port or /path, several with commas"
-	}
-	return "host:port, several with commas"
+// fewWords are words of which there is a bounded number, each of them with few bytes.
+func fewWords(at *[]string, most, longest int) list {
+	allowed := fmt.Sprintf("up to %d words of %d bytes, with commas", most, longest)
+	return list{at: at, allowed: allowed, check: func(all []string) error {
+		if len(all) > most {
+			return fmt.Errorf("must be %d words at most, and %d are given", most, len(all))
+		}
+		for _, one := range all {
+			if len(one) > longest || !utf8.ValidString(one) {
+				return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one", longest,
+					one)
+			}
+		}
+		return nil
+	}}
+}
+
+// hosts are names of this machine without ports.
+func hosts(at *[]string) list {
+	return list{at: at, allowed: "host names, several with " +
+		"commas", fold: true, check: func(all []string) error {
+		for _, name := range all {
+			if strings.ContainsAny(name, ":/*") {
+				return fmt.Errorf("must be host names without ports, and %q is not one", name)
+			}
+		}
+		return nil
+	}}
+}
+
+// commandList are names of commands, "config|set" for a subcommand.
+func commandList(at *[]string) list {
+	allowed := `commands, several with commas, subcommands as config\|set`
+	return list{at: at, allowed: allowed, fold: true, check: func(all []string) error {
+		for _, name := range all {
+			container, sub, isSub := strings.Cut(name, "|")
+			if container == "" || isSub && sub == "" || strings.Contains(sub, "|") {
+				return errors.New("must be names of commands, such as debug or config|set")
+			}
+		}
+		return nil
+	}}
 }
 
 // detours are pairs of addresses.
@@ -325,62 +361,6 @@ func (d detours) String() string { return d.at.String() }
 func (d detours) Allowed() string {
 	return "announced=reached, each host:port or a host; commas between several"
 }
-
-// words are several texts, separated by commas or spaces.
-type words struct{ at *[]string }
-
-func (w words) Set(s string) error {
-	*w.at = strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
-	return nil
-}
-
-func (w words) String() string  { return strings.Join(*w.at, ",") }
-func (w words) Allowed() string { return "any words, several with commas" }
-
-// fewWords are words of which there is a bounded number, each of them with few bytes.
-type fewWords struct {
-	words
-	most, longest int
-}
-
-func (w fewWords) Set(s string) error {
-	var all []string
-	if err := (words{&all}).Set(s); err != nil {
-		return err
-	}
-	if len(all) > w.most {
-		return fmt.Errorf("must be %d words at most, and %d are given", w.most, len(all))
-	}
-	for _, one := range all {
-		if len(one) > w.longest || !utf8.ValidString(one) {
-			return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one",
-				w.longest, one)
-		}
-	}
-	*w.at = all
-	return nil
-}
-
-func (w fewWords) Allowed() string {
-	return fmt.Sprintf("up to %d words of %d bytes, with commas", w.most, w.longest)
-}
-
-// hosts are names of this machine without ports, separated by commas or spaces.
-type hosts struct{ at *[]string }
-
-func (h hosts) Set(s string) error {
-	all := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ',' || r == ' ' })
-	for _, name := range all {
-		if strings.ContainsAny(name, ":/*") {
-			return fmt.Errorf("must be host names without ports, and %q is not one", name)
-		}
-	}
-	*h.at = all
-	return nil
-}
-
-func (h hosts) String() string  { return strings.Join(*h.at, ",") }
-func (h hosts) Allowed() string { return "host names, several with commas" }
 
 // IsSocket tells a unix socket from host:port.
 func IsSocket(addr string) bool { return strings.Contains(addr, "/") }

@@ -21,7 +21,7 @@ func TestSettingsTable(t *testing.T) {
 			t.Errorf("%s: not a name, or one that is taken", s.Name)
 		}
 		names[s.Name] = true
-		if s.Help == "" || s.Group == "" || s.allowed() == "" {
+		if s.Help+s.Page == "" || s.Group == "" || s.allowed() == "" {
 			t.Errorf("%s: lacks a text", s.Name)
 		}
 		if i > 0 && s.Group != settings[i-1].Group &&

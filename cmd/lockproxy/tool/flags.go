@@ -76,18 +76,25 @@ func Time(at *time.Duration, least, most time.Duration) pflag.Value {
 		shown = ""
 	}
 	return &value{kind: "TIME", shown: shown, set: func(s string) error {
-		d, err := time.ParseDuration(s)
-		switch _, plain := strconv.ParseFloat(s, 64); {
-		case err != nil && plain == nil:
-			return fmt.Errorf("needs a unit: %ss or %sms", s, s)
-		case err != nil:
-			return errors.New("must be a time, such as 30s, 500ms or 10m")
-		case d < least || d > most:
-			return fmt.Errorf("must be between %s and %s", Short(least), Short(most))
-		}
-		*at = d
-		return nil
+		return ParseTime(at, s, least, most)
 	}}
+}
+
+// ParseTime sets a time from least to most. A plain number is refused, because some would mean seconds and
+// others
+// milliseconds.
+func ParseTime(at *time.Duration, s string, least, most time.Duration) error {
+	d, err := time.ParseDuration(s)
+	switch _, plain := strconv.ParseFloat(s, 64); {
+	case err != nil && plain == nil:
+		return fmt.Errorf("needs a unit: %ss or %sms", s, s)
+	case err != nil:
+		return errors.New("must be a duration, such as 30s, 500ms or 10m")
+	case d < least || d > most:
+		return fmt.Errorf("must be between %s and %s inclusive", Short(least), Short(most))
+	}
+	*at = d
+	return nil
 }
 
 // Yes declares a flag without a value. With =no it says no, for what a variable has set.

@@ -71,7 +71,7 @@ func TestCalls(t *testing.T) {
 		{plain, "a -q", "", "unknown shorthand flag: 'q' in -q"},
 		{plain, "a --wait", "", "flag needs an argument: --wait"},
 		{plain, "a --wait 30", "", "needs a unit: 30s or 30ms"},
-		{plain, "a --wait soon", "", "must be a time, such as 30s"},
+		{plain, "a --wait soon", "", "must be a duration, such as 30s"},
 		{plain, "a --wait 2h", "", "must be between 0s and 1h"},
 		{plain, "a --n 0", "", "must be a number of 1 to 9"},
 		{plain, "a --mode loud", "", "must be one of soft, hard"},

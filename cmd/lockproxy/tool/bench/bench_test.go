@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 	text := r.table()
 	for _, part := range []string{`p\x1b:1, clients: 2, locks: 3`, "WAITs that were used up: " +
 		"4", "interrupted",
-		"GET               100         50    100µs   1.23ms   12.3ms    123ms     1.2s",
+		"GET               100         50    100µs   1.23ms   12.3ms    123ms    1.23s",
 		"SET                 0          0        -"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("lacks %q:\n%s", part, text)

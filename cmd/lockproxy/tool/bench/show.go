@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
@@ -50,7 +51,7 @@ func (r report) table() string {
 		for _, us := range []int64{m.P50, m.P90, m.P99, m.P999, m.Max} {
 			text := "-"
 			if m.Count > 0 {
-				text = brief(us)
+				text = terminal.Brief(time.Duration(us) * time.Microsecond)
 			}
 			fmt.Fprintf(&b, " %8s", text)
 		}
@@ -63,19 +64,4 @@ func (r report) table() string {
 		b.WriteString("interrupted: the last phase is not whole\n")
 	}
 	return b.String()
-}
-
-// brief is a time of µs with three digits.
-func brief(us int64) string {
-	switch {
-	case us < 1000:
-		return fmt.Sprintf("%dµs", us)
-	case us < 10_000:
-		return fmt.Sprintf("%.2fms", float64(us)/1e3)
-	case us < 100_000:
-		return fmt.Sprintf("%.1fms", float64(us)/1e3)
-	case us < 1_000_000:
-		return fmt.Sprintf("%dms", us/1000)
-	}
-	return fmt.Sprintf("%.1fs", float64(us)/1e6)
 }

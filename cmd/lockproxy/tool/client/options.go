@@ -54,15 +54,13 @@ func Flags(f *pflag.FlagSet, addr string) *Options {
 		"socket")
 	own.Var(tool.Text(&o.User, "NAME"), "user", "user to log in as")
 	own.Var(tool.Text(&o.Password, "PASSWORD"), "pass", "its password; other users of this machine see "+
-		"flags, so "+
-		"better take a variable")
+		"flags, so better take a variable")
 	tool.Yes(own, &o.TLS, "tls", "use TLS")
 	own.Var(tool.Text(&o.CA, tool.FILE), "cacert", "authority of the proxy's certificate")
 	own.Var(tool.Text(&o.Cert, tool.FILE), "cert", "certificate of this client")
 	own.Var(tool.Text(&o.Key, tool.FILE), "key", "private key of --cert")
 	own.Var(tool.Text(&o.SNI, "HOST"), "sni", "name that the proxy's certificate must have, if not the "+
-		"host of "+
-		"--proxy")
+		"host of --proxy")
 	for name, variables := range map[string][]string{
 		"proxy": {"LOCKPROXY_PROXY"}, "user": {"LOCKPROXY_USER"}, "pass": passwordVariables,
 		"tls": {"LOCKPROXY_TLS"}, "cacert": {"LOCKPROXY_CACERT"}, "cert": {"LOCKPROXY_CERT"},

@@ -53,19 +53,16 @@ func Command() *cobra.Command {
 		"not at all")
 	f.Var(tool.Time(&o.lease, leastLease, year), "lease",
 		"for how long the lock stays if this program, its host or the network dies")
-	f.Var(tool.Time(&o.grace, 0, year), "grace", "how long the command has between TERM and KILL when "+
-		"the lock "+
-		"is lost; 5s, or a third of the lease if that is less")
+	f.Var(tool.Time(&o.grace, 0, year), "grace", "how long the command has between TERM and KILL when the "+
+		"lock is lost; 5s, or a third of the lease if that is less")
 	tool.Yes(f, &o.shared, "shared", "a shared lock: others with --shared may hold it too")
 	f.Var(tool.Number(&o.permits, 1, 1000), "permits", "one of so many permits: up to N may run at a time")
 	f.Var(tool.Time(&o.atLeast, 0, year), "atleast", "the lock stays taken until so long after it was "+
-		"taken, "+
-		"however soon the command ends")
+		"taken, however soon the command ends")
 	tool.Yes(f, &o.once, "once", "if somebody holds the lock, do nothing and exit 0")
 	tool.Yes(f, &o.passEnv, "pass-env", "the command gets the variables with the proxy's password, too")
 	f.Var(tool.Text(&o.meta, "TEXT"), "meta", "what LOCKCTL INFO shows of the holder, for people; this "+
-		"host and "+
-		"process without it")
+		"host and process without it")
 	o.proxy = client.Flags(f, client.Addr)
 	return c
 }

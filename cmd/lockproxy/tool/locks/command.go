@@ -148,9 +148,8 @@ func (a *asked) list(ctx context.Context, match string) ([]Lock, error) {
 	}
 	reply, err := a.ask(ctx, a.most, args...)
 	if errors.Is(err, context.DeadlineExceeded) && a.conn != nil { // it has answered when this one connected
-		return nil, fmt.Errorf("the proxy answers, but has not listed the locks within %s: give a "+
-			"pattern that "+
-			"fits fewer, or a longer --timeout", tool.Short(a.most))
+		return nil, fmt.Errorf("the proxy answers, but has not listed the locks within %s: give a pattern "+
+			"that fits fewer, or a longer --timeout", tool.Short(a.most))
 	}
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -87,4 +88,18 @@ func Cut(text string, width int) string {
 	}
 	all := []rune(text)
 	return string(all[:max(width-1, 0)]) + "…"
+}
+
+// Brief is a time with about three digits.
+func Brief(d time.Duration) string {
+	for unit := time.Second; unit >= time.Millisecond; unit /= 1000 {
+		if d >= unit {
+			digits := unit / 100
+			for d >= 1000*digits && digits < unit {
+				digits *= 10
+			}
+			return d.Round(digits).String()
+		}
+	}
+	return d.Round(time.Microsecond).String()
 }

@@ -1,0 +1,141 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"lockproxy/cmd/lockproxy/settings"
+)
+
+// The program tells systemd, or whoever speaks its protocol, how it is (sd_notify), and takes listening
+// sockets that it is started with (sd_listen_fds). Both are named by the environment, and without it nothing
+// is done.
+
+// Manager is the service manager, whose it is to start this program and to end it.
+type Manager struct {
+	log       *slog.Logger
+	toldReady atomic.Bool // that clients can connect, and nothing else since
+}
+
+// NewManager is whoever the environment names.
+func NewManager(log *slog.Logger) *Manager { return &Manager{log: log} }
+
+// notify tells it of a state.
+func (m *Manager) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		m.log.Debug("the service manager cannot be told", "err", err)
+	}
+}
+
+// Ready tells it that clients can connect, and what they find.
+func (m *Manager) Ready(what string) {
+	m.toldReady.Store(true)
+	m.notify(daemon.SdNotifyReady + "\nSTATUS=" + what)
+}
+
+// Stopping tells it that the end has begun.
+func (m *Manager) Stopping() {
+	m.toldReady.Store(false)
+	m.notify(daemon.SdNotifyStopping)
+}
+
+// Rereading tells it that settings are reread, until done, if it was told that clients can connect.
+func (m *Manager) Rereading() (done func()) {
+	if !m.toldReady.Load() {
+		return func() {}
+	}
+	m.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	return func() { m.notify(daemon.SdNotifyReady) }
+}
+
+// Watch feeds the watchdog of the service manager, if it has one, as long as s turns, until life ends.
+func (m *Manager) Watch(life context.Context, s *State) {
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		m.log.Error("watchdog: cannot be fed", "err", err)
+	}
+	if err == nil && interval > 0 {
+		go m.feed(life, interval, s, m.notify) // ends with life
+	}
+}
+
+// feed feeds a watchdog that waits for interval, as long as the event loops turn: a proxy that hangs is to be
+// started anew.
+func (m *Manager) feed(life context.Context, interval time.Duration, s *State, notify func(state string)) {
+	tick := time.NewTicker(interval / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-life.Done():
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(life, interval/4)
+		err := s.Turns(ctx)
+		cancel()
+		switch {
+		case life.Err() != nil:
+			return
+		case err != nil:
+			m.log.Error("the event loops do not turn: the watchdog is not fed", "err", err)
+		default:
+			notify(daemon.SdNotifyWatchdog)
+		}
+	}
+}
+
+// Activate takes the listening sockets that the program was started with. Each has to be one that v names.
+func (p *Ports) Activate(v *settings.Values) error {
+	var wrong []error
+	for _, file := range activation.Files(true) {
+		name, err := nameOf(v, file)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		p.take([]port{{name, file}})
+		p.lent = true
+	}
+	return errors.Join(wrong...)
+}
+
+// nameOf is the name of a socket as a port.
+func nameOf(v *settings.Values, file *os.File) (string, error) {
+	ln, err := net.FileListener(file)
+	if err != nil {
+		return "", fmt.Errorf("a descriptor that lockproxy was started with (LISTEN_FDS): %w", err)
+	}
+	defer ln.Close()
+	for _, addr := range v.Listen {
+		if isAt(ln.Addr(), addr) {
+			return "listen " + addr, nil
+		}
+	}
+	if v.Admin != "" && isAt(ln.Addr(), v.Admin) {
+		return "admin " + v.Admin, nil
+	}
+	return "", fmt.Errorf("lockproxy was started with a socket that listens on %s (LISTEN_FDS): listen or "+
+		"admin has to name that address", ln.Addr())
+}
+
+// isAt says that a socket at bound is one for addr.
+func isAt(bound net.Addr, addr string) bool {
+	at, ok := bound.(*net.TCPAddr)
+	if !ok || settings.IsSocket(addr) {
+		return bound.String() == addr
+	}
+	want, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil || want.Port != at.Port {
+		return false
+	}
+	return want.IP.Equal(at.IP) || (want.IP == nil || want.IP.IsUnspecified()) && at.IP.IsUnspecified()
+}

@@ -1,0 +1,77 @@
+package lifecycle
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// turning is a Plane whose loops turn, unless they hang.
+type turning struct {
+	Plane
+	hangs atomic.Bool
+}
+
+func (t *turning) Turns(ctx context.Context) error {
+	if t.hangs.Load() {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+// The watchdog is fed in time while the event loops turn, and not while they hang.
+func TestWatchdog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, pl, s := NewManager(slog.New(slog.DiscardHandler)), new(turning), new(State)
+		s.Serve(pl)
+		var fed atomic.Int64
+		life, end := context.WithCancel(t.Context())
+		defer end()
+		go m.feed(life, 8*time.Second, s, func(string) { fed.Add(1) })
+		count := func() int64 {
+			fed.Store(0)
+			time.Sleep(80 * time.Second)
+			return fed.Load()
+		}
+		if n := count(); n < 20 {
+			t.Errorf("fed %d times in ten intervals", n)
+		}
+		pl.hangs.Store(true)
+		time.Sleep(8 * time.Second)
+		if n := count(); n > 0 {
+			t.Errorf("fed %d times while the loops hang", n)
+		}
+		pl.hangs.Store(false)
+		time.Sleep(8 * time.Second)
+		if n := count(); n < 20 {
+			t.Errorf("fed %d times once they turn again", n)
+		}
+	})
+}
+
+// A socket of the service manager is for the setting that names its address.
+func TestIsAt(t *testing.T) {
+	tcp := func(ip string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: port} }
+	for _, c := range []struct {
+		bound net.Addr
+		addr  string
+		want  bool
+	}{
+		{tcp("127.0.0.1", 1), "127.0.0.1:1", true},
+		{tcp("127.0.0.1", 1), "127.0.0.1:2", false},
+		{tcp("127.0.0.1", 1), "0.0.0.0:1", false},
+		{tcp("::", 1), ":1", true},
+		{tcp("::", 1), "0.0.0.0:1", true},
+		{tcp("::", 1), "127.0.0.1:1", false},
+		{&net.UnixAddr{Name: "/a", Net: "unix"}, "/a", true},
+		{&net.UnixAddr{Name: "/a", Net: "unix"}, "127.0.0.1:1", false},
+	} {
+		if got := isAt(c.bound, c.addr); got != c.want {
+			t.Errorf("%v for %s: %v", c.bound, c.addr, got)
+		}
+	}
+}

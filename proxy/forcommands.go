@@ -1,0 +1,176 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/lockevent"
+	"lockproxy/proxy/login"
+)
+
+// whole is the proxy as commands see it: it implements commands.Server.
+type whole struct{ s *Server }
+
+// AuthRequired implements commands.Server.
+func (v whole) AuthRequired() bool { return v.s.o.UsersOnly || v.s.now.Load().Password != "" }
+
+// UsersOnly implements commands.Server.
+func (v whole) UsersOnly() bool { return v.s.o.UsersOnly }
+
+// CheckAuth implements commands.Server. The one user is called "default", as in a Redis without ACL rules.
+func (v whole) CheckAuth(user, password []byte) bool {
+	// Digests have one length, so the comparison tells nothing about the password's.
+	want, got := sha256.Sum256([]byte(v.s.now.Load().Password)), sha256.Sum256(password)
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && string(user) == "default"
+}
+
+// Config implements commands.Server.
+func (v whole) Config() commands.Config { return v.s.o.Config }
+
+// OwnStats implements commands.Server.
+func (v whole) OwnStats() commands.OwnStats { return v.s.shared.Own }
+
+// Scripts implements commands.Server.
+func (v whole) Scripts() *commands.Scripts { return v.s.shared.Scripts }
+
+// Upstream implements commands.Server.
+func (v whole) Upstream() cluster.Server { return v.s.upstream.Topology().Server }
+
+// Login implements commands.Server.
+func (v whole) Login() *cluster.Login { return v.s.upstream.Login() }
+
+// Clustered implements commands.Server.
+func (v whole) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }
+
+// Facts implements commands.Server.
+func (v whole) Facts() commands.Facts {
+	f := commands.Facts{
+		Version:    v.s.o.Version,
+		Upstream:   kindNames[v.s.upstream.Topology().Kind],
+		ConfigFile: v.s.o.ConfigFile,
+		RunID:      v.s.runID,
+		Started:    v.s.started,
+		MaxClients: v.s.now.Load().MaxClients,
+		Stats:      v.s.shared.Own.SinceReset(),
+	}
+	if p := v.s.shared.Clients.Paused(); p != nil {
+		f.Pause, f.PauseLeft = p.Kind, max(time.Until(p.Until), 0)
+	}
+	f.Executable, _ = os.Executable() // otherwise the line stays empty
+	if all := v.s.Addrs(); len(all) > 0 {
+		f.Addr = all[0].String()
+	}
+	return f
+}
+
+var kindNames = map[cluster.Kind]string{
+	cluster.Single: "single", cluster.Sentinel: "sentinel", cluster.Cluster: "cluster",
+}
+
+// newRunID makes an id as Redis has one: 40 hex digits.
+func newRunID() string {
+	var b [20]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// This file implements commands.Frontend for whole.
+
+// ClusterMode implements commands.Frontend.
+func (v whole) ClusterMode() bool { return v.s.o.ClusterMode }
+
+// Announced implements commands.Frontend.
+func (v whole) Announced() []string { return v.s.o.Announce }
+
+// Home implements commands.Frontend.
+func (v whole) Home() string {
+	for _, addr := range v.s.Addrs() {
+		if addr.Network() == "tcp" {
+			return addr.String()
+		}
+	}
+	return ""
+}
+
+// Secure implements commands.Frontend.
+func (v whole) Secure() bool { return v.s.o.TLS != nil }
+
+// Served implements commands.Frontend.
+func (v whole) Served() int { return v.s.upstream.Topology().Served() }
+
+// ReplicaReads implements commands.Frontend.
+func (v whole) ReplicaReads() commands.ReplicaReads { return v.s.o.ReplicaReads }
+
+// WatchReplicas implements commands.Frontend.
+func (v whole) WatchReplicas() { v.s.upstream.WatchReplicas() }
+
+// This file is what commands tell of that the log and the audit log have.
+
+// maxShownUser is the length up to which the name of a user is logged.
+const maxShownUser = 64
+
+// LoginEnded implements commands.Server.
+func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
+	s := v.s
+	attempts := s.shared.Attempts(c.ID)
+	if attempts == nil {
+		return
+	}
+	if refusal == nil {
+		attempts.Reset()
+		return
+	}
+	if !bytes.HasPrefix(refusal, []byte("-WRONGPASS")) &&
+		!bytes.HasPrefix(refusal, []byte("-ERR invalid password")) {
+		return // it tells nothing about the password
+	}
+	now := time.Now()
+	attempts.Failed(now)
+	s.shared.Login.Addresses.Failed(login.Origin(c.Addr), now)
+	kind, reason := &s.shared.Login.Failures.Password, "password"
+	if upstream {
+		kind, reason = &s.shared.Login.Failures.User, "user"
+	}
+	s.events.audited(lockevent.Event{Kind: lockevent.LoginFailed, Reason: reason,
+		Client: lockevent.Client{Addr: c.Addr, User: v.shownUser(user)}})
+	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
+}
+
+// ConfigSet implements commands.Server.
+func (v whole) ConfigSet(c *commands.Client, pairs [][2]string) {
+	for _, p := range pairs {
+		value := p[1]
+		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
+			value = "(not shown)"
+		}
+		v.s.events.audited(lockevent.Event{Kind: lockevent.Setting,
+			Setting: strings.ToLower(p[0]), Value: value,
+			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)],
+				User: v.shownUser(c.UserName())}})
+		v.s.changes.Write(v.s.o.Log, slog.LevelInfo, "setting changed", "setting", strings.ToLower(p[0]),
+			"value", value, "client", c.Addr, "user", v.shownUser(c.User))
+	}
+}
+
+// maxShownSetting is the length up to which the value of a setting is logged.
+const maxShownSetting = 200
+
+// shownUser is the name of a user for the log. What cannot be a name, or is the password in its place, is not
+// shown.
+func (v whole) shownUser(user string) string {
+	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) ||
+		v.CheckAuth([]byte("default"), []byte(user)) {
+		return "(not shown)"
+	}
+	return user
+}

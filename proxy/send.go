@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/proxy/client"
+)
+
+// This file keeps the requests of one client in order.
+
+// inOrder makes sure that no command overtakes earlier ones that went by an older topology, over connections
+// of another mode, or around a running script.
+func (r *router) inOrder() bool {
+	s := r.s
+	v, epoch := s.w.pool.Version(), s.w.pool.StuckEpoch()
+	if v != r.version || epoch != r.stuckEpoch || s.Mode() != r.routed {
+		if s.answers.len() > 0 {
+			if v == r.version && r.stuckEpoch == 0 && s.Mode() == r.routed {
+				return true // behind the script, if its earlier commands are there
+			}
+			s.SetHold(client.HoldOrder)
+			return false
+		}
+		r.version, r.stuckEpoch = v, epoch
+		r.routed = s.Mode()
+		s.own.Turn()
+	}
+	return true
+}
+
+// send sends req to the master of slot. Requests for any node all go to the same one, so that the commands of
+// a client, such as PUBLISH, stay in order.
+func (r *router) send(slot int, req []byte, resend, script bool) {
+	s := r.s
+	if slot == commands.AnySlot {
+		slot = s.w.pool.SomeSlot(s.ID)
+	}
+	r.sendTo(pipe.ToSlot(slot), req, resend, script)
+}
+
+// Order implements pipe.Ordered.
+func (s *session) Order(tag uint32) (client int64, n uint32, latest bool) {
+	return s.ID, tag, tag+1 == s.answers.tail
+}
+
+// sendTo sends req: the current command, or a request on its behalf. script: it may run one by its SHA1.
+func (r *router) sendTo(to pipe.Target, req []byte, resend, script bool) {
+	s := r.s
+	var receiver pipe.Receiver = s
+	if resend {
+		receiver = reader{s}
+	}
+	p := s.w.pool.Send(&pipe.Request{
+		Target: to, Mode: s.Mode(), Bytes: req, To: receiver, Tag: s.current, Resend: resend,
+		Script: script,
+	})
+	s.Sent(p, resend)
+}
+
+var overloaded = []byte("-BUSY the node of this key has more to do than it can, so its answers would " +
+	"take longer than shed-after, and the command has not run: send it again after a pause, or give the " +
+	"upstream more nodes\r\n")
+
+// shed refuses a command whose master is overloaded, and reports whether it has. Locks, transactions,
+// commands that block and those that go to several nodes are not refused: they are few, or others wait for
+// them.
+func (r *router) shed(slot int, cmd *commands.Command) bool {
+	s := r.s
+	if !s.w.shared.Fixed.Sheds || r.readers(cmd) != pipe.MasterOnly ||
+		!s.w.pool.Overloaded(slot, s.Mode()) {
+		return false
+	}
+	s.Reply(overloaded)
+	return true
+}
+
+// readers says which nodes may answer a command that reads keys. The reply of a replica may be older than
+// what the client wrote; replies still come in the order of the commands.
+func (r *router) readers(cmd *commands.Command) pipe.Readers {
+	switch s := r.s; {
+	case s.ReadOnly < s.w.readsFrom || !cmd.ReadsKeys():
+		return pipe.MasterOnly
+	case s.w.shared.Fixed.ReplicaReads == commands.ReadsAnywhere:
+		return pipe.AllReaders
+	}
+	return pipe.ReplicasFirst
+}
+
+// readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
+func readsFrom(which commands.ReplicaReads) int8 {
+	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
+		if which.Wanted(readOnly) {
+			return readOnly
+		}
+	}
+	return 2
+}

@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"bytes"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/proxy/client"
+	"lockproxy/proxy/scatter"
+)
+
+// This file asks a node where the keys of a command are (COMMAND GETKEYS), if only Redis can find them. Later
+// commands of the client wait meanwhile, so that none overtakes it. For long commands a goroutine makes the
+// request and reads the answer.
+
+// askKeys asks a node for the keys of a command, which then goes on.
+func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
+	s := r.s
+	raw = client.Lasting(raw)
+	caching := s.own.Precedes()
+	r.FindSlot(args, raw, func(req []byte, then func([]byte) []byte) {
+		s.Actions().Ask(pipe.Target{}, req, commands.Asking{Resend: true}, then)
+	}, func(slot int, err error) []byte {
+		if err != nil {
+			return commands.ErrorReply(err)
+		}
+		if set := s.own.Set(); caching && set != nil {
+			set.Precede(true)
+			defer set.Precede(false)
+		}
+		goOn(slot, raw)
+		return nil
+	})
+}
+
+// FindSlot implements transaction.Proxy: it finds the slot of the current command's keys. ask sends a request
+// to a node and passes its reply on.
+func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
+	found func(slot int, err error) []byte) {
+	s := r.s
+	s.SetHold(client.HoldOrder)
+	s.KeepFor(s.current, 2*len(raw)) // the command and the request
+	send := func(req []byte) {
+		ask(req, func(reply []byte) []byte {
+			if len(reply) <= client.LongFrom {
+				return found(slotOfKeys(reply))
+			}
+			var slot int
+			var err error
+			client.Apart(
+				s,
+				func() { slot, err = slotOfKeys(reply) },
+				func() []byte { return found(slot, err) },
+			)
+			return nil
+		})
+	}
+	if len(raw) <= client.LongFrom {
+		send(keysRequest(args))
+		return
+	}
+	var req []byte
+	client.Apart(s, func() { req = keysRequest(args) }, func() []byte {
+		if s.gone {
+			return client.NoAnswer
+		}
+		send(req)
+		return nil
+	})
+}
+
+// keysRequest asks for the keys of the command args.
+func keysRequest(args [][]byte) []byte {
+	return resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
+}
+
+// FindKeys implements commands.Actions.
+func (a actions) FindKeys(args [][]byte, then func(keys [][]byte) []byte) {
+	a.s.SetHold(client.HoldOrder)
+	a.Ask(pipe.Target{}, keysRequest(args), commands.Reread, func(reply []byte) []byte {
+		v, _, err := resp.Parse(reply)
+		var keys [][]byte
+		for _, key := range v.Elems {
+			keys = append(keys, bytes.Clone(key.Str))
+		}
+		if err != nil || v.Err() != "" {
+			keys = nil
+		}
+		return then(keys)
+	})
+}
+
+// slotOfKeys returns the slot of the keys in a reply of COMMAND GETKEYS. A command without keys may go
+// anywhere: the node will say what is wrong with it.
+func slotOfKeys(reply []byte) (int, error) {
+	v, _, err := resp.Parse(reply)
+	if err != nil || v.Err() != "" || len(v.Elems) == 0 {
+		return commands.AnySlot, nil
+	}
+	n := slot.Of(v.Elems[0].Str)
+	for _, key := range v.Elems[1:] {
+		if slot.Of(key.Str) != n {
+			return 0, commands.ErrCrossSlot
+		}
+	}
+	return n, nil
+}
+
+// bySlot says that the slot of a command matters.
+func (r *router) bySlot() bool {
+	s := r.s
+	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster
+}
+
+// SlotOf is cmd.Slot for the command that is being dispatched.
+func (r *router) SlotOf(cmd *commands.Command, args [][]byte) (int, error) {
+	if p := r.placeOf(cmd); p != nil {
+		return p.Slot, p.Err
+	}
+	return cmd.Slot(args)
+}
+
+// placeOf is the place of the command that is being dispatched, if a goroutine has computed it.
+func (r *router) placeOf(cmd *commands.Command) *commands.Place { return r.s.in.long.PlaceOf(cmd) }
+
+// cutBySlot cuts the command that is being dispatched into parts by slot; nil: it cannot be cut.
+func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts, commands.Merge) {
+	if r.placeOf(cmd) != nil {
+		return r.s.in.long.CutOf()
+	}
+	cut, merge := cmd.CutBySlot(args)
+	if cut == nil {
+		return nil, nil
+	}
+	return scatter.Made(cut.All()), merge
+}
+
+// split sends the parts of a command to the nodes of their slots; reads go to replicas if the client wants
+// that.
+func (r *router) split(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
+	scatter.Send(r.s, parts, scatter.How{
+		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: cmd,
+	}, merge)
+}
