@@ -129,6 +129,9 @@ var floors = map[string]string{
 	"internal": "internal",
 }
 
+// controls are the packages that ask nodes by go-redis: that which finds them, and what its tests stand on.
+var controls = map[string]bool{"cluster/discovery": true, "cluster/internal/servers": true}
+
 // Each package imports only those below it; cluster and redlock do not know each other.
 func TestFloors(t *testing.T) {
 	seen := 0
@@ -154,6 +157,9 @@ func TestFloors(t *testing.T) {
 		}
 		for _, spec := range f.Imports {
 			imported, _ := strconv.Unquote(spec.Path.Value)
+			if strings.HasPrefix(imported, "github.com/redis/go-redis/") && !controls[dir] {
+				t.Errorf("%s imports go-redis, which is for the control plane", name)
+			}
 			imported, ours := strings.CutPrefix(imported, "lockproxy/")
 			if !ours {
 				continue
