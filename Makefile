@@ -82,6 +82,7 @@ bench-tools: # the yardsticks of the benchmark
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
 	$(GO) test -race -count=1 -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long -raced $(SOAKFLAGS)
 	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./proxy -run Storm -storm.seed 0 -storm.rounds 500
+	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./cluster/pipe -run TestPoolModel -model.seed 0 -model.runs 1000
 	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/locks -run TestSetModel -seeds 300
 	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/quorum -run TestQuorumModel -rapid.checks 1000
 

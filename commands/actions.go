@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/commands/cut"
 	"lockproxy/redlock"
 )
 
@@ -18,6 +19,13 @@ func Returning(f func(ctx context.Context) []byte) Task {
 		reply := f(ctx)
 		answer(func() []byte { return reply })
 	}
+}
+
+// Beside has task make the answer of the current command, on a goroutine that ends with it.
+func Beside(by redlock.Caller, task func() []byte) {
+	by.Await(func(done func([]byte)) {
+		go func() { done(task()) }() // ends by itself
+	}, func(reply []byte) []byte { return reply }, nil)
 }
 
 // Waiter is a redlock.Delivery of a task that waits for locks during a part of its time only. The task of any
@@ -50,7 +58,7 @@ type Actions interface {
 	// AskAll sends req to every master at once. merge runs when all have answered.
 	AskAll(req []byte, o Asking, merge Merge)
 	// AskParts sends each part to the master of its slot.
-	AskParts(parts []Part, o Asking, merge Merge)
+	AskParts(parts []cut.Part, o Asking, merge Merge)
 	// AskInTurn sends all of reqs, which only read, in that order to the node at addr and to no other, master
 	// or not. then is given their replies in that order.
 	AskInTurn(addr string, reqs [][]byte, then Merge)

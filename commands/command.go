@@ -8,7 +8,7 @@
 //	    \    \      |     /     /                      /
 //	             commands       Command, Table, Call, Actions
 //	              /    \
-//	          holds    merge
+//	       holds  merge  cut
 //
 // It stands below proxy, which owns the connections of clients, and above cluster and redlock, which reach
 // Redis.

@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 
+	"lockproxy/commands/cut"
 	"lockproxy/internal/slot"
 )
 
@@ -86,4 +87,18 @@ func (c *Command) KeyAt() int { return c.key }
 // node judges all else, and it is one that may be long.
 func (c *Command) Streams() bool {
 	return c.Route == ByKeys && c.plain && c.key > 0 && c.Flags&(Write|Scripted|Alone|LockVerb) == Write
+}
+
+// CutBySlot says how to cut a command whose Route is Split, and gives the Merge that makes one reply of the
+// replies to the parts. The arguments before the first key and behind the last one go into each part. The Cut
+// is nil if the arguments make no sense.
+func (c *Command) CutBySlot(args [][]byte) (*cut.Cut, Merge) {
+	parts := cut.New(args, max(c.FirstKey, 1), c.Step, c.tail)
+	switch {
+	case parts == nil:
+		return nil, nil
+	case c.Merge != nil:
+		return parts, c.Merge
+	}
+	return parts, parts.Join
 }

@@ -148,7 +148,7 @@ func (c *client) Lose() {
 
 // withLocks runs test with clients, in fake time.
 func withLocks(t *testing.T, o locks.Options, test func(t *testing.T, session func() *client)) {
-	withLedger(t, o, func(*index.Index) *lock.Ledger { return nil },
+	withLedger(t, o, func(x *index.Index) *lock.Ledger { return lock.NewLedger(x, nil, nil) },
 		func(t *testing.T, _ *lock.Ledger, session func() *client) { test(t, session) })
 }
 

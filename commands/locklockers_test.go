@@ -12,6 +12,7 @@ import (
 	"lockproxy/cluster/master"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/quorum"
 	"lockproxy/redlock/scripts"
@@ -76,6 +77,7 @@ func withQuorum(t *testing.T,
 		defer all.Quorum.Close(context.Background())
 		defer all.Compat.Close(context.Background())
 		all.Busiest = lock.NewBusiest(100)
+		all.Ledger = lock.NewLedger(index.New(nil, index.Options{}), nil, nil)
 		table := redis7(t, lock.Verbs(all)...)
 		test(t, m, func() *client { return &client{session: sessionOver(t, table, n.Answer)} })
 	})

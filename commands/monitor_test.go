@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/commands/lock"
+	"lockproxy/commands/monitorline"
 )
 
 func TestMonitorLine(t *testing.T) {
@@ -46,13 +47,13 @@ func TestMonitorLine(t *testing.T) {
 			args[i] = []byte(arg)
 		}
 		cmd, _ := table.Resolve(args)
-		line := string(commands.AppendMonitorCall(commands.AppendMonitorTime(nil,
+		line := string(monitorline.AppendCall(monitorline.AppendTime(nil,
 			time.Unix(1339518083, 7412999)), &commands.Client{Addr: "127.0.0.1:60866", DB: 2}, cmd, args))
 		if want := "+1339518083.007412 [2 127.0.0.1:60866] " + test.want + "\r\n"; line != want {
 			t.Errorf("\n got %s\nwant %s", line, want)
 		}
 	}
-	line := string(commands.AppendMonitorCall(nil,
+	line := string(monitorline.AppendCall(nil,
 		&commands.Client{Addr: "/s.sock:0", LocalAddr: "/s.sock:0", Unix: true}, table.Lookup([]byte("ping")),
 		wordsOf("PING")))
 	if line != "[0 unix:/s.sock] \"PING\"\r\n" {
@@ -82,7 +83,7 @@ func TestMonitorLineOfLongCommands(t *testing.T) {
 			args[i] = []byte(arg)
 		}
 		cmd, _ := table.Resolve(args)
-		line := string(commands.AppendMonitorCall(nil, &commands.Client{Addr: "a:1"}, cmd, args))
+		line := string(monitorline.AppendCall(nil, &commands.Client{Addr: "a:1"}, cmd, args))
 		if want := "[0 a:1] " + test.want + "\r\n"; line != want {
 			t.Errorf("%.60s: %d bytes, want %d: ...%s", args[0], len(line), len(want),
 				line[max(len(line)-60, 0):])
@@ -98,7 +99,7 @@ func TestShownByMonitor(t *testing.T) {
 		"CLIENT LIST": false, "CLIENT KILL x": false, "CONFIG GET x": false, "MONITOR": false,
 		"ACL SETUSER x": false, "SLOWLOG GET": false, "DEBUG SLEEP 1": false, "LOCKCTL BREAK l": false,
 	} {
-		if cmd, _ := table.Resolve(wordsOf(line)); cmd.Shown() != want {
+		if cmd, _ := table.Resolve(wordsOf(line)); monitorline.Shows(cmd) != want {
 			t.Errorf("%s is shown: %v", line, !want)
 		}
 	}
@@ -107,7 +108,7 @@ func TestShownByMonitor(t *testing.T) {
 // EXEC of Redis 6 has the flag that hides it, and is shown all the same.
 func TestExecOfRedis6IsShown(t *testing.T) {
 	exec := &commands.Command{Row: commands.Row{Flags: commands.RunsQueue | commands.SkipMonitor}}
-	if !exec.Shown() {
+	if !monitorline.Shows(exec) {
 		t.Error("EXEC is not shown")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/internal/slot"
 )
 
@@ -41,7 +42,7 @@ func (n fakeNodes) Layout() string        { return strconv.Itoa(len(n.f.Masters)
 func (n fakeNodes) Of(string) string      { return "" }
 func (n fakeNodes) Set(string, string)    {}
 
-func (f *session) AskParts(parts []commands.Part, _ commands.Asking, merge commands.Merge) {
+func (f *session) AskParts(parts []cut.Part, _ commands.Asking, merge commands.Merge) {
 	var replies [][]byte
 	for _, part := range parts {
 		replies = append(replies, f.Request(part.Slot%len(f.Masters), part.Request))

@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/scatter"
@@ -164,7 +165,7 @@ func (a actions) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
 }
 
 // AskParts implements commands.Actions.
-func (a actions) AskParts(parts []commands.Part, o commands.Asking, merge commands.Merge) {
+func (a actions) AskParts(parts []cut.Part, o commands.Asking, merge commands.Merge) {
 	for i := range parts {
 		parts[i].Place = i
 	}
@@ -224,18 +225,13 @@ func (a actions) Gone() bool { return a.s.gone }
 // Close implements commands.Actions: earlier commands are answered first.
 func (a actions) Close() { a.s.close() }
 
-func (s *session) close() {
-	s.draining = true
-	s.SetHold(client.HoldClosing)
-	s.closeIfAnswered()
-}
-
 // Nodes implements commands.Actions.
 func (a actions) Nodes() commands.Nodes { return a.s.w.nodes }
 
 // Clients implements commands.Actions.
 func (a actions) Clients() commands.Clients {
-	return clients.Commands{Host: a.s, On: a.s.w.clients, Describe: a.s.self}
+	self := func() *commands.Peer { return selfOf(a.s) }
+	return clients.Commands{Host: a.s, On: a.s.w.clients, Describe: self}
 }
 
 // Connection implements commands.Actions.

@@ -99,7 +99,7 @@ func TestGuessesInATransaction(t *testing.T) {
 		c := r.connect()
 		c.tell(ok, "AUTH secret")
 		c.send("MULTI", "SET foo 1", "AUTH x", "AUTH y", "HELLO 2 AUTH default secret", "EXEC")
-		tooSoon := string(errLoginTooSoon)
+		tooSoon := string(login.ErrTooSoon)
 		c.expect(ok + strings.Repeat(queuedOK, 4) + "*4\r\n" + ok + wrongPass + tooSoon + tooSoon)
 		if n := r.server.Stats().AuthFailures["password"]; n != 1 {
 			t.Errorf("%d passwords were tried", n)

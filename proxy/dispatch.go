@@ -7,8 +7,11 @@ import (
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
+	"lockproxy/proxy/execution"
 	"lockproxy/proxy/lockorder"
+	"lockproxy/proxy/login"
 	"lockproxy/proxy/scatter"
+	"lockproxy/proxy/transaction"
 	"lockproxy/proxy/watch"
 )
 
@@ -35,7 +38,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		s.SetHold(client.HoldOrder)
 		return false
 	}
-	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining &&
+	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && login.IsAttempt(cmd, args) && !s.draining &&
 		s.attempts.MustWait(s, s.w.shared.Login.Addresses) {
 		return false
 	}
@@ -60,7 +63,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	s.begin(w.counters.Of(cmd))
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
-		s.Reply(noAuth)
+		s.Reply(client.NoAuth)
 	case s.tx.InMulti():
 		s.tx.Dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
@@ -191,8 +194,6 @@ func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 		r.Run(cmd, args, raw)
 	}
 }
-
-var noAuth = []byte("-NOAUTH Authentication required.\r\n")
 
 // forward is the path of most commands: the bytes as they are, to the node's pipe.
 func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
@@ -331,6 +332,13 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 	cmd.Run(call)
 	s.running = false
 	*call = commands.Call{} // otherwise it would keep a large command in memory
+}
+
+// Assemble implements transaction.Proxy.
+func (r *router) Assemble(t transaction.Executed) []byte {
+	s := r.s
+	of := execution.Of{Host: s, Router: r, Attempts: &s.attempts, Subscriber: &s.subscriber, Own: &s.own}
+	return of.Assemble(t)
 }
 
 // Server implements transaction.Proxy.

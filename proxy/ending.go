@@ -19,9 +19,23 @@ const lingerFor = 200 * time.Millisecond
 // lastMessages is how long a subscriber that has ended its side waits for messages that are on their way.
 const lastMessages = time.Second
 
+// life is how far a session has come to its end.
+type life struct {
+	s        *session
+	eof      bool      // the client will send no more
+	gone     bool      // the connection is closed
+	draining bool      // only what was read is still answered
+	active   time.Time // of the last input or output
+}
+
+func (l *life) Gone() bool       { return l.gone }
+func (l *life) HalfClosed() bool { return l.eof }
+func (l *life) Draining() bool   { return l.draining }
+
 // EOF implements loop.HalfCloser: earlier commands are answered first, but none waits any longer for a lock
 // or for the end of a pause.
-func (s *session) EOF() bool {
+func (l *life) EOF() bool {
+	s := l.s
 	if s.hold&(client.HoldPause|client.HoldLogin) != 0 || s.tasks.lockWaits > 0 {
 		return false
 	}
@@ -37,7 +51,8 @@ func (s *session) EOF() bool {
 
 // EndIfDone closes a session that has nothing left to do. While nothing holds it, the only input left is the
 // beginning of a command.
-func (s *session) EndIfDone() {
+func (l *life) EndIfDone() {
+	s := l.s
 	if (s.eof || s.draining) && s.hold == 0 && !s.reading {
 		s.hold |= client.HoldClosing
 		s.closeIfAnswered()
@@ -46,7 +61,8 @@ func (s *session) EndIfDone() {
 
 // closeIfAnswered closes a session that reads no more commands, once the last answer is written. A client
 // that ended its side right after a grant may not have read it: then it waits for a reset.
-func (s *session) closeIfAnswered() {
+func (l *life) closeIfAnswered() {
+	s := l.s
 	switch {
 	case s.gone || s.hold != client.HoldClosing || s.answers.len() > 0:
 	case s.eof && s.subscriber.Listens(): // what was published before it ended its side is for it, too
@@ -54,7 +70,7 @@ func (s *session) closeIfAnswered() {
 		s.begin(nil)
 		s.w.loop.After(lastMessages, func() { s.tasks.end(errClientGone) })
 		s.subscriber.End(func() []byte { return nil })
-	case s.eof && len(s.out.deliveries.all) > 0:
+	case s.eof && s.out.deliveries.Any():
 		s.w.loop.After(lingerFor, func() {
 			if !s.gone {
 				s.conn.CloseAfterWrite()
@@ -65,10 +81,19 @@ func (s *session) closeIfAnswered() {
 	}
 }
 
+// close ends the session once earlier commands are answered.
+func (l *life) close() {
+	s := l.s
+	s.draining = true
+	s.SetHold(client.HoldClosing)
+	s.closeIfAnswered()
+}
+
 var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
 
 // drain ends the session once the commands that were read are answered.
-func (s *session) drain() {
+func (l *life) drain() {
+	s := l.s
 	s.draining = true
 	s.conn.EndInput(time.Second)
 	s.upload.giveUp(refusedByDrain)
@@ -89,7 +114,8 @@ func (s *session) drain() {
 // RESET), gives back the locks that it keeps alive. When the proxy closes the connection, or the network
 // breaks it, the client may still be at work: then its holds last until their leases are over. Holds with
 // LINGER are kept alive for so long before that, unless the client has announced its end.
-func (s *session) Closed(err error) {
+func (l *life) Closed(err error) {
+	s := l.s
 	s.gone = true
 	if err == loop.ErrUnread {
 		s.w.shared.Log.Warn("client closed: client-query-buffer-limit", "client", s.Addr)
@@ -104,7 +130,7 @@ func (s *session) Closed(err error) {
 	s.subscriber.Leave()
 	s.out.buf.Free(s.w.loop)
 	s.out.holdNodes(nil)
-	s.out.deliveries.end(s, err)
+	s.out.deliveries.End(s.conn, s.w.loop.Now(), s.eof, err)
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)
 		if a.then == nil {
@@ -127,7 +153,8 @@ func (s *session) Closed(err error) {
 
 // resetState undoes all of a connection's state outside commands.Client, for RESET and for a closed
 // connection. It is the only place that does.
-func (s *session) resetState() {
+func (l *life) resetState() {
+	s := l.s
 	if s.silence == silentAlways && !s.gone {
 		s.answers.Speak(s.current)
 	}

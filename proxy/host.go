@@ -30,13 +30,6 @@ type asker interface {
 	Reply(reply []byte)
 	// Expect makes then turn the reply to the current command into its answer.
 	Expect(then func(reply []byte) []byte)
-	// divert makes to take the answers to commands in place of the client; nil ends that.
-	divert(to taker)
-}
-
-// taker takes the answer to a command, or reports false if it is not for it.
-type taker interface {
-	take(tag uint32, reply []byte) bool
 }
 
 // onLoop is what a session has of its loop.
@@ -49,23 +42,14 @@ func (l onLoop) Call() *commands.Call         { return &l.w.call }
 func (l onLoop) InTurn(f func())              { l.w.later.Run(f) }
 func (l onLoop) Background(task, then func()) { l.w.background(task, then) }
 
-// life is how far a session has come to its end.
-type life struct {
-	eof      bool // the client will send no more
-	gone     bool // the connection is closed
-	draining bool // only what was read is still answered
-}
-
-func (l *life) Gone() bool       { return l.gone }
-func (l *life) HalfClosed() bool { return l.eof }
-func (l *life) Draining() bool   { return l.draining }
-
 func (s *session) About() *commands.Client   { return &s.Client }
 func (s *session) Answers() client.Answers   { return &s.answers }
 func (s *session) CurrentTag() uint32        { return s.current }
 func (s *session) Actions() commands.Actions { return actions{s} }
 func (s *session) CloseAfterWrite()          { s.conn.CloseAfterWrite() }
-func (s *session) divert(to taker)           { s.taker = to }
+
+// Divert implements execution.Host.
+func (s *session) Divert(take func(tag uint32, reply []byte) bool) { s.taker = take }
 
 func (s *session) TakesPushes() bool {
 	return s.silence != silentAlways && s.hold&client.HoldClosing == 0 && !s.gone
@@ -119,7 +103,7 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 // newSession makes the session of a client before it has its connection.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
-	s.footprint.s = s
+	s.footprint.s, s.life.s = s, s
 	s.window.Size = min(large.FirstWindow, w.shared.Now.Load().MaxPipeline)
 	s.monitor, s.pause = clients.NewMonitor(s, w.clients), clients.NewPause(s, w.clients)
 	s.own = tracking.NewConnections(s)
@@ -131,4 +115,59 @@ func newSession(about commands.Client, w *worker) *session {
 	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)
 	s.subscriber = pubsub.NewSubscriber(s, w.hub, &s.own, &s.tasks)
 	return s
+}
+
+// peer is a session as other clients see it. It implements clients.Client.
+type peer struct{ s *session }
+
+// Describe implements clients.Client.
+func (p peer) Describe(to *commands.Peer) bool {
+	if p.s.gone || p.s.conn.Over() {
+		return false
+	}
+	*to = peerOf(p.s)
+	return true
+}
+
+// Unblock implements clients.Client.
+func (p peer) Unblock(withError bool, ended func(bool)) {
+	switch s := p.s; {
+	case !s.Blocked:
+		ended(false)
+	case !s.blocking.Unblock(withError, ended):
+		ended(!s.gone && s.tasks.unblock(withError))
+	}
+}
+
+// Close implements clients.Client.
+func (p peer) Close() { p.s.conn.Close() }
+
+// peerOf describes the session as it is between two commands.
+func peerOf(s *session) commands.Peer {
+	p := commands.Peer{
+		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
+		Waits: s.Blocked || s.hold&client.HoldWaiting != 0, Closing: s.hold&client.HoldClosing != 0,
+		Query: s.conn.Kept(), QueryRoom: s.conn.Room(),
+		Replies: s.out.waiting(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
+		BytesIn: s.in.bytes, BytesOut: s.out.deliveries.Written, Commands: s.in.commands,
+	}
+	if s.last != nil && s.last.Name != s.w.table.Unknown().Name {
+		p.Command = s.last.Name
+	}
+	p.Memory = s.footprint.use().sum()
+	return p
+}
+
+// selfOf describes the session while its command runs.
+func selfOf(s *session) *commands.Peer {
+	p := peerOf(s)
+	for _, arg := range s.w.call.Args {
+		p.Args += len(arg)
+	}
+	if s.reading { // what it sends is in the buffer of the loop, or still in its own
+		p.Query = s.w.input
+		p.QueryRoom = max(loop.Shared-p.Query, 0)
+	}
+	p.Memory += p.Query
+	return &p
 }

@@ -30,7 +30,7 @@ type input struct {
 // Read implements loop.Handler.
 func (s *session) Read(buf []byte) int {
 	s.active = s.w.loop.Now()
-	s.out.deliveries.prove()
+	s.out.deliveries.Prove()
 	s.reading = true
 	s.w.input = len(buf)
 	used := s.readCommands(buf)
@@ -121,7 +121,7 @@ func (in *input) takeApart(s *session, raw []byte) {
 	in.long = long
 	s.SetHold(client.HoldLong)
 	table, scripts := s.w.table, s.w.shared.Scripts
-	bySlot := s.router.bySlot()
+	bySlot := s.router.BySlot()
 	s.Background(func() { long.Read(table, scripts, raw, bySlot) }, func() {
 		long.Ready = true
 		s.CountMemory()

@@ -25,7 +25,7 @@ type output struct {
 	late       client.Collected // messages that came inside an answer
 	held       int              // bytes in answers, pushes and late
 	full       memory.Fullness  // of its soft limit
-	deliveries deliveries
+	deliveries client.Deliveries
 	holding    *owned.Set // the client's own connections, if they are not read now; or nil
 }
 
@@ -42,7 +42,7 @@ func (o *output) write(b []byte) {
 	before := o.buf.Cap()
 	if len(b) >= writeAtOnce && s.Authenticated {
 		n := s.conn.Write(b)
-		o.deliveries.appended += uint64(n)
+		o.deliveries.Appended += uint64(n)
 		o.wrote(n)
 		b = b[n:]
 	}
@@ -54,7 +54,7 @@ func (o *output) write(b []byte) {
 	if grown := o.buf.Cap() - before; grown != 0 {
 		s.footprint.add(grown)
 	}
-	o.deliveries.appended += uint64(len(b))
+	o.deliveries.Appended += uint64(len(b))
 	s.conn.Flush()
 	if s.conn.Stalled() && s.conn.Kept() == 0 {
 		o.holdNodes(s.Mode().Own)
@@ -66,7 +66,7 @@ func (o *output) write(b []byte) {
 
 // wrote notes that n bytes are written.
 func (o *output) wrote(n int) {
-	o.deliveries.written += uint64(n)
+	o.deliveries.Written += uint64(n)
 	o.s.active = o.s.w.loop.Now()
 	o.s.w.bytesOut.Add(uint64(n))
 }

@@ -12,6 +12,7 @@ import (
 
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/execution"
 	"lockproxy/proxy/pubsub"
 )
 
@@ -83,7 +84,7 @@ func TestCostlyCommandsTakeTurns(t *testing.T) {
 	}{
 		// some as they are read, and some when the loop goes on
 		"pipeline":    {most: loop.RoundTime + 2*roundCommands*cost},
-		"transaction": {before: "MULTI", last: "EXEC", most: followUpTime + 2*cost},
+		"transaction": {before: "MULTI", last: "EXEC", most: execution.FollowUpTime + 2*cost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := new(rounds)

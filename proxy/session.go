@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"time"
-
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
@@ -29,21 +27,16 @@ type session struct {
 	life
 	conn *loop.Conn
 	footprint
-	in     input
-	out    output
-	active time.Time // time of the last input or output
+	in  input
+	out output
 
 	answers answers
-	current uint32 // the number of the current command, which Actions is about
-	acted   bool   // that command has called an Action
-	running bool   // a command's Run is on the stack
-	reading bool   // Read is on the stack
+	present
 
 	hold     client.Hold
-	window   large.Window      // bounds the commands under way
-	attempts login.Attempts    // attempts to authenticate
-	silence  silence           // CLIENT REPLY
-	last     *commands.Command // the last command that was read
+	window   large.Window   // bounds the commands under way
+	attempts login.Attempts // attempts to authenticate
+	silence  silence        // CLIENT REPLY
 
 	own      tracking.Connections
 	tracking tracking.Tracker
@@ -51,17 +44,31 @@ type session struct {
 	upload   upload
 	router   router
 	tx       transaction.Client
-	taker    taker // takes answers that are for EXEC instead of the client; or nil
+	taker    func(tag uint32, reply []byte) bool // has answers that are for EXEC; or nil
 
 	tasks    tasks
 	blocking blocking.Waiter
 
-	writes  client.Writes
+	writes client.Writes
+	among
+
+	subscriber pubsub.Subscriber
+}
+
+// present is what a session does now.
+type present struct {
+	current uint32            // the number of the current command, which Actions is about
+	acted   bool              // that command has called an Action
+	running bool              // a command's Run is on the stack
+	reading bool              // Read is on the stack
+	last    *commands.Command // the last command that was read
+}
+
+// among is the client's part in what concerns all clients.
+type among struct {
 	monitor clients.Monitor
 	watcher watch.Watcher
 	pause   clients.Pause
-
-	subscriber pubsub.Subscriber
 }
 
 // Mode is the mode of the upstream connections that carry what this client sends.
@@ -205,7 +212,7 @@ func (s *session) Detour(uint32) {
 // Answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
 // it must not be changed any more.
 func (s *session) Answer(tag uint32, reply []byte) {
-	if s.taker != nil && s.taker.take(tag, reply) {
+	if s.taker != nil && s.taker(tag, reply) {
 		return
 	}
 	a := s.answers.at(tag)
@@ -256,13 +263,13 @@ func (s *session) advance() {
 		case s.gone: // since the answer was begun
 			a.lost.Lost()
 		default:
-			s.out.deliveries.add(s.w.loop.Now(), a.lost)
+			s.out.deliveries.Add(s.w.loop.Now(), a.lost)
 		}
 		if a.kept != 0 {
 			s.KeepFor(s.answers.head, -a.kept)
 		}
 		s.answers.pop(s.w)
-		if s.window.Answered(s.out.deliveries.appended) > cluster.MaxShared {
+		if s.window.Answered(s.out.deliveries.Appended) > cluster.MaxShared {
 			s.large.expect()
 		}
 		s.out.writePushes()

@@ -109,8 +109,8 @@ func slotOfKeys(reply []byte) (int, error) {
 	return n, nil
 }
 
-// bySlot says that the slot of a command matters.
-func (r *router) bySlot() bool {
+// BySlot says that the slot of a command matters.
+func (r *router) BySlot() bool {
 	s := r.s
 	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster
 }

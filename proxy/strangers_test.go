@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 	"io"
+	"lockproxy/proxy/client"
 	"lockproxy/proxy/memory"
 	"net"
 	"strings"
@@ -33,7 +34,7 @@ func TestUnreadBeforeAuth(t *testing.T) {
 			r.Errorf("all was taken from a client that reads nothing (%v)", err)
 		default:
 		}
-		c.expect(strings.Repeat(string(noAuth), n))
+		c.expect(strings.Repeat(string(client.NoAuth), n))
 		c.tell("+OK\r\n", "AUTH secret")
 		c.tell("$2\r\nab\r\n", "ECHO ab")
 	})
@@ -61,7 +62,7 @@ func TestAuthTimeout(t *testing.T) {
 		user.tell("+OK\r\n", "AUTH secret")
 		for range 8 {
 			time.Sleep(time.Second)
-			busy.tell(string(noAuth), "GET a")
+			busy.tell(string(client.NoAuth), "GET a")
 		}
 		time.Sleep(4 * time.Second)
 		idle.expectClosed()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 	"lockproxy/proxy/table"
 )
 
@@ -143,7 +144,7 @@ func TestUnknownCommandBeforeAuth(t *testing.T) {
 		c := r.connect()
 		before := u.asked
 		c.send("XCLIENT REPLY SKIP")
-		c.expect(string(noAuth))
+		c.expect(string(client.NoAuth))
 		if u.asked != before {
 			t.Error("the upstream was asked")
 		}

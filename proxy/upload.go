@@ -57,7 +57,7 @@ func (u *upload) begins(buf []byte) bool {
 	s.SetHold(client.HoldUpstream)
 	u.cmd, u.tag, u.answered = cmd, s.current, false
 	slot := commands.AnySlot
-	if s.router.bySlot() {
+	if s.router.BySlot() {
 		slot, _ = cmd.Slot(args)
 	}
 	if slot == commands.AnySlot {

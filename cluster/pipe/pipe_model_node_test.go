@@ -23,6 +23,7 @@ func (m *model) Dial(ctx context.Context, addr string, mode cluster.Mode, _ *clu
 	error) {
 	m.dials.Add(1)
 	n := m.conns.Add(1)
+	m.pace()
 	rng := rand.New(rand.NewPCG(m.seed, n))
 	if !m.well.Load() {
 		switch rng.IntN(16) {
@@ -47,6 +48,23 @@ func (m *model) Dial(ctx context.Context, addr string, mode cluster.Mode, _ *clu
 	// ends when here is closed
 	go (&modelConn{m: m, rng: rng, nc: there, addr: addr, id: n, proto: mode.Proto}).serve()
 	return here, nil
+}
+
+// pace lets time pass between connections that are made in one moment, if they are so many that somebody makes
+// one after the other without a pause.
+func (m *model) pace() {
+	const most = 500
+	m.mu.Lock()
+	if now := time.Now(); now != m.moment {
+		m.moment, m.atOnce = now, 0
+	}
+	m.atOnce++
+	n := m.atOnce
+	m.mu.Unlock()
+	if n > most {
+		m.t.Errorf("%d connections in one moment", n)
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // modelConn is a connection as its node sees it.

@@ -28,7 +28,7 @@ import (
 //	in the end there is no pipe to a node that has left, no queue and no goroutine
 
 var (
-	modelSeed = flag.Uint64("model.seed", 0, "the first seed of TestPoolModel; 0: by the clock")
+	modelSeed = flag.Uint64("model.seed", 1000031, "the first seed of TestPoolModel; 0: by the clock")
 	modelRuns = flag.Int("model.runs", 2, "how many seeds TestPoolModel tries")
 )
 
@@ -69,6 +69,8 @@ type model struct {
 	mu       sync.Mutex
 	topology *cluster.Topology
 	ran      map[int]int // how often each request was run
+	moment   time.Time   // of the last connection
+	atOnce   int         // connections made at that moment
 
 	asked    []*modelAsk
 	ready    int // that WhenReady owes

@@ -183,9 +183,7 @@ func clusterKeySlot(c *commands.Call) {
 		c.Reply(answer())
 		return
 	}
-	c.Await(func(done func([]byte)) {
-		go func() { done(answer()) }() // ends by itself
-	}, func(reply []byte) []byte { return reply }, nil)
+	commands.Beside(c, answer)
 }
 
 // clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers.

@@ -37,9 +37,7 @@ func echo(c *commands.Call) {
 		c.Reply(redcon.AppendBulk(nil, arg))
 		return
 	}
-	c.Await(func(done func([]byte)) {
-		go func() { done(redcon.AppendBulk(make([]byte, 0, len(arg)+32), arg)) }() // ends by itself
-	}, func(reply []byte) []byte { return reply }, nil)
+	commands.Beside(c, func() []byte { return redcon.AppendBulk(make([]byte, 0, len(arg)+32), arg) })
 }
 
 // maxBrief is how many bytes of arguments the loop copies itself.

@@ -4,7 +4,7 @@
 //
 //	SELECT 1      --> selectDB(Call)   --> Call.Connection().Select   this connection
 //	CLIENT KILL   --> clientKill(Call) --> Call.Clients().Each        all connections, each on its own loop
-//	MULTI, WATCH  --> multi(Call)      --> Call.Transactions()        the transaction of this connection
+//	MULTI, WATCH  --> ofTransaction    --> Call.Transactions()        the transaction of this connection
 //
 // None of them does much: it reads its arguments, in the order in which Redis does, for the first mistake is
 // the answer, and says what is to become of the connection. commands.Client has what is known of it (its
@@ -61,12 +61,20 @@ var Rows = []commands.Row{
 	{Name: "client|tracking", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientTracking},
 	{Name: "client|trackinginfo", Arity: 2, Run: clientTrackingInfo},
 	{Name: "client|caching", Arity: 3, Run: clientCaching, Queue: commands.QueueForward},
-	{Name: "multi", Arity: 1, Flags: commands.Alone, Run: multi, Queue: commands.QueueNot},
-	{Name: "exec", Arity: 1, Run: execMulti, Queue: commands.QueueNot,
+	{Name: "multi", Arity: 1, Run: ofTransaction(commands.Transactions.Multi), Queue: commands.QueueNot,
+		Flags: commands.Alone},
+	{Name: "exec", Arity: 1, Run: ofTransaction(commands.Transactions.Exec), Queue: commands.QueueNot,
 		Flags: commands.RunsQueue | commands.EndsMulti},
-	{Name: "discard", Arity: 1, Flags: commands.EndsMulti, Run: discardMulti, Queue: commands.QueueNot},
-	{Name: "watch", Arity: -2, Run: watch, Queue: commands.QueueNot,
+	{Name: "discard", Arity: 1, Run: ofTransaction(commands.Transactions.Discard), Queue: commands.QueueNot,
+		Flags: commands.EndsMulti},
+	{Name: "watch", Arity: -2, Run: ofTransaction(commands.Transactions.Watch), Queue: commands.QueueNot,
 		Flags: commands.Alone | commands.Judged | commands.Bulky},
-	{Name: "unwatch", Arity: 1, Run: unwatch, Queue: commands.QueueForward},
+	{Name: "unwatch", Arity: 1, Run: ofTransaction(commands.Transactions.Unwatch),
+		Queue: commands.QueueForward},
 	{Name: "monitor", Arity: 1, Run: monitor, Queue: commands.QueueNever},
+}
+
+// ofTransaction is a command that changes the transaction of the connection and nothing else.
+func ofTransaction(step func(commands.Transactions)) func(c *commands.Call) {
+	return func(c *commands.Call) { step(c.Transactions()) }
 }

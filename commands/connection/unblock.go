@@ -2,7 +2,6 @@ package connection
 
 import (
 	"strconv"
-	"strings"
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -11,9 +10,7 @@ import (
 // clientUnblock is CLIENT UNBLOCK id [TIMEOUT | ERROR].
 func clientUnblock(c *commands.Call) {
 	if len(c.Args) > 4 {
-		c.Reply(resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s "+
-			"HELP.",
-			c.Args[1], strings.ToUpper(string(c.Args[0]))))
+		c.Reply(commands.UnknownOrArity(c.Args))
 		return
 	}
 	withError := false

@@ -18,10 +18,11 @@
 package holds
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
@@ -40,12 +41,11 @@ const (
 // one is. The zero value is ready; once prepared it is safe for concurrent use.
 type Grants struct{ book *grantBook }
 
-// grantBook forgets names without a list of their order: when the map young is full it becomes old, and the
-// names that were in old are forgotten. At least half of maxGrantNames are remembered.
+// grantBook is the content of Grants.
 type grantBook struct {
-	mu         sync.Mutex
-	young, old map[string]string // tokens; a name is in one of them: in young if its hold ended recently
-	accused    bool              // see Accuse
+	mu      sync.Mutex
+	ended   *simplelru.LRU[string, string] // tokens of holds that have ended, by name; nil: none has
+	accused bool                           // see Accuse
 }
 
 // The errors of Token.
@@ -72,22 +72,20 @@ func (b *grantBook) Over(name, token string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.old, name)
-	if b.young == nil {
-		b.young = make(map[string]string)
+	if b.ended == nil {
+		b.ended, _ = simplelru.NewLRU[string, string](maxGrantNames, nil) // it fails for a bound of 0
 	}
-	b.young[name] = token
-	if len(b.young) == maxGrantNames/2 {
-		clear(b.old)
-		b.young, b.old = b.old, b.young
-	}
+	b.ended.Add(name, token)
 }
 
 // last is the token of the last hold of a lock that has ended, "" if it remembers none.
-func (b *grantBook) last(name string) string {
+func (b *grantBook) last(name string) (token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return cmp.Or(b.young[name], b.old[name])
+	if b.ended != nil {
+		token, _ = b.ended.Peek(name)
+	}
+	return token
 }
 
 // Forget drops a token that holds nothing any more; "": any of that lock.
@@ -98,9 +96,11 @@ func (g *Grants) Forget(name, token string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.young)+len(b.old) > 0 && (token == "" || token == cmp.Or(b.young[name], b.old[name])) {
-		delete(b.young, name)
-		delete(b.old, name)
+	if b.ended == nil {
+		return
+	}
+	if last, ok := b.ended.Peek(name); ok && (token == "" || token == last) {
+		b.ended.Remove(name)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestGrantsAreBounded(t *testing.T) {
 				t.Fatalf("the name before the last %d: %q", ago, got)
 			}
 		}
-		if n := len(c.book.young) + len(c.book.old); n > maxGrantNames {
+		if n := c.book.ended.Len(); n > maxGrantNames {
 			t.Fatalf("%d names", n)
 		}
 	}

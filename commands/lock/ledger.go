@@ -22,7 +22,7 @@ import (
 //
 // It measures how long locks are waited for and held, and tells others what happens, as events. The index of
 // the proxy remembers since when each is held, and tells it of those whose leases end. Safe for concurrent
-// use. A nil Ledger notes nothing.
+// use.
 type Ledger struct {
 	prefixes []string // the longest first, and last ""
 	series   []series // for each prefix and mode
@@ -94,16 +94,11 @@ func (l *Ledger) of(name string, mode redlock.Mode) *series {
 
 // waiting notes that a has to wait.
 func (l *Ledger) waiting(a *redlock.Acquire) {
-	if l != nil {
-		l.event(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
-	}
+	l.event(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
 }
 
 // granted notes that a, which came then, was granted at. The fence is that of the grant.
 func (l *Ledger) granted(a *redlock.Acquire, fence int64, came, at time.Time) {
-	if l == nil {
-		return
-	}
 	l.event(lockevent.Granted, a.Name, a.Token, a.Client,
 		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence})
 	l.of(a.Name, a.Mode).granted.observe(at.Sub(came))
@@ -111,18 +106,12 @@ func (l *Ledger) granted(a *redlock.Acquire, fence int64, came, at time.Time) {
 
 // timedOut notes that a, which came then, waited in vain.
 func (l *Ledger) timedOut(a *redlock.Acquire, came time.Time) {
-	if l == nil {
-		return
-	}
 	l.of(a.Name, a.Mode).timedOut.observe(time.Since(came))
 	l.event(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
 }
 
 // released notes that a token let go of its hold, which was granted here and has ended so if ok.
 func (l *Ledger) released(name, token string, who *redlock.Client, e index.Ended, ok bool) {
-	if l == nil {
-		return
-	}
 	if ok {
 		l.of(name, e.Mode).released.observe(e.Took)
 	}
@@ -137,16 +126,13 @@ func ending(e index.Ended, why string) lockevent.Event {
 // notHeld notes that a token holds nothing any more. If its lease should still go on, somebody has ended the
 // hold through another proxy, nobody here knows when.
 func (l *Ledger) notHeld(name string, e index.Ended, ok bool) {
-	if l != nil && ok && e.Over {
+	if ok && e.Over {
 		l.ended(name, e)
 	}
 }
 
 // undone notes that the grant with that fence is given back, since its client has gone before it was told.
 func (l *Ledger) undone(a *redlock.Acquire, fence int64) {
-	if l == nil {
-		return
-	}
 	l.index.Undone(a.Name, a.Token, fence)
 	l.event(lockevent.Released, a.Name, a.Token, a.Client,
 		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence, Reason: lockevent.Undelivered})
@@ -164,9 +150,6 @@ func (l *Ledger) ended(name string, e index.Ended) {
 // broken notes that a client, who asked for that then, took a lock away from its holders, but not from but,
 // which may be "".
 func (l *Ledger) broken(name, but string, by *redlock.Client, asked time.Time) {
-	if l == nil {
-		return
-	}
 	l.event(lockevent.Broken, name, "", by, lockevent.Event{})
 	for _, e := range l.index.Broken(name, but, asked) {
 		if e.Over {
@@ -179,11 +162,9 @@ func (l *Ledger) broken(name, but string, by *redlock.Client, asked time.Time) {
 
 // keeping has the Ledger told how a hold ends that is to be kept alive for a client.
 func (l *Ledger) keeping(h keepalive.Hold, who *redlock.Client) keepalive.Hold {
-	if l != nil {
-		name, token := h.Name, h.Token
-		h.Lost = func(lost keepalive.Lost) { l.lost(name, token, lost, who) }
-		h.Over = func(how keepalive.End, fence int64) { l.over(name, token, fence, how, who) }
-	}
+	name, token := h.Name, h.Token
+	h.Lost = func(lost keepalive.Lost) { l.lost(name, token, lost, who) }
+	h.Over = func(how keepalive.End, fence int64) { l.over(name, token, fence, how, who) }
 	return h
 }
 
@@ -223,9 +204,6 @@ type Times struct {
 
 // Times returns what the Ledger has noted so far.
 func (l *Ledger) Times() (t Times) {
-	if l == nil {
-		return t
-	}
 	l.index.Expire()
 	for i := range l.series {
 		s, prefix := &l.series[i], l.prefixes[i/len(modes)]

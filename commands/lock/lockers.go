@@ -34,8 +34,7 @@ type Lockers struct {
 	Ask func(ctx context.Context, req []byte) (reply []byte, err error)
 	// Masters returns the health of Quorum's masters.
 	Masters func() []master.Health
-	// Ledger notes what becomes of the locks; nil: nobody does.
-	Ledger *Ledger
+	Ledger  *Ledger // notes what becomes of the locks
 	// Busiest counts what happens to some of the locks, one by one; nil: nobody does.
 	Busiest *Busiest
 	// Events says that all proxies can be heard of what happens to locks.

@@ -16,6 +16,7 @@ import (
 
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 	"lockproxy/redlock"
@@ -228,7 +229,7 @@ func (u *scanned) Ask(to pipe.Target, req []byte, _ commands.Asking, then func([
 }
 
 // AskParts is of TYPE: names tell it.
-func (u *scanned) AskParts(parts []commands.Part, _ commands.Asking, merge commands.Merge) {
+func (u *scanned) AskParts(parts []cut.Part, _ commands.Asking, merge commands.Merge) {
 	var replies [][]byte
 	for _, part := range parts {
 		kind := "+list\r\n"

@@ -11,6 +11,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
@@ -290,11 +291,11 @@ func (p *slotScan) end() []byte {
 	if p.kind == nil || len(p.keys) == 0 {
 		return p.answer()
 	}
-	parts := make([]commands.Part, len(p.keys))
+	parts := make([]cut.Part, len(p.keys))
 	p.apart(func() {
 		for i, key := range p.keys {
 			name := bulkBytes(key)
-			parts[i] = commands.Part{Slot: slot.Of(name),
+			parts[i] = cut.Part{Slot: slot.Of(name),
 				Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
 		}
 	}, func() []byte {

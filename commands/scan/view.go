@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
@@ -106,10 +107,5 @@ func runID(reply []byte) string {
 	if err != nil || v.Err() != "" {
 		return ""
 	}
-	for line := range strings.Lines(v.Text()) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			return strings.TrimSpace(id)
-		}
-	}
-	return ""
+	return cluster.Field(v, "run_id")
 }

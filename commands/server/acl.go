@@ -1,9 +1,7 @@
 package server
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/tidwall/redcon"
 
@@ -51,37 +49,11 @@ func everyServer(c *commands.Call) {
 	})
 }
 
-// aclShown is how many entries ACL LOG shows by default.
-const aclShown = 10
-
-// aclLog is ACL LOG [count | RESET].
+// aclLog is ACL LOG [count | RESET]. Each server has a log of its own.
 func aclLog(c *commands.Call) {
-	count := aclShown
-	if len(c.Args) == 3 {
-		if resp.IsWord(c.Args[2], "RESET") {
-			c.AskAll(c.Raw, commands.Reread, merge.First)
-			return
-		}
-		if n, err := strconv.Atoi(string(c.Args[2])); err == nil {
-			count = max(n, 0)
-		}
+	if len(c.Args) == 3 && resp.IsWord(c.Args[2], "RESET") {
+		c.AskAll(c.Raw, commands.Reread, merge.First)
+		return
 	}
-	c.AskAll(c.Raw, commands.Reread, func(proto int, replies [][]byte) []byte {
-		all, bad := parseArrays(replies)
-		if bad != nil || len(replies) == 1 {
-			return merge.First(proto, replies)
-		}
-		entries := slices.Concat(all...)
-		slices.SortStableFunc(entries, func(a, b resp.Value) int { return cmp.Compare(age(a), age(b)) })
-		return appendArray(entries[:min(len(entries), count)])
-	})
-}
-
-// age is how many seconds old an entry of ACL LOG is.
-func age(entry resp.Value) float64 {
-	if i := resp.IndexOf(entry, []byte("age-seconds")); i >= 0 {
-		seconds, _ := strconv.ParseFloat(entry.Elems[i].Text(), 64)
-		return seconds
-	}
-	return 0
+	commands.OneNode(c)
 }

@@ -95,24 +95,31 @@ func describedAll(proto int, reply []byte, verbs []*commands.Command) []byte {
 	if !ok {
 		return reply
 	}
-	named := make(map[string]bool, len(verbs))
 	var ours []byte
 	for _, verb := range verbs {
-		named[verb.Name] = true
 		ours = appendCommand(ours, proto, verb)
 	}
-	var theirs []byte
-	n := len(verbs)
-	for _, elem := range elems {
-		if named[describedAs(elem)] {
-			continue
-		}
-		theirs = append(theirs, elem...)
-		n++
+	n, body := beside(verbs, ours, elems, 1, describedAs)
+	return append(redcon.AppendArray(make([]byte, 0, len(body)+16), n), body...)
+}
+
+// beside puts ours, what is told of the verbs, behind theirs, what a node tells of its commands: so many
+// elements of each, the first of which has its name. It leaves out commands that a verb hides.
+func beside(
+	verbs []*commands.Command, ours []byte, theirs [][]byte, each int, nameOf func(elem []byte) string,
+) (n int, body []byte) {
+	hidden := make(map[string]bool, len(verbs))
+	for _, verb := range verbs {
+		hidden[verb.Name] = true
 	}
-	out := redcon.AppendArray(make([]byte, 0, len(theirs)+len(ours)+16), n)
-	out = append(out, theirs...)
-	return append(out, ours...)
+	n = len(verbs)
+	for ; len(theirs) >= each; theirs = theirs[each:] {
+		if !hidden[nameOf(theirs[0])] {
+			body = append(body, bytes.Join(theirs[:each], nil)...)
+			n++
+		}
+	}
+	return n, append(body, ours...)
 }
 
 // commandDocs is COMMAND DOCS [name ...]. With servers that do not have it, the verbs are documented all the
@@ -127,10 +134,8 @@ func commandDocs(c *commands.Call) {
 			func(verb *commands.Command) bool { return verb == nil })
 	}
 	proto := c.Client.Proto
-	named := make(map[string]bool, len(verbs))
 	var ours []byte
 	for _, verb := range verbs {
-		named[verb.Name] = true
 		ours = resp.AppendBulks(ours, verb.Name)
 		ours = appendDocs(ours, proto, verb)
 	}
@@ -147,17 +152,9 @@ func commandDocs(c *commands.Call) {
 		if !ok || len(elems) > 0 && elems[0][0] != '$' {
 			elems = nil // a server older than 7.0
 		}
-		var theirs []byte
-		n := len(verbs)
-		for i := 0; i+1 < len(elems); i += 2 {
-			if named[strings.ToLower(bulkText(elems[i]))] {
-				continue
-			}
-			theirs = append(append(theirs, elems[i]...), elems[i+1]...)
-			n++
-		}
-		out := resp.AppendMap(make([]byte, 0, len(theirs)+len(ours)+16), proto, n)
-		return append(append(out, theirs...), ours...)
+		n, body := beside(verbs, ours, elems, 2,
+			func(name []byte) string { return strings.ToLower(bulkText(name)) })
+		return append(resp.AppendMap(make([]byte, 0, len(body)+16), proto, n), body...)
 	})
 }
 

@@ -89,42 +89,25 @@ func categories(f commands.Flags) []string {
 	return append(words, "@slow")
 }
 
+// appendKeySpec appends where a verb has its keys: at a place of their own, or behind their number.
 func appendKeySpec(dst []byte, proto int, k *commands.KeySpec) []byte {
-	flags := k.Flags
-	if k.Incomplete {
-		flags = append(slices.Clone(flags), "incomplete")
-	}
 	dst = resp.AppendMap(dst, proto, 3)
 	dst = resp.AppendBulks(dst, "flags")
-	dst = appendWords(dst, proto, flags)
+	dst = appendWords(dst, proto, k.Flags)
 	dst = resp.AppendBulks(dst, "begin_search")
-	switch {
-	case k.Unknown:
-		dst = appendSpec(dst, proto, "unknown", 0)
-	case k.Keyword != "":
-		dst = appendSpec(dst, proto, "keyword", 2)
-		dst = resp.AppendBulks(dst, "keyword", k.Keyword)
-		dst = appendNumber(dst, "startfrom", k.Begin)
-	default:
-		dst = appendSpec(dst, proto, "index", 1)
-		dst = appendNumber(dst, "index", k.Begin)
-	}
+	dst = appendSpec(dst, proto, "index", 1)
+	dst = appendNumber(dst, "index", k.Begin)
 	dst = resp.AppendBulks(dst, "find_keys")
-	switch {
-	case k.Unknown:
-		dst = appendSpec(dst, proto, "unknown", 0)
-	case k.Counted:
+	if k.Counted {
 		dst = appendSpec(dst, proto, "keynum", 3)
 		dst = appendNumber(dst, "keynumidx", k.Count)
 		dst = appendNumber(dst, "firstkey", k.First)
-		dst = appendNumber(dst, "keystep", max(k.Step, 1))
-	default:
-		dst = appendSpec(dst, proto, "range", 3)
-		dst = appendNumber(dst, "lastkey", k.Last)
-		dst = appendNumber(dst, "keystep", max(k.Step, 1))
-		dst = appendNumber(dst, "limit", k.Limit)
+		return appendNumber(dst, "keystep", max(k.Step, 1))
 	}
-	return dst
+	dst = appendSpec(dst, proto, "range", 3)
+	dst = appendNumber(dst, "lastkey", k.Last)
+	dst = appendNumber(dst, "keystep", max(k.Step, 1))
+	return appendNumber(dst, "limit", k.Limit)
 }
 
 // appendSpec begins one half of a key spec, which goes on with n pairs.

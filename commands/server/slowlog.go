@@ -25,9 +25,7 @@ func slowlogGet(c *commands.Call) {
 	}
 	table, actions := c.Table, c.Actions
 	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(_ int, replies [][]byte) []byte {
-		actions.Await(func(done func([]byte)) {
-			go func() { done(mergeSlowlogs(table, replies, count)) }() // ends by itself
-		}, func(reply []byte) []byte { return reply }, nil)
+		commands.Beside(actions, func() []byte { return mergeSlowlogs(table, replies, count) })
 		return nil
 	})
 }

@@ -50,25 +50,28 @@ var floors = map[string]string{
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login proxy/watch proxy/needs proxy/stats proxy/masters proxy/table " +
 		"proxy/memory proxy/clients proxy/door proxy/large proxy/lockorder proxy/nodes " +
-		"commands commands/merge commands/routes commands/lock " +
+		"proxy/execution " +
+		"commands commands/cut commands/merge commands/routes commands/lock " +
 		"commands/holds cluster cluster/master cluster/pipe cluster/pipe/owned cluster/pubsub " +
 		"cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":     "proxy/client commands cluster internal",
 	"proxy/memory":    "",
-	"proxy/large":     "proxy/scatter commands internal",
+	"proxy/large":     "proxy/scatter commands commands/cut internal",
 	"proxy/lockorder": "",
-	"proxy/nodes":     "commands cluster cluster/pipe internal",
-	"proxy/door":      "commands cluster cluster/master internal",
-	"proxy/clients":   "proxy/client commands cluster/pipe internal",
-	"proxy/stats":     "proxy/client commands",
-	"proxy/masters":   "proxy/needs cluster internal",
-	"proxy/table":     "commands commands/routes cluster",
-	"proxy/client":    "commands cluster cluster/pipe cluster/pipe/owned internal",
-	"proxy/watch":     "proxy/client commands internal",
-	"proxy/needs":     "cluster redlock/scripts internal",
-	"proxy/scatter": "proxy/client commands cluster cluster/pipe cluster/pipe/owned " +
+	"proxy/execution": "proxy/client proxy/large proxy/login proxy/pubsub proxy/scatter proxy/tracking " +
+		"proxy/transaction commands cluster/pipe internal",
+	"proxy/nodes":   "commands cluster cluster/pipe internal",
+	"proxy/door":    "commands cluster cluster/master internal",
+	"proxy/clients": "proxy/client commands commands/monitorline cluster/pipe internal",
+	"proxy/stats":   "proxy/client commands",
+	"proxy/masters": "proxy/needs cluster internal",
+	"proxy/table":   "commands commands/routes cluster",
+	"proxy/client":  "commands cluster cluster/pipe cluster/pipe/owned redlock internal",
+	"proxy/watch":   "proxy/client commands internal",
+	"proxy/needs":   "cluster redlock/scripts internal",
+	"proxy/scatter": "proxy/client commands commands/cut cluster cluster/pipe cluster/pipe/owned " +
 		"cluster/retry internal",
 	"proxy/tracking": "proxy/client commands cluster cluster/pipe cluster/pipe/owned internal",
 	"proxy/blocking": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pipe/owned " +
@@ -83,16 +86,19 @@ var floors = map[string]string{
 	"commands/connection":  "commands commands/merge cluster/pipe cluster/pubsub internal",
 	"commands/server":      "commands commands/merge cluster/pipe redlock/locks internal",
 	"commands/clusterview": "commands internal",
-	"commands/scan":        "commands commands/merge cluster cluster/pipe internal",
+	"commands/scan":        "commands commands/cut commands/merge cluster cluster/pipe internal",
 	"commands/script":      "commands commands/merge cluster/pipe internal",
 	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
 	"commands/lock": "commands commands/holds cluster/master cluster/pipe " +
 		"redlock redlock/index redlock/keepalive redlock/locks redlock/peers redlock/totals " +
 		"redlock/who internal",
-	"commands": "commands/holds commands/merge cluster cluster/pipe cluster/pubsub " +
+	"commands": "commands/cut commands/holds commands/merge cluster cluster/pipe cluster/pubsub " +
 		"redlock redlock/locks internal",
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge": "internal",
+	"commands/cut":   "commands/merge internal",
+	// What MONITOR shows is for the clients that watch.
+	"commands/monitorline": "commands internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.

@@ -10,7 +10,7 @@ import (
 )
 
 // features are the types of proxy that see a session as a host only.
-var features = strings.Fields("tasks inquiry execution connection")
+var features = strings.Fields("tasks inquiry connection")
 
 // No type has all of a session by embedding it, and features do not even know it. What a command may ask
 // stays small enough to be read at once.

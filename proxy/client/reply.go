@@ -10,6 +10,9 @@ import (
 // NoAnswer is what a client gets if a command ended without an answer.
 var NoAnswer = []byte("-ERR internal error: the command made no answer\r\n")
 
+// NoAuth is what a client gets that has to authenticate and has not.
+var NoAuth = []byte("-NOAUTH Authentication required.\r\n")
+
 // ErrNoMasters is for a client that asks all masters while there is none.
 var ErrNoMasters = errors.New("CLUSTERDOWN The upstream has no master")
 

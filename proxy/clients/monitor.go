@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/commands"
+	"lockproxy/commands/monitorline"
 	"lockproxy/proxy/client"
 )
 
@@ -96,14 +97,14 @@ func (m *monitors) watched() bool {
 // when EXEC runs them. execFails says that EXEC would run nothing.
 func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) {
 	l, about := m.on, m.h.About()
-	if !l.monitors.watched() || !cmd.Shown() {
+	if !l.monitors.watched() || !monitorline.Shows(cmd) {
 		return
 	}
 	open := about.Transaction.Open
 	if open && cmd.Queue != commands.QueueNot {
 		if len(m.unseen) < maxUnseen {
-			line := commands.AppendMonitorTime(m.unseen, time.Now())
-			m.unseen = commands.AppendMonitorCall(line, about, cmd, args)
+			line := monitorline.AppendTime(m.unseen, time.Now())
+			m.unseen = monitorline.AppendCall(line, about, cmd, args)
 		}
 		return
 	}
@@ -115,8 +116,8 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	if !open || cmd.Flags&commands.EndsMulti != 0 {
 		m.unseen = nil
 	}
-	feed := commands.AppendMonitorTime(l.monitors.feed, time.Now())
-	l.monitors.feed = commands.AppendMonitorCall(feed, about, cmd, args)
+	feed := monitorline.AppendTime(l.monitors.feed, time.Now())
+	l.monitors.feed = monitorline.AppendCall(feed, about, cmd, args)
 	switch {
 	case len(l.monitors.feed) >= maxFeed:
 		l.passFeed()
@@ -129,7 +130,7 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 // timed puts now in place of the times in lines, which have as many digits.
 func timed(lines []byte, now time.Time) []byte {
 	var room [len("+1339518083.107412 ")]byte
-	stamp := commands.AppendMonitorTime(room[:0], now)
+	stamp := monitorline.AppendTime(room[:0], now)
 	for line := range bytes.Lines(lines) { // the only line ends are those between calls
 		copy(line, stamp)
 	}

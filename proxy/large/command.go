@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/scatter"
 )
@@ -26,7 +27,7 @@ type Command struct {
 
 	cmd   *commands.Command // the command that the next fields are about, or nil
 	place commands.Place
-	cut   *commands.Cut
+	cut   *cut.Cut
 	merge commands.Merge
 }
 

@@ -20,6 +20,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
 
@@ -161,4 +162,13 @@ func (a *Attempts) MustWait(h client.Host, known *Addresses) bool {
 		h.Loop().After(wait, func() { h.ClearHold(client.HoldLogin) })
 	}
 	return a.held
+}
+
+// ErrTooSoon is for an attempt in a transaction, which cannot wait.
+var ErrTooSoon = []byte("-ERR AUTH behind a wrong password in one transaction is not tried: " +
+	"send it after EXEC\r\n")
+
+// IsAttempt says that a command is an attempt to authenticate.
+func IsAttempt(cmd *commands.Command, args [][]byte) bool {
+	return cmd.Flags&commands.LogsIn != 0 && cmd.HasSecret(args)
 }

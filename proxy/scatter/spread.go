@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/commands/cut"
 	"lockproxy/proxy/client"
 )
 
@@ -19,17 +20,17 @@ const spreadRound = 256 << 10
 
 // Parts are the parts of a command.
 type Parts struct {
-	made  []commands.Part // but not sent yet
-	cut   *commands.Cut   // makes the remaining ones; nil: there are none
-	order []int32         // of cut, in which its parts are going to be made
-	bytes int             // that cut has in memory
+	made  []cut.Part // but not sent yet
+	cut   *cut.Cut   // makes the remaining ones; nil: there are none
+	order []int32    // of cut, in which its parts are going to be made
+	bytes int        // that cut has in memory
 }
 
 // Made are parts that are there.
-func Made(parts []commands.Part) *Parts { return &Parts{made: parts} }
+func Made(parts []cut.Part) *Parts { return &Parts{made: parts} }
 
 // ToMake are parts that are going to be made of cut, which has so many bytes in memory.
-func ToMake(cut *commands.Cut, bytes int) *Parts { return &Parts{cut: cut, bytes: bytes} }
+func ToMake(cut *cut.Cut, bytes int) *Parts { return &Parts{cut: cut, bytes: bytes} }
 
 func (l *Parts) len() int {
 	if l.cut != nil {
@@ -53,10 +54,10 @@ func (l *Parts) take() (places []int32, size int) {
 type spread struct {
 	*Gather
 	list   *Parts
-	next   []commands.Part // made while those of list are being sent
-	making bool            // of next
-	waits  bool            // some will be called
-	sizes  []int           // size of each part, if they are counted for the client
+	next   []cut.Part // made while those of list are being sent
+	making bool       // of next
+	waits  bool       // some will be called
+	sizes  []int      // size of each part, if they are counted for the client
 	how    How
 	mode   pipe.Mode
 }
@@ -99,7 +100,7 @@ func (x *spread) begin() {
 
 // inTurn orders the parts: for one master as many as go in one round, then for the next one. owner returns
 // the number of the master of a slot; negative: no master serves it.
-func inTurn(cut *commands.Cut, masters int, owner func(slot int) int) []int32 {
+func inTurn(cut *cut.Cut, masters int, owner func(slot int) int) []int32 {
 	lists := make([]Parts, masters+1) // the first list is for slots that no master serves
 	for i := range cut.Len() {
 		l := &lists[owner(cut.Slot(i))+1]
@@ -126,13 +127,13 @@ func (x *spread) prepare() {
 		return
 	}
 	x.making = true
-	cut := l.cut
-	var parts []commands.Part
-	x.h.Background(func() { parts = cut.Parts(places) }, func() { x.made(parts, size) })
+	whole := l.cut
+	var parts []cut.Part
+	x.h.Background(func() { parts = whole.Parts(places) }, func() { x.made(parts, size) })
 }
 
 // made takes over the parts that the goroutine has made.
-func (x *spread) made(parts []commands.Part, size int) {
+func (x *spread) made(parts []cut.Part, size int) {
 	x.making, x.next = false, parts
 	x.h.KeepFor(x.tag, size)
 	if !x.waits {
@@ -197,7 +198,7 @@ func (x *spread) giveUp() {
 }
 
 // send sends one part.
-func (x *spread) send(part commands.Part) *pipe.Pipe {
+func (x *spread) send(part cut.Part) *pipe.Pipe {
 	p := x.h.Pool().Send(&pipe.Request{
 		Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
 		To: x, Tag: uint32(part.Place), Resend: x.how.Resend, Readers: x.how.Readers, Seed: x.h.About().ID,

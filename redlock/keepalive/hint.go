@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock"
 )
 
 // hint is what a message on this proxy's channel says about a hold. Anyone who may publish there can send
@@ -62,29 +63,18 @@ func (k *Renewer) checkAll() {
 
 // listen subscribes to the channel of this proxy's keepers, however long that takes.
 func (k *Renewer) listen() {
-	channel := k.names.KeeperChannel()
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ctx, cancel := context.WithTimeout(k.ctx, mostPatience)
-		stop, err := k.engine.Listen(ctx, -1, channel, k.hear)
-		cancel()
-		if err == nil {
-			k.change(func() {
-				if k.ctx.Err() == nil { // otherwise Close has come first
-					k.unlisten, stop = stop, k.unlisten
-					k.checkAll()
-				}
-			})
-			stop()
-			return
+	redlock.Insist(k.ctx, func(ctx context.Context) error {
+		stop, err := k.engine.Listen(ctx, -1, k.names.KeeperChannel(), k.hear)
+		if err != nil {
+			return err
 		}
-		if k.ctx.Err() != nil {
-			return
-		}
-		k.o.Log.Warn("locks are kept alive without word from other proxies", "err", err)
-		select {
-		case <-time.After(pause):
-		case <-k.ctx.Done():
-			return
-		}
-	}
+		k.change(func() {
+			if k.ctx.Err() == nil { // otherwise Close has come first
+				k.unlisten, stop = stop, k.unlisten
+				k.checkAll()
+			}
+		})
+		stop()
+		return nil
+	}, func(err error) { k.o.Log.Warn("locks are kept alive without word from other proxies", "err", err) })
 }

@@ -2,11 +2,11 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock"
 )
 
 // subscriptions is one subscription on all nodes. All nodes publish the same message, one after the other. It
@@ -32,9 +32,6 @@ type told struct {
 	timer *time.Timer
 	sent  bool
 }
-
-// listenTimeout bounds one attempt to subscribe on a node.
-const listenTimeout = 5 * time.Second
 
 // patience is how long a majority may take to publish the same message.
 const patience = 10 * time.Millisecond
@@ -87,10 +84,8 @@ func (q *Engine) Listen(
 
 // listen subscribes on node i, however long that takes. tried is told the outcome of each attempt.
 func (c *subscriptions) listen(i int, tried func(error)) {
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ctx, cancel := context.WithTimeout(c.ctx, listenTimeout)
+	redlock.Insist(c.ctx, func(ctx context.Context) error {
 		stop, err := c.q.nodes[i].Subscribe(ctx, c.channel, func(e subscription.Event) { c.heard(i, e) })
-		cancel()
 		if err == nil {
 			c.mu.Lock()
 			over := c.over
@@ -102,16 +97,8 @@ func (c *subscriptions) listen(i int, tried func(error)) {
 			}
 		}
 		tried(err)
-		if err == nil {
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-c.ctx.Done():
-			tried(errors.Join(err, c.ctx.Err()))
-			return
-		}
-	}
+		return err
+	}, func(error) {})
 }
 
 // close ends all subscriptions.

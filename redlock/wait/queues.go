@@ -33,8 +33,6 @@ const (
 	pulse = time.Second
 	// deafPulse takes its place while there is no subscription.
 	deafPulse = 100 * time.Millisecond
-	// listenTimeout bounds one attempt to subscribe.
-	listenTimeout = 5 * time.Second
 	// offer is how long the scripts reserve a free lock for a waiter.
 	offer = 500 * time.Millisecond
 )
@@ -415,32 +413,24 @@ func (ws *Queues) due(q *queue, w *waiter) bool {
 
 // subscribe subscribes for a queue, however long that takes.
 func (ws *Queues) subscribe(q *queue) {
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ctx, cancel := context.WithTimeout(q.ctx, listenTimeout)
+	redlock.Insist(q.ctx, func(ctx context.Context) error {
 		stop, err := ws.engine.Listen(ctx, q.place.Slot, q.place.Key,
 			func(e subscription.Event) { ws.heard(q, e) })
-		cancel()
-		if err == nil {
-			ws.mu.Lock()
-			open := ws.byKey[q.place.Key] == q
-			q.stop, q.live = stop, true
-			ws.mu.Unlock()
-			if !open {
-				stop()
-			}
-			ws.rouse(q)
-			return
+		if err != nil {
+			return err
 		}
-		if q.ctx.Err() != nil {
-			return
+		ws.mu.Lock()
+		open := ws.byKey[q.place.Key] == q
+		q.stop, q.live = stop, true
+		ws.mu.Unlock()
+		if !open {
+			stop()
 		}
+		ws.rouse(q)
+		return nil
+	}, func(err error) {
 		ws.deaf.Write(ws.log, slog.LevelWarn, "waiting for a lock without its messages", "err", err)
-		select {
-		case <-time.After(pause):
-		case <-q.ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 // heard takes an event of the subscription of q.

@@ -360,7 +360,7 @@ func (m *member) fade() {
 	if owed > 0 && !m.onlySetup() || m.owner != nil {
 		return
 	}
-	m.Close(ErrRetired)
+	m.Close(ErrReleased)
 }
 
 // stale says that pushes may have been missed, unless there was nothing that they could be about.

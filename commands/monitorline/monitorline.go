@@ -1,17 +1,21 @@
-package commands
+// Package monitorline writes what MONITOR shows of a command:
+//
+//	+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
+//
+// AppendTime and AppendCall write its halves; Shows says of which commands.
+package monitorline
 
 import (
 	"fmt"
 	"strconv"
 	"time"
 
+	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
 
-// AppendMonitorTime and AppendMonitorCall append the two halves of what MONITOR shows of a command:
-//
-//	+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
-func AppendMonitorTime(dst []byte, now time.Time) []byte {
+// AppendTime appends the time, in the form of the first half.
+func AppendTime(dst []byte, now time.Time) []byte {
 	dst = strconv.AppendInt(append(dst, '+'), now.Unix(), 10)
 	micros := strconv.Itoa(1_000_000 + now.Nanosecond()/1000)
 	dst = append(dst, '.')
@@ -25,9 +29,9 @@ const (
 	monitorArg  = 4 << 10
 )
 
-// AppendMonitorCall is described above. It replaces what it leaves out of a long command by a count, as
-// servers do in SLOWLOG.
-func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte {
+// AppendCall appends the second half, with what is secret hidden. It replaces what it leaves out of a long
+// command by a count, as servers do in SLOWLOG.
+func AppendCall(dst []byte, cl *commands.Client, c *commands.Command, args [][]byte) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
 	dst = append(dst, ' ')
 	if cl.Unix {
@@ -46,7 +50,7 @@ func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte
 		dst = append(dst, ' ')
 		switch {
 		case secret != nil && secret[i]:
-			dst = appendQuoted(dst, Redacted)
+			dst = appendQuoted(dst, commands.Redacted)
 		case len(arg) > monitorArg:
 			dst = appendQuoted(dst, resp.Shortened(arg, monitorArg))
 		default:
@@ -86,9 +90,10 @@ func appendQuoted(dst, arg []byte) []byte {
 	return append(dst, '"')
 }
 
-// Shown says that MONITOR shows the command like any other. Commands that run scripts, and EXEC of
+// Shows says that MONITOR shows the command like any other. Commands that run scripts, and EXEC of
 // Redis 6, have the flag that hides them, but Redis shows them all the same: in another way, ahead of
 // the commands that the script calls, and behind those that EXEC has run.
-func (c *Command) Shown() bool {
-	return c.Flags&Admin == 0 && (c.Flags&SkipMonitor == 0 || c.Flags&(Scripted|RunsQueue) != 0)
+func Shows(c *commands.Command) bool {
+	return c.Flags&commands.Admin == 0 && (c.Flags&commands.SkipMonitor == 0 ||
+		c.Flags&(commands.Scripted|commands.RunsQueue) != 0)
 }

@@ -1,4 +1,10 @@
-package proxy
+// Package execution completes the reply of EXEC when commands were queued that the proxy runs itself, or that
+// all masters run. They run now, one after the other, and their replies are put in their places.
+//
+//	Assemble --> cut into elements --> arrange --> run, some commands a round --> join --> answer
+//
+// A goroutine cuts a long reply, and joins a long answer.
+package execution
 
 import (
 	"math"
@@ -19,31 +25,29 @@ import (
 	"lockproxy/proxy/transaction"
 )
 
-// This file completes the reply of EXEC when commands were queued that the proxy runs itself, or that all
-// masters run. They run now, one after the other, and their replies are put in their places.
+// longLog is how many queued commands a round of the loop deals with at once.
+const longLog = 1024
 
-//	assemble --> cut into elements --> arrange --> run, some commands a round --> join --> answer
-//
-// A goroutine cuts a long reply, and joins a long answer.
+// Of is what EXEC has of its client.
+type Of struct {
+	Host       Host
+	Router     Router
+	Attempts   *login.Attempts
+	Subscriber *pubsub.Subscriber
+	Own        *tracking.Connections
+}
 
-// execRound is how many queued commands a round of the loop deals with at once.
-const execRound = 1024
-
-// Assemble implements transaction.Proxy.
-func (r *router) Assemble(t transaction.Executed) []byte {
-	s := r.s
-	a := &execution{
-		h: s, router: r, attempts: &s.attempts, subscriber: &s.subscriber, own: &s.own,
-		tag: t.Tag, done: t.Node, slot: t.Slot,
-	}
+// Assemble is transaction.Proxy.Assemble for that client.
+func (of Of) Assemble(t transaction.Executed) []byte {
+	a := &execution{Of: of, tag: t.Tag, done: t.Node, slot: t.Slot}
 	reply := client.Lasting(t.Reply) // otherwise it is soon overwritten
-	if len(reply) <= client.LongFrom && len(t.Log) <= execRound {
+	if len(reply) <= client.LongFrom && len(t.Log) <= longLog {
 		elems, ok := elementsOf(reply)
 		return a.arrange(t, reply, elems, ok, pubsub.PublishSteps)
 	}
 	var elems [][]byte
 	var ok bool
-	a.h.KeepFor(a.tag, len(reply))
+	a.Host.KeepFor(a.tag, len(reply))
 	a.apart(func() { elems, ok = elementsOf(reply) }, func() []byte {
 		a.joinApart = true
 		return a.arrange(t, reply, elems, ok, -1)
@@ -53,8 +57,8 @@ func (r *router) Assemble(t transaction.Executed) []byte {
 
 // apart runs task on a goroutine, after which EXEC goes on with then.
 func (a *execution) apart(task func(), then func() []byte) {
-	a.h.Resume(a.tag, func() []byte {
-		client.Apart(a.h, task, then)
+	a.Host.Resume(a.tag, func() []byte {
+		client.Apart(a.Host, task, then)
 		return nil
 	})
 }
@@ -104,11 +108,11 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 				return badExec
 			}
 			if e.DB >= 0 && part[0] == '+' {
-				a.h.About().DB = e.DB
+				a.Host.About().DB = e.DB
 			}
 			if e.Publishes {
 				if left >= 0 {
-					part, left = a.subscriber.Recount(e.Raw, part, a.done, left)
+					part, left = a.Subscriber.Recount(e.Raw, part, a.done, left)
 				}
 				if left < 0 {
 					e.At, uncounted = len(a.parts), append(uncounted, e)
@@ -139,7 +143,7 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 func (a *execution) count(published []*transaction.Queued) {
 	a.apart(func() {
 		for _, e := range published {
-			a.parts[e.At], _ = a.subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
+			a.parts[e.At], _ = a.Subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
 		}
 	}, func() []byte {
 		a.run()
@@ -162,12 +166,7 @@ func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 
 // execution runs commands for EXEC, and takes their answers in place of the client.
 type execution struct {
-	h          asker
-	router     runner
-	attempts   *login.Attempts
-	subscriber *pubsub.Subscriber
-	own        *tracking.Connections
-
+	Of
 	tag   uint32 // of EXEC
 	todo  []*transaction.Queued
 	parts [][]byte // parts of EXEC's answer; an empty one is that of a command in todo
@@ -181,39 +180,47 @@ type execution struct {
 	joinApart bool // the node's part of the answer is long
 }
 
-// runner is the router as the commands of an execution see it.
-type runner interface {
+// Host is the session of the client.
+type Host interface {
+	scatter.Host
+	// Divert has take called with the answers to commands, in place of the client; nil ends that. take
+	// reports false for an answer that is not for it.
+	Divert(take func(tag uint32, reply []byte) bool)
+}
+
+// Router runs the commands of the client.
+type Router interface {
 	Server() commands.Server
 	Table() *commands.Table
 	// Judge asks whether the client's user may run the current command; if so, goOn runs it.
 	Judge(cmd *commands.Command, args [][]byte, raw []byte,
 		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
-	// bySlot says that the slot of a command matters.
-	bySlot() bool
+	// BySlot says that the slot of a command matters.
+	BySlot() bool
 }
 
-// followUpTime is how long the commands behind EXEC run in one round of the loop.
-const followUpTime = time.Millisecond
+// FollowUpTime is how long the commands behind EXEC run in one round of the loop.
+const FollowUpTime = time.Millisecond
 
 // run runs the commands that are left, until one answers later, or until others have waited long enough.
 func (a *execution) run() {
-	h := a.h
+	h := a.Host
 	for began := time.Now(); len(a.todo) > 0; {
 		for len(a.parts[a.at]) > 0 {
 			a.at++
 		}
-		h.divert(a)
+		h.Divert(a.take)
 		a.running, a.answered = true, false
 		h.Resume(a.tag, func() []byte { return a.call(a.todo[0]) })
 		if a.running = false; !a.answered {
 			return
 		}
-		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > followUpTime {
+		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > FollowUpTime {
 			h.Background(func() {}, a.run)
 			return
 		}
 	}
-	h.divert(nil)
+	h.Divert(nil)
 	h.Collect(a.tag, -a.held)
 	if !a.joinApart && a.held <= client.LongFrom {
 		h.Resume(a.tag, a.join)
@@ -241,13 +248,13 @@ func (a *execution) join() []byte {
 // long one.
 func (a *execution) call(e *transaction.Queued) []byte {
 	long := &large.Command{Size: len(e.Raw)}
-	table, scripts := a.router.Table(), a.router.Server().Scripts()
+	table, scripts := a.Router.Table(), a.Router.Server().Scripts()
 	if len(e.Raw) <= client.LongFrom {
 		long.Read(table, scripts, e.Raw, false)
 		return a.act(e, long)
 	}
-	bySlot := a.router.bySlot()
-	client.Apart(a.h, func() { long.Read(table, scripts, e.Raw, bySlot) }, func() []byte {
+	bySlot := a.Router.BySlot()
+	client.Apart(a.Host, func() { long.Read(table, scripts, e.Raw, bySlot) }, func() []byte {
 		return a.act(e, long)
 	})
 	return nil
@@ -255,34 +262,34 @@ func (a *execution) call(e *transaction.Queued) []byte {
 
 // act is call for a command that has been read.
 func (a *execution) act(e *transaction.Queued, read *large.Command) []byte {
-	args, about := read.Args, a.h.About()
-	if read.Err != nil || a.h.Gone() && e.Everywhere == nil { // it would set up what nobody ends
+	args, about := read.Args, a.Host.About()
+	if read.Err != nil || a.Host.Gone() && e.Everywhere == nil { // it would set up what nobody ends
 		return client.NoAnswer
 	}
 	if !about.Authenticated { // its user no longer exists
-		return noAuth
+		return client.NoAuth
 	}
-	cmd, may := e.Here, commands.Actions(executionActions{a.h.Actions(), e})
+	cmd, may := e.Here, commands.Actions(executionActions{a.Host.Actions(), e})
 	if e.Everywhere != nil {
-		cmd, may = e.Everywhere, &otherMasters{executionActions{a.h.Actions(), e}, a}
+		cmd, may = e.Everywhere, &otherMasters{executionActions{a.Host.Actions(), e}, a}
 	}
 	if cmd.Route == commands.AllNodes {
 		may.AskAll(e.Raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
 		return nil
 	}
-	if logsIn(cmd, args) && a.attempts.TooSoon() { // EXEC cannot wait between two of them
-		return errLoginTooSoon
+	if login.IsAttempt(cmd, args) && a.Attempts.TooSoon() { // EXEC cannot wait between two of them
+		return login.ErrTooSoon
 	}
 	run := func(cmd *commands.Command, args [][]byte, raw []byte) {
 		call := &commands.Call{
 			Command: cmd, Args: args, Raw: raw,
-			Client: about, Table: a.router.Table(), Server: a.router.Server(), Actions: may,
+			Client: about, Table: a.Router.Table(), Server: a.Router.Server(), Actions: may,
 		}
 		call.Place = read.PlaceOf(cmd)
 		cmd.Run(call)
 	}
-	if a.own.User() != nil && e.Here != nil && !cmd.Free() {
-		a.router.Judge(cmd, args, e.Raw, run)
+	if a.Own.User() != nil && e.Here != nil && !cmd.Free() {
+		a.Router.Judge(cmd, args, e.Raw, run)
 		return nil
 	}
 	run(cmd, args, e.Raw)
@@ -298,9 +305,9 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 		reply = client.NoAnswer
 	}
 	a.parts[a.at] = client.Lasting(reply)
-	if a.answered = true; !a.h.Gone() {
+	if a.answered = true; !a.Host.Gone() {
 		a.held += len(reply)
-		a.h.Collect(a.tag, len(reply))
+		a.Host.Collect(a.tag, len(reply))
 	}
 	if !a.running {
 		a.todo = a.todo[1:]
@@ -330,7 +337,7 @@ type otherMasters struct {
 
 // AskAll implements commands.Actions: it asks all masters but the one that has answered.
 func (e *otherMasters) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
-	h, own, skip := e.a.h, e.e.Reply, e.a.shard()
+	h, own, skip := e.a.Host, e.e.Reply, e.a.shard()
 	masters := client.Masters(h)
 	others := masters
 	if skip >= 0 {
@@ -357,7 +364,7 @@ func (e *otherMasters) AskAll(req []byte, o commands.Asking, merge commands.Merg
 // shard is the number of the master that ran the transaction, or of the one that has taken over its slot
 // since; -1: there is none.
 func (a *execution) shard() int {
-	for i, n := range a.h.Pool().Topology().Masters {
+	for i, n := range a.Host.Pool().Topology().Masters {
 		if n.Addr == a.done {
 			return i
 		}
@@ -365,5 +372,5 @@ func (a *execution) shard() int {
 	if a.slot == commands.AnySlot {
 		return -1
 	}
-	return a.h.Pool().Owner(a.slot)
+	return a.Host.Pool().Owner(a.slot)
 }

@@ -1,4 +1,10 @@
-package commands
+// Package cut cuts a command by the slots of its keys, and puts the replies to the parts together again.
+//
+//	MGET a b c --> New --> Cut: b of slot 3300, c of 7365, a of 15495 --> Parts: a command each
+//	[B] [C] [A] --> Cut.Join --> [A B C]
+//
+// A Cut knows the sizes of its parts before they are made, so that a long command is made in pieces.
+package cut
 
 import (
 	"runtime"
@@ -19,23 +25,17 @@ type Part struct {
 	Request []byte // a whole command
 }
 
-// CutBySlot says how to cut a command whose Route is Split, and gives the Merge that makes one reply of the
-// replies to the parts. The arguments before the first key and behind the last one go into each part. Cut is
-// nil if the arguments make no sense.
-func (c *Command) CutBySlot(args [][]byte) (*Cut, Merge) {
-	first := max(c.FirstKey, 1)
-	end := len(args) - c.tail
-	if end <= first || (end-first)%c.Step != 0 {
-		return nil, nil
+// New cuts a command with keys from argument first on, each of step arguments, and tail arguments behind the
+// last key's. nil: the arguments make no sense.
+func New(args [][]byte, first, step, tail int) *Cut {
+	end := len(args) - tail
+	if end <= first || (end-first)%step != 0 {
+		return nil
 	}
-	cut := &Cut{args: args, first: first, end: end, step: c.Step}
-	cut.sort((end - first) / c.Step)
-	cut.measure()
-	if c.Merge != nil {
-		return cut, c.Merge
-	}
-	positions := cut.positions
-	return cut, func(_ int, replies [][]byte) []byte { return byPosition(positions, replies) }
+	c := &Cut{args: args, first: first, end: end, step: step}
+	c.sort((end - first) / step)
+	c.measure()
+	return c
 }
 
 // Cut is how the keys of a command, and what belongs to each, lie on slots. It aliases the arguments of the
@@ -197,9 +197,9 @@ func headerSize(n int) int {
 // bulkSize is how many bytes arg takes up in a command.
 func bulkSize(arg []byte) int { return headerSize(len(arg)) + len(arg) + 2 }
 
-// byPosition puts the elements of the parts' replies back in the order of the
-// keys, whose positions come by slot.
-func byPosition(positions []int32, replies [][]byte) []byte {
+// Join is the Merge that puts the elements of the parts' replies back in the order of the keys.
+func (c *Cut) Join(_ int, replies [][]byte) []byte {
+	positions := c.positions // which come by slot
 	if err := merge.FirstError(replies); err != nil {
 		return err
 	}
