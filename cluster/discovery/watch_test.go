@@ -145,6 +145,8 @@ func TestWatchCluster(t *testing.T) {
 // discovered finds a cluster by one of its replicas, and sees that it stays as it is.
 func discovered(t *testing.T, nodes []*servers.Server) {
 	u := upstream.Find(t, discovery.Options{Addrs: []string{"127.0.0.1:1", nodes[4].Addr}})
+	servers.Eventually(t, "a node has said what it is", // a topology does not wait for that
+		func() bool { return u.Topology().Server.Release != "" })
 	top := u.Topology()
 	if top.Kind != cluster.Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 ||
 		top.Served() != slot.Count {

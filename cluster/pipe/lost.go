@@ -26,7 +26,6 @@ func (r *retrier) abandon(p *Pipe, err error) {
 	calls, log, cut := p.calls, p.log, p.inReply
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
 	final, refused, busy := errors.Is(err, owned.ErrRefused), refusedMode(err, p.mode), busy(err)
-	wait := false // for another connection
 	for calls.len() > 0 {
 		c := *calls.head()
 		calls.pop()
@@ -55,7 +54,7 @@ func (r *retrier) abandon(p *Pipe, err error) {
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
 			h := &held{call: c, req: req, err: err, fresh: written && !c.ran}
-			h.ran, wait = c.ran || written, true
+			h.ran = c.ran || written
 			c.to.Detour(c.tag)
 			if written && harmless(&c) {
 				r.overtaken(p, c)
@@ -72,13 +71,11 @@ func (r *retrier) abandon(p *Pipe, err error) {
 	for all := r.take(p, math.MaxUint64); all != nil; all = r.take(p, math.MaxUint64) {
 		for _, h := range all {
 			r.sendLater(p, h)
-			wait = true
 		}
 	}
 	p.wakeWaiting()
-	if wait && (errors.Is(err, owned.ErrRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled)) {
-		// Other nodes can take them. Without them it is no news: a connection of a client that has left ends
-		// so each time a node has refused what was sent over it, which is to wait for a pause.
+	if errors.Is(err, owned.ErrRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled) {
+		// other nodes can take them
 		r.newsSoon()
 	}
 }

@@ -50,8 +50,8 @@ func (m *model) Dial(ctx context.Context, addr string, mode cluster.Mode, _ *clu
 	return here, nil
 }
 
-// pace lets time pass between connections that are made in one moment, if they are so many that somebody makes
-// one after the other without a pause.
+// pace lets time pass between connections that are made in one moment, if they are so many that somebody
+// makes one after the other without a pause.
 func (m *model) pace() {
 	const most = 500
 	m.mu.Lock()

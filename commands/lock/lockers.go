@@ -64,11 +64,6 @@ func begins(name []byte, prefixes []string) bool {
 	return false
 }
 
-// compat says that engine keeps locks in the form of another library.
-func (l *Lockers) compat(engine *locks.Locker) bool {
-	return engine == l.Compat
-}
-
 // Independent says whether cmd, a lock verb with args, asks independent masters. key is the key of the lock
 // that it names; "": it may ask for any lock.
 func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string, ok bool) {
@@ -108,7 +103,7 @@ func (l *Lockers) Stats() locks.Stats {
 // allows returns an error if engine cannot do what the LOCK asks for.
 func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) error {
 	switch {
-	case l.compat(engine):
+	case engine == l.Compat:
 		return allowsCompat(mode, a)
 	case engine != l.Quorum:
 		return nil

@@ -32,25 +32,29 @@ func slowlogGet(c *commands.Call) {
 
 // mergeSlowlogs is the reply that shows the newest count entries of several logs. It may take long.
 func mergeSlowlogs(t *commands.Table, replies [][]byte, count int64) []byte {
-	logs, bad := parseArrays(replies)
-	if bad != nil {
-		return bad
+	if err := merge.FirstError(replies); err != nil {
+		return err
 	}
 	var entries []resp.Value
-	for i, log := range logs {
-		for _, e := range log {
+	for i, reply := range replies {
+		log, _, err := resp.Parse(reply)
+		if err != nil || log.Kind != '*' {
+			return resp.ErrUnexpected
+		}
+		for _, e := range log.Elems {
 			if len(e.Elems) < 4 {
 				return resp.ErrUnexpected
 			}
 			id := &e.Elems[0]
-			id.Int = id.Int*int64(len(logs)) + int64(i) // no two logs have the same
+			id.Int = id.Int*int64(len(replies)) + int64(i) // no two logs have the same
 			redact(t, e.Elems[3].Elems)
 			entries = append(entries, e)
 		}
 	}
 	slices.SortStableFunc(entries,
 		func(a, b resp.Value) int { return cmp.Compare(b.Elems[1].Int, a.Elems[1].Int) })
-	return appendArray(entries[:min(int64(len(entries)), count)])
+	entries = entries[:min(int64(len(entries)), count)]
+	return resp.AppendValue(nil, resp.Value{Kind: '*', Elems: entries})
 }
 
 // redact hides the secrets in args, the command of an entry: a node may show secrets in settings that it does
@@ -69,24 +73,4 @@ func redact(t *commands.Table, args []resp.Value) {
 			args[i].Str = commands.Redacted
 		}
 	}
-}
-
-// parseArrays are the elements of replies that are arrays; bad is the answer if they
-// are not.
-func parseArrays(replies [][]byte) (all [][]resp.Value, bad []byte) {
-	if err := merge.FirstError(replies); err != nil {
-		return nil, err
-	}
-	for _, reply := range replies {
-		v, _, err := resp.Parse(reply)
-		if err != nil || v.Kind != '*' {
-			return nil, resp.ErrUnexpected
-		}
-		all = append(all, v.Elems)
-	}
-	return all, nil
-}
-
-func appendArray(elems []resp.Value) []byte {
-	return resp.AppendValue(nil, resp.Value{Kind: '*', Elems: elems})
 }

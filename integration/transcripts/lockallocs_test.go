@@ -13,7 +13,7 @@ func TestLocksAllocateLittle(t *testing.T) {
 	t.Parallel()
 	const (
 		pairs, pipeline = 20_000, 16
-		most            = 4.5 // a pair, and what else goes on: reading the metrics, timers
+		most            = 3.5 // a pair, and what else goes on: reading the metrics, timers
 	)
 	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.StartRedis(t).Addr)
 	c := rig.Connect(t, p.Addr)
