@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"lockproxy/commands"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/lockorder"
 	"lockproxy/proxy/stats"
@@ -181,4 +182,26 @@ func (a *answer) begun(chunk []byte) {
 		a.started = true
 		a.failed = chunk[0] == '-' || chunk[0] == '!'
 	}
+}
+
+// silence is what CLIENT REPLY has set: 0, or one of
+type silence uint8
+
+const (
+	silentOnce   silence = 1 << iota // the next command gets no answer
+	silentAlways                     // no command gets one
+)
+
+// set is CLIENT REPLY. It says whether CLIENT REPLY itself is answered.
+func (s *silence) set(r commands.Replies) bool {
+	switch {
+	case r == commands.RepliesOn:
+		*s = 0
+		return true
+	case r == commands.RepliesOff:
+		*s = silentAlways
+	case *s == 0:
+		*s = silentOnce
+	}
+	return false
 }

@@ -95,30 +95,8 @@ func (c *connection) WatchLocks(match []byte) { c.watcher.Start(match) }
 // Reset implements commands.Connection.
 func (c *connection) Reset() { c.h.resetState() }
 
-// silence is what CLIENT REPLY has set: 0, or one of
-type silence uint8
-
-const (
-	silentOnce   silence = 1 << iota // the next command gets no answer
-	silentAlways                     // no command gets one
-)
-
-// set is CLIENT REPLY. It says whether CLIENT REPLY itself is answered.
-func (s *silence) set(r commands.Replies) bool {
-	switch {
-	case r == commands.RepliesOn:
-		*s = 0
-		return true
-	case r == commands.RepliesOff:
-		*s = silentAlways
-	case *s == 0:
-		*s = silentOnce
-	}
-	return false
-}
-
-// This file is for clients that are users of the upstream. The nodes decide what such a client may do: its
-// commands go over connections of its own, session.own, which authenticate as that user.
+// The rest of this file is for clients that are users of the upstream. The nodes decide what such a client
+// may do: its commands go over connections of its own, session.own, which authenticate as that user.
 
 // askHello is the first request over a new connection of a user, in the protocol of that connection: Redis
 // 6.0 has no HELLO without one. Redis 7.0 lets every user ask; before that, an answer that the user may not

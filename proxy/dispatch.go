@@ -352,3 +352,9 @@ func (r *router) CommandLimit() int { return r.s.w.shared.Limits.Of(true).Comman
 
 // ScriptLoaded implements transaction.Proxy.
 func (r *router) ScriptLoaded() { r.s.w.shared.Pipes.Redirects[retry.NoScript].Add(1) }
+
+// BySlot says that the slot of a command matters.
+func (r *router) BySlot() bool {
+	s := r.s
+	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster
+}

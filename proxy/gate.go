@@ -4,9 +4,9 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
-	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/large"
 	"lockproxy/proxy/scatter"
 )
 
@@ -108,7 +108,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 			mode.DB = h.About().DB
 		}
 		if len(request) > cluster.MaxShared {
-			own := h.Pool().Private(mode, largeOwner{h}, nil)
+			own := h.Pool().Private(mode, large.Owner{Host: h}, nil)
 			mode = pipe.ModeOf(own)
 			defer own.End()
 		}
@@ -148,24 +148,6 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 		return nil
 	})
 	return nil
-}
-
-// expel makes a client whose user no longer exists nobody. A client with more than so many commands under
-// way, or that listens to something, is closed, as Redis closes all connections of a deleted user.
-func (r *roster) expel(s *session, commandsOnTheirWay int) {
-	switch {
-	case s.own.User() == nil || s.gone:
-		return
-	case s.answers.len() > commandsOnTheirWay || s.Subscribed() || s.Monitoring || s.Watching:
-		s.Keepalives.Close() // otherwise they would linger
-		s.conn.CloseAfterWrite()
-		return
-	}
-	s.resetState()
-	s.Waits.Close(commands.ErrEnded)
-	s.Keepalives.Close()
-	s.Grants, s.Keepalives = holds.Grants{}, holds.Keepalives{}
-	s.User, s.Authenticated = "", false
 }
 
 // denied answers the current command with the upstream's refusal.

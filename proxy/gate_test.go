@@ -191,7 +191,7 @@ func TestUserGoneLetsGo(t *testing.T) {
 			case strings.HasPrefix(command, detaching):
 				return ":1\r\n"
 			case args[0] == "EVALSHA" && args[2] == "1":
-				return "*1\r\n:30000\r\n"
+				return "*2\r\n:30000\r\n:1\r\n"
 			case args[0] == "EVALSHA":
 				return nodeGranted
 			}

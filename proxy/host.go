@@ -8,6 +8,7 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/large"
+	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
@@ -170,4 +171,21 @@ func selfOf(s *session) *commands.Peer {
 	}
 	p.Memory += p.Query
 	return &p
+}
+
+// tracker is that of the client with this ID; nil: there is no such client.
+func (s *Shared) tracker(id int64) *tracking.Tracker {
+	if found, ok := s.Clients.Find(id).(peer); ok {
+		return &found.s.tracking
+	}
+	return nil
+}
+
+// Attempts are those of the client with this ID to authenticate; nil: there is no such client. They belong
+// to its loop.
+func (s *Shared) Attempts(id int64) *login.Attempts {
+	if found, ok := s.Clients.Find(id).(peer); ok {
+		return &found.s.attempts
+	}
+	return nil
 }

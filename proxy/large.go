@@ -46,7 +46,7 @@ func (l *largeCommands) takes(s *session, args [][]byte) bool {
 	}
 	cmd := s.w.table.Lookup(args[0])
 	if cmd == nil || cmd.Route != commands.ByKeys || !cmd.ReadsKeys() || cmd.Flags&commands.Scripted != 0 ||
-		s.router.readers(cmd) != pipe.MasterOnly || !s.w.pool.HasRoom(largeOwner{s}) {
+		s.router.readers(cmd) != pipe.MasterOnly || !s.w.pool.HasRoom(large.Owner{Host: s}) {
 		return false
 	}
 	l.reads--
@@ -88,7 +88,7 @@ func (l *largeCommands) open(s *session) {
 		}
 		l.set.End()
 	}
-	l.set = s.w.pool.Private(pipe.Mode{Proto: s.Proto, DB: s.DB}, largeOwner{s}, nil)
+	l.set = s.w.pool.Private(pipe.Mode{Proto: s.Proto, DB: s.DB}, large.Owner{Host: s}, nil)
 	l.closeLater(s, l.set)
 }
 
@@ -118,39 +118,4 @@ func (l *largeCommands) end() {
 func (l *largeCommands) fits(s *session) bool {
 	is := pipe.ModeOf(l.set)
 	return is.Proto == s.Proto && is.DB == s.DB
-}
-
-// largeOwner is a client as the owner of these connections. Nothing that causes pushes is sent over them.
-type largeOwner struct{ h client.Host }
-
-// Push implements owned.SetOwner.
-func (o largeOwner) Push([]byte) {}
-
-// Stale implements owned.SetOwner.
-func (o largeOwner) Stale() {}
-
-// Party implements owned.Counted.
-func (o largeOwner) Party() owned.Party { return client.PartyOf(o.h.About()) }
-
-// reader is a session as the pipe.Chooser of what it reads.
-type reader struct{ s *session }
-
-func (r reader) Receive(tag uint32, chunk []byte, last bool) { r.s.Receive(tag, chunk, last) }
-func (r reader) Fail(tag uint32, err error)                  { r.s.Fail(tag, err) }
-func (r reader) Discard(tag uint32) bool                     { return r.s.Discard(tag) }
-func (r reader) Detour(tag uint32)                           { r.s.Detour(tag) }
-func (r reader) Most(tag uint32) int                         { return r.s.Most(tag) }
-func (r reader) Order(tag uint32) (int64, uint32, bool)      { return r.s.Order(tag) }
-
-// Apart implements pipe.Chooser. Later commands that were sent already would overtake the request.
-func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
-	s := r.s
-	if size <= large.WindowBytes || s.gone || s.answers.at(tag).then != nil || tag+1 != s.answers.tail ||
-		s.own.Set() != nil || s.tx.IsOpen() || s.taker != nil || !s.w.pool.HasRoom(largeOwner{s}) {
-		return pipe.Mode{}, false
-	}
-	s.large.expect()
-	s.large.on = true
-	s.large.open(s)
-	return s.Mode(), true
 }

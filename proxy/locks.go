@@ -275,3 +275,9 @@ func startWatching(s *Server, prefix, proxy string) *watch.Hub {
 	go h.Run(s.shared.Context) // ends in stop
 	return h
 }
+
+// EventCounts counts events of locks that were told, and those that were lost since they could not be.
+type EventCounts struct {
+	On         bool // they are to be told
+	Told, Lost uint64
+}

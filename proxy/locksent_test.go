@@ -105,9 +105,10 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		n.t.Errorf("%.40q is no script", words[1])
 		return "-ERR no script\r\n"
 	}
-	keys, most := 2, map[string][]int{"acquire": {2, 8, 11}, "release": {6, 7}, "cancel": {5},
-		"renew": {3}, "free": {1}}[script]
-	if script == "renew" || script == "free" {
+	keys, most := 2, map[string][]int{"acquire": {2, 8, 11}, "release": {2, 3}, "cancel": {5},
+		"renew": {6}}[script]
+	plain := script == "release" && words[2] == "1"
+	if script == "renew" || plain {
 		keys = 1
 	}
 	args := words[min(3+keys, len(words)):]
@@ -116,7 +117,10 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		fmt.Sscanf(strings.NewReplacer("lock:{", "", "}", "").Replace(words[3]), "%s", &name)
 		word = args[0]
 	}
-	if script == "acquire" || script == "free" { // the word stands last in the value of the lock
+	if script == "renew" && len(args) == 6 {
+		word = args[2]
+	}
+	if script == "acquire" || plain { // the word stands last in the value of the lock
 		word = word[strings.LastIndexByte(word, ' ')+1:]
 	}
 	tag := "lock:fence:{" + slot.Tag(slot.Of([]byte(words[3]))) + "}"
@@ -145,6 +149,8 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		return fmt.Sprintf("*4\r\n$%d\r\n%s\r\n:1795243679022620\r\n:30000\r\n:1\r\n", len(word), word)
 	case script == "acquire":
 		return ":1795243679022620\r\n"
+	case script == "renew":
+		return "*3\r\n:30000\r\n:0\r\n:1\r\n"
 	}
 	return ":1\r\n"
 }

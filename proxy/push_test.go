@@ -26,7 +26,7 @@ func grants(_ int, command string) string {
 	case args[0] == "EVALSHA" && args[2] == "2": // of the lock and of its fence
 		return nodeGranted
 	case args[0] == "EVALSHA":
-		return "*1\r\n:0\r\n"
+		return "*2\r\n:0\r\n:1\r\n"
 	}
 	return "+OK\r\n"
 }
@@ -119,14 +119,7 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 }
 
 // detaching is how a hold is let go.
-var detaching = func() string {
-	for _, script := range scripts.All() {
-		if script.Name == "detach" {
-			return "EVALSHA " + script.SHA
-		}
-	}
-	panic("there is no such script")
-}()
+var detaching = "EVALSHA " + scripts.Release.SHA
 
 // A client that ends its connection lets go of what it kept alive. When the proxy closes the connection, or
 // is shut down, the client goes on with what it holds, through another connection. R18
@@ -172,7 +165,7 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 			case strings.HasPrefix(command, detaching):
 				return ":1\r\n"
 			case args[0] == "EVALSHA" && args[2] == "1": // it is renewed
-				return "*1\r\n:30000\r\n"
+				return "*2\r\n:30000\r\n:1\r\n"
 			}
 			return grants(node, command)
 		}
@@ -207,7 +200,7 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 func TestWhoKeepsALockIsNotIdle(t *testing.T) {
 	renews := func(node int, command string) string {
 		if args := strings.Fields(command); args[0] == "EVALSHA" && args[2] == "1" {
-			return "*1\r\n:3000\r\n"
+			return "*2\r\n:3000\r\n:1\r\n"
 		}
 		return grants(node, command)
 	}

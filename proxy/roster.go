@@ -6,6 +6,7 @@ import (
 	"lockproxy/cluster/pipe"
 	topics "lockproxy/cluster/pubsub"
 	"lockproxy/commands"
+	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
@@ -170,4 +171,22 @@ func (r *roster) logLack(right string) {
 			"+"+right,
 		)
 	}
+}
+
+// expel makes a client whose user no longer exists nobody. A client with more than so many commands under
+// way, or that listens to something, is closed, as Redis closes all connections of a deleted user.
+func (r *roster) expel(s *session, commandsOnTheirWay int) {
+	switch {
+	case s.own.User() == nil || s.gone:
+		return
+	case s.answers.len() > commandsOnTheirWay || s.Subscribed() || s.Monitoring || s.Watching:
+		s.Keepalives.Close() // otherwise they would linger
+		s.conn.CloseAfterWrite()
+		return
+	}
+	s.resetState()
+	s.Waits.Close(commands.ErrEnded)
+	s.Keepalives.Close()
+	s.Grants, s.Keepalives = holds.Grants{}, holds.Keepalives{}
+	s.User, s.Authenticated = "", false
 }

@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/large"
 )
 
 // This file keeps the requests of one client in order.
@@ -74,6 +75,30 @@ func (r *router) shed(slot int, cmd *commands.Command) bool {
 	return true
 }
 
+// reader is a session as the pipe.Chooser of what it reads.
+type reader struct{ s *session }
+
+func (r reader) Receive(tag uint32, chunk []byte, last bool) { r.s.Receive(tag, chunk, last) }
+func (r reader) Fail(tag uint32, err error)                  { r.s.Fail(tag, err) }
+func (r reader) Discard(tag uint32) bool                     { return r.s.Discard(tag) }
+func (r reader) Detour(tag uint32)                           { r.s.Detour(tag) }
+func (r reader) Most(tag uint32) int                         { return r.s.Most(tag) }
+func (r reader) Order(tag uint32) (int64, uint32, bool)      { return r.s.Order(tag) }
+
+// Apart implements pipe.Chooser. Later commands that were sent already would overtake the request.
+func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
+	s := r.s
+	if size <= large.WindowBytes || s.gone || s.answers.at(tag).then != nil || tag+1 != s.answers.tail ||
+		s.own.Set() != nil || s.tx.IsOpen() || s.taker != nil ||
+		!s.w.pool.HasRoom(large.Owner{Host: s}) {
+		return pipe.Mode{}, false
+	}
+	s.large.expect()
+	s.large.on = true
+	s.large.open(s)
+	return s.Mode(), true
+}
+
 // readers says which nodes may answer a command that reads keys. The reply of a replica may be older than
 // what the client wrote; replies still come in the order of the commands.
 func (r *router) readers(cmd *commands.Command) pipe.Readers {
@@ -84,14 +109,4 @@ func (r *router) readers(cmd *commands.Command) pipe.Readers {
 		return pipe.AllReaders
 	}
 	return pipe.ReplicasFirst
-}
-
-// readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
-func readsFrom(which commands.ReplicaReads) int8 {
-	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
-		if which.Wanted(readOnly) {
-			return readOnly
-		}
-	}
-	return 2
 }

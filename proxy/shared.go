@@ -62,20 +62,3 @@ type Fixed struct {
 	Independent func(cmd *commands.Command, args [][]byte) (key string, ok bool)
 	Left        func() // is called when a client has gone
 }
-
-// tracker is that of the client with this ID; nil: there is no such client.
-func (s *Shared) tracker(id int64) *tracking.Tracker {
-	if found, ok := s.Clients.Find(id).(peer); ok {
-		return &found.s.tracking
-	}
-	return nil
-}
-
-// Attempts are those of the client with this ID to authenticate; nil: there is no such client. They belong
-// to its loop.
-func (s *Shared) Attempts(id int64) *login.Attempts {
-	if found, ok := s.Clients.Find(id).(peer); ok {
-		return &found.s.attempts
-	}
-	return nil
-}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 
-	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -107,12 +106,6 @@ func slotOfKeys(reply []byte) (int, error) {
 		}
 	}
 	return n, nil
-}
-
-// BySlot says that the slot of a command matters.
-func (r *router) BySlot() bool {
-	s := r.s
-	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster
 }
 
 // SlotOf is cmd.Slot for the command that is being dispatched.

@@ -36,12 +36,6 @@ type Stats struct {
 	PeersDiffer   int         // other proxies that have other settings of locks
 }
 
-// EventCounts counts events of locks that were told, and those that were lost since they could not be.
-type EventCounts struct {
-	On         bool // they are to be told
-	Told, Lost uint64
-}
-
 // What the metrics name of other packages.
 type (
 	LockTimes     = lock.Times

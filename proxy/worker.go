@@ -242,3 +242,13 @@ func idles(s *session) bool {
 
 // masters is how many masters the upstream has now.
 func (w *worker) masters() int { return len(w.pool.Topology().Masters) }
+
+// readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
+func readsFrom(which commands.ReplicaReads) int8 {
+	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
+		if which.Wanted(readOnly) {
+			return readOnly
+		}
+	}
+	return 2
+}

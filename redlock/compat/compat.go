@@ -4,7 +4,7 @@
 //
 // Such a lock has one writer, who holds it once; there is no room for more. It has no queue: the clients of
 // one proxy are served first come, first served (wait.Local), all others try now and then. How a lock is
-// kept: redlock/scripts/compattake.lua.
+// kept: redlock/scripts/compat.lua.
 package compat
 
 import (
@@ -135,11 +135,6 @@ func parted(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-TRYAGAIN
 // do sends one request that nobody's loop waits for. It blocks.
 func (e *Engine) do(ctx context.Context, at int, c scripts.Call) ([]byte, error) {
 	return e.upstream.Do(ctx, at, c.Req, true)
-}
-
-// call begins the call of a script about one lock.
-func (e *Engine) call(s *scripts.Script, name string, args int) (at int, c scripts.Call) {
-	return scripts.Eval(e.names, s, name, args)
 }
 
 // Close implements locks.engine: it waits until what is to be taken back is.

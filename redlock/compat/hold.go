@@ -18,16 +18,20 @@ func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	}, nil)
 }
 
-// releaseCall is the call that frees a hold of token: any, or that of a fence, of a request or of a keeper.
+// releaseCall is the call that frees a hold of token, or whoever holds the lock if that is "": any hold, or
+// that of a fence, of a request or of a keeper.
 func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string) (at int, c scripts.Call) {
-	at, c = e.call(&scripts.CompatRelease, name, 7)
-	c.Owner(token)
+	at, c = scripts.CompatRelease(e.names, name)
+	if token == "" {
+		c.Empty()
+	} else {
+		c.Owner(token)
+	}
 	c.Text(scripts.Optional(fence))
 	c.Text(id)
 	c.Text(keeper)
 	c.Text(e.publish())
 	c.Text(e.channel(name))
-	c.Text(scripts.FenceKey(e.names, at))
 	return at, c
 }
 
@@ -68,13 +72,13 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 
 // renewCall is the call that renews the hold of a client.
 func (e *Engine) renewCall(r *redlock.Renew) scripts.Call {
-	return scripts.CompatRenewCall(e.names, []redlock.Renewal{{
+	return scripts.CompatRenew(e.names, []redlock.Renewal{{
 		Name: r.Name, Token: r.Token, Lease: r.Lease, Fence: r.Fence}}, r.Keeper)
 }
 
 // Keep implements keepalive.Engine.
 func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
-	reply, err := e.do(ctx, slot, scripts.CompatRenewCall(e.names, batch, ""))
+	reply, err := e.do(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +100,7 @@ func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([
 	return left, err
 }
 
-// readRenewed reads the reply of compatrenew.lua about n holds. Left is negative for a hold with another
+// readRenewed reads the reply to CompatRenew about n holds. Left is negative for a hold with another
 // keeper.
 func readRenewed(reply []byte, n int) ([]redlock.Renewed, error) {
 	v, err := scripts.ReadValue(reply)
@@ -118,20 +122,17 @@ func readRenewed(reply []byte, n int) ([]redlock.Renewed, error) {
 
 // Break implements locks.engine. It is sent once: a copy could break the hold of the next one.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	at, c := e.call(&scripts.CompatBreak, name, 3)
-	c.Text(e.publish())
-	c.Text(e.channel(name))
-	c.Text(scripts.FenceKey(e.names, at))
+	at, c := e.releaseCall(name, "", 0, "", "")
 	send(by, name, at, c.Req, false, func(reply []byte) []byte {
-		n, err := scripts.ReadNumber(reply)
-		return then(n == 1, err)
+		done, err := readReleased(reply)
+		return then(done.Held, err)
 	}, nil)
 }
 
 // Inspect implements locks.engine. A client that relies on the answer has the same token again as its next
 // request; so nothing is noted here.
 func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
-	at, c := e.call(&scripts.CompatLook, name, 0)
+	at, c := scripts.CompatLook(e.names, name)
 	send(by, name, at, c.Req, true, func(reply []byte) []byte {
 		s, err := e.state(name, reply)
 		return then(s, err)
@@ -140,7 +141,7 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 
 // stateNow reads a lock. It blocks.
 func (e *Engine) stateNow(ctx context.Context, name string) (redlock.State, error) {
-	at, c := e.call(&scripts.CompatLook, name, 0)
+	at, c := scripts.CompatLook(e.names, name)
 	reply, err := e.do(ctx, at, c)
 	if err != nil {
 		return redlock.State{}, err
@@ -148,14 +149,14 @@ func (e *Engine) stateNow(ctx context.Context, name string) (redlock.State, erro
 	return e.state(name, reply)
 }
 
-// state reads what compatlook.lua says of a lock.
+// state reads what compat.lua says of a lock.
 func (e *Engine) state(name string, reply []byte) (redlock.State, error) {
 	s, err := readLook(bytes.Clone(reply))
 	s.Key = e.names.Place(name).Key
 	return s, err
 }
 
-// readLook reads the reply of compatlook.lua. The owner of a library's hold is what the library calls it.
+// readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it.
 func readLook(reply []byte) (s redlock.State, err error) {
 	v, err := scripts.ReadValue(reply)
 	switch {

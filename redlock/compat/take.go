@@ -10,7 +10,7 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// taken is the reply of compattake.lua.
+// taken is the reply to CompatTake.
 type taken struct {
 	grant redlock.Grant
 	ok    bool
@@ -34,7 +34,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 // confirmed asks the lock itself whether it was granted. A node may have sent the request on to the next one
 // of a slot that moves, where it made a lock that nobody else can see, because the slot had moved back.
 func (e *Engine) confirmed(by redlock.Caller, a *redlock.Acquire, g redlock.Grant, to redlock.Acquirer) {
-	at, c := e.call(&scripts.CompatLook, a.Name, 0)
+	at, c := scripts.CompatLook(e.names, a.Name)
 	by.SendHome(at, c.Req, true, exchange(func(reply []byte) []byte {
 		s, err := readLook(reply)
 		switch h := s.Held(a.Token); {
@@ -111,19 +111,13 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 
 // takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy, but with BREAK.
 func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
-	args := 5
-	if a.Breaks() {
-		args = 6
-	}
-	at, c = e.call(&scripts.CompatTake, a.Name, args)
+	at, c = scripts.CompatTake(e.names, a.Name)
 	c.Owner(a.Token)
 	c.Number(a.Lease.Milliseconds())
 	c.Text(a.ID)
 	c.Text(a.Keeper)
 	c.Flag(!a.Breaks() && e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil)
-	if a.Breaks() {
-		c.Flag(true)
-	}
+	c.Flag(a.Breaks())
 	return at, c
 }
 
@@ -159,7 +153,7 @@ func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []b
 func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	g redlock.Grant) (left time.Duration, acked int, err error) {
 	// A write that changes nothing, so that the replicas have it once they have the grant.
-	c := scripts.CompatRenewCall(e.names, []redlock.Renewal{{
+	c := scripts.CompatRenew(e.names, []redlock.Renewal{{
 		Name: a.Name, Token: a.Token, Lease: a.Lease, Fence: g.Fence}}, a.Keeper)
 	began := time.Now()
 	reply, acked, err := e.upstream.Synced(ctx, e.names.Place(a.Name).Slot, c.Req, a.Sync, e.o.SyncTimeout)

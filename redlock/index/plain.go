@@ -10,10 +10,10 @@ import (
 //
 //   - The fence that the hold should have. If the hold has that fence and is unchanged since the grant, Redis
 //     need not check whether this UNLOCK is a copy of one that freed an earlier hold.
-//   - That the lock was plain. Then free.lua deletes it if it still is what it was.
+//   - That the lock was plain. Then its UNLOCK means that very grant, and is cheap.
 //
 // A plain lock is noted as soon as it is asked for, because its UNLOCK may come before the grant, in the same
-// pipeline. If it is not granted, free.lua finds nothing. What is not noted only costs time.
+// pipeline. If it is not granted, that finds nothing. What is not noted only costs time.
 
 // Plain is a plain lock as it was granted, or asked for.
 type Plain struct {

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 	defer u.mu.Unlock()
 	u.under[slot]++
 	u.slow = u.slow || u.hang || u.latency+u.lag >= leastPatience
-	if n := u.under[slot]; n > 1 && rig.ScriptOf(req) == "keep" && !u.slow {
+	if n := u.under[slot]; n > 1 && bytes.Contains(req, []byte("\r\nkeeper\r\n")) && !u.slow {
 		panic("two batches of one slot under way")
 	} else if n > hearing {
 		panic("more batches of one slot under way than anybody listens to")
@@ -89,7 +90,10 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 	n := int(rig.Integer(v.Elems[2].Text()))
 	keys, args := v.Elems[3:3+n], v.Elems[3+n:]
 	script := rig.ScriptOf(req)
-	if script == "keep" {
+	if script == "renew" {
+		script, args = args[0].Text(), args[2:]
+	}
+	if script == "keeper" {
 		u.batches = append(u.batches, n)
 	} else {
 		u.detaches++
@@ -102,17 +106,17 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 	}
 	var reply []byte
 	switch script {
-	case "keep":
-		reply = fmt.Appendf(reply, "*%d\r\n", n)
+	case "keeper":
+		reply = fmt.Appendf(reply, "*%d\r\n", n+1)
 		for i, key := range keys {
 			a := args[4*i:]
 			reply = fmt.Appendf(reply, ":%d\r\n",
 				u.renew(key.Text(), a[0].Text(), rig.Milliseconds(rig.Integer(a[1].Text())),
 					rig.Integer(a[2].Text()), a[3].Text()))
 		}
-	case "detach":
+	case "release":
 		e := u.live(keys[0].Text())
-		if e == nil || redlock.OwnerOf(e.token) != args[0].Text() || e.keeper != args[1].Text() {
+		if e == nil || redlock.OwnerOf(e.token) != args[0].Text() || e.keeper != args[2].Text() {
 			reply = []byte(":0\r\n")
 			break
 		}
@@ -120,6 +124,9 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 		reply = []byte(":1\r\n")
 	default:
 		panic(script)
+	}
+	if script != "release" {
+		reply = append(reply, ":1\r\n"...) // the clock
 	}
 	if lag := u.lag; lag > 0 {
 		u.mu.Unlock()

@@ -6,7 +6,7 @@
 //	           |
 //	  RENEW, UNLOCK, messages of other proxies: due at once, or not kept any more
 //
-//	Break (its connection has gone) --> LINGER --> Release --> detach.lua
+//	Break (its connection has gone) --> LINGER --> Release --> release.lua
 //	Lost, Untold, Relied: what verbs ask about lost holds
 //
 // A Kept is one hold. What it can meet, and what becomes of it then, is one table (states.go); what is done

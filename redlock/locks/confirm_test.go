@@ -149,10 +149,10 @@ func TestUnconfirmed(t *testing.T) {
 	}{
 		"it is gone": {fault: func(u *rig.Upstream, s *rig.Server, _ func(error)) {
 			u.Replicas = nil
-			u.Faults = once("keep", func() { s.Mini.Del("lock:{job}") }, nil)
+			u.Faults = once("renew", func() { s.Mini.Del("lock:{job}") }, nil)
 		}, word: "TRYAGAIN"},
 		"somebody else has it": {fault: func(u *rig.Upstream, s *rig.Server, _ func(error)) {
-			u.Faults = once("keep", func() {
+			u.Faults = once("renew", func() {
 				s.Mini.Del("lock:{job}")
 				other := locks.New(u, locks.Options{})
 				a := other.NewAcquire(redlock.Acquire{Name: "job", Token: "other", Mode: redlock.Write})
@@ -162,7 +162,7 @@ func TestUnconfirmed(t *testing.T) {
 			}, nil)
 		}, word: "TRYAGAIN", holds: "other"},
 		"nobody can be asked": {fault: func(u *rig.Upstream, _ *rig.Server, _ func(error)) {
-			u.Faults = once("keep", func() {}, broken)
+			u.Faults = once("renew", func() {}, broken)
 		}, err: broken},
 		"the lease is over first": {lease: 500 * time.Millisecond,
 			fault: func(u *rig.Upstream, _ *rig.Server, _ func(error)) {

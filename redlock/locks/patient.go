@@ -53,6 +53,7 @@ func (l *Locker) attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 
 // release frees a hold. It blocks.
 func (l *Locker) release(ctx context.Context, r *redlock.Release) (redlock.Released, error) {
+	l.o.Index.Changed(r.Name) // a Patient is not told if a request may have run twice, which plain locks need
 	by, is := l.patient(context.WithoutCancel(ctx)), told{}
 	l.engine.Release(by, r, &is)
 	return is.released, cmp.Or(by.Err, is.err)

@@ -72,24 +72,11 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 		waits: a.Wait > 0, candidate: q.fences.candidate(), began: time.Now(),
 	}
 	t.ballots = append(t.space[:0], make([]ballot, len(q.nodes))...)
-	args := 9
-	if a.Break {
-		args = 10
-	}
-	_, c := scripts.Eval(q.names, &scripts.Claim, a.Name, args)
-	c.Asked(a)
+	fence := t.candidate
 	if only {
-		c.Empty()
-	} else {
-		c.Number(t.candidate)
+		fence = 0
 	}
-	c.Number(int64(q.o.MaxReaders))
-	c.Text(a.Keeper)
-	c.Said(a)
-	if a.Break {
-		c.Flag(true)
-	}
-	t.call = c
+	t.call = scripts.ClaimCall(q.names, a, fence, q.o.MaxReaders)
 	return t, nil
 }
 

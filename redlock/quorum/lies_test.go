@@ -13,9 +13,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/rig"
-	"lockproxy/redlock/scripts"
 )
 
 // lie has the last masters answer a script in their own way, to all proxies.
@@ -158,7 +158,7 @@ func TestQuorumFencesAheadOfTheClocks(t *testing.T) {
 	onNetwork(t, 3, 2, func(t *testing.T, s *network) {
 		for i, m := range s.masters {
 			names, last := redlock.NewNames("lock:"), int64(4_000_000_000_000_000+500*i)
-			m.Mini.Set(scripts.FenceKey(names, names.Place("job").Slot), fmt.Sprint(last))
+			m.Mini.Set(names.Fences+string(slot.Tag(names.Place("job").Slot))+"}", fmt.Sprint(last))
 		}
 		last := int64(4_000_000_000_000_000)
 		for range 4 {

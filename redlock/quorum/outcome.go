@@ -134,18 +134,7 @@ func (a *attempt) align(i int, b ballot) {
 // settleRequest gives the hold this fence and count. agreed: the majority has them already, so the node must
 // not refuse.
 func (a *attempt) settleRequest(fence, count int64, agreed bool) *scripts.Call {
-	args := 4
-	if agreed {
-		args = 5
-	}
-	_, c := scripts.Eval(a.q.names, &scripts.Settle, a.name, args)
-	c.Owner(a.token)
-	c.Text(a.id)
-	c.Number(fence)
-	c.Number(count)
-	if agreed {
-		c.Text("agreed")
-	}
+	c := scripts.SettleCall(a.q.names, a.name, a.token, a.id, fence, count, agreed)
 	return &c
 }
 
@@ -155,14 +144,11 @@ func (a *attempt) undo(tell bool) *scripts.Call {
 }
 
 func (q *Engine) cancelRequest(name, token, id string, tell bool) *scripts.Call {
-	_, c := scripts.Eval(q.names, &scripts.Cancel, name, 5)
-	c.Owner(token)
-	c.Text(id)
 	next := scripts.OfferNext // without a queue there is nobody to offer it to
 	if tell {
 		next = scripts.TellAll
 	}
-	c.Freed("", "PUBLISH", next)
+	_, c := scripts.CancelCall(q.names, q.freeing(next), name, token, id)
 	return &c
 }
 

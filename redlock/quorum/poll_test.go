@@ -11,6 +11,7 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/scripts"
 )
 
@@ -62,32 +63,32 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		{&scripts.Release, "1 1 LOCKTYPE - -", "-LOCKTYPE"},
 		{&scripts.Release, "LOCKTYPE 1 1 1 -", "1"},
 		// What remains is what a majority has: 1000 ms less 1 % and 2 ms.
-		{&scripts.Renew, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
-		{&scripts.Renew, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
-		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
-		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
-		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
-		{&scripts.Renew, "[0,0] [0,0] [0,0] - -", "0"},
-		{&scripts.Renew, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
+		{&rig.Renew, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
+		{&rig.Renew, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
+		{&rig.Renew, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
+		{&rig.Renew, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
+		{&rig.Renew, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
+		{&rig.Renew, "[0,0] [0,0] [0,0] - -", "0"},
+		{&rig.Renew, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
 		// a majority is waited for
-		{&scripts.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] [1000,7]", "[988 7]"},
-		{&scripts.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] -", "[988 7]"},
-		{&scripts.Renew, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
+		{&rig.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] [1000,7]", "[988 7]"},
+		{&rig.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] -", "[988 7]"},
+		{&rig.Renew, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
 		// Hold by hold.
-		{&scripts.Keep, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
-		{&scripts.Keep, "[2] [1] [2] - -", "[1]"}, // they have it, though for no time that counts
-		{&scripts.Keep, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
-		{&scripts.Keep, "[1000] [1000] [0] [0] [0]", "[0]"},
-		{&scripts.Keep, "[1000] [1000] [-1] [-1] [0]", "[0]"},
-		{&scripts.Keep, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
-		{&scripts.Keep, "[-1] [-1] [0] [-1] -", "[-1]"},
-		{&scripts.Keep, "[1000] [1000] - - -", "-NOQUORUM"},
+		{&rig.Keep, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
+		{&rig.Keep, "[2] [1] [2] - -", "[1]"}, // they have it, though for no time that counts
+		{&rig.Keep, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
+		{&rig.Keep, "[1000] [1000] [0] [0] [0]", "[0]"},
+		{&rig.Keep, "[1000] [1000] [-1] [-1] [0]", "[0]"},
+		{&rig.Keep, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
+		{&rig.Keep, "[-1] [-1] [0] [-1] -", "[-1]"},
+		{&rig.Keep, "[1000] [1000] - - -", "-NOQUORUM"},
 		{&scripts.Break, "0 0 0 1 1", "0"},
 		{&scripts.Break, "1 1 1 0 0", "1"},
 		{&scripts.Break, "1 1 0 0 0", "0"},
 		{&scripts.Break, "1 1 - - -", "-NOQUORUM"},
-		{&scripts.Detach, "0 0 0 - -", "0"},
-		{&scripts.Detach, "1 0 0 1 -", "1"},
+		{&rig.Detach, "0 0 0 - -", "0"},
+		{&rig.Detach, "1 0 0 1 -", "1"},
 		{&scripts.Inspect, "nil nil nil - -", "nil"},
 		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
 		// One node has missed a renewal, and does not speak for those that are late.
@@ -149,13 +150,13 @@ func together(p *poll) (said string, clear bool) {
 			return "1", clear
 		}
 		return "0", clear
-	case &scripts.Renew:
+	case &rig.Renew:
 		r, clear := p.renewed()
 		if r.Fence != 0 {
 			return fmt.Sprintf("[%d %d]", r.Left.Milliseconds(), r.Fence), clear
 		}
 		return fmt.Sprint(r.Left.Milliseconds()), clear
-	case &scripts.Keep:
+	case &rig.Keep:
 		left, clear := p.kept(len(p.said[0].Elems))
 		return fmt.Sprint(left), clear
 	case &scripts.Inspect:

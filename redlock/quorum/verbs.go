@@ -154,15 +154,14 @@ func (v verb[T]) await(ctx context.Context) (T, error) {
 // Release implements locks.engine. If somebody waits here for the lock, the attempt of the first goes to each
 // node right behind the release.
 func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	_, c := scripts.Eval(q.names, &scripts.Release, r.Name, 6)
 	at := q.names.Place(r.Name)
-	made := c.Released(r, q.names.NewRequest())
+	request := scripts.Releasing{Release: r, Fresh: q.names.NewRequest()}
+	made := request.ID()
 	id := string(made[:])
-	next := scripts.TellAll
-	if q.waiters.NextAsks(at, id) {
-		next = scripts.TellOthers
+	if request.Freeing = q.freeing(scripts.TellAll); q.waiters.NextAsks(at, id) {
+		request.Next = scripts.TellOthers
 	}
-	c.Freed(q.names.ID, "PUBLISH", next)
+	_, c := request.Call(nil, q.names)
 	p := q.newPoll(c)
 	p.lock = at.Key
 	p.next, _ = q.waiters.Next(at, id).(*attempt)
@@ -170,24 +169,21 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	verb[redlock.Released]{p, (*poll).released}.answer(by, to.Released)
 }
 
+// freeing says what becomes of a lock that the scripts free. Nobody waits for it there.
+func (q *Engine) freeing(next scripts.After) scripts.Freeing {
+	return scripts.Freeing{Proxy: q.names.ID, Publish: "PUBLISH", Next: next}
+}
+
 // Renew implements locks.engine.
 func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	_, c := scripts.Eval(q.names, &scripts.Renew, r.Name, 6)
-	c.Renewed(q.names, r)
-	c.Text(r.Keeper)
-	c.Text(scripts.FenceKey(q.names, q.names.Place(r.Name).Slot))
-	c.Text(scripts.WithClock)
-	p := q.newPoll(c)
+	p := q.newPoll(scripts.RenewCall(q.names, scripts.Client, redlock.Renewal(*r)))
 	p.clocked = true
 	verb[redlock.Renewed]{p, (*poll).renewed}.answer(by, then)
 }
 
 // Break implements locks.engine.
 func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	_, c := scripts.Eval(q.names, &scripts.Break, name, 4)
-	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
-	id := q.names.NewRequest()
-	c.Bytes(id[:])
+	_, c := scripts.BreakCall(q.names, q.freeing(scripts.TellAll), name, q.names.NewRequest())
 	p := q.newPoll(c)
 	some := make([]bool, len(q.nodes))
 	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
@@ -205,26 +201,23 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 
 // Detach implements locks.engine.
 func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
-	_, c := scripts.Eval(q.names, &scripts.Detach, name, 5)
-	c.Owner(token)
-	c.Text(keeper)
-	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
+	r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
+		Freeing: q.freeing(scripts.TellAll)}
+	_, c := r.Call(nil, q.names)
 	_, err := verb[bool]{q.newPoll(c), (*poll).broken}.await(ctx)
 	return err
 }
 
 // Keep implements locks.engine.
 func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renewal) ([]int64, error) {
-	c := scripts.KeepCall(q.names, batch, 1)
-	c.Text(scripts.WithClock)
-	p := q.newPoll(c)
-	p.clocked = true
-	return keeping(p, len(batch)).await(ctx)
+	return q.keeping(batch...).await(ctx)
 }
 
-// keeping is the verb that asks about n holds.
-func keeping(p *poll, n int) verb[[]int64] {
-	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(n) }}
+// keeping is the verb that asks about holds of one slot.
+func (q *Engine) keeping(batch ...redlock.Renewal) verb[[]int64] {
+	p := q.newPoll(scripts.RenewCall(q.names, scripts.Keeper, batch...))
+	p.clocked = true
+	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(len(batch)) }}
 }
 
 // Inspect implements locks.engine. A client that asks for its own hold relies on the answer, so what it is
@@ -251,8 +244,7 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		inspection.answer(by, told)
 		return
 	}
-	hold := []redlock.Renewal{{Name: name, Token: token}}
-	first := keeping(q.newPoll(scripts.KeepCall(q.names, hold, 0)), 1)
+	first := q.keeping(redlock.Renewal{Name: name, Token: token})
 	first.lock = key
 	var s redlock.State
 	var err error

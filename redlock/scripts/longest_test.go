@@ -253,7 +253,7 @@ func TestFirstNotKnownYet(t *testing.T) {
 			case "break":
 				got = run(scripts.Break, "P2", l.publish())
 			case "detach":
-				got = run(scripts.Detach, "W", keeper, "P2", l.publish())
+				got = run(rig.Detach, "W", keeper, "P2", l.publish())
 			case "cancel":
 				got = run(scripts.Cancel, "W", "id0000000000000a", "P2", l.publish())
 			}

@@ -1,39 +1,55 @@
--- release frees a hold, or counts it down if it was counted up by re-entry. Most plain locks are freed by
--- free.lua instead.
+-- release frees a hold, or counts it down if it was counted up by re-entry. For a keeper it frees the hold
+-- whole, however often it was counted up.
 --
 -- KEYS  1  the lock
 --       2  the fence of its slot; left out while the slot moves and the two keys are at different nodes.
---          Without it nobody can be granted the lock, so 6 is offer, and the answer is noted with the lock,
---          which then stays for 20 s even if it is free.
--- ARGV  1  token
---       2  which grant is meant: its fence; or the id that the proxy gave the request; or "" for the id in 3
---       3  id of the request, made of the name that its client gave it (ID) if there is one
---       4  proxy
---       5  PUBLISH or SPUBLISH
---       6  what becomes of the lock:
+--          Without it nobody can be granted the lock, so 2 says offer, and the answer is noted with the lock,
+--          which then stays for 20 s even if it is free. It is left out too if that very grant is meant, of
+--          which no answer is noted.
+-- ARGV  1  token; or the end of the value of a plain lock, behind its fence, which is 52 bytes: the request
+--          that was granted the lock, which no other grant has, and the token. Then that very grant is meant,
+--          unless somebody has asked for the hold since. Or "", with the fence of the slot as the only key:
+--          only the answer is looked for that the request was given before, when it had both keys
+--       2  with blanks between them, because each argument costs time: the id of the request, made of the
+--          name that its client gave it (ID) if there is one; proxy; PUBLISH or SPUBLISH; what becomes of the
+--          lock; and if 3 is a fence that, or else the last fence that the proxy knew this token to have when
+--          it made the request, if it knew one. What becomes of the lock is one of
 --          grant        the first waiter gets it if it waits at this proxy; otherwise it is offered it
 --          offer        the first waiter is offered it
 --          tell         there is no queue: all who listen are told that the lock is free
 --          tell-others  the same, but this proxy listens too, and need not be told
---       7  the fence in 2; without one, the last fence that the proxy knew this token to have when it made
---          the request; or "", or left out
---       8  the name of the fence's key, if KEYS does not have it
+--       3  which grant is meant: its fence; or the id that the proxy gave the request; or "", or left out,
+--          for the id in 2. Or the keeper that the hold must have still; it has a colon
+--       4  the name of the fence's key, if KEYS does not have it
 -- Reply 1: released
 --       0: counted down, still held
---       nil: the token holds nothing here
+--       nil: the token holds nothing here; or for that very grant: it is not there, or has changed; or no
+--          answer was given before. For a keeper that is 0
 --       -1: the proxy of the request has asked for the hold again since: it needs a new id
 --       {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy
 --       {1, keeper} or {1, id, fence, ttl ms, keeper}: released too, and this proxy kept the hold alive
 -- Effects: the hold goes, or one count of it; the first waiter is woken or gets the lock. Or the hold rests
 --       first, if it was asked for with ATLEAST: see rest.lua. Sent again, it changes nothing and replies the
 --       same until 32 more releases in the slot, or, as to who got the lock, until the lock was handed on
---       eight times more. It never ends a grant that its proxy has asked for since.
-local key, fence_key = KEYS[1], KEYS[2]
-local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local known_fence, fence_name = ARGV[7], ARGV[8] or fence_key
-local no_queue = after == 'tell' or after == 'tell-others'
+--       eight times more. If that very grant is meant it replies nil: see redlock/single/free.go. It never
+--       ends a grant that its proxy has asked for since. For a keeper, a hold that another client has asked
+--       for since stays, without its keeper.
+local key, holder = KEYS[1], ARGV[1]
+
+-- Nearly every UNLOCK ends here: the lock is still what it was when it was granted, so nobody waits for it.
+if #holder == 52 and redis.pcall('GETRANGE', key, '-52', '-1') == holder then
+  return redis.call('DEL', key)
+end
+
+local fence_key, request, want, fence_name = KEYS[2], ARGV[2], ARGV[3] or '', ARGV[4] or KEYS[2]
+local id, me, publish, after, known_fence = string.match(request, '^(%S+) (%S+) (%S+) (%S+) ?(%d*)$')
+local granted, token = string.match(holder, '^ (%+%w+) (.*)$')
+token = token or holder
+local no_queue, keeper = after == 'tell' or after == 'tell-others', string.match(want, '^.*:.*$')
 --#include remember.lua
+--#include recall.lua
 --#include fence.lua
+if holder == '' then return recall(key, id) or false end
 
 -- Nearly every hand-over ends here: the lock has a writer, who was granted it and nothing more, and a queue.
 -- The first there is a writer too, without meta, who waits at this proxy. What is written is what pass_on
@@ -90,11 +106,12 @@ if no_queue and want == '' and value and #value == 47 + #token
   return 1
 end
 if want == '' then want = id end
---#include recall.lua
 --#include meant.lua
 if value then
   --#include plain.lua
   local plain_fence, plain_ids, plain_owner = read_plain(value)
+  if plain_fence and keeper then return 0 end
+  if plain_fence and granted then return false end
   if plain_fence and (want ~= plain_fence or plain_owner ~= token) then
     local answer = recall(fence_key, id)
     if answer then return answer end
@@ -116,20 +133,24 @@ end
 --#include islock.lua
 if not is_lock(version) then
   --#include foreign.lua
-  return foreign(key) or recall(fence_key, id) or false
+  return keeper and 0 or foreign(key) or recall(fence_key, id) or false
 end
 --#include now.lua
 local clock = redis.call('TIME')
 local now, from = in_ms(clock)
 --#include hold.lua
+--#include keeper.lua
 
 local field, hold = 'w', writer
 if owner ~= token then field, hold = 'r:' .. token, redis.call('HGET', key, 'r:' .. token) end
 local expiry, count, fence, since, kept, ids, note = parse_hold(hold or '')
 
 -- If the hold was granted and nothing more, no copy of this request has run before. Otherwise one may have.
-local only_granted = hold and fence == known_fence and string.find(ids, '^%+[%w,]+$')
-if not only_granted then
+if granted and (ids ~= granted or kept ~= '-') then return false end
+if keeper and (not hold or expiry <= now or keeper_of(kept) ~= keeper) then return 0 end
+local certain = granted or keeper
+  or hold and fence == known_fence and string.find(ids, '^%+[%w,]+$')
+if not certain then
   local next_id = answered and string.match(answered, ' ' .. id .. '>([%w,]+)')
   if next_id and writer then -- a copy has handed the lock on
     local expiry, count, fence, _, _, ids = parse_hold(writer)
@@ -141,22 +162,26 @@ if not only_granted then
   if answer then return answer end
 end
 if not hold or expiry <= now then return false end
-if not only_granted then
+if not certain then
   --#include overtaken.lua
   if string.find(ids, id, 1, true) then return 0 end -- a copy has counted it down
   if not meant(want, fence, ids) then return false end
   if not no_queue and overtaken(want, ids) then return -1 end
 end
-if count > 1 then
-  --#include allowwrites.lua
+--#include allowwrites.lua
+if keeper and kept ~= keeper then
+  allow_writes(key)
+  redis.call('HSET', key, field, pack_hold(expiry, count, fence, since, '-', ids, note))
+  return 1
+end
+if count > 1 and not keeper then
   allow_writes(key)
   remember(fence_key, '-', id)
   redis.call('HSET', key, field, pack_hold(expiry, count - 1, fence, since, kept, ids .. '-' .. id, note))
   return 0
 end
 local own_keeper
-if kept ~= '-' then
-  --#include keeper.lua
+if kept ~= '-' and not keeper then
   --#include keeperchannel.lua
   local keeping_proxy = string.match(kept, '^(.*):')
   if keeping_proxy == me then
@@ -166,9 +191,10 @@ if kept ~= '-' then
   end
 end
 if no_queue then redis.call(publish, key, id) end
-if not packed and fence_key and string.byte(note) ~= 9 then -- no readers, no waiters, no ATLEAST
+local notes, rests = not granted and not keeper, string.byte(note) == 9
+if not packed and not rests and (fence_key or not notes) then -- no readers, no waiters, no ATLEAST
   redis.call('DEL', key)
-  remember(fence_key, ' ', id)
+  remember(notes and fence_key, ' ', id)
   return own_keeper and {1, own_keeper} or 1
 end
 --#include state.lua
@@ -181,16 +207,16 @@ if field ~= 'w' then
   reader_left(lock, expiry)
 end
 local readers_end
-if lock.readers > 0 or string.byte(note) == 9 then
+if lock.readers > 0 or rests then
   --#include readers.lua
   --#include livereaders.lua
   --#include rest.lua
   rest(lock, field, fence, ids, note)
   readers_end = read_until(lock)
 end
-local reply = pass_on(lock, readers_end, owner, after ~= 'offer', id, answered)
+local reply = pass_on(lock, readers_end, owner, after ~= 'offer', notes and id, answered)
 -- This comes last because a full Redis refuses it unless something was deleted before.
-remember(fence_key, ' ', id)
+remember(notes and fence_key, ' ', id)
 if own_keeper and reply == 1 then return {1, own_keeper} end
 if own_keeper then reply[5] = own_keeper end
 return reply

@@ -1,19 +1,23 @@
--- renew makes the lease of a hold longer, never shorter.
+-- renew makes leases of holds longer, never shorter; or it only asks how long they last. Many at once: all of
+-- one slot.
 --
--- KEYS  1  the lock
--- ARGV  1  token
---       2  lease, ms
---       3  fence of the grant that is meant; or the id of this request; or ""
---       4  keeper that the hold has from now on; or = and the keeper that the client's connection has for it
---          already; or ""
---       5  the name of the key of the slot's fence, if a keeper is given
---       6  clock, if the reply should have it
--- Reply ms that remain; with a new keeper {ms that remain, fence}; with the clock always {ms that remain,
---       fence or 0, clock in µs}
---       0 ms: the token holds nothing here
--- Effects: the lease of the hold and of the key; the keeper. The proxy of the keeper before is told.
-local key, token, lease, want = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local keeper, fence_name, timed = ARGV[4] or '', ARGV[5], ARGV[6]
+-- KEYS  the locks; only one for a client
+-- ARGV  1  who asks:
+--          client  RENEW: the hold has that keeper from now on; = and a keeper is the one that the client's
+--                  connection has for it already; "" for none
+--          keeper  each hold must have that keeper. With the lease 0 nothing is renewed, it only asks: then
+--                  "" as the keeper stands for any, and something is written that changes nothing. Since
+--                  Redis 7.2 a WAIT counts replicas from the last write of its own connection; behind this
+--                  script it counts those that have all of the lock.
+--       2  the name of the key of the slot's fence
+--       behind them four for each lock: token; lease in ms; fence of the grant that is meant, or for a client
+--       the id of this request, or ""; keeper
+-- Reply an integer for each lock: the ms that remain; 0: the token holds nothing here; -1: it has another
+--          keeper
+--       for a client behind it the fence, if the hold has a new keeper, or 0
+--       behind them the clock in µs
+-- Effects: the leases of those holds and of their keys; the keeper. The proxy of the keeper before is told.
+local who, fence_name, clock = ARGV[1], ARGV[2], redis.call('TIME')
 --#include look.lua
 --#include now.lua
 --#include hold.lua
@@ -21,28 +25,54 @@ local keeper, fence_name, timed = ARGV[4] or '', ARGV[5], ARGV[6]
 --#include keeperafter.lua
 --#include meant.lua
 --#include extend.lua
-local kind, plain_fence, plain_ids, plain_owner = look(key)
-local clock = redis.call('TIME')
-local micros = clock[1] * 1000000 + clock[2]
-local nothing = timed and {0, 0, micros} or 0
-if kind == 'none' then return nothing end
 --#include islock.lua
-if not plain_fence and (kind ~= 'hash' or not is_lock(redis.call('HGET', key, 'v'))) then
-  --#include foreign.lua
-  return foreign(key)
-end
-if plain_fence and plain_owner ~= token then return nothing end
-if plain_fence then
-  --#include unfold.lua
-  clock = unfold(key, plain_fence, plain_ids, plain_owner)
-end
 local now, from = in_ms(clock)
-local left, fence, before = extend(key, token, lease, want, keeper, true, now, from)
-local new_keeper = left > 0 and keeper ~= '' and string.sub(keeper, 1, 1) ~= '='
-if new_keeper then
+local micros, replies = clock[1] * 1000000 + clock[2], {}
+
+if who == 'client' then
+  local key, token, lease, want, keeper = KEYS[1], unpack(ARGV, 3)
+  local kind, plain_fence, plain_ids, plain_owner = look(key)
+  if kind == 'none' or plain_fence and plain_owner ~= token then return {0, 0, micros} end
+  if not plain_fence and (kind ~= 'hash' or not is_lock(redis.call('HGET', key, 'v'))) then
+    --#include foreign.lua
+    return foreign(key)
+  end
+  if plain_fence then
+    --#include unfold.lua
+    now, from = in_ms(unfold(key, plain_fence, plain_ids, plain_owner))
+  end
+  local left, fence, before = extend(key, token, tonumber(lease), want, keeper, true, now, from)
+  if left <= 0 or keeper == '' or string.sub(keeper, 1, 1) == '=' then return {left, 0, micros} end
   --#include keepertaken.lua
   tell_taken(fence_name, before, keeper)
+  return {left, tonumber(fence), micros}
 end
-if timed then return {left, new_keeper and tonumber(fence) or 0, micros} end
-if new_keeper then return {left, tonumber(fence)} end
-return left
+
+-- asked(key, token, want, keeper) is what remains of a hold that is a field of a hash.
+local function asked(key, token, want, keeper)
+  local _, hold = own_hold(key, token)
+  local expiry, _, fence, _, kept = parse_hold(hold or '')
+  if not hold or expiry <= now or keeper == '' and want ~= '' and want ~= fence then return 0 end
+  return (keeper == '' or keeper == keeper_of(kept)) and expiry - from or -1
+end
+
+for i, key in ipairs(KEYS) do
+  local token, lease, want, keeper = unpack(ARGV, 4 * i - 1, 4 * i + 2)
+  local kind, plain_fence, _, plain_owner = look(key)
+  local left = 0
+  if kind == 'plain' and plain_owner == token and (want == '' or want == plain_fence) then
+    left = keeper == '' and now + redis.call('PTTL', key) - from or -1
+  elseif kind == 'hash' and lease == '0' then
+    left = asked(key, token, want, keeper)
+  elseif kind == 'hash' then
+    left = extend(key, token, tonumber(lease), '', keeper, false, now, from)
+  end
+  if lease == '0' and keeper == '' and left > 0 then
+    -- Redis before 7.0 does not know PEXPIRETIME, but there WAIT counts what anybody wrote.
+    local at = redis.pcall('PEXPIRETIME', key)
+    if type(at) == 'number' and at > 0 then redis.call('PEXPIREAT', key, at) end
+  end
+  replies[i] = left
+end
+replies[#KEYS + 1] = micros
+return replies

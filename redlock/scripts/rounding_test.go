@@ -25,17 +25,17 @@ var leases = map[string]func(l *teller) resp.Value{
 	"RENEW": func(l *teller) resp.Value {
 		l.acquire("a", "10", "r", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(scripts.Renew, []string{rig.LockKey}, "a", "25", "")
+		return rig.Renewed(l.run(rig.Renew, []string{rig.LockKey}, "a", "25", ""))
 	},
 	"what is left, asked later": func(l *teller) resp.Value {
 		l.acquire("a", "25", "w", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(scripts.Keep, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
+		return l.run(rig.Keep, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
 	},
 	"what is left of a hash, asked later": func(l *teller) resp.Value {
 		l.acquire("a", "25", "r", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(scripts.Keep, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
+		return l.run(rig.Keep, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
 	},
 	"handed on": func(l *teller) resp.Value {
 		l.acquire("z", "1000", "w", "1", "")

@@ -1,10 +1,11 @@
 // Package scripts has the Lua scripts that decide all transitions of locks, the requests that run them, and
 // their replies. Redis runs each script as one step.
 //
-//	Eval(names, &Release, name, 6) --> Call: arguments in their order (call.go) --> Redis
-//	                                          ReadFreed(reply) (reply.go, state.go) <--/
+//	PlainCall(...) --> Call: keys, arguments in their order --> Redis
+//	                                 ReadAcquire(reply) <---/
 //
-// A script is a file NAME.lua, with KEYS, ARGV, reply and effects on top. Functions that several scripts
+// A script is a file NAME.lua, with KEYS, ARGV, reply and effects on top. What Go has to do with it is in one
+// file: release.go has release.lua and those that free locks as it does. Functions that several scripts
 // need are in parts/. They know their parameters and each other, and nothing of the script that includes
 // them:
 //
@@ -13,8 +14,8 @@
 //	             ...
 //
 // Begin reading at acquire.lua. Its head says how a lock is kept: as a string while one writer has it and
-// nobody waits, otherwise as a hash. A plain LOCK ends after ten lines of it, and a plain UNLOCK is free.lua,
-// all of it. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
+// nobody waits, otherwise as a hash. A plain LOCK ends after ten lines of it, a plain UNLOCK after three of
+// release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
 // turn.lua (who is first), passon.lua (who gets a lock that was freed).
 package scripts
 
@@ -38,39 +39,6 @@ type Script struct {
 
 //go:embed *.lua parts/*.lua
 var sources embed.FS
-
-// The scripts, a line each.
-var (
-	Acquire  = load("acquire", 2)
-	Claim    = load("claim", 2)
-	Release  = load("release", 2)
-	Free     = load("free", 1)
-	Renew    = load("renew", 1)
-	Cancel   = load("cancel", 2)
-	Keep     = load("keep", 0) // as many locks as there are, of one slot
-	Detach   = load("detach", 2)
-	Break    = load("break", 2)
-	Inspect  = load("inspect", 1)
-	Guard    = load("guard", 1) // and the keys of the command
-	Mlock    = load("mlock", 0) // as Keep, and the fence of the slot
-	Settle   = load("settle", 2)
-	Tidy     = load("tidy", 1)
-	Answered = load("answered", 1)
-
-	// Locks in the form of other libraries.
-	CompatTake    = load("compattake", 2)
-	CompatRelease = load("compatrelease", 1)
-	CompatRenew   = load("compatrenew", 0) // as many locks as there are, of one slot
-	CompatLook    = load("compatlook", 1)
-	CompatBreak   = load("compatbreak", 1)
-)
-
-// Alone is a script that has two keys, the lock and the fence of its slot, for calls with the lock as its
-// only key: while a slot moves, the two may be at different nodes.
-func Alone(s Script) *Script {
-	s.Keys = 1
-	return &s
-}
 
 // loaded are those that load has read.
 var loaded []Script

@@ -89,7 +89,7 @@ func (l *teller) tell(line string) string {
 	}
 	switch w[0] {
 	case "answered": // id
-		return l.show(l.run(scripts.Answered, []string{rig.FenceKey}, w[1]))
+		return l.show(l.run(scripts.Release, []string{rig.FenceKey}, "", "", w[1], "-", "-"))
 	case "sleep":
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -141,10 +141,10 @@ func (l *teller) tell(line string) string {
 		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
 		return l.show(l.run(scripts.Cancel, both, args...))
 	case "keep": // token lease keeper
-		return l.show(l.run(scripts.Keep, both[:1], w[1], w[2], "", w[3]))
+		return "[" + l.show(rig.Renewed(l.run(rig.Keep, both[:1], w[1], w[2], "", w[3]))) + "]"
 	case "detach": // token keeper [proxy]
 		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
-		return l.show(l.run(scripts.Detach, both, args...))
+		return l.show(l.run(rig.Detach, both, args...))
 	case "break": // [proxy]
 		args := append([]string{opt(1, "me"), l.publish()}, alone...)
 		if alone != nil {
@@ -157,7 +157,7 @@ func (l *teller) tell(line string) string {
 			n, _ := strconv.Atoi(fence[1:])
 			fence = strconv.FormatInt(l.fences[n-1], 10)
 		}
-		return l.show(l.run(scripts.Renew, both[:1], w[1], w[2], fence, opt(4, "")))
+		return l.show(rig.Renewed(l.run(rig.Renew, both[:1], w[1], w[2], fence, opt(4, ""))))
 	case "check": // token
 		l.run(scripts.Inspect, both[:1], w[1])
 		return ""

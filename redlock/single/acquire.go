@@ -153,45 +153,26 @@ func (e *Engine) plain(a *redlock.Acquire) bool {
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
 // sent again. buf is as that of EvalIn; at is now.
 func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (slot int, req []byte) {
-	args, more := 11, e.more(a)
-	switch {
-	case a.Breaks():
-		args = 12
-	case e.plain(a): // most of them
-		slot, c := scripts.EvalIn(buf, e.names, &scripts.Acquire, a.Name, 2)
-		c.Plain(a, at)
+	if e.plain(a) { // most of them
+		slot, c := scripts.PlainCall(buf, e.names, a, at)
 		return slot, c.Req
-	case !more:
-		args = 8
 	}
-	slot, c := scripts.EvalIn(buf, e.names, &scripts.Acquire, a.Name, args)
-	c.Plain(a, at)
-	mode := string(a.Mode)
-	if a.Wait > 0 && a.Mode == redlock.Write && e.waiters.Waited(a) {
-		mode = "behind"
+	r := e.asking(a)
+	if r.More = e.more(a); r.More {
+		r.Granter = e.granter(e.slot(a.Name))
 	}
-	c.Text(mode)
-	c.Flag(a.Reentrant)
 	if a.Wait > 0 {
-		c.Text(e.names.ID)
-		left := e.waiters.Expect(a, at).Sub(at)
-		c.Wait(max(left, time.Millisecond), e.waiters.Stood(a))
-		c.Most(a, e.o.MaxQueue, e.o.MaxReaders)
-	} else {
-		c.Empty()
-		c.Empty()
-		c.Most(a, 0, e.o.MaxReaders)
+		r.Behind = a.Mode == redlock.Write && e.waiters.Waited(a)
+		r.Left, r.Stood = e.waiters.Expect(a, at).Sub(at), e.waiters.Stood(a)
 	}
-	c.Text(e.publish())
-	if more {
-		c.Text(a.Keeper)
-		c.Said(a)
-		c.Text(e.granter(slot))
-	}
-	if a.Breaks() {
-		c.Flag(true)
-	}
+	slot, c := r.Call(buf, e.names, at)
 	return slot, c.Req
+}
+
+// asking is a call for a, without its place in the queue.
+func (e *Engine) asking(a *redlock.Acquire) scripts.Asking {
+	return scripts.Asking{Acquire: a, Proxy: e.names.ID, Publish: e.publish(),
+		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
 }
 
 // readAcquire reads the reply to acquireRequest, which was sent at that time. After ErrAgain make the request
@@ -237,9 +218,8 @@ var errTidy = errors.New("redlock: those who have gone are to be looked for firs
 
 // tidyRequest is the command that drops those who have gone, for a.
 func (e *Engine) tidyRequest(a *redlock.Acquire) (slot int, req []byte) {
-	slot, c := scripts.Eval(e.names, &scripts.Tidy, a.Name, 2)
-	c.Most(a, e.o.MaxQueue, e.o.MaxReaders)
-	c.Text(e.names.ID)
+	r := e.asking(a)
+	slot, c := r.TidyCall(e.names)
 	return slot, c.Req
 }
 

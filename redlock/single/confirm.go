@@ -18,7 +18,8 @@ func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	g redlock.Grant) (left time.Duration, acked int, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)
 	defer cancel()
-	c := scripts.KeepCall(e.names, []redlock.Renewal{{Name: a.Name, Token: a.Token, Fence: g.Fence}}, 0)
+	c := scripts.RenewCall(e.names, scripts.Keeper,
+		redlock.Renewal{Name: a.Name, Token: a.Token, Fence: g.Fence})
 	began := time.Now()
 	slot := e.names.Place(a.Name).Slot
 	reply, acked, err := e.upstream.Synced(limited, slot, c.Req, a.Sync, e.o.SyncTimeout)

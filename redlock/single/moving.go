@@ -6,7 +6,6 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
-	"lockproxy/redlock/scripts"
 )
 
 // This file is about a slot that moves from one node of a cluster to another. The lock and the fence of its
@@ -18,15 +17,7 @@ import (
 //	acquire.lua, lock and fence  --> TRYAGAIN ... granted; or the client gets TRYAGAIN after retry-budget
 //	release.lua, lock and fence  --> TRYAGAIN
 //	release.lua, lock            --> freed
-//	                              \-> nil: answered.lua, fence --> what it was answered before, if it was
-
-// These scripts have the lock as their only key.
-var (
-	releaseAlone = scripts.Alone(scripts.Release)
-	cancelAlone  = scripts.Alone(scripts.Cancel)
-	detachAlone  = scripts.Alone(scripts.Detach)
-	breakAlone   = scripts.Alone(scripts.Break)
-)
+//	                              \-> nil: release.lua, fence --> what it was answered before, if it was
 
 const (
 	// movingFor is how long a slot counts as moving after a node has said so.

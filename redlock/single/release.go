@@ -5,34 +5,38 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/scripts"
 )
 
 // Release implements locks.engine.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	if p := e.grants.TakePlain(r); !p.Ends.IsZero() {
-		e.freePlain(by, r, to, p)
-		return
+	p := e.grants.TakePlain(r)
+	if !p.Ends.IsZero() {
+		by.Hold(r.Name) // more may follow, and a LOCK that came between would be freed by that
+		if e.deletePlain(by, r, to, p) {
+			return
+		}
 	}
-	e.release(by, r, to)
+	e.sendRelease(sentRelease{e: e, by: by, r: r, to: to, fresh: e.names.NewRequest(), plain: p})
 }
 
-// release has release.lua free the hold.
+// release has release.lua free the hold, whatever the lock was when it was granted.
 func (e *Engine) release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	e.sendRelease(by, r, to, &scripts.Release, e.names.NewRequest())
+	e.sendRelease(sentRelease{e: e, by: by, r: r, to: to, fresh: e.names.NewRequest()})
 }
 
-// sendRelease sends release.lua with that id, unless the client of r has named it. s is scripts.Release or
-// releaseAlone.
-func (e *Engine) sendRelease(by redlock.Caller, r *redlock.Release, to redlock.Releaser, s *scripts.Script,
-	fresh [redlock.IDBytes]byte) {
-	slot, req := e.releaseRequest(by.Buffer(), s, r, fresh)
+// sendRelease sends release.lua.
+func (e *Engine) sendRelease(s sentRelease) {
+	var req []byte
+	s.slot, req = e.releaseRequest(s.by.Buffer(), &s)
 	sent, _ := e.releases.Get().(*sentRelease)
 	if sent == nil {
 		sent = new(sentRelease)
 	}
-	*sent = sentRelease{e, by, r, to, slot, time.Now(), fresh, s == releaseAlone}
-	by.SendHome(slot, req, true, sent, nil)
+	s.at = time.Now()
+	*sent = s
+	s.by.SendHome(s.slot, req, true, sent, nil)
 }
 
 // sentRelease is a Release on its way. It is used again as a firstAttempt is.
@@ -42,14 +46,19 @@ type sentRelease struct {
 	r  *redlock.Release
 	to redlock.Releaser
 
-	slot  int
-	at    time.Time
-	fresh [redlock.IDBytes]byte // its id, unless its client has named it
-	alone bool                  // it cannot look whether it was answered before
+	slot     int
+	at       time.Time
+	fresh    [redlock.IDBytes]byte // its id, unless its client has named it
+	plain    index.Plain           // that very grant is meant
+	repeated bool                  // it was sent again, and may have run before
+	apart    bool                  // it cannot look whether it was answered before
 }
 
 // Splits implements redlock.Splitter.
 func (*sentRelease) Splits() {}
+
+// Repeated implements redlock.Repeater.
+func (s *sentRelease) Repeated() { s.repeated = true }
 
 // Answer implements Exchange.
 func (s *sentRelease) Answer(reply []byte) []byte {
@@ -57,19 +66,19 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	*s = sentRelease{}
 	was.e.releases.Put(s)
 	if parted(reply) {
-		was.e.sendRelease(was.by, was.r, was.to, releaseAlone, was.fresh)
+		was.apart = true
+		was.e.sendRelease(was)
 		return nil
 	}
 	done, to, err := was.e.readRelease(was.slot, was.r.Name, was.at, reply)
-	if was.alone && err == nil && !done.Held {
-		slot, c := scripts.AnsweredCall(was.e.names, was.r, was.fresh)
-		was.by.SendHome(slot, c.Req, true, exchange(func(reply []byte) []byte {
-			done, _, err := scripts.ReadFreed(reply)
-			return was.to.Released(done, err)
-		}), nil)
+	switch {
+	case err == nil && !done.Held && !was.plain.Ends.IsZero():
+		was.e.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
 		return nil
-	}
-	if err == redlock.ErrAgain {
+	case err == nil && !done.Held && was.apart:
+		was.askAgain()
+		return nil
+	case err == redlock.ErrAgain:
 		was.e.release(was.by, was.r, was.to)
 		return nil
 	}
@@ -78,24 +87,30 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	return answer
 }
 
-// releaseRequest may be sent again.
-func (e *Engine) releaseRequest(
-	buf []byte, s *scripts.Script, r *redlock.Release, fresh [redlock.IDBytes]byte,
-) (slot int, req []byte) {
-	slot, c := scripts.EvalIn(buf, e.names, s, r.Name, 9-s.Keys)
-	c.Released(r, fresh)
-	e.frees(&c, slot)
-	switch {
-	case s == releaseAlone:
-		c.Empty()
-		c.Text(scripts.FenceKey(e.names, slot))
-	case r.Named != "":
-		c.Empty()
-	case r.Fence != 0:
-		c.Number(r.Fence)
-	default:
-		c.Number(e.grants.Granting(r.Name, r.Token))
+// askAgain asks for the answer that s was given before its slot began to move.
+func (s sentRelease) askAgain() {
+	releasing := s.e.releasing(&s)
+	slot, c := releasing.Answered(s.e.names)
+	s.by.SendHome(slot, c.Req, true, exchange(func(reply []byte) []byte {
+		done, _, err := scripts.ReadFreed(reply)
+		return s.to.Released(done, err)
+	}), nil)
+}
+
+// releasing is the call for s.
+func (e *Engine) releasing(s *sentRelease) scripts.Releasing {
+	c := scripts.Releasing{Release: s.r, Fresh: s.fresh, Plain: s.plain.ID,
+		Freeing: e.freeing(s.r.Name, s.apart)}
+	if s.plain.Ends.IsZero() {
+		c.Known = e.grants.Granting(s.r.Name, s.r.Token)
 	}
+	return c
+}
+
+// releaseRequest may be sent again. buf is as that of EvalIn.
+func (e *Engine) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
+	releasing := e.releasing(s)
+	slot, c := releasing.Call(buf, e.names)
 	return slot, c.Req
 }
 
@@ -121,30 +136,25 @@ func (e *Engine) handOver(to scripts.HandedOn) {
 // Break implements locks.engine. The request is not to be sent again: that could break the hold of the next
 // one, if another proxy has asked for that.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	e.breakSome(by, name, &scripts.Break, e.names.NewRequest(), false, then)
+	e.breakSome(by, name, e.names.NewRequest(), false, false, then)
 }
 
-// breakSome breaks as many holds as one script may, and then the others. s is scripts.Break or breakAlone.
+// breakSome breaks as many holds as one script may, and then the others. apart: the lock is the only key.
 // broken: some are already.
-func (e *Engine) breakSome(by redlock.Caller, name string, s *scripts.Script, id [redlock.IDBytes]byte,
-	broken bool, then func(bool, error) []byte) {
+func (e *Engine) breakSome(by redlock.Caller, name string, id [redlock.IDBytes]byte, apart, broken bool,
+	then func(bool, error) []byte) {
 	e.grants.Changed(name)
-	slot, c := scripts.Eval(e.names, s, name, 6-s.Keys)
-	e.frees(&c, slot)
-	c.Bytes(id[:])
-	if s == breakAlone {
-		c.Text(scripts.FenceKey(e.names, slot))
-	}
+	slot, c := scripts.BreakCall(e.names, e.freeing(name, apart), name, id)
 	at := time.Now()
 	by.SendHome(slot, c.Req, false, splitting{func(reply []byte) []byte {
 		if parted(reply) {
-			e.breakSome(by, name, breakAlone, id, broken, then)
+			e.breakSome(by, name, id, true, broken, then)
 			return nil
 		}
 		r, to, err := e.readRelease(slot, name, at, reply)
 		e.handOver(to)
 		if err == redlock.ErrAgain {
-			e.breakSome(by, name, s, id, true, then)
+			e.breakSome(by, name, id, apart, true, then)
 			return nil
 		}
 		return then(broken || r.Whole, err)
@@ -160,14 +170,9 @@ func (splitting) Splits() {}
 // Detach implements locks.engine.
 func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
 	return e.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
-		s := &scripts.Detach
-		if apart {
-			s = detachAlone
-		}
-		slot, c := scripts.Eval(e.names, s, name, 5)
-		c.Owner(token)
-		c.Text(keeper)
-		e.frees(&c, slot)
+		r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
+			Freeing: e.freeing(name, apart)}
+		slot, c := r.Call(nil, e.names)
 		return slot, c.Req
 	})
 }

@@ -17,22 +17,13 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 }
 
 func (e *Engine) renewRequest(r *redlock.Renew) (slot int, req []byte) {
-	args := 3
-	if r.Keeper != "" {
-		args = 5
-	}
-	slot, c := scripts.Eval(e.names, &scripts.Renew, r.Name, args)
-	c.Renewed(e.names, r)
-	if r.Keeper != "" {
-		c.Text(r.Keeper)
-		c.Text(scripts.FenceKey(e.names, slot))
-	}
-	return slot, c.Req
+	c := scripts.RenewCall(e.names, scripts.Client, redlock.Renewal(*r))
+	return e.names.Place(r.Name).Slot, c.Req
 }
 
 // Keep implements locks.engine.
 func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
-	c := scripts.KeepCall(e.names, batch, 0)
+	c := scripts.RenewCall(e.names, scripts.Keeper, batch...)
 	reply, err := e.upstream.Do(ctx, slot, c.Req, true)
 	if err != nil {
 		return nil, err

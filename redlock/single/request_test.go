@@ -23,7 +23,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a, time.Now()) },
 			"release": func() (int, []byte) {
 				r := &redlock.Release{Name: name, Token: "me", Fence: 42}
-				at, req := e.releaseRequest(nil, &scripts.Release, r, e.names.NewRequest())
+				at, req := e.releaseRequest(nil, &sentRelease{r: r, fresh: e.names.NewRequest()})
 				return at, req
 			},
 			"renew": func() (int, []byte) {

@@ -4,8 +4,8 @@
 //	Acquire --> acquire.lua --> granted
 //	                       \-> others hold it --> Null
 //	                       \-> queued (Wait) --> woken, or its time --> acquire.lua ...
-//	Release --> free.lua    --> the plain lock is gone (or a command instead, where Redis has one)
-//	       \--> release.lua --> the lock goes to the first waiter: the reply has its id and its grant
+//	Release --> release.lua --> the lock is gone (or a command first, where Redis has one for plain locks)
+//	                       \-> it goes to the first waiter: the reply has its id and its grant
 //	Undo    --> cancel.lua, again and again until it has run
 //
 // One script decides each transition, and the queue is part of the lock, so that an Engine has little state:
@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/internal/slot"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 	"lockproxy/redlock/index"
@@ -73,16 +74,16 @@ type Engine struct {
 	grants   *index.Index
 	undone   redlock.Undone
 	undoing  undoings
-	scripted atomic.Bool // plain locks are freed by free.lua, whatever the upstream says of a command
+	scripted atomic.Bool // plain locks are freed by release.lua, whatever the upstream says of a command
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup // that close waits for
 
-	firsts   sync.Pool // of *firstAttempt
-	releases sync.Pool // of *sentRelease
-	freeings sync.Pool // of *sentFree
+	firsts    sync.Pool // of *firstAttempt
+	releases  sync.Pool // of *sentRelease
+	deletions sync.Pool // of *sentDeletion
 }
 
 // Options are those of an Engine.
@@ -121,14 +122,20 @@ func (e *Engine) granter(slot int) string {
 	return e.grace.master(slot)
 }
 
-// frees appends what the scripts need that free a lock of slot. A new master grants nothing yet, one that
-// evicts nothing at all, and a lock alone is not granted without a fence.
-func (e *Engine) frees(c *scripts.Call, slot int) {
-	next := scripts.GrantNext
-	if e.granter(slot) != "" || c.Script.Keys == 1 {
-		next = scripts.OfferNext
+// freeing says how the scripts free a lock. apart: the lock is their only key. A new master grants nothing
+// yet, and one that evicts nothing at all.
+func (e *Engine) freeing(name string, apart bool) scripts.Freeing {
+	f := scripts.Freeing{Proxy: e.names.ID, Publish: e.publish(), Next: scripts.GrantNext, Apart: apart}
+	if apart || e.granter(e.slot(name)) != "" {
+		f.Next = scripts.OfferNext
 	}
-	c.Freed(e.names.ID, e.publish(), next)
+	return f
+}
+
+// slot is that of a lock.
+func (e *Engine) slot(name string) int {
+	var space [128]byte
+	return slot.Of(e.names.AppendKey(space[:0], name))
 }
 
 // publish is the command that wakes waiters.

@@ -82,13 +82,6 @@ func (e *Engine) UndoOnce(a *redlock.Acquire) error {
 
 // cancelRequest is the command that takes back what a has made.
 func (e *Engine) cancelRequest(a *redlock.Acquire, apart bool) (slot int, req []byte) {
-	s := &scripts.Cancel
-	if apart {
-		s = cancelAlone
-	}
-	slot, c := scripts.Eval(e.names, s, a.Name, 5)
-	c.Owner(a.Token)
-	c.Text(a.ID)
-	e.frees(&c, slot)
+	slot, c := scripts.CancelCall(e.names, e.freeing(a.Name, apart), a.Name, a.Token, a.ID)
 	return slot, c.Req
 }

@@ -4,6 +4,7 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -181,8 +182,53 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 	if script.Name == scripts.Acquire.Name && !strings.HasPrefix(args[0], "lockproxy ") {
 		args = Plainly(LowClock, args)
 	}
+	switch script.Name {
+	case scripts.Release.Name:
+		args = together(args)
+	case Renew.Name:
+		args = append([]string{"client", FenceKey}, append(args, make([]string, 4-len(args))...)...)
+	case Keep.Name:
+		args = append([]string{"keeper", FenceKey}, args...)
+	case Detach.Name:
+		args = together(append([]string{args[0], args[1], args[1]}, args[2:]...))
+	}
 	words := append([]string{"EVALSHA", script.SHA, strconv.Itoa(len(keys))}, keys...)
 	return resp.AppendCommandStrings(nil, append(words, args...)...)
+}
+
+// What scripts are for, as tests call it: release.lua for a keeper, of which they say token, keeper, proxy,
+// command, and what becomes of the lock; and renew.lua for one lock, for a client (token, lease, which grant
+// is meant, keeper), and a keeper (likewise).
+var (
+	Detach = scripts.Script{Name: "detach", SHA: scripts.Release.SHA, Source: scripts.Release.Source, Keys: 2}
+	Renew  = scripts.Script{Name: "client", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
+	Keep   = scripts.Script{Name: "keeper", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
+)
+
+// Renewed is the reply of renew.lua about one lock without what is not there: the fence 0, and the clock.
+func Renewed(v resp.Value) resp.Value {
+	switch n := len(v.Elems); {
+	case n == 0:
+		return v
+	case n == 2 || v.Elems[1].Int == 0:
+		return v.Elems[0]
+	default:
+		v.Elems, v.Int = v.Elems[:n-1], int64(n-1)
+		return v
+	}
+}
+
+// together are the arguments of release.lua of which tests say token, which grant is meant, id, proxy,
+// command, what becomes of the lock, known fence, and the name of the fence's key; the last three may be left
+// out.
+func together(args []string) []string {
+	args = append(slices.Clone(args), make([]string, 8-len(args))...)
+	next := cmp.Or(args[5], string(scripts.GrantNext))
+	all := []string{args[0], strings.Join([]string{args[2], args[3], args[4], next, args[6]}, " "), args[1]}
+	if args[7] != "" {
+		all = append(all, args[7])
+	}
+	return all
 }
 
 // Integer is the number that text is.

@@ -5,11 +5,68 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
+
+// Inspect reads a lock.
+var Inspect = load("inspect", 1)
+
+// InspectCall is the call that reads a lock, or goes on behind the pages p; if token is not "", only its
+// hold.
+func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call) {
+	switch {
+	case token != "":
+		at, c = eval(nil, n, &Inspect, false, name, 1)
+		c.Owner(token)
+	case p.next == "":
+		at, c = eval(nil, n, &Inspect, false, name, 0)
+	default:
+		at, c = eval(nil, n, &Inspect, false, name, 2)
+		c.Empty()
+		c.Text(p.next)
+	}
+	return at, c
+}
+
+// scanStep is how many keys a node looks at in one SCAN, which takes it about 0.1 ms.
+const scanStep = 1000
+
+// ScanRequest is the command for one page of keys.
+func ScanRequest(cursor, glob string) []byte {
+	return resp.AppendCommandStrings(nil, "SCAN", cursor, "MATCH", glob, "COUNT", strconv.Itoa(scanStep))
+}
+
+// ReadLock reads the reply of inspect.lua.
+func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
+	v, err := parse(reply)
+	if err != nil || v.Null() {
+		return s, err
+	}
+	v, more := p.Add(v)
+	if more {
+		return s, redlock.ErrAgain
+	}
+	s, err = ReadState(v)
+	s.SetRest()
+	return s, err
+}
+
+// ReadKeys reads a page of SCAN.
+func ReadKeys(reply []byte) (keys []string, next string, err error) {
+	v, err := parse(reply)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case len(v.Elems) != 2:
+		return nil, "", ErrReply
+	}
+	for _, key := range v.Elems[1].Elems {
+		keys = append(keys, key.Text())
+	}
+	return keys, v.Elems[0].Text(), nil
+}
 
 // Pages are the replies of inspect.lua about one lock; there are several if its holds are long.
 type Pages struct {
@@ -88,5 +145,3 @@ func number(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64) // the scripts write numbers only
 	return n
 }
-
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

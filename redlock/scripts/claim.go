@@ -1,0 +1,51 @@
+package scripts
+
+import "lockproxy/redlock"
+
+// Claim is Acquire for one of several independent masters; Settle gives its hold the fence that they agree
+// on.
+var (
+	Claim  = load("claim", 2)
+	Settle = load("settle", 2)
+)
+
+// ClaimCall is the call of claim.lua for a, which is to have that fence, or only to keep what it has if that
+// is 0. So many readers may share the lock.
+func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) Call {
+	args := 9
+	if a.Break {
+		args = 10
+	}
+	_, c := eval(nil, n, &Claim, false, a.Name, args)
+	c.Owner(a.Token)
+	c.Number(a.Lease.Milliseconds())
+	c.Text(string(a.Mode))
+	c.Text(a.ID)
+	c.Flag(a.Reentrant)
+	c.Text(Optional(fence))
+	c.Number(int64(readers))
+	c.Text(a.Keeper)
+	c.said(a)
+	if a.Break {
+		c.Flag(true)
+	}
+	return c
+}
+
+// SettleCall is the call of settle.lua that gives the hold of the request id this fence and count. agreed: a
+// majority has them already, so the node must not refuse.
+func SettleCall(n *redlock.Names, name, token, id string, fence, count int64, agreed bool) Call {
+	args := 4
+	if agreed {
+		args = 5
+	}
+	_, c := eval(nil, n, &Settle, false, name, args)
+	c.Owner(token)
+	c.Text(id)
+	c.Number(fence)
+	c.Number(count)
+	if agreed {
+		c.Text("agreed")
+	}
+	return c
+}

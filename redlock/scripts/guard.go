@@ -1,0 +1,34 @@
+package scripts
+
+import "lockproxy/redlock"
+
+// Guard runs a command while a hold goes on. The keys of the command follow the lock.
+var Guard = load("guard", 1)
+
+// GuardCall is the call that runs a command if a hold goes on.
+func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
+	size := 288 + len(g.Name)
+	for _, word := range g.Command {
+		size += len(word) + 16
+	}
+	for _, key := range g.Keys {
+		size += len(key) + 16
+	}
+	place := n.Place(g.Name)
+	c = begin(make([]byte, 0, size), &Guard, 1+len(g.Keys), 3+len(g.Command))
+	c.Text(place.Key)
+	for _, key := range g.Keys {
+		c.Bytes(key)
+	}
+	if g.Token == "" {
+		c.Empty()
+	} else {
+		c.Owner(g.Token)
+	}
+	c.Text(Optional(g.Fence))
+	c.Number(int64(g.DB))
+	for _, word := range g.Command {
+		c.Bytes(word)
+	}
+	return place.Slot, c
+}

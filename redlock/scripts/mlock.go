@@ -1,0 +1,49 @@
+package scripts
+
+import "lockproxy/redlock"
+
+// Mlock takes several locks of one node: as many as there are, and behind them the fence of each one's slot.
+var Mlock = load("mlock", 0)
+
+// MlockCall is the call that takes the locks of all, which are at one node, and of one token and lease.
+// granter is the replication id of the master that may grant, "" if any may.
+func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int, c Call) {
+	c = begin(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all), 4+2*len(all))
+	for _, a := range all {
+		c.Text(n.Place(a.Name).Key)
+	}
+	for _, a := range all {
+		at = n.Place(a.Name).Slot
+		c.fenceKey(n, at)
+	}
+	c.Owner(all[0].Token)
+	c.Number(all[0].Lease.Milliseconds())
+	c.Text(all[0].Meta)
+	c.Text(granter)
+	for _, a := range all {
+		c.Text(a.ID)
+		c.Text(a.Keeper)
+	}
+	return at, c
+}
+
+// ReadMlock reads the reply of mlock.lua about n locks: their fences, or which of them others hold, counted
+// from 1; 0: they are to be asked for one after the other.
+func ReadMlock(reply []byte, n int) (fences []int64, held int, err error) {
+	v, err := parse(reply)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case v.Kind == ':' && v.Int >= 0 && v.Int <= int64(n):
+		return nil, int(v.Int), nil
+	case len(v.Elems) != n:
+		return nil, 0, ErrReply
+	}
+	for _, e := range v.Elems {
+		if e.Kind != ':' {
+			return nil, 0, ErrReply
+		}
+		fences = append(fences, e.Int)
+	}
+	return fences, 0, nil
+}

@@ -1,0 +1,237 @@
+package scripts
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/redlock"
+
+	"github.com/tidwall/redcon"
+)
+
+// Release frees a hold, Cancel takes back what one LOCK has done, Break ends all holds of a lock.
+var (
+	Release = load("release", 2)
+	Cancel  = load("cancel", 2)
+	Break   = load("break", 2)
+)
+
+// DeleteRequest deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
+// Valkey, or DELEX of Redis. It was granted to the request id, with that fence.
+func DeleteRequest(
+	buf []byte, n *redlock.Names, command, name, token string, id [redlock.IDBytes]byte, fence int64,
+) (at int, req []byte) {
+	if buf == nil {
+		buf = make([]byte, 0, 192+len(name))
+	}
+	words := 3
+	if command == "DELEX" {
+		words = 4
+	}
+	req = redcon.AppendBulkString(redcon.AppendArray(buf, words), command)
+	req = strconv.AppendInt(append(req, '$'), int64(n.KeySize(name)), 10)
+	req = append(req, "\r\n"...)
+	key := len(req)
+	req = n.AppendKey(req, name)
+	at = slot.Of(req[key:])
+	req = append(req, "\r\n"...)
+	if command == "DELEX" {
+		req = redcon.AppendBulkString(req, "IFEQ")
+	}
+	return at, appendPlain(req, fence, id[:], token)
+}
+
+// endingBytes is the length of the value of a plain lock behind its fence.
+const endingBytes = len(" +") + redlock.IDBytes + len(" ") + redlock.OwnerBytes
+
+// appendEnding appends the value of a plain lock behind its fence.
+func appendEnding[ID string | []byte](b []byte, id ID, token string) []byte {
+	return redlock.AppendOwner(append(append(append(b, " +"...), id...), ' '), token)
+}
+
+// appendPlain appends the value of a plain lock.
+func appendPlain[ID string | []byte](req []byte, fence int64, id ID, token string) []byte {
+	var digits [20]byte
+	number := strconv.AppendInt(digits[:0], fence, 10)
+	const head = "lockproxy 1 "
+	size := len(head) + len(number) + len(" +") + len(id) + len(" ") + redlock.OwnerBytes
+	req = append(strconv.AppendInt(append(req, '$'), int64(size), 10), "\r\n"...)
+	return append(appendEnding(append(append(req, head...), number...), id, token), "\r\n"...)
+}
+
+// Releasing is a call of release.lua.
+type Releasing struct {
+	*redlock.Release
+	Fresh  [redlock.IDBytes]byte // its id, unless its client has named it
+	Plain  [redlock.IDBytes]byte // the request whose grant of a plain lock is meant; zero: any
+	Known  int64                 // the fence that the token had; 0: not known
+	Keeper string                // for that keeper, which has no other id; "": for a client
+	Freeing
+}
+
+// Call is the call of r. buf is as that of eval.
+func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
+	args, plain := 3, r.Plain[0] != 0
+	switch {
+	case plain, !r.Apart && r.Fence == 0 && r.Named == "" && r.Keeper == "":
+		args = 2
+	case r.Apart && r.Keeper == "":
+		args = 4
+	}
+	at, c = eval(buf, n, &Release, plain || r.Apart, r.Name, args)
+	if plain {
+		c.Req = append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
+		c.Req = append(appendEnding(c.Req, r.Plain[:], r.Token), "\r\n"...)
+	} else {
+		c.Owner(r.Token)
+	}
+	var space [128]byte
+	id, after := r.ID(), r.Next
+	if plain {
+		after = OfferNext
+	}
+	request := append(space[:0], r.Keeper...)
+	if r.Keeper == "" {
+		request = append(request, id[:]...)
+	}
+	request = append(append(append(request, ' '), r.Proxy...), ' ')
+	request = append(append(append(append(request, r.Publish...), ' '), after...), ' ')
+	switch known := cmp.Or(r.Fence, r.Known); {
+	case plain, r.Apart, r.Named != "", known == 0:
+	default:
+		request = strconv.AppendInt(request, known, 10)
+	}
+	c.Bytes(request)
+	switch {
+	case args == 2:
+	case r.Keeper != "":
+		c.Text(r.Keeper)
+	case r.Fence != 0:
+		c.Number(r.Fence)
+	case r.Named != "":
+		c.Bytes(r.Fresh[:])
+	default:
+		c.Empty()
+	}
+	if args == 4 {
+		c.fenceKey(n, at)
+	}
+	return at, c
+}
+
+// ID is the id of the request: Fresh, unless its client has given it a name.
+func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
+	if id = r.Fresh; r.Named != "" {
+		copy(id[:], redlock.NameOf(r.Token, r.Named))
+	}
+	return id
+}
+
+// Answered is the call that looks for the answer that r was given before.
+func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
+	at = n.Place(r.Name).Slot
+	c = begin(nil, &Release, 1, 2)
+	c.fenceKey(n, at)
+	c.Empty()
+	id := r.ID()
+	c.Text(string(id[:]) + " - - -")
+	return at, c
+}
+
+// After says what becomes of a lock that a script frees. release.lua describes the words.
+type After string
+
+const (
+	GrantNext  After = "grant"
+	OfferNext  After = "offer"
+	TellAll    After = "tell"
+	TellOthers After = "tell-others"
+)
+
+// Freeing says how a script frees a lock.
+type Freeing struct {
+	Proxy, Publish string // this proxy, and the command that wakes waiters
+	Next           After  // what becomes of the lock
+	Apart          bool   // the lock is the only key, so Next is OfferNext: a grant needs a fence
+}
+
+// appendTo appends the three arguments that cancel.lua and break.lua take.
+func (f *Freeing) appendTo(c *Call) {
+	c.Text(f.Proxy)
+	c.Text(f.Publish)
+	c.Text(string(f.Next))
+}
+
+// CancelCall is the call of cancel.lua for the LOCK with that id.
+func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c Call) {
+	at, c = eval(nil, n, &Cancel, f.Apart, name, 5)
+	c.Owner(token)
+	c.Text(id)
+	f.appendTo(&c)
+	return at, c
+}
+
+// BreakCall is the call of break.lua that ends what was there before the request id.
+func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) (at int, c Call) {
+	args := 4
+	if f.Apart {
+		args = 5
+	}
+	at, c = eval(nil, n, &Break, f.Apart, name, args)
+	f.appendTo(&c)
+	c.Bytes(id[:])
+	if f.Apart {
+		c.fenceKey(n, at)
+	}
+	return at, c
+}
+
+// HandedOn says who got a lock that was freed: a waiter of this proxy, "" for nobody.
+type HandedOn struct {
+	Waiter string
+	Grant  redlock.Grant // At is not known here
+}
+
+// notDeleted are the replies to a DeleteRequest that say that the key has another value, or is no string: of
+// both commands, of DELIFEQ, and of DELEX.
+var notDeleted = [][]byte{[]byte(":0"), []byte("-WRONGTYPE "), []byte("-ERR Key should be of string type")}
+
+// ReadDeleted makes the reply to a DeleteRequest that of release.lua: 1, or nil. unable says that the server
+// cannot, or may not, run that command. Then nothing was deleted.
+func ReadDeleted(reply []byte) (asFreed []byte, unable bool) {
+	unable = resp.Forbidden(reply)
+	says := func(words []byte) bool { return bytes.HasPrefix(reply, words) }
+	if unable || slices.ContainsFunc(notDeleted, says) {
+		return resp.Null(2), unable
+	}
+	return reply, false
+}
+
+// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, break, detach,
+// cancel. Released.Held says that there was something to free.
+func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
+	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
+		return redlock.Released{Held: true, Whole: n == 1}, to, nil
+	}
+	v, err := parse(reply)
+	switch {
+	case err != nil, v.Null():
+		return r, to, err
+	case v.Kind == ':': // it was overtaken
+		return r, to, redlock.ErrAgain
+	case len(v.Elems) == 2:
+		return redlock.Released{Held: true, Whole: true, Keeper: v.Elems[1].Text()}, to, nil
+	case len(v.Elems) == 4, len(v.Elems) == 5:
+		r = redlock.Released{Held: true, Whole: true}
+		if len(v.Elems) == 5 {
+			r.Keeper = v.Elems[4].Text()
+		}
+		g := redlock.Grant{Fence: v.Elems[2].Int, TTL: ms(v.Elems[3].Int), Count: 1}
+		return r, HandedOn{v.Elems[1].Text(), g}, nil
+	}
+	return r, to, ErrReply
+}

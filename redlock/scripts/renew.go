@@ -1,0 +1,67 @@
+package scripts
+
+import "lockproxy/redlock"
+
+// Renew makes leases longer: of as many locks as there are, of one slot.
+var Renew = load("renew", 0)
+
+// Asks says who asks renew.lua for holds, which describes the words.
+type Asks string
+
+const (
+	Client Asks = "client"
+	Keeper Asks = "keeper"
+)
+
+// RenewCall is the call of renew.lua for the holds of batch, all of one slot. A client asks for one. If it
+// names no fence, the hold is meant that its token has now.
+func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renewal) Call {
+	c := begin(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
+	at := 0
+	for _, r := range batch {
+		place := n.Place(r.Name)
+		at = place.Slot
+		c.Text(place.Key)
+	}
+	c.Text(string(who))
+	c.fenceKey(n, at)
+	for _, r := range batch {
+		c.Owner(r.Token)
+		c.Number(r.Lease.Milliseconds())
+		switch {
+		case r.Fence != 0:
+			c.Number(r.Fence)
+		case who == Client:
+			id := n.NewRequest()
+			c.Bytes(id[:])
+		default:
+			c.Empty()
+		}
+		c.Text(r.Keeper)
+	}
+	return c
+}
+
+// ReadRenewed reads the reply of renew.lua to a client.
+func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
+	n, err := ReadNumbers(reply)
+	switch {
+	case err != nil:
+		return r, err
+	case len(n) != 3:
+		return r, ErrReply
+	}
+	return redlock.Renewed{Left: ms(n[0]), Fence: n[1]}, nil
+}
+
+// ReadKept reads the reply of renew.lua about n holds.
+func ReadKept(reply []byte, n int) (left []int64, err error) {
+	left, err = ReadNumbers(reply)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(left) != n+1: // behind them is the clock
+		return nil, ErrReply
+	}
+	return left[:n], nil
+}
