@@ -56,9 +56,10 @@ var floors = map[string]string{
 		"cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
-	"proxy/login":     "proxy/client commands cluster internal",
-	"proxy/memory":    "",
-	"proxy/large":     "proxy/client proxy/scatter commands commands/cut cluster/pipe cluster/pipe/owned internal",
+	"proxy/login":  "proxy/client commands cluster internal",
+	"proxy/memory": "",
+	"proxy/large": "proxy/client proxy/scatter commands commands/cut cluster/pipe/owned " +
+		"internal",
 	"proxy/lockorder": "",
 	"proxy/execution": "proxy/client proxy/large proxy/login proxy/pubsub proxy/scatter proxy/tracking " +
 		"proxy/transaction commands cluster/pipe internal",
