@@ -10,6 +10,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/resp"
 )
 
@@ -138,7 +139,7 @@ func blockedClientLeaves(t *testing.T, behind string, after time.Duration, half 
 		n.wantAsked("before the end", "2: BLPOP c 0")
 		b.send("RPUSH c 1", "LLEN c")
 		b.expect(":1\r\n:1\r\n")
-		if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != (pipe.OwnStats{}) {
+		if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != (owned.Stats{}) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 	})
@@ -364,7 +365,7 @@ func TestBlockBounded(t *testing.T) {
 		c.send("BLPOP b 0")
 		time.Sleep(2 * time.Second)
 		if st := n.server.Stats(); st.Blocked+st.Queued != 3 ||
-			st.Own != (pipe.OwnStats{Used: 1, Waiting: 2}) {
+			st.Own != (owned.Stats{Used: 1, Waiting: 2}) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 		n.reply(1, popped("b", "1"), false)
@@ -395,7 +396,7 @@ func TestBlockShare(t *testing.T) {
 			synctest.Wait()
 			clients = append(clients, c)
 		}
-		if st := n.server.Stats(); st.Own != (pipe.OwnStats{Used: 12, Waiting: 8}) {
+		if st := n.server.Stats(); st.Own != (owned.Stats{Used: 12, Waiting: 8}) {
 			t.Errorf("connections %+v", st.Own)
 		}
 		time.Sleep(11 * time.Second)

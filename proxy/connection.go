@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -137,8 +138,9 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 // logIn makes the current command wait for a connection as that user.
 func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	h, own := c.h, c.own.Open(as, c.tracking)
+	mode := pipe.ModeOf(own)
 	c.ask(pipe.Request{
-		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: own.Mode(), Bytes: askHello(own.Mode()),
+		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: mode, Bytes: askHello(mode),
 	}, func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused
@@ -165,7 +167,7 @@ func (c *connection) Logout() {
 
 // become makes the client's commands go over set, the connections of that user, or over the shared ones if
 // set is nil.
-func (c *connection) become(as *tracking.User, set *pipe.Private) {
+func (c *connection) become(as *tracking.User, set *owned.Set) {
 	before := c.own.Become(as, set)
 	c.tx.Lose(errUser) // its connection is still that of the previous user
 	if before != nil {

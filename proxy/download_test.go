@@ -3,12 +3,11 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"lockproxy/cluster/pipe/owned"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"lockproxy/cluster/pipe"
 )
 
 // bulkOf is a string of n bytes as a reply.
@@ -91,7 +90,7 @@ func TestShortRepliesBehindALongOne(t *testing.T) {
 		u.sawShared("1: GET b")
 		time.Sleep(3 * largeIdle)
 		synctest.Wait()
-		if own := u.server.Stats().Own; own != (pipe.OwnStats{}) {
+		if own := u.server.Stats().Own; own != (owned.Stats{}) {
 			t.Errorf("connections are left: %+v", own)
 		}
 	})
@@ -127,7 +126,7 @@ func TestClientGoesInsideALongReply(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			u.saw("2 GET a6, 2 end")
-			if own := u.server.Stats().Own; own != (pipe.OwnStats{}) {
+			if own := u.server.Stats().Own; own != (owned.Stats{}) {
 				t.Errorf("connections are left: %+v", own)
 			}
 		})

@@ -109,7 +109,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 		}
 		if len(request) > cluster.MaxShared {
 			own := h.Pool().Private(mode, large.Owner{Host: h}, nil)
-			mode = own.Mode()
+			mode = pipe.ModeOf(own)
 			defer own.End()
 		}
 		g.Ask(pipe.Request{

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/large"
@@ -25,8 +26,8 @@ const largeIdle = time.Second
 
 // largeCommands has the connections of one client for its large commands.
 type largeCommands struct {
-	set *pipe.Private // nil: none are open
-	on  bool          // the latest command went over them
+	set *owned.Set // nil: none are open
+	on  bool       // the latest command went over them
 	// so many reads go over them, because there was a large reply or command
 	reads int
 }
@@ -45,7 +46,7 @@ func (l *largeCommands) takes(s *session, args [][]byte) bool {
 	}
 	cmd := s.w.table.Lookup(args[0])
 	if cmd == nil || cmd.Route != commands.ByKeys || !cmd.ReadsKeys() || cmd.Flags&commands.Scripted != 0 ||
-		s.router.readers(cmd) != pipe.MasterOnly || !pipe.HasRoom(s.w.pool, large.Owner{Host: s}) {
+		s.router.readers(cmd) != pipe.MasterOnly || !s.w.pool.HasRoom(large.Owner{Host: s}) {
 		return false
 	}
 	l.reads--
@@ -53,7 +54,7 @@ func (l *largeCommands) takes(s *session, args [][]byte) bool {
 }
 
 // own returns the connections that the current command goes over, nil if it is not large.
-func (l *largeCommands) own() *pipe.Private {
+func (l *largeCommands) own() *owned.Set {
 	if l.on {
 		return l.set
 	}
@@ -92,7 +93,7 @@ func (l *largeCommands) open(s *session) {
 }
 
 // closeLater ends the connections when they are no longer needed.
-func (l *largeCommands) closeLater(s *session, set *pipe.Private) {
+func (l *largeCommands) closeLater(s *session, set *owned.Set) {
 	s.w.loop.After(largeIdle, func() {
 		busy := l.on && (s.answers.len() > 0 || s.w.loop.Now().Sub(s.active) < largeIdle)
 		switch {
@@ -115,6 +116,6 @@ func (l *largeCommands) end() {
 
 // fits says that the connections speak the protocol of the client, and use its database.
 func (l *largeCommands) fits(s *session) bool {
-	is := l.set.Mode()
+	is := pipe.ModeOf(l.set)
 	return is.Proto == s.Proto && is.DB == s.DB
 }

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/memory"
@@ -26,7 +26,7 @@ type output struct {
 	held       int              // bytes in answers, pushes and late
 	full       memory.Fullness  // of its soft limit
 	deliveries client.Deliveries
-	holding    *pipe.Private // the client's own connections, if they are not read now; or nil
+	holding    *owned.Set // the client's own connections, if they are not read now; or nil
 }
 
 // push is a message to a client beside its answers.
@@ -75,7 +75,7 @@ func (o *output) wrote(n int) {
 // take what came; nil: it takes it again, or writes more, since many clients write everything before they
 // read. What waits for its turn behind other answers does not matter, since those may come over the same
 // connections.
-func (o *output) holdNodes(set *pipe.Private) {
+func (o *output) holdNodes(set *owned.Set) {
 	before := o.holding
 	if set == before {
 		return

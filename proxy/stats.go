@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster/master"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
@@ -20,7 +21,7 @@ type Stats struct {
 	AuthTimeouts  uint64            // clients closed because they did not authenticate in time
 	Subscriptions map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages      uint64            // given to clients
-	Own           pipe.OwnStats
+	Own           owned.Stats
 	Commands      []stats.Command
 	Nodes         []pipe.NodeStats
 	GivenUp       uint64          // requests whose retry budget was used up

@@ -14,6 +14,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/memory"
@@ -142,7 +143,7 @@ func (st *tempest) drain() {
 	if err := st.server.Drain(ctx); err != nil {
 		st.Error(err)
 	}
-	if own := st.server.Stats().Own; own != (pipe.OwnStats{}) {
+	if own := st.server.Stats().Own; own != (owned.Stats{}) {
 		st.Errorf("connections are left: %+v", own)
 	}
 	time.Sleep(10 * time.Second) // nodes that are slow
@@ -201,7 +202,7 @@ func (st *tempest) nothingLeft() {
 	if c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
 		st.Errorf("counted still: clients %d, blocked %d, queued %d, held %d, tracking %d", c, b, q, h, tr)
 	}
-	if own := s.Stats().Own; own != (pipe.OwnStats{}) {
+	if own := s.Stats().Own; own != (owned.Stats{}) {
 		st.Errorf("connections are left: %+v", own)
 	}
 	for name, topic := range st.topics {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/redlock/scripts"
 )
 
@@ -87,7 +88,7 @@ func TestClientUnblockElsewhere(t *testing.T) {
 		c.expect(nullArray)
 		time.Sleep(time.Second)
 		n.wantAsked("given up", "1: BLPOP b 5")
-		if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != (pipe.OwnStats{Idle: 1}) {
+		if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != (owned.Stats{Idle: 1}) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 	})
@@ -140,14 +141,14 @@ func TestUnblockHitsNobodyElse(t *testing.T) {
 		a.expect(popped("b", "1"))
 		b.send("BLPOP b 0")
 		synctest.Wait()
-		if st := n.server.Stats(); st.Own != (pipe.OwnStats{Used: 2}) {
+		if st := n.server.Stats(); st.Own != (owned.Stats{Used: 2}) {
 			t.Errorf("connections %+v", st.Own)
 		}
 		n.mu.Lock()
 		slow = false
 		n.mu.Unlock()
 		c.expect(":0\r\n")
-		if st := n.server.Stats(); st.Own != (pipe.OwnStats{Used: 1, Idle: 1}) || n.blocks(1) != 1 {
+		if st := n.server.Stats(); st.Own != (owned.Stats{Used: 1, Idle: 1}) || n.blocks(1) != 1 {
 			t.Errorf("connections %+v", st.Own)
 		}
 		n.reply(1, popped("b", "2"), false)

@@ -1,11 +1,13 @@
 package pipe
 
 import (
+	"bytes"
 	"math"
 	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/retry"
+	"lockproxy/internal/loop"
 )
 
 // Receiver takes the replies of the requests that it sent. All methods run on
@@ -29,19 +31,6 @@ type Receiver interface {
 
 // Repeater is a Receiver that is told if a request is sent again although it may have run.
 type Repeater interface{ Repeated(tag uint32) }
-
-// Chooser is a Receiver that chooses what becomes of a long reply. A shared pipe cannot wait for a client
-// that reads slowly. So the long replies of a client come over connections of its own, from which no more is
-// read while the client takes nothing. Before a reply begins nobody knows how long it is:
-//
-//	shared pipe: "$16777216\r\n..." --> Chooser.Apart --> the request again, over a Private
-//	                       \----> the rest of that reply is dropped
-type Chooser interface {
-	Receiver
-	// Apart is told how long the reply to request tag is, which begins to come over a shared pipe. If it
-	// returns true, the reply is dropped, and the request is sent again, over connections of mode m.
-	Apart(tag uint32, size int) (m Mode, again bool)
-}
 
 // Longer is a Receiver that takes other replies than those to questions of the proxy's own, which may have
 // resp.Answer.Bytes. A node that sends more than Most bytes to request tag, or announces them, loses its
@@ -96,7 +85,7 @@ type call struct {
 	raw      bool  // the sender handles errors and the loss of the connection
 	ours     bool  // a question about the connection: its owner does not know of it
 	astray   bool  // it was sent to the node that ASK named
-	doubted  bool  // it was sent again although it may have run: see doubt.go
+	doubted  bool  // it was sent again although it may have run: see redirect.go
 	believed bool  // it has not run, whatever its reply says
 	lasting  bool  // nobody writes to its bytes any more: they are not copied
 	script   bool  // it may run a script by its SHA1
@@ -104,14 +93,6 @@ type call struct {
 	again    bool  // it is sent again; see senders.go
 	alone    bool  // all that its client has sent behind it is refused as well, or answered; see order.go
 	before   before
-}
-
-// outcome is the error for a request that gets no reply.
-func (c *call) outcome() error {
-	if c.ran {
-		return cluster.ErrUnknownOutcome
-	}
-	return cluster.ErrUnavailable
 }
 
 // before says which command goes in front of a request on its connection.
@@ -123,10 +104,18 @@ const (
 	sayPrivate        // Setup.Before, each time it is sent
 )
 
+// outcome is the error for a request that gets no reply.
+func (c *call) outcome() error {
+	if c.ran {
+		return cluster.ErrUnknownOutcome
+	}
+	return cluster.ErrUnavailable
+}
+
 const (
 	anySlot  = -1 // any master will do
 	thisNode = -2 // only the node of this pipe
-	proving  = -3 // the same, for a question; see prove.go
+	proving  = -3 // the same, for a question; see health.go
 )
 
 // ring is a queue of calls that re-uses its memory.
@@ -158,4 +147,125 @@ func (r *ring) pop() {
 	r.buf[r.from] = call{}
 	r.from = (r.from + 1) & (len(r.buf) - 1)
 	r.n--
+}
+
+// backlog keeps the bytes of requests, in order, from when they are queued until they are answered:
+//
+//	[ answered | written, waiting for replies | to be written ]
+//
+// They lie in parts. Small requests are copied, one behind the other. Each large one stays in the memory
+// that it came in, and so does one that is kept. No request lies in two parts.
+type backlog struct {
+	parts [][]byte
+	large bool // the last part is not our memory: nothing is copied behind it
+	start int  // in the first part: where the oldest request begins
+	at    int  // the part that is being written
+	sent  int  // bytes of it that are written
+	size  int  // of all requests
+}
+
+// append adds req, which is copied if it is not larger than loop.Shared.
+func (b *backlog) append(req []byte) {
+	b.size += len(req)
+	last := len(b.parts) - 1
+	if len(req) > loop.Shared {
+		if last >= 0 && len(b.parts[last]) == 0 {
+			b.parts = b.parts[:last]
+		}
+		b.parts, b.large = append(b.parts, req), true
+		return
+	}
+	if last < 0 || b.large {
+		b.parts, b.large = append(b.parts, nil), false
+		last++
+	}
+	part := b.parts[last]
+	if last == 0 && len(part)+len(req) > cap(part) && b.start > len(part)/2 {
+		part = part[:copy(part, part[b.start:])]
+		b.sent -= b.start
+		b.start = 0
+	}
+	b.parts[last] = append(part, req...)
+}
+
+// keep adds req, which is not copied: nobody writes to it any more. Requests that lie one behind the other in
+// one piece of memory become one part, and are written together.
+func (b *backlog) keep(req []byte) {
+	last := len(b.parts) - 1
+	switch {
+	case last >= 0 && b.large && continues(b.parts[last], req):
+		b.parts[last] = b.parts[last][:len(b.parts[last])+len(req)]
+	case last >= 0 && len(b.parts[last]) == 0:
+		b.parts[last] = req
+	default:
+		b.parts = append(b.parts, req)
+	}
+	b.size += len(req)
+	b.large = true
+}
+
+// continues says that req lies behind part, in the memory that part has.
+func continues(part, req []byte) bool {
+	n := len(part)
+	return n > 0 && len(req) > 0 && cap(part) >= n+len(req) && &part[:n+1][n] == &req[0]
+}
+
+// output is what is to be written next.
+func (b *backlog) output() []byte {
+	for ; b.at < len(b.parts); b.at, b.sent = b.at+1, 0 {
+		if out := b.parts[b.at][b.sent:]; len(out) > 0 || b.at == len(b.parts)-1 {
+			return out
+		}
+	}
+	return nil
+}
+
+// oldest is the oldest request, which has size bytes. It may be overwritten by the
+// next append unless it is larger than loop.Shared.
+func (b *backlog) oldest(size int) []byte { return b.parts[0][b.start : b.start+size] }
+
+// written says that the oldest request, which has size bytes, is written in full.
+func (b *backlog) written(size int) bool { return b.at > 0 || b.start+size <= b.sent }
+
+// unwritten is how many bytes are to be written.
+func (b *backlog) unwritten() int {
+	n := -b.sent
+	for _, part := range b.parts[b.at:] {
+		n += len(part)
+	}
+	return n
+}
+
+// begun says that at least a part of the oldest request is written.
+func (b *backlog) begun() bool { return b.at > 0 || b.sent > b.start }
+
+// pop removes the oldest request. At most keep bytes of memory are kept for re-use.
+func (b *backlog) pop(size, keep int) {
+	b.start += size
+	b.size -= size
+	switch {
+	case b.start < len(b.parts[0]):
+		return
+	case len(b.parts) > 1:
+		n := copy(b.parts, b.parts[1:])
+		b.parts[n] = nil
+		b.parts = b.parts[:n]
+		if b.at--; b.at < 0 { // answered before it was written in full
+			b.at, b.sent = 0, 0
+		}
+	case b.large || cap(b.parts[0]) > keep:
+		*b = backlog{}
+	default:
+		b.parts[0] = b.parts[0][:0]
+		b.sent = 0
+	}
+	b.start = 0
+}
+
+// lasting is req in memory that nobody writes to.
+func lasting(req []byte) []byte {
+	if len(req) > loop.Shared {
+		return req
+	}
+	return bytes.Clone(req)
 }

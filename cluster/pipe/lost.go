@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 )
 
@@ -24,7 +25,7 @@ const largeTries = 3
 func (r *retrier) abandon(p *Pipe, err error) {
 	calls, log, cut := p.calls, p.log, p.inReply
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
-	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)
+	final, refused, busy := errors.Is(err, owned.ErrRefused), refusedMode(err, p.mode), busy(err)
 	for calls.len() > 0 {
 		c := *calls.head()
 		calls.pop()
@@ -73,28 +74,10 @@ func (r *retrier) abandon(p *Pipe, err error) {
 		}
 	}
 	p.wakeWaiting()
-	if errors.Is(err, errRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled) {
+	if errors.Is(err, owned.ErrRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled) {
 		// other nodes can take them
 		r.newsSoon()
 	}
-}
-
-// putAside keeps c, which the node has refused, for later. It reports false if c may be sent again at once.
-// req aliases the log.
-func (r *retrier) putAside(p *Pipe, c *call, req, reply []byte) bool {
-	client, _, latest := orderOf(c)
-	if client == 0 || latest && !p.order.has(client) {
-		return false
-	}
-	c.to.Detour(c.tag)
-	r.keep(p, &held{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
-	return true
-}
-
-// keep puts h aside.
-func (r *retrier) keep(p *Pipe, h *held) {
-	p.order.keep(h, p.answered+uint64(p.calls.len()))
-	r.senders.sends(nil, &h.call)
 }
 
 // take takes what is aside for the client whose turn it is, once so many requests of p are answered.
@@ -136,7 +119,7 @@ func (r *retrier) goOn(p *Pipe) {
 // sendAgain has h sent again at once, if possible.
 func (r *retrier) sendAgain(p *Pipe, h *held) {
 	switch {
-	case p.dead != nil:
+	case p.Dead() != nil:
 		r.sendLater(p, h)
 	case h.read:
 		h.again = true
@@ -191,7 +174,7 @@ func (r *retrier) refuse(h *held) {
 // letChoose lets the receiver of c, to which p has got the beginning of the reply, choose how to get it.
 func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {
 	to, ok := c.to.(Chooser)
-	if !ok || p.owner != nil || p.mode.Replica || !c.resend || c.slot == thisNode {
+	if !ok || p.Conn != nil || p.mode.Replica || !c.resend || c.slot == thisNode {
 		return
 	}
 	size := announced(chunk)

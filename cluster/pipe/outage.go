@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
+	"lockproxy/internal/slot"
 )
 
 // This file says for how long a request is tried. The time in which nobody could run it does not count:
@@ -74,12 +76,12 @@ func (o *outages) leave(shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) {
 		_, doubted := o.known.Doubted(pipe.addr)
 		switch {
 		case pipe.retired.IsZero(), !doubted && !pipe.dialing:
-		case pipe.owner != nil:
-			pipe.close(errRetired)
+		case pipe.Conn != nil:
+			pipe.Close(owned.ErrRetired)
 		case pipe.dialing:
 			pipe.cancel()
 		case pipe.calls.len() > 0:
-			pipe.hangUp(errRetired)
+			pipe.hangUp(owned.ErrRetired)
 		}
 	}
 }
@@ -156,20 +158,17 @@ func (o *outages) left(s shard, came, now time.Duration) time.Duration {
 	return left
 }
 
-// expired says that a request has waited as long as it may. known has the shards that were looked at in this
-// round.
-func (o *outages) expired(d *deferred, now time.Duration, known map[nodeSlot]shard) bool {
-	if now < d.least {
-		return false
-	}
-	key := nodeSlot{d.slot, d.addr}
+// expired says that a request to its slot, or to the node at addr, has waited as long as it may. known has
+// the shards that were looked at in this round.
+func (o *outages) expired(c *call, addr string, now time.Duration, known map[nodeSlot]shard) bool {
+	key := nodeSlot{c.slot, addr}
 	s, looked := known[key]
 	if !looked {
-		s = o.shardOf(int(d.slot), d.addr)
+		s = o.shardOf(int(c.slot), addr)
 		known[key] = s
 	}
-	s.long = s.long && !d.ran
-	return o.left(s, d.came, now) < 0
+	s.long = s.long && !c.ran
+	return o.left(s, c.came, now) < 0
 }
 
 // nodeSlot is where a request goes.
@@ -196,18 +195,17 @@ func (o *outages) Silent(addr string) error {
 // hold says that the node of a shared pipe has owed an answer for a while, and has not been heard meanwhile.
 func (o *outages) hold(p *Pipe) bool {
 	since, silent := o.known.Silent(p.addr)
-	return silent && p.conn != nil && p.owner == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
+	return silent && p.conn != nil && p.Conn == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
 		p.loop.Now().Sub(p.said) >= holdAfter
 }
 
-// holds says that the pipe which would carry d is held.
-func (o *outages) holds(d *deferred, shared map[nodeKey]*Pipe) bool {
-	addr := d.addr
-	if d.slot >= 0 && o.index[d.slot] >= 0 {
-		addr = o.topology.Masters[o.index[d.slot]].Addr
+// holds says that the pipe is held which would carry a request to the slot, or to the node at addr.
+func (o *outages) holds(slot int16, addr string, m Mode, shared map[nodeKey]*Pipe) bool {
+	if slot >= 0 && o.index[slot] >= 0 {
+		addr = o.topology.Masters[o.index[slot]].Addr
 	}
-	p := shared[nodeKey{addr, d.mode}]
-	return p != nil && d.slot != anySlot && o.hold(p)
+	p := shared[nodeKey{addr, m}]
+	return p != nil && slot != anySlot && o.hold(p)
 }
 
 // hang says why a request should not wait in p, or returns nil. The reason: its node owes replies, or has
@@ -216,7 +214,7 @@ func (o *outages) hang(p *Pipe) (why error) {
 	if o.hold(p) {
 		return cluster.NodeError{Addr: p.addr, Err: errOwes}
 	}
-	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
+	if p.Conn != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
 		return nil
 	}
 	out, long := o.long(p.addr)
@@ -227,4 +225,112 @@ func (o *outages) hang(p *Pipe) (why error) {
 		p.dial()
 	}
 	return cluster.NodeError{Addr: p.addr, Err: out.Err}
+}
+
+// routing decides which node a request goes to: the topology of a loop, and what is computed from it.
+type routing struct {
+	*env
+	topology *cluster.Topology
+	index    [slot.Count]int16 // the number of the master of each slot, or -1
+	lowest   []int             // slots: the lowest of each master that has any
+	turn     int               // round robin over masters
+	redials  uint64            // how often later requests got another connection than earlier ones
+}
+
+// follow takes over a topology.
+func (r *routing) follow(t *cluster.Topology) {
+	r.topology = t
+	at := make(map[*cluster.Node]int16, len(t.Masters))
+	for i, n := range t.Masters {
+		at[n] = int16(i)
+	}
+	r.lowest = r.lowest[:0]
+	seen := make(map[int16]bool)
+	for s := range r.index {
+		r.index[s] = -1
+		if i, ok := at[t.Slots[s]]; ok {
+			r.index[s] = i
+			if !seen[i] {
+				seen[i] = true
+				r.lowest = append(r.lowest, s)
+			}
+		}
+	}
+}
+
+// choose is the number of the master of slot n; if n is negative, that of any master in turn; -1 if there is
+// none.
+func (r *routing) choose(n int) int {
+	switch {
+	case n >= 0:
+		return int(r.index[n])
+	case len(r.topology.Masters) > 0:
+		r.turn++
+		return r.turn % len(r.topology.Masters)
+	}
+	return -1
+}
+
+// Version changes when a later request may go to another node than an earlier one for the same slot, or over
+// another connection.
+func (r *routing) Version() uint64 { return r.topology.Version + r.redials }
+
+// Topology is the topology that routes requests now.
+func (r *routing) Topology() *cluster.Topology { return r.topology }
+
+// SomeSlot is a slot that has a master; AnySlot if there is none. The same seed gives the same slot as long
+// as the topology stays.
+func (r *routing) SomeSlot(seed int64) int {
+	if len(r.lowest) == 0 {
+		return anySlot
+	}
+	return r.lowest[uint64(seed)%uint64(len(r.lowest))]
+}
+
+// SlotAt is the lowest slot of the master at addr, AnySlot if there is no such master.
+func (r *routing) SlotAt(addr string) int {
+	for _, s := range r.lowest {
+		if r.topology.Masters[r.index[s]].Addr == addr {
+			return s
+		}
+	}
+	return anySlot
+}
+
+// Owner is the number of the master of slot n among Topology().Masters, -1 if there is none.
+func (r *routing) Owner(n int) int { return int(r.index[n]) }
+
+// MasterOf is the address of the master of slot n (AnySlot: of any), "" if there is none.
+func (r *routing) MasterOf(n int) string {
+	i := r.choose(n)
+	if i < 0 {
+		return ""
+	}
+	return r.topology.Masters[i].Addr
+}
+
+// lost are the addresses of nodes that had slots in before and have lost some of them.
+func (r *routing) lost(before *cluster.Topology) map[string]bool {
+	from := make(map[string]bool)
+	for s, node := range before.Slots {
+		if now := r.topology.Slots[s]; node != nil && (now == nil || now.Addr != node.Addr) {
+			from[node.Addr] = true
+		}
+	}
+	return from
+}
+
+// member is where the node is reached that a redirect calls addr; "" if no node of the cluster is known by
+// that. Then control asks for it. Redirects are followed to nodes of the cluster only: clients can make nodes
+// send a redirect, by a script or DEBUG ERROR, and whoever is dialled gets the password. The topology has the
+// nodes that serve slots; a node that is about to get its first slot is a member too.
+func (r *routing) member(addr string) (at string) {
+	is := func(n *cluster.Node) bool { return n.Addr == addr }
+	if slices.ContainsFunc(r.topology.Masters, is) || slices.ContainsFunc(r.topology.Replicas, is) {
+		return addr
+	}
+	if c, ok := r.control.(interface{ Member(addr string) string }); ok {
+		return c.Member(addr)
+	}
+	return ""
 }

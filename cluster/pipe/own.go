@@ -5,186 +5,196 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/resp"
+	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/retry"
 )
 
-// This file is about owned pipes: connections that one client has to itself, for what a shared pipe cannot
-// carry: transactions, commands that block, tracking.
+// This file makes a Pipe the link of a connection that one client has to itself.
 //
 //	Pool.Own --> Pipe.Request ... Receiver --> Release (another owner may have it), or End
 //
-// An owned pipe passes on every reply as it came, MOVED too, and never sends a request twice: its owner
+// Such a pipe passes on every reply as it came, MOVED too, and never sends a request twice: its owner
 // knows what it has asked for, and decides.
 
-// Owner is the owner of a pipe. Its methods run on the loop.
-type Owner interface {
-	// Push is given a push message of the node as it came, in one or more chunks; last marks
-	// the end of it. chunk is valid during the call.
-	Push(chunk []byte, last bool)
-	// Lost says that the connection has ended, or could not be made, and why. The requests on their way have
-	// failed before. Lost is not called after Release and End.
-	Lost(err error)
+// ownedPipes are the pipes that clients have to themselves.
+type ownedPipes struct {
+	*env
+	home home
+	own  *owned.Places
 }
 
-// owning is what a pipe is for its owner.
-type owning struct {
-	owner     Owner // nil: the pipe is shared
-	party     Party // that the owner belongs to
-	counted   bool  // for the party
-	places    *ownPipes
-	private   *privatePipe
-	stream    *Stream // that is being sent; nothing else may be queued then
-	dead      error   // why it is of no use any more
-	ended     bool    // its owner has no more requests
-	patient   bool
-	silence   time.Duration // how long its node may owe a reply; 0: Options.Timeout
-	proven    bool
-	clientID  int64
-	idleSince time.Time
-}
-
-// Whole is an Owner between whose requests nothing may come now, as in MULTI.
-type Whole interface{ Whole() bool }
-
-// Own returns a connection to the node at addr that only owner uses, until it is lost, or owner ends its use
-// with Release or End. Requests may be given to it at once. They wait until it is connected; before that it
-// may wait, for Options.Budget at most, for one of the Options.MaxOwn places that the owner's Party may
-// take. For a client that has a Private, m.Own, it is the connection of that set, which Release gives back
-// to the set.
-func (p *Pool) Own(addr string, m Mode, owner Owner) *Pipe {
-	defer p.own.count()
+// Own returns a connection to the node at addr that only owner uses: see owned.Places.Lend. For a client that
+// has a Set, m.Own, it is the connection of that set, which Release gives back to the set.
+func (o *ownedPipes) Own(addr string, m Mode, owner owned.Owner) *Pipe {
 	if m.Own != nil {
-		return m.Own.lend(addr, owner)
+		return pipeOf(m.Own.Lend(addr, owner))
 	}
-	return p.lend(addr, m, owner)
+	return pipeOf(o.own.Lend(owned.Key{Addr: addr, Mode: m.dialled()}, owner))
 }
 
-// lend finds or makes a connection of mode m.
-func (p *Pool) lend(addr string, m Mode, owner Owner) *Pipe {
-	if pipe := p.own.take(nodeKey{addr, m}, owner); pipe != nil {
-		return pipe
-	}
-	pipe := p.newOwn(addr, m, owner)
-	p.own.admit(pipe)
-	return pipe
+// Private returns a set of connections that is empty so far, in mode m. as, if not nil, is another user than
+// the proxy, whose client it is for.
+func (o *ownedPipes) Private(m Mode, owner owned.SetOwner, as *cluster.Login) *owned.Set {
+	return o.own.NewSet(cluster.Mode{Proto: m.Proto, DB: m.DB, As: as}, owner)
 }
 
-// newOwn is an owned pipe that is not connected yet.
-func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
-	pipe := newPipe(p.env, p, addr, m)
-	pipe.owning = owning{places: &p.own, owner: owner, party: partyOf(owner)}
-	if m.dialled().As == nil { // a client's user may not be allowed that: Dial asks first
-		pipe.ask(askClientID, pipe.numbered)
-	}
-	return pipe
-}
+// HasRoom says that owner may have one more connection to itself at once.
+func (o *ownedPipes) HasRoom(owner owned.Counted) bool { return o.own.HasRoom(owner) }
 
 // Request sends req, one whole command, over an owned pipe. req is copied, or kept if it is larger than
 // loop.Shared: then nobody may write to it any more. to gets the reply under tag, whatever it is. If the
 // connection is lost already, the request fails at once.
 func (p *Pipe) Request(req []byte, to Receiver, tag uint32) {
-	if p.dead != nil {
-		to.Fail(tag, fmt.Errorf("%w: %w", cluster.ErrUnavailable, p.dead))
+	if dead := p.Dead(); dead != nil {
+		to.Fail(tag, fmt.Errorf("%w: %w", cluster.ErrUnavailable, dead))
 		return
 	}
 	p.append(&call{to: to, tag: tag, slot: thisNode, raw: true, before: p.mode.before()}, req)
 }
 
-// Private says that the pipe belongs to a Private, whose owner gets its pushes.
-func (o *owning) Private() bool { return o.private != nil }
-
 // Addr is the address of the pipe's node.
 func (p *Pipe) Addr() string { return p.addr }
-
-// ClientID is the node's id of the connection of an owned pipe; 0 if it is not known, as before the first
-// reply.
-func (o *owning) ClientID() int64 { return o.clientID }
-
-// SetPatient says that the node may take as long as it likes for a reply, because it was sent a command that
-// blocks.
-func (p *Pipe) SetPatient(patient bool) {
-	p.patient = patient
-	p.progress = p.loop.Now()
-}
 
 // EndRequests ends this side of the connection of an owned pipe, which is there, behind the requests so far.
 // The node answers what it can at once. Then it closes the connection, which ends a command that blocks.
 func EndRequests(p *Pipe) {
-	if p.ended = true; p.conn != nil {
+	if p.SetEnded(); p.conn != nil {
 		p.conn.EndOutput()
 	}
 }
 
-// Release ends the use of an owned pipe whose connection is in its initial state. If a reply is still to
-// come, or there can be no more requests, the pipe is closed.
-func (p *Pipe) Release() {
-	if p.ended {
-		p.End()
-		return
-	}
-	if p.private != nil {
-		p.private.giveBack()
-		return
-	}
-	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.leaving
-	if unfit || !p.places.keep(p) {
-		p.End()
+// carrier is a Pipe as the link of a connection.
+type carrier struct{ *Pipe }
+
+// carry makes the pipe of a connection.
+func (o *ownedPipes) carry(c *owned.Conn, key owned.Key) owned.Link {
+	m := Mode{Proto: key.Mode.Proto, DB: key.Mode.DB, Replica: key.Mode.Replica, Own: c.Set()}
+	pipe := newPipe(o.env, o.home, key.Addr, m)
+	pipe.Conn = c
+	return carrier{pipe}
+}
+
+// pipeOf is the pipe that carries a connection.
+func pipeOf(c *owned.Conn) *Pipe { return c.Link().(carrier).Pipe }
+
+// Dial implements owned.Link.
+func (c carrier) Dial() {
+	c.ownPipes[c.Pipe] = struct{}{}
+	c.dial()
+}
+
+// Cancel implements owned.Link.
+func (c carrier) Cancel() {
+	if c.dialing {
+		c.cancel()
 	}
 }
 
-// End ends the use of an owned pipe and closes it. Requests on their way fail, with ErrUnknownOutcome if
-// they were written.
-func (p *Pipe) End() {
-	if p.private != nil {
-		p.private.owner = nil
-	} else {
-		p.owner = nobody{}
-	}
-	p.close(errReleased)
+// HangUp implements owned.Link.
+func (c carrier) HangUp(why error) { c.hangUp(why) }
+
+// Abandon implements owned.Link.
+func (c carrier) Abandon(err error) {
+	delete(c.ownPipes, c.Pipe)
+	c.home.abandon(c.Pipe, err)
 }
 
-// close ends an owned pipe, whether or not it is connected yet.
-func (p *Pipe) close(why error) {
-	switch {
-	case p.dead != nil:
-	case p.conn != nil:
-		p.hangUp(why)
-	default:
-		if p.dialing {
-			p.cancel()
+// Up implements owned.Link.
+func (c carrier) Up() bool { return c.conn != nil }
+
+// Fit implements owned.Link.
+func (c carrier) Fit() bool {
+	return c.conn != nil && c.calls.len() == 0 && c.retired.IsZero() && !c.leaving
+}
+
+// Owed implements owned.Link.
+func (c carrier) Owed() int { return c.calls.len() }
+
+// OwesOwner implements owned.Link.
+func (c carrier) OwesOwner() bool {
+	for i := range c.calls.len() {
+		if one := c.calls.at(i); one.raw && !one.ours {
+			return true
 		}
-		p.places.leaveQueue(p)
-		p.failed(why)
+	}
+	return false
+}
+
+// Ask implements owned.Link.
+func (c carrier) Ask(req []byte, then func(reply []byte, err error)) { c.ask(req, then) }
+
+// Front implements owned.Link.
+func (c carrier) Front(reqs [][]byte, then func(reply []byte, err error)) {
+	calls, log := c.calls, c.log
+	c.calls, c.log = ring{}, backlog{}
+	for _, req := range reqs {
+		c.ask(req, then)
+	}
+	for calls.len() > 0 {
+		one := *calls.head()
+		calls.pop()
+		c.log.append(log.oldest(one.size))
+		log.pop(one.size, 0)
+		c.calls.push(&one)
 	}
 }
 
-// nobody is the owner of pipes that are idle or were given up.
-type nobody struct{}
+// Turn implements owned.Link.
+func (c carrier) Turn(m cluster.Mode) { c.mode.Proto, c.mode.DB = m.Proto, m.DB }
 
-func (nobody) Push([]byte, bool) {}
-func (nobody) Lost(error)        {}
-
-// failed ends an owned pipe because of an error.
-func (p *Pipe) failed(err error) {
-	if p.dead != nil {
+// Listen implements owned.Link.
+func (c carrier) Listen(on bool) {
+	if !on {
+		c.conn.Pause(0)
 		return
 	}
-	p.dead = err
-	if p.private != nil {
-		p.private.leave()
-	}
-	p.places.remove(p)
-	p.home.abandon(p, err)
-	p.places.count()
-	p.owner.Lost(err)
+	c.SilenceBegins()
+	c.conn.Resume()
 }
 
-// askClientID is the first request of an owned pipe, as the proxy's user.
-var askClientID = resp.AppendCommandStrings(nil, "CLIENT", "ID")
+// SilenceBegins implements owned.Link.
+func (c carrier) SilenceBegins() { c.progress = c.loop.Now() }
 
-// numbered takes the answer to CLIENT ID. A node that knows no ids, Redis before 5.0, leaves it 0.
-func (o *owning) numbered(reply []byte, _ error) {
-	if v, _, err := resp.Parse(reply); err == nil && v.Kind == ':' {
-		o.clientID = v.Int
+// patrolOwn gives up owned pipes whose nodes have owed a reply for too long, or have left the topology.
+func (o *ownedPipes) patrolOwn(now time.Time) {
+	for pipe := range o.ownPipes {
+		pipe.renewLogin()
+		patience, always := pipe.Patience(o.o.Timeout)
+		switch {
+		case pipe.conn == nil:
+		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
+			pipe.hangUp(owned.ErrRetired)
+		case pipe.stream != nil && pipe.stream.starves(), pipe.Paused():
+		case pipe.calls.len() > 0 && !always && now.Sub(pipe.progress) > patience:
+			pipe.hangUp(errSilent)
+		}
 	}
+	o.own.Patrol(o.o.Timeout, func(l owned.Link) time.Duration { return now.Sub(l.(carrier).progress) })
+}
+
+// This file is for the owners of owned pipes, who send requests again by themselves.
+
+// Redirection is where to send a request that a node did not run.
+type Redirection struct {
+	Addr   string // the node; "": the master of its slot, after a while
+	Asking bool   // the node only imports the slot: ASKING goes before the request
+}
+
+// Retryable says that an error reply on an owned pipe does not concern the client: the node did not run the
+// request, which may be sent to to. It counts the reply, and hints that the topology may be out of date.
+func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
+	r, rest := retry.ErrorOf(reply)
+	switch {
+	case r == nil, r.Verdict == retry.LoadScript:
+		return Redirection{}, false
+	case r.Verdict == retry.Redirect:
+		if _, to.Addr, ok = parseRedirect(rest, p.addr); !ok {
+			return Redirection{}, false
+		}
+		to.Addr = p.home.member(to.Addr) // "": until the topology shows it
+		to.Asking = to.Addr != "" && r.Counts == retry.Ask
+	}
+	p.stats.Redirects[r.Counts].Add(1)
+	p.Refresh()
+	return to, true
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/scripted"
 )
@@ -207,16 +208,15 @@ func TestOwnBounded(t *testing.T) {
 			d.want(t, "none came free", "3 not run", "lost")
 			r.own(func() { pc.Release() })
 			r.on(func() {
-				if len(r.pool.own.all) != 1 || len(r.pool.own.idle) != 1 {
-					t.Errorf("%d connections, %d idle", len(r.pool.own.all), len(r.pool.own.idle))
+				if now, _ := r.pool.own.Now(); now != (owned.Stats{Idle: 1}) {
+					t.Errorf("%+v", now)
 				}
 			})
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			r.on(func() {
-				if len(r.pool.own.all)+len(r.pool.own.idle)+len(r.pool.own.queue) != 0 {
-					t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own.all), len(r.pool.own.idle),
-						len(r.pool.own.queue))
+				if now, _ := r.pool.own.Now(); now != (owned.Stats{}) {
+					t.Errorf("%+v", now)
 				}
 			})
 			// An idle connection makes room for one in another mode.

@@ -2,11 +2,10 @@ package pipe
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/retry"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -21,7 +20,8 @@ type Pipe struct {
 	mode   Mode
 	counts *nodeCounters
 	link
-	owning
+	*owned.Conn           // of the client that has it to itself; nil: it is shared
+	stream      streaming // the request that is being sent as it comes; nothing else may be queued then
 
 	log        backlog // of the requests in calls
 	calls      ring
@@ -54,13 +54,13 @@ type link struct {
 	retryAt time.Time          // no dial before
 	dialErr error
 	why     error // the reason this side closed the connection
-	leaving bool  // it closes as soon as all is answered, or is released; see names.go
+	leaving bool  // it closes as soon as all is answered, or is released; see shared.go
 
 	since    time.Time     // the connection is there
 	progress time.Time     // when bytes came last, or the queue began
 	habit    time.Duration // how long its node owed replies lately
 	late     bool          // it owes one for longer
-	asked    time.Time     // when its node was asked about it last; see forgotten.go
+	asked    time.Time     // when its node was asked about it last; see silence.go
 	said     time.Time     // when it was heard last, if only in the handshake
 	retired  time.Time     // when its node left the topology, or zero
 	shunned  time.Time     // if it is a replica's: no reads before
@@ -83,6 +83,21 @@ func newPipe(e *env, h home, addr string, m Mode) *Pipe {
 
 // unused says that the pipe has nothing to do.
 func (p *Pipe) unused() bool { return p.calls.len() == 0 && !p.dialing }
+
+// streaming is a request whose bytes are sent as they come: a Stream.
+type streaming interface {
+	// output is what is to be written behind the log of the pipe. wrote is told that n bytes are written,
+	// from there or from the log.
+	output() []byte
+	wrote(n int, queued bool)
+	// starves says that the node has all that was given, and owes nothing before it gets more.
+	starves() bool
+}
+
+// answered is a Receiver that is told which pipe has its answer, before it gets that.
+type answered interface {
+	answered(p *Pipe, astray bool)
+}
 
 // home is what the pipes of a loop belong to. It decides what becomes of their requests, and looks after what
 // concerns several pipes. Its methods do not keep what aliases the log of a pipe.
@@ -119,7 +134,7 @@ type home interface {
 
 // append queues one request. It allocates only when the log grows. c is the caller's again, changed.
 func (p *Pipe) append(c *call, req []byte) {
-	if p.conn == nil && !p.dialing && p.owner == nil {
+	if p.conn == nil && !p.dialing && p.Conn == nil {
 		p.dial()
 	}
 	now := p.loop.Now()
@@ -127,7 +142,7 @@ func (p *Pipe) append(c *call, req []byte) {
 		p.progress = now
 		p.home.owes()
 		p.proof.rest(now)
-	} else if c.slot >= anySlot && p.owner == nil && p.conn != nil && p.proof.due(now) {
+	} else if c.slot >= anySlot && p.Conn == nil && p.conn != nil && p.proof.due(now) {
 		tag, question := p.proof.question(now)
 		p.append(&call{slot: proving, tag: tag, resend: true}, question)
 	}
@@ -156,7 +171,7 @@ func (p *Pipe) append(c *call, req []byte) {
 func (p *Pipe) precede(c *call) {
 	req := asking
 	if c.before == sayPrivate {
-		if req = p.mode.Own.setup.Before; len(req) == 0 { // the Setup has changed meanwhile
+		if req = p.mode.Own.Before(); len(req) == 0 { // the Setup has changed meanwhile
 			c.before = nothing
 			return
 		}
@@ -166,23 +181,14 @@ func (p *Pipe) precede(c *call) {
 	p.append(&call{resend: true, slot: thisNode}, req)
 }
 
-// ask sends a question about the connection, of which its owner does not know. then gets the answer.
+// ask sends a question about the connection, of which its owner does not know. then, if not nil, gets the
+// answer.
 func (p *Pipe) ask(req []byte, then func(reply []byte, err error)) {
-	p.append(&call{to: &Collector{Then: then}, slot: thisNode, raw: true, ours: true}, req)
-}
-
-// front queues the requests of a Setup in front of those that wait for the connection.
-func (p *Pipe) front(reqs [][]byte) {
-	calls, log := p.calls, p.log
-	p.calls, p.log = ring{}, backlog{}
-	p.private.send(reqs)
-	for calls.len() > 0 {
-		c := *calls.head()
-		calls.pop()
-		p.log.append(log.oldest(c.size))
-		log.pop(c.size, 0)
-		p.calls.push(&c)
+	c := &call{slot: thisNode, raw: true, ours: true}
+	if then != nil {
+		c.to = &Collector{Then: then}
 	}
+	p.append(c, req)
 }
 
 // queued is how many bytes of requests wait to be written or answered.
@@ -221,195 +227,105 @@ func (p *Pipe) Wrote(n int) {
 	}
 }
 
-// Read implements loop.Handler.
-func (p *Pipe) Read(buf []byte) int {
-	p.heard()
-	if p.stuck {
-		p.home.freed(p)
-	}
-	used := 0
-	for used < len(buf) && p.conn != nil {
-		n, done, err := p.frame.Next(buf[used:])
-		if err != nil {
-			p.hangUp(fmt.Errorf("%w: %w", cluster.ErrFraming, err))
-			break
-		}
-		if n == 0 && !done {
-			break
-		}
-		p.deliver(buf[used:used+n], done)
-		used += n
-	}
-	p.pace.some, p.pace.bytes = true, p.pace.bytes+used
-	if p.crowded > 0 && p.calls.len() == 0 {
-		p.home.crowd(p, 0)
-	}
-	if p.waiting != nil && p.queued() <= p.o.QueueLimit/2 {
-		p.wakeWaiting()
-	}
-	if p.leaving && p.owner == nil && p.calls.len() == 0 {
-		p.hangUp(errReleased)
-	}
-	return used
-}
-
-// deliver gives chunk, a part of the oldest request's reply, to its receiver.
-func (p *Pipe) deliver(chunk []byte, last bool) {
-	if p.inPush || !p.inReply && chunk[0] == '>' {
-		p.inPush = !last
-		if p.owner != nil {
-			p.owner.Push(chunk, last)
-		}
-		return
-	}
-	if p.calls.len() == 0 {
-		p.hangUp(fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming))
-		return
-	}
-	p.pace.whole = p.pace.whole || last
-	if !last {
-		if !p.inReply {
-			p.home.letChoose(p, p.calls.head(), chunk)
-			p.home.overtaken(p, *p.calls.head())
-			chunk = madeUp(p, chunk, false)
-		} else if p.owner == nil && !p.mode.Second {
-			p.home.crowd(p, len(chunk))
-		}
-		if exceeds(p, chunk) {
-			return
-		}
-		p.inReply = true
-		switch c := p.calls.head(); {
-		case c.slot == proving:
-			p.prove(c.tag, chunk, false)
-		case c.to != nil:
-			c.to.Receive(c.tag, chunk, false)
-		}
-		return
-	}
-	c := *p.calls.head()
-	if !p.log.written(c.size) {
-		// Redis refuses a command by its first bytes, and closes. It would take the rest, which is still to
-		// be written, for commands. Any other reply belongs to another request.
-		why := cluster.ErrHasty
-		if p.inReply || chunk[0] != '-' {
-			why = fmt.Errorf("%w: %w", cluster.ErrFraming, why)
-		}
-		defer p.hangUp(why)
-	}
-	if !p.inReply && chunk[0] == '-' && c.to != nil {
-		p.counts.errors.Add(1)
-		if c.raw && p.owner != nil && misled(p.addr, chunk) {
-			p.leaving = true
-		}
-		if c.again { // it is under way no more, and must not stand in its own way
-			p.home.arrived(c)
-			p.calls.head().again = false
-		}
-		if !c.raw && p.home.redirect(p, c, p.log.oldest(c.size), chunk) {
-			p.popUnanswered()
-			return
-		}
-		chunk = madeUp(p, chunk, c.raw)
-	}
-	if len(p.order.all) > 0 && !p.inReply {
-		if p.home.joins(p, c, chunk) {
-			p.popUnanswered()
-			return
-		}
-		p.home.overtaken(p, c)
-	}
-	p.inReply = false
-	p.pop()
-	if s, ok := c.to.(*Stream); ok {
-		s.answered(p, &c)
-	}
+// dial connects in the background.
+func (p *Pipe) dial() {
+	ctx, cancel := context.WithTimeout(context.Background(), p.o.ConnectTimeout)
+	p.dialing, p.cancel = true, cancel
+	l, control, m := p.loop, p.control, p.mode.dialled()
+	p.as = control.Login()
+	var self *cluster.Identity
 	switch {
-	case c.slot == proving:
-		p.prove(c.tag, chunk, true)
-	case c.to != nil:
-		c.to.Receive(c.tag, chunk, true)
+	case p.Conn == nil:
+		last := p.self
+		self = &last
+	case m.As != nil:
+		self = &cluster.Identity{}
 	}
-	if len(p.order.all) > 0 {
-		p.home.goOn(p)
-	}
-	if p.private != nil {
-		p.private.answered(c)
-	}
-}
-
-// prove takes a part of the reply to a question that proves that replies belong to their requests.
-func (p *Pipe) prove(tag uint32, chunk []byte, last bool) {
-	if err := p.proof.take(tag, chunk, last); err != nil {
-		p.hangUp(err)
-	}
-}
-
-// madeUp is an error, or the beginning of a long one, without what would send a client to another node: no
-// node says that here, and a client would follow. good: its receiver goes to the nodes that it names.
-func madeUp(p *Pipe, chunk []byte, good bool) []byte {
-	if good && isRedirect(chunk) {
-		_, to := retry.ErrorOf(chunk)
-		if _, _, ok := parseRedirect(to, p.addr); ok {
-			return chunk
+	go func() { // ends with the dial's time-out at the latest
+		nc, err := control.Dial(ctx, p.addr, m, self)
+		cancel()
+		posted := l.Post(func() {
+			p.dialing = false
+			if p.Dead() != nil { // ended meanwhile
+				if err == nil {
+					nc.Close()
+				}
+				return
+			}
+			if err == nil {
+				switch {
+				case p.Conn == nil:
+					p.self = *self
+				case self != nil:
+					p.SetClientID(self.Number)
+				}
+				p.conn, err = l.Add(nc, p)
+			}
+			p.dialed(err)
+		})
+		if !posted && err == nil {
+			nc.Close()
 		}
-	}
-	return plainError(chunk)
+	}()
 }
 
-// exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.
-func exceeds(p *Pipe, chunk []byte) bool {
-	c, size := p.calls.head(), 0
-	if !p.inReply {
-		p.came, size = 0, announced(chunk)
+func (p *Pipe) dialed(err error) {
+	if err == nil {
+		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
+		p.frame.Reset()
+		p.inReply, p.inPush = false, false
+		p.proof.answer = p.proof.answer[:0]
+		p.progress = p.loop.Now()
+		p.since, p.said = p.progress, p.progress
+		p.counts.connects.Add(1)
+		p.counts.up.Add(1)
+		p.conn.Flush()
+		p.home.connected()
+		if p.Conn != nil {
+			p.Connected()
+		}
+		return
 	}
-	most := resp.Answer.Bytes
-	if to, ok := c.to.(Longer); ok {
-		most = to.Most(c.tag)
+	refused := refusedMode(err, p.mode) != nil
+	if p.Conn != nil {
+		if !refused {
+			p.counts.dialErrors.Add(1)
+			p.Refresh()
+		}
+		p.Failed(err)
+		return
 	}
-	p.came += len(chunk)
-	if max(p.came, size) <= most || c.to == nil && c.slot != proving {
-		return false
+	if refused {
+		p.home.abandon(p, err)
+		return
 	}
-	cutOff(p, errLong)
-	return true
+	p.dialErr = err
+	p.retryAt = p.loop.Now().Add(redialAfter)
+	p.counts.dialErrors.Add(1)
+	p.Refresh()
+	p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
+	p.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
+	p.home.abandon(p, err)
 }
 
-// cutOff hangs up inside of a reply, whose request fails and is not asked again.
-func cutOff(p *Pipe, why error) {
-	p.calls.head().raw = true
-	p.hangUp(why)
+// env is what the pipes of one loop stand on.
+type env struct {
+	loop     *loop.Loop
+	control  Control
+	o        Options
+	stats    *Stats
+	felt     *cluster.Outages   // may be nil
+	ownPipes map[*Pipe]struct{} // those that one client has to itself, connected or connecting
+	born     time.Time
+	refused  *cluster.Login // by a node, as it was told
+	closed   bool
 }
 
-// popUnanswered removes the oldest request, whose reply does not concern its client.
-func (p *Pipe) popUnanswered() {
-	p.pop()
-	p.home.goOn(p)
-	if p.private != nil {
-		p.private.answered(call{})
-	}
-}
+// Refresh hints that the topology may be out of date.
+func (e *env) Refresh() { e.control.Refresh() }
 
-// heard notes that the node has sent something.
-func (p *Pipe) heard() {
-	now := p.loop.Now()
-	if p.calls.len() > 0 {
-		p.habit = max(p.habit, now.Sub(p.progress))
-	}
-	p.progress, p.said, p.late = now, now, false
-}
+// GaveUp counts a request whose budget is used up.
+func (e *env) GaveUp() { e.stats.GivenUp.Add(1) }
 
-// pop removes the oldest request.
-func (p *Pipe) pop() {
-	c := p.calls.head()
-	p.log.pop(c.size, p.o.QueueLimit)
-	if c.again {
-		p.home.arrived(*c)
-	}
-	p.calls.pop()
-	p.answered++
-	p.counts.requests.Add(1)
-	if p.o.ShedAfter > 0 {
-		p.congestion.answered(p.loop.Now())
-	}
-}
+// age is how long the pipes have been there.
+func (e *env) age() time.Duration { return e.loop.Now().Sub(e.born) }

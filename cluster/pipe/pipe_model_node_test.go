@@ -124,7 +124,7 @@ func (c *modelConn) answer(words []string) (string, error) {
 		}
 		return "+OK\r\n", nil
 	case "DO", "EVALSHA":
-		if words[0] == "EVALSHA" && words[1] != "abc" { // a question: see doubt.go
+		if words[0] == "EVALSHA" && words[1] != "abc" { // a question: see redirect.go
 			if ill && chance(c.rng, 2) {
 				return "-LOADING Redis is loading the dataset in memory\r\n", nil
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -191,7 +192,7 @@ func (m *model) send() {
 		{Proto: 3, Second: true}}
 	mode := modes[m.rng.IntN(len(modes))]
 	if len(m.privates) > 0 && chance(m.rng, 3) {
-		mode = m.privates[m.rng.IntN(len(m.privates))].set.Mode()
+		mode = ModeOf(m.privates[m.rng.IntN(len(m.privates))].set)
 	}
 	n, resend := m.rng.IntN(16384), chance(m.rng, 2)
 	masters := len(m.pool.Topology().Masters)
@@ -259,7 +260,7 @@ func (m *model) send() {
 // modelOwner has a Private or an owned pipe.
 type modelOwner struct {
 	m    *model
-	set  *Private
+	set  *owned.Set
 	pipe *Pipe
 	over bool
 	done int // that Configure owes
@@ -293,7 +294,7 @@ func (o *modelOwner) Lost(error) {
 // private begins the use of a Private.
 func (m *model) private() {
 	o := &modelOwner{m: m}
-	setup := Setup{Redirect: chance(m.rng, 3), Before: resp.AppendCommandStrings(nil, "BEFORE")}
+	setup := owned.Setup{Redirect: chance(m.rng, 3), Before: resp.AppendCommandStrings(nil, "BEFORE")}
 	k := m.rng.IntN(3)
 	setup.Requests = func(bool, int64) (reqs [][]byte) {
 		for range k {
@@ -323,7 +324,7 @@ func (m *model) own() {
 	o := &modelOwner{m: m}
 	mode := Mode{Proto: 2 + m.rng.IntN(2)}
 	if len(m.privates) > 0 && chance(m.rng, 4) {
-		mode = m.privates[m.rng.IntN(len(m.privates))].set.Mode()
+		mode = ModeOf(m.privates[m.rng.IntN(len(m.privates))].set)
 	}
 	addr := m.pool.MasterOf(m.rng.IntN(16384))
 	if addr == "" {
@@ -492,12 +493,10 @@ func (m *model) left() {
 	for _, n := range m.stats.Nodes() {
 		up += int(n.Connections)
 	}
-	if len(p.own.all)+len(p.own.idle)+len(p.own.queue)+len(p.privates) != 0 ||
-		m.stats.Own() != (OwnStats{}) ||
-		up > len(p.byNode) {
-		m.t.Errorf("%d pipes of somebody's own are left, %d idle, %d sets, %+v, %d connections",
-			len(p.own.all),
-			len(p.own.idle), len(p.privates), m.stats.Own(), up)
+	if own, sets := p.own.Now(); own != (owned.Stats{}) || sets+len(p.ownPipes) != 0 ||
+		m.stats.Own() != own || up > len(p.byNode) {
+		m.t.Errorf("of somebody's own %+v are left, %d pipes, %d sets, %+v, %d connections",
+			own, len(p.ownPipes), sets, m.stats.Own(), up)
 	}
 }
 

@@ -12,15 +12,21 @@
 //	                        +- yes: retry.Verdict --> another node, or later, or behind SCRIPT LOAD
 //
 // A Pipe keeps the bytes of each request until its reply is there. So a request that a node has not run is
-// sent again (redirect.go), at once or when it can (deferred), while its budget lasts. One that may have run
-// is not, unless it says so (Request.Resend). Scripts may say what only Redis should (doubt.go).
+// sent again, at once or when it can, while its budget lasts. One that may have run is not, unless it says so
+// (Request.Resend). Scripts may say what only Redis should. All that is decided by one type, the retrier:
+// redirect.go (refused), lost.go (the connection has ended), retrier.go (what waits).
 //
-// What a shared Pipe cannot carry has connections of its own, which are pipes too:
+// What a shared Pipe cannot carry has connections of its own, which are pipes too (package owned):
 //
 //	Pool.Own       for one client, until it is released: transactions, commands that block, SYNC
 //	Pool.Private   a set for one client, one a node: tracking, large commands, users of the upstream
 //
-// Begin reading at Pool.Send (request.go), Pipe.append and Pipe.deliver (pipe.go), then redirect.go.
+// A Pipe does not know its Pool: it tells its home what happens. No file uses what a file above it has:
+//
+//	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, silence, stuck
+//	those --> reply --> pipe --> order, health, stats --> said, request --> call
+//
+// Begin reading at Pool.Send (pool.go), Pipe.append (pipe.go) and Pipe.deliver (reply.go), then redirect.go.
 package pipe
 
 import (
@@ -29,6 +35,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 )
@@ -38,9 +45,8 @@ import (
 type Pool struct {
 	*env
 	routing
+	ownedPipes
 	sharedPipes
-	own      ownPipes
-	privates privates
 	lateness
 	retrier
 	came time.Duration // of the last request
@@ -49,14 +55,23 @@ type Pool struct {
 // New returns the pool of l, on l. stats may be shared among loops.
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	o = o.withDefaults()
-	e := &env{loop: l, control: control, o: o, stats: stats, born: time.Now()}
-	p := &Pool{env: e, own: newOwnPipes(l, &o, &stats.own), privates: make(privates)}
+	e := &env{
+		loop: l, control: control, o: o, stats: stats, born: time.Now(), ownPipes: make(map[*Pipe]struct{}),
+	}
+	p := &Pool{env: e}
 	p.routing.env = e
+	p.ownedPipes = ownedPipes{env: e, home: p}
+	p.own = owned.NewPlaces(owned.Options{
+		Loop: l, Most: o.MaxOwn, Budget: o.Budget, MaxPush: o.QueueLimit, NewLink: p.carry,
+		Masters: func() []*cluster.Node { return p.topology.Masters },
+	}, &stats.own)
 	p.sharedPipes = sharedPipes{
-		env: e, routing: &p.routing, home: p, own: &p.own, byNode: make(map[nodeKey]*Pipe),
+		env: e, routing: &p.routing, ownedPipes: &p.ownedPipes, byNode: make(map[nodeKey]*Pipe),
 		leaving: make(map[*Pipe]struct{}),
 	}
-	p.stuckPipes = stuckPipes{env: e, shared: p.byNode, retried: &p.waiting, find: p.pipe}
+	p.stuckPipes = stuckPipes{
+		env: e, shared: p.byNode, waits: func() bool { return len(p.waiting.all) > 0 }, find: p.pipe,
+	}
 	p.retrier = retrier{
 		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
 		outages: newOutages(e, &p.routing),
@@ -67,7 +82,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)
 	p.lateness = lateness{
-		env: e, shared: p.byNode, own: p.own.all, forgotten: newForgotten(e, p.byNode, p.own.all),
+		env: e, shared: p.byNode, forgotten: newForgotten(e, p.byNode),
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
@@ -90,7 +105,7 @@ func (p *Pool) restarted(addr string) { p.scripts.forget(addr) }
 func (p *Pool) Close() {
 	p.closed = true
 	p.forgotten.end()
-	p.own.close()
+	p.own.Close()
 	p.sharedPipes.close()
 	for _, d := range p.waiting.takeAll() {
 		if d.inDoubt {
@@ -111,11 +126,11 @@ func (p *Pool) Update() {
 	p.routing.follow(t)
 	p.outages.follow(before, p.age())
 	p.retire(t)
-	if len(p.privates) > 0 {
-		p.privates.moved(p.lost(before))
+	if _, sets := p.own.Now(); sets > 0 {
+		p.own.Moved(p.lost(before))
 	}
 	p.followReaders(t)
-	p.leave(p.byNode, p.own.all)
+	p.leave(p.byNode, p.ownPipes)
 	p.news()
 }
 
@@ -131,7 +146,7 @@ func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 }
 
 func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
-	if len(req) > cluster.MaxShared && pipe.owner == nil {
+	if len(req) > cluster.MaxShared && pipe.Conn == nil {
 		c.to.Fail(c.tag, errShared)
 		return nil
 	}
@@ -186,7 +201,7 @@ func (p *Pool) patrol() {
 	}
 	now := p.loop.Now()
 	p.sharedPipes.patrol(now)
-	p.own.patrol(now, p.o.Timeout)
+	p.patrolOwn(now)
 	p.loop.After(patrol, p.patrol)
 }
 

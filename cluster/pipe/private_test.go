@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"fmt"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/scripted"
 	"strings"
 	"testing"
@@ -9,15 +10,15 @@ import (
 	"time"
 )
 
-// Push and Stale make a keeper a PrivateOwner.
+// Push and Stale make a keeper an owned.SetOwner.
 type privateKeeper struct{ *keeper }
 
 func (k privateKeeper) Push(message []byte) { k.note("push %q", message) }
 func (k privateKeeper) Stale()              { k.note("stale") }
 
 // setup says a word on each connection.
-func setup(word string) Setup {
-	return Setup{
+func setup(word string) owned.Setup {
+	return owned.Setup{
 		Requests: func(fresh bool, redirect int64) [][]byte {
 			return [][]byte{command(word, fmt.Sprint(fresh), fmt.Sprint(redirect))}
 		},
@@ -25,7 +26,7 @@ func setup(word string) Setup {
 	}
 }
 
-func (r *rig) private(k *keeper, s Setup) (o *Private) {
+func (r *rig) private(k *keeper, s owned.Setup) (o *owned.Set) {
 	r.own(func() {
 		o = r.pool.Private(Mode{Proto: 3}, privateKeeper{k}, nil)
 		o.Configure(s, nil)
@@ -39,7 +40,7 @@ func TestPrivate(t *testing.T) {
 	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		send := func(word string, tag uint32) { r.send(o.Mode(), &k, tag, true, word) }
+		send := func(word string, tag uint32) { r.send(ModeOf(o), &k, tag, true, word) }
 		r.own(func() { send("GET", 1); send("PUSH", 2) })
 		k.want(t, "set", `1 "+OK\r\n"`, `push ">1\r\n+x\r\n"`, `2 "+OK\r\n"`)
 		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
@@ -48,7 +49,7 @@ func TestPrivate(t *testing.T) {
 		// Another state, another protocol, a command in front of requests: all on the same connection.
 		r.own(func() {
 			o.Configure(setup("TWO"), func() { k.note("done") })
-			o.SetMode(Mode{Proto: 2, DB: 3}, nil)
+			o.SetMode(2, 3, nil)
 			o.Precede(true)
 			send("GET", 3)
 			o.Precede(false)
@@ -60,7 +61,7 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 		// A connection that is lost is made again in the latest state.
-		r.own(func() { r.send(o.Mode(), &k, 5, false, "CUT") })
+		r.own(func() { r.send(ModeOf(o), &k, 5, false, "CUT") })
 		k.want(t, "lost", "5 unknown", "stale")
 		r.own(func() { send("GET", 6); send("GET", 7); o.End() })
 		k.want(t, "ended", `6 "+OK\r\n"`, `7 "+OK\r\n"`)
@@ -68,8 +69,8 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("sent %s", node.Commands())
 		}
 		r.on(func() {
-			if len(r.pool.own.all)+len(r.pool.privates) != 0 {
-				t.Errorf("%d connections, %d sets", len(r.pool.own.all), len(r.pool.privates))
+			if now, sets := r.pool.own.Now(); now != (owned.Stats{}) || sets != 0 {
+				t.Errorf("%+v, %d sets", now, sets)
 			}
 		})
 	})
@@ -82,9 +83,9 @@ func TestPrivateLent(t *testing.T) {
 		o := r.private(&k, setup("ONE"))
 		var pipe *Pipe
 		r.own(func() {
-			pipe = r.pool.Own("a:1", o.Mode(), &b)
+			pipe = r.pool.Own("a:1", ModeOf(o), &b)
 			pipe.Request(command("MOVED"), &b, 1)
-			r.send(o.Mode(), &k, 2, true, "GET")
+			r.send(ModeOf(o), &k, 2, true, "GET")
 		})
 		b.want(t, "owner", `1 "-MOVED 7 b:1\r\n"`)
 		k.want(t, "set", `2 "+OK\r\n"`)
@@ -95,9 +96,9 @@ func TestPrivateLent(t *testing.T) {
 			t.Error("its id is not known")
 		}
 		r.own(func() { // given back while others wait for replies
-			r.send(o.Mode(), &k, 3, true, "GET")
+			r.send(ModeOf(o), &k, 3, true, "GET")
 			pipe.Release()
-			if again := r.pool.Own("a:1", o.Mode(), &b); again != pipe {
+			if again := r.pool.Own("a:1", ModeOf(o), &b); again != pipe {
 				t.Error("another connection")
 			}
 			pipe.Request(command("BLOCK"), &b, 4)
@@ -107,7 +108,7 @@ func TestPrivateLent(t *testing.T) {
 		b.want(t, "released early", "4 unknown")
 		k.want(t, "set", "stale")
 		r.own(func() {
-			pipe = r.pool.Own("a:1", o.Mode(), &b)
+			pipe = r.pool.Own("a:1", ModeOf(o), &b)
 			pipe.Request(command("CUT"), &b, 5)
 		})
 		b.want(t, "cut", "5 unknown", "lost")
@@ -130,7 +131,7 @@ func TestPrivateSilence(t *testing.T) {
 		s := setup("ONE")
 		s.Redirect = true
 		o := r.private(&k, s)
-		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
+		r.own(func() { r.send(ModeOf(o), &k, 1, true, "GET") })
 		k.want(t, "set", `1 "+OK\r\n"`)
 		if got := node.Commands(); !strings.Contains(got, "ONE true 41, CLIENT ID, GET") {
 			t.Errorf("sent %s", got)
@@ -146,8 +147,8 @@ func TestPrivateSilence(t *testing.T) {
 		synctest.Wait()
 		k.want(t, "silent", "stale")
 		r.on(func() {
-			if len(r.pool.own.all) != 0 {
-				t.Errorf("%d connections", len(r.pool.own.all))
+			if now, _ := r.pool.own.Now(); now != (owned.Stats{}) {
+				t.Errorf("%+v", now)
 			}
 		})
 	})
@@ -165,7 +166,7 @@ func TestPrivateRefused(t *testing.T) {
 		}
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
+		r.own(func() { r.send(ModeOf(o), &k, 1, true, "GET") })
 		if len(k.heard) != 1 || !strings.HasPrefix(k.heard[0], "1 ") || string(o.Refused()) != "-ERR no\r\n" {
 			t.Errorf("heard %q, refused %q", k.heard, o.Refused())
 		}
@@ -189,9 +190,9 @@ func TestPrivateSentWhenLost(t *testing.T) {
 	inOwnBubble(t, Options{QueueLimit: 10}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		send := func(tag uint32) *Pipe { return r.send(o.Mode(), &k, tag, false, "GET") }
+		send := func(tag uint32) *Pipe { return r.send(ModeOf(o), &k, tag, false, "GET") }
 		r.own(func() {
-			pipe := r.send(o.Mode(), again{&k, func() { send(2) }}, 1, false, "CUT")
+			pipe := r.send(ModeOf(o), again{&k, func() { send(2) }}, 1, false, "CUT")
 			pipe.WhenReady(func() { send(3) })
 		})
 		time.Sleep(time.Second)
@@ -213,7 +214,7 @@ func TestPrivateRaisedRedirect(t *testing.T) {
 		}
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		r.own(func() { r.send(o.Mode(), &k, 1, false, "EVAL", "...", "0") })
+		r.own(func() { r.send(ModeOf(o), &k, 1, false, "EVAL", "...", "0") })
 		k.want(t, "raised", `1 "-ERR MOVED 7 evil:1\r\n"`)
 	})
 }
@@ -233,7 +234,7 @@ func TestPrivateEndedWaits(t *testing.T) {
 		}
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET"); o.End() })
+		r.own(func() { r.send(ModeOf(o), &k, 1, true, "GET"); o.End() })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		k.want(t, "given up", `1 "-LOADING Redis is loading the dataset in memory\r\n"`)

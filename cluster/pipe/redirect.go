@@ -2,42 +2,14 @@ package pipe
 
 import (
 	"bytes"
-	"time"
-
 	"lockproxy/cluster"
 	"lockproxy/cluster/retry"
+	"lockproxy/internal/resp"
+	"strings"
+	"time"
 )
 
-// waitingLimit bounds the bytes of the requests that wait for their nodes, in
-// queues of Options.QueueLimit.
-const waitingLimit = 16
-
-// retrier decides what becomes of requests that their nodes have refused: they are sent again, at once or
-// later, or asked about (doubt.go), or the client gets the refusal. What becomes of those whose connection
-// has ended is in lost.go.
-type retrier struct {
-	*env
-	*routing
-	nodes  nodes
-	shared map[nodeKey]*Pipe
-	outages
-	scripts scriptLoads
-	senders senders
-	waiting deferredList
-	armed   bool
-	rests
-}
-
-// nodes are how requests are sent again.
-type nodes interface {
-	// send sends a request to the node of its slot, sendTo over a pipe.
-	send(c *call, m Mode, req []byte) *Pipe
-	sendTo(pipe *Pipe, c *call, req []byte) *Pipe
-	// pipe finds or makes the pipe to addr.
-	pipe(addr string, m Mode) *Pipe
-	// redial makes later requests to the pipe's node use a new connection, if reply says that it may help.
-	redial(pipe *Pipe, reply []byte)
-}
+// This file is about requests that their nodes have refused.
 
 // redirect handles an error reply that does not concern the client: the request goes elsewhere, or again,
 // and the client never learns of it. It reports false for every other error. req aliases the backlog of
@@ -118,8 +90,8 @@ func (r *retrier) follow(pipe *Pipe, c call, req, reply []byte, first bool) bool
 	switch {
 	case e.Counts == retry.Ask:
 		c.before, c.astray = sayAsking, true
-	case pipe.private != nil:
-		pipe.private.fade() // before the topology shows it
+	default:
+		pipe.Fade() // before the topology shows it
 	}
 	target := r.nodes.pipe(addr, pipe.mode.again())
 	if !target.retired.IsZero() {
@@ -129,6 +101,9 @@ func (r *retrier) follow(pipe *Pipe, c call, req, reply []byte, first bool) bool
 	r.nodes.sendTo(target, &c, req)
 	return true
 }
+
+// shunFor is how long a replica is not used after it has refused a read. By then its state is known.
+const shunFor = time.Second
 
 // declined sends a read that a replica has refused to the master.
 func (r *retrier) declined(pipe *Pipe, c call, req []byte, e *retry.Error) {
@@ -181,100 +156,117 @@ func (r *retrier) heal(pipe *Pipe, c call, req, reply []byte) bool {
 	return true
 }
 
-// nextRound has the request sent again soon, and does not count that as a try.
-func (r *retrier) nextRound(pipe *Pipe, c call, req, reply []byte, err error) {
+// Scripts raise errors in words of Redis. A script that returns "CLUSTERDOWN Hash
+// slot not served" has run, and would run again each time it is sent. So the node is asked to run another
+// script with the same keys, which does nothing. If it refuses that one, it has refused the first one too. A
+// replica would run it, so after READONLY the node is asked for its role instead. If the error was not of
+// Redis, the first script is sent once more, since the slot may have stopped moving meanwhile; then its
+// error goes to the client.
+
+// doubt is a script whose error may or may not be of Redis. It keeps its place among the requests that wait.
+type doubt struct {
+	*deferred
+	r    *retrier
+	pipe *Pipe
+	said []byte
+	role bool // the node was asked for its role
+}
+
+// doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
+func (r *retrier) doubt(pipe *Pipe, c call, e *retry.Error, req, reply []byte) {
+	c.alone, c.again = false, true
 	c.to.Detour(c.tag)
-	if d := r.later(pipe.addr, pipe.mode, c, req, reply, err); d != nil {
-		d.try, d.next = c.try, r.loop.Now()
+	r.Refresh()
+	d := &doubt{r: r, pipe: pipe, role: e.OfReplicas, deferred: &deferred{
+		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply),
+		inDoubt: true,
+	}}
+	r.waiting.add(d.deferred)
+	switch {
+	case d.role:
+		pipe.append(d.question(), resp.AppendCommandStrings(nil, "ROLE"))
+	case len(d.req) > doubtAtOnce:
+		go func() { // ends by itself
+			question := idle(d.req)
+			r.loop.Post(func() { r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), d.question(), question) })
+		}()
+	default:
+		pipe.append(d.question(), idle(d.req))
 	}
 }
 
-// later has the request sent again after a pause that grows, until its budget is used up. addr is the node
-// that had it, "" if none had. req is kept. It returns nil if there is no room for one more.
-func (r *retrier) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
-	c.healed, c.again = false, true
-	if !c.try.Paused() {
-		r.felt.Feel(addr, cluster.Felt{Delayed: 1})
+// doubtAtOnce is how long a request may be that is parsed on the loop.
+const doubtAtOnce = 256 << 10
+
+// question is the call that asks the node.
+func (d *doubt) question() *call {
+	c := &call{to: &Collector{Then: d.answered}, slot: thisNode, raw: true, ours: true, came: d.came}
+	if d.astray {
+		c.before = sayAsking
 	}
-	next := r.loop.Now().Add(c.try.Pause())
-	d := &deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
-	if r.closed || r.waiting.bytes+len(req) > waitingLimit*r.o.QueueLimit {
-		r.giveUp(d)
-		return nil
-	}
-	d.req = lasting(req)
-	r.waiting.add(d)
-	r.arm()
-	return d
+	return c
 }
 
-// arm has the deferred requests tried soon.
-func (r *retrier) arm() {
-	if !r.armed && len(r.waiting.all) > 0 {
-		r.armed = true
-		r.loop.After(10*time.Millisecond, func() {
-			r.armed = false
-			r.retry()
-		})
+// idle is a script, or a function, of the same kind as that of req and with the same keys, that does nothing.
+func idle(req []byte) []byte {
+	args, _, err := resp.Split(req, nil)
+	if err != nil || len(args) < 3 {
+		return resp.AppendCommandStrings(nil, "PING")
 	}
-}
-
-// retry sends the deferred requests whose time has come, in the order in which they came.
-func (r *retrier) retry() {
-	waiting := r.waiting.takeAll()
-	now := r.loop.Now()
-	known := make(map[nodeSlot]shard)
-	for _, d := range waiting {
-		switch {
-		case d.inDoubt:
-			r.waiting.add(d)
-		case r.expired(d, now.Sub(r.born), known):
-			r.giveUp(d)
-		case now.Before(d.next), r.waiting.delays(d.slot), r.holds(d, r.shared):
-			r.waiting.add(d)
-		case d.slot == thisNode && r.left(d.addr, d.mode):
-			r.giveUp(d)
-		case d.slot == thisNode:
-			r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), &d.call, d.req)
-		default:
-			r.nodes.send(&d.call, d.mode, d.req)
-		}
+	n, _ := resp.Integer(args[2])
+	last := 3 + int(max(0, min(n, int64(len(args)-3))))
+	body := "return" // of EVAL
+	switch word := strings.ToUpper(string(args[0])); {
+	case strings.HasPrefix(word, "EVALSHA"):
+		body = strings.Repeat("0", 40) // which no script has
+	case strings.HasPrefix(word, "FCALL"):
+		body = ""
 	}
-	r.arm()
+	same := append([][]byte{args[0], []byte(body)}, args[2:last]...)
+	return resp.AppendCommand(nil, same...)
 }
 
-// left says that a node has left the topology.
-func (r *retrier) left(addr string, m Mode) bool {
-	pipe := r.shared[nodeKey{addr, m}]
-	return pipe != nil && !pipe.retired.IsZero()
-}
-
-// giveUp answers a request whose budget is used up: with the node's own words, or with why no node could be
-// reached.
-func (r *retrier) giveUp(d *deferred) {
-	r.stats.GivenUp.Add(1)
-	r.felt.Feel(d.addr, cluster.Felt{Failed: 1})
-	if d.reply != nil && !d.ran && !isRedirect(d.reply) {
-		d.to.Receive(d.tag, d.reply, true)
+// answered takes the answer.
+func (d *doubt) answered(reply []byte, err error) {
+	if err != nil {
+		d.tell()
 		return
 	}
-	d.to.Fail(d.tag, notTaken(d.outcome(), d.reply, d.err))
-}
-
-// news has everything tried now that waits, because what it waits for may have come.
-func (r *retrier) news() {
-	r.waiting.now(r.loop.Now())
-	r.retry()
-	r.wakeAll()
-}
-
-// newsSoon calls news in the next round.
-func (r *retrier) newsSoon() {
-	if !r.told {
-		r.told = true
-		r.loop.Post(func() {
-			r.told = false
-			r.news()
-		})
+	d.said = reply
+	switch {
+	case d.refused() && d.r.waiting.first(d.deferred):
+		d.r.waiting.remove(d.deferred)
+		d.believed = true
+		if !d.r.redirect(d.pipe, d.call, d.req, d.reply) {
+			d.tell()
+		}
+	case d.refused():
+		d.inDoubt, d.next = false, d.r.loop.Now()
+		d.r.arm()
+	case d.doubted:
+		d.tell()
+	default:
+		d.doubted, d.ran = true, true
+		d.inDoubt, d.next = false, d.r.loop.Now().Add(d.try.Pause())
+		d.r.arm()
 	}
+}
+
+// refused says that the error was of Redis, as the answer to the question shows. A node that does not tell
+// its role may be a replica.
+func (d *doubt) refused() bool {
+	if d.role {
+		return !bytes.HasPrefix(d.said, []byte("*3\r\n$6\r\nmaster\r\n"))
+	}
+	if d.said[0] != '-' {
+		return false
+	}
+	r, _ := retry.ErrorOf(d.said)
+	return r != nil && r.Verdict != retry.LoadScript
+}
+
+// tell gives the error to the client.
+func (d *doubt) tell() {
+	d.r.waiting.remove(d.deferred)
+	d.to.Receive(d.tag, plainError(d.reply), true)
 }

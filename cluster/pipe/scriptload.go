@@ -88,7 +88,7 @@ func (s *scriptLoads) named(req []byte, buf *hexSHA) (sha []byte, ok bool) {
 // there. It does not where many bytes are loaded already, nor for users of the upstream, who may not be
 // allowed to.
 func (s *scriptLoads) ahead(pipe *Pipe, req []byte) {
-	if s.whole || pipe.mode.special() {
+	if s.whole || pipe.Special() {
 		return
 	}
 	if s.flushes != nil && s.flushed != s.flushes() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 )
 
 // This file is about the pipes that clients share: one for each node and mode, made when first needed.
@@ -31,8 +32,7 @@ const (
 type sharedPipes struct {
 	*env
 	*routing
-	home    home
-	own     *ownPipes
+	*ownedPipes
 	byNode  map[nodeKey]*Pipe
 	leaving map[*Pipe]struct{} // they get no new requests
 	masters []node
@@ -69,7 +69,7 @@ func (n *node) forget(pipe *Pipe) {
 // pipe finds or makes the pipe to addr.
 func (s *sharedPipes) pipe(addr string, m Mode) *Pipe {
 	if m.Own != nil {
-		return m.Own.pipe(addr)
+		return pipeOf(m.Own.At(addr))
 	}
 	if m.Second {
 		m = s.around(addr, m)
@@ -95,14 +95,14 @@ func (s *sharedPipes) redial(pipe *Pipe, reply []byte) {
 	young := s.loop.Now().Sub(pipe.since) < leastLife
 	switch {
 	case pipe.conn == nil || pipe.leaving || young || !misled(pipe.addr, reply):
-	case pipe.private != nil:
-		pipe.private.fade()
-	case pipe.owner == nil:
+	case pipe.InSet():
+		pipe.Fade()
+	case pipe.Conn == nil:
 		pipe.leaving = true
 		s.leaving[pipe] = struct{}{}
 		s.forget(pipe)
 		s.redials++
-		s.own.endIdle(pipe.addr)
+		s.own.EndIdle(pipe.addr)
 	}
 }
 
@@ -166,7 +166,7 @@ func (s *sharedPipes) retire(t *cluster.Topology) {
 	for _, pipe := range s.byNode {
 		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), s.loop.Now())
 	}
-	for pipe := range s.own.all {
+	for pipe := range s.ownPipes {
 		pipe.retire(!present[pipe.addr], s.loop.Now())
 	}
 }
@@ -179,7 +179,7 @@ func (s *sharedPipes) patrol(now time.Time) {
 		switch {
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
 			s.forget(pipe)
-			pipe.hangUp(errRetired)
+			pipe.hangUp(owned.ErrRetired)
 		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
 			s.forget(pipe)
 			pipe.hangUp(errIdle)
@@ -196,7 +196,7 @@ func (s *sharedPipes) patrol(now time.Time) {
 		case pipe.conn == nil:
 			delete(s.leaving, pipe)
 		case pipe.calls.len() == 0:
-			pipe.hangUp(errReleased)
+			pipe.hangUp(owned.ErrReleased)
 		case now.Sub(pipe.progress) > s.o.Timeout:
 			pipe.hangUp(errSilent)
 		}
@@ -215,4 +215,63 @@ func (s *sharedPipes) close() {
 	for pipe := range s.leaving {
 		pipe.hangUp(net.ErrClosed)
 	}
+}
+
+// This file is about reads at replicas:
+//
+//	Request.Readers --> a fit replica of the slot's master ... reply
+//	                                    \--> in trouble: the master, at once
+//
+// A read that a replica cannot answer goes to the master like any other request; it may run twice.
+
+// followReaders takes over which replicas may be read from. Reads that are on their way to other replicas are
+// sent again elsewhere.
+func (s *sharedPipes) followReaders(t *cluster.Topology) {
+	s.readers = make([][]node, len(t.Masters))
+	fit := make(map[string]bool)
+	for i, master := range t.Masters {
+		for _, n := range t.Readers[master] {
+			fit[n.Addr] = true
+			s.readers[i] = append(s.readers[i], node{addr: n.Addr})
+		}
+	}
+	for _, pipe := range s.byNode {
+		switch {
+		case !pipe.mode.Replica || fit[pipe.addr]:
+		case pipe.dialing:
+			pipe.cancel()
+		default:
+			pipe.hangUp(errUnfit)
+		}
+	}
+}
+
+// readerFor is the pipe to a replica that may answer r now: a replica of its slot's master, or of the only
+// master if r names no slot. nil: r goes to the master. A client with connections of its own has them to
+// masters only.
+func (s *sharedPipes) readerFor(r *Request) *Pipe {
+	n, i := r.Target.n, 0
+	if n >= 0 {
+		i = int(s.index[n])
+	}
+	if r.Mode.Own != nil || i < 0 || i >= len(s.readers) || n < 0 && len(s.masters) != 1 {
+		return nil
+	}
+	return s.reader(s.readers[i], r.Mode, uint64(r.Seed), r.Readers == AllReaders)
+}
+
+// reader is the pipe to one of the readers; nil if none can be used now, or if it is the master's turn.
+func (s *sharedPipes) reader(all []node, m Mode, seed uint64, share bool) *Pipe {
+	n := uint64(len(all))
+	if n == 0 || share && seed%(n+1) == n {
+		return nil
+	}
+	now := s.loop.Now()
+	for k := range n {
+		pipe := all[(seed+k)%n].pipe(s, Mode{Proto: m.Proto, DB: m.DB, Replica: true})
+		if !now.Before(pipe.retryAt) && !now.Before(pipe.shunned) {
+			return pipe
+		}
+	}
+	return nil
 }

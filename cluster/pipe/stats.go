@@ -1,10 +1,16 @@
 package pipe
 
 import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/journal"
 	"lockproxy/internal/slot"
@@ -15,7 +21,7 @@ type Stats struct {
 	Redirects [retry.Reasons]atomic.Uint64
 	GivenUp   atomic.Uint64 // requests whose budget was used up
 	Shed      atomic.Uint64 // requests that were refused because their node is overloaded
-	own       ownCounters
+	own       owned.Counters
 	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
 	moving    movingSlots
 	garbled   journal.Lines
@@ -91,17 +97,133 @@ func (m *movingSlots) at(n int) time.Time {
 	return time.Time{}
 }
 
-// OwnStats are the connections that are not shared, now.
-type OwnStats struct {
-	Used    int64 // in use by a client
-	Idle    int64 // they are kept for the next one
-	Waiting int64 // they wait for a place
-}
-
-// ownCounters are the OwnStats of all loops together.
-type ownCounters struct{ used, idle, waiting atomic.Int64 }
-
 // Own returns the connections of all loops that are not shared.
-func (s *Stats) Own() OwnStats {
-	return OwnStats{Used: s.own.used.Load(), Idle: s.own.idle.Load(), Waiting: s.own.waiting.Load()}
+func (s *Stats) Own() owned.Stats { return s.own.Now() }
+
+// inquiryMost is how many connections a question is about at most.
+const inquiryMost = 512
+
+// inquiry is what one loop asks a node: about these connections.
+type inquiry struct {
+	ids    []string
+	answer func(settled map[string]string, err error) // may have more than the ids
 }
+
+// inquiries asks each node one question at a time, for all loops. Safe for concurrent use.
+type inquiries struct {
+	mu      sync.Mutex
+	waiting map[string][]inquiry // by the address of each node that is asked: what it is to be asked next
+}
+
+// put has the node at addr asked, together with what others ask it. It does not block. ctx ends with the
+// loops, limit bounds one question.
+func (q *inquiries) put(ctx context.Context, nodes cluster.DialNode, limit time.Duration, addr string,
+	one inquiry,
+) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == nil {
+		q.waiting = make(map[string][]inquiry)
+	}
+	before, asked := q.waiting[addr]
+	q.waiting[addr] = append(before, one)
+	if asked {
+		return
+	}
+	go func() { // ends with the last question, each of which the limit or ctx ends
+		for all := q.next(addr); len(all) > 0; all = q.next(addr) {
+			var ids []string
+			for _, one := range all {
+				ids = append(ids, one.ids...)
+			}
+			bounded, cancel := context.WithTimeout(ctx, limit)
+			settled, err := cluster.Settled(bounded, nodes, addr, ids)
+			cancel()
+			for _, one := range all {
+				one.answer(settled, err)
+			}
+		}
+	}()
+}
+
+// next takes what the node at addr is to be asked now: nothing ends it.
+func (q *inquiries) next(addr string) (all []inquiry) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting, n := q.waiting[addr], 0
+	for len(all) < len(waiting) && n+len(waiting[len(all)].ids) <= inquiryMost {
+		n += len(waiting[len(all)].ids)
+		all = waiting[:len(all)+1]
+	}
+	if q.waiting[addr] = waiting[len(all):]; len(all) == 0 {
+		delete(q.waiting, addr)
+	}
+	return all
+}
+
+// Control is what pipes need of the control plane. Upstream is one.
+type Control interface {
+	Topology() *cluster.Topology
+	// Refresh hints that the topology may be out of date. It never blocks.
+	Refresh()
+	// Login is how connections authenticate that are dialled now. It is another pointer when the login is
+	// another one.
+	Login() *cluster.Login
+	// Dial returns a connection that is ready for requests: authenticated, and in mode m. before, if not
+	// nil, is the connection that it replaces: the node ends that one first, if it can; then before becomes
+	// the identity of the new one.
+	Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error)
+}
+
+// Options are the limits of the data plane. Zero values mean those of
+// DefaultOptions.
+type Options struct {
+	// bytes that one loop queues for a node before it stops reading from clients
+	QueueLimit     int
+	ConnectTimeout time.Duration // as in Options
+	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
+	MaxOwn         int           // connections that are not shared, of one loop
+	// how long a request is sent again and again while its shard has a master that answers; see outage.go
+	Budget time.Duration
+	// how long a request may wait in all for a node to take it; 0: three times the Budget
+	MaxWait   time.Duration
+	ShedAfter time.Duration // how late a node may answer before Overloaded says so; 0: it never does
+	// Source is the script with this SHA1 (40 hex digits), for nodes that have lost it. nil: NOSCRIPT is
+	// passed on.
+	Source func(sha []byte) (source []byte, ok bool)
+	// Flushes is how often all nodes were told to forget their scripts. nil: never.
+	Flushes func() uint64
+	Log     *slog.Logger
+}
+
+// DefaultOptions are the defaults.
+func DefaultOptions() Options {
+	return Options{
+		QueueLimit: 16 << 20, ConnectTimeout: cluster.ConnectTimeout, Timeout: 30 * time.Second,
+		MaxOwn: 1024, Budget: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (o Options) withDefaults() Options {
+	d := DefaultOptions()
+	o.QueueLimit = cmp.Or(o.QueueLimit, d.QueueLimit)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
+	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
+	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
+	o.Budget = cmp.Or(o.Budget, d.Budget)
+	o.MaxWait = max(o.Budget, cmp.Or(o.MaxWait, waitOfBudget*o.Budget))
+	o.Log = cmp.Or(o.Log, d.Log)
+	return o
+}
+
+const (
+	// waitOfBudget is how many times the Budget MaxWait is if nobody says otherwise.
+	waitOfBudget = 3
+	// redialAfter is how long a node that could not be reached is left alone.
+	redialAfter = 50 * time.Millisecond
+	// retireAfter is how long requests to a node that has left the topology
+	// may still be answered.
+	retireAfter = time.Second
+	// patrol is how often pipes are checked for silence.
+	patrol = time.Second
+)

@@ -63,8 +63,8 @@ func (s *Stream) Write(b []byte, last bool) {
 	p := s.pipe
 	s.whole = last
 	switch {
-	case p.dead != nil && !s.begun:
-		s.Fail(s.tag, p.dead)
+	case p.Dead() != nil && !s.begun:
+		s.Fail(s.tag, p.Dead())
 	case !s.begun:
 		s.begun, p.stream = true, s
 		c := &call{to: s, tag: s.tag, slot: thisNode, raw: true}
@@ -120,12 +120,7 @@ func (s *Stream) finish() {
 }
 
 // output is what is to be written behind the log of the pipe.
-func (s *Stream) output() []byte {
-	if s == nil {
-		return nil
-	}
-	return s.queue.Bytes()
-}
+func (s *Stream) output() []byte { return s.queue.Bytes() }
 
 // wrote notes that n bytes are written, from the queue or from the log.
 func (s *Stream) wrote(n int, queued bool) {
@@ -140,13 +135,13 @@ func (s *Stream) wrote(n int, queued bool) {
 }
 
 // starves says that the node has all that was given, and owes nothing before it gets more.
-func (s *Stream) starves() bool { return s != nil && s.left == 0 && !s.whole }
+func (s *Stream) starves() bool { return s.left == 0 && !s.whole }
 
 // answered is told of an answer before Receive, if it comes from a node.
-func (s *Stream) answered(p *Pipe, c *call) {
+func (s *Stream) answered(p *Pipe, astray bool) {
 	switch {
 	case !s.begun:
-		s.pipe, s.astray = p, c.astray
+		s.pipe, s.astray = p, astray
 	case s.left > 0 || !s.whole: // as when the node closes because of what it has got
 		p.hangUp(cluster.ErrHasty)
 	}
@@ -188,11 +183,11 @@ func (s *Stream) Fail(_ uint32, err error) {
 			err = &cluster.Untaken{Why: errNoAnswer}
 		}
 	case s.left == 0 && s.whole:
-		err = fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, s.pipe.dead)
+		err = fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, s.pipe.Dead())
 	case s.pipe.why == nil:
 		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, errCutLarge)
 	default:
-		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, s.pipe.dead)
+		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, s.pipe.Dead())
 	}
 	s.finish()
 	s.to.Fail(s.tag, err)

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"bytes"
+	"lockproxy/internal/resp"
 	"time"
 )
 
@@ -29,12 +30,14 @@ const (
 	scriptTick = 25 * time.Millisecond
 )
 
+var askPing = resp.AppendCommandStrings(nil, "PING")
+
 // stuckPipes are the shared pipes of a loop that are behind a script.
 type stuckPipes struct {
 	*env
-	shared  map[nodeKey]*Pipe // all that may get stuck
-	retried *deferredList     // any of them may be a script
-	find    func(addr string, m Mode) *Pipe
+	shared map[nodeKey]*Pipe // all that may get stuck
+	waits  func() bool       // requests wait to be sent again, any of which may be a script
+	find   func(addr string, m Mode) *Pipe
 
 	n           int
 	epoch, last uint64    // now, and the latest one
@@ -57,7 +60,7 @@ func (s *stuckPipes) lookSoon() {
 
 func (s *stuckPipes) look() {
 	s.watching = false
-	now, waiting := s.loop.Now(), len(s.retried.all) > 0
+	now, waiting := s.loop.Now(), s.waits()
 	for _, pipe := range s.shared {
 		waiting = waiting || pipe.calls.len() > 0
 		s.set(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&

@@ -9,7 +9,7 @@
 //
 // All of these errors say that the node has not run the request; so it may be sent again although it writes.
 // A script can return the same words when it has run: Error.Phrases, OfKeys and OfReplicas tell what only
-// Redis says (cluster/pipe, doubt.go).
+// Redis says (cluster/pipe, redirect.go).
 //
 // Who retries keeps a Tries beside the request:
 //

@@ -52,29 +52,34 @@ var floors = map[string]string{
 		"proxy/memory proxy/clients proxy/door proxy/large proxy/lockorder proxy/nodes " +
 		"proxy/execution " +
 		"commands commands/cut commands/merge commands/routes commands/lock " +
-		"commands/holds cluster cluster/master cluster/pipe cluster/pubsub cluster/retry " +
+		"commands/holds cluster cluster/master cluster/pipe cluster/pipe/owned cluster/pubsub " +
+		"cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
-	"proxy/login":     "proxy/client commands cluster internal",
-	"proxy/memory":    "",
-	"proxy/large":     "proxy/scatter commands commands/cut internal",
+	"proxy/login":  "proxy/client commands cluster internal",
+	"proxy/memory": "",
+	"proxy/large": "proxy/client proxy/scatter commands commands/cut cluster/pipe/owned " +
+		"internal",
 	"proxy/lockorder": "",
 	"proxy/execution": "proxy/client proxy/large proxy/login proxy/pubsub proxy/scatter proxy/tracking " +
 		"proxy/transaction commands cluster/pipe internal",
-	"proxy/nodes":       "commands cluster cluster/pipe internal",
-	"proxy/door":        "commands cluster cluster/master internal",
-	"proxy/clients":     "proxy/client commands commands/monitorline cluster/pipe internal",
-	"proxy/stats":       "proxy/client commands",
-	"proxy/masters":     "proxy/needs cluster internal",
-	"proxy/table":       "commands commands/routes cluster",
-	"proxy/client":      "commands cluster cluster/pipe redlock internal",
-	"proxy/watch":       "proxy/client commands internal",
-	"proxy/needs":       "cluster redlock/scripts internal",
-	"proxy/scatter":     "proxy/client commands commands/cut cluster cluster/pipe cluster/retry internal",
-	"proxy/tracking":    "proxy/client commands cluster cluster/pipe internal",
-	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
-	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
-	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
+	"proxy/nodes":   "commands cluster cluster/pipe internal",
+	"proxy/door":    "commands cluster cluster/master internal",
+	"proxy/clients": "proxy/client commands commands/monitorline cluster/pipe internal",
+	"proxy/stats":   "proxy/client commands",
+	"proxy/masters": "proxy/needs cluster internal",
+	"proxy/table":   "commands commands/routes cluster",
+	"proxy/client":  "commands cluster cluster/pipe cluster/pipe/owned redlock internal",
+	"proxy/watch":   "proxy/client commands internal",
+	"proxy/needs":   "cluster redlock/scripts internal",
+	"proxy/scatter": "proxy/client commands commands/cut cluster cluster/pipe cluster/pipe/owned " +
+		"cluster/retry internal",
+	"proxy/tracking": "proxy/client commands cluster cluster/pipe cluster/pipe/owned internal",
+	"proxy/blocking": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pipe/owned " +
+		"cluster/retry internal",
+	"proxy/pubsub": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
+	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pipe/owned " +
+		"cluster/retry internal",
 
 	// Packages of commands stand beside each other on commands, and routes has their rules.
 	"commands/routes": "commands commands/merge commands/connection commands/server " +
@@ -98,12 +103,13 @@ var floors = map[string]string{
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
-	"cluster":           "internal",
-	"cluster/retry":     "",
-	"cluster/discovery": "cluster internal",
-	"cluster/pipe":      "cluster cluster/retry internal",
-	"cluster/pubsub":    "cluster cluster/retry internal",
-	"cluster/master":    "cluster cluster/pubsub internal",
+	"cluster":            "internal",
+	"cluster/retry":      "",
+	"cluster/discovery":  "cluster internal",
+	"cluster/pipe":       "cluster cluster/pipe/owned cluster/retry internal",
+	"cluster/pipe/owned": "cluster internal",
+	"cluster/pubsub":     "cluster cluster/retry internal",
+	"cluster/master":     "cluster cluster/pubsub internal",
 	// These are for tests of the packages above alone.
 	"cluster/internal/servers":  "internal integration/rig",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",
@@ -130,6 +136,9 @@ var floors = map[string]string{
 	"internal": "internal",
 }
 
+// controls are the packages that ask nodes by go-redis: that which finds them, and what its tests stand on.
+var controls = map[string]bool{"cluster/discovery": true, "cluster/internal/servers": true}
+
 // Each package imports only those below it; cluster and redlock do not know each other.
 func TestFloors(t *testing.T) {
 	seen := 0
@@ -155,6 +164,9 @@ func TestFloors(t *testing.T) {
 		}
 		for _, spec := range f.Imports {
 			imported, _ := strconv.Unquote(spec.Path.Value)
+			if strings.HasPrefix(imported, "github.com/redis/go-redis/") && !controls[dir] {
+				t.Errorf("%s imports go-redis, which is for the control plane", name)
+			}
 			imported, ours := strings.CutPrefix(imported, "lockproxy/")
 			if !ours {
 				continue

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -184,7 +185,7 @@ func (b *block) reply(chunk []byte, last bool) {
 		b.h.Receive(b.tag, chunk, false)
 		return
 	}
-	unheard := b.asking || !b.own.Private() // the node need not keep the slot, or its pushes go nowhere
+	unheard := b.asking || !b.own.InSet() // the node need not keep the slot, or its pushes go nowhere
 	b.letGo(true)
 	if b.drained && bytes.HasPrefix(chunk, []byte("-UNBLOCKED ")) {
 		chunk = commands.ErrorReply(commands.ErrDraining)
@@ -237,5 +238,5 @@ func (b *block) letGo(sound bool) {
 	}
 }
 
-// Party implements pipe.Counted.
-func (b *block) Party() pipe.Party { return client.PartyOf(b.h.About()) }
+// Party implements owned.Counted.
+func (b *block) Party() owned.Party { return client.PartyOf(b.h.About()) }

@@ -7,6 +7,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -327,5 +328,5 @@ func (w *replicaWait) look(now time.Time) {
 	}
 }
 
-// Party implements pipe.Counted.
-func (p *waitPart) Party() pipe.Party { return client.PartyOf(p.w.h.About()) }
+// Party implements owned.Counted.
+func (p *waitPart) Party() owned.Party { return client.PartyOf(p.w.h.About()) }

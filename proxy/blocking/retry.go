@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"lockproxy/cluster"
-	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -29,7 +29,7 @@ func (b *block) Fail(tag uint32, err error) {
 		b.cutShort()
 		return
 	case written && (b.passed || !b.readOnly || b.timeout.Fresh),
-		errors.Is(err, pipe.ErrNoPlace),
+		errors.Is(err, owned.ErrNoPlace),
 		errors.Is(err, cluster.ErrMode):
 		b.fail(err)
 		return

@@ -3,12 +3,12 @@ package client
 import (
 	"strings"
 
-	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 )
 
 // PartyOf is the party that c belongs to: all clients of its address and user.
-func PartyOf(c *commands.Client) pipe.Party {
+func PartyOf(c *commands.Client) owned.Party {
 	host := c.Addr
 	if i := strings.LastIndexByte(host, ':'); i >= 0 {
 		host = host[:i]
@@ -17,5 +17,5 @@ func PartyOf(c *commands.Client) pipe.Party {
 	if user == "" {
 		user = "default"
 	}
-	return pipe.Party{Host: host, User: user}
+	return owned.Party{Host: host, User: user}
 }

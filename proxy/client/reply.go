@@ -39,8 +39,8 @@ func (Plain) Discard(uint32) bool { return true }
 // Detour implements pipe.Receiver.
 func (Plain) Detour(uint32) {}
 
-// Push implements pipe.Owner.
+// Push implements owned.Owner.
 func (Plain) Push([]byte, bool) {}
 
-// Lost implements pipe.Owner.
+// Lost implements owned.Owner.
 func (Plain) Lost(error) {}

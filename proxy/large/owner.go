@@ -1,7 +1,7 @@
 package large
 
 import (
-	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/proxy/client"
 )
 
@@ -9,11 +9,11 @@ import (
 // them.
 type Owner struct{ Host client.Host }
 
-// Push implements pipe.PrivateOwner.
+// Push implements owned.SetOwner.
 func (o Owner) Push([]byte) {}
 
-// Stale implements pipe.PrivateOwner.
+// Stale implements owned.SetOwner.
 func (o Owner) Stale() {}
 
-// Party implements pipe.Counted.
-func (o Owner) Party() pipe.Party { return client.PartyOf(o.Host.About()) }
+// Party implements owned.Counted.
+func (o Owner) Party() owned.Party { return client.PartyOf(o.Host.About()) }

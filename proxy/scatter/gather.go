@@ -18,6 +18,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -297,11 +298,11 @@ func (a *apart) Receive(i uint32, chunk []byte, last bool) {
 	a.Gather.Receive(i, chunk, last)
 }
 
-// Push implements pipe.Owner: nothing was asked for that would send any.
+// Push implements owned.Owner: nothing was asked for that would send any.
 func (a *apart) Push([]byte, bool) {}
 
-// Lost implements pipe.Owner: the request has failed before.
+// Lost implements owned.Owner: the request has failed before.
 func (a *apart) Lost(error) {}
 
-// Party implements pipe.Counted.
-func (a *apart) Party() pipe.Party { return client.PartyOf(a.h.About()) }
+// Party implements owned.Counted.
+func (a *apart) Party() owned.Party { return client.PartyOf(a.h.About()) }

@@ -3,6 +3,7 @@ package tracking
 import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -10,8 +11,8 @@ import (
 // Connections are the connections that a client has to itself while it tracks or is a user of the upstream.
 type Connections struct {
 	h   client.Host
-	set *pipe.Private // nil: it uses the shared ones
-	as  *User         // user of the upstream; nil: the proxy's own
+	set *owned.Set // nil: it uses the shared ones
+	as  *User      // user of the upstream; nil: the proxy's own
 
 	turning bool   // HELLO has changed the protocol, and its answer waits until the connections have, too
 	turnTag uint32 // they change when this is the oldest command without an answer
@@ -21,7 +22,7 @@ type Connections struct {
 func NewConnections(h client.Host) Connections { return Connections{h: h} }
 
 // Set is the set of connections; nil: the client uses the shared ones.
-func (p *Connections) Set() *pipe.Private { return p.set }
+func (p *Connections) Set() *owned.Set { return p.set }
 
 // User is the user of the upstream that the client is; nil: the proxy's own.
 func (p *Connections) User() *User { return p.as }
@@ -49,7 +50,7 @@ func (p *Connections) Home() pipe.Mode {
 
 // Open makes connections for the client, as that user of the upstream, or as the proxy if it is nil. They
 // track if the client does.
-func (p *Connections) Open(as *User, owner *Tracker) *pipe.Private {
+func (p *Connections) Open(as *User, owner *Tracker) *owned.Set {
 	mode := p.h.Mode()
 	mode.Second = false
 	var login *cluster.Login
@@ -64,7 +65,7 @@ func (p *Connections) Open(as *User, owner *Tracker) *pipe.Private {
 }
 
 // use makes the client's commands go over set, or over the shared connections if it is nil.
-func (p *Connections) use(set *pipe.Private) {
+func (p *Connections) use(set *owned.Set) {
 	if p.set != nil {
 		p.set.End()
 	}
@@ -73,7 +74,7 @@ func (p *Connections) use(set *pipe.Private) {
 
 // Become makes the client's commands go over set, the connections of that user, or over the shared ones if
 // set is nil. It returns the set that was used before, which the caller has to end, or nil.
-func (p *Connections) Become(as *User, set *pipe.Private) (before *pipe.Private) {
+func (p *Connections) Become(as *User, set *owned.Set) (before *owned.Set) {
 	before = p.set
 	p.as, p.set = as, set
 	return before
@@ -82,7 +83,7 @@ func (p *Connections) Become(as *User, set *pipe.Private) (before *pipe.Private)
 // Hello answers HELLO, the command tag, once the connections speak the new protocol: a node drops pushes to a
 // connection that still speaks RESP2. The answer to tag must be one without bytes.
 func (p *Connections) Hello(tag uint32) {
-	if p.set == nil || p.set.Mode() == p.h.Mode() { // nil: the default user again
+	if p.set == nil || pipe.ModeOf(p.set) == p.h.Mode() { // nil: the default user again
 		p.h.Answer(tag, nil)
 		return
 	}
@@ -93,27 +94,28 @@ func (p *Connections) Hello(tag uint32) {
 
 // Turn makes the connections speak the client's protocol, once its earlier commands are answered.
 func (p *Connections) Turn() {
-	if p.set == nil || p.h.Gone() || p.set.Mode() == p.h.Mode() {
+	now := p.h.Mode()
+	if p.set == nil || p.h.Gone() || pipe.ModeOf(p.set) == now {
 		return
 	}
 	switch oldest, any := p.h.Answers().Oldest(); {
 	case p.turning && any && oldest == p.turnTag:
 		p.turning = false
-		p.set.SetMode(p.h.Mode(), func() { p.h.Answer(oldest, nil) })
+		p.set.SetMode(now.Proto, now.DB, func() { p.h.Answer(oldest, nil) })
 	case !any:
-		p.set.SetMode(p.h.Mode(), nil)
+		p.set.SetMode(now.Proto, now.DB, nil)
 	default:
 		p.h.SetHold(client.HoldOrder)
 	}
 }
 
 // trackingSetup makes connections track as t says. prefixes are those that are new in t.
-func trackingSetup(t commands.Tracking, prefixes []string) pipe.Setup {
+func trackingSetup(t commands.Tracking, prefixes []string) owned.Setup {
 	before := CachingNo
 	if t.OptIn {
 		before = CachingYes
 	}
-	return pipe.Setup{
+	return owned.Setup{
 		Requests: func(fresh bool, redirect int64) [][]byte {
 			if fresh {
 				return t.Requests(t.Prefixes, redirect)

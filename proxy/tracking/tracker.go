@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -182,14 +183,14 @@ func (t *Tracker) Unheard() {
 	}
 }
 
-// Push implements pipe.PrivateOwner.
+// Push implements owned.SetOwner.
 func (t *Tracker) Push(message []byte) {
 	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.About().Tracking.On {
 		t.tell(keys)
 	}
 }
 
-// Stale implements pipe.PrivateOwner.
+// Stale implements owned.SetOwner.
 func (t *Tracker) Stale() {
 	if about := t.h.About(); about.Tracking.On {
 		t.tell(resp.AppendNull(nil, about.Proto))
@@ -269,5 +270,5 @@ func (t *Tracker) pushBehind(tag uint32, head, body []byte) {
 	t.h.Push(tag, func(int) []byte { return text })
 }
 
-// Party implements pipe.Counted.
-func (t *Tracker) Party() pipe.Party { return client.PartyOf(t.h.About()) }
+// Party implements owned.Counted.
+func (t *Tracker) Party() owned.Party { return client.PartyOf(t.h.About()) }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -12,7 +13,7 @@ import (
 )
 
 // conn is the connection that carries a transaction, until it is lost or turns out to lead to the wrong node.
-// It implements pipe.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
+// It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
 type conn struct {
 	client.Plain
 	t       *transaction
@@ -226,8 +227,8 @@ func (l *conn) left(tag uint32, reply []byte) {
 	l.pipe.Release()
 }
 
-// Whole implements pipe.Whole.
+// Whole implements owned.Whole.
 func (l *conn) Whole() bool { return l.multi != multiUnsent }
 
-// Party implements pipe.Counted.
-func (l *conn) Party() pipe.Party { return client.PartyOf(l.t.h.About()) }
+// Party implements owned.Counted.
+func (l *conn) Party() owned.Party { return client.PartyOf(l.t.h.About()) }

@@ -8,6 +8,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 )
@@ -76,7 +77,7 @@ func (t *transaction) giveUp(reply []byte, err error) {
 	}
 	if err != nil {
 		if errors.Is(err, cluster.ErrUnavailable) && !errors.Is(err, cluster.ErrMode) {
-			err = &cluster.Untaken{Why: err, Nodes: errors.Is(err, pipe.ErrNoPlace)}
+			err = &cluster.Untaken{Why: err, Nodes: errors.Is(err, owned.ErrNoPlace)}
 		}
 		reply = commands.ErrorReply(err)
 	}

@@ -167,7 +167,7 @@ func (l *conn) Fail(tag uint32, err error) {
 	}
 }
 
-// Lost implements pipe.Owner.
+// Lost implements owned.Owner.
 func (l *conn) Lost(err error) {
 	if !l.over {
 		l.t.trouble(l, pipe.Redirection{}, nil, err)

@@ -1,17 +1,17 @@
-package pipe
+package owned
 
-// This file decides how many of the Options.MaxOwn places one client may have. A program that opens a
+// This file decides how many of the places one client may have. A program that opens a
 // hundred connections and blocks on each of them is one client, so clients are told apart by address and
 // user.
 
-// Party is the client that owned pipes are counted for. The zero value is the proxy itself, which is not
+// Party is the client that connections are counted for. The zero value is the proxy itself, which is not
 // counted.
 type Party struct {
 	Host string // where it connects from
 	User string // as whom it has authenticated
 }
 
-// Counted is an Owner or a PrivateOwner whose connections are counted for a client.
+// Counted is an Owner or a SetOwner whose connections are counted for a client.
 type Counted interface{ Party() Party }
 
 const (
@@ -30,13 +30,8 @@ type shares struct {
 
 // partyOf is the party that owner belongs to.
 func partyOf(owner any) Party {
-	switch o := owner.(type) {
-	case Counted:
+	if o, ok := owner.(Counted); ok {
 		return o.Party()
-	case *privatePipe:
-		return partyOf(o.of.owner)
-	case *trackingConn:
-		return partyOf(o.of.of.owner)
 	}
 	return Party{}
 }
@@ -46,26 +41,26 @@ func (s *shares) within(party Party, most int) bool {
 	return party == Party{} || s.has[party] < max(leastShare, shareOfFree*(most-s.all))
 }
 
-// take counts a pipe for whoever owns it from now on.
-func (s *shares) take(p *Pipe) {
-	p.counted = true
+// take counts a connection for whoever owns it from now on.
+func (s *shares) take(c *Conn) {
+	c.counted = true
 	s.all++
-	if p.party != (Party{}) {
-		s.has[p.party]++
+	if c.party != (Party{}) {
+		s.has[c.party]++
 	}
 }
 
 // give undoes take.
-func (s *shares) give(p *Pipe) {
-	if !p.counted {
+func (s *shares) give(c *Conn) {
+	if !c.counted {
 		return
 	}
-	p.counted = false
+	c.counted = false
 	s.all--
-	if p.party == (Party{}) {
+	if c.party == (Party{}) {
 		return
 	}
-	if s.has[p.party]--; s.has[p.party] == 0 {
-		delete(s.has, p.party)
+	if s.has[c.party]--; s.has[c.party] == 0 {
+		delete(s.has, c.party)
 	}
 }

@@ -3,12 +3,82 @@ package pipe
 import (
 	"context"
 	"errors"
-	"strconv"
-	"time"
-
 	"lockproxy/cluster"
 	"lockproxy/internal/loop"
+	"slices"
+	"strconv"
+	"time"
 )
+
+// This file notices replies that are late. The control plane asks all masters now and then; a request that
+// waits for one of them knows earlier.
+
+const (
+	// lateLeast is how long a node may owe a reply before that is a sign of trouble, and lateFactor how many
+	// times as long as it did lately.
+	lateLeast  = 100 * time.Millisecond
+	lateFactor = 4
+	// lateTick is how often pipes are looked at while replies are due.
+	lateTick = 50 * time.Millisecond
+	// lateFades is the part of its habit that a node loses with each tick: half in a second or so.
+	lateFades = 32
+)
+
+// suspecter is a Control that can ask masters whether they are there.
+type suspecter interface{ Suspect() }
+
+// lateness looks for late replies while any are due.
+type lateness struct {
+	*env
+	shared    map[nodeKey]*Pipe
+	forgotten forgotten
+	looking   bool // look will run
+}
+
+// owes notes that a pipe owes a reply again.
+func (l *lateness) owes() {
+	if !l.looking {
+		l.looking = true
+		l.loop.After(lateTick, l.look)
+	}
+}
+
+// look tells the control plane if a node has owed a reply for longer than it uses to. It has nodes asked
+// about pipes that may be forgotten.
+func (l *lateness) look() {
+	l.looking = false
+	now, due, late := l.loop.Now(), false, false
+	var silent []string // nodes
+	for _, pipe := range l.shared {
+		pipe.habit -= pipe.habit / lateFades
+		if pipe.conn == nil || pipe.calls.len() == 0 {
+			continue
+		}
+		due = true
+		if !pipe.late && now.Sub(pipe.progress) > max(lateLeast, lateFactor*pipe.habit) {
+			pipe.late, late = true, true
+		}
+		if pipe.late && l.forgotten.due(pipe, now) {
+			silent = append(silent, pipe.addr)
+		}
+	}
+	for pipe := range l.ownPipes {
+		due = due || pipe.conn != nil && pipe.calls.len() > 0 && !waits(pipe)
+		if l.forgotten.due(pipe, now) {
+			silent = append(silent, pipe.addr)
+		}
+	}
+	slices.Sort(silent)
+	for _, addr := range slices.Compact(silent) {
+		l.forgotten.ask(addr, now)
+	}
+	if s, ok := l.control.(suspecter); ok && late {
+		s.Suspect()
+	}
+	if due {
+		l.owes()
+	}
+}
 
 // This file gives up connections that something between here and their node has forgotten, as a firewall does
 // that was replaced: what is sent on them is lost, nobody says so, and new connections work. Silence alone
@@ -35,16 +105,15 @@ const (
 type forgotten struct {
 	*env
 	shared map[nodeKey]*Pipe
-	own    map[*Pipe]struct{}
 	ctx    context.Context // ends with the pool, by end
 	end    context.CancelFunc
 	asking map[string]bool // nodes
 	mute   map[string]bool // nodes that do not tell
 }
 
-func newForgotten(e *env, shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) forgotten {
+func newForgotten(e *env, shared map[nodeKey]*Pipe) forgotten {
 	f := forgotten{
-		env: e, shared: shared, own: own, asking: make(map[string]bool), mute: make(map[string]bool),
+		env: e, shared: shared, asking: make(map[string]bool), mute: make(map[string]bool),
 	}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
@@ -58,9 +127,18 @@ type silent struct {
 	id, addr string // of the connection; or "": unknown
 }
 
+// waits says that the node of p may let its reply wait, because it was sent a command that blocks.
+func waits(p *Pipe) bool {
+	if p.Conn == nil {
+		return false
+	}
+	_, always := p.Patience(0)
+	return always
+}
+
 // due says that the node of p should be asked about it.
 func (f *forgotten) due(p *Pipe, now time.Time) bool {
-	if p.patient || f.asking[p.addr] || !f.owes(p, now) {
+	if waits(p) || f.asking[p.addr] || !f.owes(p, now) {
 		return false
 	}
 	before := p.asked.Sub(p.progress) // when it was asked in this silence
@@ -70,7 +148,7 @@ func (f *forgotten) due(p *Pipe, now time.Time) bool {
 // owes says that p has owed a reply for long.
 func (f *forgotten) owes(p *Pipe, now time.Time) bool {
 	return p.conn != nil && p.calls.len() > 0 && now.Sub(p.progress) >= cluster.SilentLong &&
-		!p.stream.starves() && !p.private.isPaused()
+		!(p.stream != nil && p.stream.starves()) && !p.Paused()
 }
 
 // ask asks the node at addr about all its pipes that are silent.
@@ -141,10 +219,10 @@ func (f *forgotten) answered(addr string, all []silent, settled map[string]strin
 // nameOf is how the node calls the connection of p.
 func nameOf(p *Pipe) (id, addr string) {
 	switch {
-	case p.owner == nil:
+	case p.Conn == nil:
 		return p.self.ID(), p.self.Addr()
-	case p.clientID != 0:
-		return strconv.FormatInt(p.clientID, 10), ""
+	case p.ClientID() != 0:
+		return strconv.FormatInt(p.ClientID(), 10), ""
 	}
 	return "", ""
 }
@@ -156,7 +234,7 @@ func (f *forgotten) to(addr string) (all []*Pipe) {
 			all = append(all, p)
 		}
 	}
-	for p := range f.own {
+	for p := range f.ownPipes {
 		if p.addr == addr {
 			all = append(all, p)
 		}

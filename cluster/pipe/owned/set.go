@@ -1,0 +1,402 @@
+package owned
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// This file is about sets of connections that one client has to itself, one to each node, made when first
+// needed. They are for what a node remembers of a connection while it serves any command. The requests of
+// such a client go the same ways as any other's, but over the connections of its set.
+
+// SetOwner has a Set. Its methods run on the loop.
+type SetOwner interface {
+	// Push is given a whole push message of a node, valid during the call, at its place among the replies of
+	// that node.
+	Push(message []byte)
+	// Stale says that pushes about what was asked so far may have been missed, or will not come: a
+	// connection was lost, or its node has lost slots.
+	Stale()
+}
+
+// Setup is the state that the connections of a Set are put into, behind everything sent before.
+type Setup struct {
+	// Requests, if not nil, are the commands of the Setup, for a new connection, or for one that was in the
+	// state of the last Setup. redirect is the node's id of the connection that Redirect asks for, 0 without
+	// one. If one of them is answered with an error, that is final.
+	Requests func(fresh bool, redirect int64) [][]byte
+	// Redirect gives each connection another one beside it, of RESP3. Its pushes are passed on like those of
+	// the connection itself, as CLIENT TRACKING REDIRECT wants.
+	Redirect bool
+	// Before is the command that goes in front of requests while Set.Precede is on.
+	Before []byte
+}
+
+const (
+	// leastReach and mostReach bound the pause before a master that Everywhere wants is dialled again.
+	leastReach = 50 * time.Millisecond
+	mostReach  = time.Second
+)
+
+// Set are the connections of one client. All methods run on the loop.
+type Set struct {
+	places     *Places
+	mode       cluster.Mode // of all connections
+	owner      SetOwner
+	setup      Setup
+	byAddr     map[string]*member
+	everywhere bool // a connection to each master is kept up
+	reaching   bool // soon
+	pause      time.Duration
+	preceded   bool
+	refused    []byte
+	ended      bool
+	paused     bool   // nothing is read
+	done       func() // of Configure
+}
+
+// NewSet returns a set of connections that is empty so far, in the same state as shared ones. If the mode has
+// a user, and a node refuses it, requests to that node fail with ErrMode, in its words.
+func (o *Places) NewSet(m cluster.Mode, owner SetOwner) *Set {
+	s := &Set{places: o, mode: m, owner: owner, byAddr: make(map[string]*member)}
+	o.sets[s] = struct{}{}
+	return s
+}
+
+// Mode is the mode of the connections.
+func (s *Set) Mode() cluster.Mode { return s.mode }
+
+// SetMode makes all connections speak another protocol, or use another database. It calls done, if not nil,
+// once they do. No request may be on its way.
+func (s *Set) SetMode(proto, db int, done func()) {
+	s.mode.Proto, s.mode.DB = proto, db
+	for _, m := range s.byAddr {
+		m.turn(s.mode)
+	}
+	if done != nil {
+		s.done = done
+		s.settle()
+	}
+}
+
+// Configure makes all connections take over setup. It calls done, if not nil, once the existing ones have.
+func (s *Set) Configure(setup Setup, done func()) {
+	s.setup, s.done, s.refused = setup, done, nil
+	for _, m := range s.byAddr {
+		m.configure()
+	}
+	s.settle()
+}
+
+// settle calls done if all connections are in their state.
+func (s *Set) settle() {
+	if s.done == nil {
+		return
+	}
+	for _, m := range s.byAddr {
+		if m.pending > 0 {
+			return
+		}
+	}
+	done := s.done
+	s.done = nil
+	done()
+}
+
+// Refused is the error reply of a node that refused the latest Setup, nil if none did.
+func (s *Set) Refused() []byte { return s.refused }
+
+// Precede turns on or off that Setup.Before goes in front of each request, also when that is sent again.
+func (s *Set) Precede(on bool) { s.preceded = on }
+
+// Before is the command that Precede puts in front of requests.
+func (s *Set) Before() []byte { return s.setup.Before }
+
+// Precedes is what Precede said.
+func (s *Set) Precedes() bool { return s.preceded }
+
+// Pause stops reading from the connections, as long as their client does not take what came: the nodes keep
+// the rest. Otherwise they are read on.
+func (s *Set) Pause(on bool) {
+	s.paused = on
+	for _, m := range s.byAddr {
+		m.pause()
+	}
+}
+
+// Everywhere keeps a connection to each master up from now on, whether or not requests need one.
+func (s *Set) Everywhere() {
+	s.everywhere = true
+	s.reach()
+}
+
+// reach makes the connections that Everywhere wants.
+func (s *Set) reach() {
+	s.reaching = false
+	if s.ended || s.places.closed {
+		return
+	}
+	for _, master := range s.places.Masters() {
+		s.At(master.Addr)
+	}
+}
+
+// reachSoon calls reach after a pause, which grows until a connection is made.
+func (s *Set) reachSoon() {
+	if s.everywhere && !s.reaching {
+		s.reaching = true
+		s.pause = min(max(2*s.pause, leastReach), mostReach)
+		s.places.Loop.After(s.pause, s.reach)
+	}
+}
+
+// End ends the set: each connection is closed as soon as the requests that were sent are answered.
+func (s *Set) End() {
+	s.ended, s.done = true, nil
+	for _, m := range s.byAddr {
+		m.fade()
+	}
+	s.forget()
+}
+
+// forget lets go of an ended set without connections.
+func (s *Set) forget() {
+	if s.ended && len(s.byAddr) == 0 {
+		delete(s.places.sets, s)
+	}
+}
+
+// At finds or makes the connection to the node at addr.
+func (s *Set) At(addr string) *Conn {
+	m := s.byAddr[addr]
+	if m == nil {
+		m = &member{of: s, fading: s.ended}
+		m.Conn = s.places.make(Key{addr, s.mode}, m, s)
+		m.Conn.of = m
+		s.byAddr[addr] = m
+		s.places.sets[s] = struct{}{}
+		m.begin()
+	}
+	return m.Conn
+}
+
+// Lend is Places.Lend for the client of the set: it gets the connection of the set, which Release gives back
+// to the set, or another one beside it.
+func (s *Set) Lend(addr string, owner Owner) *Conn {
+	defer s.places.count()
+	c := s.At(addr)
+	if c.owner == nil {
+		c.owner = owner
+		return c
+	}
+	if s.mode.As == nil {
+		return s.places.lend(Key{addr, s.mode}, owner, nil)
+	}
+	return s.places.lend(Key{addr, s.mode}, owner, s)
+}
+
+// Moved tells the sets that the topology is another one, in which these nodes have lost slots: tracking of
+// what was read over connections to them has ended.
+func (o *Places) Moved(from map[string]bool) {
+	for s := range o.sets {
+		for addr, m := range s.byAddr {
+			if from[addr] {
+				m.fade()
+			}
+		}
+		if s.everywhere {
+			s.reach()
+		}
+	}
+}
+
+// member is one connection of a Set. It is used until it is lost.
+type member struct {
+	*Conn
+	of       *Set
+	tracking *trackingConn
+	pending  int  // replies to its setup that are to come, and ids of tracking connections
+	asked    bool // the setup was sent
+	served   bool // it was in its state once
+	used     bool // something was answered since pushes may have been missed
+	fading   bool // it closes when all is answered
+	heard    pushText
+}
+
+// Party implements Counted.
+func (m *member) Party() Party { return partyOf(m.of.owner) }
+
+// begin connects and sets up the connection.
+func (m *member) begin() {
+	if m.of.setup.Redirect {
+		m.pending++
+		m.tracking = newTrackingConn(m, func() {
+			m.pending--
+			m.link.Front(m.requests(), m.setUp)
+			m.places.admit(m.Conn)
+		})
+		return
+	}
+	m.send(m.requests())
+	m.places.admit(m.Conn)
+}
+
+// send sends the requests of the setup.
+func (m *member) send(reqs [][]byte) {
+	for _, req := range reqs {
+		m.link.Ask(req, m.setUp)
+	}
+}
+
+// requests are the requests of the Setup, which are about to be sent.
+func (m *member) requests() [][]byte {
+	var id int64
+	if m.of.setup.Redirect {
+		id = m.tracking.conn.clientID
+	}
+	fresh := !m.asked
+	m.asked = true
+	if m.of.setup.Requests == nil {
+		return nil
+	}
+	reqs := m.of.setup.Requests(fresh, id)
+	m.pending += len(reqs)
+	return reqs
+}
+
+// configure takes over a new Setup.
+func (m *member) configure() {
+	switch {
+	case m.tracking != nil && !m.tracking.ready: // its requests are still to be made
+	case m.of.setup.Redirect && m.tracking == nil:
+		m.pending++
+		m.tracking = newTrackingConn(m, func() {
+			m.pending--
+			m.configure()
+		})
+	default:
+		m.send(m.requests())
+	}
+}
+
+// turn changes the mode of the connection.
+func (m *member) turn(mode cluster.Mode) {
+	if m.key.Mode.DB != mode.DB && m.Special() { // its user may not be allowed SELECT
+		m.fade()
+		return
+	}
+	m.pending += m.Conn.turn(mode, m.setUp)
+}
+
+// setUp takes a reply to the setup.
+func (m *member) setUp(reply []byte, err error) {
+	if err != nil {
+		return
+	}
+	m.pending--
+	if reply[0] == '-' || reply[0] == '!' {
+		m.of.refused = reply
+		m.link.HangUp(fmt.Errorf("%w: %s", ErrRefused, bytes.TrimRight(reply[1:], "\r\n")))
+		return
+	}
+	if m.pending > 0 {
+		return
+	}
+	if m.tracking != nil && !m.of.setup.Redirect {
+		m.tracking.retire()
+		m.tracking = nil
+	}
+	if !m.served && m.of.everywhere && !m.of.ended {
+		m.of.owner.Stale() // nobody listened since the last connection was lost
+	}
+	m.served, m.of.pause = true, 0
+	m.of.settle()
+}
+
+// leave takes the connection out of the set. Requests from now on, perhaps sent by an owner who hears that
+// it was lost, take a new one.
+func (m *member) leave() { delete(m.of.byAddr, m.key.Addr) }
+
+// end ends what is beside a connection that is lost.
+func (m *member) end() {
+	if m.tracking != nil {
+		m.tracking.end()
+	}
+}
+
+// lost tells the set that the connection is lost.
+func (m *member) lost() {
+	if m.of.ended {
+		m.of.forget()
+		return
+	}
+	m.stale()
+	m.of.settle()
+	m.of.reachSoon()
+}
+
+// answered is called behind each reply.
+func (m *member) answered(asked, astray bool) {
+	m.used = m.used || asked
+	if astray && !m.of.everywhere {
+		m.stale()
+	}
+	if m.fading {
+		m.fade()
+	}
+}
+
+// fade closes the connection as soon as everything is answered. From now on, what was read over it may
+// change without a message.
+func (m *member) fade() {
+	owed := m.link.Owed()
+	if !m.fading && owed > 0 {
+		m.stale()
+	}
+	m.fading = true
+	if owed > 0 && !m.onlySetup() || m.owner != nil {
+		return
+	}
+	m.Close(ErrReleased)
+}
+
+// stale says that pushes may have been missed, unless there was nothing that they could be about.
+func (m *member) stale() {
+	if !m.of.ended && m.served && (m.used || m.of.everywhere) {
+		m.used = false
+		m.of.owner.Stale()
+	}
+}
+
+// onlySetup says that only the setup waits for the connection to be made.
+func (m *member) onlySetup() bool {
+	setup := 1 + m.pending // and CLIENT ID
+	if m.tracking != nil && !m.tracking.ready {
+		setup--
+	}
+	return !m.link.Up() && m.link.Owed() <= setup
+}
+
+// giveBack ends the use by the owner. If replies are still to come, the next owner would get them, so the
+// connection is closed then.
+func (m *member) giveBack() {
+	if m.link.OwesOwner() {
+		m.End()
+		return
+	}
+	m.owner = nil
+	m.SetPatient(false)
+	if m.fading {
+		m.fade()
+	}
+}
+
+// pause does what Set.Pause has said.
+func (m *member) pause() {
+	if m.link.Up() {
+		m.link.Listen(!m.of.paused)
+	}
+}

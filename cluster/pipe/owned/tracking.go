@@ -1,0 +1,98 @@
+package owned
+
+import "lockproxy/cluster"
+
+// trackingConn is a connection beside one of a Set: the node sends it the invalidations of that one.
+// Both end together.
+type trackingConn struct {
+	of      *member
+	conn    *Conn
+	ready   bool // its id is known
+	retired bool // it ends once what came before is passed on
+	leaving bool
+	heard   pushText
+}
+
+// newTrackingConn connects. opened is called when the id is known; if that never happens m is closed.
+func newTrackingConn(m *member, opened func()) *trackingConn {
+	s := &trackingConn{of: m}
+	s.conn = m.places.Lend(Key{m.key.Addr, cluster.Mode{Proto: 3}}, s)
+	s.ping(func() { // the reply comes behind the id
+		s.ready = true
+		opened()
+	})
+	return s
+}
+
+// Party implements Counted.
+func (s *trackingConn) Party() Party { return s.of.Party() }
+
+// ping calls then behind all that the node has sent so far.
+func (s *trackingConn) ping(then func()) {
+	s.conn.link.Ask(askPing, func(_ []byte, err error) {
+		if err == nil {
+			then()
+		}
+	})
+}
+
+func (s *trackingConn) end() {
+	s.leaving = true
+	s.conn.End()
+}
+
+// retire ends the connection once everything that the node has sent over it is passed on.
+func (s *trackingConn) retire() {
+	s.retired = true
+	if s.conn.dead == nil {
+		s.ping(s.end)
+	}
+}
+
+// Push implements Owner.
+func (s *trackingConn) Push(chunk []byte, last bool) { s.of.of.push(&s.heard, chunk, last) }
+
+// Lost implements Owner.
+func (s *trackingConn) Lost(err error) {
+	switch {
+	case s.leaving:
+	case s.retired:
+		s.of.stale() // it may have missed an invalidation
+	default:
+		s.of.Close(err)
+	}
+}
+
+// pushText collects a push message.
+type pushText struct {
+	text []byte
+	long bool // longer than is kept
+}
+
+// push passes on a push message once it is whole. Of one that is too long, only the fact that it came is
+// passed on.
+func (s *Set) push(t *pushText, chunk []byte, last bool) {
+	if s.ended {
+		return
+	}
+	switch {
+	case last && t.text == nil && !t.long:
+		s.owner.Push(chunk)
+		return
+	case t.long:
+	case len(t.text)+len(chunk) > s.places.MaxPush:
+		t.text, t.long = nil, true
+	default:
+		t.text = append(t.text, chunk...)
+	}
+	if !last {
+		return
+	}
+	text, long := t.text, t.long
+	*t = pushText{}
+	if long {
+		s.owner.Stale()
+		return
+	}
+	s.owner.Push(text)
+}
