@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 	skipped := blank(faultNamed("cut"), options{})
 	skipped.Skipped = "it needs iptables"
 	sick := canned("sleep", 0)
-	sick.Wrong = []string{"1 ran twice\nor more"}
+	sick.Notes, sick.Wrong = []string{"it snored"}, []string{"1 ran twice\nor more"}
 	for _, r := range []row{sick, canned("kill", 1), skipped, canned("kill", 7777)} {
 		again := book{Files: b.Files}
 		if err := again.load(); err != nil {
@@ -64,7 +64,7 @@ func TestPage(t *testing.T) {
 		" 1.0 -> 2.0 |",
 		"| master cut off: every packet dropped, for 16 s ", " not run |",
 		"| DEBUG SLEEP 2 at a master ", "for 16 s: not run, for it needs iptables\n",
-		"master: **must not be**: 1 ran twice\n",
+		"master: it snored\n", "master: **must not be**: 1 ran twice\n",
 		"- lockproxy: 196 writes acknowledged, 4 whose outcome is unknown",
 		"- go-redis: 160 writes acknowledged", "6 ran twice, 2 told \"not run\" ran", "\n## Targets\n",
 		" until every client goes on ", " reached |", "\n## Errors, in words\n", "INCR unknown: EOF",

@@ -56,6 +56,8 @@ var faults = []fault{
 		targets: swift(100), strike: cut(true)},
 	{name: "bus", title: "bus of a master cut, but not the clients' port, for 16 s", needs: ownNetwork,
 		lossy: true, strike: cut(false)},
+	{name: "flows", title: "all connections to a master forgotten by a firewall, new ones work",
+		needs: ownNetwork, strike: forget},
 	{name: "sleep", title: "DEBUG SLEEP 2 at a master",
 		strike: func(s *scene) { s.master.Do(s, "DEBUG", "SLEEP", "2") }},
 	{name: "client-kill", title: "CLIENT KILL of all connections at all masters, 10 times in 1 s", all: true,
@@ -75,6 +77,7 @@ var faults = []fault{
 			n.Kill()
 		}
 	}},
+	{name: "overload", strike: overload, title: "a master slowed down by commands, under kept holds"},
 	{name: "slots", title: "the slots of a master move away under load, and back", strike: moveSlots},
 	{name: "node", title: "a node is added, gets slots, gives them back, and is removed", strike: addNode},
 	{name: "rolling", title: "all six nodes restarted in turn, masters after CLUSTER FAILOVER", all: true,

@@ -223,6 +223,7 @@ func perform(ctx context.Context, f *fault, o options) (r row) {
 		}
 		s.measure(&r)
 	})
+	r.Notes = s.notes
 	if err != nil {
 		r.Ways, r.Skipped = nil, "it did not get to its end: "+firstLine(err.Error())
 	} else {

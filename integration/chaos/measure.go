@@ -53,6 +53,7 @@ type row struct {
 	Lasted   float64   `json:"lasted"`             // ms from the fault to what recovery is counted from
 	Direct   pair      `json:"direct"`             // p99 of GETs straight at the other masters, ms
 	Ways     []figures `json:"ways"`
+	Notes    []string  `json:"notes,omitempty"`
 
 	Earlier []row `json:"earlier,omitempty"` // rounds of the same fault before this one
 }

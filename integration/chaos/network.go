@@ -70,6 +70,23 @@ func cut(whole bool) func(s *scene) {
 	}
 }
 
+// forget has packets dropped of the connections that clients have to the master now, for 16 s.
+func forget(s *scene) {
+	s.Cleanup(func() { exec.Command("iptables", "-F", "INPUT").Run() })
+	port := strconv.Itoa(s.master.Port)
+	for _, kind := range []string{"normal", "pubsub"} {
+		for line := range strings.Lines(s.master.Do(s, "CLIENT", "LIST", "TYPE", kind).Text) {
+			_, from, _ := strings.Cut(line, " addr=")
+			from, _, _ = strings.Cut(from, " ")
+			_, from, _ = strings.Cut(from, ":")
+			s.iptables("-A", "INPUT", "-p", "tcp", "--sport", from, "--dport", port, "-j", "DROP")
+			s.iptables("-A", "INPUT", "-p", "tcp", "--sport", port, "--dport", from, "-j", "DROP")
+		}
+	}
+	time.Sleep(time.Until(s.load.begun.Add(s.struck + 16*time.Second)))
+	s.iptables("-F", "INPUT")
+}
+
 // index says which of the nodes the master is.
 func (s *scene) index() int { return slices.Index(s.cluster.Nodes, s.master) }
 

@@ -38,6 +38,7 @@ type scene struct {
 	struck   time.Duration // when the fault began
 	over     time.Duration // when it was over; 0: not told
 	promoted atomic.Int64  // when another node became master, as a time of the load; 0: none did
+	notes    []string      // what else was seen
 }
 
 // open starts servers and clients, and has the clients begin.
@@ -155,6 +156,11 @@ func (s *scene) ways() []way {
 
 // hit says whether the fault strikes what a worker depends on.
 func (s *scene) hit(k *worker) bool { return s.spot == "" || k.spot == s.spot }
+
+// note adds a line to what was seen.
+func (s *scene) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
 
 func (s *scene) replicaOf(master *rig.Server) *rig.Server {
 	all := s.cluster.ReplicasOf(s, master)

@@ -58,8 +58,8 @@ var floors = map[string]string{
 		"redlock/totals redlock/who internal",
 	"proxy/login":  "proxy/client commands cluster internal",
 	"proxy/memory": "",
-	"proxy/large": "proxy/client proxy/scatter commands commands/cut cluster/pipe " +
-		"cluster/pipe/owned internal",
+	"proxy/large": "proxy/client proxy/scatter commands commands/cut cluster/pipe/owned " +
+		"internal",
 	"proxy/lockorder": "",
 	"proxy/execution": "proxy/client proxy/large proxy/login proxy/pubsub proxy/scatter proxy/tracking " +
 		"proxy/transaction commands cluster/pipe internal",
