@@ -94,9 +94,7 @@ func (n *lockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ t
 }
 
 // Subscribe implements single.Upstream: no message ever comes.
-func (n *lockRedis) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
-	return func() {}, nil
-}
+func (n *lockRedis) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
 
 // Masters implements single.Upstream.
 func (*lockRedis) Parted(int) time.Time { return time.Time{} }

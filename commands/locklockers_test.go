@@ -32,9 +32,7 @@ func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) 
 	reply, err := n.lockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)
 }
-func (n loneNode) Subscribe(context.Context, string, func(subscription.Event)) (func(), error) {
-	return func() {}, nil
-}
+func (n loneNode) Subscribe(string, func(subscription.Event)) func() { return func() {} }
 
 // withQuorum runs test, in fake time, with sessions whose locks called pay:... are kept by three
 // independent masters, those called set:... and son:... in the form of other libraries, and all others by

@@ -46,8 +46,6 @@ func (p noPubSub) Concerned(_ []byte, _ bool, most int) ([]*pubsub.Topic, int) {
 	return nil, most
 }
 
-func (noPubSub) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
-	return nil, errors.ErrUnsupported
-}
+func (noPubSub) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
 
 func (noPubSub) Sharded() bool { return true }

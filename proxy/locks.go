@@ -175,12 +175,9 @@ func (u lockUpstream) DoWhole(ctx context.Context, slot int, req []byte, resend 
 
 // Subscribe implements single.Upstream.
 func (u lockUpstream) Subscribe(
-	ctx context.Context,
-	slot int,
-	channel string,
-	notify func(subscription.Event),
-) (func(), error) {
-	return u.topics.Subscribe(ctx, slot, channel, notify)
+	slot int, channel string, notify func(subscription.Event),
+) (cancel func()) {
+	return u.topics.Subscribe(slot, channel, notify)
 }
 
 // Sharded implements single.Upstream.
@@ -264,8 +261,8 @@ func startWatching(s *Server, prefix, proxy string) *watch.Hub {
 		}
 		return err
 	}
-	subscribe := func(ctx context.Context, notify func(subscription.Event)) (func(), error) {
-		return s.topics.Subscribe(ctx, -1, channel, notify)
+	subscribe := func(notify func(subscription.Event)) (cancel func()) {
+		return s.topics.Subscribe(-1, channel, notify)
 	}
 	h := watch.New(watch.Options{Proxy: proxy, Publish: publish, Subscribe: subscribe, Log: s.o.Log,
 		Tell: func(all []lockevent.Event) {

@@ -48,12 +48,7 @@ type Upstream interface {
 type PubSub interface {
 	pubsub.Upstream
 	// Subscribe listens on a channel of slot until cancel is called.
-	Subscribe(
-		ctx context.Context,
-		slot int,
-		channel string,
-		notify func(subscription.Event),
-	) (cancel func(), err error)
+	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
 }
 
 // Options configure a Server. Zero values mean those of DefaultOptions; Upstream is required.

@@ -303,12 +303,12 @@ func (st *tempest) pause(ctx context.Context) {
 }
 
 // Subscribe implements Upstream.
-func (st *tempest) Subscribe(ctx context.Context, _ int, _ string, notify func(subscription.Event)) (func(),
-	error) {
-	st.pause(ctx)
+func (st *tempest) Subscribe(_ int, _ string, notify func(subscription.Event)) (cancel func()) {
 	if st.bad(3) {
-		return nil, errNoPubSub
+		notify(subscription.Event{Kind: subscription.Refused, Err: errNoPubSub})
+	} else {
+		notify(subscription.Event{Kind: subscription.Live})
+		notify(subscription.Event{})
 	}
-	notify(subscription.Event{})
-	return func() {}, nil
+	return func() {}
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,13 +20,14 @@ type heard struct {
 	names  []string // of the channels that are subscribed
 }
 
-func (h *heard) Subscribe(_ context.Context, _ int, channel string, _ func(subscription.Event)) (func(),
-	error) {
+func (h *heard) Subscribe(_ int, channel string, notify func(subscription.Event)) (cancel func()) {
 	if h.refuse != nil {
-		return nil, h.refuse
+		notify(subscription.Event{Kind: subscription.Refused, Err: h.refuse})
+	} else {
+		h.names = append(h.names, channel)
+		notify(subscription.Event{Kind: subscription.Live})
 	}
-	h.names = append(h.names, channel)
-	return func() { h.names = nil }, nil
+	return func() { h.names = nil }
 }
 
 // watching runs test with a server that tells of events, which nodes take.

@@ -144,10 +144,8 @@ func (m *Master) Close() {
 }
 
 // Subscribe is Subscriptions.Subscribe for a classic channel of this server.
-func (m *Master) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (
-	cancel func(), err error,
-) {
-	return m.topics.Subscribe(ctx, -1, channel, notify)
+func (m *Master) Subscribe(channel string, notify func(subscription.Event)) (cancel func()) {
+	return m.topics.Subscribe(-1, channel, notify)
 }
 
 // Ask sends req, one whole command, which must not change any more. It tells to, under tag, the reply

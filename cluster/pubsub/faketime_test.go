@@ -69,9 +69,9 @@ func TestFakeTime(t *testing.T) {
 		defer stop()
 		go u.Run(ctx)
 		events := make(chan subscription.EventKind, 9)
-		cancel, err := u.Subscribe(t.Context(), -1, "news", func(e subscription.Event) { events <- e.Kind })
-		if err != nil {
-			t.Fatal(err)
+		cancel := u.Subscribe(-1, "news", func(e subscription.Event) { events <- e.Kind })
+		if kind := <-events; kind != subscription.Live {
+			t.Errorf("event %d at first", kind)
 		}
 		time.Sleep(10 * time.Minute)
 		if n := p.dials.Load(); n > 4 || len(events) > 0 {

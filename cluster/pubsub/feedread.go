@@ -171,6 +171,7 @@ func (f *feed) refused(d owedReply, text string) {
 		pause = t.pause()
 	default:
 		// Callers who have not joined yet get the error; for the others it is tried again.
+		f.s.refuse(t)
 		for len(t.joins) > 0 && t.joins[0].number <= d.number {
 			t.joins[0].barrier.err = t.reason
 			t.joins[0].barrier.arrived()
@@ -189,7 +190,7 @@ func (f *feed) refused(d owedReply, text string) {
 	f.s.nodes.Refresh()
 }
 
-// ReplyError is the text of an error reply of a node, as the errors of Subscribe and Join wrap it.
+// ReplyError is the text of an error reply of a node, as the errors of Join and of Refused wrap it.
 type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }

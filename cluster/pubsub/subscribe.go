@@ -1,53 +1,38 @@
 package pubsub
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 
 	"lockproxy/internal/subscription"
 )
 
-// Subscribe calls notify for the messages of channel, and returns once the node has confirmed the
-// subscription. slot is the slot of channel, which is a shard channel if Sharded says so. With slot -1 it is
-// a classic channel, at any master: PUBLISH at any node reaches it. A name must always come with the same
-// slot. Subscribers of one channel share one subscription, and all channels of one node share one
-// connection.
+// Subscribe calls notify for the messages of channel, and never blocks. slot is the slot of channel, which is
+// a shard channel if Sharded says so. With slot -1 it is a classic channel, at any master: PUBLISH at any
+// node reaches it. A name must always come with the same slot. Subscribers of one channel share one
+// subscription, and all channels of one node share one connection.
 //
-// When the connection is lost or the slot moves, notify gets Lost. The channel is subscribed again at the
-// right node, however long that takes, and then notify gets Live. Events of a channel come one after the
-// other, in order. notify must not block, must not call Subscribe, and must leave payload unchanged; it may
-// call cancel.
+// The channel is subscribed at the right node, however long that takes, and then notify gets Live. When the
+// connection is lost or the slot moves, notify gets Lost, and the channel is subscribed again. Events of a
+// channel come one after the other, in order. They may come before Subscribe returns, and those of other
+// channels with them: so the caller holds no lock that a notify takes. notify must not block, must not call
+// Subscribe, and must leave payload unchanged; it may call cancel.
 //
-// cancel ends the subscription and never blocks; an event that is on its way may still come. Subscribe
-// blocks until ctx ends at most; if a node refuses for good, as without the right to do so, it ends sooner.
-// After Close no more events come.
+// cancel ends the subscription and never blocks; an event that is on its way may still come. After Close no
+// more events come.
 func (s *Subscriptions) Subscribe(
-	ctx context.Context, slot int, channel string, notify func(subscription.Event),
-) (cancel func(), err error) {
-	m, o := &member{notify: notify, slot: slot}, newBarrier()
+	slot int, channel string, notify func(subscription.Event),
+) (cancel func()) {
+	m := &member{notify: notify, slot: slot, lost: true}
 	s.mu.Lock()
 	defer s.unlock()
-	if s.closed {
-		return nil, fmt.Errorf("cluster: subscribe: %w", net.ErrClosed)
-	}
 	s.admit(m, channel)
-	t := m.topic
-	if !t.live() {
-		s.await(t, o)
-	}
-	s.waitFor(ctx, o)
-	if err := o.outcome(ctx, t); err != nil {
-		s.expel(m)
-		return nil, err
-	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.expel(m)
-	}, nil
+	}
 }
 
 // Sharded says that channels with a slot are shard channels: Server.ShardChannels.
@@ -58,10 +43,10 @@ type member struct {
 	notify func(subscription.Event)
 	topic  *Topic
 	slot   int
-	lost   bool // it was told Lost last
+	lost   bool // it was not told Live last
 }
 
-// admit makes m a member of the topic called name. mu is held.
+// admit makes m, which is lost, a member of the topic called name. mu is held.
 func (s *Subscriptions) admit(m *member, name string) {
 	kind := Classic
 	if m.slot >= 0 && s.Sharded() {
@@ -69,6 +54,8 @@ func (s *Subscriptions) admit(m *member, name string) {
 	}
 	m.topic = s.topic(kind, name, m.slot)
 	m.topic.members = append(m.topic.members, m)
+	s.place(m.topic)
+	s.restore(m.topic)
 }
 
 // expel takes m out of its topic, which ends with its last listener. mu is held.
@@ -89,8 +76,6 @@ func (s *Subscriptions) rekey() {
 		for _, m := range slices.Clone(t.members) {
 			s.expel(m)
 			s.admit(m, t.Name)
-			s.place(m.topic)
-			s.restore(m.topic)
 		}
 	}
 }
@@ -122,6 +107,16 @@ func (s *Subscriptions) restore(t *Topic) {
 		if m.lost && t.live() {
 			m.lost = false
 			s.note(m, subscription.Event{Kind: subscription.Live})
+		}
+	}
+}
+
+// refuse has the members of t that are lost told that a node refuses it for good. mu is held.
+func (s *Subscriptions) refuse(t *Topic) {
+	for _, m := range t.members {
+		if m.lost {
+			s.note(m, subscription.Event{Kind: subscription.Refused,
+				Err: fmt.Errorf("cluster: subscribe: %w", t.reason)})
 		}
 	}
 }

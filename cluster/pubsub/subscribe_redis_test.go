@@ -3,10 +3,7 @@
 package pubsub
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -81,16 +78,12 @@ func TestSubscribeCancelInNotify(t *testing.T) {
 	var cancel func()
 	ended := make(chan bool, 9)
 	set := make(chan bool)
-	cancel, err := u.Subscribe(t.Context(), slot.Of([]byte("once")), "once", func(subscription.Event) {
+	cancel = u.Subscribe(slot.Of([]byte("once")), "once", func(subscription.Event) {
 		<-set
 		cancel()
 		ended <- true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	close(set)
-	s.Must(t, "SPUBLISH", "once", "x")
 	select {
 	case <-ended:
 	case <-time.After(servers.Patience):
@@ -124,14 +117,11 @@ func TestSubscribeHalfOpen(t *testing.T) {
 	a.silent(t)
 	s.Signal(t, syscall.SIGSTOP)
 	a.expect(t, "lost")
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) //house:brief it stays silent
-	defer cancel()
-	if _, err := u.Subscribe(ctx, -1, "b", func(subscription.Event) {}); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	b := begin(u, -1, "b")
+	b.silent(t)
 	s.Signal(t, syscall.SIGCONT)
 	a.expect(t, "live")
+	b.expect(t, "live")
 	s.Must(t, "SPUBLISH", "a", "1")
 	a.expect(t, "message 1")
 }
@@ -311,23 +301,25 @@ func TestSubscribeRefused(t *testing.T) {
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s), User: "proxy", Password: "secret"})
 	listen(t, u, "open1")
 	for _, n := range []int{-1, slot.Of([]byte("closed"))} {
-		_, err := u.Subscribe(t.Context(), n, "closed", func(subscription.Event) {})
-		if err == nil || !strings.Contains(err.Error(), s.Addr+": NOPERM") {
-			t.Error(err)
+		h := begin(u, n, "closed")
+		for range 2 { // it is tried again
+			if got := <-h.events; !strings.Contains(got, "refused: ") || !strings.Contains(got,
+				s.Addr+": NOPERM") {
+				t.Error(got)
+			}
 		}
+		s.Must(t, "ACL", "SETUSER", "proxy", "&closed")
+		for got := ""; got != "live"; {
+			got = <-h.events
+		}
+		h.cancel()
+		s.Must(t, "ACL", "SETUSER", "proxy", "resetchannels", "&open*")
 	}
 	s.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) //house:brief it stays silent
-	defer cancel()
-	_, err := u.Subscribe(ctx, -1, "open2", func(subscription.Event) {})
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Error(err)
-	}
+	h := begin(u, -1, "open2")
+	h.silent(t)
 	u.Close()
-	if _, err := u.Subscribe(t.Context(), -1, "open3", func(subscription.Event) {}); !errors.Is(err,
-		net.ErrClosed) {
-		t.Error(err)
-	}
+	begin(u, -1, "open3").silent(t)
 }
 
 // breakUntil publishes, and breaks all subscriptions, again and again until wg is done.
@@ -359,23 +351,22 @@ func TestSubscribeChurn(t *testing.T) {
 		wg.Go(func() {
 			for i := range 150 {
 				var cancelled atomic.Bool
-				lost := false
+				lost, stands := true, make(chan struct{})
+				stood := sync.OnceFunc(func() { close(stands) })
 				name := fmt.Sprintf("c%d", (w+i)%13)
-				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name,
+				cancel := u.Subscribe(slot.Of([]byte(name)), name,
 					func(e subscription.Event) {
 						switch {
 						case e.Kind == subscription.Lost && !lost:
 							lost = true
 						case e.Kind == subscription.Live && lost:
 							lost = false
+							stood()
 						case !cancelled.Load() && e.Kind != subscription.Message:
 							t.Errorf("event %d while lost is %v", e.Kind, lost)
 						}
 					})
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				<-stands
 				time.Sleep(time.Duration(i%4) * 5 * time.Millisecond)
 				cancelled.Store(true)
 				cancel()
@@ -399,12 +390,10 @@ func TestSubscribeMany(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				name := fmt.Sprintf("c%d", (w*rounds+i)%977)
-				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name,
-					func(subscription.Event) {})
-				if err != nil {
-					t.Error(err)
-					return
-				}
+				stands := make(chan struct{})
+				stood := sync.OnceFunc(func() { close(stands) })
+				cancel := u.Subscribe(slot.Of([]byte(name)), name, func(subscription.Event) { stood() })
+				<-stands
 				cancel()
 			}
 		})

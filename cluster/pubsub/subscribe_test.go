@@ -1,7 +1,6 @@
 package pubsub
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -28,16 +27,21 @@ func listen(t *testing.T, u *hub, channel string) *hearing {
 // listenAt is listen for a channel of slot n, or a classic one.
 func listenAt(t *testing.T, u *hub, n int, channel string) *hearing {
 	t.Helper()
+	h := begin(u, n, channel)
+	h.expect(t, "live")
+	return h
+}
+
+// begin is listenAt that does not wait until the subscription stands.
+func begin(u *hub, n int, channel string) *hearing {
 	h := &hearing{events: make(chan string, 1000)}
-	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
-	defer cancel()
-	var err error
-	h.cancel, err = u.Subscribe(ctx, n, channel, func(e subscription.Event) {
-		h.events <- [...]string{"message ", "lost", "live"}[e.Kind] + string(e.Payload)
+	h.cancel = u.Subscribe(n, channel, func(e subscription.Event) {
+		what := [...]string{"message ", "live", "lost", "refused: "}[e.Kind] + string(e.Payload)
+		if e.Err != nil {
+			what += e.Err.Error()
+		}
+		h.events <- what
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return h
 }
 

@@ -10,8 +10,7 @@
 // all masters, because each notifies of its own keys only.
 //
 // Join is for clients: what is published after it has returned is delivered, and lost subscriptions are made
-// again in silence. Subscribe is for locks: it tells when messages may have been missed, and when they come
-// again.
+// again in silence. Subscribe is for locks: it tells when messages come, and when they may be missed.
 //
 // Topics move when the topology changes (Moved), when nodes end subscriptions because they lose a slot, and
 // when connections break. A topic without its subscription waits in loose, with pauses that grow, until

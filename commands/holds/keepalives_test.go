@@ -1,7 +1,6 @@
 package holds
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -19,10 +18,7 @@ func (deaf) Sharded() bool { return false }
 
 func (deaf) DeleteIf() string { return "" }
 
-func (deaf) Subscribe(ctx context.Context, _ int, _ string, _ func(subscription.Event)) (func(), error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
+func (deaf) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
 
 // What a connection remembers is bounded, by what it kept.
 func TestKeptIsBounded(t *testing.T) {

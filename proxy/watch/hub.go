@@ -13,6 +13,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -25,10 +26,10 @@ import (
 // Options are what a Hub needs.
 type Options struct {
 	Proxy string // id of this proxy
-	// Publish publishes a message on the channel of events, Subscribe listens to it. Both may block until ctx
-	// ends.
-	Publish   func(ctx context.Context, message []byte) error
-	Subscribe func(ctx context.Context, notify func(subscription.Event)) (cancel func(), err error)
+	// Publish publishes a message on the channel of events. It may block until ctx ends.
+	Publish func(ctx context.Context, message []byte) error
+	// Subscribe listens to that channel. It never blocks.
+	Subscribe func(notify func(subscription.Event)) (cancel func())
 	// Tell gets the events of all proxies, one call after the other. It must not block.
 	Tell func([]lockevent.Event)
 	Log  *slog.Logger
@@ -39,7 +40,7 @@ const (
 	mostMessage = 64 << 10
 	// pause is how long events are collected, so that a proxy publishes 100 messages a second at most.
 	pause = 10 * time.Millisecond
-	// patience bounds the time of one PUBLISH or SUBSCRIBE.
+	// patience bounds the time of one PUBLISH, and how long a subscription is waited for.
 	patience = 5 * time.Second
 )
 
@@ -96,18 +97,33 @@ func (h *Hub) Join(ctx context.Context) error {
 	if subscribed {
 		return nil
 	}
-	ctx, stop := context.WithTimeout(ctx, patience)
+	ctx, stop := context.WithTimeoutCause(ctx, patience, errUnconfirmed)
 	defer stop()
-	cancel, err := h.o.Subscribe(ctx, h.heard)
+	answered := make(chan error, 1)
+	cancel := h.o.Subscribe(func(e subscription.Event) {
+		if (e.Kind == subscription.Live || e.Kind == subscription.Refused) && len(answered) == 0 {
+			answered <- e.Err
+		}
+		h.heard(e)
+	})
+	var err error
+	select {
+	case err = <-answered:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
+		cancel()
 		h.watchers--
 		return err
 	}
 	h.cancel = cancel
 	return nil
 }
+
+var errUnconfirmed = errors.New("cluster: subscribe: no node confirmed it in time")
 
 // Leave undoes Join. It does not block.
 func (h *Hub) Leave() {

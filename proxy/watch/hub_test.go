@@ -43,18 +43,20 @@ func (u *upstream) hub() *Hub {
 			}
 			return nil
 		},
-		Subscribe: func(_ context.Context, notify func(subscription.Event)) (func(), error) {
+		Subscribe: func(notify func(subscription.Event)) (cancel func()) {
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			if u.fail != nil {
-				return nil, u.fail
-			}
 			u.notify = notify
+			if u.fail != nil {
+				notify(subscription.Event{Kind: subscription.Refused, Err: u.fail})
+			} else {
+				notify(subscription.Event{Kind: subscription.Live})
+			}
 			return func() {
 				u.mu.Lock()
 				defer u.mu.Unlock()
 				u.notify = nil
-			}, nil
+			}
 		},
 		Tell: func(all []lockevent.Event) { u.told = append(u.told, all...) },
 	})

@@ -28,8 +28,7 @@ type Upstream interface {
 	redlock.Home
 	Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (
 		reply []byte, acked int, err error)
-	Subscribe(ctx context.Context, slot int, channel string,
-		notify func(subscription.Event)) (cancel func(), err error)
+	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
 	Masters() int
 	Master(slot int) string
 	Sharded() bool
@@ -93,14 +92,12 @@ func (e *Engine) publish() string {
 
 // Listen implements wait.Engine and keepalive.Engine. A slot below 0 is that of a keeper's channel; any other
 // channel is the name of a lock.
-func (e *Engine) Listen(
-	ctx context.Context, at int, name string, notify func(subscription.Event),
-) (func(), error) {
+func (e *Engine) Listen(at int, name string, notify func(subscription.Event)) (cancel func()) {
 	if at >= 0 {
 		name = e.channel(name)
 		at = slot.Of([]byte(name))
 	}
-	return e.upstream.Subscribe(ctx, at, name, notify)
+	return e.upstream.Subscribe(at, name, notify)
 }
 
 // Masters implements locks.engine.

@@ -29,7 +29,6 @@ type fakeUpstream struct {
 	hang        bool          // Do waits for its context
 	slow        bool          // it was too slow once for one batch of a slot at a time
 	refuse      int           // scripts on more keys than this are refused with TRYAGAIN; 0: none is
-	unsub       error         // of Subscribe
 	holds       map[string]*entry
 	batches     []int                  // keys of each keep
 	under       map[int]int            // requests under way, by slot
@@ -162,23 +161,18 @@ func (u *fakeUpstream) renew(key, token string, lease time.Duration, fence int64
 	return time.Until(e.until).Milliseconds()
 }
 
-func (u *fakeUpstream) Subscribe(ctx context.Context, slot int, channel string,
-	notify func(subscription.Event)) (func(), error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.subs++
+func (u *fakeUpstream) Subscribe(
+	slot int, channel string, notify func(subscription.Event),
+) (cancel func()) {
 	if slot != -1 {
 		panic("no classic channel")
 	}
-	if u.unsub != nil {
-		return nil, u.unsub
-	}
-	u.notify, u.channel = notify, channel
-	return func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.notify = nil
-	}, nil
+	u.set(func() {
+		u.subs++
+		u.notify, u.channel = notify, channel
+	})
+	notify(subscription.Event{Kind: subscription.Live})
+	return func() { u.set(func() { u.notify = nil }) }
 }
 
 // publish has the keeper's Locker hear a message.

@@ -2,11 +2,10 @@ package keepalive
 
 import (
 	"bytes"
-	"context"
+	"log/slog"
 	"time"
 
 	"lockproxy/internal/subscription"
-	"lockproxy/redlock"
 )
 
 // hint is what a message on this proxy's channel says about a hold. Anyone who may publish there can send
@@ -41,8 +40,15 @@ func (h *Kept) heed(said hint) {
 func (k *Renewer) hear(e subscription.Event) {
 	words := bytes.Fields(e.Payload)
 	switch {
-	case e.Kind == subscription.Live:
-		k.change(k.checkAll)
+	case e.Kind == subscription.Live: // from now on only it can be heard what becomes of holds
+		k.change(func() {
+			for _, h := range k.holds {
+				h.heed(unsaid)
+			}
+		})
+	case e.Kind == subscription.Refused:
+		k.deaf.Write(k.o.Log, slog.LevelWarn, "locks are kept alive without word from other proxies",
+			"err", e.Err)
 	case e.Kind == subscription.Message && len(words) > 0 && hints[string(words[0])] != noHint:
 		k.change(func() {
 			for _, keeper := range words[1:] {
@@ -54,27 +60,14 @@ func (k *Renewer) hear(e subscription.Event) {
 	}
 }
 
-// checkAll makes Redis be asked about all holds, since this proxy can hear from now on only. mu is held.
-func (k *Renewer) checkAll() {
-	for _, h := range k.holds {
-		h.heed(unsaid)
-	}
-}
-
-// listen subscribes to the channel of this proxy's keepers, however long that takes.
+// listen subscribes to the channel of this proxy's keepers, until Close. mu is not held.
 func (k *Renewer) listen() {
-	redlock.Insist(k.ctx, func(ctx context.Context) error {
-		stop, err := k.engine.Listen(ctx, -1, k.names.KeeperChannel(), k.hear)
-		if err != nil {
-			return err
+	stop := k.engine.Listen(-1, k.names.KeeperChannel(), k.hear)
+	k.change(func() {
+		if k.ctx.Err() == nil {
+			k.unlisten = stop
+		} else { // Close has come first
+			k.told = append(k.told, stop)
 		}
-		k.change(func() {
-			if k.ctx.Err() == nil { // otherwise Close has come first
-				k.unlisten, stop = stop, k.unlisten
-				k.checkAll()
-			}
-		})
-		stop()
-		return nil
-	}, func(err error) { k.o.Log.Warn("locks are kept alive without word from other proxies", "err", err) })
+	})
 }

@@ -90,9 +90,8 @@ type Engine interface {
 	Detach(ctx context.Context, name, token, keeper string, freed func()) error
 	// Master names the master of a slot. It is "" if nobody knows it, or if all masters keep the lock.
 	Master(slot int) string
-	// Listen subscribes to the channel of a keeper; slot is -1.
-	Listen(ctx context.Context, slot int, channel string,
-		notify func(subscription.Event)) (cancel func(), err error)
+	// Listen subscribes to the channel of a keeper; slot is -1. It never blocks.
+	Listen(slot int, channel string, notify func(subscription.Event)) (cancel func())
 }
 
 // Renewer keeps holds alive. It has all of their state, guarded by mu; the path of a hold is in the package
@@ -130,6 +129,7 @@ type Renewer struct {
 	told      []func() // what to tell once mu is released
 	tells     journal.Lines
 	behind    journal.Again
+	deaf      journal.Again
 	renewals  uint64
 	lost      map[Loss]uint64 // how many holds were
 }
@@ -170,7 +170,7 @@ func (k *Renewer) Keep(h Hold) *Kept {
 			k.keep(d)
 			if k.unlisten == nil {
 				k.unlisten = func() {}
-				k.work.Go(k.listen) // ends when the subscription is confirmed, or with k.ctx
+				k.told = append(k.told, k.listen)
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/proxies"
 	"lockproxy/redlock/internal/rig"
@@ -471,8 +472,7 @@ func unlockIsReadLate(t *testing.T, s *rig.Server, first func(p *proxies.Proxy, 
 func TestBreakUnheard(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 		p, lost := proxies.Start(t, s, 1)[0], &lostHolds{}
-		hang := make(chan struct{})
-		p.Up.Set(func(u *rig.Upstream) { u.Hang = hang })
+		p.Up.Set(func(u *rig.Upstream) { u.Mute = true })
 		began := time.Now()
 		lockKept(p, redlock.Acquire{Token: "t", Lease: keptLease}, 0, lost)
 		if broken, err := p.Client().Breaks("job"); !broken || err != nil {
@@ -485,8 +485,9 @@ func TestBreakUnheard(t *testing.T) {
 		lockKept(p, redlock.Acquire{Token: "s", Lease: keptLease}, 0, lost)
 		p.Client().Breaks("job")
 		began = time.Now()
-		close(hang)
+		p.Up.Set(func(u *rig.Upstream) { u.Mute = false })
 		listening(p, t)
+		p.Up.Tell(subscription.Live)
 		lost.await(t, "job s gone", "job t gone")
 		if took := time.Since(began); took > keptLease/6 {
 			t.Errorf("found %v after it could hear", took)

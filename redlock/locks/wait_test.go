@@ -448,54 +448,44 @@ func TestTries(t *testing.T) {
 	})
 }
 
-// While there is no subscription, because it fails, hangs or is lost, timers do.
+// While no subscription stands, because it was not made yet or is lost, timers do.
 func TestWithoutSubscription(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
-		for name, fault := range map[string]func(u *rig.Upstream){
-			"fails": func(u *rig.Upstream) { u.Unsubbable = errors.New("no") },
-			"hangs": func(u *rig.Upstream) { u.Hang = make(chan struct{}) },
-		} {
-			p := proxies.Start(t, s, 2)
-			p[1].Up.Set(fault)
-			proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "0"}))
-			if r := p[1].Lock(t.Context(), redlock.Acquire{Wait: 50 * time.Millisecond}); r.OK ||
-				r.Err != nil || r.Took > 60*time.Millisecond {
-				t.Errorf("%s: %+v", name, r)
-			}
-			done := p[1].Begin(t.Context(), redlock.Acquire{Token: "a", Wait: minute})
-			time.Sleep(3300 * time.Millisecond)
-			began := time.Now()
-			p[0].Unlock("0")
-			if r := proxies.Granted(t, done); r.At.Sub(began) > 110*time.Millisecond {
-				t.Errorf("%s: got it after %v", name, r.At.Sub(began))
-			}
-			// It recovers.
-			done = p[1].Begin(t.Context(), redlock.Acquire{Token: "b", Wait: minute})
-			p[1].Up.Set(func(u *rig.Upstream) {
-				u.Unsubbable = nil
-				if u.Hang != nil {
-					close(u.Hang)
-					u.Hang = nil
-				}
-			})
-			time.Sleep(2 * time.Second)
-			began = time.Now()
-			p[0].Unlock("a")
-			if r := proxies.Granted(t, done); r.At.Sub(began) > 2*time.Millisecond {
-				t.Errorf("%s, then not: got it after %v", name, r.At.Sub(began))
-			}
-			p[0].Unlock("b")
-			s.Empty(t)
-		}
-
 		p := proxies.Start(t, s, 2)
+		p[1].Up.Set(func(u *rig.Upstream) { u.Mute = true })
 		proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "0"}))
+		if r := p[1].Lock(t.Context(), redlock.Acquire{Wait: 50 * time.Millisecond}); r.OK ||
+			r.Err != nil || r.Took > 60*time.Millisecond {
+			t.Errorf("%+v", r)
+		}
 		done := p[1].Begin(t.Context(), redlock.Acquire{Token: "a", Wait: minute})
+		time.Sleep(3300 * time.Millisecond)
+		began := time.Now()
+		p[0].Unlock("0")
+		if r := proxies.Granted(t, done); r.At.Sub(began) > 110*time.Millisecond {
+			t.Errorf("got it after %v", r.At.Sub(began))
+		}
+		// It recovers.
+		done = p[1].Begin(t.Context(), redlock.Acquire{Token: "b", Wait: minute})
+		p[1].Up.Set(func(u *rig.Upstream) { u.Mute = false })
+		p[1].Up.Tell(subscription.Live)
+		time.Sleep(2 * time.Second)
+		began = time.Now()
+		p[0].Unlock("a")
+		if r := proxies.Granted(t, done); r.At.Sub(began) > 2*time.Millisecond {
+			t.Errorf("once it stands: got it after %v", r.At.Sub(began))
+		}
+		p[0].Unlock("b")
+		s.Empty(t)
+
+		p = proxies.Start(t, s, 2)
+		proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "0"}))
+		done = p[1].Begin(t.Context(), redlock.Acquire{Token: "a", Wait: minute})
 		time.Sleep(50 * time.Millisecond)
 		p[1].Up.Set(func(u *rig.Upstream) { u.Mute = true })
 		p[1].Up.Tell(subscription.Lost)
 		time.Sleep(time.Second)
-		began := time.Now()
+		began = time.Now()
 		p[0].Unlock("0")
 		if r := proxies.Granted(t, done); r.At.Sub(began) > 110*time.Millisecond {
 			t.Errorf("while it is lost: got it after %v", r.At.Sub(began))

@@ -46,7 +46,7 @@ const (
 	// for their turn.
 	mostAsked   = 64
 	mostWaiting = 64
-	// joinPatience bounds an attempt to subscribe, and how long the first question waits for it.
+	// joinPatience bounds an attempt to publish, and how long the first question waits for Join.
 	joinPatience = time.Second
 )
 
@@ -57,10 +57,9 @@ type Bus interface {
 	// DoMaster is Do for the i-th of Masters.
 	DoMaster(ctx context.Context, i int, req []byte, resend bool) (reply []byte, err error)
 	Masters() int
-	// Subscribe listens on channel until cancel is called; slot is -1. It returns when the subscription is
-	// confirmed. notify is called in order and must not block.
-	Subscribe(ctx context.Context, slot int, channel string,
-		notify func(subscription.Event)) (cancel func(), err error)
+	// Subscribe listens on channel until cancel is called; slot is -1. It never blocks. notify is called in
+	// order and must not block.
+	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
 }
 
 // Handler answers the questions about one topic. It may be asked by anybody. nil: there is no answer.
@@ -100,7 +99,6 @@ type Peers struct {
 
 	mu    sync.Mutex
 	asked map[string]*asking
-	stops []func()
 }
 
 // New returns the Peers of a proxy.
@@ -141,11 +139,11 @@ func (p *Peers) Close() {
 	p.work.Wait()
 }
 
-// listen subscribes, however long that takes, until the end.
+// listen takes part until the end.
 func (p *Peers) listen() {
-	p.subscribe(p.channel+":"+p.o.ID, p.heardAnswer)
+	defer p.subscribe(p.channel+":"+p.o.ID, p.heardAnswer)()
 	if !p.o.Quiet {
-		p.subscribe(p.channel, p.heardQuestion)
+		defer p.subscribe(p.channel, p.heardQuestion)()
 	}
 	if p.ctx.Err() == nil {
 		close(p.joined)
@@ -159,33 +157,26 @@ func (p *Peers) listen() {
 		case <-p.ctx.Done():
 		}
 	}
-	for _, stop := range p.stops {
-		stop()
-	}
 }
 
-func (p *Peers) subscribe(channel string, heard func(payload []byte)) {
-	for pause := 20 * time.Millisecond; p.ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
-		ctx, cancel := context.WithTimeout(p.ctx, joinPatience)
-		stop, err := p.bus.Subscribe(ctx, -1, channel, func(e subscription.Event) {
-			if e.Kind == subscription.Message && len(e.Payload) <= 2*MostBytes {
-				heard(e.Payload)
-			}
-		})
-		cancel()
-		if err == nil {
-			p.stops = append(p.stops, stop)
-			return
+// subscribe returns when the subscription stands, or at the end.
+func (p *Peers) subscribe(channel string, heard func(payload []byte)) (cancel func()) {
+	stands := make(chan struct{}, 1)
+	cancel = p.bus.Subscribe(-1, channel, func(e subscription.Event) {
+		switch {
+		case e.Kind == subscription.Live && len(stands) == 0:
+			stands <- struct{}{}
+		case e.Kind == subscription.Refused:
+			p.o.Log.Debug("this proxy does not hear what others ask about locks", "err", e.Err)
+		case e.Kind == subscription.Message && len(e.Payload) <= 2*MostBytes:
+			heard(e.Payload)
 		}
-		if p.ctx.Err() != nil {
-			return
-		}
-		p.o.Log.Debug("this proxy does not hear what others ask about locks", "err", err)
-		select {
-		case <-time.After(pause):
-		case <-p.ctx.Done():
-		}
+	})
+	select {
+	case <-stands:
+	case <-p.ctx.Done():
 	}
+	return cancel
 }
 
 // message is a question or an answer on its way.

@@ -20,8 +20,8 @@ type radio struct {
 	mu        sync.Mutex
 	listeners map[string][]func(subscription.Event)
 	published []string
-	mute      bool  // PUBSUB is forbidden
-	deaf      error // Subscribe fails
+	mute      bool          // PUBSUB is forbidden
+	deaf      chan struct{} // no subscription is made before it is closed; nil: they are made at once
 }
 
 func (r *radio) Masters() int { return 1 }
@@ -54,23 +54,23 @@ func (r *radio) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error)
 	return resp.One, nil
 }
 
-func (r *radio) Subscribe(_ context.Context, _ int, channel string, heard func(subscription.Event)) (func(),
-	error,
-) {
+func (r *radio) Subscribe(_ int, channel string, heard func(subscription.Event)) (cancel func()) {
+	if r.deaf != nil {
+		heard(subscription.Event{Kind: subscription.Refused, Err: errors.New("no such right")})
+		<-r.deaf
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.deaf != nil {
-		return nil, r.deaf
-	}
 	i := len(r.listeners[channel])
 	r.listeners[channel] = append(r.listeners[channel], heard)
+	heard(subscription.Event{Kind: subscription.Live})
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.listeners[channel][i] = func(subscription.Event) {}; channel != "lockproxy:peers" {
 			delete(r.listeners, channel)
 		}
-	}, nil
+	}
 }
 
 func (r *radio) say(channel string, payload []byte) {
@@ -215,19 +215,15 @@ func TestHostile(t *testing.T) {
 	})
 }
 
-// A proxy that cannot listen tries again, and says nothing wrong meanwhile.
+// A proxy that cannot listen yet says nothing wrong.
 func TestDeaf(t *testing.T) {
 	run(t, func(t *testing.T, r *radio, all []*Peers) {
-		r.mu.Lock()
-		r.deaf = errors.New("no such node")
-		r.mu.Unlock()
+		r.deaf = make(chan struct{})
 		began := time.Now()
 		if got := asked(all[0], "echo", "hi"); got != "0 false []" || time.Since(began) != joinPatience {
 			t.Error(got, time.Since(began))
 		}
-		r.mu.Lock()
-		r.deaf = nil
-		r.mu.Unlock()
+		close(r.deaf)
 		all[1].Join()
 		time.Sleep(time.Minute)
 		if got := asked(all[0], "echo", "hi"); got != "1 true []" {

@@ -347,18 +347,14 @@ func (l *link) cut() {
 }
 
 // Subscribe implements Node.
-func (l *link) Subscribe(ctx context.Context, channel string,
-	notify func(subscription.Event)) (func(), error) {
-	if err := l.to.vote(); err == errAway {
-		return nil, err
-	}
+func (l *link) Subscribe(channel string, notify func(subscription.Event)) (cancel func()) {
 	c := l.to.Connect()
-	if _, err := c.Do(resp.AppendCommandStrings(nil, "SUBSCRIBE", channel)); err != nil {
-		return nil, err
-	}
 	done := make(chan struct{})
 	go func() { // ends with the connection
 		defer close(done)
+		if _, err := c.Do(resp.AppendCommandStrings(nil, "SUBSCRIBE", channel)); err == nil {
+			notify(subscription.Event{Kind: subscription.Live})
+		}
 		for {
 			message, err := c.Reply()
 			if err != nil {
@@ -373,7 +369,7 @@ func (l *link) Subscribe(ctx context.Context, channel string,
 	return func() {
 		c.Close()
 		<-done
-	}, nil
+	}
 }
 
 // network has masters, and proxies that are linked to all of them.

@@ -31,9 +31,9 @@ type Node interface {
 	Heard(clock, asked time.Time) error
 	// Distrust keeps the node from voting for as long as after a restart: why. It never blocks.
 	Distrust(why string)
-	// Subscribe listens on channel until cancel is called. It returns when the subscription is
-	// confirmed. notify is called in order and must not block.
-	Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (cancel func(), err error)
+	// Subscribe listens on channel until cancel is called. It never blocks. notify is called in order and
+	// must not block.
+	Subscribe(channel string, notify func(subscription.Event)) (cancel func())
 }
 
 // Answerer is told what becomes of a request to a Node.

@@ -59,9 +59,8 @@ func (m *mainland) do(req []byte) ([]byte, error) {
 	return m.conn.Reply()
 }
 
-func (m *mainland) Subscribe(ctx context.Context, channel string,
-	notify func(subscription.Event)) (func(), error) {
-	return (&rig.Upstream{S: m.Server}).Subscribe(ctx, -1, channel, notify)
+func (m *mainland) Subscribe(channel string, notify func(subscription.Event)) (cancel func()) {
+	return (&rig.Upstream{S: m.Server}).Subscribe(-1, channel, notify)
 }
 
 // On three real Redis, whose scripts are lost at first, and whose fences and counts differ: they are settled

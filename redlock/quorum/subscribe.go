@@ -1,29 +1,24 @@
 package quorum
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"lockproxy/internal/subscription"
-	"lockproxy/redlock"
 )
 
 // subscriptions is one subscription on all nodes. All nodes publish the same message, one after the other. It
 // is passed on when a majority has published it: by then the lock is free on a majority.
 type subscriptions struct {
-	q       *Engine
-	channel string
-	notify  func(subscription.Event)
-	strict  bool // never pass on what only a minority published
-	ctx     context.Context
-	end     context.CancelFunc
+	q      *Engine
+	notify func(subscription.Event)
+	strict bool     // never pass on what only a minority published
+	stops  []func() // by node
 
-	mu    sync.Mutex
-	over  bool
-	stops []func()
-	live  map[int]bool // by node: subscriptions that are confirmed
-	told  map[string]*told
+	mu   sync.Mutex
+	over bool
+	live map[int]bool // by node: subscriptions that stand
+	told map[string]*told
 }
 
 // told is a message that some nodes have published.
@@ -36,84 +31,28 @@ type told struct {
 // patience is how long a majority may take to publish the same message.
 const patience = 10 * time.Millisecond
 
-// Listen implements locks.engine. It returns when a majority of nodes has confirmed; the others follow. Slot
-// -1 is for messages about holds that are kept alive: of those, only what a majority published is passed on.
-func (q *Engine) Listen(
-	ctx context.Context, slot int, channel string, notify func(subscription.Event),
-) (cancel func(), err error) {
+// Listen implements locks.engine. It is live while it stands on a majority of nodes. Slot -1 is for messages
+// about holds that are kept alive: of those, only what a majority published is passed on.
+func (q *Engine) Listen(slot int, channel string, notify func(subscription.Event)) (cancel func()) {
 	c := &subscriptions{
-		q: q, channel: channel, notify: notify, strict: slot < 0,
-		live: make(map[int]bool), told: make(map[string]*told),
+		q: q, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*told),
 	}
-	c.ctx, c.end = context.WithCancel(q.ctx)
-	type answer struct{ err error }
-	answers := make(chan answer, len(q.nodes))
-	for i := range q.nodes {
-		q.busy.Go(func() { // ends when the node has confirmed, or the subscription ends
-			first := true
-			c.listen(i, func(err error) {
-				if first {
-					answers <- answer{err}
-				}
-				first = false
-			})
-		})
+	for i, node := range q.nodes {
+		c.stops = append(c.stops, node.Subscribe(channel, func(e subscription.Event) { c.heard(i, e) }))
 	}
-	confirmed, failed := 0, 0
-	for {
-		select {
-		case a := <-answers:
-			if a.err == nil {
-				confirmed++
-			} else {
-				failed, err = failed+1, a.err
-			}
-		case <-ctx.Done():
-			c.close()
-			return nil, context.Cause(ctx)
-		}
-		switch {
-		case confirmed >= q.need:
-			return c.close, nil
-		case len(q.nodes)-failed < q.need:
-			c.close()
-			return nil, err
-		}
-	}
-}
-
-// listen subscribes on node i, however long that takes. tried is told the outcome of each attempt.
-func (c *subscriptions) listen(i int, tried func(error)) {
-	redlock.Insist(c.ctx, func(ctx context.Context) error {
-		stop, err := c.q.nodes[i].Subscribe(ctx, c.channel, func(e subscription.Event) { c.heard(i, e) })
-		if err == nil {
-			c.mu.Lock()
-			over := c.over
-			c.live[i] = true
-			c.stops = append(c.stops, stop)
-			c.mu.Unlock()
-			if over {
-				stop()
-			}
-		}
-		tried(err)
-		return err
-	}, func(error) {})
+	return c.close
 }
 
 // close ends all subscriptions.
 func (c *subscriptions) close() {
 	c.mu.Lock()
 	c.over = true
-	stops := c.stops
-	c.stops = nil
 	for _, t := range c.told {
 		t.timer.Stop()
 	}
 	clear(c.told)
 	c.mu.Unlock()
-	c.end()
-	for _, stop := range stops {
+	for _, stop := range c.stops {
 		stop()
 	}
 }
@@ -132,7 +71,8 @@ func (c *subscriptions) heard(i int, e subscription.Event) {
 		} else {
 			delete(c.live, i)
 		}
-		if now := len(c.live) >= c.q.need; now != before {
+		now := len(c.live) >= c.q.need
+		if now != before || e.Kind == subscription.Refused && !now {
 			c.notify(e)
 		}
 		return

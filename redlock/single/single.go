@@ -37,11 +37,9 @@ type Upstream interface {
 	Synced(
 		ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration,
 	) (reply []byte, acked int, err error)
-	// Subscribe listens on channel, which belongs to slot, until cancel is
-	// called. It returns when the subscription is confirmed. notify is called in order
-	// and must not block.
-	Subscribe(ctx context.Context, slot int, channel string,
-		notify func(subscription.Event)) (cancel func(), err error)
+	// Subscribe listens on channel, which belongs to slot, until cancel is called. It never blocks. notify is
+	// called in order and must not block.
+	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
 	// Masters is how many masters there are now.
 	Masters() int
 	// Master names the master that has slot now; "" if nobody knows it.
@@ -160,10 +158,8 @@ func (e *Engine) Masters() int           { return e.upstream.Masters() }
 func (e *Engine) Master(slot int) string { return e.upstream.Master(slot) }
 
 // Listen implements locks.engine.
-func (e *Engine) Listen(
-	ctx context.Context, slot int, channel string, notify func(subscription.Event),
-) (func(), error) {
-	return e.upstream.Subscribe(ctx, slot, channel, notify)
+func (e *Engine) Listen(slot int, channel string, notify func(subscription.Event)) (cancel func()) {
+	return e.upstream.Subscribe(slot, channel, notify)
 }
 
 // Close implements locks.engine: it waits until what is to be taken back is.

@@ -107,7 +107,7 @@ func (o *Local) NextAsks(p redlock.Place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.byKey[p.Key]
-	if q == nil || !q.live || q.lost {
+	if q == nil || !q.live {
 		return false
 	}
 	if q.passed == mostPassed {

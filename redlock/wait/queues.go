@@ -41,9 +41,8 @@ const (
 type Engine interface {
 	// Attempt asks for a lock once, until ctx ends.
 	Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
-	// Listen subscribes to the channel of a lock.
-	Listen(ctx context.Context, slot int, channel string,
-		notify func(subscription.Event)) (cancel func(), err error)
+	// Listen subscribes to the channel of a lock. It never blocks.
+	Listen(slot int, channel string, notify func(subscription.Event)) (cancel func())
 }
 
 // order decides which waiter here asks next: Redis, where the queue is in Redis, or Local, where it is here.
@@ -73,10 +72,6 @@ type Queues struct {
 	log    *slog.Logger
 	deaf   journal.Again
 
-	ctx       context.Context // of the subscriptions
-	cancel    context.CancelFunc
-	listening sync.WaitGroup
-
 	mu    sync.Mutex
 	byKey map[string]*queue            // by key of the lock
 	byID  map[string]*waiter           // by id of the request
@@ -84,16 +79,12 @@ type Queues struct {
 }
 
 func newQueues(e Engine, by order, names *redlock.Names, log *slog.Logger) *Queues {
-	ws := &Queues{engine: e, order: by, names: names, log: log, byKey: make(map[string]*queue),
+	return &Queues{engine: e, order: by, names: names, log: log, byKey: make(map[string]*queue),
 		byID: make(map[string]*waiter), byAsk: make(map[*redlock.Acquire]*waiter)}
-	ws.ctx, ws.cancel = context.WithCancel(context.Background())
-	return ws
 }
 
-// Close ends the subscriptions. Nobody may be waiting any more.
+// Close checks that nobody is waiting any more.
 func (ws *Queues) Close() {
-	ws.cancel()
-	ws.listening.Wait()
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if n := len(ws.byAsk) + len(ws.byKey); n > 0 {
@@ -206,14 +197,10 @@ type queue struct {
 	waiters []*waiter // guarded by Queues.mu, as are the fields below
 	due     time.Time // when the first waiter tries next, while the subscription lasts
 	planned time.Time // when due was set; without a subscription the next try is a deafPulse later
-	live    bool      // the subscription is confirmed
-	lost    bool      // the subscription was confirmed, and then lost
+	live    bool      // the subscription stands
 	passed  int       // Local: how often in a row the lock was passed on within this proxy
 	behind  string    // Local: the release behind which it was passed on
-
-	ctx   context.Context // ends with the queue
-	close context.CancelFunc
-	stop  func() // ends the subscription
+	stop    func()    // ends the subscription
 }
 
 // waiter is one Acquire that may wait. It is known from before its first request is sent, because the lock
@@ -316,25 +303,36 @@ func (w *waiter) hand(g redlock.Grant) {
 	}
 }
 
-// enter puts w into the queue of its lock.
+// enter puts w into the queue of its lock. The first in a queue subscribes for it: the queue lasts until it
+// has, since w stands there.
 func (ws *Queues) enter(w *waiter) *queue {
+	q, was := ws.queueWith(w)
+	if was {
+		return q
+	}
+	stop := ws.engine.Listen(q.place.Slot, q.place.Key, func(e subscription.Event) { ws.heard(q, e) })
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	q := ws.byKey[w.place.Key]
-	if q == nil {
+	q.stop = stop
+	return q
+}
+
+// queueWith puts w into the queue of its lock. was says that there was one.
+func (ws *Queues) queueWith(w *waiter) (q *queue, was bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	q, was = ws.byKey[w.place.Key]
+	if !was {
 		q = &queue{place: w.place}
 		q.plan(w.due)
-		q.ctx, q.close = context.WithCancel(ws.ctx)
 		ws.byKey[w.place.Key] = q
-		// ends when the subscription is confirmed, or with the queue
-		ws.listening.Go(func() { ws.subscribe(q) })
 	}
 	q.stand(w)
 	w.sleeps = true
 	if !w.due.IsZero() { // otherwise it follows others, which will wake it
 		q.expect(w.due)
 	}
-	return q
+	return q, was
 }
 
 // stand puts w into its place: at the end, or in front if the others wait for its own shared hold to end.
@@ -367,10 +365,7 @@ func (ws *Queues) leave(q *queue, w *waiter, ttl time.Duration) {
 	delete(ws.byKey, q.place.Key)
 	stop := q.stop
 	ws.mu.Unlock()
-	q.close()
-	if stop != nil {
-		stop()
-	}
+	stop()
 }
 
 // plan makes the first waiter try at that time, whatever was planned before. Queues.mu is held, here and
@@ -387,7 +382,7 @@ func (q *queue) expect(at time.Time) {
 
 // next is when the first waiter tries.
 func (q *queue) next() time.Time {
-	if deaf := q.planned.Add(deafPulse); (!q.live || q.lost) && deaf.Before(q.due) {
+	if deaf := q.planned.Add(deafPulse); !q.live && deaf.Before(q.due) {
 		return deaf
 	}
 	return q.due
@@ -411,28 +406,6 @@ func (ws *Queues) due(q *queue, w *waiter) bool {
 	return q.waiters[0] == w && !time.Now().Before(q.next())
 }
 
-// subscribe subscribes for a queue, however long that takes.
-func (ws *Queues) subscribe(q *queue) {
-	redlock.Insist(q.ctx, func(ctx context.Context) error {
-		stop, err := ws.engine.Listen(ctx, q.place.Slot, q.place.Key,
-			func(e subscription.Event) { ws.heard(q, e) })
-		if err != nil {
-			return err
-		}
-		ws.mu.Lock()
-		open := ws.byKey[q.place.Key] == q
-		q.stop, q.live = stop, true
-		ws.mu.Unlock()
-		if !open {
-			stop()
-		}
-		ws.rouse(q)
-		return nil
-	}, func(err error) {
-		ws.deaf.Write(ws.log, slog.LevelWarn, "waiting for a lock without its messages", "err", err)
-	})
-}
-
 // heard takes an event of the subscription of q.
 func (ws *Queues) heard(q *queue, e subscription.Event) {
 	ws.mu.Lock()
@@ -441,19 +414,12 @@ func (ws *Queues) heard(q *queue, e subscription.Event) {
 	case len(q.waiters) == 0:
 	case e.Kind == subscription.Message:
 		ws.order.heard(q, e.Payload)
-	default:
-		q.lost = e.Kind == subscription.Lost
+	case e.Kind == subscription.Refused:
+		ws.deaf.Write(ws.log, slog.LevelWarn, "waiting for a lock without its messages", "err", e.Err)
+	default: // a message may have been missed
+		q.live = e.Kind == subscription.Live
 		q.plan(q.due)
 		signal(q.waiters[0].rearm)
-		ws.order.missed(q)
-	}
-}
-
-// rouse wakes waiters that may have missed a message.
-func (ws *Queues) rouse(q *queue) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	if len(q.waiters) > 0 {
 		ws.order.missed(q)
 	}
 }

@@ -20,10 +20,9 @@ func (e *always) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, 
 	return redlock.Grant{Token: a.Token, TTL: a.Lease}, true, nil
 }
 
-func (*always) Listen(
-	context.Context, int, string, func(subscription.Event),
-) (func(), error) {
-	return func() {}, nil
+func (*always) Listen(_ int, _ string, hears func(subscription.Event)) (cancel func()) {
+	hears(subscription.Event{Kind: subscription.Live})
+	return func() {}
 }
 
 // A request is known from Expect until it is forgotten, or its wait is over, and can be given the lock before
@@ -91,11 +90,9 @@ func (e *refusing) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant
 	return redlock.Grant{}, false, nil
 }
 
-func (e *refusing) Listen(
-	_ context.Context, _ int, _ string, hears func(subscription.Event),
-) (func(), error) {
+func (e *refusing) Listen(_ int, _ string, hears func(subscription.Event)) (cancel func()) {
 	e.hears = hears
-	return func() {}, nil
+	return e.always.Listen(0, "", hears)
 }
 
 // A reply of the script may be read after the message about an offer that was made behind it. It does not put

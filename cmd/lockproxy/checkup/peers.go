@@ -76,29 +76,25 @@ func (b *bus) DoMaster(ctx context.Context, i int, req []byte, _ bool) ([]byte, 
 }
 
 // Subscribe implements peers.Bus.
-func (b *bus) Subscribe(ctx context.Context, _ int, channel string, notify func(subscription.Event)) (func(),
-	error,
-) {
-	conn, err := b.dialer.Dial(ctx, b.addrs[0], cluster.Mode{Proto: 2}, nil)
-	if err != nil {
-		return nil, err
-	}
-	c := conversation{conn, resp.Reader{From: conn, Most: longest}}
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	all, err := c.ask([]string{"SUBSCRIBE", channel})
-	if err == nil && all[0].IsError() {
-		err = fmt.Errorf("SUBSCRIBE: %s", all[0].Err())
-	}
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	go c.listen(notify) // ends with conn
-	return func() { conn.Close() }, nil
+func (b *bus) Subscribe(_ int, channel string, notify func(subscription.Event)) (cancel func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go b.listen(ctx, channel, notify) // ends with ctx
+	return cancel
 }
 
-// listen passes on messages until the connection ends.
-func (c conversation) listen(notify func(subscription.Event)) {
+// listen subscribes once, and passes on messages until ctx ends.
+func (b *bus) listen(ctx context.Context, channel string, notify func(subscription.Event)) {
+	conn, err := b.dialer.Dial(ctx, b.addrs[0], cluster.Mode{Proto: 2}, nil)
+	if err != nil {
+		return
+	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer conn.Close()
+	c := conversation{conn, resp.Reader{From: conn, Most: longest}}
+	if all, err := c.ask([]string{"SUBSCRIBE", channel}); err != nil || all[0].IsError() {
+		return
+	}
+	notify(subscription.Event{Kind: subscription.Live})
 	for {
 		v, _, err := c.replies.Next()
 		if err != nil {

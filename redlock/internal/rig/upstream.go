@@ -21,9 +21,7 @@ type Upstream struct {
 	mu         sync.Mutex
 	conn       *Conn
 	Faults     func(req string) (before, after error) // of Do; after: the reply is lost
-	Mute       bool                                   // messages are lost
-	Unsubbable error                                  // Subscribe fails
-	Hang       chan struct{}                          // Subscribe waits for it
+	Mute       bool                                   // messages are lost, and no subscription stands
 	frozen     chan struct{}                          // nil: it is not
 	late       []func()                               // messages that came meanwhile
 	notify     map[int]func(subscription.Event)
@@ -162,30 +160,16 @@ func ScriptOf(req []byte) string {
 	return ""
 }
 
+// Subscribe implements single.Upstream.
 func (u *Upstream) Subscribe(
-	ctx context.Context, slot int, channel string, notify func(subscription.Event),
-) (func(), error) {
-	u.mu.Lock()
-	err, hang := u.Unsubbable, u.Hang
-	u.mu.Unlock()
-	if hang != nil {
-		select {
-		case <-hang:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
+	slot int, channel string, notify func(subscription.Event),
+) (cancel func()) {
 	c := u.S.Connect()
 	word := "SUBSCRIBE"
 	if u.Sharded() && slot >= 0 {
 		word = "SSUBSCRIBE"
 	}
-	if _, err := c.Do(resp.AppendCommandStrings(nil, word, channel)); err != nil {
-		return nil, err
-	}
+	_, err := c.Do(resp.AppendCommandStrings(nil, word, channel))
 	u.mu.Lock()
 	if u.notify == nil {
 		u.notify = map[int]func(subscription.Event){}
@@ -194,7 +178,11 @@ func (u *Upstream) Subscribe(
 	n := u.Subs
 	u.notify[n] = notify
 	u.Channels = append(u.Channels, channel)
+	stands := err == nil && !u.Mute
 	u.mu.Unlock()
+	if stands {
+		notify(subscription.Event{Kind: subscription.Live})
+	}
 	done := make(chan struct{})
 	go func() { // ends with the connection
 		defer close(done)
@@ -222,7 +210,7 @@ func (u *Upstream) Subscribe(
 		u.mu.Unlock()
 		c.Close()
 		<-done
-	}, nil
+	}
 }
 
 // Tell has all subscriptions hear e.
