@@ -484,6 +484,7 @@ func TestBreakUnheard(t *testing.T) {
 		}
 		lockKept(p, redlock.Acquire{Token: "s", Lease: keptLease}, 0, lost)
 		p.Client().Breaks("job")
+		time.Sleep(time.Millisecond) // the message is lost
 		began = time.Now()
 		p.Up.Set(func(u *rig.Upstream) { u.Mute = false })
 		listening(p, t)
