@@ -51,7 +51,8 @@ func TestRekeyedWhileItWaits(t *testing.T) {
 		var u upgraded
 		top := func(shards bool) *cluster.Topology {
 			n := &cluster.Node{Addr: "10.0.0.1:6379"}
-			one := &cluster.Topology{Masters: []*cluster.Node{n}, Server: cluster.Server{ShardChannels: shards}}
+			one := &cluster.Topology{Masters: []*cluster.Node{n}}
+			one.Server.ShardChannels = shards
 			for i := range one.Slots {
 				one.Slots[i] = n
 			}
