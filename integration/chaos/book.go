@@ -145,7 +145,8 @@ func alike(rows []row) (all [][]row) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(of []row) bool {
-			return of[0].Command == r.Command && of[0].Seed == r.Seed && slices.Equal(of[0].Machine, r.Machine)
+			return of[0].Command == r.Command && of[0].Seed == r.Seed &&
+				slices.Equal(of[0].Machine, r.Machine)
 		})
 		if i < 0 {
 			i, all = len(all), append(all, nil)

@@ -66,7 +66,8 @@ func TestPage(t *testing.T) {
 		"master: it snored\n", "master: **must not be**: 1 ran twice\n",
 		"- lockproxy: 196 writes acknowledged, 4 whose outcome is unknown",
 		"- go-redis: 160 writes acknowledged", "6 ran twice, 2 told \"not run\" ran", "\n## Targets\n",
-		" until every client goes on ", " reached |", "\n## Errors, in words\n", " EOF | unknown 2 |",
+		" until every client goes on ", " reached |", "\n## Errors, in words\n",
+		" EOF | unknown 2 |",
 		"](resilience/kill.svg)\n", "\n## When and where\n", "- kill, sleep: 2026-11-25 12:00 UTC, seed 7, `make chaos`;",
 		" machine: 2 x processor\n",
 	} {
