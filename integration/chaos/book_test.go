@@ -68,7 +68,8 @@ func TestPage(t *testing.T) {
 		"- go-redis: 160 writes acknowledged", "6 ran twice, 2 told \"not run\" ran", "\n## Targets\n",
 		" until every client goes on ", " reached |", "\n## Errors, in words\n",
 		" EOF | unknown 2 |",
-		"](resilience/kill.svg)\n", "\n## When and where\n", "- kill, sleep: 2026-11-25 12:00 UTC, seed 7, `make chaos`;",
+		"](resilience/kill.svg)\n", "\n## When and where\n",
+		"- kill, sleep: 2026-11-25 12:00 UTC, seed 7, `make chaos`;",
 		" machine: 2 x processor\n",
 	} {
 		at := strings.Index(string(text[from:]), want)
