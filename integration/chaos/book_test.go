@@ -59,11 +59,11 @@ func TestPage(t *testing.T) {
 	from := 0
 	for _, want := range []string{
 		"# Under fire\n", "**Not seen here: `failover`, ", "\n## Faults\n",
-		"| master killed (-9) ", " lockproxy |     7777 |", " 3.0..42 |", " 0.5 |", " 99 |", " 0+0, 2, 0 |",
+		"| kill: master killed (-9) ", " lockproxy |     7777 |", " 3.0..42 |", " 0.5 |", " 99 |", " 0+0, 2, 0 |",
 		" 1.5 -> 12 |", " 1.0 -> 2.0 |", " 4 (Redis) |", " go-redis |", " 5 did not |", " none |",
-		"| master cut off: every packet dropped, for 16 s ", " not run |",
-		"| DEBUG SLEEP 2 at a master ", "for 16 s: not run, for it needs iptables\n",
-		"master: it snored\n", "master: **must not be**: 1 ran twice\n",
+		"| cut: master cut off: every packet dropped, for 16 s ", " not run |",
+		"| sleep: DEBUG SLEEP 2 at a master ", "- cut: not run, for it needs iptables\n",
+		"- sleep: it snored\n", "- sleep: **must not be**: 1 ran twice\n",
 		"- lockproxy: 196 writes acknowledged, 4 whose outcome is unknown",
 		"- go-redis: 160 writes acknowledged", "6 ran twice, 2 told \"not run\" ran", "\n## Targets\n",
 		" until every client goes on ", " reached |", "\n## Errors, in words\n",
