@@ -59,7 +59,8 @@ func TestPage(t *testing.T) {
 	from := 0
 	for _, want := range []string{
 		"# Under fire\n", "**Not seen here: `failover`, ", "\n## Faults\n",
-		"| kill: master killed (-9) ", " lockproxy |     7777 |", " 3.0..42 |", " 0.5 |", " 99 |", " 0+0, 2, 0 |",
+		"| kill: master killed (-9) ",
+		" lockproxy |     7777 |", " 3.0..42 |", " 0.5 |", " 99 |", " 0+0, 2, 0 |",
 		" 1.5 -> 12 |", " 1.0 -> 2.0 |", " 4 (Redis) |", " go-redis |", " 5 did not |", " none |",
 		"| cut: master cut off: every packet dropped, for 16 s ", " not run |",
 		"| sleep: DEBUG SLEEP 2 at a master ", "- cut: not run, for it needs iptables\n",

@@ -40,7 +40,8 @@ func calm(r row) []page.Verdict {
 	grew := others.During / others.Before
 	all := []page.Verdict{r.target(1.2, "%.2f", "p99 at the other shards, against before", grew)}
 	if r.Direct.Before > 0 && r.Direct.During > 0 {
-		all = append(all, r.target(1.2, "%.2f", "the same, against that of clients straight at those masters", grew*r.Direct.Before/r.Direct.During))
+		all = append(all, r.target(1.2, "%.2f", "the same, against that of clients straight at those masters",
+			grew*r.Direct.Before/r.Direct.During))
 	}
 	return all
 }
