@@ -134,7 +134,7 @@ func (o *barrier) outcome(ctx context.Context, topics ...*Topic) error {
 		return nil
 	}
 	for _, t := range topics {
-		t.joins = slices.DeleteFunc(t.joins, func(j join) bool { return j.barrier == o })
+		t.dropJoin(o)
 	}
 	err := o.err
 	if err == nil {
@@ -168,6 +168,15 @@ func (s *Subscriptions) await(t *Topic, o *barrier) {
 		}
 	}
 	t.joins = append(t.joins, join{o, t.asked})
+}
+
+// dropJoin forgets the join that o waits for, and says whether there was one. mu is held.
+func (t *Topic) dropJoin(o *barrier) bool {
+	i := slices.IndexFunc(t.joins, func(j join) bool { return j.barrier == o })
+	if i >= 0 {
+		t.joins = slices.Delete(t.joins, i, i+1)
+	}
+	return i >= 0
 }
 
 // attach counts one more listener through out. mu is held.

@@ -27,19 +27,19 @@ import (
 func (s *Subscriptions) Subscribe(
 	ctx context.Context, slot int, channel string, notify func(subscription.Event),
 ) (cancel func(), err error) {
-	m, o := &member{notify: notify, slot: slot}, newBarrier()
+	o := newBarrier()
+	m := &member{notify: notify, slot: slot, waits: o}
 	s.mu.Lock()
 	defer s.unlock()
 	if s.closed {
 		return nil, fmt.Errorf("cluster: subscribe: %w", net.ErrClosed)
 	}
 	s.admit(m, channel)
-	t := m.topic
-	if !t.live() {
+	if t := m.topic; !t.live() {
 		s.await(t, o)
 	}
 	s.waitFor(ctx, o)
-	if err := o.outcome(ctx, t); err != nil {
+	if err := o.outcome(ctx, m.topic); err != nil {
 		s.expel(m)
 		return nil, err
 	}
@@ -58,7 +58,8 @@ type member struct {
 	notify func(subscription.Event)
 	topic  *Topic
 	slot   int
-	lost   bool // it was told Lost last
+	waits  *barrier // ends when it was subscribed first
+	lost   bool     // it was told Lost last
 }
 
 // admit makes m a member of the topic called name. mu is held.
@@ -90,6 +91,10 @@ func (s *Subscriptions) rekey() {
 			s.expel(m)
 			s.admit(m, t.Name)
 			s.place(m.topic)
+			if t.dropJoin(m.waits) { // it waits for the other topic instead
+				s.await(m.topic, m.waits)
+				m.waits.arrived()
+			}
 			s.restore(m.topic)
 		}
 	}

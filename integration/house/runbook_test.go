@@ -33,8 +33,7 @@ var variedLines = map[string][]string{
 	"NotRenewed": {
 		"a connection could not take over the new password: it goes on with the one before",
 	},
-	"redlock/keepalive/renewer.go message": {"locks that are kept alive could not be renewed yet"},
-	"redlock/keepalive/kept.go level":      {"lock lost"},
+	"redlock/keepalive/kept.go level": {"lock lost"},
 }
 
 // passOn are the places that write what another place, which is looked at itself, has given them.

@@ -94,7 +94,7 @@ func (h *Kept) detached(err error) {
 		h.meet(freed)
 		return
 	}
-	k.complain(&k.unfreed, "locks of clients that have gone could not be freed yet", err)
+	k.complain(err)
 	if k.now() >= h.end || k.freeing.Err() != nil {
 		h.meet(abandoned)
 	} else {

@@ -123,7 +123,7 @@ func (a *asking) settle(left []int64, err error) {
 		return
 	default:
 		s.failed(len(a.batch), err, a.queue.served > a.began)
-		s.k.complain(&s.k.unrenewed, "locks that are kept alive could not be renewed yet", err)
+		s.k.complain(err)
 	}
 	for i, q := range a.batch {
 		switch {

@@ -116,22 +116,22 @@ type Renewer struct {
 	stopFreeing context.CancelFunc
 	work        sync.WaitGroup // what Close waits for
 
-	mu                 sync.Mutex
-	timer              *time.Timer
-	armed              time.Duration // when the timer fires; never: it is not set
-	agenda             agenda[*slot]
-	slots              map[int]*slot
-	queues             map[string]*queue // by master, while something is under way to it
-	holds              map[holdName]*Kept
-	keepers            map[string]*Kept
-	lingerers          lingerers // those whose connections broke
-	leaving            leaving
-	unlisten           func()   // nil: nobody listens yet
-	told               []func() // what to tell once mu is released
-	tells              journal.Lines
-	unrenewed, unfreed journal.Again
-	renewals           uint64
-	lost               map[Loss]uint64 // how many holds were
+	mu        sync.Mutex
+	timer     *time.Timer
+	armed     time.Duration // when the timer fires; never: it is not set
+	agenda    agenda[*slot]
+	slots     map[int]*slot
+	queues    map[string]*queue // by master, while something is under way to it
+	holds     map[holdName]*Kept
+	keepers   map[string]*Kept
+	lingerers lingerers // those whose connections broke
+	leaving   leaving
+	unlisten  func()   // nil: nobody listens yet
+	told      []func() // what to tell once mu is released
+	tells     journal.Lines
+	behind    journal.Again
+	renewals  uint64
+	lost      map[Loss]uint64 // how many holds were
 }
 
 // Options are those of a Renewer.
@@ -342,9 +342,9 @@ func (k *Renewer) tick() {
 }
 
 // complain logs a trouble that may go on. mu is held.
-func (k *Renewer) complain(again *journal.Again, message string, err error) {
+func (k *Renewer) complain(err error) {
 	if k.ctx.Err() == nil {
-		again.Write(k.o.Log, slog.LevelWarn, message,
+		k.behind.Write(k.o.Log, slog.LevelWarn, "locks that are kept alive could not be renewed or freed yet",
 			"kept", endangered{k}, "freeing", len(k.leaving.holds), "err", err)
 	}
 }
