@@ -468,8 +468,8 @@ func TestReleaseOfMany(t *testing.T) {
 	})
 }
 
-// Very many holds of a master that is away hold up those of others until their leases are over, and no longer.
-// R18
+// Very many holds of a master that is away hold up those of others until their leases are over, and no
+// longer. R18
 func TestReleaseBehindMany(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		p.up.hang, p.up.there = true, "{there}"

@@ -68,8 +68,9 @@ func TestUnlockBehindItsLock(t *testing.T) {
 				unlocking.Then.(redlock.Repeater).Repeated()
 			}
 			if c.others {
-				e.grants.Granted(&redlock.Acquire{Name: "job", Token: "x", Mode: redlock.Write},
-					&redlock.Grant{Fence: 1800000000000008, TTL: time.Minute, At: time.Now()}, time.Now(), nil)
+				now := time.Now()
+				g := &redlock.Grant{Fence: 1800000000000008, TTL: time.Minute, At: now}
+				e.grants.Granted(&redlock.Acquire{Name: "job", Token: "x", Mode: redlock.Write}, g, now, nil)
 			}
 			unlocking.Req = nil
 			unlocking.Then.Answer([]byte(c.freed))
