@@ -83,9 +83,16 @@ func pageText(f page.Files, all []report) string {
 	b.WriteString("## Targets\n\n" + targetTable(all))
 	b.WriteString("\nNotes by hand on targets that are not reached, and on what the figures do not say:\n" +
 		"[what was tried](performance/tried.md).\n")
+	first := map[string]string{} // the section that has told of this machine
 	for _, r := range all {
+		machine := strings.Join(r.Machine, "\n- ")
+		if name := first[machine]; name != "" {
+			machine = "machine and versions of [" + name + "](#" + name + ")"
+		} else {
+			first[machine] = r.Section
+		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s UTC, %d rounds. %s.\n\n- %s\n", r.Section,
-			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, r.Busy, strings.Join(r.Machine, "\n- "))
+			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, r.Busy, machine)
 		b.WriteString(strings.ReplaceAll(r.Text, "\n## ", "\n### "))
 		for _, p := range r.Plots {
 			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(f.Folder()), p.File)

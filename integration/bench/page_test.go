@@ -54,7 +54,7 @@ func TestPage(t *testing.T) {
 		"| new words: CPU",
 		"\n## forward\n\n2026-11-23 18:00 UTC, 3 rounds. 2 CPUs, of which other programs used 0.50.\n",
 		"\n- machine: 2 x processor\n", "\n### Forwarding\n", "](performance/forward-lines.svg)\n",
-		"\n## lock\n", "\n### new words\n",
+		"\n## lock\n", "\n- machine and versions of [forward](#forward)\n", "\n### new words\n",
 	} {
 		at := strings.Index(string(text[from:]), want)
 		if at < 0 {

@@ -83,6 +83,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"wrong": row.wrong, "rounds": row.rounds, "sums": sums, "targets": targetsOf, "plots": plotsOf,
 	"both": (*soak).both, "trends": (*soak).trends, "curves": (*soak).plots, "addUp": addUp,
 	"faults": faultsOf, "verdicts": page.Targets,
+	"grouped": grouped, "alike": alike,
 	"bare":   func(cell string) string { return strings.ReplaceAll(cell, "|", "/") },
 	"day":    func(at time.Time) string { return at.UTC().Format(time.DateOnly) },
 	"idle":   func() time.Duration { return idle },
@@ -113,6 +114,46 @@ func fill(part string, of any) string {
 		b.WriteString(line)
 	}
 	return b.String()
+}
+
+// grouped are errors by their words, whatever the command was, each with how often it had which outcome.
+func grouped(errors map[string]int) map[string]string {
+	words := map[string]string{}
+	counts := map[[2]string]int{}
+	for kind, n := range errors {
+		outcome, why, _ := strings.Cut(kind, ": ")
+		if command, rest, ok := strings.Cut(outcome, " "); ok && command != "new" {
+			outcome = rest
+		}
+		counts[[2]string{strings.TrimPrefix(why, "it may or may not have run: "), outcome}] += n
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]string) int {
+		return slices.Compare(a[:], b[:])
+	}) {
+		if words[k[0]] != "" {
+			words[k[0]] += ", "
+		}
+		words[k[0]] += fmt.Sprintf("%s %d", k[1], counts[k])
+	}
+	return words
+}
+
+// alike are the rows of one command, seed and machine together, in the order of their first ones.
+func alike(rows []row) (all [][]row) {
+	for _, r := range rows {
+		if r.Skipped != "" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(of []row) bool {
+			return of[0].Command == r.Command && of[0].Seed == r.Seed &&
+				slices.Equal(of[0].Machine, r.Machine)
+		})
+		if i < 0 {
+			i, all = len(all), append(all, nil)
+		}
+		all[i] = append(all[i], r)
+	}
+	return all
 }
 
 // missing are the faults of which nothing is known.

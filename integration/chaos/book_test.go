@@ -59,17 +59,19 @@ func TestPage(t *testing.T) {
 	from := 0
 	for _, want := range []string{
 		"# Under fire\n", "**Not seen here: `failover`, ", "\n## Faults\n",
-		"| master killed (-9) ", " lockproxy |     7777 |", " 3.0..42 |", " 0.5 |", " 99 |", " 0+0, 2, 0 |",
-		" 1.5 -> 12 |", " 4 (Redis) |", " go-redis |", " 5 did not |", " none |", " straight |",
-		" 1.0 -> 2.0 |",
-		"| master cut off: every packet dropped, for 16 s ", " not run |",
-		"| DEBUG SLEEP 2 at a master ", "for 16 s: not run, for it needs iptables\n",
-		"master: it snored\n", "master: **must not be**: 1 ran twice\n",
+		"| kill: master killed (-9) ",
+		" lockproxy |     7777 |", " 3.0..42 |", " 0.5 |", " 99 |", " 0+0, 2, 0 |",
+		" 1.5 -> 12 |", " 1.0 -> 2.0 |", " 4 (Redis) |", " go-redis |", " 5 did not |", " none |",
+		"| cut: master cut off: every packet dropped, for 16 s ", " not run |",
+		"| sleep: DEBUG SLEEP 2 at a master ", "- cut: not run, for it needs iptables\n",
+		"- sleep: it snored\n", "- sleep: **must not be**: 1 ran twice\n",
 		"- lockproxy: 196 writes acknowledged, 4 whose outcome is unknown",
 		"- go-redis: 160 writes acknowledged", "6 ran twice, 2 told \"not run\" ran", "\n## Targets\n",
-		" until every client goes on ", " reached |", "\n## Errors, in words\n", "INCR unknown: EOF",
-		"](resilience/kill.svg)\n", "\n## When and where\n", "2026-11-25 12:00 UTC",
-		"machine: 2 x processor; not busy",
+		" until every client goes on ", " reached |", "\n## Errors, in words\n",
+		" EOF | unknown 2 |",
+		"](resilience/kill.svg)\n", "\n## When and where\n",
+		"- kill, sleep: 2026-11-25 12:00 UTC, seed 7, `make chaos`;",
+		" machine: 2 x processor\n",
 	} {
 		at := strings.Index(string(text[from:]), want)
 		if at < 0 {
@@ -186,7 +188,7 @@ func TestTracesAddUp(t *testing.T) {
 	}
 	for _, want := range []string{"| cluster, 3 + 3     |  redis7 |        100 |      6 |",
 		"| RedLock, 5 masters | valkey9 |          7 |", "| all                |         |        107 |",
-		"| Redis stopped |         3 |", "| late      |         3 |"} {
+		"\nFaults, and how often: Redis stopped 3; ", "\nExceptions, and how often: late 3; "} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -23,7 +23,7 @@ func swift(limit float64) func(r row) []page.Verdict {
 
 // target is one of a row; got is -1 if there is no such figure.
 func (r row) target(limit float64, format, what string, got float64) page.Verdict {
-	v := page.AtMost(limit, format, r.Title+": "+what, nil)
+	v := page.AtMost(limit, format, r.Name+": "+what, nil)
 	if got >= 0 {
 		v.Got = page.SpreadOf(got)
 	}
@@ -40,8 +40,8 @@ func calm(r row) []page.Verdict {
 	grew := others.During / others.Before
 	all := []page.Verdict{r.target(1.2, "%.2f", "p99 at the other shards, against before", grew)}
 	if r.Direct.Before > 0 && r.Direct.During > 0 {
-		all = append(all, r.target(1.2, "%.2f", "the same, against what became of the p99 of clients "+
-			"straight at those masters", grew*r.Direct.Before/r.Direct.During))
+		all = append(all, r.target(1.2, "%.2f", "the same, against that of clients straight at those masters",
+			grew*r.Direct.Before/r.Direct.During))
 	}
 	return all
 }

@@ -27,6 +27,7 @@ type fakeUpstream struct {
 	down        error         // of Do
 	lose        error         // of Do, after the request has run
 	hang        bool          // Do waits for its context
+	there       string        // key about which it does not
 	slow        bool          // it was too slow once for one batch of a slot at a time
 	refuse      int           // scripts on more keys than this are refused with TRYAGAIN; 0: none is
 	holds       map[string]*entry
@@ -71,7 +72,7 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 	u.all++
 	u.most = max(u.most, u.all)
 	defer func() { u.under[slot]--; u.all-- }()
-	if u.hang {
+	if u.hang && (u.there == "" || !bytes.Contains(req, []byte(u.there))) {
 		u.mu.Unlock()
 		<-ctx.Done()
 		u.mu.Lock()

@@ -63,7 +63,8 @@ func (h *Kept) leave(e event, from state) {
 	h.slot.remove(h)
 }
 
-// freeHolds frees holds, one attempt each at a time, until none is left. mu is not held.
+// freeHolds frees holds, one attempt each at a time, until none is left. One whose lease is long over is not
+// tried: others wait behind it. mu is not held.
 func (k *Renewer) freeHolds() {
 	var h *Kept
 	for failed := error(nil); ; {
@@ -71,7 +72,9 @@ func (k *Renewer) freeHolds() {
 			if h != nil {
 				h.detached(failed)
 			}
-			h = k.leaving.next()
+			for h = k.leaving.next(); h != nil && k.now() > h.end+mostPatience; h = k.leaving.next() {
+				h.meet(abandoned)
+			}
 		})
 		if h == nil {
 			return

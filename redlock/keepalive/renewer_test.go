@@ -468,6 +468,25 @@ func TestReleaseOfMany(t *testing.T) {
 	})
 }
 
+// Very many holds of a master that is away hold up those of others until their leases are over, and no
+// longer. R18
+func TestReleaseBehindMany(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		p.up.hang, p.up.there = true, "{there}"
+		for i := range 20_000 {
+			p.take(fmt.Sprint(i), lease, 0).Release()
+		}
+		p.take("there", 2*lease, 0).Release()
+		time.Sleep(lease + 3*mostPatience)
+		if p.held("there") {
+			t.Error("it is not freed yet")
+		}
+		if n := p.up.count(&p.up.all); n > 0 {
+			t.Errorf("%d are still tried", n)
+		}
+	})
+}
+
 // More holds than Redis can renew in time at once: only so many requests are under way, those
 // whose lease is over first go first, and none is lost. R18 R19
 func TestSlowMaster(t *testing.T) {

@@ -89,6 +89,12 @@ func TestUnlockOfAPlainLock(t *testing.T) {
 			u.repeated()
 			other.Lock(u.t.Context(), redlock.Acquire{Token: "x", Lease: time.Minute})
 		}, 1, 0},
+		"its reply is lost, and others have the lock through the same proxy": {
+			func(u unlocking, _ *proxies.Proxy) {
+				u.run()
+				u.repeated()
+				u.p.Lock(u.t.Context(), redlock.Acquire{Token: "x", Lease: time.Minute})
+			}, 1, 0},
 		"its reply is lost, and the token has the lock again, through another proxy": {
 			func(u unlocking, other *proxies.Proxy) {
 				u.run()

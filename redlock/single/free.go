@@ -1,6 +1,7 @@
 package single
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -35,12 +36,11 @@ var errOverMeanwhile = errors.New("redlock: Redis did not answer until the lease
 func (e *Engine) releaseAfter(
 	by redlock.Caller, r *redlock.Release, to redlock.Releaser, p index.Plain, repeated bool,
 ) {
-	if repeated {
-		if fence := e.grants.PlainFence(r, &p); fence != 0 {
-			that := *r
-			that.Fence = fence
-			r, to = &that, freedBefore{to, p.Ends}
-		}
+	// Others may have the lock by now, if a copy has freed it. Then only p knows the fence.
+	if fence := cmp.Or(p.Fence, e.grants.PlainFence(r, &p)); repeated && fence != 0 {
+		that := *r
+		that.Fence = fence
+		r, to = &that, freedBefore{to, p.Ends}
 	}
 	e.release(by, r, to)
 }

@@ -35,6 +35,7 @@ func TestUnlockBehindItsLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		locked, freed string // replies to the LOCK and to release.lua for that grant
 		repeated      bool
+		others        bool   // have the lock then
 		released      string // reply to release.lua for any; "": it is not sent
 		fence         bool   // which is told the fence that is meant
 		held          bool   // the client's answer
@@ -46,6 +47,8 @@ func TestUnlockBehindItsLock(t *testing.T) {
 		"not plain any more": {locked: one, freed: null, released: one, held: true},
 		"freed by a copy": {locked: one, freed: null, repeated: true, released: null, fence: true,
 			held: true},
+		"freed by a copy, and others have it": {locked: one, freed: null, repeated: true, others: true,
+			released: null, fence: true, held: true},
 		"refused, and sent twice": {locked: null, freed: null, repeated: true, released: null},
 		"the fence of Redis, and twice": {locked: another, freed: null, repeated: true, released: null,
 			fence: true, held: true},
@@ -63,6 +66,11 @@ func TestUnlockBehindItsLock(t *testing.T) {
 			locking.Then.Answer([]byte(c.locked))
 			if c.repeated {
 				unlocking.Then.(redlock.Repeater).Repeated()
+			}
+			if c.others {
+				now := time.Now()
+				g := &redlock.Grant{Fence: 1800000000000008, TTL: time.Minute, At: now}
+				e.grants.Granted(&redlock.Acquire{Name: "job", Token: "x", Mode: redlock.Write}, g, now, nil)
 			}
 			unlocking.Req = nil
 			unlocking.Then.Answer([]byte(c.freed))

@@ -57,8 +57,14 @@ type sentRelease struct {
 // Splits implements redlock.Splitter.
 func (*sentRelease) Splits() {}
 
-// Repeated implements redlock.Repeater.
-func (s *sentRelease) Repeated() { s.repeated = true }
+// Repeated implements redlock.Repeater. If the lock was granted meanwhile, that is known now, but not once
+// others have it.
+func (s *sentRelease) Repeated() {
+	s.repeated = true
+	if p := &s.plain; p.Fence == 0 && !p.Ends.IsZero() {
+		p.Fence = s.e.grants.PlainFence(s.r, p)
+	}
+}
 
 // Answer implements Exchange.
 func (s *sentRelease) Answer(reply []byte) []byte {
