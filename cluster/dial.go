@@ -133,8 +133,8 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 // that is not nil, and self becomes the identity of conn.
 func shakeHands(conn net.Conn, as *Login, m Mode, before, self *Identity) error {
 	var hello []byte
-	var asked []step
-	ask := func(s step, args ...string) {
+	var asked []handshakeStep
+	ask := func(s handshakeStep, args ...string) {
 		hello, asked = resp.AppendCommandStrings(hello, args...), append(asked, s)
 	}
 	switch {
@@ -173,7 +173,7 @@ func shakeHands(conn net.Conn, as *Login, m Mode, before, self *Identity) error 
 }
 
 // converse sends commands and reads their replies. asked says what an error in each of them means.
-func converse(conn net.Conn, commands []byte, asked []step, self *Identity) error {
+func converse(conn net.Conn, commands []byte, asked []handshakeStep, self *Identity) error {
 	if _, err := conn.Write(commands); err != nil {
 		return err
 	}
@@ -214,15 +214,15 @@ func await(replies *resp.Reader) (reply resp.Value, err error) {
 	return reply, err
 }
 
-// step says what an error in the reply to one command of shakeHands means.
-type step uint8
+// handshakeStep says what an error in the reply to one command of shakeHands means.
+type handshakeStep uint8
 
 const (
-	required  step = iota
-	database       // a *ModeError, unless the login has failed
-	decisive       // a *ModeError
-	optional       // it does not matter
-	ending         // the same: the connection before
-	naming         // the same: of this connection
-	numbering      // the same: the number that CLIENT ID tells
+	required  handshakeStep = iota
+	database                // a *ModeError, unless the login has failed
+	decisive                // a *ModeError
+	optional                // it does not matter
+	ending                  // the same: the connection before
+	naming                  // the same: of this connection
+	numbering               // the same: the number that CLIENT ID tells
 )

@@ -19,12 +19,12 @@ type Outages struct {
 	mu     sync.Mutex
 	nodes  map[string]Outage
 	felt   map[string]Felt
-	doubts map[string]doubt
+	doubts map[string]masterDoubt
 	back   map[string]time.Time // when a doubt or an outage was over
 }
 
-// doubt is about one master.
-type doubt struct {
+// masterDoubt is about one master.
+type masterDoubt struct {
 	since  time.Time
 	silent bool      // it owes an answer; otherwise it cannot be reached
 	left   time.Time // when it was no master any more; zero: it is one
@@ -115,7 +115,7 @@ func (o *Outages) Doubt(addr string, silent bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.doubts == nil {
-		o.doubts = make(map[string]doubt)
+		o.doubts = make(map[string]masterDoubt)
 	}
 	d, known := o.doubts[addr]
 	if !known || d.silent != silent {
@@ -150,9 +150,9 @@ func (o *Outages) Silent(addr string) (since time.Time, ok bool) {
 	return d.since, d.silent
 }
 
-func (o *Outages) doubt(addr string) (d doubt, ok bool) {
+func (o *Outages) doubt(addr string) (d masterDoubt, ok bool) {
 	if o == nil || !o.some.Load() {
-		return doubt{}, false
+		return masterDoubt{}, false
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

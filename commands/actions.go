@@ -28,9 +28,9 @@ func Beside(by redlock.Caller, task func() []byte) {
 	}, func(reply []byte) []byte { return reply }, nil)
 }
 
-// Waiter is a redlock.Delivery of a task that waits for locks during a part of its time only. The task of any
-// other command that blocks does nothing but wait.
-type Waiter interface {
+// LockWaiter is a redlock.Delivery of a task that waits for locks during a part of its time only. The task of
+// any other command that blocks does nothing but wait.
+type LockWaiter interface {
 	redlock.Delivery
 	// Waited is for how long the task waited. It is asked once, when the task has answered.
 	Waited() time.Duration

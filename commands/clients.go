@@ -13,7 +13,7 @@ type Clients interface {
 	// Each calls visit for every client, or for those with the given ids, on the loop that a client belongs
 	// to; several loops at the same time. then runs on the loop of this command. It makes the answer of the
 	// results of visit that are not nil, in the order of the ids.
-	Each(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte)
+	Each(ids []int64, visit func(p *Peer) []byte, then func(seen []SeenClient) []byte)
 	// Unblock ends the wait of the client with that id, on whichever loop it is: as if its time were over, or
 	// withError with an error. It answers the command with 1, or with 0 if that client is not blocked.
 	Unblock(id int64, withError bool)
@@ -24,8 +24,8 @@ type Clients interface {
 	Unpause(reply []byte)
 }
 
-// Seen is what visit said of a client.
-type Seen struct {
+// SeenClient is what visit said of a client.
+type SeenClient struct {
 	ID   int64
 	Text []byte
 }

@@ -94,7 +94,7 @@ func (n *lockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ t
 }
 
 // Subscribe implements single.Upstream: no message ever comes.
-func (n *lockRedis) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
+func (n *lockRedis) Subscribe(int, string, func(subscription.Change)) func() { return func() {} }
 
 // Masters implements single.Upstream.
 func (*lockRedis) Parted(int) time.Time { return time.Time{} }

@@ -28,11 +28,11 @@ func (n loneNode) Addr() string               { return n.name }
 func (n loneNode) Vote() error                { return nil }
 func (n loneNode) Heard(_, _ time.Time) error { return nil }
 func (n loneNode) Distrust(string)            {}
-func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) {
+func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to quorum.NodeAnswerer) {
 	reply, err := n.lockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)
 }
-func (n loneNode) Subscribe(string, func(subscription.Event)) func() { return func() {} }
+func (n loneNode) Subscribe(string, func(subscription.Change)) func() { return func() {} }
 
 // withQuorum runs test, in fake time, with sessions whose locks called pay:... are kept by three
 // independent masters, those called set:... and son:... in the form of other libraries, and all others by

@@ -13,36 +13,36 @@ import (
 // denied.
 
 // judgeRules checks the right r by the reply of ACL GETUSER.
-func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
+func (u RightsOf) judgeRules(r Right, v resp.Value) RightsVerdict {
 	if v.Null() {
-		return Verdict{Refusal: errNoAuth, Gone: true}
+		return RightsVerdict{Refusal: errNoAuth, Gone: true}
 	}
 	const no = "NOPERM this user has no permissions to "
 	c := u.table.Lookup(r[0])
 	switch {
 	case c == nil:
-		return Verdict{Refusal: UnknownCommand(r)}
+		return RightsVerdict{Refusal: UnknownCommand(r)}
 	case c.askKeys || !allowsCommand(resp.Field(v, "commands").Text(), c, r):
-		return Verdict{Refusal: resp.ErrorLine(no+"run the '%s' command or its subcommand", c.Name)}
+		return RightsVerdict{Refusal: resp.ErrorLine(no+"run the '%s' command or its subcommand", c.Name)}
 	}
 	for _, i := range c.KeyIndexes(r) {
 		if !allowsKey(v, r[i]) {
-			return Verdict{Refusal: resp.ErrorLine(no + "access one of the keys used as arguments")}
+			return RightsVerdict{Refusal: resp.ErrorLine(no + "access one of the keys used as arguments")}
 		}
 	}
 	channels := r[1:]
 	switch {
 	case c.Topics == noTopics:
-		return Verdict{}
+		return RightsVerdict{}
 	case c.Topics == TopicFirst:
 		channels = r[1:2]
 	}
 	for _, channel := range channels {
 		if !allowsChannel(v, channel, c.Topics == TopicPatterns) {
-			return Verdict{Refusal: resp.ErrorLine(no + "access one of the channels used as arguments")}
+			return RightsVerdict{Refusal: resp.ErrorLine(no + "access one of the channels used as arguments")}
 		}
 	}
-	return Verdict{}
+	return RightsVerdict{}
 }
 
 // allowsCommand says whether rules such as "-@all +@read -keys +config|get" allow r, the command c. Later

@@ -111,41 +111,41 @@ func (u RightsOf) Ask(r Right) []byte {
 	return resp.AppendCommand(nil, append([][]byte{[]byte("ACL"), []byte("DRYRUN"), []byte(u.user)}, r...)...)
 }
 
-// Verdict is what the upstream said about the rights of a user.
-type Verdict struct {
+// RightsVerdict is what the upstream said about the rights of a user.
+type RightsVerdict struct {
 	Refusal []byte // the reply to the command; nil: it is allowed
 	Gone    bool   // there is no such user any more
 	Lacks   string // the right that the proxy's own user would need; "": it has it
 }
 
 // Judge reads the reply to Ask. args is the command that needs r.
-func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) Verdict {
+func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) RightsVerdict {
 	v, _, err := resp.Parse(reply)
 	switch text := v.Text(); {
 	case err != nil:
-		return Verdict{Refusal: resp.ErrUnexpected}
+		return RightsVerdict{Refusal: resp.ErrUnexpected}
 	case strings.HasPrefix(v.Err(), "NOPERM"):
 		lacks := "acl|dryrun"
 		if u.old {
 			lacks = "acl|getuser"
 		}
-		return Verdict{Refusal: Unable(lacks), Lacks: lacks}
+		return RightsVerdict{Refusal: Unable(lacks), Lacks: lacks}
 	case u.old && v.Err() == "":
 		return u.judgeRules(r, v)
 	case v.Err() == "" && text == "OK":
-		return Verdict{}
+		return RightsVerdict{}
 	case v.Err() == "":
-		return Verdict{Refusal: denied(c, text)}
+		return RightsVerdict{Refusal: denied(c, text)}
 	case strings.HasPrefix(v.Err(), "ERR User '") && strings.HasSuffix(v.Err(), "not found"):
-		return Verdict{Refusal: errNoAuth, Gone: true}
+		return RightsVerdict{Refusal: errNoAuth, Gone: true}
 	// the proxy has it, this Redis has not
 	case strings.HasPrefix(v.Err(), "ERR Command '") && c.Flags&LockVerb == 0:
 		if len(args) > 1 && (c.Subs != nil || strings.Contains(c.Name, "|")) {
-			return Verdict{Refusal: unknownSubcommand(args)}
+			return RightsVerdict{Refusal: unknownSubcommand(args)}
 		}
-		return Verdict{Refusal: UnknownCommand(args)}
+		return RightsVerdict{Refusal: UnknownCommand(args)}
 	}
-	return Verdict{Refusal: bytes.Clone(reply)}
+	return RightsVerdict{Refusal: bytes.Clone(reply)}
 }
 
 // denied is the error for a command of which DRYRUN says text, in the words that the server would use in an

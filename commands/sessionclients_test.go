@@ -37,18 +37,18 @@ func (c fakeClients) Self() *commands.Peer {
 }
 
 func (c fakeClients) Each(ids []int64, visit func(p *commands.Peer) []byte,
-	then func(seen []commands.Seen) []byte) {
+	then func(seen []commands.SeenClient) []byte) {
 	f := c.f
 	all := append([]*commands.Peer{c.Self()}, f.Peers.Others...)
 	*f.call = commands.Call{}
 	slices.SortFunc(all, func(a, b *commands.Peer) int { return int(a.ID - b.ID) })
-	var seen []commands.Seen
+	var seen []commands.SeenClient
 	for _, p := range all {
 		if ids != nil && !slices.Contains(ids, p.ID) {
 			continue
 		}
 		if text := visit(p); text != nil {
-			seen = append(seen, commands.Seen{ID: p.ID, Text: text})
+			seen = append(seen, commands.SeenClient{ID: p.ID, Text: text})
 		}
 		if p.Close {
 			f.Peers.Closed = append(f.Peers.Closed, p.ID)

@@ -29,11 +29,11 @@ type answer struct {
 	by        client.By // who made it
 }
 
-// exchange is a function that makes an answer.
-type exchange func(reply []byte) []byte
+// answerFunc is a function that makes an answer.
+type answerFunc func(reply []byte) []byte
 
 // Answer implements redlock.Exchange.
-func (f exchange) Answer(reply []byte) []byte { return f(reply) }
+func (f answerFunc) Answer(reply []byte) []byte { return f(reply) }
 
 // shown says that the client has a part of it, if it is the oldest.
 func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
@@ -155,7 +155,7 @@ func (q *answers) Speak(tag uint32) { q.at(tag).silent = false }
 // Expect implements client.Answers.
 func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) {
 	a := q.at(tag)
-	if a.then = exchange(then); then == nil {
+	if a.then = answerFunc(then); then == nil {
 		a.then = nil
 	}
 }

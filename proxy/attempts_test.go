@@ -204,7 +204,7 @@ func TestShownUser(t *testing.T) {
 			"a\nlevel=ERROR": "(not shown)", strings.Repeat("a", 65): "(not shown)",
 			"\x1b[31m": "(not shown)",
 		} {
-			if got := (whole{r.server}).shownUser(name); got != want {
+			if got := (commandsServer{r.server}).shownUser(name); got != want {
 				t.Errorf("%q: %s", name, got)
 			}
 		}

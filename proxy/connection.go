@@ -22,7 +22,7 @@ import (
 type connection struct {
 	h        connectionHost
 	own      *tracking.Connections
-	tracking *tracking.Tracker
+	tracking *tracking.Tracked
 	tx       *transaction.Client
 	monitor  *clients.Monitor
 	watcher  *watch.Watcher
@@ -31,7 +31,7 @@ type connection struct {
 
 // connectionHost is a session as its connection sees it.
 type connectionHost interface {
-	asker
+	nodeAsker
 	resetState()
 	CountMemory()
 }

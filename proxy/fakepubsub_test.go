@@ -46,6 +46,6 @@ func (p noPubSub) Concerned(_ []byte, _ bool, most int) ([]*pubsub.Topic, int) {
 	return nil, most
 }
 
-func (noPubSub) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
+func (noPubSub) Subscribe(int, string, func(subscription.Change)) func() { return func() {} }
 
 func (noPubSub) Sharded() bool { return true }

@@ -17,42 +17,42 @@ import (
 	"lockproxy/proxy/login"
 )
 
-// whole is the proxy as commands see it: it implements commands.Server.
-type whole struct{ s *Server }
+// commandsServer is the proxy as commands see it: it implements commands.Server.
+type commandsServer struct{ s *Server }
 
 // AuthRequired implements commands.Server.
-func (v whole) AuthRequired() bool { return v.s.o.UsersOnly || v.s.now.Load().Password != "" }
+func (v commandsServer) AuthRequired() bool { return v.s.o.UsersOnly || v.s.now.Load().Password != "" }
 
 // UsersOnly implements commands.Server.
-func (v whole) UsersOnly() bool { return v.s.o.UsersOnly }
+func (v commandsServer) UsersOnly() bool { return v.s.o.UsersOnly }
 
 // CheckAuth implements commands.Server. The one user is called "default", as in a Redis without ACL rules.
-func (v whole) CheckAuth(user, password []byte) bool {
+func (v commandsServer) CheckAuth(user, password []byte) bool {
 	// Digests have one length, so the comparison tells nothing about the password's.
 	want, got := sha256.Sum256([]byte(v.s.now.Load().Password)), sha256.Sum256(password)
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && string(user) == "default"
 }
 
 // Config implements commands.Server.
-func (v whole) Config() commands.Config { return v.s.o.Config }
+func (v commandsServer) Config() commands.Config { return v.s.o.Config }
 
 // OwnStats implements commands.Server.
-func (v whole) OwnStats() commands.OwnStats { return v.s.shared.Own }
+func (v commandsServer) OwnStats() commands.OwnStats { return v.s.shared.Own }
 
 // Scripts implements commands.Server.
-func (v whole) Scripts() *commands.Scripts { return v.s.shared.Scripts }
+func (v commandsServer) Scripts() *commands.Scripts { return v.s.shared.Scripts }
 
 // Upstream implements commands.Server.
-func (v whole) Upstream() cluster.Server { return v.s.upstream.Topology().Server }
+func (v commandsServer) Upstream() cluster.Server { return v.s.upstream.Topology().Server }
 
 // Login implements commands.Server.
-func (v whole) Login() *cluster.Login { return v.s.upstream.Login() }
+func (v commandsServer) Login() *cluster.Login { return v.s.upstream.Login() }
 
 // Clustered implements commands.Server.
-func (v whole) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }
+func (v commandsServer) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }
 
 // Facts implements commands.Server.
-func (v whole) Facts() commands.Facts {
+func (v commandsServer) Facts() commands.Facts {
 	f := commands.Facts{
 		Version:    v.s.o.Version,
 		Upstream:   kindNames[v.s.upstream.Topology().Kind],
@@ -86,13 +86,13 @@ func newRunID() string {
 // This file implements commands.Frontend for whole.
 
 // ClusterMode implements commands.Frontend.
-func (v whole) ClusterMode() bool { return v.s.o.ClusterMode }
+func (v commandsServer) ClusterMode() bool { return v.s.o.ClusterMode }
 
 // Announced implements commands.Frontend.
-func (v whole) Announced() []string { return v.s.o.Announce }
+func (v commandsServer) Announced() []string { return v.s.o.Announce }
 
 // Home implements commands.Frontend.
-func (v whole) Home() string {
+func (v commandsServer) Home() string {
 	for _, addr := range v.s.Addrs() {
 		if addr.Network() == "tcp" {
 			return addr.String()
@@ -102,16 +102,16 @@ func (v whole) Home() string {
 }
 
 // Secure implements commands.Frontend.
-func (v whole) Secure() bool { return v.s.o.TLS != nil }
+func (v commandsServer) Secure() bool { return v.s.o.TLS != nil }
 
 // Served implements commands.Frontend.
-func (v whole) Served() int { return v.s.upstream.Topology().Served() }
+func (v commandsServer) Served() int { return v.s.upstream.Topology().Served() }
 
 // ReplicaReads implements commands.Frontend.
-func (v whole) ReplicaReads() commands.ReplicaReads { return v.s.o.ReplicaReads }
+func (v commandsServer) ReplicaReads() commands.ReplicaReads { return v.s.o.ReplicaReads }
 
 // WatchReplicas implements commands.Frontend.
-func (v whole) WatchReplicas() { v.s.upstream.WatchReplicas() }
+func (v commandsServer) WatchReplicas() { v.s.upstream.WatchReplicas() }
 
 // This file is what commands tell of that the log and the audit log have.
 
@@ -119,7 +119,7 @@ func (v whole) WatchReplicas() { v.s.upstream.WatchReplicas() }
 const maxShownUser = 64
 
 // LoginEnded implements commands.Server.
-func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
+func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
 	s := v.s
 	attempts := s.shared.Attempts(c.ID)
 	if attempts == nil {
@@ -146,7 +146,7 @@ func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusa
 }
 
 // ConfigSet implements commands.Server.
-func (v whole) ConfigSet(c *commands.Client, pairs [][2]string) {
+func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 	for _, p := range pairs {
 		value := p[1]
 		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
@@ -166,7 +166,7 @@ const maxShownSetting = 200
 
 // shownUser is the name of a user for the log. What cannot be a name, or is the password in its place, is not
 // shown.
-func (v whole) shownUser(user string) string {
+func (v commandsServer) shownUser(user string) string {
 	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) ||
 		v.CheckAuth([]byte("default"), []byte(user)) {

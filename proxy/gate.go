@@ -26,7 +26,7 @@ func (r *router) Judge(
 ) {
 	s := r.s
 	if lacks := s.w.roster.lacks; lacks != "" {
-		r.denied(commands.Verdict{Refusal: commands.Unable(lacks), Lacks: lacks})
+		r.denied(commands.RightsVerdict{Refusal: commands.Unable(lacks), Lacks: lacks})
 		return
 	}
 	s.SetHold(client.HoldOrder)
@@ -35,7 +35,7 @@ func (r *router) Judge(
 		h: s, cmd: cmd, raw: client.Lasting(raw),
 		user: commands.NewRightsOf(s.own.User().Name, r.Server(), s.w.table),
 	}
-	q.judged = func(v commands.Verdict) {
+	q.judged = func(v commands.RightsVerdict) {
 		if v.Refusal != nil {
 			r.denied(v)
 			return
@@ -52,12 +52,12 @@ func (r *router) Judge(
 // inquiry is the question to the upstream about a client's right to its current command. For a long command a
 // goroutine makes it and judges the answer.
 type inquiry struct {
-	h      asker
+	h      nodeAsker
 	cmd    *commands.Command
 	args   [][]byte
 	raw    []byte
 	user   commands.RightsOf
-	judged func(v commands.Verdict) // runs the command, or refuses it
+	judged func(v commands.RightsVerdict) // runs the command, or refuses it
 
 	rights   []commands.Right
 	inner    int // from which on they are about a command that runs in the client's database
@@ -108,7 +108,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 			mode.DB = h.About().DB
 		}
 		if len(request) > cluster.MaxShared {
-			own := h.Pool().Private(mode, large.Owner{Host: h}, nil)
+			own := h.Pool().Private(mode, large.ClientOwner{Host: h}, nil)
 			mode = pipe.ModeOf(own)
 			defer own.End()
 		}
@@ -121,13 +121,13 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 }
 
 // verdict reads the replies.
-func (q *inquiry) verdict(replies [][]byte) commands.Verdict {
+func (q *inquiry) verdict(replies [][]byte) commands.RightsVerdict {
 	for i, reply := range replies {
 		if v := q.user.Judge(q.cmd, q.args, q.rights[i], reply); v.Refusal != nil {
 			return v
 		}
 	}
-	return commands.Verdict{}
+	return commands.RightsVerdict{}
 }
 
 // conclude runs the command, or refuses it.
@@ -138,7 +138,7 @@ func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
 
 // concludeApart is conclude for a long command.
 func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
-	var v commands.Verdict
+	var v commands.RightsVerdict
 	client.Apart(q.h, func() { v = q.verdict(replies) }, func() []byte {
 		if q.h.Gone() {
 			return client.NoAnswer
@@ -151,7 +151,7 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 }
 
 // denied answers the current command with the upstream's refusal.
-func (r *router) denied(v commands.Verdict) {
+func (r *router) denied(v commands.RightsVerdict) {
 	s := r.s
 	if v.Lacks != "" {
 		s.w.roster.logLack(v.Lacks)

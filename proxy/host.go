@@ -22,8 +22,8 @@ type host interface {
 	worker() *worker
 }
 
-// asker is a session as seen by those who ask nodes on behalf of its commands.
-type asker interface {
+// nodeAsker is a session as seen by those who ask nodes on behalf of its commands.
+type nodeAsker interface {
 	host
 	scatter.Host
 	pipe.Receiver // takes the reply of a node as the answer to a command
@@ -118,11 +118,11 @@ func newSession(about commands.Client, w *worker) *session {
 	return s
 }
 
-// peer is a session as other clients see it. It implements clients.Client.
-type peer struct{ s *session }
+// otherClient is a session as other clients see it. It implements clients.Client.
+type otherClient struct{ s *session }
 
 // Describe implements clients.Client.
-func (p peer) Describe(to *commands.Peer) bool {
+func (p otherClient) Describe(to *commands.Peer) bool {
 	if p.s.gone || p.s.conn.Over() {
 		return false
 	}
@@ -131,7 +131,7 @@ func (p peer) Describe(to *commands.Peer) bool {
 }
 
 // Unblock implements clients.Client.
-func (p peer) Unblock(withError bool, ended func(bool)) {
+func (p otherClient) Unblock(withError bool, ended func(bool)) {
 	switch s := p.s; {
 	case !s.Blocked:
 		ended(false)
@@ -141,7 +141,7 @@ func (p peer) Unblock(withError bool, ended func(bool)) {
 }
 
 // Close implements clients.Client.
-func (p peer) Close() { p.s.conn.Close() }
+func (p otherClient) Close() { p.s.conn.Close() }
 
 // peerOf describes the session as it is between two commands.
 func peerOf(s *session) commands.Peer {
@@ -174,8 +174,8 @@ func selfOf(s *session) *commands.Peer {
 }
 
 // tracker is that of the client with this ID; nil: there is no such client.
-func (s *Shared) tracker(id int64) *tracking.Tracker {
-	if found, ok := s.Clients.Find(id).(peer); ok {
+func (s *Shared) tracker(id int64) *tracking.Tracked {
+	if found, ok := s.Clients.Find(id).(otherClient); ok {
 		return &found.s.tracking
 	}
 	return nil
@@ -184,7 +184,7 @@ func (s *Shared) tracker(id int64) *tracking.Tracker {
 // Attempts are those of the client with this ID to authenticate; nil: there is no such client. They belong
 // to its loop.
 func (s *Shared) Attempts(id int64) *login.Attempts {
-	if found, ok := s.Clients.Find(id).(peer); ok {
+	if found, ok := s.Clients.Find(id).(otherClient); ok {
 		return &found.s.attempts
 	}
 	return nil

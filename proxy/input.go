@@ -21,8 +21,8 @@ const (
 
 // input frames the commands of one client.
 type input struct {
-	guard resp.Guard
-	long  *large.Command // the command at the front of the input, if it is long
+	guard resp.InputGuard
+	long  *large.LongCommand // the command at the front of the input, if it is long
 
 	bytes, commands uint64 // that came
 }
@@ -117,7 +117,7 @@ func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, er
 // takeApart makes a goroutine take raw apart; then raw is read once more. If one master has the keys of all
 // slots, nobody needs the slots.
 func (in *input) takeApart(s *session, raw []byte) {
-	long := &large.Command{Size: len(raw)}
+	long := &large.LongCommand{Size: len(raw)}
 	in.long = long
 	s.SetHold(client.HoldLong)
 	table, scripts := s.w.table, s.w.shared.Scripts

@@ -46,7 +46,7 @@ func (l *largeCommands) takes(s *session, args [][]byte) bool {
 	}
 	cmd := s.w.table.Lookup(args[0])
 	if cmd == nil || cmd.Route != commands.ByKeys || !cmd.ReadsKeys() || cmd.Flags&commands.Scripted != 0 ||
-		s.router.readers(cmd) != pipe.MasterOnly || !s.w.pool.HasRoom(large.Owner{Host: s}) {
+		s.router.readers(cmd) != pipe.MasterOnly || !s.w.pool.HasRoom(large.ClientOwner{Host: s}) {
 		return false
 	}
 	l.reads--
@@ -88,7 +88,7 @@ func (l *largeCommands) open(s *session) {
 		}
 		l.set.End()
 	}
-	l.set = s.w.pool.Private(pipe.Mode{Proto: s.Proto, DB: s.DB}, large.Owner{Host: s}, nil)
+	l.set = s.w.pool.Private(pipe.Mode{Proto: s.Proto, DB: s.DB}, large.ClientOwner{Host: s}, nil)
 	l.closeLater(s, l.set)
 }
 

@@ -54,7 +54,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease),
 		Used:     func() { s.locks.peers.Join() }, Log: s.o.Log})
 	o.Index = s.locks.index
-	announcer := &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
+	announcer := &pubsub.Publisher{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
 	announcer.Follow(s.upstream.Topology())
 	s.upstream.OnChange(announcer.Follow)
 	all := lock.Lockers{
@@ -88,8 +88,9 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	all.Who = &who.Who{Index: s.locks.index, ID: all.Plain.ID()}
 	all.Ask = func(ctx context.Context, req []byte) ([]byte, error) { return up.DoMaster(ctx, 0, req, true) }
 	s.locks.peers = peers.New(up, peers.Options{ID: all.Plain.ID(), Fleet: s.o.Fleet, Settings: s.o.Same,
-		Handlers: map[string]peers.Handler{who.Topic: all.Who.Answer, totals.Topic: totals.Answer(all.Stats)},
-		Log:      s.o.Log})
+		Handlers: map[string]peers.Responder{who.Topic: all.Who.Answer,
+			totals.Topic: totals.Answer(all.Stats)},
+		Log: s.o.Log})
 	all.Busiest = lock.NewBusiest(s.o.LockNames)
 	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
 	s.locks.engines = all
@@ -151,7 +152,7 @@ func (l *lockEngines) ready() error {
 type lockMaster struct{ *master.Master }
 
 // Ask implements quorum.Node.
-func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.Answerer) {
+func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.NodeAnswerer) {
 	m.Master.Ask(req, timeout, tag, to)
 }
 
@@ -175,7 +176,7 @@ func (u lockUpstream) DoWhole(ctx context.Context, slot int, req []byte, resend 
 
 // Subscribe implements single.Upstream.
 func (u lockUpstream) Subscribe(
-	slot int, channel string, notify func(subscription.Event),
+	slot int, channel string, notify func(subscription.Change),
 ) (cancel func()) {
 	return u.topics.Subscribe(slot, channel, notify)
 }
@@ -194,9 +195,9 @@ func (u lockUpstream) Evicts(slot int) error { return u.evictions.Of(slot) }
 
 // events passes on what happens to locks and settings.
 type events struct {
-	audit Audit      // nil: there is none
-	hub   *watch.Hub // for those who watch; nil: nobody can
-	proxy string     // the id of this proxy
+	audit Audit        // nil: there is none
+	hub   *watch.Relay // for those who watch; nil: nobody can
+	proxy string       // the id of this proxy
 	// view has the events while somebody looks at them: those of all proxies if there is a hub, else those of
 	// this one; nil: nobody does.
 	view atomic.Pointer[func([]lockevent.Event)]
@@ -248,7 +249,7 @@ func (e *events) counts() (audit, watch EventCounts) {
 }
 
 // startWatching makes the hub of the events of locks, if they are to be told.
-func startWatching(s *Server, prefix, proxy string) *watch.Hub {
+func startWatching(s *Server, prefix, proxy string) *watch.Relay {
 	if !s.o.LockEvents {
 		return nil
 	}
@@ -261,7 +262,7 @@ func startWatching(s *Server, prefix, proxy string) *watch.Hub {
 		}
 		return err
 	}
-	subscribe := func(notify func(subscription.Event)) (cancel func()) {
+	subscribe := func(notify func(subscription.Change)) (cancel func()) {
 		return s.topics.Subscribe(-1, channel, notify)
 	}
 	h := watch.New(watch.Options{Proxy: proxy, Publish: publish, Subscribe: subscribe, Log: s.o.Log,

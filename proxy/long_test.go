@@ -103,7 +103,7 @@ func TestLongCommandOfOneRedisIsNotCut(t *testing.T) {
 		raw := resp.AppendCommandStrings(nil, strings.Fields("DEL"+manyKeys(5_000))...)
 		cmd := r.server.workers[0].table.Lookup([]byte("DEL"))
 		for _, bySlot := range []bool{false, true} {
-			var l large.Command
+			var l large.LongCommand
 			l.Read(r.server.workers[0].table, r.server.shared.Scripts, raw, bySlot)
 			if len(l.Args) != 5_001 || l.Err != nil || (l.PlaceOf(cmd) != nil) != bySlot {
 				r.Errorf("%d arguments, %v, it is cut: %v", len(l.Args), l.Err, l.PlaceOf(cmd) != nil)

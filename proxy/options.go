@@ -48,7 +48,7 @@ type Upstream interface {
 type PubSub interface {
 	pubsub.Upstream
 	// Subscribe listens on a channel of slot until cancel is called.
-	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
+	Subscribe(slot int, channel string, notify func(subscription.Change)) (cancel func())
 }
 
 // Options configure a Server. Zero values mean those of DefaultOptions; Upstream is required.

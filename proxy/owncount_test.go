@@ -9,7 +9,7 @@ func TestOwnCount(t *testing.T) {
 		c.send("MULTI", "SET foo 1", "CLIENT UNPAUSE", "EXEC", "CLIENT UNPAUSE", "CLIENT KILL ID 99")
 		c.expect(ok + queuedOK + queuedOK + "*2\r\n+OK\r\n+OK\r\n" + ok + ":0\r\n")
 		calls := map[string]uint64{}
-		for _, o := range (whole{r.server}).OwnStats().Commands() {
+		for _, o := range (commandsServer{r.server}).OwnStats().Commands() {
 			calls[o.Name] = o.Calls
 		}
 		for name, want := range map[string]uint64{"multi": 0, "set": 0, "exec": 0, "client|unpause": 1,

@@ -40,7 +40,7 @@ func TestPauseWrites(t *testing.T) {
 			b.send(line)
 			b.quiet()
 		}
-		if got := (whole{r.server}).Facts(); got.Held != 15 || got.Pause != 1 ||
+		if got := (commandsServer{r.server}).Facts(); got.Held != 15 || got.Pause != 1 ||
 			got.PauseLeft <= 4*time.Second {
 			t.Errorf("%d clients are held, pause %d, %v left", got.Held, got.Pause, got.PauseLeft)
 		}
@@ -49,7 +49,7 @@ func TestPauseWrites(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		if got := (whole{r.server}).Facts(); got.Held != 0 || got.Pause != 0 {
+		if got := (commandsServer{r.server}).Facts(); got.Held != 0 || got.Pause != 0 {
 			t.Errorf("%d clients are held, pause %d", got.Held, got.Pause)
 		}
 		for _, want := range []string{"SET k v", "PFCOUNT k", "PUBLISH c m", "EVAL x 0",

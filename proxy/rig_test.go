@@ -135,8 +135,8 @@ func (r *rig) Memories(context.Context) map[string]cluster.Memory {
 	defer r.mu.Unlock()
 	return maps.Clone(r.memories)
 }
-func (r *rig) WatchReplicas()                                         {}
-func (r *rig) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
+func (r *rig) WatchReplicas()                                          {}
+func (r *rig) Subscribe(int, string, func(subscription.Change)) func() { return func() {} }
 
 // commandReply is the COMMAND reply of miniredis.
 var commandReply = sync.OnceValue(func() []byte {

@@ -90,7 +90,7 @@ func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
 	s := r.s
 	if size <= large.WindowBytes || s.gone || s.answers.at(tag).then != nil || tag+1 != s.answers.tail ||
 		s.own.Set() != nil || s.tx.IsOpen() || s.taker != nil ||
-		!s.w.pool.HasRoom(large.Owner{Host: s}) {
+		!s.w.pool.HasRoom(large.ClientOwner{Host: s}) {
 		return pipe.Mode{}, false
 	}
 	s.large.expect()

@@ -118,7 +118,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 // share makes what the clients of all loops share.
 func (s *Server) share() {
 	o, all := &s.o, &s.shared
-	all.Log, all.Server, all.Scripts = o.Log, whole{s}, commands.NewScripts(o.ScriptCache)
+	all.Log, all.Server, all.Scripts = o.Log, commandsServer{s}, commands.NewScripts(o.ScriptCache)
 	all.Context, s.cancel = context.WithCancelCause(context.Background())
 	for _, script := range scripts.All() {
 		all.Scripts.Pin([]byte(script.Source))
@@ -183,7 +183,7 @@ func (s *Server) startLoops(context.Context) error {
 	s.Door = door.New(door.Options{
 		Loop: loops[0], TLS: s.o.TLS, Context: all.Context, Log: s.o.Log,
 		Come: func(n door.Newcomer) {
-			s.workers[all.Clients.IndexOf(n.ID)].Come(n, !whole{s}.AuthRequired())
+			s.workers[all.Clients.IndexOf(n.ID)].Come(n, !commandsServer{s}.AuthRequired())
 		},
 		TLSFailed: func(client net.Addr, err error) {
 			all.Login.Failures.Tls.Note(s.o.Log, "TLS handshake failed", "client", client, "err", err)
@@ -202,8 +202,8 @@ func (s *Server) startLoops(context.Context) error {
 	return nil
 }
 
-func doorSettings(o *Options) door.Settings {
-	return door.Settings{MaxClients: o.MaxClients, KeepAlive: o.KeepAlive, AuthTimeout: o.AuthTimeout}
+func doorSettings(o *Options) door.LiveSettings {
+	return door.LiveSettings{MaxClients: o.MaxClients, KeepAlive: o.KeepAlive, AuthTimeout: o.AuthTimeout}
 }
 
 // haltMost is how long a drain whose time is over waits for replies of nodes.

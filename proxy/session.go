@@ -33,13 +33,13 @@ type session struct {
 	answers answers
 	present
 
-	hold     client.Hold
+	hold     client.HoldReasons
 	window   large.Window   // bounds the commands under way
 	attempts login.Attempts // attempts to authenticate
 	silence  silence        // CLIENT REPLY
 
 	own      tracking.Connections
-	tracking tracking.Tracker
+	tracking tracking.Tracked
 	large    largeCommands // connections for some of its commands
 	upload   upload
 	router   router
@@ -68,7 +68,7 @@ type present struct {
 type among struct {
 	monitor clients.Monitor
 	watcher watch.Watcher
-	pause   clients.Pause
+	pause   clients.PausedClient
 }
 
 // Mode is the mode of the upstream connections that carry what this client sends.
@@ -306,7 +306,7 @@ func (s *session) advance() {
 }
 
 // SetHold stops reading commands.
-func (s *session) SetHold(h client.Hold) {
+func (s *session) SetHold(h client.HoldReasons) {
 	s.hold |= h
 	if !s.gone {
 		s.conn.Pause(mostAhead(s))
@@ -323,7 +323,7 @@ func mostAhead(s *session) int {
 }
 
 // ClearHold reads on if no other reason to wait is left.
-func (s *session) ClearHold(h client.Hold) {
+func (s *session) ClearHold(h client.HoldReasons) {
 	if s.hold&h == 0 {
 		return
 	}

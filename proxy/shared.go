@@ -37,13 +37,13 @@ type Shared struct {
 	Pipes    pipe.Stats
 	Counters stats.Counters
 	Own      *stats.Own // what INFO shows of the proxy itself
-	Memory   memory.All
+	Memory   memory.Account
 	Clients  clients.All
 	Watchers watch.Watchers
 	Trackers tracking.Trackers
 	Blocked  blocking.Counts
 	Underway pubsub.Underway
-	Login    login.All
+	Login    login.Record
 }
 
 // Settings may change while clients are served.

@@ -22,7 +22,7 @@ type Stats struct {
 	Subscriptions map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages      uint64            // given to clients
 	Own           owned.Stats
-	Commands      []stats.Command
+	Commands      []stats.CommandCount
 	Nodes         []pipe.NodeStats
 	GivenUp       uint64          // requests whose retry budget was used up
 	Shed          uint64          // commands that were refused because their node is overloaded

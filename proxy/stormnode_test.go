@@ -264,7 +264,7 @@ func (st *tempest) Join(ctx context.Context, kind pubsub.Kind, names []string,
 	out pubsub.Outlet) ([]*pubsub.Topic, error) {
 	st.pause(ctx)
 	if st.bad(8) {
-		return nil, pubsub.ReplyError("NOPERM x")
+		return nil, pubsub.SubscribeError("NOPERM x")
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -303,12 +303,12 @@ func (st *tempest) pause(ctx context.Context) {
 }
 
 // Subscribe implements Upstream.
-func (st *tempest) Subscribe(_ int, _ string, notify func(subscription.Event)) (cancel func()) {
+func (st *tempest) Subscribe(_ int, _ string, notify func(subscription.Change)) (cancel func()) {
 	if st.bad(3) {
-		notify(subscription.Event{Kind: subscription.Refused, Err: errNoPubSub})
+		notify(subscription.Change{Kind: subscription.Refused, Err: errNoPubSub})
 	} else {
-		notify(subscription.Event{Kind: subscription.Live})
-		notify(subscription.Event{})
+		notify(subscription.Change{Kind: subscription.Live})
+		notify(subscription.Change{})
 	}
 	return func() {}
 }

@@ -74,7 +74,7 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 				if forLock {
 					reply = t.waitedForLock(ctx, reply)
 					waited := t.h.Loop().Now().Sub(began)
-					if w, ok := lost.(commands.Waiter); ok {
+					if w, ok := lost.(commands.LockWaiter); ok {
 						waited = w.Waited()
 					}
 					t.answers.at(tag).waited(waited)

@@ -82,7 +82,7 @@ func (r *rig) newTracker(options string) *testClient {
 
 // sessionOf is the session of the client that has come as the n-th, from 1.
 func (r *rig) sessionOf(n int64) *session {
-	return r.server.shared.Clients.Find(n).(peer).s
+	return r.server.shared.Clients.Find(n).(otherClient).s
 }
 
 // on has f run on the loop, and waits until all is quiet.

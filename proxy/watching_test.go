@@ -20,12 +20,12 @@ type heard struct {
 	names  []string // of the channels that are subscribed
 }
 
-func (h *heard) Subscribe(_ int, channel string, notify func(subscription.Event)) (cancel func()) {
+func (h *heard) Subscribe(_ int, channel string, notify func(subscription.Change)) (cancel func()) {
 	if h.refuse != nil {
-		notify(subscription.Event{Kind: subscription.Refused, Err: h.refuse})
+		notify(subscription.Change{Kind: subscription.Refused, Err: h.refuse})
 	} else {
 		h.names = append(h.names, channel)
-		notify(subscription.Event{Kind: subscription.Live})
+		notify(subscription.Change{Kind: subscription.Live})
 	}
 	return func() { h.names = nil }
 }

@@ -157,7 +157,7 @@ func (w *worker) watch() { w.alert = w.clients.Alert() || w.watchers.Any() }
 // peers are the clients of the loop as others see them.
 func (w *worker) peers(yield func(clients.Client) bool) {
 	for s := range w.sessions {
-		if !yield(peer{s}) {
+		if !yield(otherClient{s}) {
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func (w *worker) serve(s *session, n door.Newcomer) {
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
-	w.shared.Clients.Add(s.ID, peer{s})
+	w.shared.Clients.Add(s.ID, otherClient{s})
 }
 
 func (w *worker) remove(s *session) {

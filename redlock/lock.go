@@ -151,8 +151,8 @@ type Renewal struct {
 	Keeper      string // as Redis has it; a hold with another keeper is not renewed
 }
 
-// Owner is a connection as the owner of holds. Its methods must not block, nor ask about locks.
-type Owner interface {
+// HoldOwner is a connection as the owner of holds. Its methods must not block, nor ask about locks.
+type HoldOwner interface {
 	// Over is told that a hold has ended, and not by an UNLOCK of this connection.
 	Over(name, token string)
 }

@@ -36,8 +36,8 @@ func NewBareNames(prefix string) *Names {
 	return n
 }
 
-// Place is where a lock lives.
-type Place struct {
+// LockPlace is where a lock lives.
+type LockPlace struct {
 	Key  string // of the lock's hash; also the name of its channel
 	Slot int
 }
@@ -45,10 +45,10 @@ type Place struct {
 // Place maps the name of a lock to its keys. The name is put in braces, so that all keys of the lock lie in
 // one slot. A name that has a hash tag is left alone: that lock lies beside the data of its tag. Hence the
 // names a and {a} are one lock.
-func (n *Names) Place(name string) Place {
+func (n *Names) Place(name string) LockPlace {
 	var buf [64]byte
 	key := n.AppendKey(buf[:0], name)
-	return Place{string(key), slot.Of(key)}
+	return LockPlace{string(key), slot.Of(key)}
 }
 
 // AppendKey appends the key of the lock of that name.

@@ -79,24 +79,30 @@ func TestNodesThatNobodyHas(t *testing.T) {
 // than that replica is asked.
 func TestElect(t *testing.T) {
 	const huge = 1e18
-	says := func(master string, epoch uint64) report { return report{master: master, epoch: epoch} }
+	says := func(master string, epoch uint64) sentinelReport {
+		return sentinelReport{master: master,
+			epoch: epoch}
+	}
 	for _, c := range []struct {
 		what    string
 		nodes   string // of the topology
-		reports []report
+		reports []sentinelReport
 		asked   int
 		want    string
 	}{
-		{"as before", "a b", []report{says("a", 1), says("a", 1), says("a", 1)}, 3, "a"},
-		{"who leads knows it first", "a b", []report{says("a", 1), says("b", 2), says("a", 1)}, 3, "b a"},
-		{"a stranger", "a b", []report{says("a", 1), says("x", huge), says("a", 1)}, 3, "a"},
-		{"a replica, and a lie", "a b c", []report{says("b", 2), says("c", huge), says("b", 2)}, 3, "c b"},
-		{"one is away", "a b", []report{says("a", 1), says("x", huge)}, 3, "a"},
-		{"all others are silent", "a b", []report{says("x", huge)}, 3, ""},
-		{"most know a new one", "a b", []report{says("x", 2), says("x", 2), says("a", 1)}, 3, "x a"},
-		{"there is one Sentinel", "a b", []report{says("x", 2)}, 1, "x"},
-		{"at the start most count", "", []report{says("a", 1), says("x", huge), says("a", 1)}, 3, "a x"},
-		{"at the start, one answers", "", []report{says("a", 1)}, 3, "a"},
+		{"as before", "a b", []sentinelReport{says("a", 1), says("a", 1), says("a", 1)}, 3, "a"},
+		{"who leads knows it first", "a b", []sentinelReport{says("a", 1), says("b", 2), says("a", 1)}, 3,
+			"b a"},
+		{"a stranger", "a b", []sentinelReport{says("a", 1), says("x", huge), says("a", 1)}, 3, "a"},
+		{"a replica, and a lie", "a b c", []sentinelReport{says("b", 2), says("c", huge), says("b", 2)}, 3,
+			"c b"},
+		{"one is away", "a b", []sentinelReport{says("a", 1), says("x", huge)}, 3, "a"},
+		{"all others are silent", "a b", []sentinelReport{says("x", huge)}, 3, ""},
+		{"most know a new one", "a b", []sentinelReport{says("x", 2), says("x", 2), says("a", 1)}, 3, "x a"},
+		{"there is one Sentinel", "a b", []sentinelReport{says("x", 2)}, 1, "x"},
+		{"at the start most count", "", []sentinelReport{says("a", 1), says("x", huge), says("a", 1)}, 3,
+			"a x"},
+		{"at the start, one answers", "", []sentinelReport{says("a", 1)}, 3, "a"},
 	} {
 		u := newUpstream(Options{Addrs: []string{"s:1"}})
 		var t2 cluster.Topology

@@ -23,8 +23,8 @@ func (u *Upstream) Member(addr string) (at string) {
 	return at
 }
 
-// member is a node as CLUSTER NODES shows it.
-type member struct {
+// clusterMember is a node as CLUSTER NODES shows it.
+type clusterMember struct {
 	id, host, port string // port "": its address is not known
 	name           string // its host name; "": it has none
 	flags          []string
@@ -33,14 +33,14 @@ type member struct {
 
 // parseNodes reads a reply to CLUSTER NODES from the node at from. The second word of each line is
 // "ip:port@busport,hostname"; older versions leave out the end.
-func parseNodes(v resp.Value, from string) []member {
-	var all []member
+func parseNodes(v resp.Value, from string) []clusterMember {
+	var all []clusterMember
 	for line := range strings.Lines(v.Text()) {
 		words := strings.Fields(line)
 		if len(words) < 4 || len(words[0]) > mostName {
 			continue
 		}
-		m := member{id: words[0], flags: strings.Split(words[2], ","), follows: words[3]}
+		m := clusterMember{id: words[0], flags: strings.Split(words[2], ","), follows: words[3]}
 		addr, name, _ := strings.Cut(words[1], ",")
 		addr, _, _ = strings.Cut(addr, "@")
 		if colon := strings.LastIndexByte(addr, ':'); colon >= 0 && !slices.Contains(m.flags, "noaddr") &&
@@ -101,8 +101,8 @@ func hidesNodes(info resp.Value, shares []share) bool {
 
 // addHidden adds to shares the replicas among all that are not there. Each is called as its master is: by its
 // host name, by its address, or by the host that was asked.
-func addHidden(shares []share, all []member) {
-	byID := make(map[string]member)
+func addHidden(shares []share, all []clusterMember) {
+	byID := make(map[string]clusterMember)
 	for _, m := range all {
 		byID[m.id] = m
 	}

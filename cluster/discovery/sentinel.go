@@ -17,8 +17,8 @@ import (
 // knownSentinels bounds how many Sentinels are learnt of.
 const knownSentinels = 32
 
-// report is what one Sentinel says of the group.
-type report struct {
+// sentinelReport is what one Sentinel says of the group.
+type sentinelReport struct {
 	master   string
 	epoch    uint64
 	replicas []string
@@ -66,7 +66,7 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 // elect puts the reports in order, the best first, one for each master. A master that was not of the group
 // before needs most of the Sentinels that were asked: the others know it a moment later. Of those that were,
 // the latest counts, for who has led the fail-over knows of it first.
-func (u *Upstream) elect(reports []report, asked int) []report {
+func (u *Upstream) elect(reports []sentinelReport, asked int) []sentinelReport {
 	t := u.Topology()
 	of := make(map[string]bool)
 	for _, n := range slices.Concat(t.Masters, t.Replicas) {
@@ -76,7 +76,7 @@ func (u *Upstream) elect(reports []report, asked int) []report {
 	for _, r := range reports {
 		votes[r.master]++
 	}
-	slices.SortStableFunc(reports, func(a, b report) int {
+	slices.SortStableFunc(reports, func(a, b sentinelReport) int {
 		byVotes := cmp.Compare(votes[b.master], votes[a.master])
 		if len(of) == 0 {
 			return cmp.Or(byVotes, cmp.Compare(b.epoch, a.epoch))
@@ -84,7 +84,7 @@ func (u *Upstream) elect(reports []report, asked int) []report {
 		return cmp.Or(cmp.Compare(b.epoch, a.epoch), byVotes)
 	})
 	seen := make(map[string]bool)
-	return slices.DeleteFunc(reports, func(r report) bool {
+	return slices.DeleteFunc(reports, func(r sentinelReport) bool {
 		again := seen[r.master]
 		seen[r.master] = true
 		return again || len(of) > 0 && !of[r.master] && 2*votes[r.master] <= asked
@@ -101,7 +101,7 @@ func wholeView(kind cluster.Kind, master string, replicas []string) *view {
 }
 
 // consult asks the Sentinel at addr.
-func (u *Upstream) consult(ctx context.Context, addr string) (r report, err error) {
+func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, err error) {
 	ask := func(questions ...[]any) ([]resp.Value, error) {
 		return u.asker.ask(ctx, addr, u.sentinelLogins, questions...)
 	}

@@ -44,17 +44,17 @@ type vigil struct {
 
 	mu     sync.Mutex
 	habits map[string]time.Duration // how long answers took lately, by address
-	called map[string]call          // by address: masters that other nodes call failing
+	called map[string]failReport    // by address: masters that other nodes call failing
 	asking map[string]bool          // replicas that owe an answer
 	claims map[string]bool          // replicas that have said that they are masters
 }
 
-// call is what other nodes say of a master.
-type call struct{ first, last time.Time }
+// failReport is what other nodes say of a master.
+type failReport struct{ first, last time.Time }
 
 func newVigil(u *Upstream) *vigil {
 	return &vigil{u: u, wake: make(chan struct{}, 1), habits: make(map[string]time.Duration),
-		called: make(map[string]call), asking: make(map[string]bool), claims: make(map[string]bool)}
+		called: make(map[string]failReport), asking: make(map[string]bool), claims: make(map[string]bool)}
 }
 
 // run asks replicas while their masters are in trouble, until ctx ends.
@@ -252,7 +252,7 @@ func (v *vigil) calm() bool { return len(v.trouble()) == 0 }
 func (v *vigil) forget(wanted func(addr string) bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	maps.DeleteFunc(v.called, func(addr string, _ call) bool { return !wanted(addr) })
+	maps.DeleteFunc(v.called, func(addr string, _ failReport) bool { return !wanted(addr) })
 	maps.DeleteFunc(v.habits, func(addr string, _ time.Duration) bool { return !wanted(addr) })
 }
 

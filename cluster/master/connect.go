@@ -19,7 +19,7 @@ import (
 // The caller closes the masters, and l only then.
 func Connect(ctx context.Context, l *loop.Loop, addrs []string, o Options) ([]*Master, error) {
 	o = o.withDefaults()
-	set := &set{changed: make(chan struct{}, 1), runIDs: make(map[string]string)}
+	set := &masterSet{changed: make(chan struct{}, 1), runIDs: make(map[string]string)}
 	all := make([]*Master, len(addrs))
 	for i, addr := range addrs {
 		all[i] = newMaster(l, addr, o, set)
@@ -95,8 +95,8 @@ func tally(all []*Master) (up, pending int, failed []cluster.NodeError) {
 	return up, pending, failed
 }
 
-// set is the masters that were configured together. No two of them may be one server.
-type set struct {
+// masterSet is the masters that were configured together. No two of them may be one server.
+type masterSet struct {
 	changed chan struct{} // capacity 1: something has
 
 	mu     sync.Mutex
@@ -104,7 +104,7 @@ type set struct {
 }
 
 // registerRunID notes that the server at addr has this run id. If another address has it, that is returned.
-func (s *set) registerRunID(addr, runID string) (duplicate string) {
+func (s *masterSet) registerRunID(addr, runID string) (duplicate string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other, id := range s.runIDs {
@@ -117,7 +117,7 @@ func (s *set) registerRunID(addr, runID string) (duplicate string) {
 }
 
 // signal says that something has changed. It never blocks.
-func (s *set) signal() {
+func (s *masterSet) signal() {
 	select {
 	case s.changed <- struct{}{}:
 	default:

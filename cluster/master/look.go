@@ -17,8 +17,8 @@ const (
 	clockRate = 1e-3
 )
 
-// state is what a Master has learnt of its server. Guarded by Master.mu.
-type state struct {
+// serverState is what a Master has learnt of its server. Guarded by Master.mu.
+type serverState struct {
 	runID   string
 	durable bool  // at that time it wrote every command to disk before it answered
 	evicts  error // why it may delete locks by itself
@@ -32,8 +32,8 @@ type state struct {
 	doubt string    // why
 }
 
-// report is what a server says of itself.
-type report struct {
+// serverReport is what a server says of itself.
+type serverReport struct {
 	runID   string
 	id      int64 // of the connection
 	uptime  time.Duration
@@ -55,7 +55,7 @@ var (
 )
 
 // inquire asks the server about its state.
-func (c *conn) inquire() (r report, err error) {
+func (c *conn) inquire() (r serverReport, err error) {
 	r.sent = time.Now()
 	all, err := c.ask(askTime, askServer, askReplication, askConfig, askID, askMemory)
 	if err != nil {
@@ -156,7 +156,7 @@ type misled struct{ error }
 
 // judge decides whether the server's answers count from now on. It returns why the server is no independent
 // master.
-func (m *Master) judge(r report) (unfit error) {
+func (m *Master) judge(r serverReport) (unfit error) {
 	if duplicate := m.set.registerRunID(m.addr, r.runID); duplicate != "" && r.unfit == nil {
 		r.unfit = cluster.Refusal("it is the same server as " + duplicate)
 	}

@@ -99,7 +99,7 @@ type Master struct {
 	loop   *loop.Loop
 	nodes  *lone
 	topics *pubsub.Subscriptions // of channels of this server
-	set    *set
+	set    *masterSet
 	born   time.Time
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
@@ -113,11 +113,11 @@ type Master struct {
 	gone   time.Time // since when it is away, and
 	said   time.Time // when that was logged last; zero: it is there
 	last   int64     // the server's id of the last connection that was of use; 0: none
-	state  state
+	state  serverState
 }
 
 // newMaster returns a Master that connects in the background until Close.
-func newMaster(l *loop.Loop, addr string, o Options, set *set) *Master {
+func newMaster(l *loop.Loop, addr string, o Options, set *masterSet) *Master {
 	o = o.withDefaults()
 	m := &Master{addr: addr, o: o, loop: l, set: set, born: time.Now(), why: errNotYet}
 	m.nodes = newLone(addr, &cluster.Dialer{
@@ -144,7 +144,7 @@ func (m *Master) Close() {
 }
 
 // Subscribe is Subscriptions.Subscribe for a classic channel of this server.
-func (m *Master) Subscribe(channel string, notify func(subscription.Event)) (cancel func()) {
+func (m *Master) Subscribe(channel string, notify func(subscription.Change)) (cancel func()) {
 	return m.topics.Subscribe(-1, channel, notify)
 }
 

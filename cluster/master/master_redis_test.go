@@ -184,7 +184,7 @@ func TestNameOfAMasterLeadsElsewhere(t *testing.T) {
 	}, &servers.Server{Addr: "db.test:6379"})[0]
 	servers.Eventually(t, "it votes", func() bool { return m.Vote() == nil })
 	heard := make(chan string, 100)
-	defer m.Subscribe("news", func(e subscription.Event) {
+	defer m.Subscribe("news", func(e subscription.Change) {
 		if e.Kind == subscription.Message {
 			heard <- string(e.Payload)
 		}

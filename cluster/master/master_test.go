@@ -771,7 +771,7 @@ func TestConnectTellsWhatItWaitsFor(t *testing.T) {
 func TestMasterSubscribe(t *testing.T) {
 	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		events := make(chan subscription.EventKind, 9)
-		cancel := m.Subscribe("lock:{a}", func(e subscription.Event) { events <- e.Kind })
+		cancel := m.Subscribe("lock:{a}", func(e subscription.Change) { events <- e.Kind })
 		if kind := <-events; kind != subscription.Live {
 			t.Errorf("event %d", kind)
 		}

@@ -53,7 +53,7 @@ func (r *retrier) abandon(p *Pipe, err error) {
 			r.felt.Feel(p.addr, cluster.Felt{Failed: 1})
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
-			h := &held{call: c, req: req, err: err, fresh: written && !c.ran}
+			h := &heldRequest{call: c, req: req, err: err, fresh: written && !c.ran}
 			h.ran = c.ran || written
 			c.to.Detour(c.tag)
 			if written && harmless(&c) {
@@ -81,7 +81,7 @@ func (r *retrier) abandon(p *Pipe, err error) {
 }
 
 // take takes what is aside for the client whose turn it is, once so many requests of p are answered.
-func (r *retrier) take(p *Pipe, answered uint64) []*held {
+func (r *retrier) take(p *Pipe, answered uint64) []*heldRequest {
 	all := p.order.next(answered)
 	for _, h := range all {
 		r.senders.ends(&h.call)
@@ -102,7 +102,8 @@ func (r *retrier) overtaken(p *Pipe, c call) {
 func (r *retrier) joins(p *Pipe, c call, reply []byte) bool {
 	joins := p.order.joins(&c)
 	if joins {
-		r.keep(p, &held{call: c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply), read: true})
+		r.keep(p, &heldRequest{call: c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply),
+			read: true})
 	}
 	return joins
 }
@@ -117,7 +118,7 @@ func (r *retrier) goOn(p *Pipe) {
 }
 
 // sendAgain has h sent again at once, if possible.
-func (r *retrier) sendAgain(p *Pipe, h *held) {
+func (r *retrier) sendAgain(p *Pipe, h *heldRequest) {
 	switch {
 	case p.Dead() != nil:
 		r.sendLater(p, h)
@@ -133,7 +134,7 @@ func (r *retrier) sendAgain(p *Pipe, h *held) {
 }
 
 // sendLater has h sent again, perhaps elsewhere. It cannot ask the node any more what a script has said.
-func (r *retrier) sendLater(p *Pipe, h *held) {
+func (r *retrier) sendLater(p *Pipe, h *heldRequest) {
 	switch {
 	case h.byScript():
 		r.refuse(h)
@@ -148,7 +149,7 @@ func (r *retrier) sendLater(p *Pipe, h *held) {
 }
 
 // byScript says that a script may have made the error that h was refused with.
-func (h *held) byScript() bool {
+func (h *heldRequest) byScript() bool {
 	if h.reply == nil || h.read || h.resend && mayRepeat(h.req) {
 		return false
 	}
@@ -158,7 +159,7 @@ func (h *held) byScript() bool {
 }
 
 // refuse ends h without sending it again.
-func (r *retrier) refuse(h *held) {
+func (r *retrier) refuse(h *heldRequest) {
 	switch {
 	case h.err != nil:
 		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), h.err))

@@ -38,11 +38,11 @@ type order struct {
 type aside struct {
 	client int64
 	until  uint64 // it waits until so many requests of the pipe are answered
-	all    []*held
+	all    []*heldRequest
 }
 
-// held is a request that is sent again, unless something that its client sent behind it has run.
-type held struct {
+// heldRequest is a request that is sent again, unless something that its client sent behind it has run.
+type heldRequest struct {
 	call
 	req   []byte
 	reply []byte // of the node; or nil
@@ -69,7 +69,7 @@ func harmless(c *call) bool {
 func (o *order) has(client int64) bool { return o.byClient[client] != nil }
 
 // keep puts h behind what is aside for its client, until so many requests of the pipe are answered.
-func (o *order) keep(h *held, until uint64) {
+func (o *order) keep(h *heldRequest, until uint64) {
 	client, _, _ := orderOf(&h.call)
 	g := o.byClient[client]
 	if g == nil {
@@ -87,7 +87,7 @@ func (o *order) keep(h *held, until uint64) {
 }
 
 // overtaken takes out what cannot be sent again any more, because c has run, or may have.
-func (o *order) overtaken(c *call) (over []*held) {
+func (o *order) overtaken(c *call) (over []*heldRequest) {
 	if len(o.all) == 0 {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (o *order) overtaken(c *call) (over []*held) {
 	if g == nil {
 		return nil
 	}
-	g.all = slices.DeleteFunc(g.all, func(h *held) bool {
+	g.all = slices.DeleteFunc(g.all, func(h *heldRequest) bool {
 		conflicts := h.conflicts(c)
 		if conflicts {
 			over = append(over, h)
@@ -113,7 +113,7 @@ func (o *order) overtaken(c *call) (over []*held) {
 // conflicts says that h must not run after c. What a node sends on with ASK is about keys that it does not
 // have, so nothing that it runs is about them. A request about a lock that may have run has taken effect in
 // its place if it has.
-func (h *held) conflicts(c *call) bool {
+func (h *heldRequest) conflicts(c *call) bool {
 	_, n, _ := orderOf(&h.call)
 	_, m, _ := orderOf(c)
 	switch {
@@ -132,11 +132,12 @@ func (o *order) joins(c *call) bool {
 	}
 	client, _, _ := orderOf(c)
 	g := o.byClient[client]
-	return g != nil && slices.ContainsFunc(g.all, func(h *held) bool { return !h.read && h.conflicts(c) })
+	return g != nil && slices.ContainsFunc(g.all,
+		func(h *heldRequest) bool { return !h.read && h.conflicts(c) })
 }
 
 // next takes what is aside for the client whose turn it is, once so many requests are answered.
-func (o *order) next(answered uint64) []*held {
+func (o *order) next(answered uint64) []*heldRequest {
 	if len(o.all) == 0 || o.all[0].until > answered {
 		return nil
 	}

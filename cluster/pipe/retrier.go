@@ -148,12 +148,12 @@ func (r *retrier) putAside(p *Pipe, c *call, req, reply []byte) bool {
 		return false
 	}
 	c.to.Detour(c.tag)
-	r.keep(p, &held{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
+	r.keep(p, &heldRequest{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
 	return true
 }
 
 // keep puts h aside.
-func (r *retrier) keep(p *Pipe, h *held) {
+func (r *retrier) keep(p *Pipe, h *heldRequest) {
 	p.order.keep(h, p.answered+uint64(p.calls.len()))
 	r.senders.sends(nil, &h.call)
 }

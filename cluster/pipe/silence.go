@@ -177,7 +177,7 @@ func (f *forgotten) ask(addr string, now time.Time) {
 	}
 	f.asking[addr] = true
 	l := f.loop
-	f.stats.inquiries.put(f.ctx, f.control, f.o.ConnectTimeout, addr, inquiry{ids,
+	f.stats.inquiries.put(f.ctx, f.control, f.o.ConnectTimeout, addr, connInquiry{ids,
 		func(settled map[string]string, err error) {
 			l.Post(func() { f.answered(addr, all, settled, err) })
 		}})

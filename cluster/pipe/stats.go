@@ -21,7 +21,7 @@ type Stats struct {
 	Redirects [retry.Reasons]atomic.Uint64
 	GivenUp   atomic.Uint64 // requests whose budget was used up
 	Shed      atomic.Uint64 // requests that were refused because their node is overloaded
-	own       owned.Counters
+	own       owned.Totals
 	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
 	moving    movingSlots
 	garbled   journal.Lines
@@ -103,8 +103,8 @@ func (s *Stats) Own() owned.Stats { return s.own.Now() }
 // inquiryMost is how many connections a question is about at most.
 const inquiryMost = 512
 
-// inquiry is what one loop asks a node: about these connections.
-type inquiry struct {
+// connInquiry is what one loop asks a node: about these connections.
+type connInquiry struct {
 	ids    []string
 	answer func(settled map[string]string, err error) // may have more than the ids
 }
@@ -112,18 +112,18 @@ type inquiry struct {
 // inquiries asks each node one question at a time, for all loops. Safe for concurrent use.
 type inquiries struct {
 	mu      sync.Mutex
-	waiting map[string][]inquiry // by the address of each node that is asked: what it is to be asked next
+	waiting map[string][]connInquiry // by the address of each node that is asked: what it is to be asked next
 }
 
 // put has the node at addr asked, together with what others ask it. It does not block. ctx ends with the
 // loops, limit bounds one question.
 func (q *inquiries) put(ctx context.Context, nodes cluster.DialNode, limit time.Duration, addr string,
-	one inquiry,
+	one connInquiry,
 ) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting == nil {
-		q.waiting = make(map[string][]inquiry)
+		q.waiting = make(map[string][]connInquiry)
 	}
 	before, asked := q.waiting[addr]
 	q.waiting[addr] = append(before, one)
@@ -147,7 +147,7 @@ func (q *inquiries) put(ctx context.Context, nodes cluster.DialNode, limit time.
 }
 
 // next takes what the node at addr is to be asked now: nothing ends it.
-func (q *inquiries) next(addr string) (all []inquiry) {
+func (q *inquiries) next(addr string) (all []connInquiry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting, n := q.waiting[addr], 0

@@ -69,7 +69,7 @@ func TestFakeTime(t *testing.T) {
 		defer stop()
 		go u.Run(ctx)
 		events := make(chan subscription.EventKind, 9)
-		cancel := u.Subscribe(-1, "news", func(e subscription.Event) { events <- e.Kind })
+		cancel := u.Subscribe(-1, "news", func(e subscription.Change) { events <- e.Kind })
 		if kind := <-events; kind != subscription.Live {
 			t.Errorf("event %d at first", kind)
 		}

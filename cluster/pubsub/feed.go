@@ -49,16 +49,16 @@ type feed struct {
 
 // owedReply is one reply that the node owes.
 type owedReply struct {
-	verb    verb
+	verb    feedVerb
 	at      *subscriptionAt // of subscribe and unsubscribe
 	number  uint64          // of subscribe
 	barrier *barrier        // waits for it; or nil
 }
 
-type verb uint8
+type feedVerb uint8
 
 const (
-	subscribe verb = iota
+	subscribe feedVerb = iota
 	unsubscribe
 	ping
 	auth

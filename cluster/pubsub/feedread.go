@@ -83,7 +83,7 @@ func (f *feed) message(kind Kind, frame, rest []byte) error {
 	}
 	payload = bytes.Clone(payload)
 	for _, m := range t.members {
-		f.s.note(m, subscription.Event{Kind: subscription.Message, Payload: payload})
+		f.s.note(m, subscription.Change{Kind: subscription.Message, Payload: payload})
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (f *feed) refused(d owedReply, text string) {
 	if f.subscribed[t.key()] != l || l.leaving {
 		return
 	}
-	t.reason = cluster.NodeError{Addr: f.addr, Err: ReplyError(text)}
+	t.reason = cluster.NodeError{Addr: f.addr, Err: SubscribeError(text)}
 	pause := maxResubscribe
 	switch {
 	case passes(text) && l.stands: // there must not be subscriptions at two nodes
@@ -190,7 +190,7 @@ func (f *feed) refused(d owedReply, text string) {
 	f.s.nodes.Refresh()
 }
 
-// ReplyError is the text of an error reply of a node, as the errors of Join and of Refused wrap it.
-type ReplyError string
+// SubscribeError is the text of an error reply of a node, as the errors of Join and of Refused wrap it.
+type SubscribeError string
 
-func (e ReplyError) Error() string { return string(e) }
+func (e SubscribeError) Error() string { return string(e) }

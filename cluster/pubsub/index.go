@@ -44,15 +44,15 @@ func (t *Topic) counts(addr string, yes bool) {
 // topicsAtOnce is how many topics are listed before the lock is released for a moment.
 const topicsAtOnce = 1024
 
-// index has all topics. It changes only while Subscriptions.mu is held, too. So who holds that reads it as it
-// is, and others do not wait for that, which may be held for long.
-type index struct {
+// topicIndex has all topics. It changes only while Subscriptions.mu is held, too. So who holds that reads it
+// as it is, and others do not wait for that, which may be held for long.
+type topicIndex struct {
 	mu       sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
 	all      map[topicKey]*Topic
 	patterns []*Topic // those of them that are; never changed in place
 }
 
-func (c *index) add(t *Topic) {
+func (c *topicIndex) add(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[t.key()] = t
@@ -61,7 +61,7 @@ func (c *index) add(t *Topic) {
 	}
 }
 
-func (c *index) remove(t *Topic) {
+func (c *topicIndex) remove(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, t.key())
@@ -80,7 +80,7 @@ func (s *Subscriptions) Topic(kind Kind, name []byte) *Topic {
 
 // named is the topic of that name, or nil. A name that is longer than any topic's is not looked up, because
 // that takes longer the longer it is. mu is held.
-func (c *index) named(kind Kind, name []byte) *Topic {
+func (c *topicIndex) named(kind Kind, name []byte) *Topic {
 	if len(name) > cluster.MaxShared {
 		return nil
 	}

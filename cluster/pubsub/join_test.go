@@ -193,7 +193,7 @@ func TestJoinFails(t *testing.T) {
 	kept := a.join(t, u, Classic, "open1")
 	for _, kind := range []Kind{Classic, Pattern, Shard} {
 		_, err := u.Join(t.Context(), kind, []string{"open2", "closed", "open3"}, a)
-		var reply ReplyError
+		var reply SubscribeError
 		if !errors.As(err, &reply) || !strings.HasPrefix(string(reply), "NOPERM ") {
 			t.Error(err)
 		}

@@ -62,7 +62,7 @@ func TestRekeyedWhileItWaits(t *testing.T) {
 		s := New(&u, servers.Log(t))
 		defer s.Close()
 		live := 0
-		s.Subscribe(7, "news", func(e subscription.Event) {
+		s.Subscribe(7, "news", func(e subscription.Change) {
 			if e.Kind == subscription.Live {
 				live++
 			}

@@ -22,7 +22,7 @@ import (
 // cancel ends the subscription and never blocks; an event that is on its way may still come. After Close no
 // more events come.
 func (s *Subscriptions) Subscribe(
-	slot int, channel string, notify func(subscription.Event),
+	slot int, channel string, notify func(subscription.Change),
 ) (cancel func()) {
 	m := &member{notify: notify, slot: slot, lost: true}
 	s.mu.Lock()
@@ -40,7 +40,7 @@ func (s *Subscriptions) Sharded() bool { return s.nodes.Topology().Server.ShardC
 
 // member is one caller of Subscribe. Its fields are guarded by Subscriptions.mu.
 type member struct {
-	notify func(subscription.Event)
+	notify func(subscription.Change)
 	topic  *Topic
 	slot   int
 	lost   bool // it was not told Live last
@@ -80,15 +80,15 @@ func (s *Subscriptions) rekey() {
 	}
 }
 
-// event is one that a member is still to be told of.
-type event struct {
+// memberEvent is one that a member is still to be told of.
+type memberEvent struct {
 	to *member
-	subscription.Event
+	subscription.Change
 }
 
 // note has m told of an event. mu is held.
-func (s *Subscriptions) note(m *member, e subscription.Event) {
-	s.events = append(s.events, event{m, e})
+func (s *Subscriptions) note(m *member, e subscription.Change) {
+	s.events = append(s.events, memberEvent{m, e})
 }
 
 // lose has the members of t told that they may miss messages. mu is held.
@@ -96,7 +96,7 @@ func (s *Subscriptions) lose(t *Topic) {
 	for _, m := range t.members {
 		if !m.lost {
 			m.lost = true
-			s.note(m, subscription.Event{Kind: subscription.Lost})
+			s.note(m, subscription.Change{Kind: subscription.Lost})
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (s *Subscriptions) restore(t *Topic) {
 	for _, m := range t.members {
 		if m.lost && t.live() {
 			m.lost = false
-			s.note(m, subscription.Event{Kind: subscription.Live})
+			s.note(m, subscription.Change{Kind: subscription.Live})
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *Subscriptions) restore(t *Topic) {
 func (s *Subscriptions) refuse(t *Topic) {
 	for _, m := range t.members {
 		if m.lost {
-			s.note(m, subscription.Event{Kind: subscription.Refused,
+			s.note(m, subscription.Change{Kind: subscription.Refused,
 				Err: fmt.Errorf("cluster: subscribe: %w", t.reason)})
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Subscriptions) unlock() {
 		}
 		s.mu.Unlock()
 		for _, e := range events {
-			e.to.notify(e.Event)
+			e.to.notify(e.Change)
 		}
 		s.telling.Unlock()
 		s.mu.Lock()

@@ -78,7 +78,7 @@ func TestSubscribeCancelInNotify(t *testing.T) {
 	var cancel func()
 	ended := make(chan bool, 9)
 	set := make(chan bool)
-	cancel = u.Subscribe(slot.Of([]byte("once")), "once", func(subscription.Event) {
+	cancel = u.Subscribe(slot.Of([]byte("once")), "once", func(subscription.Change) {
 		<-set
 		cancel()
 		ended <- true
@@ -355,7 +355,7 @@ func TestSubscribeChurn(t *testing.T) {
 				stood := sync.OnceFunc(func() { close(stands) })
 				name := fmt.Sprintf("c%d", (w+i)%13)
 				cancel := u.Subscribe(slot.Of([]byte(name)), name,
-					func(e subscription.Event) {
+					func(e subscription.Change) {
 						switch {
 						case e.Kind == subscription.Lost && !lost:
 							lost = true
@@ -392,7 +392,7 @@ func TestSubscribeMany(t *testing.T) {
 				name := fmt.Sprintf("c%d", (w*rounds+i)%977)
 				stands := make(chan struct{})
 				stood := sync.OnceFunc(func() { close(stands) })
-				cancel := u.Subscribe(slot.Of([]byte(name)), name, func(subscription.Event) { stood() })
+				cancel := u.Subscribe(slot.Of([]byte(name)), name, func(subscription.Change) { stood() })
 				<-stands
 				cancel()
 			}

@@ -35,7 +35,7 @@ func listenAt(t *testing.T, u *hub, n int, channel string) *hearing {
 // begin is listenAt that does not wait until the subscription stands.
 func begin(u *hub, n int, channel string) *hearing {
 	h := &hearing{events: make(chan string, 1000)}
-	h.cancel = u.Subscribe(n, channel, func(e subscription.Event) {
+	h.cancel = u.Subscribe(n, channel, func(e subscription.Change) {
 		what := [...]string{"message ", "live", "lost", "refused: "}[e.Kind] + string(e.Payload)
 		if e.Err != nil {
 			what += e.Err.Error()

@@ -30,18 +30,18 @@ type Subscriptions struct {
 	// nothing else is said. It is never held while notify functions run.
 	mu      sync.Mutex
 	closed  bool
-	index   index            // all topics
-	events  []event          // that members are still to be told of, in their order
-	price   int              // of the topics: countedPrice
-	feeds   map[string]*feed // by address
-	resting map[string]rest  // by address: nodes whose last connection failed
+	index   topicIndex           // all topics
+	events  []memberEvent        // that members are still to be told of, in their order
+	price   int                  // of the topics: countedPrice
+	feeds   map[string]*feed     // by address
+	resting map[string]feedPause // by address: nodes whose last connection failed
 	loose   map[*Topic]time.Time
 	timer   *time.Timer // of the next in loose, or nil
 	rings   time.Time   // when it does
 }
 
-// rest is a pause before the next connection to a node that fails.
-type rest struct {
+// feedPause is a pause before the next connection to a node that fails.
+type feedPause struct {
 	failures int // in a row
 	until    time.Time
 }
@@ -61,10 +61,10 @@ func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 	s := &Subscriptions{
 		nodes:   nodes,
 		log:     log,
-		index:   index{all: make(map[topicKey]*Topic)},
+		index:   topicIndex{all: make(map[topicKey]*Topic)},
 		loose:   make(map[*Topic]time.Time),
 		feeds:   make(map[string]*feed),
-		resting: make(map[string]rest),
+		resting: make(map[string]feedPause),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.home.Store(new(string))

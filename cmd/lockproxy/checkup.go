@@ -44,7 +44,7 @@ one that runs, use lockproxy ready.`,
         what a proxy would find there
   lockproxy check --json | jq '.facts[] | select(.level != "ok")'
         in a script: what is not as it should be`,
-	}, 0, 0, func(c *tool.Call) int {
+	}, 0, 0, func(c *tool.Invocation) int {
 		return runCheck(c, checkup.NewReport(c.Stdout, asJSON, terminal.Colors(c.Stdout, c.Environ)))
 	}))
 	tool.Yes(c.Flags(), &asJSON, "json", "one JSON object: ok, and the facts: level, about, node, text, "+
@@ -53,7 +53,7 @@ one that runs, use lockproxy ready.`,
 }
 
 // runCheck finds the facts out, in the order of how soon they are known.
-func runCheck(c *tool.Call, r checkup.Report) int {
+func runCheck(c *tool.Invocation, r checkup.Report) int {
 	failed := false
 	tell := func(f checkup.Fact) {
 		failed = failed || f.Level == checkup.Fail
@@ -82,7 +82,7 @@ func runCheck(c *tool.Call, r checkup.Report) int {
 }
 
 // checkSettings reads the settings as the proxy would.
-func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*settings.Values, checkup.Options, error) {
+func checkSettings(c *tool.Invocation, tell func(checkup.Fact)) (*settings.Values, checkup.Options, error) {
 	v, certs, passwords, err := loadAll(settingsFrom(c.Settings, c.Environ))
 	for _, one := range settings.Apart(err) {
 		text, remedy := one.Error(), "change that setting; lockproxy --help lists them"

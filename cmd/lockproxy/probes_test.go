@@ -144,6 +144,6 @@ func adminOf(t *testing.T, s *lifecycle.State) (addr string) {
 		t.Fatal(err)
 	}
 	p := newProgram(configOf(t, "--dev"), files.Certs{}, io.Discard)
-	t.Cleanup(admin.Serve(ln, admin.Options{Program: shown{s, p}, Values: p.config.Values, Log: p.log}))
+	t.Cleanup(admin.Serve(ln, admin.Options{Program: adminView{s, p}, Values: p.config.Values, Log: p.log}))
 	return ln.Addr().String()
 }

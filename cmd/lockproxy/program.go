@@ -24,10 +24,10 @@ import (
 
 // program is one run of lockproxy.
 type program struct {
-	config    *settings.Config
+	config    *settings.Running
 	certs     files.Certs
 	passwords files.Passwords
-	detours   files.Detours
+	detours   files.LiveDetours
 	log       *slog.Logger
 	stderr    io.Writer
 	audit     *auditlog.Log // nil: there is none
@@ -45,7 +45,7 @@ type program struct {
 	exit    func(code int)
 }
 
-func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
+func newProgram(c *settings.Running, certs files.Certs, stderr io.Writer) *program {
 	log := newLogger(c, stderr)
 	return &program{config: c, certs: certs, log: log, stderr: stderr, connect: connect, exit: os.Exit,
 		manager: lifecycle.NewManager(log), stopAdmin: func() {}, relieved: make(chan struct{})}
@@ -247,7 +247,7 @@ func (p *program) openAdmin() error {
 	if err != nil {
 		return fmt.Errorf("admin %s: %w", v.Admin, err)
 	}
-	o := admin.Options{Program: shown{&p.state, p}, Values: p.config.Values, TLS: p.certs.Admin,
+	o := admin.Options{Program: adminView{&p.state, p}, Values: p.config.Values, TLS: p.certs.Admin,
 		Password: p.passwords.Admin.Source(), Version: version, Commit: buildCommit(), Log: p.log}
 	if p.audit != nil {
 		o.Audit = p.audit
@@ -256,14 +256,14 @@ func (p *program) openAdmin() error {
 	return nil
 }
 
-// shown is the program as the admin listener sees it.
-type shown struct {
+// adminView is the program as the admin listener sees it.
+type adminView struct {
 	*lifecycle.State
 	p *program
 }
 
 // Reloads implements admin.Program.
-func (s shown) Reloads() []files.State {
+func (s adminView) Reloads() []files.State {
 	all := []files.State{{Of: "settings", Failed: s.p.refused.Load()}}
 	return slices.Concat(all, s.p.certs.States(), s.p.passwords.States())
 }

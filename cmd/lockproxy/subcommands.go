@@ -53,7 +53,7 @@ func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Write
 	case !slices.Contains(all, args[0]):
 		return 0, false
 	}
-	call := tool.Call{Environ: environ, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	call := tool.Invocation{Environ: environ, Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	return tool.Execute(root, args, call), true
 }
 
@@ -82,7 +82,7 @@ It has all that --help tells, of the settings and of each subcommand, for the ve
         reads it
   lockproxy man > /usr/local/share/man/man1/lockproxy.1
         installs it`,
-	}, 0, 0, func(c *tool.Call) int {
+	}, 0, 0, func(c *tool.Invocation) int {
 		root := subcommands(c.Stdout)
 		settings.Flags(root.Flags())
 		tool.Man(c.Stdout, root, version)

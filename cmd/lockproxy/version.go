@@ -17,7 +17,7 @@ func versionCommand() *cobra.Command {
 		Short:   "Prints version, platform and commit, as --version does",
 		Long:    tool.Long("", tool.Exit{Code: tool.ExitOK, Meaning: "printed"}),
 		Example: "  lockproxy version",
-	}, 0, 0, func(c *tool.Call) int {
+	}, 0, 0, func(c *tool.Invocation) int {
 		io.WriteString(c.Stdout, versionLine())
 		return tool.ExitOK
 	})

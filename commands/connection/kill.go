@@ -64,7 +64,7 @@ func (f *filter) kill(clients commands.Clients, old bool) {
 			return killedPeer
 		}
 		return nil
-	}, func(killed []commands.Seen) []byte {
+	}, func(killed []commands.SeenClient) []byte {
 		switch {
 		case !old:
 			return redcon.AppendInt(nil, int64(len(killed)))

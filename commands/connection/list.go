@@ -27,7 +27,7 @@ func clientList(c *commands.Call) {
 				return nil
 			}
 			return appendLine(p, make([]byte, 0, usualLine), now, with)
-		}, func(seen []commands.Seen) []byte {
+		}, func(seen []commands.SeenClient) []byte {
 			return resp.AppendVerbatim(nil, proto, "txt", joinLines(seen, f.ids))
 		})
 	})
@@ -62,7 +62,7 @@ func newListFilter(c *commands.Call) (f filter, refusal []byte) {
 const usualLine = 320
 
 // joinLines joins lines by ID, or in the order in which ids names them.
-func joinLines(seen []commands.Seen, ids []int64) string {
+func joinLines(seen []commands.SeenClient, ids []int64) string {
 	size := 0
 	for _, s := range seen {
 		size += len(s.Text)

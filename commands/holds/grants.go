@@ -63,7 +63,7 @@ func (g *Grants) Prepare() {
 }
 
 // Owner is the connection as the owner of its holds. Grants is prepared.
-func (g *Grants) Owner() redlock.Owner { return g.book }
+func (g *Grants) Owner() redlock.HoldOwner { return g.book }
 
 // Over implements redlock.Owner.
 func (b *grantBook) Over(name, token string) {

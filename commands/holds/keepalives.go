@@ -14,11 +14,11 @@ import (
 
 // Keepalives are the holds that are kept alive for as long as a connection lives. The zero value
 // is ready and costs nothing. Its methods are called on the loop of the connection.
-type Keepalives struct{ keeps *Kept }
+type Keepalives struct{ keeps *KeptSet }
 
-// Kept is the content of Keepalives, made with the first hold. Safe for concurrent use: grants come from
+// KeptSet is the content of Keepalives, made with the first hold. Safe for concurrent use: grants come from
 // tasks, losses from the Locker.
-type Kept struct {
+type KeptSet struct {
 	mu     sync.Mutex
 	end    func(*keepalive.Kept) // ends holds, once the connection has ended
 	holds  map[holdKey]own
@@ -38,9 +38,9 @@ type holdKey struct{ name, token string }
 type Pusher = func(message func(proto int) []byte)
 
 // Open makes room for holds that are to be kept alive.
-func (k *Keepalives) Open() *Kept {
+func (k *Keepalives) Open() *KeptSet {
 	if k.keeps == nil {
-		k.keeps = &Kept{holds: make(map[holdKey]own)}
+		k.keeps = &KeptSet{holds: make(map[holdKey]own)}
 	}
 	return k.keeps
 }
@@ -98,7 +98,7 @@ func (k *Keepalives) Keeper(name, token string) string {
 }
 
 // Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost.
-func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.Kept {
+func (s *KeptSet) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.Kept {
 	as, told := holdKey{h.Name, h.Token}, h.Lost
 	h.Lost = func(lost keepalive.Lost) { // knows no push: it may live longer than the connection
 		if told != nil {
@@ -115,7 +115,7 @@ func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.K
 }
 
 // add notes a hold, unless it has ended. If the connection has, it returns what ends the hold.
-func (s *Kept) add(as holdKey, h own) (end func(*keepalive.Kept)) {
+func (s *KeptSet) add(as holdKey, h own) (end func(*keepalive.Kept)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil || h.Ended() {
@@ -129,7 +129,7 @@ func (s *Kept) add(as holdKey, h own) (end func(*keepalive.Kept)) {
 }
 
 // dropEnded forgets a hold, if it has ended.
-func (s *Kept) dropEnded(as holdKey) {
+func (s *KeptSet) dropEnded(as holdKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h, ok := s.holds[as]; ok && h.Ended() {
@@ -173,14 +173,14 @@ func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 }
 
 // count is how many holds there are.
-func (s *Kept) count() int {
+func (s *KeptSet) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.holds)
 }
 
 // tell pushes a loss to the client. Verbs that come with the token are told by the Locker.
-func (s *Kept) tell(as holdKey, lost keepalive.Lost) {
+func (s *KeptSet) tell(as holdKey, lost keepalive.Lost) {
 	s.mu.Lock()
 	h, ok := s.holds[as]
 	s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Kept) tell(as holdKey, lost keepalive.Lost) {
 }
 
 // told is that push, "" for a client of RESP2.
-func (s *Kept) told(proto int, as holdKey, lost keepalive.Lost) []byte {
+func (s *KeptSet) told(proto int, as holdKey, lost keepalive.Lost) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {

@@ -18,7 +18,7 @@ func (deaf) Sharded() bool { return false }
 
 func (deaf) DeleteIf() string { return "" }
 
-func (deaf) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
+func (deaf) Subscribe(int, string, func(subscription.Change)) func() { return func() {} }
 
 // What a connection remembers is bounded, by what it kept.
 func TestKeptIsBounded(t *testing.T) {

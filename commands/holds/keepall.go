@@ -24,7 +24,7 @@ type together struct {
 }
 
 // KeepAll keeps several holds alive, as Keep does, until one of them is lost. letGo releases all of them.
-func (s *Kept) KeepAll(all []Keeping, push Pusher) (letGo func()) {
+func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo func()) {
 	group := new(together)
 	var kept []*keepalive.Kept
 	for i, k := range all {

@@ -113,8 +113,8 @@ type acquisition struct {
 	spare  *sync.Pool
 	l      *locks.Locker
 	all    *Lockers
-	grants holds.Grants // of the connection when it asked: RESET replaces them
-	keeps  *holds.Kept  // likewise; nil without KEEPALIVE
+	grants holds.Grants   // of the connection when it asked: RESET replaces them
+	keeps  *holds.KeptSet // likewise; nil without KEEPALIVE
 	kept   *keepalive.Kept
 	losses uint64       // so many holds were lost before it asked
 	push   holds.Pusher // tells the client of a loss; set with KEEPALIVE

@@ -50,7 +50,7 @@ func mlockSecrets(args [][]byte) []bool {
 type taking struct {
 	many
 	args   arguments
-	keeps  *holds.Kept // of the connection, as grants; nil without KEEPALIVE
+	keeps  *holds.KeptSet // of the connection, as grants; nil without KEEPALIVE
 	push   holds.Pusher
 	proto  int
 	waits  time.Time // since when it waits for one of the locks; zero: it need not
@@ -76,7 +76,7 @@ func (q *taking) prepare(c *commands.Call, all *Lockers, s *syntax) error {
 		return err
 	}
 	q.many = all.newMany(c, q.args.Acquire)
-	q.set.Waiting = func(p *locks.Part) {
+	q.set.Waiting = func(p *locks.SetPart) {
 		if q.waits.IsZero() {
 			q.waits = time.Now()
 		}
@@ -145,7 +145,7 @@ func (q *taking) granted() error {
 	if q.args.Token == "" {
 		return nil
 	}
-	err := q.lostMeanwhile(func(*locks.Part) bool { return true })
+	err := q.lostMeanwhile(func(*locks.SetPart) bool { return true })
 	if err != nil {
 		letGo()
 		err = q.set.GiveBack(err)
@@ -154,7 +154,7 @@ func (q *taking) granted() error {
 }
 
 // ended counts and notes how the MLOCK ended. held is the lock that others hold.
-func (q *taking) ended(held *locks.Part, err error) {
+func (q *taking) ended(held *locks.SetPart, err error) {
 	parts := q.set.Parts()
 	parts[0].L.CountSet(held == nil, err)
 	switch {

@@ -30,7 +30,7 @@ func mrenew(ctx context.Context, m *many) []byte {
 		m.renewed(p, sent)
 		least = min(least, p.Renewed.Left)
 	}
-	held := func(p *locks.Part) bool { return p.Renewed.Left > 0 }
+	held := func(p *locks.SetPart) bool { return p.Renewed.Left > 0 }
 	if err == nil {
 		err = m.lostMeanwhile(held)
 	}
@@ -44,7 +44,7 @@ func mrenew(ctx context.Context, m *many) []byte {
 }
 
 // renewed notes the outcome for one lock, of a request that was sent then.
-func (m *many) renewed(p *locks.Part, sent time.Time) {
+func (m *many) renewed(p *locks.SetPart, sent time.Time) {
 	token, until := m.set.Token(), sent.Add(p.Renewed.Left)
 	switch {
 	case p.Err != nil:

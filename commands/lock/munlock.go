@@ -28,7 +28,7 @@ func munlock(ctx context.Context, m *many) []byte {
 		}
 	}
 	if err == nil {
-		err = m.whyNothing(func(p *locks.Part) bool { return p.Released.Held })
+		err = m.whyNothing(func(p *locks.SetPart) bool { return p.Released.Held })
 	}
 	if err != nil {
 		return commands.ErrorReply(err)
@@ -37,7 +37,7 @@ func munlock(ctx context.Context, m *many) []byte {
 }
 
 // released notes the outcome for one lock, and says whether it was freed.
-func (m *many) released(p *locks.Part) bool {
+func (m *many) released(p *locks.SetPart) bool {
 	switch {
 	case p.Released.Whole:
 		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, p.Fence, m.grants.Owner())
@@ -54,7 +54,7 @@ func (m *many) released(p *locks.Part) bool {
 }
 
 // whyNothing is whyNothing for the locks that the token does not hold. One error tells of all of them.
-func (m *many) whyNothing(held func(p *locks.Part) bool) (err error) {
+func (m *many) whyNothing(held func(p *locks.SetPart) bool) (err error) {
 	for _, p := range m.set.Parts() {
 		if !held(p) {
 			err = cmp.Or(err, whyNothing(p.L, p.Name, m.set.Token(), 0))

@@ -126,7 +126,7 @@ func namesOf(args [][]byte) (names []string) {
 
 // many is a verb for several locks on its way.
 type many struct {
-	set    *locks.Set
+	set    *locks.LockSet
 	all    *Lockers
 	grants holds.Grants    // of the connection when it asked: RESET replaces them
 	who    *redlock.Client // the client
@@ -159,7 +159,7 @@ func (m *many) untold(then string) (err error) {
 }
 
 // lostMeanwhile is lostMeanwhile for the locks that the token holds.
-func (m *many) lostMeanwhile(held func(p *locks.Part) bool) error {
+func (m *many) lostMeanwhile(held func(p *locks.SetPart) bool) error {
 	for i, p := range m.set.Parts() {
 		if !held(p) {
 			continue

@@ -39,7 +39,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		return errLost(args.Name, lost, thenLock)
 	}
 	ledger, by := all.Ledger, c.Client.Holder()
-	var keeps *holds.Kept
+	var keeps *holds.KeptSet
 	var push holds.Pusher
 	keeper := c.Client.Keepalives.Keeper(args.Name, args.Token)
 	if args.Keep {

@@ -10,8 +10,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// change is one CONFIG SET.
-type change struct {
+// configChange is one CONFIG SET.
+type configChange struct {
 	actions commands.Actions
 	server  commands.Server
 	client  *commands.Client
@@ -28,7 +28,7 @@ func configSet(c *commands.Call) {
 		c.Reply(resp.ErrSyntax)
 		return
 	}
-	ch := &change{actions: c.Actions, server: c.Server, client: c.Client}
+	ch := &configChange{actions: c.Actions, server: c.Server, client: c.Client}
 	config := c.Server.Config()
 	for i := 0; i < len(args); i += 2 {
 		pair := [2]string{string(args[i]), string(args[i+1])}
@@ -79,7 +79,7 @@ func setRequest(pairs [][2]string) []byte {
 }
 
 // setOwn changes the settings of the proxy, and returns the answer.
-func (ch *change) setOwn() []byte {
+func (ch *configChange) setOwn() []byte {
 	if len(ch.own) > 0 {
 		if err := ch.server.Config().SetAll(ch.own); err != nil {
 			return resp.ErrorLine("%s", err)
@@ -90,7 +90,7 @@ func (ch *change) setOwn() []byte {
 }
 
 // answered goes on when the masters have answered.
-func (ch *change) answered(proto int, replies [][]byte) []byte {
+func (ch *configChange) answered(proto int, replies [][]byte) []byte {
 	refused := merge.FirstError(replies)
 	if saysUnknown(refused) {
 		// The upstream has no parameters; those that the proxy shares with it are the proxy's own.
@@ -117,7 +117,7 @@ func (ch *change) answered(proto int, replies [][]byte) []byte {
 
 // takeBack sets the parameters on all masters to what the one that refused them has. The answer is its
 // refusal.
-func (ch *change) takeBack(refused []byte, refuser int) {
+func (ch *configChange) takeBack(refused []byte, refuser int) {
 	names := []string{"CONFIG", "GET"}
 	for _, p := range ch.theirs {
 		names = append(names, p[0])

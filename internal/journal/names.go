@@ -5,13 +5,13 @@ import (
 	"encoding/hex"
 )
 
-// Names says how lines show the names of locks.
-type Names uint8
+// NameStyle says how lines show the names of locks.
+type NameStyle uint8
 
 // The ways. A name may tell whom a lock is about, so it is a digest unless somebody asks for more.
 const (
-	NamesHashed Names = iota // the first 8 hex digits of its SHA-256
-	NamesHidden              // lines leave it out
+	NamesHashed NameStyle = iota // the first 8 hex digits of its SHA-256
+	NamesHidden                  // lines leave it out
 	NamesWhole
 )
 
@@ -19,7 +19,7 @@ const (
 const mostShown = 128
 
 // Lock appends the name of a lock to the attributes of a line.
-func (n Names) Lock(attrs []any, name string) []any {
+func (n NameStyle) Lock(attrs []any, name string) []any {
 	switch n {
 	case NamesHidden:
 		return attrs

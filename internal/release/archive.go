@@ -12,21 +12,21 @@ import (
 	"regexp"
 )
 
-// file is one of an archive.
-type file struct {
+// archiveFile is one of an archive.
+type archiveFile struct {
 	name string
 	mode int64
 	text []byte
 }
 
 // common are the files that stand beside the binary of each platform.
-func (r release) common(program string) (files []file, err error) {
+func (r version) common(program string) (files []archiveFile, err error) {
 	for _, name := range []string{"LICENSE", "NOTICE", "CHANGELOG.md"} {
 		text, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{name, 0o644, text})
+		files = append(files, archiveFile{name, 0o644, text})
 	}
 	for _, printed := range []struct{ name, command, shell string }{
 		{"lockproxy.1", "man", ""},
@@ -42,7 +42,7 @@ func (r release) common(program string) (files []file, err error) {
 		if err != nil || len(text) == 0 {
 			return nil, fmt.Errorf("lockproxy %v: %d bytes, %w", args, len(text), err)
 		}
-		files = append(files, file{printed.name, 0o644, text})
+		files = append(files, archiveFile{printed.name, 0o644, text})
 	}
 	return files, nil
 }
@@ -54,7 +54,7 @@ var (
 
 // image is the context of an image without the binaries. Its Dockerfile is that of the sources, whose first
 // stage compiles nothing, and only lends the certificates of public authorities.
-func (r release) image() ([]file, error) {
+func (r version) image() ([]archiveFile, error) {
 	text, err := os.ReadFile(filepath.Join(r.source, "Dockerfile"))
 	if err != nil {
 		return nil, err
@@ -67,19 +67,19 @@ func (r release) image() ([]file, error) {
 		[]byte("ARG TARGETARCH\nCOPY lockproxy-linux-${TARGETARCH} /lockproxy\n"), 1)
 	head := "# From released binaries; BuildKit knows TARGETARCH.\n#\n" +
 		"#\tdocker buildx build --platform linux/amd64,linux/arm64 -t lockproxy:" + r.version + " .\n\n"
-	files := []file{{"Dockerfile", 0o644, []byte(head + string(m[1]) + "\n\n" + string(made))}}
+	files := []archiveFile{{"Dockerfile", 0o644, []byte(head + string(m[1]) + "\n\n" + string(made))}}
 	for _, name := range []string{"LICENSE", "NOTICE"} {
 		text, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{name, 0o644, text})
+		files = append(files, archiveFile{name, 0o644, text})
 	}
 	return files, nil
 }
 
 // archive writes a tar.gz of a folder with these files: all of root, and all as old as the commit.
-func (r release) archive(path, folder string, files []file) error {
+func (r version) archive(path, folder string, files []archiveFile) error {
 	var all bytes.Buffer
 	packed, err := gzip.NewWriterLevel(&all, r.level)
 	if err != nil {

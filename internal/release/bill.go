@@ -56,7 +56,7 @@ type (
 )
 
 // bill says what is linked into a binary, as the binary itself does (`go version -m`).
-func (r release) bill(path string, p platform) ([]byte, error) {
+func (r version) bill(path string, p platform) ([]byte, error) {
 	built, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return nil, err

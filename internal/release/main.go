@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// release is one version that is made.
-type release struct {
+// version is one version that is made.
+type version struct {
 	version, commit string
 	time            time.Time // of the commit: all files have it
 	source, out     string    // directories
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-func parse(args []string) (r release, chosen []platform, err error) {
+func parse(args []string) (r version, chosen []platform, err error) {
 	r.level = gzip.BestCompression
 	f := flag.NewFlagSet("release", flag.ExitOnError)
 	f.StringVar(&r.version, "version", "", "version, as in 0.1.0")
@@ -74,7 +74,7 @@ func parse(args []string) (r release, chosen []platform, err error) {
 }
 
 // born is when the commit was made, or what SOURCE_DATE_EPOCH says where there is no repository.
-func (r release) born() (time.Time, error) {
+func (r version) born() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
 		var err error
@@ -86,7 +86,7 @@ func (r release) born() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-func (r release) git(args ...string) (string, error) {
+func (r version) git(args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Stderr = r.source, os.Stderr
 	out, err := cmd.Output()
@@ -97,7 +97,7 @@ func (r release) git(args ...string) (string, error) {
 }
 
 // make makes everything in a new directory, which takes the place of the old one when all is there.
-func (r release) make(platforms []platform) error {
+func (r version) make(platforms []platform) error {
 	if err := os.MkdirAll(filepath.Dir(r.out), 0o755); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (r release) make(platforms []platform) error {
 			return err
 		}
 		if p.os == "linux" {
-			image = append(image, file{"lockproxy-linux-" + p.arch, 0o755, binary})
+			image = append(image, archiveFile{"lockproxy-linux-" + p.arch, 0o755, binary})
 		}
 	}
 	if err := r.archive(filepath.Join(done, r.name("image.tar.gz")), r.name("image"), image); err != nil {
@@ -144,10 +144,10 @@ func (r release) make(platforms []platform) error {
 }
 
 // name is that of a file of the release.
-func (r release) name(rest string) string { return "lockproxy_" + r.version + "_" + rest }
+func (r version) name(rest string) string { return "lockproxy_" + r.version + "_" + rest }
 
 // publish makes what there is for one platform, and returns its binary. That of this one is here already.
-func (r release) publish(p platform, here, work, done string, common []file) ([]byte, error) {
+func (r version) publish(p platform, here, work, done string, common []archiveFile) ([]byte, error) {
 	path := here
 	if p != (platform{runtime.GOOS, runtime.GOARCH}) {
 		path = filepath.Join(work, "lockproxy-"+p.os+"-"+p.arch)
@@ -160,7 +160,7 @@ func (r release) publish(p platform, here, work, done string, common []file) ([]
 		return nil, err
 	}
 	name := r.name(p.os + "_" + p.arch)
-	files := append([]file{{"lockproxy", 0o755, binary}}, common...)
+	files := append([]archiveFile{{"lockproxy", 0o755, binary}}, common...)
 	if err := r.archive(filepath.Join(done, name+".tar.gz"), name, files); err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (r release) publish(p platform, here, work, done string, common []file) ([]
 
 // build compiles the program as the Dockerfile and `make build` do. What the Go command would note of the
 // repository is left out: it would differ in a copy of the sources.
-func (r release) build(p platform, out string) error {
+func (r version) build(p platform, out string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 )
 
 // here is packed without compression, which would be most of the work.
-var here = release{
+var here = version{
 	version: "9.8.7", commit: "c0ffee123456", source: "../..", time: time.Unix(1.8e9, 0).UTC(),
 }
 
@@ -65,13 +65,13 @@ func read(t *testing.T, elem ...string) []byte {
 }
 
 // unpack returns the files of an archive by name, and sees that each could have been packed by anybody.
-func unpack(t *testing.T, packed []byte, folder string) map[string]file {
+func unpack(t *testing.T, packed []byte, folder string) map[string]archiveFile {
 	t.Helper()
 	plain, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]file{}
+	all := map[string]archiveFile{}
 	for r := tar.NewReader(plain); ; {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -88,7 +88,7 @@ func unpack(t *testing.T, packed []byte, folder string) map[string]file {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[name] = file{name, h.Mode, text}
+		all[name] = archiveFile{name, h.Mode, text}
 	}
 }
 
@@ -198,7 +198,7 @@ func testBill(t *testing.T, text, program []byte) {
 }
 
 // testImage sees that what the Dockerfile copies is in the context, and that it runs as that of the sources.
-func testImage(t *testing.T, files map[string]file) {
+func testImage(t *testing.T, files map[string]archiveFile) {
 	t.Helper()
 	text := string(files["Dockerfile"].text)
 	ours := string(read(t, "../../Dockerfile"))

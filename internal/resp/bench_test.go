@@ -16,7 +16,7 @@ func BenchmarkGuardSplit(b *testing.B) {
 	for name, text := range benchCommands {
 		b.Run(name, func(b *testing.B) {
 			cmd, lim := []byte(text), &Limits{}
-			var g Guard
+			var g InputGuard
 			var args [][]byte
 			b.ReportAllocs()
 			for b.Loop() {
@@ -36,7 +36,7 @@ func BenchmarkGuard(b *testing.B) {
 	for name, text := range benchCommands {
 		b.Run(name, func(b *testing.B) {
 			cmd, lim := []byte(text), &Limits{}
-			var g Guard
+			var g InputGuard
 			b.ReportAllocs()
 			for b.Loop() {
 				if n, err := g.Next(cmd, lim); n != len(cmd) || err != nil {
@@ -59,7 +59,7 @@ func BenchmarkRedcon(b *testing.B) {
 // BenchmarkGuardDripped feeds 1 MiB in pieces of one byte.
 func BenchmarkGuardDripped(b *testing.B) {
 	cmd := AppendCommandStrings(nil, "SET", "key", string(make([]byte, 1<<20)))
-	var g Guard
+	var g InputGuard
 	for b.Loop() {
 		for i := range cmd {
 			if _, err := g.Next(cmd[:i+1], &Limits{}); err != nil {

@@ -24,7 +24,7 @@ func FuzzGuard(f *testing.F) {
 		if before {
 			lim = lim.Unauthenticated()
 		}
-		var g Guard
+		var g InputGuard
 		for buf := input; ; {
 			n, args, err := g.NextArgs(buf, &lim, make([][]byte, 3))
 			var refused ProtocolError

@@ -9,14 +9,14 @@ import (
 // (PROTO_INLINE_MAX_SIZE).
 const headerLimit = 64 << 10
 
-// Guard frames the byte stream of one client. It lets through only what Redis itself accepts and
+// InputGuard frames the byte stream of one client. It lets through only what Redis itself accepts and
 // redcon.ReadNextCommand reads in the same way: lengths are checked digit by digit before any other code
 // sees them. In an incomplete command it notes where it stopped, so no byte is looked at twice, however
 // slowly a command drips in.
 //
 // The zero Guard is ready for the first command. A Guard allocates nothing and is not safe for concurrent
 // use.
-type Guard struct {
+type InputGuard struct {
 	pos     int // buf[:pos] is checked
 	left    int // arguments from pos on; 0: the command's first line is incomplete
 	end     int // where the argument at pos ends; 0: its length is not known yet
@@ -35,14 +35,14 @@ type Guard struct {
 //
 // After a whole command and after an error the Guard is ready for a new stream.
 // lim must stay the same while a command is incomplete.
-func (g *Guard) Next(buf []byte, lim *Limits) (n int, err error) {
+func (g *InputGuard) Next(buf []byte, lim *Limits) (n int, err error) {
 	n, _, err = g.NextArgs(buf, lim, nil)
 	return n, err
 }
 
 // NextArgs is Next, and returns what Split would, in the memory of dst, if that has room for the arguments
 // and nothing about the command is out of the ordinary. Otherwise args is nil.
-func (g *Guard) NextArgs(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte, err error) {
+func (g *InputGuard) NextArgs(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte, err error) {
 	if g.missing == 0 {
 		if n, args = whole(buf, lim, dst); n > 0 {
 			return n, args, nil
@@ -53,7 +53,7 @@ func (g *Guard) NextArgs(buf []byte, lim *Limits, dst [][]byte) (n int, args [][
 }
 
 // next is the long way.
-func (g *Guard) next(buf []byte, lim *Limits) (n int, err error) {
+func (g *InputGuard) next(buf []byte, lim *Limits) (n int, err error) {
 	if g.left == 0 && len(buf) > 0 && buf[0] != '*' {
 		return g.inline(buf, lim)
 	}
@@ -61,14 +61,14 @@ func (g *Guard) next(buf []byte, lim *Limits) (n int, err error) {
 }
 
 // multibulk continues with the command at buf[0:], which begins with '*' if it is not empty.
-func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
+func (g *InputGuard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 	pos, left, end := g.pos, g.left, g.end
 	if left == 0 {
 		if left, pos, err = g.count(buf, lim); err != nil {
 			return g.refuse(err)
 		}
 		if pos == 0 {
-			return g.wait(Guard{seen: g.seen, missing: 1})
+			return g.wait(InputGuard{seen: g.seen, missing: 1})
 		}
 	}
 	for ; left > 0; left-- {
@@ -78,26 +78,26 @@ func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 				return g.refuse(err)
 			}
 			if start == 0 {
-				return g.wait(Guard{pos: pos, left: left, seen: g.seen, missing: 1})
+				return g.wait(InputGuard{pos: pos, left: left, seen: g.seen, missing: 1})
 			}
 			end = start + size + 2
 		}
 		if end > len(buf) {
-			return g.wait(Guard{pos: pos, left: left, end: end, missing: end - len(buf)})
+			return g.wait(InputGuard{pos: pos, left: left, end: end, missing: end - len(buf)})
 		}
 		if buf[end-2] != '\r' || buf[end-1] != '\n' {
 			return g.refuse(errCRLF)
 		}
 		pos, end = end, 0
 	}
-	*g = Guard{}
+	*g = InputGuard{}
 	return pos, nil
 }
 
 // Pass is Next for a command that is passed on as it comes: whoever calls it goes on with buf[n:]. Those n
 // bytes are checked, and last says that the command ends with them. An error may come behind a part that was
 // passed on.
-func (g *Guard) Pass(buf []byte, lim *Limits) (n int, last bool, err error) {
+func (g *InputGuard) Pass(buf []byte, lim *Limits) (n int, last bool, err error) {
 	if n, err = g.next(buf, lim); n > 0 || err != nil {
 		return n, n > 0, err
 	}
@@ -112,7 +112,7 @@ func (g *Guard) Pass(buf []byte, lim *Limits) (n int, last bool, err error) {
 
 // Begun returns the first n arguments of the incomplete command in buf, the one given to Next, and how many
 // it will have. args is nil unless they are there, and nothing about them is out of the ordinary.
-func (g *Guard) Begun(buf []byte, n int) (args [][]byte, all int) {
+func (g *InputGuard) Begun(buf []byte, n int) (args [][]byte, all int) {
 	all, at := number(buf, 1)
 	if at == 0 || all-g.left < n {
 		return nil, all
@@ -131,11 +131,11 @@ func (g *Guard) Begun(buf []byte, n int) (args [][]byte, all int) {
 // Missing is the least number of bytes that must be added to an incomplete
 // command before Next is called again: at least 1, and all that is missing of
 // an argument whose length is known.
-func (g *Guard) Missing() int { return max(g.missing, 1) }
+func (g *InputGuard) Missing() int { return max(g.missing, 1) }
 
 // Likely is how many bytes are missing of the incomplete command in buf, the one given to Next, if its other
 // arguments are as long as those that are there; 0 if nothing is known.
-func (g *Guard) Likely(buf []byte) int {
+func (g *InputGuard) Likely(buf []byte) int {
 	if g.left == 0 {
 		return 0
 	}
@@ -147,24 +147,24 @@ func (g *Guard) Likely(buf []byte) int {
 }
 
 // Reset makes g ready for the first byte of a command.
-func (g *Guard) Reset() { *g = Guard{} }
+func (g *InputGuard) Reset() { *g = InputGuard{} }
 
 // wait notes where an incomplete command stopped.
-func (g *Guard) wait(at Guard) (int, error) {
+func (g *InputGuard) wait(at InputGuard) (int, error) {
 	at.passed = g.passed
 	*g = at
 	return 0, nil
 }
 
-func (g *Guard) refuse(err error) (int, error) {
-	*g = Guard{}
+func (g *InputGuard) refuse(err error) (int, error) {
+	*g = InputGuard{}
 	return 0, err
 }
 
 // count reads the first line of a multibulk command in the way and the order in
 // which Redis's processMultibulkBuffer does. next is where the line ends, 0:
 // incomplete. n is 0 for a command without arguments, which Redis ignores.
-func (g *Guard) count(buf []byte, lim *Limits) (n, next int, err error) {
+func (g *InputGuard) count(buf []byte, lim *Limits) (n, next int, err error) {
 	line, next, err := g.header(buf, 0, errCountLine)
 	if next == 0 {
 		return 0, 0, err
@@ -184,7 +184,7 @@ func (g *Guard) count(buf []byte, lim *Limits) (n, next int, err error) {
 }
 
 // size reads the line that starts the argument at buf[pos:], as count does.
-func (g *Guard) size(buf []byte, pos int, lim *Limits) (n, next int, err error) {
+func (g *InputGuard) size(buf []byte, pos int, lim *Limits) (n, next int, err error) {
 	line, next, err := g.header(buf, pos, errSizeLine)
 	if next == 0 {
 		return 0, 0, err
@@ -211,7 +211,7 @@ func (g *Guard) size(buf []byte, pos int, lim *Limits) (n, next int, err error) 
 // header finds the line that starts at buf[pos]. line is without its line end,
 // next is behind it, or 0 when the line is incomplete. Like Redis it looks for
 // '\r' alone: the caller checks that buf[next-1] is '\n'.
-func (g *Guard) header(buf []byte, pos int, tooBig ProtocolError) (line []byte, next int, err error) {
+func (g *InputGuard) header(buf []byte, pos int, tooBig ProtocolError) (line []byte, next int, err error) {
 	to := min(len(buf), pos+headerLimit+1)
 	from := min(max(pos, g.seen), to)
 	cr := bytes.IndexByte(buf[from:to], '\r')
@@ -231,7 +231,7 @@ func (g *Guard) header(buf []byte, pos int, tooBig ProtocolError) (line []byte, 
 }
 
 // inline frames a command that does not start with '*': one line of words.
-func (g *Guard) inline(buf []byte, lim *Limits) (n int, err error) {
+func (g *InputGuard) inline(buf []byte, lim *Limits) (n int, err error) {
 	to := min(len(buf), lim.inline()+1)
 	from := min(g.seen, to)
 	lf := bytes.IndexByte(buf[from:to], '\n')
@@ -239,12 +239,12 @@ func (g *Guard) inline(buf []byte, lim *Limits) (n int, err error) {
 		if len(buf) > lim.inline() {
 			return g.refuse(errInlineSize)
 		}
-		return g.wait(Guard{seen: to, missing: 1})
+		return g.wait(InputGuard{seen: to, missing: 1})
 	}
 	lf += from
 	if err := checkWords(line(buf[:lf+1])); err != nil {
 		return g.refuse(err)
 	}
-	*g = Guard{}
+	*g = InputGuard{}
 	return lf + 1, nil
 }

@@ -77,7 +77,7 @@ func TestGuardMissing(t *testing.T) {
 		{cmd + "abc", 999},
 		{"PING", 1},
 	} {
-		var g Guard
+		var g InputGuard
 		n, err := g.Next([]byte(c.input), &Limits{})
 		if n != 0 || err != nil || g.Missing() != c.missing {
 			t.Errorf("%q: got %d, %v, missing %d, want %d", c.input, n, err, g.Missing(), c.missing)
@@ -89,7 +89,7 @@ func TestGuardMissing(t *testing.T) {
 // never reads beyond the command.
 func TestGuardMissingLeadsToTheEnd(t *testing.T) {
 	cmd := AppendCommandStrings(nil, "SET", "key", strings.Repeat("x", 1<<20))
-	var g Guard
+	var g InputGuard
 	have, calls := 0, 0
 	for {
 		n, err := g.Next(cmd[:have], &Limits{})
@@ -109,24 +109,28 @@ func TestGuardMissingLeadsToTheEnd(t *testing.T) {
 
 func TestGuardStartsAgain(t *testing.T) {
 	ping := []byte("*1\r\n$4\r\nPING\r\n")
-	for name, upset := range map[string]func(g *Guard){
-		"after an error":    func(g *Guard) { g.Next([]byte("*2\r\n$4\r\nPING\r\n$x\r\n"), &Limits{}) },
-		"after a whole one": func(g *Guard) { g.Next(ping[:9], &Limits{}); g.Next(ping, &Limits{}) },
-		"after Reset":       func(g *Guard) { g.Next([]byte("*3\r\n$900\r\nabc"), &Limits{}); g.Reset() },
-		"after an empty one": func(g *Guard) {
+	for name, upset := range map[string]func(g *InputGuard){
+		"after an error":    func(g *InputGuard) { g.Next([]byte("*2\r\n$4\r\nPING\r\n$x\r\n"), &Limits{}) },
+		"after a whole one": func(g *InputGuard) { g.Next(ping[:9], &Limits{}); g.Next(ping, &Limits{}) },
+		"after Reset": func(g *InputGuard) {
+			g.Next([]byte("*3\r\n$900\r\nabc"),
+				&Limits{})
+			g.Reset()
+		},
+		"after an empty one": func(g *InputGuard) {
 			g.Next([]byte("*0\r"), &Limits{})
 			g.Next([]byte("*0\r\n"),
 				&Limits{})
 		},
-		"after a line": func(g *Guard) {
+		"after a line": func(g *InputGuard) {
 			g.Next([]byte("PING"), &Limits{})
 			g.Next([]byte("PING\n"),
 				&Limits{})
 		},
 	} {
-		var g Guard
+		var g InputGuard
 		upset(&g)
-		if g != (Guard{}) {
+		if g != (InputGuard{}) {
 			t.Errorf("%s: %+v", name, g)
 		}
 		if n, err := g.Next(ping, &Limits{}); n != len(ping) || err != nil {
@@ -143,7 +147,7 @@ func TestGuardMisused(t *testing.T) {
 	for _, first := range inputs {
 		for _, second := range inputs {
 			for _, lim := range []Limits{{}, {1, 1, 1, 1, 0}} {
-				var g Guard
+				var g InputGuard
 				g.Next([]byte(first), &Limits{})
 				if n, err := g.Next([]byte(second), &lim); n > len(second) || n > 0 && err != nil {
 					t.Errorf("%.20q, %.20q: %d, %v", first, second, n, err)
@@ -162,7 +166,7 @@ func TestGuardDripped(t *testing.T) {
 		"many arguments":  many,
 		"a long line":     []byte("ECHO " + strings.Repeat("x", 60<<10) + "\r\n"),
 	} {
-		var g Guard
+		var g InputGuard
 		var lim Limits
 		for i := range cmd {
 			n, err := g.Next(cmd[:i+1], &lim)
@@ -182,7 +186,7 @@ func TestGuardAllocatesNothing(t *testing.T) {
 	for _, input := range inputs {
 		buf, lim := []byte(input), &Limits{}
 		if n := testing.AllocsPerRun(100, func() {
-			var g Guard
+			var g InputGuard
 			for i := 0; i <= len(buf); i += 3 {
 				g.Next(buf[:i], lim)
 			}
@@ -192,7 +196,7 @@ func TestGuardAllocatesNothing(t *testing.T) {
 			t.Errorf("%q: %v allocations", input, n)
 		}
 	}
-	if size := unsafe.Sizeof(Guard{}); size > 48 {
+	if size := unsafe.Sizeof(InputGuard{}); size > 48 {
 		t.Errorf("a Guard has %d bytes", size)
 	}
 }
@@ -381,7 +385,7 @@ func TestGuardLikely(t *testing.T) {
 		{long, 900 * 15, 900 * 17}, {long + "$5\r\n", 900 * 15, 900 * 17},
 		{"*2\r\n$3\r\nGET\r\n$1000000\r\n" + strings.Repeat("x", 1000), 0, 0}, // Missing knows better
 	} {
-		var g Guard
+		var g InputGuard
 		if n, err := g.Next([]byte(test.input), &Limits{}); n != 0 || err != nil {
 			t.Fatalf("%q: %d, %v", test.input, n, err)
 		}
@@ -410,7 +414,7 @@ func TestGuardPasses(t *testing.T) {
 		{input: "*3\r\n$3\r\nSET\r\n$69\r\n" + strings.Repeat("k", 69) + "\r\n$1\r\nv\r\n", lim: long},
 	} {
 		for size := 1; size < 40; size++ {
-			var g Guard
+			var g InputGuard
 			var buf, passed []byte
 			var err error
 			last := false
@@ -424,7 +428,7 @@ func TestGuardPasses(t *testing.T) {
 			if err != c.err || last == (c.err != nil) {
 				t.Errorf("%q in pieces of %d: %v, whole %v, want %v", c.input, size, err, last, c.err)
 			}
-			if err == nil && (string(passed) != c.input || string(buf) != c.rest || g != Guard{}) {
+			if err == nil && (string(passed) != c.input || string(buf) != c.rest || g != InputGuard{}) {
 				t.Errorf("%q in pieces of %d: passed %q, left %q, %+v", c.input, size, passed, buf, g)
 			}
 		}
@@ -441,7 +445,7 @@ func TestGuardBegun(t *testing.T) {
 		"*4\r\n":                                   `[] 4`,
 		"SET key":                                  `[] 0`,
 	} {
-		var g Guard
+		var g InputGuard
 		if n, err := g.Next([]byte(input), &Limits{}); n != 0 || err != nil {
 			t.Fatalf("%q: %d, %v", input, n, err)
 		}

@@ -62,7 +62,7 @@ func unquoteInput(t testing.TB, text string) (input []byte) {
 
 // judge is what guard and Split make of input when it arrives in pieces.
 func judge(pieces [][]byte, lim *Limits) string {
-	var g Guard
+	var g InputGuard
 	var verdict []string
 	var buf []byte
 	for _, piece := range pieces {

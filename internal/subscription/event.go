@@ -18,8 +18,8 @@ const (
 	Refused                  // while it is lost: a node refuses it, and will unless somebody changes that
 )
 
-// Event is one thing that happens to a subscription.
-type Event struct {
+// Change is one thing that happens to a subscription.
+type Change struct {
 	Kind    EventKind
 	Payload []byte // of Message
 	Err     error  // of Refused

@@ -21,8 +21,8 @@ import (
 // A request that had no effect is sent again with what is left of its timeout. A request whose connection was
 // lost may have had an effect: the client is told so, unless the command only reads.
 type block struct {
-	client.Plain
-	call
+	client.Passive
+	blockedCall
 	req      []byte // as the client sent it
 	readOnly bool
 	caching  bool // CLIENT CACHING came before it
@@ -77,7 +77,7 @@ func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout comm
 	}
 	b.bytes = len(raw)
 	b.caching = k.own.Precedes()
-	k.start(&b.call, b)
+	k.start(&b.blockedCall, b)
 }
 
 func (b *block) now() time.Time { return b.h.Loop().Now() }

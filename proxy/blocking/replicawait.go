@@ -24,7 +24,7 @@ import (
 // The answer is the lowest number of any master. Nothing is asked twice: a master that fails may take the
 // writes with it.
 type replicaWait struct {
-	call
+	blockedCall
 	cmd     *commands.Command
 	req     []byte
 	timeout commands.Timeout
@@ -38,7 +38,7 @@ type replicaWait struct {
 
 // waitPart is the request to one master.
 type waitPart struct {
-	client.Plain
+	client.Passive
 	w     *replicaWait
 	i     int
 	own   *ownedConn // nil: it was given back
@@ -67,7 +67,7 @@ var askVersion = resp.AppendCommandStrings(nil, "INFO", "server")
 // WaitForReplicas makes the client wait in WAIT or WAITAOF.
 func (k *Waiter) WaitForReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
 	w := &replicaWait{cmd: cmd, req: bytes.Clone(raw), timeout: timeout}
-	k.start(&w.call, w)
+	k.start(&w.blockedCall, w)
 }
 
 // begin implements command.

@@ -33,9 +33,9 @@ type Waiter struct {
 	h       Host
 	counts  *Counts
 	own     *tracking.Connections
-	tracker *tracking.Tracker
+	tracker *tracking.Tracked
 	writes  *client.Writes
-	call    *call // nil: there is none
+	call    *blockedCall // nil: there is none
 }
 
 // Counts are how many clients of all loops wait in a command.
@@ -45,7 +45,7 @@ type Counts struct {
 }
 
 // NewWaiter returns the Waiter of a client with these connections, tracker and writes.
-func NewWaiter(h Host, counts *Counts, own *tracking.Connections, tracker *tracking.Tracker,
+func NewWaiter(h Host, counts *Counts, own *tracking.Connections, tracker *tracking.Tracked,
 	writes *client.Writes) Waiter {
 	return Waiter{h: h, counts: counts, own: own, tracker: tracker, writes: writes}
 }
@@ -68,21 +68,21 @@ type Host interface {
 	CloseAfterWrite()
 }
 
-// call is one command that blocks: a block or a replicaWait, which embeds it.
-type call struct {
+// blockedCall is one command that blocks: a block or a replicaWait, which embeds it.
+type blockedCall struct {
 	of    *Waiter
 	h     Host
 	tag   uint32 // number of the command
 	bytes int    // size of the command
-	what  command
+	what  blockingCommand
 	begun bool // all earlier commands are answered
 	over  bool // nobody wants its reply any more
 	sent  bool // its request is with a node
 }
 
-// command is a command that blocks. Its methods run on the loop and, but for begin, only between begin and
-// its end.
-type command interface {
+// blockingCommand is a command that blocks. Its methods run on the loop and, but for begin, only between
+// begin and its end.
+type blockingCommand interface {
 	// begin starts it. All earlier commands of the client are answered.
 	begin()
 	// unblock ends it as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
@@ -98,7 +98,7 @@ type command interface {
 }
 
 // start makes the client wait in what, which is the current command.
-func (k *Waiter) start(c *call, what command) {
+func (k *Waiter) start(c *blockedCall, what blockingCommand) {
 	k.h.AnswerLater(client.ByNode)
 	c.of, c.h, c.tag, c.what = k, k.h, k.h.CurrentTag(), what
 	if k.h.Gone() {
@@ -127,7 +127,7 @@ func (k *Waiter) ItsTurn() {
 }
 
 // setSent notes whether the request is with a node.
-func (c *call) setSent(sent bool) {
+func (c *blockedCall) setSent(sent bool) {
 	if c.sent == sent {
 		return
 	}
@@ -141,7 +141,7 @@ func (c *call) setSent(sent bool) {
 }
 
 // end ends the wait; the answer, and then resume, come after it.
-func (c *call) end() {
+func (c *blockedCall) end() {
 	if c.over {
 		return
 	}
@@ -155,20 +155,20 @@ func (c *call) end() {
 }
 
 // resume reads on after the answer.
-func (c *call) resume() {
+func (c *blockedCall) resume() {
 	c.h.ClearHold(client.HoldBlock)
 	c.h.EndIfDone()
 }
 
 // answer ends the wait with a whole reply.
-func (c *call) answer(reply []byte) {
+func (c *blockedCall) answer(reply []byte) {
 	c.end()
 	c.h.Answer(c.tag, reply)
 	c.resume()
 }
 
 // fail ends the wait with the error of a request.
-func (c *call) fail(err error) {
+func (c *blockedCall) fail(err error) {
 	c.end()
 	c.h.Fail(c.tag, err)
 	c.resume()

@@ -50,8 +50,8 @@ type Host interface {
 	// AnswerLater says that Answer will answer the current command later, and who makes the answer.
 	AnswerLater(by By)
 	// SetHold stops the reading of further commands, ClearHold lets it go on.
-	SetHold(h Hold)
-	ClearHold(h Hold)
+	SetHold(h HoldReasons)
+	ClearHold(h HoldReasons)
 	// Push sends the push that message makes, behind the answer of command tag.
 	Push(tag uint32, message func(proto int) []byte)
 	// Answers are the answers to its commands.

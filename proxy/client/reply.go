@@ -28,19 +28,19 @@ func Lasting(raw []byte) []byte {
 	return bytes.Clone(raw)
 }
 
-// Plain is embedded in what takes replies, or owns a connection, and has nothing to do in these cases: a
+// Passive is embedded in what takes replies, or owns a connection, and has nothing to do in these cases: a
 // reply that was cut off is forgotten, the order of requests does not matter, pushes were not asked for, and
 // the requests of a lost connection have failed before.
-type Plain struct{}
+type Passive struct{}
 
 // Discard implements pipe.Receiver.
-func (Plain) Discard(uint32) bool { return true }
+func (Passive) Discard(uint32) bool { return true }
 
 // Detour implements pipe.Receiver.
-func (Plain) Detour(uint32) {}
+func (Passive) Detour(uint32) {}
 
 // Push implements owned.Owner.
-func (Plain) Push([]byte, bool) {}
+func (Passive) Push([]byte, bool) {}
 
 // Lost implements owned.Owner.
-func (Plain) Lost(error) {}
+func (Passive) Lost(error) {}

@@ -74,7 +74,7 @@ type Loop struct {
 // Alert may have changed.
 func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client], changed func()) *Loop {
 	one := &Loop{all: a, index: len(a.loops), loop: l, pool: pool, clients: clients, changed: changed}
-	one.pause.held = make(map[*Pause]struct{})
+	one.pause.held = make(map[*PausedClient]struct{})
 	one.monitors.own = make(map[*Monitor]struct{})
 	a.loops = append(a.loops, one)
 	return one

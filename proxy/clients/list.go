@@ -24,8 +24,8 @@ type visits struct {
 	tag     uint32
 	self    *commands.Peer // the asking client, as it was when it asked
 	visit   func(p *commands.Peer) []byte
-	then    func(seen []commands.Seen) []byte
-	seen    []commands.Seen
+	then    func(seen []commands.SeenClient) []byte
+	seen    []commands.SeenClient
 	missing int  // loops that have not answered
 	leave   bool // the asking client itself must be closed
 }
@@ -40,7 +40,7 @@ func (c Commands) Connected(id int64) bool { return c.On.all.Find(id) != nil }
 func (c Commands) Each(
 	ids []int64,
 	visit func(p *commands.Peer) []byte,
-	then func(seen []commands.Seen) []byte,
+	then func(seen []commands.SeenClient) []byte,
 ) {
 	c.Host.AnswerLater(client.ByProxy)
 	c.Host.SetHold(client.HoldOrder)
@@ -79,7 +79,7 @@ func (g *visits) ask(l *Loop, whom func() []Client) {
 }
 
 // some visits the first clients, and posts the rest. It runs on the loop l.
-func (g *visits) some(l *Loop, all []Client, seen []commands.Seen) {
+func (g *visits) some(l *Loop, all []Client, seen []commands.SeenClient) {
 	n := min(len(all), chunk)
 	var p commands.Peer
 	for _, c := range all[:n] {
@@ -91,7 +91,7 @@ func (g *visits) some(l *Loop, all []Client, seen []commands.Seen) {
 			p = *g.self
 		}
 		if text := g.visit(&p); text != nil {
-			seen = append(seen, commands.Seen{ID: p.ID, Text: text})
+			seen = append(seen, commands.SeenClient{ID: p.ID, Text: text})
 		}
 		switch {
 		case !p.Close:
@@ -109,12 +109,12 @@ func (g *visits) some(l *Loop, all []Client, seen []commands.Seen) {
 }
 
 // arrived takes the result of one loop. The last one answers the command.
-func (g *visits) arrived(seen []commands.Seen) {
+func (g *visits) arrived(seen []commands.SeenClient) {
 	g.seen = append(g.seen, seen...)
 	if g.missing--; g.missing > 0 {
 		return
 	}
-	slices.SortFunc(g.seen, func(a, b commands.Seen) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(g.seen, func(a, b commands.SeenClient) int { return cmp.Compare(a.ID, b.ID) })
 	if g.leave && !g.h.Gone() {
 		g.h.Actions().Close()
 	}

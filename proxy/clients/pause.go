@@ -16,8 +16,8 @@ import (
 type pause struct {
 	Paused
 	timer *time.Timer
-	held  map[*Pause]struct{} // the clients that it holds
-	next  uint64              // place of the next one
+	held  map[*PausedClient]struct{} // the clients that it holds
+	next  uint64                     // place of the next one
 
 	readers map[string]bool // functions that do not write; nil: not known
 	asking  bool            // a node was asked for the functions
@@ -76,19 +76,19 @@ func (l *Loop) unpause() {
 	l.release()
 }
 
-// Pause is one client's part in CLIENT PAUSE.
-type Pause struct {
+// PausedClient is one client's part in CLIENT PAUSE.
+type PausedClient struct {
 	h     client.Host
 	on    *Loop
 	place uint64 // its place among the clients that are held; 0: it is not held
 }
 
 // NewPause is that of a client of the loop.
-func NewPause(h client.Host, on *Loop) Pause { return Pause{h: h, on: on} }
+func NewPause(h client.Host, on *Loop) PausedClient { return PausedClient{h: h, on: on} }
 
 // Must says that a command must wait for the end of a pause. A client that may end the pause gets through,
 // also over a new connection.
-func (p *Pause) Must(cmd *commands.Command, args [][]byte) bool {
+func (p *PausedClient) Must(cmd *commands.Command, args [][]byte) bool {
 	if cmd.Flags&(commands.EndsPause|commands.NoAuth) != 0 {
 		return false
 	}
@@ -105,7 +105,7 @@ func (p *Pause) Must(cmd *commands.Command, args [][]byte) bool {
 }
 
 // Begin makes the client wait before its next command.
-func (p *Pause) Begin() {
+func (p *PausedClient) Begin() {
 	l := p.on
 	l.pause.next++
 	p.place = l.pause.next
@@ -115,7 +115,7 @@ func (p *Pause) Begin() {
 }
 
 // End makes the client read on, if it waits.
-func (p *Pause) End() {
+func (p *PausedClient) End() {
 	if p.place != 0 {
 		p.place = 0
 		delete(p.on.pause.held, p)
@@ -126,13 +126,13 @@ func (p *Pause) End() {
 
 // release dispatches the held commands again, in the order in which they came.
 func (l *Loop) release() {
-	l.releaseSome(slices.SortedFunc(maps.Keys(l.pause.held), func(a, b *Pause) int {
+	l.releaseSome(slices.SortedFunc(maps.Keys(l.pause.held), func(a, b *PausedClient) int {
 		return cmp.Compare(a.place, b.place)
 	}))
 }
 
 // releaseSome releases a few clients and posts the rest.
-func (l *Loop) releaseSome(all []*Pause) {
+func (l *Loop) releaseSome(all []*PausedClient) {
 	n := min(len(all), chunk)
 	for _, p := range all[:n] {
 		p.End()

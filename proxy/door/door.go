@@ -37,8 +37,8 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Settings may change while a Door is open.
-type Settings struct {
+// LiveSettings may change while a Door is open.
+type LiveSettings struct {
 	MaxClients  int           // inside at a time
 	KeepAlive   time.Duration // of TCP; negative: never
 	AuthTimeout time.Duration // the longest handshake, if it is less than handshakeTimeout; 0: it is not
@@ -48,7 +48,7 @@ type Settings struct {
 // loop.Acceptor.
 type Door struct {
 	o   Options
-	now atomic.Pointer[Settings]
+	now atomic.Pointer[LiveSettings]
 
 	mu        sync.Mutex
 	listeners []listener
@@ -80,7 +80,7 @@ type Newcomer struct {
 }
 
 // New is a Door without listeners.
-func New(o Options, s Settings) *Door {
+func New(o Options, s LiveSettings) *Door {
 	d := &Door{o: o}
 	d.now.Store(&s)
 	return d
@@ -129,7 +129,7 @@ func (d *Door) Pause() (all []net.Listener) {
 func (d *Door) secures(ln net.Listener) bool { return d.o.TLS != nil && ln.Addr().Network() != "unix" }
 
 // Change changes the settings.
-func (d *Door) Change(s Settings) {
+func (d *Door) Change(s LiveSettings) {
 	d.now.Store(&s)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -74,7 +74,7 @@ func NewEarly(o EarlyOptions) *Early {
 	e.end = cancel
 	e.door = New(Options{
 		TLS: o.TLS, TLSFailed: func(net.Addr, error) {}, Come: e.come, Context: ctx, Log: o.Log,
-	}, Settings{MaxClients: o.MaxClients, KeepAlive: 15 * time.Second})
+	}, LiveSettings{MaxClients: o.MaxClients, KeepAlive: 15 * time.Second})
 	return e
 }
 
@@ -176,7 +176,7 @@ func (e *Early) leave(nc net.Conn, rest []byte, stays bool) {
 // answer answers commands until Early ends; then it returns what was read of the next one. stays is false if
 // the client has gone, or must.
 func (e *Early) answer(nc net.Conn) (rest []byte, stays bool) {
-	var guard resp.Guard
+	var guard resp.InputGuard
 	limits := resp.DefaultLimits()
 	buf := make([]byte, 0, 512)
 	for {

@@ -85,7 +85,7 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 		return reply
 	}
 	counted, left := false, steps
-	var uncounted []*transaction.Queued // because there were too many to count
+	var uncounted []*transaction.QueuedCommand // because there were too many to count
 	next := func() (elem []byte) {
 		if len(elems) > 0 {
 			elem, elems = elems[0], elems[1:]
@@ -140,7 +140,7 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 }
 
 // count goes on with run after a goroutine has recounted the receivers of what was published.
-func (a *execution) count(published []*transaction.Queued) {
+func (a *execution) count(published []*transaction.QueuedCommand) {
 	a.apart(func() {
 		for _, e := range published {
 			a.parts[e.At], _ = a.Subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
@@ -168,7 +168,7 @@ func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 type execution struct {
 	Of
 	tag   uint32 // of EXEC
-	todo  []*transaction.Queued
+	todo  []*transaction.QueuedCommand
 	parts [][]byte // parts of EXEC's answer; an empty one is that of a command in todo
 	at    int      // in parts
 	done  string   // the node that has run the other commands
@@ -246,8 +246,8 @@ func (a *execution) join() []byte {
 
 // call runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart a
 // long one.
-func (a *execution) call(e *transaction.Queued) []byte {
-	long := &large.Command{Size: len(e.Raw)}
+func (a *execution) call(e *transaction.QueuedCommand) []byte {
+	long := &large.LongCommand{Size: len(e.Raw)}
 	table, scripts := a.Router.Table(), a.Router.Server().Scripts()
 	if len(e.Raw) <= client.LongFrom {
 		long.Read(table, scripts, e.Raw, false)
@@ -261,7 +261,7 @@ func (a *execution) call(e *transaction.Queued) []byte {
 }
 
 // act is call for a command that has been read.
-func (a *execution) act(e *transaction.Queued, read *large.Command) []byte {
+func (a *execution) act(e *transaction.QueuedCommand, read *large.LongCommand) []byte {
 	args, about := read.Args, a.Host.About()
 	if read.Err != nil || a.Host.Gone() && e.Everywhere == nil { // it would set up what nobody ends
 		return client.NoAnswer
@@ -319,7 +319,7 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 // executionActions is the Actions of such a command. The reply to what it forwards comes back to take, too.
 type executionActions struct {
 	commands.Actions
-	e *transaction.Queued
+	e *transaction.QueuedCommand
 }
 
 // Forward implements commands.Actions.

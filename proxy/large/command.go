@@ -17,9 +17,9 @@ import (
 //
 // Later commands of the client wait, as behind any command that has not been started.
 
-// Command is a command of more than client.LongFrom bytes, which a goroutine takes apart. Until Ready is set
-// only that goroutine touches it.
-type Command struct {
+// LongCommand is a command of more than client.LongFrom bytes, which a goroutine takes apart. Until Ready is
+// set only that goroutine touches it.
+type LongCommand struct {
 	Size  int
 	Ready bool
 	Args  [][]byte
@@ -32,7 +32,7 @@ type Command struct {
 }
 
 // Read finds the arguments, and the place of the command if that depends on the slots of its keys.
-func (l *Command) Read(table *commands.Table, scripts *commands.Scripts, raw []byte, bySlot bool) {
+func (l *LongCommand) Read(table *commands.Table, scripts *commands.Scripts, raw []byte, bySlot bool) {
 	if l.Args, _, l.Err = resp.Split(raw, nil); l.Err != nil || len(l.Args) == 0 || !bySlot {
 		return
 	}
@@ -48,7 +48,7 @@ func (l *Command) Read(table *commands.Table, scripts *commands.Scripts, raw []b
 }
 
 // Memory is how many bytes the arguments take besides the command; 0 while the goroutine has them.
-func (l *Command) Memory() int {
+func (l *LongCommand) Memory() int {
 	if l == nil || !l.Ready {
 		return 0
 	}
@@ -56,7 +56,7 @@ func (l *Command) Memory() int {
 }
 
 // PlaceOf is the place of cmd, if that is the command and the place was found.
-func (l *Command) PlaceOf(cmd *commands.Command) *commands.Place {
+func (l *LongCommand) PlaceOf(cmd *commands.Command) *commands.Place {
 	if l == nil || l.cmd != cmd {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (l *Command) PlaceOf(cmd *commands.Command) *commands.Place {
 }
 
 // CutOf are the parts by slot of cmd, whose place was found; nil: it cannot be cut.
-func (l *Command) CutOf() (*scatter.Parts, commands.Merge) {
+func (l *LongCommand) CutOf() (*scatter.Parts, commands.Merge) {
 	if l.cut == nil {
 		return nil, nil
 	}

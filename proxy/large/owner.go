@@ -5,15 +5,15 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// Owner is a client as the owner of connections for what is large. Nothing that causes pushes is sent over
-// them.
-type Owner struct{ Host client.Host }
+// ClientOwner is a client as the owner of connections for what is large. Nothing that causes pushes is sent
+// over them.
+type ClientOwner struct{ Host client.Host }
 
 // Push implements owned.SetOwner.
-func (o Owner) Push([]byte) {}
+func (o ClientOwner) Push([]byte) {}
 
 // Stale implements owned.SetOwner.
-func (o Owner) Stale() {}
+func (o ClientOwner) Stale() {}
 
 // Party implements owned.Counted.
-func (o Owner) Party() owned.Party { return client.PartyOf(o.Host.About()) }
+func (o ClientOwner) Party() owned.Party { return client.PartyOf(o.Host.About()) }

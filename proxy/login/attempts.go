@@ -40,8 +40,8 @@ const (
 	maxAddresses = 10_000
 )
 
-// All is what is known of attempts to get in, by all clients. Safe for concurrent use.
-type All struct {
+// Record is what is known of attempts to get in, by all clients. Safe for concurrent use.
+type Record struct {
 	Addresses *Addresses
 	Queue     Queue
 	Failures  Failures

@@ -39,7 +39,7 @@ func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 	ctx, cancel := context.WithTimeout(ctx, needsTimeout)
 	defer cancel()
 	t := f.Upstream.Topology()
-	wanted, masters := needs.Of(needs.Place{
+	wanted, masters := needs.Of(needs.Site{
 		Kind: t.Kind, Server: t.Server, UsersOnly: f.UsersOnly, Locks: f.Locks,
 	}), t.Masters
 	all := make([][]string, len(masters)) // by master and need: the error, if it is forbidden

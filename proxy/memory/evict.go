@@ -33,7 +33,7 @@ type candidate struct {
 
 // eviction is one round. Its methods run on any loop.
 type eviction struct {
-	all       *All
+	all       *Account
 	mu        sync.Mutex
 	missing   int // loops that have not answered
 	found     []candidate
@@ -41,7 +41,7 @@ type eviction struct {
 }
 
 // check begins an eviction if too much is used and none is under way.
-func (a *All) check() {
+func (a *Account) check() {
 	if a.Over() > 0 && a.evicting.CompareAndSwap(false, true) {
 		e := &eviction{all: a}
 		e.each(e.rank, e.choose)

@@ -15,8 +15,8 @@ import (
 // grain is by how many bytes the sum of a loop changes before it is reported.
 const grain = 64 << 10
 
-// All is what all clients may take and do take, on all loops. Safe for concurrent use.
-type All struct {
+// Account is what all clients may take and do take, on all loops. Safe for concurrent use.
+type Account struct {
 	Log     *slog.Logger
 	Evicted atomic.Uint64    // clients that were closed because all take too much
 	Full    [3]atomic.Uint64 // and because of their own limit, by Class
@@ -28,16 +28,16 @@ type All struct {
 }
 
 // Limit is how many bytes all clients may take; 0: any number.
-func (a *All) Limit() int64 { return a.limit.Load() }
+func (a *Account) Limit() int64 { return a.limit.Load() }
 
 // SetLimit sets the limit. The loops act on it when they report next.
-func (a *All) SetLimit(n int64) { a.limit.Store(n) }
+func (a *Account) SetLimit(n int64) { a.limit.Store(n) }
 
 // Used is how many bytes all clients take.
-func (a *All) Used() int64 { return max(a.used.Load(), 0) }
+func (a *Account) Used() int64 { return max(a.used.Load(), 0) }
 
 // Over is by how many bytes the limit is exceeded.
-func (a *All) Over() int64 {
+func (a *Account) Over() int64 {
 	limit := a.limit.Load()
 	if limit == 0 {
 		return 0
@@ -57,7 +57,7 @@ type Client interface {
 
 // Loop is the memory of the clients of one loop, to which it belongs.
 type Loop struct {
-	all        *All
+	all        *Account
 	used, told int
 	post       func(func()) bool
 	clients    iter.Seq[Client]
@@ -65,7 +65,7 @@ type Loop struct {
 
 // Loop makes one more loop: post brings a function to it, and clients are those that it has. It is called
 // before there is any client.
-func (a *All) Loop(post func(func()) bool, clients iter.Seq[Client]) *Loop {
+func (a *Account) Loop(post func(func()) bool, clients iter.Seq[Client]) *Loop {
 	l := &Loop{all: a, post: post, clients: clients}
 	a.loops = append(a.loops, l)
 	return l

@@ -27,11 +27,11 @@ type Need struct {
 	asked    string   // a harmless one of the kind
 	more     []string // arguments behind it that may have spaces
 	channels string   // with which the word CHANNEL in it begins
-	when     func(p Place) bool
+	when     func(p Site) bool
 }
 
-// Place is where the proxy runs them.
-type Place struct {
+// Site is where the proxy runs them.
+type Site struct {
 	Kind      cluster.Kind
 	Server    cluster.Server
 	UsersOnly bool // clients are users of the upstream
@@ -102,16 +102,16 @@ const (
 	unjudged = "users may do nothing that the proxy answers itself"
 )
 
-func newLists(p Place) bool   { return p.Server.AtLeast(6, 2) }
-func usersOfNew(p Place) bool { return p.UsersOnly && p.Server.AtLeast(7, 0) }
-func usersOfOld(p Place) bool { return p.UsersOnly && !p.Server.AtLeast(7, 0) }
-func clustered(p Place) bool  { return p.Kind == cluster.Cluster }
-func sharded(p Place) bool    { return p.Server.ShardChannels }
-func usersOnly(p Place) bool  { return p.UsersOnly }
-func locksHere(p Place) bool  { return p.Locks }
+func newLists(p Site) bool   { return p.Server.AtLeast(6, 2) }
+func usersOfNew(p Site) bool { return p.UsersOnly && p.Server.AtLeast(7, 0) }
+func usersOfOld(p Site) bool { return p.UsersOnly && !p.Server.AtLeast(7, 0) }
+func clustered(p Site) bool  { return p.Kind == cluster.Cluster }
+func sharded(p Site) bool    { return p.Server.ShardChannels }
+func usersOnly(p Site) bool  { return p.UsersOnly }
+func locksHere(p Site) bool  { return p.Locks }
 
 // Of are those that the proxy needs at a place.
-func Of(p Place) []Need {
+func Of(p Site) []Need {
 	var wanted []Need
 	for _, n := range all {
 		if n.when == nil || n.when(p) {

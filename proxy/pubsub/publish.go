@@ -71,7 +71,7 @@ func (l *Subscriber) publishSlot(shard bool, ofShard int) int {
 
 // publishApart is Publish behind first, with goroutines that find out whom the message concerns, and count.
 // What the client publishes later waits. slot is the slot of a shard channel.
-func (l *Subscriber) publishApart(first []*request, shard bool, slot int) {
+func (l *Subscriber) publishApart(first []*subscribeRequest, shard bool, slot int) {
 	call := l.h.Call()
 	channel, raw := client.Lasting(call.Args[1]), client.Lasting(call.Raw)
 	tag, size := l.h.CurrentTag(), len(channel)+len(raw)

@@ -158,7 +158,7 @@ func (j *joining) end(err error) []byte {
 
 // subscribeError is the reply for an error of Join. What a node refused is answered in the node's words.
 func subscribeError(err error) []byte {
-	var reply pubsub.ReplyError
+	var reply pubsub.SubscribeError
 	switch {
 	case errors.As(err, &reply):
 		return commands.ErrorReply(reply)

@@ -21,15 +21,15 @@ import (
 type Underway struct {
 	n  atomic.Int64 // how many there are; most PUBLISHes find 0 and look no further
 	mu sync.Mutex
-	by map[topicName]requests
+	by map[topicName]subscribeRequests
 }
 
-// requests is a set of those under way. A set, so that thousands of clients that ask for one channel at once
-// end their requests as fast as a few do.
-type requests map[*request]struct{}
+// subscribeRequests is a set of those under way. A set, so that thousands of clients that ask for one channel
+// at once end their requests as fast as a few do.
+type subscribeRequests map[*subscribeRequest]struct{}
 
-// request is one command that subscribes.
-type request struct {
+// subscribeRequest is one command that subscribes.
+type subscribeRequest struct {
 	topics   []topicName   // where it is in Underway.by: its channels, or wide
 	patterns []string      // of a wide one; nil: it may be about any channel
 	done     chan struct{} // closed at its end
@@ -45,7 +45,7 @@ const underwayMost = time.Second
 // begin notes that a client asks for names; nil: too many to look at. The caller calls end once they are
 // confirmed and counted, or refused.
 func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
-	r := &request{done: make(chan struct{})}
+	r := &subscribeRequest{done: make(chan struct{})}
 	if kind == pubsub.Pattern || names == nil {
 		r.topics, r.patterns = []topicName{wide}, names
 	} else {
@@ -57,11 +57,11 @@ func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.by == nil {
-		u.by = make(map[topicName]requests)
+		u.by = make(map[topicName]subscribeRequests)
 	}
 	for _, t := range r.topics {
 		if u.by[t] == nil {
-			u.by[t] = make(requests, 1)
+			u.by[t] = make(subscribeRequests, 1)
 		}
 		u.by[t][r] = struct{}{}
 	}
@@ -71,7 +71,7 @@ func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
 // Len is how many there are.
 func (u *Underway) Len() int { return int(u.n.Load()) }
 
-func (u *Underway) end(r *request) {
+func (u *Underway) end(r *subscribeRequest) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.n.Add(-1)
@@ -85,7 +85,7 @@ func (u *Underway) end(r *request) {
 
 // concerned returns the requests whose clients may get what is published on a channel. A request that takes
 // too many steps to decide counts as one of them.
-func (u *Underway) concerned(name []byte, shard bool) (all []*request) {
+func (u *Underway) concerned(name []byte, shard bool) (all []*subscribeRequest) {
 	if u.n.Load() == 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (u *Underway) concerned(name []byte, shard bool) (all []*request) {
 }
 
 // matches says that a pattern of r matches a channel, or that no steps are left.
-func (r *request) matches(name []byte, left *int) bool {
+func (r *subscribeRequest) matches(name []byte, left *int) bool {
 	for _, pattern := range r.patterns {
 		var ok bool
 		if ok, *left = glob.MatchWithin([]byte(pattern), name, *left); ok || *left < 0 {
@@ -119,13 +119,13 @@ func (r *request) matches(name []byte, left *int) bool {
 }
 
 // all are all requests.
-func (u *Underway) all() []*request {
+func (u *Underway) all() []*subscribeRequest {
 	if u.n.Load() == 0 {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	all := make(requests)
+	all := make(subscribeRequests)
 	for _, some := range u.by {
 		maps.Copy(all, some)
 	}
@@ -133,7 +133,7 @@ func (u *Underway) all() []*request {
 }
 
 // await waits until all of them have ended, for underwayMost at most.
-func await(all []*request) {
+func await(all []*subscribeRequest) {
 	over := time.NewTimer(underwayMost)
 	defer over.Stop()
 	for _, r := range all {

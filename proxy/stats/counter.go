@@ -21,8 +21,8 @@ const durationBuckets = 20
 // BucketLimit is the upper bound of duration bucket i; the last one has none.
 func BucketLimit(i int) time.Duration { return 16 * time.Microsecond << i }
 
-// Command counts one command, by its name in the upstream's table.
-type Command struct {
+// CommandCount counts one command, by its name in the upstream's table.
+type CommandCount struct {
 	Name          string
 	Calls, Errors uint64
 	// Took is the sum of the times from reading the command to the whole reply, without waits for locks.
@@ -129,14 +129,14 @@ func (c *Counters) Calls() (n uint64) {
 }
 
 // Commands are the counts of each command, of all loops together.
-func (c *Counters) Commands() (all []Command) {
+func (c *Counters) Commands() (all []CommandCount) {
 	at := make(map[string]int)
 	for _, c := range c.list() {
 		i, ok := at[c.Name]
 		if !ok {
 			i = len(all)
 			at[c.Name] = i
-			all = append(all, Command{Name: c.Name})
+			all = append(all, CommandCount{Name: c.Name})
 		}
 		sum := &all[i]
 		sum.Errors += c.errors.Load()

@@ -17,9 +17,9 @@ const (
 	AskLimit = time.Second
 )
 
-// asking asks the upstream for its commands when clients send unknown ones: one question at a time for
+// tableQuestion asks the upstream for its commands when clients send unknown ones: one question at a time for
 // all clients, and at most one each AskPause. Safe for concurrent use.
-type asking struct {
+type tableQuestion struct {
 	mu      sync.Mutex
 	asked   time.Time // when the last question ended
 	waiting []func()  // clients that wait for the end of the open question; nil: there is none
@@ -27,7 +27,7 @@ type asking struct {
 
 // wait calls ready as soon as the upstream has answered, or will not. It reports false, without calling
 // ready, if it has answered just now. ask asks the upstream, on a goroutine that start begins.
-func (r *asking) wait(ready func(), ask func(), start func(func())) bool {
+func (r *tableQuestion) wait(ready func(), ask func(), start func(func())) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting == nil {
@@ -43,7 +43,7 @@ func (r *asking) wait(ready func(), ask func(), start func(func())) bool {
 	return true
 }
 
-func (r *asking) end() {
+func (r *tableQuestion) end() {
 	r.mu.Lock()
 	waiting := r.waiting
 	r.waiting, r.asked = nil, time.Now()

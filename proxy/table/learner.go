@@ -40,7 +40,7 @@ type Learner struct {
 	mu      sync.Mutex // held while the commands are learned
 	command []byte     // the upstream's reply to COMMAND from which the table was made
 
-	asking asking // asks again when clients send unknown commands
+	asking tableQuestion // asks again when clients send unknown commands
 }
 
 // First learns the commands at the start. A master that answers late, or cannot be reached for a while, is

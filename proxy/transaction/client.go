@@ -13,13 +13,13 @@ type Client struct {
 	h       Host
 	proxy   Proxy
 	own     *tracking.Connections
-	tracker *tracking.Tracker
+	tracker *tracking.Tracked
 	writes  *client.Writes
 	open    *transaction // between WATCH or MULTI and EXEC
 }
 
 // NewClient returns the Client of a client without a transaction.
-func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking.Tracker,
+func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking.Tracked,
 	writes *client.Writes) Client {
 	return Client{h: h, proxy: proxy, own: own, tracker: tracker, writes: writes}
 }
@@ -152,7 +152,7 @@ func (c *Client) End() {
 func (t *transaction) take(kind stepKind, raw []byte) {
 	h := t.h
 	h.AnswerLater(client.ByNode)
-	t.step = step{kind, h.CurrentTag(), client.Lasting(raw)}
+	t.step = txStep{kind, h.CurrentTag(), client.Lasting(raw)}
 	if kind == execStep && (t.unread || len(t.guard) > 0) {
 		h.Answers().Expect(h.CurrentTag(), t.assemble)
 	}
@@ -181,7 +181,7 @@ func (t *transaction) proceed() {
 }
 
 // answer gives the client the reply to a queued command. Further commands may be read before it returns.
-func (t *transaction) answer(e *Queued, reply []byte) {
+func (t *transaction) answer(e *QueuedCommand, reply []byte) {
 	e.answered = true
 	t.unanswered--
 	t.h.Answer(e.tag, reply)

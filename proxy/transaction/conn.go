@@ -12,10 +12,10 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// conn is the connection that carries a transaction, until it is lost or turns out to lead to the wrong node.
-// It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
-type conn struct {
-	client.Plain
+// txConn is the connection that carries a transaction, until it is lost or turns out to lead to the wrong
+// node. It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
+type txConn struct {
+	client.Passive
 	t       *transaction
 	pipe    *pipe.Pipe
 	version uint64    // of the topology by which it was chosen
@@ -65,7 +65,7 @@ func (t *transaction) open(addr string, asking bool) {
 		t.again(pipe.Redirection{}, nil, why)
 		return
 	}
-	l := &conn{t: t, version: pool.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
+	l := &txConn{t: t, version: pool.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
 	t.conn = l
 	l.pipe = pool.Own(addr, l.mode, l)
 	l.pump()
@@ -86,12 +86,12 @@ func (t *transaction) home() int {
 
 // stale says that the node may no longer be the master of the slot. After a redirect it is trusted until the
 // topology has caught up.
-func (l *conn) stale() bool {
+func (l *txConn) stale() bool {
 	return !l.asking && l.version != l.t.h.Pool().Version() && l.pipe.Addr() != l.t.master()
 }
 
 // pump sends what the node may get now.
-func (l *conn) pump() {
+func (l *txConn) pump() {
 	t := l.t
 	if t.multi && (len(t.log) > 0 || t.step.kind == execStep) && !l.begin() {
 		return
@@ -119,7 +119,7 @@ func (l *conn) pump() {
 
 // ready says that the step may be sent. EXEC must wait if the node is no longer the right one, or may lack
 // scripts.
-func (l *conn) ready() bool {
+func (l *txConn) ready() bool {
 	if l.t.step.kind != execStep {
 		return true
 	}
@@ -132,7 +132,7 @@ func (l *conn) ready() bool {
 
 // begin sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so they
 // wait for its answer, unless it succeeded on that connection before.
-func (l *conn) begin() bool {
+func (l *txConn) begin() bool {
 	if l.multi == multiUnsent {
 		l.enter()
 		l.cache()
@@ -153,7 +153,7 @@ func (l *conn) begin() bool {
 
 // enter puts the connection into the mode of the client, which may have changed since WATCH. ASKING belongs
 // to the MULTI or WATCH that follows.
-func (l *conn) enter() {
+func (l *txConn) enter() {
 	if l.multi != multiUnsent {
 		return
 	}
@@ -172,7 +172,7 @@ func (l *conn) enter() {
 // cache sends CLIENT CACHING before MULTI if the client has said it: it applies to the whole transaction. It
 // cannot be combined with ASKING, since each ends the other; and nobody tells of changes to what was read at
 // the target of an ASK if the slot stays where it was.
-func (l *conn) cache() {
+func (l *txConn) cache() {
 	t, h := l.t, l.t.h
 	switch {
 	case l.asking:
@@ -186,7 +186,7 @@ func (l *conn) cache() {
 }
 
 // close ends the connection. l may be nil, as in release.
-func (l *conn) close() {
+func (l *txConn) close() {
 	if l != nil {
 		l.over, l.leaving = true, false
 		l.pipe.End()
@@ -194,7 +194,7 @@ func (l *conn) close() {
 }
 
 // release gives the connection back if it is in its original state.
-func (l *conn) release() {
+func (l *txConn) release() {
 	switch {
 	case l == nil || l.over:
 	case l.now != l.mode || l.t.selects:
@@ -206,7 +206,7 @@ func (l *conn) release() {
 }
 
 // leave gives the connection back while MULTI is open there.
-func (l *conn) leave() {
+func (l *txConn) leave() {
 	if l.multi == multiUnsent {
 		l.release()
 		return
@@ -216,7 +216,7 @@ func (l *conn) leave() {
 }
 
 // left handles replies that come after the connection is over.
-func (l *conn) left(tag uint32, reply []byte) {
+func (l *txConn) left(tag uint32, reply []byte) {
 	if !l.leaving || tag != tagLeave {
 		return
 	}
@@ -228,7 +228,7 @@ func (l *conn) left(tag uint32, reply []byte) {
 }
 
 // Whole implements owned.Whole.
-func (l *conn) Whole() bool { return l.multi != multiUnsent }
+func (l *txConn) Whole() bool { return l.multi != multiUnsent }
 
 // Party implements owned.Counted.
-func (l *conn) Party() owned.Party { return client.PartyOf(l.t.h.About()) }
+func (l *txConn) Party() owned.Party { return client.PartyOf(l.t.h.About()) }

@@ -37,7 +37,7 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		t.take(execStep, raw) // the node ends the transaction
 	case refusal != nil,
 		cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
-		t.queue(Queued{Raw: raw, DB: -1}, commands.AnySlot)
+		t.queue(QueuedCommand{Raw: raw, DB: -1}, commands.AnySlot)
 	case cmd.Queue == commands.QueueNot && cmd.Flags&commands.RunsQueue != 0: // which the node judges
 		t.of.proxy.Act(cmd, args, raw)
 	case cmd.Queue == commands.QueueNot:
@@ -94,8 +94,8 @@ func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 }
 
 // entry makes an entry of the log from the current command.
-func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Queued {
-	e := Queued{Raw: raw, DB: -1}
+func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) QueuedCommand {
+	e := QueuedCommand{Raw: raw, DB: -1}
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
 	scripts := t.of.proxy.Server().Scripts()
 	// For FCALL nobody asks whether it does.
@@ -127,7 +127,7 @@ func (t *transaction) probe(slot int, instead []byte) {
 		return
 	}
 	h.AnswerLater(client.ByNode)
-	t.queue(Queued{Raw: h.Call().Raw, DB: -1, probe: true}, slot)
+	t.queue(QueuedCommand{Raw: h.Call().Raw, DB: -1, probe: true}, slot)
 }
 
 // queueHere queues a command that the proxy runs itself after EXEC has succeeded.
@@ -141,7 +141,7 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	}
 	t.writes, t.unread = true, true
 	t.logsIn = t.logsIn || commands.Authenticates(cmd, args, t.of.proxy.Server())
-	t.queue(Queued{Raw: raw, DB: -1, Here: cmd}, commands.AnySlot)
+	t.queue(QueuedCommand{Raw: raw, DB: -1, Here: cmd}, commands.AnySlot)
 }
 
 // queueAllowed is queueHere once the upstream has said that the user may run the command.
@@ -174,7 +174,7 @@ var behindLogin = []byte(
 )
 
 // queue appends e, the current command. slot is the slot of its keys, if the node depends on it.
-func (t *transaction) queue(e Queued, slot int) {
+func (t *transaction) queue(e QueuedCommand, slot int) {
 	h := t.h
 	e.tag = h.CurrentTag()
 	size := len(e.Raw) + queueCost
@@ -241,7 +241,7 @@ func (t *transaction) refuse(reply []byte) {
 func (t *transaction) spoil() { t.refused, t.h.About().Transaction.Dirty = true, true }
 
 // askKeys queues a command whose keys a node must be asked for.
-func (t *transaction) askKeys(e Queued, args [][]byte) {
+func (t *transaction) askKeys(e QueuedCommand, args [][]byte) {
 	h, pool := t.h, t.h.Pool()
 	e.Raw = client.Lasting(e.Raw)
 	t.of.proxy.FindSlot(args, e.Raw, func(req []byte, then func([]byte) []byte) {

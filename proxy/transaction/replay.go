@@ -23,7 +23,7 @@ var (
 
 // trouble ends connection l, which is of no use: because of reply, an error that sends the transaction
 // elsewhere, or because of err. If the client waits for nothing, the next command opens another connection.
-func (t *transaction) trouble(l *conn, to pipe.Redirection, reply []byte, err error) {
+func (t *transaction) trouble(l *txConn, to pipe.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may alias a buffer of the connection
 	l.close()
 	t.conn = nil
@@ -102,7 +102,7 @@ func (t *transaction) giveUp(reply []byte, err error) {
 }
 
 // decide fixes what EXEC will answer. What the client sends until then is not sent on.
-func (t *transaction) decide(o outcome) {
+func (t *transaction) decide(o execOutcome) {
 	t.outcome = o
 	t.h.About().Transaction.Voided = o == voided
 	t.settle(replyQueued)

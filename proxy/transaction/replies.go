@@ -13,7 +13,7 @@ import (
 // This file handles the replies that come over the connection of a transaction.
 
 // Receive implements pipe.Receiver.
-func (l *conn) Receive(tag uint32, chunk []byte, last bool) {
+func (l *txConn) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case l.over:
 		l.left(tag, chunk)
@@ -33,7 +33,7 @@ func (l *conn) Receive(tag uint32, chunk []byte, last bool) {
 }
 
 // Most implements pipe.Longer. Nothing but the answer to EXEC is long.
-func (l *conn) Most(tag uint32) int {
+func (l *txConn) Most(tag uint32) int {
 	if tag == tagStep {
 		return pipe.AnyLength
 	}
@@ -41,7 +41,7 @@ func (l *conn) Most(tag uint32) int {
 }
 
 // begun takes the reply to MULTI. One of another kind must not become a part of an answer.
-func (l *conn) begun(reply []byte) {
+func (l *txConn) begun(reply []byte) {
 	if reply[0] != '+' && reply[0] != '-' {
 		reply = notQueued
 	}
@@ -63,7 +63,7 @@ func (l *conn) begun(reply []byte) {
 var errNotBegun = errors.New("the commands behind MULTI may or may not have run, for it failed")
 
 // refused handles a node that does not begin a transaction.
-func (l *conn) refused(reply []byte) {
+func (l *txConn) refused(reply []byte) {
 	if to, ok := l.pipe.Retryable(reply); ok {
 		l.t.trouble(l, to, reply, nil)
 		return
@@ -74,7 +74,7 @@ func (l *conn) refused(reply []byte) {
 }
 
 // queued takes the reply to a command of the log: QUEUED, or an error.
-func (l *conn) queued(i int, reply []byte) {
+func (l *txConn) queued(i int, reply []byte) {
 	t := l.t
 	e := &t.log[i]
 	if reply[0] == '-' {
@@ -99,7 +99,7 @@ func (l *conn) queued(i int, reply []byte) {
 }
 
 // stepDone takes the reply to the step.
-func (l *conn) stepDone(reply []byte, last bool) {
+func (l *txConn) stepDone(reply []byte, last bool) {
 	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
 		if to, ok := l.redirection(reply); ok {
@@ -142,7 +142,7 @@ func (t *transaction) noteWrites() {
 }
 
 // redirection is Pipe.Retryable for the reply to a step: the error of EXEC also contains why it did not run.
-func (l *conn) redirection(reply []byte) (to pipe.Redirection, ok bool) {
+func (l *txConn) redirection(reply []byte) (to pipe.Redirection, ok bool) {
 	if why, ok := cutAbort(reply); ok {
 		return l.pipe.Retryable(why)
 	}
@@ -151,7 +151,7 @@ func (l *conn) redirection(reply []byte) (to pipe.Redirection, ok bool) {
 
 // Fail implements pipe.Receiver. If the step was sent, its failure alone decides what becomes of the
 // transaction: only it tells whether EXEC may have run.
-func (l *conn) Fail(tag uint32, err error) {
+func (l *txConn) Fail(tag uint32, err error) {
 	t := l.t
 	switch {
 	case l.over, l.stepped && tag != tagStep:
@@ -168,7 +168,7 @@ func (l *conn) Fail(tag uint32, err error) {
 }
 
 // Lost implements owned.Owner.
-func (l *conn) Lost(err error) {
+func (l *txConn) Lost(err error) {
 	if !l.over {
 		l.t.trouble(l, pipe.Redirection{}, nil, err)
 	}

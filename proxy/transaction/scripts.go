@@ -18,7 +18,7 @@ const (
 )
 
 // haveScripts says that EXEC need not wait for scripts. Otherwise EXEC goes on by itself later.
-func (l *conn) haveScripts() bool {
+func (l *txConn) haveScripts() bool {
 	if l.scripts == scriptsUnknown {
 		l.askScripts()
 	}
@@ -26,7 +26,7 @@ func (l *conn) haveScripts() bool {
 }
 
 // askScripts asks for the scripts whose sources are known.
-func (l *conn) askScripts() {
+func (l *txConn) askScripts() {
 	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
 	seen := make(map[string]bool)
 	for _, sha := range l.t.shas {
@@ -47,7 +47,7 @@ func (l *conn) askScripts() {
 }
 
 // loadScripts loads those sources that the node lacks, by its reply to SCRIPT EXISTS.
-func (l *conn) loadScripts(reply []byte, sources [][]byte) {
+func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 	v, _, _ := resp.Parse(reply)
 	var missing [][]byte
 	for i, e := range v.Elems {
@@ -62,7 +62,7 @@ func (l *conn) loadScripts(reply []byte, sources [][]byte) {
 const loadAtOnce = 256 << 10
 
 // loadSome loads some of the scripts, and goes on with the rest when the node has them.
-func (l *conn) loadSome(missing [][]byte) {
+func (l *txConn) loadSome(missing [][]byte) {
 	switch {
 	case l.over:
 		return
@@ -89,7 +89,7 @@ func (l *conn) loadSome(missing [][]byte) {
 }
 
 // besides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
-func (l *conn) besides(req []byte, then func(reply []byte)) {
+func (l *txConn) besides(req []byte, then func(reply []byte)) {
 	h := l.t.h
 	h.Pool().Send(&pipe.Request{
 		Target: pipe.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,

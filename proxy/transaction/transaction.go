@@ -36,27 +36,27 @@ type transaction struct {
 	h     Host
 	slot  int  // of its keys; AnySlot before the first key, and always with one master
 	multi bool // between MULTI and EXEC
-	conn  *conn
-	step  step // the command that later ones wait for
+	conn  *txConn
+	step  txStep // the command that later ones wait for
 
-	log        []Queued // commands since MULTI
-	bytes      int      // of log
-	unanswered int      // in log
-	db         int      // the database behind what is queued
-	shas       [][]byte // of the scripts that the queued commands need
-	unread     bool     // EXEC's reply is collected and taken apart: see assemble
-	writes     bool     // a queued command may write
-	selects    bool     // a queued command leaves the connection in another mode
-	logsIn     bool     // AUTH is queued: no node runs what comes behind it
+	log        []QueuedCommand // commands since MULTI
+	bytes      int             // of log
+	unanswered int             // in log
+	db         int             // the database behind what is queued
+	shas       [][]byte        // of the scripts that the queued commands need
+	unread     bool            // EXEC's reply is collected and taken apart: see assemble
+	writes     bool            // a queued command may write
+	selects    bool            // a queued command leaves the connection in another mode
+	logsIn     bool            // AUTH is queued: no node runs what comes behind it
 
-	refused  bool     // the proxy has refused a command: EXEC runs nothing
-	rejected bool     // a node has refused a command: EXEC runs nothing
-	watched  bool     // WATCH is in force on conn
-	watching int      // keys of the WATCH on its way, or of the last one
-	caching  bool     // CLIENT CACHING came before MULTI
-	guard    [][]byte // the keys of WATCH, if conn leads to a node that imports their slot
-	outcome  outcome  // of EXEC, if it is known beforehand
-	unsure   []byte   // what EXEC answers instead of EXECABORT, because something may have run
+	refused  bool        // the proxy has refused a command: EXEC runs nothing
+	rejected bool        // a node has refused a command: EXEC runs nothing
+	watched  bool        // WATCH is in force on conn
+	watching int         // keys of the WATCH on its way, or of the last one
+	caching  bool        // CLIENT CACHING came before MULTI
+	guard    [][]byte    // the keys of WATCH, if conn leads to a node that imports their slot
+	outcome  execOutcome // of EXEC, if it is known beforehand
+	unsure   []byte      // what EXEC answers instead of EXECABORT, because something may have run
 	over     bool
 
 	began   time.Time // the trouble of what the client waits for; zero: there is none
@@ -104,7 +104,7 @@ type Proxy interface {
 type Executed struct {
 	Tag     uint32 // of EXEC
 	Reply   []byte
-	Log     []Queued
+	Log     []QueuedCommand
 	Guarded bool   // the first element of the reply is no command of the client's
 	Node    string // address
 	Slot    int    // of the keys, or AnySlot
@@ -117,8 +117,8 @@ func shared(mode pipe.Mode) pipe.Mode {
 	return mode
 }
 
-// Queued is one command between MULTI and EXEC.
-type Queued struct {
+// QueuedCommand is one command between MULTI and EXEC.
+type QueuedCommand struct {
 	tag      uint32
 	Raw      []byte
 	Here     *commands.Command // run by the proxy itself; or nil
@@ -133,8 +133,8 @@ type Queued struct {
 	At         int               // its place in EXEC's reply, if that is corrected later
 }
 
-// step is WATCH, UNWATCH, DISCARD or EXEC on its way. Meanwhile the session reads no further command.
-type step struct {
+// txStep is WATCH, UNWATCH, DISCARD or EXEC on its way. Meanwhile the session reads no further command.
+type txStep struct {
 	kind stepKind
 	tag  uint32
 	raw  []byte
@@ -151,13 +151,13 @@ const (
 	execStep
 )
 
-// outcome is what EXEC will answer.
-type outcome uint8
+// execOutcome is what EXEC will answer.
+type execOutcome uint8
 
 const (
-	undecided outcome = iota
-	aborted           // EXECABORT
-	voided            // Null
+	undecided execOutcome = iota
+	aborted               // EXECABORT
+	voided                // Null
 )
 
 var (
@@ -189,7 +189,7 @@ func (t *transaction) forget() {
 	t.h.About().Transaction = commands.Transaction{}
 }
 
-var stepNone step
+var stepNone txStep
 
 // watch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all keys of EXEC, or if
 // EXEC has only one, although the watched keys may still be at the other node. So the keys of WATCH are added

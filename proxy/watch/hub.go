@@ -29,7 +29,7 @@ type Options struct {
 	// Publish publishes a message on the channel of events. It may block until ctx ends.
 	Publish func(ctx context.Context, message []byte) error
 	// Subscribe listens to that channel. It never blocks.
-	Subscribe func(notify func(subscription.Event)) (cancel func())
+	Subscribe func(notify func(subscription.Change)) (cancel func())
 	// Tell gets the events of all proxies, one call after the other. It must not block.
 	Tell func([]lockevent.Event)
 	Log  *slog.Logger
@@ -44,9 +44,9 @@ const (
 	patience = 5 * time.Second
 )
 
-// Hub passes on events: those of this proxy are noted in its Stream. Safe for concurrent use.
-type Hub struct {
-	*lockevent.Stream
+// Relay passes on events: those of this proxy are noted in its Stream. Safe for concurrent use.
+type Relay struct {
+	*lockevent.Feed
 	o      Options
 	failed journal.Lines
 
@@ -57,14 +57,14 @@ type Hub struct {
 }
 
 // New returns a Hub, of which somebody has to call Run.
-func New(o Options) *Hub {
-	h := &Hub{o: o, Stream: lockevent.NewStream()}
-	h.Stream.Tell, h.Pause = h.publish, pause
+func New(o Options) *Relay {
+	h := &Relay{o: o, Feed: lockevent.NewStream()}
+	h.Feed.Tell, h.Pause = h.publish, pause
 	return h
 }
 
 // publish publishes events, and says how many.
-func (h *Hub) publish(ctx context.Context, all []lockevent.Event) (published int) {
+func (h *Relay) publish(ctx context.Context, all []lockevent.Event) (published int) {
 	for published < len(all) && ctx.Err() == nil {
 		var message []byte
 		n := published
@@ -87,7 +87,7 @@ func (h *Hub) publish(ctx context.Context, all []lockevent.Event) (published int
 // Join has Tell called with the events that are published from now on, until Leave is called as often as
 // Join. It blocks until the upstream has confirmed the subscription; after an error there is nothing to
 // leave.
-func (h *Hub) Join(ctx context.Context) error {
+func (h *Relay) Join(ctx context.Context) error {
 	h.joining.Lock()
 	defer h.joining.Unlock()
 	h.mu.Lock()
@@ -100,7 +100,7 @@ func (h *Hub) Join(ctx context.Context) error {
 	ctx, stop := context.WithTimeoutCause(ctx, patience, errUnconfirmed)
 	defer stop()
 	answered := make(chan error, 1)
-	cancel := h.o.Subscribe(func(e subscription.Event) {
+	cancel := h.o.Subscribe(func(e subscription.Change) {
 		if (e.Kind == subscription.Live || e.Kind == subscription.Refused) && len(answered) == 0 {
 			answered <- e.Err
 		}
@@ -126,7 +126,7 @@ func (h *Hub) Join(ctx context.Context) error {
 var errUnconfirmed = errors.New("cluster: subscribe: no node confirmed it in time")
 
 // Leave undoes Join. It does not block.
-func (h *Hub) Leave() {
+func (h *Relay) Leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watchers--; h.watchers == 0 {
@@ -136,7 +136,7 @@ func (h *Hub) Leave() {
 }
 
 // heard is told what happens to the subscription.
-func (h *Hub) heard(e subscription.Event) {
+func (h *Relay) heard(e subscription.Change) {
 	switch e.Kind {
 	case subscription.Message:
 		if all := lockevent.Read(e.Payload); len(all) > 0 {

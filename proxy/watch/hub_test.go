@@ -16,14 +16,14 @@ import (
 // upstream is one channel, and what hubs tell of it.
 type upstream struct {
 	mu       sync.Mutex
-	notify   func(subscription.Event)
+	notify   func(subscription.Change)
 	messages int
 	told     []lockevent.Event
 	fail     error
 	stuck    chan struct{} // PUBLISH waits until it is closed; nil: it does not
 }
 
-func (u *upstream) hub() *Hub {
+func (u *upstream) hub() *Relay {
 	return New(Options{Proxy: "p1", Log: slog.New(slog.DiscardHandler),
 		Publish: func(ctx context.Context, message []byte) error {
 			u.mu.Lock()
@@ -39,18 +39,18 @@ func (u *upstream) hub() *Hub {
 			}
 			u.messages++
 			if u.notify != nil {
-				u.notify(subscription.Event{Payload: message})
+				u.notify(subscription.Change{Payload: message})
 			}
 			return nil
 		},
-		Subscribe: func(notify func(subscription.Event)) (cancel func()) {
+		Subscribe: func(notify func(subscription.Change)) (cancel func()) {
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			u.notify = notify
 			if u.fail != nil {
-				notify(subscription.Event{Kind: subscription.Refused, Err: u.fail})
+				notify(subscription.Change{Kind: subscription.Refused, Err: u.fail})
 			} else {
-				notify(subscription.Event{Kind: subscription.Live})
+				notify(subscription.Change{Kind: subscription.Live})
 			}
 			return func() {
 				u.mu.Lock()
@@ -70,7 +70,7 @@ func (u *upstream) becomes(fail error, stuck chan struct{}) {
 }
 
 // inBubble runs test with a Hub that runs, in fake time.
-func inBubble(t *testing.T, test func(t *testing.T, u *upstream, h *Hub)) {
+func inBubble(t *testing.T, test func(t *testing.T, u *upstream, h *Relay)) {
 	synctest.Test(t, func(t *testing.T) {
 		u := new(upstream)
 		h := u.hub()
@@ -96,7 +96,7 @@ func event(n int) lockevent.Event {
 
 // Many events go in few messages, in their order; nobody subscribes while nobody watches.
 func TestEventsInBatches(t *testing.T) {
-	inBubble(t, func(t *testing.T, u *upstream, h *Hub) {
+	inBubble(t, func(t *testing.T, u *upstream, h *Relay) {
 		h.Note(event(0))
 		later()
 		if len(u.told) > 0 || u.messages != 1 {
@@ -128,7 +128,7 @@ func TestEventsInBatches(t *testing.T) {
 
 // Nobody waits for the upstream; what cannot be published is counted, and told before the next event.
 func TestEventsThatAreMissed(t *testing.T) {
-	inBubble(t, func(t *testing.T, u *upstream, h *Hub) {
+	inBubble(t, func(t *testing.T, u *upstream, h *Relay) {
 		if err := h.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestEventsThatAreMissed(t *testing.T) {
 
 // A subscription that is lost for a while is told; one that cannot be made leaves nothing behind.
 func TestEventsThatAreNotHeard(t *testing.T) {
-	inBubble(t, func(t *testing.T, u *upstream, h *Hub) {
+	inBubble(t, func(t *testing.T, u *upstream, h *Relay) {
 		u.fail = errors.New("no")
 		if err := h.Join(t.Context()); err != u.fail {
 			t.Error(err)
@@ -174,9 +174,9 @@ func TestEventsThatAreNotHeard(t *testing.T) {
 		if err := h.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		u.notify(subscription.Event{Kind: subscription.Lost})
-		u.notify(subscription.Event{Kind: subscription.Live})
-		u.notify(subscription.Event{Payload: []byte("nonsense")})
+		u.notify(subscription.Change{Kind: subscription.Lost})
+		u.notify(subscription.Change{Kind: subscription.Live})
+		u.notify(subscription.Change{Payload: []byte("nonsense")})
 		if len(u.told) != 1 || u.told[0].Kind != lockevent.Missed || u.told[0].Reason != lockevent.NotHeard {
 			t.Errorf("told %v", u.told)
 		}

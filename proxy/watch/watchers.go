@@ -20,7 +20,7 @@ import (
 //	Hub --> Watchers.Tell --(posted to each loop that has any)--> Watcher.tell
 type Watchers struct {
 	Context context.Context // of what is asked of Hub
-	Hub     *Hub            // nil: nobody can watch
+	Hub     *Relay          // nil: nobody can watch
 	loops   []*Loop
 }
 

@@ -28,7 +28,7 @@ type Upstream interface {
 	redlock.Home
 	Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (
 		reply []byte, acked int, err error)
-	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
+	Subscribe(slot int, channel string, notify func(subscription.Change)) (cancel func())
 	Masters() int
 	Master(slot int) string
 	Sharded() bool
@@ -92,7 +92,7 @@ func (e *Engine) publish() string {
 
 // Listen implements wait.Engine and keepalive.Engine. A slot below 0 is that of a keeper's channel; any other
 // channel is the name of a lock.
-func (e *Engine) Listen(at int, name string, notify func(subscription.Event)) (cancel func()) {
+func (e *Engine) Listen(at int, name string, notify func(subscription.Change)) (cancel func()) {
 	if at >= 0 {
 		name = e.channel(name)
 		at = slot.Of([]byte(name))
@@ -111,16 +111,16 @@ func (*Engine) Scan(context.Context, int, string, string) (keys []string, next s
 	return nil, "0", nil
 }
 
-// exchange is an Exchange that is made of a function.
-type exchange func(reply []byte) []byte
+// exchangeFunc is an Exchange that is made of a function.
+type exchangeFunc func(reply []byte) []byte
 
 // Answer implements Exchange.
-func (f exchange) Answer(reply []byte) []byte { return f(reply) }
+func (f exchangeFunc) Answer(reply []byte) []byte { return f(reply) }
 
 // send sends one request about a lock for a client. While the slot of the lock moves, it is sent again until
 // one node has all of its keys; so later commands of the client about the lock wait.
 func send(
-	by redlock.Caller, name string, at int, req []byte, resend bool, then exchange, lost redlock.Delivery,
+	by redlock.Caller, name string, at int, req []byte, resend bool, then exchangeFunc, lost redlock.Delivery,
 ) {
 	by.Hold(name)
 	by.SendHome(at, req, resend, then, lost)

@@ -35,7 +35,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 // of a slot that moves, where it made a lock that nobody else can see, because the slot had moved back.
 func (e *Engine) confirmed(by redlock.Caller, a *redlock.Acquire, g redlock.Grant, to redlock.Acquirer) {
 	at, c := scripts.CompatLook(e.names, a.Name)
-	by.SendHome(at, c.Req, true, exchange(func(reply []byte) []byte {
+	by.SendHome(at, c.Req, true, exchangeFunc(func(reply []byte) []byte {
 		s, err := readLook(reply)
 		switch h := s.Held(a.Token); {
 		case err != nil:
@@ -66,7 +66,7 @@ func (e *Engine) refused(a *redlock.Acquire, t taken) {
 	if t.left >= 0 {
 		pause = min(pause, t.left)
 	}
-	e.waiters.Refused(a, wait.Refusal{Pause: pause})
+	e.waiters.Refused(a, wait.Refused{Pause: pause})
 }
 
 // Follows implements locks.engine.

@@ -75,7 +75,7 @@ type Index struct {
 	id       string        // of this proxy, in front of its members
 	notes    notes
 	warn     journal.Lines
-	sets     [keys]set
+	sets     [keys]sortedSet
 
 	armed   atomic.Bool // the timer is set, or a look is under way
 	mu      sync.Mutex
@@ -88,8 +88,8 @@ type Index struct {
 	unable  atomic.Pointer[string] // why the sets cannot be used
 }
 
-// set is one of the sorted sets.
-type set struct {
+// sortedSet is one of the sorted sets.
+type sortedSet struct {
 	key   string
 	slot  int
 	swept time.Time // when what is over was last removed
@@ -106,7 +106,7 @@ func New(u Upstream, o Options) *Index {
 	x.notes.start()
 	for i := range x.sets {
 		key := o.Prefix + "index:" + strconv.Itoa(i)
-		x.sets[i] = set{key: key, slot: slot.Of([]byte(key))}
+		x.sets[i] = sortedSet{key: key, slot: slot.Of([]byte(key))}
 	}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	return x
@@ -125,7 +125,7 @@ func (x *Index) Tell(f func(name string, e Ended)) { x.notes.ended = f }
 
 // Granted notes that a, which came then, was granted to a connection, before its client is told. by may be
 // nil.
-func (x *Index) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner) {
+func (x *Index) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.HoldOwner) {
 	at := g.At.Sub(x.notes.born)
 	h := held{token: a.Token, client: a.Client, owner: by, waited: max(g.At.Sub(came), 0), noted: at,
 		since: at, until: at + g.TTL, fence: g.Fence, mode: cmp.Or(a.Mode, redlock.Write)[0], granted: true,
@@ -167,13 +167,13 @@ func (x *Index) Granting(name, token string) int64 {
 
 // Freed notes that an UNLOCK of the connection by has freed the hold of token, and says how long it was held.
 // ok: it was granted here. A fence that is not 0 is that of the grant: Granting, when the UNLOCK was sent.
-func (x *Index) Freed(name, token string, fence int64, by redlock.Owner) (e Ended, ok bool) {
+func (x *Index) Freed(name, token string, fence int64, by redlock.HoldOwner) (e Ended, ok bool) {
 	return x.notes.free(name, token, fence, by, true)
 }
 
 // NotHeld notes that the connection by was told that a token holds nothing, and says how the hold has ended
 // that it had. by may be nil.
-func (x *Index) NotHeld(name, token string, by redlock.Owner) (e Ended, ok bool) {
+func (x *Index) NotHeld(name, token string, by redlock.HoldOwner) (e Ended, ok bool) {
 	return x.notes.free(name, token, 0, by, false)
 }
 

@@ -36,7 +36,7 @@ type notes struct {
 	born   time.Time
 	nobody string // the token of holds that were freed and rest; no client has it
 	swept  int    // shards, so far
-	shards [shards]shard
+	shards [shards]noteShard
 	ended  func(name string, e Ended) // hears of holds that end by themselves; nil: nobody does
 	// unnoted is how many holds there was no room for; each is counted again when it is renewed. unmeasured
 	// is how many grants there was no room for.
@@ -59,8 +59,8 @@ type past struct {
 // held is one hold of a lock, or a plain lock that was asked for.
 type held struct {
 	token  string
-	client *redlock.Client // the last one that took or renewed it; nil: it is not known
-	owner  redlock.Owner   // the connection that took it; nil: it is not known
+	client *redlock.Client   // the last one that took or renewed it; nil: it is not known
+	owner  redlock.HoldOwner // the connection that took it; nil: it is not known
 	waited time.Duration
 	noted  time.Duration // of client
 	since  time.Duration // when it was granted
@@ -101,7 +101,7 @@ func (n *notes) now() time.Duration { return time.Since(n.born) }
 func (n *notes) hash(name string) uint64 { return maphash.String(n.seed, name) }
 
 // lock finds the shard of a lock, and locks it, and the hash of the lock.
-func (n *notes) lock(name string) (s *shard, hash uint64) {
+func (n *notes) lock(name string) (s *noteShard, hash uint64) {
 	hash = n.hash(name)
 	s = &n.shards[hash%shards]
 	s.mu.Lock()
@@ -156,7 +156,7 @@ func (n *notes) full(h *held) {
 }
 
 // join adds a hold to those of a lock.
-func (n *notes) join(s *shard, k *note, h *held) {
+func (n *notes) join(s *noteShard, k *note, h *held) {
 	switch {
 	case len(k.more) >= mostHolders || !s.room(len(h.token)):
 		k.first.until = max(k.first.until, h.until) // the lock is noted, if not this hold
@@ -235,7 +235,7 @@ func (h *held) end(now time.Duration) Ended {
 }
 
 // expire ends the holds of a lock whose leases are over. gone: there is no other one, and no note any more.
-func (n *notes) expire(s *shard, k *note, now time.Duration) (gone bool) {
+func (n *notes) expire(s *noteShard, k *note, now time.Duration) (gone bool) {
 	s.drop(k, func(h *held) bool {
 		over := h.over(now)
 		if over {
@@ -250,7 +250,7 @@ func (n *notes) expire(s *shard, k *note, now time.Duration) (gone bool) {
 }
 
 // rest has a hold go on as one of nobody, if it is to rest, and says so.
-func (n *notes) rest(s *shard, k *note, h *held, now time.Duration) bool {
+func (n *notes) rest(s *noteShard, k *note, h *held, now time.Duration) bool {
 	if h.least == 0 || h.least <= now {
 		return false
 	}
@@ -265,7 +265,7 @@ func (n *notes) rest(s *shard, k *note, h *held, now time.Duration) bool {
 // free removes the hold of token, once it has rested if it rests, and says how it has ended; ok: that was
 // not told before. A fence that is not 0 is that of the grant, if it was granted here. by, which may be nil,
 // knows of it already.
-func (n *notes) free(name, token string, fence int64, by redlock.Owner, rests bool) (e Ended, ok bool) {
+func (n *notes) free(name, token string, fence int64, by redlock.HoldOwner, rests bool) (e Ended, ok bool) {
 	s, hash := n.lock(name)
 	defer s.mu.Unlock()
 	k := s.find(name, hash)

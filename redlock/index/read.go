@@ -69,7 +69,7 @@ type reading struct {
 }
 
 // read reads a set whole.
-func (r *reading) read(ctx context.Context, from *set) error {
+func (r *reading) read(ctx context.Context, from *sortedSet) error {
 	for cursor := "0"; ; {
 		args := []string{"ZSCAN", from.key, cursor, "COUNT", pageSize}
 		if p := string(r.pattern); strings.Trim(p, "*") != "" {

@@ -8,8 +8,8 @@ import (
 
 // This file is where notes are kept: hash tables, each with a lock of its own, and a list of its fresh notes.
 
-// shard has some of the notes, in a hash table. Times count from notes.born.
-type shard struct {
+// noteShard has some of the notes, in a hash table. Times count from notes.born.
+type noteShard struct {
 	mu    sync.Mutex
 	table []*note // by hash; its length is a power of two
 	locks int     // in it
@@ -41,7 +41,7 @@ type note struct {
 }
 
 // find finds the note of a lock, nil if there is none. Here and below mu is held.
-func (s *shard) find(name string, hash uint64) *note {
+func (s *noteShard) find(name string, hash uint64) *note {
 	k := *s.place(hash)
 	for k != nil && (k.hash != hash || k.name != name) {
 		k = k.next
@@ -50,10 +50,10 @@ func (s *shard) find(name string, hash uint64) *note {
 }
 
 // place is where the notes of that hash begin.
-func (s *shard) place(hash uint64) **note { return &s.table[hash/shards&uint64(len(s.table)-1)] }
+func (s *noteShard) place(hash uint64) **note { return &s.table[hash/shards&uint64(len(s.table)-1)] }
 
 // all calls f for each note. f may forget it.
-func (s *shard) all(f func(*note)) {
+func (s *noteShard) all(f func(*note)) {
 	for _, k := range s.table {
 		for k != nil {
 			next := k.next
@@ -64,10 +64,10 @@ func (s *shard) all(f func(*note)) {
 }
 
 // room says that there is room for a hold of so many bytes.
-func (s *shard) room(bytes int) bool { return s.count < mostNotes && s.bytes+bytes <= mostBytes }
+func (s *noteShard) room(bytes int) bool { return s.count < mostNotes && s.bytes+bytes <= mostBytes }
 
 // add adds a note of one hold.
-func (s *shard) add(name string, hash uint64, h *held, now time.Duration) {
+func (s *noteShard) add(name string, hash uint64, h *held, now time.Duration) {
 	if s.locks == len(s.table) {
 		s.grow()
 	}
@@ -93,7 +93,7 @@ func (s *shard) add(name string, hash uint64, h *held, now time.Duration) {
 }
 
 // grow makes the table twice as large.
-func (s *shard) grow() {
+func (s *noteShard) grow() {
 	old := s.table
 	s.table = make([]*note, 2*len(old))
 	for _, k := range old {
@@ -106,7 +106,7 @@ func (s *shard) grow() {
 }
 
 // age says that a note is fresh no more.
-func (s *shard) age(k *note) {
+func (s *noteShard) age(k *note) {
 	if !k.fresh {
 		return
 	}
@@ -124,7 +124,7 @@ func (s *shard) age(k *note) {
 }
 
 // queue has the name of a lock written.
-func (s *shard) queue(k *note) {
+func (s *noteShard) queue(k *note) {
 	if !k.queued {
 		k.queued = true
 		s.due = append(s.due, k)
@@ -159,7 +159,7 @@ func (k *note) of(token string) *held {
 }
 
 // drop removes the holds that which selects. A lock without holds has an empty first one.
-func (s *shard) drop(k *note, which func(*held) bool) {
+func (s *noteShard) drop(k *note, which func(*held) bool) {
 	for i := len(k.more) - 1; i >= 0; i-- {
 		if h := &k.more[i]; which(h) {
 			s.remove(k, h)
@@ -171,7 +171,7 @@ func (s *shard) drop(k *note, which func(*held) bool) {
 }
 
 // remove removes a hold, whose connection hears of it.
-func (s *shard) remove(k *note, h *held) {
+func (s *noteShard) remove(k *note, h *held) {
 	if h.owner != nil {
 		h.owner.Over(k.name, h.token)
 	}
@@ -202,7 +202,7 @@ func (k *note) until() time.Duration {
 }
 
 // forget removes the note of a lock that is free now.
-func (s *shard) forget(k *note, now time.Duration) {
+func (s *noteShard) forget(k *note, now time.Duration) {
 	place := s.place(k.hash)
 	for *place != k {
 		place = &(*place).next

@@ -6,16 +6,16 @@ import (
 	"lockproxy/redlock"
 )
 
-// Holder is what this proxy remembers of a hold.
-type Holder struct {
+// KnownHolder is what this proxy remembers of a hold.
+type KnownHolder struct {
 	Digest string // of the token
 	Client *redlock.Client
 	Noted  time.Duration // how long ago that client took or renewed it
 	Waited time.Duration // how long it waited for it
 }
 
-// Waiter is a client that waits at this proxy.
-type Waiter struct {
+// KnownWaiter is a client that waits at this proxy.
+type KnownWaiter struct {
 	Client *redlock.Client
 	Mode   redlock.Mode
 	Waited time.Duration // so far
@@ -44,7 +44,7 @@ func (x *Index) Waits(a *redlock.Acquire) (left func()) {
 }
 
 // Who returns what this proxy remembers of a lock. It has two names if it is a or {a}.
-func (x *Index) Who(name string) (holders []Holder, waiters []Waiter) {
+func (x *Index) Who(name string) (holders []KnownHolder, waiters []KnownWaiter) {
 	holders, waiters = x.notes.who(name, nil, nil)
 	if one := x.canonical(name); one != name {
 		return x.notes.who(one, holders, waiters)
@@ -55,18 +55,19 @@ func (x *Index) Who(name string) (holders []Holder, waiters []Waiter) {
 }
 
 // who appends what is known of the lock under that name.
-func (n *notes) who(name string, holders []Holder, waiters []Waiter) ([]Holder, []Waiter) {
+func (n *notes) who(name string, holders []KnownHolder, waiters []KnownWaiter) ([]KnownHolder,
+	[]KnownWaiter) {
 	s, hash := n.lock(name)
 	defer s.mu.Unlock()
 	now := n.now()
 	s.find(name, hash).each(func(h *held) {
 		if h.client != nil {
-			holders = append(holders, Holder{redlock.Digest(h.token), h.client, now - h.noted, h.waited})
+			holders = append(holders, KnownHolder{redlock.Digest(h.token), h.client, now - h.noted, h.waited})
 		}
 	})
 	for w := range s.waits {
 		if w.name == name && w.client != nil {
-			waiters = append(waiters, Waiter{w.client, w.mode, now - w.since})
+			waiters = append(waiters, KnownWaiter{w.client, w.mode, now - w.since})
 		}
 	}
 	return holders, waiters
@@ -74,7 +75,7 @@ func (n *notes) who(name string, holders []Holder, waiters []Waiter) ([]Holder, 
 
 // Tokens returns the tokens that a connection was granted a lock with, the last one last, and of those that
 // whose leases go on.
-func (x *Index) Tokens(name string, by redlock.Owner) (all, alive []string) {
+func (x *Index) Tokens(name string, by redlock.HoldOwner) (all, alive []string) {
 	s, hash := x.notes.lock(name)
 	defer s.mu.Unlock()
 	now := x.notes.now()

@@ -28,8 +28,8 @@ const (
 	unablePause = 10 * time.Second
 )
 
-// change is what is to be written to one set.
-type change struct {
+// setChange is what is to be written to one set.
+type setChange struct {
 	gone  []string
 	names []string
 	until []time.Duration // of names
@@ -38,7 +38,7 @@ type change struct {
 // write writes what is due: it adds the names of locks that have been held for age, and removes those of
 // locks that have been free for stays.
 func (x *Index) write(ctx context.Context, age, stays time.Duration) {
-	var changes [keys]change
+	var changes [keys]setChange
 	now := x.notes.now()
 	for i := range x.notes.shards {
 		x.notes.collect(&x.notes.shards[i], now, age, stays, &changes)
@@ -63,7 +63,7 @@ func (x *Index) write(ctx context.Context, age, stays time.Duration) {
 }
 
 // collect adds what is due in a shard to changes.
-func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]change) {
+func (n *notes) collect(s *noteShard, now, age, stays time.Duration, changes *[keys]setChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := s.first; k != nil; {
@@ -91,7 +91,7 @@ func (n *notes) collect(s *shard, now, age, stays time.Duration, changes *[keys]
 
 // clear adds to changes the names that have been free for so long. A lock that was taken again keeps its
 // name: it is written anew, or looked at later if it may be free soon.
-func (n *notes) clear(s *shard, now, stays time.Duration, changes *[keys]change) {
+func (n *notes) clear(s *noteShard, now, stays time.Duration, changes *[keys]setChange) {
 	over := 0
 	var later []freed
 	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {
@@ -122,7 +122,7 @@ func (n *notes) sweep(now time.Duration) {
 	}
 }
 
-func (s *shard) sweep(n *notes, now time.Duration) {
+func (s *noteShard) sweep(n *notes, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all(func(k *note) { n.expire(s, k, now) })
@@ -143,7 +143,7 @@ func (n *notes) rewrite(names []string) {
 }
 
 // apply writes c to a set. What is removed goes first: a lock that is free may have been taken again.
-func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration) error {
+func (x *Index) apply(ctx context.Context, to *sortedSet, c *setChange, now time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for gone := c.gone; len(gone) > 0; gone = gone[min(len(gone), mostMembers):] {
@@ -187,7 +187,7 @@ func (x *Index) apply(ctx context.Context, to *set, c *change, now time.Duration
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
 // begin begins a command for so many words behind the key.
-func (x *Index) begin(verb string, to *set, words int) []byte {
+func (x *Index) begin(verb string, to *sortedSet, words int) []byte {
 	req := redcon.AppendArray(make([]byte, 0, 64+64*words), 2+words)
 	return redcon.AppendBulkString(redcon.AppendBulkString(req, verb), to.key)
 }
@@ -211,7 +211,7 @@ func (x *Index) canonical(name string) string {
 }
 
 // ask sends one command. The error is that of the server, if it sent one.
-func (x *Index) ask(ctx context.Context, to *set, req []byte) (resp.Value, error) {
+func (x *Index) ask(ctx context.Context, to *sortedSet, req []byte) (resp.Value, error) {
 	reply, err := x.upstream.Do(ctx, to.slot, req, true)
 	if err != nil {
 		return resp.Value{}, err

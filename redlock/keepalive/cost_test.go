@@ -37,7 +37,7 @@ func (u *echo) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error) 
 
 func (u *echo) Sharded() bool { return true }
 
-func (u *echo) Subscribe(int, string, func(subscription.Event)) func() { return func() {} }
+func (u *echo) Subscribe(int, string, func(subscription.Change)) func() { return func() {} }
 
 // heapUse is what is in use, in bytes.
 func heapUse() int {

@@ -38,7 +38,7 @@ type fakeUpstream struct {
 	detaches    int                    // attempts
 	renewed     map[string][]time.Time // by key
 	asked       map[string]int         // with lease 0
-	notify      func(subscription.Event)
+	notify      func(subscription.Change)
 	channel     string
 	subs        int
 }
@@ -163,7 +163,7 @@ func (u *fakeUpstream) renew(key, token string, lease time.Duration, fence int64
 }
 
 func (u *fakeUpstream) Subscribe(
-	slot int, channel string, notify func(subscription.Event),
+	slot int, channel string, notify func(subscription.Change),
 ) (cancel func()) {
 	if slot != -1 {
 		panic("no classic channel")
@@ -172,7 +172,7 @@ func (u *fakeUpstream) Subscribe(
 		u.subs++
 		u.notify, u.channel = notify, channel
 	})
-	notify(subscription.Event{Kind: subscription.Live})
+	notify(subscription.Change{Kind: subscription.Live})
 	return func() { u.set(func() { u.notify = nil }) }
 }
 
@@ -182,7 +182,7 @@ func (u *fakeUpstream) publish(message string) {
 	u.mu.Lock()
 	notify := u.notify
 	u.mu.Unlock()
-	notify(subscription.Event{Kind: subscription.Message, Payload: []byte(message)})
+	notify(subscription.Change{Kind: subscription.Message, Payload: []byte(message)})
 }
 
 func (u *fakeUpstream) set(f func()) {

@@ -37,7 +37,7 @@ func (l *leaving) next() *Kept {
 }
 
 // leave has h freed, at once or later. Close waits until h is freed or its lease is over.
-func (h *Kept) leave(e event, from state) {
+func (h *Kept) leave(e holdEvent, from state) {
 	k := h.k
 	now := k.now()
 	at := now

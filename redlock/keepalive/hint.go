@@ -37,7 +37,7 @@ func (h *Kept) heed(said hint) {
 }
 
 // hear takes a message of another proxy: what became of holds, and their keepers.
-func (k *Renewer) hear(e subscription.Event) {
+func (k *Renewer) hear(e subscription.Change) {
 	words := bytes.Fields(e.Payload)
 	switch {
 	case e.Kind == subscription.Live: // from now on only it can be heard what becomes of holds

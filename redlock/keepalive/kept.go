@@ -63,7 +63,7 @@ func (h *Kept) Keeper() string { return "=" + h.of.Keeper }
 
 // meet brings h into its state after an event. It says that the event means something to h. Renewer.mu is
 // held, here and below.
-func (h *Kept) meet(e event) bool {
+func (h *Kept) meet(e holdEvent) bool {
 	from, to := h.state, rules[e][h.state]
 	if to == 0 {
 		return false
@@ -198,9 +198,10 @@ func (h *Kept) tell(how End) {
 
 // ask has h in a batch, and returns what that asks. If a hint is why, it only checks the hold: the lease is
 // left alone until a renewal is due.
-func (h *Kept) ask(now time.Duration) question {
+func (h *Kept) ask(now time.Duration) holdQuestion {
 	h.meet(sent)
-	q := question{redlock.Renewal{Name: h.of.Name, Token: h.of.Token, Lease: h.of.Lease, Fence: h.of.Fence,
+	q := holdQuestion{redlock.Renewal{Name: h.of.Name, Token: h.of.Token, Lease: h.of.Lease,
+		Fence:  h.of.Fence,
 		Keeper: h.of.Keeper}, h, h.next, h.hint}
 	if h.hint > unsaid {
 		h.heeded = now
@@ -214,7 +215,7 @@ func (h *Kept) ask(now time.Duration) question {
 
 // answered takes the answer to q, which was asked then: that h lasts for left, or that it does not (0), or
 // that another keeper has it. late says that it has been asked once more meanwhile.
-func (h *Kept) answered(q question, began, left time.Duration, late bool) {
+func (h *Kept) answered(q holdQuestion, began, left time.Duration, late bool) {
 	e := lasts
 	switch {
 	case left < 0:
@@ -235,7 +236,7 @@ func (h *Kept) answered(q question, began, left time.Duration, late bool) {
 }
 
 // renewed notes that h lasted for at least that long when it was asked about.
-func (h *Kept) renewed(q question, began, left time.Duration) {
+func (h *Kept) renewed(q holdQuestion, began, left time.Duration) {
 	k := h.k
 	if q.Lease > 0 {
 		h.made++

@@ -87,8 +87,8 @@ func TestGoneForAMomentWhenFirstHeard(t *testing.T) {
 			t.Fatalf("state %d", h.is())
 		}
 		p.up.set(func() { p.up.holds[key] = e })
-		get(p.up, func() func(subscription.Event) { return p.up.notify })(
-			subscription.Event{Kind: subscription.Live}) // its connection was cut
+		get(p.up, func() func(subscription.Change) { return p.up.notify })(
+			subscription.Change{Kind: subscription.Live}) // its connection was cut
 		if synctest.Wait(); h.is() != doubted {
 			t.Fatalf("state %d after another connection: lost %s", h.is(), p.losses())
 		}

@@ -19,9 +19,9 @@ const (
 	hearing = 8
 )
 
-// queue holds what goes to one master: the batches under way, and the slots that wait for their turn, ordered
-// by when their first lease ends. Guarded by Renewer.mu.
-type queue struct {
+// batchQueue holds what goes to one master: the batches under way, and the slots that wait for their turn,
+// ordered by when their first lease ends. Guarded by Renewer.mu.
+type batchQueue struct {
 	k       *Renewer
 	master  string
 	busy    int // batches under way
@@ -30,25 +30,25 @@ type queue struct {
 }
 
 // queueOf returns the queue of the master that has a slot, a new one if needed.
-func (k *Renewer) queueOf(slot int) *queue {
+func (k *Renewer) queueOf(slot int) *batchQueue {
 	master := k.engine.Master(slot)
 	q := k.queues[master]
 	if q == nil {
-		q = &queue{k: k, master: master}
+		q = &batchQueue{k: k, master: master}
 		k.queues[master] = q
 	}
 	return q
 }
 
 // serve sends batches of those that wait, as many as may be under way.
-func (q *queue) serve(now time.Duration) {
+func (q *batchQueue) serve(now time.Duration) {
 	for q.busy < masterBatches && len(q.waiting) > 0 {
 		s := q.waiting[0].owner
 		q.waiting.remove(&s.turn)
 		if batch := s.batch(now); len(batch) > 0 {
 			s.busy = true
 			q.busy++
-			q.k.work.Go((&asking{s: s, queue: q, batch: batch}).run) // ends with the answer, or with k.ctx
+			q.k.work.Go((&sentBatch{s: s, queue: q, batch: batch}).run) // ends with the answer, or with k.ctx
 		}
 		s.tidy()
 	}
@@ -57,8 +57,8 @@ func (q *queue) serve(now time.Duration) {
 	}
 }
 
-// question is what a batch asks about one hold.
-type question struct {
+// holdQuestion is what a batch asks about one hold.
+type holdQuestion struct {
 	redlock.Renewal // without a lease it only asks whether the hold lasts
 
 	h    *Kept
@@ -66,18 +66,18 @@ type question struct {
 	hint hint  // the hint that made it be asked, if one did
 }
 
-// asking is a batch that was sent. Guarded by Renewer.mu.
-type asking struct {
+// sentBatch is a batch that was sent. Guarded by Renewer.mu.
+type sentBatch struct {
 	s     *slot
-	queue *queue
-	batch []question
+	queue *batchQueue
+	batch []holdQuestion
 	began time.Duration
 	over  bool // it was answered, or its patience is over
 }
 
 // run asks. If no answer comes within its patience, others of the queue may be asked, and its holds asked
 // about again; the answer still counts.
-func (a *asking) run() {
+func (a *sentBatch) run() {
 	k, limit := a.s.k, a.patience()
 	a.began = k.now()
 	timer := time.AfterFunc(limit, func() {
@@ -100,7 +100,7 @@ func (a *asking) run() {
 
 // patience is how long the answer may take before the holds are asked about again: a sixth of the shortest
 // lease, so that there is time for that.
-func (a *asking) patience() time.Duration {
+func (a *sentBatch) patience() time.Duration {
 	limit := mostPatience
 	for _, q := range a.batch {
 		limit = min(limit, max(q.h.of.Lease/6, leastPatience))
@@ -110,7 +110,7 @@ func (a *asking) patience() time.Duration {
 
 // settle takes the answer: on time, or none within its patience, or later than that. What the master says
 // late is as true as what it says on time, unless it is about an earlier grant.
-func (a *asking) settle(left []int64, err error) {
+func (a *sentBatch) settle(left []int64, err error) {
 	s, late := a.s, a.over
 	a.over = true
 	switch {

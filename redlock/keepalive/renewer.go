@@ -91,7 +91,7 @@ type Engine interface {
 	// Master names the master of a slot. It is "" if nobody knows it, or if all masters keep the lock.
 	Master(slot int) string
 	// Listen subscribes to the channel of a keeper; slot is -1. It never blocks.
-	Listen(slot int, channel string, notify func(subscription.Event)) (cancel func())
+	Listen(slot int, channel string, notify func(subscription.Change)) (cancel func())
 }
 
 // Renewer keeps holds alive. It has all of their state, guarded by mu; the path of a hold is in the package
@@ -120,7 +120,7 @@ type Renewer struct {
 	armed     time.Duration // when the timer fires; never: it is not set
 	agenda    agenda[*slot]
 	slots     map[int]*slot
-	queues    map[string]*queue // by master, while something is under way to it
+	queues    map[string]*batchQueue // by master, while something is under way to it
 	holds     map[holdName]*Kept
 	keepers   map[string]*Kept
 	lingerers lingerers // those whose connections broke
@@ -136,9 +136,9 @@ type Renewer struct {
 
 // Options are those of a Renewer.
 type Options struct {
-	Lease time.Duration // of holds that ask for none
-	Most  int           // how many holds may be kept alive
-	Names journal.Names // how the log shows those of locks
+	Lease time.Duration     // of holds that ask for none
+	Most  int               // how many holds may be kept alive
+	Names journal.NameStyle // how the log shows those of locks
 	Log   *slog.Logger
 	// Renewed, if it is not nil, is told until when a hold of token lasts. It must not block.
 	Renewed func(name, token string, until time.Time)
@@ -147,7 +147,7 @@ type Options struct {
 // New returns a Renewer of holds at e.
 func New(e Engine, names *redlock.Names, o Options) *Renewer {
 	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), losses: newLosses(names), armed: never,
-		slots: make(map[int]*slot), queues: make(map[string]*queue),
+		slots: make(map[int]*slot), queues: make(map[string]*batchQueue),
 		holds: make(map[holdName]*Kept), keepers: make(map[string]*Kept),
 		lost:      map[Loss]uint64{Expired: 0, Broken: 0, Max: 0, Gone: 0, Together: 0},
 		lingerers: lingerers{all: make(map[*Kept]lingering), byHost: make(map[string]int)},

@@ -662,7 +662,8 @@ func TestKeeperMessages(t *testing.T) {
 			t.Fatalf("channel %q, want %q", got, want)
 		}
 		for _, kind := range []subscription.EventKind{subscription.Lost, subscription.Live} {
-			get(p.up, func() func(subscription.Event) { return p.up.notify })(subscription.Event{Kind: kind})
+			get(p.up,
+				func() func(subscription.Change) { return p.up.notify })(subscription.Change{Kind: kind})
 		}
 		for _, m := range []string{"", "broken", "broken " + p.names.ID + ":99", "released nobody",
 			"hello " + a.of.Keeper} {

@@ -20,7 +20,7 @@ type slot struct {
 	ready  []*Kept       // those that wait for a batch, in this order; some may have gone on meanwhile
 	busy   bool          // a batch is under way
 	due    date[*slot]   // in Renewer.agenda: when something is due here
-	queue  *queue        // in which it waits for its turn
+	queue  *batchQueue   // in which it waits for its turn
 	turn   date[*slot]   // there: when the lease ends that does so first of those that are ready
 	resume time.Duration // no batch is sent before
 	fails  int           // failed batches in a row
@@ -90,7 +90,7 @@ func (s *slot) ask(now time.Duration) {
 }
 
 // batch returns the holds to ask about now: those that are ready, and those that soon will be.
-func (s *slot) batch(now time.Duration) (batch []question) {
+func (s *slot) batch(now time.Duration) (batch []holdQuestion) {
 	most := mostKeys
 	if s.alone > 0 {
 		most = 1

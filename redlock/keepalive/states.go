@@ -19,31 +19,31 @@ const (
 // kept says that a hold is kept alive.
 func (s state) kept() bool { return s <= askedAgain }
 
-// event is what a hold meets.
-type event uint8
+// holdEvent is what a hold meets.
+type holdEvent uint8
 
 // The events.
 const (
-	begun     event = iota // Keep
-	due                    // its time has come
-	expired                // likewise, and its lease is over
-	spent                  // likewise, and so are its renewals (MAX)
-	sent                   // a batch asks about it
-	lasts                  // the answer: Redis has it
-	lastsLate              // the same, but it has been asked once more meanwhile
-	gone                   // Redis does not have it
-	goneWhy                // the same, and a hint has told why
-	elsewhere              // another keeper has it
-	silent                 // no answer yet
-	missed                 // a hint that says nothing but that Redis should be asked
-	told                   // a hint that says why it is gone, if it is
-	prolonged              // it lasts longer: RENEW, or another LOCK
-	letGo                  // Forget, UNLOCK, Close, or Keep by another
-	release                // Release
-	givenUp                // GiveUp
-	freed                  // Redis has it no more
-	unfreed                // it could not be freed yet
-	abandoned              // it is not to be freed any more
+	begun     holdEvent = iota // Keep
+	due                        // its time has come
+	expired                    // likewise, and its lease is over
+	spent                      // likewise, and so are its renewals (MAX)
+	sent                       // a batch asks about it
+	lasts                      // the answer: Redis has it
+	lastsLate                  // the same, but it has been asked once more meanwhile
+	gone                       // Redis does not have it
+	goneWhy                    // the same, and a hint has told why
+	elsewhere                  // another keeper has it
+	silent                     // no answer yet
+	missed                     // a hint that says nothing but that Redis should be asked
+	told                       // a hint that says why it is gone, if it is
+	prolonged                  // it lasts longer: RENEW, or another LOCK
+	letGo                      // Forget, UNLOCK, Close, or Keep by another
+	release                    // Release
+	givenUp                    // GiveUp
+	freed                      // Redis has it no more
+	unfreed                    // it could not be freed yet
+	abandoned                  // it is not to be freed any more
 	events
 )
 
@@ -114,7 +114,7 @@ var (
 )
 
 // ending is how h has ended by an event.
-func (h *Kept) ending(e event) ending {
+func (h *Kept) ending(e holdEvent) ending {
 	switch {
 	case e == told || e == goneWhy:
 		return hinted[h.hint]

@@ -102,7 +102,7 @@ func TestEachCell(t *testing.T) {
 			}
 			for j, name := range states {
 				met++
-				if got := meeting(t, name, event(i)); got != words[1+j] {
+				if got := meeting(t, name, holdEvent(i)); got != words[1+j] {
 					t.Errorf("%s in %s: %s, want %s", words[0], name, got, words[1+j])
 				}
 			}
@@ -117,7 +117,7 @@ func TestEachCell(t *testing.T) {
 func TestEachHint(t *testing.T) {
 	for said, want := range map[hint]string{saidTaken: "over!taken", saidReleased: "over!elsewhere",
 		saidBroken: "over!broken"} {
-		for _, e := range []event{told, goneWhy} {
+		for _, e := range []holdEvent{told, goneWhy} {
 			if got := meeting(t, "askedAgain", e, func(h *Kept) { h.hint = said }); got != want {
 				t.Errorf("%s after hint %d: %s, want %s", eventNames[e], said, got, want)
 			}
@@ -130,7 +130,7 @@ func TestEachHint(t *testing.T) {
 }
 
 // paths are the events that lead to a state.
-var paths = map[string][]event{
+var paths = map[string][]holdEvent{
 	"resting": {begun}, "ready": {begun, due}, "asked": {begun, due, sent},
 	"doubted": {begun, due, sent, gone}, "readyAgain": {begun, due, sent, gone, due},
 	"askedAgain": {begun, due, sent, gone, due, sent},
@@ -138,7 +138,7 @@ var paths = map[string][]event{
 }
 
 // meeting brings a hold into a state, and is what e does with it then, as in cells.
-func meeting(t *testing.T, from string, e event, change ...func(*Kept)) (cell string) {
+func meeting(t *testing.T, from string, e holdEvent, change ...func(*Kept)) (cell string) {
 	synctest.Test(t, func(t *testing.T) {
 		told := ""
 		k := New(nobody{}, redlock.NewNames("lock:"), Options{Log: slog.New(slog.DiscardHandler)})
@@ -187,7 +187,7 @@ func meeting(t *testing.T, from string, e event, change ...func(*Kept)) (cell st
 }
 
 // hintOf is the hint that an event is about.
-var hintOf = map[event]hint{missed: unsaid, told: saidBroken, goneWhy: saidBroken}
+var hintOf = map[holdEvent]hint{missed: unsaid, told: saidBroken, goneWhy: saidBroken}
 
 // dueIn is when something is due for h, as in cells.
 func dueIn(h *Kept) string {

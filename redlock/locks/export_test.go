@@ -3,4 +3,4 @@ package locks
 import "slices"
 
 // Reverse makes a mutant of a Set, which takes its locks in another order than all others.
-func (s *Set) Reverse() { slices.Reverse(s.parts) }
+func (s *LockSet) Reverse() { slices.Reverse(s.parts) }

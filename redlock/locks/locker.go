@@ -51,7 +51,7 @@ type Options struct {
 	Sync        int
 	SyncTimeout time.Duration
 	Log         *slog.Logger
-	Names       journal.Names // how the log shows those of locks
+	Names       journal.NameStyle // how the log shows those of locks
 	// Index has the grants of this proxy; nil: the Locker has its own, and List looks through all keys.
 	Index *index.Index
 }
@@ -151,7 +151,7 @@ func newLocker(e interface {
 
 // Unlocked says that the connection by has released a hold of token whole, of which keeper is told in a
 // redlock.Released, and how it has ended; ok: it was granted here. fence is as in index.Index.Freed.
-func (l *Locker) Unlocked(name, token, keeper string, fence int64, by redlock.Owner) (
+func (l *Locker) Unlocked(name, token, keeper string, fence int64, by redlock.HoldOwner) (
 	e index.Ended, ok bool) {
 	e, ok = l.Freed(name, token, fence, by)
 	l.Renewer.Unlocked(name, token, keeper)

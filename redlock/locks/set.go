@@ -11,7 +11,7 @@ import (
 	"lockproxy/redlock"
 )
 
-// Set is several locks that a client takes as one: it gets all of them or none.
+// LockSet is several locks that a client takes as one: it gets all of them or none.
 //
 //	Take --> those of one slot, or of the only master, in one step (beside.TakeAll) --> granted
 //	     \-> one after the other, waiting for each; those that are held already are asked for again
@@ -22,18 +22,18 @@ import (
 // Each lock is held as if it had been asked for alone, by the same token. All proxies take locks in the same
 // order (byPlace), so that no two Sets wait for each other: whoever waits for a lock holds only locks that
 // come before it. A Set is used by one goroutine at a time.
-type Set struct {
+type LockSet struct {
 	// Waiting is told of each lock that has to be waited for; nil: nobody is.
-	Waiting func(p *Part)
+	Waiting func(p *SetPart)
 
-	parts []*Part // in the order in which they are taken
-	given []*Part // as the client names them
+	parts []*SetPart // in the order in which they are taken
+	given []*SetPart // as the client names them
 	wait  time.Duration
 	until time.Time // when the wait is over
 }
 
-// Part is one lock of a Set.
-type Part struct {
+// SetPart is one lock of a Set.
+type SetPart struct {
 	Name  string
 	L     *Locker
 	Grant redlock.Grant
@@ -59,24 +59,24 @@ type Part struct {
 
 // NewSet returns the set of the locks of these names, each of them once, for requests like a; of says which
 // Locker has a lock. The requests get their tokens and ids here.
-func NewSet(of func(name string) *Locker, names []string, a redlock.Acquire) *Set {
+func NewSet(of func(name string) *Locker, names []string, a redlock.Acquire) *LockSet {
 	if a.Token == "" {
 		a.Token, a.Fresh = redlock.NewToken(), true
 	}
-	s := &Set{wait: a.Wait}
+	s := &LockSet{wait: a.Wait}
 	a.Wait, a.Mode = 0, redlock.Write
 	type lock struct {
 		l   *Locker
 		key string
 	}
-	known := make(map[lock]*Part)
+	known := make(map[lock]*SetPart)
 	for _, name := range names {
 		l := of(name)
 		place := l.names.Place(name)
 		p := known[lock{l, place.Key}]
 		if p == nil {
 			a.Name, a.Sync = name, l.Sync()
-			p = &Part{Name: name, L: l, slot: place.Slot, key: place.Key, first: l.NewAcquire(a)}
+			p = &SetPart{Name: name, L: l, slot: place.Slot, key: place.Key, first: l.NewAcquire(a)}
 			p.Keeper = p.first.Keeper
 			known[lock{l, place.Key}] = p
 			s.parts = append(s.parts, p)
@@ -88,26 +88,26 @@ func NewSet(of func(name string) *Locker, names []string, a redlock.Acquire) *Se
 }
 
 // byPlace is the order in which all proxies take locks: by slot, those of RedLock behind the others, by key.
-func byPlace(a, b *Part) int {
+func byPlace(a, b *SetPart) int {
 	return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.L.longest, b.L.longest),
 		cmp.Compare(a.key, b.key))
 }
 
 // Parts are the locks of the set, each once. Given are those that the client has named, in its order.
-func (s *Set) Parts() []*Part { return s.parts }
-func (s *Set) Given() []*Part { return s.given }
+func (s *LockSet) Parts() []*SetPart { return s.parts }
+func (s *LockSet) Given() []*SetPart { return s.given }
 
 // Token is the token of all holds.
-func (s *Set) Token() string { return s.parts[0].first.Token }
+func (s *LockSet) Token() string { return s.parts[0].first.Token }
 
 // Lease is the lease of all holds.
-func (s *Set) Lease() time.Duration { return s.parts[0].first.Lease }
+func (s *LockSet) Lease() time.Duration { return s.parts[0].first.Lease }
 
 // Ask is the request that takes the lock.
-func (p *Part) Ask() *redlock.Acquire { return p.first }
+func (p *SetPart) Ask() *redlock.Acquire { return p.first }
 
 // Left is what is sure to be left at now of the least lease.
-func (s *Set) Left(now time.Time) time.Duration {
+func (s *LockSet) Left(now time.Time) time.Duration {
 	least := s.parts[0].Grant.Left(now)
 	for _, p := range s.parts[1:] {
 		least = min(least, p.Grant.Left(now))
@@ -118,7 +118,7 @@ func (s *Set) Left(now time.Time) time.Duration {
 // Take takes all locks. ok is false if others hold one of them: that is held, and nothing is held any more
 // that Take has taken. It waits for all of them together as long as the request says. After an error nothing
 // is held either, unless the error is redlock.ErrMayHold. What the token held before stays. It blocks.
-func (s *Set) Take(ctx context.Context) (ok bool, held *Part, err error) {
+func (s *LockSet) Take(ctx context.Context) (ok bool, held *SetPart, err error) {
 	s.until = time.Now().Add(s.wait)
 	for _, p := range s.parts {
 		p.first.Keeper, p.kept = p.Keeper, p.L.KeeperOf(p.Name, p.first.Token)
@@ -140,7 +140,7 @@ func (s *Set) Take(ctx context.Context) (ok bool, held *Part, err error) {
 }
 
 // takeAll takes the locks in their order. held is the one that others hold.
-func (s *Set) takeAll(ctx context.Context) (held *Part, err error) {
+func (s *LockSet) takeAll(ctx context.Context) (held *SetPart, err error) {
 	for next := 0; next < len(s.parts) && held == nil && err == nil; {
 		end := next + 1
 		for end < len(s.parts) && s.parts[next].beside(s.parts[end]) {
@@ -153,12 +153,12 @@ func (s *Set) takeAll(ctx context.Context) (held *Part, err error) {
 }
 
 // beside says that p and o can be taken in one step.
-func (p *Part) beside(o *Part) bool {
+func (p *SetPart) beside(o *SetPart) bool {
 	return p.L == o.L && p.L.beside != nil && (p.slot == o.slot || p.L.engine.Masters() == 1)
 }
 
 // takeTogether takes the locks from next to end, which may be had in one step.
-func (s *Set) takeTogether(ctx context.Context, next, end int) (held *Part, err error) {
+func (s *LockSet) takeTogether(ctx context.Context, next, end int) (held *SetPart, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (s *Set) takeTogether(ctx context.Context, next, end int) (held *Part, err 
 }
 
 // takeOne takes the lock at i, waiting for it if there is time.
-func (s *Set) takeOne(ctx context.Context, i int) (ok bool, err error) {
+func (s *LockSet) takeOne(ctx context.Context, i int) (ok bool, err error) {
 	p := s.parts[i]
 	a := p.first
 	if s.wait > 0 {
@@ -216,7 +216,7 @@ func (s *Set) takeOne(ctx context.Context, i int) (ok bool, err error) {
 }
 
 // waitFor waits for the lock at i, while the leases of those before it go on.
-func (s *Set) waitFor(ctx context.Context, i int) (ok bool, err error) {
+func (s *LockSet) waitFor(ctx context.Context, i int) (ok bool, err error) {
 	p := s.parts[i]
 	if s.Waiting != nil {
 		s.Waiting(p)
@@ -246,7 +246,7 @@ const leastPause = 5 * time.Millisecond
 
 // keepUp asks again for locks that are held already, at a third of the lease, until ctx ends. If one of them
 // is lost it ends ctx.
-func (s *Set) keepUp(ctx context.Context, cancel context.CancelCauseFunc, held []*Part) {
+func (s *LockSet) keepUp(ctx context.Context, cancel context.CancelCauseFunc, held []*SetPart) {
 	lease := s.Lease()
 	due := held[0].Grant.At.Add(lease / 3)
 	for {
@@ -256,7 +256,7 @@ func (s *Set) keepUp(ctx context.Context, cancel context.CancelCauseFunc, held [
 			return
 		}
 		due = time.Now().Add(lease / 3)
-		switch held, err := each(held, func(p *Part) (bool, error) { return p.again(ctx) }); {
+		switch held, err := each(held, func(p *SetPart) (bool, error) { return p.again(ctx) }); {
 		case held != nil && err == nil:
 			cancel(errLostMeanwhile)
 			return
@@ -267,7 +267,7 @@ func (s *Set) keepUp(ctx context.Context, cancel context.CancelCauseFunc, held [
 }
 
 // again asks for a lock once more, which makes its lease longer. ok is false if others hold it by now.
-func (p *Part) again(ctx context.Context) (ok bool, err error) {
+func (p *SetPart) again(ctx context.Context) (ok bool, err error) {
 	before := cmp.Or(p.last, p.first)
 	a := *before
 	a.Wait = 0
@@ -291,14 +291,14 @@ func (p *Part) again(ctx context.Context) (ok bool, err error) {
 const apart = 10 * time.Millisecond
 
 // finish makes the leases of all locks that are held equal, and has the replicas confirm them.
-func (s *Set) finish(ctx context.Context) error {
+func (s *LockSet) finish(ctx context.Context) error {
 	latest := s.parts[0].Grant.At
 	for _, p := range s.parts {
 		if p.Grant.At.After(latest) {
 			latest = p.Grant.At
 		}
 	}
-	held, err := each(s.parts, func(p *Part) (bool, error) {
+	held, err := each(s.parts, func(p *SetPart) (bool, error) {
 		if latest.Sub(p.Grant.At) <= apart {
 			return true, nil
 		}
@@ -310,7 +310,7 @@ func (s *Set) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = each(s.parts, func(p *Part) (bool, error) {
+	_, err = each(s.parts, func(p *SetPart) (bool, error) {
 		g, err := p.L.Confirm(ctx, p.first, p.Grant)
 		if err == nil {
 			p.Grant = g
@@ -322,8 +322,8 @@ func (s *Set) finish(ctx context.Context) error {
 
 // restore has holds that were kept alive here before go on with their keepers, since Take has given them new
 // ones in vain. What Take has made itself is taken back first.
-func (s *Set) restore(ctx context.Context) {
-	each(s.parts, func(p *Part) (ok bool, err error) {
+func (s *LockSet) restore(ctx context.Context) {
+	each(s.parts, func(p *SetPart) (ok bool, err error) {
 		if !p.left || p.kept == "" || p.first.Keeper == "" || p.first.Keeper[0] == '=' {
 			return true, nil
 		}
@@ -344,8 +344,8 @@ func (s *Set) restore(ctx context.Context) {
 // GiveBack takes back what Take has left, before anybody hears that nothing is held: why, nil if others hold
 // one of the locks. What cannot be taken back at once, or may still come, is taken back in the background,
 // and the error that is returned says so.
-func (s *Set) GiveBack(why error) error {
-	_, failed := each(s.parts, func(p *Part) (bool, error) {
+func (s *LockSet) GiveBack(why error) error {
+	_, failed := each(s.parts, func(p *SetPart) (bool, error) {
 		var failed error
 		for _, a := range p.asks() {
 			err := errUnsure
@@ -369,7 +369,7 @@ func (s *Set) GiveBack(why error) error {
 var errUnsure = errors.New("redlock: it is not known whether a request has run, or still will")
 
 // Undo takes back, in the background, what Take has left.
-func (s *Set) Undo() {
+func (s *LockSet) Undo() {
 	for _, p := range s.parts {
 		for _, a := range p.asks() {
 			p.L.Undo(a)
@@ -378,7 +378,7 @@ func (s *Set) Undo() {
 }
 
 // asks are the requests that may have left something.
-func (p *Part) asks() []*redlock.Acquire {
+func (p *SetPart) asks() []*redlock.Acquire {
 	switch {
 	case !p.left:
 		return nil
@@ -389,8 +389,8 @@ func (p *Part) asks() []*redlock.Acquire {
 }
 
 // Release frees all locks that the token holds. After an error the others are free all the same. It blocks.
-func (s *Set) Release(ctx context.Context) error {
-	_, err := each(s.parts, func(p *Part) (ok bool, err error) {
+func (s *LockSet) Release(ctx context.Context) error {
+	_, err := each(s.parts, func(p *SetPart) (ok bool, err error) {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
 		p.Released, p.Err = p.L.release(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
 		p.L.CountRelease(p.Released, p.Err)
@@ -400,8 +400,8 @@ func (s *Set) Release(ctx context.Context) error {
 }
 
 // Renew makes all leases longer. It blocks.
-func (s *Set) Renew(ctx context.Context) error {
-	_, err := each(s.parts, func(p *Part) (ok bool, err error) {
+func (s *LockSet) Renew(ctx context.Context) error {
+	_, err := each(s.parts, func(p *SetPart) (ok bool, err error) {
 		p.Renewed, p.Err = p.L.renew(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
 			Lease: p.first.Lease, Keeper: p.Keeper})
 		p.L.CountRenew(p.Renewed, p.Err)
@@ -412,7 +412,7 @@ func (s *Set) Renew(ctx context.Context) error {
 
 // each calls do for all parts at once. It returns one for which that is not ok, and an error if there was
 // one.
-func each(parts []*Part, do func(p *Part) (ok bool, err error)) (failed *Part, err error) {
+func each(parts []*SetPart, do func(p *SetPart) (ok bool, err error)) (failed *SetPart, err error) {
 	if len(parts) == 1 {
 		ok, err := do(parts[0])
 		if !ok {

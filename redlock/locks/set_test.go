@@ -16,12 +16,12 @@ import (
 )
 
 // setOf makes a set of locks of p.
-func setOf(p *proxies.Proxy, a redlock.Acquire, names ...string) *locks.Set {
+func setOf(p *proxies.Proxy, a redlock.Acquire, names ...string) *locks.LockSet {
 	return locks.NewSet(func(string) *locks.Locker { return p.Locker }, names, a)
 }
 
 // take takes them, and fails unless they are granted.
-func take(t *testing.T, s *locks.Set) {
+func take(t *testing.T, s *locks.LockSet) {
 	t.Helper()
 	if ok, held, err := s.Take(t.Context()); !ok || err != nil {
 		t.Fatalf("not granted: %+v %v", held, err)
@@ -29,7 +29,7 @@ func take(t *testing.T, s *locks.Set) {
 }
 
 // refused takes them, and fails unless others hold the lock of that name.
-func refused(t *testing.T, s *locks.Set, name string) {
+func refused(t *testing.T, s *locks.LockSet, name string) {
 	t.Helper()
 	if ok, held, err := s.Take(t.Context()); ok || err != nil || held.Name != name {
 		t.Fatalf("%v %+v %v", ok, held, err)
@@ -194,7 +194,7 @@ func TestSetWaitsInVain(t *testing.T) {
 		p := proxies.Start(t, s, 2)
 		names := []string{"a", "b"}
 		for i := range names { // the first is freed after 3 s
-			holders := []*locks.Set{setOf(p[0], redlock.Acquire{}, names[i]),
+			holders := []*locks.LockSet{setOf(p[0], redlock.Acquire{}, names[i]),
 				setOf(p[0], redlock.Acquire{}, names[1-i])}
 			take(t, holders[0])
 			take(t, holders[1])

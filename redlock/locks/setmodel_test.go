@@ -87,7 +87,7 @@ func (l *ledger) over(names []string) {
 
 // simulate has clients of several proxies take sets of locks, and single ones, at random, until something
 // goes wrong. mutate changes the Set of a client, and deaf scripts do not run. It returns what went wrong.
-func simulate(t *testing.T, seed uint64, mutate func(client int, s *locks.Set), deaf ...string) error {
+func simulate(t *testing.T, seed uint64, mutate func(client int, s *locks.LockSet), deaf ...string) error {
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := rig.NewMini(t)
 	defer server.Mini.Close()
@@ -123,7 +123,7 @@ type setClient struct {
 	id     int
 	l      *locks.Locker
 	seen   *ledger
-	mutate func(client int, s *locks.Set)
+	mutate func(client int, s *locks.LockSet)
 	random *rand.Rand
 	names  []string
 }
@@ -165,7 +165,7 @@ func (c *setClient) visit(ctx context.Context) {
 }
 
 // letGo holds a set for a while.
-func (c *setClient) letGo(ctx context.Context, set *locks.Set, names []string, left time.Duration) {
+func (c *setClient) letGo(ctx context.Context, set *locks.LockSet, names []string, left time.Duration) {
 	time.Sleep(time.Duration(c.random.Int64N(int64(left / 2))))
 	if c.random.IntN(5) == 0 { // it crashes
 		return
@@ -211,10 +211,10 @@ func TestSetModel(t *testing.T) {
 func TestSetModelCatches(t *testing.T) {
 	for _, mutant := range []struct {
 		want   string
-		mutate func(client int, s *locks.Set)
+		mutate func(client int, s *locks.LockSet)
 		deaf   []string
 	}{
-		{want: "a deadlock", mutate: func(client int, s *locks.Set) {
+		{want: "a deadlock", mutate: func(client int, s *locks.LockSet) {
 			if client%2 == 0 {
 				s.Reverse()
 			}

@@ -10,14 +10,14 @@ import (
 	"lockproxy/redlock/keepalive"
 )
 
-// Counter is something that a Locker counts.
-type Counter int
+// Tally is something that a Locker counts.
+type Tally int
 
 // Those up to Waiters say how many there are now, the others how often something has happened.
 const (
-	Kept      Counter = iota // holds that are kept alive
-	Lingering                // those of them whose connections broke
-	Waiters                  // LOCKs that wait
+	Kept      Tally = iota // holds that are kept alive
+	Lingering              // those of them whose connections broke
+	Waiters                // LOCKs that wait
 
 	// LOCK, WLOCK, RLOCK and SEMLOCK: granted, held by others, failed. By mode, in the order of place.
 	GrantedWrite
@@ -98,12 +98,12 @@ var Counters = [mostCounters]struct {
 const lost = "lost."
 
 // Loss is the reason that c counts; ok is false if it counts no losses.
-func (c Counter) Loss() (why string, ok bool) { return strings.CutPrefix(Counters[c].Name, lost) }
+func (c Tally) Loss() (why string, ok bool) { return strings.CutPrefix(Counters[c].Name, lost) }
 
 // counters count what a Locker does.
 type counters [mostCounters]atomic.Uint64
 
-func (c *counters) add(what Counter) { c[what].Add(1) }
+func (c *counters) add(what Tally) { c[what].Add(1) }
 
 // Stats is what a Locker has done since it was made, by Counter.
 type Stats [mostCounters]uint64
@@ -144,7 +144,7 @@ func (s Stats) Refused() uint64 { return s.sum(RefusedWrite, FailedWrite) }
 func (s Stats) Lost() uint64    { return s.sum(LostBroken, mostCounters) }
 
 // sum is that of the counters before end.
-func (s Stats) sum(first, end Counter) (n uint64) {
+func (s Stats) sum(first, end Tally) (n uint64) {
 	for _, one := range s[first:end] {
 		n += one
 	}
@@ -152,7 +152,7 @@ func (s Stats) sum(first, end Counter) (n uint64) {
 }
 
 // place is that of a mode among the counters of what has one.
-func place(m redlock.Mode) Counter {
+func place(m redlock.Mode) Tally {
 	switch m {
 	case redlock.Read:
 		return 1

@@ -59,11 +59,11 @@ type Bus interface {
 	Masters() int
 	// Subscribe listens on channel until cancel is called; slot is -1. It never blocks. notify is called in
 	// order and must not block.
-	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
+	Subscribe(slot int, channel string, notify func(subscription.Change)) (cancel func())
 }
 
-// Handler answers the questions about one topic. It may be asked by anybody. nil: there is no answer.
-type Handler func(question []byte) (answer []byte)
+// Responder answers the questions about one topic. It may be asked by anybody. nil: there is no answer.
+type Responder func(question []byte) (answer []byte)
 
 // Answer is what one proxy says.
 type Answer struct {
@@ -73,11 +73,11 @@ type Answer struct {
 
 // Options configure Peers.
 type Options struct {
-	ID       string             // of this proxy
-	Fleet    string             // the proxies that talk with each other have the same
-	Settings map[string]string  // what they must have the same, too: values, by the name of the setting
-	Handlers map[string]Handler // answer the questions of others, by topic
-	Quiet    bool               // this is no proxy: it asks, and neither answers nor tells its settings
+	ID       string               // of this proxy
+	Fleet    string               // the proxies that talk with each other have the same
+	Settings map[string]string    // what they must have the same, too: values, by the name of the setting
+	Handlers map[string]Responder // answer the questions of others, by topic
+	Quiet    bool                 // this is no proxy: it asks, and neither answers nor tells its settings
 	Log      *slog.Logger
 }
 
@@ -98,7 +98,7 @@ type Peers struct {
 	dropped atomic.Uint64
 
 	mu    sync.Mutex
-	asked map[string]*asking
+	asked map[string]*openQuestion
 }
 
 // New returns the Peers of a proxy.
@@ -106,7 +106,8 @@ func New(bus Bus, o Options) *Peers {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Peers{
 		bus: bus, channel: "lockproxy:peers", o: o, settings: newSettings(o.Settings),
-		joined: make(chan struct{}), queue: make(chan message, mostWaiting), asked: make(map[string]*asking),
+		joined: make(chan struct{}), queue: make(chan message, mostWaiting),
+		asked: make(map[string]*openQuestion),
 	}
 	if o.Fleet != "" {
 		p.channel += "@" + o.Fleet
@@ -162,7 +163,7 @@ func (p *Peers) listen() {
 // subscribe returns when the subscription stands, or at the end.
 func (p *Peers) subscribe(channel string, heard func(payload []byte)) (cancel func()) {
 	stands := make(chan struct{}, 1)
-	cancel = p.bus.Subscribe(-1, channel, func(e subscription.Event) {
+	cancel = p.bus.Subscribe(-1, channel, func(e subscription.Change) {
 		switch {
 		case e.Kind == subscription.Live && len(stands) == 0:
 			stands <- struct{}{}
@@ -267,8 +268,8 @@ func (p *Peers) publish(ctx context.Context, channel string, m message) error {
 	return err
 }
 
-// asking is a question whose answers are waited for.
-type asking struct {
+// openQuestion is a question whose answers are waited for.
+type openQuestion struct {
 	wanted map[string]bool // proxies that have not answered
 	got    map[string]bool
 	all    []Answer
@@ -306,7 +307,7 @@ func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []A
 		return nil, nil
 	}
 	id := rand.Text()
-	a := &asking{wanted: others, got: make(map[string]bool), done: make(chan struct{})}
+	a := &openQuestion{wanted: others, got: make(map[string]bool), done: make(chan struct{})}
 	if !p.open(id, a) {
 		return nil, slices.Sorted(maps.Keys(others))
 	}
@@ -327,7 +328,7 @@ func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []A
 }
 
 // open notes a question, unless too many are open.
-func (p *Peers) open(id string, a *asking) bool {
+func (p *Peers) open(id string, a *openQuestion) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.asked) >= mostAsked {

@@ -18,7 +18,7 @@ import (
 // radio is a Bus in memory.
 type radio struct {
 	mu        sync.Mutex
-	listeners map[string][]func(subscription.Event)
+	listeners map[string][]func(subscription.Change)
 	published []string
 	mute      bool          // PUBSUB is forbidden
 	deaf      chan struct{} // no subscription is made before it is closed; nil: they are made at once
@@ -49,25 +49,25 @@ func (r *radio) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error)
 	channel := v.Elems[1].Text()
 	r.published = append(r.published, channel)
 	for _, heard := range r.listeners[channel] {
-		heard(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str})
+		heard(subscription.Change{Kind: subscription.Message, Payload: v.Elems[2].Str})
 	}
 	return resp.One, nil
 }
 
-func (r *radio) Subscribe(_ int, channel string, heard func(subscription.Event)) (cancel func()) {
+func (r *radio) Subscribe(_ int, channel string, heard func(subscription.Change)) (cancel func()) {
 	if r.deaf != nil {
-		heard(subscription.Event{Kind: subscription.Refused, Err: errors.New("no such right")})
+		heard(subscription.Change{Kind: subscription.Refused, Err: errors.New("no such right")})
 		<-r.deaf
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := len(r.listeners[channel])
 	r.listeners[channel] = append(r.listeners[channel], heard)
-	heard(subscription.Event{Kind: subscription.Live})
+	heard(subscription.Change{Kind: subscription.Live})
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.listeners[channel][i] = func(subscription.Event) {}; channel != "lockproxy:peers" {
+		if r.listeners[channel][i] = func(subscription.Change) {}; channel != "lockproxy:peers" {
 			delete(r.listeners, channel)
 		}
 	}
@@ -82,10 +82,10 @@ var ids = []string{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"}
 // run gives three proxies that repeat what they are asked, in fake time.
 func run(t *testing.T, test func(t *testing.T, r *radio, all []*Peers)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &radio{listeners: map[string][]func(subscription.Event){}}
+		r := &radio{listeners: map[string][]func(subscription.Change){}}
 		var all []*Peers
 		for _, id := range ids {
-			p := New(r, Options{ID: id, Handlers: map[string]Handler{
+			p := New(r, Options{ID: id, Handlers: map[string]Responder{
 				"echo": func(q []byte) []byte { return append([]byte(id[:1]+" "), q...) },
 				"long": func([]byte) []byte { return make([]byte, MostBytes+1) },
 			}})
@@ -153,7 +153,7 @@ func TestSilence(t *testing.T) {
 			t.Errorf("%d questions dropped", all[1].Dropped())
 		}
 		for i := range mostAsked {
-			all[0].open(fmt.Sprint(i), &asking{})
+			all[0].open(fmt.Sprint(i), &openQuestion{})
 		}
 		if got := asked(all[0], "echo", "hi"); got != "0 false ["+strings.Join(append(ids[1:],
 			"dddddddddddddddd"), " ")+"]" {

@@ -27,7 +27,7 @@ func between(t *testing.T, each []Options,
 	test func(t *testing.T, r *radio, all []*Peers, log *bytes.Buffer),
 ) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &radio{listeners: map[string][]func(subscription.Event){}}
+		r := &radio{listeners: map[string][]func(subscription.Change){}}
 		var all []*Peers
 		var log bytes.Buffer
 		for i, o := range each {
@@ -105,7 +105,7 @@ func TestOtherSettingsAfterAnOutage(t *testing.T) {
 			synctest.Wait()
 			r.mu.Lock()
 			heard := r.listeners
-			r.listeners = map[string][]func(subscription.Event){}
+			r.listeners = map[string][]func(subscription.Change){}
 			r.mu.Unlock()
 			all[1].Join()
 			synctest.Wait()

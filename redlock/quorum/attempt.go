@@ -37,20 +37,20 @@ type attempt struct {
 	ballots  []ballot  // by node
 	space    [5]ballot // of ballots, for most
 	broke    bool      // holds of others have ended by it
-	outcome  outcome
+	outcome  voteOutcome
 	proposal *proposal // what the nodes are asked to agree on, or nil
 
 	// The outcome, valid once it is decided.
 	grant     redlock.Grant
-	refusal   wait.Refusal
+	refusal   wait.Refused
 	err       error
 	unsettled bool // err is that the nodes did not agree on a fence
 }
 
-type outcome uint8
+type voteOutcome uint8
 
 const (
-	undecided outcome = iota
+	undecided voteOutcome = iota
 	won
 	lost
 )

@@ -14,7 +14,7 @@ import (
 
 // ballot is the answer of one node to an attempt.
 type ballot struct {
-	kind         answer
+	kind         ballotAnswer
 	votes        bool
 	voted        error // why the node did not vote when it was asked
 	fence, count int64
@@ -32,11 +32,11 @@ type ballot struct {
 // grants says that it is a vote for the token.
 func (b *ballot) grants() bool { return b.kind == gave && b.votes && !b.odd }
 
-type answer uint8
+type ballotAnswer uint8
 
 const (
-	unasked answer = iota
-	unheard        // no answer yet
+	unasked ballotAnswer = iota
+	unheard              // no answer yet
 	gave
 	denied
 	noLock  // the key holds something that is no lock
@@ -195,7 +195,7 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 // refuse ends the attempt because others hold the lock. doubt is why that is not certain, or nil. mu is held.
 func (a *attempt) refuse(t returns, doubt error) (follow func()) {
 	if a.waits {
-		a.refusal = wait.Refusal{Doubt: doubt}
+		a.refusal = wait.Refused{Doubt: doubt}
 		a.refusal.Up, a.refusal.Pause = a.prospect(t)
 	}
 	return a.lose(false, nil)

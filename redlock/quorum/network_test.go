@@ -233,7 +233,7 @@ func (l *link) look() {
 const stepMost = 50 * time.Millisecond
 
 // Ask implements Node.
-func (l *link) Ask(req []byte, timeout time.Duration, tag int, to quorum.Answerer) {
+func (l *link) Ask(req []byte, timeout time.Duration, tag int, to quorum.NodeAnswerer) {
 	e, reply, err := l.send(req)
 	if e == nil {
 		to.Answer(tag, reply, err)
@@ -347,13 +347,13 @@ func (l *link) cut() {
 }
 
 // Subscribe implements Node.
-func (l *link) Subscribe(channel string, notify func(subscription.Event)) (cancel func()) {
+func (l *link) Subscribe(channel string, notify func(subscription.Change)) (cancel func()) {
 	c := l.to.Connect()
 	done := make(chan struct{})
 	go func() { // ends with the connection
 		defer close(done)
 		if _, err := c.Do(resp.AppendCommandStrings(nil, "SUBSCRIBE", channel)); err == nil {
-			notify(subscription.Event{Kind: subscription.Live})
+			notify(subscription.Change{Kind: subscription.Live})
 		}
 		for {
 			message, err := c.Reply()
@@ -362,7 +362,7 @@ func (l *link) Subscribe(channel string, notify func(subscription.Event)) (cance
 			}
 			v, _, _ := resp.Parse(message)
 			if strings.HasSuffix(v.Elems[0].Text(), "message") && l.to.vote() != errAway {
-				notify(subscription.Event{Kind: subscription.Message, Payload: bytes.Clone(v.Elems[2].Str)})
+				notify(subscription.Change{Kind: subscription.Message, Payload: bytes.Clone(v.Elems[2].Str)})
 			}
 		}
 	}()

@@ -21,7 +21,7 @@ type Node interface {
 	// or after timeout the reason why there is none. After that, or when the connection breaks, req may still
 	// run, but before any request of a later Ask. A node that is known to be away fails at once. Ask does not
 	// block.
-	Ask(req []byte, timeout time.Duration, tag int, to Answerer)
+	Ask(req []byte, timeout time.Duration, tag int, to NodeAnswerer)
 	// Vote returns nil if the node's answers count. Otherwise it says why they do not: the node cannot be
 	// reached, has lost its memory, or its clock has stepped. It never blocks.
 	Vote() error
@@ -33,18 +33,18 @@ type Node interface {
 	Distrust(why string)
 	// Subscribe listens on channel until cancel is called. It never blocks. notify is called in order and
 	// must not block.
-	Subscribe(channel string, notify func(subscription.Event)) (cancel func())
+	Subscribe(channel string, notify func(subscription.Change)) (cancel func())
 }
 
-// Answerer is told what becomes of a request to a Node.
-type Answerer interface {
+// NodeAnswerer is told what becomes of a request to a Node.
+type NodeAnswerer interface {
 	// Answer is called once for each request, maybe before Ask returns. It must not block, but may call Ask.
 	// reply is valid during the call.
 	Answer(tag int, reply []byte, err error)
 }
 
-// node is a Node as the engine asks it, with what it still has to run (pending.go).
-type node struct {
+// votingNode is a Node as the engine asks it, with what it still has to run (pending.go).
+type votingNode struct {
 	Node
 	q   *Engine
 	tag int // of its answers: its number
@@ -52,14 +52,14 @@ type node struct {
 }
 
 // ask sends req, to run within NodeTimeout. Close waits until to has been told.
-func (n *node) ask(req []byte, to Answerer) {
+func (n *votingNode) ask(req []byte, to NodeAnswerer) {
 	n.q.busy.Add(1)
 	n.Ask(req, n.q.o.NodeTimeout, n.tag, to)
 }
 
 // heal sends c once more, with its source, if the node had lost the script. Then to is told the outcome of
 // that instead.
-func (n *node) heal(c *scripts.Call, reply []byte, err error, to Answerer) bool {
+func (n *votingNode) heal(c *scripts.Call, reply []byte, err error, to NodeAnswerer) bool {
 	lost := lostScript(c, reply, err)
 	if lost {
 		n.ask(c.WithSource(), to)
@@ -73,9 +73,9 @@ func lostScript(c *scripts.Call, reply []byte, err error) bool {
 }
 
 // do sends c to this node alone and waits for the reply, or until ctx ends.
-func (n *node) do(ctx context.Context, c *scripts.Call, timeout time.Duration) ([]byte, error) {
+func (n *votingNode) do(ctx context.Context, c *scripts.Call, timeout time.Duration) ([]byte, error) {
 	for req := c.Req; ; req = c.WithSource() {
-		a := make(answered, 1)
+		a := make(nodeAnswer, 1)
 		n.Ask(req, timeout, 0, a)
 		select {
 		case said := <-a:
@@ -88,14 +88,14 @@ func (n *node) do(ctx context.Context, c *scripts.Call, timeout time.Duration) (
 	}
 }
 
-// answered is the answer of one node.
-type answered chan struct {
+// nodeAnswer is the answer of one node.
+type nodeAnswer chan struct {
 	reply []byte
 	err   error
 }
 
 // Answer implements Answerer.
-func (a answered) Answer(_ int, reply []byte, err error) {
+func (a nodeAnswer) Answer(_ int, reply []byte, err error) {
 	a <- struct {
 		reply []byte
 		err   error
@@ -103,7 +103,7 @@ func (a answered) Answer(_ int, reply []byte, err error) {
 }
 
 // word parses an answer for those who count answers. fault is why it does not count.
-func (n *node) word(reply []byte, err error) (v resp.Value, fault error) {
+func (n *votingNode) word(reply []byte, err error) (v resp.Value, fault error) {
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", n.Addr(), err)
 	}
@@ -118,13 +118,13 @@ func (n *node) word(reply []byte, err error) (v resp.Value, fault error) {
 
 // clocked takes off the last of elems, the time of the node's clock when it answered a request of the time
 // asked. It says whether the node votes.
-func (n *node) clocked(elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
+func (n *votingNode) clocked(elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
 	last := len(elems) - 1
 	return elems[:last], n.heardClock(elems[last].Int, asked)
 }
 
 // heardClock notes the time of the node's clock, in µs. It says whether the node votes.
-func (n *node) heardClock(clock int64, asked time.Time) (vote error) {
+func (n *votingNode) heardClock(clock int64, asked time.Time) (vote error) {
 	n.q.fences.heard(n.tag, clock)
 	return n.Heard(time.UnixMicro(clock), asked)
 }

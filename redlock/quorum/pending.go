@@ -47,7 +47,7 @@ type pendingQueue struct {
 }
 
 // notePending notes a request that the node has to run. It does not send it yet.
-func (n *node) notePending(what pending) *pending {
+func (n *votingNode) notePending(what pending) *pending {
 	d := &what
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +129,7 @@ func (ds *pendingQueue) due(lock string) (due []*pending, ok bool) {
 }
 
 // askFor sends the node a request for one lock, behind what is pending for it.
-func (n *node) askFor(lock string, req []byte, to Answerer) {
+func (n *votingNode) askFor(lock string, req []byte, to NodeAnswerer) {
 	due, ok := n.due(lock)
 	for _, d := range due {
 		ok = n.sendPending(d) && ok
@@ -143,7 +143,7 @@ func (n *node) askFor(lock string, req []byte, to Answerer) {
 }
 
 // sendPending sends d, and says whether d is on its way.
-func (n *node) sendPending(d *pending) bool {
+func (n *votingNode) sendPending(d *pending) bool {
 	o := &background{n: n, d: d}
 	n.ask(d.call.Req, o)
 	n.mu.Lock()
@@ -156,7 +156,7 @@ func (n *node) sendPending(d *pending) bool {
 
 // background is a pending request on its way.
 type background struct {
-	n      *node
+	n      *votingNode
 	d      *pending
 	failed bool // guarded by pendingQueue.mu
 }
@@ -226,7 +226,7 @@ func (ds *pendingQueue) next() *pending {
 }
 
 // sendAgain sends the pending requests, one by one, until the node has run them.
-func (n *node) sendAgain() {
+func (n *votingNode) sendAgain() {
 	for pause := 20 * time.Millisecond; ; {
 		n.mu.Lock()
 		d := n.next()

@@ -52,7 +52,7 @@ type Options struct {
 
 // Engine keeps locks on a majority of nodes. Safe for concurrent use.
 type Engine struct {
-	nodes   []*node
+	nodes   []*votingNode
 	need    int // how many nodes are a majority
 	o       Options
 	names   *redlock.Names
@@ -74,7 +74,7 @@ func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	q.waiters = wait.NewLocal(q, names, o.MaxQueue, o.Log)
 	q.fences.start(len(nodes), q.need)
 	for i, n := range nodes {
-		q.nodes = append(q.nodes, &node{Node: n, q: q, tag: i})
+		q.nodes = append(q.nodes, &votingNode{Node: n, q: q, tag: i})
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	return q

@@ -42,7 +42,7 @@ func (m *mainland) Heard(clock, asked time.Time) error {
 func (m *mainland) Distrust(why string) { m.T.Error(why) }
 
 // Ask implements Node.
-func (m *mainland) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) {
+func (m *mainland) Ask(req []byte, _ time.Duration, tag int, to quorum.NodeAnswerer) {
 	reply, err := m.do(req)
 	to.Answer(tag, reply, err)
 }
@@ -59,7 +59,7 @@ func (m *mainland) do(req []byte) ([]byte, error) {
 	return m.conn.Reply()
 }
 
-func (m *mainland) Subscribe(channel string, notify func(subscription.Event)) (cancel func()) {
+func (m *mainland) Subscribe(channel string, notify func(subscription.Change)) (cancel func()) {
 	return (&rig.Upstream{S: m.Server}).Subscribe(-1, channel, notify)
 }
 

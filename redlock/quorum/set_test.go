@@ -11,7 +11,7 @@ import (
 )
 
 // setAt makes a set of locks of l.
-func setAt(l *locks.Locker, a redlock.Acquire, names ...string) *locks.Set {
+func setAt(l *locks.Locker, a redlock.Acquire, names ...string) *locks.LockSet {
 	return locks.NewSet(func(string) *locks.Locker { return l }, names, a)
 }
 
@@ -125,7 +125,7 @@ func TestQuorumSetInTrouble(t *testing.T) {
 }
 
 // taken takes a set, and fails unless it is granted.
-func taken(t *testing.T, set *locks.Set) {
+func taken(t *testing.T, set *locks.LockSet) {
 	t.Helper()
 	if ok, by, err := set.Take(t.Context()); !ok || err != nil {
 		t.Fatalf("not granted: %+v %v", by, err)

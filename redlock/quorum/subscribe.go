@@ -7,22 +7,22 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// subscriptions is one subscription on all nodes. All nodes publish the same message, one after the other. It
-// is passed on when a majority has published it: by then the lock is free on a majority.
-type subscriptions struct {
+// nodeSubscriptions is one subscription on all nodes. All nodes publish the same message, one after the
+// other. It is passed on when a majority has published it: by then the lock is free on a majority.
+type nodeSubscriptions struct {
 	q      *Engine
-	notify func(subscription.Event)
+	notify func(subscription.Change)
 	strict bool     // never pass on what only a minority published
 	stops  []func() // by node
 
 	mu   sync.Mutex
 	over bool
 	live map[int]bool // by node: subscriptions that stand
-	told map[string]*told
+	told map[string]*toldMessage
 }
 
-// told is a message that some nodes have published.
-type told struct {
+// toldMessage is a message that some nodes have published.
+type toldMessage struct {
 	by    map[int]bool
 	timer *time.Timer
 	sent  bool
@@ -33,18 +33,18 @@ const patience = 10 * time.Millisecond
 
 // Listen implements locks.engine. It is live while it stands on a majority of nodes. Slot -1 is for messages
 // about holds that are kept alive: of those, only what a majority published is passed on.
-func (q *Engine) Listen(slot int, channel string, notify func(subscription.Event)) (cancel func()) {
-	c := &subscriptions{
-		q: q, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*told),
+func (q *Engine) Listen(slot int, channel string, notify func(subscription.Change)) (cancel func()) {
+	c := &nodeSubscriptions{
+		q: q, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*toldMessage),
 	}
 	for i, node := range q.nodes {
-		c.stops = append(c.stops, node.Subscribe(channel, func(e subscription.Event) { c.heard(i, e) }))
+		c.stops = append(c.stops, node.Subscribe(channel, func(e subscription.Change) { c.heard(i, e) }))
 	}
 	return c.close
 }
 
 // close ends all subscriptions.
-func (c *subscriptions) close() {
+func (c *nodeSubscriptions) close() {
 	c.mu.Lock()
 	c.over = true
 	for _, t := range c.told {
@@ -58,7 +58,7 @@ func (c *subscriptions) close() {
 }
 
 // heard takes an event of node i.
-func (c *subscriptions) heard(i int, e subscription.Event) {
+func (c *nodeSubscriptions) heard(i int, e subscription.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -84,7 +84,7 @@ func (c *subscriptions) heard(i int, e subscription.Event) {
 		t = nil
 	}
 	if t == nil {
-		t = &told{by: make(map[int]bool)}
+		t = &toldMessage{by: make(map[int]bool)}
 		c.told[word] = t
 		t.timer = time.AfterFunc(patience, func() { c.late(word, t) })
 	}
@@ -96,7 +96,7 @@ func (c *subscriptions) heard(i int, e subscription.Event) {
 }
 
 // late passes on what too few nodes published in time, then forgets it.
-func (c *subscriptions) late(word string, t *told) {
+func (c *nodeSubscriptions) late(word string, t *toldMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over || c.told[word] != t {
@@ -104,7 +104,7 @@ func (c *subscriptions) late(word string, t *told) {
 	}
 	if !t.sent && !c.strict {
 		t.sent = true
-		c.notify(subscription.Event{Kind: subscription.Message, Payload: []byte(word)})
+		c.notify(subscription.Change{Kind: subscription.Message, Payload: []byte(word)})
 	}
 	delete(c.told, word)
 }

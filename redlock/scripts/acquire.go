@@ -16,8 +16,8 @@ var (
 	Tidy    = load("tidy", 1)
 )
 
-// Asking is a call of acquire.lua that may wait, or has more options than a plain LOCK.
-type Asking struct {
+// Waiting is a call of acquire.lua that may wait, or has more options than a plain LOCK.
+type Waiting struct {
 	*redlock.Acquire
 	Proxy, Publish       string
 	Behind               bool          // other requests of the same proxy wait
@@ -37,7 +37,7 @@ func PlainCall(buf []byte, n *redlock.Names, a *redlock.Acquire, now time.Time) 
 }
 
 // Call is the call for r.
-func (r *Asking) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c Call) {
+func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c Call) {
 	args := 8
 	switch {
 	case r.Breaks():
@@ -75,7 +75,7 @@ func (r *Asking) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c Ca
 }
 
 // TidyCall is the call of tidy.lua for a request.
-func (r *Asking) TidyCall(n *redlock.Names) (at int, c Call) {
+func (r *Waiting) TidyCall(n *redlock.Names) (at int, c Call) {
 	at, c = eval(nil, n, &Tidy, false, r.Name, 2)
 	c.most(r.Acquire, r.MaxQueue, r.MaxReaders)
 	c.Text(r.Proxy)

@@ -170,8 +170,8 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (s
 }
 
 // asking is a call for a, without its place in the queue.
-func (e *Engine) asking(a *redlock.Acquire) scripts.Asking {
-	return scripts.Asking{Acquire: a, Proxy: e.names.ID, Publish: e.publish(),
+func (e *Engine) asking(a *redlock.Acquire) scripts.Waiting {
+	return scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: e.publish(),
 		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
 }
 

@@ -8,10 +8,10 @@ import (
 	"lockproxy/redlock"
 )
 
-// lateness takes back what requests of unknown outcome do late. Such a request may still be in the network
+// lateUndo takes back what requests of unknown outcome do late. Such a request may still be in the network
 // when its cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on,
 // until the engine is closed. Safe for concurrent use.
-type lateness struct {
+type lateUndo struct {
 	cancels atomic.Int64 // that are sent again
 	running sync.WaitGroup
 }
@@ -21,7 +21,7 @@ type lateness struct {
 const maxLate = 1000
 
 // watch takes back what a does, until over. Engine.Close waits for it, after ending e.ctx.
-func (t *lateness) watch(e *Engine, a *redlock.Acquire, over time.Time) {
+func (t *lateUndo) watch(e *Engine, a *redlock.Acquire, over time.Time) {
 	if t.cancels.Add(1) > maxLate {
 		t.cancels.Add(-1)
 		return

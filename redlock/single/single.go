@@ -39,7 +39,7 @@ type Upstream interface {
 	) (reply []byte, acked int, err error)
 	// Subscribe listens on channel, which belongs to slot, until cancel is called. It never blocks. notify is
 	// called in order and must not block.
-	Subscribe(slot int, channel string, notify func(subscription.Event)) (cancel func())
+	Subscribe(slot int, channel string, notify func(subscription.Change)) (cancel func())
 	// Masters is how many masters there are now.
 	Masters() int
 	// Master names the master that has slot now; "" if nobody knows it.
@@ -68,7 +68,7 @@ type Engine struct {
 	o        Options
 	waiters  *wait.Redis
 	grace    grace
-	late     lateness
+	late     lateUndo
 	grants   *index.Index
 	undone   redlock.Undone
 	undoing  undoings
@@ -158,7 +158,7 @@ func (e *Engine) Masters() int           { return e.upstream.Masters() }
 func (e *Engine) Master(slot int) string { return e.upstream.Master(slot) }
 
 // Listen implements locks.engine.
-func (e *Engine) Listen(slot int, channel string, notify func(subscription.Event)) (cancel func()) {
+func (e *Engine) Listen(slot int, channel string, notify func(subscription.Change)) (cancel func()) {
 	return e.upstream.Subscribe(slot, channel, notify)
 }
 

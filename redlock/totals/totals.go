@@ -44,7 +44,7 @@ func Ask(ctx context.Context, p *peers.Peers, here locks.Stats) Sum {
 }
 
 // Answer answers the question of another proxy. here returns what this one has done.
-func Answer(here func() locks.Stats) peers.Handler {
+func Answer(here func() locks.Stats) peers.Responder {
 	return func([]byte) []byte {
 		said, now := make(map[string]uint64), here()
 		for c, row := range locks.Counters {

@@ -54,8 +54,8 @@ type turnState struct {
 	up      bool     // a reader that waits to become the writer
 }
 
-// Refusal is the answer of a majority to a waiter: others hold the lock.
-type Refusal struct {
+// Refused is the answer of a majority to a waiter: others hold the lock.
+type Refused struct {
 	Up    bool          // a reader that wants to write, and waits for other readers to leave
 	Pause time.Duration // how long until another try is worthwhile
 	Doubt error         // why the token may hold the lock after all, or nil
@@ -103,7 +103,7 @@ func (o *Local) admit(w *waiter) error {
 }
 
 // NextAsks says that the first who waits here for a lock is going to ask for it right behind the release id.
-func (o *Local) NextAsks(p redlock.Place, id string) bool {
+func (o *Local) NextAsks(p redlock.LockPlace, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.byKey[p.Key]
@@ -121,7 +121,7 @@ func (o *Local) NextAsks(p redlock.Place, id string) bool {
 
 // Next returns the attempt of the first who waits for what the release id frees, or nil: there is none, or it
 // is asking already. The caller sends it to all nodes, then calls WakeNext.
-func (o *Local) Next(p redlock.Place, id string) Prepared {
+func (o *Local) Next(p redlock.LockPlace, id string) Prepared {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.byKey[p.Key]
@@ -139,7 +139,7 @@ func (o *Local) Next(p redlock.Place, id string) Prepared {
 }
 
 // WakeNext wakes that waiter, which waits for the outcome, or asks.
-func (o *Local) WakeNext(p redlock.Place, id string) {
+func (o *Local) WakeNext(p redlock.LockPlace, id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if q := o.byKey[p.Key]; q != nil && q.behind == id {
@@ -169,7 +169,7 @@ func (o *Local) Took(a *redlock.Acquire) {
 }
 
 // Refused notes that a majority refused a, or that others were ahead of it.
-func (o *Local) Refused(a *redlock.Acquire, r Refusal) {
+func (o *Local) Refused(a *redlock.Acquire, r Refused) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w := o.byAsk[a]

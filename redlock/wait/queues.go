@@ -42,11 +42,12 @@ type Engine interface {
 	// Attempt asks for a lock once, until ctx ends.
 	Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
 	// Listen subscribes to the channel of a lock. It never blocks.
-	Listen(slot int, channel string, notify func(subscription.Event)) (cancel func())
+	Listen(slot int, channel string, notify func(subscription.Change)) (cancel func())
 }
 
-// order decides which waiter here asks next: Redis, where the queue is in Redis, or Local, where it is here.
-type order interface {
+// waitOrder decides which waiter here asks next: Redis, where the queue is in Redis, or Local, where it is
+// here.
+type waitOrder interface {
 	// admit returns an error if w cannot wait.
 	admit(w *waiter) error
 	// leaves is called before w leaves. Queues.mu is not held.
@@ -67,7 +68,7 @@ type order interface {
 // the Acquire knows nothing of it.
 type Queues struct {
 	engine Engine
-	order  order
+	order  waitOrder
 	names  *redlock.Names
 	log    *slog.Logger
 	deaf   journal.Again
@@ -78,7 +79,7 @@ type Queues struct {
 	byAsk map[*redlock.Acquire]*waiter // the same waiters
 }
 
-func newQueues(e Engine, by order, names *redlock.Names, log *slog.Logger) *Queues {
+func newQueues(e Engine, by waitOrder, names *redlock.Names, log *slog.Logger) *Queues {
 	return &Queues{engine: e, order: by, names: names, log: log, byKey: make(map[string]*queue),
 		byID: make(map[string]*waiter), byAsk: make(map[*redlock.Acquire]*waiter)}
 }
@@ -193,7 +194,7 @@ func (ws *Queues) attempt(ctx context.Context, w *waiter) (redlock.Grant, bool, 
 // queue has the waiters of one lock at this proxy, in the order in which they came. They share one
 // subscription and one timer, which the first of them looks after.
 type queue struct {
-	place   redlock.Place
+	place   redlock.LockPlace
 	waiters []*waiter // guarded by Queues.mu, as are the fields below
 	due     time.Time // when the first waiter tries next, while the subscription lasts
 	planned time.Time // when due was set; without a subscription the next try is a deafPulse later
@@ -208,7 +209,7 @@ type queue struct {
 type waiter struct {
 	id       string
 	a        *redlock.Acquire
-	place    redlock.Place
+	place    redlock.LockPlace
 	mode     redlock.Mode
 	deadline time.Time
 	wake     chan struct{}      // capacity 1: try now
@@ -310,7 +311,7 @@ func (ws *Queues) enter(w *waiter) *queue {
 	if was {
 		return q
 	}
-	stop := ws.engine.Listen(q.place.Slot, q.place.Key, func(e subscription.Event) { ws.heard(q, e) })
+	stop := ws.engine.Listen(q.place.Slot, q.place.Key, func(e subscription.Change) { ws.heard(q, e) })
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	q.stop = stop
@@ -407,7 +408,7 @@ func (ws *Queues) due(q *queue, w *waiter) bool {
 }
 
 // heard takes an event of the subscription of q.
-func (ws *Queues) heard(q *queue, e subscription.Event) {
+func (ws *Queues) heard(q *queue, e subscription.Change) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	switch {

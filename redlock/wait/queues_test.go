@@ -20,8 +20,8 @@ func (e *always) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, 
 	return redlock.Grant{Token: a.Token, TTL: a.Lease}, true, nil
 }
 
-func (*always) Listen(_ int, _ string, hears func(subscription.Event)) (cancel func()) {
-	hears(subscription.Event{Kind: subscription.Live})
+func (*always) Listen(_ int, _ string, hears func(subscription.Change)) (cancel func()) {
+	hears(subscription.Change{Kind: subscription.Live})
 	return func() {}
 }
 
@@ -81,7 +81,7 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 type refusing struct {
 	always
 	order *Redis
-	hears func(subscription.Event)
+	hears func(subscription.Change)
 }
 
 func (e *refusing) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bool, error) {
@@ -90,7 +90,7 @@ func (e *refusing) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant
 	return redlock.Grant{}, false, nil
 }
 
-func (e *refusing) Listen(_ int, _ string, hears func(subscription.Event)) (cancel func()) {
+func (e *refusing) Listen(_ int, _ string, hears func(subscription.Change)) (cancel func()) {
 	e.hears = hears
 	return e.always.Listen(0, "", hears)
 }
@@ -112,7 +112,7 @@ func TestOlderReplyForgetsNoOffer(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		before := e.attempts.Load()
-		e.hears(subscription.Event{Payload: []byte("another")})
+		e.hears(subscription.Change{Payload: []byte("another")})
 		o.Queued(a, 1, time.Hour, nil)
 		time.Sleep(offer + 10*time.Millisecond)
 		synctest.Wait()
@@ -150,11 +150,11 @@ func TestPulse(t *testing.T) {
 		if n := attempts(10 * time.Second); n < 9 || n > 10 {
 			t.Errorf("%d attempts in ten seconds", n)
 		}
-		e.hears(subscription.Event{Kind: subscription.Lost})
+		e.hears(subscription.Change{Kind: subscription.Lost})
 		if n := attempts(time.Second); n < 9 || n > 11 {
 			t.Errorf("%d attempts in a second without messages", n)
 		}
-		e.hears(subscription.Event{Kind: subscription.Live})
+		e.hears(subscription.Change{Kind: subscription.Live})
 		if n := attempts(10 * time.Second); n < 9 || n > 11 {
 			t.Errorf("%d attempts in ten seconds with messages again", n)
 		}

@@ -35,8 +35,8 @@ const (
 	mostText = 128
 )
 
-// Holder is who has a hold, as proxies tell each other in JSON. Times are in ms.
-type Holder struct {
+// HolderInfo is who has a hold, as proxies tell each other in JSON. Times are in ms.
+type HolderInfo struct {
 	redlock.Client `json:"client"`
 	Digest         string `json:"token"`
 	Noted          int64  `json:"noted"`  // how long ago the client took or renewed it
@@ -44,8 +44,8 @@ type Holder struct {
 	Proxy          string `json:"-"`      // id of the proxy that says so
 }
 
-// Waiter is who waits, as Holder.
-type Waiter struct {
+// WaiterInfo is who waits, as Holder.
+type WaiterInfo struct {
 	redlock.Client `json:"client"`
 	Mode           redlock.Mode `json:"mode"`
 	Waited         int64        `json:"waited"` // so far
@@ -54,15 +54,15 @@ type Waiter struct {
 
 // said is what a proxy says of one lock, in JSON.
 type said struct {
-	Name    []byte   `json:"name"`
-	Holders []Holder `json:"holders,omitempty"`
-	Waiters []Waiter `json:"waiters,omitempty"`
+	Name    []byte       `json:"name"`
+	Holders []HolderInfo `json:"holders,omitempty"`
+	Waiters []WaiterInfo `json:"waiters,omitempty"`
 }
 
 // Known is who has to do with a lock, as far as proxies remember it.
 type Known struct {
-	Holders map[string]Holder // by the digest of the token
-	Waiters []Waiter          // those that have waited longest first
+	Holders map[string]HolderInfo // by the digest of the token
+	Waiters []WaiterInfo          // those that have waited longest first
 }
 
 // Who knows, and asks. Safe for concurrent use.
@@ -144,12 +144,12 @@ func (w *Who) here(name string) said {
 	holders, waiters := w.Index.Who(name)
 	one := said{Name: []byte(name)}
 	for _, h := range holders {
-		one.Holders = append(one.Holders, Holder{Client: *h.Client, Digest: h.Digest,
+		one.Holders = append(one.Holders, HolderInfo{Client: *h.Client, Digest: h.Digest,
 			Noted: h.Noted.Milliseconds(), Waited: h.Waited.Milliseconds()})
 	}
 	for _, w := range waiters {
 		one.Waiters = append(one.Waiters,
-			Waiter{Client: *w.Client, Mode: w.Mode, Waited: w.Waited.Milliseconds()})
+			WaiterInfo{Client: *w.Client, Mode: w.Mode, Waited: w.Waited.Milliseconds()})
 	}
 	one.Waiters = longest(one.Waiters)
 	return one
@@ -191,7 +191,7 @@ func (g *gathering) read(a peers.Answer) {
 func (g *gathering) add(from string, one said) {
 	k := g.found[string(one.Name)]
 	if k == nil {
-		k = &Known{Holders: make(map[string]Holder)}
+		k = &Known{Holders: make(map[string]HolderInfo)}
 		g.found[string(one.Name)] = k
 	}
 	for _, h := range one.Holders {
@@ -219,8 +219,8 @@ func (g *gathering) result() map[string]Known {
 }
 
 // longest are the waiters that are told.
-func longest(all []Waiter) []Waiter {
-	slices.SortFunc(all, func(a, b Waiter) int {
+func longest(all []WaiterInfo) []WaiterInfo {
+	slices.SortFunc(all, func(a, b WaiterInfo) int {
 		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(a.Addr, b.Addr))
 	})
 	return all[:min(len(all), MostWaiters)]

@@ -78,9 +78,9 @@ type Conn struct {
 	link   Link
 	key    Key
 	places *Places
-	owner  Owner   // nil: nobody uses it now but the set that it is of
-	of     *member // of a set, or nil
-	set    *Set    // that it is of, or beside; or nil
+	owner  Owner    // nil: nobody uses it now but the set that it is of
+	of     *setConn // of a set, or nil
+	set    *Set     // that it is of, or beside; or nil
 
 	party   Party // that it is counted for
 	counted bool

@@ -45,7 +45,7 @@ type Options struct {
 // Places are the connections of a loop that are not shared.
 type Places struct {
 	Options
-	counters *Counters
+	counters *Totals
 	all      map[*Conn]struct{} // those that have a place, connected or connecting
 	idle     map[Key][]*Conn    // those of all without an owner; the latest used last
 	queue    []*Conn            // wait for a place
@@ -56,7 +56,7 @@ type Places struct {
 }
 
 // NewPlaces returns the places of a loop. counters may be shared among loops.
-func NewPlaces(o Options, counters *Counters) *Places {
+func NewPlaces(o Options, counters *Totals) *Places {
 	return &Places{
 		Options: o, counters: counters,
 		all: make(map[*Conn]struct{}), idle: make(map[Key][]*Conn), sets: make(map[*Set]struct{}),
@@ -274,11 +274,11 @@ type Stats struct {
 	Waiting int64 // they wait for a place
 }
 
-// Counters are the Stats of all loops together. Safe for concurrent use.
-type Counters struct{ used, idle, waiting atomic.Int64 }
+// Totals are the Stats of all loops together. Safe for concurrent use.
+type Totals struct{ used, idle, waiting atomic.Int64 }
 
 // Now is what they are now.
-func (c *Counters) Now() Stats {
+func (c *Totals) Now() Stats {
 	return Stats{Used: c.used.Load(), Idle: c.idle.Load(), Waiting: c.waiting.Load()}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // A client without a place is told why: others have them all, or it has its share.
 func TestWhyNoPlace(t *testing.T) {
-	o := NewPlaces(Options{Most: 40}, new(Counters))
+	o := NewPlaces(Options{Most: 40}, new(Totals))
 	one := Party{Host: "10.0.0.1", User: "default"}
 	if err := o.noPlace(one); err != ErrNoPlace {
 		t.Errorf("%v", err)

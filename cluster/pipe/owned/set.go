@@ -47,7 +47,7 @@ type Set struct {
 	mode       cluster.Mode // of all connections
 	owner      SetOwner
 	setup      Setup
-	byAddr     map[string]*member
+	byAddr     map[string]*setConn
 	everywhere bool // a connection to each master is kept up
 	reaching   bool // soon
 	pause      time.Duration
@@ -61,7 +61,7 @@ type Set struct {
 // NewSet returns a set of connections that is empty so far, in the same state as shared ones. If the mode has
 // a user, and a node refuses it, requests to that node fail with ErrMode, in its words.
 func (o *Places) NewSet(m cluster.Mode, owner SetOwner) *Set {
-	s := &Set{places: o, mode: m, owner: owner, byAddr: make(map[string]*member)}
+	s := &Set{places: o, mode: m, owner: owner, byAddr: make(map[string]*setConn)}
 	o.sets[s] = struct{}{}
 	return s
 }
@@ -173,7 +173,7 @@ func (s *Set) forget() {
 func (s *Set) At(addr string) *Conn {
 	m := s.byAddr[addr]
 	if m == nil {
-		m = &member{of: s, fading: s.ended}
+		m = &setConn{of: s, fading: s.ended}
 		m.Conn = s.places.make(Key{addr, s.mode}, m, s)
 		m.Conn.of = m
 		s.byAddr[addr] = m
@@ -213,8 +213,8 @@ func (o *Places) Moved(from map[string]bool) {
 	}
 }
 
-// member is one connection of a Set. It is used until it is lost.
-type member struct {
+// setConn is one connection of a Set. It is used until it is lost.
+type setConn struct {
 	*Conn
 	of       *Set
 	tracking *trackingConn
@@ -227,10 +227,10 @@ type member struct {
 }
 
 // Party implements Counted.
-func (m *member) Party() Party { return partyOf(m.of.owner) }
+func (m *setConn) Party() Party { return partyOf(m.of.owner) }
 
 // begin connects and sets up the connection.
-func (m *member) begin() {
+func (m *setConn) begin() {
 	if m.of.setup.Redirect {
 		m.pending++
 		m.tracking = newTrackingConn(m, func() {
@@ -245,14 +245,14 @@ func (m *member) begin() {
 }
 
 // send sends the requests of the setup.
-func (m *member) send(reqs [][]byte) {
+func (m *setConn) send(reqs [][]byte) {
 	for _, req := range reqs {
 		m.link.Ask(req, m.setUp)
 	}
 }
 
 // requests are the requests of the Setup, which are about to be sent.
-func (m *member) requests() [][]byte {
+func (m *setConn) requests() [][]byte {
 	var id int64
 	if m.of.setup.Redirect {
 		id = m.tracking.conn.clientID
@@ -268,7 +268,7 @@ func (m *member) requests() [][]byte {
 }
 
 // configure takes over a new Setup.
-func (m *member) configure() {
+func (m *setConn) configure() {
 	switch {
 	case m.tracking != nil && !m.tracking.ready: // its requests are still to be made
 	case m.of.setup.Redirect && m.tracking == nil:
@@ -283,7 +283,7 @@ func (m *member) configure() {
 }
 
 // turn changes the mode of the connection.
-func (m *member) turn(mode cluster.Mode) {
+func (m *setConn) turn(mode cluster.Mode) {
 	if m.key.Mode.DB != mode.DB && m.Special() { // its user may not be allowed SELECT
 		m.fade()
 		return
@@ -292,7 +292,7 @@ func (m *member) turn(mode cluster.Mode) {
 }
 
 // setUp takes a reply to the setup.
-func (m *member) setUp(reply []byte, err error) {
+func (m *setConn) setUp(reply []byte, err error) {
 	if err != nil {
 		return
 	}
@@ -318,17 +318,17 @@ func (m *member) setUp(reply []byte, err error) {
 
 // leave takes the connection out of the set. Requests from now on, perhaps sent by an owner who hears that
 // it was lost, take a new one.
-func (m *member) leave() { delete(m.of.byAddr, m.key.Addr) }
+func (m *setConn) leave() { delete(m.of.byAddr, m.key.Addr) }
 
 // end ends what is beside a connection that is lost.
-func (m *member) end() {
+func (m *setConn) end() {
 	if m.tracking != nil {
 		m.tracking.end()
 	}
 }
 
 // lost tells the set that the connection is lost.
-func (m *member) lost() {
+func (m *setConn) lost() {
 	if m.of.ended {
 		m.of.forget()
 		return
@@ -339,7 +339,7 @@ func (m *member) lost() {
 }
 
 // answered is called behind each reply.
-func (m *member) answered(asked, astray bool) {
+func (m *setConn) answered(asked, astray bool) {
 	m.used = m.used || asked
 	if astray && !m.of.everywhere {
 		m.stale()
@@ -351,7 +351,7 @@ func (m *member) answered(asked, astray bool) {
 
 // fade closes the connection as soon as everything is answered. From now on, what was read over it may
 // change without a message.
-func (m *member) fade() {
+func (m *setConn) fade() {
 	owed := m.link.Owed()
 	if !m.fading && owed > 0 {
 		m.stale()
@@ -364,7 +364,7 @@ func (m *member) fade() {
 }
 
 // stale says that pushes may have been missed, unless there was nothing that they could be about.
-func (m *member) stale() {
+func (m *setConn) stale() {
 	if !m.of.ended && m.served && (m.used || m.of.everywhere) {
 		m.used = false
 		m.of.owner.Stale()
@@ -372,7 +372,7 @@ func (m *member) stale() {
 }
 
 // onlySetup says that only the setup waits for the connection to be made.
-func (m *member) onlySetup() bool {
+func (m *setConn) onlySetup() bool {
 	setup := 1 + m.pending // and CLIENT ID
 	if m.tracking != nil && !m.tracking.ready {
 		setup--
@@ -382,7 +382,7 @@ func (m *member) onlySetup() bool {
 
 // giveBack ends the use by the owner. If replies are still to come, the next owner would get them, so the
 // connection is closed then.
-func (m *member) giveBack() {
+func (m *setConn) giveBack() {
 	if m.link.OwesOwner() {
 		m.End()
 		return
@@ -395,7 +395,7 @@ func (m *member) giveBack() {
 }
 
 // pause does what Set.Pause has said.
-func (m *member) pause() {
+func (m *setConn) pause() {
 	if m.link.Up() {
 		m.link.Listen(!m.of.paused)
 	}

@@ -5,7 +5,7 @@ import "lockproxy/cluster"
 // trackingConn is a connection beside one of a Set: the node sends it the invalidations of that one.
 // Both end together.
 type trackingConn struct {
-	of      *member
+	of      *setConn
 	conn    *Conn
 	ready   bool // its id is known
 	retired bool // it ends once what came before is passed on
@@ -14,7 +14,7 @@ type trackingConn struct {
 }
 
 // newTrackingConn connects. opened is called when the id is known; if that never happens m is closed.
-func newTrackingConn(m *member, opened func()) *trackingConn {
+func newTrackingConn(m *setConn, opened func()) *trackingConn {
 	s := &trackingConn{of: m}
 	s.conn = m.places.Lend(Key{m.key.Addr, cluster.Mode{Proto: 3}}, s)
 	s.ping(func() { // the reply comes behind the id

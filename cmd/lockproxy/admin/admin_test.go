@@ -63,7 +63,7 @@ func TestMetrics(t *testing.T) {
 			},
 		},
 		GivenUp: 6,
-		Commands: []stats.Command{
+		Commands: []stats.CommandCount{
 			{Name: "get", Calls: 6, Errors: 1, Took: 1500 * time.Millisecond,
 				Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
 			{Name: "never"},

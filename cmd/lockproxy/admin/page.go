@@ -12,9 +12,9 @@ func (o Options) newPage() *adminpage.Page {
 	v := o.Values()
 	return adminpage.New(adminpage.Options{
 		Source: o.Program.Source, Stats: o.Program.Stats, Ready: o.Program.Ready,
-		Settings: func() (all []adminpage.Setting) {
+		Settings: func() (all []adminpage.SettingRow) {
 			for _, s := range o.Values().Changed() {
-				all = append(all, adminpage.Setting(s))
+				all = append(all, adminpage.SettingRow(s))
 			}
 			return all
 		},

@@ -76,9 +76,9 @@ var metrics = []metric{
 		one(func(s *scrape) uint64 { return s.BytesOut })},
 
 	{counter, "commands_total", "Commands answered.", []string{"command"},
-		ofCommands(func(c *stats.Command) uint64 { return c.Calls })},
+		ofCommands(func(c *stats.CommandCount) uint64 { return c.Calls })},
 	{counter, "command_errors_total", "Commands answered with an error.", []string{"command"},
-		ofCommands(func(c *stats.Command) uint64 { return c.Errors })},
+		ofCommands(func(c *stats.CommandCount) uint64 { return c.Errors })},
 	{histogram, "command_duration_seconds", "From a command's arrival to its answer, without waiting for " +
 		"locks (lock_wait_seconds).", []string{"command"}, commandTimes},
 	{counter, "redirects_total", "Requests sent again, by what the node had answered.", []string{"kind"},
@@ -113,7 +113,7 @@ var metrics = []metric{
 	{counter, "lock_lost_total", "Holds that were lost although they were kept alive.", []string{"reason"},
 		func(s *scrape, to teller) {
 			for c, n := range s.Locks {
-				if why, ok := locks.Counter(c).Loss(); ok {
+				if why, ok := locks.Tally(c).Loss(); ok {
 					to.number(float64(n), why)
 				}
 			}
@@ -160,7 +160,7 @@ var metrics = []metric{
 }
 
 // ofCommands are the values of each command that was used: hundreds never are.
-func ofCommands(value func(c *stats.Command) uint64) func(*scrape, teller) {
+func ofCommands(value func(c *stats.CommandCount) uint64) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, c := range s.Commands {
 			if c.Calls > 0 {
@@ -214,7 +214,7 @@ func ofEvents(told string, counts func(s *scrape) proxy.EventCounts) func(*scrap
 	}
 }
 
-func ofLocks(c locks.Counter) func(*scrape, teller) {
+func ofLocks(c locks.Tally) func(*scrape, teller) {
 	return one(func(s *scrape) uint64 { return s.Locks[c] })
 }
 

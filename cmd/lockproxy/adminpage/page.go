@@ -46,8 +46,8 @@ type Source interface {
 	Watch(ctx context.Context, tell func([]lockevent.Event)) (leave func(), err error)
 }
 
-// Setting is a setting that differs from its default.
-type Setting struct {
+// SettingRow is a setting that differs from its default.
+type SettingRow struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
 	Default string `json:"default"`
@@ -58,7 +58,7 @@ type Options struct {
 	Source   func() Source // nil as long as there is no upstream
 	Stats    func() proxy.Stats
 	Ready    func() error
-	Settings func() []Setting
+	Settings func() []SettingRow
 	Actions  bool // locks may be broken
 	Dev      bool // the upstream is in memory
 	Version  string

@@ -61,7 +61,7 @@ func (f *fake) Watch(context.Context, func([]lockevent.Event)) (func(), error) {
 
 func (f *fake) options() Options {
 	return Options{Source: func() Source { return f }, Stats: func() proxy.Stats { return proxy.Stats{} },
-		Ready: func() error { return nil }, Settings: func() []Setting { return nil }, Actions: true,
+		Ready: func() error { return nil }, Settings: func() []SettingRow { return nil }, Actions: true,
 		Log: slog.New(slog.DiscardHandler)}
 }
 

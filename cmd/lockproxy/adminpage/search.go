@@ -41,26 +41,26 @@ type search struct {
 
 // rows is what viewers see of a search.
 type rows struct {
-	Match string  `json:"match"`
-	Error string  `json:"error,omitempty"`
-	Names int     `json:"names"` // that there are about, also those that are not shown
-	Took  float64 `json:"took"`  // in ms
-	Rows  []row   `json:"rows"`
+	Match string    `json:"match"`
+	Error string    `json:"error,omitempty"`
+	Names int       `json:"names"` // that there are about, also those that are not shown
+	Took  float64   `json:"took"`  // in ms
+	Rows  []lockRow `json:"rows"`
 }
 
-// row is one lock. Times are in ms.
-type row struct {
-	ID      string   `json:"id"`
-	Name    string   `json:"name"`
-	State   string   `json:"state"`
-	Fence   int64    `json:"fence"`
-	Waiters int      `json:"waiters"`
-	Used    int      `json:"used,omitempty"`
-	Of      int      `json:"of,omitempty"`
-	Rest    int64    `json:"rest,omitempty"`
-	Held    int      `json:"held"` // holders, also those that are not shown
-	Holders []holder `json:"holders"`
-	Waiting []waiter `json:"waiting"`
+// lockRow is one lock. Times are in ms.
+type lockRow struct {
+	ID      string      `json:"id"`
+	Name    string      `json:"name"`
+	State   string      `json:"state"`
+	Fence   int64       `json:"fence"`
+	Waiters int         `json:"waiters"`
+	Used    int         `json:"used,omitempty"`
+	Of      int         `json:"of,omitempty"`
+	Rest    int64       `json:"rest,omitempty"`
+	Held    int         `json:"held"` // holders, also those that are not shown
+	Holders []holder    `json:"holders"`
+	Waiting []waiterRow `json:"waiting"`
 }
 
 type holder struct {
@@ -74,7 +74,7 @@ type holder struct {
 	Meta  string `json:"meta,omitempty"`
 }
 
-type waiter struct {
+type waiterRow struct {
 	client
 	Mode   string `json:"mode"`
 	Waited int64  `json:"waited"`
@@ -155,7 +155,7 @@ func (b *board) nextSearch(now time.Time) (next *search, wait time.Duration) {
 func (b *board) find(ctx context.Context, match string) (text []byte, names map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, searchPatience)
 	defer cancel()
-	said, names := rows{Match: match, Rows: []row{}}, make(map[string]string)
+	said, names := rows{Match: match, Rows: []lockRow{}}, make(map[string]string)
 	begin := time.Now()
 	if source := b.o.Source(); source != nil {
 		found, n, err := source.Locks(ctx, globOf(match), mostRows)
@@ -180,11 +180,11 @@ func idOf(name string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-func rowOf(s *lock.Seen) row {
+func rowOf(s *lock.Seen) lockRow {
 	state := &s.State
-	r := row{ID: idOf(s.Name), Name: printable(s.Name, mostName), State: state.Name(), Fence: state.Fence,
+	r := lockRow{ID: idOf(s.Name), Name: printable(s.Name, mostName), State: state.Name(), Fence: state.Fence,
 		Waiters: state.Waiters, Used: state.Used(), Of: state.Permits, Rest: state.Rest.Milliseconds(),
-		Held: len(state.Holders), Holders: []holder{}, Waiting: []waiter{}}
+		Held: len(state.Holders), Holders: []holder{}, Waiting: []waiterRow{}}
 	for i := range state.Holders[:min(len(state.Holders), mostHolders)] {
 		h := &state.Holders[i]
 		known := s.Known.Holders[h.Digest()]
@@ -195,7 +195,7 @@ func rowOf(s *lock.Seen) row {
 		})
 	}
 	for _, w := range s.Known.Waiters[:min(len(s.Known.Waiters), mostHolders)] {
-		r.Waiting = append(r.Waiting, waiter{clientOf(w.Client, w.Proxy), modes[w.Mode],
+		r.Waiting = append(r.Waiting, waiterRow{clientOf(w.Client, w.Proxy), modes[w.Mode],
 			w.Waited})
 	}
 	return r

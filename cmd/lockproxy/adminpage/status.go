@@ -53,13 +53,13 @@ type status struct {
 	Refused    uint64       `json:"refused"`
 	TimedOut   uint64       `json:"timedOut"`
 	Lost       uint64       `json:"lost"`
-	Nodes      []node       `json:"nodes"`
+	Nodes      []nodeRow    `json:"nodes"`
 	NoMaster   string       `json:"noMaster"` // slots without one, as ranges
 	Masters    []redMaster  `json:"masters"`  // of RedLock
 	Proxies    []otherProxy `json:"proxies"`
-	Commands   []command    `json:"commands"`
+	Commands   []commandRow `json:"commands"`
 	Busiest    []busy       `json:"busiest"`
-	Settings   []Setting    `json:"settings"`
+	Settings   []SettingRow `json:"settings"`
 }
 
 // point is one moment of the curves.
@@ -71,8 +71,8 @@ type point struct {
 	Waiting  uint64  `json:"waiting"`
 }
 
-// node is one server of the upstream.
-type node struct {
+// nodeRow is one server of the upstream.
+type nodeRow struct {
 	Addr        string  `json:"addr"`
 	Master      bool    `json:"master"`
 	Follows     string  `json:"follows"`
@@ -104,7 +104,7 @@ type otherProxy struct {
 	Silent bool   `json:"silent"` // it has not answered
 }
 
-type command struct {
+type commandRow struct {
 	Name   string  `json:"name"`
 	Rate   float64 `json:"rate"`
 	Errors float64 `json:"errors"`
@@ -132,7 +132,7 @@ type gauge struct {
 // sample is the counters at one time.
 type sample struct {
 	at       time.Time
-	commands map[string]stats.Command
+	commands map[string]stats.CommandCount
 	nodes    map[string]nodeCounts
 	grants   uint64
 }
@@ -159,7 +159,7 @@ func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []b
 		Dev: g.o.Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
 		Waiting: held[locks.Waiters], Refused: held.Refused(), Granted: next.grants,
 		TimedOut: held[locks.TimedOut], Lost: held.Lost(),
-		Nodes: []node{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Settings()}
+		Nodes: []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Settings()}
 	if err := g.o.Ready(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			s.NotReady = append(s.NotReady, printable(line, mostReason))
@@ -186,7 +186,7 @@ func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []b
 }
 
 func sampleOf(now time.Time, counts *proxy.Stats) sample {
-	s := sample{at: now, commands: make(map[string]stats.Command), nodes: make(map[string]nodeCounts),
+	s := sample{at: now, commands: make(map[string]stats.CommandCount), nodes: make(map[string]nodeCounts),
 		grants: counts.Locks.Granted()}
 	for _, c := range counts.Commands {
 		if c.Calls > 0 {
@@ -206,7 +206,7 @@ func (g *gauge) rates(s *status, before, next *sample) {
 	var all, locks [32]uint64
 	for name, c := range next.commands {
 		then := before.commands[name]
-		one := command{Name: name, Rate: per(c.Calls, then.Calls), Errors: per(c.Errors, then.Errors)}
+		one := commandRow{Name: name, Rate: per(c.Calls, then.Calls), Errors: per(c.Errors, then.Errors)}
 		if one.Rate == 0 {
 			continue
 		}
@@ -224,10 +224,10 @@ func (g *gauge) rates(s *status, before, next *sample) {
 		s.Rate.Commands += one.Rate
 		s.Rate.Errors += one.Errors
 	}
-	slices.SortFunc(s.Commands, func(a, b command) int {
+	slices.SortFunc(s.Commands, func(a, b commandRow) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Name, b.Name))
 	})
-	s.Commands = append([]command{}, s.Commands[:min(len(s.Commands), mostCommands)]...)
+	s.Commands = append([]commandRow{}, s.Commands[:min(len(s.Commands), mostCommands)]...)
 	s.P50, s.P99 = quantile(all[:], 0.5), quantile(all[:], 0.99)
 	s.LockP50, s.LockP99 = quantile(locks[:], 0.5), quantile(locks[:], 0.99)
 	s.Rate.At, s.Rate.Grants, s.Rate.Waiting = s.At, per(next.grants, before.grants), s.Waiting
@@ -270,7 +270,7 @@ func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, n
 	}
 	for _, n := range append(slices.Clone(t.Masters), t.Replicas...) {
 		now, then := next.nodes[n.Addr], before.nodes[n.Addr]
-		one := node{Addr: n.Addr, Master: n.Master, Follows: n.Follows, Slots: g.slots[n.Addr],
+		one := nodeRow{Addr: n.Addr, Master: n.Master, Follows: n.Follows, Slots: g.slots[n.Addr],
 			Connections: connections[n.Addr], Evicts: stats.Evicts[n.Addr],
 			Rate:   float64(now.requests-min(then.requests, now.requests)) / seconds,
 			Errors: float64(now.errors-min(then.errors, now.errors)) / seconds}

@@ -27,11 +27,11 @@ import (
 type Log struct {
 	out   io.Writer
 	log   *slog.Logger // of the program
-	names journal.Names
+	names journal.NameStyle
 	json  *slog.Logger // to lines
 	lines bytes.Buffer // of the events that are being told
 
-	*lockevent.Stream
+	*lockevent.Feed
 	end  context.CancelFunc
 	over chan struct{} // closed when all is written that will be
 
@@ -47,7 +47,7 @@ const (
 )
 
 // Start starts the audit log at a path, or stderr; nil: there is none.
-func Start(at string, stderr io.Writer, log *slog.Logger, names journal.Names) (*Log, error) {
+func Start(at string, stderr io.Writer, log *slog.Logger, names journal.NameStyle) (*Log, error) {
 	var out io.Writer
 	switch at {
 	case "":
@@ -55,7 +55,7 @@ func Start(at string, stderr io.Writer, log *slog.Logger, names journal.Names) (
 	case "-", "stderr":
 		out = stderr
 	default:
-		f := &file{path: at, log: log}
+		f := &logFile{path: at, log: log}
 		if err := f.open(); err != nil {
 			return nil, fmt.Errorf("audit-log: %w", err)
 		}
@@ -64,8 +64,8 @@ func Start(at string, stderr io.Writer, log *slog.Logger, names journal.Names) (
 	return newLog(out, log, names), nil
 }
 
-func newLog(out io.Writer, log *slog.Logger, names journal.Names) *Log {
-	a := &Log{out: out, log: log, names: names, Stream: lockevent.NewStream(), over: make(chan struct{})}
+func newLog(out io.Writer, log *slog.Logger, names journal.NameStyle) *Log {
+	a := &Log{out: out, log: log, names: names, Feed: lockevent.NewStream(), over: make(chan struct{})}
 	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
 	a.Tell, a.Lost = a.write, a.lose
 	ctx, end := context.WithCancel(context.Background())
@@ -96,13 +96,13 @@ func (a *Log) Note(e lockevent.Event) {
 		return
 	case lockevent.LoginFailed:
 		rest := func(n int) {
-			a.Stream.Note(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
+			a.Feed.Note(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
 		}
 		if !a.logins.Pass(rest) {
 			return
 		}
 	}
-	a.Stream.Note(e)
+	a.Feed.Note(e)
 }
 
 // lose has the log of the program tell of events that are not written.
@@ -173,9 +173,9 @@ func (a *Log) Close() {
 	}
 }
 
-// file is a file that lines are appended to. When another program has moved it away, as log rotation
+// logFile is a file that lines are appended to. When another program has moved it away, as log rotation
 // does, it is made anew.
-type file struct {
+type logFile struct {
 	path   string
 	log    *slog.Logger
 	f      *os.File
@@ -212,7 +212,7 @@ func Check(path string) error {
 }
 
 // open opens the file, and closes the one that was open before.
-func (a *file) open() error {
+func (a *logFile) open() error {
 	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (a *file) open() error {
 }
 
 // Write implements io.Writer. It is called with whole lines.
-func (a *file) Write(lines []byte) (n int, err error) {
+func (a *logFile) Write(lines []byte) (n int, err error) {
 	if now := time.Now(); now.Sub(a.looked) >= LookEvery {
 		a.looked = now
 		a.follow()
@@ -242,7 +242,7 @@ func (a *file) Write(lines []byte) (n int, err error) {
 }
 
 // follow opens the file again if it was moved away or removed. The one that is open is better than none.
-func (a *file) follow() {
+func (a *logFile) follow() {
 	was, err := a.f.Stat()
 	if is, gone := os.Stat(a.path); err == nil && gone == nil && os.SameFile(was, is) {
 		return

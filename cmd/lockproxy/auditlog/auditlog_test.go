@@ -92,7 +92,7 @@ func TestAuditLogOfAnAttack(t *testing.T) {
 // What is left of a line that was cut in half does not spoil the next one.
 func TestAuditFileAfterATornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	f := &file{path: path, log: slog.New(slog.DiscardHandler), looked: time.Now()}
+	f := &logFile{path: path, log: slog.New(slog.DiscardHandler), looked: time.Now()}
 	if err := f.open(); err != nil {
 		t.Fatal(err)
 	}

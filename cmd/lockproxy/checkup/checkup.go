@@ -81,7 +81,7 @@ const (
 // Run calls tell with each fact, in an order that is good to read. It blocks until all nodes have been asked,
 // each for a few connect time-outs at most, or ctx ends.
 func Run(ctx context.Context, o Options, tell func(Fact)) {
-	var all []*node
+	var all []*checkedNode
 	if len(o.Upstream.Addrs) > 0 {
 		w, err := find(ctx, &o)
 		if err != nil {
@@ -94,9 +94,9 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 			all = w.nodes
 		}
 	}
-	var masters []*node
+	var masters []*checkedNode
 	for _, addr := range o.Redlock {
-		n := &node{addr: addr, part: redlocked, dialer: o.dialer(o.Masters)}
+		n := &checkedNode{addr: addr, part: redlocked, dialer: o.dialer(o.Masters)}
 		n.dialer.Detour = nil // nobody announces it
 		masters = append(masters, n)
 	}
@@ -111,7 +111,7 @@ func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
 }
 
 // find finds the upstream.
-func find(ctx context.Context, o *Options) (*whole, error) {
+func find(ctx context.Context, o *Options) (*wholeUpstream, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed, found := 0, o.Upstream
@@ -160,7 +160,7 @@ func unreached(o *Options, addr string, err error) Fact {
 }
 
 // visit asks all nodes.
-func visit(ctx context.Context, o *Options, all []*node) {
+func visit(ctx context.Context, o *Options, all []*checkedNode) {
 	var asking sync.WaitGroup
 	places := make(chan struct{}, abreast)
 	for _, n := range all {

@@ -58,9 +58,9 @@ func TestClocks(t *testing.T) {
 			"fail clocks  b is behind a by 1.2s"}},
 		{[]clock{at(0, 0), {}}, []string{"ok clock a"}},
 	} {
-		var all []*node
+		var all []*checkedNode
 		for i, k := range c.clocks {
-			all = append(all, &node{addr: string(rune('a' + i)), clock: k})
+			all = append(all, &checkedNode{addr: string(rune('a' + i)), clock: k})
 		}
 		var got []string
 		tellClocks(all, func(f Fact) {

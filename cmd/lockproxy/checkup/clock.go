@@ -37,8 +37,8 @@ func (c clock) least(d clock) time.Duration {
 const mostApart = time.Second
 
 // tellClocks tells how the clocks of all nodes stand.
-func tellClocks(all []*node, tell func(Fact)) {
-	var first, last *node // with the lowest and the highest clock, of the upstream
+func tellClocks(all []*checkedNode, tell func(Fact)) {
+	var first, last *checkedNode // with the lowest and the highest clock, of the upstream
 	for _, n := range all {
 		if n.err != nil || !n.clock.known {
 			continue

@@ -36,8 +36,8 @@ const (
 	patience = 3
 )
 
-// node is one server, and what it says when it is asked.
-type node struct {
+// checkedNode is one server, and what it says when it is asked.
+type checkedNode struct {
 	addr   string
 	part   part
 	dialer *cluster.Dialer
@@ -64,7 +64,7 @@ type node struct {
 
 // visit asks the node all that is to be known. It blocks until then, or until the node is silent for too
 // long.
-func (n *node) visit(ctx context.Context, o *Options) {
+func (n *checkedNode) visit(ctx context.Context, o *Options) {
 	ctx, cancel := context.WithTimeout(ctx, patience*n.dialer.ConnectTimeout)
 	defer cancel()
 	conn, err := n.dial(ctx)
@@ -94,7 +94,7 @@ func (n *node) visit(ctx context.Context, o *Options) {
 }
 
 // dial connects with the first login that the node accepts.
-func (n *node) dial(ctx context.Context) (net.Conn, error) {
+func (n *checkedNode) dial(ctx context.Context) (net.Conn, error) {
 	conn, err := n.dialer.Dial(ctx, n.addr, cluster.Mode{Proto: 2}, nil)
 	for _, other := range n.others {
 		if err == nil || !cluster.RefusesLogin(err.Error()) {
@@ -130,7 +130,7 @@ func (c *conversation) ask(commands ...[]string) ([]resp.Value, error) {
 }
 
 // measure finds out how long a round trip takes, and what the clock of the node shows.
-func (n *node) measure(c *conversation) error {
+func (n *checkedNode) measure(c *conversation) error {
 	var trips []time.Duration
 	for range rounds {
 		sent := time.Now()
@@ -148,7 +148,7 @@ func (n *node) measure(c *conversation) error {
 }
 
 // identify asks what the server is.
-func (n *node) identify(c *conversation) error {
+func (n *checkedNode) identify(c *conversation) error {
 	questions := [][]string{{"INFO"}}
 	for _, q := range cluster.ServerQuestions[1:] {
 		var words []string
@@ -166,7 +166,7 @@ func (n *node) identify(c *conversation) error {
 }
 
 // confer asks a Sentinel about its group.
-func (n *node) confer(c *conversation, master string) error {
+func (n *checkedNode) confer(c *conversation, master string) error {
 	if master == "" {
 		all, err := c.ask([]string{"SENTINEL", "MASTERS"})
 		if err != nil {
@@ -195,7 +195,7 @@ func (n *node) confer(c *conversation, master string) error {
 }
 
 // judge asks for what locks need.
-func (n *node) judge(c *conversation, o *Options) error {
+func (n *checkedNode) judge(c *conversation, o *Options) error {
 	all, err := c.ask([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
 		[]string{"CLUSTER", "INFO"}, []string{"CLUSTER", "NODES"})
 	if err != nil {
@@ -234,17 +234,17 @@ func failed(reply resp.Value) (addrs []string) {
 }
 
 // keepsLocks says that there are locks at the node.
-func (n *node) keepsLocks(o *Options) bool {
+func (n *checkedNode) keepsLocks(o *Options) bool {
 	return n.part == redlocked || n.part == member && o.LocksThere
 }
 
 // is is a field of INFO.
-func (n *node) is(field string) string { return cluster.Field(n.info, field) }
+func (n *checkedNode) is(field string) string { return cluster.Field(n.info, field) }
 
-func (n *node) master() bool { return n.is("role") != "slave" }
+func (n *checkedNode) master() bool { return n.is("role") != "slave" }
 
 // tell tells what is so at the node alone.
-func (n *node) tell(o *Options, tell func(Fact)) {
+func (n *checkedNode) tell(o *Options, tell func(Fact)) {
 	say := func(l Level, about, text, remedy string) { tell(Fact{l, about, n.addr, text, remedy}) }
 	if n.err != nil {
 		tell(unreached(o, n.addr, n.err))
@@ -271,7 +271,7 @@ func (n *node) tell(o *Options, tell func(Fact)) {
 	}
 }
 
-func (n *node) role() string {
+func (n *checkedNode) role() string {
 	switch {
 	case n.part == watcher:
 		return "Sentinel"
@@ -281,14 +281,14 @@ func (n *node) role() string {
 	return "replica of " + net.JoinHostPort(n.is("master_host"), n.is("master_port"))
 }
 
-func (n *node) release() string {
+func (n *checkedNode) release() string {
 	if n.server.Release == "" {
 		return "a server that does not tell its version"
 	}
 	return n.server.Product + " " + n.server.Release
 }
 
-func (n *node) tellQuorum(say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellQuorum(say func(l Level, about, text, remedy string)) {
 	if text := n.quorum.Err(); text != "" {
 		say(Fail, "sentinel", "cannot fail over: "+text, "start the Sentinels that are down: SENTINEL "+
 			"SENTINELS lists them")
@@ -298,7 +298,7 @@ func (n *node) tellQuorum(say func(l Level, about, text, remedy string)) {
 }
 
 // tellState tells what keeps the server from serving now.
-func (n *node) tellState(say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellState(say func(l Level, about, text, remedy string)) {
 	if n.is("loading") == "1" {
 		say(Fail, "node", "loads its data, and answers nothing else meanwhile", "wait until it is done")
 	}
@@ -312,9 +312,9 @@ func (n *node) tellState(say func(l Level, about, text, remedy string)) {
 }
 
 // needsAt are the commands that the proxy needs at a node.
-func (o *Options) needsAt(n *node) []needs.Need {
+func (o *Options) needsAt(n *checkedNode) []needs.Need {
 	if n.part == redlocked {
-		all := needs.Of(needs.Place{Server: n.server, Locks: true, Channels: o.Prefix})
+		all := needs.Of(needs.Site{Server: n.server, Locks: true, Channels: o.Prefix})
 		return slices.DeleteFunc(all, func(w needs.Need) bool {
 			return !slices.Contains(atMasters, w.Right)
 		})
@@ -323,14 +323,14 @@ func (o *Options) needsAt(n *node) []needs.Need {
 	if n.server.Mode == "cluster" {
 		kind = cluster.Cluster
 	}
-	return needs.Of(needs.Place{Kind: kind, Server: n.server, UsersOnly: o.UsersOnly, Locks: o.LocksThere})
+	return needs.Of(needs.Site{Kind: kind, Server: n.server, UsersOnly: o.UsersOnly, Locks: o.LocksThere})
 }
 
 // atMasters are the rights that the proxy needs at the masters of RedLock.
 var atMasters = []string{"info", "client|kill", "client|list", "client|id", "script|load", "evalsha", "time",
 	"publish", "subscribe"}
 
-func (n *node) tellNeeds(say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellNeeds(say func(l Level, about, text, remedy string)) {
 	right := true
 	for i, err := range n.forbidden {
 		if err == "" {

@@ -13,7 +13,7 @@ import (
 )
 
 // tellPeers asks the proxies that run whether they have the settings that all must have alike.
-func (w *whole) tellPeers(ctx context.Context, o *Options, tell func(Fact)) {
+func (w *wholeUpstream) tellPeers(ctx context.Context, o *Options, tell func(Fact)) {
 	b := &bus{dialer: o.dialer(w.logins)}
 	defer b.close()
 	for _, m := range w.topology.Masters {
@@ -76,14 +76,14 @@ func (b *bus) DoMaster(ctx context.Context, i int, req []byte, _ bool) ([]byte, 
 }
 
 // Subscribe implements peers.Bus.
-func (b *bus) Subscribe(_ int, channel string, notify func(subscription.Event)) (cancel func()) {
+func (b *bus) Subscribe(_ int, channel string, notify func(subscription.Change)) (cancel func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go b.listen(ctx, channel, notify) // ends with ctx
 	return cancel
 }
 
 // listen subscribes once, and passes on messages until ctx ends.
-func (b *bus) listen(ctx context.Context, channel string, notify func(subscription.Event)) {
+func (b *bus) listen(ctx context.Context, channel string, notify func(subscription.Change)) {
 	conn, err := b.dialer.Dial(ctx, b.addrs[0], cluster.Mode{Proto: 2}, nil)
 	if err != nil {
 		return
@@ -94,14 +94,14 @@ func (b *bus) listen(ctx context.Context, channel string, notify func(subscripti
 	if all, err := c.ask([]string{"SUBSCRIBE", channel}); err != nil || all[0].IsError() {
 		return
 	}
-	notify(subscription.Event{Kind: subscription.Live})
+	notify(subscription.Change{Kind: subscription.Live})
 	for {
 		v, _, err := c.replies.Next()
 		if err != nil {
 			return
 		}
 		if len(v.Elems) == 3 && v.Elems[0].Text() == "message" {
-			notify(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str})
+			notify(subscription.Change{Kind: subscription.Message, Payload: v.Elems[2].Str})
 		}
 	}
 }

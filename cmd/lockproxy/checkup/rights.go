@@ -22,7 +22,7 @@ var inIndex = [][]string{
 }
 
 // tryRights asks the server whether its user may do all that with the keys of locks. Nothing is run.
-func (n *node) tryRights(c *conversation, o *Options) error {
+func (n *checkedNode) tryRights(c *conversation, o *Options) error {
 	asked := onLocks
 	if n.part == member {
 		asked = append(asked[:len(asked):len(asked)], inIndex...)
@@ -50,7 +50,7 @@ func (n *node) tryRights(c *conversation, o *Options) error {
 }
 
 // tellRights tells whether the user may use the keys of locks.
-func (n *node) tellRights(o *Options, say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellRights(o *Options, say func(l Level, about, text, remedy string)) {
 	switch {
 	case !n.keepsLocks(o):
 	case n.unjudged != "" && !n.server.AtLeast(7, 0):
@@ -75,6 +75,6 @@ func (n *node) tellRights(o *Options, say func(l Level, about, text, remedy stri
 }
 
 // allow is the remedy where the user lacks rules.
-func (n *node) allow(rules string) string {
+func (n *checkedNode) allow(rules string) string {
 	return "ACL SETUSER " + n.user + " " + rules + " (docs/security.md, run it closed)"
 }

@@ -11,7 +11,7 @@ import (
 const nearlyFull = 90
 
 // tellMemory tells whether the server may delete locks, or refuse them.
-func (n *node) tellMemory(o *Options, say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellMemory(o *Options, say func(l Level, about, text, remedy string)) {
 	m := cluster.MemoryOf(n.info)
 	const never = "CONFIG SET maxmemory-policy noeviction there, and in its redis.conf"
 	used, _ := strconv.ParseInt(n.is("used_memory"), 10, 64)
@@ -35,13 +35,13 @@ func (n *node) tellMemory(o *Options, say func(l Level, about, text, remedy stri
 }
 
 // durable says that the server writes each grant to its disk before it answers.
-func (n *node) durable() bool {
+func (n *checkedNode) durable() bool {
 	return n.append["appendonly"] == "yes" && n.append["appendfsync"] == "always" &&
 		n.append["no-appendfsync-on-rewrite"] != "yes"
 }
 
 // tellPersistence tells what a restart of the server would do to locks.
-func (n *node) tellPersistence(o *Options, say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellPersistence(o *Options, say func(l Level, about, text, remedy string)) {
 	if n.is("rdb_last_bgsave_status") == "err" || n.is("aof_last_write_status") == "err" {
 		say(Fail, "persistence", "cannot write to its disk, and so may refuse all writes (MISCONF)",
 			"look at its log, and make room on the disk")

@@ -12,18 +12,18 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// whole is the upstream.
-type whole struct {
+// wholeUpstream is the upstream.
+type wholeUpstream struct {
 	topology *cluster.Topology
-	nodes    []*node
+	nodes    []*checkedNode
 
 	logins, sentinels *cluster.Logins
 }
 
 // newWhole collects the nodes: those of the topology, and those that only the settings name.
-func newWhole(o *Options, t *cluster.Topology) *whole {
+func newWhole(o *Options, t *cluster.Topology) *wholeUpstream {
 	u := o.Upstream
-	w := &whole{topology: t, logins: u.Logins, sentinels: u.SentinelLogins}
+	w := &wholeUpstream{topology: t, logins: u.Logins, sentinels: u.SentinelLogins}
 	if w.logins == nil {
 		w.logins = cluster.NewLogins(cluster.Login{User: u.User, Password: u.Password})
 	}
@@ -32,28 +32,28 @@ func newWhole(o *Options, t *cluster.Topology) *whole {
 		w.sentinels = cluster.NewLogins(as)
 	}
 	for _, n := range slices.Concat(t.Masters, t.Replicas) {
-		w.add(&node{addr: n.Addr, dialer: o.dialer(w.logins)})
+		w.add(&checkedNode{addr: n.Addr, dialer: o.dialer(w.logins)})
 	}
 	for _, addr := range u.Addrs {
 		if t.Kind == cluster.Sentinel {
 			w.add(w.watcher(o, addr))
 		} else {
-			w.add(&node{addr: addr, dialer: o.dialer(w.logins), named: true})
+			w.add(&checkedNode{addr: addr, dialer: o.dialer(w.logins), named: true})
 		}
 	}
 	return w
 }
 
 // watcher is the Sentinel at addr. It may have a login of its own.
-func (w *whole) watcher(o *Options, addr string) *node {
-	return &node{addr: addr, part: watcher, dialer: o.dialer(w.sentinels),
+func (w *wholeUpstream) watcher(o *Options, addr string) *checkedNode {
+	return &checkedNode{addr: addr, part: watcher, dialer: o.dialer(w.sentinels),
 		others: []*cluster.Dialer{o.dialer(w.logins)}}
 }
 
 // add adds n, unless there is a node of that address, and says whether it has.
-func (w *whole) add(n *node) bool {
+func (w *wholeUpstream) add(n *checkedNode) bool {
 	if len(w.nodes) == mostNodes ||
-		slices.ContainsFunc(w.nodes, func(other *node) bool { return other.addr == n.addr }) {
+		slices.ContainsFunc(w.nodes, func(other *checkedNode) bool { return other.addr == n.addr }) {
 		return false
 	}
 	w.nodes = append(w.nodes, n)
@@ -61,10 +61,10 @@ func (w *whole) add(n *node) bool {
 }
 
 // learn adds the nodes of which only other nodes know, and returns them.
-func (w *whole) learn(o *Options) (more []*node) {
+func (w *wholeUpstream) learn(o *Options) (more []*checkedNode) {
 	for _, n := range slices.Clone(w.nodes) {
 		for _, addr := range n.lost {
-			if found := (&node{addr: addr, dialer: o.dialer(w.logins)}); w.add(found) {
+			if found := (&checkedNode{addr: addr, dialer: o.dialer(w.logins)}); w.add(found) {
 				more = append(more, found)
 			}
 		}
@@ -78,7 +78,7 @@ func (w *whole) learn(o *Options) (more []*node) {
 }
 
 // tell tells what is known of the upstream and of each node.
-func (w *whole) tell(o *Options, tell func(Fact)) {
+func (w *wholeUpstream) tell(o *Options, tell func(Fact)) {
 	t := w.topology
 	seen := make(map[string]bool)
 	var releases []string
@@ -114,7 +114,7 @@ func (w *whole) tell(o *Options, tell func(Fact)) {
 }
 
 // tellSlots tells whether every slot has a master.
-func (w *whole) tellSlots(tell func(Fact)) {
+func (w *wholeUpstream) tellSlots(tell func(Fact)) {
 	t := w.topology
 	if t.Kind != cluster.Cluster {
 		return
@@ -128,7 +128,7 @@ func (w *whole) tellSlots(tell func(Fact)) {
 }
 
 // tellFailover tells what becomes of locks when a master is lost.
-func (w *whole) tellFailover(o *Options, tell func(Fact)) {
+func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
 	t := w.topology
 	following := make(map[string]int)
 	for _, n := range t.Replicas {
@@ -153,7 +153,7 @@ func (w *whole) tellFailover(o *Options, tell func(Fact)) {
 }
 
 // field is a field of INFO of the node at addr.
-func (w *whole) field(addr, name string) string {
+func (w *wholeUpstream) field(addr, name string) string {
 	for _, n := range w.nodes {
 		if n.addr == addr {
 			return n.is(name)
@@ -162,12 +162,12 @@ func (w *whole) field(addr, name string) string {
 	return ""
 }
 
-func (w *whole) reached(addr string) bool {
-	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.addr == addr && n.err == nil })
+func (w *wholeUpstream) reached(addr string) bool {
+	return slices.ContainsFunc(w.nodes, func(n *checkedNode) bool { return n.addr == addr && n.err == nil })
 }
 
 // tellMasters tells what is known of the masters of RedLock.
-func tellMasters(o *Options, masters []*node, tell func(Fact)) {
+func tellMasters(o *Options, masters []*checkedNode, tell func(Fact)) {
 	voting, runIDs := 0, make(map[string]string)
 	for _, n := range masters {
 		n.tell(o, tell)
@@ -202,7 +202,7 @@ func tellMasters(o *Options, masters []*node, tell func(Fact)) {
 
 // unfit is why the server is no independent master, "" if it is one. runIDs has those of the others, by run
 // id.
-func (n *node) unfit(runIDs map[string]string) (why, remedy string) {
+func (n *checkedNode) unfit(runIDs map[string]string) (why, remedy string) {
 	const independent = "name masters that know nothing of each other"
 	id := n.server.RunID
 	other := runIDs[id]
@@ -222,7 +222,7 @@ func (n *node) unfit(runIDs map[string]string) (why, remedy string) {
 }
 
 // silent is how long a master of RedLock that was started not long ago does not vote.
-func (n *node) silent(o *Options) time.Duration {
+func (n *checkedNode) silent(o *Options) time.Duration {
 	up, err := strconv.Atoi(n.is("uptime_in_seconds"))
 	if n.durable() || err != nil {
 		return 0

@@ -10,14 +10,14 @@ import (
 // devTick is how often the TTLs of the Redis of --dev are brought up to date.
 const devTick = 10 * time.Millisecond
 
-// Redis is a Redis on a loopback port of its own, with TTLs that run with the clock.
-type Redis struct {
+// Miniredis is a Redis on a loopback port of its own, with TTLs that run with the clock.
+type Miniredis struct {
 	*miniredis.Miniredis
 	over, done chan struct{}
 }
 
-func Start() (*Redis, error) {
-	d := &Redis{miniredis.NewMiniRedis(), make(chan struct{}), make(chan struct{})}
+func Start() (*Miniredis, error) {
+	d := &Miniredis{miniredis.NewMiniRedis(), make(chan struct{}), make(chan struct{})}
 	if err := d.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func Start() (*Redis, error) {
 // age makes TTLs run. miniredis could do so itself (ClockTTL), but would look at every key in every command.
 // age looks at every key too, but less often if there are many, so that it takes a tenth of the time at
 // most. A single look that takes long may have waited for a script, so the next one decides.
-func (d *Redis) age() {
+func (d *Miniredis) age() {
 	defer close(d.done)
 	last, pause, took := time.Now(), devTick, time.Duration(0)
 	for {
@@ -50,7 +50,7 @@ func (d *Redis) age() {
 }
 
 // Close ends it.
-func (d *Redis) Close() {
+func (d *Miniredis) Close() {
 	close(d.over)
 	<-d.done
 	d.Miniredis.Close()

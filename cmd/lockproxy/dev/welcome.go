@@ -18,8 +18,8 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// hint is something to try with --dev.
-type hint struct{ what, do string }
+// tip is something to try with --dev.
+type tip struct{ what, do string }
 
 // Welcome tells those who have started --dev what they can type next, at the addresses of clients and of the
 // admin
@@ -39,7 +39,7 @@ func Welcome(w io.Writer, log *slog.Logger, v *settings.Values, clients, at net.
 }
 
 // hints are what can be tried at these addresses with a program of that name; at nil: there is no page.
-func hints(program string, v *settings.Values, clients, at net.Addr) (all []hint) {
+func hints(program string, v *settings.Values, clients, at net.Addr) (all []tip) {
 	cli, tool := "redis-cli", program+" lock"
 	if clients.Network() == "unix" {
 		cli += " -s " + clients.String()
@@ -60,20 +60,20 @@ func hints(program string, v *settings.Values, clients, at net.Addr) (all []hint
 		}
 	}
 	if !v.Open() {
-		all = append(all, hint{"the password, for both commands", "export REDISCLI_AUTH=..."})
+		all = append(all, tip{"the password, for both commands", "export REDISCLI_AUTH=..."})
 	}
-	all = append(all, hint{"take a lock for a minute", cli + " LOCK job TOKEN me PX 60000"},
-		hint{"free it", cli + " UNLOCK job me"})
+	all = append(all, tip{"take a lock for a minute", cli + " LOCK job TOKEN me PX 60000"},
+		tip{"free it", cli + " UNLOCK job me"})
 	switch {
 	case at == nil:
 	case admin.HidesPage(v) != "":
-		all = append(all, hint{"see it in a browser", "start it with --admin-password too, then " +
+		all = append(all, tip{"see it in a browser", "start it with --admin-password too, then " +
 			adminURL(v, at)})
 	default:
-		all = append(all, hint{"look at it in a browser", adminURL(v, at)})
+		all = append(all, tip{"look at it in a browser", adminURL(v, at)})
 	}
-	return append(all, hint{"run a command under a lock", tool + " job -- sleep 10"},
-		hint{"end", "Ctrl-C, or SIGTERM"})
+	return append(all, tip{"run a command under a lock", tool + " job -- sleep 10"},
+		tip{"end", "Ctrl-C, or SIGTERM"})
 }
 
 // authority is the file by which a client verifies the certificate in file.
@@ -116,7 +116,7 @@ func reachable(addr net.Addr) (host, port string) {
 }
 
 // banner is the hints as lines to read.
-func banner(clients net.Addr, all []hint) string {
+func banner(clients net.Addr, all []tip) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nlockproxy serves on %s, with a Redis in its memory. To try:\n\n",
 		terminal.Safe(clients.String()))

@@ -33,13 +33,13 @@ func ReadDetours(v *settings.Values) (cluster.Detours, error) {
 	return d, nil
 }
 
-// Detours are the detours that connections take from now on. Safe for concurrent use.
-type Detours struct {
+// LiveDetours are the detours that connections take from now on. Safe for concurrent use.
+type LiveDetours struct {
 	now atomic.Pointer[cluster.Detours]
 }
 
 // Of is where the node is reached that announces addr.
-func (t *Detours) Of(addr string) string {
+func (t *LiveDetours) Of(addr string) string {
 	if d := t.now.Load(); d != nil {
 		return d.Of(addr)
 	}
@@ -47,7 +47,7 @@ func (t *Detours) Of(addr string) string {
 }
 
 // Follow takes over what the settings say, unless they name a file that cannot be used now.
-func (t *Detours) Follow(v *settings.Values) {
+func (t *LiveDetours) Follow(v *settings.Values) {
 	if d, err := ReadDetours(v); err == nil {
 		t.now.Store(&d)
 	}
@@ -55,7 +55,7 @@ func (t *Detours) Follow(v *settings.Values) {
 
 // Watch rereads the file until ctx ends. What cannot be used is logged once, and what was read before stays
 // in use.
-func (t *Detours) Watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
+func (t *LiveDetours) Watch(ctx context.Context, c *settings.Running, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
 	told := ""

@@ -13,7 +13,7 @@ import (
 func TestDetoursFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "map")
 	v := &settings.Values{DetoursFile: file}
-	var table Detours
+	var table LiveDetours
 	if at := table.Of("10.0.0.5:6379"); at != "10.0.0.5:6379" {
 		t.Errorf("without detours it is at %s", at)
 	}

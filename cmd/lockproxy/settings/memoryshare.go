@@ -34,7 +34,7 @@ func (m memoryShare) Set(s string) error {
 		case err != nil || n < 0:
 			return errors.New("must be a memory or percent value")
 		case n > 100:
-			return own("percentage argument must be less or equal to 100")
+			return configError("percentage argument must be less or equal to 100")
 		}
 		*m.at = MemoryShare{Percent: n}
 		return nil

@@ -32,19 +32,19 @@ func (o outputLimits) Set(s string) error {
 		return nil
 	}
 	if len(words) == 0 || len(words)%4 != 0 {
-		return own("Wrong number of arguments in buffer limit configuration.")
+		return configError("Wrong number of arguments in buffer limit configuration.")
 	}
 	next := *o.at
 	for ; len(words) > 0; words = words[4:] {
 		class := classOf(&next, words[0])
 		if class == nil {
-			return own("Invalid client class specified in buffer limit configuration.")
+			return configError("Invalid client class specified in buffer limit configuration.")
 		}
 		hard, err1 := parseSize(words[1])
 		soft, err2 := parseSize(words[2])
 		seconds, err3 := strconv.Atoi(words[3])
 		if errors.Join(err1, err2, err3) != nil || seconds < 0 || int64(seconds) > longestSoft {
-			return own("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+			return configError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 		}
 		if hard == 0 {
 			hard = noLimit
@@ -92,7 +92,7 @@ func (o outputLimits) Allowed() string {
 	return "1mb to 1024gb, or as in redis.conf: pubsub 32mb 8mb 60"
 }
 
-// own is an error of CONFIG SET that does not go on behind "argument".
-type own string
+// configError is an error of CONFIG SET that does not go on behind "argument".
+type configError string
 
-func (e own) Error() string { return string(e) }
+func (e configError) Error() string { return string(e) }

@@ -320,7 +320,7 @@ var settings = []Setting{
 	{Name: "log-lock-names", Group: "locks",
 		Page: "how the log shows names of locks: hash (8 hex digits of SHA-256), no, yes",
 		in: func(v *Values) value {
-			return choice[journal.Names]{&v.Proxy.Locks.Names, []word[journal.Names]{
+			return choice[journal.NameStyle]{&v.Proxy.Locks.Names, []word[journal.NameStyle]{
 				{"hash", journal.NamesHashed}, {"no", journal.NamesHidden}, {"yes", journal.NamesWhole},
 			}}
 		}},

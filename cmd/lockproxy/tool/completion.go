@@ -33,7 +33,7 @@ in every shell, put the line of the example into ~/.bashrc, into ~/.zshrc behind
   lockproxy completion fish | source      in fish
   lockproxy completion bash > /etc/bash_completion.d/lockproxy
         for all users of bash`,
-	}, 1, 1, func(c *Call) int {
+	}, 1, 1, func(c *Invocation) int {
 		if !slices.Contains(shells, c.Operands[0]) {
 			return c.Misused(errors.New("which shell: " + strings.Join(shells, ", ") + "?"))
 		}
@@ -47,7 +47,7 @@ in every shell, put the line of the example into ~/.bashrc, into ~/.zshrc behind
 func Complete(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if v, ok := f.Value.(*value); ok && v.kind != FILE {
+			if v, ok := f.Value.(*flagValue); ok && v.kind != FILE {
 				c.RegisterFlagCompletionFunc(f.Name,
 					cobra.FixedCompletions(v.words, cobra.ShellCompDirectiveNoFileComp))
 			}

@@ -12,19 +12,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// value is what a flag is set to.
-type value struct {
+// flagValue is what a flag is set to.
+type flagValue struct {
 	kind  string // what help calls it: TIME; bool: nothing, for it needs no value
 	shown string // as it was last set, or the default
 	words []string
 	set   func(string) error
 }
 
-func (v *value) String() string { return v.shown }
+func (v *flagValue) String() string { return v.shown }
 
-func (v *value) Type() string { return v.kind }
+func (v *flagValue) Type() string { return v.kind }
 
-func (v *value) Set(s string) error {
+func (v *flagValue) Set(s string) error {
 	err := v.set(s)
 	if err == nil {
 		v.shown = s
@@ -34,7 +34,7 @@ func (v *value) Set(s string) error {
 
 // Text is any text.
 func Text(at *string, kind string) pflag.Value {
-	return &value{kind: kind, shown: *at, set: func(s string) error { *at = s; return nil }}
+	return &flagValue{kind: kind, shown: *at, set: func(s string) error { *at = s; return nil }}
 }
 
 // FILE is the kind of a value that is the path of a file.
@@ -42,7 +42,7 @@ const FILE = "FILE"
 
 // OneOf is one of some words.
 func OneOf(at *string, kind string, words ...string) pflag.Value {
-	return &value{kind: kind, shown: *at, words: words, set: func(s string) error {
+	return &flagValue{kind: kind, shown: *at, words: words, set: func(s string) error {
 		if !slices.Contains(words, s) {
 			return errors.New("must be one of " + strings.Join(words, ", "))
 		}
@@ -53,13 +53,13 @@ func OneOf(at *string, kind string, words ...string) pflag.Value {
 
 // Known is what the proxy reads by itself, as completion and the manual page tell of it.
 func Known(kind, shown string, words []string) pflag.Value {
-	return &value{kind: kind, shown: shown, words: words, set: func(string) error { return nil }}
+	return &flagValue{kind: kind, shown: shown, words: words, set: func(string) error { return nil }}
 }
 
 // Number is a number from least to most.
 func Number(at *int, least, most int) pflag.Value {
 	shown := strconv.Itoa(*at)
-	return &value{kind: "N", shown: shown, set: func(s string) error {
+	return &flagValue{kind: "N", shown: shown, set: func(s string) error {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < least || n > most {
 			return fmt.Errorf("must be a number of %d to %d", least, most)
@@ -75,7 +75,7 @@ func Time(at *time.Duration, least, most time.Duration) pflag.Value {
 	if *at == 0 {
 		shown = ""
 	}
-	return &value{kind: "TIME", shown: shown, set: func(s string) error {
+	return &flagValue{kind: "TIME", shown: shown, set: func(s string) error {
 		return ParseTime(at, s, least, most)
 	}}
 }
@@ -99,7 +99,7 @@ func ParseTime(at *time.Duration, s string, least, most time.Duration) error {
 
 // Yes declares a flag without a value. With =no it says no, for what a variable has set.
 func Yes(flags *pflag.FlagSet, at *bool, name, help string) {
-	v := &value{kind: "bool", shown: "false", set: func(s string) error {
+	v := &flagValue{kind: "bool", shown: "false", set: func(s string) error {
 		switch strings.ToLower(s) {
 		case "yes", "true", "1":
 			*at = true

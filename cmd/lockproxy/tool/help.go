@@ -42,7 +42,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	for _, one := range root.Commands() {
 		c.ValidArgs = append(c.ValidArgs, one.Name())
 	}
-	return Command(c, 0, 1, func(call *Call) int {
+	return Command(c, 0, 1, func(call *Invocation) int {
 		if len(call.Operands) == 0 {
 			root.Help()
 			return ExitOK

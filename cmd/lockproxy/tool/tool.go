@@ -21,8 +21,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Call is one use of a subcommand.
-type Call struct {
+// Invocation is one use of a subcommand.
+type Invocation struct {
 	Operands []string
 	Command  []string // what stands behind --, if the subcommand runs something
 	Settings []string // the flags that are settings of the proxy, as they stood there
@@ -35,13 +35,13 @@ type Call struct {
 }
 
 // Fail tells the user what is wrong, and returns code.
-func (c *Call) Fail(code int, err error) int {
+func (c *Invocation) Fail(code int, err error) int {
 	fmt.Fprintf(c.Stderr, "lockproxy %s: %v\n", c.name, err)
 	return code
 }
 
 // Misused tells the user what is wrong with the command line, and returns ExitUsage.
-func (c *Call) Misused(err error) int {
+func (c *Invocation) Misused(err error) int {
 	c.Fail(ExitUsage, err)
 	fmt.Fprintf(c.Stderr, "lockproxy help %s tells how it is used\n", c.name)
 	return ExitUsage
@@ -49,7 +49,7 @@ func (c *Call) Misused(err error) int {
 
 // Command makes a subcommand of c that takes least to most operands. With -- in c.Use, what stands behind it
 // is Call.Command. c gets its flags afterwards.
-func Command(c *cobra.Command, least, most int, run func(*Call) int) *cobra.Command {
+func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobra.Command {
 	behind := strings.Contains(c.Use, " -- ")
 	c.DisableFlagsInUseLine = true
 	c.Flags().SortFlags = false
@@ -101,8 +101,8 @@ func (e exit) Error() string { return fmt.Sprint("exit code ", int(e)) }
 type callKey struct{}
 
 // callOf is a Call of c without its operands.
-func callOf(c *cobra.Command) *Call {
-	call := *c.Context().Value(callKey{}).(*Call)
+func callOf(c *cobra.Command) *Invocation {
+	call := *c.Context().Value(callKey{}).(*Invocation)
 	call.name = c.Name()
 	return &call
 }
@@ -120,7 +120,7 @@ func TakesSettings(c *cobra.Command) *cobra.Command {
 func HasSettings(c *cobra.Command) bool { return c.Annotations[takesSettings] != "" }
 
 // Execute runs the subcommand of root that args name; call has the environment and the streams.
-func Execute(root *cobra.Command, args []string, call Call) (code int) {
+func Execute(root *cobra.Command, args []string, call Invocation) (code int) {
 	if c, _, err := root.Find(args); err == nil && HasSettings(c) {
 		args, call.Settings = splitSettings(c, args)
 	}

@@ -22,12 +22,12 @@ type values struct {
 // program has one subcommand, try, which says with what it runs.
 func (v *values) program(use string, settings bool) *cobra.Command {
 	*v = values{wait: time.Second, mode: "soft"}
-	c := Command(&cobra.Command{Use: use}, 1, 1, func(c *Call) int {
+	c := Command(&cobra.Command{Use: use}, 1, 1, func(c *Invocation) int {
 		fmt.Fprintf(c.Stdout, "%q %q %q", c.Operands, c.Command, c.Settings)
 		return 7
 	})
 	if settings {
-		c = TakesSettings(Command(c, 0, 0, func(c *Call) int {
+		c = TakesSettings(Command(c, 0, 0, func(c *Invocation) int {
 			fmt.Fprintf(c.Stdout, "%q %q %q", c.Operands, c.Command, c.Settings)
 			return 7
 		}))
@@ -86,7 +86,7 @@ func TestCalls(t *testing.T) {
 		var stdout, stderr strings.Builder
 		root := v.program(test.use, test.use == "try")
 		code := Execute(root, append([]string{"try"}, strings.Fields(test.args)...),
-			Call{Environ: strings.Fields(test.env), Stdout: &stdout, Stderr: &stderr})
+			Invocation{Environ: strings.Fields(test.env), Stdout: &stdout, Stderr: &stderr})
 		got := fmt.Sprintf("%s {%v %s %d %s %v}", stdout.String(), v.wait, v.name, v.n, v.mode, v.quiet)
 		if code == ExitUsage {
 			got = stderr.String()

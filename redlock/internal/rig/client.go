@@ -57,15 +57,15 @@ func (*Asker) Await(start func(func([]byte)), then func([]byte) []byte, _ redloc
 	then(nil)
 }
 
-// notes is a Locker, which is told what becomes of a LOCK.
-type notes interface {
-	Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.Owner)
+// lockNotes is a Locker, which is told what becomes of a LOCK.
+type lockNotes interface {
+	Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.HoldOwner)
 	Refused(a *redlock.Acquire)
 }
 
 // Acquired implements Acquirer.
 func (c *Asker) Acquired(g redlock.Grant, ok bool, err error) []byte {
-	if l, is := c.L.(notes); is && ok {
+	if l, is := c.L.(lockNotes); is && ok {
 		l.Granted(c.asked, &g, g.At, nil)
 	} else if is {
 		l.Refused(c.asked)

@@ -24,7 +24,7 @@ type Upstream struct {
 	Mute       bool                                   // messages are lost, and no subscription stands
 	frozen     chan struct{}                          // nil: it is not
 	late       []func()                               // messages that came meanwhile
-	notify     map[int]func(subscription.Event)
+	notify     map[int]func(subscription.Change)
 	Channels   []string // subscribed to so far
 	Subs, asks int
 	Others     int // masters beside this one, which has all slots that are asked for
@@ -162,7 +162,7 @@ func ScriptOf(req []byte) string {
 
 // Subscribe implements single.Upstream.
 func (u *Upstream) Subscribe(
-	slot int, channel string, notify func(subscription.Event),
+	slot int, channel string, notify func(subscription.Change),
 ) (cancel func()) {
 	c := u.S.Connect()
 	word := "SUBSCRIBE"
@@ -172,7 +172,7 @@ func (u *Upstream) Subscribe(
 	_, err := c.Do(resp.AppendCommandStrings(nil, word, channel))
 	u.mu.Lock()
 	if u.notify == nil {
-		u.notify = map[int]func(subscription.Event){}
+		u.notify = map[int]func(subscription.Change){}
 	}
 	u.Subs++
 	n := u.Subs
@@ -181,7 +181,7 @@ func (u *Upstream) Subscribe(
 	stands := err == nil && !u.Mute
 	u.mu.Unlock()
 	if stands {
-		notify(subscription.Event{Kind: subscription.Live})
+		notify(subscription.Change{Kind: subscription.Live})
 	}
 	done := make(chan struct{})
 	go func() { // ends with the connection
@@ -194,7 +194,10 @@ func (u *Upstream) Subscribe(
 			v, _, _ := resp.Parse(message)
 			u.mu.Lock()
 			mute := u.Mute || !strings.HasSuffix(v.Elems[0].Text(), "message")
-			tell := func() { notify(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str}) }
+			tell := func() {
+				notify(subscription.Change{Kind: subscription.Message,
+					Payload: v.Elems[2].Str})
+			}
 			if u.frozen != nil && !mute {
 				u.late, mute = append(u.late, tell), true
 			}
@@ -216,13 +219,13 @@ func (u *Upstream) Subscribe(
 // Tell has all subscriptions hear e.
 func (u *Upstream) Tell(kind subscription.EventKind) {
 	u.mu.Lock()
-	var all []func(subscription.Event)
+	var all []func(subscription.Change)
 	for _, n := range u.notify {
 		all = append(all, n)
 	}
 	u.mu.Unlock()
 	for _, n := range all {
-		n(subscription.Event{Kind: kind})
+		n(subscription.Change{Kind: kind})
 	}
 }
 

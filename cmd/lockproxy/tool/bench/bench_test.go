@@ -26,7 +26,7 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	r := report{Proxy: "p\x1b:1", Clients: 2, Locks: 3, Interrupted: true, Timeouts: 4, Measured: []result{
+	r := runReport{Proxy: "p\x1b:1", Clients: 2, Locks: 3, Interrupted: true, Timeouts: 4, Measured: []result{
 		{Name: "GET", Count: 100, Rate: 50, P50: 100, P90: 1234, P99: 12_345, P999: 123_456, Max: 1_234_567},
 		{Name: "SET"},
 	}}

@@ -24,8 +24,8 @@ import (
 // exitInterrupted is that of a program which Ctrl-C has ended.
 const exitInterrupted = 130
 
-// asked are the flags.
-type asked struct {
+// benchFlags are the flags.
+type benchFlags struct {
 	locks   int
 	clients int
 	time    time.Duration
@@ -36,7 +36,7 @@ type asked struct {
 
 // Command is lockproxy bench.
 func Command() *cobra.Command {
-	a := &asked{locks: 1000, clients: 50, time: 30 * time.Second}
+	a := &benchFlags{locks: 1000, clients: 50, time: 30 * time.Second}
 	c := tool.Command(&cobra.Command{
 		Use:   "bench [--flag value]...",
 		Short: "Measures what this installation can do: locks, waits, hand-over, forwarding",
@@ -69,7 +69,7 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
 	return c
 }
 
-func (a *asked) run(c *tool.Call) int {
+func (a *benchFlags) run(c *tool.Invocation) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
 	}

@@ -9,23 +9,23 @@ import (
 // longest is the longest time that is told apart from longer ones.
 const longest = 10 * time.Minute
 
-// measure is the times of one kind, in µs, to two digits. It is used by one goroutine at a time.
-type measure struct {
+// timings is the times of one kind, in µs, to two digits. It is used by one goroutine at a time.
+type timings struct {
 	kind  string
 	took  time.Duration // for how long it was measured
 	times *hdrhistogram.Histogram
 }
 
-func measures(kinds []string) []*measure {
-	var all []*measure
+func measures(kinds []string) []*timings {
+	var all []*timings
 	for _, kind := range kinds {
-		all = append(all, &measure{kind: kind, times: hdrhistogram.New(1, longest.Microseconds(), 2)})
+		all = append(all, &timings{kind: kind, times: hdrhistogram.New(1, longest.Microseconds(), 2)})
 	}
 	return all
 }
 
 // note adds a time.
-func (m *measure) note(d time.Duration) {
+func (m *timings) note(d time.Duration) {
 	// The bounds are kept, so there is no error.
 	m.times.RecordValue(min(max(d, time.Microsecond), longest).Microseconds())
 }
@@ -42,7 +42,7 @@ type result struct {
 	Max   int64   `json:"max_us"`
 }
 
-func (m *measure) result() result {
+func (m *timings) result() result {
 	n, q := m.times.TotalCount(), m.times.ValueAtQuantile
 	return result{Name: m.kind, Count: n, Rate: float64(n) / m.took.Seconds(), P50: q(50), P90: q(90),
 		P99: q(99), P999: q(99.9), Max: m.times.Max()}

@@ -39,23 +39,23 @@ type phase struct {
 	name  string
 	about string
 	kinds []string // what is measured
-	once  func(w *worker, n int) error
+	once  func(w *benchClient, n int) error
 }
 
 var phases = []phase{
-	{"lock", "each client takes and frees locks of its own", []string{"LOCK", "UNLOCK"}, (*worker).pair},
-	{"contend", "all clients want one lock", []string{"wait", "hand-over"}, (*worker).contend},
-	{"get", "GET", []string{"GET"}, (*worker).get},
-	{"set", "SET of 100 bytes", []string{"SET"}, (*worker).set},
+	{"lock", "each client takes and frees locks of its own", []string{"LOCK", "UNLOCK"}, (*benchClient).pair},
+	{"contend", "all clients want one lock", []string{"wait", "hand-over"}, (*benchClient).contend},
+	{"get", "GET", []string{"GET"}, (*benchClient).get},
+	{"set", "SET of 100 bytes", []string{"SET"}, (*benchClient).set},
 }
 
-// run is one run.
-type run struct {
-	*asked
-	call     *tool.Call
+// benchRun is one run.
+type benchRun struct {
+	*benchFlags
+	call     *tool.Invocation
 	prefix   string // of all names
-	workers  []*worker
-	measured []*measure
+	workers  []*benchClient
+	measured []*timings
 
 	began    time.Time
 	released atomic.Int64 // when the contended lock was, since began
@@ -63,29 +63,30 @@ type run struct {
 	written  atomic.Bool  // there are keys
 }
 
-// worker is one client.
-type worker struct {
-	*run
+// benchClient is one client.
+type benchClient struct {
+	*benchRun
 	id    int
 	token string
 	conn  *client.Conn // nil: not yet
 	ctx   context.Context
-	times []*measure // of its phase, by kind
+	times []*timings // of its phase, by kind
 	held  string     // the lock that it may hold; "": none
 }
 
-func newRun(a *asked, c *tool.Call) *run {
+func newRun(a *benchFlags, c *tool.Invocation) *benchRun {
 	var id [8]byte
 	rand.Read(id[:])
-	r := &run{asked: a, call: c, prefix: "lockproxy-bench:" + hex.EncodeToString(id[:4]), began: time.Now()}
+	r := &benchRun{benchFlags: a, call: c, prefix: "lockproxy-bench:" + hex.EncodeToString(id[:4]),
+		began: time.Now()}
 	for i := range a.clients {
-		r.workers = append(r.workers, &worker{run: r, id: i, token: fmt.Sprintf("%x-%d", id, i)})
+		r.workers = append(r.workers, &benchClient{benchRun: r, id: i, token: fmt.Sprintf("%x-%d", id, i)})
 	}
 	return r
 }
 
 // close ends all connections.
-func (r *run) close() {
+func (r *benchRun) close() {
 	for _, w := range r.workers {
 		if w.conn != nil {
 			w.conn.Close()
@@ -94,7 +95,7 @@ func (r *run) close() {
 }
 
 // measure runs the phases. It blocks until they are over, ctx ends, or something is wrong.
-func (r *run) measure(ctx context.Context) error {
+func (r *benchRun) measure(ctx context.Context) error {
 	// Whether a lockproxy is there is seen before a thousand connections are made.
 	first, cancel := context.WithTimeout(ctx, r.at.Timeout)
 	defer cancel()
@@ -116,7 +117,7 @@ func (r *run) measure(ctx context.Context) error {
 }
 
 // play runs one phase.
-func (r *run) play(ctx context.Context, f *phase, length time.Duration) error {
+func (r *benchRun) play(ctx context.Context, f *phase, length time.Duration) error {
 	over, end := context.WithTimeout(ctx, length)
 	defer end()
 	// What is under way when the phase is over is waited for, so that nothing is left in doubt.
@@ -152,7 +153,7 @@ func (r *run) play(ctx context.Context, f *phase, length time.Duration) error {
 }
 
 // do sends a command, over a new connection if there is none yet.
-func (w *worker) do(args ...any) (v any, err error) {
+func (w *benchClient) do(args ...any) (v any, err error) {
 	if w.conn == nil {
 		if w.conn, err = w.at.Connect(w.ctx); err != nil {
 			w.conn = nil
@@ -167,18 +168,18 @@ func (w *worker) do(args ...any) (v any, err error) {
 }
 
 // lock is the name of the n-th lock.
-func (r *run) lock(n int) string {
+func (r *benchRun) lock(n int) string {
 	return fmt.Sprintf("%s:{lockproxy-bench-%02d}:%d", r.prefix, n%tags, n)
 }
 
 // key is the n-th key of a client.
-func (r *run) key(id, n int) string {
+func (r *benchRun) key(id, n int) string {
 	i := id*keys + n%keys
 	return fmt.Sprintf("%s:key:{lockproxy-bench-%02d}:%d", r.prefix, i%tags, i)
 }
 
 // pair is a LOCK and an UNLOCK of a lock that no other client wants.
-func (w *worker) pair(n int) error {
+func (w *benchClient) pair(n int) error {
 	own := max(w.locks/w.clients, 1)
 	w.held = w.lock(1 + w.id + (n%own)*w.clients)
 	began := time.Now()
@@ -199,7 +200,7 @@ func (w *worker) pair(n int) error {
 }
 
 // unlock frees the lock that w holds.
-func (w *worker) unlock() error {
+func (w *benchClient) unlock() error {
 	_, err := w.do("UNLOCK", w.held, w.token)
 	if err == nil {
 		w.held = ""
@@ -208,7 +209,7 @@ func (w *worker) unlock() error {
 }
 
 // contend is one turn with the lock that all clients want.
-func (w *worker) contend(int) error {
+func (w *benchClient) contend(int) error {
 	wait := max(w.at.Timeout-time.Second, w.at.Timeout/2)
 	w.held = w.lock(0)
 	began := time.Now()
@@ -232,7 +233,7 @@ func (w *worker) contend(int) error {
 }
 
 // get is a GET of a key that there is.
-func (w *worker) get(n int) error {
+func (w *benchClient) get(n int) error {
 	if n < keys {
 		if err := w.write(n); err != nil {
 			return err
@@ -246,7 +247,7 @@ func (w *worker) get(n int) error {
 	return nil
 }
 
-func (w *worker) set(n int) error {
+func (w *benchClient) set(n int) error {
 	began := time.Now()
 	if err := w.write(n); err != nil {
 		return err
@@ -256,7 +257,7 @@ func (w *worker) set(n int) error {
 }
 
 // write is a SET.
-func (w *worker) write(n int) error {
+func (w *benchClient) write(n int) error {
 	w.written.Store(true)
 	lasts := w.time + time.Minute
 	_, err := w.do("SET", w.key(w.id, n), value, "PX", lasts.Milliseconds())
@@ -265,7 +266,7 @@ func (w *worker) write(n int) error {
 
 // clean frees the locks that may still be held, and deletes the keys, over a connection of its own: those
 // before may be cut.
-func (r *run) clean() error {
+func (r *benchRun) clean() error {
 	var wanted [][]any
 	for _, w := range r.workers {
 		if w.held != "" {

@@ -9,8 +9,8 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// report is all of a run.
-type report struct {
+// runReport is all of a run.
+type runReport struct {
 	Proxy       string   `json:"proxy"`
 	Clients     int      `json:"clients"`
 	Locks       int      `json:"locks"`
@@ -21,8 +21,8 @@ type report struct {
 }
 
 // show prints what was measured.
-func (r *run) show(interrupted bool) error {
-	all := report{Proxy: r.at.Addr, Clients: r.clients, Locks: max(r.locks, r.clients),
+func (r *benchRun) show(interrupted bool) error {
+	all := runReport{Proxy: r.at.Addr, Clients: r.clients, Locks: max(r.locks, r.clients),
 		Seconds: r.time.Seconds(), Interrupted: interrupted, Timeouts: r.timeouts.Load(),
 		Measured: []result{}}
 	for _, m := range r.measured {
@@ -40,7 +40,7 @@ func (r *run) show(interrupted bool) error {
 }
 
 // table is a line for each kind.
-func (r report) table() string {
+func (r runReport) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, clients: %d, locks: %d\n\n", terminal.Safe(r.Proxy), r.Clients, r.Locks)
 	fmt.Fprintf(&b, "%-10s %10s %10s %8s %8s %8s %8s "+

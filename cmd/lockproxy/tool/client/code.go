@@ -38,7 +38,7 @@ func Code(err error) int {
 
 // Reply is the text of an error that the proxy has answered.
 func Reply(err error) (text string, ok bool) {
-	var answer Answer
+	var answer ErrorReply
 	ok = errors.As(err, &answer)
 	return string(answer), ok
 }

@@ -14,11 +14,11 @@ import (
 // bounds are those of what a proxy may answer: whoever is there may announce anything.
 var bounds = resp.Bounds{Bytes: 256 << 20, Values: 1 << 22, Depth: 32}
 
-// Answer is an error that the proxy has answered.
-type Answer string
+// ErrorReply is an error that the proxy has answered.
+type ErrorReply string
 
 // Error implements error.
-func (a Answer) Error() string { return string(a) }
+func (a ErrorReply) Error() string { return string(a) }
 
 // Conn is one connection to the proxy: what it takes with KEEPALIVE is kept for as long as it is open. It is
 // used by one goroutine at a time; Close may come from any.
@@ -106,7 +106,7 @@ func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 		c.Close()
 		return nil, err
 	case v.IsError():
-		return nil, Answer(v.Err())
+		return nil, ErrorReply(v.Err())
 	}
 	return plain(v), nil
 }

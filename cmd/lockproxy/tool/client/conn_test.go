@@ -109,7 +109,7 @@ func TestCode(t *testing.T) {
 	if _, err := noTLS.Connect(context.Background()); err == nil {
 		t.Error("a server without TLS is taken for one")
 	}
-	if code := Code(Answer("NOPERM this user")); code != tool.ExitDenied {
+	if code := Code(ErrorReply("NOPERM this user")); code != tool.ExitDenied {
 		t.Errorf("a right that is missing is code %d", code)
 	}
 	// Who may not PING may well use locks.

@@ -25,15 +25,15 @@ const Gate = "lock-gate"
 // The ends of both pipes that the gate has.
 const opensAt, failsAt = 3, 4
 
-// gate is the tool's end of both pipes.
-type gate struct {
+// pipeGate is the tool's end of both pipes.
+type pipeGate struct {
 	path         string
 	opens, fails *os.File
 	theirs       []*os.File
 }
 
 // behindGate has cmd wait at a gate once it is started.
-func behindGate(cmd *exec.Cmd) (*gate, error) {
+func behindGate(cmd *exec.Cmd) (*pipeGate, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -48,21 +48,21 @@ func behindGate(cmd *exec.Cmd) (*gate, error) {
 		opens.Close()
 		return nil, err
 	}
-	g := &gate{cmd.Path, opens, fails, []*os.File{waits, tells}}
+	g := &pipeGate{cmd.Path, opens, fails, []*os.File{waits, tells}}
 	cmd.Args = append([]string{cmd.Path, Gate, cmd.Path}, cmd.Args...)
 	cmd.Path, cmd.ExtraFiles = program, g.theirs
 	return g, nil
 }
 
 // started gives up what the other process has now.
-func (g *gate) started() {
+func (g *pipeGate) started() {
 	for _, f := range g.theirs {
 		f.Close()
 	}
 }
 
 // open lets the command run, and returns why it cannot.
-func (g *gate) open() error {
+func (g *pipeGate) open() error {
 	g.opens.Write([]byte{1})
 	text, err := io.ReadAll(g.fails) // until it has become the command
 	errno, wrong := strconv.Atoi(string(text))
@@ -77,7 +77,7 @@ func (g *gate) open() error {
 	return &fs.PathError{Op: "exec", Path: g.path, Err: syscall.Errno(errno)}
 }
 
-func (g *gate) close() {
+func (g *pipeGate) close() {
 	g.opens.Close()
 	g.fails.Close()
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // run is one use of the subcommand.
-func (o *options) run(c *tool.Call) int {
+func (o *options) run(c *tool.Invocation) int {
 	o.name = c.Operands[0]
 	if err := o.check(); err != nil {
 		return c.Misused(err)
@@ -28,7 +28,7 @@ func (o *options) run(c *tool.Call) int {
 	if cmd.Err != nil {
 		return c.Fail(cannotRun(cmd.Err), cmd.Err)
 	}
-	r := &run{Call: c, cmd: cmd, signals: make(chan os.Signal, 16)}
+	r := &jobRun{Invocation: c, cmd: cmd, signals: make(chan os.Signal, 16)}
 	r.notify(fatal...)
 	defer signal.Stop(r.signals)
 	h, code := r.acquire(o)
@@ -42,15 +42,15 @@ func (o *options) run(c *tool.Call) int {
 var fatal = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGALRM,
 	syscall.SIGUSR1, syscall.SIGUSR2}
 
-// run is one run of a command.
-type run struct {
-	*tool.Call
+// jobRun is one run of a command.
+type jobRun struct {
+	*tool.Invocation
 	cmd     *exec.Cmd
 	signals chan os.Signal
 }
 
 // notify asks for signals, but for those that whoever started this program wants to be ignored (nohup).
-func (r *run) notify(all ...os.Signal) {
+func (r *jobRun) notify(all ...os.Signal) {
 	for _, sig := range all {
 		if !signal.Ignored(sig) {
 			signal.Notify(r.signals, sig)
@@ -67,7 +67,7 @@ func cannotRun(err error) int {
 }
 
 // acquire takes the lock; a signal ends the attempt. Without a hold, code is the exit code.
-func (r *run) acquire(o *options) (h *hold, code int) {
+func (r *jobRun) acquire(o *options) (h *hold, code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
@@ -101,12 +101,12 @@ func (r *run) acquire(o *options) (h *hold, code int) {
 }
 
 // fails tells what went wrong with a lock. A script may have the name from anybody.
-func (r *run) fails(code int, name string, err error) int {
+func (r *jobRun) fails(code int, name string, err error) int {
 	return r.Fail(code, errors.New(terminal.Safe(name+": "+err.Error())))
 }
 
 // work runs the command under the hold, and frees that.
-func (r *run) work(h *hold) int {
+func (r *jobRun) work(h *hold) int {
 	environ := slices.Clone(r.Environ)
 	if !h.passEnv { // the job needs the token of its lock, and no login
 		environ = slices.DeleteFunc(environ, client.IsPassword)
@@ -173,7 +173,7 @@ func poke(c chan<- struct{}) {
 }
 
 // free frees the lock behind a command that has ended with s, and returns the exit code.
-func (r *run) free(h *hold, s syscall.WaitStatus) int {
+func (r *jobRun) free(h *hold, s syscall.WaitStatus) int {
 	switch err := h.release(); {
 	case errors.Is(err, errLost):
 		return r.fails(exitLost, h.name, fmt.Errorf("%w, before the command had ended", err))
@@ -185,7 +185,7 @@ func (r *run) free(h *hold, s syscall.WaitStatus) int {
 }
 
 // end ends the command, and what it has started in its group: TERM, and after the grace KILL.
-func (r *run) end(j *job, grace time.Duration) {
+func (r *jobRun) end(j *job, grace time.Duration) {
 	over := time.After(grace)
 	j.signal(syscall.SIGTERM)
 	j.signal(syscall.SIGCONT) // a stopped process does not end

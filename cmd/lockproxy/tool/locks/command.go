@@ -23,8 +23,8 @@ import (
 // most is how many locks LOCKCTL LIST shows at most.
 const most = 10_000
 
-// asked are the flags.
-type asked struct {
+// locksFlags are the flags.
+type locksFlags struct {
 	watch bool
 	every time.Duration
 	most  time.Duration // that a list may take
@@ -37,7 +37,7 @@ type asked struct {
 
 // Command is lockproxy locks.
 func Command() *cobra.Command {
-	a := &asked{every: time.Second, most: time.Minute}
+	a := &locksFlags{every: time.Second, most: time.Minute}
 	c := tool.Command(&cobra.Command{
 		Use:       "locks [--flag value]... [MATCH] | info NAME | break NAME",
 		Short:     "Shows which locks are held and by whom; looks at one, or breaks it",
@@ -74,7 +74,7 @@ Control characters in names are shown as \x1b. To list a lock that is called inf
 	return c
 }
 
-func (a *asked) run(c *tool.Call) int {
+func (a *locksFlags) run(c *tool.Invocation) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
 	}
@@ -110,7 +110,7 @@ func (a *asked) run(c *tool.Call) int {
 // ask sends a command to the proxy, over a new connection if there is none, and returns the answer, which
 // comes
 // within the given time.
-func (a *asked) ask(ctx context.Context, within time.Duration, args ...any) (v any, err error) {
+func (a *locksFlags) ask(ctx context.Context, within time.Duration, args ...any) (v any, err error) {
 	if a.conn == nil || a.conn.Broken() {
 		if a.conn, err = a.at.Connect(ctx); err != nil {
 			a.conn = nil
@@ -129,19 +129,19 @@ func (a *asked) ask(ctx context.Context, within time.Duration, args ...any) (v a
 	return v, nil
 }
 
-func (a *asked) close() {
+func (a *locksFlags) close() {
 	if a.conn != nil {
 		a.conn.Close()
 	}
 }
 
 // failed says what went wrong between here and the proxy.
-func (a *asked) failed(c *tool.Call, err error) int {
+func (a *locksFlags) failed(c *tool.Invocation, err error) int {
 	return c.Fail(client.Code(err), errors.New(terminal.Safe(err.Error())))
 }
 
 // list asks for all locks whose names match.
-func (a *asked) list(ctx context.Context, match string) ([]Lock, error) {
+func (a *locksFlags) list(ctx context.Context, match string) ([]Lock, error) {
 	args := []any{"LOCKCTL", "LIST", "MATCH", match, "COUNT", most}
 	if a.scan {
 		args = append(args, "SCAN")

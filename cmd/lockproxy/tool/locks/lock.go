@@ -8,28 +8,28 @@ import (
 // Lock is one lock as LOCKCTL LIST and LOCKCTL INFO tell it; its fields have the names that they have there.
 // Times are in ms.
 type Lock struct {
-	Name    string   `json:"name"`
-	State   string   `json:"state"` // free, read, write, permits or resting
-	Fence   int64    `json:"fence"`
-	Holders []Holder `json:"holders"`
-	Waiters int64    `json:"waiters"`
-	Used    int64    `json:"used,omitempty"` // permits, Of that many
-	Of      int64    `json:"of,omitempty"`
-	Key     string   `json:"key"`
-	Waiting []Waiter `json:"waiting"`        // the first of the waiters
-	Rest    int64    `json:"rest,omitempty"` // for how long it rests
+	Name    string        `json:"name"`
+	State   string        `json:"state"` // free, read, write, permits or resting
+	Fence   int64         `json:"fence"`
+	Holders []ShownHolder `json:"holders"`
+	Waiters int64         `json:"waiters"`
+	Used    int64         `json:"used,omitempty"` // permits, Of that many
+	Of      int64         `json:"of,omitempty"`
+	Key     string        `json:"key"`
+	Waiting []ShownWaiter `json:"waiting"`        // the first of the waiters
+	Rest    int64         `json:"rest,omitempty"` // for how long it rests
 }
 
-// Party is a client that holds a lock, or waits for it. Its fields are empty if it is not known.
-type Party struct {
+// ShownClient is a client that holds a lock, or waits for it. Its fields are empty if it is not known.
+type ShownClient struct {
 	Client string `json:"client"` // the name that it has given itself
 	Addr   string `json:"addr"`
 	User   string `json:"user"`
 	Proxy  string `json:"proxy"`
 }
 
-// Holder is one hold.
-type Holder struct {
+// ShownHolder is one hold.
+type ShownHolder struct {
 	Token string `json:"token"` // its digest
 	Mode  string `json:"mode"`
 	TTL   int64  `json:"ttl"`
@@ -38,15 +38,15 @@ type Holder struct {
 	Age   int64  `json:"age"`
 	Meta  string `json:"meta"`
 	Kept  int64  `json:"kept"`
-	Party
+	ShownClient
 	Since  int64 `json:"since"` // Unix time
 	Waited int64 `json:"waited"`
 }
 
-// Waiter is one that waits.
-type Waiter struct {
+// ShownWaiter is one that waits.
+type ShownWaiter struct {
 	Mode string `json:"mode"`
-	Party
+	ShownClient
 	Waited int64 `json:"waited"`
 }
 

@@ -16,12 +16,12 @@ import (
 
 // some are locks with all that a table may have to show.
 func some() []Lock {
-	holder := Holder{Token: "8a4f9da0", Mode: "write", TTL: 59_900, Age: 90_061_000,
-		Party: Party{Client: "worker", Addr: "10.0.0.7:41236", User: "shop", Proxy: "p1"}}
+	holder := ShownHolder{Token: "8a4f9da0", Mode: "write", TTL: 59_900, Age: 90_061_000,
+		ShownClient: ShownClient{Client: "worker", Addr: "10.0.0.7:41236", User: "shop", Proxy: "p1"}}
 	return []Lock{
-		{Name: "a", State: "write", Fence: 7, Holders: []Holder{holder}, Waiters: 12, Key: "lock:{a}"},
-		{Name: "b\x1b[2J\n", State: "read", Holders: []Holder{{Token: "x", TTL: 9}, holder, holder}},
-		{Name: "c", State: "permits", Used: 1, Of: 3, Holders: []Holder{{Token: "00ff00ff", Age: 1500}}},
+		{Name: "a", State: "write", Fence: 7, Holders: []ShownHolder{holder}, Waiters: 12, Key: "lock:{a}"},
+		{Name: "b\x1b[2J\n", State: "read", Holders: []ShownHolder{{Token: "x", TTL: 9}, holder, holder}},
+		{Name: "c", State: "permits", Used: 1, Of: 3, Holders: []ShownHolder{{Token: "00ff00ff", Age: 1500}}},
 		{Name: "d", State: "resting", Rest: 61_000},
 	}
 }
@@ -101,7 +101,7 @@ func TestChanges(t *testing.T) {
 	step(all[:1], ` held name="a" state="write" holder="worker 10.0.0.7:41236"`)
 	step(all[:1])
 	older := all[0]
-	older.Holders = []Holder{all[0].Holders[0]}
+	older.Holders = []ShownHolder{all[0].Holders[0]}
 	older.Holders[0].TTL, older.Holders[0].Age = 3, 4
 	step([]Lock{older}) // time alone is no change
 	older.Waiters++
@@ -130,7 +130,7 @@ func TestListTakesItsTime(t *testing.T) {
 			time.Sleep(takes)
 			return scripted.Write(far, "*1\r\n*2\r\n$4\r\nname\r\n$3\r\njob\r\n")
 		}, nil)
-		a := &asked{most: time.Minute, at: &client.Options{}, conn: client.Over(near)}
+		a := &locksFlags{most: time.Minute, at: &client.Options{}, conn: client.Over(near)}
 		defer a.close()
 		all, err := a.list(t.Context(), "*")
 		if err != nil || len(all) != 1 || all[0].Name != "job" {

@@ -14,7 +14,7 @@ import (
 )
 
 // inspect asks for one lock.
-func (a *asked) inspect(name string) (Lock, error) {
+func (a *locksFlags) inspect(name string) (Lock, error) {
 	reply, err := a.ask(context.Background(), a.at.Timeout, "LOCKCTL", "INFO", name)
 	l := read(reply)
 	l.Name = name
@@ -25,7 +25,7 @@ func (a *asked) inspect(name string) (Lock, error) {
 func (l *Lock) free() bool { return l.State == "free" && l.Waiters == 0 }
 
 // info is lockproxy locks info NAME.
-func (a *asked) info(c *tool.Call, name string) int {
+func (a *locksFlags) info(c *tool.Invocation, name string) int {
 	l, err := a.inspect(name)
 	if err != nil {
 		return a.failed(c, err)
@@ -63,7 +63,7 @@ func (l *Lock) told() string {
 		}
 		fmt.Fprintf(&b, "  %s since %s, ttl %s, fence %d%s: %s, token %s\n", terminal.Safe(h.Mode),
 			time.UnixMilli(h.Since).Format("2006-01-02 "+
-				"15:04:05"), brief(h.TTL), h.Fence, more, h.Party.told(),
+				"15:04:05"), brief(h.TTL), h.Fence, more, h.ShownClient.told(),
 			terminal.Safe(h.Token))
 		if h.Meta != "" {
 			fmt.Fprintf(&b, "    meta %s\n", terminal.Safe(h.Meta))
@@ -71,13 +71,13 @@ func (l *Lock) told() string {
 	}
 	line("waiters", fmt.Sprint(l.Waiters))
 	for _, w := range l.Waiting {
-		fmt.Fprintf(&b, "  %s for %s: %s\n", terminal.Safe(w.Mode), brief(w.Waited), w.Party.told())
+		fmt.Fprintf(&b, "  %s for %s: %s\n", terminal.Safe(w.Mode), brief(w.Waited), w.ShownClient.told())
 	}
 	return b.String()
 }
 
 // told is who it is.
-func (p *Party) told() string {
+func (p *ShownClient) told() string {
 	if p.Addr == "" && p.Client == "" {
 		return "client not known"
 	}
@@ -91,7 +91,7 @@ func (p *Party) told() string {
 }
 
 // breakLock is lockproxy locks break NAME.
-func (a *asked) breakLock(c *tool.Call, name string) int {
+func (a *locksFlags) breakLock(c *tool.Invocation, name string) int {
 	if !a.yes {
 		if !terminal.Reads(c.Stdin) {
 			return c.Misused(errors.New("nobody can be asked here: --yes breaks the lock without a question"))

@@ -12,16 +12,16 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// row is a line of the table.
-type row [6]string
+// tableRow is a line of the table.
+type tableRow [6]string
 
-var heads = row{"NAME", "STATE", "HOLDER", "SINCE", "TTL", "WAITERS"}
+var heads = tableRow{"NAME", "STATE", "HOLDER", "SINCE", "TTL", "WAITERS"}
 
 // longestHolder is how many columns a holder may take.
 const longestHolder = 40
 
 // show prints the list.
-func (a *asked) show(c *tool.Call, all []Lock) int {
+func (a *locksFlags) show(c *tool.Invocation, all []Lock) int {
 	if len(all) == most {
 		fmt.Fprintf(c.Stderr, "lockproxy locks: these are %d, and there may be more: give a pattern\n", most)
 	}
@@ -44,12 +44,12 @@ func (a *asked) show(c *tool.Call, all []Lock) int {
 
 // table is all locks, a line each, below a line of headings. Lines have at most width columns; 0: any number.
 func table(all []Lock, width int) string {
-	rows := make([]row, 0, 1+len(all))
+	rows := make([]tableRow, 0, 1+len(all))
 	rows = append(rows, heads)
 	for i := range all {
 		rows = append(rows, all[i].row())
 	}
-	var wide [len(row{})]int
+	var wide [len(tableRow{})]int
 	for _, r := range rows {
 		for i, cell := range r {
 			wide[i] = max(wide[i], utf8.RuneCountInString(cell))
@@ -70,7 +70,7 @@ func table(all []Lock, width int) string {
 }
 
 // line is the row with cells as wide as that.
-func (r row) line(wide [len(row{})]int, width int) string {
+func (r tableRow) line(wide [len(tableRow{})]int, width int) string {
 	var b strings.Builder
 	for i, cell := range r {
 		cell = terminal.Cut(cell, wide[i])
@@ -88,8 +88,8 @@ func (r row) line(wide [len(row{})]int, width int) string {
 	return line
 }
 
-func (l *Lock) row() row {
-	r := row{terminal.Safe(l.Name), l.state(), "", "", "", strconv.FormatInt(l.Waiters, 10)}
+func (l *Lock) row() tableRow {
+	r := tableRow{terminal.Safe(l.Name), l.state(), "", "", "", strconv.FormatInt(l.Waiters, 10)}
 	if len(l.Holders) > 0 {
 		first := l.Holders[0]
 		r[2] = terminal.Cut(terminal.Safe(first.short()), longestHolder)
@@ -113,7 +113,7 @@ func (l *Lock) state() string {
 }
 
 // short is the client, or the digest of its token where it is not known.
-func (h *Holder) short() string {
+func (h *ShownHolder) short() string {
 	if who := strings.TrimSpace(h.Client + " " + h.Addr); who != "" {
 		return who
 	}

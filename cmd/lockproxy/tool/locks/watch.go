@@ -19,7 +19,7 @@ const share = 4
 
 // follow is lockproxy locks --watch. It ends by a signal, which is what is expected, or when the first look
 // fails.
-func (a *asked) follow(c *tool.Call, match string) int {
+func (a *locksFlags) follow(c *tool.Invocation, match string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
@@ -49,14 +49,14 @@ func (a *asked) follow(c *tool.Call, match string) int {
 	}
 }
 
-// view is where a watch is shown.
-type view interface {
+// watchView is where a watch is shown.
+type watchView interface {
 	show(all []Lock) error
 	failed(err error) error
 	end()
 }
 
-func newView(a *asked, c *tool.Call) view {
+func newView(a *locksFlags, c *tool.Invocation) watchView {
 	if terminal.Is(c.Stdout) && !a.json {
 		return &screen{to: c.Stdout}
 	}
@@ -114,8 +114,8 @@ type changes struct {
 	before      map[string]Lock
 }
 
-// change is a line of JSON.
-type change struct {
+// changeLine is a line of JSON.
+type changeLine struct {
 	Time   time.Time `json:"time"`
 	Change string    `json:"change"` // held, changed or gone
 	Lock
@@ -164,7 +164,7 @@ func (l Lock) differs(o Lock) bool {
 
 func (w *changes) tell(what string, l Lock) error {
 	if w.json {
-		return terminal.WriteJSON(w.to, change{time.Now(), what, l}, "")
+		return terminal.WriteJSON(w.to, changeLine{time.Now(), what, l}, "")
 	}
 	r := l.row()
 	line := time.Now().Format(time.RFC3339) + " " + what

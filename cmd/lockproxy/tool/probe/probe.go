@@ -93,7 +93,7 @@ type probe struct {
 	proxy   *client.Options
 }
 
-func (p *probe) run(c *tool.Call) int {
+func (p *probe) run(c *tool.Invocation) int {
 	ctx, cancel := context.WithTimeout(context.Background(), p.within)
 	defer cancel()
 	if p.proxy.Addr != "" {
@@ -110,7 +110,7 @@ func (p *probe) run(c *tool.Call) int {
 	return p.answer(c, ask(ctx, v, path))
 }
 
-func (p *probe) answer(c *tool.Call, err error) int {
+func (p *probe) answer(c *tool.Invocation, err error) int {
 	if err != nil {
 		return c.Fail(tool.ExitNo, err)
 	}
