@@ -38,6 +38,9 @@ func TestTranscripts(t *testing.T) {
 					files = append(files, file)
 				}
 			}
+			// Those with locks come last: what a proxy notes in Redis of locks that a transcript has left
+			// held would be keys too many for one that counts them.
+			slices.SortStableFunc(files, func(a, b string) int { return locks(t, a) - locks(t, b) })
 			servers := (len(files) + filesEach - 1) / filesEach
 			for i := range servers {
 				t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -74,6 +77,15 @@ func transcripts(t *testing.T) []string {
 		t.Fatalf("no transcripts: %v", err)
 	}
 	return files
+}
+
+// locks is 1 if a file has commands of locks, otherwise 0.
+func locks(t *testing.T, file string) int {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return min(strings.Count(string(text), "LOCK"), 1)
 }
 
 func read(t *testing.T, file string) *transcript {
