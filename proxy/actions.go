@@ -34,7 +34,7 @@ func (a actions) Forward(slot int) { a.s.router.forward(slot, a.s.w.call.Command
 
 // Ask implements commands.Actions. Requests for any node all go to the same one, as in session.send.
 func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
-	a.ask(to, req, o, answerFunc(then), nil)
+	a.ask(to, req, o, redlock.ExchangeFunc(then), nil)
 }
 
 func (a actions) ask(
@@ -91,7 +91,7 @@ func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte
 		return
 	}
 	req = client.Lasting(req)
-	a.ask(pipe.Target{}, ping, commands.Reread, answerFunc(func([]byte) []byte {
+	a.ask(pipe.Target{}, ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
 		send(req)
 		return nil
 	}), lost)
@@ -132,7 +132,9 @@ func (a actions) expect(then redlock.Exchange, lost redlock.Delivery) {
 }
 
 // Expect makes then turn the reply to the current command into its answer.
-func (s *session) Expect(then func([]byte) []byte) { actions{s}.expect(answerFunc(then), nil) }
+func (s *session) Expect(then func([]byte) []byte) {
+	actions{s}.expect(redlock.ExchangeFunc(then), nil)
+}
 
 // Feed stops reading this client if the pipe that took its request is full.
 func (s *session) Feed(p *pipe.Pipe) {
@@ -191,7 +193,7 @@ func (a actions) Hold(name string) {
 // Await implements redlock.Caller.
 func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, lost redlock.Delivery) {
 	s := a.s
-	a.expect(answerFunc(then), lost)
+	a.expect(redlock.ExchangeFunc(then), lost)
 	if !s.running || s.w.call.Command.Flags&commands.LockVerb == 0 {
 		s.SetHold(client.HoldOrder)
 	}

@@ -29,12 +29,6 @@ type answer struct {
 	by        client.By // who made it
 }
 
-// answerFunc is a function that makes an answer.
-type answerFunc func(reply []byte) []byte
-
-// Answer implements redlock.Exchange.
-func (f answerFunc) Answer(reply []byte) []byte { return f(reply) }
-
 // shown says that the client has a part of it, if it is the oldest.
 func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
 
@@ -155,7 +149,7 @@ func (q *answers) Speak(tag uint32) { q.at(tag).silent = false }
 // Expect implements client.Answers.
 func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) {
 	a := q.at(tag)
-	if a.then = answerFunc(then); then == nil {
+	if a.then = redlock.ExchangeFunc(then); then == nil {
 		a.then = nil
 	}
 }

@@ -26,6 +26,12 @@ type Exchange interface {
 	Answer(reply []byte) []byte
 }
 
+// ExchangeFunc is an Exchange that is made of a function.
+type ExchangeFunc func(reply []byte) []byte
+
+// Answer implements Exchange.
+func (f ExchangeFunc) Answer(reply []byte) []byte { return f(reply) }
+
 // Splitter is an Exchange whose request can be put with fewer keys while its slot moves: it gets TRYAGAIN at
 // once.
 type Splitter interface{ Splits() }

@@ -111,16 +111,11 @@ func (*Engine) Scan(context.Context, int, string, string) (keys []string, next s
 	return nil, "0", nil
 }
 
-// exchangeFunc is an Exchange that is made of a function.
-type exchangeFunc func(reply []byte) []byte
-
-// Answer implements Exchange.
-func (f exchangeFunc) Answer(reply []byte) []byte { return f(reply) }
-
 // send sends one request about a lock for a client. While the slot of the lock moves, it is sent again until
 // one node has all of its keys; so later commands of the client about the lock wait.
 func send(
-	by redlock.Caller, name string, at int, req []byte, resend bool, then exchangeFunc, lost redlock.Delivery,
+	by redlock.Caller, name string, at int, req []byte, resend bool, then redlock.ExchangeFunc,
+	lost redlock.Delivery,
 ) {
 	by.Hold(name)
 	by.SendHome(at, req, resend, then, lost)

@@ -35,7 +35,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 // of a slot that moves, where it made a lock that nobody else can see, because the slot had moved back.
 func (e *Engine) confirmed(by redlock.Caller, a *redlock.Acquire, g redlock.Grant, to redlock.Acquirer) {
 	at, c := scripts.CompatLook(e.names, a.Name)
-	by.SendHome(at, c.Req, true, exchangeFunc(func(reply []byte) []byte {
+	by.SendHome(at, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		s, err := readLook(reply)
 		switch h := s.Held(a.Token); {
 		case err != nil:

@@ -63,7 +63,7 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 	switch err {
 	case errTidy:
 		slot, req := was.e.tidyRequest(was.a)
-		was.by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
+		was.by.SendHome(slot, req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 			if err := scripts.ReadTidied(reply); err != nil {
 				return was.to.Acquired(redlock.Grant{}, false, err)
 			}

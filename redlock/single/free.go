@@ -33,16 +33,16 @@ var errOverMeanwhile = errors.New("redlock: Redis did not answer until the lease
 
 // releaseAfter goes on with a release for which the grant that p was is not there. repeated: it was sent
 // twice.
-func (e *Engine) releaseAfter(
+func (l *releaser) releaseAfter(
 	by redlock.Caller, r *redlock.Release, to redlock.Releaser, p index.Plain, repeated bool,
 ) {
 	// Others may have the lock by now, if a copy has freed it. Then only p knows the fence.
-	if fence := cmp.Or(p.Fence, e.grants.PlainFence(r, &p)); repeated && fence != 0 {
+	if fence := cmp.Or(p.Fence, l.grants.PlainFence(r, &p)); repeated && fence != 0 {
 		that := *r
 		that.Fence = fence
 		r, to = &that, freedBefore{to, p.Ends}
 	}
-	e.release(by, r, to)
+	l.release(by, r, to)
 }
 
 // freedBefore is told what release.lua says to an UNLOCK that may have freed the lock before. ends is when
@@ -65,26 +65,26 @@ func (f freedBefore) Released(done redlock.Released, err error) []byte {
 }
 
 // deletePlain frees a plain lock by a command, if the nodes have one for it, and if the fence is known.
-func (e *Engine) deletePlain(
+func (l *releaser) deletePlain(
 	by redlock.Caller, r *redlock.Release, to redlock.Releaser, p index.Plain,
 ) bool {
-	with := e.upstream.DeleteIf()
-	if p.Fence == 0 || with == "" || e.scripted.Load() {
+	with := l.upstream.DeleteIf()
+	if p.Fence == 0 || with == "" || l.scripted.Load() {
 		return false
 	}
-	slot, req := scripts.DeleteRequest(by.Buffer(), e.names, with, r.Name, r.Token, p.ID, p.Fence)
-	sent, _ := e.deletions.Get().(*sentDeletion)
+	slot, req := scripts.DeleteRequest(by.Buffer(), l.names, with, r.Name, r.Token, p.ID, p.Fence)
+	sent, _ := l.deletions.Get().(*sentDeletion)
 	if sent == nil {
 		sent = new(sentDeletion)
 	}
-	*sent = sentDeletion{e, by, r, to, p, false}
+	*sent = sentDeletion{l, by, r, to, p, false}
 	by.SendHome(slot, req, true, sent, nil)
 	return true
 }
 
 // sentDeletion is a Release that is on its way as DELIFEQ or DELEX. It is used again as a firstAttempt is.
 type sentDeletion struct {
-	e  *Engine
+	of *releaser
 	by redlock.Caller
 	r  *redlock.Release
 	to redlock.Releaser
@@ -100,15 +100,15 @@ func (s *sentDeletion) Repeated() { s.repeated = true }
 func (s *sentDeletion) Answer(reply []byte) []byte {
 	was := *s
 	*s = sentDeletion{}
-	was.e.deletions.Put(s)
+	was.of.deletions.Put(s)
 	reply, unable := scripts.ReadDeleted(reply)
 	if unable {
-		was.e.scripted.Store(true) // a script does as well: nobody need be told
+		was.of.scripted.Store(true) // a script does as well: nobody need be told
 	}
 	done, _, err := scripts.ReadFreed(reply)
 	if err != nil || done.Held {
 		return was.to.Released(done, err)
 	}
-	was.e.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
+	was.of.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
 	return nil
 }

@@ -12,7 +12,10 @@ func (e *Engine) Guard(by redlock.Caller, g *redlock.Guard, then func(reply []by
 	if e.moving(slot) {
 		by.Hold(g.Name)
 	}
-	by.SendWhole(slot, c.Req, g.Again, exchange(func(reply []byte) []byte { return then(reply, nil) }))
+	by.SendWhole(slot, c.Req, g.Again, redlock.ExchangeFunc(func(reply []byte) []byte {
+		return then(reply,
+			nil)
+	}))
 }
 
 // GuardRequest implements locks.beside.

@@ -26,7 +26,7 @@ func (e *Engine) readPage(
 	by redlock.Caller, name, token string, p *scripts.Pages, then func(redlock.State, error) []byte,
 ) {
 	slot, c := scripts.InspectCall(e.names, name, token, p)
-	by.SendHome(slot, c.Req, true, exchange(func(reply []byte) []byte {
+	by.SendHome(slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		s, err := e.readLock(name, bytes.Clone(reply), p)
 		if err == redlock.ErrAgain {
 			e.readPage(by, name, token, p, then)

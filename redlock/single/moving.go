@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"time"
 
-	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
 
@@ -35,15 +34,15 @@ var tryAgain = []byte("-TRYAGAIN Multiple keys ")
 
 // moving says that a slot is moving from one node to another, as far as requests have shown that lately. Then
 // messages of its sharded channels do not reach all subscribers.
-func (e *Engine) moving(slot int) bool {
-	at := e.upstream.Parted(slot)
+func (m *masters) moving(slot int) bool {
+	at := m.upstream.Parted(slot)
 	return !at.IsZero() && time.Since(at) < movingFor
 }
 
 // mayStray says that a grant of a request that was sent at that time is to be asked for once more. A node may
 // have sent the request on to the next one of a slot that moves, and it may have been on the way until the
 // slot had moved on, and back again: then the grant is of a copy of the lock that nobody else can see.
-func (e *Engine) mayStray(slot int, at time.Time) bool { return !e.upstream.Parted(slot).Before(at) }
+func (m *masters) mayStray(slot int, at time.Time) bool { return !m.upstream.Parted(slot).Before(at) }
 
 // strayed is err. But if a was granted before that by a request that may have strayed, it is not refused.
 func strayed(a *redlock.Acquire, granted bool, err error) error {
@@ -52,18 +51,4 @@ func strayed(a *redlock.Acquire, granted bool, err error) error {
 		return redlock.ErrStrayed
 	}
 	return err
-}
-
-// tell makes those who wait for a freed lock, at any proxy, ask again if its slot moves: the script has
-// published its message at the node that has the lock, while they listen at the one that has the slot.
-func (e *Engine) tell(slot int, name string) {
-	if !e.moving(slot) || !e.upstream.Sharded() {
-		return
-	}
-	e.work.Go(func() { // ends with the answer
-		req := resp.AppendCommandStrings(nil, "SPUBLISH", e.names.Place(name).Key, "?")
-		if _, err := e.upstream.Do(e.ctx, slot, req, true); err != nil {
-			e.o.Log.Debug("those who wait for a lock were not told that it is free", "err", err)
-		}
-	})
 }

@@ -2,35 +2,50 @@ package single
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/scripts"
+	"lockproxy/redlock/wait"
 )
 
+// releaser frees holds, and hands locks on to those who wait at this proxy. Safe for concurrent use.
+type releaser struct {
+	*masters
+	grants   *index.Index
+	waiters  *wait.Redis
+	scripted atomic.Bool // plain locks are freed by release.lua, whatever the upstream says of a command
+
+	releases  sync.Pool // of *sentRelease
+	deletions sync.Pool // of *sentDeletion
+}
+
 // Release implements locks.engine.
-func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	p := e.grants.TakePlain(r)
+func (l *releaser) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+	p := l.grants.TakePlain(r)
 	if !p.Ends.IsZero() {
 		by.Hold(r.Name) // more may follow, and a LOCK that came between would be freed by that
-		if e.deletePlain(by, r, to, p) {
+		if l.deletePlain(by, r, to, p) {
 			return
 		}
 	}
-	e.sendRelease(sentRelease{e: e, by: by, r: r, to: to, fresh: e.names.NewRequest(), plain: p})
+	l.sendRelease(sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest(), plain: p})
 }
 
 // release has release.lua free the hold, whatever the lock was when it was granted.
-func (e *Engine) release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	e.sendRelease(sentRelease{e: e, by: by, r: r, to: to, fresh: e.names.NewRequest()})
+func (l *releaser) release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+	l.sendRelease(sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest()})
 }
 
 // sendRelease sends release.lua.
-func (e *Engine) sendRelease(s sentRelease) {
+func (l *releaser) sendRelease(s sentRelease) {
 	var req []byte
-	s.slot, req = e.releaseRequest(s.by.Buffer(), &s)
-	sent, _ := e.releases.Get().(*sentRelease)
+	s.slot, req = l.releaseRequest(s.by.Buffer(), &s)
+	sent, _ := l.releases.Get().(*sentRelease)
 	if sent == nil {
 		sent = new(sentRelease)
 	}
@@ -41,7 +56,7 @@ func (e *Engine) sendRelease(s sentRelease) {
 
 // sentRelease is a Release on its way. It is used again as a firstAttempt is.
 type sentRelease struct {
-	e  *Engine
+	of *releaser
 	by redlock.Caller
 	r  *redlock.Release
 	to redlock.Releaser
@@ -62,7 +77,7 @@ func (*sentRelease) Splits() {}
 func (s *sentRelease) Repeated() {
 	s.repeated = true
 	if p := &s.plain; p.Fence == 0 && !p.Ends.IsZero() {
-		p.Fence = s.e.grants.PlainFence(s.r, p)
+		p.Fence = s.of.grants.PlainFence(s.r, p)
 	}
 }
 
@@ -70,97 +85,111 @@ func (s *sentRelease) Repeated() {
 func (s *sentRelease) Answer(reply []byte) []byte {
 	was := *s
 	*s = sentRelease{}
-	was.e.releases.Put(s)
+	was.of.releases.Put(s)
 	if parted(reply) {
 		was.apart = true
-		was.e.sendRelease(was)
+		was.of.sendRelease(was)
 		return nil
 	}
-	done, to, err := was.e.readRelease(was.slot, was.r.Name, was.at, reply)
+	done, to, err := was.of.readRelease(was.slot, was.r.Name, was.at, reply)
 	switch {
 	case err == nil && !done.Held && !was.plain.Ends.IsZero():
-		was.e.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
+		was.of.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
 		return nil
 	case err == nil && !done.Held && was.apart:
 		was.askAgain()
 		return nil
 	case err == redlock.ErrAgain:
-		was.e.release(was.by, was.r, was.to)
+		was.of.release(was.by, was.r, was.to)
 		return nil
 	}
 	answer := was.to.Released(done, err) // which knows the hold still
-	was.e.handOver(to)
+	was.of.handOver(to)
 	return answer
 }
 
 // askAgain asks for the answer that s was given before its slot began to move.
 func (s sentRelease) askAgain() {
-	releasing := s.e.releasing(&s)
-	slot, c := releasing.Answered(s.e.names)
-	s.by.SendHome(slot, c.Req, true, exchange(func(reply []byte) []byte {
+	releasing := s.of.releasing(&s)
+	slot, c := releasing.Answered(s.of.names)
+	s.by.SendHome(slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		done, _, err := scripts.ReadFreed(reply)
 		return s.to.Released(done, err)
 	}), nil)
 }
 
 // releasing is the call for s.
-func (e *Engine) releasing(s *sentRelease) scripts.Releasing {
+func (l *releaser) releasing(s *sentRelease) scripts.Releasing {
 	c := scripts.Releasing{Release: s.r, Fresh: s.fresh, Plain: s.plain.ID,
-		Freeing: e.freeing(s.r.Name, s.apart)}
+		Freeing: l.freeing(s.r.Name, s.apart)}
 	if s.plain.Ends.IsZero() {
-		c.Known = e.grants.Granting(s.r.Name, s.r.Token)
+		c.Known = l.grants.Granting(s.r.Name, s.r.Token)
 	}
 	return c
 }
 
 // releaseRequest may be sent again. buf is as that of EvalIn.
-func (e *Engine) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
-	releasing := e.releasing(s)
-	slot, c := releasing.Call(buf, e.names)
+func (l *releaser) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
+	releasing := l.releasing(s)
+	slot, c := releasing.Call(buf, l.names)
 	return slot, c.Req
 }
 
 // readRelease reads the reply to releaseRequest, and that of all who free a lock: at is when the request was
 // sent. Whoever got the lock by it is to be told (handOver). After ErrAgain make the request again, and send
 // it.
-func (e *Engine) readRelease(slot int, name string, at time.Time, reply []byte) (
+func (l *releaser) readRelease(slot int, name string, at time.Time, reply []byte) (
 	r redlock.Released, to scripts.HandedOn, err error) {
 	r, to, err = scripts.ReadFreed(reply)
 	if to.Grant.At = at; r.Held && to.Waiter == "" {
-		e.tell(slot, name)
+		l.tell(slot, name)
 	}
 	return r, to, err
 }
 
+// tell makes those who wait for a freed lock, at any proxy, ask again if its slot moves: the script has
+// published its message at the node that has the lock, while they listen at the one that has the slot.
+func (l *releaser) tell(slot int, name string) {
+	if !l.moving(slot) || !l.upstream.Sharded() {
+		return
+	}
+	l.work.Go(func() { // ends with the answer
+		req := resp.AppendCommandStrings(nil, "SPUBLISH", l.names.Place(name).Key, "?")
+		if _, err := l.upstream.Do(l.ctx, slot, req, true); err != nil {
+			l.o.Log.Debug("those who wait for a lock were not told that it is free", "err", err)
+		}
+	})
+}
+
 // handOver tells a waiter of this proxy that it got the lock, if one did.
-func (e *Engine) handOver(to scripts.HandedOn) {
+func (l *releaser) handOver(to scripts.HandedOn) {
 	if to.Waiter != "" {
-		e.waiters.HandOver(to.Waiter, to.Grant)
+		l.waiters.HandOver(to.Waiter, to.Grant)
 	}
 }
 
 // Break implements locks.engine. The request is not to be sent again: that could break the hold of the next
 // one, if another proxy has asked for that.
-func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	e.breakSome(by, name, e.names.NewRequest(), false, false, then)
+func (l *releaser) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
+	l.breakSome(by, name, l.names.NewRequest(), false, false, then)
 }
 
 // breakSome breaks as many holds as one script may, and then the others. apart: the lock is the only key.
 // broken: some are already.
-func (e *Engine) breakSome(by redlock.Caller, name string, id [redlock.IDBytes]byte, apart, broken bool,
+func (l *releaser) breakSome(by redlock.Caller, name string, id [redlock.IDBytes]byte, apart, broken bool,
 	then func(bool, error) []byte) {
-	e.grants.Changed(name)
-	slot, c := scripts.BreakCall(e.names, e.freeing(name, apart), name, id)
+	l.grants.Changed(name)
+	slot, c := scripts.BreakCall(l.names, l.freeing(name, apart), name, id)
 	at := time.Now()
 	by.SendHome(slot, c.Req, false, splitting{func(reply []byte) []byte {
 		if parted(reply) {
-			e.breakSome(by, name, id, true, broken, then)
+			l.breakSome(by, name, id, true, broken, then)
 			return nil
 		}
-		r, to, err := e.readRelease(slot, name, at, reply)
-		e.handOver(to)
+		r, to, err := l.readRelease(slot, name, at, reply)
+		l.handOver(to)
 		if err == redlock.ErrAgain {
-			e.breakSome(by, name, id, apart, true, then)
+			l.breakSome(by, name, id, apart, true, then)
 			return nil
 		}
 		return then(broken || r.Whole, err)
@@ -168,40 +197,40 @@ func (e *Engine) breakSome(by redlock.Caller, name string, id [redlock.IDBytes]b
 }
 
 // splitting is an exchange that asks for the lock alone after TRYAGAIN.
-type splitting struct{ exchange }
+type splitting struct{ redlock.ExchangeFunc }
 
 // Splits implements redlock.Splitter.
 func (splitting) Splits() {}
 
 // Detach implements locks.engine.
-func (e *Engine) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
-	return e.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
+func (l *releaser) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
+	return l.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
 		r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
-			Freeing: e.freeing(name, apart)}
-		slot, c := r.Call(nil, e.names)
+			Freeing: l.freeing(name, apart)}
+		slot, c := r.Call(nil, l.names)
 		return slot, c.Req
 	})
 }
 
 // free runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in
 // keepalive.Engine.
-func (e *Engine) free(
+func (l *releaser) free(
 	ctx context.Context, name string, freed func(), request func(apart bool) (slot int, req []byte),
 ) error {
 	at := time.Now()
 	slot, req := request(false)
-	reply, err := e.upstream.Do(ctx, slot, req, true)
+	reply, err := l.upstream.Do(ctx, slot, req, true)
 	if err == nil && parted(reply) {
 		at = time.Now()
 		slot, req = request(true)
-		reply, err = e.upstream.Do(ctx, slot, req, true)
+		reply, err = l.upstream.Do(ctx, slot, req, true)
 	}
 	if err == nil {
 		var to scripts.HandedOn
-		if _, to, err = e.readRelease(slot, name, at, reply); to.Waiter != "" {
+		if _, to, err = l.readRelease(slot, name, at, reply); to.Waiter != "" {
 			freed()
 		}
-		e.handOver(to)
+		l.handOver(to)
 	}
 	return err
 }

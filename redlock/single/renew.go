@@ -10,7 +10,7 @@ import (
 // Renew implements locks.engine.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
 	slot, req := e.renewRequest(r)
-	by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
+	by.SendHome(slot, req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		e.grants.Changed(r.Name)
 		return then(scripts.ReadRenewed(reply))
 	}), nil)
