@@ -183,7 +183,7 @@ var errNoAuth = []byte("-NOAUTH Authentication required.\r\n")
 // AskUsers is the request for all users and their rules.
 var AskUsers = resp.AppendCommandStrings(nil, "ACL", "LIST")
 
-// Users reads a reply to AskUsers: the rules of all users, by name. lacks is as in Verdict.
+// Users reads a reply to AskUsers: the rules of all users, by name. lacks is as in RightsVerdict.
 func Users(reply []byte) (rules map[string]string, lacks string, ok bool) {
 	v, _, err := resp.Parse(reply)
 	switch {

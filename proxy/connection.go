@@ -22,7 +22,7 @@ import (
 type connection struct {
 	h        connectionHost
 	own      *tracking.Connections
-	tracking *tracking.Tracked
+	tracking *tracking.Tracker
 	tx       *transaction.Client
 	monitor  *clients.Monitor
 	watcher  *watch.Watcher

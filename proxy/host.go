@@ -174,7 +174,7 @@ func selfOf(s *session) *commands.Peer {
 }
 
 // tracker is that of the client with this ID; nil: there is no such client.
-func (s *Shared) tracker(id int64) *tracking.Tracked {
+func (s *Shared) tracker(id int64) *tracking.Tracker {
 	if found, ok := s.Clients.Find(id).(otherClient); ok {
 		return &found.s.tracking
 	}

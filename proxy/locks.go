@@ -54,7 +54,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease),
 		Used:     func() { s.locks.peers.Join() }, Log: s.o.Log})
 	o.Index = s.locks.index
-	announcer := &pubsub.Publisher{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
+	announcer := &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
 	announcer.Follow(s.upstream.Topology())
 	s.upstream.OnChange(announcer.Follow)
 	all := lock.Lockers{

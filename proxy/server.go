@@ -16,8 +16,8 @@
 //	pipe.Pipe.Read --> session.Receive --> output.write --> loop.Conn
 //
 // Commands are numbered as they come. Whoever answers one names its number, and answers leave in the order of
-// the numbers, whenever they come. No further command is read while the session is held (client.Hold): by a
-// task, by a redirect, by a client that does not read. That is how order is kept without locks.
+// the numbers, whenever they come. No further command is read while the session is held (client.HoldReasons):
+// by a task, by a redirect, by a client that does not read. That is how order is kept without locks.
 //
 // What a connection can do besides is a package each, which knows a client.Host and not the session: tracking
 // (CLIENT TRACKING, users of the upstream), blocking (BLPOP, WAIT), pubsub, transaction, login. What belongs

@@ -39,7 +39,7 @@ type session struct {
 	silence  silence        // CLIENT REPLY
 
 	own      tracking.Connections
-	tracking tracking.Tracked
+	tracking tracking.Tracker
 	large    largeCommands // connections for some of its commands
 	upload   upload
 	router   router

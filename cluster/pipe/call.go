@@ -90,7 +90,7 @@ type call struct {
 	lasting  bool  // nobody writes to its bytes any more: they are not copied
 	script   bool  // it may run a script by its SHA1
 	wide     bool  // it may be about keys of any slot
-	again    bool  // it is sent again; see senders.go
+	again    bool  // it is sent again; see senders (retrier.go)
 	alone    bool  // all that its client has sent behind it is refused as well, or answered; see order.go
 	before   before
 }

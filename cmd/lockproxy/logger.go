@@ -10,7 +10,7 @@ import (
 
 // newLogger returns the program's logger. Its level follows the setting
 // log-level.
-func newLogger(c *settings.Running, w io.Writer) *slog.Logger {
+func newLogger(c *settings.Config, w io.Writer) *slog.Logger {
 	level := new(slog.LevelVar)
 	c.OnChange(func(v *settings.Values) {
 		level.Set(v.LogLevel)

@@ -24,7 +24,7 @@ import (
 
 // program is one run of lockproxy.
 type program struct {
-	config    *settings.Running
+	config    *settings.Config
 	certs     files.Certs
 	passwords files.Passwords
 	detours   files.LiveDetours
@@ -45,7 +45,7 @@ type program struct {
 	exit    func(code int)
 }
 
-func newProgram(c *settings.Running, certs files.Certs, stderr io.Writer) *program {
+func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
 	log := newLogger(c, stderr)
 	return &program{config: c, certs: certs, log: log, stderr: stderr, connect: connect, exit: os.Exit,
 		manager: lifecycle.NewManager(log), stopAdmin: func() {}, relieved: make(chan struct{})}

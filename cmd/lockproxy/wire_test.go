@@ -176,7 +176,7 @@ func loaded(args, environ []string) (*settings.Values, error) {
 	return settingsFrom(args, environ).Load()
 }
 
-func configOf(t *testing.T, args string) *settings.Running {
+func configOf(t *testing.T, args string) *settings.Config {
 	t.Helper()
 	v, err := loaded(strings.Fields(args), nil)
 	if err != nil {

@@ -14,7 +14,7 @@
 // Both are ready as zero values and cost nothing before the first lock. They are opened on the loop of the
 // connection; after that tasks use them too, so each has a mutex of its own.
 //
-// Begin with Grants (grants.go), then Kept (keepalives.go).
+// Begin with Grants (grants.go), then KeptSet (keepalives.go).
 package holds
 
 import (
@@ -65,7 +65,7 @@ func (g *Grants) Prepare() {
 // Owner is the connection as the owner of its holds. Grants is prepared.
 func (g *Grants) Owner() redlock.HoldOwner { return g.book }
 
-// Over implements redlock.Owner.
+// Over implements redlock.HoldOwner.
 func (b *grantBook) Over(name, token string) {
 	if len(name) > maxGrantBytes {
 		return

@@ -175,7 +175,7 @@ func (q *taking) ended(held *locks.SetPart, err error) {
 	}
 }
 
-// Waited implements commands.Waiter.
+// Waited implements commands.LockWaiter.
 func (q *taking) Waited() time.Duration { return q.waited }
 
 // Arrived implements redlock.Delivery.

@@ -1,5 +1,5 @@
 // Package journal is what lines of the log have in common: few of one kind, where many may come at once, as
-// when a thousand locks are lost together (Few, Lines), and how they show the names of locks (Names).
+// when a thousand locks are lost together (Few, Lines), and how they show the names of locks (NameStyle).
 package journal
 
 import (

@@ -13,13 +13,13 @@ const (
 	mostTold = 1024
 )
 
-// Feed is a way of events to one of those that are told of them:
+// Stream is a way of events to one of those that are told of them:
 //
 //	Note --> Run, a goroutine --> Tell: many at a time, in their order
 //
 // Nobody waits for that. What has no room, or cannot be told, is counted, and in front of the next events
 // that are told is one that says how many were missed. Safe for concurrent use.
-type Feed struct {
+type Stream struct {
 	// Tell tells of events, and says of how many: those behind them are lost.
 	Tell func(ctx context.Context, all []Event) (told int)
 	// Pause is how long events are collected before they are told.
@@ -33,10 +33,10 @@ type Feed struct {
 }
 
 // NewStream returns a Stream, whose exported fields the caller sets before it calls Run, once.
-func NewStream() *Feed { return &Feed{events: make(chan Event, MostQueued)} }
+func NewStream() *Stream { return &Stream{events: make(chan Event, MostQueued)} }
 
 // Note has an event told. It does not block.
-func (s *Feed) Note(e Event) {
+func (s *Stream) Note(e Event) {
 	select {
 	case s.events <- e:
 	default:
@@ -44,7 +44,7 @@ func (s *Feed) Note(e Event) {
 	}
 }
 
-func (s *Feed) lose(n int) {
+func (s *Stream) lose(n int) {
 	s.lost.Add(uint64(n))
 	s.missed.Add(uint64(n))
 	if s.Lost != nil {
@@ -53,7 +53,7 @@ func (s *Feed) lose(n int) {
 }
 
 // Run tells of events until ctx ends, and then of those that still wait.
-func (s *Feed) Run(ctx context.Context) {
+func (s *Stream) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case e := <-s.events:
@@ -71,7 +71,7 @@ func (s *Feed) Run(ctx context.Context) {
 }
 
 // tell tells of first, and others that wait.
-func (s *Feed) tell(ctx context.Context, first Event) {
+func (s *Stream) tell(ctx context.Context, first Event) {
 	var all []Event
 	gap, gaps := s.missed.Swap(0), 0 // events that were missed; events of all that tell of it
 	if gap > 0 {
@@ -94,7 +94,7 @@ func (s *Feed) tell(ctx context.Context, first Event) {
 }
 
 // Waiting is how many events are still to be told.
-func (s *Feed) Waiting() int { return len(s.events) }
+func (s *Stream) Waiting() int { return len(s.events) }
 
 // Counts is how many events were told, and how many were lost. Those about missed ones are neither.
-func (s *Feed) Counts() (told, lost uint64) { return s.told.Load(), s.lost.Load() }
+func (s *Stream) Counts() (told, lost uint64) { return s.told.Load(), s.lost.Load() }

@@ -14,8 +14,8 @@ const headerLimit = 64 << 10
 // sees them. In an incomplete command it notes where it stopped, so no byte is looked at twice, however
 // slowly a command drips in.
 //
-// The zero Guard is ready for the first command. A Guard allocates nothing and is not safe for concurrent
-// use.
+// The zero InputGuard is ready for the first command. A InputGuard allocates nothing and is not safe for
+// concurrent use.
 type InputGuard struct {
 	pos     int // buf[:pos] is checked
 	left    int // arguments from pos on; 0: the command's first line is incomplete
@@ -33,7 +33,7 @@ type InputGuard struct {
 //   - A ProtocolError: the client broke the protocol or a limit. It gets the
 //     error as its last reply.
 //
-// After a whole command and after an error the Guard is ready for a new stream.
+// After a whole command and after an error the InputGuard is ready for a new stream.
 // lim must stay the same while a command is incomplete.
 func (g *InputGuard) Next(buf []byte, lim *Limits) (n int, err error) {
 	n, _, err = g.NextArgs(buf, lim, nil)

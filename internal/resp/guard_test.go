@@ -374,7 +374,7 @@ func TestInteger(t *testing.T) {
 	}
 }
 
-// Of a command that is not whole the Guard guesses how much is to come, by the arguments that are there.
+// Of a command that is not whole the InputGuard guesses how much is to come, by the arguments that are there.
 func TestGuardLikely(t *testing.T) {
 	long := "*1001\r\n$3\r\nDEL\r\n" + strings.Repeat("$10\r\n0123456789\r\n", 100)
 	for _, test := range []struct {

@@ -3,7 +3,7 @@
 // It is the lowest floor of lockproxy and knows nothing of Redis commands. Two
 // state machines stand here, one for each direction of the proxy:
 //
-//	client bytes --> Guard.Next  --> whole, strictly checked commands
+//	client bytes --> InputGuard.Next  --> whole, strictly checked commands
 //	node bytes   --> Framer.Next --> where one reply ends, however it is nested
 //
 // Neither copies what it frames: both return lengths into the caller's buffer.

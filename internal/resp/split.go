@@ -2,13 +2,13 @@ package resp
 
 import "github.com/tidwall/redcon"
 
-// Split returns the arguments of cmd, one whole command that Guard.Next let
+// Split returns the arguments of cmd, one whole command that InputGuard.Next let
 // through, in the memory of dst. raw is the command as multibulk RESP: cmd
 // itself, or an encoding of an inline command in new memory.
 //
 // Arguments and raw alias cmd where they can: copy what outlives it. A command
 // without arguments ("*0", "*-1", an empty line), which Redis ignores, has
-// neither. An error is a ProtocolError and cannot happen behind Guard.Next.
+// neither. An error is a ProtocolError and cannot happen behind InputGuard.Next.
 func Split(cmd []byte, dst [][]byte) (args [][]byte, raw []byte, err error) {
 	if len(cmd) > 1 && cmd[0] == '*' {
 		if cmd[1] == '0' || cmd[1] == '-' {

@@ -1,6 +1,6 @@
 package resp
 
-// whole is the short way through Guard.Next for nearly every command: the size
+// whole is the short way through InputGuard.Next for nearly every command: the size
 // of the multibulk command that buf starts with, if all of it is there and
 // nothing about it is out of the ordinary; else 0, and Next looks closely. args
 // are its arguments, if dst has room for them.

@@ -33,7 +33,7 @@ type Waiter struct {
 	h       Host
 	counts  *Counts
 	own     *tracking.Connections
-	tracker *tracking.Tracked
+	tracker *tracking.Tracker
 	writes  *client.Writes
 	call    *blockedCall // nil: there is none
 }
@@ -45,7 +45,7 @@ type Counts struct {
 }
 
 // NewWaiter returns the Waiter of a client with these connections, tracker and writes.
-func NewWaiter(h Host, counts *Counts, own *tracking.Connections, tracker *tracking.Tracked,
+func NewWaiter(h Host, counts *Counts, own *tracking.Connections, tracker *tracking.Tracker,
 	writes *client.Writes) Waiter {
 	return Waiter{h: h, counts: counts, own: own, tracker: tracker, writes: writes}
 }

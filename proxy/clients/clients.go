@@ -1,7 +1,7 @@
 // Package clients is what concerns the clients of all loops: CLIENT LIST and KILL, UNBLOCK, PAUSE, MONITOR.
 //
 //	All --> Loop: the clients of one loop --> Client: one of them, as others see it
-//	          |-- Monitor: its part in MONITOR    Pause: its part in CLIENT PAUSE
+//	          |-- Monitor: its part in MONITOR    PausedClient: its part in CLIENT PAUSE
 //
 // A command of one client about others (Commands) asks each loop, and is answered when all of them have.
 package clients

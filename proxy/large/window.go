@@ -1,5 +1,5 @@
 // Package large is what is too large to be handled as everything else is: commands that a goroutine takes
-// apart (Command), and a window of commands under way that large replies make smaller (Window).
+// apart (LongCommand), and a window of commands under way that large replies make smaller (Window).
 package large
 
 const (

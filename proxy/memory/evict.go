@@ -9,7 +9,7 @@ import (
 // This file acts when all clients together take more memory than maxmemory-clients: the one that takes most
 // is closed, then the next, until it is enough.
 //
-//	All.check --> each loop: its largest clients --> the largest of all --> closed on their loops
+//	Account.check --> each loop: its largest clients --> the largest of all --> closed on their loops
 //	     ^                                                                         |
 //	     +---------------------------- still too much -----------------------------+
 

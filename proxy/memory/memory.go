@@ -1,5 +1,5 @@
 // Package memory bounds what clients take: each by the limits of what waits for it (Limits), and all of
-// them together by maxmemory-clients (All). When they take more, those that take most are closed.
+// them together by maxmemory-clients (Account). When they take more, those that take most are closed.
 //
 // Each client knows the size it was last counted with, each loop the sum of its clients, and each loop
 // reports its sum whenever it has changed by grain. So a command that leaves nothing behind costs one or two

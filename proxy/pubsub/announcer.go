@@ -15,7 +15,7 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Publisher publishes messages of the proxy's own and finds out whether anybody has got them. It implements
+// Announcer publishes messages of the proxy's own and finds out whether anybody has got them. It implements
 // commands.Announcer. Safe for concurrent use.
 //
 // The reply to PUBLISH counts the subscribers of one master alone, though the nodes of a cluster pass the
@@ -26,7 +26,7 @@ import (
 // Replicas are asked if no master has any: a master that becomes one keeps its subscribers until they notice.
 // Sentinels end such subscriptions themselves. For a while some nodes do not tell of the former master, for
 // they have not heard yet whose replica it is: then nobody knows who listens there.
-type Publisher struct {
+type Announcer struct {
 	Nodes    Asked
 	Upstream Upstream
 	Topology func() *cluster.Topology
@@ -41,7 +41,7 @@ type Publisher struct {
 const settling = 10 * time.Second
 
 // Follow takes over the current topology.
-func (a *Publisher) Follow(t *cluster.Topology) {
+func (a *Announcer) Follow(t *cluster.Topology) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := nodesOf(t)
@@ -56,7 +56,7 @@ func (a *Publisher) Follow(t *cluster.Topology) {
 func nodesOf(t *cluster.Topology) []*cluster.Node { return slices.Concat(t.Masters, t.Replicas) }
 
 // settled says that no node is missing.
-func (a *Publisher) settled() bool {
+func (a *Announcer) settled() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return time.Since(a.left) > settling
@@ -86,7 +86,7 @@ var errLeft = errors.New("clients may listen at a node that was one of the clust
 const askTimeout = time.Second
 
 // Announce implements commands.Announcer.
-func (a *Publisher) Announce(ctx context.Context, channel, message string) (commands.Heard, error) {
+func (a *Announcer) Announce(ctx context.Context, channel, message string) (commands.Heard, error) {
 	top := a.Topology()
 	switch {
 	case len(top.Masters) == 0:
@@ -132,7 +132,7 @@ func elsewhere(all []ears, at string) (commands.Heard, error) {
 
 // best is the master to publish at: one that has subscribers, and of those the one at which this process
 // subscribes its own.
-func (a *Publisher) best(all []ears) string {
+func (a *Announcer) best(all []ears) string {
 	home, best, most := a.Upstream.Home(), "", -1
 	for _, e := range all {
 		rank := 0
@@ -155,7 +155,7 @@ func (a *Publisher) best(all []ears) string {
 }
 
 // listen asks nodes for their subscribers.
-func (a *Publisher) listen(ctx context.Context, nodes []*cluster.Node, channel string) []ears {
+func (a *Announcer) listen(ctx context.Context, nodes []*cluster.Node, channel string) []ears {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	topics := a.concerned(channel)
@@ -168,13 +168,13 @@ func (a *Publisher) listen(ctx context.Context, nodes []*cluster.Node, channel s
 	return all
 }
 
-func (a *Publisher) concerned(channel string) []*pubsub.Topic {
+func (a *Announcer) concerned(channel string) []*pubsub.Topic {
 	topics, _ := a.Upstream.Concerned([]byte(channel), false, math.MaxInt)
 	return topics
 }
 
 // earsOf asks one node. topics are those of this process that get the message.
-func (a *Publisher) earsOf(
+func (a *Announcer) earsOf(
 	ctx context.Context, n *cluster.Node, channel string, topics []*pubsub.Topic,
 ) ears {
 	e, addr := ears{Node: n}, n.Addr
@@ -201,7 +201,7 @@ func (a *Publisher) earsOf(
 }
 
 // count asks a node for a number with PUBSUB.
-func (a *Publisher) count(ctx context.Context, addr string, what ...string) (int, error) {
+func (a *Announcer) count(ctx context.Context, addr string, what ...string) (int, error) {
 	req := resp.AppendCommandStrings(nil, append([]string{"PUBSUB"}, what...)...)
 	reply, err := a.Nodes.DoNode(ctx, addr, req, true)
 	if err != nil {
@@ -218,7 +218,7 @@ func (a *Publisher) count(ctx context.Context, addr string, what ...string) (int
 }
 
 // publish publishes at one master, which tells how many have got the message there.
-func (a *Publisher) publish(ctx context.Context, addr, channel, message string) (commands.Heard, error) {
+func (a *Announcer) publish(ctx context.Context, addr, channel, message string) (commands.Heard, error) {
 	topics := a.concerned(channel)
 	own, listeners := countedAt(topics, addr), listenersOf(topics)
 	req := resp.AppendCommandStrings(nil, "PUBLISH", channel, message)

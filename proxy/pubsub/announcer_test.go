@@ -129,7 +129,7 @@ func TestAnnounce(t *testing.T) {
 	}
 	for _, tt := range tests {
 		a := &audience{masters: tt.masters, later: tt.later}
-		of := Publisher{Nodes: a, Upstream: a, Topology: a.Topology}
+		of := Announcer{Nodes: a, Upstream: a, Topology: a.Topology}
 		heard, err := of.Announce(t.Context(), "c", "m")
 		if at := strings.Join(a.published, ","); heard != tt.want || at != tt.at {
 			t.Errorf("%s: %d at %q, %v, want %d at %q", tt.name, heard, at, err, tt.want, tt.at)
@@ -139,7 +139,7 @@ func TestAnnounce(t *testing.T) {
 		}
 	}
 	a := &audience{masters: nobody}
-	of := Publisher{Nodes: a, Upstream: a, Topology: a.Topology}
+	of := Announcer{Nodes: a, Upstream: a, Topology: a.Topology}
 	of.Follow(&cluster.Topology{Masters: []*cluster.Node{{Addr: "missing now"}}})
 	of.Follow(a.Topology())
 	if heard, err := of.Announce(t.Context(), "c", "m"); heard != commands.InDoubt || err != errLeft {

@@ -50,7 +50,7 @@ func (p *Connections) Home() pipe.Mode {
 
 // Open makes connections for the client, as that user of the upstream, or as the proxy if it is nil. They
 // track if the client does.
-func (p *Connections) Open(as *User, owner *Tracked) *owned.Set {
+func (p *Connections) Open(as *User, owner *Tracker) *owned.Set {
 	mode := p.h.Mode()
 	mode.Second = false
 	var login *cluster.Login

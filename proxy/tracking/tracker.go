@@ -47,12 +47,12 @@ var (
 // Trackers are the clients of all loops that track, or that get what others track.
 type Trackers struct {
 	On   atomic.Int64            // how many track
-	Find func(id int64) *Tracked // returns the Tracker of a client; nil: there is no such client
+	Find func(id int64) *Tracker // returns the Tracker of a client; nil: there is no such client
 }
 
-// Tracked owns the client's connections while it tracks, and gets what they push. It implements
+// Tracker owns the client's connections while it tracks, and gets what they push. It implements
 // commands.Tracker.
-type Tracked struct {
+type Tracker struct {
 	h       client.Host
 	own     *Connections
 	all     *Trackers
@@ -61,13 +61,13 @@ type Tracked struct {
 
 // NewTracker returns the Tracker of a client that does not track yet. own are its connections; all has the
 // clients that it may tell.
-func NewTracker(h client.Host, own *Connections, all *Trackers) Tracked {
-	return Tracked{h: h, own: own, all: all}
+func NewTracker(h client.Host, own *Connections, all *Trackers) Tracker {
+	return Tracker{h: h, own: own, all: all}
 }
 
 // Track implements commands.Tracker. It answers when the nodes track: in broadcasting mode all masters,
 // otherwise one, which shows that the upstream can.
-func (t *Tracked) Track(next commands.Tracking, prefixes []string) {
+func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	t.h.SetHold(client.HoldOrder)
 	about := t.h.About()
 	if about.Tracking.On {
@@ -113,7 +113,7 @@ func firstFailed(replies [][]byte) []byte {
 }
 
 // retrack changes the options of a client that tracks already; what it has read stays tracked.
-func (t *Tracked) retrack(next commands.Tracking, prefixes []string) {
+func (t *Tracker) retrack(next commands.Tracking, prefixes []string) {
 	tag, set := t.h.CurrentTag(), t.own.set
 	t.h.AnswerLater(client.ByNode)
 	t.h.About().Tracking = next
@@ -128,7 +128,7 @@ func (t *Tracked) retrack(next commands.Tracking, prefixes []string) {
 }
 
 // Untrack implements commands.Tracker. The connections of a user stay.
-func (t *Tracked) Untrack() {
+func (t *Tracker) Untrack() {
 	tracked := t.stop()
 	if t.own.set == nil || !tracked && t.own.as != nil {
 		return
@@ -140,7 +140,7 @@ func (t *Tracked) Untrack() {
 }
 
 // stop notes that the client no longer tracks, and says whether it did.
-func (t *Tracked) stop() (tracked bool) {
+func (t *Tracker) stop() (tracked bool) {
 	about := t.h.About()
 	if tracked = about.Tracking.On; tracked {
 		t.all.On.Add(-1)
@@ -151,7 +151,7 @@ func (t *Tracked) stop() (tracked bool) {
 
 // End makes the client neither track nor be a user any more. If the client has gone, its connections remain
 // those of its user: what it asked for may still run, and must not run as the proxy.
-func (t *Tracked) End() {
+func (t *Tracker) End() {
 	if t.own.as == nil || !t.h.Gone() {
 		t.own.as = nil
 		t.Untrack()
@@ -163,7 +163,7 @@ func (t *Tracked) End() {
 
 // Next says whether CLIENT CACHING applies to cmd, the next command: it applies to the first one that is not
 // CLIENT.
-func (t *Tracked) Next(cmd *commands.Command) (caching bool) {
+func (t *Tracker) Next(cmd *commands.Command) (caching bool) {
 	state := &t.h.About().Tracking
 	caching = state.Caching
 	if caching && cmd.Flags&commands.BesideCaching == 0 {
@@ -174,31 +174,31 @@ func (t *Tracked) Next(cmd *commands.Command) (caching bool) {
 }
 
 // Asked notes that the client asks for something, and may cache the answer.
-func (t *Tracked) Asked() { t.allTold = false }
+func (t *Tracker) Asked() { t.allTold = false }
 
 // Unheard makes the client forget what it has read: nobody would tell it of changes.
-func (t *Tracked) Unheard() {
+func (t *Tracker) Unheard() {
 	if t.own.set != nil {
 		t.Stale()
 	}
 }
 
 // Push implements owned.SetOwner.
-func (t *Tracked) Push(message []byte) {
+func (t *Tracker) Push(message []byte) {
 	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.About().Tracking.On {
 		t.tell(keys)
 	}
 }
 
 // Stale implements owned.SetOwner.
-func (t *Tracked) Stale() {
+func (t *Tracker) Stale() {
 	if about := t.h.About(); about.Tracking.On {
 		t.tell(resp.AppendNull(nil, about.Proto))
 	}
 }
 
 // tell tells which keys have changed: an array of them, or Null for all.
-func (t *Tracked) tell(keys []byte) {
+func (t *Tracker) tell(keys []byte) {
 	about := t.h.About()
 	behind, latest := t.h.Answers().Touched()
 	if keys[0] != '*' || keys[1] == '-' {
@@ -219,7 +219,7 @@ func (t *Tracked) tell(keys []byte) {
 }
 
 // tellOther tells the client of that id, or this one that it is gone.
-func (t *Tracked) tellOther(id int64, keys []byte) {
+func (t *Tracker) tellOther(id int64, keys []byte) {
 	here, other := t.h.Loop(), t.all.Find(id)
 	if other == nil {
 		t.broken(id)
@@ -241,7 +241,7 @@ func (t *Tracked) tellOther(id int64, keys []byte) {
 }
 
 // broken notes and reports that the client of that id cannot be told.
-func (t *Tracked) broken(id int64) {
+func (t *Tracker) broken(id int64) {
 	about := t.h.About()
 	if t.h.Gone() || about.Tracking.Redirect != id {
 		return
@@ -255,7 +255,7 @@ func (t *Tracked) broken(id int64) {
 
 // hear tells the client what another client's connections were told. In RESP2 that is a message, and only if
 // the client has subscribed to anything.
-func (t *Tracked) hear(keys []byte) {
+func (t *Tracker) hear(keys []byte) {
 	switch {
 	case t.h.About().Proto == 3:
 		t.pushBehind(t.h.Answers().Answered(), toldInvalid, keys)
@@ -265,10 +265,10 @@ func (t *Tracked) hear(keys []byte) {
 }
 
 // pushBehind writes text, in two parts, behind the answer of command tag.
-func (t *Tracked) pushBehind(tag uint32, head, body []byte) {
+func (t *Tracker) pushBehind(tag uint32, head, body []byte) {
 	text := append(append(make([]byte, 0, len(head)+len(body)), head...), body...)
 	t.h.Push(tag, func(int) []byte { return text })
 }
 
 // Party implements owned.Counted.
-func (t *Tracked) Party() owned.Party { return client.PartyOf(t.h.About()) }
+func (t *Tracker) Party() owned.Party { return client.PartyOf(t.h.About()) }

@@ -13,13 +13,13 @@ type Client struct {
 	h       Host
 	proxy   Proxy
 	own     *tracking.Connections
-	tracker *tracking.Tracked
+	tracker *tracking.Tracker
 	writes  *client.Writes
 	open    *transaction // between WATCH or MULTI and EXEC
 }
 
 // NewClient returns the Client of a client without a transaction.
-func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking.Tracked,
+func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking.Tracker,
 	writes *client.Writes) Client {
 	return Client{h: h, proxy: proxy, own: own, tracker: tracker, writes: writes}
 }

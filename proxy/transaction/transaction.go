@@ -8,8 +8,8 @@
 //	                       +--> MOVED, a lost connection: another conn is sent the log again
 //
 // As much as possible is left to the node, so that what it refuses is refused in its own words. Commands that
-// the proxy must run itself (Queued.Here), or that every master must run (Queued.Everywhere), are logged too;
-// Proxy.Assemble runs them after EXEC.
+// the proxy must run itself (QueuedCommand.Here), or that every master must run (QueuedCommand.Everywhere),
+// are logged too; Proxy.Assemble runs them after EXEC.
 //
 // Before EXEC is written nothing has run, so everything may be sent again, unless WATCH is in force: that
 // ends with the connection. Then EXEC answers Null, as if a watched key had changed, which may be the case.

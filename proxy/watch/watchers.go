@@ -17,9 +17,9 @@ import (
 
 // Watchers are the clients of all loops that watch the events of locks (LOCKCTL WATCH).
 //
-//	Hub --> Watchers.Tell --(posted to each loop that has any)--> Watcher.tell
+//	Relay --> Watchers.Tell --(posted to each loop that has any)--> Watcher.tell
 type Watchers struct {
-	Context context.Context // of what is asked of Hub
+	Context context.Context // of what is asked of Relay
 	Hub     *Relay          // nil: nobody can watch
 	loops   []*Loop
 }

@@ -17,7 +17,7 @@
 //
 //	LOCKCTL INFO reads which client holds the lock (who.go),
 //	an UNLOCK whether the lock is plain, and its fence (plain.go),
-//	a connection the tokens that it was granted (Tokens); it hears of ends of holds (redlock.Owner),
+//	a connection the tokens that it was granted (Tokens); it hears of ends of holds (redlock.HoldOwner),
 //	the ledger how long the lock was held (Ended).
 package index
 

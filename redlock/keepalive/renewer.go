@@ -1,7 +1,7 @@
 // Package keepalive renews the holds of clients that asked for it (KEEPALIVE), over and over, until the
 // client lets go or the hold is lost.
 //
-//	Keep --> slot --> due --> queue of its master --> batch --> keep.lua --> next renewal
+//	Keep --> slot --> due --> queue of its master --> batch --> renew.lua --> next renewal
 //	           ^                                                   \-> gone twice: lost, the client is told
 //	           |
 //	  RENEW, UNLOCK, messages of other proxies: due at once, or not kept any more

@@ -21,7 +21,7 @@ import (
 //
 // Each lock is held as if it had been asked for alone, by the same token. All proxies take locks in the same
 // order (byPlace), so that no two Sets wait for each other: whoever waits for a lock holds only locks that
-// come before it. A Set is used by one goroutine at a time.
+// come before it. A LockSet is used by one goroutine at a time.
 type LockSet struct {
 	// Waiting is told of each lock that has to be waited for; nil: nobody is.
 	Waiting func(p *SetPart)
@@ -32,12 +32,12 @@ type LockSet struct {
 	until time.Time // when the wait is over
 }
 
-// SetPart is one lock of a Set.
+// SetPart is one lock of a LockSet.
 type SetPart struct {
 	Name  string
 	L     *Locker
 	Grant redlock.Grant
-	// Keeper is the keeper that the hold gets, if the Set is kept alive. Otherwise it is the one that the
+	// Keeper is the keeper that the hold gets, if the LockSet is kept alive. Otherwise it is the one that the
 	// client's connection has for its hold of the lock already, as redlock.Acquire has it, or "": the caller
 	// sets it before Take and Renew.
 	Keeper string
@@ -237,7 +237,7 @@ func (s *LockSet) waitFor(ctx context.Context, i int) (ok bool, err error) {
 	return ok, err
 }
 
-// errLostMeanwhile is for a Set of which a lock was lost while it waited for another one.
+// errLostMeanwhile is for a LockSet of which a lock was lost while it waited for another one.
 var errLostMeanwhile = redlock.ReplyError("TRYAGAIN one of the locks was taken away while this MLOCK " +
 	"waited for another one, and all are given back: ask again")
 

@@ -86,7 +86,8 @@ func (l *ledger) over(names []string) {
 }
 
 // simulate has clients of several proxies take sets of locks, and single ones, at random, until something
-// goes wrong. mutate changes the Set of a client, and deaf scripts do not run. It returns what went wrong.
+// goes wrong. mutate changes the LockSet of a client, and deaf scripts do not run. It returns what went
+// wrong.
 func simulate(t *testing.T, seed uint64, mutate func(client int, s *locks.LockSet), deaf ...string) error {
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := rig.NewMini(t)

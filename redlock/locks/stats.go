@@ -105,7 +105,7 @@ type counters [mostCounters]atomic.Uint64
 
 func (c *counters) add(what Tally) { c[what].Add(1) }
 
-// Stats is what a Locker has done since it was made, by Counter.
+// Stats is what a Locker has done since it was made, by Tally.
 type Stats [mostCounters]uint64
 
 // Stats returns the counters as they are now.

@@ -1,7 +1,7 @@
 // Package peers is how the proxies of one upstream ask each other what only they know, such as which client
 // holds a lock, and find out that one of them has other settings (settings.go).
 //
-//	Ask --> PUBLISH lockproxy:peers --> every proxy: Handler
+//	Ask --> PUBLISH lockproxy:peers --> every proxy: Responder
 //	 ^                                     |
 //	 |                                     v
 //	 \--- channel of the one that asks <-- PUBLISH lockproxy:peers:id

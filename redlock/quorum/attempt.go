@@ -169,7 +169,7 @@ func (a *attempt) takeBack(i int, which func(b *ballot) bool) {
 	}
 }
 
-// Answer implements Answerer.
+// Answer implements NodeAnswerer.
 func (a *attempt) Answer(i int, reply []byte, err error) {
 	defer a.q.busy.Done()
 	b, votes := a.read(i, reply, err)

@@ -94,7 +94,7 @@ type nodeAnswer chan struct {
 	err   error
 }
 
-// Answer implements Answerer.
+// Answer implements NodeAnswerer.
 func (a nodeAnswer) Answer(_ int, reply []byte, err error) {
 	a <- struct {
 		reply []byte

@@ -161,7 +161,7 @@ type background struct {
 	failed bool // guarded by pendingQueue.mu
 }
 
-// Answer implements Answerer.
+// Answer implements NodeAnswerer.
 func (o *background) Answer(_ int, reply []byte, err error) {
 	n, d := o.n, o.d
 	defer n.q.busy.Done()

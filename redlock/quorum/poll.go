@@ -62,7 +62,7 @@ func (p *poll) start() {
 	}
 }
 
-// Answer implements Answerer.
+// Answer implements NodeAnswerer.
 func (p *poll) Answer(i int, reply []byte, err error) {
 	defer p.q.busy.Done()
 	if p.q.nodes[i].heal(&p.call, reply, err, p) {

@@ -56,7 +56,7 @@ func (p *proposal) put() (follow func()) {
 	}
 }
 
-// Answer implements Answerer.
+// Answer implements NodeAnswerer.
 func (p *proposal) Answer(i int, reply []byte, err error) {
 	a := p.a
 	defer a.q.busy.Done()

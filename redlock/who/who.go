@@ -44,7 +44,7 @@ type HolderInfo struct {
 	Proxy          string `json:"-"`      // id of the proxy that says so
 }
 
-// WaiterInfo is who waits, as Holder.
+// WaiterInfo is who waits, as HolderInfo.
 type WaiterInfo struct {
 	redlock.Client `json:"client"`
 	Mode           redlock.Mode `json:"mode"`

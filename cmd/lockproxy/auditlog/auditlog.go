@@ -31,7 +31,7 @@ type Log struct {
 	json  *slog.Logger // to lines
 	lines bytes.Buffer // of the events that are being told
 
-	*lockevent.Feed
+	*lockevent.Stream
 	end  context.CancelFunc
 	over chan struct{} // closed when all is written that will be
 
@@ -65,7 +65,7 @@ func Start(at string, stderr io.Writer, log *slog.Logger, names journal.NameStyl
 }
 
 func newLog(out io.Writer, log *slog.Logger, names journal.NameStyle) *Log {
-	a := &Log{out: out, log: log, names: names, Feed: lockevent.NewStream(), over: make(chan struct{})}
+	a := &Log{out: out, log: log, names: names, Stream: lockevent.NewStream(), over: make(chan struct{})}
 	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
 	a.Tell, a.Lost = a.write, a.lose
 	ctx, end := context.WithCancel(context.Background())
@@ -96,13 +96,13 @@ func (a *Log) Note(e lockevent.Event) {
 		return
 	case lockevent.LoginFailed:
 		rest := func(n int) {
-			a.Feed.Note(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
+			a.Stream.Note(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
 		}
 		if !a.logins.Pass(rest) {
 			return
 		}
 	}
-	a.Feed.Note(e)
+	a.Stream.Note(e)
 }
 
 // lose has the log of the program tell of events that are not written.

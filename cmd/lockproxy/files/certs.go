@@ -1,5 +1,5 @@
 // Package files has what the settings name by file or command, and what is read again while the proxy runs:
-// certificates (Certs, TLS), passwords (Passwords), addresses of nodes (Detours). What cannot be used is
+// certificates (Certs, TLS), passwords (Passwords), addresses of nodes (LiveDetours). What cannot be used is
 // logged, and what was read before stays in use.
 package files
 

@@ -55,7 +55,7 @@ func (t *LiveDetours) Follow(v *settings.Values) {
 
 // Watch rereads the file until ctx ends. What cannot be used is logged once, and what was read before stays
 // in use.
-func (t *LiveDetours) Watch(ctx context.Context, c *settings.Running, log *slog.Logger) {
+func (t *LiveDetours) Watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
 	told := ""

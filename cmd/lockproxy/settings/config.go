@@ -11,9 +11,9 @@ import (
 	"lockproxy/internal/glob"
 )
 
-// Running holds the settings of a running program and answers CONFIG GET and
+// Config holds the settings of a running program and answers CONFIG GET and
 // CONFIG SET. Safe for concurrent use; nothing of it blocks for long.
-type Running struct {
+type Config struct {
 	now     atomic.Pointer[Values]
 	started *Values // as they were read at the start
 
@@ -22,21 +22,21 @@ type Running struct {
 }
 
 // NewConfig returns a Config that starts with v.
-func NewConfig(v *Values) *Running {
-	c := &Running{started: v}
+func NewConfig(v *Values) *Config {
+	c := &Config{started: v}
 	c.now.Store(v)
 	return c
 }
 
 // Values are the settings as they are now.
-func (c *Running) Values() *Values { return c.now.Load() }
+func (c *Config) Values() *Values { return c.now.Load() }
 
 // Started are the settings as they were at the start.
-func (c *Running) Started() *Values { return c.started }
+func (c *Config) Started() *Values { return c.started }
 
 // OnChange calls watch with the settings as they are now, and again after each
 // change, in order. watch must not block and not call c.
-func (c *Running) OnChange(watch func(*Values)) {
+func (c *Config) OnChange(watch func(*Values)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watchers = append(c.watchers, watch)
@@ -44,7 +44,7 @@ func (c *Running) OnChange(watch func(*Values)) {
 }
 
 // Fit replaces the settings by the result of f, before anybody watches them.
-func (c *Running) Fit(f func(*Values) *Values) {
+func (c *Config) Fit(f func(*Values) *Values) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now.Store(f(c.now.Load()))
@@ -58,7 +58,7 @@ const longestPattern = 256
 
 // Get returns names and values of the settings whose name matches pattern, in the
 // order of the table (CONFIG GET).
-func (c *Running) Get(pattern string) [][2]string {
+func (c *Config) Get(pattern string) [][2]string {
 	if len(pattern) > longestPattern {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s *Setting) inFile(v *Values) bool { return s.Name == "requirepass" && v.C
 // SetAll changes settings, pairs of name and value, all of them or none (CONFIG
 // SET). Its errors are whole error replies in Redis's own words, from "ERR" on,
 // without the minus sign.
-func (c *Running) SetAll(pairs [][2]string) error {
+func (c *Config) SetAll(pairs [][2]string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next, err := c.next(pairs)
@@ -108,7 +108,7 @@ func (c *Running) SetAll(pairs [][2]string) error {
 }
 
 // adopt makes next the settings. c.mu is held.
-func (c *Running) adopt(next *Values) {
+func (c *Config) adopt(next *Values) {
 	c.now.Store(next)
 	for _, watch := range c.watchers {
 		watch(next)
@@ -116,7 +116,7 @@ func (c *Running) adopt(next *Values) {
 }
 
 // Again has those who watch look Again: what the settings lead to has changed, such as a file.
-func (c *Running) Again() {
+func (c *Config) Again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.adopt(c.now.Load())
@@ -125,7 +125,7 @@ func (c *Running) Again() {
 // Reread makes the settings what fresh says, all of them or none, as far as they can change while the proxy
 // runs: then they are what they would be after a restart, and what CONFIG SET has changed is over. It returns
 // those that differ from before, and those that only a restart changes. fit is as in fit.
-func (c *Running) Reread(fresh *Values, fit func(*Values) *Values) (changed, restart []*Setting, err error) {
+func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, restart []*Setting, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now.Load()
@@ -169,16 +169,16 @@ func movesPassword(s *Setting, started, fresh *Values) bool {
 }
 
 // Has says whether there is a setting of that name.
-func (c *Running) Has(name string) bool { return Find(name) != nil }
+func (c *Config) Has(name string) bool { return Find(name) != nil }
 
 // Check returns the error that SetAll would return, and changes nothing.
-func (c *Running) Check(pairs [][2]string) error {
+func (c *Config) Check(pairs [][2]string) error {
 	_, err := c.next(pairs)
 	return err
 }
 
 // next returns the settings as they would be with pairs.
-func (c *Running) next(pairs [][2]string) (*Values, error) {
+func (c *Config) next(pairs [][2]string) (*Values, error) {
 	next := *c.now.Load()
 	for _, pair := range pairs {
 		if Find(strings.ToLower(pair[0])) == nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func newTestConfig(t *testing.T, args string) *Running {
+func newTestConfig(t *testing.T, args string) *Config {
 	t.Helper()
 	v, err := load(strings.Fields(args), nil)
 	if err != nil {
@@ -17,7 +17,7 @@ func newTestConfig(t *testing.T, args string) *Running {
 	return NewConfig(v)
 }
 
-func set(c *Running, name, value string) error { return c.SetAll([][2]string{{name, value}}) }
+func set(c *Config, name, value string) error { return c.SetAll([][2]string{{name, value}}) }
 
 func TestConfigGet(t *testing.T) {
 	c := newTestConfig(t, "--dev --requirepass mine --upstream-password theirs --lock-lease 90s")

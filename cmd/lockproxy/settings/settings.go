@@ -2,9 +2,9 @@
 //
 //	Sources --> Reading (flags, environment, file) --> check --> Values --> Config (CONFIG GET, SET, SIGHUP)
 //
-// A Setting is one row of the table in this file: its name, help, what is allowed, and the field of the
-// options that it sets. The options are those of the packages that they are for (Values), which also have
-// the defaults.
+// A Setting (setting.go) is one row of the table in this file: its name, help, what is allowed, and the field
+// of the options that it sets. The options are those of the packages that they are for (Values), which also
+// have the defaults.
 //
 //	{Name: "maxclients", ..., live: true,
 //		in: func(v *Values) value { return number{&v.Proxy.MaxClients, 1, 1_000_000} }}
@@ -17,48 +17,9 @@ import (
 	"log/slog"
 	"time"
 
-	"lockproxy/cluster/discovery"
 	"lockproxy/commands"
 	"lockproxy/internal/journal"
-	"lockproxy/proxy"
 )
-
-// Setting is one row of the table that defines every setting: its flag, its
-// environment variable, its line in a config file, its CONFIG parameter, its
-// place in --help and in docs/settings.md.
-type Setting struct {
-	Name    string // lock-lease: --lock-lease, LOCKPROXY_LOCK_LEASE
-	Group   string // heading in --help
-	Default string // as a user would write it; "": what DefaultOptions of its package has, or nothing
-	Help    string // of its line in --help; "": it shares the line of the setting before it
-	Page    string // what docs/settings.md says of it; "": Help
-	Secret  bool   // never shown in errors and logs
-
-	in func(*Values) value // its place in v, and what is allowed there
-	// what of it all proxies must have the same that share locks; nil: nothing
-	same func(*Values) string
-	// SIGHUP and CONFIG SET may change it, because it is read each time it is used, or Server.Change handles
-	// it
-	live bool
-	// ... but not CONFIG SET: it is for those who run the proxy, not for clients
-	fileOnly bool
-}
-
-// settable says that CONFIG SET may change the setting.
-func (s *Setting) settable() bool { return s.live && !s.fileOnly }
-
-// changes says how the setting of a running proxy is changed.
-func (s *Setting) changes() string {
-	switch {
-	case s.same != nil:
-		return "restart, all alike"
-	case s.settable():
-		return "live"
-	case s.live:
-		return "SIGHUP"
-	}
-	return "restart"
-}
 
 const year = 365 * 24 * time.Hour
 
@@ -502,46 +463,4 @@ var settings = []Setting{
 		Help: "file with lines as in redis.conf",
 		Page: "file with a setting on each line, as in redis.conf",
 		in:   func(v *Values) value { return text{&v.Proxy.ConfigFile, "a file"} }},
-}
-
-// Find returns the setting called name, nil if there is none.
-func Find(name string) *Setting {
-	for i := range settings {
-		if settings[i].Name == name {
-			return &settings[i]
-		}
-	}
-	return nil
-}
-
-// Defaults are the values when nothing is set.
-func Defaults() *Values {
-	v := &Values{Upstream: discovery.DefaultOptions(), Proxy: proxy.DefaultOptions()}
-	for _, s := range settings {
-		if s.Default == "" {
-			continue
-		}
-		if err := s.in(v).Set(s.Default); err != nil {
-			panic("default of " + s.Name + " " + err.Error())
-		}
-	}
-	return v
-}
-
-// standard is the value that v has for the setting, as a user would write it.
-func (s *Setting) standard(v *Values) string {
-	in := s.in(v)
-	if short, ok := in.(interface{ Short() string }); ok {
-		return short.Short()
-	}
-	return in.String()
-}
-
-// allowed describes the values that the setting accepts.
-func (s *Setting) allowed() string { return s.in(new(Values)).Allowed() }
-
-// boolean says that the flag needs no value.
-func (s *Setting) boolean() bool {
-	_, ok := s.in(new(Values)).(yesNo)
-	return ok
 }

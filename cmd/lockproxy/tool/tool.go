@@ -1,7 +1,7 @@
 // Package tool is what lockproxy's subcommands have in common: lockproxy ready, lockproxy lock and so on.
 // Commands, flags and completion are those of cobra.
 //
-//	command line --> Execute --> cobra: Command, its flags --> Call --> exit code
+//	command line --> Execute --> cobra: Command, its flags --> Invocation --> exit code
 //	                               |
 //	                               +--> help.go, man.go: of the same
 //
@@ -48,7 +48,7 @@ func (c *Invocation) Misused(err error) int {
 }
 
 // Command makes a subcommand of c that takes least to most operands. With -- in c.Use, what stands behind it
-// is Call.Command. c gets its flags afterwards.
+// is Invocation.Command. c gets its flags afterwards.
 func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobra.Command {
 	behind := strings.Contains(c.Use, " -- ")
 	c.DisableFlagsInUseLine = true
@@ -97,10 +97,10 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprint("exit code ", int(e)) }
 
-// callKey is where the context of a cobra.Command has the Call.
+// callKey is where the context of a cobra.Command has the Invocation.
 type callKey struct{}
 
-// callOf is a Call of c without its operands.
+// callOf is a Invocation of c without its operands.
 func callOf(c *cobra.Command) *Invocation {
 	call := *c.Context().Value(callKey{}).(*Invocation)
 	call.name = c.Name()
@@ -110,7 +110,7 @@ func callOf(c *cobra.Command) *Invocation {
 // takesSettings is the annotation of a subcommand whose flags are also the settings of the proxy.
 const takesSettings = "settings"
 
-// TakesSettings has c take the settings of the proxy as flags, too: they are Call.Settings.
+// TakesSettings has c take the settings of the proxy as flags, too: they are Invocation.Settings.
 func TakesSettings(c *cobra.Command) *cobra.Command {
 	c.Annotations = map[string]string{takesSettings: "yes"}
 	return c

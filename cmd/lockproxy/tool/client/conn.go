@@ -82,7 +82,7 @@ func (o *Options) greet(ctx context.Context, c *Conn) error {
 
 // Do sends a command and returns the answer: nil for Null, int64, string, []any. It blocks until the answer
 // comes, or ctx ends, which also breaks the connection: a late answer would be taken for that of the next
-// command. An error that is no Answer has broken it, too.
+// command. An error that is no ErrorReply has broken it, too.
 func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	if c.broken {
 		return nil, net.ErrClosed

@@ -10,7 +10,7 @@ import (
 )
 
 // run refuses: without process groups and signals a command could not be ended.
-func (o *options) run(c *tool.Call) int {
+func (o *options) run(c *tool.Invocation) int {
 	return c.Fail(tool.ExitSoftware, errors.New("this system has no process groups as Unix has them"))
 }
 

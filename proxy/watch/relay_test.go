@@ -69,7 +69,7 @@ func (u *upstream) becomes(fail error, stuck chan struct{}) {
 	u.fail, u.stuck = fail, stuck
 }
 
-// inBubble runs test with a Hub that runs, in fake time.
+// inBubble runs test with a Relay that runs, in fake time.
 func inBubble(t *testing.T, test func(t *testing.T, u *upstream, h *Relay)) {
 	synctest.Test(t, func(t *testing.T) {
 		u := new(upstream)

@@ -23,7 +23,7 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// Options are what a Hub needs.
+// Options are what a Relay needs.
 type Options struct {
 	Proxy string // id of this proxy
 	// Publish publishes a message on the channel of events. It may block until ctx ends.
@@ -46,7 +46,7 @@ const (
 
 // Relay passes on events: those of this proxy are noted in its Stream. Safe for concurrent use.
 type Relay struct {
-	*lockevent.Feed
+	*lockevent.Stream
 	o      Options
 	failed journal.Lines
 
@@ -56,10 +56,10 @@ type Relay struct {
 	cancel   func() // of the subscription; nil: there is none
 }
 
-// New returns a Hub, of which somebody has to call Run.
+// New returns a Relay, of which somebody has to call Run.
 func New(o Options) *Relay {
-	h := &Relay{o: o, Feed: lockevent.NewStream()}
-	h.Feed.Tell, h.Pause = h.publish, pause
+	h := &Relay{o: o, Stream: lockevent.NewStream()}
+	h.Stream.Tell, h.Pause = h.publish, pause
 	return h
 }
 
