@@ -83,8 +83,6 @@ func newRunID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// This file implements commands.Frontend for whole.
-
 // ClusterMode implements commands.Frontend.
 func (v commandsServer) ClusterMode() bool { return v.s.o.ClusterMode }
 
@@ -112,8 +110,6 @@ func (v commandsServer) ReplicaReads() commands.ReplicaReads { return v.s.o.Repl
 
 // WatchReplicas implements commands.Frontend.
 func (v commandsServer) WatchReplicas() { v.s.upstream.WatchReplicas() }
-
-// This file is what commands tell of that the log and the audit log have.
 
 // maxShownUser is the length up to which the name of a user is logged.
 const maxShownUser = 64

@@ -90,7 +90,7 @@ type call struct {
 	lasting  bool  // nobody writes to its bytes any more: they are not copied
 	script   bool  // it may run a script by its SHA1
 	wide     bool  // it may be about keys of any slot
-	again    bool  // it is sent again; see senders (retrier.go)
+	again    bool  // it is sent again; see senders (waiting.go)
 	alone    bool  // all that its client has sent behind it is refused as well, or answered; see order.go
 	before   before
 }
@@ -115,7 +115,7 @@ func (c *call) outcome() error {
 const (
 	anySlot  = -1 // any master will do
 	thisNode = -2 // only the node of this pipe
-	proving  = -3 // the same, for a question; see health.go
+	proving  = -3 // the same, for a question; see prove.go
 )
 
 // ring is a queue of calls that re-uses its memory.

@@ -60,7 +60,7 @@ type link struct {
 	progress time.Time     // when bytes came last, or the queue began
 	habit    time.Duration // how long its node owed replies lately
 	late     bool          // it owes one for longer
-	asked    time.Time     // when its node was asked about it last; see silence.go
+	asked    time.Time     // when its node was asked about it last; see forgotten.go
 	said     time.Time     // when it was heard last, if only in the handshake
 	retired  time.Time     // when its node left the topology, or zero
 	shunned  time.Time     // if it is a replica's: no reads before

@@ -14,7 +14,7 @@
 // A Pipe keeps the bytes of each request until its reply is there. So a request that a node has not run is
 // sent again, at once or when it can, while its budget lasts. One that may have run is not, unless it says so
 // (Request.Resend). Scripts may say what only Redis should. All that is decided by one type, the retrier:
-// redirect.go (refused), lost.go (the connection has ended), retrier.go (what waits).
+// redirect.go (refused), lost.go (the connection has ended), waiting.go (what waits).
 //
 // What a shared Pipe cannot carry has connections of its own, which are pipes too (package owned):
 //

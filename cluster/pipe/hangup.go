@@ -1,0 +1,58 @@
+package pipe
+
+import (
+	"errors"
+	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
+	"log/slog"
+)
+
+// This file ends connections.
+
+// hangUp closes the connection from this side.
+func (p *Pipe) hangUp(why error) {
+	if p.conn == nil {
+		return
+	}
+	if p.why == nil && errors.Is(why, cluster.ErrFraming) {
+		p.counts.garbled.Add(1)
+		p.stats.garbled.Write(p.o.Log, slog.LevelWarn, "node breaks the protocol", "node", p.addr,
+			"requests", p.calls.len(), "err", why)
+	}
+	p.why = why
+	p.conn.Close()
+}
+
+// Closed implements loop.Handler.
+func (p *Pipe) Closed(err error) {
+	p.conn = nil
+	if p.crowded > 0 {
+		p.home.crowd(p, 0)
+	}
+	if p.why != owned.ErrReleased && p.why != errIdle { // the node may have restarted
+		p.home.restarted(p.addr)
+	}
+	p.self.Owed = p.calls.len() > 0
+	p.counts.up.Add(-1)
+	if p.why != nil {
+		err = p.why
+	}
+	if p.Conn != nil {
+		if p.why == nil && !p.Ended() || p.why == errSilent {
+			p.Refresh()
+		}
+		p.Failed(err)
+		return
+	}
+	if err == errIdle || err == errUnfit && p.calls.len() == 0 {
+		return
+	}
+	if !p.closed && err != owned.ErrReleased {
+		if p.calls.len() > 0 {
+			p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
+		}
+		p.o.Log.Debug("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
+	}
+	p.Refresh()
+	p.home.abandon(p, err)
+}

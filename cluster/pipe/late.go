@@ -1,0 +1,76 @@
+package pipe
+
+import (
+	"slices"
+	"time"
+)
+
+// This file notices replies that are late. The control plane asks all masters now and then; a request that
+// waits for one of them knows earlier.
+
+const (
+	// lateLeast is how long a node may owe a reply before that is a sign of trouble, and lateFactor how many
+	// times as long as it did lately.
+	lateLeast  = 100 * time.Millisecond
+	lateFactor = 4
+	// lateTick is how often pipes are looked at while replies are due.
+	lateTick = 50 * time.Millisecond
+	// lateFades is the part of its habit that a node loses with each tick: half in a second or so.
+	lateFades = 32
+)
+
+// suspecter is a Control that can ask masters whether they are there.
+type suspecter interface{ Suspect() }
+
+// lateness looks for late replies while any are due.
+type lateness struct {
+	*env
+	shared    map[nodeKey]*Pipe
+	forgotten forgotten
+	looking   bool // look will run
+}
+
+// owes notes that a pipe owes a reply again.
+func (l *lateness) owes() {
+	if !l.looking {
+		l.looking = true
+		l.loop.After(lateTick, l.look)
+	}
+}
+
+// look tells the control plane if a node has owed a reply for longer than it uses to. It has nodes asked
+// about pipes that may be forgotten.
+func (l *lateness) look() {
+	l.looking = false
+	now, due, late := l.loop.Now(), false, false
+	var silent []string // nodes
+	for _, pipe := range l.shared {
+		pipe.habit -= pipe.habit / lateFades
+		if pipe.conn == nil || pipe.calls.len() == 0 {
+			continue
+		}
+		due = true
+		if !pipe.late && now.Sub(pipe.progress) > max(lateLeast, lateFactor*pipe.habit) {
+			pipe.late, late = true, true
+		}
+		if pipe.late && l.forgotten.due(pipe, now) {
+			silent = append(silent, pipe.addr)
+		}
+	}
+	for pipe := range l.ownPipes {
+		due = due || pipe.conn != nil && pipe.calls.len() > 0 && !waits(pipe)
+		if l.forgotten.due(pipe, now) {
+			silent = append(silent, pipe.addr)
+		}
+	}
+	slices.Sort(silent)
+	for _, addr := range slices.Compact(silent) {
+		l.forgotten.ask(addr, now)
+	}
+	if s, ok := l.control.(suspecter); ok && late {
+		s.Suspect()
+	}
+	if due {
+		l.owes()
+	}
+}

@@ -1,0 +1,48 @@
+package pipe
+
+import (
+	"lockproxy/cluster"
+	"time"
+)
+
+// This file renews logins. The node may end connections that authenticated too long ago, so AUTH with a new
+// password goes behind what was sent:
+//
+//	patrol --> renewLogin --> AUTH --> +OK, which is not passed on
+//
+// The node does not read from a connection while a command blocks there, and between MULTI and EXEC it would
+// queue AUTH. Such a connection takes over the new password afterwards.
+
+// renewAgain is the pause before a node that has refused a login gets it again.
+const renewAgain = 10 * time.Second
+
+// renewLogin makes the connection take over a newer login, if there is one.
+func (p *Pipe) renewLogin() {
+	now := p.control.Login()
+	if now == p.as || p.conn == nil || p.stream != nil || p.loop.Now().Before(p.renewAt) {
+		return
+	}
+	if p.Conn != nil {
+		if _, blocks := p.Patience(0); blocks || p.Special() || p.Whole() {
+			return
+		}
+	}
+	before := p.as
+	p.as = now
+	if req := cluster.Renewal(before, now); req != nil {
+		p.ask(req, p.loggedIn)
+	}
+}
+
+// loggedIn takes the answer to AUTH; nil if there is none.
+func (p *Pipe) loggedIn(reply []byte, _ error) {
+	if reply == nil || !isErrorReply(reply) {
+		return
+	}
+	if p.refused != p.as {
+		p.refused = p.as
+		p.o.Log.Warn(cluster.NotRenewed, "node", p.addr,
+			"err", cluster.Explain(cluster.Said(string(trimLine(reply[1:])))))
+	}
+	p.as, p.renewAt = nil, p.loop.Now().Add(renewAgain)
+}
