@@ -1,12 +1,13 @@
 package commands_test
 
 import (
-	"lockproxy/internal/resp"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 
 	"github.com/alicebob/miniredis/v2"
 )

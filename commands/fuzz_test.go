@@ -1,9 +1,10 @@
 package commands_test
 
 import (
-	"lockproxy/internal/resp"
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 )
 
 // FuzzCommands has clients say anything: every command is answered once, with one

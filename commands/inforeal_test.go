@@ -3,10 +3,11 @@
 package commands_test
 
 import (
-	"lockproxy/internal/resp"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 )
 
 // All that a real server tells keeps its place and its form.

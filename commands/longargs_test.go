@@ -1,9 +1,10 @@
 package commands_test
 
 import (
-	"lockproxy/internal/resp"
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 )
 
 // An error repeats the beginning of a long argument.

@@ -1,9 +1,10 @@
 package commands_test
 
 import (
-	"lockproxy/internal/slot"
 	"strings"
 	"testing"
+
+	"lockproxy/internal/slot"
 )
 
 func TestScripts(t *testing.T) {

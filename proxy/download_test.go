@@ -3,11 +3,12 @@ package proxy
 import (
 	"fmt"
 	"io"
-	"lockproxy/cluster/pipe/owned"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster/pipe/owned"
 )
 
 // bulkOf is a string of n bytes as a reply.

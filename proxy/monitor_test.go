@@ -2,11 +2,12 @@ package proxy
 
 import (
 	"fmt"
-	"lockproxy/proxy/memory"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/proxy/memory"
 )
 
 // shown reads a line of MONITOR and returns what stands behind the address.

@@ -2,11 +2,12 @@ package proxy
 
 import (
 	"fmt"
-	"lockproxy/proxy/memory"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/proxy/memory"
 )
 
 func confirmation(word, name string, n int) string {

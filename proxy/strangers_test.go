@@ -3,13 +3,14 @@ package proxy
 import (
 	"crypto/tls"
 	"io"
-	"lockproxy/proxy/client"
-	"lockproxy/proxy/memory"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/proxy/client"
+	"lockproxy/proxy/memory"
 )
 
 // Before AUTH no more is read from a client that leaves 16 KiB of replies unread, and it goes on

@@ -3,10 +3,11 @@ package proxy
 import (
 	"fmt"
 	"io"
-	"lockproxy/proxy/large"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"lockproxy/proxy/large"
 )
 
 // The window grows with small replies that are read, shrinks with those that pile up, and at once with

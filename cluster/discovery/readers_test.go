@@ -3,9 +3,6 @@ package discovery
 import (
 	"context"
 	"errors"
-	"lockproxy/cluster"
-	"lockproxy/cluster/internal/servers"
-	"lockproxy/internal/scripted"
 	"net"
 	"strings"
 	"sync"
@@ -13,6 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/scripted"
 
 	"github.com/tidwall/redcon"
 )

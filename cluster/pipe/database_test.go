@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"lockproxy/cluster"
-	"lockproxy/internal/scripted"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/scripted"
 )
 
 // databases is a Redis with 99 databases, 0 to 98.

@@ -3,10 +3,11 @@ package pipe
 import (
 	"context"
 	"errors"
-	"lockproxy/cluster"
-	"lockproxy/internal/loop"
 	"strconv"
 	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/loop"
 )
 
 // This file gives up connections that something between here and their node has forgotten, as a firewall does

@@ -2,9 +2,10 @@ package pipe
 
 import (
 	"errors"
+	"log/slog"
+
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
-	"log/slog"
 )
 
 // This file ends connections.

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"lockproxy/cluster"
-	"lockproxy/internal/scripted"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/scripted"
 )
 
 // This file is the nodes of pipe_model_test.go.

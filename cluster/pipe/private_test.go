@@ -2,12 +2,13 @@ package pipe
 
 import (
 	"fmt"
-	"lockproxy/cluster/pipe/owned"
-	"lockproxy/internal/scripted"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster/pipe/owned"
+	"lockproxy/internal/scripted"
 )
 
 // Push and Stale make a keeper an owned.SetOwner.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"lockproxy/cluster"
 	"math/rand/v2"
 	"time"
+
+	"lockproxy/cluster"
 )
 
 // This file proves that the replies of a shared connection belong to their requests. A node, or something on

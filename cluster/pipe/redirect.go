@@ -2,11 +2,12 @@ package pipe
 
 import (
 	"bytes"
+	"strings"
+	"time"
+
 	"lockproxy/cluster"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/resp"
-	"strings"
-	"time"
 )
 
 // This file is about requests that their nodes have refused.

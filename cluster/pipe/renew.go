@@ -1,8 +1,9 @@
 package pipe
 
 import (
-	"lockproxy/cluster"
 	"time"
+
+	"lockproxy/cluster"
 )
 
 // This file renews logins. The node may end connections that authenticated too long ago, so AUTH with a new

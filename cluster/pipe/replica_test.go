@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"lockproxy/cluster"
-	"lockproxy/internal/scripted"
 	"net"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/scripted"
 )
 
 // replicated is a rig of a master, "a:1", and its replicas.

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"fmt"
+
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"

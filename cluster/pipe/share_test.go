@@ -1,12 +1,13 @@
 package pipe
 
 import (
-	"lockproxy/cluster/pipe/owned"
-	"lockproxy/internal/scripted"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster/pipe/owned"
+	"lockproxy/internal/scripted"
 )
 
 // guest is a keeper that belongs to a client.

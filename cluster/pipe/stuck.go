@@ -2,8 +2,9 @@ package pipe
 
 import (
 	"bytes"
-	"lockproxy/internal/resp"
 	"time"
+
+	"lockproxy/internal/resp"
 )
 
 // This file is how commands get past a script that runs for long. Redis runs one command at a time. After a

@@ -2,11 +2,12 @@ package pipe
 
 import (
 	"fmt"
-	"lockproxy/internal/scripted"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/internal/scripted"
 )
 
 // A script may run for longer than Options.Timeout, also one that had to wait for its node, or for another

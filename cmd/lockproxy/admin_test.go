@@ -3,15 +3,16 @@ package main
 import (
 	"crypto/tls"
 	"io"
-	"lockproxy/cmd/lockproxy/auditlog"
-	"lockproxy/cmd/lockproxy/files"
-	"lockproxy/cmd/lockproxy/settings"
-	"lockproxy/cmd/lockproxy/tool"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockproxy/cmd/lockproxy/auditlog"
+	"lockproxy/cmd/lockproxy/files"
+	"lockproxy/cmd/lockproxy/settings"
+	"lockproxy/cmd/lockproxy/tool"
 )
 
 // The password comes from a file, TLS from files, and a certificate can be asked for, but not of probes.

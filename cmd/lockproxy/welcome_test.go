@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"lockproxy/cmd/lockproxy/lifecycle"
 	"regexp"
 	"syscall"
 	"testing"
+
+	"lockproxy/cmd/lockproxy/lifecycle"
 )
 
 // Where nobody reads along, the log says what to try, with the addresses that are listened on.

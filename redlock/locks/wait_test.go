@@ -1,16 +1,13 @@
 package locks_test
 
 import (
-	"testing/synctest"
-
-	"go.uber.org/goleak"
-
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockproxy/internal/subscription"
@@ -18,6 +15,8 @@ import (
 	"lockproxy/redlock/internal/proxies"
 	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/locks"
+
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

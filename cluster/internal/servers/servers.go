@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"lockproxy/integration/rig"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -19,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"

@@ -2,8 +2,6 @@ package auditlog
 
 import (
 	"errors"
-	"lockproxy/internal/journal"
-	"lockproxy/internal/lockevent"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/internal/journal"
+	"lockproxy/internal/lockevent"
 )
 
 // gate is a file that takes nothing before it is open, and then writes that fail.

@@ -3,8 +3,9 @@ package checkup
 import (
 	"fmt"
 	"io"
-	"lockproxy/cmd/lockproxy/tool/terminal"
 	"strings"
+
+	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
 // Report shows facts.

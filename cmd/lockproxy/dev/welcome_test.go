@@ -1,11 +1,12 @@
 package dev
 
 import (
-	"lockproxy/cmd/lockproxy/settings"
-	"lockproxy/integration/rig"
 	"net"
 	"strings"
 	"testing"
+
+	"lockproxy/cmd/lockproxy/settings"
+	"lockproxy/integration/rig"
 )
 
 // What is said can be typed as it is, whatever the settings are.

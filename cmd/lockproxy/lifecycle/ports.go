@@ -2,10 +2,11 @@ package lifecycle
 
 import (
 	"fmt"
-	"lockproxy/proxy/door"
 	"net"
 	"os"
 	"sync"
+
+	"lockproxy/proxy/door"
 )
 
 // Ports are the listening sockets of the program. Those that another process has handed to it are used in

@@ -1,8 +1,9 @@
 package limits
 
 import (
-	"lockproxy/cmd/lockproxy/settings"
 	"log/slog"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // spareFiles are the descriptors kept for everything besides clients and owned connections to nodes: other

@@ -2,10 +2,11 @@ package limits
 
 import (
 	"bytes"
-	"lockproxy/cmd/lockproxy/settings"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 func TestFitClients(t *testing.T) {
