@@ -72,7 +72,7 @@ func shardNodes(nodes []resp.Value, from string) (members []cluster.Node, master
 		if number, err := strconv.Atoi(port); err != nil || number < 1 {
 			port = fields["tls-port"] // it may have no plain port
 		}
-		addr, ok := address(host, port)
+		addr, ok := cluster.AddrOf(host, port)
 		n := cluster.Node{Addr: addr, ID: fields["id"]}
 		switch {
 		case fields["health"] == "fail", !ok:

@@ -1,13 +1,11 @@
 package discovery
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
-	"slices"
 	"strconv"
 
 	"lockproxy/cluster"
@@ -17,67 +15,21 @@ import (
 
 // lookCluster asks nodes of a cluster and publishes the best view.
 func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error {
-	type testimony struct {
-		view
-		id      string
-		server  cluster.Server
-		members map[string]string
-		failing map[string]bool // ids of masters
-	}
-	questions := slices.Concat([][]any{{"CLUSTER", "SLOTS"}, {"CLUSTER", "INFO"}, {"CLUSTER", "MYID"}},
-		cluster.ServerQuestions)
-	asked := len(questions)
 	stranger := u.stranger.Swap(false)
-	if stranger {
-		questions = append(questions, []any{"CLUSTER", "NODES"})
-	}
 	heard, failed := gather(u, ctx, first, rest, patience,
-		func(ctx context.Context, addr string) (t testimony, err error) {
-			answers, err := u.asker.ask(ctx, addr, u.o.Logins, questions...)
-			if err != nil {
-				return t, err
-			}
-			slots, info, id := answers[0], answers[1], answers[2]
-			ok := info.IsError() || cluster.Field(info, "cluster_state") == "ok"
-			t.view = view{kind: cluster.Cluster, from: addr, ok: ok}
-			t.id, t.server = string(id.Str), cluster.ServerOf(answers[3:asked]...)
-			t.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
-			if stranger {
-				t.members = parseMembers(answers[asked], addr)
-			}
-			if slots.IsError() {
-				t.shares, err = u.shards(ctx, addr, string(slots.Str))
-			} else {
-				t.shares, err = parseSlots(slots, addr)
-			}
-			if err == nil && len(t.shares) == 0 {
-				err = errors.New("it knows of no slots: is the cluster set up?")
-			}
-			if id.IsError() { // then the address identifies the node
-				t.id = addr
-			}
-			t.view.self = t.id
-			if err == nil && (hasFailing(info) || hidesNodes(info, t.shares)) {
-				if answers, err := u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err == nil {
-					t.failing = parseFailing(answers[0])
-					addHidden(t.shares, parseNodes(answers[0], addr))
-				}
-			}
-			return t, cmp.Or(err, credible(t.shares))
-		})
+		func(ctx context.Context, addr string) (*view, error) { return u.viewOf(ctx, addr, stranger) })
 	u.suspect(failed)
 	if len(heard) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
-	views := make([]*view, 0, len(heard))
+	var views []*view
 	members, failing := make(map[string]string), make(map[string]bool)
-	for i := range heard {
-		t := &heard[i]
-		u.servers[t.id] = t.server
-		if u.trusts(&t.view) {
-			views = append(views, &t.view)
-			maps.Copy(members, t.members)
-			maps.Copy(failing, t.failing)
+	for _, v := range heard {
+		u.servers[v.self] = v.server
+		if u.trusts(v) {
+			views = append(views, v)
+			maps.Copy(members, addressesOf(v.members))
+			maps.Copy(failing, failingOf(v.members))
 		}
 	}
 	u.vigil.failing(failing)
@@ -94,6 +46,40 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 	u.epoch = best.epoch
 	u.publish(best)
 	return nil
+}
+
+// viewOf asks the node at addr, and if stranger is set, also for nodes that serve nothing.
+func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*view, error) {
+	answers, err := u.asker.ask(ctx, addr, u.o.Logins, append([][]any{{"CLUSTER", "SLOTS"},
+		{"CLUSTER", "INFO"}, {"CLUSTER", "MYID"}}, cluster.ServerQuestions...)...)
+	if err != nil {
+		return nil, err
+	}
+	slots, info, id := answers[0], answers[1], answers[2]
+	v := &view{kind: cluster.Cluster, from: addr, self: id.Text(), server: cluster.ServerOf(answers[3:]...),
+		ok: info.IsError() || cluster.Field(info, "cluster_state") == "ok"}
+	if id.IsError() { // then the address identifies the node
+		v.self = addr
+	}
+	v.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
+	if slots.IsError() {
+		v.shares, err = u.shards(ctx, addr, string(slots.Str))
+	} else {
+		v.shares, err = parseSlots(slots, addr)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(v.shares) == 0:
+		return nil, errors.New("it knows of no slots: is the cluster set up?")
+	}
+	if stranger || hasFailing(info) || hidesNodes(info, v.shares) {
+		if answers, err := u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err == nil {
+			v.members = cluster.Members(answers[0], hostOf(addr))
+			addHidden(v.shares, v.members)
+		}
+	}
+	return v, credible(v.shares)
 }
 
 var errSlots = errors.New("its CLUSTER SLOTS reply cannot be understood")
@@ -153,7 +139,7 @@ func parseNode(v resp.Value, from string) (cluster.Node, error) {
 	if host == "" || host == "?" {
 		host = hostOf(from)
 	}
-	addr, ok := address(host, strconv.FormatInt(e[1].Int, 10))
+	addr, ok := cluster.AddrOf(host, strconv.FormatInt(e[1].Int, 10))
 	if !ok {
 		return cluster.Node{}, fmt.Errorf("%w: %.80q is no host", errSlots, host)
 	}

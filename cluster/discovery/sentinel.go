@@ -142,20 +142,20 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, 
 		return r, cluster.Refusal(fmt.Sprintf("this Sentinel watches no master named %q", name))
 	}
 	var ok bool
-	if r.master, ok = address(at[0].Text(), at[1].Text()); !ok {
+	if r.master, ok = cluster.AddrOf(at[0].Text(), at[1].Text()); !ok {
 		return r, fmt.Errorf("it names %.80q as the master, where none can be", r.master)
 	}
 	r.epoch, _ = strconv.ParseUint(cluster.Pairs(answers[1])["config-epoch"], 10, 64)
 	for _, v := range answers[2].Elems {
 		replica := cluster.Pairs(v)
-		if addr, ok := address(replica["ip"], replica["port"]); ok && addr != r.master &&
-			!strings.Contains(replica["flags"], "down") && len(r.replicas) < mostNodes {
+		if addr, ok := cluster.AddrOf(replica["ip"], replica["port"]); ok && addr != r.master &&
+			!strings.Contains(replica["flags"], "down") && len(r.replicas) < cluster.MostNodes {
 			r.replicas = append(r.replicas, addr)
 		}
 	}
 	for _, v := range answers[3].Elems {
 		peer := cluster.Pairs(v)
-		if addr, ok := address(peer["ip"], peer["port"]); ok {
+		if addr, ok := cluster.AddrOf(peer["ip"], peer["port"]); ok {
 			r.peers = append(r.peers, addr)
 		}
 	}

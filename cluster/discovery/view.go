@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,12 +17,29 @@ type view struct {
 	ok     bool   // that node says that the cluster works, and it is part of it
 	epoch  uint64
 	shares []share
+
+	// Of a node of a cluster:
+	server  cluster.Server   // that node
+	members []cluster.Member // all that it knows of; nil: it was not asked
 }
 
 // share is a range of slots with the nodes that have it, the master first.
 type share struct {
 	first, last int
 	nodes       []cluster.Node
+}
+
+// credible says whether an upstream can have these nodes.
+func credible(shares []share) error {
+	seen := make(map[string]bool)
+	for _, s := range shares {
+		for _, n := range s.nodes {
+			if seen[n.Addr] = true; len(seen) > cluster.MostNodes || len(n.ID) > cluster.MostName {
+				return errors.New("it names more nodes than a cluster can have")
+			}
+		}
+	}
+	return nil
 }
 
 // served is how many slots have a master in v.
