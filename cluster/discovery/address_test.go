@@ -104,19 +104,16 @@ func TestElect(t *testing.T) {
 			"a x"},
 		{"at the start, one answers", "", []sentinelReport{says("a", 1)}, 3, "a"},
 	} {
-		u := newUpstream(Options{Addrs: []string{"s:1"}})
 		var t2 cluster.Topology
 		for _, addr := range strings.Fields(c.nodes) {
 			t2.Replicas = append(t2.Replicas, &cluster.Node{Addr: addr})
 		}
-		u.topology.Store(&t2)
 		var got []string
-		for _, r := range u.elect(c.reports, c.asked) {
+		for _, r := range elect(&t2, c.reports, c.asked) {
 			got = append(got, r.master)
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %q, want %s", c.what, got, c.want)
 		}
-		u.Close()
 	}
 }

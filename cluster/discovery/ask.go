@@ -35,6 +35,7 @@ type asker struct {
 	clients map[askKey]*nodeClient
 	leaving map[*nodeClient]bool // of a login that was renewed: they close when their last questions are over
 	closed  bool
+	tasks   sync.WaitGroup // goroutines that ask
 }
 
 type askKey struct {
@@ -169,6 +170,22 @@ func (a *asker) keep(wanted func(addr string) bool) {
 	}
 }
 
+// spawn runs f on a goroutine that close waits for. After close it reports false.
+func (a *asker) spawn(f func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.tasks.Go(f)
+	}
+	return !a.closed
+}
+
+// limit ends ctx when one question has taken as long as it may.
+func (a *asker) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, min(lookTimeout, a.dialer.ConnectTimeout))
+}
+
+// close closes all clients, and waits for whoever asks.
 func (a *asker) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -178,6 +195,7 @@ func (a *asker) close() {
 	clear(a.leaving)
 	a.mu.Unlock()
 	a.keep(func(string) bool { return false })
+	a.tasks.Wait()
 }
 
 // nodeClient is a go-redis client whose Close breaks off its dials too.

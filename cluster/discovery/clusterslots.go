@@ -16,7 +16,7 @@ import (
 // lookCluster asks nodes of a cluster and publishes the best view.
 func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error {
 	stranger := u.stranger.Swap(false)
-	heard, failed := gather(u, ctx, first, rest, patience,
+	heard, failed := gather(ctx, u.asker, first, rest, patience,
 		func(ctx context.Context, addr string) (*view, error) { return u.viewOf(ctx, addr, stranger) })
 	u.suspect(failed)
 	if len(heard) == 0 {
@@ -39,7 +39,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 	if stranger {
 		u.members.Store(&members)
 	}
-	best := u.best(views)
+	best := best(views, u.Topology(), u.vigil.trouble())
 	if !best.ok && best.epoch < u.epoch {
 		return fmt.Errorf("cluster: node %s is cut off from the cluster", best.from)
 	}

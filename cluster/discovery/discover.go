@@ -133,7 +133,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
 	defer cancel()
 	// All must answer: only both of two unrelated masters can reveal that mistake.
-	found, failed := gather(u, ctx, u.o.Addrs, nil, patience, u.identify)
+	found, failed := gather(ctx, u.asker, u.o.Addrs, nil, patience, u.identify)
 	if len(found) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}

@@ -27,7 +27,7 @@ type sentinelReport struct {
 
 // lookSentinel asks Sentinels for the master, and then the master whether it is one.
 func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error {
-	reports, failed := gather(u, ctx, first, rest, patience, u.consult)
+	reports, failed := gather(ctx, u.asker, first, rest, patience, u.consult)
 	u.suspect(failed)
 	if len(reports) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
@@ -43,7 +43,7 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 		}
 	}
 	var refused []cluster.NodeError
-	for _, r := range u.elect(reports, len(reports)+len(failed)) {
+	for _, r := range elect(u.Topology(), reports, len(reports)+len(failed)) {
 		i, err := u.identify(ctx, r.master)
 		if err == nil && i.master {
 			u.servers[i.addr] = i.server
@@ -64,12 +64,11 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 }
 
 // elect puts the reports in order, the best first, one for each master. A master that was not of the group
-// before needs most of the Sentinels that were asked: the others know it a moment later. Of those that were,
+// before, t, needs most of the Sentinels that were asked: the others know it a moment later. Of those that were,
 // the latest counts, for who has led the fail-over knows of it first.
-func (u *Upstream) elect(reports []sentinelReport, asked int) []sentinelReport {
-	t := u.Topology()
+func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelReport {
 	of := make(map[string]bool)
-	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+	for _, n := range t.Nodes() {
 		of[n.Addr] = true
 	}
 	votes := make(map[string]int)
