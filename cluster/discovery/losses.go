@@ -89,7 +89,7 @@ const clusterName = "cluster"
 
 // followed logs masters that are masters no more, and their successors.
 func (p *pulse) followed(t *cluster.Topology) {
-	for addr := range p.u.outages.Addrs() {
+	for _, addr := range p.u.outages.Addrs() {
 		if addr == "" || t.Master(addr) != nil {
 			continue
 		}
