@@ -53,8 +53,8 @@ func (m *Member) at(host string) string {
 	return net.JoinHostPort(host, m.Port)
 }
 
-// Members reads a reply to CLUSTER NODES; of an error there are none. A node that does not know its own host is at host. Lines that say
-// nothing are left out, as are those behind MostNodes.
+// Members reads a reply to CLUSTER NODES; of an error there are none. A node that does not know its own host
+// is at host. Lines that say nothing are left out, as are those behind MostNodes.
 //
 //	<id> <ip:port@busport[,hostname[,key=value]...]> <flags> <id of the master> <ping> <pong> <epoch> <link>
 //	[<slots>...]
@@ -73,7 +73,8 @@ func Members(reply resp.Value, host string) (all []Member) {
 			Slots: words[8:]}
 		addr, name, _ := strings.Cut(words[1], ",")
 		addr, _, _ = strings.Cut(addr, "@")
-		if colon := strings.LastIndexByte(addr, ':'); colon >= 0 && !m.Is("noaddr") && !m.Is("handshake") {
+		colon := strings.LastIndexByte(addr, ':') // an IPv6 address has more of them
+		if colon >= 0 && !m.Is("noaddr") && !m.Is("handshake") {
 			m.Host, m.Port = cmp.Or(addr[:colon], host), addr[colon+1:]
 			if _, ok := AddrOf(m.Host, m.Port); !ok {
 				m.Host, m.Port = "", ""

@@ -33,7 +33,8 @@ func TestAddressesThatNobodyHas(t *testing.T) {
 			},
 			"CLUSTER NODES": func() bool {
 				line := "id " + host + ":6379@1,name master - 0 0 1 connected"
-				return len(addressesOf(cluster.Members(resp.Value{Kind: '$', Str: []byte(line)}, "10.0.0.1"))) > 0
+				all := cluster.Members(resp.Value{Kind: '$', Str: []byte(line)}, "10.0.0.1")
+				return len(addressesOf(all)) > 0
 			},
 			"an id": func() bool {
 				named := []share{{nodes: []cluster.Node{{Addr: "a:1", ID: long}}}}
@@ -66,7 +67,8 @@ func TestNodesThatNobodyHas(t *testing.T) {
 	if err := credible(shares); err != nil {
 		t.Error(err)
 	}
-	if credible(append(shares, share{cluster.MostNodes, cluster.MostNodes, []cluster.Node{{Addr: "b:1"}}})) == nil {
+	more := share{cluster.MostNodes, cluster.MostNodes, []cluster.Node{{Addr: "b:1"}}}
+	if credible(append(shares, more)) == nil {
 		t.Error("one more is taken")
 	}
 	lines := strings.Repeat("id 10.0.0.1:6379@1 master - 0 0 1 connected\n", 2*cluster.MostNodes)

@@ -21,7 +21,8 @@ type readers struct {
 	wake   waker
 	wanted atomic.Bool // somebody reads from replicas
 
-	// replicas to read from, and masters in Options.Zone, by address, at the last look; while the board changes
+	// Replicas to read from, and masters in Options.Zone, by address, at the last look. It is read and
+	// written while the bulletin changes.
 	fit map[string]bool
 }
 

@@ -64,8 +64,8 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 }
 
 // elect puts the reports in order, the best first, one for each master. A master that was not of the group
-// before, t, needs most of the Sentinels that were asked: the others know it a moment later. Of those that were,
-// the latest counts, for who has led the fail-over knows of it first.
+// before, t, needs most of the Sentinels that were asked: the others know it a moment later. Of those that
+// were, the latest counts, for who has led the fail-over knows of it first.
 func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelReport {
 	of := make(map[string]bool)
 	for _, n := range t.Nodes() {

@@ -54,7 +54,7 @@ const (
 // Upstream is the control plane: it knows the nodes of the upstream and keeps
 // that knowledge fresh. Safe for concurrent use.
 type Upstream struct {
-	board
+	bulletin
 	o              Options
 	kind           cluster.Kind // does not change after Discover
 	sentinelLogins *cluster.Logins

@@ -8,8 +8,8 @@ import (
 	"lockproxy/cluster"
 )
 
-// board has the topology for everybody to see. Safe for concurrent use.
-type board struct {
+// bulletin has the topology for everybody to see. Safe for concurrent use.
+type bulletin struct {
 	topology atomic.Pointer[cluster.Topology]
 
 	mu        sync.Mutex // held while a topology is made of the one before
@@ -17,18 +17,20 @@ type board struct {
 }
 
 // Topology is the latest view of the upstream. It never blocks and is never nil.
-func (b *board) Topology() *cluster.Topology { return b.topology.Load() }
+func (b *bulletin) Topology() *cluster.Topology { return b.topology.Load() }
 
 // OnChange calls f with each new topology from now on, and with the present one when a master serves again
 // that was in trouble. f must not block, and may be called several times at once.
-func (b *board) OnChange(f func(*cluster.Topology)) {
+func (b *bulletin) OnChange(f func(*cluster.Topology)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.listeners = append(b.listeners, f)
 }
 
 // change makes a topology of the one before. It is not new if f returns the same.
-func (b *board) change(f func(before *cluster.Topology) *cluster.Topology) (now *cluster.Topology, is bool) {
+func (b *bulletin) change(
+	f func(before *cluster.Topology) *cluster.Topology,
+) (now *cluster.Topology, is bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.Topology()
@@ -38,7 +40,7 @@ func (b *board) change(f func(before *cluster.Topology) *cluster.Topology) (now 
 }
 
 // tell has everybody know that t is the topology, or that masters serve again that did not.
-func (b *board) tell(t *cluster.Topology) {
+func (b *bulletin) tell(t *cluster.Topology) {
 	b.mu.Lock()
 	listeners := slices.Clone(b.listeners)
 	b.mu.Unlock()
