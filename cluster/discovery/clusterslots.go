@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"strconv"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 )
 
 // lookCluster asks nodes of a cluster and publishes the best view.
@@ -62,10 +59,14 @@ func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*vie
 		v.self = addr
 	}
 	v.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
-	if slots.IsError() {
-		v.shares, err = u.shards(ctx, addr, string(slots.Str))
-	} else {
-		v.shares, err = parseSlots(slots, addr)
+	if v.shares, err = parseSlots(slots, addr); slots.IsError() { // Redis has another command for it since 7.0
+		if answers, err = u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "SHARDS"}); err != nil {
+			return nil, err
+		}
+		v.shares, err = parseShards(answers[0], addr)
+		if answers[0].IsError() {
+			err = cluster.Said(slots.Text())
+		}
 	}
 	switch {
 	case err != nil:
@@ -80,81 +81,4 @@ func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*vie
 		}
 	}
 	return v, credible(v.shares)
-}
-
-var errSlots = errors.New("its CLUSTER SLOTS reply cannot be understood")
-
-// parseSlots reads the reply of CLUSTER SLOTS, which all versions from 3.0 on have,
-// as node from gave it. A node without a host of its own is reached by the host
-// of from (Redis documentation, CLUSTER SLOTS, "a NULL value").
-func parseSlots(v resp.Value, from string) ([]share, error) {
-	if v.Kind != '*' {
-		return nil, fmt.Errorf("%w: %.80q", errSlots, v.Str)
-	}
-	var taken [slot.Count]bool
-	var shares []share
-	for _, row := range v.Elems {
-		if len(row.Elems) < 3 || row.Elems[0].Kind != ':' || row.Elems[1].Kind != ':' {
-			return nil, errSlots
-		}
-		first, last := row.Elems[0].Int, row.Elems[1].Int
-		if first < 0 || last < first || last >= slot.Count {
-			return nil, fmt.Errorf("%w: slots %d to %d", errSlots, first, last)
-		}
-		for i := first; i <= last; i++ {
-			if taken[i] {
-				return nil, fmt.Errorf("%w: slot %d twice", errSlots, i)
-			}
-			taken[i] = true
-		}
-		s := share{first: int(first), last: int(last)}
-		for _, e := range row.Elems[2:] {
-			n, err := parseNode(e, from)
-			if err != nil {
-				return nil, err
-			}
-			s.nodes = append(s.nodes, n)
-		}
-		shares = append(shares, s)
-	}
-	return shares, nil
-}
-
-// parseNode reads one node of CLUSTER SLOTS: endpoint, port, id and, since 7.0,
-// more names for it.
-func parseNode(v resp.Value, from string) (cluster.Node, error) {
-	e := v.Elems
-	if len(e) < 2 || e[1].Kind != ':' {
-		return cluster.Node{}, errSlots
-	}
-	host := string(e[0].Str)
-	if host == "?" && len(e) > 3 {
-		// The node prefers a host name and has none. An address may stand beside it.
-		for i := 0; i+1 < len(e[3].Elems); i += 2 {
-			if string(e[3].Elems[i].Str) == "ip" {
-				host = string(e[3].Elems[i+1].Str)
-			}
-		}
-	}
-	if host == "" || host == "?" {
-		host = hostOf(from)
-	}
-	addr, ok := cluster.AddrOf(host, strconv.FormatInt(e[1].Int, 10))
-	if !ok {
-		return cluster.Node{}, fmt.Errorf("%w: %.80q is no host", errSlots, host)
-	}
-	n := cluster.Node{Addr: addr}
-	if len(e) > 2 {
-		n.ID = string(e[2].Str)
-	}
-	return n, nil
-}
-
-// hostOf is the host of addr. A unix socket leads to this machine.
-func hostOf(addr string) string {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "127.0.0.1"
-	}
-	return host
 }

@@ -89,8 +89,7 @@ func newUpstream(o Options) *Upstream {
 	u.life, u.end = context.WithCancel(context.Background())
 	u.sentinelLogins = u.o.SentinelLogins
 	u.dialer = u.o.dialer()
-	u.asker = &asker{dialer: u.dialer, clients: make(map[askKey]*nodeClient),
-		leaving: make(map[*nodeClient]bool)}
+	u.asker = &asker{dialer: u.dialer, life: u.life, clients: make(map[askKey]*nodeClient)}
 	u.topology.Store(&cluster.Topology{})
 	u.readers = &readers{u: u, wake: newWaker()}
 	u.pulse = newPulse(u)
@@ -171,7 +170,7 @@ const stale = 10 * time.Second
 // so by itself; calling it again does nothing.
 func (u *Upstream) Close() {
 	u.end()
-	u.asker.close()
+	u.asker.wait()
 }
 
 // look asks for the topology once and publishes what it finds.
