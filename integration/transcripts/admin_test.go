@@ -94,7 +94,7 @@ func TestCommandLine(t *testing.T) {
 		{"--dev --upstream 127.0.0.1:1", 2, "upstream"},
 		{"--config /no/such/file", 2, "/no/such/file"},
 		{"--dev --tls-cert /no/such/file --tls-key /no/such/file", 2, "tls-cert"},
-		{"--dev --listen " + p.Addr, 1, p.Addr},
+		{"--dev --admin off --listen " + p.Addr, 1, p.Addr},
 		{"--dev --redlock 127.0.0.1:1,127.0.0.1:2", 2, "redlock"},
 		{"health --admin " + admin, 0, ""},
 		{"health --admin 127.0.0.1:1", 1, "127.0.0.1:1"},
