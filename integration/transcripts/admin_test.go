@@ -105,14 +105,6 @@ func TestCommandLine(t *testing.T) {
 				tt.want, run.Log)
 		}
 	}
-	help := rig.StartProcess(t, rig.Binary(t), "--help")
-	help.Wait(rig.Patience)
-	for i, line := range strings.Split(help.Log.String(), "\n") {
-		if len(line) > 110 || i > 66 {
-			t.Errorf("--help does not fit on a screen: line %d, %d wide", i+1, len(line))
-			break
-		}
-	}
 	c := rig.Connect(t, p.Addr)
 	c.Want(t, `["lock-lease", "1m10s"]`, "CONFIG", "GET", "lock-lease")
 	c.Want(t, `["lock-max-wait", "8s"]`, "CONFIG", "GET", "lock-max-wait")
