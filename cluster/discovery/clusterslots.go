@@ -59,7 +59,8 @@ func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*vie
 		v.self = addr
 	}
 	v.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
-	if v.shares, err = parseSlots(slots, addr); slots.IsError() { // Redis has another command for it since 7.0
+	v.shares, err = parseSlots(slots, addr)
+	if slots.IsError() { // Redis has another command for it since 7.0
 		if answers, err = u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "SHARDS"}); err != nil {
 			return nil, err
 		}
