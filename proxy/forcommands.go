@@ -151,7 +151,8 @@ func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 		}
 		v.s.events.audited(lockevent.Event{Kind: lockevent.Setting,
 			Setting: strings.ToLower(p[0]), Value: value,
-			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)], User: user}})
+			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)],
+				User: user}})
 		v.s.changes.Write(v.s.o.Log, slog.LevelInfo, "setting changed", "setting", strings.ToLower(p[0]),
 			"value", value, "client", c.Addr, "user", user)
 	}
