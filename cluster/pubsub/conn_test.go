@@ -30,7 +30,7 @@ func (f *frames) pauseReading(context.Context) { f.pauses++ }
 
 // connected is a feedConn of f to a node. serve plays the node behind the login.
 func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *feedConn {
-	u := &cluster.Dialer{ConnectTimeout: time.Second, Net: func(context.Context, string, string) (net.Conn, error) {
+	dial := func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()
 		go func() { // ends with its connection
 			buf := make([]byte, 4096)
@@ -41,7 +41,8 @@ func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *fe
 			serve(there)
 		}()
 		return here, nil
-	}}
+	}
+	u := &cluster.Dialer{ConnectTimeout: time.Second, Net: dial}
 	c := newFeedConn(f, &f.mu)
 	f.mu.Lock()
 	c.queue([]byte(queued))
