@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock"
 	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/locks"
-	"lockproxy/redlock/single"
 )
 
 // deaf is an upstream that never confirms a subscription, so it is asked about no hold.
-type deaf struct{ single.Upstream }
+type deaf struct{ redlock.Upstream }
 
 func (deaf) Sharded() bool { return false }
 

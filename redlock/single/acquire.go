@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -116,27 +115,10 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	return g, false, err
 }
 
-// Attempt implements locks.engine. Nothing can be taken back before the outcome is known, so it does not end
+// Attempt implements wait.Engine. Nothing can be taken back before the outcome is known, so it does not end
 // with ctx.
 func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	for again := false; ; again = true {
-		at := time.Now()
-		slot, req := e.acquireRequest(nil, a, at)
-		reply, err := e.upstream.DoWhole(e.ctx, slot, req, true)
-		if err != nil {
-			a.Unsure = true
-			return g, false, err
-		}
-		g, ok, err = e.readAcquire(a, at, reply)
-		if err == errTidy {
-			if err = e.tidy(a); err == nil {
-				err = redlock.ErrAgain
-			}
-		}
-		if again || !ok || !e.mayStray(slot, at) {
-			return g, ok, strayed(a, again, err)
-		}
-	}
+	return (&redlock.Patient{Ctx: e.Ctx, Home: e.upstream}).Acquire(e.Acquire, a)
 }
 
 // more says that the script needs all of its arguments for a.
@@ -171,7 +153,7 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (s
 
 // asking is a call for a, without its place in the queue.
 func (e *Engine) asking(a *redlock.Acquire) scripts.Waiting {
-	return scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: e.publish(),
+	return scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: redlock.Publish(e.upstream),
 		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
 }
 
@@ -223,16 +205,6 @@ func (e *Engine) tidyRequest(a *redlock.Acquire) (slot int, req []byte) {
 	return slot, c.Req
 }
 
-// tidy has tidy.lua run for a. It blocks.
-func (e *Engine) tidy(a *redlock.Acquire) error {
-	slot, req := e.tidyRequest(a)
-	reply, err := e.upstream.Do(e.ctx, slot, req, true)
-	if err != nil {
-		return err
-	}
-	return scripts.ReadTidied(reply)
-}
-
 // mayRepeat says that an attempt is not over by err: it is to be made again, maybe after something else.
 func mayRepeat(err error) bool { return err == redlock.ErrAgain || err == errTidy }
 
@@ -243,8 +215,7 @@ func (e *Engine) retried(a *redlock.Acquire, err error) error {
 	case ok && strings.HasPrefix(string(said), "MASTER "):
 		slot := e.names.Place(a.Name).Slot
 		if err := e.upstream.Evicts(slot); err != nil {
-			return redlock.ReplyError(fmt.Sprintf(
-				"MISCONF no new locks here: %v; what is held can be renewed and released", err))
+			return redlock.Evicted(err)
 		}
 		return e.grace.otherMaster(slot, said)
 	case ok && strings.HasPrefix(string(said), "TIDY "):

@@ -160,7 +160,7 @@ func ScriptOf(req []byte) string {
 	return ""
 }
 
-// Subscribe implements single.Upstream.
+// Subscribe implements redlock.Upstream.
 func (u *Upstream) Subscribe(
 	slot int, channel string, notify func(subscription.Change),
 ) (cancel func()) {
