@@ -55,6 +55,15 @@ func (p *Patient) Release(ask func(Caller, *Release, Releaser), r *Release) (Rel
 	return is.released, cmp.Or(p.Err, is.err)
 }
 
+// Ask is the outcome of what is asked on behalf of p, by a method of an engine that tells it to then.
+func Ask[T any](p *Patient, ask func(by *Patient, then func(T, error) []byte)) (is T, err error) {
+	ask(p, func(one T, failed error) []byte {
+		is, err = one, failed
+		return nil
+	})
+	return is, cmp.Or(p.Err, err)
+}
+
 // Buffer implements Caller.
 func (*Patient) Buffer() []byte { return nil }
 

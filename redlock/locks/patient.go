@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"cmp"
 	"context"
 
 	"lockproxy/redlock"
@@ -31,21 +30,14 @@ func (l *Locker) release(ctx context.Context, r *redlock.Release) (redlock.Relea
 }
 
 // renew makes the lease of a hold longer. It blocks.
-func (l *Locker) renew(ctx context.Context, r *redlock.Renew) (is redlock.Renewed, err error) {
-	by := l.patient(context.WithoutCancel(ctx))
-	l.engine.Renew(by, r, func(renewed redlock.Renewed, failed error) []byte {
-		is, err = renewed, failed
-		return nil
-	})
-	return is, cmp.Or(by.Err, err)
+func (l *Locker) renew(ctx context.Context, r *redlock.Renew) (redlock.Renewed, error) {
+	return redlock.Ask(l.patient(context.WithoutCancel(ctx)),
+		func(by *redlock.Patient, then func(redlock.Renewed, error) []byte) { l.engine.Renew(by, r, then) })
 }
 
 // state reads a lock. It blocks until ctx ends.
-func (l *Locker) state(ctx context.Context, name string) (is redlock.State, err error) {
-	by := l.patient(ctx)
-	l.engine.Inspect(by, name, "", func(s redlock.State, failed error) []byte {
-		is, err = s, failed
-		return nil
+func (l *Locker) state(ctx context.Context, name string) (redlock.State, error) {
+	return redlock.Ask(l.patient(ctx), func(by *redlock.Patient, then func(redlock.State, error) []byte) {
+		l.engine.Inspect(by, name, "", then)
 	})
-	return is, cmp.Or(by.Err, err)
 }

@@ -136,14 +136,9 @@ func (v verb[T]) answer(by redlock.Caller, then func(T, error) []byte) {
 
 // await runs it and waits for the outcome. When ctx ends first, it goes on all the same.
 func (v verb[T]) await(ctx context.Context) (T, error) {
-	by := &redlock.Patient{Ctx: ctx}
-	var is T
-	var err error
-	v.answer(by, func(one T, failed error) []byte {
-		is, err = one, failed
-		return nil
+	return redlock.Ask(&redlock.Patient{Ctx: ctx}, func(by *redlock.Patient, then func(T, error) []byte) {
+		v.answer(by, then)
 	})
-	return is, cmp.Or(by.Err, err)
 }
 
 // Release implements locks.engine. If somebody waits here for the lock, the attempt of the first goes to each

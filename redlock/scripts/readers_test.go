@@ -24,7 +24,7 @@ func TestStepsAtMostReaders(t *testing.T) {
 	for _, script := range scripts.All() {
 		s.Ask("SCRIPT", "LOAD", script.Source)
 	}
-	both := []string{rig.LockKey, rig.FenceKey}
+	both := []string{rig.LockKey, fenceKey}
 	const n = 1000
 	for i := range n {
 		l.acquireTidy(fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "",
