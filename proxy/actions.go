@@ -217,7 +217,11 @@ func (a actions) Task(task commands.Task, lost redlock.Delivery) {
 func (a actions) Pusher() func(message func(proto int) []byte) {
 	s, tag := a.s, a.s.current
 	return func(message func(proto int) []byte) {
-		s.w.loop.Post(func() { s.Push(tag, message) })
+		s.w.loop.Post(func() {
+			if !s.gone {
+				s.Push(tag, message(s.Proto))
+			}
+		})
 	}
 }
 

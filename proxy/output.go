@@ -100,14 +100,14 @@ func (o *output) writeAll(c *client.Collected) {
 // waiting is how many bytes of replies wait for the client, or for their turn.
 func (o *output) waiting() int { return o.buf.Len() + o.held }
 
-// pushBytes is Push for a message that is made already, and must not be changed any more.
-func (o *output) pushBytes(tag uint32, b []byte) {
-	s := o.s
-	if len(b) == 0 {
+// Push implements client.Host.
+func (s *session) Push(tag uint32, message []byte) {
+	if s.gone || len(message) == 0 {
 		return
 	}
-	o.pushes = append(o.pushes, push{tag, b})
-	o.held += len(b)
+	o := &s.out
+	o.pushes = append(o.pushes, push{tag, message})
+	o.held += len(message)
 	if !s.answers.midAnswer() {
 		o.writePushes()
 	}
@@ -197,17 +197,6 @@ func (s *session) Wrote(n int) {
 	}
 }
 
-// Push sends the push that message makes as soon as possible: behind the answer of command tag, and never
-// inside an answer.
-func (s *session) Push(tag uint32, message func(proto int) []byte) {
-	if s.gone {
-		return
-	}
-	if b := message(s.Proto); len(b) > 0 {
-		s.out.pushBytes(tag, b)
-	}
-}
-
 // PushMessage gives the client a message, behind the answer to the command by which it listens, and says
 // whether that command is answered: if the message came earlier it would be taken for the answer to an
 // earlier command. told: it was answered before. What the client may have published itself comes
@@ -221,13 +210,13 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 		message = message[1:]
 	}
 	if !told && s.answers.has(behind) {
-		s.out.pushBytes(behind, kind)
-		s.out.pushBytes(behind, client.Lasting(message))
+		s.Push(behind, kind)
+		s.Push(behind, client.Lasting(message))
 		return false
 	}
 	if s.Proto == 3 && s.answers.has(s.answers.published) {
-		s.out.pushBytes(s.answers.published, kind)
-		s.out.pushBytes(s.answers.published, client.Lasting(message))
+		s.Push(s.answers.published, kind)
+		s.Push(s.answers.published, client.Lasting(message))
 		return true
 	}
 	if s.answers.midAnswer() {

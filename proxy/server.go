@@ -123,12 +123,9 @@ func (s *Server) share() {
 	for _, script := range scripts.All() {
 		all.Scripts.Pin([]byte(script.Source))
 	}
-	all.Fixed = Fixed{
-		ReplicaReads: o.ReplicaReads, Sheds: o.Pipes.ShedAfter > 0, Left: func() { s.Left() },
-		Independent: func(cmd *commands.Command, args [][]byte) (string, bool) {
-			return s.locks.engines.Independent(cmd, args)
-		},
-	}
+	all.ReplicaReads, all.Sheds = o.ReplicaReads, o.Pipes.ShedAfter > 0
+	all.Left = func() { s.Left() }
+	all.Independent = func(name []byte) bool { return s.locks.engines.Independent(name) }
 	all.Own = stats.NewOwn(&all.Counters, s.totals)
 	all.Memory.Log, all.Clients.Scripts = o.Log, all.Scripts
 	all.Login.Addresses = login.NewAddresses()
@@ -238,18 +235,11 @@ func (s *Server) Drain(ctx context.Context) error {
 // halt makes all clients begin no more commands, and waits up to haltMost for the answers to those that have
 // begun.
 func (s *Server) halt() {
-	halted := make(chan int, len(s.workers))
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
-		asked, owed := 0, 0
-		for _, w := range s.workers {
-			if w.Halt(halted) {
-				asked++
-			}
-		}
-		for range asked {
-			owed += <-halted
-		}
-		if owed == 0 {
+		var owed atomic.Int64
+		halted := make(chan struct{})
+		loop.Each(s.workers, func(w *worker) { owed.Add(int64(w.Halt())) }, func() { close(halted) })
+		if <-halted; owed.Load() == 0 {
 			return
 		}
 	}

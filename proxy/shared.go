@@ -28,7 +28,11 @@ type Shared struct {
 	Context context.Context          // of all tasks
 	Tasks   sync.WaitGroup           // goroutines of Actions.Task
 	Now     atomic.Pointer[Settings] // which may change
-	Fixed   Fixed
+
+	ReplicaReads commands.ReplicaReads  // whose reads go to replicas
+	Sheds        bool                   // commands for overloaded nodes are refused
+	Independent  func(name []byte) bool // independent masters keep the lock of that name
+	Left         func()                 // is called when a client has gone
 
 	Server   commands.Server // the proxy as commands see it
 	Table    table.Learner
@@ -52,13 +56,4 @@ type Settings struct {
 	AuthTimeout time.Duration // a client that has not authenticated after so long is closed; 0: never
 	Output      memory.Limits // of what waits for one client
 	MaxPipeline int           // commands of one client on their way at once
-}
-
-// Fixed are settings that do not change.
-type Fixed struct {
-	ReplicaReads commands.ReplicaReads // whose reads go to replicas
-	Sheds        bool                  // commands for overloaded nodes are refused
-	// Independent is the key of a lock that independent masters keep; false: cmd is about no such lock.
-	Independent func(cmd *commands.Command, args [][]byte) (key string, ok bool)
-	Left        func() // is called when a client has gone
 }

@@ -38,8 +38,6 @@ type worker struct {
 	later     *loop.Later
 	roster    roster
 
-	readsFrom int8 // clients with at least this ReadOnly read from replicas
-
 	args   [][]byte      // scratch of Read
 	input  int           // size of the input that Read is looking at
 	call   commands.Call // scratch of dispatch
@@ -62,12 +60,11 @@ func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics 
 		sessions:  make(map[*session]struct{}),
 		checkFrom: shared.Now.Load().Output.CheckFrom(narrowFrom),
 		counters:  shared.Counters.Loop(),
-		readsFrom: readsFrom(shared.Fixed.ReplicaReads),
 		buffer:    make([]byte, 0, bufferSize),
 	}
 	w.roster.w = w
 	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.later.Late)
-	w.memory = shared.Memory.Loop(l.Post, w.counted)
+	w.memory = shared.Memory.Loop(l, w.counted)
 	w.watchers = shared.Watchers.Loop(l, w.watch)
 	w.clients = shared.Clients.Loop(l, pool, w.peers, w.watch)
 	l.After(time.Second, w.tidy)
@@ -106,7 +103,7 @@ func (w *worker) Come(n door.Newcomer, authenticated bool) {
 		w.serve(s, n)
 	} else if !w.loop.Post(func() { w.serve(s, n) }) {
 		n.Refuse()
-		w.shared.Fixed.Left()
+		w.shared.Left()
 	}
 }
 
@@ -120,19 +117,19 @@ func (w *worker) Drain() {
 	})
 }
 
-// Halt makes all clients begin no more commands, and tells answered how many answers they are owed. It
-// reports false if the loop has ended.
-func (w *worker) Halt(owed chan<- int) bool {
-	return w.loop.Post(func() {
-		n := 0
-		for s := range w.sessions {
-			s.SetHold(client.HoldClosing)
-			s.closeIfAnswered()
-			n += s.answers.len()
-		}
-		owed <- n
-	})
+// Halt makes all clients begin no more commands, and returns how many answers they are owed. It runs on the
+// loop.
+func (w *worker) Halt() (owed int) {
+	for s := range w.sessions {
+		s.SetHold(client.HoldClosing)
+		s.closeIfAnswered()
+		owed += s.answers.len()
+	}
+	return owed
 }
+
+// Post is that of the loop.
+func (w *worker) Post(f func()) bool { return w.loop.Post(f) }
 
 // count counts a command that has been answered.
 func (w *worker) count(a *answer) {
@@ -177,7 +174,7 @@ func (w *worker) serve(s *session, n door.Newcomer) {
 	conn, err := n.Join(w.loop, s)
 	if err != nil {
 		w.shared.Log.Error("client refused", "client", s.Addr, "err", err)
-		w.shared.Fixed.Left()
+		w.shared.Left()
 		return
 	}
 	s.conn, s.active = conn, w.loop.Now()
@@ -199,7 +196,7 @@ func (w *worker) add(s *session) {
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
 	w.shared.Clients.Remove(s.ID)
-	w.shared.Fixed.Left()
+	w.shared.Left()
 }
 
 // tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
@@ -242,13 +239,3 @@ func idles(s *session) bool {
 
 // masters is how many masters the upstream has now.
 func (w *worker) masters() int { return len(w.pool.Topology().Masters) }
-
-// readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
-func readsFrom(which commands.ReplicaReads) int8 {
-	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
-		if which.Wanted(readOnly) {
-			return readOnly
-		}
-	}
-	return 2
-}

@@ -52,8 +52,9 @@ type Host interface {
 	// SetHold stops the reading of further commands, ClearHold lets it go on.
 	SetHold(h HoldReasons)
 	ClearHold(h HoldReasons)
-	// Push sends the push that message makes, behind the answer of command tag.
-	Push(tag uint32, message func(proto int) []byte)
+	// Push sends a push as soon as possible: behind the answer of command tag, and never inside an answer. It
+	// must not be changed any more.
+	Push(tag uint32, message []byte)
 	// Answers are the answers to its commands.
 	Answers() Answers
 	// TakesPushes says that the connection is open, will stay so, and has to be told of changes.

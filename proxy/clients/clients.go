@@ -59,9 +59,9 @@ type Client interface {
 
 // Loop is the clients of one loop, to which it belongs.
 type Loop struct {
+	*loop.Loop
 	all     *All
 	index   int // in All.loops
-	loop    *loop.Loop
 	pool    *pipe.Pool
 	clients iter.Seq[Client]
 	changed func()
@@ -73,7 +73,7 @@ type Loop struct {
 // Loop makes one more loop, before there is any client. clients are those that it has; changed is called when
 // Alert may have changed.
 func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client], changed func()) *Loop {
-	one := &Loop{all: a, index: len(a.loops), loop: l, pool: pool, clients: clients, changed: changed}
+	one := &Loop{Loop: l, all: a, index: len(a.loops), pool: pool, clients: clients, changed: changed}
 	one.pause.held = make(map[*PausedClient]struct{})
 	one.monitors.own = make(map[*Monitor]struct{})
 	a.loops = append(a.loops, one)
@@ -91,19 +91,5 @@ func (a *All) IndexOf(id int64) int { return int(uint64(id) % uint64(len(a.loops
 func (l *Loop) onEach(h client.Host, f func(l *Loop), then func()) {
 	h.AnswerLater(client.ByProxy)
 	h.SetHold(client.HoldOrder)
-	missing := len(l.all.loops)
-	done := func() {
-		if missing--; missing == 0 {
-			then()
-		}
-	}
-	for _, other := range l.all.loops {
-		posted := other.loop.Post(func() {
-			f(other)
-			l.loop.Post(done)
-		})
-		if !posted { // the loop has ended
-			done()
-		}
-	}
+	loop.Each(l.all.loops, f, func() { l.Post(then) })
 }

@@ -70,7 +70,7 @@ func (m *Monitor) End() {
 // unlisten tells all loops that one client less is in MONITOR here.
 func (l *Loop) unlisten() {
 	for _, other := range l.all.loops {
-		other.loop.Post(func() { other.listen(l.index, -1) })
+		other.Post(func() { other.listen(l.index, -1) })
 	}
 }
 
@@ -123,7 +123,7 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 		l.passFeed()
 	case !l.monitors.posted:
 		l.monitors.posted = true
-		l.loop.Post(l.passFeed)
+		l.Post(l.passFeed)
 	}
 }
 
@@ -148,7 +148,7 @@ func (l *Loop) passFeed() {
 	for i, n := range m.watchers {
 		if n > 0 {
 			other := l.all.loops[i]
-			other.loop.Post(func() { other.tell(feed) })
+			other.Post(func() { other.tell(feed) })
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (l *Loop) passFeed() {
 func (l *Loop) tell(lines []byte) {
 	for m := range l.monitors.own {
 		if m.h.TakesPushes() {
-			m.h.Push(m.h.Answers().Answered(), func(int) []byte { return lines })
+			m.h.Push(m.h.Answers().Answered(), lines)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (w *Watcher) tell(all []lockevent.Event) {
 		b = appendEvent(b, proto, e)
 	}
 	if len(b) > 0 {
-		w.h.Push(w.h.Answers().Answered(), func(int) []byte { return b })
+		w.h.Push(w.h.Answers().Answered(), b)
 	}
 }
 
