@@ -50,8 +50,8 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	v, certs, passwords, err := loadAll(src)
 	switch {
 	case errors.Is(err, settings.ErrHelp):
-		settings.WriteHelp(stdout, names(subcommands(stdout)))
-		return exitOK
+		code, _ := subcommand([]string{"help"}, environ, stdin, stdout, stderr)
+		return code
 	case errors.Is(err, settings.ErrVersion):
 		io.WriteString(stdout, versionLine())
 		return exitOK
@@ -86,7 +86,7 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 
 // settingsFrom is where settings come from.
 func settingsFrom(args, environ []string) settings.Sources {
-	root := subcommands(io.Discard)
+	root := rootCommand()
 	return settings.Sources{Args: args, Environ: environ, Tools: names(root),
 		Others: append(tool.Variables(root), lock.Variables...)}
 }

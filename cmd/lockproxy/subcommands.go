@@ -14,13 +14,23 @@ import (
 	"lockproxy/cmd/lockproxy/tool/probe"
 )
 
-// subcommands is what lockproxy does beside running the proxy.
-func subcommands(stdout io.Writer) *cobra.Command {
-	var root *cobra.Command
-	root = tool.Root(func() { settings.WriteHelp(stdout, names(root)) }, lock.Command(), probe.Ready(load),
-		probe.Health(load), checkCommand(), locks.Command(), bench.Command(), versionCommand(),
-		tool.Completion(), manCommand())
-	return root
+// rootCommand is lockproxy itself, whose flags are the settings, and what it does beside running the proxy.
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lockproxy [--setting value]...",
+		Short: "Redis for any client in front of a cluster, with lock verbs",
+		Long: `Each setting is a flag, a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of
+the file of --config (lock-lease 30s). A flag wins over a variable, that over
+the file.
+`,
+		Example: `  lockproxy --upstream 10.0.0.1:6379,10.0.0.2:6379
+        stands before a cluster, a Sentinel group or one Redis
+  lockproxy --dev
+        needs no Redis: it keeps one in its own memory, to try things out`,
+	}
+	settings.Flags(root.Flags())
+	return tool.Root(root, lock.Command(), probe.Ready(load), probe.Health(load), checkCommand(),
+		locks.Command(), bench.Command(), versionCommand(), tool.Completion(), manCommand())
 }
 
 // load reads the settings for a probe.
@@ -42,7 +52,7 @@ func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Write
 	if len(args) == 0 {
 		return 0, false
 	}
-	root := subcommands(stdout)
+	root := rootCommand()
 	switch all := append(names(root), cobra.ShellCompRequestCmd); {
 	case args[0] == lock.Watcher:
 		return lock.Watch(args[1:], stdin), true
@@ -57,11 +67,8 @@ func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Write
 	return tool.Execute(root, args, call), true
 }
 
-// withSettings gives those that take them the settings as flags, for completion and the manual page. The
-// flags
-// do nothing: the proxy reads its settings by itself.
+// withSettings gives those that take them the settings as flags, for completion.
 func withSettings(root *cobra.Command) {
-	settings.Flags(root.Flags())
 	for _, c := range root.Commands() {
 		if tool.HasSettings(c) {
 			settings.Flags(c.Flags())
@@ -83,9 +90,7 @@ It has all that --help tells, of the settings and of each subcommand, for the ve
   lockproxy man > /usr/local/share/man/man1/lockproxy.1
         installs it`,
 	}, 0, 0, func(c *tool.Invocation) int {
-		root := subcommands(c.Stdout)
-		settings.Flags(root.Flags())
-		tool.Man(c.Stdout, root, version)
+		tool.Man(c.Stdout, rootCommand(), version)
 		return tool.ExitOK
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ import (
 
 // Each says all that help and man page tell of it, and its help fits on a terminal.
 func TestSubcommandsAreComplete(t *testing.T) {
-	for _, m := range subcommands(io.Discard).Commands() {
+	for _, m := range rootCommand().Commands() {
 		name := m.Name()
 		if m.Short == "" || strings.HasSuffix(m.Short, ".") || !strings.Contains(m.Long, "Exit codes:") {
 			t.Errorf("%s: lacks something, or its summary ends with a full stop", name)
@@ -53,6 +52,27 @@ func TestSubcommandsAreComplete(t *testing.T) {
 	}
 }
 
+// What help tells has all settings, and fits into a terminal.
+func TestHelpTellsTheSettings(t *testing.T) {
+	var b strings.Builder
+	if code := realMain([]string{"--help"}, nil, nil, &b, &b); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	for line := range strings.Lines(b.String()) {
+		if utf8.RuneCountInString(line) > 111 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	for _, part := range []string{
+		"--listen LIST ", "(default 127.0.0.1:6380)", "--lock-lease TIME ", "--dev yes|no[=yes] ",
+		"CONFIG SET changes it", "  lock  ", "\nlimits:\n",
+	} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("it lacks %q", part)
+		}
+	}
+}
+
 // accepted says what is wrong with the words behind lockproxy NAME in a line of a shell.
 func accepted(name, line string) error {
 	_, line, _ = strings.Cut(line, "lockproxy "+name)
@@ -62,7 +82,7 @@ func accepted(name, line string) error {
 	if err != nil {
 		return err
 	}
-	c, _, err := subcommands(io.Discard).Find([]string{name})
+	c, _, err := rootCommand().Find([]string{name})
 	if err != nil || tool.HasSettings(c) { // what is no flag of its own is a setting
 		return err
 	}
@@ -98,9 +118,9 @@ func TestHelpAndCompletion(t *testing.T) {
 		"help lock":          "0 lockproxy lock [--flag value]... NAME",
 		"lock --help":        "0 lockproxy lock [--flag value]... NAME",
 		"check --dev --help": "0 lockproxy check [--flag value]...",
-		"help lokc": "64 lockproxy help: lokc: there is no such subcommand; did you " +
-			"mean lock?",
-		"help nothing":          "64 lockproxy help: nothing: there is no such subcommand; there are",
+		"help lokc": "64 lockproxy help: unknown command \"lokc\" for \"lockproxy\"\n\nDid you mean this?\n" +
+			"\tlock",
+		"help nothing":          "64 lockproxy help: unknown command \"nothing\"",
 		"completion bash":       "0 # bash completion",
 		"completion sh":         "64 lockproxy completion: which shell: bash, zsh, fish?",
 		"man":                   "0 .TH LOCKPROXY 1",

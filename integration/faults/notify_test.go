@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"lockproxy/integration/rig"
@@ -109,8 +108,9 @@ func TestNotifyDrain(t *testing.T) {
 	}
 }
 
-// A Redis that stands still while it is to tell of a grant: the message is not sent twice, and the hold
-// stays, for somebody may have heard of it.
+// A Redis that takes the message of a grant and does not answer: it is not sent twice, and the hold stays,
+// for somebody may have heard of it. The Redis answers what else it is asked, so that it is not known to be
+// lost before it has the message, however long that takes.
 func TestNotifyInDoubt(t *testing.T) {
 	t.Parallel()
 	up := rig.StartRedis(t)
@@ -121,10 +121,10 @@ func TestNotifyInDoubt(t *testing.T) {
 	holder.Must(t, "LOCK", "doubted", "TOKEN", "first", "PX", "20000")
 	asker.Want(t, "QUEUED", "LOCK", "doubted", "TOKEN", "second", "PX", "20000", "WAIT", "50000",
 		"NOTIFY", "news")
-	up.Stop(t)
+	up.Do(t, "CLIENT", "PAUSE", "3600000", "WRITE") // PUBLISH waits, PING does not
 	holder.Want(t, "(integer) 1", "UNLOCK", "doubted", "first")
 	p.Logged(t, "nobody knows whether its client was told")
-	up.Signal(syscall.SIGCONT)
+	up.Do(t, "CLIENT", "UNPAUSE")
 	if text := heard(t, listener); !strings.HasPrefix(text, "granted doubted ") {
 		t.Error(text)
 	}

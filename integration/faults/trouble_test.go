@@ -58,7 +58,7 @@ func TestHangingNode(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 0)
 	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--upstream-timeout", "10m",
-		"--upstream-connect-timeout", "1m")
+		"--upstream-connect-timeout", "1m", "--retry-budget", "10m")
 	hanging := c.MasterOf(t, "hang")
 	other := ""
 	for i := range 100 {

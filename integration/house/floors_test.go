@@ -20,8 +20,8 @@ var floors = map[string]string{
 		"cmd/lockproxy/limits cmd/lockproxy/dev cmd/lockproxy/admin cmd/lockproxy/lifecycle " +
 		"cmd/lockproxy/tool/probe",
 	"cmd/lockproxy/lifecycle": "cmd/lockproxy/adminpage cmd/lockproxy/settings proxy proxy/door",
-	"cmd/lockproxy/settings": "cmd/lockproxy/tool proxy proxy/memory commands cluster cluster/discovery " +
-		"cluster/master internal",
+	"cmd/lockproxy/settings": "cmd/lockproxy/kind cmd/lockproxy/tool proxy proxy/memory commands cluster " +
+		"cluster/discovery cluster/master internal",
 	"cmd/lockproxy/admin": "cmd/lockproxy/adminpage cmd/lockproxy/files cmd/lockproxy/settings proxy " +
 		"proxy/login proxy/stats commands/lock cluster cluster/master cluster/pipe redlock/locks internal",
 	"cmd/lockproxy/files":    "cmd/lockproxy/settings cluster",
@@ -31,14 +31,19 @@ var floors = map[string]string{
 		"cmd/lockproxy/tool/terminal internal",
 
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it but framing.
-	"cmd/lockproxy/tool":          "",
-	"cmd/lockproxy/tool/client":   "cmd/lockproxy/tool internal",
-	"cmd/lockproxy/tool/lock":     "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
+	"cmd/lockproxy/kind":        "",
+	"cmd/lockproxy/tool":        "cmd/lockproxy/kind",
+	"cmd/lockproxy/tool/client": "cmd/lockproxy/kind cmd/lockproxy/tool internal",
+	"cmd/lockproxy/tool/lock": "cmd/lockproxy/kind cmd/lockproxy/tool cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/terminal": "cmd/lockproxy/tool",
-	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
+	"cmd/lockproxy/tool/bench": "cmd/lockproxy/kind cmd/lockproxy/tool cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/tool/terminal",
 	// Probes read the settings of the proxy to know where it is.
-	"cmd/lockproxy/tool/probe": "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/settings",
-	"cmd/lockproxy/tool/locks": "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
+	"cmd/lockproxy/tool/probe": "cmd/lockproxy/kind cmd/lockproxy/tool cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/settings",
+	"cmd/lockproxy/tool/locks": "cmd/lockproxy/kind cmd/lockproxy/tool cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
 	"cmd/lockproxy/checkup": "cmd/lockproxy/tool/terminal proxy/needs cluster cluster/discovery " +
 		"redlock/peers internal",

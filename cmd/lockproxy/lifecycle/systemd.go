@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -29,11 +30,19 @@ type Manager struct {
 // NewManager is whoever the environment names.
 func NewManager(log *slog.Logger) *Manager { return &Manager{log: log} }
 
+// patience is how long a service manager may take to take a message: one that reads none must not keep this
+// program from its end. daemon.SdNotify would wait for ever.
+const patience = time.Second
+
 // notify tells it of a state.
 func (m *Manager) notify(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		m.log.Debug("the service manager cannot be told", "err", err)
+	conn, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
+	if err != nil {
+		return // there is none, or it has gone
 	}
+	defer conn.Close()
+	conn.SetWriteDeadline(time.Now().Add(patience))
+	io.WriteString(conn, state)
 }
 
 // Ready tells it that clients can connect, and what they find.

@@ -2,8 +2,10 @@ package lifecycle
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -51,6 +53,27 @@ func TestWatchdog(t *testing.T) {
 			t.Errorf("fed %d times once they turn again", n)
 		}
 	})
+}
+
+// A service manager that reads none of its messages does not keep the program from its end.
+func TestManagerReadsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	full, err := net.Dial("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for err == nil { // until the kernel takes no more
+		full.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		_, err = io.WriteString(full, "WATCHDOG=1")
+	}
+	t.Setenv("NOTIFY_SOCKET", path)
+	NewManager(slog.New(slog.DiscardHandler)).Stopping() // or the test hangs
 }
 
 // A socket of the service manager is for the setting that names its address.

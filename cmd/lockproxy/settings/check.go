@@ -6,7 +6,7 @@ import (
 	"net"
 	"strings"
 
-	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/commands"
 	"lockproxy/proxy"
 )
@@ -72,17 +72,17 @@ func check(v *Values) error {
 	}
 	if v.Proxy.Locks.Lease > v.Proxy.Locks.MaxLease {
 		refuse("lock-lease %s: must not be longer than lock-max-lease, which is %s",
-			tool.Short(v.Proxy.Locks.Lease), tool.Short(v.Proxy.Locks.MaxLease))
+			kind.Short(v.Proxy.Locks.Lease), kind.Short(v.Proxy.Locks.MaxLease))
 	}
 	if v.Proxy.Locks.Sync > 0 && v.Proxy.Locks.SyncTimeout > v.Proxy.Locks.Lease/2 {
 		refuse("lock-sync-timeout %s: must be at most half of lock-lease, which is %s, or a grant is over "+
 			"before its replicas have it",
-			tool.Short(v.Proxy.Locks.SyncTimeout), tool.Short(v.Proxy.Locks.Lease))
+			kind.Short(v.Proxy.Locks.SyncTimeout), kind.Short(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.FailoverGrace > 0 && v.Proxy.Locks.FailoverGrace < v.Proxy.Locks.Lease {
 		refuse("lock-failover-grace %s: must not be shorter than lock-lease, which is %s: it has to "+
 			"outlast the leases in use",
-			tool.Short(v.Proxy.Locks.FailoverGrace), tool.Short(v.Proxy.Locks.Lease))
+			kind.Short(v.Proxy.Locks.FailoverGrace), kind.Short(v.Proxy.Locks.Lease))
 	}
 	checkRedlock(v, refuse)
 	checkCompat(v, refuse)
@@ -179,12 +179,12 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	}
 	if n > 0 && v.Proxy.Locks.Lease > v.Proxy.Redlock.MaxLease {
 		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s",
-			tool.Short(v.Proxy.Locks.Lease), tool.Short(v.Proxy.Redlock.MaxLease))
+			kind.Short(v.Proxy.Locks.Lease), kind.Short(v.Proxy.Redlock.MaxLease))
 	}
 	if proxy.LeastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
 		refuse("redlock-node-timeout %s: must be at most a quarter of lock-lease, which is %s, or much "+
 			"of a lease is over before it is granted",
-			tool.Short(v.Proxy.Redlock.NodeTimeout), tool.Short(v.Proxy.Locks.Lease))
+			kind.Short(v.Proxy.Redlock.NodeTimeout), kind.Short(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.Sync > 0 {
 		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0",

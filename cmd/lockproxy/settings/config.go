@@ -200,8 +200,8 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 		}
 		seen[s.Name] = true
 		in, subject := s.in(&next), "argument"
-		if c, ok := in.(interface{ subject() string }); ok {
-			subject = c.subject()
+		if c, ok := in.(interface{ Subject() string }); ok {
+			subject = c.Subject()
 		}
 		var whole configError
 		switch err := in.Set(pair[1]); {

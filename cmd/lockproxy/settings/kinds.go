@@ -11,117 +11,15 @@ import (
 	"unicode/utf8"
 
 	"lockproxy/cluster"
-	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/kind"
 )
 
-// value is the place of one setting in a Values. It reads what a user wrote
-// into that place and shows it again.
-//
-// The text of an error of Set goes on after the setting's name ("must be ...");
-// where Redis has a kind of the same sort it is Redis's own text.
-type value interface {
-	Set(text string) error
-	String() string  // as CONFIG GET answers it
-	Allowed() string // what Set takes, for people
-}
+// user, password and command are texts that several settings are.
+func user(at *string) value { return kind.Text(at, "NAME", "an ACL user, empty for default") }
 
-// text is any string.
-type text struct {
-	at      *string
-	allowed string
-}
+func password(at *string) value { return kind.Text(at, "PASSWORD", "any text, empty for none") }
 
-func (t text) Set(s string) error { *t.at = s; return nil }
-func (t text) String() string     { return *t.at }
-func (t text) Allowed() string    { return t.allowed }
-
-// yesNo is a boolean, in the words of redis.conf.
-type yesNo struct{ at *bool }
-
-func (b yesNo) Set(s string) error {
-	switch strings.ToLower(s) {
-	case "yes":
-		*b.at = true
-	case "no":
-		*b.at = false
-	default:
-		return errors.New("must be 'yes' or 'no'")
-	}
-	return nil
-}
-
-func (b yesNo) String() string {
-	if *b.at {
-		return "yes"
-	}
-	return "no"
-}
-
-func (b yesNo) Allowed() string { return "yes or no" }
-
-// choice is one of a few words, each of which stands for a value.
-type choice[T comparable] struct {
-	at *T
-	of []word[T]
-}
-
-type word[T comparable] struct {
-	text  string
-	value T
-}
-
-func (c choice[T]) Set(s string) error {
-	for _, w := range c.of {
-		if strings.EqualFold(w.text, s) {
-			*c.at = w.value
-			return nil
-		}
-	}
-	return fmt.Errorf("must be one of the following: %s", c.Allowed())
-}
-
-func (c choice[T]) String() string {
-	for _, w := range c.of {
-		if w.value == *c.at {
-			return w.text
-		}
-	}
-	return ""
-}
-
-// subject is what Redis's error begins with.
-func (c choice[T]) subject() string { return "argument(s)" }
-
-func (c choice[T]) Allowed() string { return strings.Join(c.words(), ", ") }
-
-func (c choice[T]) words() []string {
-	var all []string
-	for _, w := range c.of {
-		all = append(all, w.text)
-	}
-	return all
-}
-
-// number counts things.
-type number struct {
-	at       *int
-	min, max int
-}
-
-func (n number) Set(s string) error {
-	i, err := strconv.Atoi(s)
-	if err != nil {
-		return errors.New("couldn't be parsed into an integer")
-	}
-	if i < n.min || i > n.max {
-		return fmt.Errorf("must be between %d and %d inclusive", n.min, n.max)
-	}
-	*n.at = i
-	return nil
-}
-
-func (n number) String() string  { return strconv.Itoa(*n.at) }
-func (n number) Allowed() string { return fmt.Sprintf("%d to %d", n.min, n.max) }
+func command(at *string) value { return kind.Text(at, "COMMAND", "a program and its arguments") }
 
 // size is a number of bytes, written as in redis.conf: 1k is 1000, 1kb is 1024.
 type size struct {
@@ -142,6 +40,7 @@ func (z size) Set(s string) error {
 }
 
 func (z size) String() string { return strconv.Itoa(*z.at) }
+func (z size) Type() string   { return "SIZE" }
 func (z size) Short() string  { return formatSize(int64(*z.at)) }
 
 func (z size) Allowed() string {
@@ -183,20 +82,6 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// duration is a time with its unit.
-type duration struct {
-	at       *time.Duration
-	min, max time.Duration
-}
-
-func (d duration) Set(s string) error { return tool.ParseTime(d.at, s, d.min, d.max) }
-
-func (d duration) String() string { return tool.Short(*d.at) }
-
-func (d duration) Allowed() string {
-	return fmt.Sprintf("%s to %s", tool.Short(d.min), tool.Short(d.max))
-}
-
 // seconds is a time for which Redis has a parameter of the same name: a plain
 // number of seconds, as there, or a duration of whole seconds.
 type seconds struct {
@@ -221,6 +106,7 @@ func (z seconds) Set(s string) error {
 }
 
 func (z seconds) String() string  { return strconv.FormatInt(int64(*z.at/time.Second), 10) }
+func (z seconds) Type() string    { return "SECONDS" }
 func (z seconds) Allowed() string { return fmt.Sprintf("seconds, 0 to %d", z.max) }
 
 // address is where to listen: host:port, or "" and off for nowhere.
@@ -239,6 +125,7 @@ func (a address) Set(s string) error {
 }
 
 func (a address) String() string  { return *a.at }
+func (a address) Type() string    { return "ADDR" }
 func (a address) Allowed() string { return "host:port, or off" }
 
 // list is several texts, separated by commas or spaces.
@@ -264,6 +151,7 @@ func (l list) Set(s string) error {
 }
 
 func (l list) String() string  { return strings.Join(*l.at, ",") }
+func (l list) Type() string    { return "LIST" }
 func (l list) Allowed() string { return l.allowed }
 
 // addresses are host:port, or with paths also unix sockets. The settings that say the rest of what a URL says
@@ -357,6 +245,7 @@ func (d detours) Set(s string) (err error) {
 }
 
 func (d detours) String() string { return d.at.String() }
+func (d detours) Type() string   { return "LIST" }
 
 func (d detours) Allowed() string {
 	return "announced=reached, each host:port or a host; commas between several"
@@ -394,4 +283,5 @@ func (p prefix) Set(s string) error {
 }
 
 func (p prefix) String() string  { return *p.at }
+func (p prefix) Type() string    { return "TEXT" }
 func (p prefix) Allowed() string { return "any text without { and }" }

@@ -57,4 +57,6 @@ func (m memoryShare) String() string {
 	return strconv.FormatInt(m.at.Bytes, 10)
 }
 
+func (m memoryShare) Type() string { return "SIZE" }
+
 func (m memoryShare) Allowed() string { return "0, a size from 1mb on, or 1% to 100% of the memory" }

@@ -88,6 +88,8 @@ func (o outputLimits) Short() string {
 	return formatSize(int64(o.at.Normal.Hard))
 }
 
+func (o outputLimits) Type() string { return "LIMITS" }
+
 func (o outputLimits) Allowed() string {
 	return "1mb to 1024gb, or as in redis.conf: pubsub 32mb 8mb 60"
 }

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"lockproxy/cluster/discovery"
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/proxy"
 )
 
@@ -12,8 +13,7 @@ type Setting struct {
 	Name    string // lock-lease: --lock-lease, LOCKPROXY_LOCK_LEASE
 	Group   string // heading in --help
 	Default string // as a user would write it; "": what DefaultOptions of its package has, or nothing
-	Help    string // of its line in --help; "": it shares the line of the setting before it
-	Page    string // what docs/settings.md says of it; "": Help
+	Help    string // what it is, in Markdown
 	Secret  bool   // never shown in errors and logs
 
 	in func(*Values) value // its place in v, and what is allowed there
@@ -79,7 +79,4 @@ func (s *Setting) standard(v *Values) string {
 func (s *Setting) allowed() string { return s.in(new(Values)).Allowed() }
 
 // boolean says that the flag needs no value.
-func (s *Setting) boolean() bool {
-	_, ok := s.in(new(Values)).(yesNo)
-	return ok
-}
+func (s *Setting) boolean() bool { return kind.Boolean(s.in(new(Values))) }

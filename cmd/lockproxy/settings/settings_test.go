@@ -11,7 +11,7 @@ import (
 	"lockproxy/proxy"
 )
 
-var update = flag.Bool("update", false, "write testdata/help.txt and the table of docs/settings.md anew")
+var update = flag.Bool("update", false, "write the table of docs/settings.md anew")
 
 func TestSettingsTable(t *testing.T) {
 	v := Defaults()
@@ -21,7 +21,7 @@ func TestSettingsTable(t *testing.T) {
 			t.Errorf("%s: not a name, or one that is taken", s.Name)
 		}
 		names[s.Name] = true
-		if s.Help+s.Page == "" || s.Group == "" || s.allowed() == "" {
+		if s.Help == "" || s.Group == "" || s.allowed() == "" {
 			t.Errorf("%s: lacks a text", s.Name)
 		}
 		if i > 0 && s.Group != settings[i-1].Group &&
@@ -50,38 +50,6 @@ func groupsBefore(i int) string {
 		all = append(all, s.Group)
 	}
 	return strings.Join(all, " ")
-}
-
-func TestHelpFitsOnOneScreen(t *testing.T) {
-	var b strings.Builder
-	WriteHelp(&b, strings.Fields("lock ready health check locks bench version help completion man"))
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	if len(lines) > 50 {
-		t.Errorf("%d lines", len(lines))
-	}
-	for _, line := range lines {
-		if len(line) > 100 {
-			t.Errorf("%d columns: %s", len(line), line)
-		}
-	}
-	for _, s := range settings {
-		if !strings.Contains(b.String(), " "+s.inHelp(Defaults())+" ") {
-			t.Errorf("--%s is not in it with its default", s.Name)
-		}
-	}
-	const golden = "testdata/help.txt"
-	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("--help is not %s (go test -update writes it):\n%s", golden, b.String())
-	}
 }
 
 func TestDocsTellTheSettings(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"lockproxy/cmd/lockproxy/kind"
 )
 
 // The scripts ask the program itself (cobra's __complete), so they know nothing that could grow old. Those of
@@ -47,10 +49,15 @@ in every shell, put the line of the example into ~/.bashrc, into ~/.zshrc behind
 func Complete(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if v, ok := f.Value.(*flagValue); ok && v.kind != FILE {
-				c.RegisterFlagCompletionFunc(f.Name,
-					cobra.FixedCompletions(v.words, cobra.ShellCompDirectiveNoFileComp))
+			if f.Value.Type() == kind.FILE {
+				return
 			}
+			var words []string
+			if few, ok := f.Value.(interface{ Words() []string }); ok {
+				words = few.Words()
+			}
+			c.RegisterFlagCompletionFunc(f.Name,
+				cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		})
 	}
 }

@@ -1,116 +1,35 @@
 package tool
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"lockproxy/cmd/lockproxy/kind"
 )
 
-// flagValue is what a flag is set to.
-type flagValue struct {
-	kind  string // what help calls it: TIME; bool: nothing, for it needs no value
-	shown string // as it was last set, or the default
-	words []string
-	set   func(string) error
-}
+// yes is a flag without a value. With =no it says no, for what a variable has set.
+type yes struct{ kind.Input }
 
-func (v *flagValue) String() string { return v.shown }
+func (y yes) Type() string { return "bool" }
 
-func (v *flagValue) Type() string { return v.kind }
-
-func (v *flagValue) Set(s string) error {
-	err := v.set(s)
-	if err == nil {
-		v.shown = s
+func (y yes) Set(s string) error {
+	switch strings.ToLower(s) {
+	case "true", "1":
+		s = "yes"
+	case "false", "0", "":
+		s = "no"
 	}
-	return err
+	return y.Input.Set(s)
 }
 
-// Text is any text.
-func Text(at *string, kind string) pflag.Value {
-	return &flagValue{kind: kind, shown: *at, set: func(s string) error { *at = s; return nil }}
-}
-
-// FILE is the kind of a value that is the path of a file.
-const FILE = "FILE"
-
-// OneOf is one of some words.
-func OneOf(at *string, kind string, words ...string) pflag.Value {
-	return &flagValue{kind: kind, shown: *at, words: words, set: func(s string) error {
-		if !slices.Contains(words, s) {
-			return errors.New("must be one of " + strings.Join(words, ", "))
-		}
-		*at = s
-		return nil
-	}}
-}
-
-// Known is what the proxy reads by itself, as completion and the manual page tell of it.
-func Known(kind, shown string, words []string) pflag.Value {
-	return &flagValue{kind: kind, shown: shown, words: words, set: func(string) error { return nil }}
-}
-
-// Number is a number from least to most.
-func Number(at *int, least, most int) pflag.Value {
-	shown := strconv.Itoa(*at)
-	return &flagValue{kind: "N", shown: shown, set: func(s string) error {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < least || n > most {
-			return fmt.Errorf("must be a number of %d to %d", least, most)
-		}
-		*at = n
-		return nil
-	}}
-}
-
-// Time is a time with its unit, from least to most.
-func Time(at *time.Duration, least, most time.Duration) pflag.Value {
-	shown := Short(*at)
-	if *at == 0 {
-		shown = ""
-	}
-	return &flagValue{kind: "TIME", shown: shown, set: func(s string) error {
-		return ParseTime(at, s, least, most)
-	}}
-}
-
-// ParseTime sets a time from least to most. A plain number is refused, because some would mean seconds and
-// others
-// milliseconds.
-func ParseTime(at *time.Duration, s string, least, most time.Duration) error {
-	d, err := time.ParseDuration(s)
-	switch _, plain := strconv.ParseFloat(s, 64); {
-	case err != nil && plain == nil:
-		return fmt.Errorf("needs a unit: %ss or %sms", s, s)
-	case err != nil:
-		return errors.New("must be a duration, such as 30s, 500ms or 10m")
-	case d < least || d > most:
-		return fmt.Errorf("must be between %s and %s inclusive", Short(least), Short(most))
-	}
-	*at = d
-	return nil
-}
-
-// Yes declares a flag without a value. With =no it says no, for what a variable has set.
+// Yes declares a flag without a value.
 func Yes(flags *pflag.FlagSet, at *bool, name, help string) {
-	v := &flagValue{kind: "bool", shown: "false", set: func(s string) error {
-		switch strings.ToLower(s) {
-		case "yes", "true", "1":
-			*at = true
-		case "no", "false", "0", "":
-			*at = false
-		default:
-			return errors.New("must be yes or no")
-		}
-		return nil
-	}}
-	flags.VarPF(v, name, "", help).NoOptDefVal = "true"
+	f := flags.VarPF(yes{kind.YesNo(at)}, name, "", help)
+	f.NoOptDefVal, f.DefValue = "true", ""
 }
 
 // Names of annotations of flags.
@@ -156,16 +75,4 @@ func Variables(root *cobra.Command) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// Short is Duration.String without the parts that are zero: 10m.
-func Short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

@@ -3,7 +3,6 @@ package tool
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,22 +11,16 @@ import (
 // width is how many columns help has.
 const width = 100
 
-// Root is the program, with its subcommands in the order in which help shows them. top prints its own help.
-func Root(top func(), all ...*cobra.Command) *cobra.Command {
-	root := &cobra.Command{Use: "lockproxy", SilenceErrors: true, SilenceUsage: true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}}
+// Root makes root the program with these subcommands.
+func Root(root *cobra.Command, all ...*cobra.Command) *cobra.Command {
+	root.SilenceErrors, root.SilenceUsage, root.DisableFlagsInUseLine = true, true, true
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(all...)
 	help := helpCommand(root)
 	root.SetHelpCommand(help)
 	root.AddCommand(help)
 	root.SetFlagErrorFunc(wrongFlag)
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		if c == root {
-			top()
-			return
-		}
-		c.Print(helpOf(c, width))
-	})
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { c.Print(helpOf(c, width)) })
 	return root
 }
 
@@ -43,27 +36,26 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		c.ValidArgs = append(c.ValidArgs, one.Name())
 	}
 	return Command(c, 0, 1, func(call *Invocation) int {
-		if len(call.Operands) == 0 {
-			root.Help()
-			return ExitOK
+		of, _, err := root.Find(call.Operands)
+		if err != nil {
+			return call.Misused(err)
 		}
-		name := call.Operands[0]
-		if one, _, err := root.Find([]string{name}); err == nil && one != root {
-			one.InitDefaultHelpFlag()
-			one.Help()
-			return ExitOK
-		}
-		if near := Nearest(name, c.ValidArgs); near != "" {
-			return call.Misused(fmt.Errorf("%s: there is no such subcommand; did you mean %s?", name, near))
-		}
-		return call.Misused(fmt.Errorf("%s: there is no such subcommand; there are %s", name,
-			strings.Join(c.ValidArgs, ", ")))
+		of.InitDefaultHelpFlag()
+		of.Help()
+		return ExitOK
 	})
 }
 
 // helpOf is what there is to know of c, with flags in so many columns.
 func helpOf(c *cobra.Command, columns int) string {
-	text := c.UseLine() + "\n    " + c.Short + ".\n\n" + c.Long + flags(c, columns)
+	text := c.UseLine() + "\n    " + c.Short + ".\n\n" + c.Long
+	for i, one := range c.Commands() {
+		if i == 0 {
+			text += "\nSubcommands, of which lockproxy NAME --help tells more:\n"
+		}
+		text += fmt.Sprintf("  %-12s%s\n", one.Name(), one.Short)
+	}
+	text += flags(c, columns)
 	if HasSettings(c) {
 		text += "\nSettings of the proxy are flags too: lockproxy --help lists them.\n"
 	}

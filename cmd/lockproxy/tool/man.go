@@ -29,8 +29,8 @@ func Man(w io.Writer, root *cobra.Command, version string) {
 			fmt.Fprintln(w, paragraph)
 		}
 	}
-	fmt.Fprintf(w, ".SH NAME\nlockproxy \\- Redis for any client in front of a cluster, with lock verbs\n")
-	synopsis := "  lockproxy [--setting value]...\n"
+	fmt.Fprintf(w, ".SH NAME\nlockproxy \\- %s\n", root.Short)
+	synopsis := "  " + root.UseLine() + "\n"
 	for _, c := range root.Commands() {
 		synopsis += "  " + c.UseLine() + "\n"
 	}
@@ -43,10 +43,7 @@ something else, and ends.`)
 		c.InitDefaultHelpFlag()
 		section("LOCKPROXY "+strings.ToUpper(c.Name()), helpOf(c, manWidth))
 	}
-	section("SETTINGS", `Each setting is a flag, a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of
-the file of --config (lock-lease 30s). A flag wins over a variable, that over
-the file.
-`+flags(root, manWidth))
+	section("SETTINGS", root.Long+flags(root, manWidth))
 	section("EXIT STATUS", `The proxy ends with 0 when it was asked to end, with 1 if something outside
 is wrong, and with 2 if the settings are. Subcommands have the codes that
 stand with them, from sysexits.h where it has one.`)

@@ -1,37 +1,25 @@
 package tool
 
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
 // Nearest is the one of words that was most likely meant by typed, "" if none is like it.
 func Nearest(typed string, words []string) string {
-	best, least := "", 1+len(typed)/3
+	if len(typed) < 2 {
+		return ""
+	}
+	all := new(cobra.Command)
 	for _, word := range words {
-		if d := distance(typed, word); d < least {
-			best, least = word, d
+		all.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
+	}
+	for most := range 2 + len(typed)/4 { // letters that may be wrong
+		all.SuggestionsMinimumDistance = most
+		if near := all.SuggestionsFor(typed); len(near) > 0 {
+			return slices.MinFunc(near, func(a, b string) int { return len(a) - len(b) })
 		}
 	}
-	return best
-}
-
-// distance is how many letters must be put in, taken out, changed or swapped with the next to make b of a.
-func distance(a, b string) int {
-	var before []int // the row before the last
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := last[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, row[j]+1, last[j+1]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
+	return ""
 }

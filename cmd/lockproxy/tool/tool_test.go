@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"lockproxy/cmd/lockproxy/kind"
 )
 
 // values are the flags of the subcommand of these tests.
@@ -33,14 +35,14 @@ func (v *values) program(use string, settings bool) *cobra.Command {
 		}))
 	}
 	f := c.Flags()
-	f.Var(Time(&v.wait, 0, time.Hour), "wait", "how long to wait")
+	f.Var(kind.Time(&v.wait, 0, time.Hour), "wait", "how long to wait")
 	Or(f, "wait", "TRY_WAIT", "OLD_WAIT")
-	f.Var(Text(&v.name, "TEXT"), "name", "a name")
-	f.Var(Number(&v.n, 1, 9), "n", "a number")
-	f.Var(OneOf(&v.mode, "MODE", "soft", "hard"), "mode", "how hard to try")
+	f.Var(kind.Text(&v.name, "TEXT", "any text"), "name", "a name")
+	f.Var(kind.Number(&v.n, 1, 9), "n", "a number")
+	f.Var(kind.OneOf(&v.mode, "soft", "hard"), "mode", "how hard to try")
 	Yes(f, &v.quiet, "quiet", "say nothing")
 	Or(f, "quiet", "TRY_QUIET")
-	return Root(nil, c)
+	return Root(&cobra.Command{Use: "lockproxy"}, c)
 }
 
 func TestCalls(t *testing.T) {
@@ -73,9 +75,9 @@ func TestCalls(t *testing.T) {
 		{plain, "a --wait 30", "", "needs a unit: 30s or 30ms"},
 		{plain, "a --wait soon", "", "must be a duration, such as 30s"},
 		{plain, "a --wait 2h", "", "must be between 0s and 1h"},
-		{plain, "a --n 0", "", "must be a number of 1 to 9"},
-		{plain, "a --mode loud", "", "must be one of soft, hard"},
-		{plain, "a --quiet=x", "", "must be yes or no"},
+		{plain, "a --n 0", "", "must be between 1 and 9 inclusive"},
+		{plain, "a --mode loud", "", "must be one of the following: soft, hard"},
+		{plain, "a --quiet=x", "", "must be 'yes' or 'no'"},
 		{plain, "a", "TRY_WAIT=30", "TRY_WAIT needs a unit"},
 		{runs, "--wait 5m -- ls", "", "NAME is missing: "},
 		{runs, "a ls", "", "ls: write -- before the command"},

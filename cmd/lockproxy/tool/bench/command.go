@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 )
@@ -58,11 +59,11 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
         to be compared after a change`,
 	}, 0, 0, a.run)
 	f := c.Flags()
-	f.Var(tool.Number(&a.locks, 1, 100_000), "locks", "how many locks clients take in turn, at least one "+
+	f.Var(kind.Number(&a.locks, 1, 100_000), "locks", "how many locks clients take in turn, at least one "+
 		"each")
-	f.Var(tool.Number(&a.clients, 1, 1000), "clients", "clients at a time, a connection each")
-	f.Var(tool.Time(&a.time, 100*time.Millisecond, time.Hour), "time", "for how long, all phases together")
-	f.Var(tool.OneOf(&a.only, "PHASE", "lock", "contend", "get", "set"), "only",
+	f.Var(kind.Number(&a.clients, 1, 1000), "clients", "clients at a time, a connection each")
+	f.Var(kind.Time(&a.time, 100*time.Millisecond, time.Hour), "time", "for how long, all phases together")
+	f.Var(kind.OneOf(&a.only, "lock", "contend", "get", "set"), "only",
 		"one of the phases, for all of the time: lock, contend, get or set")
 	tool.Yes(f, &a.json, "json", "one JSON object, with times in µs")
 	a.at = client.Flags(f, client.Addr)

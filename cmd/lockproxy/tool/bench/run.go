@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 )
@@ -139,7 +140,7 @@ func (r *benchRun) play(ctx context.Context, f *phase, length time.Duration) err
 			}
 		})
 	}
-	fmt.Fprintf(r.call.Stderr, "%s: %s, for %s\n", f.name, f.about, tool.Short(length))
+	fmt.Fprintf(r.call.Stderr, "%s: %s, for %s\n", f.name, f.about, kind.Short(length))
 	working.Wait()
 	for i, sum := range measures(f.kinds) {
 		for _, w := range r.workers {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 )
 
@@ -50,17 +51,17 @@ const Addr = "127.0.0.1:6380"
 func Flags(f *pflag.FlagSet, addr string) *Options {
 	o := &Options{Addr: addr, Timeout: 5 * time.Second}
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.Var(tool.Text(&o.Addr, "ADDR"), "proxy", "where the proxy is: host:port, or the path of its unix "+
-		"socket")
-	own.Var(tool.Text(&o.User, "NAME"), "user", "user to log in as")
-	own.Var(tool.Text(&o.Password, "PASSWORD"), "pass", "its password; other users of this machine see "+
-		"flags, so better take a variable")
+	own.Var(kind.Text(&o.Addr, "ADDR", "any text"), "proxy", "where the proxy is: host:port, or the "+
+		"path of its unix socket")
+	own.Var(kind.Text(&o.User, "NAME", "any text"), "user", "user to log in as")
+	own.Var(kind.Text(&o.Password, "PASSWORD", "any text"), "pass", "its password; other users of this "+
+		"machine see flags, so better take a variable")
 	tool.Yes(own, &o.TLS, "tls", "use TLS")
-	own.Var(tool.Text(&o.CA, tool.FILE), "cacert", "authority of the proxy's certificate")
-	own.Var(tool.Text(&o.Cert, tool.FILE), "cert", "certificate of this client")
-	own.Var(tool.Text(&o.Key, tool.FILE), "key", "private key of --cert")
-	own.Var(tool.Text(&o.SNI, "HOST"), "sni", "name that the proxy's certificate must have, if not the "+
-		"host of --proxy")
+	own.Var(kind.File(&o.CA, "a PEM file"), "cacert", "authority of the proxy's certificate")
+	own.Var(kind.File(&o.Cert, "a PEM file"), "cert", "certificate of this client")
+	own.Var(kind.File(&o.Key, "a PEM file"), "key", "private key of --cert")
+	own.Var(kind.Text(&o.SNI, "HOST", "any text"), "sni", "name that the proxy's certificate must have, "+
+		"if not the host of --proxy")
 	for name, variables := range map[string][]string{
 		"proxy": {"LOCKPROXY_PROXY"}, "user": {"LOCKPROXY_USER"}, "pass": passwordVariables,
 		"tls": {"LOCKPROXY_TLS"}, "cacert": {"LOCKPROXY_CACERT"}, "cert": {"LOCKPROXY_CERT"},
@@ -69,7 +70,7 @@ func Flags(f *pflag.FlagSet, addr string) *Options {
 		tool.Or(own, name, variables...)
 	}
 	tool.Yes(own, &o.Insecure, "insecure", "take any certificate")
-	own.Var(tool.Time(&o.Timeout, time.Millisecond, time.Hour), "connect-timeout",
+	own.Var(kind.Time(&o.Timeout, time.Millisecond, time.Hour), "connect-timeout",
 		"how long connecting may take, and the answer to a command that need not wait")
 	tool.Under(own, "Connection")
 	own.SortFlags = false

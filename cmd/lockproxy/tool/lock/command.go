@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 )
@@ -49,20 +50,21 @@ func Command() *cobra.Command {
 		Example: examples,
 	}, 1, 1, o.run)
 	f := c.Flags()
-	f.Var(tool.Time(&o.wait, 0, year), "wait", "how long to wait for the lock, in a queue; without it, "+
+	f.Var(kind.Time(&o.wait, 0, year), "wait", "how long to wait for the lock, in a queue; without it, "+
 		"not at all")
-	f.Var(tool.Time(&o.lease, leastLease, year), "lease",
+	f.Var(kind.Time(&o.lease, leastLease, year), "lease",
 		"for how long the lock stays if this program, its host or the network dies")
-	f.Var(tool.Time(&o.grace, 0, year), "grace", "how long the command has between TERM and KILL when the "+
+	f.Var(kind.Time(&o.grace, 0, year), "grace", "how long the command has between TERM and KILL when the "+
 		"lock is lost; 5s, or a third of the lease if that is less")
 	tool.Yes(f, &o.shared, "shared", "a shared lock: others with --shared may hold it too")
-	f.Var(tool.Number(&o.permits, 1, 1000), "permits", "one of so many permits: up to N may run at a time")
-	f.Var(tool.Time(&o.atLeast, 0, year), "atleast", "the lock stays taken until so long after it was "+
+	f.Var(kind.Number(&o.permits, 1, 1000), "permits", "one of so many permits: up to N may run at a time")
+	f.Var(kind.Time(&o.atLeast, 0, year), "atleast", "the lock stays taken until so long after it was "+
 		"taken, however soon the command ends")
 	tool.Yes(f, &o.once, "once", "if somebody holds the lock, do nothing and exit 0")
 	tool.Yes(f, &o.passEnv, "pass-env", "the command gets the variables with the proxy's password, too")
-	f.Var(tool.Text(&o.meta, "TEXT"), "meta", "what LOCKCTL INFO shows of the holder, for people; this "+
-		"host and process without it")
+	f.Var(kind.Text(&o.meta, "TEXT", "any text"), "meta", "what LOCKCTL INFO shows of the holder, for "+
+		"people; this host and process without it")
+	f.Lookup("grace").DefValue = "" // it depends on --lease
 	o.proxy = client.Flags(f, client.Addr)
 	return c
 }
@@ -150,7 +152,7 @@ func (o *options) check() error {
 		return errors.New("--shared and --permits exclude each other")
 	case o.grace > o.lease/3:
 		return fmt.Errorf("--grace must be at most a third of --lease, which is %s: the command must be "+
-			"dead before the lease ends", tool.Short(o.lease))
+			"dead before the lease ends", kind.Short(o.lease))
 	}
 	if o.meta == "" {
 		o.meta = origin()

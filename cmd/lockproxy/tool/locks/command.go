@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 	"lockproxy/cmd/lockproxy/tool/terminal"
@@ -64,8 +65,8 @@ Control characters in names are shown as \x1b. To list a lock that is called inf
 	}, 0, 2, a.run)
 	f := c.Flags()
 	tool.Yes(f, &a.watch, "watch", "show again what has changed, until Ctrl-C")
-	f.Var(tool.Time(&a.every, 100*time.Millisecond, time.Hour), "every", "with --watch: how often to look")
-	f.Var(tool.Time(&a.most, time.Millisecond, time.Hour), "timeout", "how long the proxy may take to "+
+	f.Var(kind.Time(&a.every, 100*time.Millisecond, time.Hour), "every", "with --watch: how often to look")
+	f.Var(kind.Time(&a.most, time.Millisecond, time.Hour), "timeout", "how long the proxy may take to "+
 		"list locks")
 	tool.Yes(f, &a.scan, "scan", "look through all keys of the upstream, also for locks that the index lacks")
 	tool.Yes(f, &a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")
@@ -149,7 +150,7 @@ func (a *locksFlags) list(ctx context.Context, match string) ([]Lock, error) {
 	reply, err := a.ask(ctx, a.most, args...)
 	if errors.Is(err, context.DeadlineExceeded) && a.conn != nil { // it has answered when this one connected
 		return nil, fmt.Errorf("the proxy answers, but has not listed the locks within %s: give a pattern "+
-			"that fits fewer, or a longer --timeout", tool.Short(a.most))
+			"that fits fewer, or a longer --timeout", kind.Short(a.most))
 	}
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
@@ -36,7 +37,7 @@ func command(p *probe, c *cobra.Command) *cobra.Command {
 	c.Long = tool.Long(c.Long, tool.Exit{Code: tool.ExitOK, Meaning: "yes"},
 		tool.Exit{Code: tool.ExitNo, Meaning: "no, or nobody answers; standard error says why"})
 	c = tool.TakesSettings(tool.Command(c, 0, 0, p.run))
-	c.Flags().Var(tool.Time(&p.within, time.Millisecond, time.Hour), "within",
+	c.Flags().Var(kind.Time(&p.within, time.Millisecond, time.Hour), "within",
 		"how long the proxy may take to answer")
 	p.proxy = client.Flags(c.Flags(), "")
 	return c
