@@ -29,8 +29,6 @@ type nodeAsker interface {
 	pipe.Receiver // takes the reply of a node as the answer to a command
 	// Reply answers the current command with a reply that the proxy made.
 	Reply(reply []byte)
-	// Expect makes then turn the reply to the current command into its answer.
-	Expect(then func(reply []byte) []byte)
 }
 
 // onLoop is what a session has of its loop.
@@ -63,9 +61,6 @@ func (s *session) AnswerLater(by client.By) {
 		s.answers.at(s.current).by = by
 	}
 }
-
-// SetBlocked implements blocking.Host.
-func (s *session) SetBlocked(on bool) { s.Blocked = on }
 
 // Collect implements scatter.Host.
 func (s *session) Collect(tag uint32, n int) {

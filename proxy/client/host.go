@@ -92,6 +92,12 @@ type Answers interface {
 // Masters is how many masters the client's upstream has now.
 func Masters(h Host) int { return len(h.Pool().Topology().Masters) }
 
+// Expect makes then turn the reply of a node into the answer to the current command of h.
+func Expect(h Host, then func(reply []byte) []byte) {
+	h.AnswerLater(ByNode)
+	h.Answers().Expect(h.CurrentTag(), then)
+}
+
 // Apart runs task on a goroutine for the current command of h. Then the command is answered by what then
 // returns. Later commands of the client wait for it.
 func Apart(h Host, task func(), then func() []byte) {
