@@ -51,7 +51,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil {
 		refusal = cmd.Barred(len(args))
 	}
-	if w.alert && refusal == nil {
+	if w.alert() && refusal == nil {
 		if no, wait := r.attend(cmd, args); wait {
 			return false
 		} else if no != nil {

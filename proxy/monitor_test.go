@@ -69,7 +69,7 @@ func TestMonitorOnManyLoops(t *testing.T) {
 		monitors[3].Close()
 		synctest.Wait()
 		for _, w := range r.server.workers {
-			if w.alert || w.clients.Alert() {
+			if w.alert() {
 				t.Errorf("loop %d goes on watching", w.index)
 			}
 		}

@@ -21,10 +21,9 @@ const (
 type output struct {
 	s          *session
 	buf        loop.Buffer
-	pushes     []push           // that wait for their place among the answers
-	late       client.Collected // messages that came inside an answer
-	held       int              // bytes in answers, pushes and late
-	full       memory.Fullness  // of its soft limit
+	pushes     []push          // that wait for their place among the answers
+	held       int             // bytes in answers and pushes
+	full       memory.Fullness // of its soft limit
 	deliveries client.Deliveries
 	holding    *owned.Set // the client's own connections, if they are not read now; or nil
 }
@@ -114,15 +113,9 @@ func (s *session) Push(tag uint32, message []byte) {
 	o.check()
 }
 
-// writePushes writes the messages that waited, and the pushes whose turn it is. It is called between two
-// answers.
+// writePushes writes the pushes whose turn it is. It is called between two answers.
 func (o *output) writePushes() {
 	s := o.s
-	if size := o.late.Size(); size > 0 {
-		late := o.late
-		o.late, o.held = client.Collected{}, o.held-size
-		o.writeAll(&late)
-	}
 	if len(o.pushes) == 0 {
 		return
 	}
@@ -209,28 +202,23 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	} else {
 		message = message[1:]
 	}
-	if !told && s.answers.has(behind) {
-		s.Push(behind, kind)
-		s.Push(behind, client.Lasting(message))
-		return false
-	}
-	if s.Proto == 3 && s.answers.has(s.answers.published) {
-		s.Push(s.answers.published, kind)
-		s.Push(s.answers.published, client.Lasting(message))
+	told = told || !s.answers.has(behind)
+	switch {
+	case !told:
+	case s.Proto == 3 && s.answers.has(s.answers.published):
+		behind = s.answers.published
+	case s.answers.midAnswer():
+		behind = s.answers.head
+	default:
+		if kind != nil {
+			s.out.write(kind)
+		}
+		s.out.write(message)
 		return true
 	}
-	if s.answers.midAnswer() {
-		s.out.late.Add(kind)
-		s.out.late.Add(message)
-		s.out.held += len(kind) + len(message)
-		s.out.check()
-		return true
-	}
-	if kind != nil {
-		s.out.write(kind)
-	}
-	s.out.write(message)
-	return true
+	s.Push(behind, kind)
+	s.Push(behind, client.Lasting(message))
+	return told
 }
 
 // replyKinds are the first bytes of messages, by protocol.

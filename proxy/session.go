@@ -181,9 +181,7 @@ func (s *session) Fail(tag uint32, err error) {
 		)
 		s.conn.Close()
 	}
-	s.out.held -= a.Size()
-	a.Drop(s.w.loop)
-	a.started = false
+	s.drop(a)
 	if a.then != nil {
 		applyReply(s, tag, a, commands.ErrorReply(err))
 		return
@@ -197,10 +195,15 @@ func (s *session) Discard(tag uint32) bool {
 	if a.shown() && tag == s.answers.head && !s.gone {
 		return false
 	}
+	s.drop(a)
+	return true
+}
+
+// drop forgets what has arrived for an answer.
+func (s *session) drop(a *answer) {
 	s.out.held -= a.Size()
 	a.Drop(s.w.loop)
 	a.started = false
-	return true
 }
 
 // Detour implements pipe.Receiver: later commands wait, so that none overtakes the one that is sent again.

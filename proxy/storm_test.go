@@ -190,9 +190,9 @@ func (st *tempest) nobodyWaits() {
 // nothingLeft says that nothing is left of clients that have gone.
 func (st *tempest) nothingLeft() {
 	st.onLoops(func(w *worker) {
-		if len(w.sessions) > 0 || !w.hub.Idle() || w.clients.Alert() || w.alert {
-			st.Errorf("left: sessions %d, hub idle %v, monitored or paused %v, alert %v",
-				len(w.sessions), w.hub.Idle(), w.clients.Alert(), w.alert)
+		if len(w.sessions) > 0 || !w.hub.Idle() || w.alert() {
+			st.Errorf("left: sessions %d, hub idle %v, monitored or paused %v",
+				len(w.sessions), w.hub.Idle(), w.alert())
 		}
 	})
 	s := st.server

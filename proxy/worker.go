@@ -31,7 +31,6 @@ type worker struct {
 	memory    *memory.Loop
 	checkFrom int // bytes that may wait for a client before its limits are checked
 	draining  bool
-	alert     bool // clients are paused or monitored, or watch locks: see router.attend
 	clients   *clients.Loop
 	watchers  *watch.Loop
 	nodes     *nodes.Nodes
@@ -65,8 +64,8 @@ func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics 
 	w.roster.w = w
 	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.later.Late)
 	w.memory = shared.Memory.Loop(l, w.counted)
-	w.watchers = shared.Watchers.Loop(l, w.watch)
-	w.clients = shared.Clients.Loop(l, pool, w.peers, w.watch)
+	w.watchers = shared.Watchers.Loop(l)
+	w.clients = shared.Clients.Loop(l, pool, w.peers)
 	l.After(time.Second, w.tidy)
 	return w
 }
@@ -148,8 +147,8 @@ func (w *worker) background(task, then func()) {
 	}()
 }
 
-// watch sets whether commands need attention.
-func (w *worker) watch() { w.alert = w.clients.Alert() || w.watchers.Any() }
+// alert says that clients are paused or monitored, or watch locks: see router.attend.
+func (w *worker) alert() bool { return w.clients.Alert() || w.watchers.Any() }
 
 // peers are the clients of the loop as others see them.
 func (w *worker) peers(yield func(clients.Client) bool) {
@@ -202,22 +201,19 @@ func (w *worker) remove(s *session) {
 // tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
 // second.
 func (w *worker) tidy() {
-	if idle := w.shared.Now.Load().IdleTimeout; idle > 0 {
-		for s := range w.sessions {
-			if w.loop.Now().Sub(s.active) > idle && idles(s) {
-				s.conn.Close()
-			}
-		}
-	}
-	limit := w.shared.Now.Load().AuthTimeout
+	is, now := w.shared.Now.Load(), w.loop.Now()
 	for s := range w.sessions {
+		if is.IdleTimeout > 0 && now.Sub(s.active) > is.IdleTimeout && idles(s) {
+			s.conn.Close()
+			continue
+		}
 		if s.out.full.Any() {
 			s.out.check()
 		}
 		if s.Blocked {
-			s.blocking.Look(w.loop.Now())
+			s.blocking.Look(now)
 		}
-		if s.attempts.Overdue(s.Authenticated, w.loop.Now(), limit) {
+		if s.attempts.Overdue(s.Authenticated, now, is.AuthTimeout) {
 			w.shared.Login.Timeouts.Add(1)
 			w.shared.Log.Debug("client closed: auth-timeout", "client", s.Addr)
 			s.conn.Close()

@@ -50,7 +50,6 @@ func (l *Loop) endPause() {
 	l.pause.stop()
 	if left := l.pause.Until.Sub(time.Now()); left > 0 {
 		l.pause.timer = l.After(left, l.endPause)
-		l.changed()
 		if l.index == 0 {
 			now := l.pause.Paused
 			l.all.paused.Store(&now)
@@ -72,7 +71,6 @@ func (l *Loop) unpause() {
 	if l.index == 0 {
 		l.all.paused.Store(nil)
 	}
-	l.changed()
 	l.release()
 }
 
