@@ -34,6 +34,7 @@ var MonitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 type Monitor struct {
 	h      client.Host
 	on     *Loop
+	behind uint32 // the number of its MONITOR, whose answer comes before all lines
 	unseen []byte // commands of its transaction, which are shown when EXEC runs them
 }
 
@@ -46,12 +47,13 @@ func (m *Monitor) Memory() int { return len(m.unseen) }
 // Start is MONITOR. By the time of the reply each loop knows that somebody listens here, so no later command
 // is missed.
 func (m *Monitor) Start(reply []byte) {
-	m.h.About().Monitoring = true
+	m.h.About().Monitoring, m.behind = true, m.h.CurrentTag()
 	m.on.monitors.own[m] = struct{}{}
 	m.on.monitors.any.Store(true)
 	m.on.all.monitoring.Add(1)
 	m.h.AnswerLater(client.ByProxy)
-	m.h.Answer(m.h.CurrentTag(), reply)
+	m.h.SetHold(client.HoldOrder)
+	m.h.Answer(m.behind, reply)
 }
 
 // End ends MONITOR, if the client is in it.
@@ -129,7 +131,7 @@ func (l *Loop) passFeed() {
 func (l *Loop) tell(lines []byte) {
 	for m := range l.monitors.own {
 		if m.h.TakesPushes() {
-			m.h.Push(m.h.Answers().Answered(), lines)
+			m.h.Push(m.behind, lines)
 		}
 	}
 }
