@@ -111,7 +111,7 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 	h := c.h
 	h.SetHold(client.HoldOrder)
 	client.Expect(h, then)
-	tag, logins, origin := h.CurrentTag(), &h.worker().shared.Login.Queue, login.Origin(h.About().Addr)
+	tag, logins, origin := h.CurrentTag(), &h.shared().Login.Queue, login.Origin(h.About().Addr)
 	entered := logins.Enter(origin, func() {
 		posted := h.Loop().Post(func() {
 			if h.Gone() {

@@ -113,6 +113,25 @@ func TestMonitorSeesItself(t *testing.T) {
 	})
 }
 
+// What others do comes behind the reply to MONITOR, also when that waits for the reply to an earlier command.
+func TestMonitorWaitsForItsReply(t *testing.T) {
+	hold, late := holding("GET slow", echo)
+	inBubble(t, 1, Options{}, late, func(r *rig) {
+		hold.begin()
+		all := r.connectAll(2)
+		m, c := all[0], all[1]
+		m.send("GET slow", "MONITOR")
+		synctest.Wait()
+		c.send("PING")
+		c.expect("+PONG\r\n")
+		hold.release()
+		m.expect("+1 GET slow\r\n+OK\r\n")
+		if got := m.shown(); got != `"PING"` {
+			t.Errorf("shown %s", got)
+		}
+	})
+}
+
 // One that does not read what it is shown is closed, and the others go on.
 func TestSlowMonitorIsClosed(t *testing.T) {
 	inBubble(t, 1, Options{Output: memory.Limits{Normal: memory.Limit{Hard: 1 << 20}}}, echo, func(r *rig) {

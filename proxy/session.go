@@ -83,7 +83,7 @@ func (s *session) Mode() pipe.Mode {
 // begin numbers a command and counts it with c, if c is not nil.
 func (s *session) begin(c *stats.Counter) {
 	var a *answer
-	s.current, a = s.answers.push(s.w, c)
+	s.current, a = s.answers.push(&s.w.spare, c)
 	a.start, a.silent = s.w.loop.Now(), s.silence != 0
 	s.silence &= silentAlways
 	s.acted = false
@@ -271,7 +271,7 @@ func (s *session) advance() {
 		if a.kept != 0 {
 			s.KeepFor(s.answers.head, -a.kept)
 		}
-		s.answers.pop(s.w)
+		s.answers.pop(&s.w.spare)
 		if s.window.Answered(s.out.deliveries.Appended) > cluster.MaxShared {
 			s.large.expect()
 		}

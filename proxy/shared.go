@@ -10,11 +10,13 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/blocking"
+	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/masters"
 	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/table"
 	"lockproxy/proxy/tracking"
@@ -56,4 +58,19 @@ type Settings struct {
 	AuthTimeout time.Duration // a client that has not authenticated after so long is closed; 0: never
 	Output      memory.Limits // of what waits for one client
 	MaxPipeline int           // commands of one client on their way at once
+}
+
+// host is client.Host for the parts that belong to the proxy as a whole, not to one feature.
+type host interface {
+	client.Host
+	shared() *Shared
+}
+
+// nodeAsker is a session as seen by those who ask nodes on behalf of its commands.
+type nodeAsker interface {
+	host
+	scatter.Host
+	pipe.Receiver // takes the reply of a node as the answer to a command
+	// Reply answers the current command with a reply that the proxy made.
+	Reply(reply []byte)
 }

@@ -44,7 +44,7 @@ func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post f
 
 func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
 	t.h.AnswerLater(client.ByProxy)
-	shared := t.h.worker().shared
+	shared := t.h.shared()
 	if t.ctx == nil {
 		t.ctx, t.cancel = context.WithCancelCause(shared.Context)
 	}
@@ -91,7 +91,7 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
-	t.h.worker().shared.Own.Note(reply)
+	t.h.shared().Own.Note(reply)
 	t.h.Answer(tag, reply)
 	t.h.ClearHold(client.HoldTask)
 	t.h.EndIfDone()
