@@ -96,7 +96,7 @@ func TestSetOfOneMaster(t *testing.T) {
 		if err := warm.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// Those that are taken one by one are asked for once more if they end more than 10 ms before the last.
+		// Those that are taken one by one are asked for once more if they end 10 ms before the last.
 		for others, want := range map[int]struct{ least, most int }{0: {1, 1}, 2: {3, 5}} {
 			p.Up.Others = others
 			before := p.Up.Asked()
