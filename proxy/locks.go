@@ -164,23 +164,23 @@ type lockUpstream struct {
 	evictions *masters.Evictions
 }
 
-// Do implements single.Upstream.
+// Do implements redlock.Upstream.
 func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return u.DoSplit(ctx, slot, req, resend)
 }
 
-// DoWhole implements single.Upstream.
+// DoWhole implements redlock.Upstream.
 func (u lockUpstream) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return u.Client.Do(ctx, slot, req, resend)
 }
 
-// DeleteIf implements single.Upstream.
+// DeleteIf implements redlock.Upstream.
 func (u lockUpstream) DeleteIf() string { return u.nodes.Topology().Server.DeleteIf }
 
-// Evicting implements single.Upstream.
+// Evicting implements redlock.Upstream.
 func (u lockUpstream) Evicting() bool { return u.evictions.Any() }
 
-// Evicts implements single.Upstream.
+// Evicts implements redlock.Upstream.
 func (u lockUpstream) Evicts(slot int) error { return u.evictions.Of(slot) }
 
 // events passes on what happens to locks and settings.
