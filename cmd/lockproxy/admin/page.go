@@ -18,7 +18,7 @@ func (o Options) newPage() *adminpage.Page {
 			}
 			return all
 		},
-		Actions: v.AdminActions, Dev: v.Dev, Version: o.Version, Log: o.Log,
+		Actions: v.Admin.Actions, Dev: v.Dev, Version: o.Version, Log: o.Log,
 	})
 }
 
@@ -43,8 +43,8 @@ func HidesPage(v *settings.Values) string {
 	switch {
 	case !v.AdminOpen():
 		return ""
-	case !settings.IsLoopback(v.Admin):
-		return "admin " + v.Admin + " reaches beyond this machine"
+	case !settings.IsLoopback(v.Admin.Addr):
+		return "admin " + v.Admin.Addr + " reaches beyond this machine"
 	case !v.Open():
 		return "clients need a password to see them"
 	}

@@ -91,11 +91,11 @@ func check(v *Values) error {
 
 // checkAdmin is the part of check about the admin listener.
 func checkAdmin(v *Values, refuse func(format string, args ...any)) {
-	if v.AdminProtected && v.Admin != "" && v.AdminOpen() && !IsLoopback(v.Admin) {
+	if v.Admin.Protected && v.Admin.Addr != "" && v.AdminOpen() && !IsLoopback(v.Admin.Addr) {
 		refuse("admin %s: reaches beyond this machine, and anybody could ask it: set admin-password or "+
-			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin)
+			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin.Addr)
 	}
-	if v.AdminActions && v.AdminOpen() {
+	if v.Admin.Actions && v.AdminOpen() {
 		refuse("admin-actions yes: anybody who reaches the page could break locks: set admin-password or " +
 			"admin-tls-ca")
 	}
