@@ -55,8 +55,9 @@ func (b *board) live(w http.ResponseWriter, r *http.Request) {
 		if locks.n > seen.locks {
 			out.send("locks", locks.text)
 		}
-		if events != nil {
-			out.send("events", events)
+		if len(events) > 0 {
+			text, _ := json.Marshal(events) // it has texts and numbers
+			out.send("events", text)
 		}
 		seen.status, seen.locks = status.n, locks.n
 		out.flush()
