@@ -9,17 +9,8 @@ import (
 )
 
 func (o Options) newPage() *adminpage.Page {
-	v := o.Values()
-	return adminpage.New(adminpage.Options{
-		Source: o.Program.Source, Stats: o.Program.Stats, Ready: o.Program.Ready,
-		Settings: func() (all []adminpage.SettingRow) {
-			for _, s := range o.Values().Changed() {
-				all = append(all, adminpage.SettingRow(s))
-			}
-			return all
-		},
-		Actions: v.Admin.Actions, Dev: v.Dev, Version: o.Version, Log: o.Log,
-	})
+	return adminpage.New(adminpage.Options{Source: o.Program.Source, Stats: o.Program.Stats,
+		Ready: o.Program.Ready, Values: o.Values, Version: o.Version, Log: o.Log})
 }
 
 // onlyPages serves page, but what is in other. The page names locks and clients, so without admin-password it

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/lockevent"
 	"lockproxy/proxy"
@@ -60,8 +61,10 @@ func (f *fake) Watch(context.Context, func([]lockevent.Event)) (func(), error) {
 }
 
 func (f *fake) options() Options {
+	v := settings.Defaults()
+	v.Admin.Actions = true
 	return Options{Source: func() Source { return f }, Stats: func() proxy.Stats { return proxy.Stats{} },
-		Ready: func() error { return nil }, Settings: func() []SettingRow { return nil }, Actions: true,
+		Ready: func() error { return nil }, Values: func() *settings.Values { return v },
 		Log: slog.New(slog.DiscardHandler)}
 }
 
@@ -263,7 +266,7 @@ func TestBreak(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	o := f.options()
-	o.Actions = false
+	o.Values().Admin.Actions = false
 	f.broken, p = "", New(o)
 	p.board.searches[""] = s
 	if w := ask(good, same); w.Code != 403 || f.broken != "" {

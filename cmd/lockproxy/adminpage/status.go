@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
 	"lockproxy/proxy/stats"
 	"lockproxy/redlock/locks"
@@ -30,35 +31,35 @@ const (
 
 // status is what viewers see of the counters. Times are in ms, rates in 1/s, latencies in µs.
 type status struct {
-	At         int64        `json:"at"`
-	NotReady   []string     `json:"notReady"` // why; empty: it is ready
-	Version    string       `json:"version"`
-	Go         string       `json:"go"`
-	Proxy      string       `json:"proxy"`
-	Up         int64        `json:"up"`
-	Kind       string       `json:"kind"` // of the upstream; "": not known yet
-	Dev        bool         `json:"dev"`
-	Everywhere bool         `json:"everywhere"` // events are those of all proxies
-	Clients    int          `json:"clients"`
-	Memory     int64        `json:"memory"`
-	Kept       uint64       `json:"kept"`
-	Waiting    uint64       `json:"waiting"`
-	Rate       point        `json:"rate"`
-	P50        int64        `json:"p50"`
-	P99        int64        `json:"p99"`
-	LockP50    int64        `json:"lockP50"`
-	LockP99    int64        `json:"lockP99"`
-	Granted    uint64       `json:"granted"`
-	Refused    uint64       `json:"refused"`
-	TimedOut   uint64       `json:"timedOut"`
-	Lost       uint64       `json:"lost"`
-	Nodes      []nodeRow    `json:"nodes"`
-	NoMaster   string       `json:"noMaster"` // slots without one, as ranges
-	Masters    []redMaster  `json:"masters"`  // of RedLock
-	Proxies    []otherProxy `json:"proxies"`
-	Commands   []commandRow `json:"commands"`
-	Busiest    []busy       `json:"busiest"`
-	Settings   []SettingRow `json:"settings"`
+	At         int64              `json:"at"`
+	NotReady   []string           `json:"notReady"` // why; empty: it is ready
+	Version    string             `json:"version"`
+	Go         string             `json:"go"`
+	Proxy      string             `json:"proxy"`
+	Up         int64              `json:"up"`
+	Kind       string             `json:"kind"` // of the upstream; "": not known yet
+	Dev        bool               `json:"dev"`
+	Everywhere bool               `json:"everywhere"` // events are those of all proxies
+	Clients    int                `json:"clients"`
+	Memory     int64              `json:"memory"`
+	Kept       uint64             `json:"kept"`
+	Waiting    uint64             `json:"waiting"`
+	Rate       point              `json:"rate"`
+	P50        int64              `json:"p50"`
+	P99        int64              `json:"p99"`
+	LockP50    int64              `json:"lockP50"`
+	LockP99    int64              `json:"lockP99"`
+	Granted    uint64             `json:"granted"`
+	Refused    uint64             `json:"refused"`
+	TimedOut   uint64             `json:"timedOut"`
+	Lost       uint64             `json:"lost"`
+	Nodes      []nodeRow          `json:"nodes"`
+	NoMaster   string             `json:"noMaster"` // slots without one, as ranges
+	Masters    []redMaster        `json:"masters"`  // of RedLock
+	Proxies    []otherProxy       `json:"proxies"`
+	Commands   []commandRow       `json:"commands"`
+	Busiest    []busy             `json:"busiest"`
+	Settings   []settings.Changed `json:"settings"`
 }
 
 // point is one moment of the curves.
@@ -154,10 +155,10 @@ func (g *gauge) look(now time.Time, others totals.Sum) (*status, []byte) {
 	g.samples = append(g.samples, next)
 	g.samples = g.samples[max(0, len(g.samples)-window):]
 	s := &status{At: now.UnixMilli(), NotReady: []string{}, Version: g.o.Version, Go: runtime.Version(),
-		Dev: g.o.Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
+		Dev: g.o.Values().Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
 		Waiting: held[locks.Waiters], Refused: held.Refused(), Granted: next.grants,
 		TimedOut: held[locks.TimedOut], Lost: held.Lost(),
-		Nodes: []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Settings()}
+		Nodes: []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Values().Changed()}
 	if err := g.o.Ready(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			s.NotReady = append(s.NotReady, printable(line, mostReason))

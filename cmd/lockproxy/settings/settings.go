@@ -193,7 +193,7 @@ var settings = []Setting{
 	{Name: "lock-prefix", Group: "locks",
 		Help: "prefix of the keys of locks",
 		same: func(v *Values) string { return v.Proxy.Locks.Prefix },
-		in:   func(v *Values) value { return prefix{&v.Proxy.Locks.Prefix} }},
+		in:   func(v *Values) value { return prefix(&v.Proxy.Locks.Prefix) }},
 	{Name: "lock-allow-eviction", Group: "locks",
 		Help: "keep locks at servers that may [evict](operations.md#memory-of-redis) them",
 		in:   func(v *Values) value { return kind.YesNo(&v.Proxy.AllowEviction) }},
