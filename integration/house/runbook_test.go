@@ -181,7 +181,7 @@ var (
 // proxy alone.
 var notErrors = strings.Fields(`ACL EVALSHA EXEC FENCE INFO LINGER LIST LOCK MATCH MAX META NOTIFY
 	NUL OPTIN PEM PREFIX PUBLISH
-	RESET RESP SCAN SENTINELS SET SPUBLISH SSUBSCRIBE SUBSCRIBE TIDY TLS TRIES WAIT`)
+	RESET RESP SCAN SENTINELS SET SPUBLISH SSUBSCRIBE SUBSCRIBE TLS TRIES WAIT`)
 
 // Each word with which an error of lockproxy begins stands in the runbook.
 func TestRunbookHasErrors(t *testing.T) {

@@ -10,11 +10,8 @@ import (
 	"lockproxy/redlock"
 )
 
-// Acquire takes a lock; Tidy drops those who have gone, for it.
-var (
-	Acquire = load("acquire", 2)
-	Tidy    = load("tidy", 1)
-)
+// Acquire takes a lock.
+var Acquire = load("acquire", 2)
 
 // Waiting is a call of acquire.lua that may wait, or has more options than a plain LOCK.
 type Waiting struct {
@@ -71,14 +68,6 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 	if r.Breaks() {
 		c.Flag(true)
 	}
-	return at, c
-}
-
-// TidyCall is the call of tidy.lua for a request.
-func (r *Waiting) TidyCall(n *redlock.Names) (at int, c Call) {
-	at, c = eval(nil, n, &Tidy, false, r.Name, 2)
-	c.most(r.Acquire, r.MaxQueue, r.MaxReaders)
-	c.Text(r.Proxy)
 	return at, c
 }
 
@@ -194,10 +183,4 @@ func readGrant(token string, reply []byte) (g redlock.Grant, ok bool) {
 	}
 	return redlock.Grant{Token: token, Fence: n[0], TTL: time.Duration(n[1]) * time.Millisecond, Count: n[2]},
 		len(rest) == 0
-}
-
-// ReadTidied reads the reply of tidy.lua.
-func ReadTidied(reply []byte) error {
-	_, err := parse(reply)
-	return err
 }

@@ -27,7 +27,7 @@
 --       -1: the request would count the hold up, but its proxy has asked for that hold again since: it needs
 --          a new id
 --       -2: some of what others held has ended; to be sent again, with a new id, for the rest
---       error TIDY: to be sent again once tidy.lua has dropped waiters or readers that have gone
+--       -3: too many dead waiters keep it from finding out who is first; to be sent again, with a new id
 --       error LOCKTYPE or PERMITS: others use the key as something else, or with another number of permits
 -- Effects: one hold or one place in the queue for each id of a request, however often it is sent. A request
 --       that may not wait leaves nothing unless it is granted. With BREAK the holds of others go, what rests
@@ -140,16 +140,11 @@ if others and not proxy then return false end
 --#include grantedto.lua
 --#include allowwrites.lua
 --#include state.lua
---#include tidied.lua
+--#include queue.lua
 --#include full.lua
 local lock = load_state({key = key, version = version, now = now, me = proxy, publish = publish,
   place = tonumber(place)}, packed, writer)
 local pause, try, upgrade = writer_expiry - now, {}, false
-
-local function untidy()
-  save(lock)
-  return {err = 'TIDY those who have gone are to be looked for first'}
-end
 
 if others then
   if lock.place then allow_writes(key) end
@@ -161,12 +156,13 @@ else
   --#include keeperafter.lua
   --#include meant.lua
   --#include overtaken.lua
-  --#include queue.lua
+  --#include offer.lua
   --#include turn.lua
   --#include readers.lua
   --#include livereaders.lua
   --#include permits.lua
   --#include enlist.lua
+  --#include crowded.lua
   --#include welcome.lua
   --#include request.lua
   local r = {token = token, id = id, mode = mode, reentrant = reentrant, lease = lease, from = from,
@@ -178,7 +174,10 @@ else
     if not used then
       end_offer(lock)
       local place, first_mode = first(lock)
-      if first_mode == '?' then return untidy() end
+      if first_mode == '?' then
+        save(lock)
+        return -3
+      end
       used = place
     end
     if used then
@@ -269,8 +268,7 @@ else
     turn = turn or (lock.place and lock.place < lock.offered) or
       (proxy and not lock.place and first_mode == 'r' and lock.offered == lock.tail)
   end
-  if turn and mode == 'r' and lock.readers >= most_readers then
-    if not tidied(lock, 'dr') then return untidy() end
+  if turn and mode == 'r' and crowded(lock, most_readers) then
     if lock.place then drop(lock, lock.place, id) end
     save(lock)
     return full(lock, lock.readers, 'share', 'lock-max-readers')
@@ -287,7 +285,6 @@ else
     return {token, tonumber(fence), left, count, broke}
   end
   if unknown and not upgrade then
-    if not proxy then return untidy() end
     pause = 1
   elseif readers_end and (upgrade or (first_mode or mode) ~= 'r') then
     pause = readers_end - now
@@ -300,7 +297,7 @@ else
 
   if not proxy then
     save(lock)
-    return false
+    return unknown and not upgrade and -3
   end
   if upgrade then
     -- A place in the queue where it would wait for the shared hold of its own token is given up.
@@ -315,14 +312,16 @@ end
 -- The request waits.
 local own_place, joins = lock.place, {}
 if not own_place then
+  local most_places = 10 * math.min(most_waiters, math.max(lock.waiters, 100))
+  local holes = lock.waiters <= 200 and lock.tail - lock.head >= most_places
+  if holes or lock.waiters >= most_waiters then
+    --#include tidy.lua
+    tidy(lock, holes)
+  end
   if lock.waiters >= most_waiters then
-    if not tidied(lock, 'd') then return untidy() end
     save(lock)
     return full(lock, lock.waiters, 'wait for', 'lock-max-queue')
   end
-  -- A queue that is mostly holes is closed up first.
-  local most_places = 10 * math.min(most_waiters, math.max(lock.waiters, 100))
-  if lock.tail - lock.head >= most_places and lock.waiters <= 200 then return untidy() end
   -- A reader that is to become the writer stands before all. Who was dropped because its proxy counted as
   -- dead, or with the lock, gets its place again, unless another has it or the queue would get too long.
   local ms, had = string.match(wait, '^(%d+) ?(%d*)$')

@@ -39,6 +39,7 @@ if not is_lock(version) then return foreign(key) end
 --#include keeperchannel.lua
 --#include state.lua
 --#include queue.lua
+--#include offer.lua
 --#include readers.lua
 --#include livereaders.lua
 --#include lastfence.lua

@@ -44,6 +44,7 @@ local now, from = in_ms(clock)
 --#include allowwrites.lua
 --#include state.lua
 --#include queue.lua
+--#include offer.lua
 --#include readers.lua
 --#include livereaders.lua
 --#include enlist.lua

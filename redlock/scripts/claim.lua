@@ -107,7 +107,6 @@ end
 --#include livereaders.lua
 --#include enlist.lua
 --#include request.lua
---#include tidied.lua
 --#include crowded.lua
 local lock = load_state({key = key, now = now}, packed, writer)
 

@@ -816,14 +816,6 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 		}
 		ask := func(script scripts.Script, args ...string) resp.Value {
 			v, _, _ := resp.Parse(raw(script, args...))
-			if script.Name == scripts.Acquire.Name && strings.HasPrefix(v.Err(), "TIDY ") {
-				tidies := []string{fmt.Sprint(modelQueue), ""}
-				if len(args) > 6 {
-					tidies = []string{args[6], args[4]}
-				}
-				raw(scripts.Tidy, tidies...)
-				v, _, _ = resp.Parse(raw(script, args...))
-			}
 			t.Log(script.Name, args, rig.Text(v))
 			if v.Err() != "" && !strings.HasPrefix(v.Err(), "QUEUEFULL") &&
 				!strings.HasPrefix(v.Err(), "DEADLOCK") && !strings.HasPrefix(v.Err(), "LOCKTYPE") &&
@@ -1346,7 +1338,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 
 // asksAgain says that the script has not found out yet who is first in the queue.
 func asksAgain(v resp.Value) bool {
-	return strings.HasPrefix(v.Err(), "TIDY ") ||
+	return v.Kind == ':' && v.Int == -3 ||
 		len(v.Elems) == 3 && v.Elems[1].Int == 1 && strings.Trim(v.Elems[2].Text(), "*") == ""
 }
 

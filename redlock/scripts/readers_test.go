@@ -27,7 +27,7 @@ func TestStepsAtMostReaders(t *testing.T) {
 	both := []string{rig.LockKey, rig.FenceKey}
 	const n = 1000
 	for i := range n {
-		l.acquireTidy(fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "",
+		l.run(scripts.Acquire, both, fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "",
 			fmt.Sprint(" ", n), "SPUBLISH")
 	}
 	for _, call := range []struct {
@@ -36,11 +36,12 @@ func TestStepsAtMostReaders(t *testing.T) {
 		run  func() string
 	}{
 		{"one reader more", 16, func() string {
-			return l.show(l.acquireTidy("more", "1000", "r", "id00000000000001", "0", "", "",
+			return l.show(l.run(scripts.Acquire, both, "more", "1000", "r", "id00000000000001", "0", "", "",
 				fmt.Sprint(" ", n), "SPUBLISH"))
 		}},
 		{"a reader that wants to write", 10, func() string {
-			return l.show(l.acquireTidy("t1", "1000", "w", "id00000000000002", "0", "", "", "", "SPUBLISH"))
+			return l.show(l.run(scripts.Acquire, both, "t1", "1000", "w", "id00000000000002", "0", "", "", "",
+				"SPUBLISH"))
 		}},
 		{"a reader that goes", 12, func() string {
 			return l.show(l.run(scripts.Release, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
@@ -65,8 +66,9 @@ func TestSweepOfALongQueue(t *testing.T) {
 	l := &teller{t: t, s: s, c: s.Connect()}
 	defer l.c.Close()
 	const n = 3500
+	both := []string{rig.LockKey, rig.FenceKey}
 	acquire := func(token, id, proxy string, wait int) string {
-		return l.show(l.acquireTidy(token, "600000", "w", id, "0", proxy, fmt.Sprint(wait),
+		return l.show(l.run(scripts.Acquire, both, token, "600000", "w", id, "0", proxy, fmt.Sprint(wait),
 			fmt.Sprint(n), "SPUBLISH"))
 	}
 	acquire("holder", "id00000000000001", "", 0)

@@ -199,6 +199,7 @@ if not packed and not rests and (fence_key or not notes) then -- no readers, no 
 end
 --#include state.lua
 --#include queue.lua
+--#include offer.lua
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
   from = from, me = me, publish = publish}, packed, writer)

@@ -40,19 +40,6 @@ func (l *teller) run(script scripts.Script, keys []string, args ...string) resp.
 	return v
 }
 
-// acquireTidy runs acquire.lua with these arguments. If that asks for it, it runs tidy.lua and then
-// acquire.lua once more.
-func (l *teller) acquireTidy(args ...string) resp.Value {
-	l.t.Helper()
-	both := []string{rig.LockKey, rig.FenceKey}
-	v := l.run(scripts.Acquire, both, args...)
-	if !strings.HasPrefix(v.Err(), "TIDY ") {
-		return v
-	}
-	l.run(scripts.Tidy, both[:1], args[6], args[5])
-	return l.run(scripts.Acquire, both, args...)
-}
-
 // whole is the reply to an acquire with these arguments in its long form: a plain grant is only the fence.
 func whole(v resp.Value, args []string) resp.Value {
 	if v.Kind != ':' || v.Int < 0 {
@@ -115,10 +102,10 @@ func (l *teller) tell(line string) string {
 		if len(w) > 9 {
 			args[10] = "\t" + w[9] + " "
 		}
-		return l.show(whole(l.acquireTidy(args...), args))
+		return l.show(whole(l.run(scripts.Acquire, both, args...), args))
 	case "take": // token id mode lease [keeper]: an acquire with BREAK
 		args := []string{w[1], w[4], w[3], w[2], "0", "", "", "", l.publish(), opt(5, ""), "", "", "1"}
-		return l.show(whole(l.acquireTidy(args...), args))
+		return l.show(whole(l.run(scripts.Acquire, both, args...), args))
 	case "release": // token id [fence [proxy]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {

@@ -60,18 +60,7 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 		return nil
 	}
 	err = strayed(was.a, was.granted, err)
-	switch err {
-	case errTidy:
-		slot, req := was.e.tidyRequest(was.a)
-		was.by.SendHome(slot, req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
-			if err := scripts.ReadTidied(reply); err != nil {
-				return was.to.Acquired(redlock.Grant{}, false, err)
-			}
-			was.e.Acquire(was.by, was.a, was.to)
-			return nil
-		}), was.to)
-		return nil
-	case redlock.ErrAgain:
+	if err == redlock.ErrAgain {
 		was.e.Acquire(was.by, was.a, was.to)
 		return nil
 	}
@@ -83,7 +72,7 @@ func (e *Engine) readFirst(
 	a *redlock.Acquire, sent time.Time, reply []byte,
 ) (g redlock.Grant, ok bool, err error) {
 	g, ok, err = e.readAcquire(a, sent, reply)
-	if !mayRepeat(err) {
+	if err != redlock.ErrAgain {
 		e.forget(a, ok, err)
 	}
 	return g, ok, err
@@ -128,11 +117,6 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 			return g, false, err
 		}
 		g, ok, err = e.readAcquire(a, at, reply)
-		if err == errTidy {
-			if err = e.tidy(a); err == nil {
-				err = redlock.ErrAgain
-			}
-		}
 		if again || !ok || !e.mayStray(slot, at) {
 			return g, ok, strayed(a, again, err)
 		}
@@ -157,7 +141,8 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (s
 		slot, c := scripts.PlainCall(buf, e.names, a, at)
 		return slot, c.Req
 	}
-	r := e.asking(a)
+	r := scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: e.publish(),
+		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
 	if r.More = e.more(a); r.More {
 		r.Granter = e.granter(e.slot(a.Name))
 	}
@@ -167,12 +152,6 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (s
 	}
 	slot, c := r.Call(buf, e.names, at)
 	return slot, c.Req
-}
-
-// asking is a call for a, without its place in the queue.
-func (e *Engine) asking(a *redlock.Acquire) scripts.Waiting {
-	return scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: e.publish(),
-		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
 }
 
 // readAcquire reads the reply to acquireRequest, which was sent at that time. After ErrAgain make the request
@@ -191,7 +170,7 @@ func (e *Engine) readAcquire(
 	}
 	switch {
 	case err != nil:
-		if err = e.retried(a, err); !mayRepeat(err) && !redlock.Refused(err) {
+		if err = e.refused(a, err); err != redlock.ErrAgain && !redlock.Refused(err) {
 			a.Unsure = true
 		}
 		return g, false, err
@@ -213,31 +192,8 @@ func (e *Engine) readAcquire(
 	return r.Grant, r.Granted, nil
 }
 
-// errTidy says that tidy.lua is to run before acquire.lua is asked again.
-var errTidy = errors.New("redlock: those who have gone are to be looked for first")
-
-// tidyRequest is the command that drops those who have gone, for a.
-func (e *Engine) tidyRequest(a *redlock.Acquire) (slot int, req []byte) {
-	r := e.asking(a)
-	slot, c := r.TidyCall(e.names)
-	return slot, c.Req
-}
-
-// tidy has tidy.lua run for a. It blocks.
-func (e *Engine) tidy(a *redlock.Acquire) error {
-	slot, req := e.tidyRequest(a)
-	reply, err := e.upstream.Do(e.ctx, slot, req, true)
-	if err != nil {
-		return err
-	}
-	return scripts.ReadTidied(reply)
-}
-
-// mayRepeat says that an attempt is not over by err: it is to be made again, maybe after something else.
-func mayRepeat(err error) bool { return err == redlock.ErrAgain || err == errTidy }
-
-// retried is err, or what is to be done before the request is made again: nothing (ErrAgain) or errTidy.
-func (e *Engine) retried(a *redlock.Acquire, err error) error {
+// refused is what the error err of acquire.lua means.
+func (e *Engine) refused(a *redlock.Acquire, err error) error {
 	said, ok := err.(redlock.ReplyError)
 	switch {
 	case ok && strings.HasPrefix(string(said), "MASTER "):
@@ -247,8 +203,6 @@ func (e *Engine) retried(a *redlock.Acquire, err error) error {
 				"MISCONF no new locks here: %v; what is held can be renewed and released", err))
 		}
 		return e.grace.otherMaster(slot, said)
-	case ok && strings.HasPrefix(string(said), "TIDY "):
-		return errTidy
 	case ok && strings.HasPrefix(string(said), "TRYAGAIN Multiple keys "):
 		return redlock.ErrMoving
 	}
