@@ -101,12 +101,6 @@ func checkAdmin(v *Values, refuse func(format string, args ...any)) {
 	}
 }
 
-// passwords are settings of which one is enough: with -file or -command behind their names the same comes
-// from
-// elsewhere.
-var passwords = []string{"upstream-password", "sentinel-password", "redlock-password", "requirepass",
-	"admin-password", "upstream-map"}
-
 // certificates begin the names of those of which tls-cert and tls-key need each other, and tls-ca needs both.
 var certificates = []string{"", "upstream-", "admin-"}
 
@@ -135,9 +129,9 @@ func checkPairs(v *Values, refuse func(format string, args ...any)) {
 		}
 		return ""
 	}
-	for _, name := range passwords {
-		var all, there []string
-		for _, one := range []string{name, name + "-file", name + "-command"} {
+	for _, s := range settings {
+		var all, there []string // what says the same
+		for _, one := range []string{s.Name, s.Name + "-file", s.Name + "-command"} {
 			if Find(one) != nil {
 				all = append(all, one)
 			}

@@ -73,10 +73,10 @@ func (r *benchRun) run(c *tool.Invocation) int {
 		return c.Fail(tool.ExitSoftware, wrong)
 	}
 	switch {
+	case r.Interrupted: // what it has cut explains itself
+		return exitInterrupted
 	case err != nil:
 		return c.Fail(client.Code(err), err)
-	case r.Interrupted:
-		return exitInterrupted
 	}
 	return tool.ExitOK
 }

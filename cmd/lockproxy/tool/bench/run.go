@@ -84,7 +84,7 @@ func (r *benchRun) measure(ctx context.Context, news io.Writer) error {
 	r.prefix, r.began = "lockproxy-bench:"+id[:8], time.Now()
 	var all []*benchClient
 	for i := range r.clients {
-		all = append(all, &benchClient{benchRun: r, id: i, token: fmt.Sprint(id, "-", i), ctx: ctx})
+		all = append(all, &benchClient{benchRun: r, id: i, token: fmt.Sprint(id, "-", i)})
 	}
 	defer func() {
 		for _, w := range all {
@@ -94,6 +94,9 @@ func (r *benchRun) measure(ctx context.Context, news io.Writer) error {
 		}
 	}()
 	// Whether a lockproxy is there is seen before a thousand connections are made.
+	first, cancel := context.WithTimeout(ctx, r.at.Timeout)
+	defer cancel()
+	all[0].ctx = first
 	if _, err := all[0].do("LOCKCTL", "INFO", r.lock(0)); err != nil {
 		return r.at.Explain(err)
 	}
