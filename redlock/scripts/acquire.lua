@@ -98,7 +98,6 @@ if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
 local form = mode == 'p' and 'permits ' .. most_readers or '1'
 --#include plain.lua
--- MGET, unlike GET, does not fail on a hash.
 local plain_fence, plain_ids, plain_owner = read_plain(call('MGET', key)[1])
 if plain_fence and mode == 'p' then
   --#include otherform.lua

@@ -17,23 +17,21 @@
 local key, fence_key = KEYS[1], KEYS[2]
 local me, publish, after, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or ''
 local fence_name = ARGV[5] or fence_key
---#include look.lua
+--#include plain.lua
 --#include now.lua
 --#include meant.lua
-local kind, plain_fence, plain_ids, plain_owner = look(key)
-if kind == 'none' then return 0 end
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
 local clock = redis.call('TIME')
---#include foreign.lua
-if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
 if plain_fence and id ~= '' and not meant(id, plain_fence, plain_ids) then return 0 end
 if plain_fence then
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
 end
 local now, from = in_ms(clock)
-local version, owner, writer, packed = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's'))
+local version, owner, writer, packed = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's'))
 --#include islock.lua
-if not is_lock(version) then return foreign(key) end
+--#include foreign.lua
+if not is_lock(version) then return foreign(key) or 0 end
 --#include hold.lua
 --#include keeper.lua
 --#include keeperchannel.lua

@@ -24,18 +24,17 @@ local key, fence_key = KEYS[1], KEYS[2]
 local token, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- The marks of requests (see acquire.lua), and what they become when these are cancelled.
 local cancelled = {['+'] = '!', ['^'] = '?', ['*'] = '&', ['='] = ''}
---#include look.lua
+--#include plain.lua
 --#include now.lua
-local kind, _, plain_ids, plain_owner = look(key)
-if kind == 'plain' then
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
+if plain_fence then
   if plain_owner ~= token or string.match(plain_ids, '%+([%w,]+)$') ~= id then return 0 end
   redis.call('DEL', key)
   if after == 'tell' then redis.call(publish, key, id) end
   return 1
 end
-if kind ~= 'hash' then return 0 end
 local version, owner, writer, packed, shared, place =
-  unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
+  unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
 --#include islock.lua
 if not is_lock(version) then return 0 end
 local clock = redis.call('TIME')

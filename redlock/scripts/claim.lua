@@ -67,18 +67,8 @@ if meta ~= '' then
   --#include noteof.lua
   note = note_of(meta, from)
 end
---#include look.lua
-local kind, plain_fence, plain_ids, plain_owner = look(key)
-
-if kind == 'none' then
-  if not wanted_fence then return {0, 1, '', micros} end
-  local fence = next_fence(fence_key, clock, wanted_fence)
-  --#include create.lua
-  create(key, '1', mode, token, fence, lease, now, from, keeper, id, note)
-  return {tonumber(fence), lease, 1, 1, micros}
-end
---#include foreign.lua
-if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
+--#include plain.lua
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
 if plain_fence and plain_owner ~= token and not breaks then
   return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+([%w,]+)') or '', micros}
 end
@@ -89,8 +79,17 @@ if plain_fence then
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
   now, from = in_ms(clock)
 end
-local v, owner, writer, packed, shared = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token))
-if v ~= '1' then return foreign(key) end
+local v, owner, writer, packed, shared = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token))
+if v ~= '1' then
+  --#include foreign.lua
+  local refused = foreign(key)
+  if refused then return refused end
+  if not wanted_fence then return {0, 1, '', micros} end
+  local fence = next_fence(fence_key, clock, wanted_fence)
+  --#include create.lua
+  create(key, '1', mode, token, fence, lease, now, from, keeper, id, note)
+  return {tonumber(fence), lease, 1, 1, micros}
+end
 --#include hold.lua
 --#include keeper.lua
 --#include keeperafter.lua

@@ -11,15 +11,16 @@
 --       nil: there is no such lock
 -- Effects: with a token, the requests that made its hold cannot be cancelled any more.
 local key, token, at = KEYS[1], ARGV[1] or '', ARGV[2]
---#include look.lua
+--#include plain.lua
 --#include now.lua
-local kind, plain_fence, plain_ids, plain_owner = look(key)
-if kind == 'none' then return false end
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
+local version = not plain_fence and unpack(redis.pcall('HMGET', key, 'v'))
+--#include islock.lua
+--#include foreign.lua
+if not plain_fence and not is_lock(version) then return foreign(key) or false end
 local clock = redis.call('TIME')
 local now = in_ms(clock)
 local micros = clock[1] .. string.sub('00000' .. clock[2], -6)
---#include foreign.lua
-if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
 if plain_fence then
   if plain_owner == token and string.sub(plain_ids, -17) ~= '=1111111111111111' then
     plain_ids = plain_ids .. '=1111111111111111'
@@ -30,9 +31,6 @@ if plain_fence then
   return {micros, 'v', '1', 'o', plain_owner, 'w',
     table.concat({expiry, 1, plain_fence, since, '-', plain_ids}, ' ')}
 end
---#include islock.lua
-local version = redis.call('HGET', key, 'v')
-if not is_lock(version) then return foreign(key) end
 if token ~= '' then
   --#include ownhold.lua
   --#include hold.lua
