@@ -1141,7 +1141,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 						delete(m.hold, token)
 					}
 				}
-				v := ask(scripts.Break, "P1", "PUBLISH", "", id)
+				v := ask(rig.Break, "P1", "PUBLISH", "", id)
 				if (rig.Text(v) != "0") != held {
 					t.Fatalf("break of a lock that is held (%v): %s", held, rig.Text(v))
 				}

@@ -137,7 +137,7 @@ func (l *teller) tell(line string) string {
 		if alone != nil {
 			args = append(args, "", rig.FenceKey)
 		}
-		return l.show(l.run(scripts.Break, both, args...))
+		return l.show(l.run(rig.Break, both, args...))
 	case "renew": // token lease [fence [keeper]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {

@@ -189,6 +189,9 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 		args = append([]string{"client", FenceKey}, append(args, make([]string, 4-len(args))...)...)
 	case Keep.Name:
 		args = append([]string{"keeper", FenceKey}, args...)
+	case Break.Name:
+		args = append(slices.Clone(args), make([]string, 5-len(args))...)
+		args = slices.Concat([]string{"", args[3]}, args[:3], slices.DeleteFunc(args[4:], func(s string) bool { return s == "" }))
 	case Detach.Name:
 		args = together(append([]string{args[0], args[1], args[1]}, args[2:]...))
 	}
@@ -198,8 +201,10 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 
 // What scripts are for, as tests call it: release.lua for a keeper, of which they say token, keeper, proxy,
 // command, and what becomes of the lock; and renew.lua for one lock, for a client (token, lease, which grant
-// is meant, keeper), and a keeper (likewise).
+// is meant, keeper), and a keeper (likewise); and cancel.lua for BREAK, of which they say proxy, command, what
+// becomes of the lock, id, and the name of the fence's key.
 var (
+	Break  = scripts.Script{Name: "break", SHA: scripts.Cancel.SHA, Source: scripts.Cancel.Source, Keys: 2}
 	Detach = scripts.Script{Name: "detach", SHA: scripts.Release.SHA, Source: scripts.Release.Source, Keys: 2}
 	Renew  = scripts.Script{Name: "client", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
 	Keep   = scripts.Script{Name: "keeper", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
