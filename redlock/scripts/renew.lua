@@ -48,24 +48,14 @@ if who == 'client' then
   return {left, tonumber(fence), micros}
 end
 
--- asked(key, token, want, keeper) is what remains of a hold that is a field of a hash.
-local function asked(key, token, want, keeper)
-  local _, hold = own_hold(key, token)
-  local expiry, _, fence, _, kept = parse_hold(hold or '')
-  if not hold or expiry <= now or keeper == '' and want ~= '' and want ~= fence then return 0 end
-  return (keeper == '' or keeper == keeper_of(kept)) and expiry - from or -1
-end
-
 for i, key in ipairs(KEYS) do
   local token, lease, want, keeper = unpack(ARGV, 4 * i - 1, 4 * i + 2)
   local plain_fence, _, plain_owner = read_plain(redis.call('MGET', key)[1])
   local left = 0
   if plain_fence and plain_owner == token and (want == '' or want == plain_fence) then
     left = keeper == '' and now + redis.call('PTTL', key) - from or -1
-  elseif not plain_fence and lease == '0' then
-    left = asked(key, token, want, keeper)
   elseif not plain_fence then
-    left = extend(key, token, tonumber(lease), '', keeper, false, now, from)
+    left = extend(key, token, tonumber(lease), keeper == '' and want or '', keeper, false, now, from)
   end
   if lease == '0' and keeper == '' and left > 0 then
     -- Redis before 7.0 does not know PEXPIRETIME, but there WAIT counts what anybody wrote.
