@@ -143,6 +143,7 @@ func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream boo
 
 // ConfigSet implements commands.Server.
 func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
+	user := v.shownUser(c.UserName())
 	for _, p := range pairs {
 		value := p[1]
 		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
@@ -151,9 +152,9 @@ func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 		v.s.events.audited(lockevent.Event{Kind: lockevent.Setting,
 			Setting: strings.ToLower(p[0]), Value: value,
 			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)],
-				User: v.shownUser(c.UserName())}})
+				User: user}})
 		v.s.changes.Write(v.s.o.Log, slog.LevelInfo, "setting changed", "setting", strings.ToLower(p[0]),
-			"value", value, "client", c.Addr, "user", v.shownUser(c.User))
+			"value", value, "client", c.Addr, "user", user)
 	}
 }
 

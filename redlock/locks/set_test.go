@@ -96,13 +96,14 @@ func TestSetOfOneMaster(t *testing.T) {
 		if err := warm.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for others, want := range map[int]int{0: 1, 2: 3} {
+		// Those that are taken one by one are asked for once more if they end 10 ms before the last.
+		for others, want := range map[int]struct{ least, most int }{0: {1, 1}, 2: {3, 5}} {
 			p.Up.Others = others
 			before := p.Up.Asked()
 			set := setOf(p, redlock.Acquire{Token: "t"}, "a", "b", "c")
 			take(t, set)
-			if n := p.Up.Asked() - before; n != want {
-				t.Errorf("%d requests beside %d masters, want %d", n, others, want)
+			if n := p.Up.Asked() - before; n < want.least || n > want.most {
+				t.Errorf("%d requests beside %d masters, want %v", n, others, want)
 			}
 			before = p.Up.Asked()
 			refused(t, setOf(p, redlock.Acquire{}, "b", "c"), "b")
