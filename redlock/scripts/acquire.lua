@@ -102,18 +102,18 @@ local plain_fence, plain_ids, plain_owner = read_plain(call('MGET', key)[1])
 --#include otherform.lua
 if plain_fence and mode == 'p' then return other_form(key, '1', mode) end
 if plain_fence and plain_owner ~= token and not proxy and not breaks then return false end
-local clock = call('TIME')
 --#include now.lua
 --#include fence.lua
 --#include master.lua
-local now, from = in_ms(clock)
+local clock
 if plain_fence then
   -- This writes nothing. But a server that is full refuses it: there nobody joins a queue, or ends a hold.
   if plain_owner ~= token then call('SETRANGE', fence_key, '0', '') end
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
-  now, from = in_ms(clock)
 end
+clock = clock or call('TIME')
+local now, from = in_ms(clock)
 --#include noteof.lua
 local note = note_of(meta, from)
 local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,

@@ -42,12 +42,11 @@ if plain_fence and not breaks then
   return 1
 end
 if plain_fence and id ~= '' and not meant(id, plain_fence, plain_ids) then return 0 end
-local clock = redis.call('TIME')
+local clock
 if plain_fence then
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
 end
-local now, from = in_ms(clock)
 local version, owner, writer, packed, shared, place =
   unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
 --#include islock.lua
@@ -55,6 +54,8 @@ if not is_lock(version) then
   --#include foreign.lua
   return breaks and foreign(key) or 0
 end
+clock = clock or redis.call('TIME')
+local now, from = in_ms(clock)
 --#include hold.lua
 --#include allowwrites.lua
 --#include state.lua

@@ -20,7 +20,6 @@ if #new_fence ~= 16 or new_fence > '9007199254740992' then return {err = 'ERR no
 --#include now.lua
 --#include lastfence.lua
 local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
-local clock = redis.call('TIME')
 if plain_fence and plain_owner ~= token then return 0 end
 if plain_fence and new_count == '1' then
   local without_checks = string.gsub(plain_ids, '=1111111111111111', '')
@@ -29,11 +28,12 @@ if plain_fence and new_count == '1' then
   --#include rewrite.lua
   rewrite(key, 'lockproxy 1 ' .. new_fence .. ' ' .. plain_ids .. ' ' .. token)
 else
+  local clock
   if plain_fence then
     --#include unfold.lua
     clock = unfold(key, plain_fence, plain_ids, plain_owner)
   end
-  local now = in_ms(clock)
+  local now = in_ms(clock or redis.call('TIME'))
   --#include ownhold.lua
   --#include hold.lua
   --#include islock.lua
