@@ -191,7 +191,11 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 		args = append([]string{"keeper", FenceKey}, args...)
 	case Break.Name:
 		args = append(slices.Clone(args), make([]string, 5-len(args))...)
-		args = slices.Concat([]string{"", args[3]}, args[:3], slices.DeleteFunc(args[4:], func(s string) bool { return s == "" }))
+		name := args[4:]
+		if name[0] == "" {
+			name = nil
+		}
+		args = slices.Concat([]string{"", args[3]}, args[:3], name)
 	case Detach.Name:
 		args = together(append([]string{args[0], args[1], args[1]}, args[2:]...))
 	}
@@ -200,8 +204,8 @@ func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
 }
 
 // What scripts are for, as tests call it: release.lua for a keeper, of which they say token, keeper, proxy,
-// command, and what becomes of the lock; and renew.lua for one lock, for a client (token, lease, which grant
-// is meant, keeper), and a keeper (likewise); and cancel.lua for BREAK, of which they say proxy, command, what
+// command, and what becomes of the lock; renew.lua for one lock, for a client (token, lease, which grant is
+// meant, keeper), and a keeper (likewise); and cancel.lua for BREAK, of which they say proxy, command, what
 // becomes of the lock, id, and the name of the fence's key.
 var (
 	Break  = scripts.Script{Name: "break", SHA: scripts.Cancel.SHA, Source: scripts.Cancel.Source, Keys: 2}
