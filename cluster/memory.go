@@ -32,3 +32,9 @@ func (m Memory) Evicts() error {
 		"that are held (CONFIG SET maxmemory-policy noeviction there, or lock-allow-eviction yes here)",
 		m.Policy, m.Most))
 }
+
+// Limits are what the masters take of one client. 0: they did not tell.
+type Limits struct {
+	Bulk   int // bytes of one argument: the lowest proto-max-bulk-len
+	Buffer int // bytes of unread input, so of one argument too: the lowest client-query-buffer-limit
+}

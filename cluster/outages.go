@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,21 +13,26 @@ import (
 // A master that owes the control plane an answer is in doubt at once, long before it counts as lost: that is
 // time enough to send it nothing more, and not to blame a command for the time in which nobody could run it.
 type Outages struct {
-	some atomic.Bool // there may be a doubt or an outage; without, nobody waits for mu
+	troubled atomic.Int32 // nodes in doubt or lost; without, nobody waits for mu
 
-	mu     sync.Mutex
-	nodes  map[string]Outage
-	felt   map[string]Felt
-	doubts map[string]masterDoubt
-	back   map[string]time.Time // when a doubt or an outage was over
+	mu    sync.Mutex
+	nodes map[string]nodeState // those of which something is known
 }
 
-// masterDoubt is about one master.
-type masterDoubt struct {
-	since  time.Time
-	silent bool      // it owes an answer; otherwise it cannot be reached
-	left   time.Time // when it was no master any more; zero: it is one
+// nodeState is what is known of one node. Of the zero value nothing is.
+type nodeState struct {
+	lost   Outage    // Since: zero if it serves
+	felt   Felt      // since Forget
+	doubt  time.Time // since when it is in doubt; else zero
+	silent bool      // that is because it owes an answer; otherwise it cannot be reached
+	left   time.Time // when it was no master any more, in doubt
+	back   time.Time // when a doubt or an outage was over
 }
+
+func (n *nodeState) isLost() bool    { return !n.lost.Since.IsZero() }
+func (n *nodeState) isDoubted() bool { return !n.doubt.IsZero() }
+func (n *nodeState) isFelt() bool    { return !n.felt.Since.IsZero() }
+func (n *nodeState) trust()          { n.doubt, n.silent, n.left = time.Time{}, false, time.Time{} }
 
 // remembered is how long a master that has left in doubt is remembered.
 const remembered = time.Minute
@@ -69,95 +73,98 @@ func (r Unready) Error() string { return string(r) }
 var ErrFails error = Unready("its cluster_state is fail, so commands get CLUSTERDOWN: " +
 	"it misses masters that have no replica to take their place")
 
-// Lose notes that the master at addr does not serve.
-func (o *Outages) Lose(addr string, err error) {
+// change has f change what is known of the node at addr.
+func (o *Outages) change(addr string, f func(n *nodeState)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.set(addr, f)
+}
+
+// set is change. mu is held.
+func (o *Outages) set(addr string, f func(n *nodeState)) {
+	n := o.nodes[addr]
+	if n.isLost() || n.isDoubted() {
+		o.troubled.Add(-1)
+	}
+	f(&n)
+	if n.isLost() || n.isDoubted() {
+		o.troubled.Add(1)
+	} else if !n.isFelt() && n.back.IsZero() {
+		delete(o.nodes, addr)
+		return
+	}
 	if o.nodes == nil {
-		o.nodes = make(map[string]Outage)
+		o.nodes = make(map[string]nodeState)
 	}
-	out, known := o.nodes[addr]
-	if !known {
-		out.Since = time.Now()
-		if f := o.felt[addr]; !f.Since.IsZero() {
-			out.Since = f.Since
+	o.nodes[addr] = n
+}
+
+// Lose notes that the master at addr does not serve.
+func (o *Outages) Lose(addr string, err error) {
+	o.change(addr, func(n *nodeState) {
+		switch {
+		case n.isLost():
+		case n.isFelt():
+			n.lost.Since = n.felt.Since
+		default:
+			n.lost.Since = time.Now()
 		}
-	}
-	out.Err = err
-	o.nodes[addr] = out
-	o.some.Store(true)
+		n.lost.Err = err
+	})
 }
 
 // End notes that an outage is over, and returns what it was. It reports false if there was none.
-func (o *Outages) End(addr string) (Outage, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	out, ok := o.nodes[addr]
-	delete(o.nodes, addr)
-	if ok {
-		o.over(addr)
-	}
-	return out, ok
-}
-
-// over notes that addr serves again. mu is held.
-func (o *Outages) over(addr string) {
-	if o.back == nil {
-		o.back = make(map[string]time.Time)
-	}
-	o.back[addr] = time.Now()
-	o.some.Store(len(o.nodes)+len(o.doubts) > 0)
+func (o *Outages) End(addr string) (out Outage, was bool) {
+	o.change(addr, func(n *nodeState) {
+		if out, was = n.lost, n.isLost(); was {
+			n.lost, n.back = Outage{}, time.Now()
+		}
+	})
+	return out, was
 }
 
 // Doubt notes that the master at addr owes an answer for longer than it uses to, and is silent, or cannot be
 // reached. It reports whether that is new.
-func (o *Outages) Doubt(addr string, silent bool) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.doubts == nil {
-		o.doubts = make(map[string]masterDoubt)
-	}
-	d, known := o.doubts[addr]
-	if !known || d.silent != silent {
-		d.since, d.silent = time.Now(), silent
-		o.doubts[addr] = d
-	}
-	o.some.Store(true)
-	return !known
+func (o *Outages) Doubt(addr string, silent bool) (is bool) {
+	o.change(addr, func(n *nodeState) {
+		if is = !n.isDoubted(); is || n.silent != silent {
+			n.doubt, n.silent = time.Now(), silent
+		}
+	})
+	return is
 }
 
 // Trust notes that the node at addr has answered. It reports whether that was in doubt.
-func (o *Outages) Trust(addr string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, was := o.doubts[addr]
-	delete(o.doubts, addr)
-	if was {
-		o.over(addr)
-	}
+func (o *Outages) Trust(addr string) (was bool) {
+	o.change(addr, func(n *nodeState) {
+		if was = n.isDoubted(); was {
+			n.trust()
+			n.back = time.Now()
+		}
+	})
 	return was
 }
 
 // Doubted is since when the node at addr is in doubt. It reports false if it is not.
 func (o *Outages) Doubted(addr string) (since time.Time, ok bool) {
-	d, ok := o.doubt(addr)
-	return d.since, ok
+	n := o.trouble(addr)
+	return n.doubt, n.isDoubted()
 }
 
 // Silent is since when the node at addr owes an answer. It reports false if it does not.
 func (o *Outages) Silent(addr string) (since time.Time, ok bool) {
-	d, _ := o.doubt(addr)
-	return d.since, d.silent
+	n := o.trouble(addr)
+	return n.doubt, n.silent
 }
 
-func (o *Outages) doubt(addr string) (d masterDoubt, ok bool) {
-	if o == nil || !o.some.Load() {
-		return masterDoubt{}, false
+// trouble is what is known of the node at addr, if any node is in doubt or lost.
+func (o *Outages) trouble(addr string) (n nodeState) {
+	if o == nil || o.troubled.Load() == 0 {
+		return n
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d, ok = o.doubts[addr]
-	return d, ok
+	return o.nodes[addr]
 }
 
 // Masters notes which nodes are masters of t. A master that left it in doubt stays so for a while: it may
@@ -172,18 +179,21 @@ func (o *Outages) Masters(t *Topology) {
 	for _, n := range t.Replicas {
 		replicas[n.Addr] = true
 	}
-	maps.DeleteFunc(o.back, func(addr string, _ time.Time) bool { return !masters[addr] })
-	for addr, d := range o.doubts {
-		switch {
-		case d.left.IsZero() && !masters[addr]:
-			d.left = time.Now()
-			o.doubts[addr] = d
-		case d.left.IsZero():
-		case masters[addr], replicas[addr], time.Since(d.left) > remembered:
-			delete(o.doubts, addr)
-		}
+	for addr := range o.nodes {
+		o.set(addr, func(n *nodeState) {
+			if !masters[addr] {
+				n.back = time.Time{}
+			}
+			switch {
+			case !n.isDoubted():
+			case n.left.IsZero() && !masters[addr]:
+				n.left = time.Now()
+			case n.left.IsZero():
+			case masters[addr], replicas[addr], time.Since(n.left) > remembered:
+				n.trust()
+			}
+		})
 	}
-	o.some.Store(len(o.nodes)+len(o.doubts) > 0)
 }
 
 // Answers says whether the node at addr serves as far as anybody knows, and since when; the zero time if it
@@ -194,20 +204,14 @@ func (o *Outages) Answers(addr string) (since time.Time, ok bool) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, doubted := o.doubts[addr]
-	_, lost := o.nodes[addr]
-	return o.back[addr], !doubted && !lost
+	n := o.nodes[addr]
+	return n.back, !n.isDoubted() && !n.isLost()
 }
 
 // Of is the outage of addr. It reports false if there is none.
 func (o *Outages) Of(addr string) (Outage, bool) {
-	if o == nil || !o.some.Load() {
-		return Outage{}, false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	out, ok := o.nodes[addr]
-	return out, ok
+	n := o.trouble(addr)
+	return n.lost, n.isLost()
 }
 
 // Feel notes what commands have felt of the node at addr.
@@ -215,39 +219,28 @@ func (o *Outages) Feel(addr string, f Felt) {
 	if o == nil {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.felt == nil {
-		o.felt = make(map[string]Felt)
-	}
 	f.Since = time.Now()
-	o.felt[addr] = o.felt[addr].Plus(f)
+	o.change(addr, func(n *nodeState) { n.felt = n.felt.Plus(f) })
 }
 
 // Felt is what was felt of the node at addr since Forget.
 func (o *Outages) Felt(addr string) Felt {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.felt[addr]
+	return o.nodes[addr].felt
 }
 
 // Forget drops what was felt of the node at addr.
-func (o *Outages) Forget(addr string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.felt, addr)
-}
+func (o *Outages) Forget(addr string) { o.change(addr, func(n *nodeState) { n.felt = Felt{} }) }
 
 // Addrs are those of all nodes that are away or were felt.
-func (o *Outages) Addrs() map[string]bool {
+func (o *Outages) Addrs() (all []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	all := make(map[string]bool)
-	for addr := range o.nodes {
-		all[addr] = true
-	}
-	for addr := range o.felt {
-		all[addr] = true
+	for addr, n := range o.nodes {
+		if n.isLost() || n.isFelt() {
+			all = append(all, addr)
+		}
 	}
 	return all
 }

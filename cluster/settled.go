@@ -26,18 +26,13 @@ const (
 	settledAgain = 150 * time.Millisecond
 )
 
-// DialNode is what Settled needs of a Dialer, or of who has one.
-type DialNode interface {
-	Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error)
-}
-
 // Settled asks the node at addr, over a fresh connection, about other connections to it, by their ids. It
 // returns the addresses of those, by id, for which the node has nothing to do: it has read all that came from
 // them, holds nothing back (as in CLIENT PAUSE, or in a command that blocks), and has no more of a reply to
 // write. Whoever waits for a reply there waits in vain. What is on its way just now looks the same, so the
 // node is asked twice. Needs Redis 6.2. It blocks until then, or until ctx ends. Without ids it only makes
 // sure that the node answers.
-func Settled(ctx context.Context, nodes DialNode, addr string, ids []string) (map[string]string, error) {
+func Settled(ctx context.Context, nodes NodeDialer, addr string, ids []string) (map[string]string, error) {
 	var self Identity
 	conn, err := nodes.Dial(ctx, addr, Mode{Proto: 2}, &self)
 	if err != nil {

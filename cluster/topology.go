@@ -73,6 +73,19 @@ type Topology struct {
 	Readers map[*Node][]*Node
 }
 
+// Nodes are the masters and the replicas.
+func (t *Topology) Nodes() []*Node { return slices.Concat(t.Masters, t.Replicas) }
+
+// Master is the master at addr, nil if there is none.
+func (t *Topology) Master(addr string) *Node {
+	for _, n := range t.Masters {
+		if n.Addr == addr {
+			return n
+		}
+	}
+	return nil
+}
+
 // Served is how many slots have a master.
 func (t *Topology) Served() int {
 	n := 0

@@ -24,7 +24,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// lockRedis is a connection to a Redis that keeps locks: a single.Upstream, and
+// lockRedis is a connection to a Redis that keeps locks: a redlock.Upstream, and
 // a master of a client.
 type lockRedis struct {
 	t *testing.T
@@ -43,7 +43,7 @@ func dialLockRedis(t *testing.T, m *miniredis.Miniredis, hello string) *lockRedi
 	return n
 }
 
-// Do implements single.Upstream.
+// Do implements redlock.Upstream.
 func (n *lockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error) {
 	n.turn <- struct{}{}
 	defer func() { <-n.turn }()
@@ -64,7 +64,7 @@ func (n *lockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, er
 	}
 }
 
-// DoWhole implements single.Upstream.
+// DoWhole implements redlock.Upstream.
 func (n *lockRedis) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return n.Do(ctx, slot, req, resend)
 }
@@ -86,17 +86,17 @@ func (b background) DoWhole(ctx context.Context, slot int, req []byte, resend bo
 	return b.Do(ctx, slot, req, resend)
 }
 
-// Synced implements single.Upstream: there are no replicas.
+// Synced implements redlock.Upstream: there are no replicas.
 func (n *lockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ time.Duration) ([]byte, int,
 	error) {
 	reply, err := n.Do(ctx, slot, req, true)
 	return reply, 0, err
 }
 
-// Subscribe implements single.Upstream: no message ever comes.
+// Subscribe implements redlock.Upstream: no message ever comes.
 func (n *lockRedis) Subscribe(int, string, func(subscription.Change)) func() { return func() {} }
 
-// Masters implements single.Upstream.
+// Masters implements redlock.Upstream.
 func (*lockRedis) Parted(int) time.Time { return time.Time{} }
 
 func (*lockRedis) Evicting() bool { return false }
@@ -107,7 +107,7 @@ func (n *lockRedis) Masters() int { return 1 }
 
 func (n *lockRedis) Master(slot int) string { return "" }
 
-// DoMaster implements single.Upstream.
+// DoMaster implements redlock.Upstream.
 func (n *lockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -115,10 +115,10 @@ func (n *lockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool
 	return n.Do(ctx, i, req, resend)
 }
 
-// Sharded implements single.Upstream.
+// Sharded implements redlock.Upstream.
 func (n *lockRedis) Sharded() bool { return false }
 
-// DeleteIf implements single.Upstream.
+// DeleteIf implements redlock.Upstream.
 func (n *lockRedis) DeleteIf() string { return "" }
 
 // Answer is the node as a Session has it.

@@ -159,38 +159,28 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.No
 // lockUpstream is the upstream as the lock engine sees it.
 type lockUpstream struct {
 	*pipe.Client
-	topics    PubSub
+	PubSub
 	nodes     pipe.Control
 	evictions *masters.Evictions
 }
 
-// Do implements single.Upstream.
+// Do implements redlock.Upstream.
 func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return u.DoSplit(ctx, slot, req, resend)
 }
 
-// DoWhole implements single.Upstream.
+// DoWhole implements redlock.Upstream.
 func (u lockUpstream) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return u.Client.Do(ctx, slot, req, resend)
 }
 
-// Subscribe implements single.Upstream.
-func (u lockUpstream) Subscribe(
-	slot int, channel string, notify func(subscription.Change),
-) (cancel func()) {
-	return u.topics.Subscribe(slot, channel, notify)
-}
-
-// Sharded implements single.Upstream.
-func (u lockUpstream) Sharded() bool { return u.topics.Sharded() }
-
-// DeleteIf implements single.Upstream.
+// DeleteIf implements redlock.Upstream.
 func (u lockUpstream) DeleteIf() string { return u.nodes.Topology().Server.DeleteIf }
 
-// Evicting implements single.Upstream.
+// Evicting implements redlock.Upstream.
 func (u lockUpstream) Evicting() bool { return u.evictions.Any() }
 
-// Evicts implements single.Upstream.
+// Evicts implements redlock.Upstream.
 func (u lockUpstream) Evicts(slot int) error { return u.evictions.Of(slot) }
 
 // events passes on what happens to locks and settings.

@@ -1,6 +1,9 @@
 package redlock
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // Patient is a Caller that waits for each reply. It is for goroutines that ask for one thing at a time, and
 // have no other commands whose order would matter.
@@ -12,15 +15,53 @@ type Patient struct {
 	Err error
 }
 
-// Home is a Redis or a cluster as those ask it who can wait. Safe for concurrent use.
-type Home interface {
-	// Do runs req, one whole command, on the master of slot and returns the node's RESP2 reply, error
-	// replies included. Redirects, lost scripts and fail-over are dealt with inside, but not TRYAGAIN.
-	// resend: req may be sent again when its reply was lost. An error means that nobody could be asked, or
-	// that it is not known whether req has run.
-	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
-	// DoWhole is Do for a request that needs all of its keys at one node: it waits for that.
-	DoWhole(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
+// outcome is what a Patient was told. It implements Acquirer and Releaser.
+type outcome struct {
+	grant    Grant
+	ok       bool
+	released Released
+	err      error
+}
+
+func (o *outcome) Acquired(g Grant, ok bool, err error) []byte {
+	o.grant, o.ok, o.err = g, ok, err
+	return nil
+}
+
+func (o *outcome) Released(r Released, err error) []byte {
+	o.released, o.err = r, err
+	return nil
+}
+
+// Lost and Arrived implement Delivery: whoever waits has the answer.
+func (*outcome) Lost()    {}
+func (*outcome) Arrived() {}
+
+// Acquire asks for a lock once, by the method of an engine. Without ok and without an error a is in the queue
+// if it may wait.
+func (p *Patient) Acquire(ask func(Caller, *Acquire, Acquirer), a *Acquire) (g Grant, ok bool, err error) {
+	var is outcome
+	if ask(p, a, &is); p.Err != nil {
+		a.Unsure = true
+		return g, false, p.Err
+	}
+	return is.grant, is.ok, is.err
+}
+
+// Release frees a hold, by the method of an engine.
+func (p *Patient) Release(ask func(Caller, *Release, Releaser), r *Release) (Released, error) {
+	var is outcome
+	ask(p, r, &is)
+	return is.released, cmp.Or(p.Err, is.err)
+}
+
+// Ask is the outcome of what is asked on behalf of p, by a method of an engine that tells it to then.
+func Ask[T any](p *Patient, ask func(by *Patient, then func(T, error) []byte)) (is T, err error) {
+	ask(p, func(one T, failed error) []byte {
+		is, err = one, failed
+		return nil
+	})
+	return is, cmp.Or(p.Err, err)
 }
 
 // Buffer implements Caller.

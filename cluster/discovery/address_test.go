@@ -11,7 +11,7 @@ import (
 
 // What a node says of others is taken where it can be true, whatever command it answers.
 func TestAddressesThatNobodyHas(t *testing.T) {
-	long := strings.Repeat("x", mostName+1)
+	long := strings.Repeat("x", cluster.MostName+1)
 	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 	for _, host := range []string{"/tmp/socket", long} {
 		for name, taken := range map[string]func() bool{
@@ -33,7 +33,8 @@ func TestAddressesThatNobodyHas(t *testing.T) {
 			},
 			"CLUSTER NODES": func() bool {
 				line := "id " + host + ":6379@1,name master - 0 0 1 connected"
-				return len(parseMembers(resp.Value{Kind: '$', Str: []byte(line)}, "10.0.0.1:1")) > 0
+				all := cluster.Members(resp.Value{Kind: '$', Str: []byte(line)}, "10.0.0.1")
+				return len(addressesOf(all)) > 0
 			},
 			"an id": func() bool {
 				named := []share{{nodes: []cluster.Node{{Addr: "a:1", ID: long}}}}
@@ -48,29 +49,30 @@ func TestAddressesThatNobodyHas(t *testing.T) {
 	for _, c := range []struct{ host, port string }{
 		{"", "1"}, {"/a", "1"}, {long, "1"}, {"a", ""}, {"a", "0"}, {"a", "65536"}, {"a", "-1"}, {"a", "x"},
 	} {
-		if addr, ok := address(c.host, c.port); ok {
+		if addr, ok := cluster.AddrOf(c.host, c.port); ok {
 			t.Errorf("%.20s", addr)
 		}
 	}
-	if addr, ok := address("::1", "6379"); !ok || addr != "[::1]:6379" {
+	if addr, ok := cluster.AddrOf("::1", "6379"); !ok || addr != "[::1]:6379" {
 		t.Error(addr)
 	}
 }
 
 // An upstream has some thousand nodes at most.
 func TestNodesThatNobodyHas(t *testing.T) {
-	shares := make([]share, mostNodes)
+	shares := make([]share, cluster.MostNodes)
 	for i := range shares {
 		shares[i] = share{i, i, []cluster.Node{{Addr: fmt.Sprint("a:", i)}}}
 	}
 	if err := credible(shares); err != nil {
 		t.Error(err)
 	}
-	if credible(append(shares, share{mostNodes, mostNodes, []cluster.Node{{Addr: "b:1"}}})) == nil {
+	more := share{cluster.MostNodes, cluster.MostNodes, []cluster.Node{{Addr: "b:1"}}}
+	if credible(append(shares, more)) == nil {
 		t.Error("one more is taken")
 	}
-	lines := strings.Repeat("id 10.0.0.1:6379@1 master - 0 0 1 connected\n", 2*mostNodes)
-	if all := parseNodes(resp.Value{Str: []byte(lines)}, ""); len(all) != mostNodes {
+	lines := strings.Repeat("id 10.0.0.1:6379@1 master - 0 0 1 connected\n", 2*cluster.MostNodes)
+	if all := cluster.Members(resp.Value{Str: []byte(lines)}, ""); len(all) != cluster.MostNodes {
 		t.Errorf("%d", len(all))
 	}
 }
@@ -104,19 +106,16 @@ func TestElect(t *testing.T) {
 			"a x"},
 		{"at the start, one answers", "", []sentinelReport{says("a", 1)}, 3, "a"},
 	} {
-		u := newUpstream(Options{Addrs: []string{"s:1"}})
 		var t2 cluster.Topology
 		for _, addr := range strings.Fields(c.nodes) {
 			t2.Replicas = append(t2.Replicas, &cluster.Node{Addr: addr})
 		}
-		u.topology.Store(&t2)
 		var got []string
-		for _, r := range u.elect(c.reports, c.asked) {
+		for _, r := range elect(&t2, c.reports, c.asked) {
 			got = append(got, r.master)
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %q, want %s", c.what, got, c.want)
 		}
-		u.Close()
 	}
 }

@@ -31,10 +31,11 @@ import (
 type asker struct {
 	dialer *cluster.Dialer
 
+	life  context.Context // closes all clients when it ends
+	tasks sync.WaitGroup  // goroutines that ask
+
 	mu      sync.Mutex
 	clients map[askKey]*nodeClient
-	leaving map[*nodeClient]bool // of a login that was renewed: they close when their last questions are over
-	closed  bool
 }
 
 type askKey struct {
@@ -112,21 +113,21 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 func (a *asker) client(key askKey) (*nodeClient, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	if a.life.Err() != nil {
 		return nil, net.ErrClosed
 	}
 	c := a.clients[key]
 	switch {
 	case c == nil:
 	case c.failed.Load():
-		c.Close()
+		c.end()
 		c = nil
 	case c.as != key.as.Now():
 		a.leave(c)
 		c = nil
 	}
 	if c == nil {
-		c = newClient(a.dialer, key.addr, key.as.Now())
+		c = newClient(a.life, a.dialer, key.addr, key.as.Now())
 		a.clients[key] = c
 	}
 	return c, nil
@@ -144,18 +145,8 @@ func (a *asker) redial(addr string) {
 	}
 }
 
-// leave closes c when nobody waits for its answers any more. mu is held.
-func (a *asker) leave(c *nodeClient) {
-	a.leaving[c] = true
-	time.AfterFunc(a.dialer.ConnectTimeout, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.leaving[c] {
-			delete(a.leaving, c)
-			c.Close()
-		}
-	})
-}
+// leave ends c when nobody waits for its answers any more.
+func (a *asker) leave(c *nodeClient) { time.AfterFunc(a.dialer.ConnectTimeout, c.end) }
 
 // keep closes all clients except those of the nodes for which wanted returns true.
 func (a *asker) keep(wanted func(addr string) bool) {
@@ -164,38 +155,45 @@ func (a *asker) keep(wanted func(addr string) bool) {
 	for key, c := range a.clients {
 		if !wanted(key.addr) {
 			delete(a.clients, key)
-			c.Close()
+			c.end()
 		}
 	}
 }
 
-func (a *asker) close() {
+// spawn runs f on a goroutine that wait waits for. It reports false when life has ended.
+func (a *asker) spawn(f func()) bool {
 	a.mu.Lock()
-	a.closed = true
-	for c := range a.leaving {
-		c.Close()
+	defer a.mu.Unlock()
+	if a.life.Err() != nil {
+		return false
 	}
-	clear(a.leaving)
-	a.mu.Unlock()
-	a.keep(func(string) bool { return false })
+	a.tasks.Go(f)
+	return true
 }
 
-// nodeClient is a go-redis client whose Close breaks off its dials too.
+// limit ends ctx when one question has taken as long as it may.
+func (a *asker) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, min(lookTimeout, a.dialer.ConnectTimeout))
+}
+
+// wait waits for whoever asks, once life has ended.
+func (a *asker) wait() {
+	a.mu.Lock() // nobody is about to begin any more
+	a.mu.Unlock()
+	a.tasks.Wait()
+}
+
+// nodeClient is a go-redis client.
 type nodeClient struct {
 	redis  *redis.Client // not embedded: the linker would keep a copy of each of its methods
 	as     *cluster.Login
-	end    context.CancelFunc
-	failed atomic.Bool // a dial has
+	end    context.CancelFunc // ends all connections and dials, whatever is under way on them
+	failed atomic.Bool        // a dial has
 }
 
-// Close closes all connections, whatever is under way on them.
-func (c *nodeClient) Close() {
-	c.end()
-	c.redis.Close()
-}
-
-func newClient(dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClient {
-	life, end := context.WithCancel(context.Background())
+// newClient is a client that lives until life ends, or by its end.
+func newClient(life context.Context, dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClient {
+	life, end := context.WithCancel(life)
 	c := &nodeClient{as: as, end: end}
 	c.redis = redis.NewClient(&redis.Options{
 		Addr:     addr,
@@ -225,6 +223,7 @@ func newClient(dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClie
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
+	context.AfterFunc(life, func() { c.redis.Close() })
 	return c
 }
 

@@ -133,7 +133,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
 	defer cancel()
 	// All must answer: only both of two unrelated masters can reveal that mistake.
-	found, failed := gather(u, ctx, u.o.Addrs, nil, patience, u.identify)
+	found, failed := gather(ctx, u.asker, u.o.Addrs, nil, patience, u.identify)
 	if len(found) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
@@ -221,14 +221,14 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logi
 	}
 	i.master = cluster.Field(replication, "role") != "slave"
 	host, port := cluster.Field(replication, "master_host"), cluster.Field(replication, "master_port")
-	if follows, ok := address(host, port); ok && !i.master {
+	if follows, ok := cluster.AddrOf(host, port); ok && !i.master {
 		i.follows = follows
 	}
 	for line := range strings.Lines(replication.Text()) {
 		// slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0
 		name, line, _ := strings.Cut(strings.TrimSpace(line), ":")
 		number, is := strings.CutPrefix(name, "slave")
-		if _, err := strconv.Atoi(number); !is || err != nil || len(i.replicas) == mostNodes {
+		if _, err := strconv.Atoi(number); !is || err != nil || len(i.replicas) == cluster.MostNodes {
 			continue
 		}
 		at := make(map[string]string)
@@ -236,7 +236,7 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logi
 			key, value, _ := strings.Cut(part, "=")
 			at[key] = value
 		}
-		if addr, ok := address(at["ip"], at["port"]); ok {
+		if addr, ok := cluster.AddrOf(at["ip"], at["port"]); ok {
 			i.replicas = append(i.replicas, addr)
 		}
 	}

@@ -17,7 +17,7 @@ var errLate = errors.New("no answer yet")
 // answer after hedge, or as soon as all of them have failed. It returns when all have answered, when grace
 // has passed since the first good answer, or when ctx ends. Nodes that are silent until then count as
 // failed.
-func gather[T any](u *Upstream, ctx context.Context, first, rest []string, grace time.Duration,
+func gather[T any](ctx context.Context, a *asker, first, rest []string, grace time.Duration,
 	ask func(context.Context, string) (T, error)) (good []T, failed []cluster.NodeError) {
 
 	type answer struct {
@@ -32,7 +32,7 @@ func gather[T any](u *Upstream, ctx context.Context, first, rest []string, grace
 	start := func(addrs []string) {
 		for _, addr := range addrs {
 			pending[addr] = true
-			asked := u.spawn(func() { // ends when cancel is called, at the latest
+			asked := a.spawn(func() { // ends when cancel is called, at the latest
 				said, err := ask(asking, addr)
 				answers <- answer{addr, said, err}
 			})
@@ -49,11 +49,11 @@ func gather[T any](u *Upstream, ctx context.Context, first, rest []string, grace
 	for over := false; len(pending) > 0 && !over; {
 		wider := false
 		select {
-		case a := <-answers:
-			delete(pending, a.addr)
-			if a.err != nil {
-				failed = append(failed, cluster.NodeError{Addr: a.addr, Err: a.err})
-			} else if good = append(good, a.said); enough == nil {
+		case got := <-answers:
+			delete(pending, got.addr)
+			if got.err != nil {
+				failed = append(failed, cluster.NodeError{Addr: got.addr, Err: got.err})
+			} else if good = append(good, got.said); enough == nil {
 				enough = time.After(grace)
 			}
 			wider = len(pending) == 0
@@ -78,4 +78,13 @@ func gather[T any](u *Upstream, ctx context.Context, first, rest []string, grace
 	}
 	slices.SortFunc(failed, func(a, b cluster.NodeError) int { return cmp.Compare(a.Addr, b.Addr) })
 	return good, failed
+}
+
+// gatherAll asks all nodes at addrs, and waits for each of them for as long as one question may take.
+func gatherAll[T any](ctx context.Context, a *asker, addrs []string,
+	ask func(context.Context, string) (T, error)) (good []T, failed []cluster.NodeError) {
+
+	ctx, cancel := a.limit(ctx)
+	defer cancel()
+	return gather(ctx, a, addrs, nil, lookTimeout, ask)
 }

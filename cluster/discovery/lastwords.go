@@ -54,11 +54,15 @@ func (w *lastWords) Write(p []byte) (int, error) {
 
 // explain is err, with what the node said when err is the end of the connection.
 func (w *lastWords) explain(err error) error {
-	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-	if said := bytes.TrimSpace(w.said); ended && len(said) > 0 {
+	if said := bytes.TrimSpace(w.said); ended(err) && len(said) > 0 {
 		return turnedAway{string(said[1:]), err}
 	}
 	return err
+}
+
+// ended says that err is the end of a connection.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // turnedAway is the end of a connection after an error that the node said.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"lockproxy/cluster"
@@ -15,55 +16,46 @@ import (
 
 var errUnserved = errors.New("no node has these slots (redis-cli --cluster check, then fix)")
 
-// slotsOf are the slots of the master at addr.
-func slotsOf(t *cluster.Topology, addr string) string {
-	for _, n := range t.Masters {
-		if n.Addr == addr {
-			return t.SlotsOf(n)
-		}
-	}
-	return ""
-}
-
-// lost notes that a master does not serve.
-func (p *pulse) lost(addr, slots string, err error) {
+// lost notes that a master of t does not serve.
+func (p *pulse) lost(t *cluster.Topology, addr string, err error) {
 	first, still := "node lost", "node is still lost"
 	if addr == "" {
 		first, still = "slots have no master", "slots still have no master"
 	}
 	p.u.outages.Lose(addr, err)
-	switch {
-	case !p.away[addr]:
-		p.away[addr] = true
-	case time.Since(p.said[addr]) < reminder:
+	switch w := p.of(addr); {
+	case !w.away:
+		w.away = true
+	case time.Since(w.said) < reminder:
 		return
 	default:
 		first = still
 	}
 	out, _ := p.u.outages.Of(addr)
-	p.tell(slog.LevelWarn, first, addr, out.Since, p.u.outages.Felt(addr), "slots", slots,
-		"err", cluster.Explain(err))
+	p.tell(slog.LevelWarn, first, addr, out.Since, p.u.outages.Felt(addr), "slots",
+		t.SlotsOf(t.Master(addr)), "err", cluster.Explain(err))
 }
 
 // serves notes that a master serves. It reports whether it did not before.
 func (p *pulse) serves(addr string) (again bool) {
 	felt := p.u.outages.Felt(addr)
 	out, was := p.u.outages.End(addr)
+	w := p.of(addr)
 	switch {
-	case was && !p.away[addr]: // it only said that the cluster has failed, which is one line for all nodes
+	case was && !w.away: // it only said that the cluster has failed, which is one line for all nodes
 		p.felt = p.felt.Plus(felt)
 	case was && addr == "":
 		p.tell(slog.LevelInfo, "all slots have a master", addr, out.Since, felt)
 	case was:
 		p.tell(slog.LevelInfo, "node is back", addr, out.Since, felt)
 	case felt.Connections > 0:
-		if time.Since(p.said[addr]) < reminder {
+		if time.Since(w.said) < reminder {
 			return false
 		}
 		p.tell(slog.LevelWarn, "connections to node failed", addr, felt.Since, felt,
 			"connections", felt.Connections, "err", cluster.Explain(felt.Err))
 	}
-	delete(p.away, addr)
+	w.away = false
 	p.u.outages.Forget(addr)
 	return was
 }
@@ -83,7 +75,7 @@ func (p *pulse) clusterFails(nodes []string) {
 		p.fails = time.Now()
 		p.tell(slog.LevelWarn, "the cluster is down", clusterName, p.fails, felt, "nodes", len(nodes),
 			"err", cluster.ErrFails)
-	case len(nodes) > 0 && time.Since(p.said[clusterName]) >= reminder:
+	case len(nodes) > 0 && time.Since(p.of(clusterName).said) >= reminder:
 		p.tell(slog.LevelWarn, "the cluster is still down", clusterName, p.fails, felt, "nodes", len(nodes),
 			"err", cluster.ErrFails)
 	case len(nodes) == 0 && !p.fails.IsZero():
@@ -97,8 +89,8 @@ const clusterName = "cluster"
 
 // followed logs masters that are masters no more, and their successors.
 func (p *pulse) followed(t *cluster.Topology) {
-	for addr := range p.u.outages.Addrs() {
-		if _, is := p.heard[addr]; is || addr == "" {
+	for _, addr := range p.u.outages.Addrs() {
+		if addr == "" || t.Master(addr) != nil {
 			continue
 		}
 		felt := p.u.outages.Felt(addr)
@@ -115,15 +107,16 @@ func (p *pulse) followed(t *cluster.Topology) {
 				break
 			}
 		}
-		delete(p.said, addr)
-		delete(p.away, addr)
 	}
+	maps.DeleteFunc(p.watched, func(addr string, _ *watched) bool {
+		return addr != "" && addr != clusterName && t.Master(addr) == nil
+	})
 }
 
 // tell logs something about the node at addr, with the time since when it is so, and its effects on
 // commands.
 func (p *pulse) tell(level slog.Level, text, addr string, since time.Time, felt cluster.Felt, more ...any) {
-	p.said[addr] = time.Now()
+	p.of(addr).said = time.Now()
 	how := "for"
 	if level == slog.LevelInfo {
 		how = "after" // it is over

@@ -4,118 +4,115 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/slot"
 )
 
 const (
 	// lately is how long a master may be silent before it counts as lost. A master that refuses connections
 	// is lost at once.
 	lately = 3 * time.Second
+	// lateLeast is how long an answer may take before its node is in doubt, and lateFactor how many times as
+	// long as its answers took lately.
+	lateLeast  = 100 * time.Millisecond
+	lateFactor = 4
 	// pulseTries is how often a master is asked again if the connection turns out to be closed: it may have
 	// closed idle ones.
 	pulseTries = 3
 )
 
 // pulse checks that each master serves. The topology alone does not tell: nodes may list a dead master for
-// as long as no other has taken its place. pulse puts what it finds into Upstream.outages.
+// as long as no other has taken its place. pulse puts what it finds into Upstream.outages: a master whose
+// answer is late is in doubt, and lost some time later.
 type pulse struct {
-	u     *Upstream
-	hint  chan struct{}        // capacity 1: something may have happened
-	done  chan struct{}        // closed by Upstream.Close
-	heard map[string]time.Time // when a master has answered last, or was seen first
-	said  map[string]time.Time // when the log was told of a master last
-	away  map[string]bool      // the log knows that they are lost
-	seen  *cluster.Topology    // at the last beat
+	u       *Upstream
+	wake    waker
+	watched map[string]*watched // by address; also "", the slots without a master, and clusterName
+	seen    *cluster.Topology   // at the last beat
 
 	fails time.Time    // since when nodes say that the cluster has failed; zero: it has not
 	felt  cluster.Felt // of nodes that have said so, and do no more
 }
 
+// watched is what is remembered of one master.
+type watched struct {
+	heard time.Time     // when it has answered last that it serves, or was seen first
+	took  time.Duration // how long its answers took lately
+	said  time.Time     // when the log was told of it last
+	away  bool          // the log knows that it is lost
+}
+
 func newPulse(u *Upstream) *pulse {
-	return &pulse{u: u, hint: make(chan struct{}, 1), done: make(chan struct{}),
-		said: make(map[string]time.Time), away: make(map[string]bool), seen: u.Topology()}
+	return &pulse{u: u, wake: newWaker(), watched: make(map[string]*watched), seen: u.Topology()}
 }
 
 // run asks all masters each Options.Refresh, and soon after a hint, until ctx ends.
 func (p *pulse) run(ctx context.Context) {
-	tick := time.NewTicker(p.u.o.Refresh)
-	defer tick.Stop()
-	for {
-		began := time.Now()
+	for p.wake.wait(ctx, p.wake.rest(p.u.o.Refresh)) {
 		p.beat(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.done:
-			return
-		case <-tick.C:
-		case <-p.hint:
-			select {
-			case <-ctx.Done():
-				return
-			case <-p.done:
-				return
-			case <-time.After(max(hintDelay, time.Until(began.Add(hintGap)))):
-			}
-		}
 	}
 }
 
-// soon hints that a master may have been lost or found. It never blocks.
-func (p *pulse) soon() { hint(p.hint) }
+// of is what is remembered of the master at addr.
+func (p *pulse) of(addr string) *watched {
+	w := p.watched[addr]
+	if w == nil {
+		w = &watched{heard: time.Now()}
+		p.watched[addr] = w
+	}
+	return w
+}
 
 // beat asks each master once.
 func (p *pulse) beat(ctx context.Context) {
 	t := p.u.Topology()
-	var addrs []string
-	now := time.Now()
-	heard := make(map[string]time.Time, len(t.Masters))
+	patience := make(map[string]time.Duration, len(t.Masters))
 	for _, n := range t.Masters {
-		addrs = append(addrs, n.Addr)
-		heard[n.Addr] = now
-		if at, ok := p.heard[n.Addr]; ok {
-			heard[n.Addr] = at
-		}
+		patience[n.Addr] = max(lateLeast, lateFactor*p.of(n.Addr).took)
 	}
-	p.heard = heard
-	asking, cancel := context.WithTimeout(ctx, min(lookTimeout, p.u.o.ConnectTimeout))
-	good, failed := gather(p.u, asking, addrs, nil, lookTimeout,
-		func(asking context.Context, addr string) (string, error) {
-			return p.u.vigil.listen(ctx, asking, addr, p.ask)
+	answers, failed := gatherAll(ctx, p.u.asker, addrs(t.Masters),
+		func(asking context.Context, addr string) (pulseAnswer, error) {
+			return p.listen(ctx, asking, addr, patience[addr])
 		})
-	cancel()
 	if ctx.Err() != nil {
 		return
 	}
 	back := false
-	for _, addr := range good {
-		p.heard[addr] = time.Now()
-		back = p.serves(addr) || back
+	for _, a := range answers {
+		w := p.of(a.addr)
+		w.took = max(a.took, w.took-w.took/8)
+		if a.refuses == nil {
+			w.heard = time.Now()
+			back = p.serves(a.addr) || back
+		}
 	}
 	if back {
 		p.u.tell(p.u.Topology())
 	}
 	var miss []string
+	for _, a := range answers {
+		switch {
+		case a.refuses == nil:
+		case a.refuses == cluster.ErrFails && !p.of(a.addr).away:
+			p.u.outages.Lose(a.addr, a.refuses)
+			miss = append(miss, a.addr)
+		default:
+			p.lost(t, a.addr, a.refuses)
+		}
+	}
 	for _, f := range failed {
 		silent := errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, errLate)
-		switch {
-		case silent && time.Since(p.heard[f.Addr]) <= lately:
-		case f.Err == cluster.ErrFails && !p.away[f.Addr]:
-			p.u.outages.Lose(f.Addr, f.Err)
-			miss = append(miss, f.Addr)
-		default:
-			p.lost(f.Addr, slotsOf(t, f.Addr), f.Err)
+		if !silent || time.Since(p.of(f.Addr).heard) > lately {
+			p.lost(t, f.Addr, f.Err)
 		}
 	}
 	p.clusterFails(miss)
-	if slots := t.SlotsOf(nil); slots != "" {
-		p.lost("", slots, errUnserved)
+	if t.Served() < slot.Count {
+		p.lost(t, "", errUnserved)
 	} else {
 		p.serves("")
 	}
@@ -123,33 +120,68 @@ func (p *pulse) beat(ctx context.Context) {
 	p.seen = t
 }
 
-// ask returns addr, or why the master there does not serve.
-func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
+// pulseAnswer is the answer of a master.
+type pulseAnswer struct {
+	addr    string
+	took    time.Duration
+	refuses error // why it does not serve, by its own account; nil: it serves
+}
+
+// listen asks the master at addr, and puts it in doubt when its answer is late, or there is none, unless ctx
+// has ended. asking ends when the answer is not waited for any more.
+func (p *pulse) listen(ctx, asking context.Context, addr string,
+	patience time.Duration) (pulseAnswer, error) {
+	began, doubted := time.Now(), make(chan struct{})
+	late := time.AfterFunc(patience, func() {
+		p.doubt(addr, true)
+		close(doubted)
+	})
+	refuses, err := p.ask(asking, addr)
+	if !late.Stop() {
+		<-doubted // what follows is news
+	}
+	switch {
+	case err == nil && p.u.outages.Trust(addr):
+		p.u.tell(p.u.Topology())
+	case err != nil && ctx.Err() == nil:
+		p.doubt(addr, asking.Err() != nil)
+	}
+	return pulseAnswer{addr, time.Since(began), refuses}, err
+}
+
+// doubt notes that the master at addr is in trouble.
+func (p *pulse) doubt(addr string, silent bool) {
+	if p.u.outages.Doubt(addr, silent) {
+		p.u.vigil.wake.call()
+		p.u.wake.hint()
+	}
+}
+
+// ask asks the master at addr why it does not serve; nil: it does.
+func (p *pulse) ask(ctx context.Context, addr string) (refuses, err error) {
 	questions := [][]any{{"PING"}}
 	if p.u.kind == cluster.Cluster {
 		questions = append(questions, []any{"CLUSTER", "INFO"})
 	}
 	for try := 1; ; try++ {
 		answers, err := p.u.asker.ask(ctx, addr, p.u.o.Logins, questions...)
-		closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
-			errors.Is(err, syscall.EPIPE)
 		switch {
-		case closed && try < pulseTries && ctx.Err() == nil:
+		case ended(err) && try < pulseTries && ctx.Err() == nil:
 			continue
 		case err != nil:
-			return "", err
-		case answers[0].IsError() && strings.HasPrefix(string(answers[0].Str), "LOADING "):
-			return "", cluster.Unready(answers[0].Str)
+			return nil, err
+		case answers[0].IsError() && strings.HasPrefix(answers[0].Text(), "LOADING "):
+			return cluster.Unready(answers[0].Str), nil
 		case len(answers) == 1:
-			return addr, nil
+			return nil, nil
 		}
-		if hasFailing(answers[1]) && p.u.vigil.calm() {
-			hint(p.u.hint)
+		if hasFailing(answers[1]) && len(p.u.vigil.trouble()) == 0 {
+			p.u.wake.hint()
 		}
 		if cluster.Field(answers[1], "cluster_state") == "fail" {
-			return "", cluster.ErrFails
+			return cluster.ErrFails, nil
 		}
-		return addr, nil
+		return nil, nil
 	}
 }
 

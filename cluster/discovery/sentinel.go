@@ -27,7 +27,7 @@ type sentinelReport struct {
 
 // lookSentinel asks Sentinels for the master, and then the master whether it is one.
 func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error {
-	reports, failed := gather(u, ctx, first, rest, patience, u.consult)
+	reports, failed := gather(ctx, u.asker, first, rest, patience, u.consult)
 	u.suspect(failed)
 	if len(reports) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
@@ -43,7 +43,7 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 		}
 	}
 	var refused []cluster.NodeError
-	for _, r := range u.elect(reports, len(reports)+len(failed)) {
+	for _, r := range elect(u.Topology(), reports, len(reports)+len(failed)) {
 		i, err := u.identify(ctx, r.master)
 		if err == nil && i.master {
 			u.servers[i.addr] = i.server
@@ -64,12 +64,11 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 }
 
 // elect puts the reports in order, the best first, one for each master. A master that was not of the group
-// before needs most of the Sentinels that were asked: the others know it a moment later. Of those that were,
-// the latest counts, for who has led the fail-over knows of it first.
-func (u *Upstream) elect(reports []sentinelReport, asked int) []sentinelReport {
-	t := u.Topology()
+// before, t, needs most of the Sentinels that were asked: the others know it a moment later. Of those that
+// were, the latest counts, for who has led the fail-over knows of it first.
+func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelReport {
 	of := make(map[string]bool)
-	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+	for _, n := range t.Nodes() {
 		of[n.Addr] = true
 	}
 	votes := make(map[string]int)
@@ -142,20 +141,20 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, 
 		return r, cluster.Refusal(fmt.Sprintf("this Sentinel watches no master named %q", name))
 	}
 	var ok bool
-	if r.master, ok = address(at[0].Text(), at[1].Text()); !ok {
+	if r.master, ok = cluster.AddrOf(at[0].Text(), at[1].Text()); !ok {
 		return r, fmt.Errorf("it names %.80q as the master, where none can be", r.master)
 	}
 	r.epoch, _ = strconv.ParseUint(cluster.Pairs(answers[1])["config-epoch"], 10, 64)
 	for _, v := range answers[2].Elems {
 		replica := cluster.Pairs(v)
-		if addr, ok := address(replica["ip"], replica["port"]); ok && addr != r.master &&
-			!strings.Contains(replica["flags"], "down") && len(r.replicas) < mostNodes {
+		if addr, ok := cluster.AddrOf(replica["ip"], replica["port"]); ok && addr != r.master &&
+			!strings.Contains(replica["flags"], "down") && len(r.replicas) < cluster.MostNodes {
 			r.replicas = append(r.replicas, addr)
 		}
 	}
 	for _, v := range answers[3].Elems {
 		peer := cluster.Pairs(v)
-		if addr, ok := address(peer["ip"], peer["port"]); ok {
+		if addr, ok := cluster.AddrOf(peer["ip"], peer["port"]); ok {
 			r.peers = append(r.peers, addr)
 		}
 	}

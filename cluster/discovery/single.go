@@ -34,14 +34,14 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 		// Nothing is known yet: if there are two masters, both must be heard.
 		first, rest, grace = rest, nil, lookTimeout
 	}
-	masters, failed := gather(u, ctx, unique(first), unique(rest), grace, u.identifyMaster)
+	masters, failed := gather(ctx, u.asker, unique(first), unique(rest), grace, u.identifyMaster)
 	for hops := 0; len(masters) == 0 && hops < 3; hops++ {
 		leads := unfollowed(failed)
 		if len(leads) == 0 {
 			break
 		}
 		var more []cluster.NodeError
-		masters, more = gather(u, ctx, leads, nil, grace, u.identifyMaster)
+		masters, more = gather(ctx, u.asker, leads, nil, grace, u.identifyMaster)
 		failed = append(failed, more...)
 	}
 	if len(masters) == 0 {

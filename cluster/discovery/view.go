@@ -2,8 +2,10 @@ package discovery
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"lockproxy/cluster"
 )
@@ -16,12 +18,29 @@ type view struct {
 	ok     bool   // that node says that the cluster works, and it is part of it
 	epoch  uint64
 	shares []share
+
+	// Of a node of a cluster:
+	server  cluster.Server   // that node
+	members []cluster.Member // all that it knows of; nil: it was not asked
 }
 
 // share is a range of slots with the nodes that have it, the master first.
 type share struct {
 	first, last int
 	nodes       []cluster.Node
+}
+
+// credible says whether an upstream can have these nodes.
+func credible(shares []share) error {
+	seen := make(map[string]bool)
+	for _, s := range shares {
+		for _, n := range s.nodes {
+			if seen[n.Addr] = true; len(seen) > cluster.MostNodes || len(n.ID) > cluster.MostName {
+				return errors.New("it names more nodes than a cluster can have")
+			}
+		}
+	}
+	return nil
 }
 
 // served is how many slots have a master in v.
@@ -38,7 +57,7 @@ func (v *view) served() int {
 func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.Topology {
 	t := &cluster.Topology{Version: old.Version + 1, Kind: v.kind, Server: server}
 	known := make(map[cluster.Node]*cluster.Node)
-	for _, n := range slices.Concat(old.Masters, old.Replicas) {
+	for _, n := range old.Nodes() {
 		known[*n] = n
 	}
 	intern := func(n cluster.Node, list *[]*cluster.Node, listed map[*cluster.Node]bool) *cluster.Node {
@@ -77,11 +96,10 @@ func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.T
 	return t
 }
 
-// related says that v contains a node of the present topology.
-func (u *Upstream) related(v *view) bool {
-	t := u.Topology()
+// related says that v contains a node of t, or that t has none.
+func (v *view) related(t *cluster.Topology) bool {
 	known := make(map[string]bool)
-	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+	for _, n := range t.Nodes() {
 		known[n.ID] = true
 	}
 	for _, s := range v.shares {
@@ -97,13 +115,12 @@ func (u *Upstream) related(v *view) bool {
 // trusts says that v may be believed. An address that was only learnt may belong to a node of another
 // cluster by now.
 func (u *Upstream) trusts(v *view) bool {
-	return u.related(v) || slices.Contains(u.o.Addrs, v.from)
+	return v.related(u.Topology()) || slices.Contains(u.o.Addrs, v.from)
 }
 
 // promoted says that v comes from a node that has taken the place of its master, which is in trouble: nobody
-// knows that earlier, and others may say for a moment what was before.
-func (u *Upstream) promoted(v *view) bool {
-	t, trouble := u.Topology(), u.vigil.trouble()
+// knows that earlier, and others may say for a moment what was before. t is the topology so far.
+func (v *view) promoted(t *cluster.Topology, trouble map[string]time.Time) bool {
 	for _, s := range v.shares {
 		master, before := s.nodes[0], t.Slots[s.first]
 		if v.self != master.ID && v.self != master.Addr || before == nil || trouble[before.Addr].IsZero() {
@@ -118,18 +135,18 @@ func (u *Upstream) promoted(v *view) bool {
 	return false
 }
 
-// best is the view to use: of the present cluster if there is one; of a replica that has just taken over;
-// with masters for the most slots; from a node that is not cut off; of the highest epoch; and what most nodes
-// say.
-func (u *Upstream) best(views []*view) *view {
+// best is the view to use after t: of the same cluster if there is one; of a replica that has just taken over
+// from a master in trouble; with masters for the most slots; from a node that is not cut off; of the highest
+// epoch; and what most nodes say.
+func best(views []*view, t *cluster.Topology, trouble map[string]time.Time) *view {
 	votes := make(map[string]int)
 	for _, v := range views {
 		votes[v.ballot()]++
 	}
 	return slices.MaxFunc(views, func(a, b *view) int {
 		return cmp.Or(
-			compareBool(u.related(a), u.related(b)),
-			compareBool(u.promoted(a), u.promoted(b)),
+			compareBool(a.related(t), b.related(t)),
+			compareBool(a.promoted(t, trouble), b.promoted(t, trouble)),
 			cmp.Compare(a.served(), b.served()),
 			compareBool(a.ok, b.ok),
 			cmp.Compare(a.epoch, b.epoch),

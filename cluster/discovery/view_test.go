@@ -84,9 +84,8 @@ func TestBestView(t *testing.T) {
 			cluster.Node{Addr: "y:1", ID: "y"}), func(v *view) { v.epoch = 99 }), old}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			u := newUpstream(Options{Addrs: []string{"seed:1"}})
-			u.topology.Store(old.topology(&cluster.Topology{}, cluster.Server{}))
-			if got := u.best(test.views); got != test.views[test.want] {
+			t0 := old.topology(&cluster.Topology{}, cluster.Server{})
+			if got := best(test.views, t0, nil); got != test.views[test.want] {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -27,7 +27,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,9 +46,6 @@ const (
 	suspicion = 5 * time.Second
 	// lookTimeout ends a refresh if no node answers.
 	lookTimeout = time.Second
-	// A refresh comes hintDelay after a hint, but not before hintGap has passed since the last refresh.
-	hintDelay = 10 * time.Millisecond
-	hintGap   = 50 * time.Millisecond
 	// alert bounds the pauses between the refreshes that follow a hint as long as no node confirms it: the
 	// first pause is hintGap, each later one twice as long.
 	alert = 400 * time.Millisecond
@@ -58,6 +54,7 @@ const (
 // Upstream is the control plane: it knows the nodes of the upstream and keeps
 // that knowledge fresh. Safe for concurrent use.
 type Upstream struct {
+	bulletin
 	o              Options
 	kind           cluster.Kind // does not change after Discover
 	sentinelLogins *cluster.Logins
@@ -66,18 +63,13 @@ type Upstream struct {
 	readers        *readers
 	pulse          *pulse
 	vigil          *vigil
-	topology       atomic.Pointer[cluster.Topology]
 	outages        cluster.Outages
 	// by how redirects call them, the addresses of the cluster when an unknown one was last looked for
 	members  atomic.Pointer[map[string]string]
 	stranger atomic.Bool // one was asked for since
-	hint     chan struct{}
-	atOnce   chan struct{}  // capacity 1: a replica has become master
-	tasks    sync.WaitGroup // goroutines that ask nodes
-
-	mu        sync.Mutex
-	listeners []func(*cluster.Topology)
-	closed    bool
+	wake     waker
+	life     context.Context // ends with Close, by end
+	end      context.CancelFunc
 
 	// The rest belongs to the goroutine that refreshes: Discover, then Run.
 	turn      int
@@ -90,31 +82,19 @@ type Upstream struct {
 func newUpstream(o Options) *Upstream {
 	u := &Upstream{
 		o:        o.withDefaults(),
-		hint:     make(chan struct{}, 1),
-		atOnce:   make(chan struct{}, 1),
+		wake:     newWaker(),
 		servers:  make(map[string]cluster.Server),
 		suspects: make(map[string]time.Time),
 	}
+	u.life, u.end = context.WithCancel(context.Background())
 	u.sentinelLogins = u.o.SentinelLogins
 	u.dialer = u.o.dialer()
-	u.asker = &asker{dialer: u.dialer, clients: make(map[askKey]*nodeClient),
-		leaving: make(map[*nodeClient]bool)}
-	u.readers = newReaders(u)
+	u.asker = &asker{dialer: u.dialer, life: u.life, clients: make(map[askKey]*nodeClient)}
+	u.topology.Store(&cluster.Topology{})
+	u.readers = &readers{u: u, wake: newWaker()}
 	u.pulse = newPulse(u)
 	u.vigil = newVigil(u)
-	u.topology.Store(&cluster.Topology{})
 	return u
-}
-
-// Topology is the latest view of the upstream. It never blocks and is never nil.
-func (u *Upstream) Topology() *cluster.Topology { return u.topology.Load() }
-
-// OnChange calls f with each new topology from now on, and with the present one when a master serves again
-// that was in trouble. f must not block, and may be called several times at once.
-func (u *Upstream) OnChange(f func(*cluster.Topology)) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.listeners = append(u.listeners, f)
 }
 
 // Dial is Dialer.Dial. It sends READONLY to nodes of a cluster only, because others refuse it.
@@ -130,68 +110,49 @@ func (u *Upstream) Login() *cluster.Login { return u.dialer.Login() }
 // Refresh hints that the topology may be out of date: a node redirected, or a
 // connection was lost. It never blocks; many hints make one refresh.
 func (u *Upstream) Refresh() {
-	hint(u.hint)
-	u.pulse.soon()
+	u.wake.hint()
+	u.pulse.wake.hint()
 }
 
 // Suspect hints that a master may be in trouble: a reply is late. All of them are asked, and no more unless
 // that one is late, too. It never blocks; many hints make one question.
-func (u *Upstream) Suspect() { u.pulse.soon() }
+func (u *Upstream) Suspect() { u.pulse.wake.hint() }
 
 // Run keeps the topology fresh until ctx ends, and then closes u: each
 // Options.Refresh, and soon after a call of Refresh. It may be called once.
 func (u *Upstream) Run(ctx context.Context) {
 	defer u.Close()
-	u.spawn(func() { u.readers.run(ctx) }) // ends when ctx does
-	u.spawn(func() { u.pulse.run(ctx) })   // so does this, or with Close
-	u.spawn(func() { u.vigil.run(ctx) })   // the same
-	timer := time.NewTimer(u.o.Refresh)
-	defer timer.Stop()
+	defer context.AfterFunc(ctx, u.end)()
+	ctx = u.life
+	for _, run := range []func(context.Context){u.readers.run, u.pulse.run, u.vigil.run} {
+		u.asker.spawn(func() { run(ctx) }) // ends when ctx does
+	}
 	var (
-		began time.Time
-		good  = time.Now()  // when it was fresh last
-		told  bool          // the log knows that it is not
-		next  time.Duration // until the next refresh after a hint; 0: as usual
+		good = time.Now()  // when it was fresh last
+		told bool          // the log knows that it is not
+		next time.Duration // until the next refresh after a hint; 0: as usual
 	)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-u.atOnce:
-		case <-u.hint:
-			pause := max(hintDelay, time.Until(began.Add(hintGap)))
-			select {
-			case <-ctx.Done():
-				return
-			case <-u.atOnce:
-			case <-time.After(pause):
-			}
-			select { // this refresh serves the hints of meanwhile too
-			case <-u.hint:
-			default:
-			}
+	for pause := u.o.Refresh; u.wake.wait(ctx, pause); {
+		if u.wake.hinted {
 			next = hintGap
 		}
-		began = time.Now()
 		before := u.Topology()
 		err := u.look(ctx)
 		if next > alert || u.Topology() != before {
 			next = 0
 		}
-		pause := u.vigil.pause()
+		pause = u.vigil.pause()
 		if next != 0 && next < pause {
 			pause = next
 			next *= 2
 		}
-		timer.Reset(pause)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil && told:
 			u.o.Log.Info("topology is fresh again")
 			told = false
-		case err != nil && !told && time.Since(good) > stale && !u.allLost():
+		case err != nil && !told && time.Since(good) > stale && u.Serves():
 			u.o.Log.Warn("topology cannot be refreshed", "err", err)
 			told = true
 		}
@@ -202,46 +163,19 @@ func (u *Upstream) Run(ctx context.Context) {
 }
 
 // stale is how long a topology cannot be refreshed before the log tells. By then masters that do not answer
-// count as lost, and have lines of their own.
+// count as lost. If all of them are, their own lines are enough.
 const stale = 10 * time.Second
 
-// allLost says that no master serves, of which the log has lines of its own.
-func (u *Upstream) allLost() bool {
-	for _, n := range u.Topology().Masters {
-		if _, lost := u.outages.Of(n.Addr); !lost {
-			return false
-		}
-	}
-	return true
-}
-
-// Close ends the connections of the control plane. Run does
+// Close ends Run and the connections of the control plane, and waits for them. Run does
 // so by itself; calling it again does nothing.
 func (u *Upstream) Close() {
-	u.mu.Lock()
-	if !u.closed {
-		u.closed = true
-		close(u.pulse.done)
-	}
-	u.mu.Unlock()
-	u.readers.close()
-	u.asker.close()
-	u.tasks.Wait()
-}
-
-// spawn runs f on a goroutine that Close waits for. After Close it reports false.
-func (u *Upstream) spawn(f func()) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.closed {
-		u.tasks.Go(f)
-	}
-	return !u.closed
+	u.end()
+	u.asker.wait()
 }
 
 // look asks for the topology once and publishes what it finds.
 func (u *Upstream) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, min(lookTimeout, u.o.ConnectTimeout))
+	ctx, cancel := u.asker.limit(ctx)
 	defer cancel()
 	all := u.candidates()
 	first, rest := all[:min(polled, len(all))], all[min(polled, len(all)):]
@@ -272,33 +206,24 @@ func (u *Upstream) candidates() []string {
 			}
 		}
 		all = append(all, told...)
-		for _, n := range t.Replicas {
-			all = append(all, n.Addr)
-		}
+		all = append(all, addrs(t.Replicas)...)
 	case cluster.Sentinel:
 		all = append(all, u.sentinels...)
 	}
 	for i := range u.o.Addrs {
 		all = append(all, u.o.Addrs[(u.turn+i)%len(u.o.Addrs)])
 	}
-	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(u.blemish(a), u.blemish(b)) })
+	slices.SortStableFunc(all, func(a, b string) int { return compareBool(u.suspected(a), u.suspected(b)) })
 	if claims := u.vigil.takeClaims(); u.kind == cluster.Cluster {
 		all = append(claims, all...)
 	}
 	return unique(all)
 }
 
-func (u *Upstream) blemish(addr string) int {
-	if _, doubted := u.outages.Doubted(addr); doubted {
-		return 1
-	}
-	if until, ok := u.suspects[addr]; ok {
-		if time.Now().Before(until) {
-			return 1
-		}
-		delete(u.suspects, addr)
-	}
-	return 0
+// suspected says that the node at addr had better be asked last.
+func (u *Upstream) suspected(addr string) bool {
+	_, doubted := u.outages.Doubted(addr)
+	return doubted || time.Now().Before(u.suspects[addr])
 }
 
 func unique(all []string) []string {
@@ -328,43 +253,29 @@ func (u *Upstream) publish(v *view) {
 		}
 		server = server.With(said)
 	}
-	u.readers.mu.Lock()
-	old := u.Topology()
-	t := v.topology(old, server)
-	if t == old {
-		u.readers.mu.Unlock()
+	t, is := u.change(func(before *cluster.Topology) *cluster.Topology {
+		t := v.topology(before, server)
+		if t != before {
+			t.Readers = u.readers.of(t)
+		}
+		return t
+	})
+	if !is {
 		return
 	}
-	t.Readers = u.readers.of(t)
-	u.topology.Store(t)
-	u.readers.mu.Unlock()
-	masters := make([]string, len(t.Masters))
-	for i, m := range t.Masters {
-		masters[i] = m.Addr
-	}
 	u.o.Log.Info("topology changed", "kind", t.Kind, "version", t.Version, "product", t.Server.Product,
-		"release", t.Server.Release, "masters", masters, "replicas", len(t.Replicas), "slots",
+		"release", t.Server.Release, "masters", addrs(t.Masters), "replicas", len(t.Replicas), "slots",
 		t.Served(), "node", v.from)
 	u.forget(t)
-	u.readers.changed()
-	u.pulse.soon()
+	u.readers.wake.call()
+	u.pulse.wake.hint()
 	u.tell(t)
-}
-
-// tell has everybody know that t is the topology, or that masters serve again that did not.
-func (u *Upstream) tell(t *cluster.Topology) {
-	u.mu.Lock()
-	listeners := slices.Clone(u.listeners)
-	u.mu.Unlock()
-	for _, f := range listeners {
-		f(t)
-	}
 }
 
 // forget drops what is remembered of nodes that are not in t.
 func (u *Upstream) forget(t *cluster.Topology) {
 	present := make(map[string]bool)
-	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+	for _, n := range t.Nodes() {
 		present[n.Addr], present[n.ID] = true, true
 	}
 	for _, addr := range slices.Concat(u.o.Addrs, u.sentinels) {
@@ -375,4 +286,13 @@ func (u *Upstream) forget(t *cluster.Topology) {
 	maps.DeleteFunc(u.suspects, func(addr string, _ time.Time) bool { return !present[addr] })
 	u.vigil.forget(func(addr string) bool { return present[addr] })
 	u.outages.Masters(t)
+}
+
+// addrs are where nodes are reached.
+func addrs(nodes []*cluster.Node) []string {
+	all := make([]string, len(nodes))
+	for i, n := range nodes {
+		all[i] = n.Addr
+	}
+	return all
 }

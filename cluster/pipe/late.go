@@ -14,9 +14,9 @@ const (
 	lateLeast  = 100 * time.Millisecond
 	lateFactor = 4
 	// lateTick is how often pipes are looked at while replies are due.
-	lateTick = 50 * time.Millisecond
+	lateTick = 25 * time.Millisecond
 	// lateFades is the part of its habit that a node loses with each tick: half in a second or so.
-	lateFades = 32
+	lateFades = 64
 )
 
 // suspecter is a Control that can ask masters whether they are there.
@@ -26,6 +26,7 @@ type suspecter interface{ Suspect() }
 type lateness struct {
 	*env
 	shared    map[nodeKey]*Pipe
+	stuck     *stuckPipes
 	forgotten forgotten
 	looking   bool // look will run
 }
@@ -38,18 +39,19 @@ func (l *lateness) owes() {
 	}
 }
 
-// look tells the control plane if a node has owed a reply for longer than it uses to. It has nodes asked
-// about pipes that may be forgotten.
+// look tells the control plane if a node has owed a reply for longer than it uses to. It finds pipes that are
+// stuck, and has nodes asked about pipes that may be forgotten.
 func (l *lateness) look() {
 	l.looking = false
 	now, due, late := l.loop.Now(), false, false
+	l.stuck.look(now)
 	var silent []string // nodes
 	for _, pipe := range l.shared {
 		pipe.habit -= pipe.habit / lateFades
+		due = due || pipe.calls.len() > 0
 		if pipe.conn == nil || pipe.calls.len() == 0 {
 			continue
 		}
-		due = true
 		if !pipe.late && now.Sub(pipe.progress) > max(lateLeast, lateFactor*pipe.habit) {
 			pipe.late, late = true, true
 		}

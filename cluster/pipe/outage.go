@@ -325,8 +325,7 @@ func (r *routing) lost(before *cluster.Topology) map[string]bool {
 // send a redirect, by a script or DEBUG ERROR, and whoever is dialled gets the password. The topology has the
 // nodes that serve slots; a node that is about to get its first slot is a member too.
 func (r *routing) member(addr string) (at string) {
-	is := func(n *cluster.Node) bool { return n.Addr == addr }
-	if slices.ContainsFunc(r.topology.Masters, is) || slices.ContainsFunc(r.topology.Replicas, is) {
+	if slices.ContainsFunc(r.topology.Nodes(), func(n *cluster.Node) bool { return n.Addr == addr }) {
 		return addr
 	}
 	if c, ok := r.control.(interface{ Member(addr string) string }); ok {

@@ -69,9 +69,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		env: e, routing: &p.routing, ownedPipes: &p.ownedPipes, byNode: make(map[nodeKey]*Pipe),
 		leaving: make(map[*Pipe]struct{}),
 	}
-	p.stuckPipes = stuckPipes{
-		env: e, shared: p.byNode, waits: func() bool { return len(p.waiting.all) > 0 }, find: p.pipe,
-	}
+	p.stuckPipes = stuckPipes{env: e, shared: p.byNode, find: p.pipe}
 	p.retrier = retrier{
 		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
 		outages: newOutages(e, &p.routing),
@@ -82,7 +80,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)
 	p.lateness = lateness{
-		env: e, shared: p.byNode, forgotten: newForgotten(e, p.byNode),
+		env: e, shared: p.byNode, stuck: &p.stuckPipes, forgotten: newForgotten(e, p.byNode),
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)

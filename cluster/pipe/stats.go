@@ -117,7 +117,7 @@ type inquiries struct {
 
 // put has the node at addr asked, together with what others ask it. It does not block. ctx ends with the
 // loops, limit bounds one question.
-func (q *inquiries) put(ctx context.Context, nodes cluster.DialNode, limit time.Duration, addr string,
+func (q *inquiries) put(ctx context.Context, nodes cluster.NodeDialer, limit time.Duration, addr string,
 	one connInquiry,
 ) {
 	q.mu.Lock()

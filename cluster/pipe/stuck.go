@@ -27,8 +27,6 @@ const (
 	scriptGrace = 50 * time.Millisecond
 	// crowdedFrom is how many bytes of long replies make a pipe crowded.
 	crowdedFrom = 4 << 20
-	// scriptTick is how often pipes are checked while scripts are on their way.
-	scriptTick = 25 * time.Millisecond
 )
 
 var askPing = resp.AppendCommandStrings(nil, "PING")
@@ -37,38 +35,24 @@ var askPing = resp.AppendCommandStrings(nil, "PING")
 type stuckPipes struct {
 	*env
 	shared map[nodeKey]*Pipe // all that may get stuck
-	waits  func() bool       // requests wait to be sent again, any of which may be a script
 	find   func(addr string, m Mode) *Pipe
 
 	n           int
 	epoch, last uint64    // now, and the latest one
-	watching    bool      // look will run
 	scripted    time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 }
 
-// WatchScripts has the pipes checked until the script that is about to be sent is answered.
-func (s *stuckPipes) WatchScripts() {
-	s.scripted = s.loop.Now()
-	s.lookSoon()
-}
+// WatchScripts has it checked whether pipes are stuck until the script that is about to be sent is answered.
+func (s *stuckPipes) WatchScripts() { s.scripted = s.loop.Now() }
 
-func (s *stuckPipes) lookSoon() {
-	if !s.watching {
-		s.watching = true
-		s.loop.After(scriptTick, s.look)
+// look finds the pipes that are stuck now.
+func (s *stuckPipes) look(now time.Time) {
+	if s.epoch == 0 && now.Sub(s.scripted) >= s.o.Timeout {
+		return
 	}
-}
-
-func (s *stuckPipes) look() {
-	s.watching = false
-	now, waiting := s.loop.Now(), s.waits()
 	for _, pipe := range s.shared {
-		waiting = waiting || pipe.calls.len() > 0
 		s.set(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
 			hasScript(pipe))
-	}
-	if s.epoch != 0 || waiting && now.Sub(s.scripted) < s.o.Timeout {
-		s.lookSoon()
 	}
 }
 

@@ -370,7 +370,7 @@ func TestJoinMoves(t *testing.T) {
 		})
 		s.Must(t, "CLUSTER", "FAILOVER")
 		servers.Eventually(t, "it is a master",
-			func() bool { return isMaster(u.Topology(), s.Addr) })
+			func() bool { return u.Topology().Master(s.Addr) != nil })
 		hears("after a fail-over")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/cluster"
 	"lockproxy/cluster/retry"
 )
 
@@ -34,7 +33,7 @@ func (s *Subscriptions) homeOf(t *Topic) string {
 	if t.slot < 0 || len(top.Masters) == 1 {
 		return *s.home.Load()
 	}
-	if t.Kind != Shard && isMaster(top, t.home) {
+	if t.Kind != Shard && top.Master(t.home) != nil {
 		return t.home
 	}
 	switch n := top.Slots[t.slot]; {
@@ -46,15 +45,11 @@ func (s *Subscriptions) homeOf(t *Topic) string {
 	return ""
 }
 
-func isMaster(t *cluster.Topology, addr string) bool {
-	return addr != "" && slices.ContainsFunc(t.Masters, func(n *cluster.Node) bool { return n.Addr == addr })
-}
-
 // settleHome chooses the home of the topics without a slot. It stays as long as that node is a master. mu is
 // held.
 func (s *Subscriptions) settleHome() {
 	t := s.nodes.Topology()
-	if isMaster(t, *s.home.Load()) {
+	if t.Master(*s.home.Load()) != nil {
 		return
 	}
 	home := ""
@@ -77,11 +72,9 @@ func (s *Subscriptions) place(t *Topic) {
 		}
 		t.home = home
 	}
-	masters := s.nodes.Topology().Masters
+	now := s.nodes.Topology()
 	for _, l := range slices.Clone(t.places) {
-		addr := l.feed.addr
-		isMaster := func(n *cluster.Node) bool { return n.Addr == addr }
-		stays := addr == home || t.everywhere && slices.ContainsFunc(masters, isMaster)
+		stays := l.feed.addr == home || t.everywhere && now.Master(l.feed.addr) != nil
 		if !stays && !l.leaving {
 			t.reason = errMoved
 			l.feed.leave(l, nil)
@@ -94,7 +87,7 @@ func (s *Subscriptions) place(t *Topic) {
 	}
 	s.connect(t, home)
 	if t.everywhere {
-		for _, n := range masters {
+		for _, n := range now.Masters {
 			s.connect(t, n.Addr)
 		}
 	}

@@ -88,7 +88,7 @@ func TestGrantsOfReaders(t *testing.T) {
 	}
 	c.x.Freed("doc", "b", 0, c.Owner())
 	c.want(t, "doc", "c", nil)
-	c.x.Gone("doc", "c", 0)
+	c.x.Freed("doc", "c", 0, nil)
 	c.want(t, "doc", "c", nil)
 	c.Forget("doc", "b")
 	c.want(t, "doc", "c", nil)

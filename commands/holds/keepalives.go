@@ -27,9 +27,12 @@ type KeptSet struct {
 
 // own is a hold of the connection. Through push its client is told of a loss.
 type own struct {
-	*keepalive.Kept
-	push Pusher
+	*keepalive.Kept // nil: it begins to be kept alive
+	push            Pusher
 }
+
+// ended says that the hold is not kept any more.
+func (h own) ended() bool { return h.Kept != nil && h.Ended() }
 
 // holdKey identifies a hold.
 type holdKey struct{ name, token string }
@@ -80,7 +83,9 @@ func (k *Keepalives) close(end func(*keepalive.Kept)) {
 	s.end, s.holds = end, nil
 	s.mu.Unlock()
 	for _, h := range holds {
-		end(h.Kept)
+		if h.Kept != nil { // otherwise Keep ends it
+			end(h.Kept)
+		}
 	}
 }
 
@@ -91,7 +96,7 @@ func (k *Keepalives) Keeper(name, token string) string {
 	}
 	k.keeps.mu.Lock()
 	defer k.keeps.mu.Unlock()
-	if h, ok := k.keeps.holds[holdKey{name, token}]; ok && !h.Ended() {
+	if h, ok := k.keeps.holds[holdKey{name, token}]; ok && h.Kept != nil && !h.Ended() {
 		return h.Keeper()
 	}
 	return ""
@@ -107,21 +112,23 @@ func (s *KeptSet) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepaliv
 		s.tell(as, lost)
 	}
 	h.Gone = func() { s.dropEnded(as) }
-	kept := l.Keep(h) // which may end at once, and ends an earlier one
+	s.add(as, own{push: push}) // it may be lost before it is known
+	kept := l.Keep(h)          // which ends an earlier one
 	if end := s.add(as, own{kept, push}); end != nil {
 		end(kept)
 	}
+	s.dropEnded(as)
 	return kept
 }
 
-// add notes a hold, unless it has ended. If the connection has, it returns what ends the hold.
+// add notes a hold. If the connection has ended, it returns what ends the hold.
 func (s *KeptSet) add(as holdKey, h own) (end func(*keepalive.Kept)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.end != nil || h.Ended() {
+	if s.end != nil {
 		return s.end
 	}
-	if _, known := s.holds[as]; !known { // an earlier one may be about to be dropped
+	if _, known := s.holds[as]; !known {
 		s.memory.Add(holdCost(as))
 	}
 	s.holds[as] = h
@@ -132,7 +139,7 @@ func (s *KeptSet) add(as holdKey, h own) (end func(*keepalive.Kept)) {
 func (s *KeptSet) dropEnded(as holdKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h, ok := s.holds[as]; ok && h.Ended() {
+	if h, ok := s.holds[as]; ok && h.ended() {
 		s.memory.Add(-holdCost(as))
 		delete(s.holds, as)
 	}

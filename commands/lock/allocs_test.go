@@ -9,11 +9,10 @@ import (
 	"lockproxy/redlock"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
-	"lockproxy/redlock/single"
 )
 
 // shardedLocks is all that a Locker needs to know of its upstream to make requests.
-type shardedLocks struct{ single.Upstream }
+type shardedLocks struct{ redlock.Upstream }
 
 func (shardedLocks) Sharded() bool        { return true }
 func (shardedLocks) Parted(int) time.Time { return time.Time{} }

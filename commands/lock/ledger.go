@@ -170,7 +170,7 @@ func (l *Ledger) keeping(h keepalive.Hold, who *redlock.Client) keepalive.Hold {
 
 // lost notes that a hold that was kept alive is lost.
 func (l *Ledger) lost(name, token string, lost keepalive.Lost, who *redlock.Client) {
-	e, ok := l.index.Gone(name, token, lost.Fence)
+	e, ok := l.index.Freed(name, token, lost.Fence, nil)
 	e.Fence = lost.Fence
 	l.event(lockevent.Lost, name, token, who, ending(e, string(lost.Why)))
 	switch s := l.of(name, e.Mode); {
@@ -185,7 +185,7 @@ func (l *Ledger) lost(name, token string, lost keepalive.Lost, who *redlock.Clie
 // over notes that a hold is not kept alive any more, and not lost either. If another proxy has freed it, that
 // one tells of it.
 func (l *Ledger) over(name, token string, fence int64, how keepalive.End, who *redlock.Client) {
-	e, ok := l.index.Gone(name, token, fence)
+	e, ok := l.index.Freed(name, token, fence, nil)
 	if ok && how != keepalive.Taken {
 		l.of(name, e.Mode).released.observe(e.Took)
 	}

@@ -53,7 +53,7 @@ func (m *many) renewed(p *locks.SetPart, sent time.Time) {
 		p.L.Prolonged(p.Name, token, until, 0)
 		p.L.Renewed(p.Name, token, until, m.who, p.L.KeeperOf(p.Name, token) != "")
 	default:
-		e, ok := p.L.NotHeld(p.Name, token, nil)
+		e, ok := p.L.NotHeld(p.Name, token, p.Fence, nil)
 		m.all.Ledger.notHeld(p.Name, e, ok)
 	}
 }

@@ -44,10 +44,8 @@ func (m *many) released(p *locks.SetPart) bool {
 		m.all.Ledger.released(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:
-		if p.L.Granting(p.Name, m.set.Token()) == p.Fence { // no other was granted meanwhile
-			e, ok := p.L.NotHeld(p.Name, m.set.Token(), m.grants.Owner())
-			m.all.Ledger.notHeld(p.Name, e, ok)
-		}
+		e, ok := p.L.NotHeld(p.Name, m.set.Token(), p.Fence, m.grants.Owner())
+		m.all.Ledger.notHeld(p.Name, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	}
 	return p.Released.Whole

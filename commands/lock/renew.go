@@ -48,7 +48,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		}
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
 	}
-	sent, losses := time.Now(), l.Losses()
+	sent, losses, fence := time.Now(), l.Losses(), l.Granting(args.Name, args.Token)
 	asked := &redlock.Renew{Name: args.Name, Token: args.Token, Lease: args.Lease, Fence: args.only,
 		Keeper: keeper}
 	l.Renew(c.Actions, asked, func(r redlock.Renewed, err error) []byte {
@@ -59,7 +59,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		left := r.Left
 		if left <= 0 {
 			if args.only == 0 {
-				e, ok := l.NotHeld(args.Name, args.Token, nil)
+				e, ok := l.NotHeld(args.Name, args.Token, fence, nil)
 				ledger.notHeld(args.Name, e, ok)
 			}
 			if err := whyNothing(l, args.Name, args.Token, args.only); err != nil {

@@ -76,8 +76,8 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	}
 	switch {
 	case !done.Held:
-		if r.asked.Fence == 0 && r.l.Granting(name, token) == r.fence { // no other was granted meanwhile
-			e, ok := r.l.NotHeld(name, token, r.grants.Owner())
+		if r.asked.Fence == 0 {
+			e, ok := r.l.NotHeld(name, token, r.fence, r.grants.Owner())
 			r.ledger.notHeld(name, e, ok)
 		}
 		if err := whyNothing(r.l, name, token, r.asked.Fence); err != nil {

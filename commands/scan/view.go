@@ -1,8 +1,6 @@
 package scan
 
 import (
-	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +15,7 @@ type nodeView struct {
 	epoch  string            // of its configuration
 	moving []movingSlot      // slots that it hands over just now
 	addrs  map[string]string // of nodes, by id
-	names  map[string]string // the same by their host names, if they have one
+	names  map[string]string // the same by their host names; "": it has none
 	blind  bool              // CLUSTER NODES is forbidden: nobody says whether slots are moving
 }
 
@@ -27,8 +25,7 @@ type movingSlot struct {
 	to   string // node id
 }
 
-// parseNodeView reads the reply to CLUSTER NODES. Each node has a line: id, address and flags, its epoch as
-// the seventh word, and from the ninth on its slots, such as 7 or 8-11 or, only in its own line, [7->-id].
+// parseNodeView reads the reply to CLUSTER NODES.
 func parseNodeView(reply []byte) nodeView {
 	v := nodeView{addrs: make(map[string]string), names: make(map[string]string)}
 	parsed, _, err := resp.Parse(reply)
@@ -36,23 +33,11 @@ func parseNodeView(reply []byte) nodeView {
 		v.blind = resp.Forbidden(reply)
 		return v
 	}
-	for line := range strings.Lines(parsed.Text()) {
-		words := strings.Fields(line)
-		if len(words) < 8 {
-			continue
-		}
-		addr, rest, _ := strings.Cut(words[1], "@")
-		if colon := strings.LastIndexByte(addr, ':'); colon > 0 {
-			v.addrs[words[0]] = net.JoinHostPort(addr[:colon], addr[colon+1:])
-			// Behind the port of the bus: a name, if the node announces one, and key=value.
-			_, name, _ := strings.Cut(rest, ",")
-			if name, _, _ = strings.Cut(name, ","); name != "" && !strings.Contains(name, "=") {
-				v.names[words[0]] = net.JoinHostPort(name, addr[colon+1:])
-			}
-		}
-		if slices.Contains(strings.Split(words[2], ","), "myself") {
-			v.slots, v.epoch = new([slot.Count]bool), words[6]
-			for _, word := range words[8:] {
+	for _, m := range cluster.Members(parsed, "") {
+		v.addrs[m.ID], v.names[m.ID] = m.Addr(), m.Named()
+		if m.Is("myself") {
+			v.slots, v.epoch = new([slot.Count]bool), m.Epoch
+			for _, word := range m.Slots {
 				v.take(word)
 			}
 		}
@@ -60,7 +45,7 @@ func parseNodeView(reply []byte) nodeView {
 	return v
 }
 
-// take reads one word of the node's own line.
+// take reads one of the node's own slots.
 func (v *nodeView) take(word string) {
 	if inner, ok := strings.CutPrefix(word, "["); ok {
 		number, to, leaves := strings.Cut(strings.TrimSuffix(inner, "]"), "->-")

@@ -91,8 +91,9 @@ func pageText(f page.Files, all []report) string {
 		} else {
 			first[machine] = r.Section
 		}
+		busy, _, _ := strings.Cut(r.Busy, ";") // the results have the load averages, too
 		fmt.Fprintf(&b, "\n## %s\n\n%s UTC, %d rounds. %s.\n\n- %s\n", r.Section,
-			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, r.Busy, machine)
+			r.When.UTC().Format("2006-01-02 15:04"), r.Rounds, busy, machine)
 		b.WriteString(strings.ReplaceAll(r.Text, "\n## ", "\n### "))
 		for _, p := range r.Plots {
 			fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(f.Folder()), p.File)

@@ -11,7 +11,6 @@ import (
 	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/scripts"
-	redissingle "lockproxy/redlock/single"
 )
 
 // pairing is one way to take and free a lock for which nobody waits. Of several doors each has the locks
@@ -202,7 +201,7 @@ func (r *recorder) SendHome(_ int, req []byte, _ bool, _ redlock.Exchange, _ red
 func (*recorder) Released(redlock.Released, error) []byte { return nil }
 
 // sharded is all that a Locker needs to know of its upstream to make requests.
-type sharded struct{ redissingle.Upstream }
+type sharded struct{ redlock.Upstream }
 
 func (sharded) Sharded() bool        { return true }
 func (sharded) Parted(int) time.Time { return time.Time{} }

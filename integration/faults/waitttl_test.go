@@ -24,7 +24,7 @@ func TestTTLOfWhoWaited(t *testing.T) {
 	}
 	start := func(upstream string, masters []string) *rig.Proxy {
 		p := rig.StartProxy(t, "--upstream", upstream, "--redlock", strings.Join(masters, ","),
-			"--redlock-prefix", "quorum:", "--redlock-node-timeout", "1s", "--redlock-max-lease", "20s",
+			"--redlock-prefix", "quorum:", "--redlock-node-timeout", "5s", "--redlock-max-lease", "20s",
 			"--lock-lease", "20s")
 		rig.Eventually(t, rig.Patience, "all masters vote", func() bool {
 			return p.Metric(t, "lockproxy_redlock_node_votes") == 3

@@ -62,7 +62,7 @@ var floors = map[string]string{
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":  "proxy/client commands cluster internal",
-	"proxy/memory": "",
+	"proxy/memory": "internal",
 	"proxy/large": "proxy/client proxy/scatter commands commands/cut cluster/pipe/owned " +
 		"internal",
 	"proxy/lockorder": "",

@@ -44,7 +44,7 @@ const settling = 10 * time.Second
 func (a *Announcer) Follow(t *cluster.Topology) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := nodesOf(t)
+	all := t.Nodes()
 	for _, n := range a.all {
 		if !slices.ContainsFunc(all, func(m *cluster.Node) bool { return m.Addr == n.Addr }) {
 			a.left = time.Now()
@@ -52,8 +52,6 @@ func (a *Announcer) Follow(t *cluster.Topology) {
 	}
 	a.all = all
 }
-
-func nodesOf(t *cluster.Topology) []*cluster.Node { return slices.Concat(t.Masters, t.Replicas) }
 
 // settled says that no node is missing.
 func (a *Announcer) settled() bool {
@@ -104,7 +102,7 @@ func (a *Announcer) Announce(ctx context.Context, channel, message string) (comm
 		heard, err = elsewhere(before, at)
 	}
 	if heard == commands.Unheard {
-		heard, err = elsewhere(a.listen(ctx, nodesOf(a.Topology()), channel), at)
+		heard, err = elsewhere(a.listen(ctx, a.Topology().Nodes(), channel), at)
 	}
 	if heard == commands.Unheard && !a.settled() {
 		return commands.InDoubt, errLeft

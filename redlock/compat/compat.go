@@ -8,11 +8,9 @@
 package compat
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"lockproxy/internal/slot"
@@ -22,20 +20,6 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// Upstream reaches the Redis that keeps the locks. What the methods do is described at single.Upstream. Safe
-// for concurrent use.
-type Upstream interface {
-	redlock.Home
-	Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (
-		reply []byte, acked int, err error)
-	Subscribe(slot int, channel string, notify func(subscription.Change)) (cancel func())
-	Masters() int
-	Master(slot int) string
-	Sharded() bool
-	Evicts(slot int) error
-	Parted(slot int) time.Time
-}
-
 // Options are those of an Engine.
 type Options struct {
 	MaxQueue    int           // waiters of one lock, at most
@@ -43,32 +27,25 @@ type Options struct {
 	Log         *slog.Logger
 }
 
-const (
-	// look is how often a waiter looks whether a library has freed the lock, which says so to nobody.
-	look = 50 * time.Millisecond
-	// undoTimeout bounds one attempt to take something back.
-	undoTimeout = 5 * time.Second
-)
+// look is how often a waiter looks whether a library has freed the lock, which says so to nobody.
+const look = 50 * time.Millisecond
 
 // Engine keeps such locks. Safe for concurrent use.
 type Engine struct {
-	upstream Upstream
+	*redlock.Undoer
+	upstream redlock.Upstream
 	names    *redlock.Names // Bare ones
 	o        Options
 	waiters  *wait.Local
-	undone   redlock.Undone
-
-	// What goes on when nobody waits for it ends with ctx.
-	ctx    context.Context
-	cancel context.CancelFunc
-	work   sync.WaitGroup // that Close waits for
 }
 
 // New is an Engine that reaches its Redis by u. names are Bare.
-func New(u Upstream, names *redlock.Names, o Options) *Engine {
+func New(u redlock.Upstream, names *redlock.Names, o Options) *Engine {
 	e := &Engine{upstream: u, names: names, o: o}
 	e.waiters = wait.NewLocal(e, names, o.MaxQueue, o.Log)
-	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.Undoer = redlock.NewUndoer(o.Log, func(ctx context.Context, a *redlock.Acquire) error {
+		return e.free(ctx, a.Name, a.Token, a.ID, "")
+	})
 	return e
 }
 
@@ -80,14 +57,6 @@ func (e *Engine) channel(name string) string {
 		return prefix + ":" + name
 	}
 	return prefix + ":{" + name + "}"
-}
-
-// publish is the command that wakes waiters.
-func (e *Engine) publish() string {
-	if e.upstream.Sharded() {
-		return "SPUBLISH"
-	}
-	return "PUBLISH"
 }
 
 // Listen implements wait.Engine and keepalive.Engine. A slot below 0 is that of a keeper's channel; any other
@@ -121,9 +90,6 @@ func send(
 	by.SendHome(at, req, resend, then, lost)
 }
 
-// parted says that a node has not all keys of a request, because the slot moves.
-func parted(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-TRYAGAIN Multiple keys ")) }
-
 // do sends one request that nobody's loop waits for. It blocks.
 func (e *Engine) do(ctx context.Context, at int, c scripts.Call) ([]byte, error) {
 	return e.upstream.Do(ctx, at, c.Req, true)
@@ -131,9 +97,6 @@ func (e *Engine) do(ctx context.Context, at int, c scripts.Call) ([]byte, error)
 
 // Close implements locks.engine: it waits until what is to be taken back is.
 func (e *Engine) Close(ctx context.Context) {
-	stop := context.AfterFunc(ctx, e.cancel)
-	defer stop()
-	e.work.Wait()
-	e.cancel()
+	e.Undoer.Close(ctx)
 	e.waiters.Close()
 }

@@ -30,7 +30,7 @@ func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string)
 	c.Text(scripts.Optional(fence))
 	c.Text(id)
 	c.Text(keeper)
-	c.Text(e.publish())
+	c.Text(redlock.Publish(e.upstream))
 	c.Text(e.channel(name))
 	return at, c
 }
@@ -82,18 +82,12 @@ func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([
 	if err != nil {
 		return nil, err
 	}
-	var left []int64
-	if parted(reply) && len(batch) > 1 {
-		for i := range batch {
-			one, err := e.Keep(ctx, slot, batch[i:i+1])
-			if err != nil {
-				return nil, err
-			}
-			left = append(left, one...)
-		}
-		return left, nil
-	}
-	all, err := readRenewed(reply, len(batch))
+	return readKept(reply, len(batch))
+}
+
+// readKept is readRenewed for a keeper.
+func readKept(reply []byte, n int) (left []int64, err error) {
+	all, err := readRenewed(reply, n)
 	for _, one := range all {
 		left = append(left, one.Left.Milliseconds())
 	}
@@ -134,26 +128,10 @@ func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	at, c := scripts.CompatLook(e.names, name)
 	send(by, name, at, c.Req, true, func(reply []byte) []byte {
-		s, err := e.state(name, reply)
+		s, err := readLook(bytes.Clone(reply))
+		s.Key = name
 		return then(s, err)
 	}, nil)
-}
-
-// stateNow reads a lock. It blocks.
-func (e *Engine) stateNow(ctx context.Context, name string) (redlock.State, error) {
-	at, c := scripts.CompatLook(e.names, name)
-	reply, err := e.do(ctx, at, c)
-	if err != nil {
-		return redlock.State{}, err
-	}
-	return e.state(name, reply)
-}
-
-// state reads what compat.lua says of a lock.
-func (e *Engine) state(name string, reply []byte) (redlock.State, error) {
-	s, err := readLook(bytes.Clone(reply))
-	s.Key = e.names.Place(name).Key
-	return s, err
 }
 
 // readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it.

@@ -2,7 +2,6 @@ package compat
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"lockproxy/redlock"
@@ -80,33 +79,10 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	return g, ok, err
 }
 
-// Attempt implements locks.engine. Nothing can be taken back before the outcome is known, so it does not end
+// Attempt implements wait.Engine. Nothing can be taken back before the outcome is known, so it does not end
 // with ctx.
 func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	sent := time.Now()
-	at, c := e.takeCall(a)
-	reply, err := e.do(e.ctx, at, c)
-	if err != nil {
-		a.Unsure = true
-		return g, false, err
-	}
-	if parted(reply) { // the slot moves
-		e.refused(a, taken{left: -1})
-		return g, false, nil
-	}
-	t, err := e.readTaken(a, at, sent, reply)
-	if t.ok && !e.upstream.Parted(at).Before(sent) {
-		s, err := e.stateNow(e.ctx, a.Name)
-		if h := s.Held(a.Token); err != nil || h == nil || h.Fence != t.grant.Fence {
-			a.Unsure = a.Unsure || err != nil
-			e.refused(a, taken{left: -1})
-			return redlock.Grant{}, false, err
-		}
-	}
-	if err == nil && !t.ok {
-		e.refused(a, t)
-	}
-	return t.grant, t.ok, err
+	return (&redlock.Patient{Ctx: e.Ctx, Home: e.upstream}).Acquire(e.Acquire, a)
 }
 
 // takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy, but with BREAK.
@@ -123,6 +99,9 @@ func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
 
 // readTaken reads the reply to takeCall, which was sent at that time.
 func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []byte) (t taken, err error) {
+	if redlock.Parted(reply) && a.Wait > 0 {
+		return taken{left: -1}, nil
+	}
 	n, err := scripts.ReadNumbers(reply)
 	switch {
 	case err != nil:
@@ -143,8 +122,7 @@ func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []b
 		return t, scripts.ErrReply
 	}
 	if why := e.upstream.Evicts(at); why != nil {
-		return t, redlock.ReplyError(fmt.Sprintf(
-			"MISCONF no new locks here: %v; what is held can be renewed and released", why))
+		return t, redlock.Evicted(why)
 	}
 	return t, nil
 }
@@ -155,46 +133,14 @@ func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	// A write that changes nothing, so that the replicas have it once they have the grant.
 	c := scripts.CompatRenew(e.names, []redlock.Renewal{{
 		Name: a.Name, Token: a.Token, Lease: a.Lease, Fence: g.Fence}}, a.Keeper)
-	began := time.Now()
-	reply, acked, err := e.upstream.Synced(ctx, e.names.Place(a.Name).Slot, c.Req, a.Sync, e.o.SyncTimeout)
-	if err != nil {
-		return 0, 0, err
-	}
-	all, err := readRenewed(reply, 1)
-	if err != nil {
-		return 0, 0, err
-	}
-	return all[0].Left - time.Since(began).Truncate(time.Millisecond), acked, nil
+	return redlock.Confirmed(ctx, e.upstream, e.names.Place(a.Name).Slot, c.Req, a.Sync, e.o.SyncTimeout,
+		g.TTL, func(reply []byte) ([]int64, error) { return readKept(reply, 1) })
 }
 
-// Undo implements locks.engine. As long as the outcome of a is not known it may still take effect.
+// Undo implements locks.engine.
 func (e *Engine) Undo(a *redlock.Acquire) {
 	e.waiters.Forget(a)
-	e.work.Go(func() { // ends when it is taken back, or over, or e is closed
-		began := time.Now()
-		over := began.Add(a.Wait + a.Lease)
-		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-			err := e.UndoOnce(a)
-			if err == nil && !a.Unsure || time.Now().After(over) {
-				return
-			}
-			if err != nil {
-				e.undone.Failed(e.o.Log, began, err)
-			}
-			select {
-			case <-time.After(pause):
-			case <-e.ctx.Done():
-				return
-			}
-		}
-	})
-}
-
-// UndoOnce implements locks.engine.
-func (e *Engine) UndoOnce(a *redlock.Acquire) error {
-	ctx, cancel := context.WithTimeout(e.ctx, undoTimeout)
-	defer cancel()
-	return e.free(ctx, a.Name, a.Token, a.ID, "")
+	e.Undoer.Undo(a)
 }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -159,28 +159,24 @@ func (x *Index) note(name string, h *held, shared bool) {
 func (x *Index) Granting(name, token string) int64 {
 	s, hash := x.notes.lock(name)
 	defer s.mu.Unlock()
-	if h := s.find(name, hash).of(token); h != nil && !h.asked {
-		return h.fence
+	if h := s.find(name, hash).of(token); h != nil {
+		return h.granting()
 	}
 	return 0
 }
 
 // Freed notes that an UNLOCK of the connection by has freed the hold of token, and says how long it was held.
-// ok: it was granted here. A fence that is not 0 is that of the grant: Granting, when the UNLOCK was sent.
+// ok: it was granted here. A fence that is not 0 is that of the grant: Granting, when the UNLOCK was sent. by
+// may be nil: the hold has gone in another way.
 func (x *Index) Freed(name, token string, fence int64, by redlock.HoldOwner) (e Ended, ok bool) {
 	return x.notes.free(name, token, fence, by, true)
 }
 
 // NotHeld notes that the connection by was told that a token holds nothing, and says how the hold has ended
-// that it had. by may be nil.
-func (x *Index) NotHeld(name, token string, by redlock.HoldOwner) (e Ended, ok bool) {
-	return x.notes.free(name, token, 0, by, false)
-}
-
-// Gone notes that a hold has gone, of which the lock may rest, and how it has ended. A fence that is not 0 is
-// that of the grant.
-func (x *Index) Gone(name, token string, fence int64) (e Ended, ok bool) {
-	return x.notes.free(name, token, fence, nil, true)
+// that it had. Another grant than that of was, which is Granting when the request was sent, goes on. by may
+// be nil.
+func (x *Index) NotHeld(name, token string, was int64, by redlock.HoldOwner) (e Ended, ok bool) {
+	return x.notes.free(name, token, was, by, false)
 }
 
 // Undone notes that a grant is given back whose client was not told of it. The hold may go on by an earlier

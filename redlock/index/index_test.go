@@ -282,7 +282,7 @@ func TestRests(t *testing.T) {
 		}
 		for i := range 4 {
 			if i == 2 { // kept alive, until its connection broke
-				x.Gone("doc", strings.Repeat("t", i+1), 0)
+				x.Freed("doc", strings.Repeat("t", i+1), 0, nil)
 			}
 			x.Freed("doc", strings.Repeat("t", i+1), 0, nil)
 			x.Freed("doc", strings.Repeat("t", i+1), 0, nil)
@@ -465,10 +465,10 @@ func TestEndsAreTold(t *testing.T) {
 		if got := fmt.Sprint(told); got != "[job1s true doc10s false]" {
 			t.Errorf("told %s", got)
 		}
-		if e, ok := x.Gone("kept", "1", 1); ok {
+		if e, ok := x.Freed("kept", "1", 1, nil); ok {
 			t.Errorf("a hold with another fence: %+v", e)
 		}
-		if e, ok := x.Gone("kept", "1", 0); !ok || e.Took != 10*time.Second || e.Over {
+		if e, ok := x.Freed("kept", "1", 0, nil); !ok || e.Took != 10*time.Second || e.Over {
 			t.Errorf("%+v %v", e, ok)
 		}
 		if all := x.Broken("doc", "2", time.Now()); len(all) != 0 {
@@ -565,11 +565,30 @@ func TestFreedIsWhatWasThere(t *testing.T) {
 	})
 }
 
+// A RENEW that is told that its token holds nothing, after the token has got the lock, ends nothing. R12
+func TestNotHeldIsWhatWasAskedAbout(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		a := &redlock.Acquire{Name: "job", Token: "1", Mode: redlock.Write, Plain: true,
+			ID: strings.Repeat("i", redlock.IDBytes)}
+		was := x.Granting("job", "1") // RENEW is sent
+		x.Ask(a, time.Now())          // so is LOCK, by another connection
+		x.Granted(a, &redlock.Grant{At: time.Now(), TTL: time.Minute, Fence: 7}, time.Now(), nil)
+		if e, ok := x.NotHeld("job", "1", was, nil); ok || x.Granting("job", "1") != 7 {
+			t.Errorf("%+v has ended", e)
+		}
+		expect(t, x, "*", "job")
+		if e, ok := x.NotHeld("job", "1", 7, nil); !ok || e.Fence != 7 {
+			t.Errorf("%+v %v", e, ok)
+		}
+		expect(t, x, "*", "")
+	})
+}
+
 // Nobody here knows the fence of a hold that was granted through another proxy, and it is forgotten as any.
 func TestGoneElsewhereGranted(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {
 		x.Renewed("job", "1", time.Now().Add(time.Hour), nil, true)
-		if e, ok := x.Gone("job", "1", 7); ok {
+		if e, ok := x.Freed("job", "1", 7, nil); ok {
 			t.Errorf("%+v was granted here", e)
 		}
 		expect(t, x, "*", "")

@@ -202,6 +202,14 @@ func (n *notes) again(k *note, known, h *held) {
 	*known = *h
 }
 
+// granting is the fence of a hold, 0 if it may be another one soon.
+func (h *held) granting() int64 {
+	if h.asked {
+		return 0
+	}
+	return h.fence
+}
+
 // over says that the lease of a hold is over.
 func (h *held) over(now time.Duration) bool {
 	if h.kept {
@@ -263,8 +271,8 @@ func (n *notes) rest(s *noteShard, k *note, h *held, now time.Duration) bool {
 }
 
 // free removes the hold of token, once it has rested if it rests, and says how it has ended; ok: that was
-// not told before. A fence that is not 0 is that of the grant, if it was granted here. by, which may be nil,
-// knows of it already.
+// not told before. A fence that is not 0 is that of the grant, if it was granted here; of what does not rest
+// it is what granting was. by, which may be nil, knows of it already.
 func (n *notes) free(name, token string, fence int64, by redlock.HoldOwner, rests bool) (e Ended, ok bool) {
 	s, hash := n.lock(name)
 	defer s.mu.Unlock()
@@ -276,7 +284,7 @@ func (n *notes) free(name, token string, fence int64, by redlock.HoldOwner, rest
 		}
 		k.past = nil
 	}
-	if h == nil || fence != 0 && h.fence != fence && h.mode != 0 {
+	if h == nil || fence != 0 && h.fence != fence && h.mode != 0 || !rests && h.granting() != fence {
 		return e, false
 	}
 	if ok = h.measured(); ok {

@@ -111,7 +111,7 @@ func (u *fakeUpstream) Do(ctx context.Context, slot int, req []byte, resend bool
 		for i, key := range keys {
 			a := args[4*i:]
 			reply = fmt.Appendf(reply, ":%d\r\n",
-				u.renew(key.Text(), a[0].Text(), rig.Milliseconds(rig.Integer(a[1].Text())),
+				u.renew(key.Text(), a[0].Text(), time.Duration(rig.Integer(a[1].Text()))*time.Millisecond,
 					rig.Integer(a[2].Text()), a[3].Text()))
 		}
 	case "release":

@@ -123,7 +123,6 @@ func (a *sentBatch) settle(left []int64, err error) {
 		return
 	default:
 		s.failed(len(a.batch), err, a.queue.served > a.began)
-		s.k.complain(err)
 	}
 	for i, q := range a.batch {
 		switch {

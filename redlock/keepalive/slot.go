@@ -126,14 +126,18 @@ func (s *slot) batch(now time.Duration) (batch []holdQuestion) {
 }
 
 // failed makes s pause after a failed batch of n holds; each further failure makes the pause longer. others
-// says that the master answered others meanwhile, so that it is not just slow.
+// says that the master answered others meanwhile, so that it is not just slow. What is refused about several
+// holds is no trouble as long as it is not refused about one.
 func (s *slot) failed(n int, err error, others bool) {
-	var said redlock.ReplyError
-	if n > 1 && (others || errors.As(err, &said)) {
+	_, refused := errors.AsType[redlock.ReplyError](err)
+	if n > 1 && (others || refused) {
 		s.penalty = min(max(2*s.penalty, mostKeys), 1<<20)
 		s.alone = s.penalty
 	}
 	pause := min(20*time.Millisecond<<min(s.fails, 10), time.Second)
 	s.fails++
 	s.resume = s.k.now() + pause/2 + rand.N(pause/2)
+	if n == 1 || !refused {
+		s.k.complain(err)
+	}
 }

@@ -33,7 +33,7 @@ func TestCheckOfWhatIsTakenBack(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		check := func() (held bool, err error) {
-			p.Inspect(p.Client(), "job", "t", func(s redlock.State, e error) []byte {
+			p.Inspect(p.Client().By(), "job", "t", func(s redlock.State, e error) []byte {
 				held, err = s.Held("t") != nil, e
 				return nil
 			})

@@ -11,12 +11,11 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/rig"
-	"lockproxy/redlock/single"
 )
 
 // scanned is an upstream of masters that have pages of keys, one lock a key.
 type scanned struct {
-	single.Upstream
+	redlock.Upstream
 	masters [][]string // pages: keys with blanks between them
 	fail    int        // the master that cannot be asked; -1: none
 	grows   bool       // another master joins meanwhile

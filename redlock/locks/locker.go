@@ -103,7 +103,7 @@ type Locker struct {
 }
 
 // New returns a Locker with its locks on u: one Redis, a Sentinel group or a cluster.
-func New(u single.Upstream, o Options) *Locker {
+func New(u redlock.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewNames(o.Prefix)
 	e := single.New(u, names, single.Options{MaxQueue: o.MaxQueue, MaxReaders: o.MaxReaders,
@@ -126,7 +126,7 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 
 // NewCompat returns a Locker with its locks on u, in the form of another library. The key of each is its
 // name.
-func NewCompat(u compat.Upstream, o Options) *Locker {
+func NewCompat(u redlock.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewBareNames(o.Prefix)
 	l := newLocker(compat.New(u, names, compat.Options{MaxQueue: o.MaxQueue, SyncTimeout: o.SyncTimeout,

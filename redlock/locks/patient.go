@@ -1,7 +1,6 @@
 package locks
 
 import (
-	"cmp"
 	"context"
 
 	"lockproxy/redlock"
@@ -14,67 +13,31 @@ func (l *Locker) patient(ctx context.Context) *redlock.Patient {
 	return &redlock.Patient{Ctx: ctx, Home: l.home}
 }
 
-// told has the outcome of what was asked. It implements redlock.Acquirer and redlock.Releaser.
-type told struct {
-	grant    redlock.Grant
-	ok       bool
-	released redlock.Released
-	err      error
-}
-
-func (t *told) Acquired(g redlock.Grant, ok bool, err error) []byte {
-	t.grant, t.ok, t.err = g, ok, err
-	return nil
-}
-
-func (t *told) Released(r redlock.Released, err error) []byte {
-	t.released, t.err = r, err
-	return nil
-}
-
-// Lost and Arrived implement redlock.Delivery: whoever waits has the answer.
-func (*told) Lost()    {}
-func (*told) Arrived() {}
-
 // attempt makes one attempt, whatever becomes of its client meanwhile. Without ok and without an error a is
 // in the queue if it may wait. It blocks.
 func (l *Locker) attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	by, is := l.patient(context.WithoutCancel(ctx)), told{}
-	l.engine.Acquire(by, a, &is)
-	if by.Err != nil {
-		a.Unsure = true
-		return g, false, by.Err
-	}
-	if !is.ok {
+	by := l.patient(context.WithoutCancel(ctx))
+	if g, ok, err = by.Acquire(l.engine.Acquire, a); !ok && by.Err == nil {
 		l.Refused(a)
 	}
-	return is.grant, is.ok, is.err
+	return g, ok, err
 }
 
 // release frees a hold. It blocks.
 func (l *Locker) release(ctx context.Context, r *redlock.Release) (redlock.Released, error) {
 	l.o.Index.Changed(r.Name) // a Patient is not told if a request may have run twice, which plain locks need
-	by, is := l.patient(context.WithoutCancel(ctx)), told{}
-	l.engine.Release(by, r, &is)
-	return is.released, cmp.Or(by.Err, is.err)
+	return l.patient(context.WithoutCancel(ctx)).Release(l.engine.Release, r)
 }
 
 // renew makes the lease of a hold longer. It blocks.
-func (l *Locker) renew(ctx context.Context, r *redlock.Renew) (is redlock.Renewed, err error) {
-	by := l.patient(context.WithoutCancel(ctx))
-	l.engine.Renew(by, r, func(renewed redlock.Renewed, failed error) []byte {
-		is, err = renewed, failed
-		return nil
-	})
-	return is, cmp.Or(by.Err, err)
+func (l *Locker) renew(ctx context.Context, r *redlock.Renew) (redlock.Renewed, error) {
+	return redlock.Ask(l.patient(context.WithoutCancel(ctx)),
+		func(by *redlock.Patient, then func(redlock.Renewed, error) []byte) { l.engine.Renew(by, r, then) })
 }
 
 // state reads a lock. It blocks until ctx ends.
-func (l *Locker) state(ctx context.Context, name string) (is redlock.State, err error) {
-	by := l.patient(ctx)
-	l.engine.Inspect(by, name, "", func(s redlock.State, failed error) []byte {
-		is, err = s, failed
-		return nil
+func (l *Locker) state(ctx context.Context, name string) (redlock.State, error) {
+	return redlock.Ask(l.patient(ctx), func(by *redlock.Patient, then func(redlock.State, error) []byte) {
+		l.engine.Inspect(by, name, "", then)
 	})
-	return is, cmp.Or(by.Err, err)
 }

@@ -25,7 +25,7 @@ func TestReadersWithLongMeta(t *testing.T) {
 				t.Fatalf("reader %d: %+v", i, r)
 			}
 		}
-		proxies.SeeReaders(t, p[1].Locker, p[1].Client(), n, meta)
+		proxies.SeeReaders(t, p[1].Locker, p[1].Client().By(), n, meta)
 		waits := p[1].Begin(t.Context(), redlock.Acquire{Token: "w", Wait: time.Minute})
 		proxies.Waiting(t, waits)
 		if broken, err := p[1].Client().Breaks("job"); err != nil || !broken {

@@ -48,7 +48,7 @@ type SetPart struct {
 	Released redlock.Released
 	Renewed  redlock.Renewed
 	Err      error
-	// Fence is that of the grant which is known here when Release asks; 0: none is.
+	// Fence is that of the grant which is known here when Release or Renew asks; 0: none is.
 	Fence int64
 
 	first *redlock.Acquire // the request that takes the lock
@@ -402,6 +402,7 @@ func (s *LockSet) Release(ctx context.Context) error {
 // Renew makes all leases longer. It blocks.
 func (s *LockSet) Renew(ctx context.Context) error {
 	_, err := each(s.parts, func(p *SetPart) (ok bool, err error) {
+		p.Fence = p.L.Granting(p.Name, p.first.Token)
 		p.Renewed, p.Err = p.L.renew(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
 			Lease: p.first.Lease, Keeper: p.Keeper})
 		p.L.CountRenew(p.Renewed, p.Err)

@@ -162,64 +162,44 @@ func place(m redlock.Mode) Tally {
 	return 0
 }
 
+// count notes how a verb ended: yes, no, or with an error.
+func (l *Locker) count(is bool, err error, yes, no Tally, failed ...Tally) {
+	l.Used()
+	switch {
+	case err == nil && is:
+		l.stats.add(yes)
+	case err == nil:
+		l.stats.add(no)
+	case failed != nil:
+		l.stats.add(failed[0])
+	}
+}
+
 // CountAcquire notes how a LOCK ended. Only its verb knows: it may have waited, or had to reach replicas.
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
-	switch {
-	case err == nil && granted: // which the Index is told of with more
-		l.stats.add(GrantedWrite + place(m))
-		return
-	case err != nil:
-		l.stats.add(FailedWrite + place(m))
-	default:
-		l.stats.add(RefusedWrite + place(m))
-	}
-	l.Used()
+	at := place(m)
+	l.count(granted, err, GrantedWrite+at, RefusedWrite+at, FailedWrite+at)
 }
 
 // CountRelease notes how an UNLOCK ended.
-func (l *Locker) CountRelease(r redlock.Released, err error) {
-	l.Used()
-	switch {
-	case err != nil:
-	case r.Held:
-		l.stats.add(Released)
-	default:
-		l.stats.add(NotHeld)
-	}
-}
+func (l *Locker) CountRelease(r redlock.Released, err error) { l.count(r.Held, err, Released, NotHeld) }
 
 // CountRenew notes how a RENEW ended.
 func (l *Locker) CountRenew(r redlock.Renewed, err error) {
-	l.Used()
-	switch {
-	case err != nil:
-	case r.Left > 0:
-		l.stats.add(Renewed)
-	default:
-		l.stats.add(NotRenewed)
-	}
+	l.count(r.Left > 0, err, Renewed, NotRenewed)
 }
 
 // CountGuard notes the reply to a GUARD.
 func (l *Locker) CountGuard(reply []byte) {
-	l.Used()
-	switch {
-	case bytes.HasPrefix(reply, []byte(redlock.NotHeld)):
-		l.stats.add(NotGuarded)
-	case !resp.IsError(reply):
-		l.stats.add(Guarded)
+	held := !bytes.HasPrefix(reply, []byte(redlock.NotHeld))
+	var err error
+	if held && resp.IsError(reply) {
+		err = redlock.ReplyError(reply)
 	}
+	l.count(held, err, Guarded, NotGuarded)
 }
 
 // CountSet notes how an MLOCK ended.
 func (l *Locker) CountSet(granted bool, err error) {
-	l.Used()
-	switch {
-	case err != nil:
-		l.stats.add(SetsFailed)
-	case granted:
-		l.stats.add(SetsGranted)
-	default:
-		l.stats.add(SetsRefused)
-	}
+	l.count(granted, err, SetsGranted, SetsRefused, SetsFailed)
 }

@@ -35,7 +35,7 @@ func TestQuorumClockInAnswers(t *testing.T) {
 					t.Error("it votes still")
 				}
 				// Nor does it say anything of the hold, nor renew it.
-				if left, err := rig.RenewAt(other, "a", 20*time.Second, 0); !deaf && !noQuorum(err) {
+				if left, err := renewAt(other, "a", 20*time.Second, 0); !deaf && !noQuorum(err) {
 					t.Errorf("RENEW: %v %v", left, err)
 				}
 			})
@@ -120,7 +120,7 @@ func TestQuorumSameTokenAgainKeepsItsGrant(t *testing.T) {
 						return none
 					})
 					g := mustLock(t, l, redlock.Acquire{Token: "a", Lease: 2 * time.Second, Mode: mode})
-					if _, err := rig.RenewAt(l, "a", 50*time.Second, 0); err != nil {
+					if _, err := renewAt(l, "a", 50*time.Second, 0); err != nil {
 						t.Fatal(err)
 					}
 					s.links[0][2].fails(nil)

@@ -20,13 +20,9 @@ const settleRounds = 8
 // carries on.
 type attempt struct {
 	q         *Engine
-	name      string
-	lock      string // the key of the lock
-	token     string
 	by        *redlock.Acquire
+	lock      string // the key of the lock
 	id        string // of this attempt alone; each one has another
-	lease     time.Duration
-	waits     bool // its client has given WAIT
 	candidate int64
 	call      scripts.Call
 	began     time.Time
@@ -58,18 +54,18 @@ const (
 // newAttempt returns an attempt that has not been sent yet. An error means that it would be in vain. only: no
 // new hold may be granted, the token must have one.
 func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
-	if a.Lease < q.minLease() {
+	if least := LeastLeases * q.o.NodeTimeout; a.Lease < least {
 		return nil, redlock.ReplyError(fmt.Sprintf("ERR a lease of %d ms is too short for RedLock, "+
 			"where a node may take %d ms to answer: it must be at least %d ms",
-			a.Lease.Milliseconds(), q.o.NodeTimeout.Milliseconds(), q.minLease().Milliseconds()))
+			a.Lease.Milliseconds(), q.o.NodeTimeout.Milliseconds(), least.Milliseconds()))
 	}
 	if up, why := q.voters(); up < q.need {
 		return nil, q.tooFew(a, up, why)
 	}
 	a.ID = q.names.NewID(a) // otherwise taking back the last attempt would take back this one too
 	t := &attempt{
-		q: q, name: a.Name, lock: q.names.Place(a.Name).Key, token: a.Token, by: a, id: a.ID, lease: a.Lease,
-		waits: a.Wait > 0, candidate: q.fences.candidate(), began: time.Now(),
+		q: q, by: a, lock: q.names.Place(a.Name).Key, id: a.ID, candidate: q.fences.candidate(),
+		began: time.Now(),
 	}
 	t.ballots = append(t.space[:0], make([]ballot, len(q.nodes))...)
 	fence := t.candidate
@@ -161,7 +157,7 @@ func (a *attempt) takeBack(i int, which func(b *ballot) bool) {
 	var back *pending
 	a.mu.Lock()
 	if which(&a.ballots[i]) {
-		back = a.notePending(i, a.undo(false))
+		back = a.q.nodes[i].notePending(a.lock, a.by, a.id, a.undo(false))
 	}
 	a.mu.Unlock()
 	if back != nil {
@@ -245,7 +241,7 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	case v.Err() != "":
 		b.kind, b.said = noLock, v.Err()
 	case v.Kind == ':': // granted as it was asked for
-		b.kind, b.fence, b.ttl, b.count, b.fresh = gave, a.candidate, a.lease.Milliseconds(), 1, true
+		b.kind, b.fence, b.ttl, b.count, b.fresh = gave, a.candidate, a.by.Lease.Milliseconds(), 1, true
 	case len(v.Elems) == 4:
 		b.kind, b.fence, b.ttl = gave, v.Elems[0].Int, v.Elems[1].Int
 		b.count, b.fresh, b.broke = v.Elems[2].Int, v.Elems[3].Int > 0, v.Elems[3].Int == 2

@@ -73,7 +73,7 @@ func (a *attempt) decide() (follow func()) {
 	// That must not be reported as Null.
 	doubt := a.by.MayHold(a.q.noQuorum(t.granted,
 		"others have a part of it, and not all nodes have answered"))
-	if a.waits {
+	if a.by.Wait > 0 {
 		return a.refuse(t, doubt)
 	}
 	return a.lose(false, doubt)
@@ -194,7 +194,7 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 
 // refuse ends the attempt because others hold the lock. doubt is why that is not certain, or nil. mu is held.
 func (a *attempt) refuse(t returns, doubt error) (follow func()) {
-	if a.waits {
+	if a.by.Wait > 0 {
 		a.refusal = wait.Refused{Doubt: doubt}
 		a.refusal.Up, a.refusal.Pause = a.prospect(t)
 	}

@@ -174,7 +174,7 @@ func TestQuorumErrorsSayWhatMayBeHeld(t *testing.T) {
 
 // checkAt is LOCKCTL CHECK.
 func checkAt(l *locks.Locker, token string) (held bool, err error) {
-	l.Inspect(&rig.Asker{L: l}, "job", token, func(s redlock.State, e error) []byte {
+	l.Inspect((&rig.Asker{L: l}).By(), "job", token, func(s redlock.State, e error) []byte {
 		held, err = s.Held(token) != nil, e
 		return nil
 	})

@@ -404,7 +404,7 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, seen *history) 
 	}
 	if u.Renew {
 		at := time.Now()
-		if left, err := rig.RenewAt(l, a.Token, a.Lease, 0); err == nil && left > 0 &&
+		if left, err := renewAt(l, a.Token, a.Lease, 0); err == nil && left > 0 &&
 			time.Now().Before(h.until) {
 			h.until = rig.Later(h.until, at.Add(left))
 		}

@@ -494,7 +494,8 @@ func unlockAt(l *locks.Locker, token string, fence int64) (int, error) {
 // holdsOn are the masters that have a hold of token.
 func (s *network) holdsOn(token string) (on []int) {
 	for i, n := range s.masters {
-		reply, err := n.run(rig.EvalSHA(scripts.Inspect, []string{rig.LockKey}))
+		_, c := scripts.InspectCall(redlock.NewNames("lock:"), "job", "", &scripts.Pages{})
+		reply, err := n.run(c.Req)
 		if err != nil {
 			continue
 		}
@@ -509,4 +510,10 @@ func (s *network) holdsOn(token string) (on []int) {
 		}
 	}
 	return on
+}
+
+// renewAt renews a hold of the lock job, and returns what remains.
+func renewAt(l *locks.Locker, token string, lease time.Duration, fence int64) (time.Duration, error) {
+	r, err := (&rig.Asker{L: l}).Renew(&redlock.Renew{Name: "job", Token: token, Lease: lease, Fence: fence})
+	return r.Left, err
 }

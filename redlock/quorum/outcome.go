@@ -19,8 +19,8 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 		return a.lose(true, a.q.noQuorum(0, "they answered when the lease was over"))
 	}
 	a.outcome = won
-	a.grant = redlock.Grant{Token: a.token, Fence: fence, TTL: left.Truncate(time.Millisecond), Count: count,
-		At: now}
+	a.grant = redlock.Grant{Token: a.by.Token, Fence: fence, TTL: left.Truncate(time.Millisecond),
+		Count: count, At: now}
 	differs := false
 	a.distrust()
 	for i, b := range a.ballots {
@@ -87,14 +87,14 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 			if undo == nil {
 				undo = a.undo(held || had >= a.q.need)
 			}
-			back[i] = a.notePending(i, undo)
+			back[i] = a.q.nodes[i].notePending(a.lock, a.by, a.id, undo)
 			left++
-		case b.kind == unasked || a.q.nodes[i].owes(a.lock, a.token):
+		case b.kind == unasked || a.q.nodes[i].owes(a.lock, a.by.Token):
 			left++
 		}
 	}
 	mayHold := left >= a.q.need
-	awaited := mayHold && err == nil && !a.waits && !a.by.Fresh
+	awaited := mayHold && err == nil && a.by.Wait <= 0 && !a.by.Fresh
 	if mayHold && err != nil {
 		a.err = a.by.MayHold(err)
 	}
@@ -125,40 +125,40 @@ func (a *attempt) align(i int, b ballot) {
 		return
 	}
 	n := a.q.nodes[i]
-	n.sendPending(n.notePending(pending{
-		lock: a.lock, call: a.settleRequest(a.grant.Fence, a.grant.Count, true),
-		until: time.Now().Add(a.lease + time.Second),
-	}))
+	n.sendPending(n.notePending(a.lock, a.by, "", a.settleRequest(a.grant.Fence, a.grant.Count, true)))
 }
 
 // settleRequest gives the hold this fence and count. agreed: the majority has them already, so the node must
 // not refuse.
 func (a *attempt) settleRequest(fence, count int64, agreed bool) *scripts.Call {
-	c := scripts.SettleCall(a.q.names, a.name, a.token, a.id, fence, count, agreed)
+	c := scripts.SettleCall(a.q.names, a.by.Name, a.by.Token, a.id, fence, count, agreed)
 	return &c
 }
 
 // undo is the request that takes back what the attempt left. tell: wake those who wait for the lock.
 func (a *attempt) undo(tell bool) *scripts.Call {
-	return a.q.cancelRequest(a.name, a.token, a.id, tell)
+	return a.q.cancelRequest(a.by, a.id, tell)
 }
 
-func (q *Engine) cancelRequest(name, token, id string, tell bool) *scripts.Call {
+// cancelRequest takes back what the attempt id of a left.
+func (q *Engine) cancelRequest(a *redlock.Acquire, id string, tell bool) *scripts.Call {
 	next := scripts.OfferNext // without a queue there is nobody to offer it to
 	if tell {
 		next = scripts.TellAll
 	}
-	_, c := scripts.CancelCall(q.names, q.freeing(next), name, token, id)
+	_, c := scripts.CancelCall(q.names, q.freeing(next), a.Name, a.Token, id)
 	return &c
 }
 
 // Undo implements locks.engine. It is pending at each node: later requests for the lock go behind it.
 func (q *Engine) Undo(a *redlock.Acquire) {
 	q.waiters.Forget(a)
-	q.takeBack(pending{
-		lock: q.names.Place(a.Name).Key, id: a.ID, token: a.Token,
-		call: q.cancelRequest(a.Name, a.Token, a.ID, true), until: time.Now().Add(a.Lease + time.Second),
-	})
+	lock, undo := q.names.Place(a.Name).Key, q.cancelRequest(a, a.ID, true)
+	for _, n := range q.nodes {
+		if !n.has(lock, func(d *pending) bool { return d.id == a.ID }) {
+			n.sendPending(n.notePending(lock, a, a.ID, undo))
+		}
+	}
 }
 
 // UndoOnce implements locks.engine. If too few nodes answer, it is left to the pending requests.
@@ -169,14 +169,6 @@ func (q *Engine) UndoOnce(a *redlock.Acquire) error {
 
 // awaitUndo returns nil once a majority has nothing left of a, to which that is known to be pending.
 func (q *Engine) awaitUndo(a *redlock.Acquire) error {
-	undo := q.cancelRequest(a.Name, a.Token, a.ID, true)
-	_, err := q.undoing(q.names.Place(a.Name).Key, undo).await(q.ctx)
+	_, err := q.undoing(q.names.Place(a.Name).Key, q.cancelRequest(a, a.ID, true)).await(q.ctx)
 	return err
-}
-
-// notePending notes that node i has to run undo, until there can be nothing left to take back.
-func (a *attempt) notePending(i int, undo *scripts.Call) *pending {
-	return a.q.nodes[i].notePending(pending{
-		lock: a.lock, id: a.id, token: a.token, call: undo, until: time.Now().Add(a.lease + time.Second),
-	})
 }

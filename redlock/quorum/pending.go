@@ -20,8 +20,8 @@ type pending struct {
 	id    string        // of the request that is taken back, or ""
 	token string        // of that request
 	call  *scripts.Call // idempotent
-	until time.Time
-	sent  bool // it is on its way, and runs before all that is sent to the node from now on
+	until time.Time     // nothing can be left then
+	sent  bool          // it is on its way, and runs before all that is sent to the node from now on
 	done  bool
 }
 
@@ -46,9 +46,10 @@ type pendingQueue struct {
 	sending bool // a goroutine sends those that failed once more
 }
 
-// notePending notes a request that the node has to run. It does not send it yet.
-func (n *votingNode) notePending(what pending) *pending {
-	d := &what
+// notePending notes that the node has to run c for the lock of a: it takes back the attempt id, unless that
+// is "". It does not send it yet.
+func (n *votingNode) notePending(lock string, a *redlock.Acquire, id string, c *scripts.Call) *pending {
+	d := &pending{lock: lock, id: id, token: a.Token, call: c, until: time.Now().Add(a.Lease + time.Second)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.all) >= mostPending || n.q.ctx.Err() != nil {
@@ -61,16 +62,6 @@ func (n *votingNode) notePending(what pending) *pending {
 	n.byLock[d.lock] = append(n.byLock[d.lock], d)
 	n.some.Store(true)
 	return d
-}
-
-// takeBack has each node run what, which takes back a request, except those for which that is pending
-// already.
-func (q *Engine) takeBack(what pending) {
-	for _, n := range q.nodes {
-		if !n.has(what.lock, func(d *pending) bool { return d.id == what.id }) {
-			n.sendPending(n.notePending(what))
-		}
-	}
 }
 
 // has says that there is such a pending request for a lock.

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,22 +137,15 @@ func (p *poll) left(most int64) int64 {
 	return max((lease - time.Since(p.began) - drift(lease)).Milliseconds(), 0)
 }
 
-// highest returns the nth highest of all: n of them are at least that high.
+// highest returns the nth highest of all: n of them are at least that high; 0 if there are fewer.
 func highest(all []int64, n int) int64 {
-	for i, v := range all {
-		higher, same := 0, 0
-		for j, w := range all {
-			if w > v {
-				higher++
-			} else if w == v && j <= i {
-				same++
-			}
-		}
-		if higher+same == n {
-			return v
-		}
+	if len(all) < n {
+		return 0
 	}
-	return 0
+	var space [8]int64
+	sorted := append(space[:0], all...)
+	slices.Sort(sorted)
+	return sorted[len(sorted)-n]
 }
 
 // commonest returns the commonest value of all, and of equally common ones the highest.

@@ -11,7 +11,6 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
-	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/scripts"
 )
 
@@ -38,6 +37,14 @@ func word(s string) []byte {
 	return []byte(":" + s + "\r\n")
 }
 
+// What renew.lua is asked by a client and by a keeper, release.lua by a keeper, and cancel.lua for BREAK.
+var (
+	renewing  = scripts.Script{Name: "client"}
+	keeping   = scripts.Script{Name: "keeper"}
+	detaching = scripts.Script{Name: "detach"}
+	breaking  = scripts.Script{Name: "break"}
+)
+
 // How the replies of five nodes become one. R27
 func TestCombination(t *testing.T) { synctest.Test(t, testCombination) }
 
@@ -63,32 +70,32 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		{&scripts.Release, "1 1 LOCKTYPE - -", "-LOCKTYPE"},
 		{&scripts.Release, "LOCKTYPE 1 1 1 -", "1"},
 		// What remains is what a majority has: 1000 ms less 1 % and 2 ms.
-		{&rig.Renew, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
-		{&rig.Renew, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
-		{&rig.Renew, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
-		{&rig.Renew, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
-		{&rig.Renew, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
-		{&rig.Renew, "[0,0] [0,0] [0,0] - -", "0"},
-		{&rig.Renew, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
+		{&renewing, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
+		{&renewing, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
+		{&renewing, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
+		{&renewing, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
+		{&renewing, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
+		{&renewing, "[0,0] [0,0] [0,0] - -", "0"},
+		{&renewing, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
 		// a majority is waited for
-		{&rig.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] [1000,7]", "[988 7]"},
-		{&rig.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] -", "[988 7]"},
-		{&rig.Renew, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
+		{&renewing, "[1000,7] [1000,8] [1000,9] [1000,7] [1000,7]", "[988 7]"},
+		{&renewing, "[1000,7] [1000,8] [1000,9] [1000,7] -", "[988 7]"},
+		{&renewing, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
 		// Hold by hold.
-		{&rig.Keep, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
-		{&rig.Keep, "[2] [1] [2] - -", "[1]"}, // they have it, though for no time that counts
-		{&rig.Keep, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
-		{&rig.Keep, "[1000] [1000] [0] [0] [0]", "[0]"},
-		{&rig.Keep, "[1000] [1000] [-1] [-1] [0]", "[0]"},
-		{&rig.Keep, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
-		{&rig.Keep, "[-1] [-1] [0] [-1] -", "[-1]"},
-		{&rig.Keep, "[1000] [1000] - - -", "-NOQUORUM"},
-		{&rig.Break, "0 0 0 1 1", "0"},
-		{&rig.Break, "1 1 1 0 0", "1"},
-		{&rig.Break, "1 1 0 0 0", "0"},
-		{&rig.Break, "1 1 - - -", "-NOQUORUM"},
-		{&rig.Detach, "0 0 0 - -", "0"},
-		{&rig.Detach, "1 0 0 1 -", "1"},
+		{&keeping, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
+		{&keeping, "[2] [1] [2] - -", "[1]"}, // they have it, though for no time that counts
+		{&keeping, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
+		{&keeping, "[1000] [1000] [0] [0] [0]", "[0]"},
+		{&keeping, "[1000] [1000] [-1] [-1] [0]", "[0]"},
+		{&keeping, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
+		{&keeping, "[-1] [-1] [0] [-1] -", "[-1]"},
+		{&keeping, "[1000] [1000] - - -", "-NOQUORUM"},
+		{&breaking, "0 0 0 1 1", "0"},
+		{&breaking, "1 1 1 0 0", "1"},
+		{&breaking, "1 1 0 0 0", "0"},
+		{&breaking, "1 1 - - -", "-NOQUORUM"},
+		{&detaching, "0 0 0 - -", "0"},
+		{&detaching, "1 0 0 1 -", "1"},
 		{&scripts.Inspect, "nil nil nil - -", "nil"},
 		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
 		// One node has missed a renewal, and does not speak for those that are late.
@@ -150,13 +157,13 @@ func together(p *poll) (said string, clear bool) {
 			return "1", clear
 		}
 		return "0", clear
-	case &rig.Renew:
+	case &renewing:
 		r, clear := p.renewed()
 		if r.Fence != 0 {
 			return fmt.Sprintf("[%d %d]", r.Left.Milliseconds(), r.Fence), clear
 		}
 		return fmt.Sprint(r.Left.Milliseconds()), clear
-	case &rig.Keep:
+	case &keeping:
 		left, clear := p.kept(len(p.said[0].Elems))
 		return fmt.Sprint(left), clear
 	case &scripts.Inspect:

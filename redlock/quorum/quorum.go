@@ -80,9 +80,6 @@ func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	return q
 }
 
-// minLease is the shortest lease of a lock.
-func (q *Engine) minLease() time.Duration { return LeastLeases * q.o.NodeTimeout }
-
 // ErrSync is the answer to SYNC.
 var ErrSync = redlock.ReplyError("ERR SYNC is not for RedLock: " +
 	"a lock is on a majority of independent masters already, leave SYNC out")

@@ -80,11 +80,11 @@ func TestQuorum(t *testing.T) {
 		if r := mustLock(t, other, twice); r.Fence != g.Fence || r.Count != 2 {
 			t.Errorf("re-entered: %+v", r)
 		}
-		if left, err := rig.RenewAt(other, "a", 2*time.Second, g.Fence); err != nil ||
+		if left, err := renewAt(other, "a", 2*time.Second, g.Fence); err != nil ||
 			left < 1900*time.Millisecond || left > 2*time.Second-driftOf(2*time.Second) {
 			t.Errorf("renewed: %v %v", left, err)
 		}
-		if left, err := rig.RenewAt(other, "b", 2*time.Second, 0); err != nil || left != 0 {
+		if left, err := renewAt(other, "b", 2*time.Second, 0); err != nil || left != 0 {
 			t.Errorf("renewed what it does not hold: %v %v", left, err)
 		}
 		state, err := (&rig.Asker{L: other}).State("job")
@@ -143,7 +143,7 @@ func TestFarMasters(t *testing.T) {
 			if most := least - 2*oneWay - driftOf(least); g.TTL > most || g.TTL < most-2*time.Millisecond {
 				t.Errorf("masters %v away left %v of a lease of %v", oneWay, g.TTL, least)
 			}
-			if left, err := rig.RenewAt(l, "a", least, g.Fence); err != nil || left > least-2*oneWay {
+			if left, err := renewAt(l, "a", least, g.Fence); err != nil || left > least-2*oneWay {
 				t.Errorf("masters %v away: renewed for %v: %v", oneWay, left, err)
 			}
 			mustUnlock(t, l, "a", g.Fence, 1)
@@ -310,12 +310,12 @@ func TestQuorumTakesBack(t *testing.T) {
 			t.Errorf("held on %v", on)
 		}
 		s.masters[2].crash()
-		if left, err := rig.RenewAt(s.proxies[1], "a", time.Minute, 0); left != 0 || !noQuorum(err) {
+		if left, err := renewAt(s.proxies[1], "a", time.Minute, 0); left != 0 || !noQuorum(err) {
 			t.Errorf("RENEW of what may be on a majority: %v %v", left, err)
 		}
 		s.masters[2].up()
 		time.Sleep(3 * time.Second)
-		if left, err := rig.RenewAt(s.proxies[1], "a", time.Second, 0); left != 0 || err != nil {
+		if left, err := renewAt(s.proxies[1], "a", time.Second, 0); left != 0 || err != nil {
 			t.Errorf("RENEW of what is on two of five: %v %v", left, err)
 		}
 		if state, err := (&rig.Asker{L: s.proxies[1]}).State("job"); err != nil || len(state.Holders) > 0 {

@@ -23,7 +23,7 @@ func TestQuorumReadersWithLongMeta(t *testing.T) {
 				Token: fmt.Sprint("r", i), Mode: redlock.Read, Lease: time.Hour, Meta: meta,
 			})
 		}
-		proxies.SeeReaders(t, l, &rig.Asker{L: l}, n, meta)
+		proxies.SeeReaders(t, l, (&rig.Asker{L: l}).By(), n, meta)
 		if broken, err := (&rig.Asker{L: l}).Breaks("job"); err != nil || !broken {
 			t.Errorf("BREAK: %v %v", broken, err)
 		}

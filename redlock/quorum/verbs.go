@@ -20,7 +20,7 @@ func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 		q.takeOver(by, a, to)
 		return
 	}
-	t, err := q.claim(a)
+	t, err := q.newAttempt(a, q.waiters.OthersFirst(a))
 	by.Await(func(done func([]byte)) {
 		if err != nil {
 			done(nil)
@@ -39,11 +39,6 @@ func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 		}
 		return to.Acquired(g, ok, err)
 	}, to)
-}
-
-// claim makes the next attempt of a.
-func (q *Engine) claim(a *redlock.Acquire) (*attempt, error) {
-	return q.newAttempt(a, q.waiters.OthersFirst(a))
 }
 
 // Prepare implements wait.Preparer.
@@ -92,7 +87,7 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 	t, _ := q.waiters.Take(a).(*attempt)
 	defer q.waiters.Took(a)
 	if t == nil {
-		if t, err = q.claim(a); err != nil {
+		if t, err = q.newAttempt(a, q.waiters.OthersFirst(a)); err != nil {
 			return g, false, err
 		}
 		t.done = make(chan struct{})
@@ -141,14 +136,9 @@ func (v verb[T]) answer(by redlock.Caller, then func(T, error) []byte) {
 
 // await runs it and waits for the outcome. When ctx ends first, it goes on all the same.
 func (v verb[T]) await(ctx context.Context) (T, error) {
-	by := &redlock.Patient{Ctx: ctx}
-	var is T
-	var err error
-	v.answer(by, func(one T, failed error) []byte {
-		is, err = one, failed
-		return nil
+	return redlock.Ask(&redlock.Patient{Ctx: ctx}, func(by *redlock.Patient, then func(T, error) []byte) {
+		v.answer(by, then)
 	})
-	return is, cmp.Or(by.Err, err)
 }
 
 // Release implements locks.engine. If somebody waits here for the lock, the attempt of the first goes to each
@@ -158,13 +148,15 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	request := scripts.Releasing{Release: r, Fresh: q.names.NewRequest()}
 	made := request.ID()
 	id := string(made[:])
-	if request.Freeing = q.freeing(scripts.TellAll); q.waiters.NextAsks(at, id) {
+	request.Freeing = q.freeing(scripts.TellAll)
+	next, passed := q.waiters.PassOn(at, id)
+	if passed {
 		request.Next = scripts.TellOthers
 	}
 	_, c := request.Call(nil, q.names)
 	p := q.newPoll(c)
 	p.lock = at.Key
-	p.next, _ = q.waiters.Next(at, id).(*attempt)
+	p.next, _ = next.(*attempt)
 	p.asked = func() { q.waiters.WakeNext(at, id) }
 	verb[redlock.Released]{p, (*poll).released}.answer(by, to.Released)
 }

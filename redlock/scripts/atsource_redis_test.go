@@ -20,10 +20,10 @@ func TestPlainLockAtTheSource(t *testing.T) {
 	for _, token := range []string{"a", strings.Repeat("long", 20)} {
 		s.Ask("DEL", rig.LockKey)
 		ask := func(id string) string {
-			return rig.Text(l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey},
+			return textOf(l.run(scripts.Acquire, []string{rig.LockKey, fenceKey},
 				"lockproxy 1 1000000000000001 +"+id+" "+token, "60001", "w", "1", "", "", "", ""))
 		}
-		l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey},
+		l.run(scripts.Acquire, []string{rig.LockKey, fenceKey},
 			"lockproxy 1 1000000000000001 +i1 "+token, "60001")
 		before := s.Ask("GET", rig.LockKey).Text()
 		s.Ask("ACL", "SETUSER", "default", "-type", "-del")

@@ -27,7 +27,7 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 7))
 		run := func(c *rig.Conn, s scripts.Script, args []string) resp.Value {
 			t.Helper()
-			reply, err := c.Do(rig.EvalSHA(s, []string{rig.LockKey, "lock:fence:{a}"}[:s.Keys], args...))
+			reply, err := c.Do(evalSHA(s, []string{rig.LockKey, "lock:fence:{a}"}[:s.Keys], args...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 				time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
 			case 1, 2:
 				args := []string{token, "", id, "proxy", "PUBLISH", "tell"}
-				a, b := rig.Text(run(one, scripts.Release, args)), rig.Text(run(other, scripts.Release, args))
+				a, b := textOf(run(one, scripts.Release, args)), textOf(run(other, scripts.Release, args))
 				if a != b {
 					t.Fatalf("%d: release: %s, and after claim %s", n, a, b)
 				}
@@ -77,7 +77,7 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 					}
 				}
 				// acquire knows what was answered before that
-				upgraded := upgrades.MatchString(rig.Text(first.Ask("HGETALL", rig.LockKey)))
+				upgraded := upgrades.MatchString(textOf(first.Ask("HGETALL", rig.LockKey)))
 				a, b := asked()
 				if a != b &&
 					!(upgraded && strings.HasPrefix(a, "granted") && strings.HasPrefix(b, "granted")) {
@@ -194,7 +194,7 @@ func TestClaimReplies(t *testing.T) {
 				defer conn.Close()
 				var v resp.Value
 				for line := range strings.SplitSeq(c.lines, "; ") {
-					reply, err := conn.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
+					reply, err := conn.Do(evalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
 						claim(line)...))
 					if err != nil {
 						t.Fatal(err)
@@ -213,7 +213,7 @@ func TestClaimReplies(t *testing.T) {
 				}
 				var said []string
 				for i, e := range v.Elems[:last] {
-					word := rig.Text(e)
+					word := textOf(e)
 					if i == 0 && e.Int > fence/2 {
 						word = "F"
 					}
@@ -243,7 +243,7 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 				ask := func(id, mode string, wanted int64) int64 {
 					t.Helper()
 					args := []string{"a", "5000", mode, "p0000000" + id, "0", fmt.Sprint(wanted), "9", "", ""}
-					reply, err := conn.Do(rig.EvalSHA(scripts.Claim,
+					reply, err := conn.Do(evalSHA(scripts.Claim,
 						[]string{rig.LockKey, "lock:fence:{a}"}, args...))
 					if err != nil {
 						t.Fatal(err)
@@ -292,7 +292,7 @@ func TestClaimOfAWriterThatReads(t *testing.T) {
 		claim := func(mode, id string) {
 			t.Helper()
 			args := []string{"a", "5000", mode, "p0000000" + id, "0", "1", "9", "", ""}
-			if reply, err := c.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
+			if reply, err := c.Do(evalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
 				args...)); err != nil || reply[0] != '*' {
 				t.Fatalf("%q %v", reply, err)
 			}
@@ -326,7 +326,7 @@ func TestReleaseOfAClaim(t *testing.T) {
 		defer c.Close()
 		do := func(script scripts.Script, args ...string) string {
 			t.Helper()
-			reply, err := c.Do(rig.EvalSHA(script, []string{rig.LockKey, "lock:fence:{a}"}, args...))
+			reply, err := c.Do(evalSHA(script, []string{rig.LockKey, "lock:fence:{a}"}, args...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -364,7 +364,7 @@ func TestClaimAboveTheLastFence(t *testing.T) {
 		for _, above := range []int64{-400_000, -1, 0, 1, 100} {
 			s.Ask("FLUSHALL")
 			s.Ask("SET", "lock:fence:{a}", fmt.Sprint(last))
-			reply, err := c.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
+			reply, err := c.Do(evalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
 				"a", "5000", "w", "p000000000000005", "0", fmt.Sprint(last+above), "9", "", ""))
 			if err != nil {
 				t.Fatal(err)

@@ -20,9 +20,9 @@ func TestClockOfTheProxy(t *testing.T) {
 	s := rig.StartRedis(t)
 	c := s.Connect()
 	defer c.Close()
-	keys := []string{rig.LockKey, rig.FenceKey}
+	keys := []string{rig.LockKey, fenceKey}
 	ask := func(script scripts.Script, args ...string) resp.Value {
-		reply, err := c.Do(rig.EvalSHA(script, keys, args...))
+		reply, err := c.Do(evalSHA(script, keys, args...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,13 +37,13 @@ func TestClockOfTheProxy(t *testing.T) {
 			time.Millisecond, 5 * time.Second, time.Minute, 2 * time.Hour, 1e5 * time.Hour} {
 			now := time.Now()
 			last := now.Add(-idle).UnixMicro()
-			s.Ask("SET", rig.FenceKey, fmt.Sprintf("%016d", last))
+			s.Ask("SET", fenceKey, fmt.Sprintf("%016d", last))
 			wanted := now.Add(ahead).UnixMicro()
-			args := rig.Plainly(wanted, []string{"t", "60000", "w", rig.RandomID(), "0"})
+			args := plainly(wanted, []string{"t", "60000", "w", randomID(), "0"})
 			v := ask(scripts.Acquire, args...)
 			fence, by := v.Int, "Redis"
 			if v.Kind != ':' {
-				t.Fatalf("LOCK: %s", rig.Text(v))
+				t.Fatalf("LOCK: %s", textOf(v))
 			}
 			if fence == 1 {
 				fence, by = wanted, "the proxy"
@@ -55,7 +55,7 @@ func TestClockOfTheProxy(t *testing.T) {
 			if by != want {
 				t.Errorf("idle for %v, a clock %v ahead: the fence is that of %s", idle, ahead, by)
 			}
-			if stored := s.Ask("GETRANGE", rig.FenceKey, "0", "15").Text(); fence <= last ||
+			if stored := s.Ask("GETRANGE", fenceKey, "0", "15").Text(); fence <= last ||
 				stored != fmt.Sprintf("%016d", fence) {
 				t.Errorf("idle for %v, a clock %v ahead: the fence %d after %d, %s is stored",
 					idle, ahead, fence, last, stored)
@@ -63,8 +63,8 @@ func TestClockOfTheProxy(t *testing.T) {
 			if by == "Redis" && (fence < now.UnixMicro() || fence > time.Now().UnixMicro()+1) {
 				t.Errorf("idle for %v, a clock %v ahead: the fence is %d", idle, ahead, fence)
 			}
-			if v := ask(scripts.Release, "t", "", rig.RandomID(), "me", "PUBLISH", "grant"); v.Int != 1 {
-				t.Fatalf("UNLOCK: %s", rig.Text(v))
+			if v := ask(scripts.Release, "t", "", randomID(), "me", "PUBLISH", "grant"); v.Int != 1 {
+				t.Fatalf("UNLOCK: %s", textOf(v))
 			}
 		}
 	}
@@ -77,9 +77,9 @@ func TestLockInAnIdleSlot(t *testing.T) {
 	defer c.Close()
 	s.Ask("SCRIPT", "LOAD", scripts.Acquire.Source)
 	s.Ask("CONFIG", "RESETSTAT")
-	args := rig.Plainly(time.Now().UnixMicro(), []string{"t", "60000", "w", rig.RandomID(), "0"})
-	keys := []string{rig.LockKey, rig.FenceKey}
-	if _, err := c.Do(rig.EvalSHA(scripts.Acquire, keys, args...)); err != nil {
+	args := plainly(time.Now().UnixMicro(), []string{"t", "60000", "w", randomID(), "0"})
+	keys := []string{rig.LockKey, fenceKey}
+	if _, err := c.Do(evalSHA(scripts.Acquire, keys, args...)); err != nil {
 		t.Fatal(err)
 	}
 	calls, _ := spent(t, s)

@@ -117,7 +117,7 @@ func BenchmarkCost(b *testing.B) {
 			costing{"acquire " + string(m) + ", kept", "evalsha",
 				acquire(redlock.Acquire{Token: token, Mode: m, Keep: true})},
 			costing{"renew " + string(m) + ", kept", "evalsha", func(i int) []byte {
-				return rig.NotedRenew(l,
+				return notedRenew(l,
 					&redlock.Renew{Name: name(i), Token: token, Lease: 2 * time.Minute}).Req
 			}},
 			costing{"release " + string(m) + ", kept", "evalsha", release})

@@ -18,7 +18,7 @@ func TestLastMillisecond(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}
 	defer l.c.Close()
-	both := []string{rig.LockKey, rig.FenceKey}
+	both := []string{rig.LockKey, fenceKey}
 	calls := map[string]func(n int) string{
 		"a waiter": func(n int) string {
 			return l.show(l.run(scripts.Acquire, both, "b", "1000", "w", fmt.Sprintf("id%014d", n), "0", "P1",
@@ -27,9 +27,9 @@ func TestLastMillisecond(t *testing.T) {
 		"the holder": func(n int) string {
 			return l.show(l.run(scripts.Acquire, both, "a", "1", "w", fmt.Sprintf("id%014d", n), "1"))
 		},
-		"a break": func(n int) string { return l.show(l.run(rig.Break, both, "P1", "SPUBLISH")) },
+		"a break": func(n int) string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) },
 		"a renewal": func(n int) string {
-			return l.show(rig.Renewed(l.run(rig.Renew, both[:1], "a", "1", "")))
+			return l.show(renewedIn(l.run(renewScript, both[:1], "a", "1", "")))
 		},
 	}
 	for who, call := range calls {
@@ -54,11 +54,11 @@ func TestShortestLease(t *testing.T) {
 	l := &teller{t: t, s: s, c: s.Connect()}
 	defer l.c.Close()
 	for n := range 25_000 {
-		v := l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "a", "1", "r",
+		v := l.run(scripts.Acquire, []string{rig.LockKey, fenceKey}, "a", "1", "r",
 			fmt.Sprintf("id%014d", n), "0", "", "", "", "SPUBLISH")
 		if v.Err() != "" {
 			t.Fatalf("after %d leases: %s, left: %s with %s ms", n, v.Err(),
-				rig.Text(s.Ask("HGETALL", rig.LockKey)), rig.Text(s.Ask("PTTL", rig.LockKey)))
+				textOf(s.Ask("HGETALL", rig.LockKey)), textOf(s.Ask("PTTL", rig.LockKey)))
 		}
 	}
 }

@@ -36,18 +36,18 @@ func TestFencesHave16Digits(t *testing.T) {
 				s := rig.NewMini(t)
 				s.Mini.SetTime(c.clock)
 				if c.last != "" {
-					s.Ask("SET", rig.FenceKey, c.last)
+					s.Ask("SET", fenceKey, c.last)
 				}
 				id := strings.Repeat("a", 16)
-				keys, args := []string{rig.LockKey, rig.FenceKey}, []string{
+				keys, args := []string{rig.LockKey, fenceKey}, []string{
 					"t", "10000", "w", id, "0", "1767225599999999", "10", "", ""}
 				if script.Name == "acquire" {
 					args = []string{"lockproxy 1 1799999999999999 +" + id + " t", "10001"}
 				}
 				c2 := s.Connect()
 				defer c2.Close()
-				reply, err := c2.Do(rig.EvalSHA(script, keys, args...))
-				got := s.Ask("GET", rig.FenceKey).Text()
+				reply, err := c2.Do(evalSHA(script, keys, args...))
+				got := s.Ask("GET", fenceKey).Text()
 				refused := c.want == used && strings.Contains(string(reply), used) && got == c.last
 				if err != nil || got != c.want && !refused {
 					t.Errorf("%q %v: the last fence is %s, want %s", reply, err, got, c.want)
@@ -62,7 +62,7 @@ func TestNoFenceIsSettled(t *testing.T) {
 	s := rig.NewMini(t)
 	s.Ask("SET", rig.LockKey, "lockproxy 1 1767225600000000 +aaaaaaaaaaaaaaaa t")
 	for _, fence := range []string{"9223372036854775807", "9007199254740993", "5", "", "10000000000000000"} {
-		v := s.Ask(append([]string{"EVAL", scripts.Settle.Source, "2", rig.LockKey, rig.FenceKey}, "t",
+		v := s.Ask(append([]string{"EVAL", scripts.Settle.Source, "2", rig.LockKey, fenceKey}, "t",
 			"aaaaaaaaaaaaaaaa", fence, "1", "agreed")...)
 		if got := s.Ask("GET", rig.LockKey).Text(); !regexp.MustCompile("no fence").MatchString(v.Err()) ||
 			!strings.HasPrefix(got, "lockproxy 1 1767225600000000 ") {

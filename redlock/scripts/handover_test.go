@@ -29,7 +29,7 @@ func TestReleaseWithAKnownFence(t *testing.T) {
 		rng := rand.New(rand.NewPCG(11, 11))
 		run := func(c *rig.Conn, s scripts.Script, args []string) resp.Value {
 			t.Helper()
-			reply, err := c.Do(rig.EvalSHA(s, []string{rig.LockKey, "lock:fence:{a}"}[:s.Keys], args...))
+			reply, err := c.Do(evalSHA(s, []string{rig.LockKey, "lock:fence:{a}"}[:s.Keys], args...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestReleaseWithAKnownFence(t *testing.T) {
 				args := []string{r.token, r.want, r.id, r.proxy, "PUBLISH", "grant"}
 				known := run(one, scripts.Release, append(slices.Clone(args), r.fence))
 				unknown := run(other, scripts.Release, append(slices.Clone(args), ""))
-				if a, b := rig.Text(known), rig.Text(unknown); a != b {
+				if a, b := textOf(known), textOf(unknown); a != b {
 					t.Fatalf("%d: with the fence: %s, without: %s", n, a, b)
 				}
 				if len(known.Elems) >= 4 {
@@ -91,8 +91,8 @@ func TestReleaseWithAKnownFence(t *testing.T) {
 					args = asked[rng.IntN(len(asked))]
 				}
 				a, b := run(one, scripts.Acquire, args), run(other, scripts.Acquire, args)
-				if rig.Text(a) != rig.Text(b) {
-					t.Fatalf("%d: acquire: %s and %s", n, rig.Text(a), rig.Text(b))
+				if textOf(a) != textOf(b) {
+					t.Fatalf("%d: acquire: %s and %s", n, textOf(a), textOf(b))
 				}
 				if a = whole(a, args); len(a.Elems) == 4 {
 					granted(args[0], a.Elems[1].Int)

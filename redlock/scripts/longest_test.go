@@ -84,7 +84,7 @@ const (
 // longScripts are those that have most to do, whatever clients have made of a lock: with all its readers and
 // waiters, with waiters whose proxies have gone, or with a queue that is nearly all holes.
 func longScripts(l *teller) []longScript {
-	both := []string{rig.LockKey, rig.FenceKey}
+	both := []string{rig.LockKey, fenceKey}
 	first := fmt.Sprintf("%033d", 1)
 	calls := 0
 	id := func() string { calls++; return fmt.Sprintf("x%015d", calls) }
@@ -95,7 +95,7 @@ func longScripts(l *teller) []longScript {
 		}
 	}
 	release := func() { l.run(scripts.Release, both, "W", "", id(), "P1", l.publish()) }
-	brk := func() { l.run(rig.Break, both, "P1", l.publish(), "grant", id()) }
+	brk := func() { l.run(breakScript, both, "P1", l.publish(), "grant", id()) }
 	inspect := func() { l.run(scripts.Inspect, both[:1]) }
 	return []longScript{
 		{name: "INFO, readers and waiters", calls: 14, seed: "1000 10000 1 alive 0 0", run: inspect},
@@ -207,7 +207,7 @@ func TestFirstNotKnownYet(t *testing.T) {
 		c := s.Connect()
 		defer c.Close()
 		l := &teller{t: t, s: s, c: c}
-		both := []string{rig.LockKey, rig.FenceKey}
+		both := []string{rig.LockKey, fenceKey}
 		run := func(script scripts.Script, args ...string) string {
 			script = looking(t, script, 7)
 			s.Ask("SCRIPT", "LOAD", script.Source)
@@ -248,9 +248,9 @@ func TestFirstNotKnownYet(t *testing.T) {
 			case "release":
 				got = run(scripts.Release, "W", "", "id0000000000000r", "P2", l.publish())
 			case "break":
-				got = run(rig.Break, "P2", l.publish())
+				got = run(breakScript, "P2", l.publish())
 			case "detach":
-				got = run(rig.Detach, "W", keeper, "P2", l.publish())
+				got = run(detachScript, "W", keeper, "P2", l.publish())
 			case "cancel":
 				got = run(scripts.Cancel, "W", "id0000000000000a", "P2", l.publish())
 			}

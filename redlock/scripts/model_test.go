@@ -428,7 +428,7 @@ func (m *model) upgraded(a *redlock.Acquire, h *modelHold, v resp.Value) (done b
 		}
 		return true, fmt.Errorf("%s: nobody else wants that", v.Err())
 	case second:
-		return true, fmt.Errorf("a second reader wants to be the writer: %s", rig.Text(v))
+		return true, fmt.Errorf("a second reader wants to be the writer: %s", textOf(v))
 	case len(v.Elems) == 4:
 		fence := v.Elems[1].Int
 		if other != "" {
@@ -447,12 +447,12 @@ func (m *model) upgraded(a *redlock.Acquire, h *modelHold, v resp.Value) (done b
 		m.hold[a.Token] = h
 		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence,
 			(h.until.Sub(m.now) - runs).Milliseconds(), h.count)
-		if rig.Text(v) != want {
-			return true, fmt.Errorf("became the writer: %s, want %s", rig.Text(v), want)
+		if textOf(v) != want {
+			return true, fmt.Errorf("became the writer: %s, want %s", textOf(v), want)
 		}
 		return true, nil
 	case other == "":
-		return true, fmt.Errorf("the only reader did not become the writer: %s", rig.Text(v))
+		return true, fmt.Errorf("the only reader did not become the writer: %s", textOf(v))
 	}
 	return false, nil
 }
@@ -486,7 +486,7 @@ func (m *model) used(a *redlock.Acquire, v resp.Value) (done bool, err error) {
 		return true, nil
 	case inUse != "":
 		return true, fmt.Errorf("%s asks for %d permits of %d, %s is there: %s", a.ID, a.Permits, m.permits,
-			inUse, rig.Text(v))
+			inUse, textOf(v))
 	}
 	m.permits = a.Permits
 	clear(m.hold)
@@ -515,10 +515,10 @@ func (m *model) broken(a *redlock.Acquire, v resp.Value) (rest resp.Value, done 
 		want = "-1"
 	}
 	if v.Kind == ':' && v.Int < 0 {
-		got = rig.Text(v)
+		got = textOf(v)
 	}
 	if got != want || !spared && ended != (len(v.Elems) == 5) {
-		return v, true, fmt.Errorf("%s broke %s (%v), want %s (%v)", a.ID, got, rig.Text(v), want, ended)
+		return v, true, fmt.Errorf("%s broke %s (%v), want %s (%v)", a.ID, got, textOf(v), want, ended)
 	}
 	if ended {
 		m.bare = false
@@ -549,8 +549,8 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 	}
 	switch {
 	case h != nil && a.Reentrant && proxy == "" && !h.knows(a.ID) && !h.means(a.ID):
-		if rig.Text(v) != "-1" {
-			return fmt.Errorf("an earlier request than that of the grant: %s, want -1", rig.Text(v))
+		if textOf(v) != "-1" {
+			return fmt.Errorf("an earlier request than that of the grant: %s, want -1", textOf(v))
 		}
 		return nil
 	case h != nil && !up:
@@ -567,22 +567,22 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 		delete(m.queue, a.ID)
 		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence,
 			(h.until.Sub(m.now) - runs).Milliseconds(), count)
-		if rig.Text(v) != want {
-			return fmt.Errorf("it holds the lock: %s, want %s", rig.Text(v), want)
+		if textOf(v) != want {
+			return fmt.Errorf("it holds the lock: %s, want %s", textOf(v), want)
 		}
 		return nil
 	case len(v.Elems) == 4:
 		if v.Elems[3].Int != 1 {
 			return fmt.Errorf("a new hold with the count %d", v.Elems[3].Int)
 		}
-		return m.grant(a, v.Elems[1].Int, rig.Milliseconds(v.Elems[2].Int))
+		return m.grant(a, v.Elems[1].Int, milliseconds(v.Elems[2].Int))
 	case strings.HasPrefix(v.Err(), "QUEUEFULL "):
 		if len(m.queue) < modelQueue {
 			return fmt.Errorf("%q with %d waiters", v.Err(), len(m.queue))
 		}
 		return nil
 	case v.Null() == (proxy != "") || v.Err() != "":
-		return fmt.Errorf("it may wait: %v, reply %s", proxy != "", rig.Text(v))
+		return fmt.Errorf("it may wait: %v, reply %s", proxy != "", textOf(v))
 	}
 	var rising *modelHold
 	if up {
@@ -606,7 +606,7 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 			}
 		}
 		if ahead == 0 && !up {
-			return fmt.Errorf("%s was refused a free lock that nobody waits for: %s", a.ID, rig.Text(v))
+			return fmt.Errorf("%s was refused a free lock that nobody waits for: %s", a.ID, textOf(v))
 		}
 	}
 	if proxy == "" {
@@ -683,7 +683,7 @@ func (m *model) handed(v resp.Value) error {
 	if w == nil {
 		return fmt.Errorf("handed over to %s, who does not wait", v.Elems[1].Text())
 	}
-	return m.grant(&w.a, v.Elems[2].Int, rig.Milliseconds(v.Elems[3].Int))
+	return m.grant(&w.a, v.Elems[2].Int, milliseconds(v.Elems[3].Int))
 }
 
 // released judges the reply to a release.
@@ -719,8 +719,8 @@ func (m *model) released(token, id string, v resp.Value) error {
 		}
 		want = "1"
 	}
-	if rig.Text(v) != want {
-		return fmt.Errorf("release of %s: %s, want %s", token, rig.Text(v), want)
+	if textOf(v) != want {
+		return fmt.Errorf("release of %s: %s, want %s", token, textOf(v), want)
 	}
 	return nil
 }
@@ -747,7 +747,7 @@ func (m *model) cancelled(a *redlock.Acquire, v resp.Value) error {
 	h := m.live(a.Token)
 	kept := h != nil && h.find(checked) >= 0
 	if (v.Int == 1) != done && !waits && !kept {
-		return fmt.Errorf("cancel of %s: %s, want %v", a.ID, rig.Text(v), done)
+		return fmt.Errorf("cancel of %s: %s, want %v", a.ID, textOf(v), done)
 	}
 	return nil
 }
@@ -806,8 +806,8 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 		raw := func(script scripts.Script, args ...string) []byte {
 			m.runScript()
 			mini.SetTTL(rig.LockKey, expires.Sub(m.now))
-			keys := []string{rig.LockKey, rig.FenceKey}[:max(script.Keys, 1)]
-			reply, err := c.Do(rig.EvalSHA(variant(script), keys, args...))
+			keys := []string{rig.LockKey, fenceKey}[:max(script.Keys, 1)]
+			reply, err := c.Do(evalSHA(variant(script), keys, args...))
 			expires = m.now.Add(mini.TTL(rig.LockKey))
 			if err != nil {
 				t.Fatal(err)
@@ -816,7 +816,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 		}
 		ask := func(script scripts.Script, args ...string) resp.Value {
 			v, _, _ := resp.Parse(raw(script, args...))
-			t.Log(script.Name, args, rig.Text(v))
+			t.Log(script.Name, args, textOf(v))
 			if v.Err() != "" && !strings.HasPrefix(v.Err(), "QUEUEFULL") &&
 				!strings.HasPrefix(v.Err(), "DEADLOCK") && !strings.HasPrefix(v.Err(), "LOCKTYPE") &&
 				!strings.HasPrefix(v.Err(), "PERMITS") && !asksAgain(v) {
@@ -849,7 +849,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 		}
 		judge := func(err error) {
 			if err != nil {
-				t.Fatalf("%v\n%s", err, rig.Text(s.Ask("HGETALL", rig.LockKey)))
+				t.Fatalf("%v\n%s", err, textOf(s.Ask("HGETALL", rig.LockKey)))
 			}
 			exists()
 		}
@@ -887,9 +887,9 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				args = args[:9]
 			}
 			m.proxyClock = m.now.UnixMicro() + rapid.Int64Range(-3e6, 15e6).Draw(t, "clock of the proxy")
-			v := ask(scripts.Acquire, rig.Plainly(m.proxyClock, args)...)
+			v := ask(scripts.Acquire, plainly(m.proxyClock, args)...)
 			for i := 0; asksAgain(v) && i < 100; i++ {
-				v = ask(scripts.Acquire, rig.Plainly(m.proxyClock, args)...)
+				v = ask(scripts.Acquire, plainly(m.proxyClock, args)...)
 			}
 			if v.Kind == ':' && v.Int == 1 {
 				v.Int = m.proxyClock
@@ -1022,7 +1022,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 			"release of another grant": func(t *rapid.T) {
 				token := tokens.Draw(t, "token")
 				if v := ask(scripts.Release, token, "12345", newID(), "P1", "PUBLISH"); !v.Null() {
-					t.Fatalf("%s", rig.Text(v))
+					t.Fatalf("%s", textOf(v))
 				}
 			},
 			"renew": func(t *rapid.T) {
@@ -1041,14 +1041,14 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				if rapid.Bool().Draw(t, "kept") {
 					keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
 				}
-				v, want := rig.Renewed(ask(rig.Renew, token, millis(lease), means, keeper)), int64(0)
+				v, want := renewedIn(ask(renewScript, token, millis(lease), means, keeper)), int64(0)
 				if h != nil &&
 					(means == "" || means[0] == 'i' && h.means(means) || fmt.Sprint(h.fence) == means) {
 					want = h.renew(m.now, lease).Milliseconds()
 					h.rely(keeper)
 				}
 				if v.Int != want || v.Kind != ':' {
-					t.Fatalf("renew of %s: %s, want %d", token, rig.Text(v), want)
+					t.Fatalf("renew of %s: %s, want %d", token, textOf(v), want)
 				}
 			},
 			"guard": func(t *rapid.T) { // a token, or the fence that it has, had, or another one had
@@ -1072,60 +1072,60 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				switch {
 				case held:
 					if m.guarded++; v.Kind != ':' || v.Int != m.guarded {
-						t.Fatalf("guard by %q %s: %s, want %d", token, fence, rig.Text(v), m.guarded)
+						t.Fatalf("guard by %q %s: %s, want %d", token, fence, textOf(v), m.guarded)
 					}
 				case !strings.HasPrefix(v.Err(), "NOTHELD "):
-					t.Fatalf("guard by %q %s, which holds nothing: %s", token, fence, rig.Text(v))
+					t.Fatalf("guard by %q %s, which holds nothing: %s", token, fence, textOf(v))
 				}
 			},
 			"renew as keeper": func(t *rapid.T) {
 				token, lease := tokens.Draw(t,
 					"token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
 				keeper := rapid.SampledFrom(keepers).Draw(t, "keeper")
-				v := rig.Renewed(ask(rig.Keep, token, millis(lease), "", keeper))
+				v := renewedIn(ask(keepScript, token, millis(lease), "", keeper))
 				want := int64(0)
 				if h := m.live(token); h != nil && h.kept == keeper {
 					want = h.renew(m.now, lease).Milliseconds()
 				} else if h != nil {
 					want = -1
 				}
-				if rig.Text(v) != fmt.Sprint(want) {
-					t.Fatalf("%s renewed by %s: %s, want %d", token, keeper, rig.Text(v), want)
+				if textOf(v) != fmt.Sprint(want) {
+					t.Fatalf("%s renewed by %s: %s, want %d", token, keeper, textOf(v), want)
 				}
 			},
 			"take over": func(t *rapid.T) {
 				token := tokens.Draw(t, "token")
 				keepers = append(keepers, fmt.Sprintf("P9:%s", newID()))
 				keeper := keepers[len(keepers)-1]
-				v, want := rig.Renewed(ask(rig.Renew, token, "1", "", keeper)), "0"
+				v, want := renewedIn(ask(renewScript, token, "1", "", keeper)), "0"
 				if h := m.live(token); h != nil {
 					h.rely(keeper)
 					want = fmt.Sprintf("[%d %d]", h.renew(m.now, time.Millisecond).Milliseconds(), h.fence)
 				}
-				if rig.Text(v) != want {
-					t.Fatalf("%s took %s over: %s, want %s", keeper, token, rig.Text(v), want)
+				if textOf(v) != want {
+					t.Fatalf("%s took %s over: %s, want %s", keeper, token, textOf(v), want)
 				}
 			},
 			"detach": func(t *rapid.T) {
 				token, keeper := tokens.Draw(t, "token"), rapid.SampledFrom(keepers).Draw(t, "keeper")
-				v := ask(rig.Detach, token, keeper, "P1", "PUBLISH")
+				v := ask(detachScript, token, keeper, "P1", "PUBLISH")
 				h := m.live(token)
 				switch {
 				case h == nil || h.kept != keeper:
-					if rig.Text(v) != "0" {
-						t.Fatalf("%s freed what %s does not hold: %s", keeper, token, rig.Text(v))
+					if textOf(v) != "0" {
+						t.Fatalf("%s freed what %s does not hold: %s", keeper, token, textOf(v))
 					}
 				case h.askedSince: // it stays
 					h.kept, h.askedSince = "", false
-					if rig.Text(v) != "1" {
-						t.Fatalf("%s of %s: %s", keeper, token, rig.Text(v))
+					if textOf(v) != "1" {
+						t.Fatalf("%s of %s: %s", keeper, token, textOf(v))
 					}
 				default:
 					m.leave(token)
 					if len(v.Elems) == 4 {
 						judge(m.handed(v))
-					} else if rig.Text(v) != "1" {
-						t.Fatalf("%s of %s: %s", keeper, token, rig.Text(v))
+					} else if textOf(v) != "1" {
+						t.Fatalf("%s of %s: %s", keeper, token, textOf(v))
 					}
 				}
 				exists()
@@ -1141,9 +1141,9 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 						delete(m.hold, token)
 					}
 				}
-				v := ask(rig.Break, "P1", "PUBLISH", "", id)
-				if (rig.Text(v) != "0") != held {
-					t.Fatalf("break of a lock that is held (%v): %s", held, rig.Text(v))
+				v := ask(breakScript, "P1", "PUBLISH", "", id)
+				if (textOf(v) != "0") != held {
+					t.Fatalf("break of a lock that is held (%v): %s", held, textOf(v))
 				}
 				if held {
 					m.bare = false
@@ -1220,23 +1220,23 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				exists()
 			},
 			"another lock of the slot": func(t *rapid.T) {
-				keys := []string{"lock:{job}2", rig.FenceKey}
+				keys := []string{"lock:{job}2", fenceKey}
 				token := newID()
 				mini.Del(keys[0])
 				clock := m.now.UnixMicro() + rapid.Int64Range(-3e6, 15e6).Draw(t, "clock of the proxy")
-				args := rig.Plainly(clock, []string{token, "1000", "w", newID(), "0"})
-				reply, _ := c.Do(rig.EvalSHA(scripts.Acquire, keys, args...))
+				args := plainly(clock, []string{token, "1000", "w", newID(), "0"})
+				reply, _ := c.Do(evalSHA(scripts.Acquire, keys, args...))
 				v, _, _ := resp.Parse(reply)
 				if v.Int == 1 {
 					v.Int = clock
 				}
 				if v.Int <= m.fence {
-					t.Fatalf("%s, after the fence %d", rig.Text(v), m.fence)
+					t.Fatalf("%s, after the fence %d", textOf(v), m.fence)
 				}
 				m.fence, m.bare = v.Int, false
 				if rapid.Bool().Draw(t, "released") {
 					id := newID()
-					reply, _ := c.Do(rig.EvalSHA(scripts.Release, keys, token, "", id, "P1", "PUBLISH"))
+					reply, _ := c.Do(evalSHA(scripts.Release, keys, token, "", id, "P1", "PUBLISH"))
 					if string(reply) != ":1\r\n" {
 						t.Fatalf("%q", reply)
 					}
@@ -1255,7 +1255,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				// Otherwise the clock has stepped back, or that of a proxy may be behind the fence, and
 				// nothing remembers it.
 				if m.now.UnixMicro() > m.fence+3e6 {
-					mini.Del(rig.FenceKey)
+					mini.Del(fenceKey)
 					m.told, m.bare, m.forgot = nil, true, m.fence
 				}
 			},

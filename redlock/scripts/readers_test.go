@@ -24,7 +24,7 @@ func TestStepsAtMostReaders(t *testing.T) {
 	for _, script := range scripts.All() {
 		s.Ask("SCRIPT", "LOAD", script.Source)
 	}
-	both := []string{rig.LockKey, rig.FenceKey}
+	both := []string{rig.LockKey, fenceKey}
 	const n = 1000
 	for i := range n {
 		l.run(scripts.Acquire, both, fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "",
@@ -47,7 +47,7 @@ func TestStepsAtMostReaders(t *testing.T) {
 			return l.show(l.run(scripts.Release, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
 		}},
 		{"a look", 14, func() string { return fmt.Sprint(len(l.run(scripts.Inspect, both[:1]).Elems)) }},
-		{"a break", 20, func() string { return l.show(l.run(rig.Break, both, "P1", "SPUBLISH")) }},
+		{"a break", 20, func() string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) }},
 	} {
 		s.Ask("CONFIG", "RESETSTAT")
 		got := call.run()
@@ -66,7 +66,7 @@ func TestSweepOfALongQueue(t *testing.T) {
 	l := &teller{t: t, s: s, c: s.Connect()}
 	defer l.c.Close()
 	const n = 3500
-	both := []string{rig.LockKey, rig.FenceKey}
+	both := []string{rig.LockKey, fenceKey}
 	acquire := func(token, id, proxy string, wait int) string {
 		return l.show(l.run(scripts.Acquire, both, token, "600000", "w", id, "0", proxy, fmt.Sprint(wait),
 			fmt.Sprint(n), "SPUBLISH"))

@@ -15,9 +15,9 @@ func TestReleasesOfASlot(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		c := s.Connect()
 		defer c.Close()
-		lock := func(i int) []string { return []string{fmt.Sprintf("lock:{job}%d", i), rig.FenceKey} }
+		lock := func(i int) []string { return []string{fmt.Sprintf("lock:{job}%d", i), fenceKey} }
 		ask := func(script scripts.Script, keys []string, args ...string) resp.Value {
-			reply, err := c.Do(rig.EvalSHA(script, keys, args...))
+			reply, err := c.Do(evalSHA(script, keys, args...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,30 +30,30 @@ func TestReleasesOfASlot(t *testing.T) {
 		const n = 200
 		var fences [n]string
 		for i := range n {
-			fences[i] = rig.Text(ask(scripts.Acquire, lock(i), "t", "60000", "w", rig.RandomID(), "0"))
+			fences[i] = textOf(ask(scripts.Acquire, lock(i), "t", "60000", "w", randomID(), "0"))
 		}
 		known := func(i int) {
 			t.Helper()
 			for j := max(0, i-31); j <= i; j++ {
-				if v := release(j, fences[j]); rig.Text(v) != "1" {
-					t.Fatalf("release %d, sent again after %d more: %s", j, i-j, rig.Text(v))
+				if v := release(j, fences[j]); textOf(v) != "1" {
+					t.Fatalf("release %d, sent again after %d more: %s", j, i-j, textOf(v))
 				}
 			}
 		}
 		for i := range n {
-			if v := release(i, fences[i]); rig.Text(v) != "1" {
-				t.Fatalf("release %d: %s", i, rig.Text(v))
+			if v := release(i, fences[i]); textOf(v) != "1" {
+				t.Fatalf("release %d: %s", i, textOf(v))
 			}
 			known(i)
 		}
 		if v := release(0, ""); !v.Null() {
-			t.Errorf("the first one is known after %d more: %s", n, rig.Text(v))
+			t.Errorf("the first one is known after %d more: %s", n, textOf(v))
 		}
-		if size := s.Ask("STRLEN", rig.FenceKey).Int; size > 1200 {
+		if size := s.Ask("STRLEN", fenceKey).Int; size > 1200 {
 			t.Errorf("%d bytes", size)
 		}
 		// A grant leaves the answers where they are, and no copy of a release frees it.
-		granted := rig.Text(ask(scripts.Acquire, lock(n-1), "t", "60000", "w", rig.RandomID(), "0"))
+		granted := textOf(ask(scripts.Acquire, lock(n-1), "t", "60000", "w", randomID(), "0"))
 		if granted <= fences[n-1] {
 			t.Errorf("the fence %s after %s", granted, fences[n-1])
 		}

@@ -19,7 +19,7 @@ func TestNoWriterInsideALease(t *testing.T) {
 		for range 50 {
 			s.Ask("DEL", rig.LockKey)
 			asked := clockOf(s)
-			ttl := rig.Milliseconds(l.acquire("a", "5", mode, "1", "").Elems[2].Int)
+			ttl := milliseconds(l.acquire("a", "5", mode, "1", "").Elems[2].Int)
 			l.acquire("a", "1", mode, "2", "")
 			for !l.free() {
 			}

@@ -25,24 +25,24 @@ var leases = map[string]func(l *teller) resp.Value{
 	"RENEW": func(l *teller) resp.Value {
 		l.acquire("a", "10", "r", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return rig.Renewed(l.run(rig.Renew, []string{rig.LockKey}, "a", "25", ""))
+		return renewedIn(l.run(renewScript, []string{rig.LockKey}, "a", "25", ""))
 	},
 	"what is left, asked later": func(l *teller) resp.Value {
 		l.acquire("a", "25", "w", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(rig.Keep, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
+		return l.run(keepScript, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
 	},
 	"what is left of a hash, asked later": func(l *teller) resp.Value {
 		l.acquire("a", "25", "r", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(rig.Keep, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
+		return l.run(keepScript, []string{rig.LockKey}, "a", "0", "", "").Elems[0]
 	},
 	"handed on": func(l *teller) resp.Value {
 		l.acquire("z", "1000", "w", "1", "")
-		l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "a", "25", "w", "id00000000000009", "0",
+		l.run(scripts.Acquire, []string{rig.LockKey, fenceKey}, "a", "25", "w", "id00000000000009", "0",
 			"P1", "5000", "100", l.publish())
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(scripts.Release, []string{rig.LockKey, rig.FenceKey}, "z", "", "id00000000000008",
+		return l.run(scripts.Release, []string{rig.LockKey, fenceKey}, "z", "", "id00000000000008",
 			"P1", l.publish())
 	},
 }
@@ -51,7 +51,7 @@ var leases = map[string]func(l *teller) resp.Value{
 func (l *teller) acquire(token, lease, mode, n, meta string) resp.Value {
 	l.t.Helper()
 	args := []string{token, lease, mode, "id0000000000000" + n, "0", "", "", "", l.publish(), "", meta}
-	return whole(l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, args...), args)
+	return whole(l.run(scripts.Acquire, []string{rig.LockKey, fenceKey}, args...), args)
 }
 
 // free says that another token gets the lock.
@@ -72,11 +72,11 @@ func TestLeasesAreNotCutShort(t *testing.T) {
 					defer l.c.Close()
 					time.Sleep(time.Duration(part) * time.Microsecond)
 					v := take(l)
-					taken, ttl := time.Now(), rig.Milliseconds(v.Int)
+					taken, ttl := time.Now(), milliseconds(v.Int)
 					if v.Kind == '*' {
-						ttl = rig.Milliseconds(v.Elems[len(v.Elems)/2].Int) // of {token, fence, ttl, count}
+						ttl = milliseconds(v.Elems[len(v.Elems)/2].Int) // of {token, fence, ttl, count}
 						if v.Elems[0].Kind == ':' {
-							ttl = rig.Milliseconds(v.Elems[3].Int) // of {1, id, fence, ttl}
+							ttl = milliseconds(v.Elems[3].Int) // of {1, id, fence, ttl}
 						}
 					}
 					if ttl < 20*time.Millisecond || ttl > 25*time.Millisecond {

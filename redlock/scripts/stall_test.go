@@ -37,9 +37,9 @@ func TestServerStandsStillInAScript(t *testing.T) {
 	s := rig.StartRedis(t)
 	fence := "lock:fence:{" + slot.Tag(slot.Of([]byte(rig.LockKey))) + "}"
 	acquire := func(source, token, lease, id string) string {
-		args := rig.Plainly(rig.LowClock,
+		args := plainly(lowClock,
 			[]string{token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""})
-		return rig.Text(s.Ask(append([]string{"EVAL", source, "2", rig.LockKey, fence}, args...)...))
+		return textOf(s.Ask(append([]string{"EVAL", source, "2", rig.LockKey, fence}, args...)...))
 	}
 	for _, code := range []string{
 		"redis.call(unpack(moves and",
@@ -47,20 +47,20 @@ func TestServerStandsStillInAScript(t *testing.T) {
 	} {
 		source := stalled(t, scripts.Acquire, code, 150*time.Millisecond)
 		s.Ask("DEL", rig.LockKey)
-		acquire(scripts.Acquire.Source, "a", "60000", rig.RandomID())
+		acquire(scripts.Acquire.Source, "a", "60000", randomID())
 		s.Ask("PEXPIRE", rig.LockKey, "50")
-		if got := acquire(source, "b", "200", rig.RandomID()); strings.Contains(got, "LOCKTYPE") {
+		if got := acquire(source, "b", "200", randomID()); strings.Contains(got, "LOCKTYPE") {
 			t.Errorf("before %s: %s", code, got)
 		}
 	}
 	source := stalled(t, scripts.Acquire, "local left = redis.call('PTTL', key)", 150*time.Millisecond)
 	s.Ask("DEL", rig.LockKey)
 	ends := time.Now().Add(time.Minute).Truncate(time.Millisecond)
-	got := acquire(scripts.Acquire.Source, "a", "60000", rig.RandomID())
+	got := acquire(scripts.Acquire.Source, "a", "60000", randomID())
 	if !strings.HasPrefix(got, "1") {
 		t.Fatal(got)
 	}
-	acquire(source, "b", "200", rig.RandomID())
+	acquire(source, "b", "200", randomID())
 	hold, _, _ := strings.Cut(s.Ask("HGET", rig.LockKey, "w").Text(), " ")
 	if e := time.UnixMilli(rig.Integer(hold)); e.Before(ends) {
 		t.Errorf("the lease ends %v early", ends.Sub(e))

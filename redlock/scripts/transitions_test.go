@@ -26,7 +26,7 @@ type teller struct {
 
 func (l *teller) run(script scripts.Script, keys []string, args ...string) resp.Value {
 	l.t.Helper()
-	reply, err := l.c.Do(rig.EvalSHA(script, keys, args...))
+	reply, err := l.c.Do(evalSHA(script, keys, args...))
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -69,14 +69,14 @@ func (l *teller) tell(line string) string {
 		}
 		return def
 	}
-	both := []string{rig.LockKey, rig.FenceKey}
+	both := []string{rig.LockKey, fenceKey}
 	var alone []string // what a script is told besides that has the lock alone
 	if w[0] == "alone" {
 		w, both, alone = w[1:], both[:1], []string{"offer"}
 	}
 	switch w[0] {
 	case "answered": // id
-		return l.show(l.run(scripts.Release, []string{rig.FenceKey}, "", "", w[1], "-", "-"))
+		return l.show(l.run(scripts.Release, []string{fenceKey}, "", "", w[1], "-", "-"))
 	case "sleep":
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -114,7 +114,7 @@ func (l *teller) tell(line string) string {
 		}
 		args := append([]string{w[1], fence, w[2], opt(4, "me"), l.publish()}, alone...)
 		if alone != nil {
-			args = append(args, "", rig.FenceKey)
+			args = append(args, "", fenceKey)
 		}
 		return l.show(l.run(scripts.Release, both, args...))
 	case "churn": // how many come one after the other, and leave
@@ -128,23 +128,23 @@ func (l *teller) tell(line string) string {
 		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
 		return l.show(l.run(scripts.Cancel, both, args...))
 	case "keep": // token lease keeper
-		return "[" + l.show(rig.Renewed(l.run(rig.Keep, both[:1], w[1], w[2], "", w[3]))) + "]"
+		return "[" + l.show(renewedIn(l.run(keepScript, both[:1], w[1], w[2], "", w[3]))) + "]"
 	case "detach": // token keeper [proxy]
 		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
-		return l.show(l.run(rig.Detach, both, args...))
+		return l.show(l.run(detachScript, both, args...))
 	case "break": // [proxy]
 		args := append([]string{opt(1, "me"), l.publish()}, alone...)
 		if alone != nil {
-			args = append(args, "", rig.FenceKey)
+			args = append(args, "", fenceKey)
 		}
-		return l.show(l.run(rig.Break, both, args...))
+		return l.show(l.run(breakScript, both, args...))
 	case "renew": // token lease [fence [keeper]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {
 			n, _ := strconv.Atoi(fence[1:])
 			fence = strconv.FormatInt(l.fences[n-1], 10)
 		}
-		return l.show(rig.Renewed(l.run(rig.Renew, both[:1], w[1], w[2], fence, opt(4, ""))))
+		return l.show(renewedIn(l.run(renewScript, both[:1], w[1], w[2], fence, opt(4, ""))))
 	case "check": // token
 		l.run(scripts.Inspect, both[:1], w[1])
 		return ""
@@ -168,7 +168,7 @@ func (l *teller) show(v resp.Value) string {
 		return "[" + strings.Join(all, " ") + "]"
 	}
 	if v.Kind != ':' {
-		return rig.Text(v)
+		return textOf(v)
 	}
 	switch n := v.Int; {
 	case n > 1e14: // a fence

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -105,22 +104,10 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	return g, false, err
 }
 
-// Attempt implements locks.engine. Nothing can be taken back before the outcome is known, so it does not end
+// Attempt implements wait.Engine. Nothing can be taken back before the outcome is known, so it does not end
 // with ctx.
 func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	for again := false; ; again = true {
-		at := time.Now()
-		slot, req := e.acquireRequest(nil, a, at)
-		reply, err := e.upstream.DoWhole(e.ctx, slot, req, true)
-		if err != nil {
-			a.Unsure = true
-			return g, false, err
-		}
-		g, ok, err = e.readAcquire(a, at, reply)
-		if again || !ok || !e.mayStray(slot, at) {
-			return g, ok, strayed(a, again, err)
-		}
-	}
+	return (&redlock.Patient{Ctx: e.Ctx, Home: e.upstream}).Acquire(e.Acquire, a)
 }
 
 // more says that the script needs all of its arguments for a.
@@ -141,7 +128,7 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (s
 		slot, c := scripts.PlainCall(buf, e.names, a, at)
 		return slot, c.Req
 	}
-	r := scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: e.publish(),
+	r := scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: redlock.Publish(e.upstream),
 		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
 	if r.More = e.more(a); r.More {
 		r.Granter = e.granter(e.slot(a.Name))
@@ -199,8 +186,7 @@ func (e *Engine) refused(a *redlock.Acquire, err error) error {
 	case ok && strings.HasPrefix(string(said), "MASTER "):
 		slot := e.names.Place(a.Name).Slot
 		if err := e.upstream.Evicts(slot); err != nil {
-			return redlock.ReplyError(fmt.Sprintf(
-				"MISCONF no new locks here: %v; what is held can be renewed and released", err))
+			return redlock.Evicted(err)
 		}
 		return e.grace.otherMaster(slot, said)
 	case ok && strings.HasPrefix(string(said), "TRYAGAIN Multiple keys "):

@@ -15,8 +15,26 @@ import (
 // over.
 func TestLateLockIsTakenBack(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		const most = 1000 // are looked for at once
 		names, up := redlock.NewNames("lock:"), &rig.Upstream{S: s}
 		defer up.Close()
+		refuse, cancels := "", 0
+		up.Faults = func(script string) (error, error) {
+			switch script {
+			case "cancel":
+				cancels++
+			case refuse:
+				return errors.New("the connection was lost"), nil
+			}
+			return nil, nil
+		}
+		looked := func(within time.Duration) int { // how many times
+			var before, after int
+			up.Set(func(*rig.Upstream) { before = cancels })
+			time.Sleep(within)
+			up.Set(func(*rig.Upstream) { after = cancels })
+			return after - before
+		}
 		e := New(up, names, Options{MaxQueue: 10, MaxReaders: 10, Log: slog.New(slog.DiscardHandler)})
 		request := func(token string, wait time.Duration) *redlock.Acquire {
 			a := &redlock.Acquire{
@@ -56,8 +74,8 @@ func TestLateLockIsTakenBack(t *testing.T) {
 			late(req, 6*time.Second)
 			late(req, 18*time.Second)
 			time.Sleep(2*time.Minute + time.Second)
-			if n := e.late.cancels.Load(); n != 0 {
-				t.Errorf("%d requests are still looked for when their leases are over", n)
+			if n := looked(time.Hour); n != 0 {
+				t.Errorf("requests are still looked for when their leases are over: %d times", n)
 			}
 		}
 
@@ -70,36 +88,31 @@ func TestLateLockIsTakenBack(t *testing.T) {
 		if _, ok, err := client().Acquire(waits); ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		up.Set(func(u *rig.Upstream) {
-			u.Faults = func(script string) (error, error) {
-				if script == "acquire" {
-					return errors.New("the connection was lost"), nil
-				}
-				return nil, nil
-			}
-		})
+		up.Set(func(*rig.Upstream) { refuse = "acquire" })
 		if g, ok, err := e.Wait(t.Context(), waits); err == nil {
 			t.Errorf("%+v %v", g, ok)
 		}
 		client().Release(&redlock.Release{Name: "job", Token: "0"})
 		time.Sleep(500 * time.Millisecond)
-		if n := e.late.cancels.Load(); n != 1 {
+		if n := looked(time.Second); n != 1 {
 			t.Errorf("%d requests are looked for, want that of the waiter", n)
 		}
 
 		// There are not more of them than can be, and the proxy stops without them.
-		for range maxLate + 100 {
+		for range most + 100 {
 			lost(request("t", 0))
 		}
 		time.Sleep(500 * time.Millisecond)
-		if n := e.late.cancels.Load(); n != maxLate {
-			t.Errorf("%d requests are looked for, want %d", n, maxLate)
+		if n := looked(900 * time.Millisecond); n != most-1 { // beside that of the waiter, a little later
+			t.Errorf("%d requests are looked for, want %d", n, most-1)
 		}
 		began := time.Now()
 		e.Close(context.Background())
-		if took := time.Since(began); took > 0 || e.late.cancels.Load() != 0 {
-			t.Errorf("stopping took %v, with %d requests that are still looked for",
-				took, e.late.cancels.Load())
+		if took := time.Since(began); took > 0 {
+			t.Errorf("stopping took %v", took)
+		}
+		if n := looked(time.Hour); n != 0 {
+			t.Errorf("requests are looked for after the end: %d times", n)
 		}
 	})
 }

@@ -14,7 +14,7 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 	slot := e.names.Place(all[0].Name).Slot
 	slot, c := scripts.MlockCall(e.names, all, e.granter(slot))
 	at := time.Now()
-	reply, err := e.upstream.DoWhole(e.ctx, slot, c.Req, true)
+	reply, err := e.upstream.DoWhole(e.Ctx, slot, c.Req, true)
 	var fences []int64
 	if err == nil {
 		fences, held, err = scripts.ReadMlock(reply, len(all))
@@ -24,7 +24,7 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 	case strings.HasPrefix(string(said), "MASTER "),
 		strings.HasPrefix(string(said), "CROSSSLOT "): // a cluster that has one master
 		return nil, 0, redlock.ErrOneByOne
-	case parted(reply):
+	case redlock.Parted(reply):
 		return nil, 0, redlock.ErrMoving
 	case err != nil:
 		for _, a := range all {

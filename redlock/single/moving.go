@@ -1,7 +1,6 @@
 package single
 
 import (
-	"bytes"
 	"time"
 
 	"lockproxy/redlock"
@@ -26,11 +25,6 @@ const (
 	// lock is offered for half a second only.
 	movingPulse = 100 * time.Millisecond
 )
-
-// parted says that a reply is TRYAGAIN of Redis.
-func parted(reply []byte) bool { return bytes.HasPrefix(reply, tryAgain) }
-
-var tryAgain = []byte("-TRYAGAIN Multiple keys ")
 
 // moving says that a slot is moving from one node to another, as far as requests have shown that lately. Then
 // messages of its sharded channels do not reach all subscribers.

@@ -84,7 +84,7 @@ func (r *releasing) Released(done redlock.Released, err error) []byte {
 // An UNLOCK goes on with the lock as its only key while the slot moves. If it finds nothing then, it may have
 // come before that: the answer stands with the fence. R33
 func TestUnlockWhileTheSlotMoves(t *testing.T) {
-	moves := string(tryAgain) + "request\r\n"
+	moves := "-TRYAGAIN Multiple keys request\r\n"
 	for _, tt := range []struct {
 		replies []string
 		done    redlock.Released

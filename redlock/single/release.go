@@ -86,7 +86,7 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	was := *s
 	*s = sentRelease{}
 	was.of.releases.Put(s)
-	if parted(reply) {
+	if redlock.Parted(reply) {
 		was.apart = true
 		was.of.sendRelease(was)
 		return nil
@@ -153,9 +153,9 @@ func (l *releaser) tell(slot int, name string) {
 	if !l.moving(slot) || !l.upstream.Sharded() {
 		return
 	}
-	l.work.Go(func() { // ends with the answer
+	l.Work.Go(func() { // ends with the answer
 		req := resp.AppendCommandStrings(nil, "SPUBLISH", l.names.Place(name).Key, "?")
-		if _, err := l.upstream.Do(l.ctx, slot, req, true); err != nil {
+		if _, err := l.upstream.Do(l.Ctx, slot, req, true); err != nil {
 			l.o.Log.Debug("those who wait for a lock were not told that it is free", "err", err)
 		}
 	})
@@ -182,7 +182,7 @@ func (l *releaser) breakSome(by redlock.Caller, name string, id [redlock.IDBytes
 	slot, c := scripts.BreakCall(l.names, l.freeing(name, apart), name, id)
 	at := time.Now()
 	by.SendHome(slot, c.Req, false, splitting{func(reply []byte) []byte {
-		if parted(reply) {
+		if redlock.Parted(reply) {
 			l.breakSome(by, name, id, true, broken, then)
 			return nil
 		}
@@ -220,7 +220,7 @@ func (l *releaser) free(
 	at := time.Now()
 	slot, req := request(false)
 	reply, err := l.upstream.Do(ctx, slot, req, true)
-	if err == nil && parted(reply) {
+	if err == nil && redlock.Parted(reply) {
 		at = time.Now()
 		slot, req = request(true)
 		reply, err = l.upstream.Do(ctx, slot, req, true)

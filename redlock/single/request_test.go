@@ -27,9 +27,14 @@ func TestRequestsAreWellFormed(t *testing.T) {
 				return at, req
 			},
 			"renew": func() (int, []byte) {
-				return e.renewRequest(&redlock.Renew{Name: name, Token: "me", Lease: time.Second})
+				c := scripts.RenewCall(e.names, scripts.Client,
+					redlock.Renewal{Name: name, Token: "me", Lease: time.Second})
+				return e.slot(name), c.Req
 			},
-			"cancel": func() (int, []byte) { return e.cancelRequest(a, false) },
+			"cancel": func() (int, []byte) {
+				at, c := scripts.CancelCall(e.names, e.freeing(name, false), name, a.Token, a.ID)
+				return at, c.Req
+			},
 			"inspect": func() (int, []byte) {
 				at, c := scripts.InspectCall(e.names, name, "", &scripts.Pages{})
 				return at, c.Req

@@ -10,7 +10,7 @@
 //
 // One script decides each transition, and the queue is part of the lock, so that an Engine has little state:
 // who waits here (package wait), which master had a slot (masters.go, grace.go), what is still to be taken
-// back (undo.go, late.go). An attempt of a client goes from its loop (Caller.SendHome), all others by the
+// back (redlock.Undoer). An attempt of a client goes from its loop (Caller.SendHome), all others by the
 // Upstream.
 package single
 
@@ -30,10 +30,7 @@ import (
 type Engine struct {
 	*masters
 	*releaser
-	late    lateUndo
-	undone  redlock.Undone
-	undoing undoings
-	firsts  sync.Pool // of *firstAttempt
+	firsts sync.Pool // of *firstAttempt
 }
 
 // Options are those of an Engine.
@@ -47,11 +44,11 @@ type Options struct {
 }
 
 // New is an Engine that reaches its Redis by u.
-func New(u Upstream, names *redlock.Names, o Options) *Engine {
+func New(u redlock.Upstream, names *redlock.Names, o Options) *Engine {
 	m := &masters{upstream: u, names: names, o: o}
 	m.grace.period = o.FailoverGrace
-	m.ctx, m.cancel = context.WithCancel(context.Background())
 	e := &Engine{masters: m, releaser: &releaser{masters: m, grants: o.Grants}}
+	m.Undoer = redlock.NewUndoer(o.Log, e.undoOnce)
 	if e.grants == nil {
 		e.grants = index.New(nil, index.Options{})
 	}
@@ -61,10 +58,6 @@ func New(u Upstream, names *redlock.Names, o Options) *Engine {
 
 // Close implements locks.engine: it waits until what is to be taken back is.
 func (e *Engine) Close(ctx context.Context) {
-	stop := context.AfterFunc(ctx, e.cancel)
-	defer stop()
-	e.work.Wait()
-	e.cancel()
-	e.late.running.Wait()
+	e.Undoer.Close(ctx)
 	e.waiters.Close()
 }

@@ -102,40 +102,30 @@ func (o *Local) admit(w *waiter) error {
 	return nil
 }
 
-// NextAsks says that the first who waits here for a lock is going to ask for it right behind the release id.
-func (o *Local) NextAsks(p redlock.LockPlace, id string) bool {
+// PassOn says that the first who waits here for a lock is going to ask for it right behind the release id.
+// next is its attempt, or nil: it is asking already, or will by itself. The caller sends both to all nodes,
+// then calls WakeNext.
+func (o *Local) PassOn(p redlock.LockPlace, id string) (next Prepared, passed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.byKey[p.Key]
 	if q == nil || !q.live {
-		return false
+		return nil, false
 	}
 	if q.passed == mostPassed {
 		q.passed = 0
-		return false
+		return nil, false
 	}
 	q.passed++
 	q.behind = id
-	return true
-}
-
-// Next returns the attempt of the first who waits for what the release id frees, or nil: there is none, or it
-// is asking already. The caller sends it to all nodes, then calls WakeNext.
-func (o *Local) Next(p redlock.LockPlace, id string) Prepared {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	q := o.byKey[p.Key]
-	if q == nil || q.behind != id {
-		return nil
-	}
 	w := q.waiters[0]
 	if w.turn.asks || time.Until(w.deadline) <= 0 {
-		return nil
+		return nil, true
 	}
 	if next, err := o.prepares.Prepare(w.a); err == nil {
 		w.turn.next, w.turn.asks = next, true
 	}
-	return w.turn.next
+	return w.turn.next, true
 }
 
 // WakeNext wakes that waiter, which waits for the outcome, or asks.

@@ -150,8 +150,6 @@ func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Gra
 		switch g, ok, err = ws.attempt(ctx, w); {
 		case err == errOverdue:
 			return redlock.Grant{}, false, nil
-		case err == redlock.ErrAgain:
-			w.nudge()
 		case ok || err != nil:
 			return g, ok, err
 		}

@@ -116,15 +116,3 @@ func TestCertificate(t *testing.T) {
 		}
 	}
 }
-
-// Nodes that a cluster has given up are asked, too.
-func TestFailedNodes(t *testing.T) {
-	text := "a1 10.0.0.1:6379@16379,one master - 0 1 1 connected 0-100\n" +
-		"b2 10.0.0.2:6379@16379 slave,fail a1 0 1 1 disconnected\n" +
-		"c3 10.0.0.3:6379@16379 master,fail? - 0 1 1 connected\n" +
-		"d4 :0@0 slave,fail,noaddr a1 0 1 1 disconnected\nnonsense\n"
-	if got := failed(resp.Value{Kind: '$', Str: []byte(text)}); !slices.Equal(got,
-		[]string{"10.0.0.2:6379"}) {
-		t.Error(got)
-	}
-}

@@ -212,25 +212,15 @@ func (n *checkedNode) judge(c *conversation, o *Options) error {
 		n.user = all[1].Text()
 	}
 	n.clusterInfo = all[2]
-	n.lost = failed(all[3])
+	for _, m := range cluster.Members(all[3], "") {
+		if addr := m.Addr(); addr != "" && m.Is("fail") {
+			n.lost = append(n.lost, addr)
+		}
+	}
 	if !n.keepsLocks(o) {
 		return nil
 	}
 	return n.tryRights(c, o)
-}
-
-// failed are the addresses of the nodes that a reply to CLUSTER NODES calls failed.
-func failed(reply resp.Value) (addrs []string) {
-	for line := range strings.Lines(reply.Text()) {
-		words := strings.Fields(line) // id ip:port@busport,hostname flags ...
-		if reply.IsError() || len(words) < 3 || !slices.Contains(strings.Split(words[2], ","), "fail") {
-			continue
-		}
-		if addr, _, _ := strings.Cut(words[1], "@"); !strings.HasPrefix(addr, ":") {
-			addrs = append(addrs, addr)
-		}
-	}
-	return addrs
 }
 
 // keepsLocks says that there are locks at the node.

@@ -31,7 +31,7 @@ func newWhole(o *Options, t *cluster.Topology) *wholeUpstream {
 		as := cluster.Login{User: u.SentinelUser, Password: u.SentinelPassword}
 		w.sentinels = cluster.NewLogins(as)
 	}
-	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+	for _, n := range t.Nodes() {
 		w.add(&checkedNode{addr: n.Addr, dialer: o.dialer(w.logins)})
 	}
 	for _, addr := range u.Addrs {

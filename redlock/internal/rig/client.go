@@ -19,42 +19,13 @@ type Locking interface {
 
 // Asker is a client that asks for one thing at a time and waits for it.
 type Asker struct {
-	L     Locking
-	Up    *Upstream // of l; nil: independent masters
-	asked *redlock.Acquire
-	grant redlock.Grant
-	ok    bool
-	Done  redlock.Released
-	Err   error
-	fault error // of up
+	L  Locking
+	Up *Upstream // of L; nil: independent masters
 }
 
-// Buffer implements Caller.
-func (c *Asker) Buffer() []byte { return nil }
-
-// Hold implements Caller.
-func (c *Asker) Hold(string) {}
-
-// SendHome implements Caller.
-func (c *Asker) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, _ redlock.Delivery) {
-	reply, err := c.Up.Do(context.Background(), slot, req, true)
-	if err != nil {
-		c.fault, reply = err, []byte("-ERR "+err.Error()+"\r\n")
-	}
-	then.Answer(reply)
-}
-
-// SendWhole implements Caller.
-func (c *Asker) SendWhole(slot int, req []byte, resend bool, then redlock.Exchange) {
-	c.SendHome(slot, req, resend, then, nil)
-}
-
-// Await implements Caller.
-func (*Asker) Await(start func(func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
-	done := make(chan struct{}, 1)
-	start(func([]byte) { done <- struct{}{} })
-	<-done
-	then(nil)
+// By is who asks, once.
+func (c *Asker) By() *redlock.Patient {
+	return &redlock.Patient{Ctx: context.Background(), Home: c.Up}
 }
 
 // lockNotes is a Locker, which is told what becomes of a LOCK.
@@ -63,86 +34,60 @@ type lockNotes interface {
 	Refused(a *redlock.Acquire)
 }
 
-// Acquired implements Acquirer.
-func (c *Asker) Acquired(g redlock.Grant, ok bool, err error) []byte {
-	if l, is := c.L.(lockNotes); is && ok {
-		l.Granted(c.asked, &g, g.At, nil)
-	} else if is {
-		l.Refused(c.asked)
-	}
-	c.grant, c.ok, c.Err = g, ok, err
-	return nil
-}
-
-// Lost implements Acquirer.
-func (*Asker) Lost() {}
-
-// Arrived implements Acquirer.
-func (*Asker) Arrived() {}
-
-// Released implements Releaser.
-func (c *Asker) Released(r redlock.Released, err error) []byte {
-	c.Done, c.Err = r, err
-	return nil
-}
-
 // Acquire makes one attempt.
-func (c *Asker) Acquire(a *redlock.Acquire) (redlock.Grant, bool, error) {
-	c.asked = a
-	c.L.Acquire(c, a, c)
-	if c.fault != nil {
-		return redlock.Grant{}, false, c.fault
+func (c *Asker) Acquire(a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	g, ok, err = c.By().Acquire(c.L.Acquire, a)
+	if l, is := c.L.(lockNotes); is && ok {
+		l.Granted(a, &g, g.At, nil)
+	} else if is {
+		l.Refused(a)
 	}
-	return c.grant, c.ok, c.Err
+	return g, ok, err
 }
 
 // Release releases; it returns 1, 0 or -1 for Null.
 func (c *Asker) Release(r *redlock.Release) (int, error) {
-	c.L.Release(c, r, c)
+	done, err := c.By().Release(c.L.Release, r)
 	switch {
-	case c.Err != nil:
-		return 0, c.Err
-	case !c.Done.Held:
+	case err != nil:
+		return 0, err
+	case !done.Held:
 		return -1, nil
-	case c.Done.Whole:
+	case done.Whole:
 		return 1, nil
 	}
 	return 0, nil
 }
 
 // Renew renews a hold.
-func (c *Asker) Renew(r *redlock.Renew) (done redlock.Renewed, err error) {
-	c.L.Renew(c, r, func(d redlock.Renewed, e error) []byte {
-		done, err = d, e
-		return nil
+func (c *Asker) Renew(r *redlock.Renew) (redlock.Renewed, error) {
+	return redlock.Ask(c.By(), func(by *redlock.Patient, then func(redlock.Renewed, error) []byte) {
+		c.L.Renew(by, r, then)
 	})
-	return done, err
 }
 
 // Breaks ends whatever holds a lock.
 func (c *Asker) Breaks(name string) (broken bool, err error) {
-	c.L.Break(c, name, func(b bool, e error) []byte {
-		broken, err = b, e
-		return nil
+	return redlock.Ask(c.By(), func(by *redlock.Patient, then func(bool, error) []byte) {
+		c.L.Break(by, name, then)
 	})
-	return broken, err
 }
 
 // State reads a lock.
-func (c *Asker) State(name string) (state redlock.State, err error) {
-	c.L.Inspect(c, name, "", func(s redlock.State, e error) []byte {
-		state, err = s, e
-		return nil
+func (c *Asker) State(name string) (redlock.State, error) {
+	return redlock.Ask(c.By(), func(by *redlock.Patient, then func(redlock.State, error) []byte) {
+		c.L.Inspect(by, name, "", then)
 	})
-	return state, err
 }
 
 // Noted is a client whose request is not sent but kept, so that a test can send it as often as it likes.
 type Noted struct {
-	Asker
+	redlock.Patient
 	Slot int
 	Req  []byte
 	Then redlock.Exchange
+	Done redlock.Released
+	Err  error
 }
 
 // SendHome implements Caller.
@@ -150,9 +95,25 @@ func (n *Noted) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, _ 
 	n.Slot, n.Req, n.Then = slot, bytes.Clone(req), then
 }
 
+// Acquired implements Acquirer.
+func (n *Noted) Acquired(_ redlock.Grant, _ bool, err error) []byte {
+	n.Err = err
+	return nil
+}
+
+// Lost and Arrived implement Delivery.
+func (*Noted) Lost()    {}
+func (*Noted) Arrived() {}
+
+// Released implements Releaser.
+func (n *Noted) Released(r redlock.Released, err error) []byte {
+	n.Done, n.Err = r, err
+	return nil
+}
+
 // NotedAcquire is the request of a.
 func NotedAcquire(l Locking, a *redlock.Acquire) *Noted {
-	n := &Noted{Asker: Asker{L: l, asked: a}}
+	n := &Noted{}
 	l.Acquire(n, a, n)
 	return n
 }
@@ -162,17 +123,4 @@ func NotedRelease(l Locking, r *redlock.Release) *Noted {
 	n := &Noted{}
 	l.Release(n, r, n)
 	return n
-}
-
-// NotedRenew is the request of a renewal.
-func NotedRenew(l Locking, r *redlock.Renew) *Noted {
-	n := &Noted{}
-	l.Renew(n, r, func(redlock.Renewed, error) []byte { return nil })
-	return n
-}
-
-// RenewAt renews a hold of the lock job on independent masters, and returns what remains.
-func RenewAt(l Locking, token string, lease time.Duration, fence int64) (time.Duration, error) {
-	r, err := (&Asker{L: l}).Renew(&redlock.Renew{Name: "job", Token: token, Lease: lease, Fence: fence})
-	return r.Left, err
 }

@@ -4,9 +4,7 @@ package rig
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -18,8 +16,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/internal/resp"
-	"lockproxy/redlock"
-	"lockproxy/redlock/scripts"
 )
 
 // Patience is how long tests wait for what must happen: only a program that hangs takes longer.
@@ -137,117 +133,14 @@ func (s *Server) Empty(t *testing.T) {
 	}
 }
 
-// Text shows a reply the way that tables spell it.
-func Text(v resp.Value) string {
-	switch {
-	case v.Null():
-		return "nil"
-	case v.Err() != "":
-		word, _, _ := strings.Cut(v.Err(), " ")
-		return "-" + word
-	case v.Kind == '*':
-		var all []string
-		for _, e := range v.Elems {
-			all = append(all, Text(e))
-		}
-		return "[" + strings.Join(all, " ") + "]"
-	case v.Kind == ':':
-		return strconv.FormatInt(v.Int, 10)
-	}
-	return fmt.Sprint(v.Text())
-}
-
-// The lock job, and the fence of its slot.
-const (
-	LockKey  = "lock:{job}"
-	FenceKey = "lock:fence:{job}"
-)
-
-// Plainly are the arguments of acquire.lua of which tests say token, lease, mode, id, reentrant, and the
-// others. The clock of the proxy shows us.
-func Plainly(us int64, args []string) []string {
-	lease, _ := strconv.ParseInt(args[1], 10, 64)
-	all := []string{fmt.Sprintf("lockproxy 1 %016d +%s %s", us, args[3], args[0]), fmt.Sprint(lease + 1)}
-	if len(args) == 5 && args[2] == "w" && args[4] == "0" {
-		return all
-	}
-	return append(append(all, args[2], args[4]), args[5:]...)
-}
-
-// LowClock is a fence that is too low.
-const LowClock = 1e15
-
-// EvalSHA is the EVALSHA of script. The fences that a LOCK asks for are too low.
-func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
-	if script.Name == scripts.Acquire.Name && !strings.HasPrefix(args[0], "lockproxy ") {
-		args = Plainly(LowClock, args)
-	}
-	switch script.Name {
-	case scripts.Release.Name:
-		args = together(args)
-	case Renew.Name:
-		args = append([]string{"client", FenceKey}, append(args, make([]string, 4-len(args))...)...)
-	case Keep.Name:
-		args = append([]string{"keeper", FenceKey}, args...)
-	case Break.Name:
-		args = append(slices.Clone(args), make([]string, 5-len(args))...)
-		name := args[4:]
-		if name[0] == "" {
-			name = nil
-		}
-		args = slices.Concat([]string{"", args[3]}, args[:3], name)
-	case Detach.Name:
-		args = together(append([]string{args[0], args[1], args[1]}, args[2:]...))
-	}
-	words := append([]string{"EVALSHA", script.SHA, strconv.Itoa(len(keys))}, keys...)
-	return resp.AppendCommandStrings(nil, append(words, args...)...)
-}
-
-// What scripts are for, as tests call it: release.lua for a keeper, of which they say token, keeper, proxy,
-// command, and what becomes of the lock; renew.lua for one lock, for a client (token, lease, which grant is
-// meant, keeper), and a keeper (likewise); and cancel.lua for BREAK, of which they say proxy, command, what
-// becomes of the lock, id, and the name of the fence's key.
-var (
-	Break  = scripts.Script{Name: "break", SHA: scripts.Cancel.SHA, Source: scripts.Cancel.Source, Keys: 2}
-	Detach = scripts.Script{Name: "detach", SHA: scripts.Release.SHA, Source: scripts.Release.Source, Keys: 2}
-	Renew  = scripts.Script{Name: "client", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
-	Keep   = scripts.Script{Name: "keeper", SHA: scripts.Renew.SHA, Source: scripts.Renew.Source, Keys: 1}
-)
-
-// Renewed is the reply of renew.lua about one lock without what is not there: the fence 0, and the clock.
-func Renewed(v resp.Value) resp.Value {
-	switch n := len(v.Elems); {
-	case n == 0:
-		return v
-	case n == 2 || v.Elems[1].Int == 0:
-		return v.Elems[0]
-	default:
-		v.Elems, v.Int = v.Elems[:n-1], int64(n-1)
-		return v
-	}
-}
-
-// together are the arguments of release.lua of which tests say token, which grant is meant, id, proxy,
-// command, what becomes of the lock, known fence, and the name of the fence's key; the last three may be left
-// out.
-func together(args []string) []string {
-	args = append(slices.Clone(args), make([]string, 8-len(args))...)
-	next := cmp.Or(args[5], string(scripts.GrantNext))
-	all := []string{args[0], strings.Join([]string{args[2], args[3], args[4], next, args[6]}, " "), args[1]}
-	if args[7] != "" {
-		all = append(all, args[7])
-	}
-	return all
-}
+// LockKey is the key of the lock job.
+const LockKey = "lock:{job}"
 
 // Integer is the number that text is.
 func Integer(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
 }
-
-// Milliseconds are n of them.
-func Milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // InFakeTime runs test over a Redis in the process.
 func InFakeTime(t *testing.T, test func(t *testing.T, s *Server)) {
@@ -268,6 +161,3 @@ func Later(a, b time.Time) time.Time {
 	}
 	return b
 }
-
-// RandomID is an id of 16 letters and digits, as requests and proxies have.
-func RandomID() string { return strings.ToLower(redlock.NewToken()[:16]) }

@@ -3,7 +3,6 @@ package rig
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -72,7 +71,7 @@ func (u *Upstream) Freeze() (thaw func()) {
 	}
 }
 
-func (u *Upstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+func (u *Upstream) Do(ctx context.Context, _ int, req []byte, _ bool) ([]byte, error) {
 	u.mu.Lock()
 	frozen := u.frozen
 	u.mu.Unlock()
@@ -81,7 +80,7 @@ func (u *Upstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([
 	}
 	u.line.Lock()
 	defer u.line.Unlock()
-	conn, after, err := u.begin(ctx, req, resend)
+	conn, after, err := u.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -98,14 +97,11 @@ func (u *Upstream) DoWhole(ctx context.Context, slot int, req []byte, resend boo
 }
 
 // begin returns the connection that req is to be sent over, and the error that takes the place of its reply.
-func (u *Upstream) begin(ctx context.Context, req []byte, resend bool) (conn *Conn, after, err error) {
+func (u *Upstream) begin(ctx context.Context, req []byte) (conn *Conn, after, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
-	}
-	if !resend {
-		return nil, nil, errors.New("the scripts may all be sent again")
 	}
 	u.asks++
 	if u.Faults != nil {
@@ -160,7 +156,7 @@ func ScriptOf(req []byte) string {
 	return ""
 }
 
-// Subscribe implements single.Upstream.
+// Subscribe implements redlock.Upstream.
 func (u *Upstream) Subscribe(
 	slot int, channel string, notify func(subscription.Change),
 ) (cancel func()) {

@@ -1,0 +1,50 @@
+package discovery
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"lockproxy/cluster"
+)
+
+// bulletin has the topology for everybody to see. Safe for concurrent use.
+type bulletin struct {
+	topology atomic.Pointer[cluster.Topology]
+
+	mu        sync.Mutex // held while a topology is made of the one before
+	listeners []func(*cluster.Topology)
+}
+
+// Topology is the latest view of the upstream. It never blocks and is never nil.
+func (b *bulletin) Topology() *cluster.Topology { return b.topology.Load() }
+
+// OnChange calls f with each new topology from now on, and with the present one when a master serves again
+// that was in trouble. f must not block, and may be called several times at once.
+func (b *bulletin) OnChange(f func(*cluster.Topology)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listeners = append(b.listeners, f)
+}
+
+// change makes a topology of the one before. It is not new if f returns the same.
+func (b *bulletin) change(
+	f func(before *cluster.Topology) *cluster.Topology,
+) (now *cluster.Topology, is bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.Topology()
+	now = f(before)
+	b.topology.Store(now)
+	return now, now != before
+}
+
+// tell has everybody know that t is the topology, or that masters serve again that did not.
+func (b *bulletin) tell(t *cluster.Topology) {
+	b.mu.Lock()
+	listeners := slices.Clone(b.listeners)
+	b.mu.Unlock()
+	for _, f := range listeners {
+		f(t)
+	}
+}
