@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
@@ -13,6 +14,16 @@ import (
 	"lockproxy/proxy/transaction"
 	"lockproxy/proxy/watch"
 )
+
+// onLoop is what a session has of its loop.
+type onLoop struct{ w *worker }
+
+func (l onLoop) shared() *Shared              { return l.w.shared }
+func (l onLoop) Loop() *loop.Loop             { return l.w.loop }
+func (l onLoop) Pool() *pipe.Pool             { return l.w.pool }
+func (l onLoop) Call() *commands.Call         { return &l.w.call }
+func (l onLoop) InTurn(f func())              { l.w.later.Run(f) }
+func (l onLoop) Background(task, then func()) { l.w.background(task, then) }
 
 func (s *session) About() *commands.Client   { return &s.Client }
 func (s *session) Answers() client.Answers   { return &s.answers }

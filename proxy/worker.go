@@ -46,16 +46,6 @@ type worker struct {
 	bytesIn, bytesOut atomic.Uint64
 }
 
-// onLoop is what a session has of its loop.
-type onLoop struct{ w *worker }
-
-func (l onLoop) shared() *Shared              { return l.w.shared }
-func (l onLoop) Loop() *loop.Loop             { return l.w.loop }
-func (l onLoop) Pool() *pipe.Pool             { return l.w.pool }
-func (l onLoop) Call() *commands.Call         { return &l.w.call }
-func (l onLoop) InTurn(f func())              { l.w.later.Run(f) }
-func (l onLoop) Background(task, then func()) { l.w.background(task, then) }
-
 // bufferSize is enough for the requests of locks with short names. Larger buffers must not be reused: see
 // loop.Shared.
 const bufferSize = 1024
