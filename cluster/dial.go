@@ -37,6 +37,13 @@ type Dialer struct {
 	cannotKill sync.Once // logs that once; see Identity
 }
 
+// NodeDialer makes connections to nodes: a Dialer is one.
+type NodeDialer interface {
+	Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error)
+	// Login is how connections authenticate that are dialled now.
+	Login() *Login
+}
+
 // Mode is the state that a connection is put into before its first request.
 type Mode struct {
 	Proto   int    // 2 or 3

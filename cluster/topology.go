@@ -11,7 +11,6 @@
 //
 //	Topology    one consistent view of the upstream: its Nodes, and which master serves which slot
 //	Dialer      opens a connection to a node: TLS, login, Mode, and the end of the one before it (Identity)
-//	Conn        a connection that is read and written by goroutines of its own
 //	NodeError   what went wrong with a node, and what may help
 //	Server      what a server says of itself
 //

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/redcon"
 )
 
 // Docs is what COMMAND DOCS says of a command of lockproxy's own.
@@ -54,6 +56,19 @@ func syntax(c *Command) string {
 		}
 	}
 	return line + " " + strings.Join(subs, " | ")
+}
+
+// HelpOf is the reply to the HELP of a container, in Redis's form.
+func HelpOf(c *Command) []byte {
+	out := redcon.AppendArray(nil, 1+2*len(c.Subs))
+	out = redcon.AppendString(out, strings.ToUpper(c.Name)+
+		" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
+		docs := c.Subs[name].Docs
+		out = redcon.AppendString(out, strings.ToUpper(name)+syntaxOf(docs.Arguments, " "))
+		out = redcon.AppendString(out, "    "+docs.Summary)
+	}
+	return out
 }
 
 func syntaxOf(all []Argument, before string) string {

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"lockproxy/internal/resp"
-
-	"github.com/tidwall/redcon"
 )
 
 // WrongArity is what Redis says of a command with too many or too few arguments.
@@ -83,17 +81,6 @@ func Refusal(name, reason string) []byte {
 	container, sub, _ := strings.Cut(name, "|")
 	name = strings.TrimSpace(strings.ToUpper(container) + " " + strings.ToUpper(sub))
 	return resp.ErrorLine("ERR %s is not available through lockproxy%s", name, reason)
-}
-
-// HelpReply is the reply to the HELP of a container, in Redis's form.
-func HelpReply(container string, lines ...string) []byte {
-	out := redcon.AppendArray(nil, len(lines)+3)
-	out = redcon.AppendString(out, container+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
-	for _, line := range lines {
-		out = redcon.AppendString(out, line)
-	}
-	out = redcon.AppendString(out, "HELP")
-	return redcon.AppendString(out, "    Prints this help.")
 }
 
 // NoSubcommand answers a container command whose subcommand the proxy does not know.

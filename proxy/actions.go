@@ -131,11 +131,6 @@ func (a actions) expect(then redlock.Exchange, lost redlock.Delivery) {
 	answer.then, answer.lost = then, lost
 }
 
-// Expect makes then turn the reply to the current command into its answer.
-func (s *session) Expect(then func([]byte) []byte) {
-	actions{s}.expect(redlock.ExchangeFunc(then), nil)
-}
-
 // Feed stops reading this client if the pipe that took its request is full.
 func (s *session) Feed(p *pipe.Pipe) {
 	if p != nil && p.Full() && s.hold&client.HoldUpstream == 0 {
@@ -217,7 +212,11 @@ func (a actions) Task(task commands.Task, lost redlock.Delivery) {
 func (a actions) Pusher() func(message func(proto int) []byte) {
 	s, tag := a.s, a.s.current
 	return func(message func(proto int) []byte) {
-		s.w.loop.Post(func() { s.Push(tag, message) })
+		s.w.loop.Post(func() {
+			if !s.gone {
+				s.Push(tag, message(s.Proto))
+			}
+		})
 	}
 }
 

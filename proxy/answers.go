@@ -94,17 +94,17 @@ func (q *answers) at(n uint32) *answer { return &q.buf[n&uint32(len(q.buf)-1)] }
 func (q *answers) first() *answer { return q.at(q.head) }
 
 // push adds an answer, of which nothing is known but the counter of its command, or nil.
-func (q *answers) push(w *worker, c *stats.Counter) (n uint32, a *answer) {
+func (q *answers) push(spare *spareAnswers, c *stats.Counter) (n uint32, a *answer) {
 	switch n := q.len(); {
 	case q.buf == nil:
-		q.buf = w.spare.take(fewAnswers)
+		q.buf = spare.take(fewAnswers)
 	case n == len(q.buf):
-		grown := w.spare.take(max(2*n, manyAnswers))
+		grown := spare.take(max(2*n, manyAnswers))
 		for i := q.head; i != q.tail; i++ {
 			grown[i&uint32(len(grown)-1)] = *q.at(i)
 		}
 		clear(q.buf)
-		w.spare.give(q.buf)
+		spare.give(q.buf)
 		q.buf = grown
 	}
 	n = q.tail
@@ -117,11 +117,11 @@ func (q *answers) push(w *worker, c *stats.Counter) (n uint32, a *answer) {
 	return n, a
 }
 
-func (q *answers) pop(w *worker) {
+func (q *answers) pop(spare *spareAnswers) {
 	*q.first() = answer{}
 	q.head++
 	if q.head == q.tail {
-		w.spare.give(q.buf)
+		spare.give(q.buf)
 		q.buf = nil
 	}
 }

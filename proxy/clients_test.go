@@ -144,7 +144,7 @@ func TestClientLeavesDuringList(t *testing.T) {
 			t.Errorf("clients %s", got)
 		}
 		for _, w := range r.server.workers {
-			if w.alert || w.clients.Alert() {
+			if w.alert() {
 				t.Errorf("loop %d goes on watching", w.index)
 			}
 		}

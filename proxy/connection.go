@@ -74,7 +74,7 @@ func (c *connection) Aside(task func()) { c.h.Background(task, c.h.CountMemory) 
 
 // ask sends a request that changes nothing; then turns the reply into the answer to the current command.
 func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
-	c.h.Expect(then)
+	client.Expect(c.h, then)
 	r.To, r.Tag, r.Resend = c.h, c.h.CurrentTag(), true
 	c.h.Sent(c.h.Pool().Send(&r), true)
 }
@@ -110,8 +110,8 @@ func askHello(m pipe.Mode) []byte {
 func (c *connection) Login(name, password string, then func(refusal []byte) []byte) {
 	h := c.h
 	h.SetHold(client.HoldOrder)
-	h.Expect(then)
-	tag, logins, origin := h.CurrentTag(), &h.worker().shared.Login.Queue, login.Origin(h.About().Addr)
+	client.Expect(h, then)
+	tag, logins, origin := h.CurrentTag(), &h.shared().Login.Queue, login.Origin(h.About().Addr)
 	entered := logins.Enter(origin, func() {
 		posted := h.Loop().Post(func() {
 			if h.Gone() {

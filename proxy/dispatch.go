@@ -51,7 +51,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil {
 		refusal = cmd.Barred(len(args))
 	}
-	if w.alert && refusal == nil {
+	if w.alert() && refusal == nil {
 		if no, wait := r.attend(cmd, args); wait {
 			return false
 		} else if no != nil {
@@ -103,13 +103,17 @@ func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
 	if cmd.Flags&commands.Alone != 0 {
 		return s.answers.len() > 0
 	}
-	if key, ok := s.w.shared.Fixed.Independent(cmd, args); ok {
-		return r.locks.MustWait(key, s.answers.tail, s.answers.unanswered())
-	}
+	var name []byte
 	if at := cmd.KeyAt(); at > 0 && at < len(args) {
-		return r.locks.IsHeld(args[at], s.answers.unanswered())
+		name = args[at]
 	}
-	return r.locks.IsHeld(nil, s.answers.unanswered())
+	if r.locks.IsHeld(name, s.answers.unanswered()) {
+		return true
+	}
+	if name != nil && s.w.shared.Independent(name) {
+		r.locks.Hold(string(name), s.answers.tail, s.answers.unanswered())
+	}
+	return false
 }
 
 // awaitsTable says that cmd is unknown and must wait: it is dispatched again once the upstream has been asked

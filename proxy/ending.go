@@ -146,7 +146,7 @@ func (l *life) Closed(err error) {
 			s.w.shared.Tasks.Add(1)
 		}
 	}
-	s.out.pushes, s.out.late, s.out.held = nil, client.Collected{}, 0
+	s.out.pushes, s.out.held = nil, 0
 	s.footprint.end()
 	s.w.remove(s) // last, because Drain may go on after this
 }

@@ -115,7 +115,7 @@ func (f *footprint) Evict(named bool) bool {
 	if named {
 		u := f.use()
 		s.w.shared.Log.Warn("client closed: maxmemory-clients", "client", s.Addr, "name", s.Name,
-			"user", client.PartyOf(&s.Client).User, "bytes", u.sum(), "input", u.input, "output", u.output,
+			"user", s.UserName(), "bytes", u.sum(), "input", u.input, "output", u.output,
 			"replies", u.replies, "transaction", u.transaction, "subscriptions", u.subscriptions,
 			"commands", u.commands, "locks", u.locks)
 	}

@@ -10,33 +10,15 @@ import (
 	"lockproxy/proxy/large"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
-	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 	"lockproxy/proxy/watch"
 )
 
-// host is client.Host for the parts that belong to the proxy as a whole, not to one feature.
-type host interface {
-	client.Host
-	worker() *worker
-}
-
-// nodeAsker is a session as seen by those who ask nodes on behalf of its commands.
-type nodeAsker interface {
-	host
-	scatter.Host
-	pipe.Receiver // takes the reply of a node as the answer to a command
-	// Reply answers the current command with a reply that the proxy made.
-	Reply(reply []byte)
-	// Expect makes then turn the reply to the current command into its answer.
-	Expect(then func(reply []byte) []byte)
-}
-
 // onLoop is what a session has of its loop.
 type onLoop struct{ w *worker }
 
-func (l onLoop) worker() *worker              { return l.w }
+func (l onLoop) shared() *Shared              { return l.w.shared }
 func (l onLoop) Loop() *loop.Loop             { return l.w.loop }
 func (l onLoop) Pool() *pipe.Pool             { return l.w.pool }
 func (l onLoop) Call() *commands.Call         { return &l.w.call }
@@ -63,9 +45,6 @@ func (s *session) AnswerLater(by client.By) {
 		s.answers.at(s.current).by = by
 	}
 }
-
-// SetBlocked implements blocking.Host.
-func (s *session) SetBlocked(on bool) { s.Blocked = on }
 
 // Collect implements scatter.Host.
 func (s *session) Collect(tag uint32, n int) {

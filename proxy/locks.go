@@ -159,7 +159,7 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.No
 // lockUpstream is the upstream as the lock engine sees it.
 type lockUpstream struct {
 	*pipe.Client
-	topics    PubSub
+	PubSub
 	nodes     pipe.Control
 	evictions *masters.Evictions
 }
@@ -173,16 +173,6 @@ func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool)
 func (u lockUpstream) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return u.Client.Do(ctx, slot, req, resend)
 }
-
-// Subscribe implements redlock.Upstream.
-func (u lockUpstream) Subscribe(
-	slot int, channel string, notify func(subscription.Change),
-) (cancel func()) {
-	return u.topics.Subscribe(slot, channel, notify)
-}
-
-// Sharded implements redlock.Upstream.
-func (u lockUpstream) Sharded() bool { return u.topics.Sharded() }
 
 // DeleteIf implements redlock.Upstream.
 func (u lockUpstream) DeleteIf() string { return u.nodes.Topology().Server.DeleteIf }

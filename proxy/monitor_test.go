@@ -69,7 +69,7 @@ func TestMonitorOnManyLoops(t *testing.T) {
 		monitors[3].Close()
 		synctest.Wait()
 		for _, w := range r.server.workers {
-			if w.alert || w.clients.Alert() {
+			if w.alert() {
 				t.Errorf("loop %d goes on watching", w.index)
 			}
 		}
@@ -109,6 +109,25 @@ func TestMonitorSeesItself(t *testing.T) {
 		}
 		if got := all.String(); strings.Contains(got, "unseen") || !strings.Contains(got, "+OK\r\n") {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// What others do comes behind the reply to MONITOR, also when that waits for the reply to an earlier command.
+func TestMonitorWaitsForItsReply(t *testing.T) {
+	hold, late := holding("GET slow", echo)
+	inBubble(t, 1, Options{}, late, func(r *rig) {
+		hold.begin()
+		all := r.connectAll(2)
+		m, c := all[0], all[1]
+		m.send("GET slow", "MONITOR")
+		synctest.Wait()
+		c.send("PING")
+		c.expect("+PONG\r\n")
+		hold.release()
+		m.expect("+1 GET slow\r\n+OK\r\n")
+		if got := m.shown(); got != `"PING"` {
+			t.Errorf("shown %s", got)
 		}
 	})
 }

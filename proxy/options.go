@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
@@ -51,7 +50,7 @@ type PubSub interface {
 	Subscribe(slot int, channel string, notify func(subscription.Change)) (cancel func())
 }
 
-// Options configure a Server. Zero values mean those of DefaultOptions; Upstream is required.
+// Options configure a Server. Zero values mean those of DefaultOptions; Upstream and Config are required.
 type Options struct {
 	Upstream      Upstream
 	PubSub        PubSub        // the subscriptions at Upstream; nil: the Server makes them
@@ -83,7 +82,7 @@ type Options struct {
 	LockPrefixes  []string              // of the names of locks whose times are measured separately
 	MaxNotify     int                   // waits for locks with NOTIFY at a time
 	Refused       []string              // commands that are refused by name, "container|sub" for a subcommand
-	Config        commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
+	Config        commands.Config       // CONFIG GET and SET
 	ConfigFile    string                // of the settings, shown by INFO
 	TLS           func() *tls.Config    // of the listening side, asked for each new client; nil: no TLS
 	TellNeeds     bool                  // log at the start which needed commands the upstream forbids
@@ -126,8 +125,8 @@ func DefaultOptions() Options {
 		MaxNotify:   10_000,
 		Limits:      resp.DefaultLimits(), Output: memory.DefaultLimits(), Refused: routes.RefusedByDefault(),
 		Pipes: pipe.DefaultOptions(), Locks: locks.DefaultOptions(),
-		Redlock: Redlock{NodeTimeout: quorum.DefaultNodeTimeout}, Config: noSettings{},
-		Log: slog.New(slog.DiscardHandler), Failed: func(error) {},
+		Redlock: Redlock{NodeTimeout: quorum.DefaultNodeTimeout},
+		Log:     slog.New(slog.DiscardHandler), Failed: func(error) {},
 	}
 	o.Pipes.MaxOwn = 0 // a loop's share
 	return o
@@ -147,49 +146,3 @@ func (o Options) withDefaults() Options {
 	o.Redlock.NodeTimeout = cmp.Or(o.Redlock.NodeTimeout, d.Redlock.NodeTimeout)
 	return o
 }
-
-// noSettings is commands.Config for a Server without settings: CONFIG GET and SET are about the parameters of
-// the upstream alone.
-type noSettings struct{}
-
-var _ commands.Config = noSettings{}
-
-// Get implements commands.Config.
-func (noSettings) Get(string) [][2]string { return nil }
-
-// Has implements commands.Config.
-func (noSettings) Has(string) bool { return false }
-
-// Check implements commands.Config.
-func (noSettings) Check(pairs [][2]string) error {
-	for _, pair := range pairs {
-		return fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", pair[0])
-	}
-	return nil
-}
-
-// SetAll implements commands.Config.
-func (c noSettings) SetAll(pairs [][2]string) error { return c.Check(pairs) }
-
-// Change sets those options of the Server that may change while it runs: the password, the limits of clients
-// and commands, and times. It ignores the others. Safe for concurrent use.
-func (s *Server) Change(o Options) {
-	o = o.withDefaults()
-	s.now.Store(&o)
-	all := &s.shared
-	all.Now.Store(&Settings{
-		IdleTimeout: o.IdleTimeout, AuthTimeout: o.AuthTimeout, Output: o.Output, MaxPipeline: o.MaxPipeline,
-	})
-	all.Memory.SetLimit(o.MaxMemory)
-	all.Scripts.SetLimit(int(o.MaxMemory / scriptShare))
-	all.Limits.Follow(o.Limits)
-	if s.Door != nil { // New calls it before
-		s.Door.Change(doorSettings(&o))
-	}
-	for _, w := range s.workers {
-		w.Change()
-	}
-}
-
-// scriptShare says which part of the memory for clients the sources of scripts may take besides.
-const scriptShare = 8

@@ -21,10 +21,9 @@ const (
 type output struct {
 	s          *session
 	buf        loop.Buffer
-	pushes     []push           // that wait for their place among the answers
-	late       client.Collected // messages that came inside an answer
-	held       int              // bytes in answers, pushes and late
-	full       memory.Fullness  // of its soft limit
+	pushes     []push          // that wait for their place among the answers
+	held       int             // bytes in answers and pushes
+	full       memory.Fullness // of its soft limit
 	deliveries client.Deliveries
 	holding    *owned.Set // the client's own connections, if they are not read now; or nil
 }
@@ -100,29 +99,23 @@ func (o *output) writeAll(c *client.Collected) {
 // waiting is how many bytes of replies wait for the client, or for their turn.
 func (o *output) waiting() int { return o.buf.Len() + o.held }
 
-// pushBytes is Push for a message that is made already, and must not be changed any more.
-func (o *output) pushBytes(tag uint32, b []byte) {
-	s := o.s
-	if len(b) == 0 {
+// Push implements client.Host.
+func (s *session) Push(tag uint32, message []byte) {
+	if s.gone || len(message) == 0 {
 		return
 	}
-	o.pushes = append(o.pushes, push{tag, b})
-	o.held += len(b)
+	o := &s.out
+	o.pushes = append(o.pushes, push{tag, message})
+	o.held += len(message)
 	if !s.answers.midAnswer() {
 		o.writePushes()
 	}
 	o.check()
 }
 
-// writePushes writes the messages that waited, and the pushes whose turn it is. It is called between two
-// answers.
+// writePushes writes the pushes whose turn it is. It is called between two answers.
 func (o *output) writePushes() {
 	s := o.s
-	if size := o.late.Size(); size > 0 {
-		late := o.late
-		o.late, o.held = client.Collected{}, o.held-size
-		o.writeAll(&late)
-	}
 	if len(o.pushes) == 0 {
 		return
 	}
@@ -197,17 +190,6 @@ func (s *session) Wrote(n int) {
 	}
 }
 
-// Push sends the push that message makes as soon as possible: behind the answer of command tag, and never
-// inside an answer.
-func (s *session) Push(tag uint32, message func(proto int) []byte) {
-	if s.gone {
-		return
-	}
-	if b := message(s.Proto); len(b) > 0 {
-		s.out.pushBytes(tag, b)
-	}
-}
-
 // PushMessage gives the client a message, behind the answer to the command by which it listens, and says
 // whether that command is answered: if the message came earlier it would be taken for the answer to an
 // earlier command. told: it was answered before. What the client may have published itself comes
@@ -220,28 +202,23 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	} else {
 		message = message[1:]
 	}
-	if !told && s.answers.has(behind) {
-		s.out.pushBytes(behind, kind)
-		s.out.pushBytes(behind, client.Lasting(message))
-		return false
-	}
-	if s.Proto == 3 && s.answers.has(s.answers.published) {
-		s.out.pushBytes(s.answers.published, kind)
-		s.out.pushBytes(s.answers.published, client.Lasting(message))
+	told = told || !s.answers.has(behind)
+	switch {
+	case !told:
+	case s.Proto == 3 && s.answers.has(s.answers.published):
+		behind = s.answers.published
+	case s.answers.midAnswer():
+		behind = s.answers.head
+	default:
+		if kind != nil {
+			s.out.write(kind)
+		}
+		s.out.write(message)
 		return true
 	}
-	if s.answers.midAnswer() {
-		s.out.late.Add(kind)
-		s.out.late.Add(message)
-		s.out.held += len(kind) + len(message)
-		s.out.check()
-		return true
-	}
-	if kind != nil {
-		s.out.write(kind)
-	}
-	s.out.write(message)
-	return true
+	s.Push(behind, kind)
+	s.Push(behind, client.Lasting(message))
+	return told
 }
 
 // replyKinds are the first bytes of messages, by protocol.

@@ -91,11 +91,11 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 		second(push(">1\r\n+second\r\n"))
 		first(push(">1\r\n+first\r\n"))
 		synctest.Wait()
-		onLoop(func() { s.Push(s.answers.head-1, push(">1\r\n+early\r\n")) })
+		onLoop(func() { s.Push(s.answers.head-1, []byte(">1\r\n+early\r\n")) })
 		c.expect(">1\r\n+early\r\n")
 		onLoop(func() {
 			s.Receive(s.answers.head, []byte("$6\r\nab"), false) // the beginning of a reply
-			s.Push(s.answers.head-1, push(">1\r\n+inside\r\n"))
+			s.Push(s.answers.head-1, []byte(">1\r\n+inside\r\n"))
 		})
 		c.expect("$6\r\nab")
 		onLoop(func() { s.Receive(s.answers.head, []byte("cdef\r\n"), true) })

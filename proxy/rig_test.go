@@ -80,6 +80,9 @@ func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command 
 // run runs test with a server, in the bubble.
 func (r *rig) run(o Options, test func(r *rig)) {
 	var err error
+	if o.Config == nil {
+		o.Config = noSettings{}
+	}
 	if r.server, err = New(r.Context(), o); err != nil {
 		r.Fatal(err)
 	}
@@ -277,3 +280,20 @@ func serveClients(tb testing.TB, s *Server) net.Addr {
 	}
 	return ln.Addr()
 }
+
+// noSettings is commands.Config without settings: CONFIG GET and SET are about the parameters of the upstream
+// alone.
+type noSettings struct{}
+
+func (noSettings) Get(string) [][2]string { return nil }
+
+func (noSettings) Has(string) bool { return false }
+
+func (noSettings) Check(pairs [][2]string) error {
+	for _, pair := range pairs {
+		return fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", pair[0])
+	}
+	return nil
+}
+
+func (c noSettings) SetAll(pairs [][2]string) error { return c.Check(pairs) }

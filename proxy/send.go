@@ -67,7 +67,7 @@ var overloaded = []byte("-BUSY the node of this key has more to do than it can, 
 // them.
 func (r *router) shed(slot int, cmd *commands.Command) bool {
 	s := r.s
-	if !s.w.shared.Fixed.Sheds || r.readers(cmd) != pipe.MasterOnly ||
+	if !s.w.shared.Sheds || r.readers(cmd) != pipe.MasterOnly ||
 		!s.w.pool.Overloaded(slot, s.Mode()) {
 		return false
 	}
@@ -102,10 +102,10 @@ func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
 // readers says which nodes may answer a command that reads keys. The reply of a replica may be older than
 // what the client wrote; replies still come in the order of the commands.
 func (r *router) readers(cmd *commands.Command) pipe.Readers {
-	switch s := r.s; {
-	case s.ReadOnly < s.w.readsFrom || !cmd.ReadsKeys():
+	switch which := r.s.w.shared.ReplicaReads; {
+	case !cmd.ReadsKeys() || !which.Wanted(r.s.ReadOnly):
 		return pipe.MasterOnly
-	case s.w.shared.Fixed.ReplicaReads == commands.ReadsAnywhere:
+	case which == commands.ReadsAnywhere:
 		return pipe.AllReaders
 	}
 	return pipe.ReplicasFirst

@@ -123,12 +123,9 @@ func (s *Server) share() {
 	for _, script := range scripts.All() {
 		all.Scripts.Pin([]byte(script.Source))
 	}
-	all.Fixed = Fixed{
-		ReplicaReads: o.ReplicaReads, Sheds: o.Pipes.ShedAfter > 0, Left: func() { s.Left() },
-		Independent: func(cmd *commands.Command, args [][]byte) (string, bool) {
-			return s.locks.engines.Independent(cmd, args)
-		},
-	}
+	all.ReplicaReads, all.Sheds = o.ReplicaReads, o.Pipes.ShedAfter > 0
+	all.Left = func() { s.Left() }
+	all.Independent = func(name []byte) bool { return s.locks.engines.Independent(name) }
 	all.Own = stats.NewOwn(&all.Counters, s.totals)
 	all.Memory.Log, all.Clients.Scripts = o.Log, all.Scripts
 	all.Login.Addresses = login.NewAddresses()
@@ -206,6 +203,29 @@ func doorSettings(o *Options) door.LiveSettings {
 	return door.LiveSettings{MaxClients: o.MaxClients, KeepAlive: o.KeepAlive, AuthTimeout: o.AuthTimeout}
 }
 
+// Change sets those options of the Server that may change while it runs: the password, the limits of clients
+// and commands, and times. It ignores the others. Safe for concurrent use.
+func (s *Server) Change(o Options) {
+	o = o.withDefaults()
+	s.now.Store(&o)
+	all := &s.shared
+	all.Now.Store(&Settings{
+		IdleTimeout: o.IdleTimeout, AuthTimeout: o.AuthTimeout, Output: o.Output, MaxPipeline: o.MaxPipeline,
+	})
+	all.Memory.SetLimit(o.MaxMemory)
+	all.Scripts.SetLimit(int(o.MaxMemory / scriptShare))
+	all.Limits.Follow(o.Limits)
+	if s.Door != nil { // New calls it before
+		s.Door.Change(doorSettings(&o))
+	}
+	for _, w := range s.workers {
+		w.Change()
+	}
+}
+
+// scriptShare says which part of the memory for clients the sources of scripts may take besides.
+const scriptShare = 8
+
 // haltMost is how long a drain whose time is over waits for replies of nodes.
 const haltMost = 200 * time.Millisecond
 
@@ -238,18 +258,11 @@ func (s *Server) Drain(ctx context.Context) error {
 // halt makes all clients begin no more commands, and waits up to haltMost for the answers to those that have
 // begun.
 func (s *Server) halt() {
-	halted := make(chan int, len(s.workers))
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
-		asked, owed := 0, 0
-		for _, w := range s.workers {
-			if w.Halt(halted) {
-				asked++
-			}
-		}
-		for range asked {
-			owed += <-halted
-		}
-		if owed == 0 {
+		var owed atomic.Int64
+		halted := make(chan struct{})
+		loop.Each(s.workers, func(w *worker) { owed.Add(int64(w.Halt())) }, func() { close(halted) })
+		if <-halted; owed.Load() == 0 {
 			return
 		}
 	}

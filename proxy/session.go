@@ -83,7 +83,7 @@ func (s *session) Mode() pipe.Mode {
 // begin numbers a command and counts it with c, if c is not nil.
 func (s *session) begin(c *stats.Counter) {
 	var a *answer
-	s.current, a = s.answers.push(s.w, c)
+	s.current, a = s.answers.push(&s.w.spare, c)
 	a.start, a.silent = s.w.loop.Now(), s.silence != 0
 	s.silence &= silentAlways
 	s.acted = false
@@ -181,9 +181,7 @@ func (s *session) Fail(tag uint32, err error) {
 		)
 		s.conn.Close()
 	}
-	s.out.held -= a.Size()
-	a.Drop(s.w.loop)
-	a.started = false
+	s.drop(a)
 	if a.then != nil {
 		applyReply(s, tag, a, commands.ErrorReply(err))
 		return
@@ -197,10 +195,15 @@ func (s *session) Discard(tag uint32) bool {
 	if a.shown() && tag == s.answers.head && !s.gone {
 		return false
 	}
+	s.drop(a)
+	return true
+}
+
+// drop forgets what has arrived for an answer.
+func (s *session) drop(a *answer) {
 	s.out.held -= a.Size()
 	a.Drop(s.w.loop)
 	a.started = false
-	return true
 }
 
 // Detour implements pipe.Receiver: later commands wait, so that none overtakes the one that is sent again.
@@ -268,7 +271,7 @@ func (s *session) advance() {
 		if a.kept != 0 {
 			s.KeepFor(s.answers.head, -a.kept)
 		}
-		s.answers.pop(s.w)
+		s.answers.pop(&s.w.spare)
 		if s.window.Answered(s.out.deliveries.Appended) > cluster.MaxShared {
 			s.large.expect()
 		}

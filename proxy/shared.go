@@ -10,11 +10,13 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/blocking"
+	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/masters"
 	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/stats"
 	"lockproxy/proxy/table"
 	"lockproxy/proxy/tracking"
@@ -28,7 +30,11 @@ type Shared struct {
 	Context context.Context          // of all tasks
 	Tasks   sync.WaitGroup           // goroutines of Actions.Task
 	Now     atomic.Pointer[Settings] // which may change
-	Fixed   Fixed
+
+	ReplicaReads commands.ReplicaReads  // whose reads go to replicas
+	Sheds        bool                   // commands for overloaded nodes are refused
+	Independent  func(name []byte) bool // independent masters keep the lock of that name
+	Left         func()                 // is called when a client has gone
 
 	Server   commands.Server // the proxy as commands see it
 	Table    table.Learner
@@ -54,11 +60,17 @@ type Settings struct {
 	MaxPipeline int           // commands of one client on their way at once
 }
 
-// Fixed are settings that do not change.
-type Fixed struct {
-	ReplicaReads commands.ReplicaReads // whose reads go to replicas
-	Sheds        bool                  // commands for overloaded nodes are refused
-	// Independent is the key of a lock that independent masters keep; false: cmd is about no such lock.
-	Independent func(cmd *commands.Command, args [][]byte) (key string, ok bool)
-	Left        func() // is called when a client has gone
+// host is client.Host for the parts that belong to the proxy as a whole, not to one feature.
+type host interface {
+	client.Host
+	shared() *Shared
+}
+
+// nodeAsker is a session as seen by those who ask nodes on behalf of its commands.
+type nodeAsker interface {
+	host
+	scatter.Host
+	pipe.Receiver // takes the reply of a node as the answer to a command
+	// Reply answers the current command with a reply that the proxy made.
+	Reply(reply []byte)
 }

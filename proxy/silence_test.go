@@ -60,7 +60,7 @@ func TestSilenceAndOtherOutput(t *testing.T) {
 		w := r.server.workers[0]
 		w.loop.Post(func() {
 			for s := range w.sessions {
-				s.Push(s.answers.head-1, func(int) []byte { return []byte(">1\r\n+told\r\n") })
+				s.Push(s.answers.head-1, []byte(">1\r\n+told\r\n"))
 			}
 		})
 		c.expect(">1\r\n+told\r\n")

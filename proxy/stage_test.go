@@ -55,7 +55,7 @@ func inStageBubble(t *testing.T, o Options, test func(st *stage)) {
 		running, stop := context.WithCancel(context.Background())
 		go st.upstream.Run(running)
 		st.rig = &rig{T: t}
-		o.Upstream, o.Portable, o.Loops = st.upstream, true, max(o.Loops, 1)
+		o.Upstream, o.Portable, o.Loops, o.Config = st.upstream, true, max(o.Loops, 1), noSettings{}
 		if st.server, err = New(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}

@@ -36,13 +36,6 @@ type Stats struct {
 	PeersDiffer   int         // other proxies that have other settings of locks
 }
 
-// What the metrics name of other packages.
-type (
-	LockTimes     = lock.Times
-	LockDurations = lock.Durations // how long locks were waited for, or held
-	NodeStats     = pipe.NodeStats
-)
-
 // Stats returns the counters as they are now.
 func (s *Server) Stats() Stats {
 	st := Stats{

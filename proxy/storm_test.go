@@ -86,7 +86,7 @@ func storms(t *testing.T, seed uint64, large bool) {
 	st.whole = stormTopology(1, 3, func(s int) int { return s * 3 / 16384 })
 	r.topology = st.whole
 	o := Options{Upstream: st, PubSub: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20),
-		MaxPipeline: 1 + dice.IntN(20),
+		MaxPipeline: 1 + dice.IntN(20), Config: noSettings{},
 		Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second,
 			QueueLimit: 100 << dice.IntN(10)}}
 	if dice.IntN(4) == 0 {
@@ -190,9 +190,9 @@ func (st *tempest) nobodyWaits() {
 // nothingLeft says that nothing is left of clients that have gone.
 func (st *tempest) nothingLeft() {
 	st.onLoops(func(w *worker) {
-		if len(w.sessions) > 0 || !w.hub.Idle() || w.clients.Alert() || w.alert {
-			st.Errorf("left: sessions %d, hub idle %v, monitored or paused %v, alert %v",
-				len(w.sessions), w.hub.Idle(), w.clients.Alert(), w.alert)
+		if len(w.sessions) > 0 || !w.hub.Idle() || w.alert() {
+			st.Errorf("left: sessions %d, hub idle %v, monitored or paused %v",
+				len(w.sessions), w.hub.Idle(), w.alert())
 		}
 	})
 	s := st.server

@@ -31,7 +31,6 @@ type tasks struct {
 // taskHost is a session as its tasks see it, beside what all features see.
 type taskHost interface {
 	host
-	SetBlocked(on bool)
 	HalfClosed() bool
 	Draining() bool
 	EndIfDone()
@@ -45,7 +44,7 @@ func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post f
 
 func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
 	t.h.AnswerLater(client.ByProxy)
-	shared := t.h.worker().shared
+	shared := t.h.shared()
 	if t.ctx == nil {
 		t.ctx, t.cancel = context.WithCancelCause(shared.Context)
 	}
@@ -92,7 +91,7 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
-	t.h.worker().shared.Own.Note(reply)
+	t.h.shared().Own.Note(reply)
 	t.h.Answer(tag, reply)
 	t.h.ClearHold(client.HoldTask)
 	t.h.EndIfDone()
@@ -124,15 +123,14 @@ func (t *tasks) unblock(withError bool) bool {
 func (t *tasks) waitForLock() {
 	t.writes.AddSomewhere()
 	t.lockWaits++
-	t.h.SetBlocked(true)
+	t.h.About().Blocked = true
 }
 
 // waitedForLock notes that such a task has ended. If CLIENT UNBLOCK ended it, it makes the reply that of
 // CLIENT UNBLOCK.
 func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
-	if t.lockWaits--; t.lockWaits == 0 {
-		t.h.SetBlocked(false)
-	}
+	t.lockWaits--
+	t.h.About().Blocked = t.lockWaits > 0
 	if len(reply) > 0 && reply[0] != '-' {
 		return reply
 	}

@@ -35,7 +35,7 @@ type upload struct {
 func (u *upload) begins(buf []byte) bool {
 	s := u.s
 	if len(buf)+s.in.guard.Missing() <= cluster.MaxShared || s.eof || s.draining ||
-		s.own.Set() != nil || s.tx.IsOpen() || s.w.alert || s.subscriber.Listens() {
+		s.own.Set() != nil || s.tx.IsOpen() || s.w.alert() || s.subscriber.Listens() {
 		return false
 	}
 	cmd, args := u.commandIn(buf)
@@ -102,7 +102,7 @@ func (u *upload) read(buf []byte) (used int) {
 			return len(buf)
 		case n == 0:
 			return used
-		case last && !u.answered && s.w.alert && s.pause.Must(u.cmd, nil):
+		case last && !u.answered && s.w.alert() && s.pause.Must(u.cmd, nil):
 			s.in.guard = guard // it would run in the pause
 			s.pause.Begin()
 			return used

@@ -8,6 +8,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/lockevent"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/totals"
@@ -87,19 +88,12 @@ func (v View) Watch(ctx context.Context, tell func([]lockevent.Event)) (leave fu
 
 // Turns returns nil once each loop of s has had a round, and the error of ctx if that ends before.
 func Turns(ctx context.Context, s *Server) error {
-	turned := make(chan struct{}, len(s.workers))
-	asked := 0
-	for _, w := range s.workers {
-		if w.loop.Post(func() { turned <- struct{}{} }) {
-			asked++ // the others have ended in good order
-		}
+	turned := make(chan struct{})
+	loop.Each(s.workers, func(*worker) {}, func() { close(turned) })
+	select {
+	case <-turned:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	for range asked {
-		select {
-		case <-turned:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

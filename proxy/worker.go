@@ -31,14 +31,11 @@ type worker struct {
 	memory    *memory.Loop
 	checkFrom int // bytes that may wait for a client before its limits are checked
 	draining  bool
-	alert     bool // clients are paused or monitored, or watch locks: see router.attend
 	clients   *clients.Loop
 	watchers  *watch.Loop
 	nodes     *nodes.Nodes
 	later     *loop.Later
 	roster    roster
-
-	readsFrom int8 // clients with at least this ReadOnly read from replicas
 
 	args   [][]byte      // scratch of Read
 	input  int           // size of the input that Read is looking at
@@ -62,14 +59,13 @@ func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics 
 		sessions:  make(map[*session]struct{}),
 		checkFrom: shared.Now.Load().Output.CheckFrom(narrowFrom),
 		counters:  shared.Counters.Loop(),
-		readsFrom: readsFrom(shared.Fixed.ReplicaReads),
 		buffer:    make([]byte, 0, bufferSize),
 	}
 	w.roster.w = w
 	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.later.Late)
-	w.memory = shared.Memory.Loop(l.Post, w.counted)
-	w.watchers = shared.Watchers.Loop(l, w.watch)
-	w.clients = shared.Clients.Loop(l, pool, w.peers, w.watch)
+	w.memory = shared.Memory.Loop(l, w.counted)
+	w.watchers = shared.Watchers.Loop(l)
+	w.clients = shared.Clients.Loop(l, pool, w.peers)
 	l.After(time.Second, w.tidy)
 	return w
 }
@@ -106,7 +102,7 @@ func (w *worker) Come(n door.Newcomer, authenticated bool) {
 		w.serve(s, n)
 	} else if !w.loop.Post(func() { w.serve(s, n) }) {
 		n.Refuse()
-		w.shared.Fixed.Left()
+		w.shared.Left()
 	}
 }
 
@@ -120,19 +116,19 @@ func (w *worker) Drain() {
 	})
 }
 
-// Halt makes all clients begin no more commands, and tells answered how many answers they are owed. It
-// reports false if the loop has ended.
-func (w *worker) Halt(owed chan<- int) bool {
-	return w.loop.Post(func() {
-		n := 0
-		for s := range w.sessions {
-			s.SetHold(client.HoldClosing)
-			s.closeIfAnswered()
-			n += s.answers.len()
-		}
-		owed <- n
-	})
+// Halt makes all clients begin no more commands, and returns how many answers they are owed. It runs on the
+// loop.
+func (w *worker) Halt() (owed int) {
+	for s := range w.sessions {
+		s.SetHold(client.HoldClosing)
+		s.closeIfAnswered()
+		owed += s.answers.len()
+	}
+	return owed
 }
+
+// Post is that of the loop.
+func (w *worker) Post(f func()) bool { return w.loop.Post(f) }
 
 // count counts a command that has been answered.
 func (w *worker) count(a *answer) {
@@ -151,8 +147,8 @@ func (w *worker) background(task, then func()) {
 	}()
 }
 
-// watch sets whether commands need attention.
-func (w *worker) watch() { w.alert = w.clients.Alert() || w.watchers.Any() }
+// alert says that clients are paused or monitored, or watch locks: see router.attend.
+func (w *worker) alert() bool { return w.clients.Alert() || w.watchers.Any() }
 
 // peers are the clients of the loop as others see them.
 func (w *worker) peers(yield func(clients.Client) bool) {
@@ -177,7 +173,7 @@ func (w *worker) serve(s *session, n door.Newcomer) {
 	conn, err := n.Join(w.loop, s)
 	if err != nil {
 		w.shared.Log.Error("client refused", "client", s.Addr, "err", err)
-		w.shared.Fixed.Left()
+		w.shared.Left()
 		return
 	}
 	s.conn, s.active = conn, w.loop.Now()
@@ -199,28 +195,25 @@ func (w *worker) add(s *session) {
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
 	w.shared.Clients.Remove(s.ID)
-	w.shared.Fixed.Left()
+	w.shared.Left()
 }
 
 // tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
 // second.
 func (w *worker) tidy() {
-	if idle := w.shared.Now.Load().IdleTimeout; idle > 0 {
-		for s := range w.sessions {
-			if w.loop.Now().Sub(s.active) > idle && idles(s) {
-				s.conn.Close()
-			}
-		}
-	}
-	limit := w.shared.Now.Load().AuthTimeout
+	is, now := w.shared.Now.Load(), w.loop.Now()
 	for s := range w.sessions {
+		if is.IdleTimeout > 0 && now.Sub(s.active) > is.IdleTimeout && idles(s) {
+			s.conn.Close()
+			continue
+		}
 		if s.out.full.Any() {
 			s.out.check()
 		}
 		if s.Blocked {
-			s.blocking.Look(w.loop.Now())
+			s.blocking.Look(now)
 		}
-		if s.attempts.Overdue(s.Authenticated, w.loop.Now(), limit) {
+		if s.attempts.Overdue(s.Authenticated, now, is.AuthTimeout) {
 			w.shared.Login.Timeouts.Add(1)
 			w.shared.Log.Debug("client closed: auth-timeout", "client", s.Addr)
 			s.conn.Close()
@@ -242,13 +235,3 @@ func idles(s *session) bool {
 
 // masters is how many masters the upstream has now.
 func (w *worker) masters() int { return len(w.pool.Topology().Masters) }
-
-// readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
-func readsFrom(which commands.ReplicaReads) int8 {
-	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
-		if which.Wanted(readOnly) {
-			return readOnly
-		}
-	}
-	return 2
-}

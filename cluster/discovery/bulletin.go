@@ -39,8 +39,8 @@ func (b *bulletin) change(
 	return now, now != before
 }
 
-// tell has everybody know that t is the topology, or that masters serve again that did not.
-func (b *bulletin) tell(t *cluster.Topology) {
+// announce has everybody know that t is the topology, or that masters serve again that did not.
+func (b *bulletin) announce(t *cluster.Topology) {
 	b.mu.Lock()
 	listeners := slices.Clone(b.listeners)
 	b.mu.Unlock()

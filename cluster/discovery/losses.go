@@ -22,7 +22,7 @@ func (p *pulse) lost(t *cluster.Topology, addr string, err error) {
 	if addr == "" {
 		first, still = "slots have no master", "slots still have no master"
 	}
-	p.u.outages.Lose(addr, err)
+	p.outages.Lose(addr, err)
 	switch w := p.of(addr); {
 	case !w.away:
 		w.away = true
@@ -31,15 +31,15 @@ func (p *pulse) lost(t *cluster.Topology, addr string, err error) {
 	default:
 		first = still
 	}
-	out, _ := p.u.outages.Of(addr)
-	p.tell(slog.LevelWarn, first, addr, out.Since, p.u.outages.Felt(addr), "slots",
+	out, _ := p.outages.Of(addr)
+	p.tell(slog.LevelWarn, first, addr, out.Since, p.outages.Felt(addr), "slots",
 		t.SlotsOf(t.Master(addr)), "err", cluster.Explain(err))
 }
 
 // serves notes that a master serves. It reports whether it did not before.
 func (p *pulse) serves(addr string) (again bool) {
-	felt := p.u.outages.Felt(addr)
-	out, was := p.u.outages.End(addr)
+	felt := p.outages.Felt(addr)
+	out, was := p.outages.End(addr)
 	w := p.of(addr)
 	switch {
 	case was && !w.away: // it only said that the cluster has failed, which is one line for all nodes
@@ -56,7 +56,7 @@ func (p *pulse) serves(addr string) (again bool) {
 			"connections", felt.Connections, "err", cluster.Explain(felt.Err))
 	}
 	w.away = false
-	p.u.outages.Forget(addr)
+	p.outages.Forget(addr)
 	return was
 }
 
@@ -65,7 +65,7 @@ func (p *pulse) serves(addr string) (again bool) {
 func (p *pulse) clusterFails(nodes []string) {
 	felt := p.felt
 	for _, addr := range nodes {
-		felt = felt.Plus(p.u.outages.Felt(addr))
+		felt = felt.Plus(p.outages.Felt(addr))
 	}
 	if len(nodes) == 0 {
 		p.felt = cluster.Felt{}
@@ -89,13 +89,13 @@ const clusterName = "cluster"
 
 // followed logs masters that are masters no more, and their successors.
 func (p *pulse) followed(t *cluster.Topology) {
-	for _, addr := range p.u.outages.Addrs() {
+	for _, addr := range p.outages.Addrs() {
 		if addr == "" || t.Master(addr) != nil {
 			continue
 		}
-		felt := p.u.outages.Felt(addr)
-		p.u.outages.Forget(addr)
-		out, was := p.u.outages.End(addr)
+		felt := p.outages.Felt(addr)
+		p.outages.Forget(addr)
+		out, was := p.outages.End(addr)
 		if !was {
 			out.Since = felt.Since
 		}
@@ -126,5 +126,5 @@ func (p *pulse) tell(level slog.Level, text, addr string, since time.Time, felt 
 	if addr != "" && addr != clusterName {
 		attributes = append([]any{"node", addr}, attributes...)
 	}
-	p.u.o.Log.Log(context.Background(), level, text, append(attributes, more...)...)
+	p.o.Log.Log(context.Background(), level, text, append(attributes, more...)...)
 }

@@ -3,8 +3,6 @@ package discovery
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +24,11 @@ const (
 )
 
 // pulse checks that each master serves. The topology alone does not tell: nodes may list a dead master for
-// as long as no other has taken its place. pulse puts what it finds into Upstream.outages: a master whose
+// as long as no other has taken its place. pulse puts what it finds into outages: a master whose
 // answer is late is in doubt, and lost some time later.
 type pulse struct {
-	u       *Upstream
+	*controlPlane
+	vigil   *vigil
 	wake    waker
 	watched map[string]*watched // by address; also "", the slots without a master, and clusterName
 	seen    *cluster.Topology   // at the last beat
@@ -46,13 +45,14 @@ type watched struct {
 	away  bool          // the log knows that it is lost
 }
 
-func newPulse(u *Upstream) *pulse {
-	return &pulse{u: u, wake: newWaker(), watched: make(map[string]*watched), seen: u.Topology()}
+func newPulse(c *controlPlane, v *vigil) *pulse {
+	return &pulse{controlPlane: c, vigil: v, wake: newWaker(), watched: make(map[string]*watched),
+		seen: c.Topology()}
 }
 
 // run asks all masters each Options.Refresh, and soon after a hint, until ctx ends.
 func (p *pulse) run(ctx context.Context) {
-	for p.wake.wait(ctx, p.wake.rest(p.u.o.Refresh)) {
+	for p.wake.wait(ctx, p.wake.rest(p.o.Refresh)) {
 		p.beat(ctx)
 	}
 }
@@ -69,12 +69,12 @@ func (p *pulse) of(addr string) *watched {
 
 // beat asks each master once.
 func (p *pulse) beat(ctx context.Context) {
-	t := p.u.Topology()
+	t := p.Topology()
 	patience := make(map[string]time.Duration, len(t.Masters))
 	for _, n := range t.Masters {
 		patience[n.Addr] = max(lateLeast, lateFactor*p.of(n.Addr).took)
 	}
-	answers, failed := gatherAll(ctx, p.u.asker, addrs(t.Masters),
+	answers, failed := gatherAll(ctx, p.asker, addrs(t.Masters),
 		func(asking context.Context, addr string) (pulseAnswer, error) {
 			return p.listen(ctx, asking, addr, patience[addr])
 		})
@@ -91,14 +91,14 @@ func (p *pulse) beat(ctx context.Context) {
 		}
 	}
 	if back {
-		p.u.tell(p.u.Topology())
+		p.announce(p.Topology())
 	}
 	var miss []string
 	for _, a := range answers {
 		switch {
 		case a.refuses == nil:
 		case a.refuses == cluster.ErrFails && !p.of(a.addr).away:
-			p.u.outages.Lose(a.addr, a.refuses)
+			p.outages.Lose(a.addr, a.refuses)
 			miss = append(miss, a.addr)
 		default:
 			p.lost(t, a.addr, a.refuses)
@@ -141,8 +141,8 @@ func (p *pulse) listen(ctx, asking context.Context, addr string,
 		<-doubted // what follows is news
 	}
 	switch {
-	case err == nil && p.u.outages.Trust(addr):
-		p.u.tell(p.u.Topology())
+	case err == nil && p.outages.Trust(addr):
+		p.announce(p.Topology())
 	case err != nil && ctx.Err() == nil:
 		p.doubt(addr, asking.Err() != nil)
 	}
@@ -151,20 +151,20 @@ func (p *pulse) listen(ctx, asking context.Context, addr string,
 
 // doubt notes that the master at addr is in trouble.
 func (p *pulse) doubt(addr string, silent bool) {
-	if p.u.outages.Doubt(addr, silent) {
-		p.u.vigil.wake.call()
-		p.u.wake.hint()
+	if p.outages.Doubt(addr, silent) {
+		p.vigil.wake.call()
+		p.refresh.hint()
 	}
 }
 
 // ask asks the master at addr why it does not serve; nil: it does.
 func (p *pulse) ask(ctx context.Context, addr string) (refuses, err error) {
 	questions := [][]any{{"PING"}}
-	if p.u.kind == cluster.Cluster {
+	if p.kind == cluster.Cluster {
 		questions = append(questions, []any{"CLUSTER", "INFO"})
 	}
 	for try := 1; ; try++ {
-		answers, err := p.u.asker.ask(ctx, addr, p.u.o.Logins, questions...)
+		answers, err := p.asker.ask(ctx, addr, p.o.Logins, questions...)
 		switch {
 		case ended(err) && try < pulseTries && ctx.Err() == nil:
 			continue
@@ -175,46 +175,12 @@ func (p *pulse) ask(ctx context.Context, addr string) (refuses, err error) {
 		case len(answers) == 1:
 			return nil, nil
 		}
-		if hasFailing(answers[1]) && len(p.u.vigil.trouble()) == 0 {
-			p.u.wake.hint()
+		if hasFailing(answers[1]) && len(p.vigil.trouble()) == 0 {
+			p.refresh.hint()
 		}
 		if cluster.Field(answers[1], "cluster_state") == "fail" {
 			return cluster.ErrFails, nil
 		}
 		return nil, nil
 	}
-}
-
-// Outages are the masters that do not serve now. Pipes note there how commands are affected.
-func (u *Upstream) Outages() *cluster.Outages { return &u.outages }
-
-// Serves says whether any slot has a master that has answered lately. It never blocks.
-func (u *Upstream) Serves() bool {
-	t := u.Topology()
-	return slices.ContainsFunc(t.Masters, func(n *cluster.Node) bool {
-		_, lost := u.outages.Of(n.Addr)
-		return !lost && t.SlotsOf(n) != ""
-	})
-}
-
-// Ready says which slots are not served now, and why, one line each; nil: all slots have a master that has
-// answered lately. It never blocks.
-func (u *Upstream) Ready() error {
-	t := u.Topology()
-	var all []error
-	if slots := t.SlotsOf(nil); slots != "" {
-		all = append(all, fmt.Errorf("cluster: slots %s have no master", slots))
-	}
-	for _, n := range t.Masters {
-		if out, lost := u.outages.Of(n.Addr); lost {
-			what := "slots " + t.SlotsOf(n)
-			if t.Kind != cluster.Cluster {
-				what = "the upstream"
-			}
-			all = append(all, fmt.Errorf("%w, for %v: %s cannot be served",
-				cluster.NodeError{Addr: n.Addr,
-					Err: out.Err}, time.Since(out.Since).Round(time.Second), what))
-		}
-	}
-	return errors.Join(all...)
 }

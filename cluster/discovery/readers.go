@@ -17,7 +17,7 @@ const maxSilence = 20
 // readers checks the replicas, once a client wants to read from one: a replica is fit if its link to its
 // master is up. The fit ones become Topology.Readers.
 type readers struct {
-	u      *Upstream
+	*controlPlane
 	wake   waker
 	wanted atomic.Bool // somebody reads from replicas
 
@@ -26,17 +26,9 @@ type readers struct {
 	fit map[string]bool
 }
 
-// WatchReplicas has the replicas checked from now on, so that Topology.Readers has those that may be read
-// from. It never blocks.
-func (u *Upstream) WatchReplicas() {
-	if !u.readers.wanted.Swap(true) {
-		u.readers.wake.call()
-	}
-}
-
 // run checks the replicas each Options.Refresh, and when the topology changes, until ctx ends.
 func (r *readers) run(ctx context.Context) {
-	for r.wake.wait(ctx, r.wake.rest(r.u.o.Refresh)) {
+	for r.wake.wait(ctx, r.wake.rest(r.o.Refresh)) {
 		if r.wanted.Load() {
 			r.look(ctx)
 		}
@@ -46,12 +38,12 @@ func (r *readers) run(ctx context.Context) {
 // look asks all replicas about their state and their zone, and then the masters for their zone: a master in
 // the proxy's zone answers the reads itself.
 func (r *readers) look(ctx context.Context) {
-	t := r.u.Topology()
+	t := r.Topology()
 	asked := addrs(t.Replicas)
-	if r.u.o.Zone != "" && len(asked) > 0 {
+	if r.o.Zone != "" && len(asked) > 0 {
 		asked = append(asked, addrs(t.Masters)...)
 	}
-	good, _ := gatherAll(ctx, r.u.asker, asked, r.ask)
+	good, _ := gatherAll(ctx, r.asker, asked, r.ask)
 	if ctx.Err() != nil {
 		return
 	}
@@ -59,7 +51,7 @@ func (r *readers) look(ctx context.Context) {
 	for _, addr := range good {
 		fit[addr] = addr != ""
 	}
-	t, is := r.u.change(func(before *cluster.Topology) *cluster.Topology {
+	t, is := r.change(func(before *cluster.Topology) *cluster.Topology {
 		r.fit = fit
 		t := *before
 		t.Readers = r.of(&t)
@@ -70,20 +62,20 @@ func (r *readers) look(ctx context.Context) {
 		return &t
 	})
 	if is {
-		r.u.o.Log.Info("replicas to read from changed", "replicas", len(t.Replicas), "fit",
+		r.o.Log.Info("replicas to read from changed", "replicas", len(t.Replicas), "fit",
 			len(slices.Concat(slices.Collect(maps.Values(t.Readers))...)))
-		r.u.tell(t)
+		r.announce(t)
 	}
 }
 
 // ask returns addr, or "" when the node there should not be read from.
 func (r *readers) ask(ctx context.Context, addr string) (string, error) {
-	zone := r.u.o.Zone
+	zone := r.o.Zone
 	questions := [][]any{{"INFO", "replication"}, {"INFO", "persistence"}}
 	if zone != "" {
 		questions = append(questions, cluster.ServerQuestions[0])
 	}
-	answers, err := r.u.asker.ask(ctx, addr, r.u.o.Logins, questions...)
+	answers, err := r.asker.ask(ctx, addr, r.o.Logins, questions...)
 	switch {
 	case err != nil:
 		return "", err
@@ -109,7 +101,7 @@ func (r *readers) of(t *cluster.Topology) map[*cluster.Node][]*cluster.Node {
 	}
 	found := make(map[*cluster.Node][]*cluster.Node)
 	for _, n := range t.Replicas {
-		if m := t.Master(n.Follows); m != nil && r.fit[n.Addr] && (r.u.o.Zone == "" || !r.fit[m.Addr]) {
+		if m := t.Master(n.Follows); m != nil && r.fit[n.Addr] && (r.o.Zone == "" || !r.fit[m.Addr]) {
 			found[m] = append(found[m], n)
 		}
 	}

@@ -36,7 +36,7 @@ const (
 // ROLE costs a replica next to nothing, and the replica is the first to know. It lasts until the master
 // answers, or has left the topology.
 type vigil struct {
-	u    *Upstream
+	*controlPlane
 	wake waker // called when there is trouble
 
 	mu     sync.Mutex
@@ -48,8 +48,8 @@ type vigil struct {
 // failReport is what other nodes say of a master.
 type failReport struct{ first, last time.Time }
 
-func newVigil(u *Upstream) *vigil {
-	return &vigil{u: u, wake: newWaker(), called: make(map[string]failReport),
+func newVigil(c *controlPlane) *vigil {
+	return &vigil{controlPlane: c, wake: newWaker(), called: make(map[string]failReport),
 		asking: make(map[string]bool), claims: make(map[string]bool)}
 }
 
@@ -65,7 +65,7 @@ func (v *vigil) run(ctx context.Context) {
 func (v *vigil) ask(ctx context.Context, asked map[string]time.Time) (next time.Duration) {
 	trouble := v.trouble()
 	maps.DeleteFunc(asked, func(addr string, _ time.Time) bool { return trouble[addr].IsZero() })
-	replicas := v.u.Topology().Replicas
+	replicas := v.Topology().Replicas
 	now := time.Now()
 	next = calmPause
 	for addr, since := range trouble {
@@ -92,20 +92,20 @@ func (v *vigil) askRole(ctx context.Context, addr string) {
 	if v.asking[addr] {
 		return
 	}
-	v.asking[addr] = v.u.asker.spawn(func() { // ends with the time-out
-		asking, cancel := v.u.asker.limit(ctx)
+	v.asking[addr] = v.asker.spawn(func() { // ends with the time-out
+		asking, cancel := v.asker.limit(ctx)
 		defer cancel()
-		answers, err := v.u.asker.ask(asking, addr, v.u.o.Logins, []any{"ROLE"})
+		answers, err := v.asker.ask(asking, addr, v.o.Logins, []any{"ROLE"})
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		delete(v.asking, addr)
 		switch {
 		case err != nil: // it is away, too
 		case answers[0].IsError(): // it must not tell: the topology does
-			v.u.wake.hint()
+			v.refresh.hint()
 		case len(answers[0].Elems) > 0 && string(answers[0].Elems[0].Str) == "master":
 			v.claims[addr] = true
-			v.u.wake.call()
+			v.refresh.call()
 		}
 	})
 }
@@ -115,8 +115,8 @@ func (v *vigil) trouble() map[string]time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var all map[string]time.Time
-	for _, n := range v.u.Topology().Masters {
-		since, doubted := v.u.outages.Doubted(n.Addr)
+	for _, n := range v.Topology().Masters {
+		since, doubted := v.outages.Doubted(n.Addr)
 		if c := v.called[n.Addr]; time.Since(c.last) <= lately && (!doubted || c.first.Before(since)) {
 			since = c.first
 		}
@@ -132,7 +132,7 @@ func (v *vigil) trouble() map[string]time.Time {
 
 // pause is how long the next look at the topology may be put off.
 func (v *vigil) pause() time.Duration {
-	pause := v.u.o.Refresh
+	pause := v.o.Refresh
 	for _, since := range v.trouble() {
 		pause = min(pause, max(time.Since(since)/troubledShare, troubledLook))
 	}
@@ -154,7 +154,7 @@ func (v *vigil) failing(ids map[string]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
-	for _, n := range v.u.Topology().Masters {
+	for _, n := range v.Topology().Masters {
 		if !ids[n.ID] {
 			continue
 		}

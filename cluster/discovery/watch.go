@@ -17,6 +17,8 @@
 // Whether each master serves is asked of itself (pulse.go), and what is wrong is Upstream.Ready. While one is
 // in trouble, its replicas are asked again and again whether they have taken over (vigil.go).
 //
+// All of these wait for their next time, or for a hint, by a waker, and stand on one controlPlane.
+//
 // Questions go through one go-redis client a node (ask.go). Replicas that may be read from are looked after
 // once somebody wants to (readers.go).
 package discovery
@@ -54,20 +56,15 @@ const (
 // Upstream is the control plane: it knows the nodes of the upstream and keeps
 // that knowledge fresh. Safe for concurrent use.
 type Upstream struct {
-	bulletin
-	o              Options
-	kind           cluster.Kind // does not change after Discover
+	*controlPlane
 	sentinelLogins *cluster.Logins
 	dialer         *cluster.Dialer
-	asker          *asker
 	readers        *readers
 	pulse          *pulse
 	vigil          *vigil
-	outages        cluster.Outages
 	// by how redirects call them, the addresses of the cluster when an unknown one was last looked for
 	members  atomic.Pointer[map[string]string]
-	stranger atomic.Bool // one was asked for since
-	wake     waker
+	stranger atomic.Bool     // one was asked for since
 	life     context.Context // ends with Close, by end
 	end      context.CancelFunc
 
@@ -80,20 +77,20 @@ type Upstream struct {
 }
 
 func newUpstream(o Options) *Upstream {
+	c := &controlPlane{o: o.withDefaults(), refresh: newWaker()}
+	c.topology.Store(&cluster.Topology{})
 	u := &Upstream{
-		o:        o.withDefaults(),
-		wake:     newWaker(),
-		servers:  make(map[string]cluster.Server),
-		suspects: make(map[string]time.Time),
+		controlPlane:   c,
+		sentinelLogins: c.o.SentinelLogins,
+		dialer:         c.o.dialer(),
+		servers:        make(map[string]cluster.Server),
+		suspects:       make(map[string]time.Time),
 	}
 	u.life, u.end = context.WithCancel(context.Background())
-	u.sentinelLogins = u.o.SentinelLogins
-	u.dialer = u.o.dialer()
-	u.asker = &asker{dialer: u.dialer, life: u.life, clients: make(map[askKey]*nodeClient)}
-	u.topology.Store(&cluster.Topology{})
-	u.readers = &readers{u: u, wake: newWaker()}
-	u.pulse = newPulse(u)
-	u.vigil = newVigil(u)
+	c.asker = &asker{dialer: u.dialer, life: u.life, clients: make(map[askKey]*nodeClient)}
+	u.readers = &readers{controlPlane: c, wake: newWaker()}
+	u.vigil = newVigil(c)
+	u.pulse = newPulse(c, u.vigil)
 	return u
 }
 
@@ -110,13 +107,21 @@ func (u *Upstream) Login() *cluster.Login { return u.dialer.Login() }
 // Refresh hints that the topology may be out of date: a node redirected, or a
 // connection was lost. It never blocks; many hints make one refresh.
 func (u *Upstream) Refresh() {
-	u.wake.hint()
+	u.refresh.hint()
 	u.pulse.wake.hint()
 }
 
 // Suspect hints that a master may be in trouble: a reply is late. All of them are asked, and no more unless
 // that one is late, too. It never blocks; many hints make one question.
 func (u *Upstream) Suspect() { u.pulse.wake.hint() }
+
+// WatchReplicas has the replicas checked from now on, so that Topology.Readers has those that may be read
+// from. It never blocks.
+func (u *Upstream) WatchReplicas() {
+	if !u.readers.wanted.Swap(true) {
+		u.readers.wake.call()
+	}
+}
 
 // Run keeps the topology fresh until ctx ends, and then closes u: each
 // Options.Refresh, and soon after a call of Refresh. It may be called once.
@@ -132,8 +137,8 @@ func (u *Upstream) Run(ctx context.Context) {
 		told bool          // the log knows that it is not
 		next time.Duration // until the next refresh after a hint; 0: as usual
 	)
-	for pause := u.o.Refresh; u.wake.wait(ctx, pause); {
-		if u.wake.hinted {
+	for pause := u.o.Refresh; u.refresh.wait(ctx, pause); {
+		if u.refresh.hinted {
 			next = hintGap
 		}
 		before := u.Topology()
@@ -269,7 +274,7 @@ func (u *Upstream) publish(v *view) {
 	u.forget(t)
 	u.readers.wake.call()
 	u.pulse.wake.hint()
-	u.tell(t)
+	u.announce(t)
 }
 
 // forget drops what is remembered of nodes that are not in t.

@@ -118,7 +118,6 @@ type Master struct {
 
 // newMaster returns a Master that connects in the background until Close.
 func newMaster(l *loop.Loop, addr string, o Options, set *masterSet) *Master {
-	o = o.withDefaults()
 	m := &Master{addr: addr, o: o, loop: l, set: set, born: time.Now(), why: errNotYet}
 	m.nodes = newLone(addr, &cluster.Dialer{
 		Logins:         o.Logins,

@@ -33,7 +33,7 @@ var (
 // error. So a PING follows each UNSUBSCRIBE, and only its reply counts as the answer. The fields are guarded
 // by Subscriptions.mu.
 type feed struct {
-	*cluster.Conn
+	*feedConn
 	s     *Subscriptions
 	addr  string
 	stuck atomic.Bool // it waits for an outlet, and reads nothing
@@ -73,7 +73,7 @@ var words = [...][2]string{
 
 func newFeed(s *Subscriptions, addr string) *feed {
 	f := &feed{s: s, addr: addr, busy: time.Now(), subscribed: make(map[topicKey]*subscriptionAt)}
-	f.Conn = cluster.NewConn(f, &s.mu)
+	f.feedConn = newFeedConn(f, &s.mu)
 	return f
 }
 
@@ -97,7 +97,7 @@ func (f *feed) leave(l *subscriptionAt, o *barrier) {
 		o.missing++
 	}
 	f.send(owedReply{verb: unsubscribe, at: l, barrier: o}, words[l.topic.Kind][unsubscribe], l.topic.Name)
-	f.Queue(askFeed)
+	f.queue(askFeed)
 }
 
 // await has o wait until everything that the node has sent up to now is handled. mu is held.
@@ -123,7 +123,7 @@ func (f *feed) forget(l *subscriptionAt) {
 // send queues a command. mu is held.
 func (f *feed) send(d owedReply, command ...string) {
 	f.owed = append(f.owed, d)
-	f.Queue(resp.AppendCommandStrings(nil, command...))
+	f.queue(resp.AppendCommandStrings(nil, command...))
 }
 
 // run connects and serves the connection until it fails or is not needed any more.
@@ -132,9 +132,9 @@ func (f *feed) run() {
 	if f.s.nodes.Login().Renewed {
 		proto = 3
 	}
-	err := f.Begin(f.s.ctx, f.s.nodes, f.addr, proto)
+	err := f.begin(f.s.ctx, f.s.nodes, f.addr, proto)
 	if err == nil {
-		err = f.End(f.watch())
+		err = f.end(f.watch())
 	}
 	f.die(err)
 }
@@ -145,8 +145,8 @@ func (f *feed) watch() error {
 	defer tick.Stop()
 	for {
 		select {
-		case <-f.Context().Done():
-			return context.Cause(f.Context())
+		case <-f.life().Done():
+			return context.Cause(f.life())
 		case <-tick.C:
 		}
 		if err := f.check(); err != nil {
@@ -199,11 +199,11 @@ func (f *feed) die(err error) {
 func (f *feed) check() error {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	if req := f.Renewal(); req != nil {
+	if req := f.renewal(); req != nil {
 		f.owed = append(f.owed, owedReply{verb: auth})
-		f.Queue(req)
+		f.queue(req)
 	}
-	switch silent := f.Silence(); {
+	switch silent := f.silence(); {
 	case f.elsewhere:
 		return errNamed
 	case len(f.subscribed) == 0 && time.Since(f.busy) > feedIdle:

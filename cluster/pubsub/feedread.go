@@ -9,9 +9,9 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// Pause implements ConnUser: it waits until outlets that are full have room again. Meanwhile the node waits
-// too, or closes by a limit of its own.
-func (f *feed) Pause(ctx context.Context) {
+// pauseReading implements feedUser: it waits until outlets that are full have room again. Meanwhile the node
+// waits too, or closes by a limit of its own.
+func (f *feed) pauseReading(ctx context.Context) {
 	if len(f.full) == 0 {
 		return
 	}
@@ -24,7 +24,7 @@ func (f *feed) Pause(ctx context.Context) {
 		f.full[i] = nil
 	}
 	f.full = f.full[:0]
-	f.Heard()
+	f.heard()
 	f.stuck.Store(false)
 }
 
@@ -35,8 +35,8 @@ var (
 	smessageHead = []byte("*3\r\n$8\r\nsmessage\r\n")
 )
 
-// Frame implements ConnUser.
-func (f *feed) Frame(frame []byte) error {
+// takeFrame implements feedUser.
+func (f *feed) takeFrame(frame []byte) error {
 	if frame[0] == '>' {
 		frame[0] = '*'
 	}
@@ -172,11 +172,7 @@ func (f *feed) refused(d owedReply, text string) {
 	default:
 		// Callers who have not joined yet get the error; for the others it is tried again.
 		f.s.refuse(t)
-		for len(t.joins) > 0 && t.joins[0].number <= d.number {
-			t.joins[0].barrier.err = t.reason
-			t.joins[0].barrier.arrived()
-			t.joins = t.joins[1:]
-		}
+		t.endJoins(d.number, t.reason)
 		if l.stands {
 			pause = 0
 			break

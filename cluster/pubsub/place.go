@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -156,8 +157,15 @@ func (s *Subscriptions) settle(t *Topic) {
 			answered = min(answered, l.answer)
 		}
 	}
-	for len(t.joins) > 0 && t.joins[0].number <= answered {
-		t.joins[0].barrier.arrived()
+	t.endJoins(answered, nil)
+}
+
+// endJoins ends the joins that wait for the SUBSCRIBE of that number, or an earlier one. mu is held.
+func (t *Topic) endJoins(number uint64, err error) {
+	for len(t.joins) > 0 && t.joins[0].number <= number {
+		o := t.joins[0].barrier
+		o.err = cmp.Or(err, o.err)
+		o.arrived()
 		t.joins = t.joins[1:]
 	}
 }

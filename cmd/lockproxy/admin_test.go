@@ -23,8 +23,8 @@ func TestAdminTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := settings.Defaults()
-	v.Admin, v.AdminFrom.File = "127.0.0.1:0", file
-	v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA = cert, key, cert
+	v.Admin.Addr, v.Admin.From.File = "127.0.0.1:0", file
+	v.Admin.TLS.Cert, v.Admin.TLS.Key, v.Admin.TLS.CA = cert, key, cert
 	c, err := files.ReadCerts(v)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestAdminTLS(t *testing.T) {
 func TestAdminFailuresAreTold(t *testing.T) {
 	var log, lines safeBuffer
 	v := settings.Defaults()
-	v.Admin, v.AdminPassword = "127.0.0.1:0", "sesame"
+	v.Admin.Addr, v.Admin.Password = "127.0.0.1:0", "sesame"
 	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
 	p.audit, _ = auditlog.Start("stderr", &lines, p.log, v.Proxy.Locks.Names)
 	if err := p.openAdmin(); err != nil {

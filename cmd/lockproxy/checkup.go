@@ -125,20 +125,17 @@ func checkOptions(v *settings.Values, certs files.Certs, passwords files.Passwor
 // checkCerts tells how long the proxy's own certificates are good for.
 func checkCerts(v *settings.Values, c files.Certs, tell func(checkup.Fact)) {
 	for _, side := range []struct {
-		name, file string
-		files      *files.TLS
-	}{{"tls-cert", v.TLSCert, c.Clients}, {"upstream-tls-cert", v.UpstreamTLSCert, c.Upstream},
-		{"admin-tls-cert", v.AdminTLSCert, c.Admin}} {
-		if side.file != "" {
-			leaf := side.files.Config().Certificates[0].Leaf
-			tell(checkup.Certificate(side.name+" "+side.file, leaf, time.Now()))
+		name string
+		pem  settings.PEM
+		read *files.TLS
+	}{{"tls", v.TLS, c.Clients}, {"upstream-tls", v.UpstreamTLS.PEM, c.Upstream},
+		{"admin-tls", v.Admin.TLS, c.Admin}} {
+		if side.pem.Cert != "" {
+			leaf := side.read.Config().Certificates[0].Leaf
+			tell(checkup.Certificate(side.name+"-cert "+side.pem.Cert, leaf, time.Now()))
 		}
-	}
-	for _, ca := range []struct{ name, file string }{
-		{"tls-ca", v.TLSCA}, {"upstream-tls-ca", v.UpstreamTLSCA}, {"admin-tls-ca", v.AdminTLSCA},
-	} {
-		if cert := onlyCert(ca.file); cert != nil {
-			tell(checkup.Certificate(ca.name+" "+ca.file, cert, time.Now()))
+		if cert := onlyCert(side.pem.CA); cert != nil {
+			tell(checkup.Certificate(side.name+"-ca "+side.pem.CA, cert, time.Now()))
 		}
 	}
 }

@@ -240,12 +240,12 @@ func (p *program) startClosed(ctx context.Context, upstream []string) error {
 // openAdmin starts the admin HTTP, until stopAdmin.
 func (p *program) openAdmin() error {
 	v := p.config.Values()
-	if v.Admin == "" {
+	if v.Admin.Addr == "" {
 		return nil
 	}
-	ln, err := p.ports.Listen("admin", v.Admin)
+	ln, err := p.ports.Listen("admin", v.Admin.Addr)
 	if err != nil {
-		return fmt.Errorf("admin %s: %w", v.Admin, err)
+		return fmt.Errorf("admin %s: %w", v.Admin.Addr, err)
 	}
 	o := admin.Options{Program: adminView{&p.state, p}, Values: p.config.Values, TLS: p.certs.Admin,
 		Password: p.passwords.Admin.Source(), Version: version, Commit: buildCommit(), Log: p.log}

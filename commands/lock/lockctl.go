@@ -37,20 +37,23 @@ func lockctlVerb(l *Lockers) *commands.Command {
 			commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock}),
 		aboutOne("lockctl|check", 4, commands.ReadOnly, reading,
 			func(c *commands.Call) { lockctlCheck(c, l) },
-			commands.Docs{Summary: "Says what a token holds.", Complexity: perLock,
-				Arguments: []commands.Argument{{Name: "token", Type: "string"}}}),
+			commands.Docs{Summary: "Says what a token holds: ttl in ms, fence, count. Null: nothing.",
+				Complexity: perLock,
+				Arguments:  []commands.Argument{{Name: "token", Type: "string"}}}),
 		asking("lockctl|list", commands.ReadOnly, allLocksRights(l), commands.Docs{
-			Summary:    "Lists the locks that are held.",
+			Summary:    "Lists the locks that are held, by name; 100 unless COUNT says more.",
 			Complexity: "O(N), N being the locks that are held; with SCAN the keys of all nodes",
 			Arguments:  takes("MATCH", "COUNT", "SCAN"),
 		}, l, lockctlList),
 		asking("lockctl|watch", commands.ReadOnly|commands.NoMulti, allLocksRights(l), commands.Docs{
-			Summary: "Shows what happens to locks, as it happens, at all proxies.", Complexity: "O(1)",
-			Arguments: takes("MATCH"),
+			Summary:    "Shows what happens to locks, as it happens, at all proxies. RESET ends it.",
+			Complexity: "O(1)",
+			Arguments:  takes("MATCH"),
 		}, l, lockctlWatch),
 		aboutOne("lockctl|break", 3, commands.Write|commands.Admin, breaking,
 			func(c *commands.Call) { lockctlBreak(c, l) },
-			commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock}),
+			commands.Docs{Summary: "Takes a lock away from whoever holds it, and tells them.",
+				Complexity: perLock}),
 		asking("lockctl|stats", commands.ReadOnly,
 			commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")), commands.Docs{
 				Summary:    "Says what this proxy has done with locks, or all of them.",
@@ -59,7 +62,7 @@ func lockctlVerb(l *Lockers) *commands.Command {
 			}, l, lockctlStats),
 		{
 			Row: commands.Row{Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly,
-				Run: lockctlHelp},
+				Run: func(c *commands.Call) { c.Reply(commands.HelpOf(verb)) }},
 			Needs: helping,
 			Docs:  &commands.Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
 		},
@@ -107,25 +110,6 @@ func asking(name string, flags commands.Flags, needs func([][]byte) []commands.R
 	})
 	sub.Run = func(c *commands.Call) { asked.answer(c, s) }
 	return sub
-}
-
-func lockctlHelp(c *commands.Call) {
-	c.Reply(commands.HelpReply("LOCKCTL",
-		"INFO <key>",
-		"    Say who holds a lock, with which fence and for how long, for how long it rests, how many wait, "+
-			"and who the first are.",
-		"CHECK <key> <token>",
-		"    Say what the token holds: ttl in ms, fence, count. Null: nothing.",
-		"LIST [MATCH <glob>] [COUNT <n>] [SCAN]",
-		"    List the locks that are held, as INFO shows them, sorted by name; 100 unless COUNT says more. "+
-			"SCAN looks through all keys.",
-		"BREAK <key>",
-		"    Take a lock away from its holders, who are told. 1: done. 0: nobody held it.",
-		"WATCH [MATCH <glob>]",
-		"    Show what happens to locks from now on, at all proxies. RESET ends it.",
-		"STATS [ALL]",
-		"    Say what this proxy has done with locks, and which of them were the busiest. "+
-			"ALL: what all proxies have done, added up."))
 }
 
 // lockctlInfo replies a map: state, fence, holders (maps), waiters, of a semaphore in use also used and of,

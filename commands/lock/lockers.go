@@ -64,21 +64,8 @@ func begins(name []byte, prefixes []string) bool {
 	return false
 }
 
-// Independent says whether cmd, a lock verb with args, asks independent masters. key is the key of the lock
-// that it names; "": it may ask for any lock.
-func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string, ok bool) {
-	switch {
-	case l.Quorum == nil:
-		return "", false
-	case cmd.KeyAt() == 0 || cmd.KeyAt() >= len(args):
-		return "", true
-	}
-	name := args[cmd.KeyAt()]
-	if l.of(name) != l.Quorum {
-		return "", false
-	}
-	return l.Quorum.Key(string(name)), true
-}
+// Independent says that the lock of that name is kept by independent masters.
+func (l *Lockers) Independent(name []byte) bool { return l.Quorum != nil && l.of(name) == l.Quorum }
 
 // all returns the engines whose locks can be listed.
 func (l *Lockers) all() []*locks.Locker {

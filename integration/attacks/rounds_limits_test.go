@@ -93,7 +93,7 @@ func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr stri
 	life, end := context.WithCancel(context.Background())
 	go up.Run(life) // ends with the test
 	clock = new(roundClock)
-	o.Upstream, o.Loops, o.WatchRounds = up, 1, clock.round
+	o.Upstream, o.Loops, o.WatchRounds, o.Config = up, 1, clock.round, fewSettings{}
 	srv, err := proxy.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestLimitRounds(t *testing.T) {
 	const n = 300_000
 	nodes := rig.StartCluster(t, 3, 0, "--enable-debug-command", "yes",
 		"--cluster-require-full-coverage", "no")
-	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
 	for _, c := range heavyCommands {
 		bounded(t, c.name, clock, func() { c.send(t, addr, n) })
 	}
@@ -226,7 +226,7 @@ func TestLimitRoundsForManyThings(t *testing.T) {
 func TestLimitRoundsForPipelines(t *testing.T) {
 	const n = 4_000
 	nodes := rig.StartCluster(t, 3, 0)
-	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
 	other := rig.Connect(t, addr)
 	for _, line := range []string{
 		"GET {slot}k", "COMMAND LIST", "COMMAND DOCS get", "CLIENT HELP", "CLIENT INFO", "CLIENT LIST",
@@ -253,7 +253,7 @@ func TestLimitRoundsForPipelines(t *testing.T) {
 func TestLimitRoundsForMerges(t *testing.T) {
 	const n = 500
 	nodes := rig.StartCluster(t, 3, 0)
-	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
 	for _, node := range nodes.Nodes {
 		node.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "2000")
 		for i := range 300 {
@@ -391,7 +391,7 @@ func TestLimitRoundsForAudiences(t *testing.T) {
 func TestLimitRoundsForTransactions(t *testing.T) {
 	const n = 300_000
 	nodes := rig.StartCluster(t, 3, 0)
-	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
 	c, long := rig.Connect(t, addr), strings.Repeat("x", 100*n)
 	keys := strings.Fields(strings.Repeat(" {slot}key", n))
 	rig.Connect(t, addr).Must(t, "SUBSCRIBE", "channel")

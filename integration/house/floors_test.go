@@ -47,9 +47,8 @@ var floors = map[string]string{
 	// lockproxy check looks at nodes as the proxy does, which need not run.
 	"cmd/lockproxy/checkup": "cmd/lockproxy/tool/terminal proxy/needs cluster cluster/discovery " +
 		"redlock/peers internal",
-	"cmd/lockproxy/adminpage": "cmd/lockproxy/tool/terminal proxy proxy/stats cluster commands/lock " +
-		"redlock redlock/locks " +
-		"redlock/totals internal",
+	"cmd/lockproxy/adminpage": "cmd/lockproxy/settings cmd/lockproxy/tool/terminal proxy proxy/stats " +
+		"cluster commands/lock redlock redlock/locks redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
@@ -62,7 +61,7 @@ var floors = map[string]string{
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":  "proxy/client commands cluster internal",
-	"proxy/memory": "",
+	"proxy/memory": "internal",
 	"proxy/large": "proxy/client proxy/scatter commands commands/cut cluster/pipe/owned " +
 		"internal",
 	"proxy/lockorder": "",

@@ -6,54 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
 
-// What follows are the parts of CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json) that a bill here has.
-type (
-	bill struct {
-		Format       string       `json:"bomFormat"`
-		Spec         string       `json:"specVersion"`
-		Serial       string       `json:"serialNumber"`
-		Version      int          `json:"version"`
-		Metadata     metadata     `json:"metadata"`
-		Components   []component  `json:"components"`
-		Dependencies []dependency `json:"dependencies"`
-	}
-	metadata struct {
-		Timestamp string    `json:"timestamp"`
-		Component component `json:"component"`
-	}
-	component struct {
-		Type       string     `json:"type"`
-		Ref        string     `json:"bom-ref"`
-		Name       string     `json:"name"`
-		Version    string     `json:"version"`
-		URL        string     `json:"purl"`
-		Hashes     []hash     `json:"hashes,omitempty"`
-		Licenses   []licence  `json:"licenses,omitempty"`
-		Properties []property `json:"properties,omitempty"`
-	}
-	hash struct {
-		Algorithm string `json:"alg"`
-		Content   string `json:"content"`
-	}
-	licence struct {
-		License struct {
-			ID string `json:"id"`
-		} `json:"license"`
-	}
-	property struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
-	}
-	dependency struct {
-		Ref string   `json:"ref"`
-		On  []string `json:"dependsOn,omitempty"`
-	}
-)
+// object is one of JSON. A bill has those parts of CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json) that
+// stand below.
+type object map[string]any
 
 // bill says what is linked into a binary, as the binary itself does (`go version -m`).
 func (r version) bill(path string, p platform) ([]byte, error) {
@@ -66,46 +26,49 @@ func (r version) bill(path string, p platform) ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	program := component{
-		Type: "application", Ref: "lockproxy", Name: "lockproxy", Version: r.version,
-		URL:    "pkg:generic/lockproxy@" + r.version + "?arch=" + p.arch + "&os=" + p.os,
-		Hashes: []hash{{"SHA-256", fmt.Sprintf("%x", sum)}}, Licenses: make([]licence, 1),
-		Properties: []property{{"commit", r.commit}},
+	program := object{
+		"type": "application", "bom-ref": "lockproxy", "name": "lockproxy", "version": r.version,
+		"purl":       "pkg:generic/lockproxy@" + r.version + "?arch=" + p.arch + "&os=" + p.os,
+		"hashes":     []object{{"alg": "SHA-256", "content": fmt.Sprintf("%x", sum)}},
+		"licenses":   []object{{"license": object{"id": "Apache-2.0"}}},
+		"properties": []object{{"name": "commit", "value": r.commit}},
 	}
-	program.Licenses[0].License.ID = "Apache-2.0"
-	b := bill{
-		Format: "CycloneDX", Spec: "1.6", Version: 1,
-		Serial:   uuid(sum[:16]), // the same binary has the same bill
-		Metadata: metadata{r.time.Format(time.RFC3339), program},
-	}
-	b.add(component{Name: "std", Version: strings.TrimPrefix(built.GoVersion, "go")})
+	all := []object{library("std", strings.TrimPrefix(built.GoVersion, "go"))}
 	for _, m := range built.Deps {
-		b.add(library(m))
+		if m.Replace != nil {
+			all = append(all, library(m.Replace.Path, m.Replace.Version, "go.sum", m.Replace.Sum,
+				"replaces", m.Path))
+		} else {
+			all = append(all, library(m.Path, m.Version, "go.sum", m.Sum))
+		}
 	}
-	root := dependency{Ref: program.Ref}
-	for _, c := range b.Components {
-		root.On = append(root.On, c.Ref)
+	root := object{"ref": program["bom-ref"]}
+	dependencies, refs := []object{root}, []any{}
+	for _, c := range all {
+		dependencies, refs = append(dependencies, object{"ref": c["bom-ref"]}), append(refs, c["bom-ref"])
 	}
-	b.Dependencies = append([]dependency{root}, b.Dependencies...)
-	made, err := json.MarshalIndent(b, "", "  ")
+	root["dependsOn"] = refs
+	made, err := json.MarshalIndent(object{
+		"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+		"serialNumber": uuid(sum[:16]), // the same binary has the same bill
+		"metadata":     object{"timestamp": r.time.Format(time.RFC3339), "component": program},
+		"components":   all, "dependencies": dependencies,
+	}, "", "  ")
 	return append(made, '\n'), err
 }
 
-// library is a module as it was linked.
-func library(m *debug.Module) component {
-	c := component{Name: m.Path, Version: m.Version, Properties: []property{{"go.sum", m.Sum}}}
-	if m.Replace != nil {
-		c = component{Name: m.Replace.Path, Version: m.Replace.Version,
-			Properties: []property{{"go.sum", m.Replace.Sum}, {"replaces", m.Path}}}
+// library is a module as it was linked; properties are names and values in turn.
+func library(name, version string, properties ...string) object {
+	ref := "pkg:golang/" + name + "@" + version
+	c := object{"type": "library", "bom-ref": ref, "purl": ref, "name": name, "version": version}
+	var pairs []object
+	for pair := range slices.Chunk(properties, 2) {
+		pairs = append(pairs, object{"name": pair[0], "value": pair[1]})
+	}
+	if pairs != nil {
+		c["properties"] = pairs
 	}
 	return c
-}
-
-func (b *bill) add(c component) {
-	c.Type, c.URL = "library", "pkg:golang/"+c.Name+"@"+c.Version
-	c.Ref = c.URL
-	b.Components = append(b.Components, c)
-	b.Dependencies = append(b.Dependencies, dependency{Ref: c.Ref})
 }
 
 // uuid makes 16 bytes a UUID of version 8, which is for whatever its maker likes (RFC 9562).

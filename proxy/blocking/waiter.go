@@ -60,8 +60,6 @@ type Host interface {
 	// HalfClosed says that the client will send no more, Draining that the proxy no longer listens.
 	HalfClosed() bool
 	Draining() bool
-	// SetBlocked sets whether CLIENT UNBLOCK finds the client.
-	SetBlocked(on bool)
 	// EndIfDone closes the connection if nothing is left to do. CloseAfterWrite closes it once the answers so
 	// far are written.
 	EndIfDone()
@@ -117,7 +115,7 @@ func (k *Waiter) ItsTurn() {
 		return
 	}
 	c.begun = true
-	k.h.SetBlocked(true)
+	k.h.About().Blocked = true
 	k.counts.Queued.Add(1)
 	if k.h.Draining() {
 		c.answer(commands.ErrorReply(commands.ErrDraining))
@@ -150,7 +148,7 @@ func (c *blockedCall) end() {
 	if c.begun {
 		c.setSent(false)
 		c.of.counts.Queued.Add(-1)
-		c.h.SetBlocked(false)
+		c.h.About().Blocked = false
 	}
 }
 

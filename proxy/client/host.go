@@ -52,8 +52,9 @@ type Host interface {
 	// SetHold stops the reading of further commands, ClearHold lets it go on.
 	SetHold(h HoldReasons)
 	ClearHold(h HoldReasons)
-	// Push sends the push that message makes, behind the answer of command tag.
-	Push(tag uint32, message func(proto int) []byte)
+	// Push sends a push as soon as possible: behind the answer of command tag, and never inside an answer. It
+	// must not be changed any more.
+	Push(tag uint32, message []byte)
 	// Answers are the answers to its commands.
 	Answers() Answers
 	// TakesPushes says that the connection is open, will stay so, and has to be told of changes.
@@ -90,6 +91,12 @@ type Answers interface {
 
 // Masters is how many masters the client's upstream has now.
 func Masters(h Host) int { return len(h.Pool().Topology().Masters) }
+
+// Expect makes then turn the reply of a node into the answer to the current command of h.
+func Expect(h Host, then func(reply []byte) []byte) {
+	h.AnswerLater(ByNode)
+	h.Answers().Expect(h.CurrentTag(), then)
+}
 
 // Apart runs task on a goroutine for the current command of h. Then the command is answered by what then
 // returns. Later commands of the client wait for it.

@@ -23,9 +23,10 @@ type All struct {
 	Scripts *commands.Scripts
 	Held    atomic.Int64 // clients that CLIENT PAUSE holds
 
-	paused atomic.Pointer[Paused]
-	loops  []*Loop  // by index
-	byID   sync.Map // int64 to Client
+	paused     atomic.Pointer[Paused]
+	monitoring atomic.Int64 // clients in MONITOR
+	loops      []*Loop      // by index
+	byID       sync.Map     // int64 to Client
 }
 
 // Add notes a client, Remove forgets it.
@@ -59,21 +60,19 @@ type Client interface {
 
 // Loop is the clients of one loop, to which it belongs.
 type Loop struct {
+	*loop.Loop
 	all     *All
 	index   int // in All.loops
-	loop    *loop.Loop
 	pool    *pipe.Pool
 	clients iter.Seq[Client]
-	changed func()
 
 	pause    pause
 	monitors monitors
 }
 
-// Loop makes one more loop, before there is any client. clients are those that it has; changed is called when
-// Alert may have changed.
-func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client], changed func()) *Loop {
-	one := &Loop{all: a, index: len(a.loops), loop: l, pool: pool, clients: clients, changed: changed}
+// Loop makes one more loop, before there is any client. clients are those that it has.
+func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client]) *Loop {
+	one := &Loop{Loop: l, all: a, index: len(a.loops), pool: pool, clients: clients}
 	one.pause.held = make(map[*PausedClient]struct{})
 	one.monitors.own = make(map[*Monitor]struct{})
 	a.loops = append(a.loops, one)
@@ -81,7 +80,7 @@ func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client], chan
 }
 
 // Alert says that clients are paused or monitored: then commands need attention.
-func (l *Loop) Alert() bool { return l.pause.Kind != commands.PauseNone || l.monitors.watched() }
+func (l *Loop) Alert() bool { return l.pause.Kind != commands.PauseNone || l.all.monitoring.Load() > 0 }
 
 // IndexOf is the index of the loop of the client with this ID, which need not exist.
 func (a *All) IndexOf(id int64) int { return int(uint64(id) % uint64(len(a.loops))) }
@@ -91,19 +90,5 @@ func (a *All) IndexOf(id int64) int { return int(uint64(id) % uint64(len(a.loops
 func (l *Loop) onEach(h client.Host, f func(l *Loop), then func()) {
 	h.AnswerLater(client.ByProxy)
 	h.SetHold(client.HoldOrder)
-	missing := len(l.all.loops)
-	done := func() {
-		if missing--; missing == 0 {
-			then()
-		}
-	}
-	for _, other := range l.all.loops {
-		posted := other.loop.Post(func() {
-			f(other)
-			l.loop.Post(done)
-		})
-		if !posted { // the loop has ended
-			done()
-		}
-	}
+	loop.Each(l.all.loops, f, func() { l.Post(then) })
 }

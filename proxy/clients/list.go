@@ -73,7 +73,7 @@ func (c Commands) Each(
 
 // ask visits the clients that whom returns on the loop l.
 func (g *visits) ask(l *Loop, whom func() []Client) {
-	if !l.loop.Post(func() { g.some(l, whom(), nil) }) {
+	if !l.Post(func() { g.some(l, whom(), nil) }) {
 		g.arrived(nil) // the loop has ended, and its clients with it
 	}
 }
@@ -102,7 +102,7 @@ func (g *visits) some(l *Loop, all []Client, seen []commands.SeenClient) {
 		}
 	}
 	if rest := all[n:]; len(rest) > 0 {
-		l.loop.Post(func() { g.some(l, rest, seen) }) // unless the loop has ended, and all clients with it
+		l.Post(func() { g.some(l, rest, seen) }) // unless the loop has ended, and all clients with it
 		return
 	}
 	g.h.Loop().Post(func() { g.arrived(seen) })

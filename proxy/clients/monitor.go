@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/commands"
@@ -9,14 +10,14 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// monitors is what a loop knows of clients in MONITOR: its own, and how many other loops have.
+// monitors are the clients of a loop in MONITOR, and what they and those of other loops are to be shown.
 //
 //	dispatch --> Observe --> feed --(posted once for many lines)--> tell on each loop that has any
 type monitors struct {
-	own      map[*Monitor]struct{}
-	watchers []int  // by Loop.index: how many clients in MONITOR it has
-	feed     []byte // lines for all of them
-	posted   bool   // flush is going to run
+	own    map[*Monitor]struct{}
+	any    atomic.Bool // there are some, as other loops see it
+	feed   []byte      // lines for those of all loops
+	posted bool        // passFeed is going to run
 }
 
 // maxFeed bounds the bytes of lines that are collected before they are passed on.
@@ -33,6 +34,7 @@ var MonitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 type Monitor struct {
 	h      client.Host
 	on     *Loop
+	behind uint32 // the number of its MONITOR, whose answer comes before all lines
 	unseen []byte // commands of its transaction, which are shown when EXEC runs them
 }
 
@@ -45,16 +47,13 @@ func (m *Monitor) Memory() int { return len(m.unseen) }
 // Start is MONITOR. By the time of the reply each loop knows that somebody listens here, so no later command
 // is missed.
 func (m *Monitor) Start(reply []byte) {
-	l, tag := m.on, m.h.CurrentTag()
-	l.onEach(m.h, func(other *Loop) { other.listen(l.index, 1) }, func() {
-		if m.h.Gone() {
-			l.unlisten()
-		} else {
-			m.h.About().Monitoring = true
-			l.monitors.own[m] = struct{}{}
-		}
-		m.h.Answer(tag, reply)
-	})
+	m.h.About().Monitoring, m.behind = true, m.h.CurrentTag()
+	m.on.monitors.own[m] = struct{}{}
+	m.on.monitors.any.Store(true)
+	m.on.all.monitoring.Add(1)
+	m.h.AnswerLater(client.ByProxy)
+	m.h.SetHold(client.HoldOrder)
+	m.h.Answer(m.behind, reply)
 }
 
 // End ends MONITOR, if the client is in it.
@@ -63,41 +62,16 @@ func (m *Monitor) End() {
 	if about := m.h.About(); about.Monitoring {
 		about.Monitoring = false
 		delete(m.on.monitors.own, m)
-		m.on.unlisten()
+		m.on.monitors.any.Store(len(m.on.monitors.own) > 0)
+		m.on.all.monitoring.Add(-1)
 	}
-}
-
-// unlisten tells all loops that one client less is in MONITOR here.
-func (l *Loop) unlisten() {
-	for _, other := range l.all.loops {
-		other.loop.Post(func() { other.listen(l.index, -1) })
-	}
-}
-
-// listen notes that a loop has n more clients in MONITOR.
-func (l *Loop) listen(index, n int) {
-	if l.monitors.watchers == nil {
-		l.monitors.watchers = make([]int, len(l.all.loops))
-	}
-	l.monitors.watchers[index] += n
-	l.changed()
-}
-
-// watched says that somebody is in MONITOR.
-func (m *monitors) watched() bool {
-	for _, n := range m.watchers {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // Observe shows a command that is about to run to the clients in MONITOR. Commands of a transaction are shown
 // when EXEC runs them. execFails says that EXEC would run nothing.
 func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) {
 	l, about := m.on, m.h.About()
-	if !l.monitors.watched() || !monitorline.Shows(cmd) {
+	if l.all.monitoring.Load() == 0 || !monitorline.Shows(cmd) {
 		return
 	}
 	open := about.Transaction.Open
@@ -123,7 +97,7 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 		l.passFeed()
 	case !l.monitors.posted:
 		l.monitors.posted = true
-		l.loop.Post(l.passFeed)
+		l.Post(l.passFeed)
 	}
 }
 
@@ -145,10 +119,9 @@ func (l *Loop) passFeed() {
 	if len(feed) == 0 {
 		return
 	}
-	for i, n := range m.watchers {
-		if n > 0 {
-			other := l.all.loops[i]
-			other.loop.Post(func() { other.tell(feed) })
+	for _, other := range l.all.loops {
+		if other.monitors.any.Load() {
+			other.Post(func() { other.tell(feed) })
 		}
 	}
 }
@@ -158,7 +131,7 @@ func (l *Loop) passFeed() {
 func (l *Loop) tell(lines []byte) {
 	for m := range l.monitors.own {
 		if m.h.TakesPushes() {
-			m.h.Push(m.h.Answers().Answered(), func(int) []byte { return lines })
+			m.h.Push(m.behind, lines)
 		}
 	}
 }

@@ -49,8 +49,7 @@ func (l *Loop) pauseClients(until time.Time, kind commands.Pause) {
 func (l *Loop) endPause() {
 	l.pause.stop()
 	if left := l.pause.Until.Sub(time.Now()); left > 0 {
-		l.pause.timer = l.loop.After(left, l.endPause)
-		l.changed()
+		l.pause.timer = l.After(left, l.endPause)
 		if l.index == 0 {
 			now := l.pause.Paused
 			l.all.paused.Store(&now)
@@ -72,7 +71,6 @@ func (l *Loop) unpause() {
 	if l.index == 0 {
 		l.all.paused.Store(nil)
 	}
-	l.changed()
 	l.release()
 }
 
@@ -138,7 +136,7 @@ func (l *Loop) releaseSome(all []*PausedClient) {
 		p.End()
 	}
 	if rest := all[n:]; len(rest) > 0 {
-		l.loop.Post(func() { l.releaseSome(rest) })
+		l.Post(func() { l.releaseSome(rest) })
 	}
 }
 

@@ -11,7 +11,7 @@ func (c Commands) Unblock(id int64, withError bool) {
 	all := c.On.all
 	c.Host.Actions().Task(commands.Returning(func(ctx context.Context) []byte {
 		blocked, ended := all.Find(id), make(chan bool, 1)
-		if blocked == nil || !all.loops[all.IndexOf(id)].loop.Post(func() {
+		if blocked == nil || !all.loops[all.IndexOf(id)].Post(func() {
 			blocked.Unblock(withError, func(done bool) { ended <- done })
 		}) {
 			ended <- false

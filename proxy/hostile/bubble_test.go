@@ -133,6 +133,14 @@ type node struct {
 // nodes is how many nodes a house has.
 const nodes = 3
 
+// noSettings is commands.Config without any: CONFIG is about the parameters of the upstream alone.
+type noSettings struct{}
+
+func (noSettings) Get(string) [][2]string   { return nil }
+func (noSettings) Has(string) bool          { return false }
+func (noSettings) Check([][2]string) error  { return nil }
+func (noSettings) SetAll([][2]string) error { return nil }
+
 // newHouse makes a proxy, in a bubble.
 func newHouse(o proxy.Options) *house {
 	h := &house{topology: cluster.Topology{Version: 1, Kind: cluster.Cluster,
@@ -144,7 +152,7 @@ func newHouse(o proxy.Options) *house {
 	for s := range h.topology.Slots {
 		h.topology.Slots[s] = h.topology.Masters[s*nodes/slot.Count]
 	}
-	o.Upstream, o.Portable, o.Loops = h, true, 1
+	o.Upstream, o.Portable, o.Loops, o.Config = h, true, 1, noSettings{}
 	var err error
 	if h.Server, err = proxy.New(context.Background(), o); err != nil {
 		panic(err)

@@ -222,7 +222,7 @@ func withLiar(t *testing.T, test func(s *stage)) {
 		}
 		running, stop := context.WithCancel(context.Background())
 		go u.Run(running)
-		o := proxy.Options{Upstream: u, Portable: true, Loops: 1,
+		o := proxy.Options{Upstream: u, Portable: true, Loops: 1, Config: noSettings{},
 			Pipes: pipe.Options{Budget: time.Second, Timeout: time.Second}}
 		if s.Server, err = proxy.New(t.Context(), o); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"lockproxy/internal/loop"
 )
 
 // This file acts when all clients together take more memory than maxmemory-clients: the one that takes most
@@ -35,7 +37,6 @@ type candidate struct {
 type eviction struct {
 	all       *Account
 	mu        sync.Mutex
-	missing   int // loops that have not answered
 	found     []candidate
 	protected int // memory of all protected clients, in bytes
 }
@@ -44,26 +45,7 @@ type eviction struct {
 func (a *Account) check() {
 	if a.Over() > 0 && a.evicting.CompareAndSwap(false, true) {
 		e := &eviction{all: a}
-		e.each(e.rank, e.choose)
-	}
-}
-
-// each runs f on each loop, and then after the last.
-func (e *eviction) each(f func(l *Loop), then func()) {
-	e.missing = len(e.all.loops)
-	done := func() {
-		e.mu.Lock()
-		e.missing--
-		last := e.missing == 0
-		e.mu.Unlock()
-		if last {
-			then()
-		}
-	}
-	for _, l := range e.all.loops {
-		if !l.post(func() { f(l); done() }) {
-			done() // the loop has ended
-		}
+		loop.Each(a.loops, e.rank, e.choose)
 	}
 }
 
@@ -115,14 +97,14 @@ func (e *eviction) choose() {
 		victims[c.on] = append(victims[c.on], c)
 		left -= int64(c.bytes)
 	}
-	e.each(func(l *Loop) { l.evict(victims[l]) }, func() {
+	loop.Each(a.loops, func(l *Loop) { l.evict(victims[l]) }, func() {
 		a.evicting.Store(false)
 		if a.Over() > 0 && len(victims) > 0 {
 			a.check()
 			return
 		}
 		for _, l := range a.loops {
-			l.post(l.readOn)
+			l.Post(l.readOn)
 		}
 	})
 }

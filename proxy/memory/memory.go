@@ -10,6 +10,8 @@ import (
 	"iter"
 	"log/slog"
 	"sync/atomic"
+
+	"lockproxy/internal/loop"
 )
 
 // grain is by how many bytes the sum of a loop changes before it is reported.
@@ -57,16 +59,15 @@ type Client interface {
 
 // Loop is the memory of the clients of one loop, to which it belongs.
 type Loop struct {
+	*loop.Loop
 	all        *Account
 	used, told int
-	post       func(func()) bool
 	clients    iter.Seq[Client]
 }
 
-// Loop makes one more loop: post brings a function to it, and clients are those that it has. It is called
-// before there is any client.
-func (a *Account) Loop(post func(func()) bool, clients iter.Seq[Client]) *Loop {
-	l := &Loop{all: a, post: post, clients: clients}
+// Loop makes one more loop, before there is any client. clients are those that it has.
+func (a *Account) Loop(on *loop.Loop, clients iter.Seq[Client]) *Loop {
+	l := &Loop{Loop: on, all: a, clients: clients}
 	a.loops = append(a.loops, l)
 	return l
 }

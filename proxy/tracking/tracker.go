@@ -19,6 +19,7 @@ package tracking
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -266,8 +267,7 @@ func (t *Tracker) hear(keys []byte) {
 
 // pushBehind writes text, in two parts, behind the answer of command tag.
 func (t *Tracker) pushBehind(tag uint32, head, body []byte) {
-	text := append(append(make([]byte, 0, len(head)+len(body)), head...), body...)
-	t.h.Push(tag, func(int) []byte { return text })
+	t.h.Push(tag, slices.Concat(head, body))
 }
 
 // Party implements owned.Counted.

@@ -245,7 +245,7 @@ func (t *transaction) askKeys(e QueuedCommand, args [][]byte) {
 	h, pool := t.h, t.h.Pool()
 	e.Raw = client.Lasting(e.Raw)
 	t.of.proxy.FindSlot(args, e.Raw, func(req []byte, then func([]byte) []byte) {
-		h.Expect(then)
+		client.Expect(h, then)
 		h.Feed(pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(pool.SomeSlot(h.About().ID)), Mode: shared(h.Mode()), Bytes: req,
 			To: h, Tag: h.CurrentTag(), Resend: true,

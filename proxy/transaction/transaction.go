@@ -70,8 +70,6 @@ type Host interface {
 	pipe.Receiver // takes the node's reply as the answer, as it arrives
 	// Reply answers the current command with a reply that the proxy made.
 	Reply(reply []byte)
-	// Expect makes then turn the reply to the current command into its answer.
-	Expect(then func(reply []byte) []byte)
 	// Feed stops reading the client if the pipe that took its request is full.
 	Feed(p *pipe.Pipe)
 	CountMemory()

@@ -26,9 +26,8 @@ type Watchers struct {
 
 // Loop is those of one loop, to which it belongs.
 type Loop struct {
-	all     *Watchers
-	loop    *loop.Loop
-	changed func()
+	all  *Watchers
+	loop *loop.Loop
 
 	own     map[*Watcher]struct{}
 	any     atomic.Bool
@@ -47,9 +46,9 @@ const (
 // Only is for a client that watches and sends a command about data.
 var Only = []byte("-ERR this connection watches locks: use another one for that, or RESET\r\n")
 
-// Loop makes one more loop, before there is any client. changed is called when Any may have changed.
-func (a *Watchers) Loop(l *loop.Loop, changed func()) *Loop {
-	one := &Loop{all: a, loop: l, changed: changed, own: make(map[*Watcher]struct{})}
+// Loop makes one more loop, before there is any client.
+func (a *Watchers) Loop(l *loop.Loop) *Loop {
+	one := &Loop{all: a, loop: l, own: make(map[*Watcher]struct{})}
 	a.loops = append(a.loops, one)
 	return one
 }
@@ -92,7 +91,6 @@ func (l *Loop) note(one *Watcher, watches bool) {
 		delete(l.own, one)
 	}
 	l.any.Store(l.Any())
-	l.changed()
 }
 
 // Watcher is one client's part in LOCKCTL WATCH.
@@ -169,7 +167,7 @@ func (w *Watcher) tell(all []lockevent.Event) {
 		b = appendEvent(b, proto, e)
 	}
 	if len(b) > 0 {
-		w.h.Push(w.h.Answers().Answered(), func(int) []byte { return b })
+		w.h.Push(w.h.Answers().Answered(), b)
 	}
 }
 

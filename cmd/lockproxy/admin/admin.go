@@ -116,7 +116,7 @@ func (o Options) handler(gate *gate, page http.Handler) http.Handler {
 func (o Options) inside() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(o), promhttp.HandlerOpts{}))
-	if o.Values().AdminPprof {
+	if o.Values().Admin.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

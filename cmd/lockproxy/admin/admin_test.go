@@ -41,7 +41,7 @@ func optionsOf(p Program, v *settings.Values) Options {
 // handlerOf is the listener of the default settings, but for the gate.
 func handlerOf(p Program, g *gate, profiles bool) http.Handler {
 	v := settings.Defaults()
-	v.AdminPprof = profiles
+	v.Admin.Pprof = profiles
 	o := optionsOf(p, v)
 	return o.handler(g, o.newPage())
 }

@@ -48,11 +48,11 @@ func gateContext(ctx context.Context, _ net.Conn) context.Context {
 
 func newGate(o Options) *gate {
 	v := o.Values()
-	password := func() string { return v.AdminPassword }
+	password := func() string { return v.Admin.Password }
 	if o.Password != nil {
 		password = func() string { return o.Password.Now().Password }
 	}
-	return &gate{password: password, certificate: v.AdminTLSCA != "", log: o.Log, audit: o.Audit,
+	return &gate{password: password, certificate: v.Admin.TLS.CA != "", log: o.Log, audit: o.Audit,
 		addresses: login.NewAddresses(), waits: make(map[chan struct{}]struct{})}
 }
 

@@ -17,8 +17,8 @@ import (
 
 // names are the host names under which the admin listener may be asked.
 func names(v *settings.Values) []string {
-	all := append([]string{"localhost"}, v.AdminHosts...)
-	if host, _, err := net.SplitHostPort(v.Admin); err == nil && host != "" {
+	all := append([]string{"localhost"}, v.Admin.Hosts...)
+	if host, _, err := net.SplitHostPort(v.Admin.Addr); err == nil && host != "" {
 		all = append(all, strings.ToLower(host))
 	}
 	return all

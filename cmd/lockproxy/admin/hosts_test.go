@@ -15,8 +15,8 @@ import (
 // under no other name, as that of a page which had its name resolve to this machine.
 func TestAdminHosts(t *testing.T) {
 	v := settings.Defaults()
-	v.Admin, v.AdminHosts = "127.0.0.1:0", []string{"lockproxy", "proxy.example.org"}
-	ln, err := net.Listen("tcp", v.Admin)
+	v.Admin.Addr, v.Admin.Hosts = "127.0.0.1:0", []string{"lockproxy", "proxy.example.org"}
+	ln, err := net.Listen("tcp", v.Admin.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,9 @@ func TestAdminHosts(t *testing.T) {
 	if status, text := ask("0"); !strings.HasPrefix(status, "200") {
 		t.Errorf("without Host: %s", text)
 	}
-	if all := names(&settings.Values{Admin: "Admin.Host:6390"}); all[len(all)-1] != "admin.host" {
+	v = new(settings.Values)
+	v.Admin.Addr = "Admin.Host:6390"
+	if all := names(v); all[len(all)-1] != "admin.host" {
 		t.Errorf("the host that admin names: %v", all)
 	}
 }

@@ -9,17 +9,8 @@ import (
 )
 
 func (o Options) newPage() *adminpage.Page {
-	v := o.Values()
-	return adminpage.New(adminpage.Options{
-		Source: o.Program.Source, Stats: o.Program.Stats, Ready: o.Program.Ready,
-		Settings: func() (all []adminpage.SettingRow) {
-			for _, s := range o.Values().Changed() {
-				all = append(all, adminpage.SettingRow(s))
-			}
-			return all
-		},
-		Actions: v.AdminActions, Dev: v.Dev, Version: o.Version, Log: o.Log,
-	})
+	return adminpage.New(adminpage.Options{Source: o.Program.Source, Stats: o.Program.Stats,
+		Ready: o.Program.Ready, Values: o.Values, Version: o.Version, Log: o.Log})
 }
 
 // onlyPages serves page, but what is in other. The page names locks and clients, so without admin-password it
@@ -43,8 +34,8 @@ func HidesPage(v *settings.Values) string {
 	switch {
 	case !v.AdminOpen():
 		return ""
-	case !settings.IsLoopback(v.Admin):
-		return "admin " + v.Admin + " reaches beyond this machine"
+	case !settings.IsLoopback(v.Admin.Addr):
+		return "admin " + v.Admin.Addr + " reaches beyond this machine"
 	case !v.Open():
 		return "clients need a password to see them"
 	}

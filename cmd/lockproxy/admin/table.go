@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"lockproxy/cluster/master"
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands/lock"
 	"lockproxy/proxy"
 	"lockproxy/proxy/stats"
 	"lockproxy/redlock/locks"
@@ -89,17 +91,17 @@ var metrics = []metric{
 		one(func(s *scrape) uint64 { return s.Shed })},
 
 	{counter, "node_requests_total", "Replies of a node.", []string{"node"},
-		ofNodes(func(n *proxy.NodeStats) uint64 { return n.Requests })},
+		ofNodes(func(n *pipe.NodeStats) uint64 { return n.Requests })},
 	{counter, "node_errors_total", "Error replies of a node.", []string{"node"},
-		ofNodes(func(n *proxy.NodeStats) uint64 { return n.Errors })},
+		ofNodes(func(n *pipe.NodeStats) uint64 { return n.Errors })},
 	{counter, "node_connects_total", "Connections made to a node.", []string{"node"},
-		ofNodes(func(n *proxy.NodeStats) uint64 { return n.Connects })},
+		ofNodes(func(n *pipe.NodeStats) uint64 { return n.Connects })},
 	{counter, "node_connect_errors_total", "Connections to a node that failed.", []string{"node"},
-		ofNodes(func(n *proxy.NodeStats) uint64 { return n.DialErrors })},
+		ofNodes(func(n *pipe.NodeStats) uint64 { return n.DialErrors })},
 	{counter, "node_garbled_total", "Connections to a node given up because its replies were none, or out " +
-		"of step.", []string{"node"}, ofNodes(func(n *proxy.NodeStats) uint64 { return n.Garbled })},
+		"of step.", []string{"node"}, ofNodes(func(n *pipe.NodeStats) uint64 { return n.Garbled })},
 	{gauge, "node_connections", "Connections to a node that are open.", []string{"node"},
-		ofNodes(func(n *proxy.NodeStats) int64 { return n.Connections })},
+		ofNodes(func(n *pipe.NodeStats) int64 { return n.Connections })},
 
 	{gauge, "lock_waiters", "Clients that wait for a lock.", nil, ofLocks(locks.Waiters)},
 	{counter, "lock_waits_total", "LOCKs that had to wait.", nil, ofLocks(locks.Waits)},
@@ -128,10 +130,10 @@ var metrics = []metric{
 		}},
 	{histogram, "lock_wait_seconds", "From a LOCK's arrival to its grant, or until it has waited in vain, " +
 		"by the prefixes of metrics-lock-prefixes.", []string{"verb", "prefix", "outcome"},
-		lockTimes(func(t *proxy.LockTimes) []proxy.LockDurations { return t.Waits })},
+		lockTimes(func(t *lock.Times) []lock.Durations { return t.Waits })},
 	{histogram, "lock_hold_seconds", "From a grant to its end, as far as this proxy sees it, by the same " +
 		"prefixes.", []string{"verb", "prefix", "outcome"},
-		lockTimes(func(t *proxy.LockTimes) []proxy.LockDurations { return t.Holds })},
+		lockTimes(func(t *lock.Times) []lock.Durations { return t.Holds })},
 	{counter, "lock_holds_unmeasured_total", "Holds left out of lock_hold_seconds, since there were too " +
 		"many at a time.", nil, one(func(s *scrape) uint64 { return s.LockTimes.Unmeasured })},
 	{counter, "audit_events_total", "Events for the audit log, if there is one: written, or lost since " +
@@ -189,7 +191,7 @@ func cumulative(buckets []uint64) map[float64]uint64 {
 	return all
 }
 
-func ofNodes[N amount](value func(n *proxy.NodeStats) N) func(*scrape, teller) {
+func ofNodes[N amount](value func(n *pipe.NodeStats) N) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, n := range s.Nodes {
 			to.number(float64(value(&n)), n.Addr)
@@ -218,7 +220,7 @@ func ofLocks(c locks.Tally) func(*scrape, teller) {
 	return one(func(s *scrape) uint64 { return s.Locks[c] })
 }
 
-func lockTimes(of func(t *proxy.LockTimes) []proxy.LockDurations) func(*scrape, teller) {
+func lockTimes(of func(t *lock.Times) []lock.Durations) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, t := range of(&s.LockTimes) {
 			to.times(t.Count, t.Sum.Seconds(), t.Below, t.Verb, t.Prefix, t.Outcome)

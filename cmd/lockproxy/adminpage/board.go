@@ -38,7 +38,6 @@ type board struct {
 	events   eventLog
 	points   []point // the newest last
 	proxies  totals.Sum
-	asked    bool // proxies is known
 }
 
 // shown is the newest of what a viewer sees of something.
@@ -136,9 +135,9 @@ func (b *board) run(ctx context.Context) {
 		if now := time.Now(); !now.Before(due) {
 			due = now.Add(statusEvery)
 			b.mu.Lock()
-			proxies, asked := b.proxies, b.asked
+			proxies := b.proxies
 			b.mu.Unlock()
-			latest, text := g.look(now, proxies, asked)
+			latest, text := g.look(now, proxies)
 			b.mu.Lock()
 			b.status.next(text)
 			b.points = append(b.points, latest.Rate)
@@ -168,7 +167,7 @@ func (b *board) ask(ctx context.Context) {
 				return
 			}
 			b.mu.Lock()
-			b.proxies, b.asked = sum, true
+			b.proxies = sum
 			b.mu.Unlock()
 		}
 		if !pause(ctx, proxiesEvery) {

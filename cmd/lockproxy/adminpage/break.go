@@ -75,7 +75,7 @@ func (k *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (k *breaker) refuses(r *http.Request) string {
 	reason := ""
 	switch origin, err := url.Parse(r.Header.Get("Origin")); {
-	case !k.o.Actions:
+	case !k.o.Values().Admin.Actions:
 		return "locks are broken here only with admin-actions yes"
 	case err != nil || origin.Host == "" || origin.Host != r.Host || !sameScheme(origin.Scheme, r):
 		reason = "the request is not from this page: its Origin is another one"

@@ -2,8 +2,6 @@ package adminpage
 
 import (
 	"context"
-	"encoding/json"
-	"sync"
 	"time"
 
 	"lockproxy/internal/lockevent"
@@ -20,19 +18,12 @@ const (
 	watchAgain = 5 * time.Second
 )
 
-// eventLog has the last events. The board's mu guards it, but for fresh.
+// eventLog has the last events. The board's mu guards it.
 type eventLog struct {
-	last []eventRow
-	seq  uint64 // of the last one
-
-	fresh freshEvents
-}
-
-// freshEvents are events that no viewer has seen. Safe for concurrent use.
-type freshEvents struct {
-	mu      sync.Mutex
-	all     []eventRow
-	skipped uint64
+	last    []eventRow
+	seq     uint64 // of the last one
+	fresh   int    // how many of them have come since flush
+	skipped uint64 // how many others
 }
 
 // eventRow is an event as viewers see it.
@@ -53,13 +44,13 @@ type eventRow struct {
 func (b *board) watch(ctx context.Context) {
 	for {
 		if source := b.o.Source(); source != nil {
-			leave, err := source.Watch(ctx, b.events.fresh.note)
+			leave, err := source.Watch(ctx, b.note)
 			if err == nil {
 				<-ctx.Done()
 				leave()
 				return
 			}
-			b.events.fresh.note([]lockevent.Event{{Time: time.Now(), Kind: lockevent.Missed,
+			b.note([]lockevent.Event{{Time: time.Now(), Kind: lockevent.Missed,
 				Reason: err.Error()}})
 		}
 		if !pause(ctx, watchAgain) {
@@ -68,17 +59,22 @@ func (b *board) watch(ctx context.Context) {
 	}
 }
 
-// note takes events. It does not block.
-func (f *freshEvents) note(all []lockevent.Event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// note takes events. It does not wait for anybody.
+func (b *board) note(all []lockevent.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events.note(all)
+}
+
+func (l *eventLog) note(all []lockevent.Event) {
 	for i := range all {
 		e := &all[i]
-		if len(f.all) >= mostNew {
-			f.skipped += max(1, e.Count)
+		if l.fresh >= mostNew {
+			l.skipped += max(1, e.Count)
 			continue
 		}
-		f.all = append(f.all, eventRow{
+		l.fresh++
+		l.add(eventRow{
 			client: clientOf(redlock.Client(e.Client), e.Proxy),
 			Time:   e.Time.UnixMilli(), Kind: string(e.Kind), Lock: printable(e.Lock, mostName), Mode: e.Mode,
 			Token: e.Token, Fence: e.Fence, Reason: printable(e.Reason, mostReason), Count: e.Count,
@@ -86,35 +82,25 @@ func (f *freshEvents) note(all []lockevent.Event) {
 	}
 }
 
-// take returns what is fresh, and forgets it.
-func (f *freshEvents) take() (all []eventRow, skipped uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all, skipped = f.all, f.skipped
-	f.all, f.skipped = nil, 0
-	return all, skipped
-}
-
-// flush shows fresh events, and says whether there are any.
-func (l *eventLog) flush() bool {
-	all, skipped := l.fresh.take()
-	if skipped > 0 {
-		all = append(all, eventRow{Time: time.Now().UnixMilli(), Kind: "skipped", Count: skipped})
-	}
-	for i := range all {
-		l.seq++
-		all[i].Seq = l.seq
-	}
-	l.last = append(l.last, all...)
+// add makes e the last event.
+func (l *eventLog) add(e eventRow) {
+	l.seq++
+	e.Seq = l.seq
+	l.last = append(l.last, e)
 	l.last = l.last[max(0, len(l.last)-mostEvents):]
-	return len(all) > 0
 }
 
-// since are the events after that with seq, as JSON; nil: there are none.
-func (l *eventLog) since(seq uint64) []byte {
-	if seq >= l.seq {
-		return nil
+// flush says whether events have come since it was called before. From now on more of them are kept.
+func (l *eventLog) flush() bool {
+	if l.skipped > 0 {
+		l.add(eventRow{Time: time.Now().UnixMilli(), Kind: "skipped", Count: l.skipped})
 	}
-	text, _ := json.Marshal(l.last[max(0, len(l.last)-int(min(l.seq-seq, mostEvents))):])
-	return text
+	some := l.fresh > 0
+	l.fresh, l.skipped = 0, 0
+	return some
+}
+
+// since are the events after that with seq. They stay as they are.
+func (l *eventLog) since(seq uint64) []eventRow {
+	return l.last[max(0, len(l.last)-int(min(l.seq-seq, mostEvents))):]
 }

@@ -33,7 +33,7 @@ func (b *board) live(w http.ResponseWriter, r *http.Request) {
 	defer b.leave(s)
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := stream{w: w, to: http.NewResponseController(w)}
-	first := hello{Actions: b.o.Actions, Points: b.history()}
+	first := hello{Actions: b.o.Values().Admin.Actions, Points: b.history()}
 	if first.Actions {
 		first.Token = b.token
 	}
@@ -55,8 +55,9 @@ func (b *board) live(w http.ResponseWriter, r *http.Request) {
 		if locks.n > seen.locks {
 			out.send("locks", locks.text)
 		}
-		if events != nil {
-			out.send("events", events)
+		if len(events) > 0 {
+			text, _ := json.Marshal(events) // it has texts and numbers
+			out.send("events", text)
 		}
 		seen.status, seen.locks = status.n, locks.n
 		out.flush()

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/lockevent"
 	"lockproxy/proxy"
@@ -46,23 +47,14 @@ type Source interface {
 	Watch(ctx context.Context, tell func([]lockevent.Event)) (leave func(), err error)
 }
 
-// SettingRow is a setting that differs from its default.
-type SettingRow struct {
-	Name    string `json:"name"`
-	Value   string `json:"value"`
-	Default string `json:"default"`
-}
-
 // Options are what a Page needs. All functions may be called from any goroutine, and must not block.
 type Options struct {
-	Source   func() Source // nil as long as there is no upstream
-	Stats    func() proxy.Stats
-	Ready    func() error
-	Settings func() []SettingRow
-	Actions  bool // locks may be broken
-	Dev      bool // the upstream is in memory
-	Version  string
-	Log      *slog.Logger
+	Source  func() Source // nil as long as there is no upstream
+	Stats   func() proxy.Stats
+	Ready   func() error
+	Values  func() *settings.Values
+	Version string
+	Log     *slog.Logger
 }
 
 // Page is the page, as a handler. Close ends it.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/commands/lock"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/proxy"
 	"lockproxy/proxy/stats"
 	"lockproxy/redlock/locks"
@@ -31,35 +31,35 @@ const (
 
 // status is what viewers see of the counters. Times are in ms, rates in 1/s, latencies in µs.
 type status struct {
-	At         int64        `json:"at"`
-	NotReady   []string     `json:"notReady"` // why; empty: it is ready
-	Version    string       `json:"version"`
-	Go         string       `json:"go"`
-	Proxy      string       `json:"proxy"`
-	Up         int64        `json:"up"`
-	Kind       string       `json:"kind"` // of the upstream; "": not known yet
-	Dev        bool         `json:"dev"`
-	Everywhere bool         `json:"everywhere"` // events are those of all proxies
-	Clients    int          `json:"clients"`
-	Memory     int64        `json:"memory"`
-	Kept       uint64       `json:"kept"`
-	Waiting    uint64       `json:"waiting"`
-	Rate       point        `json:"rate"`
-	P50        int64        `json:"p50"`
-	P99        int64        `json:"p99"`
-	LockP50    int64        `json:"lockP50"`
-	LockP99    int64        `json:"lockP99"`
-	Granted    uint64       `json:"granted"`
-	Refused    uint64       `json:"refused"`
-	TimedOut   uint64       `json:"timedOut"`
-	Lost       uint64       `json:"lost"`
-	Nodes      []nodeRow    `json:"nodes"`
-	NoMaster   string       `json:"noMaster"` // slots without one, as ranges
-	Masters    []redMaster  `json:"masters"`  // of RedLock
-	Proxies    []otherProxy `json:"proxies"`
-	Commands   []commandRow `json:"commands"`
-	Busiest    []busy       `json:"busiest"`
-	Settings   []SettingRow `json:"settings"`
+	At         int64              `json:"at"`
+	NotReady   []string           `json:"notReady"` // why; empty: it is ready
+	Version    string             `json:"version"`
+	Go         string             `json:"go"`
+	Proxy      string             `json:"proxy"`
+	Up         int64              `json:"up"`
+	Kind       string             `json:"kind"` // of the upstream; "": not known yet
+	Dev        bool               `json:"dev"`
+	Everywhere bool               `json:"everywhere"` // events are those of all proxies
+	Clients    int                `json:"clients"`
+	Memory     int64              `json:"memory"`
+	Kept       uint64             `json:"kept"`
+	Waiting    uint64             `json:"waiting"`
+	Rate       point              `json:"rate"`
+	P50        int64              `json:"p50"`
+	P99        int64              `json:"p99"`
+	LockP50    int64              `json:"lockP50"`
+	LockP99    int64              `json:"lockP99"`
+	Granted    uint64             `json:"granted"`
+	Refused    uint64             `json:"refused"`
+	TimedOut   uint64             `json:"timedOut"`
+	Lost       uint64             `json:"lost"`
+	Nodes      []nodeRow          `json:"nodes"`
+	NoMaster   string             `json:"noMaster"` // slots without one, as ranges
+	Masters    []redMaster        `json:"masters"`  // of RedLock
+	Proxies    []otherProxy       `json:"proxies"`
+	Commands   []commandRow       `json:"commands"`
+	Busiest    []busy             `json:"busiest"`
+	Settings   []settings.Changed `json:"settings"`
 }
 
 // point is one moment of the curves.
@@ -77,7 +77,6 @@ type nodeRow struct {
 	Master      bool    `json:"master"`
 	Follows     string  `json:"follows"`
 	Slots       string  `json:"slots"` // ranges
-	Count       int     `json:"count"` // of slots
 	Rate        float64 `json:"rate"`
 	Errors      float64 `json:"errors"`
 	Connections int64   `json:"connections"`
@@ -145,7 +144,7 @@ func newGauge(o Options) *gauge { return &gauge{o: o} }
 var lockVerbs = []string{"lock", "wlock", "rlock", "semlock", "mlock", "unlock", "munlock", "renew", "mrenew"}
 
 // look makes the status of now. It does not block.
-func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []byte) {
+func (g *gauge) look(now time.Time, others totals.Sum) (*status, []byte) {
 	stats := g.o.Stats()
 	held := &stats.Locks
 	next := sampleOf(now, &stats)
@@ -156,10 +155,10 @@ func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []b
 	g.samples = append(g.samples, next)
 	g.samples = g.samples[max(0, len(g.samples)-window):]
 	s := &status{At: now.UnixMilli(), NotReady: []string{}, Version: g.o.Version, Go: runtime.Version(),
-		Dev: g.o.Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
+		Dev: g.o.Values().Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
 		Waiting: held[locks.Waiters], Refused: held.Refused(), Granted: next.grants,
 		TimedOut: held[locks.TimedOut], Lost: held.Lost(),
-		Nodes: []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Settings()}
+		Nodes: []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Values().Changed()}
 	if err := g.o.Ready(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			s.NotReady = append(s.NotReady, printable(line, mostReason))
@@ -170,7 +169,7 @@ func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []b
 		g.upstream(s, source, &stats, &before, &next)
 		s.Proxy, s.Up, s.Everywhere = source.ID(), now.Sub(source.Started()).Milliseconds(),
 			source.Everywhere()
-		s.Proxies = proxiesOf(s.Proxy, others, asked)
+		s.Proxies = proxiesOf(s.Proxy, others)
 		s.Busiest = g.busy(now, source)
 	}
 	for _, m := range stats.Masters {
@@ -199,14 +198,18 @@ func sampleOf(now time.Time, counts *proxy.Stats) sample {
 	return s
 }
 
+// per is how much a counter has grown in a second since before. One that began anew has not.
+func (s *sample) per(before *sample, now, then uint64) float64 {
+	return float64(now-min(then, now)) / max(s.at.Sub(before.at).Seconds(), 0.001)
+}
+
 // rates sets what is counted between two samples.
 func (g *gauge) rates(s *status, before, next *sample) {
-	seconds := max(next.at.Sub(before.at).Seconds(), 0.001)
-	per := func(now, then uint64) float64 { return float64(now-min(then, now)) / seconds }
 	var all, locks [32]uint64
 	for name, c := range next.commands {
 		then := before.commands[name]
-		one := commandRow{Name: name, Rate: per(c.Calls, then.Calls), Errors: per(c.Errors, then.Errors)}
+		one := commandRow{Name: name, Rate: next.per(before, c.Calls, then.Calls),
+			Errors: next.per(before, c.Errors, then.Errors)}
 		if one.Rate == 0 {
 			continue
 		}
@@ -230,7 +233,8 @@ func (g *gauge) rates(s *status, before, next *sample) {
 	s.Commands = append([]commandRow{}, s.Commands[:min(len(s.Commands), mostCommands)]...)
 	s.P50, s.P99 = quantile(all[:], 0.5), quantile(all[:], 0.99)
 	s.LockP50, s.LockP99 = quantile(locks[:], 0.5), quantile(locks[:], 0.99)
-	s.Rate.At, s.Rate.Grants, s.Rate.Waiting = s.At, per(next.grants, before.grants), s.Waiting
+	s.Rate.At, s.Rate.Waiting = s.At, s.Waiting
+	s.Rate.Grants = next.per(before, next.grants, before.grants)
 }
 
 // quantile is a bound of a part q of what buckets have counted, in µs: that of the bucket in which it lies.
@@ -263,7 +267,6 @@ func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, n
 		}
 	}
 	s.NoMaster = g.slots[""]
-	seconds := max(next.at.Sub(before.at).Seconds(), 0.001)
 	connections := make(map[string]int64)
 	for _, n := range stats.Nodes {
 		connections[n.Addr] = n.Connections
@@ -272,9 +275,8 @@ func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, n
 		now, then := next.nodes[n.Addr], before.nodes[n.Addr]
 		one := nodeRow{Addr: n.Addr, Master: n.Master, Follows: n.Follows, Slots: g.slots[n.Addr],
 			Connections: connections[n.Addr], Evicts: stats.Evicts[n.Addr],
-			Rate:   float64(now.requests-min(then.requests, now.requests)) / seconds,
-			Errors: float64(now.errors-min(then.errors, now.errors)) / seconds}
-		one.Count = countSlots(one.Slots)
+			Rate:   next.per(before, now.requests, then.requests),
+			Errors: next.per(before, now.errors, then.errors)}
 		if out, down := source.Down(n.Addr); down {
 			one.Since = time.Since(out.Since).Milliseconds()
 			one.Down = printable(cluster.Explain(out.Err), mostReason)
@@ -291,33 +293,9 @@ func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, n
 	}
 }
 
-// countSlots is how many slots ranges have.
-func countSlots(ranges string) (n int) {
-	for one := range strings.SplitSeq(ranges, ",") {
-		first, last, is := strings.Cut(one, "-")
-		switch {
-		case is:
-			n += number(last) - number(first) + 1
-		case first != "":
-			n++
-		}
-	}
-	return n
-}
-
-func number(digits string) (n int) {
-	for _, c := range digits {
-		n = 10*n + int(c-'0')
-	}
-	return n
-}
-
 // proxiesOf are the proxies that are known, this one first.
-func proxiesOf(self string, others totals.Sum, asked bool) []otherProxy {
+func proxiesOf(self string, others totals.Sum) []otherProxy {
 	all := []otherProxy{{ID: self, Self: true}}
-	if !asked {
-		return all
-	}
 	for _, id := range others.Said {
 		all = append(all, otherProxy{ID: printable(id, mostText)})
 	}
@@ -334,13 +312,9 @@ func (g *gauge) busy(now time.Time, source Source) []busy {
 	}
 	begin := time.Now()
 	g.busiest = []busy{}
-	for _, one := range source.Busiest(mostBusiest) {
-		g.busiest = append(g.busiest, busyOf(one))
+	for _, c := range source.Busiest(mostBusiest) {
+		g.busiest = append(g.busiest, busy{printable(c.Name, mostName), c.Grants, c.Refusals, c.Waits})
 	}
 	g.due = now.Add(busiestShare * time.Since(begin))
 	return g.busiest
-}
-
-func busyOf(c lock.Count) busy {
-	return busy{printable(c.Name, mostName), c.Grants, c.Refusals, c.Waits}
 }

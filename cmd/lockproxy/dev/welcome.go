@@ -53,8 +53,8 @@ func hints(program string, v *settings.Values, clients, at net.Addr) (all []tip)
 		if at := net.JoinHostPort(host, port); at != client.Addr {
 			tool += " --proxy " + at
 		}
-		if v.TLSCert != "" { // for TCP alone
-			secure := " --tls --cacert " + authority(v.TLSCert)
+		if v.TLS.Cert != "" { // for TCP alone
+			secure := " --tls --cacert " + authority(v.TLS.Cert)
 			cli += secure
 			tool += secure
 		}
@@ -100,7 +100,7 @@ func typed(path string) string {
 // adminURL is where a browser finds the page.
 func adminURL(v *settings.Values, admin net.Addr) string {
 	scheme := "http://"
-	if v.AdminTLSCert != "" {
+	if v.Admin.TLS.Cert != "" {
 		scheme = "https://"
 	}
 	return scheme + net.JoinHostPort(reachable(admin))

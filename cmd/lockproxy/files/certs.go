@@ -24,17 +24,30 @@ type Certs struct {
 func ReadCerts(v *settings.Values) (Certs, error) {
 	var c Certs
 	var ofClients, ofUpstream, ofAdmin error
-	if v.TLSCert != "" && v.TLSKey != "" {
-		c.Clients, ofClients = newTLSFiles("tls", clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
+	if v.TLS.Pair() {
+		c.Clients, ofClients = newTLSFiles("tls", v.TLS, func(c *tls.Config, ca *x509.CertPool) {
+			lets(c, ca, tls.RequireAndVerifyClientCert)
+		})
 	}
-	if v.AdminTLSCert != "" && v.AdminTLSKey != "" {
-		c.Admin, ofAdmin = newTLSFiles("admin-tls", adminTLS, v, v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA)
+	if v.Admin.TLS.Pair() {
+		c.Admin, ofAdmin = newTLSFiles("admin-tls", v.Admin.TLS, func(c *tls.Config, ca *x509.CertPool) {
+			lets(c, ca, tls.VerifyClientCertIfGiven) // probes show none, and a gate looks at the others
+			c.NextProtos = []string{"http/1.1"}
+		})
 	}
-	if v.UpstreamTLS {
-		files := []string{v.UpstreamTLSCert, v.UpstreamTLSKey, v.UpstreamTLSCA}
-		c.Upstream, ofUpstream = newTLSFiles("upstream-tls", upstreamTLS, v, files...)
+	if to := v.UpstreamTLS; to.On {
+		c.Upstream, ofUpstream = newTLSFiles("upstream-tls", to.PEM, func(c *tls.Config, ca *x509.CertPool) {
+			c.RootCAs, c.ServerName = ca, to.ServerName
+		})
 	}
 	return c, errors.Join(ofClients, ofUpstream, ofAdmin)
+}
+
+// lets has a listener ask those who connect for a certificate of ca, if there is one.
+func lets(c *tls.Config, ca *x509.CertPool, auth tls.ClientAuthType) {
+	if ca != nil {
+		c.ClientCAs, c.ClientAuth = ca, auth
+	}
 }
 
 // all are those that there are.
@@ -46,48 +59,6 @@ func (c Certs) all() []*TLS {
 		}
 	}
 	return there
-}
-
-func clientsTLS(v *settings.Values) (*tls.Config, error) {
-	return serverTLS("", v.TLSCert, v.TLSKey, v.TLSCA, tls.RequireAndVerifyClientCert)
-}
-
-// adminTLS lets in who shows no certificate, for the probes: a gate looks at the others.
-func adminTLS(v *settings.Values) (*tls.Config, error) {
-	c, err := serverTLS("admin-", v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA, tls.VerifyClientCertIfGiven)
-	if err != nil {
-		return nil, err
-	}
-	c.NextProtos = []string{"http/1.1"}
-	return c, nil
-}
-
-// serverTLS is for a listener whose settings begin with prefix. auth is what is asked of those who connect
-// if there is a ca.
-func serverTLS(prefix, cert, key, ca string, auth tls.ClientAuthType) (*tls.Config, error) {
-	pair, wrongPair := readPair(prefix+"tls-cert", cert, prefix+"tls-key", key)
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	var wrongCA error
-	if ca != "" {
-		c.ClientCAs, wrongCA = readPool(prefix+"tls-ca", ca)
-		c.ClientAuth = auth
-	}
-	return c, errors.Join(wrongPair, wrongCA)
-}
-
-func upstreamTLS(v *settings.Values) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: v.UpstreamTLSServerName}
-	var wrongPair, wrongCA error
-	if v.UpstreamTLSCA != "" {
-		c.RootCAs, wrongCA = readPool("upstream-tls-ca", v.UpstreamTLSCA)
-	}
-	if v.UpstreamTLSCert != "" && v.UpstreamTLSKey != "" {
-		var pair tls.Certificate
-		pair, wrongPair = readPair("upstream-tls-cert", v.UpstreamTLSCert,
-			"upstream-tls-key", v.UpstreamTLSKey)
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, errors.Join(wrongPair, wrongCA)
 }
 
 func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, error) {

@@ -26,11 +26,9 @@ func newCertificate(t *testing.T) (cert, key string) {
 // server with our clients' settings.
 func TestCertsShakeHands(t *testing.T) {
 	cert, key := newCertificate(t)
-	v := &settings.Values{
-		TLSCert: cert, TLSKey: key, TLSCA: cert,
-		UpstreamTLS: true, UpstreamTLSCA: cert, UpstreamTLSCert: cert, UpstreamTLSKey: key,
-		UpstreamTLSServerName: "127.0.0.1",
-	}
+	pem := settings.PEM{Cert: cert, Key: key, CA: cert}
+	v := &settings.Values{TLS: pem}
+	v.UpstreamTLS.On, v.UpstreamTLS.PEM, v.UpstreamTLS.ServerName = true, pem, "127.0.0.1"
 	c, err := ReadCerts(v)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +85,7 @@ func TestCertErrors(t *testing.T) {
 func TestTLSFilesAreReread(t *testing.T) {
 	cert, key := newCertificate(t)
 	newCert, newKey := newCertificate(t)
-	c, err := ReadCerts(&settings.Values{TLSCert: cert, TLSKey: key, TLSCA: cert})
+	c, err := ReadCerts(&settings.Values{TLS: settings.PEM{Cert: cert, Key: key, CA: cert}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +148,7 @@ func TestTLSFilesAreReread(t *testing.T) {
 	}
 	place(newCert, cert)
 	place(newKey, key)
-	c.Clients.files[2] = "" // no authority
+	c.Clients.files.CA = "" // no authority
 	reread(true, "reread\" files=\"["+cert+" "+key+"]\"")
 	if c.States()[0].Failed {
 		t.Error("good files are told as bad ones")

@@ -46,7 +46,7 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 		{&p.Sentinel, "sentinel-password", v.Upstream.SentinelUser, v.Upstream.SentinelPassword,
 			v.SentinelFrom},
 		{&p.Redlock, "redlock-password", v.Masters.User, v.Masters.Password, v.RedlockFrom},
-		{&p.Admin, "admin-password", "", v.AdminPassword, v.AdminFrom},
+		{&p.Admin, "admin-password", "", v.Admin.Password, v.Admin.From},
 		{&p.Clients, "requirepass", "", "", v.ClientsFrom},
 	} {
 		w := &password{setting: one.setting + "-file", user: one.user, from: one.from, pause: rereadEvery,
@@ -115,7 +115,7 @@ func (p Passwords) Follow(v *settings.Values) {
 	p.Upstream.follow(v.Upstream.Password)
 	p.Sentinel.follow(v.Upstream.SentinelPassword)
 	p.Redlock.follow(v.Masters.Password)
-	p.Admin.follow(v.AdminPassword)
+	p.Admin.follow(v.Admin.Password)
 }
 
 // password is a password that may be renewed.

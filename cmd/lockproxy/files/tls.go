@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -21,10 +22,10 @@ const rereadEvery = 2 * time.Second
 // TLS is a TLS configuration made of PEM files, and made again when they change. Each is a new one and
 // no clone, so that no session ticket given under the old files is accepted under the new ones.
 type TLS struct {
-	name   string   // what the names of the settings begin with: tls, say
-	files  []string // certificate, key, CA; "" for one that is not there
-	build  func() (*tls.Config, error)
-	sum    [sha256.Size]byte // of what the files held when they were read last
+	name   string // what the names of the settings begin with: tls, say
+	files  settings.PEM
+	finish func(c *tls.Config, ca *x509.CertPool) // nil: no CA is named
+	sum    [sha256.Size]byte                      // of what the files held when they were read last
 	latest atomic.Pointer[tlsRead]
 	failed atomic.Bool // what they held then cannot be used
 }
@@ -35,29 +36,46 @@ type tlsRead struct {
 	ends   map[string]time.Time // when certificates end, by setting
 }
 
-// newTLSFiles reads the files for the first time: certificate, key, CA. An empty name is no file.
-func newTLSFiles(name string, build func(*settings.Values) (*tls.Config, error), v *settings.Values,
-	files ...string) (*TLS, error) {
-	f := &TLS{name: name, files: files, build: func() (*tls.Config, error) { return build(v) }}
+// newTLSFiles reads the files for the first time. What they make is given to finish.
+func newTLSFiles(
+	name string, files settings.PEM, finish func(c *tls.Config, ca *x509.CertPool),
+) (*TLS, error) {
+	f := &TLS{name: name, files: files, finish: finish}
 	f.sum = f.digest()
 	return f, f.read()
 }
 
 // read makes a configuration of the files.
 func (f *TLS) read() error {
-	c, err := f.build()
-	if err != nil {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	var ca *x509.CertPool
+	var wrongPair, wrongCA error
+	if f.files.Pair() {
+		c.Certificates = make([]tls.Certificate, 1)
+		c.Certificates[0], wrongPair = readPair(f.name+"-cert", f.files.Cert, f.name+"-key", f.files.Key)
+	}
+	if f.files.CA != "" {
+		ca, wrongCA = readPool(f.name+"-ca", f.files.CA)
+	}
+	if err := errors.Join(wrongPair, wrongCA); err != nil {
 		return err
 	}
+	f.finish(c, ca)
 	all := make(map[string]time.Time)
-	if first, _ := ends(f.files[0]); !first.IsZero() {
+	if first, _ := ends(f.files.Cert); !first.IsZero() {
 		all[f.name+"-cert"] = first
 	}
-	if _, last := ends(f.files[2]); !last.IsZero() {
+	if _, last := ends(f.files.CA); !last.IsZero() {
 		all[f.name+"-ca"] = last
 	}
 	f.latest.Store(&tlsRead{c, all})
 	return nil
+}
+
+// there are the names of the files.
+func (f *TLS) there() []string {
+	all := []string{f.files.Cert, f.files.Key, f.files.CA}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
 // Config is the configuration for a new connection. Safe for concurrent use.
@@ -92,10 +110,7 @@ func (c Certs) States() (all []State) {
 // digest differs between two states of the files. A file that cannot be read is a state too.
 func (f *TLS) digest() (sum [sha256.Size]byte) {
 	h := sha256.New()
-	for _, name := range f.files {
-		if name == "" {
-			continue
-		}
+	for _, name := range f.there() {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			text = []byte(err.Error())
@@ -121,8 +136,7 @@ func (f *TLS) reread(log *slog.Logger) {
 		log.Error("TLS files have changed and cannot be used: those read before stay in use", "err", err)
 		return
 	}
-	log.Info("TLS files reread", "files", slices.DeleteFunc(slices.Clone(f.files),
-		func(name string) bool { return name == "" }))
+	log.Info("TLS files reread", "files", f.there())
 }
 
 // Watch rereads the files until ctx ends.

@@ -23,25 +23,40 @@ type Input interface {
 	Allowed() string // what Set takes, for people
 }
 
-// text is any string.
+// text is any string that check takes.
 type text struct {
 	at            *string
 	kind, allowed string
+	check         func(string) error
 }
 
+func anything(string) error { return nil }
+
 // Text is any string; help calls it kind.
-func Text(at *string, kind, allowed string) Input { return text{at, kind, allowed} }
+func Text(at *string, kind, allowed string) Input { return text{at, kind, allowed, anything} }
+
+// Checked is a Text that check takes.
+func Checked(at *string, kind, allowed string, check func(string) error) Input {
+	return text{at, kind, allowed, check}
+}
 
 // FILE is the Type of what is the path of a file.
 const FILE = "FILE"
 
 // File is the path of a file.
-func File(at *string, allowed string) Input { return text{at, FILE, allowed} }
+func File(at *string, allowed string) Input { return Text(at, FILE, allowed) }
 
-func (t text) Set(s string) error { *t.at = s; return nil }
-func (t text) String() string     { return *t.at }
-func (t text) Type() string       { return t.kind }
-func (t text) Allowed() string    { return t.allowed }
+func (t text) Set(s string) error {
+	err := t.check(s)
+	if err == nil {
+		*t.at = s
+	}
+	return err
+}
+
+func (t text) String() string  { return *t.at }
+func (t text) Type() string    { return t.kind }
+func (t text) Allowed() string { return t.allowed }
 
 // yesNo is a boolean, in the words of redis.conf.
 type yesNo struct{ at *bool }

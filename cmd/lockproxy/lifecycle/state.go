@@ -14,7 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"lockproxy/cmd/lockproxy/adminpage"
 	"lockproxy/proxy"
@@ -38,12 +38,11 @@ type Plane interface {
 
 // State is what the program does now: starting, serving, draining. Safe for concurrent use.
 type State struct {
-	mu       sync.Mutex
-	plane    Plane       // nil: starting
-	early    *door.Early // has the clients now; nil: none do, or the plane does
-	failed   error       // Why it is still starting, if that is known
-	leaving  bool
-	draining bool
+	plane    atomic.Pointer[Plane]      // nil: starting
+	early    atomic.Pointer[door.Early] // has the clients now; nil: none do, or the plane does
+	failed   atomic.Pointer[error]      // why it is still starting, if that is known
+	leaving  atomic.Bool
+	draining atomic.Bool
 }
 
 var (
@@ -53,65 +52,49 @@ var (
 )
 
 // Serve says that p serves.
-func (s *State) Serve(p Plane) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.plane = p
-}
+func (s *State) Serve(p Plane) { s.plane.Store(&p) }
 
 // WaitAt says that early has the clients now; nil: the plane.
-func (s *State) WaitAt(early *door.Early) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.early = early
-}
+func (s *State) WaitAt(early *door.Early) { s.early.Store(early) }
 
 // Waits notes why the program cannot serve yet.
-func (s *State) Waits(why error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = why
-}
+func (s *State) Waits(why error) { s.failed.Store(&why) }
 
 // Why says why the program cannot serve yet, as far as that is known.
 func (s *State) Why() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
+	if why := s.failed.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 // Now is the plane; nil: there is none yet.
 func (s *State) Now() Plane {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.plane
+	if p := s.plane.Load(); p != nil {
+		return *p
+	}
+	return nil
 }
 
 // Leave notes that clients should go elsewhere. It reports whether there is a plane, which serves meanwhile.
 func (s *State) Leave() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leaving = true
-	return s.plane != nil
+	s.leaving.Store(true)
+	return s.Now() != nil
 }
 
 // Drain notes that the end has begun. It returns what has to be drained; nil if nothing serves yet.
 func (s *State) Drain() Plane {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draining = true
-	return s.plane
+	s.draining.Store(true)
+	return s.Now()
 }
 
 // Ready says why commands cannot be served now, or nil.
 func (s *State) Ready() error {
-	s.mu.Lock()
-	p, leaving, draining, failed := s.plane, s.leaving, s.draining, s.failed
-	s.mu.Unlock()
+	p, failed := s.Now(), s.Why()
 	switch {
-	case draining:
+	case s.draining.Load():
 		return errDraining
-	case leaving:
+	case s.leaving.Load():
 		return errLeaving
 	case p == nil && failed != nil:
 		return fmt.Errorf("starting: %w", failed)
@@ -122,19 +105,13 @@ func (s *State) Ready() error {
 }
 
 // Stats implements admin.Program.
-func (s *State) Stats() proxy.Stats {
-	s.mu.Lock()
-	p, early := s.plane, s.early
-	s.mu.Unlock()
-	switch {
-	case early != nil:
-		var st proxy.Stats
+func (s *State) Stats() (st proxy.Stats) {
+	if early := s.early.Load(); early != nil {
 		st.Clients, st.ClientsTotal, st.ClientsRejected = early.Counts()
-		return st
-	case p == nil:
-		return proxy.Stats{}
+	} else if p := s.Now(); p != nil {
+		st = p.Stats()
 	}
-	return p.Stats()
+	return st
 }
 
 // Source implements admin.Program.

@@ -129,8 +129,8 @@ func nameOf(v *settings.Values, file *os.File) (string, error) {
 			return "listen " + addr, nil
 		}
 	}
-	if v.Admin != "" && isAt(ln.Addr(), v.Admin) {
-		return "admin " + v.Admin, nil
+	if v.Admin.Addr != "" && isAt(ln.Addr(), v.Admin.Addr) {
+		return "admin " + v.Admin.Addr, nil
 	}
 	return "", fmt.Errorf("lockproxy was started with a socket that listens on %s (LISTEN_FDS): listen or "+
 		"admin has to name that address", ln.Addr())

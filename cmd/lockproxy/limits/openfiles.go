@@ -19,10 +19,10 @@ const ownShare = 4
 // pair through which its loop reads it.
 func FitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Values {
 	client, own := uint64(1), uint64(1)
-	if v.TLSCert != "" {
+	if v.TLS.Cert != "" {
 		client = 3
 	}
-	if v.UpstreamTLS {
+	if v.UpstreamTLS.On {
 		own = 3
 	}
 	if uint64(v.Proxy.MaxClients)*client+uint64(v.Proxy.MaxOwn)*own+spareFiles <= limit {

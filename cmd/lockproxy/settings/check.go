@@ -91,21 +91,15 @@ func check(v *Values) error {
 
 // checkAdmin is the part of check about the admin listener.
 func checkAdmin(v *Values, refuse func(format string, args ...any)) {
-	if v.AdminProtected && v.Admin != "" && v.AdminOpen() && !IsLoopback(v.Admin) {
+	if v.Admin.Protected && v.Admin.Addr != "" && v.AdminOpen() && !IsLoopback(v.Admin.Addr) {
 		refuse("admin %s: reaches beyond this machine, and anybody could ask it: set admin-password or "+
-			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin)
+			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin.Addr)
 	}
-	if v.AdminActions && v.AdminOpen() {
+	if v.Admin.Actions && v.AdminOpen() {
 		refuse("admin-actions yes: anybody who reaches the page could break locks: set admin-password or " +
 			"admin-tls-ca")
 	}
 }
-
-// passwords are settings of which one is enough: with -file or -command behind their names the same comes
-// from
-// elsewhere.
-var passwords = []string{"upstream-password", "sentinel-password", "redlock-password", "requirepass",
-	"admin-password", "upstream-map"}
 
 // certificates begin the names of those of which tls-cert and tls-key need each other, and tls-ca needs both.
 var certificates = []string{"", "upstream-", "admin-"}
@@ -135,9 +129,9 @@ func checkPairs(v *Values, refuse func(format string, args ...any)) {
 		}
 		return ""
 	}
-	for _, name := range passwords {
-		var all, there []string
-		for _, one := range []string{name, name + "-file", name + "-command"} {
+	for _, s := range settings {
+		var all, there []string // what says the same
+		for _, one := range []string{s.Name, s.Name + "-file", s.Name + "-command"} {
 			if Find(one) != nil {
 				all = append(all, one)
 			}

@@ -249,7 +249,11 @@ func setError(s *Setting, why error) error {
 }
 
 // Changed is a setting that differs from its default.
-type Changed struct{ Name, Value, Default string }
+type Changed struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+}
 
 // Changed are the settings that differ from their defaults. Secrets are not shown.
 func (v *Values) Changed() []Changed {

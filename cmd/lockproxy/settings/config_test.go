@@ -131,7 +131,7 @@ func TestConfigReread(t *testing.T) {
 	}
 	changed, restart, err := reread("--dev --admin 127.0.0.1:1 --upstream-password x --log-level error")
 	if err != nil || changed != "requirepass=(not shown) upstream-password=(not shown) maxclients=10000 "+
-		"log-level=error" || restart != "admin=" || c.Values().Admin != "" || watched != 2 {
+		"log-level=error" || restart != "admin=" || c.Values().Admin.Addr != "" || watched != 2 {
 		t.Errorf("changed %q, restart %q, %v, watched %d times", changed, restart, err, watched)
 	}
 	if changed, restart, err = reread(start); err != nil || restart != "" || !strings.Contains(changed,
@@ -157,7 +157,7 @@ func TestConfigRereadMovesNoPassword(t *testing.T) {
 	} {
 		c := newTestConfig(t, test.start)
 		secrets := func(v *Values) [3]string {
-			return [3]string{v.Proxy.Password, v.AdminPassword, v.Upstream.Password}
+			return [3]string{v.Proxy.Password, v.Admin.Password, v.Upstream.Password}
 		}
 		before := secrets(c.Values())
 		then, err := load(strings.Fields(test.then), nil)

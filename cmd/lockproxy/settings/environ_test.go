@@ -11,7 +11,7 @@ func TestEnviron(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Proxy.Locks.Lease != 45*time.Second || !v.Dev || v.Admin != "" || v.Proxy.Password != "a=b" {
+	if v.Proxy.Locks.Lease != 45*time.Second || !v.Dev || v.Admin.Addr != "" || v.Proxy.Password != "a=b" {
 		t.Errorf("%+v", v)
 	}
 }

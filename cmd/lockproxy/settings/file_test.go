@@ -25,7 +25,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v.Proxy.Locks.Lease != 45*time.Second || v.Proxy.Password != "pass \"word!\n" ||
-		v.Proxy.Locks.Prefix != "it's:" || v.Admin != "" || !v.Dev {
+		v.Proxy.Locks.Prefix != "it's:" || v.Admin.Addr != "" || !v.Dev {
 		t.Errorf("%+v", v)
 	}
 }

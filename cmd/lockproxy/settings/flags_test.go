@@ -29,8 +29,8 @@ func TestFlags(t *testing.T) {
 			return len(v.Listen) == 2 && v.Listen[0] == "127.0.0.1:1" && v.Listen[1] == "/tmp/x.sock"
 		}},
 		{"--listen [::1]:0", func(v *Values) bool { return v.Listen[0] == "[::1]:0" }},
-		{"--admin off", func(v *Values) bool { return v.Admin == "" }},
-		{"--admin=", func(v *Values) bool { return v.Admin == "" }},
+		{"--admin off", func(v *Values) bool { return v.Admin.Addr == "" }},
+		{"--admin=", func(v *Values) bool { return v.Admin.Addr == "" }},
 		{"--timeout 300", func(v *Values) bool { return v.Proxy.IdleTimeout == 5*time.Minute }},
 		{"--timeout 5m", func(v *Values) bool { return v.Proxy.IdleTimeout == 5*time.Minute }},
 		{"--proto-max-bulk-len 2mb", func(v *Values) bool { return v.Proxy.Limits.Bulk == 2<<20 }},

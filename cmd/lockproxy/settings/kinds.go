@@ -269,19 +269,14 @@ func checkHostPort(s string) error {
 
 // prefix is the beginning of the names of keys. Braces in it would put every lock into one slot, or replace
 // the lock's own hash tag.
-type prefix struct{ at *string }
-
-func (p prefix) Set(s string) error {
-	if strings.ContainsAny(s, "{}") {
-		return errors.New("must not contain { or }: they would change the slot of every lock")
-	}
-	if s == "" {
-		return errors.New("must not be empty: locks would mix with other keys")
-	}
-	*p.at = s
-	return nil
+func prefix(at *string) value {
+	return kind.Checked(at, "TEXT", "any text without { and }", func(s string) error {
+		switch {
+		case strings.ContainsAny(s, "{}"):
+			return errors.New("must not contain { or }: they would change the slot of every lock")
+		case s == "":
+			return errors.New("must not be empty: locks would mix with other keys")
+		}
+		return nil
+	})
 }
-
-func (p prefix) String() string  { return *p.at }
-func (p prefix) Type() string    { return "TEXT" }
-func (p prefix) Allowed() string { return "any text without { and }" }

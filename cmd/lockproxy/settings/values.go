@@ -24,19 +24,17 @@ type Values struct {
 	ListenEarly   bool     // before the upstream is found
 	ProtectedMode bool
 	MaxMemory     MemoryShare // of all clients together
-	TLSCert       string      // files; TLSCA set: clients must show a certificate
-	TLSKey        string
-	TLSCA         string
+	TLS           PEM         // with a CA clients must show a certificate
 
 	Detours     cluster.Detours // to the nodes of the upstream
 	DetoursFile string          // that has them
 
-	UpstreamTLS           bool
-	UpstreamTLSCA         string
-	UpstreamTLSCert       string
-	UpstreamTLSKey        string
-	UpstreamTLSServerName string
-	Dev                   bool
+	UpstreamTLS struct {
+		On bool
+		PEM
+		ServerName string
+	}
+	Dev bool
 
 	UpstreamFrom, SentinelFrom, RedlockFrom PasswordFrom
 	PasswordInterval                        time.Duration // between runs of their commands
@@ -44,16 +42,16 @@ type Values struct {
 
 	Redlock []string // addresses of Masters; none: there is no RedLock
 
-	Admin          string   // "": none
-	AdminHosts     []string // names beside localhost and its own
-	AdminProtected bool
-	AdminPassword  string
-	AdminFrom      PasswordFrom
-	AdminTLSCert   string // files; AdminTLSCA set: who asks must show a certificate
-	AdminTLSKey    string
-	AdminTLSCA     string
-	AdminPprof     bool
-	AdminActions   bool // locks may be broken there
+	Admin struct {
+		Addr      string   // "": there is none
+		Hosts     []string // names beside localhost and its own
+		Protected bool
+		Password  string
+		From      PasswordFrom
+		TLS       PEM // with a CA who asks must show a certificate
+		Pprof     bool
+		Actions   bool // locks may be broken there
+	}
 
 	DrainTimeout time.Duration
 	DrainDelay   time.Duration // before DrainTimeout
@@ -62,6 +60,12 @@ type Values struct {
 	LogFormat    string
 	AuditLog     string // a file, or stderr; "": none
 }
+
+// PEM are the files of TLS: a certificate, its key, the authority of those of others.
+type PEM struct{ Cert, Key, CA string }
+
+// Pair says that there are both of a certificate and its key.
+func (p PEM) Pair() bool { return p.Cert != "" && p.Key != "" }
 
 // PasswordFrom is the source of a password that is not a setting itself. Both empty: there is none.
 type PasswordFrom struct {
@@ -78,7 +82,7 @@ func (v *Values) Open() bool {
 
 // AdminOpen says that whoever reaches the admin listener needs no password and no certificate.
 func (v *Values) AdminOpen() bool {
-	return v.AdminPassword == "" && !v.AdminFrom.Given() && v.AdminTLSCA == ""
+	return v.Admin.Password == "" && !v.Admin.From.Given() && v.Admin.TLS.CA == ""
 }
 
 // LongestRedlockLease is the longest lease of a lock over the masters of RedLock.

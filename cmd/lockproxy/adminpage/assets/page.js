@@ -187,16 +187,23 @@ function nodeState(n) {
 const stateCell = ([word, style, why]) => parts([word, style, why], () => element("div", "",
   element("span", "tag " + style, word), element("div", "sub", why)));
 
+// ranges are the first and the last slot of each range that a node has.
+const ranges = (n) => n.slots.split(",").filter((r) => r !== "").map((r) => {
+  const [first, last] = r.split("-").map(Number);
+  return [first, last === undefined ? first : last];
+});
+const slotsOf = (n) => ranges(n).reduce((sum, [first, last]) => sum + last - first + 1, 0);
+
 function showNodes(s) {
   const masters = s.nodes.filter((n) => n.master);
-  const served = masters.filter((n) => !n.down).reduce((sum, n) => sum + n.count, 0);
+  const served = masters.filter((n) => !n.down).reduce((sum, n) => sum + slotsOf(n), 0);
   setText("served", s.kind === "" ? "not known yet" : `${count(served)} of ${count(slots)} slots have a master ` +
     "that answers" + (s.noMaster ? "; none at all: " + s.noMaster : ""));
   fill("node-rows", s.nodes.map((n) => ({ key: n.addr, cells: [
     parts([n.addr, masters.indexOf(n)], () => element("span", "",
       element("span", "dot" + (n.master ? " s" + masters.indexOf(n) % 8 : "")), n.addr), "name"),
     text(n.master ? "master" : "replica of " + n.follows), stateCell(nodeState(n)),
-    parts([n.slots], () => element("span", "", n.count ? count(n.count) + " " : "–",
+    parts([n.slots], () => element("span", "", n.slots ? count(slotsOf(n)) + " " : "–",
       element("span", "sub", n.slots.length > 60 ? n.slots.slice(0, 60) + "…" : n.slots))),
     num(rate(n.rate)), num(rate(n.errors)), num(count(n.connections)),
   ] })), "No node is known yet.");
@@ -205,12 +212,11 @@ function showNodes(s) {
   $("slots").dataset.same = same;
   const bars = [];
   masters.forEach((n, i) => {
-    for (const range of n.slots.split(",").filter((r) => r !== "")) {
-      const [first, last] = range.split("-").map(Number);
+    for (const [first, last] of ranges(n)) {
       const bar = draw("rect", { class: `s${i % 8}${n.down ? " down" : ""}`, x: first, y: 0, height: 10,
-        width: (last === undefined ? first : last) - first + 1 });
+        width: last - first + 1 });
       const title = draw("title", {});
-      title.textContent = `${n.addr}: ${range}`;
+      title.textContent = `${n.addr}: ${first}-${last}`;
       bar.append(title);
       bars.push(bar);
     }

@@ -5,20 +5,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Quantiles are right to two digits, and nothing that is measured is lost.
 func TestMeasure(t *testing.T) {
-	m := measures([]string{"x"})[0]
+	m := &benchClient{times: []*hdrhistogram.Histogram{newTimes()}}
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n = 10_000
 	for range n {
-		m.note(time.Duration(1+rng.IntN(1000)) * time.Millisecond)
+		m.note(0, time.Duration(1+rng.IntN(1000))*time.Millisecond)
 	}
-	m.note(-time.Second)
-	m.note(time.Hour)
-	m.took = 2 * time.Second
-	r := m.result()
+	m.note(0, -time.Second)
+	m.note(0, time.Hour)
+	r := resultOf("x", m.times[0], 2*time.Second)
 	if r.Count != n+2 || r.Rate != (n+2)/2 || r.P50 < 480_000 || r.P50 > 520_000 ||
 		r.Max < longest.Microseconds() {
 		t.Errorf("%+v", r)

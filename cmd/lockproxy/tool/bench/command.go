@@ -2,15 +2,13 @@
 //
 //	Command --> run --> phase: lock, contend, get, set; each for its share of the time
 //	                      |
-//	        worker, worker ... a connection each --> measure: the times of each kind of answer
+//	        client, client ... a connection each: histograms of each kind of answer
 //	                      |
-//	    Ctrl-C or the end --> clean: locks and keys of this run --> show: a table, or JSON
+//	    Ctrl-C or the end --> clean: the keys of this run --> show: a table, or JSON
 package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os/signal"
 	"syscall"
 	"time"
@@ -25,19 +23,9 @@ import (
 // exitInterrupted is that of a program which Ctrl-C has ended.
 const exitInterrupted = 130
 
-// benchFlags are the flags.
-type benchFlags struct {
-	locks   int
-	clients int
-	time    time.Duration
-	only    string // a phase; "": all
-	json    bool
-	at      *client.Options
-}
-
 // Command is lockproxy bench.
 func Command() *cobra.Command {
-	a := &benchFlags{locks: 1000, clients: 50, time: 30 * time.Second}
+	r := &benchRun{locks: 1000, clients: 50, time: 30 * time.Second}
 	c := tool.Command(&cobra.Command{
 		Use:   "bench [--flag value]...",
 		Short: "Measures what this installation can do: locks, waits, hand-over, forwarding",
@@ -57,47 +45,38 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
         more of it, elsewhere
   lockproxy bench --json > before.json
         to be compared after a change`,
-	}, 0, 0, a.run)
+	}, 0, 0, r.run)
 	f := c.Flags()
-	f.Var(kind.Number(&a.locks, 1, 100_000), "locks", "how many locks clients take in turn, at least one "+
+	f.Var(kind.Number(&r.locks, 1, 100_000), "locks", "how many locks clients take in turn, at least one "+
 		"each")
-	f.Var(kind.Number(&a.clients, 1, 1000), "clients", "clients at a time, a connection each")
-	f.Var(kind.Time(&a.time, 100*time.Millisecond, time.Hour), "time", "for how long, all phases together")
-	f.Var(kind.OneOf(&a.only, "lock", "contend", "get", "set"), "only",
+	f.Var(kind.Number(&r.clients, 1, 1000), "clients", "clients at a time, a connection each")
+	f.Var(kind.Time(&r.time, 100*time.Millisecond, time.Hour), "time", "for how long, all phases together")
+	f.Var(kind.OneOf(&r.only, "lock", "contend", "get", "set"), "only",
 		"one of the phases, for all of the time: lock, contend, get or set")
-	tool.Yes(f, &a.json, "json", "one JSON object, with times in µs")
-	a.at = client.Flags(f, client.Addr)
+	tool.Yes(f, &r.json, "json", "one JSON object, with times in µs")
+	r.at = client.Flags(f, client.Addr)
 	return c
 }
 
-func (a *benchFlags) run(c *tool.Invocation) int {
-	if err := a.at.Check(); err != nil {
+func (r *benchRun) run(c *tool.Invocation) int {
+	if err := r.at.Check(); err != nil {
 		return c.Misused(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
-	r := newRun(a, c)
-	defer r.close()
-	err := r.measure(ctx)
-	interrupted := ctx.Err() != nil
-	if interrupted {
-		err = nil // what it has cut explains itself
-	}
-	stop()
-	if wrong := r.clean(); err == nil && wrong != nil {
-		err = fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", wrong)
-	}
-	if wrong := r.show(interrupted); wrong != nil {
+	r.runReport = runReport{Proxy: r.at.Addr, Clients: r.clients, Locks: max(r.locks, r.clients),
+		Seconds: r.time.Seconds(), Measured: []result{}}
+	err := r.measure(ctx, c.Stderr)
+	r.Interrupted = ctx.Err() != nil
+	if wrong := r.show(c.Stdout); wrong != nil {
 		return c.Fail(tool.ExitSoftware, wrong)
 	}
 	switch {
-	case interrupted:
+	case r.Interrupted: // what it has cut explains itself
 		return exitInterrupted
-	case err == nil:
-		return tool.ExitOK
-	case errors.Is(err, errTaken):
-		return c.Fail(tool.ExitSoftware, err)
+	case err != nil:
+		return c.Fail(client.Code(err), err)
 	}
-	return c.Fail(client.Code(err), err)
+	return tool.ExitOK
 }

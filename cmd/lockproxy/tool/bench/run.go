@@ -3,16 +3,16 @@ package bench
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"lockproxy/cmd/lockproxy/kind"
-	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
 )
 
@@ -23,17 +23,18 @@ const (
 	tags = 48
 	// keys is how many keys a client reads and writes in turn.
 	keys = 20
-	// grace is how long an answer may take once a phase is over.
+	// grace is how long answers may take once a phase is over.
 	grace = 10 * time.Second
+	// patience is the WAIT of those who want one lock: less than grace.
+	patience = 4 * time.Second
+	// longest is the longest time that is told apart from longer ones.
+	longest = 10 * time.Minute
 )
 
 // value is what is SET.
 var value = string(make([]byte, 100))
 
-var (
-	errTaken  = errors.New("a lock that nobody else knows is taken")
-	errSilent = fmt.Errorf("no answer within %v", grace)
-)
+var errSilent = fmt.Errorf("no answer within %v", grace)
 
 // phase is a part of a run in which all clients do the same.
 type phase struct {
@@ -50,86 +51,86 @@ var phases = []phase{
 	{"set", "SET of 100 bytes", []string{"SET"}, (*benchClient).set},
 }
 
-// benchRun is one run.
+// benchRun is one run: its flags, and what comes of it.
 type benchRun struct {
-	*benchFlags
-	call     *tool.Invocation
-	prefix   string // of all names
-	workers  []*benchClient
-	measured []*timings
+	locks   int
+	clients int
+	time    time.Duration
+	only    string // a phase; "": all
+	json    bool
+	at      *client.Options
 
+	runReport
+	prefix   string // of all names
 	began    time.Time
 	released atomic.Int64 // when the contended lock was, since began
-	timeouts atomic.Int64 // LOCKs whose WAIT was used up
-	written  atomic.Bool  // there are keys
 }
 
 // benchClient is one client.
 type benchClient struct {
 	*benchRun
-	id    int
-	token string
-	conn  *client.Conn // nil: not yet
-	ctx   context.Context
-	times []*timings // of its phase, by kind
-	held  string     // the lock that it may hold; "": none
-}
-
-func newRun(a *benchFlags, c *tool.Invocation) *benchRun {
-	var id [8]byte
-	rand.Read(id[:])
-	r := &benchRun{benchFlags: a, call: c, prefix: "lockproxy-bench:" + hex.EncodeToString(id[:4]),
-		began: time.Now()}
-	for i := range a.clients {
-		r.workers = append(r.workers, &benchClient{benchRun: r, id: i, token: fmt.Sprintf("%x-%d", id, i)})
-	}
-	return r
-}
-
-// close ends all connections.
-func (r *benchRun) close() {
-	for _, w := range r.workers {
-		if w.conn != nil {
-			w.conn.Close()
-		}
-	}
+	id       int
+	token    string
+	conn     *client.Conn // nil: not yet
+	ctx      context.Context
+	times    []*hdrhistogram.Histogram // of its phase, by kind
+	wrote    bool                      // it has keys
+	timeouts int64                     // LOCKs whose WAIT was used up
 }
 
 // measure runs the phases. It blocks until they are over, ctx ends, or something is wrong.
-func (r *benchRun) measure(ctx context.Context) error {
+func (r *benchRun) measure(ctx context.Context, news io.Writer) error {
+	id := rand.Text()
+	r.prefix, r.began = "lockproxy-bench:"+id[:8], time.Now()
+	var all []*benchClient
+	for i := range r.clients {
+		all = append(all, &benchClient{benchRun: r, id: i, token: fmt.Sprint(id, "-", i)})
+	}
+	defer func() {
+		for _, w := range all {
+			if w.conn != nil {
+				w.conn.Close()
+			}
+		}
+	}()
 	// Whether a lockproxy is there is seen before a thousand connections are made.
 	first, cancel := context.WithTimeout(ctx, r.at.Timeout)
 	defer cancel()
-	w := r.workers[0]
-	w.ctx = first
-	if _, err := w.do("LOCKCTL", "INFO", r.lock(0)); err != nil {
+	all[0].ctx = first
+	if _, err := all[0].do("LOCKCTL", "INFO", r.lock(0)); err != nil {
 		return r.at.Explain(err)
 	}
-	all := slices.DeleteFunc(slices.Clone(phases), func(f phase) bool {
+	wanted := slices.DeleteFunc(slices.Clone(phases), func(f phase) bool {
 		return r.only != "" && r.only != f.name
 	})
-	for i := range all {
-		err := r.play(ctx, &all[i], r.time/time.Duration(len(all)))
-		if err != nil || ctx.Err() != nil {
+	for i := range wanted {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := r.play(ctx, &wanted[i], r.time/time.Duration(len(wanted)), all, news); err != nil {
 			return err
 		}
 	}
-	return nil
+	return clean(all)
 }
 
 // play runs one phase.
-func (r *benchRun) play(ctx context.Context, f *phase, length time.Duration) error {
+func (r *benchRun) play(
+	ctx context.Context, f *phase, length time.Duration, all []*benchClient, news io.Writer,
+) error {
 	over, end := context.WithTimeout(ctx, length)
 	defer end()
 	// What is under way when the phase is over is waited for, so that nothing is left in doubt.
-	answers, cut := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cut(nil)
-	defer context.AfterFunc(over, func() { time.AfterFunc(grace, func() { cut(errSilent) }) })()
+	answers, cut := context.WithTimeoutCause(context.WithoutCancel(ctx), length+grace, errSilent)
+	defer cut()
 	began := time.Now()
-	failed := make(chan error, len(r.workers)+1)
+	failed := make(chan error, len(all)+1)
 	var working sync.WaitGroup
-	for _, w := range r.workers {
-		w.ctx, w.times = answers, measures(f.kinds)
+	for _, w := range all {
+		w.ctx, w.times = answers, nil
+		for range f.kinds {
+			w.times = append(w.times, newTimes())
+		}
 		working.Go(func() { // ends soon after over
 			for n := 0; n == 0 && ctx.Err() == nil || over.Err() == nil; n++ { // once at least
 				if err := f.once(w, n); err != nil {
@@ -140,17 +141,31 @@ func (r *benchRun) play(ctx context.Context, f *phase, length time.Duration) err
 			}
 		})
 	}
-	fmt.Fprintf(r.call.Stderr, "%s: %s, for %s\n", f.name, f.about, kind.Short(length))
+	fmt.Fprintf(news, "%s: %s, for %s\n", f.name, f.about, kind.Short(length))
 	working.Wait()
-	for i, sum := range measures(f.kinds) {
-		for _, w := range r.workers {
-			sum.times.Merge(w.times[i].times)
+	took := time.Since(began)
+	for i, name := range f.kinds {
+		sum := newTimes()
+		for _, w := range all {
+			sum.Merge(w.times[i])
 		}
-		sum.took = time.Since(began)
-		r.measured = append(r.measured, sum)
+		r.Measured = append(r.Measured, resultOf(name, sum, took))
+	}
+	for _, w := range all {
+		r.Timeouts += w.timeouts
+		w.timeouts = 0
 	}
 	failed <- nil
 	return <-failed
+}
+
+// newTimes is times of one kind, in µs and to two digits. It is used by one goroutine at a time.
+func newTimes() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest.Microseconds(), 2) }
+
+// note adds a time of a kind.
+func (w *benchClient) note(kind int, took time.Duration) {
+	// The bounds are kept, so there is no error.
+	w.times[kind].RecordValue(min(max(took, time.Microsecond), longest).Microseconds())
 }
 
 // do sends a command, over a new connection if there is none yet.
@@ -174,63 +189,51 @@ func (r *benchRun) lock(n int) string {
 }
 
 // key is the n-th key of a client.
-func (r *benchRun) key(id, n int) string {
-	i := id*keys + n%keys
-	return fmt.Sprintf("%s:key:{lockproxy-bench-%02d}:%d", r.prefix, i%tags, i)
+func (w *benchClient) key(n int) string {
+	i := w.id*keys + n%keys
+	return fmt.Sprintf("%s:key:{lockproxy-bench-%02d}:%d", w.prefix, i%tags, i)
 }
 
 // pair is a LOCK and an UNLOCK of a lock that no other client wants.
 func (w *benchClient) pair(n int) error {
 	own := max(w.locks/w.clients, 1)
-	w.held = w.lock(1 + w.id + (n%own)*w.clients)
+	name := w.lock(1 + w.id + (n%own)*w.clients)
 	began := time.Now()
-	v, err := w.do("LOCK", w.held, "TOKEN", w.token, "PX", lease.Milliseconds())
+	v, err := w.do("LOCK", name, "TOKEN", w.token, "PX", lease.Milliseconds())
 	switch {
 	case err != nil:
 		return err
 	case v == nil:
-		return fmt.Errorf("%w: %s", errTaken, w.held)
+		return fmt.Errorf("%w: %s is taken, which nobody else knows", client.ErrProtocol, name)
 	}
 	granted := time.Now()
-	if err := w.unlock(); err != nil {
-		return err
-	}
-	w.times[0].note(granted.Sub(began))
-	w.times[1].note(time.Since(granted))
-	return nil
-}
-
-// unlock frees the lock that w holds.
-func (w *benchClient) unlock() error {
-	_, err := w.do("UNLOCK", w.held, w.token)
-	if err == nil {
-		w.held = ""
-	}
+	w.note(0, granted.Sub(began))
+	_, err = w.do("UNLOCK", name, w.token)
+	w.note(1, time.Since(granted))
 	return err
 }
 
 // contend is one turn with the lock that all clients want.
 func (w *benchClient) contend(int) error {
-	wait := max(w.at.Timeout-time.Second, w.at.Timeout/2)
-	w.held = w.lock(0)
 	began := time.Now()
-	v, err := w.do("LOCK", w.held, "TOKEN", w.token, "PX", lease.Milliseconds(), "WAIT", wait.Milliseconds())
+	v, err := w.do("LOCK", w.lock(0), "TOKEN", w.token, "PX", lease.Milliseconds(),
+		"WAIT", patience.Milliseconds())
 	switch {
 	case err != nil:
 		return err
 	case v == nil:
-		w.held = ""
-		w.timeouts.Add(1)
+		w.timeouts++
 		return nil
 	}
 	granted := time.Now()
-	w.times[0].note(granted.Sub(began))
+	w.note(0, granted.Sub(began))
 	// Nobody but the holder before has written it since this client asked, if it has waited.
 	if released := w.began.Add(time.Duration(w.released.Load())); released.After(began) {
-		w.times[1].note(granted.Sub(released))
+		w.note(1, granted.Sub(released))
 	}
 	w.released.Store(int64(time.Since(w.began)))
-	return w.unlock()
+	_, err = w.do("UNLOCK", w.lock(0), w.token)
+	return err
 }
 
 // get is a GET of a key that there is.
@@ -241,61 +244,41 @@ func (w *benchClient) get(n int) error {
 		}
 	}
 	began := time.Now()
-	if _, err := w.do("GET", w.key(w.id, n)); err != nil {
-		return err
-	}
-	w.times[0].note(time.Since(began))
-	return nil
+	_, err := w.do("GET", w.key(n))
+	w.note(0, time.Since(began))
+	return err
 }
 
 func (w *benchClient) set(n int) error {
 	began := time.Now()
-	if err := w.write(n); err != nil {
-		return err
-	}
-	w.times[0].note(time.Since(began))
-	return nil
+	err := w.write(n)
+	w.note(0, time.Since(began))
+	return err
 }
 
 // write is a SET.
 func (w *benchClient) write(n int) error {
-	w.written.Store(true)
+	w.wrote = true
 	lasts := w.time + time.Minute
-	_, err := w.do("SET", w.key(w.id, n), value, "PX", lasts.Milliseconds())
+	_, err := w.do("SET", w.key(n), value, "PX", lasts.Milliseconds())
 	return err
 }
 
-// clean frees the locks that may still be held, and deletes the keys, over a connection of its own: those
-// before may be cut.
-func (r *benchRun) clean() error {
-	var wanted [][]any
-	for _, w := range r.workers {
-		if w.held != "" {
-			wanted = append(wanted, []any{"UNLOCK", w.held, w.token})
-		}
-	}
-	if r.written.Load() {
-		for i := range r.workers {
-			del := []any{"DEL"}
-			for n := range keys {
-				del = append(del, r.key(i, n))
-			}
-			wanted = append(wanted, del)
-		}
-	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+// clean deletes the keys. Locks are free: each client has had its answer to UNLOCK.
+func clean(all []*benchClient) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), grace, errSilent)
 	defer cancel()
-	conn, err := r.at.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	for _, command := range wanted {
-		if _, err := conn.Do(ctx, command...); err != nil {
-			return err
+	for _, w := range all {
+		if !w.wrote {
+			continue
+		}
+		del := []any{"DEL"}
+		for n := range keys {
+			del = append(del, w.key(n))
+		}
+		w.ctx = ctx
+		if _, err := w.do(del...); err != nil {
+			return fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", err)
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
@@ -20,22 +22,33 @@ type runReport struct {
 	Measured    []result `json:"measured"`
 }
 
+// result is what was measured of one kind.
+type result struct {
+	Name  string  `json:"name"`
+	Count int64   `json:"count"`
+	Rate  float64 `json:"per_second"`
+	P50   int64   `json:"p50_us"`
+	P90   int64   `json:"p90_us"`
+	P99   int64   `json:"p99_us"`
+	P999  int64   `json:"p999_us"`
+	Max   int64   `json:"max_us"`
+}
+
+func resultOf(name string, times *hdrhistogram.Histogram, took time.Duration) result {
+	n, q := times.TotalCount(), times.ValueAtQuantile
+	return result{Name: name, Count: n, Rate: float64(n) / took.Seconds(), P50: q(50), P90: q(90), P99: q(99),
+		P999: q(99.9), Max: times.Max()}
+}
+
 // show prints what was measured.
-func (r *benchRun) show(interrupted bool) error {
-	all := runReport{Proxy: r.at.Addr, Clients: r.clients, Locks: max(r.locks, r.clients),
-		Seconds: r.time.Seconds(), Interrupted: interrupted, Timeouts: r.timeouts.Load(),
-		Measured: []result{}}
-	for _, m := range r.measured {
-		all.Measured = append(all.Measured, m.result())
-	}
-	to := r.call.Stdout
+func (r *benchRun) show(to io.Writer) error {
 	if r.json {
-		return terminal.WriteJSON(to, all, "  ")
+		return terminal.WriteJSON(to, r.runReport, "  ")
 	}
-	if len(all.Measured) == 0 {
+	if len(r.Measured) == 0 {
 		return nil
 	}
-	_, err := io.WriteString(to, all.table())
+	_, err := io.WriteString(to, r.table())
 	return err
 }
 
@@ -43,9 +56,8 @@ func (r *benchRun) show(interrupted bool) error {
 func (r runReport) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, clients: %d, locks: %d\n\n", terminal.Safe(r.Proxy), r.Clients, r.Locks)
-	fmt.Fprintf(&b, "%-10s %10s %10s %8s %8s %8s %8s "+
-		"%8s\n", "", "count", "a second", "p50", "p90", "p99", "p99.9",
-		"max")
+	fmt.Fprintf(&b, "%-10s %10s %10s %8s %8s %8s %8s %8s\n", "", "count", "a second", "p50", "p90", "p99",
+		"p99.9", "max")
 	for _, m := range r.Measured {
 		fmt.Fprintf(&b, "%-10s %10d %10.0f", m.Name, m.Count, m.Rate)
 		for _, us := range []int64{m.P50, m.P90, m.P99, m.P999, m.Max} {

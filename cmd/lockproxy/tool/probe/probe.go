@@ -148,10 +148,10 @@ func serves(err error) error {
 // ask sends a request to the admin listener; the error is what it has answered instead of 200. The listener's
 // certificate is not looked at: it is for those who call from elsewhere, and no password is sent.
 func ask(ctx context.Context, v *settings.Values, path string) error {
-	if v.Admin == "" {
+	if v.Admin.Addr == "" {
 		return errors.New("admin is off, so there is nothing to ask; --proxy asks the port of clients")
 	}
-	host, port, err := net.SplitHostPort(v.Admin)
+	host, port, err := net.SplitHostPort(v.Admin.Addr)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func ask(ctx context.Context, v *settings.Values, path string) error {
 		}
 	}
 	scheme := "http://"
-	if v.AdminTLSCert != "" {
+	if v.Admin.TLS.Cert != "" {
 		scheme = "https://"
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+net.JoinHostPort(host, port)+path,

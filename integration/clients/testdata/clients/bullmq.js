@@ -9,7 +9,7 @@ const [host, port, clustered] = [process.argv[2], Number(process.argv[3]), proce
 const jobs = 1000;
 const delay = 1500;
 
-const connect = () => (clustered ? new Redis.Cluster([{ host, port }], { redisOptions: { maxRetriesPerRequest: null } })
+const connect = () => (clustered ? new Redis.Cluster([{ host, port }], { slotsRefreshTimeout: 120000, redisOptions: { connectTimeout: 120000, maxRetriesPerRequest: null } })
   : new Redis({ host, port, connectTimeout: 120000, maxRetriesPerRequest: null }));
 
 const failures = (i) => (i % 100 === 0 ? 2 : i % 20 === 0 ? 1 : 0);

@@ -28,7 +28,7 @@ async function main() {
   const [host, port] = [process.argv[2], Number(process.argv[3])];
 
   for (const scaleReads of ['master', 'slave']) {
-    const io = new Redis.Cluster([{ host, port }], { scaleReads });
+    const io = new Redis.Cluster([{ host, port }], { scaleReads, slotsRefreshTimeout: 120000, redisOptions: { connectTimeout: 120000 } });
     // ioredis knows the keys of a custom command if it is defined by its words.
     await everyday(`ioc${port}${scaleReads}`, (key, name, ...args) => {
       const command = new Redis.Command(name.toLowerCase(), args, { replyEncoding: 'utf8' });

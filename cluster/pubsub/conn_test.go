@@ -1,4 +1,4 @@
-package cluster
+package pubsub
 
 import (
 	"context"
@@ -9,9 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cluster"
 )
 
-// frames keeps what comes over a Conn.
+// frames keeps what comes over a feedConn.
 type frames struct {
 	mu     sync.Mutex
 	all    []string
@@ -19,16 +21,16 @@ type frames struct {
 	refuse error // of each frame
 }
 
-func (f *frames) Frame(frame []byte) error {
+func (f *frames) takeFrame(frame []byte) error {
 	f.all = append(f.all, string(frame))
 	return f.refuse
 }
 
-func (f *frames) Pause(context.Context) { f.pauses++ }
+func (f *frames) pauseReading(context.Context) { f.pauses++ }
 
-// connected is a Conn of f to a node. serve plays the node behind the login.
-func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *Conn {
-	u := &Dialer{ConnectTimeout: time.Second, Net: func(context.Context, string, string) (net.Conn, error) {
+// connected is a feedConn of f to a node. serve plays the node behind the login.
+func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *feedConn {
+	dial := func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()
 		go func() { // ends with its connection
 			buf := make([]byte, 4096)
@@ -39,12 +41,13 @@ func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *Co
 			serve(there)
 		}()
 		return here, nil
-	}}
-	c := NewConn(f, &f.mu)
+	}
+	u := &cluster.Dialer{ConnectTimeout: time.Second, Net: dial}
+	c := newFeedConn(f, &f.mu)
 	f.mu.Lock()
-	c.Queue([]byte(queued))
+	c.queue([]byte(queued))
 	f.mu.Unlock()
-	if err := c.Begin(t.Context(), u, "a:1", 2); err != nil {
+	if err := c.begin(t.Context(), u, "a:1", 2); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -69,7 +72,7 @@ func TestNodeConnFrames(t *testing.T) {
 			there.Close()
 		})
 		<-c.ctx.Done()
-		c.End(nil)
+		c.end(nil)
 		if got := strings.Join(f.all, "|"); got != strings.Join(want, "|") {
 			t.Errorf("%d frames of %d bytes", len(f.all), len(got))
 		}
@@ -79,7 +82,7 @@ func TestNodeConnFrames(t *testing.T) {
 	})
 }
 
-// A Conn ends for one reason, the first: an error of the node or of its user, or End. A node that accepts
+// A feedConn ends for one reason, the first: an error of the node or of its user, or End. A node that accepts
 // nothing is given up.
 func TestNodeConnEnds(t *testing.T) {
 	mine, refused := errors.New("mine"), errors.New("refused")
@@ -92,7 +95,7 @@ func TestNodeConnEnds(t *testing.T) {
 		"closed by the node": {serve: func(c net.Conn) { c.Close() }, late: true,
 			want: func(err error) bool { return err != nil && err != mine }},
 		"no Redis": {serve: func(c net.Conn) { c.Write([]byte("HTTP/1.1\r\n")) }, late: true,
-			want: func(err error) bool { return errors.Is(err, ErrFraming) }},
+			want: func(err error) bool { return errors.Is(err, cluster.ErrFraming) }},
 		"refused by its user": {f: &frames{refuse: refused},
 			serve: func(c net.Conn) { c.Write([]byte("+OK\r\n")) },
 			late:  true, want: func(err error) bool { return err == refused }},
@@ -111,7 +114,7 @@ func TestNodeConnEnds(t *testing.T) {
 				if test.late {
 					<-c.ctx.Done()
 				}
-				if err := c.End(mine); !test.want(err) {
+				if err := c.end(mine); !test.want(err) {
 					t.Errorf("it ended for %v", err)
 				}
 				if took := time.Since(began); took > nodeWrite {
