@@ -69,13 +69,10 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	defer signal.Stop(hups)
 	p.hups, p.settings = hups, func() (*settings.Values, error) {
 		r, err := src.Read()
-		if err == nil {
-			err = r.Err()
-		}
 		if err != nil {
 			return nil, err
 		}
-		return r.Values, nil
+		return r.Values, r.Err()
 	}
 	if err := p.run(signals); err != nil {
 		p.log.Error("lockproxy ends", "err", err)

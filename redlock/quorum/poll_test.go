@@ -37,11 +37,12 @@ func word(s string) []byte {
 	return []byte(":" + s + "\r\n")
 }
 
-// What renew.lua is asked by a client and by a keeper, and release.lua by a keeper.
+// What renew.lua is asked by a client and by a keeper, release.lua by a keeper, and cancel.lua for BREAK.
 var (
 	renewing  = scripts.Script{Name: "client"}
 	keeping   = scripts.Script{Name: "keeper"}
 	detaching = scripts.Script{Name: "detach"}
+	breaking  = scripts.Script{Name: "break"}
 )
 
 // How the replies of five nodes become one. R27
@@ -89,10 +90,10 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		{&keeping, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
 		{&keeping, "[-1] [-1] [0] [-1] -", "[-1]"},
 		{&keeping, "[1000] [1000] - - -", "-NOQUORUM"},
-		{&scripts.Break, "0 0 0 1 1", "0"},
-		{&scripts.Break, "1 1 1 0 0", "1"},
-		{&scripts.Break, "1 1 0 0 0", "0"},
-		{&scripts.Break, "1 1 - - -", "-NOQUORUM"},
+		{&breaking, "0 0 0 1 1", "0"},
+		{&breaking, "1 1 1 0 0", "1"},
+		{&breaking, "1 1 0 0 0", "0"},
+		{&breaking, "1 1 - - -", "-NOQUORUM"},
 		{&detaching, "0 0 0 - -", "0"},
 		{&detaching, "1 0 0 1 -", "1"},
 		{&scripts.Inspect, "nil nil nil - -", "nil"},

@@ -92,35 +92,30 @@ local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6]
 local meta, master, breaks = ARGV[10] or '', ARGV[11] or '', ARGV[12] == '1'
 local most_waiters, most_readers = string.match(limits, '^(%d*) ?(%d*)$')
 most_waiters, most_readers = tonumber(most_waiters) or 0, tonumber(most_readers) or math.huge
-local keeper, note = wanted_keeper or '', ''
+local keeper = wanted_keeper or ''
 lease, mode = lease - 1, mode == 'behind' and 'w' or mode
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
 local form = mode == 'p' and 'permits ' .. most_readers or '1'
 --#include plain.lua
--- MGET, unlike GET, does not fail on a hash.
 local plain_fence, plain_ids, plain_owner = read_plain(call('MGET', key)[1])
-if plain_fence and mode == 'p' then
-  --#include otherform.lua
-  return other_form(key, '1', mode)
-end
+--#include otherform.lua
+if plain_fence and mode == 'p' then return other_form(key, '1', mode) end
 if plain_fence and plain_owner ~= token and not proxy and not breaks then return false end
-local clock = call('TIME')
 --#include now.lua
 --#include fence.lua
 --#include master.lua
-local now, from = in_ms(clock)
+local clock
 if plain_fence then
   -- This writes nothing. But a server that is full refuses it: there nobody joins a queue, or ends a hold.
   if plain_owner ~= token then call('SETRANGE', fence_key, '0', '') end
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
-  now, from = in_ms(clock)
 end
-if meta ~= '' then
-  --#include noteof.lua
-  note = note_of(meta, from)
-end
+clock = clock or call('TIME')
+local now, from = in_ms(clock)
+--#include noteof.lua
+local note = note_of(meta, from)
 local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,
   'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or '')))
 --#include islock.lua
@@ -140,14 +135,16 @@ if others and not proxy then return false end
 --#include grantedto.lua
 --#include allowwrites.lua
 --#include state.lua
+--#include saved.lua
+--#include tidied.lua
 --#include queue.lua
 --#include full.lua
 local lock = load_state({key = key, version = version, now = now, me = proxy, publish = publish,
   place = tonumber(place)}, packed, writer)
 local pause, try, upgrade = writer_expiry - now, {}, false
 
+if lock.place then allow_writes(key) end
 if others then
-  if lock.place then allow_writes(key) end
   try[1] = granted_to(writer)
 else
   -- What is needed only here is included here: to make a function takes Redis time.
@@ -174,24 +171,16 @@ else
     if not used then
       end_offer(lock)
       local place, first_mode = first(lock)
-      if first_mode == '?' then
-        save(lock)
-        return -3
-      end
+      if first_mode == '?' then return saved(lock, -3) end
       used = place
     end
-    if used then
-      save(lock)
-      --#include otherform.lua
-      return other_form(key, version, mode)
-    end
+    if used then return saved(lock, other_form(key, version, mode)) end
     call('HSET', key, 'v', form)
     call('HDEL', key, 'o', 'w', 'pe')
     owner, writer, shared, lock.permits = nil, nil, nil, mode == 'p' and most_readers or nil
   end
 
   -- Does the token hold the lock already?
-  if lock.place then allow_writes(key) end
   local h = ask_for_own(lock, r, owner, writer, shared)
   upgrade = h.upgrade
   if h.field and reentrant and not h.sent_before and not proxy and not meant(id, h.fence, h.ids) then
@@ -215,21 +204,14 @@ else
   local broke
   if breaks then
     local refused = master ~= '' and other_master(master)
-    if refused then
-      save(lock)
-      return refused
-    end
+    if refused then return saved(lock, refused) end
     call('HSET', key, 'v', form) -- changes nothing, and is refused if the server is full
-    --#include keeperchannel.lua
     --#include lastfence.lua
     --#include endholds.lua
     local ended, more, spared = end_holds(lock, writer, fence_key, fence_key, function(fence, hold, at)
       return meant(id, fence, hold, at)
     end, upgrade and h.field)
-    if more or spared then
-      save(lock)
-      return ended and -2 or -1
-    end
+    if more or spared then return saved(lock, ended and -2 or -1) end
     broke = ended and 1 or nil
     -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
     if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
@@ -254,9 +236,8 @@ else
   local turn = not first_place or first_place == lock.place and not unknown
   if upgrade then -- before everybody else, once the other readers are gone
     if first_mode == 'u' and first_place ~= lock.place then
-      save(lock)
-      return {err = 'DEADLOCK another reader waits already to become the writer, ' ..
-        'and each would wait for the other: release the shared hold, then lock again'}
+      return saved(lock, {err = 'DEADLOCK another reader waits already to become the writer, ' ..
+        'and each would wait for the other: release the shared hold, then lock again'})
     end
     turn = not readers_end
   elseif mode == 'w' then
@@ -270,15 +251,11 @@ else
   end
   if turn and mode == 'r' and crowded(lock, most_readers) then
     if lock.place then drop(lock, lock.place, id) end
-    save(lock)
-    return full(lock, lock.readers, 'share', 'lock-max-readers')
+    return saved(lock, full(lock, lock.readers, 'share', 'lock-max-readers'))
   end
   if turn then
     local refused = master ~= '' and other_master(master)
-    if refused then
-      save(lock)
-      return refused
-    end
+    if refused then return saved(lock, refused) end
     local fence = next_fence(fence_key, clock)
     if lock.place then drop(lock, lock.place, id) end
     local left, count = grant(lock, r, h, writer, fence, welcome)
@@ -295,10 +272,7 @@ else
     pause, try[1] = math.min(lock.offer_end, permit_ends or lock.offer_end) - now, first_id
   end
 
-  if not proxy then
-    save(lock)
-    return unknown and not upgrade and -3
-  end
+  if not proxy then return saved(lock, unknown and not upgrade and -3) end
   if upgrade then
     -- A place in the queue where it would wait for the shared hold of its own token is given up.
     if lock.place and string.sub(call('HGET', key, 'q:' .. lock.place) or '', 1, 1) ~= 'u' then
@@ -319,8 +293,7 @@ if not own_place then
     tidy(lock, holes)
   end
   if lock.waiters >= most_waiters then
-    save(lock)
-    return full(lock, lock.waiters, 'wait for', 'lock-max-queue')
+    return saved(lock, full(lock, lock.waiters, 'wait for', 'lock-max-queue'))
   end
   -- A reader that is to become the writer stands before all. Who was dropped because its proxy counted as
   -- dead, or with the lock, gets its place again, unless another has it or the queue would get too long.

@@ -65,6 +65,13 @@ func evalSHA(script scripts.Script, keys []string, args ...string) []byte {
 		args = append([]string{"client", fenceKey}, append(args, make([]string, 4-len(args))...)...)
 	case keepScript.Name:
 		args = append([]string{"keeper", fenceKey}, args...)
+	case breakScript.Name:
+		args = append(slices.Clone(args), make([]string, 5-len(args))...)
+		name := args[4:]
+		if name[0] == "" {
+			name = nil
+		}
+		args = slices.Concat([]string{"", args[3]}, args[:3], name)
 	case detachScript.Name:
 		args = together(append([]string{args[0], args[1], args[1]}, args[2:]...))
 	}
@@ -73,9 +80,11 @@ func evalSHA(script scripts.Script, keys []string, args ...string) []byte {
 }
 
 // What scripts are for, as tests call it: release.lua for a keeper, of which they say token, keeper, proxy,
-// command, and what becomes of the lock; and renew.lua for one lock, for a client (token, lease, which grant
-// is meant, keeper), and a keeper (likewise).
+// command, and what becomes of the lock; renew.lua for one lock, for a client (token, lease, which grant is
+// meant, keeper), and a keeper (likewise); and cancel.lua for BREAK, of which they say proxy, command, what
+// becomes of the lock, id, and the name of the fence's key.
 var (
+	breakScript  = called("break", scripts.Cancel)
 	detachScript = called("detach", scripts.Release)
 	renewScript  = called("client", scripts.Renew)
 	keepScript   = called("keeper", scripts.Renew)

@@ -1,7 +1,8 @@
 -- cancel takes back what one LOCK has done: its place in the queue, or its hold, or one count of the hold, or
--- that a reader became the writer.
+-- that a reader became the writer. Or it ends all holds of a lock (BREAK), for people who know that the
+-- holder is no more.
 --
--- It takes nothing back that another client has been told of since:
+-- Of what one LOCK has done it takes nothing back that another client has been told of since:
 --   the answer to another LOCK of the token gave a count that includes this one;
 --   an UNLOCK was answered 0: the lock is still held;
 --   CHECK said that the token holds the lock;
@@ -11,34 +12,49 @@
 --
 -- KEYS  1  the lock
 --       2  the fence of its slot; left out as in release.lua
--- ARGV  1  token
---       2  id of the LOCK
+-- ARGV  1  token of the LOCK; or "" for BREAK
+--       2  id of the LOCK; or that of the BREAK, or "" to end also a hold that came after the request
 --       3  proxy
 --       4  PUBLISH or SPUBLISH
---       5  what becomes of the lock, as in release.lua
--- Reply 1: something was taken back, or marked
+--       5  what becomes of the lock, as in release.lua; offer if a BREAK has no fence in KEYS
+--       6  for BREAK, the name of the fence's key, if KEYS does not have it
+-- Reply 1: something was taken back, or marked; for BREAK the lock is free now
 --       0: there was nothing
 --       {1, id, fence, ttl ms}: taken back, and the lock was granted to the waiter id of this proxy
+--       -1: BREAK has ended some readers; to be sent again for the others
 -- Effects: what it takes back does not rest (ATLEAST), for nobody was told of it. Sent again it does nothing.
+--       With BREAK all holds go, what rests too, and the next fence is higher than any of theirs. Proxies
+--       that kept them alive are told. The first waiter is woken or gets the lock. Sent again it may end the
+--       next hold, but none that its own proxy has asked for since.
 local key, fence_key = KEYS[1], KEYS[2]
-local token, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, id, me, publish, after, fence_name = unpack(ARGV, 1, 6)
+local breaks = token == ''
 -- The marks of requests (see acquire.lua), and what they become when these are cancelled.
 local cancelled = {['+'] = '!', ['^'] = '?', ['*'] = '&', ['='] = ''}
---#include look.lua
+--#include plain.lua
 --#include now.lua
-local kind, _, plain_ids, plain_owner = look(key)
-if kind == 'plain' then
+--#include meant.lua
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
+if plain_fence and not breaks then
   if plain_owner ~= token or string.match(plain_ids, '%+([%w,]+)$') ~= id then return 0 end
   redis.call('DEL', key)
   if after == 'tell' then redis.call(publish, key, id) end
   return 1
 end
-if kind ~= 'hash' then return 0 end
+if plain_fence and id ~= '' and not meant(id, plain_fence, plain_ids) then return 0 end
+local clock
+if plain_fence then
+  --#include unfold.lua
+  clock = unfold(key, plain_fence, plain_ids, plain_owner)
+end
 local version, owner, writer, packed, shared, place =
-  unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
+  unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
 --#include islock.lua
-if not is_lock(version) then return 0 end
-local clock = redis.call('TIME')
+if not is_lock(version) then
+  --#include foreign.lua
+  return breaks and foreign(key) or 0
+end
+clock = clock or redis.call('TIME')
 local now, from = in_ms(clock)
 --#include hold.lua
 --#include allowwrites.lua
@@ -52,6 +68,24 @@ local now, from = in_ms(clock)
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
   from = from, me = me, publish = publish, place = tonumber(place)}, packed, writer)
+if breaks then
+  --#include keeper.lua
+  --#include keeperchannel.lua
+  --#include lastfence.lua
+  --#include endholds.lua
+  local had_readers = lock.readers > 0
+  local broken, more = end_holds(lock, writer, fence_key, fence_name or fence_key, function(fence, hold, at)
+    return id == '' or meant(id, fence, hold, at)
+  end)
+  if broken and not more and after == 'tell' then redis.call(publish, key, 'broken') end
+  if broken and not more then return pass_on(lock, read_until(lock), owner, after ~= 'offer') end
+  if not more and had_readers and lock.readers == 0 then
+    pass_on(lock, read_until(lock), owner, false)
+  else
+    save(lock)
+  end
+  return more and -1 or 0
+end
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local done = 0
 if lock.place then

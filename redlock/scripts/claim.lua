@@ -62,23 +62,10 @@ local keeper = string.sub(wanted_keeper, 1, 1) == '=' and '' or wanted_keeper
 --#include now.lua
 --#include fence.lua
 local now, from = in_ms(clock)
-local note = ''
-if meta ~= '' then
-  --#include noteof.lua
-  note = note_of(meta, from)
-end
---#include look.lua
-local kind, plain_fence, plain_ids, plain_owner = look(key)
-
-if kind == 'none' then
-  if not wanted_fence then return {0, 1, '', micros} end
-  local fence = next_fence(fence_key, clock, wanted_fence)
-  --#include create.lua
-  create(key, '1', mode, token, fence, lease, now, from, keeper, id, note)
-  return {tonumber(fence), lease, 1, 1, micros}
-end
---#include foreign.lua
-if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
+--#include noteof.lua
+local note = note_of(meta, from)
+--#include plain.lua
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
 if plain_fence and plain_owner ~= token and not breaks then
   return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+([%w,]+)') or '', micros}
 end
@@ -89,8 +76,17 @@ if plain_fence then
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
   now, from = in_ms(clock)
 end
-local v, owner, writer, packed, shared = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token))
-if v ~= '1' then return foreign(key) end
+local v, owner, writer, packed, shared = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token))
+if v ~= '1' then
+  --#include foreign.lua
+  local refused = foreign(key)
+  if refused then return refused end
+  if not wanted_fence then return {0, 1, '', micros} end
+  local fence = next_fence(fence_key, clock, wanted_fence)
+  --#include create.lua
+  create(key, '1', mode, token, fence, lease, now, from, keeper, id, note)
+  return {tonumber(fence), lease, 1, 1, micros}
+end
 --#include hold.lua
 --#include keeper.lua
 --#include keeperafter.lua
@@ -103,10 +99,12 @@ if writing and owner ~= token and not breaks then
 end
 --#include allowwrites.lua
 --#include state.lua
+--#include saved.lua
 --#include readers.lua
 --#include livereaders.lua
 --#include enlist.lua
 --#include request.lua
+--#include tidied.lua
 --#include crowded.lua
 local lock = load_state({key = key, now = now}, packed, writer)
 
@@ -125,7 +123,6 @@ end
 local broke
 if breaks then
   call('HSET', key, 'v', v) -- changes nothing, and is refused if the server is full
-  --#include keeperchannel.lua
   --#include endholds.lua
   local newest, more, spared = 0
   broke, more, spared = end_holds(lock, writer, fence_key, fence_key, function(of_hold)
@@ -133,8 +130,7 @@ if breaks then
     return tonumber(of_hold) < wanted_fence
   end, upgrade and h.field)
   if more or spared then
-    save(lock)
-    return {more and -3 or -2, newest, broke and 1 or 0, micros}
+    return saved(lock, {more and -3 or -2, newest, broke and 1 or 0, micros})
   end
   -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
   if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
@@ -144,13 +140,12 @@ end
 local readers_end = read_until(lock, upgrade and token)
 local waits = mode == 'w' and readers_end
 if waits or not wanted_fence and not upgrade then
-  save(lock)
-  return {upgrade and -1 or 0, math.max(waits and readers_end - now or 1, 1), waits and 'r' or '', micros}
+  local left = math.max(waits and readers_end - now or 1, 1)
+  return saved(lock, {upgrade and -1 or 0, left, waits and 'r' or '', micros})
 end
 if mode == 'r' and crowded(lock, most_readers) then
-  save(lock)
   --#include full.lua
-  return full(lock, lock.readers, 'share', 'lock-max-readers')
+  return saved(lock, full(lock, lock.readers, 'share', 'lock-max-readers'))
 end
 local fence = next_fence(fence_key, clock, wanted_fence)
 local left, count = grant(lock, r, h, writer, fence, function() end)

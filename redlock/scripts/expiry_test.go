@@ -27,7 +27,7 @@ func TestLastMillisecond(t *testing.T) {
 		"the holder": func(n int) string {
 			return l.show(l.run(scripts.Acquire, both, "a", "1", "w", fmt.Sprintf("id%014d", n), "1"))
 		},
-		"a break": func(n int) string { return l.show(l.run(scripts.Break, both, "P1", "SPUBLISH")) },
+		"a break": func(n int) string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) },
 		"a renewal": func(n int) string {
 			return l.show(renewedIn(l.run(renewScript, both[:1], "a", "1", "")))
 		},

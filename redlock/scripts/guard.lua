@@ -10,14 +10,14 @@
 -- Effects: those of the command
 local key, token, wanted, database = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local command, source, given_numkeys = ARGV[4], ARGV[5], ARGV[6]
---#include look.lua
+--#include plain.lua
 --#include now.lua
 --#include hold.lua
 --#include ownhold.lua
 --#include readers.lua
 --#include islock.lua
 if database ~= '0' then redis.call('SELECT', '0') end
-local kind, plain_fence, plain_ids, plain_owner = look(key)
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
 local now, held = in_ms(redis.call('TIME')), plain_owner and (plain_owner == token or plain_fence == wanted)
 
 -- goes_on(hold) says that it is the hold that is meant, and that its lease is not over.
@@ -27,17 +27,17 @@ local function goes_on(hold)
   return expiry > now and (wanted == '' or fence == wanted)
 end
 
-if kind == 'hash' and is_lock(redis.call('HGET', key, 'v')) then
-  local field, own, packed, owner, writer = own_hold(key, token)
+if not plain_fence then
+  local field, own, packed, owner, writer, version = own_hold(key, token)
+  --#include foreign.lua
+  local refused = not is_lock(version) and foreign(key)
+  if refused then return refused end
   held = goes_on(own) or wanted ~= '' and goes_on(writer)
   if not held and packed and wanted ~= '' then
     for fields, holds in reader_holds(key) do
       for _, hold in ipairs(holds) do held = held or goes_on(hold) end
     end
   end
-elseif kind ~= 'none' and not plain_fence then
-  --#include foreign.lua
-  return foreign(key)
 end
 if not held then
   return {err = 'NOTHELD the ' .. (wanted == '' and 'token' or 'grant with that fence') ..

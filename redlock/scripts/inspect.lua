@@ -11,15 +11,12 @@
 --       nil: there is no such lock
 -- Effects: with a token, the requests that made its hold cannot be cancelled any more.
 local key, token, at = KEYS[1], ARGV[1] or '', ARGV[2]
---#include look.lua
+--#include plain.lua
 --#include now.lua
-local kind, plain_fence, plain_ids, plain_owner = look(key)
-if kind == 'none' then return false end
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
 local clock = redis.call('TIME')
 local now = in_ms(clock)
 local micros = clock[1] .. string.sub('00000' .. clock[2], -6)
---#include foreign.lua
-if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
 if plain_fence then
   if plain_owner == token and string.sub(plain_ids, -17) ~= '=1111111111111111' then
     plain_ids = plain_ids .. '=1111111111111111'
@@ -31,22 +28,22 @@ if plain_fence then
     table.concat({expiry, 1, plain_fence, since, '-', plain_ids}, ' ')}
 end
 --#include islock.lua
-local version = redis.call('HGET', key, 'v')
-if not is_lock(version) then return foreign(key) end
-if token ~= '' then
-  --#include ownhold.lua
+--#include ownhold.lua
+local field, hold, packed, owner, writer, version = own_hold(key, token)
+if not is_lock(version) then
+  --#include foreign.lua
+  return foreign(key) or false
+end
+if hold then
   --#include hold.lua
-  local field, hold = own_hold(key, token)
-  if hold then
-    local expiry, count, fence, since, kept, ids, note = parse_hold(hold)
-    local others, renewed = string.gsub(ids, '=0000000000000000', '')
-    if expiry > now and string.sub(others, -17) ~= '=1111111111111111' then
-      ids = string.gsub(others, '=1111111111111111', '') .. '=1111111111111111' ..
-        string.rep('=0000000000000000', renewed)
-      --#include allowwrites.lua
-      allow_writes(key)
-      redis.call('HSET', key, field, pack_hold(expiry, count, fence, since, kept, ids, note))
-    end
+  local expiry, count, fence, since, kept, ids, note = parse_hold(hold)
+  local others, renewed = string.gsub(ids, '=0000000000000000', '')
+  if expiry > now and string.sub(others, -17) ~= '=1111111111111111' then
+    ids = string.gsub(others, '=1111111111111111', '') .. '=1111111111111111' ..
+      string.rep('=0000000000000000', renewed)
+    --#include allowwrites.lua
+    allow_writes(key)
+    redis.call('HSET', key, field, pack_hold(expiry, count, fence, since, kept, ids, note))
   end
 end
 --#include readers.lua
@@ -59,12 +56,10 @@ local function add(fields, values)
     end
   end
 end
-local state = redis.call('HMGET', key, 'o', 'w', 's')
-add({'o', 'w'}, state)
-local packed = state[3]
+add({'o', 'w'}, {owner, writer})
 if not packed then return all end
 if token ~= '' then
-  add({'r:' .. token}, redis.call('HMGET', key, 'r:' .. token))
+  if field ~= 'w' then add({field}, {hold}) end
   return all
 end
 local head, tail, waiters = string.match(packed, '^%d+ (%d+) (%d+) (%d+)') -- as state.lua says

@@ -95,7 +95,7 @@ func longScripts(l *teller) []longScript {
 		}
 	}
 	release := func() { l.run(scripts.Release, both, "W", "", id(), "P1", l.publish()) }
-	brk := func() { l.run(scripts.Break, both, "P1", l.publish(), "grant", id()) }
+	brk := func() { l.run(breakScript, both, "P1", l.publish(), "grant", id()) }
 	inspect := func() { l.run(scripts.Inspect, both[:1]) }
 	return []longScript{
 		{name: "INFO, readers and waiters", calls: 14, seed: "1000 10000 1 alive 0 0", run: inspect},
@@ -248,7 +248,7 @@ func TestFirstNotKnownYet(t *testing.T) {
 			case "release":
 				got = run(scripts.Release, "W", "", "id0000000000000r", "P2", l.publish())
 			case "break":
-				got = run(scripts.Break, "P2", l.publish())
+				got = run(breakScript, "P2", l.publish())
 			case "detach":
 				got = run(detachScript, "W", keeper, "P2", l.publish())
 			case "cancel":

@@ -32,7 +32,6 @@ local function held_by_others(key, plain)
 end
 
 if call('EXISTS', unpack(locks)) > 0 then
-  -- MGET, unlike GET, does not fail on a hash.
   for i, plain in ipairs(call('MGET', unpack(locks))) do
     if held_by_others(locks[i], plain) then return i end
   end

@@ -1141,7 +1141,7 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 						delete(m.hold, token)
 					}
 				}
-				v := ask(scripts.Break, "P1", "PUBLISH", "", id)
+				v := ask(breakScript, "P1", "PUBLISH", "", id)
 				if (textOf(v) != "0") != held {
 					t.Fatalf("break of a lock that is held (%v): %s", held, textOf(v))
 				}

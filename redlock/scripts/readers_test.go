@@ -47,7 +47,7 @@ func TestStepsAtMostReaders(t *testing.T) {
 			return l.show(l.run(scripts.Release, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
 		}},
 		{"a look", 14, func() string { return fmt.Sprint(len(l.run(scripts.Inspect, both[:1]).Elems)) }},
-		{"a break", 20, func() string { return l.show(l.run(scripts.Break, both, "P1", "SPUBLISH")) }},
+		{"a break", 20, func() string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) }},
 	} {
 		s.Ask("CONFIG", "RESETSTAT")
 		got := call.run()

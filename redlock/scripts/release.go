@@ -13,11 +13,10 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// Release frees a hold, Cancel takes back what one LOCK has done, Break ends all holds of a lock.
+// Release frees a hold; Cancel takes back what one LOCK has done, or ends all holds of a lock.
 var (
 	Release = load("release", 2)
 	Cancel  = load("cancel", 2)
-	Break   = load("break", 2)
 )
 
 // DeleteRequest deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
@@ -159,7 +158,7 @@ type Freeing struct {
 	Apart          bool   // the lock is the only key, so Next is OfferNext: a grant needs a fence
 }
 
-// appendTo appends the three arguments that cancel.lua and break.lua take.
+// appendTo appends three arguments of cancel.lua.
 func (f *Freeing) appendTo(c *Call) {
 	c.Text(f.Proxy)
 	c.Text(f.Publish)
@@ -175,15 +174,16 @@ func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c 
 	return at, c
 }
 
-// BreakCall is the call of break.lua that ends what was there before the request id.
+// BreakCall is the call of cancel.lua that ends what was there before the request id.
 func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) (at int, c Call) {
-	args := 4
+	args := 5
 	if f.Apart {
-		args = 5
+		args = 6
 	}
-	at, c = eval(nil, n, &Break, f.Apart, name, args)
-	f.appendTo(&c)
+	at, c = eval(nil, n, &Cancel, f.Apart, name, args)
+	c.Empty()
 	c.Bytes(id[:])
+	f.appendTo(&c)
 	if f.Apart {
 		c.fenceKey(n, at)
 	}
@@ -211,8 +211,8 @@ func ReadDeleted(reply []byte) (asFreed []byte, unable bool) {
 	return reply, false
 }
 
-// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, break, detach,
-// cancel. Released.Held says that there was something to free.
+// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, cancel.
+// Released.Held says that there was something to free.
 func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		return redlock.Released{Held: true, Whole: n == 1}, to, nil

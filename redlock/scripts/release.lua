@@ -84,7 +84,6 @@ if after == 'grant' and known_fence ~= '' then
   end
 end
 
--- MGET, unlike GET, does not fail on a hash.
 local value = not version and redis.call('MGET', key)[1]
 
 -- tell says that the lock is free. Users without the right to PUBSUB get an error from that. Then the others

@@ -18,7 +18,7 @@
 --       behind them the clock in µs
 -- Effects: the leases of those holds and of their keys; the keeper. The proxy of the keeper before is told.
 local who, fence_name, clock = ARGV[1], ARGV[2], redis.call('TIME')
---#include look.lua
+--#include plain.lua
 --#include now.lua
 --#include hold.lua
 --#include keeper.lua
@@ -31,11 +31,11 @@ local micros, replies = clock[1] * 1000000 + clock[2], {}
 
 if who == 'client' then
   local key, token, lease, want, keeper = KEYS[1], unpack(ARGV, 3)
-  local kind, plain_fence, plain_ids, plain_owner = look(key)
-  if kind == 'none' or plain_fence and plain_owner ~= token then return {0, 0, micros} end
-  if not plain_fence and (kind ~= 'hash' or not is_lock(redis.call('HGET', key, 'v'))) then
+  local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
+  if plain_fence and plain_owner ~= token then return {0, 0, micros} end
+  if not plain_fence and not is_lock(unpack(redis.pcall('HMGET', key, 'v'))) then
     --#include foreign.lua
-    return foreign(key)
+    return foreign(key) or {0, 0, micros}
   end
   if plain_fence then
     --#include unfold.lua
@@ -48,24 +48,14 @@ if who == 'client' then
   return {left, tonumber(fence), micros}
 end
 
--- asked(key, token, want, keeper) is what remains of a hold that is a field of a hash.
-local function asked(key, token, want, keeper)
-  local _, hold = own_hold(key, token)
-  local expiry, _, fence, _, kept = parse_hold(hold or '')
-  if not hold or expiry <= now or keeper == '' and want ~= '' and want ~= fence then return 0 end
-  return (keeper == '' or keeper == keeper_of(kept)) and expiry - from or -1
-end
-
 for i, key in ipairs(KEYS) do
   local token, lease, want, keeper = unpack(ARGV, 4 * i - 1, 4 * i + 2)
-  local kind, plain_fence, _, plain_owner = look(key)
+  local plain_fence, _, plain_owner = read_plain(redis.call('MGET', key)[1])
   local left = 0
-  if kind == 'plain' and plain_owner == token and (want == '' or want == plain_fence) then
+  if plain_fence and plain_owner == token and (want == '' or want == plain_fence) then
     left = keeper == '' and now + redis.call('PTTL', key) - from or -1
-  elseif kind == 'hash' and lease == '0' then
-    left = asked(key, token, want, keeper)
-  elseif kind == 'hash' then
-    left = extend(key, token, tonumber(lease), '', keeper, false, now, from)
+  elseif not plain_fence then
+    left = extend(key, token, tonumber(lease), keeper == '' and want or '', keeper, false, now, from)
   end
   if lease == '0' and keeper == '' and left > 0 then
     -- Redis before 7.0 does not know PEXPIRETIME, but there WAIT counts what anybody wrote.

@@ -16,14 +16,10 @@ local key, fence_key, token, id = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local new_fence, new_count, agreed = ARGV[3], ARGV[4], ARGV[5] == 'agreed'
 local new_number = tonumber(new_fence)
 if #new_fence ~= 16 or new_fence > '9007199254740992' then return {err = 'ERR no fence: ' .. new_fence} end
---#include look.lua
+--#include plain.lua
 --#include now.lua
 --#include lastfence.lua
-local kind, plain_fence, plain_ids, plain_owner = look(key)
-if kind == 'none' then return 0 end
-local clock = redis.call('TIME')
---#include foreign.lua
-if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
+local plain_fence, plain_ids, plain_owner = read_plain(redis.call('MGET', key)[1])
 if plain_fence and plain_owner ~= token then return 0 end
 if plain_fence and new_count == '1' then
   local without_checks = string.gsub(plain_ids, '=1111111111111111', '')
@@ -32,15 +28,18 @@ if plain_fence and new_count == '1' then
   --#include rewrite.lua
   rewrite(key, 'lockproxy 1 ' .. new_fence .. ' ' .. plain_ids .. ' ' .. token)
 else
+  local clock
   if plain_fence then
     --#include unfold.lua
     clock = unfold(key, plain_fence, plain_ids, plain_owner)
   end
-  local now = in_ms(clock)
+  local now = in_ms(clock or redis.call('TIME'))
   --#include ownhold.lua
   --#include hold.lua
-  local field, hold = own_hold(key, token)
-  if not hold then return 0 end
+  --#include islock.lua
+  --#include foreign.lua
+  local field, hold, _, _, _, version = own_hold(key, token)
+  if not hold then return not is_lock(version) and foreign(key) or 0 end
   local expiry, _, fence, since, kept, ids, note = parse_hold(hold)
   local requests = string.gsub(string.gsub(ids, '=0000000000000000', ''), '=1111111111111111', '')
   if expiry <= now or string.match(requests, '([%w,]+)[:%d]*$') ~= id then return 0 end

@@ -137,7 +137,7 @@ func (l *teller) tell(line string) string {
 		if alone != nil {
 			args = append(args, "", fenceKey)
 		}
-		return l.show(l.run(scripts.Break, both, args...))
+		return l.show(l.run(breakScript, both, args...))
 	case "renew": // token lease [fence [keeper]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {

@@ -33,7 +33,9 @@ func (b *board) live(w http.ResponseWriter, r *http.Request) {
 	defer b.leave(s)
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := stream{w: w, to: http.NewResponseController(w)}
-	first := hello{Actions: b.o.Values().Admin.Actions, Points: b.history()}
+	b.mu.Lock()
+	first := hello{Actions: b.o.Values().Admin.Actions, Points: append([]point{}, b.points...)}
+	b.mu.Unlock()
 	if first.Actions {
 		first.Token = b.token
 	}
@@ -67,13 +69,6 @@ func (b *board) live(w http.ResponseWriter, r *http.Request) {
 		case <-changed:
 		}
 	}
-}
-
-// history is what the curves begin with.
-func (b *board) history() []point {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]point{}, b.points...)
 }
 
 // stream writes server-sent events until one cannot be written.

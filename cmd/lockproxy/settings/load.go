@@ -55,10 +55,7 @@ func (s Sources) Load() (*Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Err(); err != nil {
-		return nil, err
-	}
-	return r.Values, nil
+	return r.Values, r.Err()
 }
 
 // Read reads all settings, as Load does, and looks for mistakes that only show when all are known. One that

@@ -1,4 +1,3 @@
---#include tidied.lua
 -- crowded(lock, most) says that the lock has no room for one more reader, because there are most already.
 -- Before that it drops readers whose leases are over: it looks at a part of them, at most once a second.
 local function crowded(lock, most)

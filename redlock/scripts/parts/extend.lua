@@ -3,7 +3,7 @@
 -- extend(key, token, lease, want, keeper, by_client, now, from) makes the lease of a hold longer, never
 -- shorter. want is as in meant; now and from are as in_ms returns them. If a client asks (by_client), the
 -- hold gets the keeper that keeper_after says; otherwise its keeper asks, and must be the one that the hold
--- has.
+-- has, or is "" for any. With the lease 0 it only asks how long the hold lasts.
 --
 -- It returns the ms that remain, the fence, and the keeper before; 0 if the token has no hold, or only one of
 -- a later grant; -1 if the hold has another keeper.
@@ -15,8 +15,10 @@ local function extend(key, token, lease, want, keeper, by_client, now, from)
   local new_kept = kept
   if by_client then
     new_kept = keeper_after(kept, keeper)
-  elseif keeper ~= keeper_of(kept) then
+  elseif keeper ~= '' and keeper ~= keeper_of(kept) then
     return -1
+  elseif lease == 0 then
+    return expiry - from
   end
   -- A client that has renewed the hold relies on it. The id that stands for renewals says so, and from then
   -- on the requests that made the hold cannot be cancelled.

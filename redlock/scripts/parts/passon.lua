@@ -57,12 +57,8 @@ local function pass_on(lock, readers_end, had_writer, may_grant, release_id, ans
     local fence, expiry = next_fence(lock.fence_key, lock.clock), lock.from + lease
     lock.head = lock.head + 1
     outlast(lock, expiry)
-    local note = ''
-    if meta ~= '' then
-      --#include noteof.lua
-      note = note_of(meta, lock.from)
-    end
-    local hold = pack_hold(expiry, 1, fence, lock.now, keeper, '+' .. id, note)
+    --#include noteof.lua
+    local hold = pack_hold(expiry, 1, fence, lock.now, keeper, '+' .. id, note_of(meta, lock.from))
     if release_id then -- eight of them are kept
       noted = {'u', ' ' .. release_id .. '>' .. id .. string.sub(answered or '', 1, 7 * 34)}
     end

@@ -1,3 +1,5 @@
+--#include noteafter.lua
+--#include keepertaken.lua
 -- request.lua is what a LOCK does to a lock: that its token holds already, or that it is granted. The table r
 -- is the request: token, id, mode, reentrant, lease, from (see now.lua), note (see noteof.lua), fence_key,
 -- wanted_keeper as in keeper_after, keeper, which is that or "", and for permits ends_with of permits.lua.
@@ -30,15 +32,9 @@ local function ask_for_own(lock, r, owner, writer, shared)
     if upgrade then ids = ids .. ':' .. fence .. ':' .. count end
     if r.reentrant then count = count + 1 end
     kept = keeper_after(kept, r.wanted_keeper)
-    if r.note ~= '' then
-      --#include noteafter.lua
-      note = note_after(note, r.note)
-    end
+    note = note_after(note, r.note)
   end
-  if r.keeper ~= '' then
-    --#include keepertaken.lua
-    tell_taken(r.fence_key, before, kept)
-  end
+  tell_taken(r.fence_key, before, kept)
   return {field = field, expiry = math.max(expiry, r.from + r.lease), count = count, fence = fence,
     since = since, kept = kept, ids = ids, note = note, sent_before = sent_before, upgrade = upgrade}
 end

@@ -1,4 +1,3 @@
---#include tidied.lua
 -- tidy(lock, holes) drops waiters that are dead or whose time is over, at most once a second, or if the queue
 -- is mostly holes. These arise where clients come and go behind one that stays. Of at most 200 waiters it
 -- looks at all, and moves those who stay together. Of more it looks at a thousand places, and goes on the
