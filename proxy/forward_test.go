@@ -72,6 +72,9 @@ func answerGets(nc net.Conn) {
 
 func (u *loopback) Topology() *cluster.Topology                        { return u.topology }
 func (u *loopback) Refresh()                                           {}
+func (u *loopback) Suspect()                                           {}
+func (u *loopback) Outages() *cluster.Outages                          { return nil }
+func (u *loopback) Member(string) string                               { return "" }
 func (u *loopback) Login() *cluster.Login                              { return nil }
 func (u *loopback) OnChange(func(*cluster.Topology))                   {}
 func (u *loopback) Limits(context.Context) cluster.Limits              { return cluster.Limits{} }

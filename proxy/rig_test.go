@@ -122,6 +122,9 @@ func holding(slow string, answer func(node int, command string) string) (
 
 func (r *rig) Topology() *cluster.Topology      { return r.topology }
 func (r *rig) Refresh()                         {}
+func (r *rig) Suspect()                         {}
+func (r *rig) Outages() *cluster.Outages        { return nil }
+func (r *rig) Member(string) string             { return "" }
 func (r *rig) Login() *cluster.Login            { return nil }
 func (r *rig) OnChange(func(*cluster.Topology)) {}
 func (r *rig) Ready() error                     { return nil }

@@ -28,10 +28,7 @@ func (v View) Started() time.Time { return v.s.started }
 func (v View) Topology() *cluster.Topology { return v.s.upstream.Topology() }
 
 func (v View) Down(addr string) (out cluster.Outage, down bool) {
-	if w, ok := v.s.upstream.(interface{ Outages() *cluster.Outages }); ok {
-		return w.Outages().Of(addr)
-	}
-	return out, false
+	return v.s.upstream.Outages().Of(addr)
 }
 
 // Busiest are up to n locks for which there was most to do at this proxy.

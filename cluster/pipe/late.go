@@ -19,9 +19,6 @@ const (
 	lateFades = 64
 )
 
-// suspecter is a Control that can ask masters whether they are there.
-type suspecter interface{ Suspect() }
-
 // lateness looks for late replies while any are due.
 type lateness struct {
 	*env
@@ -69,8 +66,8 @@ func (l *lateness) look() {
 	for _, addr := range slices.Compact(silent) {
 		l.forgotten.ask(addr, now)
 	}
-	if s, ok := l.control.(suspecter); ok && late {
-		s.Suspect()
+	if late {
+		l.control.Suspect()
 	}
 	if due {
 		l.owes()

@@ -32,24 +32,17 @@ const (
 	holdAfter = 500 * time.Millisecond
 )
 
-// witness tells which masters are down. An Upstream is one.
-type witness interface{ Outages() *cluster.Outages }
-
 // outages tells which shards have a master that answers.
 type outages struct {
-	known *cluster.Outages // nil: nobody knows, and all masters are taken to answer
+	known *cluster.Outages // may be nil
 	*env
 	gained map[string]time.Duration // when a master got slots last, since born
 	*routing
 }
 
 func newOutages(e *env, r *routing) outages {
-	o := outages{env: e, routing: r, gained: make(map[string]time.Duration)}
-	if w, ok := e.control.(witness); ok {
-		o.known = w.Outages()
-	}
-	e.felt = o.known
-	return o
+	e.felt = e.control.Outages()
+	return outages{known: e.felt, env: e, routing: r, gained: make(map[string]time.Duration)}
 }
 
 // follow notes which masters have got slots that they did not have before.
@@ -328,8 +321,5 @@ func (r *routing) member(addr string) (at string) {
 	if slices.ContainsFunc(r.topology.Nodes(), func(n *cluster.Node) bool { return n.Addr == addr }) {
 		return addr
 	}
-	if c, ok := r.control.(interface{ Member(addr string) string }); ok {
-		return c.Member(addr)
-	}
-	return ""
+	return r.control.Member(addr)
 }

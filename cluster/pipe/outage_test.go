@@ -30,7 +30,7 @@ func newOutageRig(t *testing.T, o Options, nodes map[string]*scripted.Node) *out
 	return r
 }
 
-// Suspect implements suspecter.
+// Suspect implements Control.
 func (r *outageRig) Suspect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

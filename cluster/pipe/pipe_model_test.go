@@ -85,9 +85,11 @@ func (m *model) Topology() *cluster.Topology {
 	return m.topology
 }
 
-func (m *model) Refresh() {}
-
-func (m *model) Login() *cluster.Login { return nil }
+func (m *model) Refresh()                  {}
+func (m *model) Suspect()                  {}
+func (m *model) Outages() *cluster.Outages { return nil }
+func (m *model) Member(string) string      { return "" }
+func (m *model) Login() *cluster.Login     { return nil }
 
 // chance is true once in n times.
 func chance(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }

@@ -49,7 +49,9 @@ func (r *rig) Member(addr string) string {
 	return ""
 }
 
-func (r *rig) Login() *cluster.Login { return nil }
+func (r *rig) Login() *cluster.Login     { return nil }
+func (r *rig) Suspect()                  {}
+func (r *rig) Outages() *cluster.Outages { return nil }
 
 func (r *rig) Refresh() {
 	r.mu.Lock()

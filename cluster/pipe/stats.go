@@ -164,8 +164,15 @@ func (q *inquiries) next(addr string) (all []connInquiry) {
 // Control is what pipes need of the control plane. Upstream is one.
 type Control interface {
 	Topology() *cluster.Topology
-	// Refresh hints that the topology may be out of date. It never blocks.
+	// Refresh hints that the topology may be out of date, Suspect that a master may be in trouble. They
+	// never block.
 	Refresh()
+	Suspect()
+	// Outages tell which masters are down. nil: nobody knows, and all masters are taken to answer.
+	Outages() *cluster.Outages
+	// Member is where the node is reached that a redirect calls addr; "" if no node of the cluster is
+	// known by that.
+	Member(addr string) string
 	// Login is how connections authenticate that are dialled now. It is another pointer when the login is
 	// another one.
 	Login() *cluster.Login

@@ -173,6 +173,9 @@ func (h *house) end() {
 
 func (h *house) Topology() *cluster.Topology                        { return &h.topology }
 func (h *house) Refresh()                                           {}
+func (h *house) Suspect()                                           {}
+func (h *house) Outages() *cluster.Outages                          { return nil }
+func (h *house) Member(string) string                               { return "" }
 func (h *house) Login() *cluster.Login                              { return &h.login }
 func (h *house) OnChange(func(*cluster.Topology))                   {}
 func (h *house) Ready() error                                       { return nil }
