@@ -132,23 +132,17 @@ type Released struct {
 // that arrives late leaves alone a grant that the same proxy has asked for since.
 type Renew struct {
 	Name, Token string
-	Lease       time.Duration
-	Fence       int64  // of the grant to renew; 0: whatever the token holds
-	Keeper      string // who keeps the hold alive from now on, or Kept.Keeper of who does already, or ""
+	Lease       time.Duration // 0: leave it, for a keeper that only looks
+	Fence       int64         // of the grant to renew; 0: whatever the token holds
+	// Keeper is who keeps the hold alive from now on, or Kept.Keeper of who does already, or "". If a keeper
+	// asks, it is that one, as Redis has it: a hold with another keeper is not renewed.
+	Keeper string
 }
 
 // Renewed is the outcome of a Renew.
 type Renewed struct {
 	Left  time.Duration // what is left of the lease; 0: the token holds nothing
 	Fence int64         // of the hold, if it has a new keeper; otherwise 0
-}
-
-// Renewal asks about one hold that is kept alive.
-type Renewal struct {
-	Name, Token string
-	Lease       time.Duration // what the lease is to be from now on; 0: leave it
-	Fence       int64
-	Keeper      string // as Redis has it; a hold with another keeper is not renewed
 }
 
 // HoldOwner is a connection as the owner of holds. Its methods must not block, nor ask about locks.

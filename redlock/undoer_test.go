@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,21 +17,21 @@ import (
 func TestUndoneIsFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
-		away := true
+		var away atomic.Bool
 		u := NewUndoer(slog.New(slog.NewTextHandler(&text, nil)), func(context.Context, *Acquire) error {
-			if away {
+			if away.Load() {
 				return errors.New("Redis is away")
 			}
 			return nil
 		})
 		outage := func(lasts time.Duration) {
-			away = true
+			away.Store(true)
 			for i := range 100 {
 				u.Undo(&Acquire{Name: "job", Token: fmt.Sprint(i), Lease: time.Hour})
 			}
 			time.Sleep(lasts)
 			synctest.Wait()
-			away = false
+			away.Store(false)
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 		}

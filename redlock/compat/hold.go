@@ -60,7 +60,9 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string, _ func(
 
 // Renew implements locks.engine.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	c := e.renewCall(r)
+	of := *r
+	of.Keeper = "" // it may have any
+	c := scripts.CompatRenew(e.names, []redlock.Renew{of}, r.Keeper)
 	send(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
 		all, err := readRenewed(reply, 1)
 		if err != nil {
@@ -70,14 +72,8 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	}, nil)
 }
 
-// renewCall is the call that renews the hold of a client.
-func (e *Engine) renewCall(r *redlock.Renew) scripts.Call {
-	return scripts.CompatRenew(e.names, []redlock.Renewal{{
-		Name: r.Name, Token: r.Token, Lease: r.Lease, Fence: r.Fence}}, r.Keeper)
-}
-
 // Keep implements keepalive.Engine.
-func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
+func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
 	reply, err := e.do(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
 	if err != nil {
 		return nil, err

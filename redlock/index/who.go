@@ -6,19 +6,21 @@ import (
 	"lockproxy/redlock"
 )
 
-// KnownHolder is what this proxy remembers of a hold.
+// KnownHolder is who has a hold, as proxies tell each other in JSON. Times are in ms.
 type KnownHolder struct {
-	Digest string // of the token
-	Client *redlock.Client
-	Noted  time.Duration // how long ago that client took or renewed it
-	Waited time.Duration // how long it waited for it
+	redlock.Client `json:"client"`
+	Digest         string `json:"token"`
+	Noted          int64  `json:"noted"`  // how long ago the client took or renewed it
+	Waited         int64  `json:"waited"` // for the grant
+	Proxy          string `json:"-"`      // id of the proxy that says so
 }
 
-// KnownWaiter is a client that waits at this proxy.
+// KnownWaiter is who waits, as KnownHolder.
 type KnownWaiter struct {
-	Client *redlock.Client
-	Mode   redlock.Mode
-	Waited time.Duration // so far
+	redlock.Client `json:"client"`
+	Mode           redlock.Mode `json:"mode"`
+	Waited         int64        `json:"waited"` // so far
+	Proxy          string       `json:"-"`
 }
 
 // wait is a wait that goes on.
@@ -62,12 +64,14 @@ func (n *notes) who(name string, holders []KnownHolder, waiters []KnownWaiter) (
 	now := n.now()
 	s.find(name, hash).each(func(h *held) {
 		if h.client != nil {
-			holders = append(holders, KnownHolder{redlock.Digest(h.token), h.client, now - h.noted, h.waited})
+			holders = append(holders, KnownHolder{Client: *h.client, Digest: redlock.Digest(h.token),
+				Noted: (now - h.noted).Milliseconds(), Waited: h.waited.Milliseconds()})
 		}
 	})
 	for w := range s.waits {
 		if w.name == name && w.client != nil {
-			waiters = append(waiters, KnownWaiter{w.client, w.mode, now - w.since})
+			waiters = append(waiters, KnownWaiter{Client: *w.client, Mode: w.mode,
+				Waited: (now - w.since).Milliseconds()})
 		}
 	}
 	return holders, waiters

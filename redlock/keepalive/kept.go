@@ -200,7 +200,7 @@ func (h *Kept) tell(how End) {
 // left alone until a renewal is due.
 func (h *Kept) ask(now time.Duration) holdQuestion {
 	h.meet(sent)
-	q := holdQuestion{redlock.Renewal{Name: h.of.Name, Token: h.of.Token, Lease: h.of.Lease,
+	q := holdQuestion{redlock.Renew{Name: h.of.Name, Token: h.of.Token, Lease: h.of.Lease,
 		Fence:  h.of.Fence,
 		Keeper: h.of.Keeper}, h, h.next, h.hint}
 	if h.hint > unsaid {

@@ -59,7 +59,7 @@ func (q *batchQueue) serve(now time.Duration) {
 
 // holdQuestion is what a batch asks about one hold.
 type holdQuestion struct {
-	redlock.Renewal // without a lease it only asks whether the hold lasts
+	redlock.Renew // without a lease it only asks whether the hold lasts
 
 	h    *Kept
 	next int64 // Kept.next, which is the fence if the answer is that the keeper has the hold
@@ -87,9 +87,9 @@ func (a *sentBatch) run() {
 			}
 		})
 	})
-	asks := make([]redlock.Renewal, len(a.batch))
+	asks := make([]redlock.Renew, len(a.batch))
 	for i, q := range a.batch {
-		asks[i] = q.Renewal
+		asks[i] = q.Renew
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, hearing*limit)
 	left, err := k.engine.Keep(ctx, a.s.number, asks)

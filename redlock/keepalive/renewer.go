@@ -84,7 +84,7 @@ type holdName struct{ name, token string }
 type Engine interface {
 	// Keep renews holds of one slot. For each it returns the ms that were left when it was asked, or a little
 	// later; 0: the hold is gone; negative: it has another keeper.
-	Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error)
+	Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error)
 	// Detach frees a hold, if keeper still has it. It calls freed before it tells a waiter that this gave it
 	// the lock.
 	Detach(ctx context.Context, name, token, keeper string, freed func()) error

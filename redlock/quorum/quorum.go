@@ -104,11 +104,9 @@ func (q *Engine) Scan(ctx context.Context, i int,
 	case ctx.Err() != nil:
 		return nil, "", err
 	}
-	up := 0
-	for j, n := range q.nodes {
-		if j != i && n.Vote() == nil {
-			up++
-		}
+	up, _ := q.voters()
+	if q.nodes[i].Vote() == nil { // it did not answer
+		up--
 	}
 	if up < q.need {
 		return nil, "", q.noQuorum(up, err.Error())

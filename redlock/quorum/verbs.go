@@ -168,7 +168,7 @@ func (q *Engine) freeing(next scripts.After) scripts.Freeing {
 
 // Renew implements locks.engine.
 func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	p := q.newPoll(scripts.RenewCall(q.names, scripts.Client, redlock.Renewal(*r)))
+	p := q.newPoll(scripts.RenewCall(q.names, scripts.Client, *r))
 	p.clocked = true
 	verb[redlock.Renewed]{p, (*poll).renewed}.answer(by, then)
 }
@@ -201,12 +201,12 @@ func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func(
 }
 
 // Keep implements locks.engine.
-func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renewal) ([]int64, error) {
+func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renew) ([]int64, error) {
 	return q.keeping(batch...).await(ctx)
 }
 
 // keeping is the verb that asks about holds of one slot.
-func (q *Engine) keeping(batch ...redlock.Renewal) verb[[]int64] {
+func (q *Engine) keeping(batch ...redlock.Renew) verb[[]int64] {
 	p := q.newPoll(scripts.RenewCall(q.names, scripts.Keeper, batch...))
 	p.clocked = true
 	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(len(batch)) }}
@@ -236,7 +236,7 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		inspection.answer(by, told)
 		return
 	}
-	first := q.keeping(redlock.Renewal{Name: name, Token: token})
+	first := q.keeping(redlock.Renew{Name: name, Token: token})
 	first.lock = key
 	var s redlock.State
 	var err error

@@ -31,7 +31,7 @@ func CompatLook(n *redlock.Names, name string) (at int, c Call) {
 
 // CompatRenew is the call that renews holds of one slot. gets is the keeper that they get, or ""; then their
 // Keeper is the one that they must have.
-func CompatRenew(n *redlock.Names, batch []redlock.Renewal, gets string) Call {
+func CompatRenew(n *redlock.Names, batch []redlock.Renew, gets string) Call {
 	c := begin(make([]byte, 0, 80+200*len(batch)), &Compat, len(batch), 2+5*len(batch))
 	for _, r := range batch {
 		c.Text(n.Place(r.Name).Key)

@@ -15,7 +15,7 @@ const (
 
 // RenewCall is the call of renew.lua for the holds of batch, all of one slot. A client asks for one. If it
 // names no fence, the hold is meant that its token has now.
-func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renewal) Call {
+func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
 	c := begin(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
 	at := 0
 	for _, r := range batch {

@@ -12,7 +12,7 @@ import (
 func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	g redlock.Grant) (left time.Duration, acked int, err error) {
 	c := scripts.RenewCall(e.names, scripts.Keeper,
-		redlock.Renewal{Name: a.Name, Token: a.Token, Fence: g.Fence})
+		redlock.Renew{Name: a.Name, Token: a.Token, Fence: g.Fence})
 	return redlock.Confirmed(ctx, e.upstream, e.slot(a.Name), c.Req, a.Sync, e.o.SyncTimeout, g.TTL,
 		func(reply []byte) ([]int64, error) { return scripts.ReadKept(reply, 1) })
 }

@@ -13,8 +13,7 @@ func (e *Engine) Guard(by redlock.Caller, g *redlock.Guard, then func(reply []by
 		by.Hold(g.Name)
 	}
 	by.SendWhole(slot, c.Req, g.Again, redlock.ExchangeFunc(func(reply []byte) []byte {
-		return then(reply,
-			nil)
+		return then(reply, nil)
 	}))
 }
 

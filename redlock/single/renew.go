@@ -9,7 +9,7 @@ import (
 
 // Renew implements locks.engine.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	c := scripts.RenewCall(e.names, scripts.Client, redlock.Renewal(*r))
+	c := scripts.RenewCall(e.names, scripts.Client, *r)
 	by.SendHome(e.slot(r.Name), c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		e.grants.Changed(r.Name)
 		return then(scripts.ReadRenewed(reply))
@@ -17,7 +17,7 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 }
 
 // Keep implements locks.engine.
-func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
+func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
 	c := scripts.RenewCall(e.names, scripts.Keeper, batch...)
 	reply, err := e.upstream.Do(ctx, slot, c.Req, true)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 			},
 			"renew": func() (int, []byte) {
 				c := scripts.RenewCall(e.names, scripts.Client,
-					redlock.Renewal{Name: name, Token: "me", Lease: time.Second})
+					redlock.Renew{Name: name, Token: "me", Lease: time.Second})
 				return e.slot(name), c.Req
 			},
 			"cancel": func() (int, []byte) {

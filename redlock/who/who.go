@@ -35,34 +35,17 @@ const (
 	mostText = 128
 )
 
-// HolderInfo is who has a hold, as proxies tell each other in JSON. Times are in ms.
-type HolderInfo struct {
-	redlock.Client `json:"client"`
-	Digest         string `json:"token"`
-	Noted          int64  `json:"noted"`  // how long ago the client took or renewed it
-	Waited         int64  `json:"waited"` // for the grant
-	Proxy          string `json:"-"`      // id of the proxy that says so
-}
-
-// WaiterInfo is who waits, as HolderInfo.
-type WaiterInfo struct {
-	redlock.Client `json:"client"`
-	Mode           redlock.Mode `json:"mode"`
-	Waited         int64        `json:"waited"` // so far
-	Proxy          string       `json:"-"`
-}
-
 // said is what a proxy says of one lock, in JSON.
 type said struct {
-	Name    []byte       `json:"name"`
-	Holders []HolderInfo `json:"holders,omitempty"`
-	Waiters []WaiterInfo `json:"waiters,omitempty"`
+	Name    []byte              `json:"name"`
+	Holders []index.KnownHolder `json:"holders,omitempty"`
+	Waiters []index.KnownWaiter `json:"waiters,omitempty"`
 }
 
 // Known is who has to do with a lock, as far as proxies remember it.
 type Known struct {
-	Holders map[string]HolderInfo // by the digest of the token
-	Waiters []WaiterInfo          // those that have waited longest first
+	Holders map[string]index.KnownHolder // by the digest of the token
+	Waiters []index.KnownWaiter          // those that have waited longest first
 }
 
 // Who knows, and asks. Safe for concurrent use.
@@ -142,17 +125,7 @@ func (w *Who) Answer(question []byte) []byte {
 // here is what this proxy remembers of a lock.
 func (w *Who) here(name string) said {
 	holders, waiters := w.Index.Who(name)
-	one := said{Name: []byte(name)}
-	for _, h := range holders {
-		one.Holders = append(one.Holders, HolderInfo{Client: *h.Client, Digest: h.Digest,
-			Noted: h.Noted.Milliseconds(), Waited: h.Waited.Milliseconds()})
-	}
-	for _, w := range waiters {
-		one.Waiters = append(one.Waiters,
-			WaiterInfo{Client: *w.Client, Mode: w.Mode, Waited: w.Waited.Milliseconds()})
-	}
-	one.Waiters = longest(one.Waiters)
-	return one
+	return said{[]byte(name), holders, longest(waiters)}
 }
 
 // gathering is what all proxies say, by the name of the lock.
@@ -191,7 +164,7 @@ func (g *gathering) read(a peers.Answer) {
 func (g *gathering) add(from string, one said) {
 	k := g.found[string(one.Name)]
 	if k == nil {
-		k = &Known{Holders: make(map[string]HolderInfo)}
+		k = &Known{Holders: make(map[string]index.KnownHolder)}
 		g.found[string(one.Name)] = k
 	}
 	for _, h := range one.Holders {
@@ -219,8 +192,8 @@ func (g *gathering) result() map[string]Known {
 }
 
 // longest are the waiters that are told.
-func longest(all []WaiterInfo) []WaiterInfo {
-	slices.SortFunc(all, func(a, b WaiterInfo) int {
+func longest(all []index.KnownWaiter) []index.KnownWaiter {
+	slices.SortFunc(all, func(a, b index.KnownWaiter) int {
 		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(a.Addr, b.Addr))
 	})
 	return all[:min(len(all), MostWaiters)]

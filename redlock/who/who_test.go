@@ -82,19 +82,21 @@ func TestAnswersOfOthers(t *testing.T) {
 	g.add("me", w.here("job"))
 	long := strings.Repeat("é", 1000)
 	text, _ := json.Marshal([]said{
-		{Name: []byte("job"), Holders: []HolderInfo{
-			{redlock.Client{Name: long, Addr: "a\r\nb\x00", User: "u\x1b[31m"}, "d1", 50, -7, ""},
-			{redlock.Client{Name: "old"}, "d2", 90, 1 << 62, ""},
-		}, Waiters: []WaiterInfo{{Mode: "evil", Waited: 1},
+		{Name: []byte("job"), Holders: []index.KnownHolder{
+			{Client: redlock.Client{Name: long, Addr: "a\r\nb\x00", User: "u\x1b[31m"}, Digest: "d1",
+				Noted: 50, Waited: -7},
+			{Client: redlock.Client{Name: "old"}, Digest: "d2", Noted: 90, Waited: 1 << 62},
+		}, Waiters: []index.KnownWaiter{{Mode: "evil", Waited: 1},
 			{Mode: redlock.Read, Client: redlock.Client{Name: "r"}, Waited: 5}}},
-		{Name: []byte("other"), Holders: []HolderInfo{{Digest: "d1"}}},
+		{Name: []byte("other"), Holders: []index.KnownHolder{{Digest: "d1"}}},
 	})
 	g.read(peers.Answer{From: "b", Body: text})
 	for _, bad := range []string{"", "{}", "[1]", "null", `[{"name":"%"}]`, strings.Repeat("[", 20_000)} {
 		g.read(peers.Answer{From: "c", Body: []byte(bad)})
 	}
 	again, _ := json.Marshal([]said{
-		{Name: []byte("job"), Holders: []HolderInfo{{redlock.Client{Name: "new"}, "d2", 10, 2, ""}}},
+		{Name: []byte("job"), Holders: []index.KnownHolder{
+			{Client: redlock.Client{Name: "new"}, Digest: "d2", Noted: 10, Waited: 2}}},
 	})
 	const wire = `[{"name":"am9i","holders":[{"client":{"name":"new","addr":"","user":""},"token":"d2",` +
 		`"noted":10,"waited":2}]}]` // which proxies of other versions read

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -50,10 +49,7 @@ func StartRedis(t testing.TB, args ...string) *Server {
 	}
 }
 
-// Everywhere runs test against a real Redis, and against one in fake time.
-func Everywhere(t *testing.T, test func(t *testing.T, s *Server)) {
+// onRedis runs test against a real Redis.
+func onRedis(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Run("redis", func(t *testing.T) { test(t, StartRedis(t)) })
-	t.Run("fake time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { test(t, NewMini(t)) })
-	})
 }

@@ -2,14 +2,7 @@
 
 package rig
 
-import (
-	"testing"
-	"testing/synctest"
-)
+import "testing"
 
-// Everywhere runs test in fake time. Without the tag quick it runs over a real Redis too.
-func Everywhere(t *testing.T, test func(t *testing.T, s *Server)) {
-	t.Run("fake time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { test(t, NewMini(t)) })
-	})
-}
+// onRedis runs nothing: with the tag quick tests need no server.
+func onRedis(*testing.T, func(t *testing.T, s *Server)) {}

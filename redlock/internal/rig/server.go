@@ -142,6 +142,14 @@ func Integer(text string) int64 {
 	return n
 }
 
+// Everywhere runs test in fake time, and without the tag quick against a real Redis too.
+func Everywhere(t *testing.T, test func(t *testing.T, s *Server)) {
+	onRedis(t, test)
+	t.Run("fake time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, NewMini(t)) })
+	})
+}
+
 // InFakeTime runs test over a Redis in the process.
 func InFakeTime(t *testing.T, test func(t *testing.T, s *Server)) {
 	synctest.Test(t, func(t *testing.T) {
