@@ -40,7 +40,7 @@ func (c *Conn) linger() {
 	case !c.eof && !came && c.sock.unread() == 0:
 		c.shut(net.ErrClosed)
 	default:
-		c.lookLater()
+		c.loop.After(lingerLook, c.look)
 		c.update()
 	}
 }
@@ -91,7 +91,5 @@ func (c *Conn) look() {
 		c.shut(net.ErrClosed)
 		return
 	}
-	c.lookLater()
+	c.loop.After(lingerLook, c.look)
 }
-
-func (c *Conn) lookLater() { c.loop.After(lingerLook, c.look) }

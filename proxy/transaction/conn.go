@@ -53,7 +53,7 @@ const (
 // open opens a connection to the node at addr, or to the master of the slot.
 func (t *transaction) open(addr string, asking bool) {
 	h, pool := t.h, t.h.Pool()
-	t.limit()
+	t.trying.begin(h.Loop().Now())
 	if addr == "" {
 		addr = t.master()
 	}

@@ -40,16 +40,16 @@ func (t *transaction) trouble(l *txConn, to pipe.Redirection, reply []byte, err 
 
 // again tries another connection, at once or after a growing pause, until the budget is used up.
 func (t *transaction) again(to pipe.Redirection, reply []byte, err error) {
-	t.limit()
+	t.trying.begin(t.h.Loop().Now())
 	switch {
-	case t.h.Pool().Left(t.home(), t.began) <= 0, errors.Is(err, cluster.ErrMode):
+	case t.h.Pool().Left(t.home(), t.trying.began) <= 0, errors.Is(err, cluster.ErrMode):
 		t.h.Pool().GaveUp()
 		t.giveUp(reply, err)
-	case to.Addr != "" && t.try.Hop():
+	case to.Addr != "" && t.trying.tries.Hop():
 		t.open(to.Addr, to.Asking)
 	default:
 		t.resting = true
-		t.h.Pool().Rest(t.try.Pause(), t.rested)
+		t.h.Pool().Rest(t.trying.tries.Pause(), t.rested)
 	}
 }
 
@@ -60,15 +60,19 @@ func (t *transaction) rested() {
 	}
 }
 
-// limit starts the budget for what the client waits for.
-func (t *transaction) limit() {
-	if t.began.IsZero() {
-		t.began = t.h.Loop().Now()
-	}
+// trying is since when, and how often, nodes are tried for what the client waits for. It begins anew when one
+// of them has done something for it.
+type trying struct {
+	began time.Time // zero: not yet
+	tries retry.Tries
 }
 
-// progress notes that a node did something that the client waited for.
-func (t *transaction) progress() { t.began, t.try = time.Time{}, retry.Tries{} }
+// begin starts the budget, unless it runs.
+func (y *trying) begin(now time.Time) {
+	if y.began.IsZero() {
+		y.began = now
+	}
+}
 
 // giveUp answers what the client waits for with the error that is in the way.
 func (t *transaction) giveUp(reply []byte, err error) {

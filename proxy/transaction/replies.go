@@ -90,7 +90,7 @@ func (l *txConn) queued(i int, reply []byte) {
 	case reply[0] != '+' && reply[0] != '-':
 		l.refused(notQueued)
 	case !e.answered:
-		t.progress()
+		t.trying = trying{}
 		if !e.Rejected {
 			t.h.About().Transaction.Queued++
 		}
@@ -111,7 +111,7 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 	switch {
 	case !last:
 	case step.kind == watchStep:
-		t.progress()
+		t.trying = trying{}
 		t.step, l.stepped, l.partly = stepNone, false, false
 		if reply[0] != '-' {
 			t.watch(step.raw)

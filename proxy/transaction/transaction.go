@@ -20,10 +20,7 @@
 package transaction
 
 import (
-	"time"
-
 	"lockproxy/cluster/pipe"
-	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -59,8 +56,7 @@ type transaction struct {
 	unsure   []byte      // what EXEC answers instead of EXECABORT, because something may have run
 	over     bool
 
-	began   time.Time // the trouble of what the client waits for; zero: there is none
-	try     retry.Tries
+	trying  trying
 	resting bool // it pauses until the next attempt
 }
 
