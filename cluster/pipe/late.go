@@ -57,7 +57,7 @@ func (l *lateness) look() {
 		}
 	}
 	for pipe := range l.ownPipes {
-		due = due || pipe.conn != nil && pipe.calls.len() > 0 && !waits(pipe)
+		due = due || pipe.calls.len() > 0 && !waits(pipe)
 		if l.forgotten.due(pipe, now) {
 			silent = append(silent, pipe.addr)
 		}

@@ -75,6 +75,13 @@ func (o *servedOrders) add(lock string, waiter int) {
 	o.all[lock] = append(o.all[lock], waiter)
 }
 
+// served is how many waiters of a lock were served.
+func (o *servedOrders) served(lock string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.all[lock])
+}
+
 // queued makes a queue of ten waiters, who are served once free is called, or once the lease of the holder is
 // over. group is done when all are.
 func queued(t *testing.T, proxies []*rig.Proxy, lock, when string, orders *servedOrders,
@@ -92,7 +99,10 @@ func queued(t *testing.T, proxies []*rig.Proxy, lock, when string, orders *serve
 		p := proxies[i%len(proxies)]
 		c := rig.Connect(t, p.Addr)
 		c.Send("LOCK", lock, "TOKEN", fmt.Sprint(i), "PX", "600000", "WAIT", "600000")
-		rig.WaitersOf(t, proxies[0].Addr, lock, int64(i)+1)
+		rig.Eventually(t, rig.Patience, fmt.Sprintf("%d wait for %s", i+1, lock), func() bool {
+			_, n := rig.LockInfo(t, proxies[0].Addr, lock)
+			return n == int64(i)+1 || orders.served(lock) > 0 // or the lease was over before all came
+		})
 		each.Go(func() {
 			v, err := c.Receive(4 * rig.Patience)
 			if err != nil || len(v.Elems) != 4 {

@@ -183,7 +183,7 @@ func epochOf(nodes, id string) string {
 func TestMovingSlotsTraces(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(rig.On(t, *traceServer), 3, 0)
-	two := startTraced(t, "--upstream", c.Addrs())
+	two := startTraced(t, "--upstream", c.Addrs(), "--retry-budget", "2m") // a busy machine moves slowly
 	m := newMovingSlots(t, c, rig.Dose(6, 1000))
 	sum := takeTraces(t, 1, nil, func(seed uint64, n int, _ *deck) trace.Round {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -35,7 +35,7 @@ func TestShapesOnlyFall(t *testing.T) {
 		}
 	}
 	for what, limit := range map[string]int{
-		"methods of a type":                   40,
+		"methods of a type":                   35,
 		"fields of a struct":                  40,
 		"methods of an interface":             18,
 		"type names in more than one package": 25,

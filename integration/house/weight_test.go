@@ -32,10 +32,10 @@ func TestWeightOnlyFalls(t *testing.T) {
 		}
 	})
 	for what, most := range map[string]int{
-		"lines of code":                          55_200, // Go, without comments, blank lines and tests
-		"lines of Lua":                           2_403,
+		"lines of code":                          54_200, // Go, without comments, blank lines and tests
+		"lines of Lua":                           2_275,
 		"lines of integration that are no tests": 11_700,
-		"words of docs":                          66_100,
+		"words of docs":                          64_400,
 		"files in cmd/lockproxy":                 8,
 		"files in proxy":                         25,
 		"files in cluster/pipe":                  28,

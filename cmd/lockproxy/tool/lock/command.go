@@ -64,7 +64,9 @@ func Command() *cobra.Command {
 	tool.Yes(f, &o.passEnv, "pass-env", "the command gets the variables with the proxy's password, too")
 	f.Var(kind.Text(&o.meta, "TEXT", "any text"), "meta", "what LOCKCTL INFO shows of the holder, for "+
 		"people; this host and process without it")
-	f.Lookup("grace").DefValue = "" // it depends on --lease
+	for _, name := range []string{"wait", "grace", "atleast"} {
+		f.Lookup(name).DefValue = "" // its text says what holds without it
+	}
 	o.proxy = client.Flags(f, client.Addr)
 	return c
 }
