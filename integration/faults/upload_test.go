@@ -119,7 +119,7 @@ func TestLargeRepliesAreNotKept(t *testing.T) {
 				kept := 0
 				for _, n := range nodes {
 					for _, bytes := range ofProxies(n.Do(t, "CLIENT", "LIST").Text, "omem") {
-						kept += min(1, bytes/(size/2))
+						kept += min(1, bytes/(size/4)) // the kernel has up to 10 MB on each road
 					}
 				}
 				return kept == clients

@@ -61,13 +61,4 @@ func ReadNumbers(reply []byte) (all []int64, err error) {
 	return all, err
 }
 
-// ReadNumber reads the reply of a script that is a number and never Null.
-func ReadNumber(reply []byte) (int64, error) {
-	v, err := parse(reply)
-	if err == nil && v.Kind != ':' {
-		err = ErrReply
-	}
-	return v.Int, err
-}
-
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -7,8 +7,12 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// devTick is how often the TTLs of the Redis of --dev are brought up to date.
-const devTick = 10 * time.Millisecond
+// The TTLs of the Redis of --dev are brought up to date each devTick, or each latestTick if that takes long.
+// A key loses with the next tick what has passed since the last one, though it may be younger.
+const (
+	devTick    = 10 * time.Millisecond
+	latestTick = 100 * time.Millisecond
+)
 
 // Miniredis is a Redis on a loopback port of its own, with TTLs that run with the clock.
 type Miniredis struct {
@@ -30,8 +34,8 @@ func Start() (*Miniredis, error) {
 }
 
 // age makes TTLs run. miniredis could do so itself (ClockTTL), but would look at every key in every command.
-// age looks at every key too, but less often if there are many, so that it takes a tenth of the time at
-// most. A single look that takes long may have waited for a script, so the next one decides.
+// age looks at every key too, but less often if there are many. A single look that takes long may have waited
+// for a script, so the next one decides.
 func (d *Miniredis) age() {
 	defer close(d.done)
 	last, pause, took := time.Now(), devTick, time.Duration(0)
@@ -45,9 +49,12 @@ func (d *Miniredis) age() {
 		d.FastForward(now.Sub(last))
 		before := took
 		took = time.Since(now)
-		last, pause = now, max(devTick, 10*min(before, took))
+		last, pause = now, pauseAfter(min(before, took))
 	}
 }
+
+// pauseAfter is the pause behind a look at all keys.
+func pauseAfter(took time.Duration) time.Duration { return min(max(devTick, 10*took), latestTick) }
 
 // Close ends it.
 func (d *Miniredis) Close() {

@@ -6,9 +6,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// longestTyped is how long a name may be for which a likely one is looked for. None is longer, and the search
+// takes time with the square of the length: a file that is no text may have one word.
+const longestTyped = 64
+
 // Nearest is the one of words that was most likely meant by typed, "" if none is like it.
 func Nearest(typed string, words []string) string {
-	if len(typed) < 2 {
+	if len(typed) < 2 || len(typed) > longestTyped {
 		return ""
 	}
 	all := new(cobra.Command)

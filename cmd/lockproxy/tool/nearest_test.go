@@ -1,6 +1,9 @@
 package tool
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestNearest(t *testing.T) {
 	words := []string{"locks", "lock", "ready", "health", "check", "cacert"}
@@ -12,5 +15,12 @@ func TestNearest(t *testing.T) {
 		if got := Nearest(typed, words); got != want {
 			t.Errorf("%s: %q, want %q", typed, got, want)
 		}
+	}
+}
+
+func TestNearestOfALongWord(t *testing.T) {
+	typed, words := strings.Repeat("x", 1000), []string{"locks", "lock", "ready"}
+	if n := testing.AllocsPerRun(1, func() { Nearest(typed, words) }); n > 0 {
+		t.Errorf("%v allocations for a word that nobody can have meant", n)
 	}
 }
