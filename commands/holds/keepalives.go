@@ -128,8 +128,11 @@ func (s *KeptSet) add(as holdKey, h own) (end func(*keepalive.Kept)) {
 	if s.end != nil {
 		return s.end
 	}
-	if _, known := s.holds[as]; !known {
+	switch before, known := s.holds[as]; {
+	case !known:
 		s.memory.Add(holdCost(as))
+	case before.Kept != nil && h.ended(): // by that one, which another goroutine keeps
+		return nil
 	}
 	s.holds[as] = h
 	return nil

@@ -64,6 +64,25 @@ func TestLossAtOnceIsPushed(t *testing.T) {
 	}
 }
 
+// Two verbs of a connection that begin to keep the same hold alive end one another: the end of the connection
+// frees what is left, whichever of them says so last.
+func TestLaterKeepStays(t *testing.T) {
+	var k Keepalives
+	s, l := k.Open(), locks.New(deaf{}, locks.Options{})
+	keep := func() *keepalive.Kept {
+		return s.Keep(l, keepalive.Hold{Name: "job", Token: "t", Fence: 1, Lease: time.Hour,
+			Until: time.Now().Add(time.Hour), Keeper: l.NewKeeper()}, func(func(int) []byte) {})
+	}
+	as := holdKey{"job", "t"}
+	ended, goesOn := keep(), keep()
+	s.add(as, own{ended, nil})
+	s.dropEnded(as)
+	if !ended.Ended() || goesOn.Ended() || s.holds[as].Kept != goesOn {
+		t.Errorf("%v %v, %d holds are known", ended.Ended(), goesOn.Ended(), len(s.holds))
+	}
+	l.Unlocked("job", "t", goesOn.Keeper()[1:], 0, nil)
+}
+
 // What a connection remembers is bounded, by what it kept.
 func TestKeptIsBounded(t *testing.T) {
 	var k Keepalives

@@ -223,6 +223,37 @@ type movingSlot struct{ *rig.Upstream }
 
 func (movingSlot) Parted(int) time.Time { return time.Now() }
 
+// loading is a movingSlot whose node is loading its data when it is asked who has the lock.
+type loading struct {
+	movingSlot
+	asked *int
+}
+
+func (l loading) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	if *l.asked++; *l.asked == 2 {
+		return []byte("-LOADING Redis is loading the dataset in memory\r\n"), nil
+	}
+	return l.movingSlot.DoWhole(ctx, slot, req, resend)
+}
+
+// A grant is taken back of which a waiter could not see whether it stands.
+func TestGrantInDoubtIsTakenBack(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		up := &rig.Upstream{S: s}
+		p := &proxies.Proxy{
+			Locker: locks.NewCompat(loading{movingSlot{up}, new(int)}, locks.Options{}), Up: up, T: t}
+		a := p.NewAcquire(redlock.Acquire{
+			Name: "job", Mode: redlock.Write, Token: "a", Lease: time.Minute, Wait: time.Minute})
+		if g, ok, err := p.Wait(t.Context(), a); ok || err == nil {
+			t.Errorf("%+v %v", g, err)
+		}
+		time.Sleep(time.Second)
+		s.Empty(t)
+		p.Close(context.Background())
+		up.Close()
+	})
+}
+
 // When a take-over is gone before its proxy has seen that it stands, the lock is asked for once more. Who has
 // it by then keeps it. R8 R33
 func TestTakeOverTakesOnce(t *testing.T) {

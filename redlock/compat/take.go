@@ -38,6 +38,7 @@ func (e *Engine) confirmed(by redlock.Caller, a *redlock.Acquire, g redlock.Gran
 		s, err := readLook(reply)
 		switch h := s.Held(a.Token); {
 		case err != nil:
+			a.Unsure = true
 			return e.tell(a, g.At, taken{}, err, to)
 		case h == nil || h.Fence != g.Fence:
 			e.Acquire(by, a, to)

@@ -35,6 +35,31 @@ func TestQuorumTellsTheFenceOfTheMajority(t *testing.T) {
 	})
 }
 
+// So is a node that answers when the client has its grant, and the Acquire is another one's.
+func TestQuorumTellsALateNode(t *testing.T) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
+		l := s.proxies[0]
+		s.masters[2].ahead = 40 * time.Second
+		s.links[0][2].delay = func() time.Duration { return 5 * time.Millisecond }
+		a := l.NewAcquire(redlock.Acquire{Name: "job", Token: "a", Mode: redlock.Write, Lease: time.Second})
+		g, ok, err := (&rig.Asker{L: l}).Acquire(a)
+		if !ok {
+			t.Fatal(err)
+		}
+		*a = redlock.Acquire{Name: "another", Token: "b", Mode: redlock.Write, Lease: time.Minute}
+		time.Sleep(100 * time.Millisecond)
+		for i := range s.masters[1:] {
+			s.links[0][i].fails(func(string) fault { return lostRequest })
+			state, err := (&rig.Asker{L: l}).State("job")
+			if err != nil || len(state.Holders) != 1 || state.Holders[0].Fence != g.Fence {
+				t.Errorf("the grant had the fence %d; INFO: %+v %v", g.Fence, state, err)
+			}
+			s.links[0][i].fails(nil)
+		}
+		mustUnlock(t, l, "a", g.Fence, 1)
+	})
+}
+
 // The same before the node that differs has been told: the answer of another one is waited for. R27
 func TestQuorumWaitsForTheFenceOfTheMajority(t *testing.T) {
 	onNetwork(t, 3, 2, func(t *testing.T, s *network) {

@@ -20,9 +20,9 @@ const settleRounds = 8
 // carries on.
 type attempt struct {
 	q         *Engine
-	by        *redlock.Acquire
-	lock      string // the key of the lock
-	id        string // of this attempt alone; each one has another
+	by        redlock.Acquire // a copy: nodes answer late, when another LOCK may have its place in memory
+	lock      string          // the key of the lock
+	id        string          // of this attempt alone; each one has another
 	candidate int64
 	call      scripts.Call
 	began     time.Time
@@ -64,7 +64,7 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	}
 	a.ID = q.names.NewID(a) // otherwise taking back the last attempt would take back this one too
 	t := &attempt{
-		q: q, by: a, lock: q.names.Place(a.Name).Key, id: a.ID, candidate: q.fences.candidate(),
+		q: q, by: *a, lock: q.names.Place(a.Name).Key, id: a.ID, candidate: q.fences.candidate(),
 		began: time.Now(),
 	}
 	t.ballots = append(t.space[:0], make([]ballot, len(q.nodes))...)
@@ -157,7 +157,7 @@ func (a *attempt) takeBack(i int, which func(b *ballot) bool) {
 	var back *pending
 	a.mu.Lock()
 	if which(&a.ballots[i]) {
-		back = a.q.nodes[i].notePending(a.lock, a.by, a.id, a.undo(false))
+		back = a.q.nodes[i].notePending(a.lock, &a.by, a.id, a.undo(false))
 	}
 	a.mu.Unlock()
 	if back != nil {

@@ -87,7 +87,7 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 			if undo == nil {
 				undo = a.undo(held || had >= a.q.need)
 			}
-			back[i] = a.q.nodes[i].notePending(a.lock, a.by, a.id, undo)
+			back[i] = a.q.nodes[i].notePending(a.lock, &a.by, a.id, undo)
 			left++
 		case b.kind == unasked || a.q.nodes[i].owes(a.lock, a.by.Token):
 			left++
@@ -125,7 +125,7 @@ func (a *attempt) align(i int, b ballot) {
 		return
 	}
 	n := a.q.nodes[i]
-	n.sendPending(n.notePending(a.lock, a.by, "", a.settleRequest(a.grant.Fence, a.grant.Count, true)))
+	n.sendPending(n.notePending(a.lock, &a.by, "", a.settleRequest(a.grant.Fence, a.grant.Count, true)))
 }
 
 // settleRequest gives the hold this fence and count. agreed: the majority has them already, so the node must
@@ -137,7 +137,7 @@ func (a *attempt) settleRequest(fence, count int64, agreed bool) *scripts.Call {
 
 // undo is the request that takes back what the attempt left. tell: wake those who wait for the lock.
 func (a *attempt) undo(tell bool) *scripts.Call {
-	return a.q.cancelRequest(a.by, a.id, tell)
+	return a.q.cancelRequest(&a.by, a.id, tell)
 }
 
 // cancelRequest takes back what the attempt id of a left.

@@ -27,7 +27,7 @@
 --       -1: the request would count the hold up, but its proxy has asked for that hold again since: it needs
 --          a new id
 --       -2: some of what others held has ended; to be sent again, with a new id, for the rest
---       -3: too many dead waiters keep it from finding out who is first; to be sent again, with a new id
+--       -3: too many dead waiters keep it from finding out who is first; to be sent again
 --       error LOCKTYPE or PERMITS: others use the key as something else, or with another number of permits
 -- Effects: one hold or one place in the queue for each id of a request, however often it is sent. A request
 --       that may not wait leaves nothing unless it is granted. With BREAK the holds of others go, what rests

@@ -52,7 +52,7 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 	was := *f
 	*f = firstAttempt{}
 	was.e.firsts.Put(f)
-	g, ok, err := was.e.readFirst(was.a, was.sent, reply)
+	g, ok, err := was.e.readAcquire(was.a, was.sent, reply)
 	if ok && !was.granted && was.e.mayStray(was.slot, was.sent) {
 		was.granted = true
 		was.e.acquire(new(firstAttempt), was)
@@ -63,25 +63,10 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 		was.e.Acquire(was.by, was.a, was.to)
 		return nil
 	}
+	if ok || err != nil { // it need not be told anything any more
+		was.e.waiters.Forget(was.a)
+	}
 	return was.to.Acquired(g, ok, err)
-}
-
-// readFirst is readAcquire for the first attempt: unless a has to wait, nothing need be told any more.
-func (e *Engine) readFirst(
-	a *redlock.Acquire, sent time.Time, reply []byte,
-) (g redlock.Grant, ok bool, err error) {
-	g, ok, err = e.readAcquire(a, sent, reply)
-	if err != redlock.ErrAgain {
-		e.forget(a, ok, err)
-	}
-	return g, ok, err
-}
-
-// forget ends what is known of the wait of a, unless it goes on.
-func (e *Engine) forget(a *redlock.Acquire, ok bool, err error) {
-	if ok || err != nil {
-		e.waiters.Forget(a)
-	}
 }
 
 // Follows implements locks.engine: the queue is in Redis, and says who is first.
@@ -162,7 +147,9 @@ func (e *Engine) readAcquire(
 		}
 		return g, false, err
 	case r.Overtaken:
-		a.ID = e.names.NewID(a)
+		if a.Wait <= 0 { // otherwise it is known by its id: that is how it is woken, and handed the lock
+			a.ID = e.names.NewID(a)
+		}
 		return g, false, redlock.ErrAgain
 	case r.Queued:
 		if e.moving(e.names.Place(a.Name).Slot) {

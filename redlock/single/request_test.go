@@ -70,13 +70,13 @@ func TestRequestsAllocateLittle(t *testing.T) {
 		"*4\r\n$33\r\n" + redlock.OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n",
 	} {
 		reply := []byte(reply)
-		if g, ok, err := e.readFirst(a, sent, reply); !ok || err != nil || g != want {
+		if g, ok, err := e.readAcquire(a, sent, reply); !ok || err != nil || g != want {
 			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
 		}
 		room := make([]byte, 0, 1024)
 		n := testing.AllocsPerRun(100, func() {
 			e.acquireRequest(room, a, time.Now())
-			e.readFirst(a, sent, reply)
+			e.readAcquire(a, sent, reply)
 		})
 		if n > 0 {
 			t.Errorf("%q: %v allocations", reply, n)

@@ -87,6 +87,31 @@ func takeOver(t *testing.T, parted time.Time, replies ...string) *breaking {
 	return b
 }
 
+// A LOCK that may wait is one waiter until its outcome is known, though it is asked for again meanwhile: the
+// lock is handed to it by the id and the deadline that it had first.
+func TestWaiterStaysOne(t *testing.T) {
+	queued := "*3\r\n:1\r\n:1000\r\n$0\r\n\r\n"
+	for _, first := range []string{":-3\r\n", granted} { // the grant is of a copy that nobody else sees
+		names := redlock.NewNames("lock:")
+		b := &breaking{replies: []string{first, queued}, parted: time.Now().Add(time.Hour)}
+		e := New(b, names, Options{})
+		b.a = &redlock.Acquire{
+			Name: "job", Token: "t", Mode: redlock.Permit, Permits: 2, Lease: time.Second, Wait: time.Minute,
+		}
+		b.a.ID = names.NewID(b.a)
+		until := e.waiters.Expect(b.a, time.Now().Add(-time.Second))
+		e.Acquire(b, b.a, b)
+		if b.ok || b.err != nil || len(b.ids) != 2 || b.ids[0] != b.ids[1] {
+			t.Errorf("%q: %v %v, as %q", first, b.ok, b.err, b.ids)
+		}
+		if now := e.waiters.Expect(b.a, time.Now()); !now.Equal(until) {
+			t.Errorf("%q: it waits %v longer", first, now.Sub(until))
+		}
+		e.waiters.Forget(b.a)
+		e.Close(t.Context())
+	}
+}
+
 // A LOCK with BREAK is sent once: a copy could end the hold of the next one. When some holds have ended, or
 // when its proxy has been granted the lock since, it goes on as a new request. R8 R33
 func TestTakeOverIsSentOnce(t *testing.T) {
