@@ -115,14 +115,23 @@ func TestLargeRepliesAreNotKept(t *testing.T) {
 			for range 20 {
 				c.Want(t, `"x"`, "GET", "short")
 			}
+			var kept [][]int
+			defer func() {
+				if t.Failed() {
+					t.Log("bytes that the nodes keep for connections of the proxy:", kept)
+				}
+			}()
 			rig.Eventually(t, rig.Patience, "the nodes keep all of them", func() bool {
-				kept := 0
+				kept = nil
+				large := 0
 				for _, n := range nodes {
-					for _, bytes := range ofProxies(n.Do(t, "CLIENT", "LIST").Text, "omem") {
-						kept += min(1, bytes/(size/4)) // the kernel has up to 10 MB on each road
+					of := ofProxies(n.Do(t, "CLIENT", "LIST").Text, "omem")
+					kept = append(kept, of)
+					for _, bytes := range of {
+						large += min(1, bytes/(size/4)) // the kernel has up to 10 MB on each road
 					}
 				}
-				return kept == clients
+				return large == clients
 			})
 			for i, d := range all {
 				want := strings.Repeat([]string{"a", "b"}[i%2], size)
