@@ -314,11 +314,11 @@ func TestLeftBehind(t *testing.T) {
 		x.closed = true // it writes no more
 		x.mu.Unlock()
 		time.Sleep(5 * time.Minute)
-		for i := range 100 {
+		for i := range 2000 { // so many that each set gets some, however names are spread
 			y.take(fmt.Sprint("y", i), "1", 10*time.Second)
 		}
 		time.Sleep(time.Second)
-		if got := strings.Fields(s.names()); len(got) != 100 || got[0] != "y0" {
+		if got := strings.Fields(s.names()); len(got) != 2000 || got[0] != "y0" {
 			t.Errorf("%d names are left: %q", len(got), got)
 		}
 		for key := range s.sets {
