@@ -95,10 +95,18 @@ func (b *tab) do(t *testing.T, what string, actions ...chromedp.Action[chromedp.
 	}
 }
 
-// click clicks at what a CSS selector finds.
+// click clicks at what a CSS selector finds, and once more if the page has drawn it anew before that.
 func (b *tab) click(t *testing.T, what chromedp.CSS) {
 	t.Helper()
-	b.do(t, "click "+string(what), chromedp.Click(what))
+	rig.Eventually(t, rig.Patience, "click "+string(what), func() bool {
+		ctx, cancel := context.WithTimeout(b.ctx, rig.Patience)
+		defer cancel()
+		err := chromedp.Do(ctx, chromedp.Click(what))
+		if err != nil && !strings.Contains(err.Error(), "Could not find node") {
+			t.Fatalf("click %s: %v", what, err)
+		}
+		return err == nil
+	})
 }
 
 // is what an expression of JavaScript is in the page.
