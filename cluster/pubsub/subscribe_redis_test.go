@@ -250,21 +250,20 @@ func TestSubscribeFailOver(t *testing.T) {
 	}
 	h := listen(t, u, channel)
 	// The subscription may move twice: when the old master ends it, and when the topology is told. What is
-	// published in between may be lost.
+	// published in between may be lost, and is published again.
 	hears := func(at *servers.Server, message string) {
 		t.Helper()
 		for hung := time.After(servers.Patience); ; {
 			at.Must(t, "SPUBLISH", channel, message)
 			select {
 			case got := <-h.events:
-				if got == "lost" {
-					h.expect(t, "live")
-				} else if got == "message "+message {
+				if got == "message "+message {
 					return
-				} else {
-					t.Fatalf("event %q", got)
 				}
-			case <-time.After(100 * time.Millisecond):
+				if got != "lost" {
+					t.Fatalf("event %q, want %q", got, message)
+				}
+				h.expect(t, "live")
 			case <-hung:
 				t.Fatalf("%q is not heard", message)
 			}
@@ -280,9 +279,6 @@ func TestSubscribeFailOver(t *testing.T) {
 	servers.Eventually(t, "replica in sync", func() bool {
 		return strings.Contains(next.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
-	for len(h.events) > 0 { // it was told more than once
-		<-h.events
-	}
 	master().Kill()
 	servers.Eventually(t, "the cluster agreed", func() bool {
 		return strings.Contains(next.Info(t.Context(), "replication").Val(), "role:master")
