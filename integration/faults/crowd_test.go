@@ -397,8 +397,9 @@ func TestFullQueue(t *testing.T) {
 	full("with another queue")
 }
 
-// A node that falls silent while somebody waits: the answer comes all the same, and is Null only if nothing is
-// left; what is goes once the node is back. That no WAIT ends early is shown in fake time (TestWaitInVain). R10
+// A node that falls silent while somebody waits: the answer comes all the same, and is Null only if nothing
+// is left; what is goes once the node is back. That no WAIT ends early is shown in fake time
+// (TestWaitInVain). R10
 func TestWaitAtSilentNode(t *testing.T) {
 	t.Parallel()
 	s := rig.StartRedis(t)
