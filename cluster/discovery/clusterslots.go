@@ -76,10 +76,12 @@ func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*vie
 		return nil, errors.New("it knows of no slots: is the cluster set up?")
 	}
 	if stranger || hasFailing(info) || hidesNodes(info, v.shares) {
-		if answers, err := u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err == nil {
-			v.members = cluster.Members(answers[0], hostOf(addr))
-			addHidden(v.shares, v.members)
+		// Without the answer the view would lack nodes that are there.
+		if answers, err = u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err != nil {
+			return nil, err
 		}
+		v.members = cluster.Members(answers[0], hostOf(addr))
+		addHidden(v.shares, v.members)
 	}
 	return v, credible(v.shares)
 }

@@ -31,6 +31,7 @@ type troubled struct {
 	failing string                   // what b calls fail?
 	secret  bool                     // x does not tell its role
 	hidden  bool                     // CLUSTER SLOTS does not show x as a replica
+	cut     string                   // the question at which nodes close the connection
 	asked   map[string]int           // questions, by their first word
 }
 
@@ -95,7 +96,7 @@ func (c *troubled) answer(name, question string) string {
 	switch {
 	case c.silent[name]:
 		return scripted.Silence
-	case c.refuses[name]:
+	case c.refuses[name], c.cut == question:
 		return scripted.Cut
 	}
 	switch question {
@@ -170,6 +171,10 @@ func TestPromotionIsSeenAtOnce(t *testing.T) {
 		"refuses":              func(c *troubled) { c.refuses["a"] = true },
 		"others call it fail?": func(c *troubled) { c.failing = "a" },
 		"young":                func(c *troubled) { c.silent["a"], c.hidden = true, true },
+		"young, and half of what is asked gets no answer": func(c *troubled) {
+			c.silent["a"], c.hidden, c.cut = true, true, "CLUSTER NODES"
+			time.AfterFunc(4*time.Second, func() { c.change(func() { c.cut = "" }) })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTroubleBubble(t, func(c *troubled) {

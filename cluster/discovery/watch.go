@@ -218,17 +218,23 @@ func (u *Upstream) candidates() []string {
 	for i := range u.o.Addrs {
 		all = append(all, u.o.Addrs[(u.turn+i)%len(u.o.Addrs)])
 	}
-	slices.SortStableFunc(all, func(a, b string) int { return compareBool(u.suspected(a), u.suspected(b)) })
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(u.suspicion(a), u.suspicion(b)) })
 	if claims := u.vigil.takeClaims(); u.kind == cluster.Cluster {
 		all = append(claims, all...)
 	}
 	return unique(all)
 }
 
-// suspected says that the node at addr had better be asked last.
-func (u *Upstream) suspected(addr string) bool {
-	_, doubted := u.outages.Doubted(addr)
-	return doubted || time.Now().Before(u.suspects[addr])
+// suspicion is how late the node at addr had better be asked: 0, 1 if it has failed not long ago, and 2 if it
+// is in doubt now, for a look waits for the first few.
+func (u *Upstream) suspicion(addr string) int {
+	if _, doubted := u.outages.Doubted(addr); doubted {
+		return 2
+	}
+	if time.Now().Before(u.suspects[addr]) {
+		return 1
+	}
+	return 0
 }
 
 func unique(all []string) []string {
