@@ -21,10 +21,9 @@ import (
 // What is queued before begin is written once the connection is there. A feedConn connects once: for another
 // connection, make another feedConn.
 type feedConn struct {
-	user feedUser
-	born time.Time
-	last atomic.Int64  // when bytes came last, in ns since born
-	wake chan struct{} // something is in out
+	user  feedUser
+	reads atomic.Uint64 // how often bytes have come
+	wake  chan struct{} // something is in out
 
 	mu  sync.Locker    // the user's; it guards what follows
 	out []byte         // to be written
@@ -59,7 +58,7 @@ const (
 )
 
 func newFeedConn(user feedUser, mu sync.Locker) *feedConn {
-	return &feedConn{user: user, born: time.Now(), wake: make(chan struct{}, 1), mu: mu}
+	return &feedConn{user: user, wake: make(chan struct{}, 1), mu: mu}
 }
 
 // begin dials the node at addr, to speak RESP version proto, and serves the connection until end, or until it
@@ -71,7 +70,6 @@ func (c *feedConn) begin(ctx context.Context, by cluster.NodeDialer, addr string
 		return err
 	}
 	c.conn, c.by, c.as = conn, by, as
-	c.heard()
 	c.ctx, c.fail = context.WithCancelCause(ctx)
 	context.AfterFunc(c.ctx, func() { conn.Close() })
 	c.both.Go(func() { c.fail(c.read()) })  // ends when conn is closed
@@ -108,12 +106,6 @@ func (c *feedConn) renewal() []byte {
 
 // life ends with the connection; its cause says why.
 func (c *feedConn) life() context.Context { return c.ctx }
-
-// heard notes a sign of life of the node.
-func (c *feedConn) heard() { c.last.Store(int64(time.Since(c.born))) }
-
-// silence is how long nothing has come from the node.
-func (c *feedConn) silence() time.Duration { return time.Since(c.born) - time.Duration(c.last.Load()) }
 
 // write writes what is queued.
 func (c *feedConn) write() error {
@@ -152,7 +144,7 @@ func (c *feedConn) read() error {
 		if n == 0 && err != nil {
 			return err
 		}
-		c.heard()
+		c.reads.Add(1)
 		have += n
 		begin := 0 // of the frame
 		for begin+framed < have {
