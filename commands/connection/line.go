@@ -153,8 +153,7 @@ const (
 	linkType // of a master or a replica, of which the proxy has none
 )
 
-// kindOf is what p is to the filter TYPE. A client in MONITOR is a normal one, also if it listens, as in
-// Redis.
+// kindOf is what p is to the filter TYPE. A client in MONITOR is a normal one, also if it listens.
 func kindOf(p *commands.Peer) peerType {
 	if p.Subscribed() && !p.Monitoring {
 		return pubsubType

@@ -122,8 +122,7 @@ type acquisition struct {
 	grants holds.Grants   // of the connection when it asked: RESET replaces them
 	keeps  *holds.KeptSet // likewise; nil without KEEPALIVE
 	kept   *keepalive.Kept
-	// see lostMeanwhile
-	losses uint64       // so many holds were lost before it asked
+	losses uint64       // so many holds were lost before it asked, for lostMeanwhile
 	push   holds.Pusher // tells the client of a loss; set with KEEPALIVE
 	proto  int
 	arguments

@@ -49,7 +49,7 @@ func scan(c *commands.Call) {
 }
 
 // scanning is one SCAN on its way. Its methods return the answer, or nil when nodes have been asked. It stays
-// on the loop of its client; goroutines get keys to work on, and not the scanning itself.
+// on the loop of its client, but for what runApart has a goroutine do meanwhile.
 type scanning struct {
 	commands.Actions
 	nodes commands.Nodes
