@@ -14,7 +14,7 @@ import (
 var Inspect = load("inspect", 1)
 
 // InspectCall is the call that reads a lock, or goes on behind the pages p; if token is not "", only its
-// hold.
+// hold. With a token it is a write: what made that hold cannot be taken back any more.
 func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call) {
 	switch {
 	case token != "":
@@ -38,7 +38,8 @@ func ScanRequest(cursor, glob string) []byte {
 	return resp.AppendCommandStrings(nil, "SCAN", cursor, "MATCH", glob, "COUNT", strconv.Itoa(scanStep))
 }
 
-// ReadLock reads the reply of inspect.lua.
+// ReadLock reads the reply of inspect.lua. The zero State is that of a free lock. After ErrAgain ask for the
+// next page, with the same p. reply must stay as it is until then.
 func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
 	v, err := parse(reply)
 	if err != nil || v.Null() {
@@ -53,7 +54,7 @@ func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
 	return s, err
 }
 
-// ReadKeys reads a page of SCAN.
+// ReadKeys reads a page of SCAN. next is the cursor of the next page, "0" behind the last one.
 func ReadKeys(reply []byte) (keys []string, next string, err error) {
 	v, err := parse(reply)
 	switch {
@@ -68,7 +69,8 @@ func ReadKeys(reply []byte) (keys []string, next string, err error) {
 	return keys, v.Elems[0].Text(), nil
 }
 
-// Pages are the replies of inspect.lua about one lock; there are several if its holds are long.
+// Pages are the replies of inspect.lua about one lock; there are several if its holds are long. The zero
+// value stands before the first one. A lock may change between two pages.
 type Pages struct {
 	fields []resp.Value // so far, names and values
 	next   string       // where the next page begins, from the script; "": there is none
@@ -90,7 +92,8 @@ func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 	return v, more
 }
 
-// ReadState reads a reply with a whole lock. A hold that rests is among the holders still.
+// ReadState reads a reply with a whole lock. A hold that rests is among the holders still. The first element
+// is the clock in µs; behind it stand fields and values, as acquire.lua describes them.
 func ReadState(v resp.Value) (s redlock.State, err error) {
 	if len(v.Elems)%2 == 0 {
 		return s, ErrReply
@@ -131,6 +134,7 @@ func addHolder(s *redlock.State, us int64, owner string, m redlock.Mode, hold st
 	if e <= now {
 		return
 	}
+	// One ms less, since leases are counted from the millisecond behind the one that runs (now.lua).
 	h := redlock.Holder{
 		Owner: owner, Mode: m, TTL: ms(e - now - 1), Count: number(f[1]), Fence: number(f[2]),
 		Age: ms(max(now-since, 0)), Kept: f[4] != "-",
@@ -141,6 +145,7 @@ func addHolder(s *redlock.State, us int64, owner string, m redlock.Mode, hold st
 	s.Holders = append(s.Holders, h)
 }
 
+// number is 0 for "", which stands for a field that is not there.
 func number(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64) // the scripts write numbers only
 	return n
