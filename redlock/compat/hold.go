@@ -35,6 +35,7 @@ func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string)
 	return at, c
 }
 
+// readReleased reads the reply to CompatRelease: the keeper, "" for none, or Null.
 func readReleased(reply []byte) (done redlock.Released, err error) {
 	v, err := scripts.ReadValue(reply)
 	if err == nil && !v.Null() {
@@ -43,19 +44,19 @@ func readReleased(reply []byte) (done redlock.Released, err error) {
 	return done, err
 }
 
-// free frees the hold of a request or of a keeper. It blocks.
-func (e *Engine) free(ctx context.Context, name, token, id, keeper string) error {
+// freeHold frees the hold of a request or of a keeper. It blocks. One of id and keeper is "".
+func (e *Engine) freeHold(ctx context.Context, name, token, id, keeper string) error {
 	at, c := e.releaseCall(name, token, 0, id, keeper)
-	reply, err := e.do(ctx, at, c)
+	reply, err := e.askNode(ctx, at, c)
 	if err == nil {
 		_, err = readReleased(reply)
 	}
 	return err
 }
 
-// Detach implements keepalive.Engine.
+// Detach implements keepalive.Engine. Nobody is granted the lock by it: those who wait ask.
 func (e *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
-	return e.free(ctx, name, token, "", keeper)
+	return e.freeHold(ctx, name, token, "", keeper)
 }
 
 // Renew implements locks.engine.
@@ -72,9 +73,9 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	}, nil)
 }
 
-// Keep implements keepalive.Engine.
+// Keep implements keepalive.Engine. Each hold must have the keeper that its Renew names.
 func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
-	reply, err := e.do(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
+	reply, err := e.askNode(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,8 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 	}, nil)
 }
 
-// readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it.
+// readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it. The
+// reply is {value, ms that are left or -1, fence or 0, owner or "", keeper or ""}.
 func readLook(reply []byte) (s redlock.State, err error) {
 	v, err := scripts.ReadValue(reply)
 	switch {
