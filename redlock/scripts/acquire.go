@@ -11,7 +11,7 @@ import (
 )
 
 // Acquire takes a lock.
-var Acquire = load("acquire", 2)
+var Acquire = loadScript("acquire", 2)
 
 // Waiting is a call of acquire.lua that may wait, or has more options than a plain LOCK. acquire.lua says
 // what each of them does: ARGV 3 and those behind it.
@@ -96,7 +96,8 @@ func (c *Call) appendSaid(a *redlock.Acquire) {
 	c.Text(fmt.Sprintf("\t%d %s", a.AtLeast.Milliseconds(), a.Meta))
 }
 
-// appendWait appends how long a waits, and the place that it was told, unless that is 0.
+// appendWait appends how long a waits, and the place that it was told, unless that is 0. With its place a
+// waiter that was dropped gets it back.
 func (c *Call) appendWait(left time.Duration, stood int64) {
 	var space [40]byte
 	wait := strconv.AppendInt(space[:0], left.Milliseconds(), 10)
@@ -154,7 +155,7 @@ func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 	if g, ok := readGrant(a.Token, reply); ok {
 		return AcquireReply{Granted: true, Grant: g}, nil
 	}
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	switch {
 	case err != nil, v.Null():
 		return r, err

@@ -26,9 +26,9 @@ func (c *Call) WithSource() []byte {
 	return append(req, c.Req[c.body:]...)
 }
 
-// begin begins the EVALSHA of s with so many keys; the keys and args arguments follow. It is appended to buf.
-// Redis wants the number of words in front, so it has to be known here.
-func begin(buf []byte, s *Script, keys, args int) Call {
+// beginCall begins the EVALSHA of s with so many keys; the keys and args arguments follow. It is appended to
+// buf. Redis wants the number of words in front, so it has to be known here.
+func beginCall(buf []byte, s *Script, keys, args int) Call {
 	c := Call{Script: s, Req: buf, words: 3 + keys + args}
 	c.Req = redcon.AppendArray(c.Req, c.words)
 	c.Req = append(append(append(c.Req, "$7\r\nEVALSHA\r\n$40\r\n"...), s.SHA...), "\r\n"...)
@@ -48,7 +48,7 @@ func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string, args
 	if apart {
 		keys = 1
 	}
-	c = begin(buf, s, keys, args)
+	c = beginCall(buf, s, keys, args)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(n.KeySize(name)), 10)
 	req = append(req, "\r\n"...)
 	key := len(req)

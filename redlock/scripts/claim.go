@@ -5,8 +5,8 @@ import "lockproxy/redlock"
 // Claim is Acquire for one of several independent masters; Settle gives its hold the fence that they agree
 // on.
 var (
-	Claim  = load("claim", 2)
-	Settle = load("settle", 2)
+	Claim  = loadScript("claim", 2)
+	Settle = loadScript("settle", 2)
 )
 
 // ClaimCall is the call of claim.lua for a, which is to have that fence, or only to keep what it has if that

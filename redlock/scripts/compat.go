@@ -4,7 +4,7 @@ import "lockproxy/redlock"
 
 // Compat is for locks in the form of other libraries: the lock and the fence of its slot, the lock alone, or
 // many locks. What is to be done is its first argument, so that a node keeps one script.
-var Compat = load("compat", 2)
+var Compat = loadScript("compat", 2)
 
 // CompatTake begins the call of compat.lua that takes a lock; six arguments follow. They are token, lease in
 // ms, id, keeper, and the two flags that compat.lua describes.
@@ -35,7 +35,7 @@ func CompatLook(n *redlock.Names, name string) (at int, c Call) {
 // CompatRenew is the call that renews holds of one slot. gets is the keeper that they get, or ""; then their
 // Keeper is the one that they must have. batch must not be empty.
 func CompatRenew(n *redlock.Names, batch []redlock.Renew, gets string) Call {
-	c := begin(make([]byte, 0, 80+200*len(batch)), &Compat, len(batch), 2+5*len(batch))
+	c := beginCall(make([]byte, 0, 80+200*len(batch)), &Compat, len(batch), 2+5*len(batch))
 	for _, r := range batch {
 		c.Text(n.Place(r.Name).Key)
 	}

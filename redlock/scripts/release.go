@@ -15,8 +15,8 @@ import (
 
 // Release frees a hold; Cancel takes back what one LOCK has done, or ends all holds of a lock.
 var (
-	Release = load("release", 2)
-	Cancel  = load("cancel", 2)
+	Release = loadScript("release", 2)
+	Cancel  = loadScript("cancel", 2)
 )
 
 // DeleteRequest deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
@@ -49,7 +49,8 @@ func DeleteRequest(
 // it from a token.
 const endingBytes = len(" +") + redlock.IDBytes + len(" ") + redlock.OwnerBytes
 
-// appendEnding appends the value of a plain lock behind its fence.
+// appendEnding appends the value of a plain lock behind its fence. It stands for that one grant: no other has
+// its id.
 func appendEnding[ID string | []byte](b []byte, id ID, token string) []byte {
 	return redlock.AppendOwner(append(append(append(b, " +"...), id...), ' '), token)
 }
@@ -137,7 +138,7 @@ func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
 // Answered is the call that looks for the answer that r was given before. It changes nothing.
 func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	at = n.Place(r.Name).Slot
-	c = begin(nil, &Release, 1, 2)
+	c = beginCall(nil, &Release, 1, 2)
 	c.fenceKey(n, at)
 	c.Empty()
 	id := r.ID()
@@ -166,14 +167,15 @@ type Freeing struct {
 	Apart          bool   // the lock is the only key, so Next is OfferNext: a grant needs a fence
 }
 
-// appendTo appends three arguments of cancel.lua.
+// appendTo appends three arguments of cancel.lua. They are ARGV 3 to 5.
 func (f *Freeing) appendTo(c *Call) {
 	c.Text(f.Proxy)
 	c.Text(f.Publish)
 	c.Text(string(f.Next))
 }
 
-// CancelCall is the call of cancel.lua for the LOCK with that id.
+// CancelCall is the call of cancel.lua for the LOCK with that id. It takes back what that LOCK has done,
+// unless its client was told of it since.
 func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c Call) {
 	at, c = eval(nil, n, &Cancel, f.Apart, name, 5)
 	c.Owner(token)
@@ -182,7 +184,8 @@ func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c 
 	return at, c
 }
 
-// BreakCall is the call of cancel.lua that ends what was there before the request id.
+// BreakCall is the call of cancel.lua that ends what was there before the request id. A copy of it may end
+// the next hold.
 func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) (at int, c Call) {
 	args := 5
 	if f.Apart {
@@ -226,7 +229,7 @@ func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		return redlock.Released{Held: true, Whole: n == 1}, to, nil
 	}
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	switch {
 	case err != nil, v.Null():
 		return r, to, err

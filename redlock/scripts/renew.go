@@ -3,7 +3,7 @@ package scripts
 import "lockproxy/redlock"
 
 // Renew makes leases longer: of as many locks as there are, of one slot.
-var Renew = load("renew", 0)
+var Renew = loadScript("renew", 0)
 
 // Asks says who asks renew.lua for holds, which describes the words.
 type Asks string
@@ -18,7 +18,7 @@ const (
 // RenewCall is the call of renew.lua for the holds of batch, all of one slot. A client asks for one. If it
 // names no fence, the hold is meant that its token has now. A lease of 0 leaves it, and only asks.
 func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
-	c := begin(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
+	c := beginCall(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
 	at := 0
 	for _, r := range batch {
 		place := n.Place(r.Name)

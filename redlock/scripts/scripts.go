@@ -44,15 +44,16 @@ type Script struct {
 //go:embed *.lua parts/*.lua
 var sources embed.FS
 
-// loaded are those that load has read. Only the variables of this package add to it, before main begins.
+// loaded are those that loadScript has read. Only the variables of this package add to it, before main
+// begins.
 var loaded []Script
 
 // All are all scripts, to load them at nodes that have lost them.
 func All() []Script { return slices.Clone(loaded) }
 
-// load reads a script. Included parts are inserted, and comments left out, because Redis would keep them in
-// memory.
-func load(name string, keys int) Script {
+// loadScript reads a script. Included parts are inserted, and comments left out, because Redis would keep
+// them in memory.
+func loadScript(name string, keys int) Script {
 	source := include(name + ".lua")
 	sum := sha1.Sum([]byte(source))
 	script := Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source, Keys: keys}
