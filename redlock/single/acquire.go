@@ -109,7 +109,7 @@ func (e *Engine) asksPlain(a *redlock.Acquire) bool {
 }
 
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
-// sent again. buf is as that of EvalIn; at is now.
+// sent again. buf is as that of scripts.PlainCall; at is now.
 func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (slot int, req []byte) {
 	if e.asksPlain(a) { // most of them
 		slot, c := scripts.PlainCall(buf, e.names, a, at)

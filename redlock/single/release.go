@@ -130,7 +130,7 @@ func (l *releaser) releasing(s *sentRelease) scripts.Releasing {
 	return c
 }
 
-// releaseRequest may be sent again. buf is as that of EvalIn.
+// releaseRequest may be sent again. buf is as that of scripts.PlainCall.
 func (l *releaser) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
 	releasing := l.releasing(s)
 	slot, c := releasing.Call(buf, l.names)
