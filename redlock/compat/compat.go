@@ -80,9 +80,9 @@ func (*Engine) Scan(context.Context, int, string, string) (keys []string, next s
 	return nil, "0", nil
 }
 
-// send sends one request about a lock for a client. While the slot of the lock moves, it is sent again until
-// one node has all of its keys; so later commands of the client about the lock wait. lost may be nil.
-func send(
+// sendRequest sends one request about a lock for a client. While the slot of the lock moves, it is sent again
+// until one node has all of its keys; so later commands of the client about the lock wait. lost may be nil.
+func sendRequest(
 	by redlock.Caller, name string, at int, req []byte, resend bool, then redlock.ExchangeFunc,
 	lost redlock.Delivery,
 ) {

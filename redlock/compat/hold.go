@@ -12,7 +12,7 @@ import (
 // Release implements locks.engine. It is sent once: no note is left by which a copy would be known.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	at, c := e.releaseCall(r.Name, r.Token, r.Fence, "", "")
-	send(by, r.Name, at, c.Req, false, func(reply []byte) []byte {
+	sendRequest(by, r.Name, at, c.Req, false, func(reply []byte) []byte {
 		done, err := readReleased(reply)
 		return to.Released(done, err)
 	}, nil)
@@ -64,7 +64,7 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	of := *r
 	of.Keeper = "" // it may have any
 	c := scripts.CompatRenew(e.names, []redlock.Renew{of}, r.Keeper)
-	send(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
+	sendRequest(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
 		all, err := readRenewed(reply, 1)
 		if err != nil {
 			return then(redlock.Renewed{}, err)
@@ -82,7 +82,7 @@ func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]i
 	return readKept(reply, len(batch))
 }
 
-// readKept is readRenewed for a keeper.
+// readKept is readRenewed for a keeper. 0: the hold has gone.
 func readKept(reply []byte, n int) (left []int64, err error) {
 	all, err := readRenewed(reply, n)
 	for _, one := range all {
@@ -111,10 +111,11 @@ func readRenewed(reply []byte, n int) ([]redlock.Renewed, error) {
 	return all, nil
 }
 
-// Break implements locks.engine. It is sent once: a copy could break the hold of the next one.
+// Break implements locks.engine. It is sent once: a copy could break the hold of the next one. Whatever holds
+// it goes, also that of a library.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
 	at, c := e.releaseCall(name, "", 0, "", "")
-	send(by, name, at, c.Req, false, func(reply []byte) []byte {
+	sendRequest(by, name, at, c.Req, false, func(reply []byte) []byte {
 		done, err := readReleased(reply)
 		return then(done.Held, err)
 	}, nil)
@@ -124,7 +125,7 @@ func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 // request; so nothing is noted here.
 func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	at, c := scripts.CompatLook(e.names, name)
-	send(by, name, at, c.Req, true, func(reply []byte) []byte {
+	sendRequest(by, name, at, c.Req, true, func(reply []byte) []byte {
 		s, err := readLook(bytes.Clone(reply))
 		s.Key = name
 		return then(s, err)
@@ -160,7 +161,8 @@ func readLook(reply []byte) (s redlock.State, err error) {
 	return s, nil
 }
 
-// otherLibrary stands in place of the meta of a hold that lockproxy has not made.
+// otherLibrary stands in place of the meta of a hold that lockproxy has not made. A library names no owner:
+// in place of one stands the value of the key.
 const otherLibrary = "held by another library"
 
 // endless is the ttl of a hold without one.

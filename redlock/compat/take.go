@@ -9,7 +9,7 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// taken is the reply to CompatTake.
+// taken is the reply to CompatTake. Without ok, and with left 0, the request is not let in: see takeCall.
 type taken struct {
 	grant redlock.Grant
 	ok    bool
@@ -21,7 +21,7 @@ type taken struct {
 func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
 	sent := time.Now()
 	at, c := e.takeCall(a)
-	send(by, a.Name, at, c.Req, !a.Breaks(), func(reply []byte) []byte {
+	sendRequest(by, a.Name, at, c.Req, !a.Breaks(), func(reply []byte) []byte {
 		t, err := e.readTaken(a, at, sent, reply)
 		if t.ok && !e.upstream.Parted(at).Before(sent) {
 			e.checkGrant(by, a, t.grant, to)
