@@ -257,7 +257,7 @@ func (s *LockSet) keepUp(ctx context.Context, cancel context.CancelCauseFunc, he
 			return
 		}
 		due = time.Now().Add(lease / 3)
-		switch held, err := each(held, func(p *SetPart) (bool, error) { return p.askAgain(ctx) }); {
+		switch held, err := eachPart(held, func(p *SetPart) (bool, error) { return p.askAgain(ctx) }); {
 		case held != nil && err == nil:
 			cancel(errLostMeanwhile)
 			return
@@ -300,7 +300,7 @@ func (s *LockSet) finishSet(ctx context.Context) error {
 			latest = p.Grant.At
 		}
 	}
-	held, err := each(s.parts, func(p *SetPart) (bool, error) {
+	held, err := eachPart(s.parts, func(p *SetPart) (bool, error) {
 		if latest.Sub(p.Grant.At) <= apart {
 			return true, nil
 		}
@@ -312,7 +312,7 @@ func (s *LockSet) finishSet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = each(s.parts, func(p *SetPart) (bool, error) {
+	_, err = eachPart(s.parts, func(p *SetPart) (bool, error) {
 		g, err := p.L.Confirm(ctx, p.first, p.Grant)
 		if err == nil {
 			p.Grant = g
@@ -325,7 +325,7 @@ func (s *LockSet) finishSet(ctx context.Context) error {
 // restoreKeepers has holds that were kept alive here before go on with their keepers, since Take has given
 // them new ones in vain. What Take has made itself is taken back first.
 func (s *LockSet) restoreKeepers(ctx context.Context) {
-	each(s.parts, func(p *SetPart) (ok bool, err error) {
+	eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
 		if !p.left || p.kept == "" || p.first.Keeper == "" || p.first.Keeper[0] == '=' {
 			return true, nil
 		}
@@ -347,7 +347,7 @@ func (s *LockSet) restoreKeepers(ctx context.Context) {
 // one of the locks. What cannot be taken back at once, or may still come, is taken back in the background,
 // and the error that is returned says so.
 func (s *LockSet) GiveBack(why error) error {
-	_, failed := each(s.parts, func(p *SetPart) (bool, error) {
+	_, failed := eachPart(s.parts, func(p *SetPart) (bool, error) {
 		var failed error
 		for _, a := range p.madeRequests() {
 			err := errUnsure
@@ -393,7 +393,7 @@ func (p *SetPart) madeRequests() []*redlock.Acquire {
 
 // Release frees all locks that the token holds. After an error the others are free all the same. It blocks.
 func (s *LockSet) Release(ctx context.Context) error {
-	_, err := each(s.parts, func(p *SetPart) (ok bool, err error) {
+	_, err := eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
 		p.Released, p.Err = p.L.releaseHold(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
 		p.L.CountRelease(p.Released, p.Err)
@@ -404,7 +404,7 @@ func (s *LockSet) Release(ctx context.Context) error {
 
 // Renew makes all leases longer. It blocks.
 func (s *LockSet) Renew(ctx context.Context) error {
-	_, err := each(s.parts, func(p *SetPart) (ok bool, err error) {
+	_, err := eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
 		p.Renewed, p.Err = p.L.renewHold(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
 			Lease: p.first.Lease, Keeper: p.Keeper})
@@ -414,9 +414,9 @@ func (s *LockSet) Renew(ctx context.Context) error {
 	return err
 }
 
-// each calls do for all parts at once. It returns one for which that is not ok, and an error if there was
+// eachPart calls do for all parts at once. It returns one for which that is not ok, and an error if there was
 // one.
-func each(parts []*SetPart, do func(p *SetPart) (ok bool, err error)) (failed *SetPart, err error) {
+func eachPart(parts []*SetPart, do func(p *SetPart) (ok bool, err error)) (failed *SetPart, err error) {
 	if len(parts) == 1 {
 		ok, err := do(parts[0])
 		if !ok {

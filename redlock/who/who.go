@@ -35,7 +35,8 @@ const (
 	mostText = 128
 )
 
-// said is what a proxy says of one lock, in JSON.
+// said is what a proxy says of one lock, in JSON. Proxies of other versions read it, too: what they do not
+// know they leave out.
 type said struct {
 	// Bytes, since a name need not be UTF-8.
 	Name    []byte              `json:"name"`
@@ -43,7 +44,8 @@ type said struct {
 	Waiters []index.KnownWaiter `json:"waiters,omitempty"`
 }
 
-// Known is who has to do with a lock, as far as proxies remember it.
+// Known is who has to do with a lock, as far as proxies remember it. It is for people: any of it may be
+// wrong, or out of date.
 type Known struct {
 	Holders map[string]index.KnownHolder // by the digest of the token
 	Waiters []index.KnownWaiter          // those that have waited longest first
@@ -102,7 +104,8 @@ func questions(names []string) (all [][]byte) {
 	return all
 }
 
-// Answer answers the question of another proxy. What is too much for one answer is left out.
+// Answer answers the question of another proxy. What is too much for one answer is left out. nil: it is no
+// question.
 func (w *Who) Answer(question []byte) []byte {
 	var names [][]byte
 	if json.Unmarshal(question, &names) != nil || len(names) > mostNames {
@@ -208,12 +211,12 @@ func bounded(ms int64) int64 { return min(max(ms, 0), (365 * 24 * time.Hour).Mil
 
 // shown is a client as it may be shown.
 func shown(c redlock.Client) redlock.Client {
-	return redlock.Client{Name: clean(c.Name), Addr: clean(c.Addr), User: clean(c.User)}
+	return redlock.Client{Name: cleanText(c.Name), Addr: cleanText(c.Addr), User: cleanText(c.User)}
 }
 
-// clean drops what cannot be printed, and cuts what is long. It ends up in terminals and pages: no control
-// characters reach them.
-func clean(text string) string {
+// cleanText drops what cannot be printed, and cuts what is long. It ends up in terminals and pages: no
+// control characters reach them.
+func cleanText(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return -1
