@@ -30,18 +30,20 @@ func (s *session) Reply(reply []byte) {
 }
 
 // Forward implements commands.Actions.
-func (a actions) Forward(slot int) { a.s.router.forward(slot, a.s.w.call.Command, a.s.w.call.Raw) }
-
-// Ask implements commands.Actions. Requests for any node all go to the same one, as in session.send.
-func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
-	a.ask(to, req, o, redlock.ExchangeFunc(then), nil)
+func (a actions) Forward(slot int) {
+	a.s.router.forwardCommand(slot, a.s.w.call.Command, a.s.w.call.Raw)
 }
 
-func (a actions) ask(
+// Ask implements commands.Actions. Requests for any node all go to the same one, as in router.sendToSlot.
+func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
+	a.askNode(to, req, o, redlock.ExchangeFunc(then), nil)
+}
+
+func (a actions) askNode(
 	to pipe.Target, req []byte, o commands.Asking, then redlock.Exchange, lost redlock.Delivery,
 ) {
 	s := a.s
-	a.expect(then, lost)
+	a.expectReply(then, lost)
 	if to.Any() {
 		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
 	}
@@ -69,7 +71,7 @@ func (a actions) SendHome(slot int, req []byte, resend bool, then redlock.Exchan
 func (a actions) SendWhole(slot int, req []byte, resend bool, then redlock.Exchange) {
 	s := a.s
 	send := func(req []byte) {
-		a.expect(then, nil)
+		a.expectReply(then, nil)
 		s.Sent(s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 			Script: true,
@@ -91,7 +93,7 @@ func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte
 		return
 	}
 	req = client.Lasting(req)
-	a.ask(pipe.Target{}, ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
+	a.askNode(pipe.Target{}, ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
 		send(req)
 		return nil
 	}), lost)
@@ -99,7 +101,7 @@ func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte
 
 func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchange, lost redlock.Delivery) {
 	s := a.s
-	a.expect(then, lost)
+	a.expectReply(then, lost)
 	_, splits := then.(redlock.Splitter)
 	s.Feed(s.w.pool.Send(&pipe.Request{
 		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: locking{s}, Tag: s.current,
@@ -124,8 +126,8 @@ func (l locking) Repeated(tag uint32) {
 	}
 }
 
-// expect notes what to do with the reply to the current command.
-func (a actions) expect(then redlock.Exchange, lost redlock.Delivery) {
+// expectReply notes what to do with the reply to the current command.
+func (a actions) expectReply(then redlock.Exchange, lost redlock.Delivery) {
 	a.s.acted = true
 	answer := a.s.answers.at(a.s.current)
 	answer.then, answer.lost = then, lost
@@ -188,7 +190,7 @@ func (a actions) Hold(name string) {
 // Await implements redlock.Caller.
 func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, lost redlock.Delivery) {
 	s := a.s
-	a.expect(redlock.ExchangeFunc(then), lost)
+	a.expectReply(redlock.ExchangeFunc(then), lost)
 	if !s.running || s.w.call.Command.Flags&commands.LockVerb == 0 {
 		s.SetHold(client.HoldOrder)
 	}
@@ -205,7 +207,7 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 
 // Task implements commands.Actions.
 func (a actions) Task(task commands.Task, lost redlock.Delivery) {
-	a.s.tasks.start(task, a.s.w.loop.Post, lost)
+	a.s.tasks.startTask(task, a.s.w.loop.Post, lost)
 }
 
 // Pusher implements commands.Actions.
@@ -224,7 +226,7 @@ func (a actions) Pusher() func(message func(proto int) []byte) {
 func (a actions) Gone() bool { return a.s.gone }
 
 // Close implements commands.Actions: earlier commands are answered first.
-func (a actions) Close() { a.s.close() }
+func (a actions) Close() { a.s.endSession() }
 
 // Nodes implements commands.Actions.
 func (a actions) Nodes() commands.Nodes { return a.s.w.nodes }

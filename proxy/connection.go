@@ -18,7 +18,7 @@ import (
 )
 
 // connection is what commands may change of a client's connection; it implements commands.Connection. Users
-// and passwords are in login.go.
+// and passwords are further down.
 type connection struct {
 	h        connectionHost
 	own      *tracking.Connections
@@ -60,7 +60,7 @@ func (c *connection) Select(n int) {
 		return
 	}
 	h.SetHold(client.HoldOrder)
-	c.ask(pipe.Request{Mode: mode, Bytes: ping}, func(reply []byte) []byte {
+	c.askNode(pipe.Request{Mode: mode, Bytes: ping}, func(reply []byte) []byte {
 		if reply[0] == '-' && !h.Pool().Reaches(mode) {
 			return reply
 		}
@@ -72,8 +72,8 @@ func (c *connection) Select(n int) {
 // Aside implements commands.Connection.
 func (c *connection) Aside(task func()) { c.h.Background(task, c.h.CountMemory) }
 
-// ask sends a request that changes nothing; then turns the reply into the answer to the current command.
-func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
+// askNode sends a request that changes nothing; then turns the reply into the answer to the current command.
+func (c *connection) askNode(r pipe.Request, then func(reply []byte) []byte) {
 	client.Expect(c.h, then)
 	r.To, r.Tag, r.Resend = c.h, c.h.CurrentTag(), true
 	c.h.Sent(c.h.Pool().Send(&r), true)
@@ -81,7 +81,7 @@ func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
 
 // SetReplies implements commands.Connection.
 func (c *connection) SetReplies(r commands.Replies) {
-	if c.silence.set(r) {
+	if c.silence.setReplies(r) {
 		c.h.Answers().Speak(c.h.CurrentTag())
 	}
 }
@@ -139,7 +139,7 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	h, own := c.h, c.own.Open(as, c.tracking)
 	mode := pipe.ModeOf(own)
-	c.ask(pipe.Request{
+	c.askNode(pipe.Request{
 		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: mode, Bytes: askHello(mode),
 	}, func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
@@ -149,7 +149,7 @@ func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) 
 			own.End()
 			return then(bytes.Clone(reply))
 		}
-		c.become(as, own)
+		c.becomeUser(as, own)
 		return then(nil)
 	})
 }
@@ -159,15 +159,15 @@ func (c *connection) Logout() {
 	switch {
 	case c.own.User() == nil:
 	case c.h.About().Tracking.On:
-		c.become(nil, c.own.Open(nil, c.tracking))
+		c.becomeUser(nil, c.own.Open(nil, c.tracking))
 	default:
-		c.become(nil, nil)
+		c.becomeUser(nil, nil)
 	}
 }
 
-// become makes the client's commands go over set, the connections of that user, or over the shared ones if
-// set is nil.
-func (c *connection) become(as *tracking.User, set *owned.Set) {
+// becomeUser makes the client's commands go over set, the connections of that user, or over the shared ones
+// if set is nil.
+func (c *connection) becomeUser(as *tracking.User, set *owned.Set) {
 	before := c.own.Become(as, set)
 	c.tx.Lose(errUser) // its connection is still that of the previous user
 	if before != nil {

@@ -25,10 +25,10 @@ type router struct {
 	stuckEpoch uint64    // pipe.Pool.StuckEpoch when they were sent
 }
 
-// dispatch starts one command. args and raw alias the read buffer. false: the command must wait. Then nothing
-// was done, and it will be dispatched again: when earlier commands are answered, or when client.HoldPause,
-// HoldLogin or HoldTable ends.
-func (r *router) dispatch(args [][]byte, raw []byte) bool {
+// dispatchCommand starts one command. args and raw alias the read buffer. false: the command must wait. Then
+// nothing was done, and it will be dispatched again: when earlier commands are answered, or when
+// client.HoldPause, HoldLogin or HoldTable ends.
+func (r *router) dispatchCommand(args [][]byte, raw []byte) bool {
 	s := r.s
 	w := s.w
 	cmd, refusal := w.table.Resolve(args)
@@ -52,15 +52,15 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		refusal = cmd.Barred(len(args))
 	}
 	if w.alert() && refusal == nil {
-		if no, wait := r.attend(cmd, args); wait {
+		if no, wait := r.attendCommand(cmd, args); wait {
 			return false
 		} else if no != nil {
-			s.begin(w.counters.Of(cmd))
+			s.beginCommand(w.counters.Of(cmd))
 			s.Reply(no)
 			return true
 		}
 	}
-	s.begin(w.counters.Of(cmd))
+	s.beginCommand(w.counters.Of(cmd))
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
 		s.Reply(client.NoAuth)
@@ -74,26 +74,26 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	case s.own.Set() != nil:
 		r.routePrivate(cmd, args, raw)
 	default:
-		r.route(cmd, args, raw)
+		r.routeCommand(cmd, args, raw)
 	}
 	return true
 }
 
-// routePrivate is route for a client with connections of its own. An empty answer precedes HELLO; it comes
-// when the connections speak the new protocol.
+// routePrivate is routeCommand for a client with connections of its own. An empty answer precedes HELLO; it
+// comes when the connections speak the new protocol.
 func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	caching := s.tracking.Next(cmd)
 	if cmd.Flags&commands.SetsProtocol != 0 {
 		tag := s.current
-		s.begin(nil)
-		r.route(cmd, args, raw)
+		s.beginCommand(nil)
+		r.routeCommand(cmd, args, raw)
 		s.own.Hello(tag)
 		return
 	}
 	set := s.own.Set()
 	set.Precede(caching)
-	r.route(cmd, args, raw)
+	r.routeCommand(cmd, args, raw)
 	set.Precede(false)
 }
 
@@ -132,12 +132,12 @@ func (r *router) awaitsTable(cmd *commands.Command) bool {
 	return waits
 }
 
-// attend is called for commands while clients are paused or monitored, or watch locks. It says how the
+// attendCommand is called for commands while clients are paused or monitored, or watch locks. It says how the
 // command is refused, if it is, and whether it must wait.
-func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
+func (r *router) attendCommand(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
 	s := r.s
 	switch {
-	case !r.runs(cmd, len(args)):
+	case !r.runsCommand(cmd, len(args)):
 		return nil, false
 	case s.Monitoring: // which is never paused
 		if cmd.MeetsData() {
@@ -160,15 +160,15 @@ func (r *router) holdBack() (refusal []byte, wait bool) {
 	case s.draining:
 		return refusedByDrain, false
 	case s.eof:
-		s.close()
+		s.endSession()
 		return nil, true
 	}
 	s.pause.Begin()
 	return nil, true
 }
 
-// runs says that a command of n arguments will run, as far as can be told without the node.
-func (r *router) runs(cmd *commands.Command, n int) bool {
+// runsCommand says that a command of n arguments will run, as far as can be told without the node.
+func (r *router) runsCommand(cmd *commands.Command, n int) bool {
 	s := r.s
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0,
@@ -180,29 +180,29 @@ func (r *router) runs(cmd *commands.Command, n int) bool {
 	return cmd.Fits(n)
 }
 
-// route sends a command the way that its rule says.
-func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
+// routeCommand sends a command the way that its rule says.
+func (r *router) routeCommand(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	switch cmd.Route {
 	case commands.ByKeys, commands.Split:
-		r.byKeys(cmd, args, raw)
+		r.routeByKeys(cmd, args, raw)
 	case commands.AnyNode:
-		r.forward(commands.AnySlot, cmd, raw)
+		r.forwardCommand(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
 		scatter.NewPureGather(s, s.w.masters(), cmd).Send(raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
-		r.blocks(cmd, args, raw)
+		r.routeBlocking(cmd, args, raw)
 	case commands.Refused:
-		r.refuse(cmd, args, raw, cmd.Refusal())
+		r.refuseCommand(cmd, args, raw, cmd.Refusal())
 	default:
 		r.Run(cmd, args, raw)
 	}
 }
 
-// forward is the path of most commands: the bytes as they are, to the node's pipe.
-func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
+// forwardCommand is the path of most commands: the bytes as they are, to the node's pipe.
+func (r *router) forwardCommand(slot int, cmd *commands.Command, raw []byte) {
 	s := r.s
-	if r.shed(slot, cmd) {
+	if r.shedCommand(slot, cmd) {
 		return
 	}
 	s.acted = true
@@ -220,42 +220,45 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 		}))
 		return
 	}
-	r.send(slot, raw, cmd.Flags&commands.ReadOnly != 0, script)
+	r.sendToSlot(slot, raw, cmd.Flags&commands.ReadOnly != 0, script)
 }
 
-// byKeys routes a command by the slot of its keys.
-func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
+// routeByKeys routes a command by the slot of its keys.
+func (r *router) routeByKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if s.w.masters() == 1 && (cmd.Route != commands.Split || s.w.pool.Topology().Kind != cluster.Cluster) {
-		r.forward(commands.AnySlot, cmd, raw)
+		r.forwardCommand(commands.AnySlot, cmd, raw)
 		return
 	}
 	slot, err := r.SlotOf(cmd, args)
 	switch {
 	case slot == commands.AnySlot && err == nil:
-		r.forward(r.home(cmd, args), cmd, raw)
+		r.forwardCommand(r.homeSlot(cmd, args), cmd, raw)
 	case err == nil:
-		r.forward(slot, cmd, raw)
+		r.forwardCommand(slot, cmd, raw)
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
 		parts, merge := r.cutBySlot(cmd, args)
 		if parts == nil {
-			r.refuse(cmd, args, raw, commands.ErrorReply(err))
+			r.refuseCommand(cmd, args, raw, commands.ErrorReply(err))
 			return
 		}
 		if s.own.User() != nil { // either all of it is allowed, or nothing is done
-			r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.split(cmd, parts, merge) })
+			r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) {
+				r.splitCommand(cmd, parts, merge)
+			})
 			return
 		}
-		r.split(cmd, parts, merge)
+		r.splitCommand(cmd, parts, merge)
 	case err == commands.ErrAskKeys:
-		r.askKeys(args, raw, func(slot int, raw []byte) { r.forward(slot, cmd, raw) })
+		r.askKeys(args, raw, func(slot int, raw []byte) { r.forwardCommand(slot, cmd, raw) })
 	default:
-		r.refuse(cmd, args, raw, commands.ErrorReply(err))
+		r.refuseCommand(cmd, args, raw, commands.ErrorReply(err))
 	}
 }
 
-// refuse answers no to the current command. What a user of the upstream may not comes first, as at Redis.
-func (r *router) refuse(cmd *commands.Command, args [][]byte, raw, no []byte) {
+// refuseCommand answers no to the current command. What a user of the upstream may not comes first, as at
+// Redis.
+func (r *router) refuseCommand(cmd *commands.Command, args [][]byte, raw, no []byte) {
 	if r.s.own.User() == nil {
 		r.s.Reply(no)
 		return
@@ -263,12 +266,12 @@ func (r *router) refuse(cmd *commands.Command, args [][]byte, raw, no []byte) {
 	r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.s.Reply(no) })
 }
 
-// blocks handles a command with the route Blocks.
-func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
+// routeBlocking handles a command with the route Blocks.
+func (r *router) routeBlocking(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	timeout, blocks := cmd.Blocks(args)
 	if !blocks {
-		r.byKeys(cmd, args, raw)
+		r.routeByKeys(cmd, args, raw)
 		return
 	}
 	switch {
@@ -291,12 +294,12 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		r.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.Block(cmd, slot, raw, timeout) })
 	default:
-		r.refuse(cmd, args, raw, commands.ErrorReply(err))
+		r.refuseCommand(cmd, args, raw, commands.ErrorReply(err))
 	}
 }
 
-// home is the slot to whose master a command without keys goes.
-func (r *router) home(cmd *commands.Command, args [][]byte) int {
+// homeSlot is the slot to whose master a command without keys goes.
+func (r *router) homeSlot(cmd *commands.Command, args [][]byte) int {
 	s := r.s
 	var slot int
 	if p := r.placeOf(cmd); p != nil {

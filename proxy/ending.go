@@ -67,8 +67,8 @@ func (l *life) closeIfAnswered() {
 	case s.gone || s.hold != client.HoldClosing || s.answers.len() > 0:
 	case s.eof && s.subscriber.Listens(): // what was published before it ended its side is for it, too
 		s.silence = silentAlways
-		s.begin(nil)
-		s.w.loop.After(lastMessages, func() { s.tasks.end(errClientGone) })
+		s.beginCommand(nil)
+		s.w.loop.After(lastMessages, func() { s.tasks.endTasks(errClientGone) })
 		s.subscriber.End(func() []byte { return nil })
 	case s.eof && s.out.deliveries.Any():
 		s.w.loop.After(lingerFor, func() {
@@ -81,8 +81,8 @@ func (l *life) closeIfAnswered() {
 	}
 }
 
-// close ends the session once earlier commands are answered.
-func (l *life) close() {
+// endSession ends the session once earlier commands are answered.
+func (l *life) endSession() {
 	s := l.s
 	s.draining = true
 	s.SetHold(client.HoldClosing)
@@ -91,18 +91,18 @@ func (l *life) close() {
 
 var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
 
-// drain ends the session once the commands that were read are answered.
-func (l *life) drain() {
+// drainSession ends the session once the commands that were read are answered.
+func (l *life) drainSession() {
 	s := l.s
 	s.draining = true
 	s.conn.EndInput(time.Second)
 	s.upload.giveUp(refusedByDrain)
-	s.tasks.end(commands.ErrDraining)
+	s.tasks.endTasks(commands.ErrDraining)
 	s.Waits.Drain(commands.ErrDraining)
 	s.blocking.Drain()
 	if s.hold&client.HoldPause != 0 { // the command that is held is answered, and none behind it is read
 		s.SetHold(client.HoldClosing)
-		s.begin(nil)
+		s.beginCommand(nil)
 		s.Reply(refusedByDrain)
 		s.pause.End()
 	}
@@ -121,11 +121,11 @@ func (l *life) Closed(err error) {
 		s.w.shared.Log.Warn("client closed: client-query-buffer-limit", "client", s.Addr)
 	}
 	s.upload.giveUp(nil)
-	s.tasks.end(errClientGone)
+	s.tasks.endTasks(errClientGone)
 	s.Waits.Close(commands.ErrEnded)
 	s.blocking.Abandon()
 	s.resetState()
-	s.large.end()
+	s.large.endConnections()
 	s.Keepalives.Break(s.Host(), s.w.draining || !s.eof && err != io.EOF)
 	s.subscriber.Leave()
 	s.out.buf.Free(s.w.loop)
@@ -147,8 +147,8 @@ func (l *life) Closed(err error) {
 		}
 	}
 	s.out.pushes, s.out.held = nil, 0
-	s.footprint.end()
-	s.w.remove(s) // last, because Drain may go on after this
+	s.footprint.endCounting()
+	s.w.removeSession(s) // last, because Drain may go on after this
 }
 
 // resetState undoes all of a connection's state outside commands.Client, for RESET and for a closed

@@ -14,16 +14,16 @@ type footprint struct {
 	kept  int // bytes of long commands that are not answered
 }
 
-// add counts n more bytes, when nothing else has changed.
-func (f *footprint) add(n int) {
+// addBytes counts n more bytes, when nothing else has changed.
+func (f *footprint) addBytes(n int) {
 	if !f.s.gone {
 		f.bytes += n
 		f.s.w.memory.Add(n)
 	}
 }
 
-// end stops counting the client, which has gone.
-func (f *footprint) end() {
+// endCounting stops counting the client, which has gone.
+func (f *footprint) endCounting() {
 	f.s.w.memory.Add(-f.bytes)
 	f.bytes = 0
 }
@@ -50,8 +50,8 @@ func (u memoryUse) sum() int {
 	return u.fixed + u.input + u.output + u.replies + u.transaction + u.subscriptions + u.commands + u.locks
 }
 
-// use is the memory that the session takes now. It visits nothing whose number can grow.
-func (f *footprint) use() memoryUse {
+// memoryUse is the memory that the session takes now. It visits nothing whose number can grow.
+func (f *footprint) memoryUse() memoryUse {
 	s := f.s
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
@@ -71,8 +71,8 @@ func (f *footprint) use() memoryUse {
 // CountMemory counts the memory that the session takes now.
 func (f *footprint) CountMemory() {
 	if !f.s.gone {
-		if n := f.use().sum() - f.bytes; n != 0 {
-			f.add(n)
+		if n := f.memoryUse().sum() - f.bytes; n != 0 {
+			f.addBytes(n)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (f *footprint) KeepFor(tag uint32, n int) {
 	if !f.s.gone {
 		f.s.answers.at(tag).kept += n
 		f.kept += n
-		f.add(n)
+		f.addBytes(n)
 	}
 }
 
@@ -113,7 +113,7 @@ func (f *footprint) Evict(named bool) bool {
 		return false
 	}
 	if named {
-		u := f.use()
+		u := f.memoryUse()
 		s.w.shared.Log.Warn("client closed: maxmemory-clients", "client", s.Addr, "name", s.Name,
 			"user", s.UserName(), "bytes", u.sum(), "input", u.input, "output", u.output,
 			"replies", u.replies, "transaction", u.transaction, "subscriptions", u.subscriptions,

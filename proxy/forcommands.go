@@ -136,7 +136,7 @@ func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream boo
 	if upstream {
 		kind, reason = &s.shared.Login.Failures.User, "user"
 	}
-	s.events.audited(lockevent.Event{Kind: lockevent.LoginFailed, Reason: reason,
+	s.events.noteAudited(lockevent.Event{Kind: lockevent.LoginFailed, Reason: reason,
 		Client: lockevent.Client{Addr: c.Addr, User: v.shownUser(user)}})
 	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
 }
@@ -149,7 +149,7 @@ func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
 			value = "(not shown)"
 		}
-		v.s.events.audited(lockevent.Event{Kind: lockevent.Setting,
+		v.s.events.noteAudited(lockevent.Event{Kind: lockevent.Setting,
 			Setting: strings.ToLower(p[0]), Value: value,
 			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)],
 				User: user}})

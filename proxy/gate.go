@@ -26,7 +26,7 @@ func (r *router) Judge(
 ) {
 	s := r.s
 	if lacks := s.w.roster.lacks; lacks != "" {
-		r.denied(commands.RightsVerdict{Refusal: commands.Unable(lacks), Lacks: lacks})
+		r.denyCommand(commands.RightsVerdict{Refusal: commands.Unable(lacks), Lacks: lacks})
 		return
 	}
 	s.SetHold(client.HoldOrder)
@@ -37,7 +37,7 @@ func (r *router) Judge(
 	}
 	q.judged = func(v commands.RightsVerdict) {
 		if v.Refusal != nil {
-			r.denied(v)
+			r.denyCommand(v)
 			return
 		}
 		if set := s.own.Set(); caching && set != nil {
@@ -46,7 +46,7 @@ func (r *router) Judge(
 		}
 		goOn(cmd, q.args, q.raw)
 	}
-	q.begin()
+	q.beginInquiry()
 }
 
 // inquiry is the question to the upstream about a client's right to its current command. For a long command a
@@ -65,23 +65,23 @@ type inquiry struct {
 	err      error
 }
 
-// begin asks, and later calls judged.
-func (q *inquiry) begin() {
+// beginInquiry asks, and later calls judged.
+func (q *inquiry) beginInquiry() {
 	h := q.h
 	h.AnswerLater(client.ByNode)
 	if len(q.raw) <= client.LongFrom {
-		q.prepare()
-		if err := q.ask(q.conclude); err != nil {
+		q.prepareRequests()
+		if err := q.askRights(q.concludeInquiry); err != nil {
 			h.Reply(err)
 		}
 		return
 	}
 	h.KeepFor(h.CurrentTag(), 2*len(q.raw)) // the command and the question
-	client.Apart(h, q.prepare, func() []byte { return q.ask(q.concludeApart) })
+	client.Apart(h, q.prepareRequests, func() []byte { return q.askRights(q.concludeApart) })
 }
 
-// prepare makes the requests.
-func (q *inquiry) prepare() {
+// prepareRequests makes the requests.
+func (q *inquiry) prepareRequests() {
 	// The buffer of the arguments that were read has been reused.
 	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil {
 		return
@@ -92,10 +92,10 @@ func (q *inquiry) prepare() {
 	}
 }
 
-// ask sends the requests, and continues with then when the replies are there; or it returns the answer to the
-// command. A large request goes over a connection that ends with it. Rules of Valkey may name databases:
-// DRYRUN judges by that in which it is asked.
-func (q *inquiry) ask(then commands.Merge) []byte {
+// askRights sends the requests, and continues with then when the replies are there; or it returns the answer
+// to the command. A large request goes over a connection that ends with it. Rules of Valkey may name
+// databases: DRYRUN judges by that in which it is asked.
+func (q *inquiry) askRights(then commands.Merge) []byte {
 	h := q.h
 	if h.Gone() || q.err != nil {
 		return client.NoAnswer
@@ -130,13 +130,13 @@ func (q *inquiry) verdict(replies [][]byte) commands.RightsVerdict {
 	return commands.RightsVerdict{}
 }
 
-// conclude runs the command, or refuses it.
-func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
+// concludeInquiry runs the command, or refuses it.
+func (q *inquiry) concludeInquiry(_ int, replies [][]byte) []byte {
 	q.judged(q.verdict(replies))
 	return nil
 }
 
-// concludeApart is conclude for a long command.
+// concludeApart is concludeInquiry for a long command.
 func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	var v commands.RightsVerdict
 	client.Apart(q.h, func() { v = q.verdict(replies) }, func() []byte {
@@ -150,8 +150,8 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	return nil
 }
 
-// denied answers the current command with the upstream's refusal.
-func (r *router) denied(v commands.RightsVerdict) {
+// denyCommand answers the current command with the upstream's refusal.
+func (r *router) denyCommand(v commands.RightsVerdict) {
 	s := r.s
 	if v.Lacks != "" {
 		s.w.roster.logLack(v.Lacks)
@@ -160,7 +160,7 @@ func (r *router) denied(v commands.RightsVerdict) {
 		s.tx.Spoil()
 	}
 	if v.Gone {
-		s.w.roster.expel(s, 1)
+		s.w.roster.expelClient(s, 1)
 	}
 	s.Reply(v.Refusal)
 }

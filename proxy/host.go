@@ -53,13 +53,13 @@ func (s *session) Collect(tag uint32, n int) {
 	}
 	if s.out.held += n; n > 0 {
 		s.answers.at(tag).touched = true
-		s.out.check()
+		s.out.checkLimits()
 	}
 }
 
 // Lend implements scatter.Host.
 func (s *session) Lend(tag uint32, n int) {
-	if s.gone || !s.answers.has(tag) {
+	if s.gone || !s.answers.hasCommand(tag) {
 		return
 	}
 	if a := s.answers.at(tag); a.then != nil {
@@ -89,7 +89,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s.own = tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.shared.Trackers)
 	s.blocking = blocking.NewWaiter(s, &w.shared.Blocked, &s.own, &s.tracking, &s.writes)
-	s.watcher = watch.NewWatcher(s, w.watchers, s.out.waiting)
+	s.watcher = watch.NewWatcher(s, w.watchers, s.out.waitingBytes)
 	s.router.s, s.out.s, s.upload.s = s, s, s
 	s.tasks = tasks{h: s, answers: &s.answers, writes: &s.writes}
 	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)
@@ -115,7 +115,7 @@ func (p otherClient) Unblock(withError bool, ended func(bool)) {
 	case !s.Blocked:
 		ended(false)
 	case !s.blocking.Unblock(withError, ended):
-		ended(!s.gone && s.tasks.unblock(withError))
+		ended(!s.gone && s.tasks.unblockWait(withError))
 	}
 }
 
@@ -128,13 +128,13 @@ func peerOf(s *session) commands.Peer {
 		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
 		Waits: s.Blocked || s.hold&client.HoldWaiting != 0, Closing: s.hold&client.HoldClosing != 0,
 		Query: s.conn.Kept(), QueryRoom: s.conn.Room(),
-		Replies: s.out.waiting(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
+		Replies: s.out.waitingBytes(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
 		BytesIn: s.in.bytes, BytesOut: s.out.deliveries.Written, Commands: s.in.commands,
 	}
 	if s.last != nil && s.last.Name != s.w.table.Unknown().Name {
 		p.Command = s.last.Name
 	}
-	p.Memory = s.footprint.use().sum()
+	p.Memory = s.footprint.memoryUse().sum()
 	return p
 }
 

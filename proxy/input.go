@@ -48,15 +48,15 @@ func (s *session) Read(buf []byte) int {
 // readCommands starts the whole commands at the front of buf, and returns how many bytes they take.
 func (s *session) readCommands(buf []byte) (used int) {
 	if s.upload.cmd != nil {
-		used = s.upload.read(buf)
+		used = s.upload.readCommand(buf)
 	}
 	for ran := 0; s.upload.cmd == nil && used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
-		n, args, err := s.in.next(buf[used:], s.w.shared.Limits.Of(s.Authenticated), s.w.args)
+		n, args, err := s.in.nextCommand(buf[used:], s.w.shared.Limits.Of(s.Authenticated), s.w.args)
 		if err != nil {
 			refuseBytes(s, err)
 			return len(buf)
 		}
-		if n == 0 && s.upload.begins(buf[used:]) {
+		if n == 0 && s.upload.beginsCommand(buf[used:]) {
 			break
 		}
 		if n == 0 {
@@ -67,8 +67,8 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.in.takeApart(s, buf[used:used+n])
 			break // it comes again
 		}
-		isLarge := n > cluster.MaxShared || s.large.reads > 0 && s.large.takes(s, args)
-		if (isLarge || s.large.on) && !s.large.turn(s, isLarge) {
+		isLarge := n > cluster.MaxShared || s.large.reads > 0 && s.large.takesRead(s, args)
+		if (isLarge || s.large.on) && !s.large.turnConnections(s, isLarge) {
 			break
 		}
 		raw := buf[used : used+n]
@@ -80,7 +80,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		}
 		if len(args) > 0 {
 			s.w.args = args
-			taken := s.router.dispatch(args, raw)
+			taken := s.router.dispatchCommand(args, raw)
 			if len(raw) > maxScratch {
 				s.w.args = nil // otherwise they would keep the command in memory
 			}
@@ -98,8 +98,10 @@ func (s *session) readCommands(buf []byte) (used int) {
 	return used
 }
 
-// next is Guard.NextArgs, but does not ask it again about a command that is being taken apart.
-func (in *input) next(buf []byte, limits *resp.Limits, scratch [][]byte) (n int, args [][]byte, err error) {
+// nextCommand is Guard.NextArgs, but does not ask it again about a command that is being taken apart.
+func (in *input) nextCommand(
+	buf []byte, limits *resp.Limits, scratch [][]byte,
+) (n int, args [][]byte, err error) {
 	if in.long != nil {
 		return in.long.Size, nil, nil
 	}
@@ -135,10 +137,10 @@ const refusedPatience = 10 * time.Second
 
 // refuseBytes answers bytes that are no command as Redis does, and then closes the connection.
 func refuseBytes(s *session, err error) {
-	s.begin(nil)
+	s.beginCommand(nil)
 	s.Reply(commands.ErrorReply(err))
 	if s.Authenticated {
 		s.conn.EndInput(refusedPatience)
 	}
-	s.close()
+	s.endSession()
 }

@@ -98,8 +98,8 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	return nil
 }
 
-// close ends all lock engines at the same time, at the latest when ctx ends.
-func (l *lockEngines) close(ctx context.Context) {
+// closeEngines ends all lock engines at the same time, at the latest when ctx ends.
+func (l *lockEngines) closeEngines(ctx context.Context) {
 	var others sync.WaitGroup
 	if l.engines.Quorum != nil {
 		others.Go(func() { l.engines.Quorum.Close(ctx) })
@@ -113,8 +113,8 @@ func (l *lockEngines) close(ctx context.Context) {
 	l.peers.Close()
 }
 
-// leave ends the connections to the masters.
-func (l *lockEngines) leave() {
+// leaveMasters ends the connections to the masters.
+func (l *lockEngines) leaveMasters() {
 	for _, m := range l.masters {
 		m.Close()
 	}
@@ -206,20 +206,20 @@ func (e *events) locks() func(lockevent.Event) {
 		if e.hub != nil {
 			e.hub.Note(one)
 		} else {
-			e.show([]lockevent.Event{one})
+			e.showEvents([]lockevent.Event{one})
 		}
 	}
 }
 
-// show passes events to whoever looks at them.
-func (e *events) show(all []lockevent.Event) {
+// showEvents passes events to whoever looks at them.
+func (e *events) showEvents(all []lockevent.Event) {
 	if tell := e.view.Load(); tell != nil {
 		(*tell)(all)
 	}
 }
 
-// audited notes an event that is for the audit log alone.
-func (e *events) audited(one lockevent.Event) {
+// noteAudited notes an event that is for the audit log alone.
+func (e *events) noteAudited(one lockevent.Event) {
 	if e.audit == nil {
 		return
 	}
@@ -257,10 +257,10 @@ func startWatching(s *Server, prefix, proxy string) *watch.Relay {
 	}
 	h := watch.New(watch.Options{Proxy: proxy, Publish: publish, Subscribe: subscribe, Log: s.o.Log,
 		Tell: func(all []lockevent.Event) {
-			s.events.show(all)
+			s.events.showEvents(all)
 			s.shared.Watchers.Tell(all)
 		}})
-	go h.Run(s.shared.Context) // ends in stop
+	go h.Run(s.shared.Context) // ends in stopServer
 	return h
 }
 

@@ -34,15 +34,15 @@ type push struct {
 	bytes  []byte
 }
 
-// write appends b to the client's output. b is copied, or kept if it is larger than loop.Shared: then it must
-// not be changed any more.
-func (o *output) write(b []byte) {
+// writeBytes appends b to the client's output. b is copied, or kept if it is larger than loop.Shared: then it
+// must not be changed any more.
+func (o *output) writeBytes(b []byte) {
 	s := o.s
 	before := o.buf.Cap()
 	if len(b) >= writeAtOnce && s.Authenticated {
 		n := s.conn.Write(b)
 		o.deliveries.Appended += uint64(n)
-		o.wrote(n)
+		o.noteWritten(n)
 		b = b[n:]
 	}
 	if len(b) > loop.Shared {
@@ -51,7 +51,7 @@ func (o *output) write(b []byte) {
 		o.buf.Append(s.w.loop, b)
 	}
 	if grown := o.buf.Cap() - before; grown != 0 {
-		s.footprint.add(grown)
+		s.footprint.addBytes(grown)
 	}
 	o.deliveries.Appended += uint64(len(b))
 	s.conn.Flush()
@@ -59,12 +59,12 @@ func (o *output) write(b []byte) {
 		o.holdNodes(s.Mode().Own)
 	}
 	if n := o.buf.Len(); n > s.w.checkFrom || n > memory.UnknownUnread && !s.Authenticated {
-		o.check()
+		o.checkLimits()
 	}
 }
 
-// wrote notes that n bytes are written.
-func (o *output) wrote(n int) {
+// noteWritten notes that n bytes are written.
+func (o *output) noteWritten(n int) {
 	o.deliveries.Written += uint64(n)
 	o.s.active = o.s.w.loop.Now()
 	o.s.w.bytesOut.Add(uint64(n))
@@ -91,13 +91,13 @@ func (o *output) holdNodes(set *owned.Set) {
 // writeAll is write for all that was collected.
 func (o *output) writeAll(c *client.Collected) {
 	for _, piece := range c.Front {
-		o.write(piece)
+		o.writeBytes(piece)
 	}
-	o.write(c.Buf)
+	o.writeBytes(c.Buf)
 }
 
-// waiting is how many bytes of replies wait for the client, or for their turn.
-func (o *output) waiting() int { return o.buf.Len() + o.held }
+// waitingBytes is how many bytes of replies wait for the client, or for their turn.
+func (o *output) waitingBytes() int { return o.buf.Len() + o.held }
 
 // Push implements client.Host.
 func (s *session) Push(tag uint32, message []byte) {
@@ -110,7 +110,7 @@ func (s *session) Push(tag uint32, message []byte) {
 	if !s.answers.midAnswer() {
 		o.writePushes()
 	}
-	o.check()
+	o.checkLimits()
 }
 
 // writePushes writes the pushes whose turn it is. It is called between two answers.
@@ -121,12 +121,12 @@ func (o *output) writePushes() {
 	}
 	kept := o.pushes[:0]
 	for _, p := range o.pushes {
-		if s.answers.has(p.behind) {
+		if s.answers.hasCommand(p.behind) {
 			kept = append(kept, p)
 			continue
 		}
 		o.held -= len(p.bytes)
-		if o.write(p.bytes); s.gone { // more waits for the client than is allowed
+		if o.writeBytes(p.bytes); s.gone { // more waits for the client than is allowed
 			return
 		}
 	}
@@ -137,19 +137,20 @@ func (o *output) writePushes() {
 	}
 }
 
-// relieve has the client's commands read again if little enough waits for it now.
-func (o *output) relieve() {
+// relieveClient has the client's commands read again if little enough waits for it now.
+func (o *output) relieveClient() {
 	s, enough := o.s, outputLow
 	if !s.Authenticated {
 		enough = memory.UnknownUnread / 2
 	}
-	if s.hold&client.HoldOutput != 0 && o.waiting() < enough {
+	if s.hold&client.HoldOutput != 0 && o.waitingBytes() < enough {
 		s.ClearHold(client.HoldOutput)
 	}
 }
 
-// check bounds what waits for a client: first it is no longer read from, and beyond its limit it is closed.
-func (o *output) check() {
+// checkLimits bounds what waits for a client: first it is no longer read from, and beyond its limit it is
+// closed.
+func (o *output) checkLimits() {
 	s, all := o.s, &o.s.w.shared.Memory
 	s.CountMemory()
 	class := memory.Normal
@@ -159,7 +160,7 @@ func (o *output) check() {
 	case s.subscriber.Listens():
 		class = memory.PubSub
 	}
-	waiting := o.waiting()
+	waiting := o.waitingBytes()
 	limit, unread := s.w.shared.Now.Load().Output.Of(class, all.Limit())
 	if waiting > unread {
 		s.SetHold(client.HoldOutput)
@@ -179,14 +180,14 @@ func (s *session) Output() []byte { return s.out.buf.Bytes() }
 func (s *session) Wrote(n int) {
 	before := s.out.buf.Cap()
 	s.out.buf.Take(s.w.loop, n)
-	s.footprint.add(s.out.buf.Cap() - before)
-	s.out.wrote(n)
+	s.footprint.addBytes(s.out.buf.Cap() - before)
+	s.out.noteWritten(n)
 	if s.out.buf.Len() == 0 {
 		s.out.holdNodes(nil)
 	}
-	s.out.relieve()
+	s.out.relieveClient()
 	if s.out.full.Any() {
-		s.out.check()
+		s.out.checkLimits()
 	}
 }
 
@@ -202,18 +203,18 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	} else {
 		message = message[1:]
 	}
-	told = told || !s.answers.has(behind)
+	told = told || !s.answers.hasCommand(behind)
 	switch {
 	case !told:
-	case s.Proto == 3 && s.answers.has(s.answers.published):
+	case s.Proto == 3 && s.answers.hasCommand(s.answers.published):
 		behind = s.answers.published
 	case s.answers.midAnswer():
 		behind = s.answers.head
 	default:
 		if kind != nil {
-			s.out.write(kind)
+			s.out.writeBytes(kind)
 		}
-		s.out.write(message)
+		s.out.writeBytes(message)
 		return true
 	}
 	s.Push(behind, kind)

@@ -22,8 +22,8 @@ type roster struct {
 	lacks string // the right that the proxy's own user lacks to ask; "": none
 }
 
-// look asks the masters, if any client is a user.
-func (r *roster) look() {
+// askRules asks the masters, if any client is a user.
+func (r *roster) askRules() {
 	n := len(r.w.pool.Topology().Masters)
 	if r.asked || n == 0 || !r.needed() {
 		return
@@ -33,7 +33,8 @@ func (r *roster) look() {
 	for i := range n {
 		r.w.pool.Send(&pipe.Request{
 			Target: pipe.ToMaster(i), Mode: pipe.Mode{Proto: 2}, Bytes: commands.AskUsers,
-			To: &pipe.Collector{Then: func(reply []byte, err error) { l.add(i, reply, err) }}, Resend: true,
+			To:     &pipe.Collector{Then: func(reply []byte, err error) { l.addReply(i, reply, err) }},
+			Resend: true,
 		})
 	}
 }
@@ -47,8 +48,8 @@ func (r *roster) needed() bool {
 	return false
 }
 
-// compare compares each client with what each master says about the users.
-func (r *roster) compare(masters []map[string]string) {
+// compareRules compares each client with what each master says about the users.
+func (r *roster) compareRules(masters []map[string]string) {
 	for s := range r.w.sessions {
 		if s.own.User() == nil || s.gone {
 			continue
@@ -57,10 +58,10 @@ func (r *roster) compare(masters []map[string]string) {
 		switch {
 		case rules == s.own.User().Rules && rules != "":
 		case !letsIn(s.own.User(), masters):
-			r.expel(s, 0)
+			r.expelClient(s, 0)
 		default:
 			s.own.User().Rules = rules
-			r.rejudge(s)
+			r.rejudgeClient(s)
 		}
 	}
 }
@@ -95,13 +96,13 @@ type listing struct {
 	failed  bool // the next second asks again
 }
 
-// add takes the answer of the i-th master.
-func (l *listing) add(i int, reply []byte, err error) {
+// addReply takes the answer of the i-th master.
+func (l *listing) addReply(i int, reply []byte, err error) {
 	l.replies[i], l.failed = reply, l.failed || err != nil
-	l.arrived()
+	l.countReply()
 }
 
-func (l *listing) arrived() {
+func (l *listing) countReply() {
 	if l.missing--; l.missing > 0 {
 		return
 	}
@@ -120,11 +121,11 @@ func (l *listing) arrived() {
 		}
 		masters[i] = rules
 	}
-	l.compare(masters)
+	l.compareRules(masters)
 }
 
-// rejudge closes a client that listens to what its user must not hear any more.
-func (r *roster) rejudge(s *session) {
+// rejudgeClient closes a client that listens to what its user must not hear any more.
+func (r *roster) rejudgeClient(s *session) {
 	for kind := range topics.Shard + 1 {
 		right := commands.Right{[]byte(pubsub.Subscribed[kind])}
 		for _, name := range s.subscriber.Names(kind) {
@@ -137,14 +138,14 @@ func (r *roster) rejudge(s *session) {
 		slot, as := s.w.pool.SomeSlot(s.ID), s.own.User()
 		s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
-			To:     &pipe.Collector{Then: func(reply []byte, err error) { r.heard(s, as, reply, err) }},
+			To:     &pipe.Collector{Then: func(reply []byte, err error) { r.hearVerdict(s, as, reply, err) }},
 			Resend: true,
 		})
 	}
 }
 
-// heard takes the answer to whether s, who was that user, may go on listening.
-func (r *roster) heard(s *session, as *tracking.User, reply []byte, err error) {
+// hearVerdict takes the answer to whether s, who was that user, may go on listening.
+func (r *roster) hearVerdict(s *session, as *tracking.User, reply []byte, err error) {
 	if err != nil {
 		as.Rules = "" // ask again
 		return
@@ -173,9 +174,9 @@ func (r *roster) logLack(right string) {
 	}
 }
 
-// expel makes a client whose user no longer exists nobody. A client with more than so many commands under
-// way, or that listens to something, is closed, as Redis closes all connections of a deleted user.
-func (r *roster) expel(s *session, commandsOnTheirWay int) {
+// expelClient makes a client whose user no longer exists nobody. A client with more than so many commands
+// under way, or that listens to something, is closed, as Redis closes all connections of a deleted user.
+func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.User() == nil || s.gone:
 		return

@@ -29,9 +29,9 @@ func (r *router) inOrder() bool {
 	return true
 }
 
-// send sends req to the master of slot. Requests for any node all go to the same one, so that the commands of
-// a client, such as PUBLISH, stay in order.
-func (r *router) send(slot int, req []byte, resend, script bool) {
+// sendToSlot sends req to the master of slot. Requests for any node all go to the same one, so that the
+// commands of a client, such as PUBLISH, stay in order.
+func (r *router) sendToSlot(slot int, req []byte, resend, script bool) {
 	s := r.s
 	if slot == commands.AnySlot {
 		slot = s.w.pool.SomeSlot(s.ID)
@@ -62,10 +62,10 @@ var overloaded = []byte("-BUSY the node of this key has more to do than it can, 
 	"take longer than shed-after, and the command has not run: send it again after a pause, or give the " +
 	"upstream more nodes\r\n")
 
-// shed refuses a command whose master is overloaded, and reports whether it has. Locks, transactions,
+// shedCommand refuses a command whose master is overloaded, and reports whether it has. Locks, transactions,
 // commands that block and those that go to several nodes are not refused: they are few, or others wait for
 // them.
-func (r *router) shed(slot int, cmd *commands.Command) bool {
+func (r *router) shedCommand(slot int, cmd *commands.Command) bool {
 	s := r.s
 	if !s.w.shared.Sheds || r.readers(cmd) != pipe.MasterOnly ||
 		!s.w.pool.Overloaded(slot, s.Mode()) {
@@ -93,9 +93,9 @@ func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
 		!s.w.pool.HasRoom(large.ClientOwner{Host: s}) {
 		return pipe.Mode{}, false
 	}
-	s.large.expect()
+	s.large.expectReads()
 	s.large.on = true
-	s.large.open(s)
+	s.large.openConnections(s)
 	return s.Mode(), true
 }
 

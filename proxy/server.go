@@ -10,10 +10,10 @@
 //
 // The path of a command, on one goroutine, down and back:
 //
-//	loop.Conn --> session.Read --> input.next, input.args --> router.dispatch --> route
-//	    route --> forward: the bytes as they are --> pipe.Pool.Send
-//	          --> Run: the command acts by itself, with commands.Actions: Reply, Ask, AskAll, Task ...
-//	pipe.Pipe.Read --> session.Receive --> output.write --> loop.Conn
+//	loop.Conn --> session.Read --> input.nextCommand, input.args --> router.dispatchCommand --> routeCommand
+//	    --> forwardCommand: the bytes as they are --> pipe.Pool.Send
+//	    --> Run: the command acts by itself, with commands.Actions: Reply, Ask, AskAll, Task ...
+//	pipe.Pipe.Read --> session.Receive --> output.writeBytes --> loop.Conn
 //
 // Commands are numbered as they come. Whoever answers one names its number, and answers leave in the order of
 // the numbers, whenever they come. No further command is read while the session is held (client.HoldReasons):
@@ -77,13 +77,13 @@ type Server struct {
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream}
-	s.share()
+	s.makeShared()
 	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
 	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
 	s.forbids = masters.Forbidden{
 		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
 	}
-	s.subscribe()
+	s.makeTopics()
 	for _, step := range []func(context.Context) error{
 		s.startLoops,
 		s.startLocks,
@@ -99,7 +99,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		},
 	} {
 		if err := step(ctx); err != nil {
-			s.stop()
+			s.stopServer()
 			return nil, err
 		}
 	}
@@ -115,8 +115,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// share makes what the clients of all loops share.
-func (s *Server) share() {
+// makeShared makes what the clients of all loops share.
+func (s *Server) makeShared() {
 	o, all := &s.o, &s.shared
 	all.Log, all.Server, all.Scripts = o.Log, commandsServer{s}, commands.NewScripts(o.ScriptCache)
 	all.Context, s.cancel = context.WithCancelCause(context.Background())
@@ -139,8 +139,8 @@ func (s *Server) share() {
 	s.Change(*o)
 }
 
-// subscribe makes the PubSub of the upstream, unless one was given.
-func (s *Server) subscribe() {
+// makeTopics makes the PubSub of the upstream, unless one was given.
+func (s *Server) makeTopics() {
 	s.topics, s.close = s.o.PubSub, func() {}
 	if s.topics == nil {
 		topics := upstream.New(s.upstream, s.o.Log)
@@ -174,7 +174,7 @@ func (s *Server) startLoops(context.Context) error {
 		pool := pipe.New(l, s.upstream, o, &all.Pipes)
 		s.workers = append(s.workers, NewWorker(all, i, l, pool, s.topics, o.Budget))
 		loops, pools = append(loops, l), append(pools, pool)
-		go l.Run() // ends in stop
+		go l.Run() // ends in stopServer
 	}
 	s.client = pipe.NewClient(loops, pools)
 	s.Door = door.New(door.Options{
@@ -238,7 +238,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		w.Drain()
 	}
 	done := make(chan struct{})
-	go func() { // ends with the last client, at the latest in stop
+	go func() { // ends with the last client, at the latest in stopServer
 		s.Door.Wait()
 		s.shared.Tasks.Wait()
 		close(done)
@@ -247,17 +247,17 @@ func (s *Server) Drain(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		s.halt()
+		s.haltClients()
 		err = fmt.Errorf("proxy: drain: %d clients cut off: %w", s.Clients(), ctx.Err())
 	}
-	s.locks.close(ctx)
-	s.stop()
+	s.locks.closeEngines(ctx)
+	s.stopServer()
 	return err
 }
 
-// halt makes all clients begin no more commands, and waits up to haltMost for the answers to those that have
-// begun.
-func (s *Server) halt() {
+// haltClients makes all clients begin no more commands, and waits up to haltMost for the answers to those
+// that have begun.
+func (s *Server) haltClients() {
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
 		var owed atomic.Int64
 		halted := make(chan struct{})
@@ -268,11 +268,11 @@ func (s *Server) halt() {
 	}
 }
 
-// stop ends all goroutines of the server.
-func (s *Server) stop() {
+// stopServer ends all goroutines of the server.
+func (s *Server) stopServer() {
 	s.cancel(commands.ErrDraining)
 	s.close()
-	s.locks.leave()
+	s.locks.leaveMasters()
 	for _, w := range s.workers {
 		done := make(chan struct{})
 		if w.loop.Post(func() { w.pool.Close(); close(done) }) {

@@ -75,15 +75,15 @@ type among struct {
 func (s *session) Mode() pipe.Mode {
 	own := s.own.Set()
 	if own == nil {
-		own = s.large.own()
+		own = s.large.ownSet()
 	}
 	return pipe.Mode{Proto: s.Proto, DB: s.DB, Second: s.router.stuckEpoch != 0 && own == nil, Own: own}
 }
 
-// begin numbers a command and counts it with c, if c is not nil.
-func (s *session) begin(c *stats.Counter) {
+// beginCommand numbers a command and counts it with c, if c is not nil.
+func (s *session) beginCommand(c *stats.Counter) {
 	var a *answer
-	s.current, a = s.answers.push(&s.w.spare, c)
+	s.current, a = s.answers.pushAnswer(&s.w.spare, c)
 	a.start, a.silent = s.w.loop.Now(), s.silence != 0
 	s.silence &= silentAlways
 	s.acted = false
@@ -96,12 +96,12 @@ func (s *session) begin(c *stats.Counter) {
 func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	a := s.answers.at(tag)
 	if a.then == nil && tag == s.answers.head && !s.gone {
-		a.begun(chunk)
+		a.noteBegun(chunk)
 		if !a.silent {
-			s.out.write(chunk)
+			s.out.writeBytes(chunk)
 		}
 		if last {
-			s.advance()
+			s.advanceAnswers()
 		}
 		return
 	}
@@ -110,17 +110,17 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 		return
 	}
 	if a.then != nil || !s.gone && !a.silent {
-		a.begun(chunk)
+		a.noteBegun(chunk)
 		a.Keep(s.w.loop, chunk)
 		s.out.held += len(chunk)
-		s.out.check()
+		s.out.checkLimits()
 	}
 	if !last {
 		return
 	}
 	switch {
 	case a.then == nil:
-		s.settle(tag)
+		s.settleAnswer(tag)
 	case len(a.Front) > 0:
 		applyApart(s, tag, a.Collected)
 	default:
@@ -137,7 +137,7 @@ func applyKept(s *session, tag uint32, a *answer) {
 	s.w.loop.Put(reply)
 }
 
-// applyApart is apply for a reply that a goroutine joins.
+// applyApart is applyReply for a reply that a goroutine joins.
 func applyApart(s *session, tag uint32, reply client.Collected) {
 	var whole []byte
 	s.Background(func() { whole = reply.Whole() }, func() {
@@ -170,7 +170,7 @@ func (s *session) Most(tag uint32) int {
 // Fail implements pipe.Receiver.
 func (s *session) Fail(tag uint32, err error) {
 	a := s.answers.at(tag)
-	if a.shown() && tag == s.answers.head && !s.gone {
+	if a.isShown() && tag == s.answers.head && !s.gone {
 		// The client has half a reply: nothing valid can follow it.
 		s.w.shared.Log.Warn(
 			"client closed: its reply was cut off by the node",
@@ -181,7 +181,7 @@ func (s *session) Fail(tag uint32, err error) {
 		)
 		s.conn.Close()
 	}
-	s.drop(a)
+	s.dropReply(a)
 	if a.then != nil {
 		applyReply(s, tag, a, commands.ErrorReply(err))
 		return
@@ -192,15 +192,15 @@ func (s *session) Fail(tag uint32, err error) {
 // Discard implements pipe.Receiver: what the client already has stays.
 func (s *session) Discard(tag uint32) bool {
 	a := s.answers.at(tag)
-	if a.shown() && tag == s.answers.head && !s.gone {
+	if a.isShown() && tag == s.answers.head && !s.gone {
 		return false
 	}
-	s.drop(a)
+	s.dropReply(a)
 	return true
 }
 
-// drop forgets what has arrived for an answer.
-func (s *session) drop(a *answer) {
+// dropReply forgets what has arrived for an answer.
+func (s *session) dropReply(a *answer) {
 	s.out.held -= a.Size()
 	a.Drop(s.w.loop)
 	a.started = false
@@ -219,31 +219,31 @@ func (s *session) Answer(tag uint32, reply []byte) {
 		return
 	}
 	a := s.answers.at(tag)
-	a.begun(reply)
+	a.noteBegun(reply)
 	if s.gone {
-		s.settle(tag)
+		s.settleAnswer(tag)
 		return
 	}
 	if a.silent {
 		reply = nil
 	}
 	if tag == s.answers.head {
-		s.out.write(reply)
-		s.advance()
+		s.out.writeBytes(reply)
+		s.advanceAnswers()
 		return
 	}
 	s.out.held += len(reply)
 	a.Keep(s.w.loop, reply)
-	s.settle(tag)
-	s.out.check()
+	s.settleAnswer(tag)
+	s.out.checkLimits()
 }
 
-// settle marks an answer as complete; it waits for its turn.
-func (s *session) settle(tag uint32) {
+// settleAnswer marks an answer as complete; it waits for its turn.
+func (s *session) settleAnswer(tag uint32) {
 	a := s.answers.at(tag)
 	a.done = true
 	if s.gone {
-		s.w.count(a)
+		s.w.countCommand(a)
 		if a.lost != nil {
 			lost := a.lost
 			a.lost = nil
@@ -256,11 +256,11 @@ func (s *session) settle(tag uint32) {
 	}
 }
 
-// advance ends the oldest answer and writes those that waited for it.
-func (s *session) advance() {
+// advanceAnswers ends the oldest answer and writes those that waited for it.
+func (s *session) advanceAnswers() {
 	for {
 		a := s.answers.first()
-		s.w.count(a)
+		s.w.countCommand(a)
 		switch {
 		case a.lost == nil:
 		case s.gone: // since the answer was begun
@@ -271,9 +271,9 @@ func (s *session) advance() {
 		if a.kept != 0 {
 			s.KeepFor(s.answers.head, -a.kept)
 		}
-		s.answers.pop(&s.w.spare)
+		s.answers.popAnswer(&s.w.spare)
 		if s.window.Answered(s.out.deliveries.Appended) > cluster.MaxShared {
-			s.large.expect()
+			s.large.expectReads()
 		}
 		s.out.writePushes()
 		if s.answers.len() == 0 {
@@ -293,14 +293,14 @@ func (s *session) advance() {
 		s.own.Turn()
 	}
 	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.Size || n == 0) {
-		s.window.Adjust(s.out.waiting() < narrowFrom, s.w.shared.Now.Load().MaxPipeline)
+		s.window.Adjust(s.out.waitingBytes() < narrowFrom, s.w.shared.Now.Load().MaxPipeline)
 		s.ClearHold(client.HoldPipeline)
 	}
 	if s.answers.len() == 0 {
 		s.router.locks.Tidy(s.answers.unanswered())
 		s.ClearHold(client.HoldPipeline | client.HoldOrder)
 	}
-	s.out.relieve() // what waited may not be written at all: pieces of an answer, or one that is silent
+	s.out.relieveClient() // what waited may not be written at all: pieces of an answer, or one that is silent
 	s.closeIfAnswered()
 	s.EndIfDone()
 	if s.blocking.Waits() {

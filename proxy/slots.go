@@ -131,9 +131,9 @@ func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts
 	return scatter.Made(cut.All()), merge
 }
 
-// split sends the parts of a command to the nodes of their slots; reads go to replicas if the client wants
-// that.
-func (r *router) split(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
+// splitCommand sends the parts of a command to the nodes of their slots; reads go to replicas if the client
+// wants that.
+func (r *router) splitCommand(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
 	scatter.Send(r.s, parts, scatter.How{
 		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: cmd,
 	}, merge)

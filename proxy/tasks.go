@@ -39,10 +39,10 @@ type taskHost interface {
 // Start is Task for a task whose answer is made on the loop, by the function that it returns. That function
 // runs even if the client has gone. post brings it to the loop.
 func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool) {
-	t.start(func(ctx context.Context, answer func(end func() []byte)) { answer(task(ctx)) }, post, nil)
+	t.startTask(func(ctx context.Context, answer func(end func() []byte)) { answer(task(ctx)) }, post, nil)
 }
 
-func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
+func (t *tasks) startTask(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
 	t.h.AnswerLater(client.ByProxy)
 	shared := t.h.shared()
 	if t.ctx == nil {
@@ -66,7 +66,7 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 		defer shared.Tasks.Done()
 		task(ctx, func(end func() []byte) {
 			posted := post(func() {
-				if t.answers.answered(tag) {
+				if t.answers.isAnswered(tag) {
 					return
 				}
 				reply := end()
@@ -76,9 +76,9 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 					if w, ok := lost.(commands.LockWaiter); ok {
 						waited = w.Waited()
 					}
-					t.answers.at(tag).waited(waited)
+					t.answers.at(tag).leaveOutWait(waited)
 				}
-				t.done(tag, reply)
+				t.answerTask(tag, reply)
 			})
 			if !posted && lost != nil {
 				lost.Lost()
@@ -87,7 +87,7 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 	}()
 }
 
-func (t *tasks) done(tag uint32, reply []byte) {
+func (t *tasks) answerTask(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
@@ -97,16 +97,16 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	t.h.EndIfDone()
 }
 
-// end makes all tasks end soon.
-func (t *tasks) end(why error) {
+// endTasks makes all tasks end soon.
+func (t *tasks) endTasks(why error) {
 	if t.cancel != nil {
 		t.cancel(why)
 	}
 }
 
-// unblock ends the wait for a lock as CLIENT UNBLOCK does. It says whether there was a wait that nothing else
-// had ended.
-func (t *tasks) unblock(withError bool) bool {
+// unblockWait ends the wait for a lock as CLIENT UNBLOCK does. It says whether there was a wait that nothing
+// else had ended.
+func (t *tasks) unblockWait(withError bool) bool {
 	if t.cancel == nil {
 		return false
 	}

@@ -39,7 +39,7 @@ type worker struct {
 
 	args   [][]byte      // scratch of Read
 	input  int           // size of the input that Read is looking at
-	call   commands.Call // scratch of dispatch
+	call   commands.Call // scratch of router.Act
 	buffer []byte        // scratch of Actions.Buffer
 	spare  spareAnswers
 
@@ -66,7 +66,7 @@ func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics 
 	w.memory = shared.Memory.Loop(l, w.counted)
 	w.watchers = shared.Watchers.Loop(l)
 	w.clients = shared.Clients.Loop(l, pool, w.peers)
-	l.After(time.Second, w.tidy)
+	l.After(time.Second, w.tidySessions)
 	return w
 }
 
@@ -99,8 +99,8 @@ func (w *worker) Come(n door.Newcomer, authenticated bool) {
 		Created: time.Now(), Proto: 2, Authenticated: authenticated,
 	}, w)
 	if n.On == w.loop {
-		w.serve(s, n)
-	} else if !w.loop.Post(func() { w.serve(s, n) }) {
+		w.serveClient(s, n)
+	} else if !w.loop.Post(func() { w.serveClient(s, n) }) {
 		n.Refuse()
 		w.shared.Left()
 	}
@@ -111,7 +111,7 @@ func (w *worker) Drain() {
 	w.loop.Post(func() {
 		w.draining = true
 		for s := range w.sessions {
-			s.drain()
+			s.drainSession()
 		}
 	})
 }
@@ -130,8 +130,8 @@ func (w *worker) Halt() (owed int) {
 // Post is that of the loop.
 func (w *worker) Post(f func()) bool { return w.loop.Post(f) }
 
-// count counts a command that has been answered.
-func (w *worker) count(a *answer) {
+// countCommand counts a command that has been answered.
+func (w *worker) countCommand(a *answer) {
 	if a.counter != nil {
 		a.counter.Observe(w.loop.Now().Sub(a.start), a.failed, a.by)
 	}
@@ -147,7 +147,7 @@ func (w *worker) background(task, then func()) {
 	}()
 }
 
-// alert says that clients are paused or monitored, or watch locks: see router.attend.
+// alert says that clients are paused or monitored, or watch locks: see router.attendCommand.
 func (w *worker) alert() bool { return w.clients.Alert() || w.watchers.Any() }
 
 // peers are the clients of the loop as others see them.
@@ -168,8 +168,8 @@ func (w *worker) counted(yield func(memory.Client) bool) {
 	}
 }
 
-// serve begins to serve a client that has come in.
-func (w *worker) serve(s *session, n door.Newcomer) {
+// serveClient begins to serve a client that has come in.
+func (w *worker) serveClient(s *session, n door.Newcomer) {
 	conn, err := n.Join(w.loop, s)
 	if err != nil {
 		w.shared.Log.Error("client refused", "client", s.Addr, "err", err)
@@ -180,27 +180,27 @@ func (w *worker) serve(s *session, n door.Newcomer) {
 	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
 		s.window.Size = 1
 	}
-	w.add(s)
+	w.addSession(s)
 	if w.draining {
-		s.drain()
+		s.drainSession()
 	}
 }
 
-func (w *worker) add(s *session) {
+func (w *worker) addSession(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
 	w.shared.Clients.Add(s.ID, otherClient{s})
 }
 
-func (w *worker) remove(s *session) {
+func (w *worker) removeSession(s *session) {
 	delete(w.sessions, s)
 	w.shared.Clients.Remove(s.ID)
 	w.shared.Left()
 }
 
-// tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
-// second.
-func (w *worker) tidy() {
+// tidySessions closes clients that have been idle for too long, and looks after those that block. It runs
+// once a second.
+func (w *worker) tidySessions() {
 	is, now := w.shared.Now.Load(), w.loop.Now()
 	for s := range w.sessions {
 		if is.IdleTimeout > 0 && now.Sub(s.active) > is.IdleTimeout && idles(s) {
@@ -208,7 +208,7 @@ func (w *worker) tidy() {
 			continue
 		}
 		if s.out.full.Any() {
-			s.out.check()
+			s.out.checkLimits()
 		}
 		if s.Blocked {
 			s.blocking.Look(now)
@@ -219,18 +219,18 @@ func (w *worker) tidy() {
 			s.conn.Close()
 		}
 	}
-	w.roster.look()
+	w.roster.askRules()
 	if w.index == 0 {
 		w.shared.Login.Failures.CatchUp(w.shared.Log)
 	}
-	w.loop.After(time.Second, w.tidy)
+	w.loop.After(time.Second, w.tidySessions)
 }
 
 // idles says that the client could send a command but does not, and that it neither keeps a lock alive nor
 // waits for one: a client at work under a lock has nothing to send meanwhile.
 func idles(s *session) bool {
-	return (s.answers.len() == 0 || s.upload.waits()) && s.hold&client.HoldPause == 0 && !s.Subscribed() &&
-		!s.Monitoring && !s.Watching && !s.Keepalives.Any() && !s.Waits.Any()
+	return (s.answers.len() == 0 || s.upload.waitsForClient()) && s.hold&client.HoldPause == 0 &&
+		!s.Subscribed() && !s.Monitoring && !s.Watching && !s.Keepalives.Any() && !s.Waits.Any()
 }
 
 // masters is how many masters the upstream has now.

@@ -1,9 +1,9 @@
 // Package blocking is commands in which a client waits at a node: BLPOP, XREAD BLOCK and their like, WAIT and
 // WAITAOF. (Waiting for locks belongs to package redlock.)
 //
-//	Waiter.Block           --> block:       its turn --> connect --> ask --> reply, as it comes
-//	                                                       ^           |
-//	                                                       +-- pause <-+  redirect, fail-over, no node
+//	Waiter.Block           --> block:       its turn --> connectNode --> sendCommand --> passReply
+//	                                                        ^                |
+//	                                                        +---- pause <----+  redirect, fail-over, no node
 //
 //	Waiter.WaitForReplicas --> replicaWait: its turn --> each master that it has written to --> the least
 //
@@ -81,22 +81,22 @@ type blockedCall struct {
 // blockingCommand is a command that blocks. Its methods run on the loop and, but for begin, only between
 // begin and its end.
 type blockingCommand interface {
-	// begin starts it. All earlier commands of the client are answered.
-	begin()
-	// unblock ends it as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
-	unblock(withError bool, ended func(bool))
+	// beginWait starts it. All earlier commands of the client are answered.
+	beginWait()
+	// unblockWait ends it as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
+	unblockWait(withError bool, ended func(bool))
 	// halfClosed: the client will send no more. It gets what is there, or is closed instead of waiting.
 	halfClosed()
-	// drain ends it soon, since the proxy shuts down.
-	drain()
-	// abandon gives up what it has at the upstream, since the client has gone.
-	abandon()
-	// look is called once a second.
-	look(now time.Time)
+	// drainWait ends it soon, since the proxy shuts down.
+	drainWait()
+	// abandonWait gives up what it has at the upstream, since the client has gone.
+	abandonWait()
+	// checkTimeout is called once a second.
+	checkTimeout(now time.Time)
 }
 
-// start makes the client wait in what, which is the current command.
-func (k *Waiter) start(c *blockedCall, what blockingCommand) {
+// startWait makes the client wait in what, which is the current command.
+func (k *Waiter) startWait(c *blockedCall, what blockingCommand) {
 	k.h.AnswerLater(client.ByNode)
 	c.of, c.h, c.tag, c.what = k, k.h, k.h.CurrentTag(), what
 	if k.h.Gone() {
@@ -118,10 +118,10 @@ func (k *Waiter) ItsTurn() {
 	k.h.About().Blocked = true
 	k.counts.Queued.Add(1)
 	if k.h.Draining() {
-		c.answer(commands.ErrorReply(commands.ErrDraining))
+		c.answerCall(commands.ErrorReply(commands.ErrDraining))
 		return
 	}
-	c.what.begin()
+	c.what.beginWait()
 }
 
 // setSent notes whether the request is with a node.
@@ -138,8 +138,8 @@ func (c *blockedCall) setSent(sent bool) {
 	c.of.counts.Queued.Add(-n)
 }
 
-// end ends the wait; the answer, and then resume, come after it.
-func (c *blockedCall) end() {
+// endWait ends the wait; the answer, and then resume, come after it.
+func (c *blockedCall) endWait() {
 	if c.over {
 		return
 	}
@@ -152,24 +152,24 @@ func (c *blockedCall) end() {
 	}
 }
 
-// resume reads on after the answer.
-func (c *blockedCall) resume() {
+// resumeReading reads on after the answer.
+func (c *blockedCall) resumeReading() {
 	c.h.ClearHold(client.HoldBlock)
 	c.h.EndIfDone()
 }
 
-// answer ends the wait with a whole reply.
-func (c *blockedCall) answer(reply []byte) {
-	c.end()
+// answerCall ends the wait with a whole reply.
+func (c *blockedCall) answerCall(reply []byte) {
+	c.endWait()
 	c.h.Answer(c.tag, reply)
-	c.resume()
+	c.resumeReading()
 }
 
-// fail ends the wait with the error of a request.
-func (c *blockedCall) fail(err error) {
-	c.end()
+// failCall ends the wait with the error of a request.
+func (c *blockedCall) failCall(err error) {
+	c.endWait()
 	c.h.Fail(c.tag, err)
-	c.resume()
+	c.resumeReading()
 }
 
 // Abandon gives up the command, since its client has gone.
@@ -178,9 +178,9 @@ func (k *Waiter) Abandon() {
 	if c == nil {
 		return
 	}
-	c.end()
+	c.endWait()
 	if c.begun {
-		c.what.abandon()
+		c.what.abandonWait()
 	}
 	k.h.Answer(c.tag, nil)
 }
@@ -195,7 +195,7 @@ func (k *Waiter) HalfClosed() {
 // Drain ends the command soon.
 func (k *Waiter) Drain() {
 	if k.call != nil && k.call.begun {
-		k.call.what.drain()
+		k.call.what.drainWait()
 	}
 }
 
@@ -210,7 +210,7 @@ func (k *Waiter) Memory() int {
 // Look makes the command check its timeout. It is called once a second.
 func (k *Waiter) Look(now time.Time) {
 	if k.call != nil {
-		k.call.what.look(now)
+		k.call.what.checkTimeout(now)
 	}
 }
 
@@ -220,6 +220,6 @@ func (k *Waiter) Unblock(withError bool, ended func(bool)) (begun bool) {
 	if k.call == nil || !k.call.begun {
 		return false
 	}
-	k.call.what.unblock(withError, ended)
+	k.call.what.unblockWait(withError, ended)
 	return true
 }

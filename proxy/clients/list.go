@@ -49,7 +49,7 @@ func (c Commands) Each(
 	if ids == nil {
 		g.missing = len(all.loops)
 		for _, l := range all.loops {
-			g.ask(l, func() []Client { return slices.Collect(l.clients) })
+			g.visitLoop(l, func() []Client { return slices.Collect(l.clients) })
 		}
 		return
 	}
@@ -64,22 +64,22 @@ func (c Commands) Each(
 	}
 	g.missing = len(byLoop)
 	if len(byLoop) == 0 {
-		g.h.Loop().Post(func() { g.arrived(nil) })
+		g.h.Loop().Post(func() { g.addSeen(nil) })
 	}
 	for l, some := range byLoop {
-		g.ask(l, func() []Client { return some })
+		g.visitLoop(l, func() []Client { return some })
 	}
 }
 
-// ask visits the clients that whom returns on the loop l.
-func (g *visits) ask(l *Loop, whom func() []Client) {
-	if !l.Post(func() { g.some(l, whom(), nil) }) {
-		g.arrived(nil) // the loop has ended, and its clients with it
+// visitLoop visits the clients that whom returns on the loop l.
+func (g *visits) visitLoop(l *Loop, whom func() []Client) {
+	if !l.Post(func() { g.visitSome(l, whom(), nil) }) {
+		g.addSeen(nil) // the loop has ended, and its clients with it
 	}
 }
 
-// some visits the first clients, and posts the rest. It runs on the loop l.
-func (g *visits) some(l *Loop, all []Client, seen []commands.SeenClient) {
+// visitSome visits the first clients, and posts the rest. It runs on the loop l.
+func (g *visits) visitSome(l *Loop, all []Client, seen []commands.SeenClient) {
 	n := min(len(all), chunk)
 	var p commands.Peer
 	for _, c := range all[:n] {
@@ -102,14 +102,14 @@ func (g *visits) some(l *Loop, all []Client, seen []commands.SeenClient) {
 		}
 	}
 	if rest := all[n:]; len(rest) > 0 {
-		l.Post(func() { g.some(l, rest, seen) }) // unless the loop has ended, and all clients with it
+		l.Post(func() { g.visitSome(l, rest, seen) }) // unless the loop has ended, and all clients with it
 		return
 	}
-	g.h.Loop().Post(func() { g.arrived(seen) })
+	g.h.Loop().Post(func() { g.addSeen(seen) })
 }
 
-// arrived takes the result of one loop. The last one answers the command.
-func (g *visits) arrived(seen []commands.SeenClient) {
+// addSeen takes the result of one loop. The last one answers the command.
+func (g *visits) addSeen(seen []commands.SeenClient) {
 	g.seen = append(g.seen, seen...)
 	if g.missing--; g.missing > 0 {
 		return

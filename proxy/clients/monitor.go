@@ -12,7 +12,7 @@ import (
 
 // monitors are the clients of a loop in MONITOR, and what they and those of other loops are to be shown.
 //
-//	dispatch --> Observe --> feed --(posted once for many lines)--> tell on each loop that has any
+//	a command --> Observe --> feed --(posted once for many lines)--> showLines, on each loop with any
 type monitors struct {
 	own    map[*Monitor]struct{}
 	any    atomic.Bool // there are some, as other loops see it
@@ -84,7 +84,7 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	}
 	if open && cmd.Flags&commands.RunsQueue != 0 && !execFails {
 		l.passFeed()
-		l.monitors.feed = timed(m.unseen, time.Now())
+		l.monitors.feed = timedLines(m.unseen, time.Now())
 		l.passFeed()
 	}
 	if !open || cmd.Flags&commands.EndsMulti != 0 {
@@ -101,8 +101,8 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	}
 }
 
-// timed puts now in place of the times in lines, which have as many digits.
-func timed(lines []byte, now time.Time) []byte {
+// timedLines puts now in place of the times in lines, which have as many digits.
+func timedLines(lines []byte, now time.Time) []byte {
 	var room [len("+1339518083.107412 ")]byte
 	stamp := monitorline.AppendTime(room[:0], now)
 	for line := range bytes.Lines(lines) { // the only line ends are those between calls
@@ -121,14 +121,14 @@ func (l *Loop) passFeed() {
 	}
 	for _, other := range l.all.loops {
 		if other.monitors.any.Load() {
-			other.Post(func() { other.tell(feed) })
+			other.Post(func() { other.showLines(feed) })
 		}
 	}
 }
 
-// tell shows lines, which must not change any more, to the clients in MONITOR. A client that does not read
-// them is closed by its output limit, as for replies.
-func (l *Loop) tell(lines []byte) {
+// showLines shows lines, which must not change any more, to the clients in MONITOR. A client that does not
+// read them is closed by its output limit, as for replies.
+func (l *Loop) showLines(lines []byte) {
 	for m := range l.monitors.own {
 		if m.h.TakesPushes() {
 			m.h.Push(m.behind, lines)

@@ -47,7 +47,7 @@ func (l *Loop) pauseClients(until time.Time, kind commands.Pause) {
 
 // endPause ends the pause if its time is over. Otherwise it will be called again.
 func (l *Loop) endPause() {
-	l.pause.stop()
+	l.pause.stopTimer()
 	if left := l.pause.Until.Sub(time.Now()); left > 0 {
 		l.pause.timer = l.After(left, l.endPause)
 		if l.index == 0 {
@@ -59,19 +59,19 @@ func (l *Loop) endPause() {
 	l.unpause()
 }
 
-func (p *pause) stop() {
+func (p *pause) stopTimer() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
 }
 
 func (l *Loop) unpause() {
-	l.pause.stop()
+	l.pause.stopTimer()
 	l.pause = pause{next: l.pause.next, held: l.pause.held}
 	if l.index == 0 {
 		l.all.paused.Store(nil)
 	}
-	l.release()
+	l.releaseHeld()
 }
 
 // PausedClient is one client's part in CLIENT PAUSE.
@@ -122,8 +122,8 @@ func (p *PausedClient) End() {
 	}
 }
 
-// release dispatches the held commands again, in the order in which they came.
-func (l *Loop) release() {
+// releaseHeld dispatches the held commands again, in the order in which they came.
+func (l *Loop) releaseHeld() {
 	l.releaseSome(slices.SortedFunc(maps.Keys(l.pause.held), func(a, b *PausedClient) int {
 		return cmp.Compare(a.place, b.place)
 	}))
@@ -164,6 +164,6 @@ func (l *Loop) learnReaders(list []byte, _ error) {
 		return
 	}
 	if l.pause.readers = commands.FunctionsThatRead(list); len(l.pause.readers) > 0 {
-		l.release()
+		l.releaseHeld()
 	}
 }

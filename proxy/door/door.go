@@ -101,7 +101,7 @@ func (d *Door) Serve(ln net.Listener) error {
 		}
 	}
 	d.listeners = append(d.listeners, ln)
-	d.accepting.Go(func() { d.accept(ln) }) // ends when ln is closed, or its deadline is over
+	d.accepting.Go(func() { d.acceptClients(ln) }) // ends when ln is closed, or its deadline is over
 	return nil
 }
 
@@ -220,13 +220,13 @@ func (a acceptor) Accepted(in loop.Incoming) {
 	if path, ok := a.addr.(*net.UnixAddr); ok {
 		n.Addr, n.Local, n.Unix = path.Name+":0", path.Name+":0", true
 	}
-	a.d.enter(n)
+	a.d.enterClient(n)
 }
 
 // AcceptFailed implements loop.Acceptor.
 func (a acceptor) AcceptFailed(err error) { a.d.o.Log.Error("accepting clients fails", "err", err) }
 
-func (d *Door) accept(ln net.Listener) {
+func (d *Door) acceptClients(ln net.Listener) {
 	pause := 5 * time.Millisecond
 	for {
 		nc, err := ln.Accept()
@@ -285,11 +285,11 @@ func (d *Door) Admit(nc net.Conn) {
 			net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: max(idle/3, time.Second), Count: 3},
 		)
 	}
-	d.enter(n)
+	d.enterClient(n)
 }
 
-// enter lets a client in, or turns it away.
-func (d *Door) enter(n Newcomer) {
+// enterClient lets a client in, or turns it away.
+func (d *Door) enterClient(n Newcomer) {
 	if d.clients.Add(1) > int64(d.now.Load().MaxClients) {
 		d.clients.Add(-1)
 		d.rejected.Add(1)

@@ -84,7 +84,7 @@ func (e *Early) Serve(ln net.Listener) { e.door.Serve(ln) } // which is never sh
 // Open gives the listeners and the clients to s. It returns their addresses when s has all of them. A client
 // in the middle of a TLS handshake has to connect again.
 func (e *Early) Open(s Successor) (all []net.Addr, err error) {
-	for _, ln := range e.stop(s) {
+	for _, ln := range e.stopClients(s) {
 		err = errors.Join(err, s.Serve(ln))
 		all = append(all, ln.Addr())
 	}
@@ -101,14 +101,14 @@ func (e *Early) Counts() (clients int, came, rejected uint64) {
 
 // Close closes the listeners and the clients. After Open it does nothing.
 func (e *Early) Close() {
-	for _, ln := range e.stop(nil) {
+	for _, ln := range e.stopClients(nil) {
 		ln.Close()
 	}
 }
 
-// stop ends all goroutines, which give their clients to s; nil: they close them. It returns the listeners, if
-// that was not done before.
-func (e *Early) stop(s Successor) []net.Listener {
+// stopClients ends all goroutines, which give their clients to s; nil: they close them. It returns the
+// listeners, if that was not done before.
+func (e *Early) stopClients(s Successor) []net.Listener {
 	e.mu.Lock()
 	if e.isOver() {
 		e.mu.Unlock()
@@ -142,18 +142,18 @@ func (e *Early) come(n Newcomer) {
 	if !over {
 		e.clients[n.Conn] = struct{}{}
 		e.work.Go(func() { // ends with its client, Open or Close
-			rest, stays := e.answer(n.Conn)
-			e.leave(n.Conn, rest, stays)
+			rest, stays := e.answerCommands(n.Conn)
+			e.handOver(n.Conn, rest, stays)
 		})
 	}
 	e.mu.Unlock()
 	if over {
-		e.leave(n.Conn, nil, true)
+		e.handOver(n.Conn, nil, true)
 	}
 }
 
-// leave gives a client that stays to who has it next, with rest, which was read of it already.
-func (e *Early) leave(nc net.Conn, rest []byte, stays bool) {
+// handOver gives a client that stays to who has it next, with rest, which was read of it already.
+func (e *Early) handOver(nc net.Conn, rest []byte, stays bool) {
 	e.mu.Lock()
 	delete(e.clients, nc)
 	to := e.to
@@ -173,9 +173,9 @@ func (e *Early) leave(nc net.Conn, rest []byte, stays bool) {
 	to.Admit(nc)
 }
 
-// answer answers commands until Early ends; then it returns what was read of the next one. stays is false if
-// the client has gone, or must.
-func (e *Early) answer(nc net.Conn) (rest []byte, stays bool) {
+// answerCommands answers commands until Early ends; then it returns what was read of the next one. stays is
+// false if the client has gone, or must.
+func (e *Early) answerCommands(nc net.Conn) (rest []byte, stays bool) {
 	var guard resp.InputGuard
 	limits := resp.DefaultLimits()
 	buf := make([]byte, 0, 512)
@@ -202,7 +202,7 @@ func (e *Early) answer(nc net.Conn) (rest []byte, stays bool) {
 				return buf, true
 			}
 			args, _, err := resp.Split(buf[:n], nil)
-			if err != nil || len(args) > 0 && !e.reply(nc, args[0]) {
+			if err != nil || len(args) > 0 && !e.replyTo(nc, args[0]) {
 				return nil, false
 			}
 			buf = append(buf[:0], buf[n:]...)
@@ -229,8 +229,8 @@ func (e *Early) openSoon() bool {
 	return e.isOver()
 }
 
-// reply answers one command. It returns false if the connection is to end.
-func (e *Early) reply(nc net.Conn, name []byte) bool {
+// replyTo answers one command. It returns false if the connection is to end.
+func (e *Early) replyTo(nc net.Conn, name []byte) bool {
 	text := resp.ErrorLine("LOADING %s", e.text())
 	more := true
 	switch {

@@ -1,7 +1,7 @@
 // Package execution completes the reply of EXEC when commands were queued that the proxy runs itself, or that
 // all masters run. They run now, one after the other, and their replies are put in their places.
 //
-//	Assemble --> cut into elements --> arrange --> run, some commands a round --> join --> answer
+//	Assemble --> cut into elements --> arrange --> runCommands, some a round --> joinParts --> answer
 //
 // A goroutine cuts a long reply, and joins a long answer.
 package execution
@@ -48,15 +48,15 @@ func (of Of) Assemble(t transaction.Executed) []byte {
 	var elems [][]byte
 	var ok bool
 	a.Host.KeepFor(a.tag, len(reply))
-	a.apart(func() { elems, ok = elementsOf(reply) }, func() []byte {
+	a.runApart(func() { elems, ok = elementsOf(reply) }, func() []byte {
 		a.joinApart = true
 		return a.arrange(t, reply, elems, ok, -1)
 	})
 	return nil
 }
 
-// apart runs task on a goroutine, after which EXEC goes on with then.
-func (a *execution) apart(task func(), then func() []byte) {
+// runApart runs task on a goroutine, after which EXEC goes on with then.
+func (a *execution) runApart(task func(), then func() []byte) {
 	a.Host.Resume(a.tag, func() []byte {
 		client.Apart(a.Host, task, then)
 		return nil
@@ -132,21 +132,22 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 	case len(a.todo) == 0 && !t.Guarded && !counted:
 		return reply
 	case len(uncounted) > 0:
-		a.count(uncounted)
+		a.countReceivers(uncounted)
 	default:
-		a.run()
+		a.runCommands()
 	}
 	return nil
 }
 
-// count goes on with run after a goroutine has recounted the receivers of what was published.
-func (a *execution) count(published []*transaction.QueuedCommand) {
-	a.apart(func() {
+// countReceivers goes on with runCommands after a goroutine has recounted the receivers of what was
+// published.
+func (a *execution) countReceivers(published []*transaction.QueuedCommand) {
+	a.runApart(func() {
 		for _, e := range published {
 			a.parts[e.At], _ = a.Subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
 		}
 	}, func() []byte {
-		a.run()
+		a.runCommands()
 		return nil
 	})
 }
@@ -202,37 +203,38 @@ type Router interface {
 // FollowUpTime is how long the commands behind EXEC run in one round of the loop.
 const FollowUpTime = time.Millisecond
 
-// run runs the commands that are left, until one answers later, or until others have waited long enough.
-func (a *execution) run() {
+// runCommands runs the commands that are left, until one answers later, or until others have waited long
+// enough.
+func (a *execution) runCommands() {
 	h := a.Host
 	for began := time.Now(); len(a.todo) > 0; {
 		for len(a.parts[a.at]) > 0 {
 			a.at++
 		}
-		h.Divert(a.take)
+		h.Divert(a.takeAnswer)
 		a.running, a.answered = true, false
-		h.Resume(a.tag, func() []byte { return a.call(a.todo[0]) })
+		h.Resume(a.tag, func() []byte { return a.callQueued(a.todo[0]) })
 		if a.running = false; !a.answered {
 			return
 		}
 		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > FollowUpTime {
-			h.Background(func() {}, a.run)
+			h.Background(func() {}, a.runCommands)
 			return
 		}
 	}
 	h.Divert(nil)
 	h.Collect(a.tag, -a.held)
 	if !a.joinApart && a.held <= client.LongFrom {
-		h.Resume(a.tag, a.join)
+		h.Resume(a.tag, a.joinParts)
 		return
 	}
 	var out []byte
 	h.KeepFor(a.tag, a.held)
-	a.apart(func() { out = a.join() }, func() []byte { return out })
+	a.runApart(func() { out = a.joinParts() }, func() []byte { return out })
 }
 
-// join makes EXEC's answer.
-func (a *execution) join() []byte {
+// joinParts makes EXEC's answer.
+func (a *execution) joinParts() []byte {
 	size := 0
 	for _, part := range a.parts {
 		size += len(part)
@@ -244,24 +246,24 @@ func (a *execution) join() []byte {
 	return out
 }
 
-// call runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart a
-// long one.
-func (a *execution) call(e *transaction.QueuedCommand) []byte {
+// callQueued runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart
+// a long one.
+func (a *execution) callQueued(e *transaction.QueuedCommand) []byte {
 	long := &large.LongCommand{Size: len(e.Raw)}
 	table, scripts := a.Router.Table(), a.Router.Server().Scripts()
 	if len(e.Raw) <= client.LongFrom {
 		long.Read(table, scripts, e.Raw, false)
-		return a.act(e, long)
+		return a.actOn(e, long)
 	}
 	bySlot := a.Router.BySlot()
 	client.Apart(a.Host, func() { long.Read(table, scripts, e.Raw, bySlot) }, func() []byte {
-		return a.act(e, long)
+		return a.actOn(e, long)
 	})
 	return nil
 }
 
-// act is call for a command that has been read.
-func (a *execution) act(e *transaction.QueuedCommand, read *large.LongCommand) []byte {
+// actOn is callQueued for a command that has been read.
+func (a *execution) actOn(e *transaction.QueuedCommand, read *large.LongCommand) []byte {
 	args, about := read.Args, a.Host.About()
 	if read.Err != nil || a.Host.Gone() && e.Everywhere == nil { // it would set up what nobody ends
 		return client.NoAnswer
@@ -296,8 +298,8 @@ func (a *execution) act(e *transaction.QueuedCommand, read *large.LongCommand) [
 	return nil
 }
 
-// take takes the answer to command tag, if that is EXEC.
-func (a *execution) take(tag uint32, reply []byte) bool {
+// takeAnswer takes the answer to command tag, if that is EXEC.
+func (a *execution) takeAnswer(tag uint32, reply []byte) bool {
 	if tag != a.tag || a.answered {
 		return false
 	}
@@ -311,7 +313,7 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 	}
 	if !a.running {
 		a.todo = a.todo[1:]
-		a.run()
+		a.runCommands()
 	}
 	return true
 }

@@ -50,7 +50,7 @@ func (l *Queue) Enter(from string, start func()) bool {
 	}
 	o.waiting = append(o.waiting, start)
 	l.waiting++
-	l.offer(o)
+	l.offerTurn(o)
 	l.startNext()
 	return true
 }
@@ -64,7 +64,7 @@ func (l *Queue) Leave(from string) {
 	if o.running == 0 && len(o.waiting) == 0 {
 		delete(l.origins, from)
 	}
-	l.offer(o)
+	l.offerTurn(o)
 	l.startNext()
 }
 
@@ -75,8 +75,8 @@ func (l *Queue) Idle() bool {
 	return l.running == 0 && l.waiting == 0 && len(l.origins) == 0 && len(l.turns) == 0
 }
 
-// offer gives o a turn if it may have one.
-func (l *Queue) offer(o *origin) {
+// offerTurn gives o a turn if it may have one.
+func (l *Queue) offerTurn(o *origin) {
 	if !o.queued && len(o.waiting) > 0 && o.running < MaxOfOrigin {
 		o.queued = true
 		l.turns = append(l.turns, o)
@@ -96,7 +96,7 @@ func (l *Queue) startNext() {
 		l.waiting--
 		l.running++
 		o.running++
-		l.offer(o)
+		l.offerTurn(o)
 	}
 	l.mu.Unlock()
 	for _, start := range starts {

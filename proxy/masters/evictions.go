@@ -48,11 +48,11 @@ type Evictions struct {
 // First asks all masters. The error says which of them evict. It blocks, but not for long.
 func (e *Evictions) First(ctx context.Context) error {
 	e.moved = make(chan struct{}, 1)
-	before := e.look(ctx)
+	before := e.askMemories(ctx)
 	if err := e.Refusal(); err != nil {
 		return err
 	}
-	e.tell(before)
+	e.logChanges(before)
 	e.Upstream.OnChange(func(*cluster.Topology) {
 		select {
 		case e.moved <- struct{}{}:
@@ -73,7 +73,7 @@ func (e *Evictions) Keep(ctx context.Context) {
 		case <-tick.C:
 		case <-e.moved:
 		}
-		e.tell(e.look(ctx))
+		e.logChanges(e.askMemories(ctx))
 		select {
 		case <-ctx.Done():
 			return
@@ -82,9 +82,9 @@ func (e *Evictions) Keep(ctx context.Context) {
 	}
 }
 
-// look asks the masters once, and returns what was known before. Of those that do not answer, that stays
-// known.
-func (e *Evictions) look(ctx context.Context) (before map[string]error) {
+// askMemories asks the masters once, and returns what was known before. Of those that do not answer, that
+// stays known.
+func (e *Evictions) askMemories(ctx context.Context) (before map[string]error) {
 	said := e.Upstream.Memories(ctx)
 	if known := e.known.Load(); known != nil {
 		before = *known
@@ -106,8 +106,8 @@ func (e *Evictions) look(ctx context.Context) (before map[string]error) {
 	return before
 }
 
-// tell logs what has changed since before.
-func (e *Evictions) tell(before map[string]error) {
+// logChanges logs what has changed since before.
+func (e *Evictions) logChanges(before map[string]error) {
 	now, locks := *e.known.Load(), "refused"
 	if e.Allowed {
 		locks = "granted"

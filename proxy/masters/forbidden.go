@@ -45,7 +45,7 @@ func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 	all := make([][]string, len(masters)) // by master and need: the error, if it is forbidden
 	var asking sync.WaitGroup
 	for i, m := range masters {
-		asking.Go(func() { all[i] = forbidden(ctx, f.Upstream, m.Addr, wanted) }) // ends with ctx
+		asking.Go(func() { all[i] = askForbidden(ctx, f.Upstream, m.Addr, wanted) }) // ends with ctx
 	}
 	asking.Wait()
 	for k, n := range wanted {
@@ -86,8 +86,8 @@ func (f *Forbidden) Refusal() error {
 	return nil
 }
 
-// forbidden is needs.Forbidden for the node at addr, until ctx ends.
-func forbidden(ctx context.Context, upstream Upstream, addr string, wanted []needs.Need) (errs []string) {
+// askForbidden is needs.Forbidden for the node at addr, until ctx ends.
+func askForbidden(ctx context.Context, upstream Upstream, addr string, wanted []needs.Need) (errs []string) {
 	conn, err := upstream.Dial(ctx, addr, cluster.Mode{Proto: 2}, nil)
 	if err != nil {
 		return nil

@@ -31,7 +31,7 @@ func (c *CommandLimits) Follow(set resp.Limits) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set = set
-	c.apply()
+	c.applyLimits()
 }
 
 // Learn adopts the limits of the masters.
@@ -43,12 +43,12 @@ func (c *CommandLimits) Learn(learnt cluster.Limits, log *slog.Logger) {
 			"client-query-buffer-limit", learnt.Buffer)
 	}
 	c.learnt = learnt
-	c.apply()
+	c.applyLimits()
 }
 
-// apply makes the loops use the limits. An argument larger than a client's query buffer may be breaks its
-// connection, as one above proto-max-bulk-len does.
-func (c *CommandLimits) apply() {
+// applyLimits makes the loops use the limits. An argument larger than a client's query buffer may be breaks
+// its connection, as one above proto-max-bulk-len does.
+func (c *CommandLimits) applyLimits() {
 	l := c.set
 	for _, most := range []int{c.learnt.Bulk, c.learnt.Buffer} {
 		if most > 0 {

@@ -85,11 +85,11 @@ func (l *Loop) Add(n int) {
 
 // Report reports the sum, and begins an eviction if all loops take too much and none is under way.
 func (l *Loop) Report() {
-	l.tell()
-	l.all.check()
+	l.tellSum()
+	l.all.checkLimit()
 }
 
-func (l *Loop) tell() {
+func (l *Loop) tellSum() {
 	l.all.used.Add(int64(l.used - l.told))
 	l.told = l.used
 }

@@ -101,7 +101,7 @@ func NewHub(
 		late:      late,
 		listeners: make(map[*pubsub.Topic]*listeners),
 	}
-	h.box = newMailbox(l, h.hand)
+	h.box = newMailbox(l, h.handPortion)
 	return h
 }
 
@@ -112,8 +112,8 @@ const (
 	handMost  = 256
 )
 
-// hand is the handFunc of the loop. It may close any client that it gives messages to.
-func (h *Hub) hand(p *portion, most int, again bool) (given int, done bool) {
+// handPortion is the handFunc of the loop. It may close any client that it gives messages to.
+func (h *Hub) handPortion(p *portion, most int, again bool) (given int, done bool) {
 	a := h.listeners[p.topic]
 	if a == nil {
 		return 0, true
@@ -122,77 +122,77 @@ func (h *Hub) hand(p *portion, most int, again bool) (given int, done bool) {
 		a.due = len(a.all)
 	}
 	n := 0
-	for a.due > 0 && (n == 0 || n%handLeast > 0 || n*p.size < most && !h.full()) {
+	for a.due > 0 && (n == 0 || n%handLeast > 0 || n*p.size < most && !h.isFull()) {
 		a.due--
 		n++
 		sub := a.all[a.due]
 		for _, message := range p.messages {
-			sub.message(message)
+			sub.giveMessage(message)
 		}
 	}
 	h.messages.Add(uint64(n * len(p.messages)))
 	return n * p.size, a.due == 0
 }
 
-// full says that this round of the loop has enough to do.
-func (h *Hub) full() bool { return h.loop.Unwritten() >= handMost || h.late() }
+// isFull says that this round of the loop has enough to do.
+func (h *Hub) isFull() bool { return h.loop.Unwritten() >= handMost || h.late() }
 
-// add adds sub to the listeners of its topic.
-func (h *Hub) add(sub *subscription) {
+// addListener adds sub to the listeners of its topic.
+func (h *Hub) addListener(sub *subscription) {
 	a := h.listeners[sub.topic]
 	if a == nil {
 		a = &listeners{}
 		h.listeners[sub.topic] = a
 	}
-	a.put(sub, len(a.all))
+	a.putAt(sub, len(a.all))
 	sub.topic.Count(1)
 	h.taken[sub.topic.Kind].Add(1)
 }
 
-// put gives sub place i, which may be one past the end.
-func (a *listeners) put(sub *subscription, i int) {
+// putAt gives sub place i, which may be one past the end.
+func (a *listeners) putAt(sub *subscription, i int) {
 	if i == len(a.all) {
 		a.all = append(a.all, nil)
 	}
 	a.all[i], sub.at = sub, i
 }
 
-// remove takes sub out. Those that have the current portion stay behind those that do not.
-func (a *listeners) remove(sub *subscription) {
+// takeOut takes sub out. Those that have the current portion stay behind those that do not.
+func (a *listeners) takeOut(sub *subscription) {
 	free := sub.at
 	if free < a.due {
 		a.due--
-		a.put(a.all[a.due], free)
+		a.putAt(a.all[a.due], free)
 		free = a.due
 	}
 	last := len(a.all) - 1
 	if free < last {
-		a.put(a.all[last], free)
+		a.putAt(a.all[last], free)
 	}
 	a.all[last] = nil
 	a.all = a.all[:last]
 }
 
-// remove is the counterpart of add.
-func (h *Hub) remove(sub *subscription) {
+// removeListener is the counterpart of addListener.
+func (h *Hub) removeListener(sub *subscription) {
 	a := h.listeners[sub.topic]
-	a.remove(sub)
+	a.takeOut(sub)
 	if len(a.all) == 0 {
 		delete(h.listeners, sub.topic)
 	}
 	if !sub.leaving {
-		h.uncount(sub)
+		h.uncountListener(sub)
 	}
 }
 
-// uncount stops counting sub.
-func (h *Hub) uncount(sub *subscription) {
+// uncountListener stops counting sub.
+func (h *Hub) uncountListener(sub *subscription) {
 	sub.topic.Count(-1)
 	h.taken[sub.topic.Kind].Add(-1)
 }
 
-// release leaves topics without waiting for it.
-func (h *Hub) release(topics []*pubsub.Topic) {
+// releaseTopics leaves topics without waiting for it.
+func (h *Hub) releaseTopics(topics []*pubsub.Topic) {
 	if len(topics) == 0 {
 		return
 	}
@@ -221,7 +221,7 @@ type ourTopics struct {
 
 // Settled implements commands.Subscriptions.
 func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
-	first := l.hub.underway.all()
+	first := l.hub.underway.allRequests()
 	if len(first) == 0 {
 		then(raw)
 		return
@@ -229,7 +229,7 @@ func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
 	raw = client.Lasting(raw)
 	tag := l.h.CurrentTag()
 	l.h.KeepFor(tag, len(raw))
-	client.Apart(l.h, func() { await(first) }, func() []byte {
+	client.Apart(l.h, func() { awaitRequests(first) }, func() []byte {
 		l.h.KeepFor(tag, -len(raw))
 		then(raw)
 		return nil

@@ -22,14 +22,14 @@ const (
 type mailbox struct {
 	loop  *loop.Loop
 	hand  handFunc
-	empty func() // m.run, made once
+	empty func() // m.runMailbox, made once
 
 	mu     sync.Mutex
 	in     batch
-	posted bool          // run will be called
+	posted bool          // runMailbox will be called
 	space  chan struct{} // closed when in is taken; nil: nobody waits
 
-	out     batch // belongs to run, as do the next fields
+	out     batch // belongs to runMailbox, as do the next fields
 	next    int   // the entry of out that follows portion
 	portion portion
 	begun   bool // some clients have been given portion
@@ -65,7 +65,7 @@ type entry struct {
 
 func newMailbox(l *loop.Loop, hand handFunc) *mailbox {
 	m := &mailbox{loop: l, hand: hand}
-	m.empty = m.run
+	m.empty = m.runMailbox
 	return m
 }
 
@@ -79,7 +79,7 @@ func (m *mailbox) Deliver(t *pubsub.Topic, message []byte) (full bool) {
 	defer m.mu.Unlock()
 	m.in.bytes = append(m.in.bytes, message...)
 	m.in.long += len(l.long)
-	return m.add(l) && m.in.size() > mailboxLimit
+	return m.addEntry(l) && m.in.size() > mailboxLimit
 }
 
 func (m *batch) size() int { return len(m.bytes) + m.long }
@@ -88,11 +88,11 @@ func (m *batch) size() int { return len(m.bytes) + m.long }
 func (m *mailbox) Post(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.add(entry{do: f})
+	return m.addEntry(entry{do: f})
 }
 
-// add adds an entry. false: the loop has ended. mu is held.
-func (m *mailbox) add(l entry) bool {
+// addEntry adds an entry. false: the loop has ended. mu is held.
+func (m *mailbox) addEntry(l entry) bool {
 	l.end = len(m.in.bytes)
 	m.in.entries = append(m.in.entries, l)
 	if !m.posted {
@@ -119,12 +119,12 @@ func (m *mailbox) Space() <-chan struct{} {
 	return m.space
 }
 
-// run gives out what is there. It runs on the loop.
-func (m *mailbox) run() {
+// runMailbox gives out what is there. It runs on the loop.
+func (m *mailbox) runMailbox() {
 	p := &m.portion
 	for given, taken := 0, 0; ; {
 		if len(p.messages) == 0 {
-			if m.next == len(m.out.entries) && !m.take() {
+			if m.next == len(m.out.entries) && !m.takeBatch() {
 				return
 			}
 			if given >= mailRound || taken > mailShare {
@@ -170,8 +170,8 @@ func (m *mailbox) nextPortion() {
 	}
 }
 
-// take takes what has come. false: there was nothing, and run will not be called.
-func (m *mailbox) take() bool {
+// takeBatch takes what has come. false: there was nothing, and runMailbox will not be called.
+func (m *mailbox) takeBatch() bool {
 	clear(m.out.entries) // lets go of what they point to
 	m.out.bytes, m.out.entries, m.out.long, m.next = m.out.bytes[:0], m.out.entries[:0], 0, 0
 	if cap(m.out.bytes) > mailboxLimit/4 {

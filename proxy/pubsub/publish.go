@@ -28,7 +28,7 @@ func (l *Subscriber) Publish(shard bool) {
 	if shard {
 		slot = l.shardSlot()
 	}
-	first := l.hub.underway.concerned(channel, shard)
+	first := l.hub.underway.concernedRequests(channel, shard)
 	topics, left := l.hub.upstream.Concerned(channel, shard, PublishSteps)
 	switch {
 	case len(first) > 0 || left < 0:
@@ -80,7 +80,7 @@ func (l *Subscriber) publishApart(first []*subscribeRequest, shard bool, slot in
 	var topics []*pubsub.Topic
 	var before int
 	client.Apart(l.h, func() {
-		await(first)
+		awaitRequests(first)
 		topics, _ = l.hub.upstream.Concerned(channel, shard, math.MaxInt)
 		before = countedAt(topics, node)
 	}, func() []byte {

@@ -40,14 +40,14 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 	if len(names) > PerRound {
 		raw := client.Lasting(l.h.Call().Raw)
 		l.h.KeepFor(j.tag, 3*len(raw)) // the command, its names, and what the nodes are asked
-		j.begin(nil, func(ctx context.Context) error { return j.joinMany(ctx, raw) })
+		j.beginJoining(nil, func(ctx context.Context) error { return j.joinManyTopics(ctx, raw) })
 		return
 	}
 	j.names = texts(names)
-	j.look(j.unique())
+	j.lookForMissing(j.uniqueNames())
 	if len(j.missing) == 0 {
 		l.h.Answers().Speak(j.tag)
-		l.h.Reply(j.confirm(j.names))
+		l.h.Reply(j.confirmNames(j.names))
 		return
 	}
 	size := 0
@@ -55,21 +55,21 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
 	}
 	l.h.KeepFor(j.tag, size)
-	j.begin(j.missing, j.join)
+	j.beginJoining(j.missing, j.joinTopics)
 }
 
-// begin runs join, after which the names left are confirmed. missing has the names of the topics to join;
-// nil: they are too many to look at now.
-func (j *joining) begin(missing []string, join func(ctx context.Context) error) {
+// beginJoining runs join, after which the names left are confirmed. missing has the names of the topics to
+// join; nil: they are too many to look at now.
+func (j *joining) beginJoining(missing []string, join func(ctx context.Context) error) {
 	limit := max(j.l.hub.budget, leastPatience)
-	confirmed := j.l.hub.underway.begin(j.kind, missing)
+	confirmed := j.l.hub.underway.beginRequest(j.kind, missing)
 	j.l.tasks.Start(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
 		err := join(ctx)
 		return func() []byte {
 			defer confirmed()
-			return j.end(err)
+			return j.endJoining(err)
 		}
 	}, j.l.hub.box.Post)
 }
@@ -82,8 +82,8 @@ func texts(names [][]byte) []string {
 	return all
 }
 
-// unique returns each name once.
-func (j *joining) unique() (names []string) {
+// uniqueNames returns each name once.
+func (j *joining) uniqueNames() (names []string) {
 	seen := make(map[string]bool, len(j.names))
 	for _, name := range j.names {
 		if !seen[name] {
@@ -94,17 +94,17 @@ func (j *joining) unique() (names []string) {
 	return names
 }
 
-// look finds out which of names the client does not listen to.
-func (j *joining) look(names []string) {
+// lookForMissing finds out which of names the client does not listen to.
+func (j *joining) lookForMissing(names []string) {
 	for _, name := range names {
-		if j.l.find(j.kind, name) == nil {
+		if j.l.findSubscription(j.kind, name) == nil {
 			j.missing = append(j.missing, name)
 		}
 	}
 }
 
-// join subscribes the loop to what is missing.
-func (j *joining) join(ctx context.Context) error {
+// joinTopics subscribes the loop to what is missing.
+func (j *joining) joinTopics(ctx context.Context) error {
 	topics, err := j.l.hub.upstream.Join(ctx, j.kind, j.missing, j.l.hub.box)
 	if err != nil {
 		return err
@@ -116,16 +116,16 @@ func (j *joining) join(ctx context.Context) error {
 	return nil
 }
 
-// joinMany is join for the names of raw, a long command. It confirms all but the last of them.
-func (j *joining) joinMany(ctx context.Context, raw []byte) error {
+// joinManyTopics is joinTopics for the names of raw, a long command. It confirms all but the last of them.
+func (j *joining) joinManyTopics(ctx context.Context, raw []byte) error {
 	j.names, j.out = namesOf(raw)
-	j.l.eachRound(j.unique(), 0, j.look)
+	j.l.eachRound(j.uniqueNames(), 0, j.lookForMissing)
 	if len(j.missing) > 0 {
-		if err := j.join(ctx); err != nil {
+		if err := j.joinTopics(ctx); err != nil {
 			return err
 		}
 	}
-	j.names = j.l.eachRound(j.names, PerRound, func(names []string) { j.confirm(names) })
+	j.names = j.l.eachRound(j.names, PerRound, func(names []string) { j.confirmNames(names) })
 	return nil
 }
 
@@ -139,8 +139,8 @@ func namesOf(raw []byte) (names []string, room []byte) {
 	return texts(args[1:]), make([]byte, 0, len(raw)+len(args)*confirmationRoom)
 }
 
-// end confirms the names that are left, or reports the error.
-func (j *joining) end(err error) []byte {
+// endJoining confirms the names that are left, or reports the error.
+func (j *joining) endJoining(err error) []byte {
 	switch {
 	case err != nil:
 		return subscribeError(err)
@@ -149,11 +149,11 @@ func (j *joining) end(err error) []byte {
 		for _, t := range j.topics {
 			topics = append(topics, t)
 		}
-		j.l.hub.release(topics)
+		j.l.hub.releaseTopics(topics)
 		return client.NoAnswer
 	}
 	j.l.h.Answers().Speak(j.tag)
-	return j.confirm(j.names)
+	return j.confirmNames(j.names)
 }
 
 // subscribeError is the reply for an error of Join. What a node refused is answered in the node's words.
@@ -168,9 +168,9 @@ func subscribeError(err error) []byte {
 	return commands.ErrorReply(err)
 }
 
-// confirm makes the client listen to the topics of names. It returns their confirmations behind earlier ones.
-// If the client has gone it does nothing.
-func (j *joining) confirm(names []string) []byte {
+// confirmNames makes the client listen to the topics of names. It returns their confirmations behind earlier
+// ones. If the client has gone it does nothing.
+func (j *joining) confirmNames(names []string) []byte {
 	l := j.l
 	if l.h.Gone() {
 		return nil
@@ -182,8 +182,8 @@ func (j *joining) confirm(names []string) []byte {
 		l.has.byName[j.kind] = make(map[string]*subscription)
 	}
 	for _, name := range names {
-		if l.find(j.kind, name) == nil {
-			l.add(j.kind, j.topics[name], j.tag)
+		if l.findSubscription(j.kind, name) == nil {
+			l.addSubscription(j.kind, j.topics[name], j.tag)
 			delete(j.topics, name)
 			if l.own.User() != nil {
 				l.own.User().Rules = "" // they may have changed since the upstream was asked

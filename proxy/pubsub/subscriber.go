@@ -84,8 +84,8 @@ var (
 	}
 )
 
-// find returns the client's subscription to a topic, or nil.
-func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
+// findSubscription returns the client's subscription to a topic, or nil.
+func (l *Subscriber) findSubscription(kind pubsub.Kind, name string) *subscription {
 	if l.has == nil {
 		return nil
 	}
@@ -96,21 +96,21 @@ func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
 // channels, and for the connection to the node.
 const cost = 700
 
-// add makes the client listen to t, beginning after the answer to command tag.
-func (l *Subscriber) add(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
+// addSubscription makes the client listen to t, beginning after the answer to command tag.
+func (l *Subscriber) addSubscription(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
 	has := l.has
 	sub := &subscription{of: l, topic: t, order: has.next, behind: tag}
 	has.next++
 	has.byName[kind][t.Name] = sub
 	has.bytes += len(t.Name) + cost
 	l.h.About().Topics[kind] = len(has.byName[kind])
-	l.hub.add(sub)
+	l.hub.addListener(sub)
 }
 
-// remove is the counterpart of add.
-func (l *Subscriber) remove(sub *subscription) {
+// removeSubscription is the counterpart of addSubscription.
+func (l *Subscriber) removeSubscription(sub *subscription) {
 	kind := sub.topic.Kind
-	l.hub.remove(sub)
+	l.hub.removeListener(sub)
 	delete(l.has.byName[kind], sub.topic.Name)
 	l.has.bytes -= len(sub.topic.Name) + cost
 	l.h.About().Topics[kind] = len(l.has.byName[kind])
@@ -126,35 +126,35 @@ func (l *Subscriber) Leave() {
 	}
 	has := l.has
 	l.has = nil
-	has.leave(l.hub)
+	has.leaveTopics(l.hub)
 }
 
 // PerRound is how many subscriptions are made or ended in one round of the loop.
 const PerRound = 1024
 
-// leave ends all subscriptions, some in each round.
-func (l *subscriptions) leave(h *Hub) {
+// leaveTopics ends all subscriptions, some in each round.
+func (l *subscriptions) leaveTopics(h *Hub) {
 	var left []*pubsub.Topic
 	n := 0
 	for _, subs := range l.byName {
 		for name, sub := range subs {
 			if n++; n > PerRound {
-				h.release(left)
-				h.loop.Post(func() { l.leave(h) })
+				h.releaseTopics(left)
+				h.loop.Post(func() { l.leaveTopics(h) })
 				return
 			}
 			delete(subs, name)
-			h.remove(sub)
-			if !sub.leaving { // leave handles the others
+			h.removeListener(sub)
+			if !sub.leaving { // unsubscribing leaves the others
 				left = append(left, sub.topic)
 			}
 		}
 	}
-	h.release(left)
+	h.releaseTopics(left)
 }
 
-// counted is the number in confirmations: channels and patterns are counted together.
-func (l *Subscriber) counted(kind pubsub.Kind) int64 {
+// confirmedCount is the number in confirmations: channels and patterns are counted together.
+func (l *Subscriber) confirmedCount(kind pubsub.Kind) int64 {
 	if kind == pubsub.Shard {
 		return int64(l.h.About().Topics[kind])
 	}
@@ -165,11 +165,11 @@ func (l *Subscriber) appendConfirmation(dst []byte, word string, kind pubsub.Kin
 	dst = resp.AppendPush(dst, l.h.About().Proto, 3)
 	dst = redcon.AppendBulkString(dst, word)
 	dst = redcon.AppendBulkString(dst, name)
-	return redcon.AppendInt(dst, l.counted(kind))
+	return redcon.AppendInt(dst, l.confirmedCount(kind))
 }
 
-// message gives the client a published message.
-func (sub *subscription) message(message []byte) {
+// giveMessage gives the client a published message.
+func (sub *subscription) giveMessage(message []byte) {
 	if !sub.of.h.Gone() { // a client that has gone is about to leave
 		sub.told = sub.of.h.PushMessage(message, sub.behind, sub.told)
 	}

@@ -86,7 +86,7 @@ func (l *Loop) Use(table []*commands.Command) {
 		c := l.byName[cmd.Name]
 		if c == nil {
 			c = &Counter{Name: cmd.Name}
-			l.all.add(c)
+			l.all.addCounter(c)
 			l.byName[cmd.Name] = c
 		}
 		c.Writes, c.Blocks = cmd.Flags&commands.Write != 0, cmd.Flags&commands.Blocking != 0
@@ -107,14 +107,14 @@ type Counters struct {
 // Loop makes the counters of one more loop.
 func (c *Counters) Loop() Loop { return Loop{all: c, byName: make(map[string]*Counter)} }
 
-func (c *Counters) add(one *Counter) {
+func (c *Counters) addCounter(one *Counter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, one)
 }
 
-// list returns all counters, in a slice that is never changed.
-func (c *Counters) list() []*Counter {
+// listCounters returns all counters, in a slice that is never changed.
+func (c *Counters) listCounters() []*Counter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all[:len(c.all):len(c.all)]
@@ -122,7 +122,7 @@ func (c *Counters) list() []*Counter {
 
 // Calls is how many calls of all commands were counted.
 func (c *Counters) Calls() (n uint64) {
-	for _, one := range c.list() {
+	for _, one := range c.listCounters() {
 		n += one.calls()
 	}
 	return n
@@ -131,7 +131,7 @@ func (c *Counters) Calls() (n uint64) {
 // Commands are the counts of each command, of all loops together.
 func (c *Counters) Commands() (all []CommandCount) {
 	at := make(map[string]int)
-	for _, c := range c.list() {
+	for _, c := range c.listCounters() {
 		i, ok := at[c.Name]
 		if !ok {
 			i = len(all)

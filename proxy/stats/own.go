@@ -34,12 +34,12 @@ func NewOwn(counters *Counters, total func() commands.Stats) *Own {
 // Note counts a reply of the proxy if it is an error.
 func (o *Own) Note(reply []byte) {
 	if len(reply) > 0 && reply[0] == '-' {
-		o.erred(reply)
+		o.countError(reply)
 	}
 }
 
-// erred counts an error that the proxy made.
-func (o *Own) erred(reply []byte) {
+// countError counts an error that the proxy made.
+func (o *Own) countError(reply []byte) {
 	word, _, _ := bytes.Cut(bytes.TrimRight(reply[1:], "\r\n"), []byte(" "))
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +57,7 @@ func (o *Own) Errors() map[string]uint64 {
 
 // Commands implements commands.OwnStats.
 func (o *Own) Commands() []commands.OwnCommand {
-	all := o.raw()
+	all := o.rawCounts()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var own []commands.OwnCommand
@@ -73,10 +73,10 @@ func (o *Own) Commands() []commands.OwnCommand {
 	return own
 }
 
-// raw returns the counts since the start.
-func (o *Own) raw() map[string]commands.OwnCommand {
+// rawCounts returns the counts since the start.
+func (o *Own) rawCounts() map[string]commands.OwnCommand {
 	all := make(map[string]commands.OwnCommand)
-	for _, c := range o.counters.list() {
+	for _, c := range o.counters.listCounters() {
 		one := all[c.Name]
 		one.Name = c.Name
 		one.Calls += c.own.Load()
@@ -90,7 +90,7 @@ func (o *Own) raw() map[string]commands.OwnCommand {
 
 // Reset implements commands.OwnStats.
 func (o *Own) Reset() {
-	all, stats := o.raw(), o.total()
+	all, stats := o.rawCounts(), o.total()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.errors, o.base, o.stats = make(map[string]uint64), all, stats

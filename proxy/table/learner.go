@@ -108,7 +108,7 @@ func (l *Learner) Keep(ctx context.Context, each func()) {
 // soon as that has ended. It reports false, without calling ready, if the upstream has answered just now.
 // start begins a goroutine, which ends within AskLimit, or when ctx ends.
 func (l *Learner) Again(ctx context.Context, start func(func()), ready func()) bool {
-	return l.asking.wait(ready, func() {
+	return l.asking.awaitAnswer(ready, func() {
 		limited, cancel := context.WithTimeout(ctx, AskLimit)
 		defer cancel()
 		if err := l.Learn(limited); err != nil && ctx.Err() == nil {

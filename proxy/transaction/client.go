@@ -28,35 +28,35 @@ func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking
 func (c *Client) IsOpen() bool { return c.open != nil }
 
 // Fails says that EXEC will run nothing, as far as is known.
-func (c *Client) Fails() bool { return c.open.fails() }
+func (c *Client) Fails() bool { return c.open.execFails() }
 
 // Spoil makes EXEC run nothing, if commands are queued.
 func (c *Client) Spoil() {
 	if c.InMulti() {
-		c.open.spoil()
+		c.open.spoilExec()
 	}
 }
 
 // Lose continues the transaction over another connection, if that is possible.
 func (c *Client) Lose(why error) {
 	if c.open != nil && c.open.conn != nil {
-		c.open.trouble(c.open.conn, pipe.Redirection{}, nil, why)
+		c.open.dropConn(c.open.conn, pipe.Redirection{}, nil, why)
 	}
 }
 
 // Dispatch takes the current command of a client in MULTI. refusal is the proxy's objection to it, or nil.
 func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
-	c.open.dispatch(cmd, args, raw, refusal)
+	c.open.dispatchQueued(cmd, args, raw, refusal)
 }
 
 // InMulti says that commands are queued.
 func (c *Client) InMulti() bool { return c.open != nil && c.open.multi }
 
-// fails says that EXEC will run nothing, as far as is known.
-func (t *transaction) fails() bool { return t != nil && (t.refused || t.rejected) }
+// execFails says that EXEC will run nothing, as far as is known.
+func (t *transaction) execFails() bool { return t != nil && (t.refused || t.rejected) }
 
-// begin returns the transaction, a new one if there is none.
-func (c *Client) begin() *transaction {
+// beginTransaction returns the transaction, a new one if there is none.
+func (c *Client) beginTransaction() *transaction {
 	if c.open == nil {
 		c.open = &transaction{of: c, h: c.h, slot: commands.AnySlot}
 	}
@@ -74,10 +74,10 @@ func (c *Client) Memory() int {
 // Multi implements commands.Transactions. The node gets MULTI with the first command that is queued.
 func (c *Client) Multi() {
 	if c.InMulti() {
-		c.open.probe(commands.AnySlot, nestedMulti)
+		c.open.queueProbe(commands.AnySlot, nestedMulti)
 		return
 	}
-	t := c.begin()
+	t := c.beginTransaction()
 	t.multi, t.caching, t.db = true, c.own.Precedes(), c.h.About().DB
 	c.h.About().Transaction.Open = true
 	c.h.AnswerLater(client.ByNode)
@@ -95,16 +95,16 @@ func (c *Client) Watch() {
 	case c.InMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
 		c.h.Reply(watchInMulti)
 	case c.InMulti():
-		t.probe(slot, watchInMulti)
+		t.queueProbe(slot, watchInMulti)
 	case err != nil:
 		c.h.Reply(commands.ErrorReply(err))
 	case t != nil && t.slot != commands.AnySlot && slot != commands.AnySlot && slot != t.slot:
 		c.h.Reply(crossSlot)
 	default:
-		t = c.begin()
+		t = c.beginTransaction()
 		t.slot = max(t.slot, slot)
 		t.watching = len(c.h.Call().Args) - 1
-		t.take(watchStep, c.h.Call().Raw)
+		t.takeStep(watchStep, c.h.Call().Raw)
 	}
 }
 
@@ -114,7 +114,7 @@ func (c *Client) Unwatch() {
 		c.h.Reply(replyOK)
 		return
 	}
-	c.open.take(unwatchStep, unwatchCommand)
+	c.open.takeStep(unwatchStep, unwatchCommand)
 }
 
 // Discard implements commands.Transactions.
@@ -123,7 +123,7 @@ func (c *Client) Discard() {
 		c.h.Reply(noDiscard)
 		return
 	}
-	c.open.take(discardStep, discardCommand)
+	c.open.takeStep(discardStep, discardCommand)
 }
 
 // Exec implements commands.Transactions.
@@ -132,24 +132,24 @@ func (c *Client) Exec() {
 	case !c.InMulti():
 		c.h.Reply(noExec)
 	case c.open.refused:
-		c.open.take(abortStep, discardCommand)
+		c.open.takeStep(abortStep, discardCommand)
 	default:
-		c.open.take(execStep, c.h.Call().Raw)
+		c.open.takeStep(execStep, c.h.Call().Raw)
 	}
 }
 
 // End ends MULTI and WATCH as a closed connection does.
 func (c *Client) End() {
 	if t := c.open; t != nil {
-		t.forget()
+		t.forgetTransaction()
 		if !t.execPending() {
-			t.conn.close()
+			t.conn.closeConn()
 		}
 	}
 }
 
-// take starts the current command, a step. Later commands wait until it is answered.
-func (t *transaction) take(kind stepKind, raw []byte) {
+// takeStep starts the current command, a step. Later commands wait until it is answered.
+func (t *transaction) takeStep(kind stepKind, raw []byte) {
 	h := t.h
 	h.AnswerLater(client.ByNode)
 	t.step = txStep{kind, h.CurrentTag(), client.Lasting(raw)}
@@ -159,9 +159,9 @@ func (t *transaction) take(kind stepKind, raw []byte) {
 	h.SetHold(client.HoldOrder) // ends when all is answered
 	switch {
 	case t.outcome != undecided, t.conn == nil && !t.resting && !t.needsNode():
-		t.conclude()
+		t.concludeStep()
 	default:
-		t.proceed()
+		t.proceedAtNode()
 	}
 }
 
@@ -170,25 +170,26 @@ func (t *transaction) needsNode() bool {
 	return t.step.kind == watchStep || t.step.kind == execStep || t.unanswered > 0
 }
 
-// proceed sends what is new to the node.
-func (t *transaction) proceed() {
+// proceedAtNode sends what is new to the node.
+func (t *transaction) proceedAtNode() {
 	switch {
 	case t.conn != nil:
-		t.conn.pump()
+		t.conn.pumpRequests()
 	case !t.resting:
-		t.open("", false)
+		t.openConn("", false)
 	}
 }
 
-// answer gives the client the reply to a queued command. Further commands may be read before it returns.
-func (t *transaction) answer(e *QueuedCommand, reply []byte) {
+// answerQueued gives the client the reply to a queued command. Further commands may be read before it
+// returns.
+func (t *transaction) answerQueued(e *QueuedCommand, reply []byte) {
 	e.answered = true
 	t.unanswered--
 	t.h.Answer(e.tag, reply)
 }
 
-// conclude answers the step without a node: nothing has run.
-func (t *transaction) conclude() {
+// concludeStep answers the step without a node: nothing has run.
+func (t *transaction) concludeStep() {
 	h, step := t.h, t.step
 	reply := replyOK
 	switch {
@@ -205,13 +206,13 @@ func (t *transaction) conclude() {
 	case step.kind == execStep:
 		reply = resp.AppendNullArray(nil, h.About().Proto)
 	}
-	t.finish(step.tag, reply)
+	t.finishStep(step.tag, reply)
 }
 
-// finish ends the transaction with the answer to its step.
-func (t *transaction) finish(tag uint32, reply []byte) {
+// finishStep ends the transaction with the answer to its step.
+func (t *transaction) finishStep(tag uint32, reply []byte) {
 	t.step = stepNone
-	t.end()
+	t.endTransaction()
 	t.h.Answers().Expect(tag, nil)
 	t.h.Answer(tag, reply)
 }

@@ -43,7 +43,7 @@ func (l *txConn) askScripts() {
 		return
 	}
 	l.scripts = scriptsAsked
-	l.besides(resp.AppendCommand(nil, ask...), func(reply []byte) { l.loadScripts(reply, sources) })
+	l.askBesides(resp.AppendCommand(nil, ask...), func(reply []byte) { l.loadScripts(reply, sources) })
 }
 
 // loadScripts loads those sources that the node lacks, by its reply to SCRIPT EXISTS.
@@ -68,7 +68,7 @@ func (l *txConn) loadSome(missing [][]byte) {
 		return
 	case len(missing) == 0:
 		l.scripts = scriptsThere
-		l.pump()
+		l.pumpRequests()
 		return
 	}
 	n, size := 0, 0
@@ -80,7 +80,7 @@ func (l *txConn) loadSome(missing [][]byte) {
 	for _, source := range missing[:n] {
 		l.t.of.proxy.ScriptLoaded()
 		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
-		l.besides(load, func([]byte) {
+		l.askBesides(load, func([]byte) {
 			if unanswered--; unanswered == 0 {
 				l.loadSome(missing[n:])
 			}
@@ -88,11 +88,11 @@ func (l *txConn) loadSome(missing [][]byte) {
 	}
 }
 
-// besides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
-func (l *txConn) besides(req []byte, then func(reply []byte)) {
+// askBesides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
+func (l *txConn) askBesides(req []byte, then func(reply []byte)) {
 	h := l.t.h
 	h.Pool().Send(&pipe.Request{
-		Target: pipe.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,
+		Target: pipe.ToNode(l.pipe.Addr()), Mode: sharedMode(h.Mode()), Bytes: req,
 		To: &pipe.Collector{Then: func(reply []byte, _ error) { then(reply) }}, Resend: true,
 	})
 }

@@ -2,8 +2,8 @@
 // that nobody else uses. It logs what is queued there, so that the same can be queued at another node:
 //
 //	MULTI             nothing is sent: the first key decides the node
-//	SET, GET ...  --> dispatch --> log --> conn: MULTI, SET, GET ... --> QUEUED
-//	EXEC          --> take (a step) --> EXEC --> the reply, as it comes
+//	SET, GET ...  --> dispatchQueued --> log --> conn: MULTI, SET, GET ... --> QUEUED
+//	EXEC          --> takeStep --> EXEC --> the reply, as it comes
 //	                      \
 //	                       +--> MOVED, a lost connection: another conn is sent the log again
 //
@@ -104,9 +104,9 @@ type Executed struct {
 	Slot    int    // of the keys, or AnySlot
 }
 
-// shared is mode for connections that other clients use too. The connections of a client's own include the
-// one that queues commands.
-func shared(mode pipe.Mode) pipe.Mode {
+// sharedMode is mode for connections that other clients use too. The connections of a client's own include
+// the one that queues commands.
+func sharedMode(mode pipe.Mode) pipe.Mode {
 	mode.Own = nil
 	return mode
 }
@@ -170,14 +170,14 @@ var (
 	askingCommand  = resp.AppendCommandStrings(nil, "ASKING")
 )
 
-// end ends the transaction. Its connection may be used again if it is in its original state.
-func (t *transaction) end() {
-	t.forget()
-	t.conn.release()
+// endTransaction ends the transaction. Its connection may be used again if it is in its original state.
+func (t *transaction) endTransaction() {
+	t.forgetTransaction()
+	t.conn.releaseConn()
 }
 
-// forget takes the client out of MULTI and WATCH.
-func (t *transaction) forget() {
+// forgetTransaction takes the client out of MULTI and WATCH.
+func (t *transaction) forgetTransaction() {
 	t.over = true
 	t.of.open = nil
 	t.h.About().Transaction = commands.Transaction{}
@@ -185,10 +185,10 @@ func (t *transaction) forget() {
 
 var stepNone txStep
 
-// watch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all keys of EXEC, or if
-// EXEC has only one, although the watched keys may still be at the other node. So the keys of WATCH are added
-// to EXEC's.
-func (t *transaction) watch(raw []byte) {
+// noteWatch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all keys of EXEC, or
+// if EXEC has only one, although the watched keys may still be at the other node. So the keys of WATCH are
+// added to EXEC's.
+func (t *transaction) noteWatch(raw []byte) {
 	t.watched = true
 	t.h.About().Transaction.Watch += t.watching
 	if !t.conn.asking {

@@ -5,7 +5,7 @@
 //	                                            |
 //	                                         upstream
 //	                                            |
-//	Tell <-- heard <-- SUBSCRIBE, while anybody watches
+//	Tell <-- hearChange <-- SUBSCRIBE, while anybody watches
 //
 // Nobody waits for any of that. Events that cannot be passed on are counted, and the next that can be are
 // behind an event that tells how many were missed.
@@ -59,12 +59,12 @@ type Relay struct {
 // New returns a Relay, of which somebody has to call Run.
 func New(o Options) *Relay {
 	h := &Relay{o: o, Stream: lockevent.NewStream()}
-	h.Stream.Tell, h.Pause = h.publish, pause
+	h.Stream.Tell, h.Pause = h.publishEvents, pause
 	return h
 }
 
-// publish publishes events, and says how many.
-func (h *Relay) publish(ctx context.Context, all []lockevent.Event) (published int) {
+// publishEvents publishes events, and says how many.
+func (h *Relay) publishEvents(ctx context.Context, all []lockevent.Event) (published int) {
 	for published < len(all) && ctx.Err() == nil {
 		var message []byte
 		n := published
@@ -104,7 +104,7 @@ func (h *Relay) Join(ctx context.Context) error {
 		if (e.Kind == subscription.Live || e.Kind == subscription.Refused) && len(answered) == 0 {
 			answered <- e.Err
 		}
-		h.heard(e)
+		h.hearChange(e)
 	})
 	var err error
 	select {
@@ -135,8 +135,8 @@ func (h *Relay) Leave() {
 	}
 }
 
-// heard is told what happens to the subscription.
-func (h *Relay) heard(e subscription.Change) {
+// hearChange is told what happens to the subscription.
+func (h *Relay) hearChange(e subscription.Change) {
 	switch e.Kind {
 	case subscription.Message:
 		if all := lockevent.Read(e.Payload); len(all) > 0 {

@@ -17,7 +17,7 @@ import (
 
 // Watchers are the clients of all loops that watch the events of locks (LOCKCTL WATCH).
 //
-//	Relay --> Watchers.Tell --(posted to each loop that has any)--> Watcher.tell
+//	Relay --> Watchers.Tell --(posted to each loop that has any)--> Watcher.tellEvents
 type Watchers struct {
 	Context context.Context // of what is asked of Relay
 	Hub     *Relay          // nil: nobody can watch
@@ -65,7 +65,7 @@ func (a *Watchers) Tell(all []lockevent.Event) {
 		default:
 			l.loop.Post(func() {
 				l.pending.Add(-n)
-				l.tell(all)
+				l.tellWatchers(all)
 			})
 		}
 	}
@@ -74,17 +74,17 @@ func (a *Watchers) Tell(all []lockevent.Event) {
 // Any says that a client of the loop watches.
 func (l *Loop) Any() bool { return len(l.own) > 0 }
 
-// tell tells the clients of the loop.
-func (l *Loop) tell(all []lockevent.Event) {
+// tellWatchers tells the clients of the loop.
+func (l *Loop) tellWatchers(all []lockevent.Event) {
 	missed := l.missed.Swap(0)
 	for one := range l.own {
 		one.missed += missed
-		one.tell(all)
+		one.tellEvents(all)
 	}
 }
 
-// note notes that a client begins to watch, or does no more.
-func (l *Loop) note(one *Watcher, watches bool) {
+// noteWatcher notes that a client begins to watch, or does no more.
+func (l *Loop) noteWatcher(one *Watcher, watches bool) {
 	if watches {
 		l.own[one] = struct{}{}
 	} else {
@@ -127,7 +127,7 @@ func (w *Watcher) Start(match []byte) {
 		default:
 			w.match = match
 			h.About().Watching = true
-			w.on.note(w, true)
+			w.on.noteWatcher(w, true)
 		}
 		return reply
 	}, nil)
@@ -138,13 +138,13 @@ func (w *Watcher) End() {
 	if about := w.h.About(); about.Watching {
 		about.Watching = false
 		w.missed = 0
-		w.on.note(w, false)
+		w.on.noteWatcher(w, false)
 		w.on.all.Hub.Leave()
 	}
 }
 
-// tell tells the client of the events of the locks that it watches.
-func (w *Watcher) tell(all []lockevent.Event) {
+// tellEvents tells the client of the events of the locks that it watches.
+func (w *Watcher) tellEvents(all []lockevent.Event) {
 	if !w.h.TakesPushes() {
 		return
 	}
