@@ -82,7 +82,8 @@ func NewEarly(o EarlyOptions) *Early {
 func (e *Early) Serve(ln net.Listener) { e.door.Serve(ln) } // which is never shut
 
 // Open gives the listeners and the clients to s. It returns their addresses when s has all of them. A client
-// in the middle of a TLS handshake has to connect again.
+// in the middle of a TLS handshake has to connect again. It is called once, and blocks until each client's
+// goroutine has ended, which takes no longer than an answer that is being written.
 func (e *Early) Open(s Successor) (all []net.Addr, err error) {
 	for _, ln := range e.stopClients(s) {
 		err = errors.Join(err, s.Serve(ln))
@@ -90,6 +91,7 @@ func (e *Early) Open(s Successor) (all []net.Addr, err error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// Those that went over are counted by s itself, as they come in there.
 	s.Earlier(e.door.Came()-e.handed, e.door.Rejected())
 	return all, err
 }
@@ -107,7 +109,8 @@ func (e *Early) Close() {
 }
 
 // stopClients ends all goroutines, which give their clients to s; nil: they close them. It returns the
-// listeners, if that was not done before.
+// listeners, if that was not done before. A deadline that is over wakes those that read; those that wait for
+// over are woken by its end.
 func (e *Early) stopClients(s Successor) []net.Listener {
 	e.mu.Lock()
 	if e.isOver() {
@@ -126,6 +129,7 @@ func (e *Early) stopClients(s Successor) []net.Listener {
 	return all
 }
 
+// isOver says that Open or Close was called. It needs no lock, but only under mu it stays as it is.
 func (e *Early) isOver() bool {
 	select {
 	case <-e.over:
@@ -152,7 +156,8 @@ func (e *Early) come(n Newcomer) {
 	}
 }
 
-// handOver gives a client that stays to who has it next, with rest, which was read of it already.
+// handOver gives a client that stays to who has it next, with rest, which was read of it already. If nobody
+// has it next, which is so after Close, it is closed.
 func (e *Early) handOver(nc net.Conn, rest []byte, stays bool) {
 	e.mu.Lock()
 	delete(e.clients, nc)
@@ -166,6 +171,7 @@ func (e *Early) handOver(nc net.Conn, rest []byte, stays bool) {
 		nc.Close()
 		return
 	}
+	// The deadline that woke its goroutine would end the first read of the next owner, too.
 	nc.SetDeadline(time.Time{})
 	if len(rest) > 0 {
 		nc = &begun{nc, rest}
@@ -174,7 +180,8 @@ func (e *Early) handOver(nc net.Conn, rest []byte, stays bool) {
 }
 
 // answerCommands answers commands until Early ends; then it returns what was read of the next one. stays is
-// false if the client has gone, or must.
+// false if the client has gone, or must. The buffer grows from 512 bytes to earlyRoom. A command that does
+// not fit is not answered here: its client waits for the end of Early, and nothing more is read of it.
 func (e *Early) answerCommands(nc net.Conn) (rest []byte, stays bool) {
 	var guard resp.InputGuard
 	limits := resp.DefaultLimits()
@@ -198,6 +205,7 @@ func (e *Early) answerCommands(nc net.Conn) (rest []byte, stays bool) {
 			if n == 0 {
 				break
 			}
+			// This command is not answered: the Successor runs it.
 			if e.openSoon() {
 				return buf, true
 			}
@@ -217,7 +225,8 @@ func (e *Early) answerCommands(nc net.Conn) (rest []byte, stays bool) {
 }
 
 // openSoon waits until it is known why there is no Server yet, or for the time of grace after the start. It
-// reports whether Early is over.
+// reports whether Early is over. It asks again and again, since Why is no event; this lasts no longer than
+// grace, once for the whole of Early.
 func (e *Early) openSoon() bool {
 	for e.o.Why() == nil && time.Since(e.since) < grace {
 		select {
@@ -229,7 +238,9 @@ func (e *Early) openSoon() bool {
 	return e.isOver()
 }
 
-// replyTo answers one command. It returns false if the connection is to end.
+// replyTo answers one command. It returns false if the connection is to end. A page in a browser can make it
+// send HTTP here, with commands in its body. As Redis does, such a connection is ended at the first line that
+// shows it.
 func (e *Early) replyTo(nc net.Conn, name []byte) bool {
 	text := resp.ErrorLine("LOADING %s", e.text())
 	more := true
@@ -244,7 +255,8 @@ func (e *Early) replyTo(nc net.Conn, name []byte) bool {
 	return err == nil && more
 }
 
-// text is what clients are told.
+// text is what clients are told. The reason may tell of addresses inside, so a client that would have to log
+// in first is not told it.
 func (e *Early) text() string {
 	why, text := e.o.Why(), "lockproxy has not found its upstream yet"
 	var unreached *master.Unreached
