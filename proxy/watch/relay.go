@@ -50,7 +50,9 @@ type Relay struct {
 	o      Options
 	failed journal.Lines
 
-	joining  sync.Mutex // held while Join subscribes
+	// A second Join waits for the first one: otherwise both would subscribe.
+	joining sync.Mutex // held while Join subscribes
+	// Below mu: how many Joins were not undone, and the one subscription that serves them all.
 	mu       sync.Mutex
 	watchers int
 	cancel   func() // of the subscription; nil: there is none
@@ -63,7 +65,8 @@ func New(o Options) *Relay {
 	return h
 }
 
-// publishEvents publishes events, and says how many.
+// publishEvents publishes events, and says how many. A message has whole events only. After an error the rest
+// is given up: the Stream counts what was not published, and tells of it before the next event that is.
 func (h *Relay) publishEvents(ctx context.Context, all []lockevent.Event) (published int) {
 	for published < len(all) && ctx.Err() == nil {
 		var message []byte
@@ -99,6 +102,8 @@ func (h *Relay) Join(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, patience, errUnconfirmed)
 	defer stop()
+	// The room for one, and the look at it before sending, keep the callback from ever blocking: it comes
+	// again each time that a lost subscription lives again, when nobody listens to this channel any more.
 	answered := make(chan error, 1)
 	cancel := h.o.Subscribe(func(e subscription.Change) {
 		if (e.Kind == subscription.Live || e.Kind == subscription.Refused) && len(answered) == 0 {
@@ -135,7 +140,9 @@ func (h *Relay) Leave() {
 	}
 }
 
-// hearChange is told what happens to the subscription.
+// hearChange is told what happens to the subscription. From the loss of the subscription on events may have
+// been missed, and nobody knows how many: the watchers are told so at once, not when the subscription lives
+// again.
 func (h *Relay) hearChange(e subscription.Change) {
 	switch e.Kind {
 	case subscription.Message:
