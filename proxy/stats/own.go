@@ -10,7 +10,8 @@ import (
 	"lockproxy/commands"
 )
 
-// maxErrorWords bounds the kinds of errors that are counted separately.
+// maxErrorWords bounds the kinds of errors that are counted separately. Newer versions of Redis stop at 128,
+// too. Scripts and modules can make up any number of words; those beyond are not counted.
 const maxErrorWords = 128
 
 // Own counts what the proxy does itself; it implements commands.OwnStats. CONFIG RESETSTAT must not touch the
@@ -22,8 +23,10 @@ type Own struct {
 
 	mu     sync.Mutex
 	errors map[string]uint64
-	base   map[string]commands.OwnCommand
-	stats  commands.Stats
+	// At the last Reset, by command and as a whole. Zero before the first one, so that all since the start
+	// counts.
+	base  map[string]commands.OwnCommand
+	stats commands.Stats
 }
 
 // NewOwn counts with these counters; total are the counts of the proxy since its start.
@@ -38,7 +41,8 @@ func (o *Own) Note(reply []byte) {
 	}
 }
 
-// countError counts an error that the proxy made.
+// countError counts an error that the proxy made. It is counted by its first word, as INFO errorstats of
+// Redis does: WRONGTYPE, NOAUTH, ERR ...
 func (o *Own) countError(reply []byte) {
 	word, _, _ := bytes.Cut(bytes.TrimRight(reply[1:], "\r\n"), []byte(" "))
 	o.mu.Lock()
@@ -73,7 +77,7 @@ func (o *Own) Commands() []commands.OwnCommand {
 	return own
 }
 
-// rawCounts returns the counts since the start.
+// rawCounts returns the counts since the start. The loops go on counting meanwhile.
 func (o *Own) rawCounts() map[string]commands.OwnCommand {
 	all := make(map[string]commands.OwnCommand)
 	for _, c := range o.counters.listCounters() {
