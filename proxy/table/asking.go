@@ -26,7 +26,8 @@ type tableQuestion struct {
 }
 
 // awaitAnswer calls ready as soon as the upstream has answered, or will not. It reports false, without
-// calling ready, if it has answered just now. ask asks the upstream, on a goroutine that start begins.
+// calling ready, if it has answered just now. ask asks the upstream, on a goroutine that start begins. It
+// never blocks, so loops may call it. ready is called on the goroutine that has asked.
 func (r *tableQuestion) awaitAnswer(ready func(), ask func(), start func(func())) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,10 +40,13 @@ func (r *tableQuestion) awaitAnswer(ready func(), ask func(), start func(func())
 			r.endQuestion()
 		})
 	}
+	// The goroutine cannot end the question before this: endQuestion takes the lock.
 	r.waiting = append(r.waiting, ready)
 	return true
 }
 
+// endQuestion lets all who wait go on. They are called without the lock: one of them may send the next
+// unknown command at once.
 func (r *tableQuestion) endQuestion() {
 	r.mu.Lock()
 	waiting := r.waiting
