@@ -16,6 +16,7 @@ import (
 // upstream accept. A command for which they would close the connection is refused before it is sent. Safe for
 // concurrent use.
 type CommandLimits struct {
+	// What the loops read for each command. The fields behind the lock are what it is made of.
 	now atomic.Pointer[limits]
 
 	mu     sync.Mutex
@@ -26,7 +27,7 @@ type CommandLimits struct {
 // limits are the limits of one command, after authentication and before.
 type limits struct{ open, closed resp.Limits }
 
-// Follow sets the limits.
+// Follow sets the limits. They are those of the settings, at the start and whenever these change.
 func (c *CommandLimits) Follow(set resp.Limits) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +35,8 @@ func (c *CommandLimits) Follow(set resp.Limits) {
 	c.applyLimits()
 }
 
-// Learn adopts the limits of the masters.
+// Learn adopts the limits of the masters. Zero values: the masters do not tell, and what is set stands alone.
+// It is logged when they change.
 func (c *CommandLimits) Learn(learnt cluster.Limits, log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
