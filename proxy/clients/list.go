@@ -18,7 +18,8 @@ type Commands struct {
 // chunk is how many clients are visited before the loop serves others again.
 const chunk = 256
 
-// visits collects what a command asks about all clients.
+// visits collects what a command asks about all clients. visit runs on all loops at the same time; everything
+// else that changes belongs to the loop of h.
 type visits struct {
 	h       client.Host
 	tag     uint32
@@ -36,7 +37,8 @@ func (c Commands) Self() *commands.Peer { return c.Describe() }
 // Connected implements commands.Clients.
 func (c Commands) Connected(id int64) bool { return c.On.all.Find(id) != nil }
 
-// Each implements commands.Clients.
+// Each implements commands.Clients. ids: only these clients, each once; nil: all. The answer lists them by
+// ID, whichever loop has answered first.
 func (c Commands) Each(
 	ids []int64,
 	visit func(p *commands.Peer) []byte,
@@ -53,6 +55,7 @@ func (c Commands) Each(
 		}
 		return
 	}
+	// An ID may be named twice.
 	wanted := make(map[int64]Client)
 	byLoop := make(map[*Loop][]Client)
 	for _, id := range ids {
@@ -78,7 +81,8 @@ func (g *visits) visitLoop(l *Loop, whom func() []Client) {
 	}
 }
 
-// visitSome visits the first clients, and posts the rest. It runs on the loop l.
+// visitSome visits the first clients, and posts the rest. It runs on the loop l. seen is what it has found so
+// far, which only the loop l touches until it is handed to the loop of h.
 func (g *visits) visitSome(l *Loop, all []Client, seen []commands.SeenClient) {
 	n := min(len(all), chunk)
 	var p commands.Peer
@@ -88,6 +92,7 @@ func (g *visits) visitSome(l *Loop, all []Client, seen []commands.SeenClient) {
 		}
 		asks := p.ID == g.self.ID
 		if asks {
+			// Between two commands it would look idle; here it is seen with the command that asks.
 			p = *g.self
 		}
 		if text := g.visit(&p); text != nil {
@@ -96,6 +101,7 @@ func (g *visits) visitSome(l *Loop, all []Client, seen []commands.SeenClient) {
 		switch {
 		case !p.Close:
 		case asks:
+			// CLIENT KILL of oneself: the answer comes first.
 			g.leave = true
 		default:
 			c.Close()
