@@ -147,7 +147,8 @@ func Origin(addr string) string {
 }
 
 // MustWait says that the client's attempt to authenticate must not be checked yet. It will be dispatched
-// again in time.
+// again in time. The wait of the address is looked at once for each attempt: looked at again it would grow
+// with the failures of others, and never end.
 func (a *Attempts) MustWait(h client.Host, known *Addresses) bool {
 	now := time.Now()
 	if !a.held {

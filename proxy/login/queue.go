@@ -21,7 +21,9 @@ type Queue struct {
 	running int
 	waiting int
 	origins map[string]*origin // those with logins that wait or run
-	turns   []*origin          // those that may start a login, in order
+	// An origin is in turns once at most, however many of its clients wait; behind each login it goes to the
+	// end.
+	turns []*origin // those that may start a login, in order
 }
 
 // origin has the logins of one origin.
@@ -83,7 +85,8 @@ func (l *Queue) offerTurn(o *origin) {
 	}
 }
 
-// startNext starts the logins that may start, and unlocks.
+// startNext starts the logins that may start, and unlocks. mu is held when it is called. The logins start
+// without it, since one that fails at once calls Leave.
 func (l *Queue) startNext() {
 	var starts []func()
 	for l.running < maxRunning && len(l.turns) > 0 {
