@@ -64,7 +64,8 @@ func (p *Connections) Open(as *User, owner *Tracker) *owned.Set {
 	return set
 }
 
-// useSet makes the client's commands go over set, or over the shared connections if it is nil.
+// useSet makes the client's commands go over set, or over the shared connections if it is nil. The set before
+// ends once what was sent over it is answered.
 func (p *Connections) useSet(set *owned.Set) {
 	if p.set != nil {
 		p.set.End()
