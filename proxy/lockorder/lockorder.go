@@ -11,7 +11,8 @@ type Order struct {
 	last map[string]uint32 // by lock: the last command that later ones wait for, perhaps answered already
 }
 
-// Unanswered are the commands of a client that are not answered: those from First on, up to Next.
+// Unanswered are the commands of a client that are not answered: those from First on, up to Next. The numbers
+// wrap around, so they are compared by their differences alone.
 type Unanswered struct{ First, Next uint32 }
 
 func (u Unanswered) len() uint32              { return u.Next - u.First }
