@@ -49,7 +49,8 @@ func (a *Account) checkLimit() {
 	}
 }
 
-// rankClients names the largest clients of l.
+// rankClients names the largest clients of l. It visits all clients of the loop in one round, which is dear:
+// so it is done only while too much is used.
 func (e *eviction) rankClients(l *Loop) {
 	var open, shielded []candidate
 	protected := 0

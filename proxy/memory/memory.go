@@ -60,7 +60,8 @@ type Client interface {
 // Loop is the memory of the clients of one loop, to which it belongs.
 type Loop struct {
 	*loop.Loop
-	all        *Account
+	all *Account
+	// Bytes: the sum of what its clients were last counted with, and what of that all.used knows.
 	used, told int
 	clients    iter.Seq[Client]
 }
