@@ -127,7 +127,7 @@ func (g *Gather) Fail(i uint32, err error) {
 	g.countReply()
 }
 
-// replaceReply makes reply that of part i.
+// replaceReply makes reply that of part i. What the client is charged with for the answer follows.
 func (g *Gather) replaceReply(i uint32, reply []byte) {
 	g.h.Collect(g.tag, len(reply)-g.replies[i].Size())
 	g.replies[i] = client.Collected{Buf: reply}
@@ -274,7 +274,9 @@ func (g *Gather) Ask(r pipe.Request) {
 	g.h.Sent(g.h.Pool().Send(&r), r.Resend)
 }
 
-// SendOwn is Send, over connections of that mode which nobody else uses meanwhile.
+// SendOwn is Send, over connections of that mode which nobody else uses meanwhile. What holds up the shared
+// connections, a script that does not end, does not hold up these. An apart gives its connection back with
+// the reply.
 func (g *Gather) SendOwn(req []byte, mode pipe.Mode) {
 	pool := g.h.Pool()
 	for i, n := range pool.Topology().Masters {

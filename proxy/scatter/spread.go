@@ -141,7 +141,7 @@ func (x *spread) takeMade(parts []cut.Part, size int) {
 	}
 }
 
-// sendSome sends one round's worth of parts.
+// sendSome sends one round's worth of parts. At least one part goes in each round, however long it is.
 func (x *spread) sendSome() {
 	l := x.list
 	if x.h.Gone() && x.mode.Own != nil {
