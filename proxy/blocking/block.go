@@ -29,6 +29,7 @@ type block struct {
 	slot     int
 	timeout  commands.Timeout
 
+	// start does not change with another attempt: the timeout of the client runs from there. asked does.
 	start   time.Time // when its turn came
 	asked   time.Time // when it was last sent to a node
 	trouble time.Time // no node has taken it since then; zero: all is well
@@ -36,6 +37,8 @@ type block struct {
 	looked  bool // a node has looked for what the client waits for
 	passed  bool // the client has part of the reply
 
+	// It is part of the tags, so a reply to an earlier attempt is known by its tag. It rises when an attempt
+	// begins and when one is given up.
 	attempt uint32     // number of the attempt, so that nothing of an earlier one is heard
 	node    string     // where a redirect leads; "": to the master of the slot
 	asking  bool       // that redirect was ASK
@@ -46,6 +49,8 @@ type block struct {
 
 // The requests of one attempt, in the lower bits of their tags.
 const (
+	// A new connection is asked PING first: before it has answered it has no ClientID, without which CLIENT
+	// UNBLOCK cannot reach the command.
 	greeting = iota // opening the connection
 	aheadTag        // ASKING, or CLIENT CACHING
 	commandTag
@@ -67,7 +72,8 @@ const (
 	endWithin = time.Second
 )
 
-// Block makes the client wait in a command that blocks on the master of slot.
+// Block makes the client wait in a command that blocks on the master of slot. It does not block the loop. The
+// answer comes when the node has one, and until then the client reads no further command.
 func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{
 		req:      client.Lasting(raw),
@@ -91,7 +97,8 @@ func (b *block) beginWait() {
 	b.connectNode()
 }
 
-// connectNode gets a connection to the node that is to be asked.
+// connectNode gets a connection to the node that is to be asked. If there is no node, or it is silent, the
+// attempt ends here and retryLater decides what becomes of the command.
 func (b *block) connectNode() {
 	pool := b.h.Pool()
 	node := b.node
@@ -125,7 +132,8 @@ var (
 
 func (b *block) tagOf(request uint32) uint32 { return b.attempt<<tagBits | request }
 
-// sendCommand sends the command.
+// sendCommand sends the command. From here on the command may have an effect, unless the reply says that it
+// had none.
 func (b *block) sendCommand() {
 	now := b.now()
 	if b.timeout.Fresh && now.Sub(b.start) > freshFor {
@@ -135,6 +143,7 @@ func (b *block) sendCommand() {
 	}
 	b.asked, b.overdue = now, false
 	own := b.own
+	// The node may be silent on this connection for as long as the timeout: that is no sign that it is lost.
 	own.SetPatient(true)
 	if !b.readOnly {
 		b.of.writes.Add(own.Pipe)
@@ -152,7 +161,8 @@ func (b *block) sendCommand() {
 	}
 }
 
-// rewrittenRequest is the command with what is left of its timeout.
+// rewrittenRequest is the command with what is left of its timeout. The first attempt is sent as the client
+// wrote it, unless it took long to get a connection: most are, and are not written anew.
 func (b *block) rewrittenRequest(now time.Time) []byte {
 	waited := now.Sub(b.start)
 	if b.timeout.Limit == 0 || b.attempt == 1 && waited < atOnce {
@@ -175,7 +185,8 @@ func (b *block) Receive(tag uint32, chunk []byte, last bool) {
 // Most implements pipe.Longer.
 func (b *block) Most(uint32) int { return pipe.AnyLength }
 
-// passReply passes on what the node says, or makes another attempt.
+// passReply passes on what the node says, or makes another attempt. A reply is passed on piece by piece. Once
+// the client has a piece there is no other attempt.
 func (b *block) passReply(chunk []byte, last bool) {
 	if !b.passed && chunk[0] == '-' && b.repeatCommand(chunk) {
 		return
@@ -198,7 +209,9 @@ func (b *block) passReply(chunk []byte, last bool) {
 	b.resumeReading()
 }
 
-// repeatCommand sends the command again after an error which means that it had no effect.
+// repeatCommand sends the command again after an error which means that it had no effect. It says whether it
+// will be sent again, or was answered here; if not, the error is the client's. For a command that asks only
+// for what comes after it, another node or a later time would mean a gap: it is told so instead.
 func (b *block) repeatCommand(reply []byte) bool {
 	to, again := b.own.Retryable(reply)
 	interrupted := pipe.Interrupted(reply)
@@ -225,7 +238,8 @@ func (b *block) repeatCommand(reply []byte) bool {
 	return true
 }
 
-// letGo ends the use of the connection. sound says that it can be used again.
+// letGo ends the use of the connection. sound says that it can be used again. A connection that is not sound
+// ends, and with it what the node may still do for the command.
 func (b *block) letGo(sound bool) {
 	own := b.own
 	b.own = nil

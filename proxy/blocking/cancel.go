@@ -23,7 +23,7 @@ func (b *block) unblockWait(withError bool, ended func(bool)) {
 }
 
 // tryUnblock ends the command at its node. If the node says that it blocks nobody, the command may just have
-// been redirected, or may not have arrived yet.
+// been redirected, or may not have arrived yet. tries is how many times the node may still be asked.
 func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	if b.over {
 		ended(false)
@@ -39,6 +39,7 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 		})
 		return
 	}
+	// The form of the command is not known, and so neither is what it answers when its timeout is over.
 	if !b.timeout.Known() && !withError {
 		ended(false)
 		return
@@ -76,7 +77,8 @@ func (b *block) drainWait() {
 }
 
 // leaveNode has the node treat the command as that of a client which has ended its side, and does so just
-// now: what is there, it gets, and after that nothing is taken from a list and lost.
+// now: what is there, it gets, and after that nothing is taken from a list and lost. It is called for a
+// client that has half-closed. The node answers at once, or ends the connection.
 func (b *block) leaveNode() {
 	if b.sent {
 		pipe.EndRequests(b.own.Pipe)
@@ -102,13 +104,14 @@ func (b *block) cutShort() {
 // abandonWait implements blockingCommand: the node ends the command with its connection.
 func (b *block) abandonWait() { b.stopAttempt() }
 
-// stopAttempt gives up the attempt.
+// stopAttempt gives up the attempt. Nothing that the node still says of it is heard.
 func (b *block) stopAttempt() {
 	b.attempt++
 	b.letGo(false)
 }
 
-// checkTimeout implements blockingCommand: a node must answer when the timeout is over.
+// checkTimeout implements blockingCommand: a node must answer when the timeout is over. The connection then
+// counts as lost if it stays silent for as long as any other may.
 func (b *block) checkTimeout(now time.Time) {
 	if b.sent && !b.overdue && b.timeout.Limit > 0 && now.Sub(b.asked) > b.timeout.Limit {
 		b.overdue = true

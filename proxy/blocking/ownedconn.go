@@ -15,7 +15,8 @@ type ownedConn struct {
 	returned  bool // not needed any more
 }
 
-// giveBack returns the connection, which is in its original state.
+// giveBack returns the connection, which is in its original state. The last answer to a CLIENT UNBLOCK gives
+// it back if one is on its way.
 func (l *ownedConn) giveBack() {
 	l.returned = true
 	if l.questions == 0 {
@@ -24,7 +25,8 @@ func (l *ownedConn) giveBack() {
 }
 
 // askUnblock makes the node end the command that blocks on the connection. ended is told, at once or later,
-// whether it did.
+// whether it did. It goes over a shared connection, since this one is busy. Resend is safe: nobody else has
+// the connection meanwhile.
 func (l *ownedConn) askUnblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	if l.ClientID() == 0 {
 		ended(false)

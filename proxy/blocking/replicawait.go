@@ -30,13 +30,16 @@ type replicaWait struct {
 	timeout commands.Timeout
 	start   time.Time
 	wrote   bool // the client has written
+	// One for each master that was written to, in the order of replies; missing is how many of these have not
+	// come.
 	parts   []*waitPart
 	replies [][]byte
 	missing int
 	overdue bool
 }
 
-// waitPart is the request to one master.
+// waitPart is the request to one master. own is nil as soon as nothing more is expected of the master. It
+// also is when the whole has been stopped.
 type waitPart struct {
 	client.Passive
 	w     *replicaWait
@@ -54,7 +57,9 @@ const (
 	waitTag
 )
 
-// mark is a write that changes nothing.
+// mark is a write that changes nothing. Only a command that the server propagates moves the point up to which
+// WAIT counts for this connection. SET and DEL of a key that nobody uses leave nothing behind. allow-oom lets
+// it run at a master that is full.
 const mark = `#!lua flags=allow-oom
 redis.call('SET', KEYS[1], '')
 return redis.call('DEL', KEYS[1])`
@@ -70,7 +75,8 @@ func (k *Waiter) WaitForReplicas(cmd *commands.Command, raw []byte, timeout comm
 	k.startWait(&w.blockedCall, w)
 }
 
-// beginWait implements blockingCommand.
+// beginWait implements blockingCommand. All connections are made before the first request goes: a request
+// that fails at once stops all parts.
 func (w *replicaWait) beginWait() {
 	pool := w.h.Pool()
 	nodes, wrote, err := w.of.writes.Nodes(pool.Topology().Masters)
@@ -139,12 +145,14 @@ func (p *waitPart) beginPart(server cluster.Server) {
 	p.sendWait()
 }
 
-// sendMark writes over the connection.
+// sendMark writes over the connection. EVAL makes it one request, in which nobody else sees the key.
 func (p *waitPart) sendMark() {
 	p.own.Request(resp.AppendCommandStrings(nil, "EVAL", mark, "1", p.markKey()), p, markTag)
 }
 
-// markKey returns a key in a slot of the master, another one with each try.
+// markKey returns a key in a slot of the master, another one with each try. The names are tried one after the
+// other: their slots are as good as random, so one of the master is soon found, unless hardly any slot is
+// left to it: that is what bounds the search.
 func (p *waitPart) markKey() (key string) {
 	pool := p.w.h.Pool()
 	for i, tries := 0, p.tries; i < 8*slot.Count; i++ {
@@ -158,7 +166,8 @@ func (p *waitPart) markKey() (key string) {
 	return key
 }
 
-// marksElsewhere tries another key if the error means that only this one cannot be written now.
+// marksElsewhere tries another key if the error means that only this one cannot be written now. It says
+// whether it has.
 func (p *waitPart) marksElsewhere(reply []byte) bool {
 	_, again := p.own.Retryable(reply)
 	p.tries++
@@ -169,7 +178,8 @@ func (p *waitPart) marksElsewhere(reply []byte) bool {
 	return true
 }
 
-// sendWait asks the question itself, with what is left of the timeout.
+// sendWait asks the question itself, with what is left of the timeout. Catching up has taken time of the
+// client's, which is taken off.
 func (p *waitPart) sendWait() {
 	w := p.w
 	req, waited := w.req, w.h.Loop().Now().Sub(w.start)
@@ -199,6 +209,7 @@ func (w *replicaWait) addReply(i int, reply []byte) {
 }
 
 // satisfied says that as many replicas as were asked for have the writes, and for WAITAOF as many masters.
+// Then the next write of the client begins a new list of masters (client.Writes).
 func (w *replicaWait) satisfied(reply []byte) bool {
 	args, _, err := resp.Split(w.req, nil)
 	v, _, err2 := resp.Parse(reply)
@@ -238,7 +249,8 @@ func (p *waitPart) letGo() {
 	p.own = nil
 }
 
-// stopParts gives up what is still under way.
+// stopParts gives up what is still under way. The masters see the connections end. No answer of theirs is
+// waited for any more.
 func (w *replicaWait) stopParts() {
 	for _, p := range w.parts {
 		if own := p.own; own != nil {
@@ -248,7 +260,8 @@ func (w *replicaWait) stopParts() {
 	}
 }
 
-// unblockWait implements blockingCommand.
+// unblockWait implements blockingCommand. Each master that waits is told. One that says yes is enough for a
+// yes, and ended is called once, with the last answer.
 func (w *replicaWait) unblockWait(withError bool, ended func(bool)) {
 	var asked []*ownedConn
 	for _, p := range w.parts {
@@ -296,7 +309,7 @@ func (w *replicaWait) halfClosed() {
 	w.hurryEnd()
 }
 
-// hurryEnd ends it soon, without an answer.
+// hurryEnd ends it soon, without an answer. The time is for masters that have their answer ready.
 func (w *replicaWait) hurryEnd() {
 	w.h.Loop().After(endWithin, func() {
 		if !w.over {

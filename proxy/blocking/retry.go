@@ -40,7 +40,7 @@ func (b *block) Fail(tag uint32, err error) {
 }
 
 // noteTrouble notes that an attempt failed. If a node had kept the command for a while, earlier trouble is
-// over.
+// over. The time since trouble is what the retry budget is compared with.
 func (b *block) noteTrouble() {
 	if b.trouble.IsZero() || b.sent && b.now().Sub(b.asked) > settled {
 		b.trouble, b.try = b.now(), retry.Tries{}
@@ -53,6 +53,8 @@ func (b *block) noteTrouble() {
 func (b *block) retryLater(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
+	// left is what remains of the retry budget, which depends on whether a master of the slot is known to be
+	// down.
 	left := b.h.Pool().Left(b.slot, b.trouble)
 	if b.looked && b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
@@ -70,7 +72,8 @@ func (b *block) retryLater(reply []byte, err error) {
 	})
 }
 
-// giveUp answers a command that no node took in time.
+// giveUp answers a command that no node took in time. A timeout that is over by then is answered as the node
+// would have: with Null. Otherwise it counts as given up in the metrics.
 func (b *block) giveUp(reply []byte, err error) {
 	timedOut := b.looked && b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
 	if !timedOut && !b.drained {
@@ -95,6 +98,7 @@ func (b *block) giveUp(reply []byte, err error) {
 	}
 }
 
+// missedReply begins with the word by which Redis ends a wait before its time.
 var missedReply = []byte(
 	"-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n",
 )

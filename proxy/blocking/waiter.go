@@ -28,7 +28,7 @@ import (
 )
 
 // Waiter is the command in which a client waits, if it does, and what such a command needs of the client.
-// Meanwhile the client reads no further command.
+// Meanwhile the client reads no further command. It belongs to the loop of the client.
 type Waiter struct {
 	h       Host
 	counts  *Counts
@@ -38,7 +38,7 @@ type Waiter struct {
 	call    *blockedCall // nil: there is none
 }
 
-// Counts are how many clients of all loops wait in a command.
+// Counts are how many clients of all loops wait in a command. Any goroutine may read them.
 type Counts struct {
 	AtNode atomic.Int64 // their command is at a node
 	Queued atomic.Int64 // their command is not there yet
@@ -66,13 +66,15 @@ type Host interface {
 	CloseAfterWrite()
 }
 
-// blockedCall is one command that blocks: a block or a replicaWait, which embeds it.
+// blockedCall is one command that blocks: a block or a replicaWait, which embeds it. Its end comes once: by
+// endWait, before which it is the Waiter's call. Replies that come after that are not for it.
 type blockedCall struct {
 	of    *Waiter
 	h     Host
 	tag   uint32 // number of the command
 	bytes int    // size of the command
 	what  blockingCommand
+	// Before begun it has nothing at the upstream, and CLIENT UNBLOCK does not end it.
 	begun bool // all earlier commands are answered
 	over  bool // nobody wants its reply any more
 	sent  bool // its request is with a node
@@ -100,6 +102,8 @@ func (k *Waiter) startWait(c *blockedCall, what blockingCommand) {
 	k.h.AnswerLater(client.ByNode)
 	c.of, c.h, c.tag, c.what = k, k.h, k.h.CurrentTag(), what
 	if k.h.Gone() {
+		// Nobody is there to wait. The number still needs its answer, so that what is counted for the command
+		// is let go.
 		k.h.Answer(c.tag, nil)
 		return
 	}
@@ -108,7 +112,8 @@ func (k *Waiter) startWait(c *blockedCall, what blockingCommand) {
 	k.ItsTurn()
 }
 
-// ItsTurn begins the command once all earlier ones are answered.
+// ItsTurn begins the command once all earlier ones are answered. It is called when the command starts, and
+// whenever an answer has left. It does nothing unless that was the last one before it.
 func (k *Waiter) ItsTurn() {
 	c := k.call
 	if oldest, any := k.h.Answers().Oldest(); c.begun || !any || oldest != c.tag || k.h.Gone() {
@@ -124,7 +129,8 @@ func (k *Waiter) ItsTurn() {
 	c.what.beginWait()
 }
 
-// setSent notes whether the request is with a node.
+// setSent notes whether the request is with a node. A command on its way to a node, or between two attempts,
+// counts as Queued.
 func (c *blockedCall) setSent(sent bool) {
 	if c.sent == sent {
 		return
@@ -138,7 +144,8 @@ func (c *blockedCall) setSent(sent bool) {
 	c.of.counts.Queued.Add(-n)
 }
 
-// endWait ends the wait; the answer, and then resume, come after it.
+// endWait ends the wait; the answer, and then resume, come after it. It may be called more than once, and has
+// an effect the first time.
 func (c *blockedCall) endWait() {
 	if c.over {
 		return
@@ -152,7 +159,8 @@ func (c *blockedCall) endWait() {
 	}
 }
 
-// resumeReading reads on after the answer.
+// resumeReading reads on after the answer. A client that has half-closed, or whose proxy drains, may have
+// nothing else to do: then its connection ends.
 func (c *blockedCall) resumeReading() {
 	c.h.ClearHold(client.HoldBlock)
 	c.h.EndIfDone()
@@ -165,14 +173,15 @@ func (c *blockedCall) answerCall(reply []byte) {
 	c.resumeReading()
 }
 
-// failCall ends the wait with the error of a request.
+// failCall ends the wait with the error of a request. The session turns it into the reply.
 func (c *blockedCall) failCall(err error) {
 	c.endWait()
 	c.h.Fail(c.tag, err)
 	c.resumeReading()
 }
 
-// Abandon gives up the command, since its client has gone.
+// Abandon gives up the command, since its client has gone. The node sees the connection end. Whatever still
+// comes of the command is dropped.
 func (k *Waiter) Abandon() {
 	c := k.call
 	if c == nil {
@@ -192,14 +201,14 @@ func (k *Waiter) HalfClosed() {
 	}
 }
 
-// Drain ends the command soon.
+// Drain ends the command soon. One that has not begun is answered when its turn comes.
 func (k *Waiter) Drain() {
 	if k.call != nil && k.call.begun {
 		k.call.what.drainWait()
 	}
 }
 
-// Memory is how many bytes the command has.
+// Memory is how many bytes the command has. These are those of the command as the client sent it.
 func (k *Waiter) Memory() int {
 	if k.call == nil {
 		return 0
