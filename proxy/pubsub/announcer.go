@@ -40,7 +40,8 @@ type Announcer struct {
 // themselves within half a cluster-node-timeout, which is 15 s if nobody has set it.
 const settling = 10 * time.Second
 
-// Follow takes over the current topology.
+// Follow takes over the current topology. A node that is missing in it makes the next seconds unsettled. It
+// must not block.
 func (a *Announcer) Follow(t *cluster.Topology) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,10 +81,12 @@ var errPatterns = errors.New("clients listen to patterns at a node of the cluste
 // errLeft is the doubt about listeners at a node that is missing.
 var errLeft = errors.New("clients may listen at a node that was one of the cluster until a moment ago")
 
-// askTimeout is how long a node may take to say who listens there.
+// askTimeout is how long a node may take to say who listens there. It is for all nodes together: they are
+// asked at the same time.
 const askTimeout = time.Second
 
-// Announce implements commands.Announcer.
+// Announce implements commands.Announcer. It blocks. Unsent: nothing was published. An error beside InDoubt
+// says why nobody knows.
 func (a *Announcer) Announce(ctx context.Context, channel, message string) (commands.Heard, error) {
 	top := a.Topology()
 	switch {
@@ -101,6 +104,7 @@ func (a *Announcer) Announce(ctx context.Context, channel, message string) (comm
 	if heard == commands.Unheard {
 		heard, err = elsewhere(before, at)
 	}
+	// A subscription that moved meanwhile may have been seen at neither node, so all are asked anew.
 	if heard == commands.Unheard {
 		heard, err = elsewhere(a.askListeners(ctx, a.Topology().Nodes(), channel), at)
 	}
@@ -110,7 +114,8 @@ func (a *Announcer) Announce(ctx context.Context, channel, message string) (comm
 	return heard, err
 }
 
-// elsewhere says whether somebody has got the message at another node than at.
+// elsewhere says whether somebody has got the message at another node than at. at has said itself how many
+// got it there.
 func elsewhere(all []ears, at string) (commands.Heard, error) {
 	var doubt error
 	for _, e := range all {
@@ -129,7 +134,8 @@ func elsewhere(all []ears, at string) (commands.Heard, error) {
 }
 
 // bestMaster is the master to publish at: one that has subscribers, and of those the one at which this
-// process subscribes its own.
+// process subscribes its own. A master about which nothing is known still is better than none: some node has
+// to publish.
 func (a *Announcer) bestMaster(all []ears) string {
 	home, best, most := a.Upstream.Home(), "", -1
 	for _, e := range all {
@@ -152,7 +158,8 @@ func (a *Announcer) bestMaster(all []ears) string {
 	return best
 }
 
-// askListeners asks nodes for their subscribers.
+// askListeners asks nodes for their subscribers. It blocks until all have answered, or askTimeout is over.
+// The result has the order of nodes.
 func (a *Announcer) askListeners(ctx context.Context, nodes []*cluster.Node, channel string) []ears {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -166,12 +173,15 @@ func (a *Announcer) askListeners(ctx context.Context, nodes []*cluster.Node, cha
 	return all
 }
 
+// concernedTopics are the topics of this process that get what is published on the channel. It may take as
+// many steps as there are: no loop waits for it.
 func (a *Announcer) concernedTopics(channel string) []*pubsub.Topic {
 	topics, _ := a.Upstream.Concerned([]byte(channel), false, math.MaxInt)
 	return topics
 }
 
-// earsOf asks one node. topics are those of this process that get the message.
+// earsOf asks one node. topics are those of this process that get the message. The node counts this process
+// once for each topic, with whoever listens behind it. So that is taken off before others are seen.
 func (a *Announcer) earsOf(
 	ctx context.Context, n *cluster.Node, channel string, topics []*pubsub.Topic,
 ) ears {
@@ -198,7 +208,7 @@ func (a *Announcer) earsOf(
 	return e
 }
 
-// askCount asks a node for a number with PUBSUB.
+// askCount asks a node for a number with PUBSUB. NUMSUB answers a name and its number, NUMPAT a number alone.
 func (a *Announcer) askCount(ctx context.Context, addr string, what ...string) (int, error) {
 	req := resp.AppendCommandStrings(nil, append([]string{"PUBSUB"}, what...)...)
 	reply, err := a.Nodes.DoNode(ctx, addr, req, true)
@@ -215,7 +225,8 @@ func (a *Announcer) askCount(ctx context.Context, addr string, what ...string) (
 	return int(n), nil
 }
 
-// publishAt publishes at one master, which tells how many have got the message there.
+// publishAt publishes at one master, which tells how many have got the message there. It is sent once: a
+// PUBLISH whose reply was lost may have been heard.
 func (a *Announcer) publishAt(ctx context.Context, addr, channel, message string) (commands.Heard, error) {
 	topics := a.concernedTopics(channel)
 	own, listeners := countedAt(topics, addr), listenersOf(topics)

@@ -74,6 +74,7 @@ type Hub struct {
 // listeners are the clients of one loop that listen to one topic.
 type listeners struct {
 	all []*subscription
+	// A new one goes behind them, so it gets nothing of a portion that came before it.
 	due int // the first ones, which have not been given the current portion yet
 }
 
@@ -89,7 +90,8 @@ type subscription struct {
 }
 
 // NewHub returns the Hub of l. underway is shared by all loops. Nodes have at least budget to confirm a
-// request. late says that the round of the loop has taken long.
+// request. late says that the round of the loop has taken long. It belongs to l, which calls everything but
+// Counts.
 func NewHub(
 	l *loop.Loop, upstream Upstream, underway *Underway, budget time.Duration, late func() bool,
 ) *Hub {
@@ -112,7 +114,8 @@ const (
 	handMost  = 256
 )
 
-// handPortion is the handFunc of the loop. It may close any client that it gives messages to.
+// handPortion is the handFunc of the loop. It may close any client that it gives messages to. It goes from
+// the last of those due to the first, so that whoever leaves meanwhile, or comes, disturbs none.
 func (h *Hub) handPortion(p *portion, most int, again bool) (given int, done bool) {
 	a := h.listeners[p.topic]
 	if a == nil {
@@ -137,7 +140,7 @@ func (h *Hub) handPortion(p *portion, most int, again bool) (given int, done boo
 // isFull says that this round of the loop has enough to do.
 func (h *Hub) isFull() bool { return h.loop.Unwritten() >= handMost || h.late() }
 
-// addListener adds sub to the listeners of its topic.
+// addListener adds sub to the listeners of its topic. From now on PUBLISH counts it.
 func (h *Hub) addListener(sub *subscription) {
 	a := h.listeners[sub.topic]
 	if a == nil {
@@ -157,7 +160,8 @@ func (a *listeners) putAt(sub *subscription, i int) {
 	a.all[i], sub.at = sub, i
 }
 
-// takeOut takes sub out. Those that have the current portion stay behind those that do not.
+// takeOut takes sub out. Those that have the current portion stay behind those that do not. The gap is filled
+// by the last one that is due, and the gap that leaves by the very last one: nobody is moved along.
 func (a *listeners) takeOut(sub *subscription) {
 	free := sub.at
 	if free < a.due {
@@ -185,13 +189,15 @@ func (h *Hub) removeListener(sub *subscription) {
 	}
 }
 
-// uncountListener stops counting sub.
+// uncountListener stops counting sub. It is called once for each subscription: when it begins to leave, or
+// when it is removed.
 func (h *Hub) uncountListener(sub *subscription) {
 	sub.topic.Count(-1)
 	h.taken[sub.topic.Kind].Add(-1)
 }
 
-// releaseTopics leaves topics without waiting for it.
+// releaseTopics leaves topics without waiting for it. Its context is over from the beginning: the nodes are
+// asked, and nobody waits for their answers.
 func (h *Hub) releaseTopics(topics []*pubsub.Topic) {
 	if len(topics) == 0 {
 		return
@@ -219,7 +225,7 @@ type ourTopics struct {
 	masters  []*cluster.Node
 }
 
-// Settled implements commands.Subscriptions.
+// Settled implements commands.Subscriptions. then runs on the loop, at once if no subscription is under way.
 func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
 	first := l.hub.underway.allRequests()
 	if len(first) == 0 {
@@ -241,6 +247,7 @@ func (l *Subscriber) SubscriberCounts() commands.SubscriberCounts {
 	return ourTopics{l.hub.upstream, l.h.Pool().Topology().Masters}
 }
 
+// Listeners implements commands.SubscriberCounts.
 func (c ourTopics) Listeners(kind pubsub.Kind, name []byte) int {
 	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.Listeners()
@@ -248,6 +255,7 @@ func (c ourTopics) Listeners(kind pubsub.Kind, name []byte) int {
 	return 0
 }
 
+// Own implements commands.SubscriberCounts.
 func (c ourTopics) Own(kind pubsub.Kind, name []byte, i int) int {
 	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.CountedAt(c.masters[i].Addr)
@@ -255,6 +263,7 @@ func (c ourTopics) Own(kind pubsub.Kind, name []byte, i int) int {
 	return 0
 }
 
+// Heard implements commands.SubscriberCounts.
 func (c ourTopics) Heard(kind pubsub.Kind) (names []string) {
 	for _, t := range c.upstream.Topics(kind) {
 		if t.Listeners() > 0 {
@@ -264,6 +273,7 @@ func (c ourTopics) Heard(kind pubsub.Kind) (names []string) {
 	return names
 }
 
+// OwnTopics implements commands.SubscriberCounts.
 func (c ourTopics) OwnTopics(kind pubsub.Kind, i int) (n int) {
 	for _, t := range c.upstream.Topics(kind) {
 		n += t.CountedAt(c.masters[i].Addr)

@@ -18,7 +18,8 @@ const (
 )
 
 // mailbox hands out, on a loop and in order, messages that come on other goroutines. It implements
-// pubsub.Outlet.
+// pubsub.Outlet. in is filled by the goroutines of nodes, out is emptied by the loop; the two change places,
+// so that their memory is used again and the lock is held for moments only.
 type mailbox struct {
 	loop  *loop.Loop
 	hand  handFunc
@@ -63,13 +64,15 @@ type entry struct {
 	long  []byte // the message, if it is larger than loop.Shared; nobody writes to it
 }
 
+// hand is called on l.
 func newMailbox(l *loop.Loop, hand handFunc) *mailbox {
 	m := &mailbox{loop: l, hand: hand}
 	m.empty = m.runMailbox
 	return m
 }
 
-// Deliver implements pubsub.Outlet.
+// Deliver implements pubsub.Outlet. It runs on the goroutine of a node. message may be overwritten when it
+// returns. If it says full, the node is read on when Space says so.
 func (m *mailbox) Deliver(t *pubsub.Topic, message []byte) (full bool) {
 	l := entry{topic: t}
 	if len(message) > loop.Shared {
@@ -91,7 +94,7 @@ func (m *mailbox) Post(f func()) bool {
 	return m.addEntry(entry{do: f})
 }
 
-// addEntry adds an entry. false: the loop has ended. mu is held.
+// addEntry adds an entry. false: the loop has ended. mu is held. The loop has one runMailbox posted at most.
 func (m *mailbox) addEntry(l entry) bool {
 	l.end = len(m.in.bytes)
 	m.in.entries = append(m.in.entries, l)
@@ -104,7 +107,7 @@ func (m *mailbox) addEntry(l entry) bool {
 	return m.posted
 }
 
-// Space implements pubsub.Outlet.
+// Space implements pubsub.Outlet. It is closed already if there is room.
 func (m *mailbox) Space() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +122,9 @@ func (m *mailbox) Space() <-chan struct{} {
 	return m.space
 }
 
-// runMailbox gives out what is there. It runs on the loop.
+// runMailbox gives out what is there. It runs on the loop. A round ends when enough was given to all, or
+// about enough for any one client; the rest goes on in the next, behind the writing of this one. given counts
+// a byte more for each message: even empty ones are work.
 func (m *mailbox) runMailbox() {
 	p := &m.portion
 	for given, taken := 0, 0; ; {
@@ -139,6 +144,7 @@ func (m *mailbox) runMailbox() {
 			m.nextPortion()
 		}
 		n, done := m.hand(p, mailRound-given, m.begun)
+		// It was too much for this round. The same portion comes again, for the clients that have not had it.
 		if m.begun = !done; m.begun {
 			m.loop.Post(m.empty)
 			return
@@ -150,7 +156,8 @@ func (m *mailbox) runMailbox() {
 	}
 }
 
-// nextPortion takes the next message, and those of the same topic behind it, into the portion.
+// nextPortion takes the next message, and those of the same topic behind it, into the portion. It ends at
+// another topic or a function, and when it has half of mailShare: then a client is written to often enough.
 func (m *mailbox) nextPortion() {
 	p, start := &m.portion, 0
 	if m.next > 0 {
@@ -170,7 +177,8 @@ func (m *mailbox) nextPortion() {
 	}
 }
 
-// takeBatch takes what has come. false: there was nothing, and runMailbox will not be called.
+// takeBatch takes what has come. false: there was nothing, and runMailbox will not be called. It also wakes a
+// node that waits for Space. Memory that only a burst needed is let go.
 func (m *mailbox) takeBatch() bool {
 	clear(m.out.entries) // lets go of what they point to
 	m.out.bytes, m.out.entries, m.out.long, m.next = m.out.bytes[:0], m.out.entries[:0], 0, 0

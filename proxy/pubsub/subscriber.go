@@ -13,7 +13,8 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// Subscriber has the subscriptions of one client.
+// Subscriber has the subscriptions of one client. It belongs to the loop. own is here for the rules of the
+// client's user, which a new subscription makes old.
 type Subscriber struct {
 	h     Host
 	hub   *Hub
@@ -55,7 +56,7 @@ func (l *Subscriber) Memory() int {
 	return l.has.bytes
 }
 
-// Names returns the names of all topics of a kind that it listens to.
+// Names returns the names of all topics of a kind that it listens to. They are sorted, and a copy.
 func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
 	if l.has == nil {
 		return nil
@@ -63,7 +64,8 @@ func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
 	return slices.Sorted(maps.Keys(l.has.byName[kind]))
 }
 
-// subscriptions are those of one client, by the kind and name of their topics.
+// subscriptions are those of one client, by the kind and name of their topics. It exists while there is at
+// least one.
 type subscriptions struct {
 	byName [3]map[string]*subscription
 	next   uint64 // order of the next subscription
@@ -107,7 +109,8 @@ func (l *Subscriber) addSubscription(kind pubsub.Kind, t *pubsub.Topic, tag uint
 	l.hub.addListener(sub)
 }
 
-// removeSubscription is the counterpart of addSubscription.
+// removeSubscription is the counterpart of addSubscription. The topic stays subscribed: whoever calls it
+// leaves that.
 func (l *Subscriber) removeSubscription(sub *subscription) {
 	kind := sub.topic.Kind
 	l.hub.removeListener(sub)
@@ -119,7 +122,8 @@ func (l *Subscriber) removeSubscription(sub *subscription) {
 	}
 }
 
-// Leave ends all subscriptions of a client that has gone.
+// Leave ends all subscriptions of a client that has gone. It returns at once; many are left over several
+// rounds.
 func (l *Subscriber) Leave() {
 	if l.has == nil {
 		return
@@ -153,7 +157,8 @@ func (l *subscriptions) leaveTopics(h *Hub) {
 	h.releaseTopics(left)
 }
 
-// confirmedCount is the number in confirmations: channels and patterns are counted together.
+// confirmedCount is the number in confirmations: channels and patterns are counted together. So it is at
+// Redis, where shard channels are counted by themselves.
 func (l *Subscriber) confirmedCount(kind pubsub.Kind) int64 {
 	if kind == pubsub.Shard {
 		return int64(l.h.About().Topics[kind])
@@ -161,6 +166,7 @@ func (l *Subscriber) confirmedCount(kind pubsub.Kind) int64 {
 	return int64(l.h.About().Topics[pubsub.Classic] + l.h.About().Topics[pubsub.Pattern])
 }
 
+// appendConfirmation appends one: the word, the name, and the count as it is now.
 func (l *Subscriber) appendConfirmation(dst []byte, word string, kind pubsub.Kind, name string) []byte {
 	dst = resp.AppendPush(dst, l.h.About().Proto, 3)
 	dst = redcon.AppendBulkString(dst, word)
@@ -168,7 +174,8 @@ func (l *Subscriber) appendConfirmation(dst []byte, word string, kind pubsub.Kin
 	return redcon.AppendInt(dst, l.confirmedCount(kind))
 }
 
-// giveMessage gives the client a published message.
+// giveMessage gives the client a published message. It may close the client, if that lets too much wait for
+// it.
 func (sub *subscription) giveMessage(message []byte) {
 	if !sub.of.h.Gone() { // a client that has gone is about to leave
 		sub.told = sub.of.h.PushMessage(message, sub.behind, sub.told)

@@ -43,7 +43,8 @@ var wide = topicName{kind: pubsub.Pattern}
 const underwayMost = time.Second
 
 // beginRequest notes that a client asks for names; nil: too many to look at. The caller calls end once they
-// are confirmed and counted, or refused.
+// are confirmed and counted, or refused. It runs on any loop, before a node is asked. end is called exactly
+// once.
 func (u *Underway) beginRequest(kind pubsub.Kind, names []string) (end func()) {
 	r := &subscribeRequest{done: make(chan struct{})}
 	if kind == pubsub.Pattern || names == nil {
@@ -53,6 +54,7 @@ func (u *Underway) beginRequest(kind pubsub.Kind, names []string) (end func()) {
 			r.topics = append(r.topics, topicName{kind, name})
 		}
 	}
+	// Counted before it can be found: a PUBLISH that reads 0 has come before this request.
 	u.n.Add(1)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -71,6 +73,7 @@ func (u *Underway) beginRequest(kind pubsub.Kind, names []string) (end func()) {
 // Len is how many there are.
 func (u *Underway) Len() int { return int(u.n.Load()) }
 
+// endRequest lets go those who wait for it.
 func (u *Underway) endRequest(r *subscribeRequest) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,7 +121,7 @@ func (r *subscribeRequest) matches(name []byte, left *int) bool {
 	return false
 }
 
-// allRequests are all requests.
+// allRequests are all requests. PUBSUB waits for them, whatever it is about.
 func (u *Underway) allRequests() []*subscribeRequest {
 	if u.n.Load() == 0 {
 		return nil
@@ -132,7 +135,8 @@ func (u *Underway) allRequests() []*subscribeRequest {
 	return slices.Collect(maps.Keys(all))
 }
 
-// awaitRequests waits until all of them have ended, for underwayMost at most.
+// awaitRequests waits until all of them have ended, for underwayMost at most. It blocks, so it must not run
+// on a loop. It does not matter in which order they end.
 func awaitRequests(all []*subscribeRequest) {
 	over := time.NewTimer(underwayMost)
 	defer over.Stop()

@@ -18,6 +18,9 @@ import (
 // unsubscribing is a command that ends subscriptions:
 //
 //	startUnsubscribing --> turnRound: the first PerRound of them --> Leave --> turnRound ... --> makeAnswer
+//
+// From turnRound on the subscriptions of a round do not count any more, but their client still gets the
+// messages on the way. It loses them when the nodes have confirmed, with the messages before that.
 type unsubscribing struct {
 	l     *Subscriber
 	tag   uint32
@@ -38,7 +41,7 @@ type topicName struct {
 }
 
 // Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; nil: to
-// all of that kind.
+// all of that kind. Names that it does not listen to are confirmed, too, as Redis does.
 func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	u := &unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: []pubsub.Kind{kind}, all: names == nil}
 	if len(names) > PerRound {
@@ -56,13 +59,15 @@ func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	u.startUnsubscribing(nil)
 }
 
-// End implements commands.Subscriptions.
+// End implements commands.Subscriptions. It ends all kinds, for RESET and for a client that has half-closed.
+// There are no confirmations: end makes the answer.
 func (l *Subscriber) End(end func() []byte) {
 	kinds := []pubsub.Kind{pubsub.Classic, pubsub.Pattern, pubsub.Shard}
 	(&unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: kinds, all: true, then: end}).startUnsubscribing(nil)
 }
 
-// startUnsubscribing runs the command. prepare, if not nil, is called before on a goroutine.
+// startUnsubscribing runs the command. prepare, if not nil, is called before on a goroutine. If no topic is
+// left it is answered at once; otherwise a task asks the nodes, a round at a time.
 func (u *unsubscribing) startUnsubscribing(prepare func()) {
 	if prepare == nil {
 		if u.turnRound(); u.last && len(u.topics) == 0 {
@@ -87,7 +92,8 @@ func (u *unsubscribing) startUnsubscribing(prepare func()) {
 	}, box.Post)
 }
 
-// turnRound ends a round, and begins the next one: from now on its subscriptions do not count.
+// turnRound ends a round, and begins the next one: from now on its subscriptions do not count. It runs on the
+// loop.
 func (u *unsubscribing) turnRound() {
 	u.confirmRound()
 	switch {
@@ -111,7 +117,8 @@ func (u *unsubscribing) turnRound() {
 	}
 }
 
-// confirmRound ends the subscriptions of the round.
+// confirmRound ends the subscriptions of the round. A subscription may have gone already, with its client or
+// by a command that was sent before.
 func (u *unsubscribing) confirmRound() {
 	for _, t := range u.round {
 		if sub := u.l.findSubscription(t.kind, t.name); sub != nil {
@@ -125,7 +132,7 @@ func (u *unsubscribing) confirmRound() {
 	u.l.h.CountMemory()
 }
 
-// makeAnswer makes the answer.
+// makeAnswer makes the answer. First it ends the last round.
 func (u *unsubscribing) makeAnswer() []byte {
 	if u.then == nil {
 		u.l.h.Answers().Speak(u.tag)
@@ -168,7 +175,8 @@ func (l *Subscriber) oldestTopics(kinds []pubsub.Kind) (some []topicName, all bo
 	return some, all
 }
 
-// roomForAll is how long the confirmations may be, for all topics of a kind.
+// roomForAll is how long the confirmations may be, for all topics of a kind. With so much room the
+// confirmations never have to be copied while they grow.
 func (l *Subscriber) roomForAll(kind pubsub.Kind) int {
 	names := l.has.bytes // of all kinds
 	for _, subs := range l.has.byName {
