@@ -13,7 +13,8 @@ import (
 )
 
 // txConn is the connection that carries a transaction, until it is lost or turns out to lead to the wrong
-// node. It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
+// node. It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log. A
+// transaction that goes elsewhere gets a new one; replies that still come over the old one find over set.
 type txConn struct {
 	client.Passive
 	t       *transaction
@@ -23,7 +24,8 @@ type txConn struct {
 	now     pipe.Mode // of the connection now
 	asking  bool      // the node is only importing the slot
 
-	multi   multiState
+	multi multiState
+	// The next one to be sent is log[sent]. Those that the proxy runs itself are passed over.
 	sent    int  // commands of the log that were sent
 	stepped bool // the step has been sent
 	partly  bool // part of EXEC's reply has arrived
@@ -33,6 +35,7 @@ type txConn struct {
 	unheard bool // nobody can tell the client of changes to what EXEC reads
 }
 
+// multiState is how far MULTI has come. Nothing is sent behind it before it is multiOpen.
 type multiState uint8
 
 const (
@@ -50,7 +53,8 @@ const (
 	tagCaching                     // CLIENT CACHING
 )
 
-// openConn opens a connection to the node at addr, or to the master of the slot.
+// openConn opens a connection to the node at addr, or to the master of the slot. asking: addr is where an ASK
+// leads. If there is no node now, or it is silent, it is tried again later.
 func (t *transaction) openConn(addr string, asking bool) {
 	h, pool := t.h, t.h.Pool()
 	t.trying.beginBudget(h.Loop().Now())
@@ -76,7 +80,8 @@ var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockprox
 // masterAddr is the address of the node that the transaction belongs to, "" if there is none now.
 func (t *transaction) masterAddr() string { return t.h.Pool().MasterOf(t.homeSlot()) }
 
-// homeSlot is the slot of the transaction, or one that stands for it if it has none.
+// homeSlot is the slot of the transaction, or one that stands for it if it has none. The one that stands for
+// it is the same each time as long as the topology stays.
 func (t *transaction) homeSlot() int {
 	if t.slot == commands.AnySlot {
 		return t.h.Pool().SomeSlot(t.h.About().ID)
@@ -85,12 +90,15 @@ func (t *transaction) homeSlot() int {
 }
 
 // isStale says that the node may no longer be the master of the slot. After a redirect it is trusted until
-// the topology has caught up.
+// the topology has caught up. Whether the topology has changed costs a comparison; the master is looked up
+// only then.
 func (l *txConn) isStale() bool {
 	return !l.asking && l.version != l.t.h.Pool().Version() && l.pipe.Addr() != l.t.masterAddr()
 }
 
-// pumpRequests sends what the node may get now.
+// pumpRequests sends what the node may get now. It is called whenever there is more to send, or a reply
+// allows more, and sends as far as it may: MULTI, then the log in order, then the step. A request may fail at
+// once and end the connection, so over is looked at each time.
 func (l *txConn) pumpRequests() {
 	t := l.t
 	if t.multi && (len(t.log) > 0 || t.step.kind == execStep) && !l.beginMulti() {
@@ -113,12 +121,14 @@ func (l *txConn) pumpRequests() {
 		}
 	}
 	if !l.over {
+		// The client is not read while the pipe has too much to write.
 		t.h.Feed(l.pipe)
 	}
 }
 
 // readyForStep says that the step may be sent. EXEC must wait if the node is no longer the right one, or may
-// lack scripts.
+// lack scripts. It reports false if the step was put off, or the connection given up; both go on by
+// themselves.
 func (l *txConn) readyForStep() bool {
 	if l.t.step.kind != execStep {
 		return true
@@ -131,7 +141,8 @@ func (l *txConn) readyForStep() bool {
 }
 
 // beginMulti sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so
-// they wait for its answer, unless it succeeded on that connection before.
+// they wait for its answer, unless it succeeded on that connection before. A server whose MULTI is renamed or
+// forbidden would have refused it there.
 func (l *txConn) beginMulti() bool {
 	if l.multi == multiUnsent {
 		l.enterMode()
@@ -152,7 +163,8 @@ func (l *txConn) beginMulti() bool {
 }
 
 // enterMode puts the connection into the mode of the client, which may have changed since WATCH. ASKING
-// belongs to the MULTI or WATCH that follows.
+// belongs to the MULTI or WATCH that follows. It costs nothing where nothing has changed. Errors are taken by
+// Receive, as tagMode.
 func (l *txConn) enterMode() {
 	if l.multi != multiUnsent {
 		return
@@ -185,7 +197,8 @@ func (l *txConn) sendCaching() {
 	}
 }
 
-// closeConn ends the connection. l may be nil, as in releaseConn.
+// closeConn ends the connection. l may be nil, as in releaseConn. The node drops what is queued, and what is
+// watched.
 func (l *txConn) closeConn() {
 	if l != nil {
 		l.over, l.leaving = true, false
@@ -193,7 +206,8 @@ func (l *txConn) closeConn() {
 	}
 }
 
-// releaseConn gives the connection back if it is in its original state.
+// releaseConn gives the connection back if it is in its original state. Another client may have it next. So
+// it ends instead if its mode has changed, or a SELECT was queued.
 func (l *txConn) releaseConn() {
 	switch {
 	case l == nil || l.over:
@@ -205,7 +219,7 @@ func (l *txConn) releaseConn() {
 	}
 }
 
-// leaveMulti gives the connection back while MULTI is open there.
+// leaveMulti gives the connection back while MULTI is open there. Until DISCARD is answered it is nobody's.
 func (l *txConn) leaveMulti() {
 	if l.multi == multiUnsent {
 		l.releaseConn()
@@ -215,7 +229,7 @@ func (l *txConn) leaveMulti() {
 	l.pipe.Request(discardCommand, l, tagLeave)
 }
 
-// takeLate handles replies that come after the connection is over.
+// takeLate handles replies that come after the connection is over. All but the answer to DISCARD is dropped.
 func (l *txConn) takeLate(tag uint32, reply []byte) {
 	if !l.leaving || tag != tagLeave {
 		return

@@ -19,7 +19,8 @@ const queueCost = 128
 
 var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
 
-// dispatchQueued takes the current command. refusal is the proxy's objection to it, or nil.
+// dispatchQueued takes the current command. refusal is the proxy's objection to it, or nil. The order of the
+// cases matters: the first that fits answers the command, or has it queued.
 func (t *transaction) dispatchQueued(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	h := t.h
 	t.of.tracker.Asked()
@@ -59,7 +60,8 @@ func (t *transaction) dispatchQueued(cmd *commands.Command, args [][]byte, raw, 
 	}
 }
 
-// standIn queues what stands for a verb at the node.
+// standIn queues what stands for a verb at the node. A node knows that command, whose keys decide which node
+// it is.
 func (t *transaction) standIn(cmd *commands.Command, args [][]byte, raw []byte) {
 	table := t.of.proxy.Table()
 	req, refusal := cmd.StandIn(&commands.Call{
@@ -93,7 +95,8 @@ func (t *transaction) queueByKeys(cmd *commands.Command, args [][]byte, raw []by
 	}
 }
 
-// entry makes an entry of the log from the current command.
+// entry makes an entry of the log from the current command. It also notes what of it concerns the transaction
+// as a whole: scripts, the database, whether it writes.
 func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) QueuedCommand {
 	e := QueuedCommand{Raw: raw, DB: -1}
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
@@ -119,7 +122,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Qu
 }
 
 // queueProbe queues MULTI or WATCH, which the node answers with an error. If no node is to be asked, instead
-// is that error.
+// is that error. It does not make EXEC fail, as at Redis.
 func (t *transaction) queueProbe(slot int, instead []byte) {
 	h := t.h
 	if t.outcome != undecided {
@@ -130,7 +133,8 @@ func (t *transaction) queueProbe(slot int, instead []byte) {
 	t.queueCommand(QueuedCommand{Raw: h.Call().Raw, DB: -1, probe: true}, slot)
 }
 
-// queueHere queues a command that the proxy runs itself after EXEC has succeeded.
+// queueHere queues a command that the proxy runs itself after EXEC has succeeded. The proxy itself says
+// QUEUED, and no node hears of it before EXEC.
 func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
 	switch q := cmd.Queued(args); {
 	case q.Proto == strconv.Itoa(5-t.h.About().Proto): // of 2 and 3 the other
@@ -155,13 +159,15 @@ func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []b
 }
 
 // queueEverywhere queues a command for all masters. At the node of the transaction it runs in its place among
-// the others, none of which is about keys of another master.
+// the others, none of which is about keys of another master. The other masters get it after EXEC (package
+// execution).
 func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw []byte) {
 	e := t.entry(cmd, args, raw)
 	e.Everywhere, t.unread = cmd, true
 	t.queueCommand(e, commands.AnySlot)
 }
 
+// otherProtocol is for a HELLO that would change the protocol in the middle of EXEC.
 var otherProtocol = []byte(
 	"-ERR HELLO with another protocol is not available through lockproxy inside a transaction: " +
 		"send it before MULTI\r\n",
@@ -173,7 +179,8 @@ var behindLogin = []byte(
 		"send AUTH before MULTI\r\n",
 )
 
-// queueCommand appends e, the current command. slot is the slot of its keys, if the node depends on it.
+// queueCommand appends e, the current command. slot is the slot of its keys, if the node depends on it. For
+// what the proxy runs itself it answers QUEUED at once; otherwise the node answers.
 func (t *transaction) queueCommand(e QueuedCommand, slot int) {
 	h := t.h
 	e.tag = h.CurrentTag()
@@ -200,6 +207,7 @@ func (t *transaction) queueCommand(e QueuedCommand, slot int) {
 	t.bytes += size
 	h.About().Transaction.Bytes = t.bytes
 	h.CountMemory()
+	// From here on the bytes are the transaction's, and may be sent more than once.
 	t.log = append(t.log, e)
 	t.unanswered++
 	if e.Here != nil {
@@ -211,7 +219,8 @@ func (t *transaction) queueCommand(e QueuedCommand, slot int) {
 }
 
 // pinSlot notes the slot of the first key. Earlier commands went to any node. It reports false if one of them
-// was a WATCH, from when there was only one master: then it is too late.
+// was a WATCH, from when there was only one master: then it is too late. With one master it is never called:
+// all keys are there.
 func (t *transaction) pinSlot(slot int) bool {
 	if t.slot == slot {
 		return true
@@ -231,7 +240,8 @@ func (t *transaction) pinSlot(slot int) bool {
 	return true
 }
 
-// refuseCommand answers the current command with an error. EXEC will then run nothing.
+// refuseCommand answers the current command with an error. EXEC will then run nothing. So it is at Redis: an
+// error in the queue spoils the whole.
 func (t *transaction) refuseCommand(reply []byte) {
 	t.spoilExec()
 	t.h.Answer(t.h.CurrentTag(), reply)
@@ -240,7 +250,8 @@ func (t *transaction) refuseCommand(reply []byte) {
 // spoilExec makes EXEC run nothing.
 func (t *transaction) spoilExec() { t.refused, t.h.About().Transaction.Dirty = true, true }
 
-// askKeys queues a command whose keys a node must be asked for.
+// askKeys queues a command whose keys a node must be asked for. The question goes over a shared connection,
+// and later commands wait for its answer.
 func (t *transaction) askKeys(e QueuedCommand, args [][]byte) {
 	h, pool := t.h, t.h.Pool()
 	e.Raw = client.Lasting(e.Raw)

@@ -23,14 +23,17 @@ var (
 
 // dropConn ends connection l, which is of no use: because of reply, an error that sends the transaction
 // elsewhere, or because of err. If the client waits for nothing, the next command opens another connection.
+// to is where reply sends it; zero: to the master of its slot.
 func (t *transaction) dropConn(l *txConn, to pipe.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may alias a buffer of the connection
 	l.closeConn()
 	t.conn = nil
 	switch {
 	case t.over: // the client has gone
+	// EXEC would run nothing at any node.
 	case t.rejected, t.step.kind == discardStep, t.step.kind == abortStep:
 		t.decideOutcome(aborted)
+	// Nobody can tell any more whether a key has changed, so it counts as changed.
 	case t.watched:
 		t.decideOutcome(voided)
 	case t.unanswered > 0 || t.step.kind != noStep:
@@ -38,7 +41,8 @@ func (t *transaction) dropConn(l *txConn, to pipe.Redirection, reply []byte, err
 	}
 }
 
-// tryAgain tries another connection, at once or after a growing pause, until the budget is used up.
+// tryAgain tries another connection, at once or after a growing pause, until the budget is used up. Redirects
+// are followed at once, up to a number of them in a row; everything else pauses.
 func (t *transaction) tryAgain(to pipe.Redirection, reply []byte, err error) {
 	t.trying.beginBudget(t.h.Loop().Now())
 	switch {
@@ -53,6 +57,7 @@ func (t *transaction) tryAgain(to pipe.Redirection, reply []byte, err error) {
 	}
 }
 
+// rested makes the next attempt, unless the client has gone or was answered meanwhile.
 func (t *transaction) rested() {
 	t.resting = false
 	if !t.over && t.outcome == undecided {
@@ -74,7 +79,9 @@ func (y *trying) beginBudget(now time.Time) {
 	}
 }
 
-// giveUp answers what the client waits for with the error that is in the way.
+// giveUp answers what the client waits for with the error that is in the way. reply or err is that error.
+// EXEC answers with EXECABORT, for nothing has run; queued commands answer with the error itself, and EXEC
+// after them with EXECABORT.
 func (t *transaction) giveUp(reply []byte, err error) {
 	if errors.Is(err, cluster.ErrUnknownOutcome) { // of a request; but nothing runs before EXEC
 		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, errLost)
@@ -114,7 +121,8 @@ func (t *transaction) decideOutcome(o execOutcome) {
 	t.concludeStep() // unless what was read meanwhile already has
 }
 
-// settleQueued answers all queued commands that have no answer yet.
+// settleQueued answers all queued commands that have no answer yet. Each answer may have the client read on,
+// and queue more, which are not in this log any more.
 func (t *transaction) settleQueued(reply []byte) {
 	log := t.log
 	for i := range log {
@@ -124,7 +132,7 @@ func (t *transaction) settleQueued(reply []byte) {
 	}
 }
 
-// cutAbort takes the error for which EXEC did not run out of its reply.
+// cutAbort takes the error for which EXEC did not run out of its reply. Redis puts it behind those words.
 func cutAbort(reply []byte) (why []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(reply, []byte("-EXECABORT Transaction discarded because of: "))
 	if !ok {

@@ -12,7 +12,7 @@ import (
 
 // This file handles the replies that come over the connection of a transaction.
 
-// Receive implements pipe.Receiver.
+// Receive implements pipe.Receiver. All but the answer to the step are short, and come in one chunk.
 func (l *txConn) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case l.over:
@@ -40,7 +40,8 @@ func (l *txConn) Most(tag uint32) int {
 	return pipe.MostLine
 }
 
-// multiAnswered takes the reply to MULTI. One of another kind must not become a part of an answer.
+// multiAnswered takes the reply to MULTI. One of another kind must not become a part of an answer. From a
+// good one on, the connection counts as Proven.
 func (l *txConn) multiAnswered(reply []byte) {
 	if reply[0] != '+' && reply[0] != '-' {
 		reply = notQueued
@@ -62,7 +63,8 @@ func (l *txConn) multiAnswered(reply []byte) {
 
 var errNotBegun = errors.New("the commands behind MULTI may or may not have run, for it failed")
 
-// takeRefusal handles a node that does not begin a transaction.
+// takeRefusal handles a node that does not begin a transaction. An error that sends it elsewhere is followed;
+// any other ends it.
 func (l *txConn) takeRefusal(reply []byte) {
 	if to, ok := l.pipe.Retryable(reply); ok {
 		l.t.dropConn(l, to, reply, nil)
@@ -73,7 +75,7 @@ func (l *txConn) takeRefusal(reply []byte) {
 	l.t.giveUp(reply, nil)
 }
 
-// takeQueued takes the reply to a command of the log: QUEUED, or an error.
+// takeQueued takes the reply to a command of the log: QUEUED, or an error. i is its place in the log.
 func (l *txConn) takeQueued(i int, reply []byte) {
 	t := l.t
 	e := &t.log[i]
@@ -90,6 +92,7 @@ func (l *txConn) takeQueued(i int, reply []byte) {
 	case reply[0] != '+' && reply[0] != '-':
 		l.takeRefusal(notQueued)
 	case !e.answered:
+		// The node works for it, so the next trouble has the whole budget.
 		t.trying = trying{}
 		if !e.Rejected {
 			t.h.About().Transaction.Queued++
@@ -98,7 +101,8 @@ func (l *txConn) takeQueued(i int, reply []byte) {
 	}
 }
 
-// stepDone takes the reply to the step.
+// stepDone takes the reply to the step. The answer to EXEC goes on to the client piece by piece, unless the
+// proxy has to add to it (transaction.unread). Once a piece has passed nothing is tried again.
 func (l *txConn) stepDone(reply []byte, last bool) {
 	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
@@ -150,7 +154,8 @@ func (l *txConn) redirection(reply []byte) (to pipe.Redirection, ok bool) {
 }
 
 // Fail implements pipe.Receiver. If the step was sent, its failure alone decides what becomes of the
-// transaction: only it tells whether EXEC may have run.
+// transaction: only it tells whether EXEC may have run. EXEC that only reads may be sent again, if the client
+// has none of its answer yet.
 func (l *txConn) Fail(tag uint32, err error) {
 	t := l.t
 	switch {
@@ -167,7 +172,7 @@ func (l *txConn) Fail(tag uint32, err error) {
 	}
 }
 
-// Lost implements owned.Owner.
+// Lost implements owned.Owner. It is told even when no request was under way.
 func (l *txConn) Lost(err error) {
 	if !l.over {
 		l.t.dropConn(l, pipe.Redirection{}, nil, err)
