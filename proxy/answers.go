@@ -10,14 +10,16 @@ import (
 	"lockproxy/redlock"
 )
 
-// answer is the answer to one command, complete or not.
+// answer is the answer to one command, complete or not. It is in the queue by value: pointers to it are good
+// until the next command is begun, which may let the queue grow.
 type answer struct {
 	client.Collected // what has arrived of it before its turn, or for then
 	counter          *stats.Counter
-	start            time.Time
-	then             redlock.Exchange // turns the node's reply into the answer; nil: the reply is the answer
-	owed             bool             // the client has gone, and Drain waits for the outcome
-	kept             int              // memory of the command until it is answered, in bytes
+	// When the command was read, by the clock of the loop. Waits for locks are added to it.
+	start time.Time
+	then  redlock.Exchange // turns the node's reply into the answer; nil: the reply is the answer
+	owed  bool             // the client has gone, and Drain waits for the outcome
+	kept  int              // memory of the command until it is answered, in bytes
 	// takes the answer back if the client does not get it; nil: nothing does
 	lost      redlock.Delivery
 	started   bool      // its first bytes have arrived
@@ -36,7 +38,8 @@ func (a *answer) isShown() bool { return a.started && a.then == nil && !a.silent
 func (a *answer) leaveOutWait(d time.Duration) { a.start = a.start.Add(d) }
 
 // answers is a queue of answers, in the order of the numbers of their commands. While empty it holds no
-// memory.
+// memory. Numbers wrap around at 2^32, which does no harm: never so many are under way. The place of number n
+// in buf is n modulo its length.
 type answers struct {
 	buf        []answer // a power of two
 	head, tail uint32
@@ -50,10 +53,11 @@ const (
 	manyAnswers = 32
 )
 
-// spareAnswers are queues for re-use, about 5 MB of each size at most. They are empty.
+// spareAnswers are queues for re-use, about 5 MB of each size at most. They are empty. Most clients have a
+// few commands under way, and then none: so thousands of idle ones share these.
 type spareAnswers struct{ few, many [][]answer }
 
-// takeQueue returns a queue with room for n.
+// takeQueue returns a queue with room for n. n is a power of two.
 func (s *spareAnswers) takeQueue(n int) []answer {
 	list, _ := s.listFor(n)
 	last := len(*list) - 1
@@ -65,7 +69,8 @@ func (s *spareAnswers) takeQueue(n int) []answer {
 	return q
 }
 
-// giveQueue takes back a queue, which is empty.
+// giveQueue takes back a queue, which is empty. What is too many, or too long, is left to the garbage
+// collector.
 func (s *spareAnswers) giveQueue(q []answer) {
 	if list, most := s.listFor(len(q)); len(*list) < most {
 		*list = append(*list, q)
@@ -85,12 +90,15 @@ func (s *spareAnswers) listFor(n int) (list *[][]answer, most int) {
 
 func (q *answers) len() int { return int(q.tail - q.head) }
 
+// unanswered are the numbers of those that wait.
 func (q *answers) unanswered() lockorder.Unanswered {
 	return lockorder.Unanswered{First: q.head, Next: q.tail}
 }
 
+// at is the answer to command n, which must be one that is not answered.
 func (q *answers) at(n uint32) *answer { return &q.buf[n&uint32(len(q.buf)-1)] }
 
+// first is the oldest one. There must be one.
 func (q *answers) first() *answer { return q.at(q.head) }
 
 // pushAnswer adds an answer, of which nothing is known but the counter of its command, or nil.
@@ -117,6 +125,7 @@ func (q *answers) pushAnswer(spare *spareAnswers, c *stats.Counter) (n uint32, a
 	return n, a
 }
 
+// popAnswer takes out the oldest, whose number counts as answered from now on.
 func (q *answers) popAnswer(spare *spareAnswers) {
 	*q.first() = answer{}
 	q.head++
@@ -154,7 +163,8 @@ func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) {
 	}
 }
 
-// hasCommand says that command tag is not answered yet.
+// hasCommand says that command tag is not answered yet. Unsigned numbers make that one comparison, also where
+// they wrap around.
 func (q *answers) hasCommand(tag uint32) bool { return tag-q.head < q.tail-q.head }
 
 // isAnswered says that the answer to command tag is complete, whether or not its turn has come.
@@ -170,7 +180,7 @@ func (q *answers) midAnswer() bool {
 	return a.isShown() && !a.done
 }
 
-// noteBegun notes the first bytes of an answer.
+// noteBegun notes the first bytes of an answer. An error begins with - or, in RESP3, with ! if it is long.
 func (a *answer) noteBegun(chunk []byte) {
 	if !a.started && len(chunk) > 0 {
 		a.started = true

@@ -18,7 +18,7 @@ import (
 )
 
 // connection is what commands may change of a client's connection; it implements commands.Connection. Users
-// and passwords are further down.
+// and passwords are further down. It is made for one command, and valid as long as that is the current one.
 type connection struct {
 	h        connectionHost
 	own      *tracking.Connections
@@ -50,7 +50,8 @@ func (c *connection) UpstreamUser() string {
 }
 
 // Select implements commands.Connection. Only a connection to the database shows whether the upstream has it.
-// If there is none, one is made, and later commands of the client wait for it.
+// If there is none, one is made, and later commands of the client wait for it. Databases are those of the
+// upstream: if it says no, so does the proxy, in its words.
 func (c *connection) Select(n int) {
 	h, about := c.h, c.h.About()
 	mode := pipe.Mode{Proto: about.Proto, DB: n}
@@ -69,7 +70,8 @@ func (c *connection) Select(n int) {
 	})
 }
 
-// Aside implements commands.Connection.
+// Aside implements commands.Connection. No client waits for it; its memory is counted again when it has
+// ended.
 func (c *connection) Aside(task func()) { c.h.Background(task, c.h.CountMemory) }
 
 // askNode sends a request that changes nothing; then turns the reply into the answer to the current command.
@@ -106,7 +108,8 @@ func askHello(m pipe.Mode) []byte {
 }
 
 // Login implements commands.Connection. Only a connection shows whether the upstream lets the user in, and
-// few are opened at a time.
+// few are opened at a time. then is given the refusal, nil if there is none, and makes the answer. It has to
+// wait for its turn in login.Queue; later commands wait, too.
 func (c *connection) Login(name, password string, then func(refusal []byte) []byte) {
 	h := c.h
 	h.SetHold(client.HoldOrder)
@@ -135,7 +138,8 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 	}
 }
 
-// logIn makes the current command wait for a connection as that user.
+// logIn makes the current command wait for a connection as that user. If the user is let in, the connection
+// becomes the first of its set; if not, it ends.
 func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	h, own := c.h, c.own.Open(as, c.tracking)
 	mode := pipe.ModeOf(own)
@@ -154,7 +158,8 @@ func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) 
 	})
 }
 
-// Logout implements commands.Connection.
+// Logout implements commands.Connection. Logout implements commands.Connection: the client is the proxy's own
+// user again. If it tracks, it still needs connections of its own.
 func (c *connection) Logout() {
 	switch {
 	case c.own.User() == nil:
@@ -166,7 +171,7 @@ func (c *connection) Logout() {
 }
 
 // becomeUser makes the client's commands go over set, the connections of that user, or over the shared ones
-// if set is nil.
+// if set is nil. set must have been opened for that user.
 func (c *connection) becomeUser(as *tracking.User, set *owned.Set) {
 	before := c.own.Become(as, set)
 	c.tx.Lose(errUser) // its connection is still that of the previous user

@@ -17,7 +17,8 @@ import (
 	"lockproxy/proxy/login"
 )
 
-// commandsServer is the proxy as commands see it: it implements commands.Server.
+// commandsServer is the proxy as commands see it: it implements commands.Server. Its methods run on any loop,
+// and never block.
 type commandsServer struct{ s *Server }
 
 // AuthRequired implements commands.Server.
@@ -114,7 +115,9 @@ func (v commandsServer) WatchReplicas() { v.s.upstream.WatchReplicas() }
 // maxShownUser is the length up to which the name of a user is logged.
 const maxShownUser = 64
 
-// LoginEnded implements commands.Server.
+// LoginEnded implements commands.Server. It counts what was wrong for the connection and its address, so that
+// the next attempt waits, and has it logged; a right password makes the connection's count start anew, and
+// not that of the address.
 func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
 	s := v.s
 	attempts := s.shared.Attempts(c.ID)
@@ -141,7 +144,8 @@ func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream boo
 	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
 }
 
-// ConfigSet implements commands.Server.
+// ConfigSet implements commands.Server. Each setting is a line of its own. A value that is secret, or longer
+// than a line should be, is not shown.
 func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 	user := v.shownUser(c.UserName())
 	for _, p := range pairs {
@@ -162,7 +166,7 @@ func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 const maxShownSetting = 200
 
 // shownUser is the name of a user for the log. What cannot be a name, or is the password in its place, is not
-// shown.
+// shown. Only printable ASCII is: anything else could forge a line of a log.
 func (v commandsServer) shownUser(user string) string {
 	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) ||

@@ -17,7 +17,8 @@ import (
 //	router.Run, transactions, execution --> Judge --> inquiry: ACL DRYRUN as the proxy --> goOn or a refusal
 
 // Judge asks whether the client's user may run cmd, the current command; if so, goOn runs it. Later commands
-// of the client wait meanwhile.
+// of the client wait meanwhile. goOn is given args and raw that last. A refusal is answered here. In a
+// transaction a refusal makes EXEC fail, as one by a node does.
 func (r *router) Judge(
 	cmd *commands.Command,
 	args [][]byte,
@@ -50,7 +51,8 @@ func (r *router) Judge(
 }
 
 // inquiry is the question to the upstream about a client's right to its current command. For a long command a
-// goroutine makes it and judges the answer.
+// goroutine makes it and judges the answer. It belongs to the loop, or to the goroutine of Apart while the
+// client waits for that.
 type inquiry struct {
 	h      nodeAsker
 	cmd    *commands.Command
@@ -80,7 +82,7 @@ func (q *inquiry) beginInquiry() {
 	client.Apart(h, q.prepareRequests, func() []byte { return q.askRights(q.concludeApart) })
 }
 
-// prepareRequests makes the requests.
+// prepareRequests makes the requests. It may run on any goroutine.
 func (q *inquiry) prepareRequests() {
 	// The buffer of the arguments that were read has been reused.
 	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil {
@@ -94,7 +96,8 @@ func (q *inquiry) prepareRequests() {
 
 // askRights sends the requests, and continues with then when the replies are there; or it returns the answer
 // to the command. A large request goes over a connection that ends with it. Rules of Valkey may name
-// databases: DRYRUN judges by that in which it is asked.
+// databases: DRYRUN judges by that in which it is asked. All questions go to one node, for rules are meant to
+// be the same everywhere.
 func (q *inquiry) askRights(then commands.Merge) []byte {
 	h := q.h
 	if h.Gone() || q.err != nil {
@@ -120,7 +123,7 @@ func (q *inquiry) askRights(then commands.Merge) []byte {
 	return nil
 }
 
-// verdict reads the replies.
+// verdict reads the replies. The first refusal counts.
 func (q *inquiry) verdict(replies [][]byte) commands.RightsVerdict {
 	for i, reply := range replies {
 		if v := q.user.Judge(q.cmd, q.args, q.rights[i], reply); v.Refusal != nil {
@@ -150,7 +153,8 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	return nil
 }
 
-// denyCommand answers the current command with the upstream's refusal.
+// denyCommand answers the current command with the upstream's refusal. If there is no such user any more, the
+// client becomes nobody.
 func (r *router) denyCommand(v commands.RightsVerdict) {
 	s := r.s
 	if v.Lacks != "" {

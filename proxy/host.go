@@ -31,9 +31,10 @@ func (s *session) CurrentTag() uint32        { return s.current }
 func (s *session) Actions() commands.Actions { return actions{s} }
 func (s *session) CloseAfterWrite()          { s.conn.CloseAfterWrite() }
 
-// Divert implements execution.Host.
+// Divert implements execution.Host. nil: the client gets its answers itself again.
 func (s *session) Divert(take func(tag uint32, reply []byte) bool) { s.taker = take }
 
+// TakesPushes implements client.Host. With CLIENT REPLY OFF a client is sent nothing at all.
 func (s *session) TakesPushes() bool {
 	return s.silence != silentAlways && s.hold&client.HoldClosing == 0 && !s.gone
 }
@@ -46,7 +47,7 @@ func (s *session) AnswerLater(by client.By) {
 	}
 }
 
-// Collect implements scatter.Host.
+// Collect implements scatter.Host. If the client has gone there is nobody to count it for.
 func (s *session) Collect(tag uint32, n int) {
 	if s.gone {
 		return
@@ -57,7 +58,7 @@ func (s *session) Collect(tag uint32, n int) {
 	}
 }
 
-// Lend implements scatter.Host.
+// Lend implements scatter.Host. They are let go by applyReply, when the command goes on.
 func (s *session) Lend(tag uint32, n int) {
 	if s.gone || !s.answers.hasCommand(tag) {
 		return
@@ -69,7 +70,9 @@ func (s *session) Lend(tag uint32, n int) {
 	}
 }
 
-// Resume implements scatter.Host.
+// Resume implements scatter.Host. It may be called for any command that is not answered, whichever is the
+// current one. A command that neither answers nor asks has a fault: its client gets NoAnswer, and does not
+// wait for ever.
 func (s *session) Resume(tag uint32, answer func() []byte) {
 	s.current, s.acted = tag, false
 	if reply := answer(); reply != nil {
@@ -80,7 +83,8 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 	s.acted = true // this was the answer of that command
 }
 
-// newSession makes the session of a client before it has its connection.
+// newSession makes the session of a client before it has its connection. All parts of it are made here. They
+// know each other by pointers into it, so a session must never be copied.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
 	s.footprint.s, s.life.s = s, s
@@ -97,7 +101,8 @@ func newSession(about commands.Client, w *worker) *session {
 	return s
 }
 
-// otherClient is a session as other clients see it. It implements clients.Client.
+// otherClient is a session as other clients see it. It implements clients.Client. It may be kept and handed
+// on by any goroutine. Its methods run on the loop of the session.
 type otherClient struct{ s *session }
 
 // Describe implements clients.Client.
@@ -122,7 +127,7 @@ func (p otherClient) Unblock(withError bool, ended func(bool)) {
 // Close implements clients.Client.
 func (p otherClient) Close() { p.s.conn.Close() }
 
-// peerOf describes the session as it is between two commands.
+// peerOf describes the session as it is between two commands. It must run on the loop.
 func peerOf(s *session) commands.Peer {
 	p := commands.Peer{
 		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
@@ -138,7 +143,8 @@ func peerOf(s *session) commands.Peer {
 	return p
 }
 
-// selfOf describes the session while its command runs.
+// selfOf describes the session while its command runs. As at Redis, where a client sees the command by which
+// it asks.
 func selfOf(s *session) *commands.Peer {
 	p := peerOf(s)
 	for _, arg := range s.w.call.Args {

@@ -24,7 +24,8 @@ import (
 // largeIdle is how long the connections are kept after the last large command.
 const largeIdle = time.Second
 
-// largeCommands has the connections of one client for its large commands.
+// largeCommands has the connections of one client for its large commands. It belongs to the loop. Its
+// connections are those of the proxy's own user.
 type largeCommands struct {
 	set *owned.Set // nil: none are open
 	on  bool       // the latest command went over them
@@ -32,14 +33,15 @@ type largeCommands struct {
 	reads int
 }
 
-// expectLarge is how many reads after a large reply may have one, too.
+// expectLarge is how many reads after a large reply may have one, too. Reads of one kind often follow each
+// other; and should none be large, it costs no more than this many over a connection of the client's own.
 const expectLarge = 100
 
 // expectReads notes that the next reads may have large replies.
 func (l *largeCommands) expectReads() { l.reads = expectLarge }
 
 // takesRead says that the command is a read to go over the connections, and counts it. What replicas may
-// answer is none.
+// answer is none. A client for which there is no room for one more connection uses the shared ones.
 func (l *largeCommands) takesRead(s *session, args [][]byte) bool {
 	if len(args) == 0 || s.own.Set() != nil || s.tx.IsOpen() {
 		return false
@@ -92,7 +94,8 @@ func (l *largeCommands) openConnections(s *session) {
 	l.closeLater(s, l.set)
 }
 
-// closeLater ends the connections when they are no longer needed.
+// closeLater ends the connections when they are no longer needed. It looks again after each largeIdle, and
+// does nothing once other connections have taken their place.
 func (l *largeCommands) closeLater(s *session, set *owned.Set) {
 	s.w.loop.After(largeIdle, func() {
 		busy := l.on && (s.answers.len() > 0 || s.w.loop.Now().Sub(s.active) < largeIdle)

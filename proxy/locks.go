@@ -30,7 +30,7 @@ import (
 	"lockproxy/redlock/who"
 )
 
-// lockEngines has the lock engines, and the masters of RedLock.
+// lockEngines has the lock engines, and the masters of RedLock. Made by startLocks, and then only read.
 type lockEngines struct {
 	engines lock.Lockers
 	masters []*master.Master
@@ -57,6 +57,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	announcer := &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
 	announcer.Follow(s.upstream.Topology())
 	s.upstream.OnChange(announcer.Follow)
+	// Plain has all locks that no other engine has by its prefixes.
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),
 		Announce: announcer,
@@ -98,7 +99,8 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	return nil
 }
 
-// closeEngines ends all lock engines at the same time, at the latest when ctx ends.
+// closeEngines ends all lock engines at the same time, at the latest when ctx ends. The index and the peers
+// end behind the engines, which use them.
 func (l *lockEngines) closeEngines(ctx context.Context) {
 	var others sync.WaitGroup
 	if l.engines.Quorum != nil {
@@ -113,7 +115,8 @@ func (l *lockEngines) closeEngines(ctx context.Context) {
 	l.peers.Close()
 }
 
-// leaveMasters ends the connections to the masters.
+// leaveMasters ends the connections to the masters. It comes behind closeEngines: until then engines may have
+// something to give back there.
 func (l *lockEngines) leaveMasters() {
 	for _, m := range l.masters {
 		m.Close()
@@ -132,7 +135,8 @@ func (l *lockEngines) health() []master.Health {
 	return all
 }
 
-// ready returns the reason why RedLock can grant nothing now, or nil.
+// ready returns the reason why RedLock can grant nothing now, or nil. More than half of all masters must
+// vote, whether or not they are reached. Without RedLock there are none, which is no reason.
 func (l *lockEngines) ready() error {
 	all, votes, why := l.health(), 0, ""
 	for _, m := range all {
@@ -156,7 +160,8 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.No
 	m.Master.Ask(req, timeout, tag, to)
 }
 
-// lockUpstream is the upstream as the lock engine sees it.
+// lockUpstream is the upstream as the lock engine sees it. It reaches the nodes over the pipes of the loops,
+// from any goroutine.
 type lockUpstream struct {
 	*pipe.Client
 	PubSub
@@ -164,7 +169,8 @@ type lockUpstream struct {
 	evictions *masters.Evictions
 }
 
-// Do implements redlock.Upstream.
+// Do implements redlock.Upstream. While its slot moves the engine is told so at once, and asks for one key at
+// a time.
 func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return u.DoSplit(ctx, slot, req, resend)
 }
@@ -193,7 +199,8 @@ type events struct {
 	view atomic.Pointer[func([]lockevent.Event)]
 }
 
-// locks returns what takes the events of locks; nil: nobody wants any.
+// locks returns what takes the events of locks; nil: nobody wants any. It is asked again whenever somebody
+// begins to look or ends it: where nobody does, no event is made at all.
 func (e *events) locks() func(lockevent.Event) {
 	if e.audit == nil && e.hub == nil && e.view.Load() == nil {
 		return nil
@@ -211,14 +218,16 @@ func (e *events) locks() func(lockevent.Event) {
 	}
 }
 
-// showEvents passes events to whoever looks at them.
+// showEvents passes events to whoever looks at them. It must not block, and is called on the goroutine on
+// which the events come.
 func (e *events) showEvents(all []lockevent.Event) {
 	if tell := e.view.Load(); tell != nil {
 		(*tell)(all)
 	}
 }
 
-// noteAudited notes an event that is for the audit log alone.
+// noteAudited notes an event that is for the audit log alone. It is for what is no event of a lock: a failed
+// login, a changed setting.
 func (e *events) noteAudited(one lockevent.Event) {
 	if e.audit == nil {
 		return
@@ -238,7 +247,8 @@ func (e *events) counts() (audit, watch EventCounts) {
 	return audit, watch
 }
 
-// startWatching makes the hub of the events of locks, if they are to be told.
+// startWatching makes the hub of the events of locks, if they are to be told. The channel has the prefix of
+// locks, so proxies with other prefixes do not hear of each other.
 func startWatching(s *Server, prefix, proxy string) *watch.Relay {
 	if !s.o.LockEvents {
 		return nil

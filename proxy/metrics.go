@@ -36,7 +36,8 @@ type Stats struct {
 	PeersDiffer   int         // other proxies that have other settings of locks
 }
 
-// Stats returns the counters as they are now.
+// Stats returns the counters as they are now. They are read one after the other while clients are served, so
+// they need not fit each other exactly. Safe for concurrent use.
 func (s *Server) Stats() Stats {
 	st := Stats{
 		Stats:   s.totals(),

@@ -132,7 +132,8 @@ func DefaultOptions() Options {
 	return o
 }
 
-// withDefaults fills in the defaults where o has zero values.
+// withDefaults fills in the defaults where o has zero values. Fields are compared one by one, so that a new
+// one cannot be forgotten. A field whose zero value has a meaning has the zero value as its default.
 func (o Options) withDefaults() Options {
 	d := DefaultOptions()
 	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log, d.Log)

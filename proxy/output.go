@@ -17,7 +17,7 @@ const (
 )
 
 // output is all that waits for one client: what is to be written, and what waits for its turn among the
-// answers.
+// answers. It belongs to the loop.
 type output struct {
 	s          *session
 	buf        loop.Buffer
@@ -35,10 +35,12 @@ type push struct {
 }
 
 // writeBytes appends b to the client's output. b is copied, or kept if it is larger than loop.Shared: then it
-// must not be changed any more.
+// must not be changed any more. They need not be the whole of an answer. It may close the client, if too much
+// waits for it then.
 func (o *output) writeBytes(b []byte) {
 	s := o.s
 	before := o.buf.Cap()
+	// What a socket takes at once need not be copied.
 	if len(b) >= writeAtOnce && s.Authenticated {
 		n := s.conn.Write(b)
 		o.deliveries.Appended += uint64(n)
@@ -55,6 +57,7 @@ func (o *output) writeBytes(b []byte) {
 	}
 	o.deliveries.Appended += uint64(len(b))
 	s.conn.Flush()
+	// So a node keeps what its client does not take, and the proxy need not.
 	if s.conn.Stalled() && s.conn.Kept() == 0 {
 		o.holdNodes(s.Mode().Own)
 	}
@@ -63,7 +66,7 @@ func (o *output) writeBytes(b []byte) {
 	}
 }
 
-// noteWritten notes that n bytes are written.
+// noteWritten notes that n bytes are written. Time-outs of idle clients run from the last byte either way.
 func (o *output) noteWritten(n int) {
 	o.deliveries.Written += uint64(n)
 	o.s.active = o.s.w.loop.Now()
@@ -99,7 +102,7 @@ func (o *output) writeAll(c *client.Collected) {
 // waitingBytes is how many bytes of replies wait for the client, or for their turn.
 func (o *output) waitingBytes() int { return o.buf.Len() + o.held }
 
-// Push implements client.Host.
+// Push implements client.Host. message is kept, not copied.
 func (s *session) Push(tag uint32, message []byte) {
 	if s.gone || len(message) == 0 {
 		return
@@ -113,7 +116,8 @@ func (s *session) Push(tag uint32, message []byte) {
 	o.checkLimits()
 }
 
-// writePushes writes the pushes whose turn it is. It is called between two answers.
+// writePushes writes the pushes whose turn it is. It is called between two answers. Those whose command is
+// not answered yet stay, in their order.
 func (o *output) writePushes() {
 	s := o.s
 	if len(o.pushes) == 0 {
@@ -137,7 +141,8 @@ func (o *output) writePushes() {
 	}
 }
 
-// relieveClient has the client's commands read again if little enough waits for it now.
+// relieveClient has the client's commands read again if little enough waits for it now. It is called when
+// something has been written or dropped.
 func (o *output) relieveClient() {
 	s, enough := o.s, outputLow
 	if !s.Authenticated {
@@ -149,7 +154,8 @@ func (o *output) relieveClient() {
 }
 
 // checkLimits bounds what waits for a client: first it is no longer read from, and beyond its limit it is
-// closed.
+// closed. A client that is read no more may still get answers to what it has sent, so the limit may be
+// reached even then.
 func (o *output) checkLimits() {
 	s, all := o.s, &o.s.w.shared.Memory
 	s.CountMemory()

@@ -22,7 +22,8 @@ type roster struct {
 	lacks string // the right that the proxy's own user lacks to ask; "": none
 }
 
-// askRules asks the masters, if any client is a user.
+// askRules asks the masters, if any client is a user. Each master has its own users, which may differ: a user
+// whom one of them does not let in is no user any more.
 func (r *roster) askRules() {
 	n := len(r.w.pool.Topology().Masters)
 	if r.asked || n == 0 || !r.needed() {
@@ -48,7 +49,8 @@ func (r *roster) needed() bool {
 	return false
 }
 
-// compareRules compares each client with what each master says about the users.
+// compareRules compares each client with what each master says about the users. masters: for each of them the
+// rules by the name of the user.
 func (r *roster) compareRules(masters []map[string]string) {
 	for s := range r.w.sessions {
 		if s.own.User() == nil || s.gone {
@@ -56,6 +58,8 @@ func (r *roster) compareRules(masters []map[string]string) {
 		}
 		rules := rulesOf(s.own.User().Name, masters)
 		switch {
+		// Nothing has changed since its client was last checked. No rules: it is not to be found, or must be
+		// checked.
 		case rules == s.own.User().Rules && rules != "":
 		case !letsIn(s.own.User(), masters):
 			r.expelClient(s, 0)
@@ -66,7 +70,7 @@ func (r *roster) compareRules(masters []map[string]string) {
 	}
 }
 
-// rulesOf returns the rules of a user at all masters.
+// rulesOf returns the rules of a user at all masters. They serve to be compared only.
 func rulesOf(name string, masters []map[string]string) string {
 	if len(masters) == 1 {
 		return masters[0][name]
@@ -88,7 +92,7 @@ func letsIn(u *tracking.User, masters []map[string]string) bool {
 	return true
 }
 
-// listing collects the masters' answers.
+// listing collects the masters' answers. It lives until the last of them has answered, or failed.
 type listing struct {
 	*roster
 	replies [][]byte
@@ -102,6 +106,7 @@ func (l *listing) addReply(i int, reply []byte, err error) {
 	l.countReply()
 }
 
+// If one has failed nothing is concluded from the others: whoever is not listed there may just not be known.
 func (l *listing) countReply() {
 	if l.missing--; l.missing > 0 {
 		return
@@ -144,7 +149,8 @@ func (r *roster) rejudgeClient(s *session) {
 	}
 }
 
-// hearVerdict takes the answer to whether s, who was that user, may go on listening.
+// hearVerdict takes the answer to whether s, who was that user, may go on listening. as is compared by
+// identity: a client that has logged in again, even as the same user, is another case.
 func (r *roster) hearVerdict(s *session, as *tracking.User, reply []byte, err error) {
 	if err != nil {
 		as.Rules = "" // ask again
@@ -175,7 +181,8 @@ func (r *roster) logLack(right string) {
 }
 
 // expelClient makes a client whose user no longer exists nobody. A client with more than so many commands
-// under way, or that listens to something, is closed, as Redis closes all connections of a deleted user.
+// under way, or that listens to something, is closed, as Redis closes all connections of a deleted user. It
+// begins anew as after RESET: it may authenticate again.
 func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.User() == nil || s.gone:

@@ -50,14 +50,16 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Server is the proxy. Its methods may be called from any goroutine.
+// Server is the proxy. Its methods may be called from any goroutine. What belongs to one loop is in its
+// worker; what is here is made by New and then only read, or safe for concurrent use.
 type Server struct {
 	*door.Door
 	o       Options
 	now     atomic.Pointer[Options] // options that Change may change; the others are in o
 	shared  Shared                  // by the clients of all loops
 	started time.Time
-	runID   string
+	// 40 hex digits, as Redis has them; made anew at each start.
+	runID string
 
 	cancel    context.CancelCauseFunc // of shared.Context
 	workers   []*worker
@@ -73,7 +75,7 @@ type Server struct {
 }
 
 // New starts the loops, connects to the masters of RedLock, and learns the upstream's commands. It serves
-// nobody before Serve or Admit.
+// nobody before Serve or Admit. It blocks until the upstream has answered, or ctx ends.
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream}
@@ -84,6 +86,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
 	}
 	s.makeTopics()
+	// The order matters: RedLock's masters are on a loop, and the verbs of locks are in the command table.
 	for _, step := range []func(context.Context) error{
 		s.startLoops,
 		s.startLocks,
@@ -115,7 +118,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// makeShared makes what the clients of all loops share.
+// makeShared makes what the clients of all loops share. It comes before any loop, so nothing of it needs to
+// be guarded.
 func (s *Server) makeShared() {
 	o, all := &s.o, &s.shared
 	all.Log, all.Server, all.Scripts = o.Log, commandsServer{s}, commands.NewScripts(o.ScriptCache)
@@ -139,7 +143,8 @@ func (s *Server) makeShared() {
 	s.Change(*o)
 }
 
-// makeTopics makes the PubSub of the upstream, unless one was given.
+// makeTopics makes the PubSub of the upstream, unless one was given. One that was given belongs to whoever
+// gave it, so it is not closed with the Server.
 func (s *Server) makeTopics() {
 	s.topics, s.close = s.o.PubSub, func() {}
 	if s.topics == nil {
@@ -158,6 +163,7 @@ func (s *Server) startLoops(context.Context) error {
 	o, all := s.o.Pipes, &s.shared
 	o.Source, o.Flushes = all.Scripts.Get, all.Scripts.Flushes
 	if o.MaxOwn <= 0 {
+		// Places are counted on each loop alone, so that no loop has to ask another.
 		o.MaxOwn = max(s.o.MaxOwn/n, 1)
 	}
 	var loops []*loop.Loop
@@ -180,6 +186,7 @@ func (s *Server) startLoops(context.Context) error {
 	s.Door = door.New(door.Options{
 		Loop: loops[0], TLS: s.o.TLS, Context: all.Context, Log: s.o.Log,
 		Come: func(n door.Newcomer) {
+			// The loop follows from the ID, which rises by one with each client: so they are spread evenly.
 			s.workers[all.Clients.IndexOf(n.ID)].Come(n, !commandsServer{s}.AuthRequired())
 		},
 		TLSFailed: func(client net.Addr, err error) {
@@ -204,7 +211,8 @@ func doorSettings(o *Options) door.LiveSettings {
 }
 
 // Change sets those options of the Server that may change while it runs: the password, the limits of clients
-// and commands, and times. It ignores the others. Safe for concurrent use.
+// and commands, and times. It ignores the others. Safe for concurrent use. Clients follow with their next
+// command.
 func (s *Server) Change(o Options) {
 	o = o.withDefaults()
 	s.now.Store(&o)
@@ -226,7 +234,8 @@ func (s *Server) Change(o Options) {
 // scriptShare says which part of the memory for clients the sources of scripts may take besides.
 const scriptShare = 8
 
-// haltMost is how long a drain whose time is over waits for replies of nodes.
+// haltMost is how long a drain whose time is over waits for replies of nodes. It is short, for whoever drains
+// has waited long enough by then.
 const haltMost = 200 * time.Millisecond
 
 // Drain ends the service in good order. It accepts no new clients and reads no more commands; waiters and
@@ -256,7 +265,7 @@ func (s *Server) Drain(ctx context.Context) error {
 }
 
 // haltClients makes all clients begin no more commands, and waits up to haltMost for the answers to those
-// that have begun.
+// that have begun. The loops are asked again and again, for an answer that comes wakes nobody here.
 func (s *Server) haltClients() {
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
 		var owed atomic.Int64
@@ -268,7 +277,8 @@ func (s *Server) haltClients() {
 	}
 }
 
-// stopServer ends all goroutines of the server.
+// stopServer ends all goroutines of the server. The pipes are closed on their loops, before these end.
+// Whoever is still served is cut off.
 func (s *Server) stopServer() {
 	s.cancel(commands.ErrDraining)
 	s.close()

@@ -21,7 +21,8 @@ import (
 // special. All others are kept whole before they are sent. What is read is gone. So a command that its node
 // does not run is not sent again, and half a command is ended by closing its connection.
 
-// upload is the command of a client that goes to its node as it comes.
+// upload is the command of a client that goes to its node as it comes. It belongs to the loop. One command at
+// most is sent so; nothing else of the client is read until it has come whole.
 type upload struct {
 	s        *session
 	stream   *pipe.Stream      // or nil
@@ -31,7 +32,8 @@ type upload struct {
 }
 
 // beginsCommand says that the incomplete command at the front of buf is one to be sent as it comes, and
-// begins with that. It may have to wait for the answers to earlier commands first.
+// begins with that. It may have to wait for the answers to earlier commands first. false: it is to be read
+// whole first. True also says that readCommands must stop.
 func (u *upload) beginsCommand(buf []byte) bool {
 	s := u.s
 	if len(buf)+s.in.guard.Missing() <= cluster.MaxShared || s.eof || s.draining ||
@@ -63,6 +65,8 @@ func (u *upload) beginsCommand(buf []byte) bool {
 	if slot == commands.AnySlot {
 		slot = s.w.pool.SomeSlot(s.ID)
 	}
+	// The question goes first and alone: only a node that takes it is sent the rest, which nobody could send
+	// again.
 	question := resp.AppendCommand(nil, setRange, args[cmd.KeyAt()], zero, nil)
 	u.stream = pipe.NewStream(s.w.pool, pipe.ToSlot(slot), s.Mode(), question, u, u.tag)
 	return true
@@ -89,7 +93,8 @@ func (u *upload) commandIn(buf []byte) (*commands.Command, [][]byte) {
 	return cmd, args
 }
 
-// readCommand passes on what came of the command, and returns how much that is.
+// readCommand passes on what came of the command, and returns how much that is. It ends where the stream
+// takes no more, or the client may not go on.
 func (u *upload) readCommand(buf []byte) (used int) {
 	s := u.s
 	for used < len(buf) && u.cmd != nil && s.hold == 0 && !s.gone {
@@ -113,7 +118,8 @@ func (u *upload) readCommand(buf []byte) (used int) {
 	return used
 }
 
-// passPart passes on a part of the command.
+// passPart passes on a part of the command. Once the node has answered early, with an error, parts are
+// dropped.
 func (u *upload) passPart(part []byte, last bool) {
 	s := u.s
 	if last {
@@ -137,7 +143,7 @@ func (u *upload) passPart(part []byte, last bool) {
 func (u *upload) waitsForClient() bool { return u.cmd != nil && !u.answered && u.s.hold == 0 }
 
 // giveUp ends a command of which a part has come only. What comes of it still is dropped. Its answer is
-// reply, and it does not count as one that was run.
+// reply, and it does not count as one that was run. nil: the client hears nothing, since it has gone or will.
 func (u *upload) giveUp(reply []byte) {
 	if u.cmd == nil || u.answered {
 		return
@@ -151,13 +157,15 @@ func (u *upload) giveUp(reply []byte) {
 	}
 }
 
-// dropRest has what is left of the command read and dropped.
+// dropRest has what is left of the command read and dropped. Otherwise the next command could not be found in
+// the input.
 func (u *upload) dropRest() {
 	u.answered = true
 	u.s.ClearHold(client.HoldUpstream)
 }
 
-// Ready implements pipe.Streamer.
+// Ready implements pipe.Streamer. From now on parts are written. It counts as a write of the client's,
+// whatever becomes of it.
 func (u *upload) Ready(p *pipe.Pipe) {
 	u.s.writes.Add(p)
 	u.s.ClearHold(client.HoldUpstream)
@@ -178,7 +186,7 @@ func (u *upload) Fail(tag uint32, err error) {
 // Discard implements pipe.Receiver.
 func (u *upload) Discard(uint32) bool { return true }
 
-// Detour implements pipe.Receiver.
+// Detour implements pipe.Receiver. Nothing overtakes it: nothing behind it is read.
 func (u *upload) Detour(uint32) {}
 
 // Most implements pipe.Longer.

@@ -83,7 +83,8 @@ func (v View) Watch(ctx context.Context, tell func([]lockevent.Event)) (leave fu
 	}, nil
 }
 
-// Turns returns nil once each loop of s has had a round, and the error of ctx if that ends before.
+// Turns returns nil once each loop of s has had a round, and the error of ctx if that ends before. It blocks.
+// Whatever was posted to a loop before has run by then.
 func Turns(ctx context.Context, s *Server) error {
 	turned := make(chan struct{})
 	loop.Each(s.workers, func(*worker) {}, func() { close(turned) })
