@@ -181,8 +181,8 @@ func (r *roster) logLack(right string) {
 }
 
 // expelClient makes a client whose user no longer exists nobody. A client with more than so many commands
-// under way, or that listens to something, is closed, as Redis closes all connections of a deleted user. It
-// begins anew as after RESET: it may authenticate again.
+// under way, or that listens to something, is closed, as Redis closes all connections of a deleted user. Any
+// other begins anew as after RESET, and may authenticate again.
 func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.User() == nil || s.gone:
