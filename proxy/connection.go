@@ -29,7 +29,8 @@ type connection struct {
 	silence  *silence
 }
 
-// connectionHost is a session as its connection sees it.
+// connectionHost is a session as its connection sees it. Its resetState is the session's, for RESET ends more
+// than the connection knows.
 type connectionHost interface {
 	nodeAsker
 	resetState()

@@ -52,7 +52,7 @@ func (v commandsServer) Login() *cluster.Login { return v.s.upstream.Login() }
 // Clustered implements commands.Server.
 func (v commandsServer) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }
 
-// Facts implements commands.Server.
+// Facts implements commands.Server. They are gathered anew for each INFO.
 func (v commandsServer) Facts() commands.Facts {
 	f := commands.Facts{
 		Version:    v.s.o.Version,
@@ -73,6 +73,7 @@ func (v commandsServer) Facts() commands.Facts {
 	return f
 }
 
+// kindNames are the kinds of upstreams as INFO shows them.
 var kindNames = map[cluster.Kind]string{
 	cluster.Single: "single", cluster.Sentinel: "sentinel", cluster.Cluster: "cluster",
 }
@@ -90,7 +91,7 @@ func (v commandsServer) ClusterMode() bool { return v.s.o.ClusterMode }
 // Announced implements commands.Frontend.
 func (v commandsServer) Announced() []string { return v.s.o.Announce }
 
-// Home implements commands.Frontend.
+// Home implements commands.Frontend. It is the first address on TCP; "": it listens on unix sockets only.
 func (v commandsServer) Home() string {
 	for _, addr := range v.s.Addrs() {
 		if addr.Network() == "tcp" {
@@ -100,7 +101,7 @@ func (v commandsServer) Home() string {
 	return ""
 }
 
-// Secure implements commands.Frontend.
+// Secure implements commands.Frontend. It is about TCP: clients on a unix socket never use TLS.
 func (v commandsServer) Secure() bool { return v.s.o.TLS != nil }
 
 // Served implements commands.Frontend.

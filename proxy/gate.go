@@ -61,6 +61,7 @@ type inquiry struct {
 	user   commands.RightsOf
 	judged func(v commands.RightsVerdict) // runs the command, or refuses it
 
+	// One question for each right; the requests are in the same order, and so are the replies.
 	rights   []commands.Right
 	inner    int // from which on they are about a command that runs in the client's database
 	requests [][]byte

@@ -15,7 +15,8 @@ import (
 	"lockproxy/proxy/watch"
 )
 
-// onLoop is what a session has of its loop.
+// onLoop is what a session has of its loop. With it the session has the methods of client.Host that are about
+// the loop.
 type onLoop struct{ w *worker }
 
 func (l onLoop) shared() *Shared              { return l.w.shared }

@@ -55,9 +55,10 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		Used:     func() { s.locks.peers.Join() }, Log: s.o.Log})
 	o.Index = s.locks.index
 	announcer := &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
+	// The topology of now; OnChange tells of later ones only.
 	announcer.Follow(s.upstream.Topology())
 	s.upstream.OnChange(announcer.Follow)
-	// Plain has all locks that no other engine has by its prefixes.
+	// Plain has the locks that no other engine has.
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),
 		Announce: announcer,
@@ -94,6 +95,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		Log: s.o.Log})
 	all.Busiest = lock.NewBusiest(s.o.LockNames)
 	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
+	// The copy is made when it is complete: what needs the engines reads them from there, later.
 	s.locks.engines = all
 	s.shared.Table.Verbs = lock.Verbs(all)
 	return nil
@@ -152,7 +154,8 @@ func (l *lockEngines) ready() error {
 	return nil
 }
 
-// lockMaster is an independent master as the lock engine sees it.
+// lockMaster is an independent master as the lock engine sees it. Its Ask differs only in the type of who is
+// told, since cluster and redlock do not know each other.
 type lockMaster struct{ *master.Master }
 
 // Ask implements quorum.Node.
@@ -189,7 +192,7 @@ func (u lockUpstream) Evicting() bool { return u.evictions.Any() }
 // Evicts implements redlock.Upstream.
 func (u lockUpstream) Evicts(slot int) error { return u.evictions.Of(slot) }
 
-// events passes on what happens to locks and settings.
+// events passes on what happens to locks and settings. Its methods may be called from any goroutine.
 type events struct {
 	audit Audit        // nil: there is none
 	hub   *watch.Relay // for those who watch; nil: nobody can

@@ -95,7 +95,7 @@ func (s *Server) totals() commands.Stats {
 }
 
 // subscriptions counts the subscriptions of the clients of workers, by kind, and the messages that they were
-// given.
+// given. Any goroutine may call it: the loops keep these counts as atomics.
 func subscriptions(workers []*worker) (now map[string]int64, messages uint64) {
 	kinds := []string{pubsub.Classic: "channel", pubsub.Pattern: "pattern", pubsub.Shard: "shard"}
 	now = make(map[string]int64)

@@ -28,7 +28,8 @@ type output struct {
 	holding    *owned.Set // the client's own connections, if they are not read now; or nil
 }
 
-// push is a message to a client beside its answers.
+// push is a message to a client beside its answers. bytes are written as they are, in the protocol of the
+// client.
 type push struct {
 	behind uint32 // the command whose answer precedes it
 	bytes  []byte
@@ -228,5 +229,6 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	return told
 }
 
-// replyKinds are the first bytes of messages, by protocol.
+// replyKinds are the first bytes of messages, by protocol. A message of RESP2 is an array; in RESP3 it is a
+// push.
 var replyKinds = [...][]byte{2: []byte("*"), 3: []byte(">")}

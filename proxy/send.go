@@ -31,7 +31,7 @@ func (r *router) inOrder() bool {
 }
 
 // sendToSlot sends req to the master of slot. Requests for any node all go to the same one, so that the
-// commands of a client, such as PUBLISH, stay in order.
+// commands of a client, such as PUBLISH, stay in order. It is the current command that is sent.
 func (r *router) sendToSlot(slot int, req []byte, resend, script bool) {
 	s := r.s
 	if slot == commands.AnySlot {

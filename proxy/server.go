@@ -20,11 +20,17 @@
 // by a task, by a redirect, by a client that does not read. That is how order is kept without locks.
 //
 // What a connection can do besides is a package each, which knows a client.Host and not the session: tracking
-// (CLIENT TRACKING, users of the upstream), blocking (BLPOP, WAIT), pubsub, transaction, login. What belongs
-// to all clients of the proxy stays here: MONITOR, CLIENT PAUSE and CLIENT KILL, the memory of all.
+// (CLIENT TRACKING, users of the upstream), blocking (BLPOP, WAIT), pubsub, transaction, login. What concerns
+// all clients is in packages, too: clients (MONITOR, CLIENT PAUSE, CLIENT KILL), memory, stats.
 //
 // A loop never waits. What has to wait is a task on a goroutine of its own, which posts its result; what is
 // much work for one round is taken apart on a goroutine (package large) or goes on later (loop.Later).
+//
+// The words of this package: a tag is the number of a command. The current command is the one that runs, or
+// goes on after a reply. It has acted once it is clear how its answer comes. An answer is done when all of it
+// is there, and its command is answered when that has gone to the output in its turn. A session is held while
+// no command of it is read; it is at its eof when its client sends no more, drains when only what was read is
+// still answered, and is gone when its connection is closed.
 package proxy
 
 import (

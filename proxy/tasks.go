@@ -12,7 +12,7 @@ import (
 )
 
 // errTimeIsUp ends the context of a task that waits for a lock as if its time were over; the other reason is
-// blocking.ErrUnblocked.
+// blocking.ErrUnblocked. It is for CLIENT UNBLOCK without ERROR.
 var errTimeIsUp = errors.New("proxy: the wait was ended as if its time were over")
 
 // errClientGone ends the context of a task whose client has left.
