@@ -69,7 +69,7 @@ func (a actions) SendHome(slot int, req []byte, resend bool, then redlock.Exchan
 		a.sendHome(slot, req, resend, then, lost)
 		return
 	}
-	a.inOrder(req, lost, func(req []byte) { a.sendHome(slot, req, resend, then, lost) })
+	a.inOrder(slot, req, lost, func(req []byte) { a.sendHome(slot, req, resend, then, lost) })
 }
 
 // SendWhole implements redlock.Caller. The order is that of SendHome.
@@ -86,13 +86,13 @@ func (a actions) SendWhole(slot int, req []byte, resend bool, then redlock.Excha
 		send(req)
 		return
 	}
-	a.inOrder(req, nil, send)
+	a.inOrder(slot, req, nil, send)
 }
 
-// inOrder sends a request about a lock behind the client's earlier commands, and lets later ones wait. If
-// there are such, a PING goes first, to the node that commands for any node go to: with its reply those that
-// went there have run.
-func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte)) {
+// inOrder sends a request about a lock of slot behind the client's earlier commands, and lets later ones
+// wait. If there are such, a PING goes first, over the client's own connection to the master of slot: with
+// its reply those that went there have run. There is no order between nodes, as for any other client.
+func (a actions) inOrder(slot int, req []byte, lost redlock.Delivery, send func(req []byte)) {
 	s := a.s
 	s.SetHold(client.HoldOrder)
 	if s.answers.len() == 1 {
@@ -100,7 +100,7 @@ func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte
 		return
 	}
 	req = client.Lasting(req)
-	a.askNode(pipe.Target{}, ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
+	a.askNode(pipe.ToSlot(slot), ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
 		send(req)
 		return nil
 	}), lost)

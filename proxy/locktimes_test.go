@@ -49,7 +49,7 @@ func TestDurationWithoutWaiting(t *testing.T) {
 			}
 		}
 		if w := st.LockTimes.Waits; len(w) != 1 || w[0].Prefix != "job" || w[0].Outcome != "timeout" ||
-			w[0].Count != 1 || w[0].Sum < 10*time.Second {
+			w[0].Count != 1 || w[0].Sum < 10 {
 			t.Errorf("waits: %+v", w)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"lockproxy/cluster"
 )
@@ -118,5 +119,36 @@ func TestUserGoneInsideExec(t *testing.T) {
 		const noAuth = "-NOAUTH Authentication required.\r\n"
 		c.expect("+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + noAuth + noAuth)
 		c.tell(noAuth, "GET k")
+	})
+}
+
+// What a user has sent in front of a command for a lock has run at the lock's node before that command goes
+// there, though both go over connections of their own.
+func TestOrderOfUsersAndLocks(t *testing.T) {
+	var running, early atomic.Int64
+	node := usersNode(everything)
+	inUsersBubble(t, 3, func(n int, command string) string {
+		switch {
+		case strings.HasPrefix(command, "SET "):
+			running.Add(1)
+			time.Sleep(time.Second)
+			running.Add(-1)
+		case strings.HasPrefix(command, "EVALSHA "):
+			early.Add(running.Load())
+			return ":1\r\n"
+		}
+		return node(n, command)
+	}, func(r *rig) {
+		c := r.connect()
+		c.send("AUTH alice secret")
+		c.expect("+OK\r\n")
+		for _, key := range []string{"a", "b", "c", "d", "e"} { // at all nodes
+			c.send("SET "+key+" v", "UNLOCK "+key+" t")
+			line, _ := c.r.ReadString('\n')
+			answer, err := c.r.ReadString('\n')
+			if early.Load() > 0 || err != nil {
+				t.Errorf("UNLOCK of %s ran beside SET: %q, %q (%v)", key, line, answer, err)
+			}
+		}
 	})
 }

@@ -61,9 +61,9 @@ func (o *Own) Errors() map[string]uint64 {
 
 // Commands implements commands.OwnStats.
 func (o *Own) Commands() []commands.OwnCommand {
-	all := o.rawCounts()
-	o.mu.Lock()
+	o.mu.Lock() // before the counts are read: those of a Reset in between would be larger
 	defer o.mu.Unlock()
+	all := o.rawCounts()
 	var own []commands.OwnCommand
 	for name, one := range all {
 		was := o.base[name]
@@ -94,16 +94,15 @@ func (o *Own) rawCounts() map[string]commands.OwnCommand {
 
 // Reset implements commands.OwnStats.
 func (o *Own) Reset() {
-	all, stats := o.rawCounts(), o.total()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.errors, o.base, o.stats = make(map[string]uint64), all, stats
+	o.errors, o.base, o.stats = make(map[string]uint64), o.rawCounts(), o.total()
 }
 
 // SinceReset are the counts of the proxy since the last Reset.
 func (o *Own) SinceReset() commands.Stats {
-	now := o.total()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	now := o.total()
 	return now.Since(&o.stats)
 }

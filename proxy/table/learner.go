@@ -78,9 +78,7 @@ func (l *Learner) Learn(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("proxy: learning the upstream's commands: %w", err)
 	}
-	same := string(command) == string(l.command)
-	l.command = command
-	if same {
+	if string(command) == string(l.command) {
 		return nil
 	}
 	table, err := routes.NewTable(command, l.Verbs, l.Refused...)
@@ -88,6 +86,7 @@ func (l *Learner) Learn(ctx context.Context) error {
 		return fmt.Errorf("proxy: the upstream's commands: %w", err)
 	}
 	l.Use(table)
+	l.command = command // not before: a table that could not be made is tried again
 	return nil
 }
 

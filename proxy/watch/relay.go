@@ -51,7 +51,7 @@ type Relay struct {
 	failed journal.Lines
 
 	// A second Join waits for the first one: otherwise both would subscribe.
-	joining sync.Mutex // held while Join subscribes
+	joining chan struct{} // full while Join subscribes; capacity 1
 	// Below mu: how many Joins were not undone, and the one subscription that serves them all.
 	mu       sync.Mutex
 	watchers int
@@ -60,7 +60,7 @@ type Relay struct {
 
 // New returns a Relay, of which somebody has to call Run.
 func New(o Options) *Relay {
-	h := &Relay{o: o, Stream: lockevent.NewStream()}
+	h := &Relay{o: o, Stream: lockevent.NewStream(), joining: make(chan struct{}, 1)}
 	h.Stream.Tell, h.Pause = h.publishEvents, pause
 	return h
 }
@@ -91,8 +91,12 @@ func (h *Relay) publishEvents(ctx context.Context, all []lockevent.Event) (publi
 // Join. It blocks until the upstream has confirmed the subscription; after an error there is nothing to
 // leave.
 func (h *Relay) Join(ctx context.Context) error {
-	h.joining.Lock()
-	defer h.joining.Unlock()
+	select {
+	case h.joining <- struct{}{}:
+		defer func() { <-h.joining }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	h.mu.Lock()
 	h.watchers++
 	subscribed := h.cancel != nil

@@ -183,3 +183,23 @@ func TestEventsThatAreNotHeard(t *testing.T) {
 		h.Leave()
 	})
 }
+
+// Who waits for somebody else's subscription waits no longer than he wants to.
+func TestJoinBesideAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Subscribe: func(func(subscription.Change)) func() { return func() {} }}) // no answer
+		var first sync.WaitGroup
+		first.Go(func() {
+			if err := h.Join(t.Context()); !errors.Is(err, errUnconfirmed) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := h.Join(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		first.Wait()
+	})
+}

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -10,21 +9,6 @@ import (
 	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 )
-
-// settingsTable is the table of docs/settings.md.
-func settingsTable() string {
-	var b strings.Builder
-	b.WriteString("| setting | default | allowed | changes | what it is |\n|---|---|---|---|---|\n")
-	standard := Defaults()
-	for _, s := range settings {
-		shown := s.standard(standard)
-		if shown != "" {
-			shown = "`" + strings.ReplaceAll(shown, "|", `\|`) + "`" // a bare one ends the cell
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.Name, shown, s.allowed(), s.changes(), s.Help)
-	}
-	return b.String()
-}
 
 // longDefault is the length from which on docs/settings.md alone has a default.
 const longDefault = 32

@@ -29,19 +29,6 @@ type Setting struct {
 // settable says that CONFIG SET may change the setting.
 func (s *Setting) settable() bool { return s.live && !s.fileOnly }
 
-// changes says how the setting of a running proxy is changed.
-func (s *Setting) changes() string {
-	switch {
-	case s.same != nil:
-		return "restart, all alike"
-	case s.settable():
-		return "live"
-	case s.live:
-		return "SIGHUP"
-	}
-	return "restart"
-}
-
 // Find returns the setting called name, nil if there is none.
 func Find(name string) *Setting {
 	for i := range settings {

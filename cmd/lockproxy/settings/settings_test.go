@@ -2,6 +2,7 @@ package settings
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -72,4 +73,32 @@ func TestDocsTellTheSettings(t *testing.T) {
 	if table != settingsTable() {
 		t.Error("the table of docs/settings.md is not the one of the program (go test -update writes it)")
 	}
+}
+
+// settingsTable is the table of docs/settings.md.
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| setting | default | allowed | changes | what it is |\n|---|---|---|---|---|\n")
+	standard := Defaults()
+	for _, s := range settings {
+		shown := s.standard(standard)
+		if shown != "" {
+			shown = "`" + strings.ReplaceAll(shown, "|", `\|`) + "`" // a bare one ends the cell
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.Name, shown, s.allowed(), s.changes(), s.Help)
+	}
+	return b.String()
+}
+
+// changes says how the setting of a running proxy is changed.
+func (s *Setting) changes() string {
+	switch {
+	case s.same != nil:
+		return "restart, all alike"
+	case s.settable():
+		return "live"
+	case s.live:
+		return "SIGHUP"
+	}
+	return "restart"
 }
