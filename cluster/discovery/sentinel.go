@@ -14,21 +14,24 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// knownSentinels bounds how many Sentinels are learnt of.
+// knownSentinels bounds how many Sentinels are learnt of. They are never forgotten; those that are gone are
+// suspected again and again, so the others are asked before them.
 const knownSentinels = 32
 
 // sentinelReport is what one Sentinel says of the group.
 type sentinelReport struct {
-	master   string
-	epoch    uint64
-	replicas []string
+	master   string   // its address
+	epoch    uint64   // config-epoch: of the fail-over that made it the master; a later one has more
+	replicas []string // addresses; those that are down are left out
 	peers    []string // other Sentinels
 }
 
-// lookSentinel asks Sentinels for the master, and then the master whether it is one.
+// lookSentinel asks Sentinels for the master, and then the master whether it is one. Sentinels say who should
+// be the master; only the node itself says that it is. Peers that most of the answers name are asked the next
+// time.
 func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error {
 	reports, failed := gather(ctx, u.asker, first, rest, patience, u.consult)
-	u.suspect(failed)
+	u.suspectNodes(failed)
 	if len(reports) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
@@ -43,11 +46,12 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 		}
 	}
 	var refused []cluster.NodeError
+	// The first of them that is a master, by its own word, is published.
 	for _, r := range elect(u.Topology(), reports, len(reports)+len(failed)) {
-		i, err := u.identify(ctx, r.master)
+		i, err := u.identifyNode(ctx, r.master)
 		if err == nil && i.master {
 			u.servers[i.addr] = i.server
-			u.publish(wholeView(cluster.Sentinel, i.addr, r.replicas))
+			u.publishView(wholeView(cluster.Sentinel, i.addr, r.replicas))
 			return nil
 		}
 		if err == nil {
@@ -65,7 +69,8 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 
 // elect puts the reports in order, the best first, one for each master. A master that was not of the group
 // before, t, needs most of the Sentinels that were asked: the others know it a moment later. Of those that
-// were, the latest counts, for who has led the fail-over knows of it first.
+// were, the latest counts, for who has led the fail-over knows of it first. reports is sorted and cut in
+// place.
 func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelReport {
 	of := make(map[string]bool)
 	for _, n := range t.Nodes() {
@@ -76,6 +81,7 @@ func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelR
 		votes[r.master]++
 	}
 	slices.SortStableFunc(reports, func(a, b sentinelReport) int {
+		// With nothing known, most Sentinels decide. Later, a fail-over is known to its leader first.
 		byVotes := cmp.Compare(votes[b.master], votes[a.master])
 		if len(of) == 0 {
 			return cmp.Or(byVotes, cmp.Compare(b.epoch, a.epoch))
@@ -99,10 +105,11 @@ func wholeView(kind cluster.Kind, master string, replicas []string) *view {
 	return &view{kind: kind, from: master, ok: true, shares: []share{{0, slot.Count - 1, nodes}}}
 }
 
-// consult asks the Sentinel at addr.
+// consult asks the Sentinel at addr. Without a name in the options it must watch one master only. A Refusal
+// is its word that trying again cannot help.
 func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, err error) {
 	ask := func(questions ...[]any) ([]resp.Value, error) {
-		return u.asker.ask(ctx, addr, u.sentinelLogins, questions...)
+		return u.asker.askNode(ctx, addr, u.sentinelLogins, questions...)
 	}
 	name := u.o.SentinelMaster
 	if name == "" {
