@@ -10,7 +10,8 @@ import (
 )
 
 // Task is work on a goroutine. Before it ends it calls answer, from any goroutine: end makes the client's
-// answer, on the loop. If answer is called again, that is too late: no other end is called.
+// answer, on the loop. If answer is called again, that is too late: no other end is called. ctx ends when the
+// client goes or the proxy drains; its cause says why, and a task then ends soon.
 type Task func(ctx context.Context, answer func(end func() []byte))
 
 // Returning is the Task that answers with what f returns.
@@ -21,7 +22,9 @@ func Returning(f func(ctx context.Context) []byte) Task {
 	}
 }
 
-// Beside has task make the answer of the current command, on a goroutine that ends with it.
+// Beside has task make the answer of the current command, on a goroutine that ends with it. It is for work
+// that would hold up the other clients of the loop. task must not use the Call, which is over by then;
+// arguments of long commands it may read, since nobody writes to their memory any more.
 func Beside(by redlock.Caller, task func() []byte) {
 	by.Await(func(done func([]byte)) {
 		go func() { done(task()) }() // ends by itself
@@ -93,7 +96,7 @@ type Actions interface {
 // AnySlot stands for "whichever node" where a slot is asked for.
 const AnySlot = -1
 
-// Asking says how something is asked.
+// Asking says how something is asked. The zero value is for what changes something: it is sent once.
 type Asking struct {
 	// Resend says that the request may be sent again when its reply was lost.
 	Resend bool

@@ -12,7 +12,7 @@ type Announcer interface {
 // Heard says what became of a message.
 type Heard uint8
 
-// What may become of it.
+// What may become of it. Only Unsent may be followed by another attempt.
 const (
 	Unsent  Heard = iota // it was certainly not published
 	Unheard              // it was published, and nobody listened

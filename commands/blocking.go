@@ -24,7 +24,8 @@ type Timeout struct {
 func (t Timeout) Known() bool { return t.At > 0 }
 
 // Rewrite returns req, one whole command, with the time-out replaced by left: at least a millisecond, or for
-// Redis 6.0 two, since it reads 0.001 seconds as 0, which is for ever.
+// Redis 6.0 two, since it reads 0.001 seconds as 0, which is for ever. It is for a command that is sent
+// again, to another node, when part of its time is over. A request that cannot be read is returned as it is.
 func (t Timeout) Rewrite(req []byte, left time.Duration) []byte {
 	args, _, err := resp.Split(req, nil)
 	if err != nil || !t.Known() || t.At >= len(args) {
@@ -40,7 +41,7 @@ func (t Timeout) Rewrite(req []byte, left time.Duration) []byte {
 }
 
 // Blocks says whether the command with args, whose Route is Blocks, may block its connection, and
-// for how long.
+// for how long. A row without a Timeout blocks always, for a time that nobody knows.
 func (c *Command) Blocks(args [][]byte) (t Timeout, blocks bool) {
 	if c.Timeout == nil {
 		return Timeout{}, true
@@ -48,7 +49,8 @@ func (c *Command) Blocks(args [][]byte) (t Timeout, blocks bool) {
 	return c.Timeout(args)
 }
 
-// TimeoutAt is the time-out in argument i, from the end if i is negative.
+// TimeoutAt is the time-out in argument i, from the end if i is negative. It is the Row.Timeout of commands
+// that always block.
 func TimeoutAt(i int, unit time.Duration) func(args [][]byte) (Timeout, bool) {
 	return func(args [][]byte) (Timeout, bool) {
 		at := i
@@ -69,9 +71,11 @@ func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
 		return Timeout{}
 	}
 	ms, err := strconv.ParseFloat(string(args[at]), 64)
+	// As newer versions do it: a short time must not become 0, which is for ever.
 	if unit == time.Second {
 		ms = math.Ceil(ms * 1000)
 	}
+	// The comparison is false for NaN.
 	if err != nil || !(ms >= 0 && ms < float64(math.MaxInt64/int64(time.Millisecond))) {
 		return Timeout{}
 	}

@@ -26,6 +26,8 @@ func (c *Command) Excess(args [][]byte, n int) []byte {
 	return excess(c, args, n)
 }
 
+// excess is Excess for a command that is looked at. The bound on the length is for what the proxy answers
+// itself; a node has bounds of its own.
 func excess(c *Command, args [][]byte, n int) []byte {
 	if dear := dear(c, args); dear != nil || n <= maxBytes || c.Route != Local || c.Flags&Bulky != 0 {
 		return dear
@@ -43,6 +45,7 @@ func dear(c *Command, args [][]byte) []byte {
 		names = c.Globs(args)
 	case c.Flags&PubSub == 0:
 		return nil
+	// the other argument is the message, which may be long
 	case c.Flags&Replicates != 0: // it publishes
 		names = names[:min(1, len(names))]
 	}

@@ -40,7 +40,8 @@ type Client struct {
 	holder *redlock.Client // what Holder returned last
 }
 
-// Holder is the client as a holder of locks, with the name and the user that it has now.
+// Holder is the client as a holder of locks, with the name and the user that it has now. It is made anew only
+// when one of these has changed: locks share it, and it is immutable.
 func (c *Client) Holder() *redlock.Client {
 	if h := c.holder; h == nil || h.Name != c.Name || h.User != c.UserName() {
 		c.holder = &redlock.Client{Name: c.Name, Addr: c.Addr, User: c.UserName()}
@@ -48,7 +49,7 @@ func (c *Client) Holder() *redlock.Client {
 	return c.holder
 }
 
-// Host is where the client comes from: its address without the port.
+// Host is where the client comes from: its address without the port. It is "" for an address without a colon.
 func (c *Client) Host() string { return c.Addr[:max(strings.LastIndexByte(c.Addr, ':'), 0)] }
 
 // Subscribed says that the client listens to something.
@@ -74,5 +75,6 @@ func Authenticates(c *Command, args [][]byte, s Server) bool {
 	case c.Flags&SetsProtocol != 0:
 		return true
 	}
+	// A password alone is an error where no password is needed.
 	return len(args) == 3 || len(args) == 2 && s.AuthRequired()
 }

@@ -123,7 +123,8 @@ type Command struct {
 }
 
 // Call is one command of one client while it runs on the client's loop. It is
-// valid until Run returns; Args and Raw alias the read buffer.
+// valid until Run returns; Args and Raw alias the read buffer. The Call itself is used again for the next
+// command of the loop, so what goes on later keeps c.Actions, c.Client and c.Server, and copies of the rest.
 type Call struct {
 	Command *Command
 	Args    [][]byte // Args[0] is the name as the client wrote it
@@ -147,7 +148,8 @@ type Place struct {
 	Home int   // Command.Home, if it has no keys
 }
 
-// PlaceOf works out where args, a command, belong.
+// PlaceOf works out where args, a command, belong. The bytes of all keys are looked at, so for a long command
+// it is done on a goroutine. Home is AnySlot if the command has keys.
 func (c *Command) PlaceOf(args [][]byte, t *Table, s *Scripts) (p Place) {
 	p.Slot, p.Err = c.Slot(args)
 	if p.Home = AnySlot; p.Slot == AnySlot {

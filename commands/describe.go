@@ -12,7 +12,8 @@ import (
 var errTable = errors.New("commands: unexpected reply to COMMAND")
 
 // describe makes Commands of the upstream's reply to COMMAND in RESP2. Since Redis 7.0 that has ten elements
-// for each command, with key specs and subcommands; before, six or seven.
+// for each command, with key specs and subcommands; before, six or seven. An entry that is Null, as COMMAND
+// INFO has for unknown names, is passed over.
 func describe(reply []byte) ([]*Command, error) {
 	v, _, err := resp.Parse(reply)
 	if err != nil {
@@ -53,6 +54,8 @@ const (
 	describedSubs
 )
 
+// describeOne makes a Command of the description of one. Route and what else is lockproxy's own are set
+// later, by its row. An element that is missing, as in older versions, leaves its field empty.
 func describeOne(row []resp.Value) (*Command, error) {
 	if len(row) <= describedStep {
 		return nil, fmt.Errorf("%w: %d elements describe a command", errTable, len(row))
@@ -67,6 +70,7 @@ func describeOne(row []resp.Value) (*Command, error) {
 			c.categories = append(c.categories, category.Text())
 		}
 	}
+	// Before rows add flags of their own, which say something about the proxy.
 	c.data = c.Flags&(ReadOnly|Write) != 0
 	if len(row) <= describedKeys {
 		c.Keys = legacyKeys(c, int(row[describedFirst].Int), int(row[describedLast].Int),
@@ -91,6 +95,7 @@ func describeOne(row []resp.Value) (*Command, error) {
 	if err != nil {
 		return nil, err
 	}
+	// So a subcommand that is missing is an error without asking a node.
 	c.container = len(subs) > 0
 	for _, sub := range subs {
 		c.AddSub(sub)
@@ -98,7 +103,8 @@ func describeOne(row []resp.Value) (*Command, error) {
 	return c, nil
 }
 
-// flagNames are the flags of COMMAND that matter here.
+// flagNames are the flags of COMMAND that matter here. "no_auth" is not among them: which commands are served
+// before AUTH is said by rows.
 var flagNames = map[string]Flags{
 	"readonly":     ReadOnly,
 	"write":        Write,
@@ -126,33 +132,36 @@ func describeKeys(v resp.Value) KeySpec {
 	search, spec := kindAndSpec(resp.Field(v, "begin_search"))
 	switch search {
 	case "index":
-		k.Begin = number(spec, "index")
+		k.Begin = intOf(spec, "index")
 	case "keyword":
-		k.Keyword, k.Begin = resp.Field(spec, "keyword").Text(), number(spec, "startfrom")
+		k.Keyword, k.Begin = resp.Field(spec, "keyword").Text(), intOf(spec, "startfrom")
 	default:
 		k.Unknown = true
 	}
 	find, spec := kindAndSpec(resp.Field(v, "find_keys"))
 	switch find {
 	case "range":
-		k.Last, k.Step, k.Limit = number(spec, "lastkey"), number(spec, "keystep"), number(spec, "limit")
+		k.Last, k.Step, k.Limit = intOf(spec, "lastkey"), intOf(spec, "keystep"), intOf(spec, "limit")
 	case "keynum":
 		k.Counted = true
-		k.Count, k.First, k.Step = number(spec, "keynumidx"), number(spec, "firstkey"),
-			number(spec, "keystep")
+		k.Count, k.First, k.Step = intOf(spec, "keynumidx"), intOf(spec, "firstkey"),
+			intOf(spec, "keystep")
 	default:
 		k.Unknown = true
 	}
 	return k
 }
 
+// kindAndSpec takes one half of a key spec apart: how it searches, and the numbers or words for that.
 func kindAndSpec(v resp.Value) (kind string, spec resp.Value) {
 	return resp.Field(v, "type").Text(), resp.Field(v, "spec")
 }
 
-func number(v resp.Value, name string) int { return int(resp.Field(v, name).Int) }
+// intOf is a number of a map, 0 without one.
+func intOf(v resp.Value, name string) int { return int(resp.Field(v, name).Int) }
 
-// legacyKeys is what a server older than 7.0 says of the keys.
+// legacyKeys is what a server older than 7.0 says of the keys. Positions of older versions are absolute,
+// those of a KeySpec relative to its first key, unless they count from the end.
 func legacyKeys(c *Command, first, last, step int) []KeySpec {
 	if known, ok := movableKeys[c.Name]; ok {
 		return known

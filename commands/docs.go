@@ -30,7 +30,8 @@ type Argument struct {
 	Arguments []Argument // of oneof and block
 }
 
-// Usage ends an error with the syntax of the verb.
+// Usage ends an error with the syntax of the verb. err begins in lower case, without an error word of its
+// own.
 func (c *Command) Usage(err error) error {
 	return fmt.Errorf("ERR %w. Syntax: %s", err, syntax(c))
 }
@@ -71,6 +72,8 @@ func HelpOf(c *Command) []byte {
 	return out
 }
 
+// syntaxOf writes arguments as people read them: optional ones in brackets, choices with bars. before stands
+// in front of each.
 func syntaxOf(all []Argument, before string) string {
 	var b strings.Builder
 	for _, arg := range all {

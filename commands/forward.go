@@ -10,6 +10,7 @@ func (c *Call) ByKeys() {
 }
 
 // Target is the slot of the keys of the command. If there is none it answers the command, and reports false.
+// ErrAskKeys counts as no keys here.
 func (c *Call) Target() (n int, ok bool) {
 	if c.Nodes().Masters() == 1 {
 		return AnySlot, true
@@ -25,6 +26,7 @@ func (c *Call) Target() (n int, ok bool) {
 		return 0, false
 	case p.Slot != AnySlot:
 		return p.Slot, true
+	// a script without keys: only if somebody serves the slot, since any node will do
 	case p.Home != AnySlot && c.Nodes().Owner(p.Home) >= 0:
 		return p.Home, true
 	}

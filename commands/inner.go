@@ -7,7 +7,7 @@ import (
 )
 
 // Inner is the command that args, one of c, run, and where it begins. nil: c runs none, or one that is not in
-// the table.
+// the table. Its subcommand is found too. Whether its arguments are right is not looked at.
 func (c *Command) Inner(args [][]byte) (inner *Command, at int) {
 	if c.InnerAt == nil || c.table == nil {
 		return nil, 0

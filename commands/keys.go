@@ -34,6 +34,7 @@ func (c *Command) Slot(args [][]byte) (int, error) {
 		for ; ok && at <= last; at += step {
 			n := slot.Of(args[at])
 			if found != AnySlot && found != n {
+				// The number of arguments is wrong, and then that is the error, as in Redis.
 				if !c.Fits(len(args)) {
 					return AnySlot, nil
 				}
@@ -66,7 +67,8 @@ func (c *Command) KeyIndexes(args [][]byte) []int {
 // ReadsKeys says that the command reads keys and does nothing else, so that a replica can answer it.
 func (c *Command) ReadsKeys() bool { return c.reads }
 
-// settleKeys works out what Slot needs to be quick.
+// settleKeys works out what Slot needs to be quick. For a command with one key at a fixed place, as most are,
+// Slot does without KeySpecs.
 func settleKeys(c *Command) {
 	c.key, c.askKeys = 0, false
 	c.reads = len(c.Keys) > 0 && c.Flags&(ReadOnly|Write|AtMaster) == ReadOnly && c.Route != AllNodes
@@ -84,7 +86,8 @@ func settleKeys(c *Command) {
 func (c *Command) KeyAt() int { return c.key }
 
 // Streams says that the command may go to its node as it comes: its first arguments tell where it goes, the
-// node judges all else, and it is one that may be long.
+// node judges all else, and it is one that may be long. So the rest of it is forwarded while it still comes,
+// and never stands in memory as a whole.
 func (c *Command) Streams() bool {
 	return c.Route == ByKeys && c.plain && c.key > 0 && c.Flags&(Write|Scripted|Alone|LockVerb) == Write
 }

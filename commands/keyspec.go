@@ -52,6 +52,7 @@ func (k *KeySpec) span(args [][]byte) (first, last, step int, ok bool) {
 		if at < 0 || at >= len(args) {
 			return 0, 0, 0, false
 		}
+		// The client gives this number, so it is compared with what there is before it is multiplied.
 		n, err := strconv.Atoi(string(args[at]))
 		if err != nil || n <= 0 || n > len(args) {
 			return 0, 0, 0, false
@@ -68,7 +69,8 @@ func (k *KeySpec) span(args [][]byte) (first, last, step int, ok bool) {
 	return first, last, step, first > 0 && first <= last && last < len(args)
 }
 
-// behindKeyword is the position behind the keyword, 0 without one.
+// behindKeyword is the position behind the keyword, 0 without one. Going forwards it leaves out the last
+// argument, since no key could stand behind that.
 func (k *KeySpec) behindKeyword(args [][]byte) int {
 	i, end, step := k.Begin, len(args)-1, 1
 	if i < 0 {

@@ -1,17 +1,19 @@
 package commands
 
 // index finds commands by name without regard to case. Every command of every client is looked up here, so
-// only four values of its name are hashed.
+// only four values of its name are hashed. Names of one bucket are compared one by one; there are a few
+// hundred in all, so few share one.
 type index [1 << indexBits][]*Command
 
 const indexBits = 11
 
-func (x *index) add(c *Command) {
+func (x *index) addCommand(c *Command) {
 	i := indexOf([]byte(c.Name))
 	x[i] = append(x[i], c)
 }
 
-func (x *index) find(name []byte) *Command {
+// nil: there is none.
+func (x *index) findCommand(name []byte) *Command {
 	for _, c := range x[indexOf(name)] {
 		if equalFold(name, c.Name) {
 			return c
@@ -31,7 +33,8 @@ func indexOf(name []byte) uint32 {
 	return h * 0x9e3779b1 >> (32 - indexBits) // Knuth's multiplicative hashing
 }
 
-// equalFold compares name with a name in lower case.
+// equalFold compares name with a name in lower case. Only letters A to Z have another case; b-'A' wraps
+// around for bytes below them.
 func equalFold(name []byte, lower string) bool {
 	if len(name) != len(lower) {
 		return false
@@ -47,7 +50,8 @@ func equalFold(name []byte, lower string) bool {
 	return true
 }
 
-// FindSub looks up the name of a subcommand without regard to case.
+// FindSub looks up the name of a subcommand without regard to case. The name is copied to the stack, so that
+// a lookup allocates nothing.
 func FindSub(m map[string]*Command, name []byte) *Command {
 	var space [256]byte
 	if len(name) > len(space) { // no subcommand has such a name

@@ -46,7 +46,8 @@ func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (wri
 	return c.Flags&ReadOnly == 0, false
 }
 
-// MayPublish says that the command may publish messages.
+// MayPublish says that the command may publish messages. A script or a transaction may do so in a way that
+// nobody sees from outside.
 func (c *Command) MayPublish() bool {
 	return c.Flags&(Scripted|RunsQueue) != 0 || c.Flags&(PubSub|InSubscriber) == PubSub
 }
@@ -59,7 +60,8 @@ func (c *Command) MeetsData() bool {
 }
 
 // scriptFlags are the flags in the first line of a script, "#!lua flags=no-writes,allow-stale". ok says that
-// the script has such a line, in a form that Redis understands.
+// the script has such a line, in a form that Redis understands. A line that Redis does not understand tells
+// nothing: the node refuses the script.
 func scriptFlags(source []byte) (flags []string, ok bool) {
 	line, _, ok := bytes.Cut(source, []byte("\n"))
 	words := strings.Fields(string(line[:min(len(line), maxShebang)]))
@@ -82,7 +84,7 @@ func scriptFlags(source []byte) (flags []string, ok bool) {
 const maxShebang = 1024
 
 // FunctionsThatRead are the names of the functions that do not write, by a reply of FUNCTION LIST
-// in RESP2.
+// in RESP2. What it does not name may write. An unreadable reply names none.
 func FunctionsThatRead(reply []byte) map[string]bool {
 	names := make(map[string]bool)
 	v, _, err := resp.Parse(reply)

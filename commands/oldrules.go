@@ -12,7 +12,8 @@ import (
 // DRYRUN, no selectors, and no separate rules for reading and writing. What cannot be told for certain is
 // denied.
 
-// judgeRules checks the right r by the reply of ACL GETUSER.
+// judgeRules checks the right r by the reply of ACL GETUSER. v has the rules as a map. The refusals are in
+// the words of Redis 6.
 func (u RightsOf) judgeRules(r Right, v resp.Value) RightsVerdict {
 	if v.Null() {
 		return RightsVerdict{Refusal: errNoAuth, Gone: true}
@@ -65,6 +66,7 @@ func allowsCommand(rules string, c *Command, r Right) bool {
 		func(sub string) bool { return resp.IsWord(r[1], strings.ToUpper(sub)) })
 }
 
+// allowsKey says whether one of the patterns of a user fits the key.
 func allowsKey(v resp.Value, key []byte) bool {
 	return slices.ContainsFunc(resp.Field(v, "keys").Elems,
 		func(pattern resp.Value) bool { return glob.Match(pattern.Str, key) })

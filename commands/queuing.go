@@ -31,7 +31,8 @@ func errNoMultiOf(name string) []byte {
 	return resp.ErrorLine("ERR Command '%s' not allowed inside a transaction", name)
 }
 
-// settleQueuing works out c.Queue, and the refusal of c in a transaction, if there is one.
+// settleQueuing works out c.Queue, and the refusal of c in a transaction, if there is one. The first case
+// that fits decides; rows say only what does not follow from their route and flags.
 func settleQueuing(c *Command) {
 	q, reason := c.Queue, notQueued
 	switch {
@@ -78,7 +79,7 @@ type Queued struct {
 	Publishes bool   // its reply counts the subscribers of this proxy too
 }
 
-// Queued says what args, a command that is being queued, changes in the proxy.
+// Queued says what args, a command that is being queued, changes in the proxy. The slices alias args.
 func (c *Command) Queued(args [][]byte) Queued {
 	q := Queued{DB: -1}
 	switch {

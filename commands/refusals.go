@@ -41,6 +41,7 @@ func UnknownCommand(args [][]byte) []byte {
 	return endLine(append(append(line, "', with args beginning with: "...), said...))
 }
 
+// unknownSubcommand is what Redis says of a subcommand that its container does not have.
 func unknownSubcommand(args [][]byte) []byte {
 	line := append([]byte("-ERR unknown subcommand '"), printed(args[1], maxSaid)...)
 	line = append(append(line, "'. Try "...), bytes.ToUpper(args[0])...)
@@ -59,7 +60,8 @@ func printed(arg []byte, n int) []byte {
 	return arg
 }
 
-// endLine ends a reply of one line, and takes out line breaks that clients may have put into it.
+// endLine ends a reply of one line, and takes out line breaks that clients may have put into it. Redis does
+// the same: a line break would end the reply too early, and what follows would pass for another one.
 func endLine(line []byte) []byte {
 	for i, b := range line {
 		if b == '\r' || b == '\n' {

@@ -16,6 +16,8 @@ import (
 // Right is the permission to run a command of Redis with these arguments.
 type Right [][]byte
 
+// NewRight makes a Right of words: the name of a command, and arguments that stand for those that it would
+// have.
 func NewRight(words ...string) Right {
 	r := make(Right, len(words))
 	for i, word := range words {
@@ -39,6 +41,8 @@ func (c *Command) Rights(args [][]byte) (all []Right, inner int) {
 	return all, inner
 }
 
+// rights is Rights without those of an inner command. What has keys or channels is shown to the upstream as
+// it is, since rules are about these.
 func rights(c *Command, args [][]byte) []Right {
 	switch {
 	case c.Needs != nil:
@@ -118,7 +122,8 @@ type RightsVerdict struct {
 	Lacks   string // the right that the proxy's own user would need; "": it has it
 }
 
-// Judge reads the reply to Ask. args is the command that needs r.
+// Judge reads the reply to Ask. args is the command that needs r. It judges without asking again. Whatever it
+// does not understand is a refusal.
 func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) RightsVerdict {
 	v, _, err := resp.Parse(reply)
 	switch text := v.Text(); {
@@ -203,7 +208,8 @@ func Users(reply []byte) (rules map[string]string, lacks string, ok bool) {
 	return rules, "", true
 }
 
-// LetsIn says whether rules, from Users, are of a user that is switched on and has this password.
+// LetsIn says whether rules, from Users, are of a user that is switched on and has this password. Redis keeps
+// passwords as their SHA256 in hex digits, with # in front.
 func LetsIn(rules, password string) bool {
 	sum := sha256.Sum256([]byte(password))
 	words := strings.Fields(rules)

@@ -39,10 +39,10 @@ const (
 	MaxTopics  = 65_536 // topics that are known, or are only looked up
 )
 
-// applyRows gives c and its subcommands their rules.
+// applyRows gives c and its subcommands their rules. A container passes on all but its arity.
 func applyRows(c *Command, rows map[string]*Row) {
 	own := rows[c.Name]
-	own.apply(c)
+	own.applyRow(c)
 	for _, sub := range c.Subs {
 		r := rows[sub.Name]
 		if r == nil && own != nil {
@@ -50,15 +50,16 @@ func applyRows(c *Command, rows map[string]*Row) {
 			inherited.Arity = 0
 			r = &inherited
 		}
-		r.apply(sub)
+		r.applyRow(sub)
 		if own != nil {
 			sub.Flags |= own.Flags & BesideCaching
 		}
 	}
 }
 
-// apply gives c the rule. nil: there is none.
-func (r *Row) apply(c *Command) {
+// applyRow gives c the rule. nil: there is none. The name stays, and flags are added to those of the
+// upstream; all else of c.Row is that of the rule.
+func (r *Row) applyRow(c *Command) {
 	switch {
 	case r != nil:
 		name, arity, flags := c.Name, c.Arity, c.Flags
@@ -68,12 +69,13 @@ func (r *Row) apply(c *Command) {
 		if c.Name, c.Flags = name, c.Flags|flags; r.Run != nil {
 			c.Route = Local
 		}
+	// without a row, from here on
 	case c.Flags&Blocking != 0:
 		c.Route = Blocks
 	case c.Flags&PubSub != 0:
 		c.Route, c.Why = Refused, wouldSubscribe
 	default:
-		c.tips.apply(c)
+		c.tips.applyTips(c)
 		if strings.HasSuffix(c.Name, "scan") { // HSCAN and its like
 			c.Globs = GlobsBehind("MATCH", 2)
 		}

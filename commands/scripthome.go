@@ -22,7 +22,7 @@ func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 	}
 	switch c.Script {
 	case ScriptSource:
-		return s.homeNamed(s.name(args[1]), args[1], t)
+		return s.homeNamed(s.shaOf(args[1]), args[1], t)
 	case ScriptSHA:
 		name, ok := shaNamed(args[1])
 		if !ok {
@@ -33,7 +33,8 @@ func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 	return s.homeOf(string(args[1][:min(len(args[1]), maxNaming+1)]))
 }
 
-// homeNamed is Home of a script by its SHA1. source is nil if it is to be looked up.
+// homeNamed is Home of a script by its SHA1. source is nil if it is to be looked up. It is remembered only if
+// the source is known: without it the guess may get better.
 func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
 	s.mu.Lock()
 	home, known := s.named.Get(string(name[:]))
@@ -55,8 +56,8 @@ func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
 	return home
 }
 
-// name is what EVALSHA calls the script.
-func (s *Scripts) name(source []byte) sha {
+// shaOf is what EVALSHA calls the script. A source that is not remembered is hashed each time.
+func (s *Scripts) shaOf(source []byte) sha {
 	if len(source) > MaxSource {
 		return digest(source)
 	}
@@ -70,6 +71,7 @@ func (s *Scripts) name(source []byte) sha {
 }
 
 const (
+	// a string of Lua without escapes, as names of commands and keys are written
 	text      = `(?:'[^'\\\n]*'|"[^"\\\n]*")`
 	maxGuess  = 64 << 10 // bytes of a source that are looked at
 	maxHomes  = 4096     // scripts, and functions, whose slot is remembered
@@ -106,7 +108,8 @@ func nextCall(source []byte) (args [][]byte, rest []byte) {
 	}
 }
 
-// namedKey is the slot of the first key that is written out in a call of Redis in source, or AnySlot.
+// namedKey is the slot of the first key that is written out in a call of Redis in source, or AnySlot. A call
+// of a command that is not in the table names none.
 func (t *Table) namedKey(source []byte) int {
 	source = source[:min(len(source), maxGuess)]
 	for {
@@ -122,7 +125,8 @@ func (t *Table) namedKey(source []byte) int {
 	}
 }
 
-// AddLibrary remembers, by function, the slots of the keys that a library of functions names.
+// AddLibrary remembers, by function, the slots of the keys that a library of functions names. Of a function
+// that names none itself, it is the first key of the whole library: its functions usually share helpers.
 func (s *Scripts) AddLibrary(source []byte, t *Table) {
 	source = source[:min(len(source), maxGuess)]
 	whole := t.namedKey(source)

@@ -29,6 +29,7 @@ const (
 type Scripts struct {
 	mu     sync.Mutex
 	recent *lru.Cache[string, sha] // by source: a script that is known costs no SHA1
+	// of the same strings as recent
 	bySHA  map[sha]string
 	bytes  int // in recent
 	most   int // of bytes
@@ -51,7 +52,8 @@ func NewScripts(n int) *Scripts {
 	return s
 }
 
-// Add remembers a copy of source, if it is not known yet.
+// Add remembers a copy of source, if it is not known yet. Whether a client may have it remembered its caller
+// decides.
 func (s *Scripts) Add(source []byte) {
 	if len(source) == 0 || len(source) > MaxSource {
 		return
@@ -66,7 +68,7 @@ func (s *Scripts) Add(source []byte) {
 	s.bySHA[key] = text
 	s.bytes += len(text)
 	s.recent.Add(text, key)
-	s.shrink()
+	s.shrinkSources()
 }
 
 // SetLimit changes how many bytes of sources are remembered, to 64 MiB at most and a sixteenth of that at
@@ -78,7 +80,7 @@ func (s *Scripts) SetLimit(bytes int) {
 	if bytes > 0 {
 		s.most = min(max(bytes, maxSources/16), maxSources)
 	}
-	s.shrink()
+	s.shrinkSources()
 }
 
 // Bytes is how many bytes of sources are remembered.
@@ -88,8 +90,8 @@ func (s *Scripts) Bytes() int {
 	return s.bytes
 }
 
-// shrink forgets the least recently used sources beyond the limit. mu is held.
-func (s *Scripts) shrink() {
+// shrinkSources forgets the least recently used sources beyond the limit. mu is held.
+func (s *Scripts) shrinkSources() {
 	for s.bytes > s.most {
 		s.recent.RemoveOldest()
 	}
@@ -102,7 +104,8 @@ func (s *Scripts) Knows(source []byte) bool {
 	return len(source) > 0 && s.recent.Contains(unsafe.String(&source[0], len(source)))
 }
 
-// Pin remembers source for good, beside the bound, also when Flush is called.
+// Pin remembers source for good, beside the bound, also when Flush is called. It is for scripts of
+// lockproxy's own, of which there are few.
 func (s *Scripts) Pin(source []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,9 +154,11 @@ func (s *Scripts) Flush() {
 	s.flushes.Add(1)
 }
 
-// Flushes is how often Flush was called.
+// Flushes is how often Flush was called. Who has loaded scripts at nodes compares it, to learn that they may
+// be gone.
 func (s *Scripts) Flushes() uint64 { return s.flushes.Load() }
 
+// digest is the SHA1 of source.
 func digest(source []byte) (key sha) {
 	sum := sha1.Sum(source)
 	hex.Encode(key[:], sum[:])

@@ -42,7 +42,8 @@ type SecretWord struct {
 	N    int
 }
 
-// SecretBehind looks for words from argument i on.
+// SecretBehind looks for words from argument i on. What stands behind a word is not looked at as a word
+// itself, so a value AUTH hides nothing.
 func SecretBehind(args [][]byte, i int, words ...SecretWord) []bool {
 	secret := make([]bool, len(args))
 	for ; i < len(args); i++ {

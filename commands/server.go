@@ -40,7 +40,9 @@ type Server interface {
 	Frontend
 }
 
-// SecretSetting says that the setting of that name, of the proxy or of the servers, holds a password.
+// SecretSetting says that the setting of that name, of the proxy or of the servers, holds a password. What
+// begins with master, as masterauth, is hidden although not all of it is secret: rather too much than too
+// little.
 func SecretSetting(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "pass") || strings.HasPrefix(name, "master")

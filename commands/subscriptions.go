@@ -41,7 +41,7 @@ type SubscriberCounts interface {
 
 // Barred is the refusal of c, a command of n arguments with its name, to a client of RESP2 with
 // subscriptions; nil: it may send it. A command that cannot be right is not barred: it gets its own error
-// elsewhere.
+// elsewhere. In RESP3 messages are pushes, which nobody takes for answers, so any command may be sent.
 func (c *Command) Barred(n int) (refusal []byte) {
 	if c.Flags&InSubscriber != 0 || !c.Fits(n) {
 		return nil

@@ -21,7 +21,8 @@ type Table struct {
 
 // NewTable makes a Table of the upstream's reply to COMMAND in RESP2 (command), the rules of routing, and
 // the verbs, which win over commands of the same name. refused are the names of commands that are not
-// available, "config|set" for a subcommand.
+// available, "config|set" for a subcommand. Nothing keeps command. The rows and verbs are copied, so several
+// Tables may be made of them.
 func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (*Table, error) {
 	described, err := describe(command)
 	if err != nil {
@@ -40,6 +41,7 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 		t.byName[c.Name] = c
 		t.own = append(t.own, c)
 	}
+	// As of now, before rows add commands that the upstream does not have: COMMAND must not tell of these.
 	t.names = slices.Sorted(maps.Keys(t.byName))
 	for _, name := range t.names {
 		t.listed = append(t.listed, name)
@@ -49,29 +51,32 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 	}
 	byName := make(map[string]*Row, len(rows))
 	for i := range rows {
-		t.add(&rows[i])
+		t.addMissing(&rows[i])
 		byName[rows[i].Name] = &rows[i]
 	}
+	// Verbs have no rows.
 	for _, c := range t.byName {
 		if c.Flags&LockVerb == 0 {
 			applyRows(c, byName)
 		}
 	}
 	for _, name := range refused {
-		t.refuse(name)
+		t.refuseNamed(name)
 	}
+	// Last, when all fields are known; by name, so that each Table numbers them alike.
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-		t.number(t.byName[name])
-		t.index.add(t.byName[name])
+		t.numberCommand(t.byName[name])
+		t.index.addCommand(t.byName[name])
 	}
-	t.number(t.unknown)
+	t.numberCommand(t.unknown)
 	return t, nil
 }
 
-// add makes the command of a row where the upstream does not have it: older
+// addMissing makes the command of a row where the upstream does not have it: older
 // servers describe containers without their subcommands, or lack a command that
-// the proxy answers itself.
-func (t *Table) add(r *Row) {
+// the proxy answers itself. The node refuses such a command if it gets one; a client of an older server may
+// still ask the proxy for what the proxy knows.
+func (t *Table) addMissing(r *Row) {
 	name, sub, isSub := strings.Cut(r.Name, "|")
 	c := t.byName[name]
 	if c == nil {
@@ -83,16 +88,16 @@ func (t *Table) add(r *Row) {
 	}
 }
 
-// number gives c and its subcommands their IDs.
-func (t *Table) number(c *Command) {
+// numberCommand gives c and its subcommands their IDs.
+func (t *Table) numberCommand(c *Command) {
 	c.ID = len(t.all)
 	t.all = append(t.all, c)
-	settle(c)
+	settleCommand(c)
 	if c.Flags&NoMulti != 0 && t.namesInMulti() {
 		c.inMulti = errNoMultiOf(c.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
-		t.number(c.Subs[name])
+		t.numberCommand(c.Subs[name])
 	}
 }
 
@@ -119,7 +124,7 @@ func (t *Table) Commands() []*Command { return t.all }
 func (t *Table) Unknown() *Command { return t.unknown }
 
 // Lookup is the command of that name in any mixture of cases, or nil.
-func (t *Table) Lookup(name []byte) *Command { return t.index.find(name) }
+func (t *Table) Lookup(name []byte) *Command { return t.index.findCommand(name) }
 
 // Resolve finds the command of args, which holds at least its name, and steps into subcommands. It never
 // returns nil: a command that is not in the table is Unknown. refusal, if not nil, is the reply to a command
@@ -130,6 +135,7 @@ func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 	switch {
 	case c == nil:
 		return t.unknown, UnknownCommand(args)
+	// as for most: no subcommands, and the node judges the arguments
 	case c.plain:
 		return c, nil
 	}
@@ -153,7 +159,7 @@ func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 }
 
 // Accepts says whether a command of n arguments, the name included, can be
-// right.
+// right. Split commands must be checked here although a node gets them: cut apart, each part could be right.
 func (c *Command) Accepts(n int) bool {
 	switch c.Route {
 	case Local, Blocks:
@@ -179,7 +185,8 @@ func (c *Command) AddSub(sub *Command) {
 	c.Subs[sub.Name[strings.IndexByte(sub.Name, '|')+1:]] = sub
 }
 
-// cloneVerb is a copy that a table may change. It and its subcommands take no more than MaxOptions.
+// cloneVerb is a copy that a table may change. It and its subcommands take no more than MaxOptions. What the
+// copies share, as Docs and Keys, nobody changes.
 func cloneVerb(c *Command) *Command {
 	d := *c
 	d.MaxArgs = MaxOptions
@@ -192,8 +199,8 @@ func cloneVerb(c *Command) *Command {
 	return &d
 }
 
-// settle works out, once all else is known, what makes c quick to use.
-func settle(c *Command) {
+// settleCommand works out, once all else is known, what makes c quick to use.
+func settleCommand(c *Command) {
 	settleKeys(c)
 	c.plain = c.Subs == nil && c.Route != Local && c.Route != Blocks && (c.Route != Split || c.Step < 2)
 	if c.Route == Refused {
@@ -208,26 +215,27 @@ func (c *Command) Refusal() []byte { return c.refusal }
 // listed is the reason for refusing a command of the list.
 const listed = " (refused-commands)"
 
-// refuse makes the table refuse a command, "container|sub" for a subcommand; a container with all its
+// refuseNamed makes the table refuse a command, "container|sub" for a subcommand; a container with all its
 // subcommands. A command that the upstream does not have is passed over.
-func (t *Table) refuse(name string) {
+func (t *Table) refuseNamed(name string) {
 	name, sub, isSub := strings.Cut(strings.ToLower(name), "|")
 	c := t.byName[name]
 	switch {
 	case c == nil:
 	case isSub:
 		if c = c.Subs[sub]; c != nil {
-			refuse(c)
+			refuseCommand(c)
 		}
 	default:
-		refuse(c)
+		refuseCommand(c)
 		for _, sub := range c.Subs {
-			refuse(sub)
+			refuseCommand(sub)
 		}
 	}
 }
 
-func refuse(c *Command) {
+// refuseCommand refuses c, because of the list. One that its rule refuses anyway keeps its own reason.
+func refuseCommand(c *Command) {
 	if c.Route != Refused {
 		c.Route, c.Why = Refused, c.Why+listed
 	}

@@ -24,8 +24,10 @@ var policies = map[string]Merge{
 	"special":         merge.First,
 }
 
-// apply routes c, a command that has no row. With a policy that is not known it goes by its keys.
-func (t tips) apply(c *Command) {
+// applyTips routes c, a command that has no row. With a policy that is not known it goes by its keys.
+// Commands of modules, and new ones of Redis, are routed so without a word about them here. Keys that are not
+// simply a range to the end of the command cannot be cut.
+func (t tips) applyTips(c *Command) {
 	policy := policies[t.response]
 	if t.response == "" || t.response == "special" {
 		c.Flags |= Lists

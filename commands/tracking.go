@@ -53,7 +53,8 @@ func (t *Tracking) Redir() int64 {
 }
 
 // Requests are the commands that put a connection to a node into this state. prefixes are those that are new
-// to the connection. tracker is the id, at the node, of the connection that gets the invalidations.
+// to the connection. tracker is the id, at the node, of the connection that gets the invalidations. There are
+// two if "" comes with others: Redis would refuse them in one command.
 func (t *Tracking) Requests(prefixes []string, tracker int64) [][]byte {
 	words := []string{"CLIENT", "TRACKING", "ON"}
 	for _, option := range []struct {

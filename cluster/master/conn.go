@@ -77,7 +77,7 @@ type requests struct {
 func (q *requests) len() int       { return len(q.all) - q.from }
 func (q *requests) head() *request { return &q.all[q.from] }
 
-// It moves what is left to the front before it would have to grow.
+// push moves what is left to the front before the queue would have to grow.
 func (q *requests) push(e request) {
 	if q.from > 0 && len(q.all) == cap(q.all) {
 		left := copy(q.all, q.all[q.from:])

@@ -311,7 +311,8 @@ func (m *Master) renewLogin(c *conn) {
 // renewal is a Master that takes the answer to AUTH.
 type renewal struct{ m *Master }
 
-// That the connection was lost needs no word here: it is told elsewhere, and the next one logs in anew.
+// Answer implements Answerer. That the connection was lost needs no word here: it is told elsewhere, and the
+// next one logs in anew.
 func (r renewal) Answer(_ int, reply []byte, err error) {
 	if err == nil && reply[0] == '-' {
 		text := strings.TrimSpace(string(reply[1:]))

@@ -26,7 +26,8 @@
 //	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, silence, stuck
 //	those --> reply --> pipe --> order, health, stats --> said, request --> call
 //
-// Begin reading at Pool.Send (pool.go), Pipe.append (pipe.go) and Pipe.deliver (reply.go), then redirect.go.
+// Begin reading at Pool.Send (pool.go), Pipe.appendRequest (pipe.go) and Pipe.deliver (reply.go), then
+// redirect.go.
 package pipe
 
 import (

@@ -21,10 +21,9 @@ import (
 // What is queued before beginConn is written once the connection is there. A feedConn connects once: for
 // another connection, make another feedConn.
 type feedConn struct {
-	user feedUser
-	born time.Time
-	last atomic.Int64  // when bytes came last, in ns since born
-	wake chan struct{} // something is in out
+	user  feedUser
+	reads atomic.Uint64 // how often bytes have come
+	wake  chan struct{} // something is in out
 
 	mu  sync.Locker    // the user's; it guards what follows
 	out []byte         // to be written
@@ -58,13 +57,14 @@ const (
 	maxSpare = 1 << 20
 )
 
-// mu is what the user guards its state with, so that it queues requests under the same lock.
+// newFeedConn is one that is not connected. mu is what the user guards its state with, so that it queues
+// requests under the same lock.
 func newFeedConn(user feedUser, mu sync.Locker) *feedConn {
-	return &feedConn{user: user, born: time.Now(), wake: make(chan struct{}, 1), mu: mu}
+	return &feedConn{user: user, wake: make(chan struct{}, 1), mu: mu}
 }
 
-// beginConn dials the node at addr, to speak RESP version proto, and serves the connection until end, or
-// until it fails; then c.life ends. An error says that there is none, and nothing is served.
+// beginConn dials the node at addr, to speak RESP version proto, and serves the connection until endConn,
+// or until it fails; then c.life ends. An error says that there is none, and nothing is served.
 func (c *feedConn) beginConn(ctx context.Context, by cluster.NodeDialer, addr string, proto int) error {
 	as := by.Login()
 	conn, err := by.Dial(ctx, addr, cluster.Mode{Proto: proto}, nil)
@@ -72,7 +72,6 @@ func (c *feedConn) beginConn(ctx context.Context, by cluster.NodeDialer, addr st
 		return err
 	}
 	c.conn, c.by, c.as = conn, by, as
-	c.noteHeard()
 	c.ctx, c.fail = context.WithCancelCause(ctx)
 	context.AfterFunc(c.ctx, func() { conn.Close() })
 	c.both.Go(func() { c.fail(c.readFrames()) })  // ends when conn is closed
@@ -109,12 +108,6 @@ func (c *feedConn) renewal() []byte {
 
 // life ends with the connection; its cause says why.
 func (c *feedConn) life() context.Context { return c.ctx }
-
-// noteHeard notes a sign of life of the node.
-func (c *feedConn) noteHeard() { c.last.Store(int64(time.Since(c.born))) }
-
-// silence is how long nothing has come from the node.
-func (c *feedConn) silence() time.Duration { return time.Since(c.born) - time.Duration(c.last.Load()) }
 
 // writeQueued writes what is queued. mu is not held during the write. Two buffers take turns.
 func (c *feedConn) writeQueued() error {
@@ -155,7 +148,7 @@ func (c *feedConn) readFrames() error {
 		if n == 0 && err != nil {
 			return err
 		}
-		c.noteHeard()
+		c.reads.Add(1)
 		have += n
 		begin := 0 // of the frame
 		for begin+framed < have {

@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -100,4 +101,34 @@ func TestFakeTime(t *testing.T) {
 			t.Errorf("%d feeds are left", feeds)
 		}
 	})
+}
+
+// A node is given up after ticks without a byte, however long they took: a proxy that stood still gets to
+// know late what a node has said meanwhile.
+func TestSilenceIsCountedInTicks(t *testing.T) {
+	var p pipeRedis
+	nodes, err := discovery.Find(t.Context(), discovery.Options{Addrs: []string{"10.0.0.1:6379"},
+		Dial: p.dial, Log: servers.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nodes.Close()
+	f := newFeed(withSubscriptions(t, nodes).Subscriptions, "10.0.0.1:6379")
+	f.by, f.as = nodes, nodes.Login()
+	silent := func() {
+		for n := range feedDead - 1 {
+			if err := f.checkFeed(); err != nil {
+				t.Errorf("%v after %d ticks", err, n+1)
+			}
+		}
+	}
+	silent()
+	f.reads.Add(1)
+	if err := f.checkFeed(); err != nil {
+		t.Errorf("%v, though something has come", err)
+	}
+	silent()
+	if err := f.checkFeed(); !errors.Is(err, errFeedSilent) {
+		t.Errorf("%v after %d ticks", err, feedDead)
+	}
 }

@@ -14,11 +14,13 @@ import (
 )
 
 const (
-	// feedTick is how often a feed is looked at, so all that follow are as coarse as that.
+	// feedTick is how often a feed is looked at.
 	feedTick = 500 * time.Millisecond
-	feedPing = time.Second             // silence after which a node is asked for a sign of life
-	feedDead = 2500 * time.Millisecond // silence after which it is given up
-	feedIdle = 30 * time.Second        // a feed without topics is closed
+	// feedPing and feedDead are after how many ticks without a byte from a node it is asked for a sign of
+	// life, and given up. They are not times: a proxy that stood still has missed ticks, but not the node.
+	feedPing = 2
+	feedDead = 5
+	feedIdle = 30 * time.Second // a feed without topics is closed
 )
 
 var (
@@ -44,6 +46,8 @@ type feed struct {
 	owed       []owedReply                  // replies that are to come, oldest first
 	pinged     bool                         // a PING is among them
 	busy       time.Time                    // when it had a topic last
+	heard      uint64                       // reads up to the last tick
+	silent     int                          // ticks since one of them
 
 	full []Outlet // only for the goroutine that reads: outlets that are full
 }
@@ -72,7 +76,7 @@ var words = [...][2]string{
 	Shard:   {subscribe: "ssubscribe", unsubscribe: "sunsubscribe"},
 }
 
-// It connects in runFeed, and what is queued until then goes first.
+// newFeed is a feed that is not connected. What is queued until runFeed has connected goes first.
 func newFeed(s *Subscriptions, addr string) *feed {
 	f := &feed{s: s, addr: addr, busy: time.Now(), subscribed: make(map[topicKey]*subscriptionAt)}
 	f.feedConn = newFeedConn(f, &s.mu)
@@ -212,7 +216,11 @@ func (f *feed) checkFeed() error {
 		f.owed = append(f.owed, owedReply{verb: auth})
 		f.queueRequest(req)
 	}
-	switch silent := f.silence(); {
+	f.silent++
+	if n := f.reads.Load(); n != f.heard {
+		f.heard, f.silent = n, 0
+	}
+	switch {
 	case f.elsewhere:
 		return errNamed
 	case len(f.subscribed) == 0 && time.Since(f.busy) > feedIdle:
@@ -221,9 +229,9 @@ func (f *feed) checkFeed() error {
 		}
 		return errFeedIdle
 	case f.stuck.Load():
-	case silent > feedDead:
+	case f.silent >= feedDead:
 		return errFeedSilent
-	case silent > feedPing && !f.pinged:
+	case f.silent >= feedPing && !f.pinged:
 		f.pinged = true
 		f.sendCommand(owedReply{verb: ping}, "PING")
 	}

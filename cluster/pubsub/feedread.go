@@ -24,7 +24,7 @@ func (f *feed) pauseReading(ctx context.Context) {
 		f.full[i] = nil
 	}
 	f.full = f.full[:0]
-	f.noteHeard()
+	f.reads.Add(1) // the node was not silent
 	f.stuck.Store(false)
 }
 

@@ -387,7 +387,7 @@ func TestJoinFull(t *testing.T) {
 	for i := range 100 {
 		s.Must(t, "PUBLISH", "news", 1+i)
 	}
-	time.Sleep(feedDead + 2*feedTick)
+	time.Sleep((feedDead + 2) * feedTick)
 	if n := len(a.came); n > 0 {
 		t.Errorf("%d messages came to an outlet that is full", n)
 	}

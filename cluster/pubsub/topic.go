@@ -14,7 +14,7 @@
 //
 // Topics move when the topology changes (Moved), when nodes end subscriptions because they lose a slot, and
 // when connections break. A topic without its subscription waits in loose, with pauses that grow, until
-// place has found it a home again.
+// placeTopic has found it a home again.
 package pubsub
 
 import (

@@ -16,7 +16,8 @@ import (
 // CLUSTER as a node of a cluster of proxies would answer it, in cluster mode. Otherwise it answers as a Redis
 // without a cluster. It never shows the nodes of the upstream.
 
-// inCluster makes the function of a subcommand that runs only in cluster mode.
+// inCluster makes the function of a subcommand that runs only in cluster mode. The mode is asked for at each
+// call, since the rows are made before any setting is known.
 func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		if !c.Server.ClusterMode() {
@@ -27,7 +28,8 @@ func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 	}
 }
 
-// ofValkey9 makes the function of a subcommand that Valkey has since 9.0.
+// ofValkey9 makes the function of a subcommand that Valkey has since 9.0. Servers without it answer as to any
+// word that they do not know.
 func ofValkey9(run func(c *commands.Call)) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		if !c.Server.Upstream().IsValkey(9, 0) {
@@ -45,7 +47,8 @@ func clusterChange(c *commands.Call) {
 }
 
 // clusterSlots is CLUSTER SLOTS: of each range its first and last slot and its node, which
-// is endpoint, port, id, and what else is known of it.
+// is endpoint, port, id, and what else is known of it. What else is known of a node, a map of its host names,
+// is empty: the endpoint says all.
 func clusterSlots(c *commands.Call) {
 	peers := peers(c)
 	out := redcon.AppendArray(nil, len(peers))
@@ -62,9 +65,12 @@ func clusterSlots(c *commands.Call) {
 	c.Reply(out)
 }
 
-// clusterShards is CLUSTER SHARDS: a map a shard. Since Valkey 9.1 a shard has an id.
+// clusterShards is CLUSTER SHARDS: a map a shard. Since Valkey 9.1 a shard has an id. The number of pairs
+// stands in front of a map, so it is worked out first. All proxies are shown as healthy masters: none knows
+// how the others are.
 func clusterShards(c *commands.Call) {
 	peers, proto, newer := peers(c), c.Client.Proto, c.Server.Upstream().IsValkey(9, 1)
+	// Redis shows those of both that it has, and clients with TLS look for tls-port.
 	port := "port"
 	if c.Server.Secure() {
 		port = "tls-port"
@@ -83,14 +89,14 @@ func clusterShards(c *commands.Call) {
 		out = resp.AppendBulks(out, "nodes")
 		out = redcon.AppendArray(out, 1)
 		fields = 7
-		if p.named() {
+		if p.hasHostName() {
 			fields++
 		}
 		out = resp.AppendMap(out, proto, fields)
 		out = resp.AppendBulks(out, "id", p.id, port)
 		out = redcon.AppendInt(out, int64(p.port))
 		out = resp.AppendBulks(out, "ip", p.host, "endpoint", p.host)
-		if p.named() {
+		if p.hasHostName() {
 			out = resp.AppendBulks(out, "hostname", p.host)
 		}
 		out = resp.AppendBulks(out, "role", "master", "replication-offset")
@@ -103,10 +109,13 @@ func clusterShards(c *commands.Call) {
 	c.Reply(out)
 }
 
-// named says that the host is a name, not an address.
-func (p *peer) named() bool { return p.host != "" && net.ParseIP(p.host) == nil }
+// hasHostName says that the host is a name, not an address. Servers show a hostname only where one is
+// configured.
+func (p *peer) hasHostName() bool { return p.host != "" && net.ParseIP(p.host) == nil }
 
-// clusterNodes is CLUSTER NODES: a line a node.
+// clusterNodes is CLUSTER NODES: a line a node. The words of a line are those of Redis: id, address, flags,
+// master, ping sent, pong received in ms, epoch, link, slots. Others count as having answered just now. The
+// epoch is a number of its own for each, in their order.
 func clusterNodes(c *commands.Call) {
 	var text strings.Builder
 	for i, p := range peers(c) {
@@ -120,7 +129,8 @@ func clusterNodes(c *commands.Call) {
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", text.String()))
 }
 
-// bus is the conventional port of the cluster bus; nobody listens there.
+// bus is the conventional port of the cluster bus; nobody listens there. Redis adds 10000 to the port of
+// clients; where that is no port, 0 says that it is not known.
 func (p *peer) bus() int {
 	if p.port == 0 || p.port > 55535 {
 		return 0
@@ -128,7 +138,8 @@ func (p *peer) bus() int {
 	return p.port + 10000
 }
 
-// clusterInfo is CLUSTER INFO. It tells how many slots the upstream serves.
+// clusterInfo is CLUSTER INFO. It tells how many slots the upstream serves. A cluster of proxies is as well
+// as its upstream: the state is fail while slots have no master, whichever proxies are there.
 func clusterInfo(c *commands.Call) {
 	peers, served := len(peers(c)), c.Server.Served()
 	state := "ok"
@@ -157,6 +168,7 @@ const (
 		"cluster_stats_module_bytes_sent:0\r\ncluster_stats_module_bytes_received:0\r\n"
 )
 
+// clusterMyID is CLUSTER MYID.
 func clusterMyID(c *commands.Call) { c.Reply(redcon.AppendBulkString(nil, self(peers(c)).id)) }
 
 // clusterMyShardID is CLUSTER MYSHARDID, which Redis has since 7.2. A shard is one node.
@@ -168,10 +180,12 @@ func clusterMyShardID(c *commands.Call) {
 	inCluster(clusterMyID)(c)
 }
 
-// longKey is the length from which on the slot of a key is computed on a goroutine.
+// longKey is the length from which on the slot of a key is computed on a goroutine. In bytes: the hash looks
+// at each of them.
 const longKey = 256 << 10
 
-// clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too.
+// clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too. The key lies in the read
+// buffer of a long command, which nobody writes to any more, so a goroutine may read it.
 func clusterKeySlot(c *commands.Call) {
 	if !c.Server.ClusterMode() && !c.Server.Upstream().IsValkey(9, 0) {
 		c.Reply(commands.ErrNoCluster)
@@ -186,7 +200,9 @@ func clusterKeySlot(c *commands.Call) {
 	commands.Beside(c, answer)
 }
 
-// clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers.
+// clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers. It
+// forwards the command as it stands: the keys are those of the upstream, whatever proxy has the slot in
+// CLUSTER SLOTS.
 func clusterInSlot(c *commands.Call) {
 	if !c.Server.Clustered() {
 		c.Reply(commands.Refusal(c.Command.Name,
@@ -203,12 +219,13 @@ func clusterInSlot(c *commands.Call) {
 // clusterReplicas is CLUSTER REPLICAS id: proxies have none.
 func clusterReplicas(c *commands.Call) { ofPeer(c, resp.EmptyArray) }
 
-// clusterFailures is CLUSTER COUNT-FAILURE-REPORTS id.
+// clusterFailures is CLUSTER COUNT-FAILURE-REPORTS id. Nobody reports any.
 func clusterFailures(c *commands.Call) { ofPeer(c, redcon.AppendInt(nil, 0)) }
 
-// ofPeer answers a question about the node whose id is the third argument.
+// ofPeer answers a question about the node whose id is the third argument. reply is for an id that one of the
+// peers has.
 func ofPeer(c *commands.Call, reply []byte) {
-	if named(peers(c), c.Args[2]) == nil {
+	if peerOf(peers(c), c.Args[2]) == nil {
 		reply = resp.ErrorLine("ERR Unknown node %s", c.Args[2])
 	}
 	c.Reply(reply)
@@ -217,10 +234,12 @@ func ofPeer(c *commands.Call, reply []byte) {
 // clusterLinks is CLUSTER LINKS and GETSLOTMIGRATIONS: proxies have neither.
 func clusterLinks(c *commands.Call) { c.Reply(resp.EmptyArray) }
 
-// clusterHelp is CLUSTER HELP, and tells what the upstream tells.
+// clusterHelp is CLUSTER HELP, and tells what the upstream tells. It may list subcommands that are refused
+// here.
 func clusterHelp(c *commands.Call) { c.Forward(commands.AnySlot) }
 
-// clusterSlotStats is CLUSTER SLOT-STATS, of Valkey since 8.0 and Redis since 8.2.
+// clusterSlotStats is CLUSTER SLOT-STATS, of Valkey since 8.0 and Redis since 8.2. Slots of several masters
+// are not merged.
 func clusterSlotStats(c *commands.Call) {
 	switch up := c.Server.Upstream(); {
 	case !up.IsValkey(8, 0) && !up.AtLeast(8, 2):

@@ -11,7 +11,8 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// peer is a proxy as its clients see it: a node of a cluster.
+// peer is a proxy as its clients see it: a node of a cluster. They are made anew for each command, of the
+// settings alone: no proxy asks another.
 type peer struct {
 	host        string
 	port        int
@@ -20,7 +21,10 @@ type peer struct {
 	self        bool
 }
 
-// peers returns the nodes of the cluster that the client sees, in the order of their slots.
+// peers returns the nodes of the cluster that the client sees, in the order of their slots. The one that the
+// client is connected to is self, even if it is not the first of the setting. A client that came to an
+// address which is not announced, as behind a load balancer, is at the first of them. Each has slots from
+// first to last, inclusive.
 func peers(c *commands.Call) []peer {
 	addrs := c.Server.Announced()
 	own := reached(c.Client.LocalAddr, c.Server)
@@ -33,6 +37,7 @@ func peers(c *commands.Call) []peer {
 	addrs = slices.Sorted(slices.Values(addrs)) // the same shares at every proxy
 	all := make([]peer, len(addrs))
 	for i, addr := range addrs {
+		// A node id of Redis is as long. All proxies make the same of an address, without asking each other.
 		id := sha1.Sum([]byte("lockproxy " + addr))
 		host, port, _ := net.SplitHostPort(addr) // without a port both are empty
 		all[i] = peer{
@@ -45,7 +50,7 @@ func peers(c *commands.Call) []peer {
 }
 
 // reached is the address under which the client reached the proxy. A client that came over a unix socket is
-// on this machine.
+// on this machine. The host of a proxy that listens on all addresses is none that a client could use.
 func reached(local string, f commands.Frontend) string {
 	if _, _, err := net.SplitHostPort(local); err == nil {
 		return local
@@ -58,13 +63,13 @@ func reached(local string, f commands.Frontend) string {
 	return home
 }
 
-// self is the proxy itself among its peers.
+// self is the proxy itself among its peers. There always is one: see peers.
 func self(peers []peer) *peer {
 	return &peers[slices.IndexFunc(peers, func(p peer) bool { return p.self })]
 }
 
-// named is the peer of that id, or nil.
-func named(peers []peer, id []byte) *peer {
+// peerOf is the peer of that id, or nil.
+func peerOf(peers []peer, id []byte) *peer {
 	if i := slices.IndexFunc(peers, func(p peer) bool { return p.id == string(id) }); i >= 0 {
 		return &peers[i]
 	}

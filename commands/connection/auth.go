@@ -7,7 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// auth is AUTH [user] password.
+// auth is AUTH [user] password. A client may authenticate again as somebody else. An attempt that fails
+// leaves it as it was, as in Redis.
 func auth(c *commands.Call) {
 	user, password := []byte(commands.DefaultUser), c.Args[1]
 	switch {
@@ -35,7 +36,11 @@ func auth(c *commands.Call) {
 //
 // If clients have to be users of the upstream, the upstream decides. Otherwise the default user stands for
 // the proxy's own login at the upstream: with the password of the proxy, or with any if the proxy has none.
-// All other users are checked by the upstream, for clients that may use the proxy already.
+// All other users are checked by the upstream, for clients that may use the proxy already. A user of that
+// kind is not looked up before the client has the proxy's own password: otherwise anybody could try passwords
+// of the upstream through the proxy.
+//
+// then runs once, on the loop of the client. Its refusal is nil if the client has authenticated.
 func login(c *commands.Call, name, password []byte, then func(refusal []byte) []byte) []byte {
 	client, user, server := c.Client, string(name), c.Server
 	required := server.AuthRequired()
@@ -46,6 +51,7 @@ func login(c *commands.Call, name, password []byte, then func(refusal []byte) []
 			if refusal == nil {
 				client.User, client.Authenticated = user, true
 			}
+			// refusal lies in the reply of the upstream, and then may keep it
 			return then(bytes.Clone(refusal))
 		})
 		return nil
@@ -53,12 +59,14 @@ func login(c *commands.Call, name, password []byte, then func(refusal []byte) []
 		server.LoginEnded(client, user, false, errWrongPass)
 		return then(errWrongPass)
 	}
+	// The default user has the connections that all clients share, and none of an earlier user.
 	server.LoginEnded(client, user, false, nil)
 	c.Connection().Logout()
 	client.User, client.Authenticated = user, true
 	return then(nil)
 }
 
+// The texts are those of Redis.
 var errWrongPass = []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
 
 var errNoPassword = []byte("-ERR AUTH <password> called without any password configured for the default " +

@@ -6,7 +6,7 @@ import (
 )
 
 // clientImportSource is CLIENT IMPORT-SOURCE ON | OFF, by which a tool marks the connection over which it
-// fills one server of Valkey with the data of another.
+// fills one server of Valkey with the data of another. Older servers, and Redis, do not know it.
 func clientImportSource(c *commands.Call) {
 	if !c.Server.Upstream().IsValkey(8, 1) {
 		commands.NoSubcommand(c)

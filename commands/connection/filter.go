@@ -12,7 +12,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// filter is the arguments of CLIENT KILL and CLIENT LIST: it selects the clients that meet all conditions.
+// filter is the arguments of CLIENT KILL and CLIENT LIST: it selects the clients that meet all conditions. It
+// is made on the loop of the command and then read by visits on all loops at the same time, so nothing
+// changes it after parseFilters. The zero value selects all clients.
 type filter struct {
 	conditions map[string]condition // by the name of their argument, such as "NOT-ADDR": the last one counts
 	ids        []int64              // those that ID names, in order; nil: there is no ID
@@ -21,11 +23,13 @@ type filter struct {
 	skip       int64                // client that is not selected; 0: none
 }
 
-// condition says whether a client meets it.
+// condition says whether a client meets it. It runs on the loop of the client that it looks at. now is one
+// time for all of them.
 type condition func(p *commands.Peer, now time.Time) bool
 
-// fits says whether the filter selects a client that its ids do not rule out.
-func (f *filter) fits(p *commands.Peer, now time.Time) bool {
+// selectsPeer says whether the filter selects a client that its ids do not rule out. Those of f.ids are left
+// to Clients.Each, which visits no others.
+func (f *filter) selectsPeer(p *commands.Peer, now time.Time) bool {
 	if _, ruledOut := slices.BinarySearch(f.notIDs, p.ID); ruledOut || p.ID == f.skip {
 		return false
 	}
@@ -37,11 +41,16 @@ func (f *filter) fits(p *commands.Peer, now time.Time) bool {
 	return true
 }
 
-// newCondition reads the value of an argument. name is for errors.
+// newCondition reads the value of an argument. name is for errors. The name has its NOT- if it was given with
+// that: newCondition does not turn the condition round, setFilter does. value is valid only until
+// newCondition returns.
 type newCondition func(name string, value []byte) (fits condition, refusal []byte)
 
-// dialect says which filters an upstream has, besides ID and SKIPME, which all have.
+// dialect says which filters an upstream has, besides ID and SKIPME, which all have. An upstream refuses what
+// its release does not have, and so does the proxy: a script that meets several servers can rely on the
+// error.
 type dialect struct {
+	// by name in capitals, without NOT-
 	names     map[string]newCondition
 	ids       bool // ID takes several values
 	opposites bool // names have opposites, such as NOT-ADDR
@@ -80,7 +89,7 @@ func allFilters() map[string]newCondition {
 	return all
 }
 
-// dialectOf is the dialect of the client's upstream.
+// dialectOf is the dialect of the client's upstream. Valkey of 8.0 is like Redis here.
 func dialectOf(c *commands.Call) dialect {
 	switch upstream := c.Server.Upstream(); {
 	case upstream.IsValkey(9, 0):
@@ -91,7 +100,8 @@ func dialectOf(c *commands.Call) dialect {
 	return redisDialect
 }
 
-// equal selects clients by the value of a field.
+// equal selects clients by the value of a field. The comparison is exact, as in Redis: cases count, and there
+// are no patterns.
 func equal(field func(p *commands.Peer) string) newCondition {
 	return func(_ string, value []byte) (condition, []byte) {
 		want := string(value)
@@ -99,7 +109,8 @@ func equal(field func(p *commands.Peer) string) newCondition {
 	}
 }
 
-// hostOf is the client's address without its port.
+// hostOf is the client's address without its port. Of a unix socket, whose address is a path and ":0", it is
+// the path.
 func hostOf(p *commands.Peer) string {
 	host, _, err := net.SplitHostPort(p.Addr)
 	if err != nil {
@@ -108,7 +119,8 @@ func hostOf(p *commands.Peer) string {
 	return host
 }
 
-// atLeast selects clients for which a time is so many seconds or longer.
+// atLeast selects clients for which a time is so many seconds or longer. field returns that time for a
+// client. Errors name the argument in lower case, as servers do.
 func atLeast(field func(p *commands.Peer, now time.Time) time.Duration) newCondition {
 	return func(name string, value []byte) (condition, []byte) {
 		name = strings.ToLower(name)
@@ -119,6 +131,7 @@ func atLeast(field func(p *commands.Peer, now time.Time) time.Duration) newCondi
 		case n < 1:
 			return nil, resp.ErrorLine("ERR %s should be greater than 0", name)
 		}
+		// no client lives that long
 		least := time.Duration(min(n, maxSeconds)) * time.Second
 		return func(p *commands.Peer, now time.Time) bool { return field(p, now) >= least }, nil
 	}
@@ -127,12 +140,14 @@ func atLeast(field func(p *commands.Peer, now time.Time) time.Duration) newCondi
 // maxSeconds is how many fit into a time.Duration.
 const maxSeconds = int64(1<<63-1) / int64(time.Second)
 
+// ofType selects clients by what they do: see kindOf.
 func ofType(_ string, value []byte) (condition, []byte) {
 	kind, refusal := newPeerType(value)
 	return func(p *commands.Peer, _ time.Time) bool { return kindOf(p) == kind }, refusal
 }
 
-// knownFlags are the letters that flags of CLIENT LIST may have at Valkey.
+// knownFlags are the letters that flags of CLIENT LIST may have at Valkey. Some of them no client of the
+// proxy ever has, so they select nobody, but are no error.
 const knownFlags = "OSMPxbtRBdcuAUreTIiEN"
 
 // withFlags selects the clients that have each of the letters.
@@ -177,9 +192,11 @@ func inDatabase(name string, value []byte) (condition, []byte) {
 // opposite is the beginning of the name of a condition that must not hold.
 const opposite = "NOT-"
 
-// parse reads names and their values.
-func (f *filter) parse(d dialect, args [][]byte, self int64) (refusal []byte) {
+// parseFilters reads names and their values. d is the dialect of the upstream, and self the id of the client
+// that asks, for SKIPME. refusal is the reply to the first argument that is wrong; then f is of no use.
+func (f *filter) parseFilters(d dialect, args [][]byte, self int64) (refusal []byte) {
 	for len(args) > 0 && refusal == nil {
+		// A longer word is no name, and is not copied whole.
 		name := strings.ToUpper(string(args[0][:min(len(args[0]), longestName+1)]))
 		args = args[1:]
 		if len(args) == 0 {
@@ -189,7 +206,7 @@ func (f *filter) parse(d dialect, args [][]byte, self int64) (refusal []byte) {
 			args, refusal = f.setIDs(name, args)
 			continue
 		}
-		refusal = f.set(d, name, args[0], self)
+		refusal = f.setFilter(d, name, args[0], self)
 		args = args[1:]
 	}
 	for _, ids := range []*[]int64{&f.ids, &f.notIDs} { // at the end, because they may be named one by one
@@ -199,9 +216,12 @@ func (f *filter) parse(d dialect, args [][]byte, self int64) (refusal []byte) {
 	return refusal
 }
 
+// longestName is in bytes. One more is looked at, so that a longer word does not end up as a name.
 const longestName = len("NOT-LIB-NAME")
 
-func (f *filter) set(d dialect, name string, value []byte, self int64) (refusal []byte) {
+// setFilter takes one name in capitals with its value. Where ID takes one number only, the last one counts,
+// as in Redis.
+func (f *filter) setFilter(d dialect, name string, value []byte, self int64) (refusal []byte) {
 	switch {
 	case name == "ID":
 		n, ok := resp.Integer(value)
@@ -219,6 +239,7 @@ func (f *filter) set(d dialect, name string, value []byte, self int64) (refusal 
 	}
 	base, not := strings.CutPrefix(name, opposite)
 	read := d.names[base]
+	// MAXAGE and IDLE have no opposites at Valkey either.
 	if read == nil || not && (!d.opposites || base == "MAXAGE" || base == "IDLE") {
 		return resp.ErrSyntax
 	}
@@ -226,14 +247,16 @@ func (f *filter) set(d dialect, name string, value []byte, self int64) (refusal 
 	if refusal != nil {
 		return refusal
 	}
+	// checkUsers asks the upstream about these: only it knows its users.
 	if base == "USER" {
 		f.users = append(f.users, string(value))
 	}
-	f.add(name, func(p *commands.Peer, now time.Time) bool { return fits(p, now) != not })
+	f.addCondition(name, func(p *commands.Peer, now time.Time) bool { return fits(p, now) != not })
 	return nil
 }
 
-func (f *filter) add(name string, fits condition) {
+// addCondition makes fits the condition of that name, in the place of an earlier one.
+func (f *filter) addCondition(name string, fits condition) {
 	if f.conditions == nil {
 		f.conditions = map[string]condition{}
 	}
@@ -248,6 +271,7 @@ func (f *filter) setIDs(name string, args [][]byte) (rest [][]byte, refusal []by
 	if name != "ID" {
 		ids = &f.notIDs
 	}
+	// ID without a number selects nobody, while nil selects all.
 	if *ids == nil {
 		*ids = []int64{}
 	}

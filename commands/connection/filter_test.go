@@ -57,11 +57,11 @@ func TestFilters(t *testing.T) {
 		for _, word := range strings.Fields(test.args) {
 			args = append(args, []byte(word))
 		}
-		got := strings.TrimSpace(string(f.parse(valkey9Dialect, args, 1)))
+		got := strings.TrimSpace(string(f.parseFilters(valkey9Dialect, args, 1)))
 		if got == "" {
 			var ids []int64
 			for _, p := range all {
-				if (f.ids == nil || slices.Contains(f.ids, p.ID)) && f.fits(p, now) {
+				if (f.ids == nil || slices.Contains(f.ids, p.ID)) && f.selectsPeer(p, now) {
 					ids = append(ids, p.ID)
 				}
 			}

@@ -40,6 +40,8 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 		option, more := options[0], len(options)-1
 		switch {
 		case resp.IsWord(option, "AUTH") && more >= 2:
+			// Its Args and Raw are not valid any more when the answer comes; options are copied for that
+			// reason, and nothing else of it is used.
 			later := *c // c is valid only until Run returns
 			rest := make([][]byte, 0, more-2)
 			for _, arg := range options[3:] {
@@ -68,6 +70,7 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 	default:
 		return errHelloNoAuth
 	}
+	// Last, so that the answer of a HELLO that fails comes in the protocol that the client speaks now.
 	c.Client.Proto = proto
 	return appendHello(nil, c)
 }
@@ -75,7 +78,9 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 // errHelloNoAuth72 is errHelloNoAuth of Redis 7.2.
 var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byte("HELLO <proto> AUTH"), 1)
 
-// appendHello is what a client learns about the server, which is what the upstream says of itself.
+// appendHello is what a client learns about the server, which is what the upstream says of itself. It has the
+// form of the new protocol already. The list of modules is empty: what clients would use them for is not
+// known here.
 func appendHello(dst []byte, c *commands.Call) []byte {
 	dst = resp.AppendMap(dst, c.Client.Proto, 7)
 	product, version := commands.ToldProduct(c.Server)
@@ -91,11 +96,15 @@ var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client alread
 	"otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the " +
 	"RESP protocol version at the same time\r\n")
 
+// helloSecrets marks user and password behind AUTH. The word behind SETNAME may be AUTH itself, and what
+// follows is no secret then.
 func helloSecrets(args [][]byte) []bool {
 	return commands.SecretBehind(args, 2, commands.SecretWord{Word: "AUTH", N: 2},
 		commands.SecretWord{Word: "SETNAME", N: 0})
 }
 
+// setsProtocol is for a HELLO in a transaction, which the node runs; the proxy has to speak that protocol
+// from then on.
 func setsProtocol(args [][]byte) commands.Queued {
 	if len(args) > 1 {
 		return commands.Queued{DB: -1, Proto: string(args[1])}

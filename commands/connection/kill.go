@@ -16,22 +16,23 @@ func clientKill(c *commands.Call) {
 	f := filter{}
 	if len(c.Args) == 3 {
 		addr := string(c.Args[2])
-		f.add("ADDR", func(p *commands.Peer, _ time.Time) bool { return p.Addr == addr })
-		f.kill(c.Clients(), true)
+		f.addCondition("ADDR", func(p *commands.Peer, _ time.Time) bool { return p.Addr == addr })
+		f.killClients(c.Clients(), true)
 		return
 	}
 	f.skip = c.Client.ID
-	if refusal := f.parse(dialectOf(c), c.Args[2:], c.Client.ID); refusal != nil {
+	if refusal := f.parseFilters(dialectOf(c), c.Args[2:], c.Client.ID); refusal != nil {
 		c.Reply(refusal)
 		return
 	}
 	clients := c.Clients()
-	f.check(c, func() { f.kill(clients, false) })
+	f.checkUsers(c, func() { f.killClients(clients, false) })
 }
 
-// check goes on with then if the upstream has the users that the filter names, else it answers the command
-// with the upstream's error.
-func (f *filter) check(c *commands.Call, then func()) {
+// checkUsers goes on with then if the upstream has the users that the filter names, else it answers the
+// command with the upstream's error. The check costs a round trip, so it is made only if there are users to
+// ask about. then runs on the loop, at once or later. In both cases it answers the command.
+func (f *filter) checkUsers(c *commands.Call, then func()) {
 	// This does nothing, and needs no right that the command itself does not need.
 	req := []string{"CLIENT", string(c.Args[1]), "ID", nobody}
 	for _, user := range f.users {
@@ -55,12 +56,13 @@ func (f *filter) check(c *commands.Call, then func()) {
 // nobody is an id that no client has.
 const nobody = "9223372036854775807"
 
-// kill closes the connections of the clients that match, and answers the command; old: in the form of CLIENT
-// KILL addr.
-func (f *filter) kill(clients commands.Clients, old bool) {
+// killClients closes the connections of the clients that match, and answers the command; old: in the form of
+// CLIENT KILL addr. The client of the command itself may be among them: it is closed when it has its answer.
+func (f *filter) killClients(clients commands.Clients, old bool) {
+	// One time for all, so that the filter means the same on each loop.
 	now := time.Now()
 	clients.Each(f.ids, func(p *commands.Peer) []byte {
-		if p.Close = f.fits(p, now); p.Close {
+		if p.Close = f.selectsPeer(p, now); p.Close {
 			return killedPeer
 		}
 		return nil

@@ -11,12 +11,14 @@ import (
 )
 
 // staticReplies is how many bytes of replies Redis counts as the buffer that each client has. What is beyond
-// goes into pieces of that size, in a list.
+// goes into pieces of that size, in a list. It is PROTO_REPLY_CHUNK_BYTES of Redis.
 const staticReplies = 16 << 10
 
-// fields says which fields a line of CLIENT LIST has beside those of Redis 7.0.
+// fields says which fields a line of CLIENT LIST has beside those of Redis 7.0. A field that is missing there
+// is not shown, because programs that read the lines know them by the version that they were told.
 type fields struct {
-	libs   bool // lib-name and lib-ver
+	libs bool // lib-name and lib-ver
+	// keys that WATCH was given
 	watch  bool
 	valkey bool // capa and what counts since the client connected
 }
@@ -28,10 +30,15 @@ func newFields(c *commands.Call) fields {
 	return fields{libs: upstream.AtLeast(7, 2), watch: valkey || upstream.AtLeast(7, 4), valkey: valkey}
 }
 
-// appendLine appends the line of CLIENT LIST, with its end.
+// appendLine appends the line of CLIENT LIST, with its end. The order is that of Redis (catClientInfoString).
+// It is called on the loop of p. What the proxy does not have is given as Redis would give it for a client
+// that uses none of it.
 func appendLine(p *commands.Peer, b []byte, now time.Time, with fields) []byte {
+	// Replies are shown as Redis would have laid them out: first its fixed buffer (obl), then a list of
+	// blocks (oll) of so many bytes (omem).
 	static := min(p.Replies, staticReplies)
 	listed := p.Replies - static
+	// As Redis polls: for writing only while something waits to be written.
 	events := "r"
 	if p.Stalled {
 		events = "rw"
@@ -73,6 +80,8 @@ func appendLine(p *commands.Peer, b []byte, now time.Time, with fields) []byte {
 	text(" user=", p.UserName())
 	b = strconv.AppendInt(append(b, " redir="...), p.Tracking.Redir(), 10)
 	number(" resp=", p.Proto)
+	// A client that has named its library is shown with it at any version: so people see it at an older
+	// upstream too.
 	if with.libs || p.LibName != "" || p.LibVersion != "" {
 		text(" lib-name=", p.LibName)
 		text(" lib-ver=", p.LibVersion)
@@ -93,6 +102,7 @@ func capabilities(p *commands.Peer) string {
 	return ""
 }
 
+// orNull is the field cmd: Redis prints the word NULL for a client that has not sent a command.
 func orNull(command string) string {
 	if command == "" {
 		return "NULL"
@@ -100,7 +110,8 @@ func orNull(command string) string {
 	return command
 }
 
-// appendFlags appends the letters that tell of the client's state, in the order of Redis.
+// appendFlags appends the letters that tell of the client's state, in the order of Redis. N stands for a
+// client without any. Letters for masters, replicas and what the proxy has not are missing.
 func appendFlags(p *commands.Peer, b []byte) []byte {
 	before := len(b)
 	for _, f := range [...]struct {
@@ -134,6 +145,7 @@ func appendFlags(p *commands.Peer, b []byte) []byte {
 // peerType is what the filter TYPE looks for.
 type peerType uint8
 
+// The zero value is for a word that peerTypes does not have.
 const (
 	anyType peerType = iota
 	normalType
@@ -141,6 +153,7 @@ const (
 	linkType // of a master or a replica, of which the proxy has none
 )
 
+// kindOf is what p is to the filter TYPE. A client in MONITOR is a normal one, also if it listens.
 func kindOf(p *commands.Peer) peerType {
 	if p.Subscribed() && !p.Monitoring {
 		return pubsubType
@@ -153,6 +166,7 @@ var peerTypes = map[string]peerType{
 	"normal": normalType, "pubsub": pubsubType, "master": linkType, "replica": linkType, "slave": linkType,
 }
 
+// longestType is in bytes. One more is looked at, so that a longer word is none of peerTypes.
 const longestType = len("replica")
 
 // newPeerType reads the word behind TYPE.

@@ -7,13 +7,14 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// clientInfo is CLIENT INFO.
+// clientInfo is CLIENT INFO. It is the line of CLIENT LIST for the client itself.
 func clientInfo(c *commands.Call) {
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt",
 		string(appendLine(c.Clients().Self(), nil, time.Now(), newFields(c)))))
 }
 
-// clientList is CLIENT LIST [TYPE type | ID id ...], and with the filters of CLIENT KILL at Valkey.
+// clientList is CLIENT LIST [TYPE type | ID id ...], and with the filters of CLIENT KILL at Valkey. The
+// upstream decides which filters there are (dialectOf), since clients choose by its version.
 func clientList(c *commands.Call) {
 	f, refusal := newListFilter(c)
 	if refusal != nil {
@@ -21,9 +22,9 @@ func clientList(c *commands.Call) {
 		return
 	}
 	clients, now, with, proto := c.Clients(), time.Now(), newFields(c), c.Client.Proto
-	f.check(c, func() {
+	f.checkUsers(c, func() {
 		clients.Each(f.ids, func(p *commands.Peer) []byte {
-			if !f.fits(p, now) {
+			if !f.selectsPeer(p, now) {
 				return nil
 			}
 			return appendLine(p, make([]byte, 0, usualLine), now, with)
@@ -33,16 +34,17 @@ func clientList(c *commands.Call) {
 	})
 }
 
-// newListFilter reads the arguments of CLIENT LIST.
+// newListFilter reads the arguments of CLIENT LIST. Redis has TYPE and ID only, and not both at once. Its ids
+// need not be sorted, may be repeated, and give the order of the lines.
 func newListFilter(c *commands.Call) (f filter, refusal []byte) {
 	switch args := c.Args[2:]; {
 	case c.Server.Upstream().IsValkey(8, 1):
-		refusal = f.parse(dialectOf(c), args, c.Client.ID)
+		refusal = f.parseFilters(dialectOf(c), args, c.Client.ID)
 		return f, refusal
 	case len(args) == 0:
 		return f, nil
 	case len(args) == 2 && resp.IsWord(args[0], "TYPE"):
-		refusal = f.parse(dialectOf(c), args, c.Client.ID)
+		refusal = f.parseFilters(dialectOf(c), args, c.Client.ID)
 		return f, refusal
 	case len(args) >= 2 && resp.IsWord(args[0], "ID"):
 		f.ids = make([]int64, len(args)-1)
@@ -58,10 +60,11 @@ func newListFilter(c *commands.Call) (f filter, refusal []byte) {
 	return f, resp.ErrSyntax
 }
 
-// usualLine is a length that few lines of CLIENT LIST exceed.
+// usualLine is a length that few lines of CLIENT LIST exceed. It is in bytes.
 const usualLine = 320
 
-// joinLines joins lines by ID, or in the order in which ids names them.
+// joinLines joins lines by ID, or in the order in which ids names them. An id without a client has no line;
+// an id that is named twice has two.
 func joinLines(seen []commands.SeenClient, ids []int64) string {
 	size := 0
 	for _, s := range seen {

@@ -9,6 +9,7 @@ import (
 
 // The subcommands of CLIENT that concern the connection which sends them.
 
+// clientSetName is CLIENT SETNAME name. An empty one takes the name away.
 func clientSetName(c *commands.Call) {
 	if !printable(c.Args[2]) {
 		c.Reply(errName("Client names"))
@@ -18,6 +19,7 @@ func clientSetName(c *commands.Call) {
 	c.Reply(resp.OK)
 }
 
+// clientGetName is CLIENT GETNAME: Null without a name.
 func clientGetName(c *commands.Call) {
 	if c.Client.Name == "" {
 		c.Reply(resp.AppendNull(nil, c.Client.Proto))
@@ -26,8 +28,11 @@ func clientGetName(c *commands.Call) {
 	c.Reply(redcon.AppendBulkString(nil, c.Client.Name))
 }
 
+// clientID is CLIENT ID. The id is one of this proxy, and no node knows it.
 func clientID(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
 
+// clientSetInfo is CLIENT SETINFO LIB-NAME | LIB-VER text, which libraries send by themselves. It is for
+// people who read CLIENT LIST.
 func clientSetInfo(c *commands.Call) {
 	option, value := c.Args[2], c.Args[3]
 	var field *string
@@ -49,6 +54,8 @@ func clientSetInfo(c *commands.Call) {
 	c.Reply(resp.OK)
 }
 
+// Both are properties of the client for the proxy: NO-EVICT keeps it when all clients together take too much
+// memory, and both are shown in CLIENT LIST.
 func clientNoEvict(c *commands.Call) { toggle(c, &c.Client.NoEvict) }
 func clientNoTouch(c *commands.Call) { toggle(c, &c.Client.NoTouch) }
 
@@ -66,7 +73,8 @@ func toggle(c *commands.Call, property *bool) {
 	c.Reply(resp.OK)
 }
 
-// printable says that b can stand in a line of CLIENT INFO.
+// printable says that b can stand in a line of CLIENT INFO. A blank would end its field there, and a line
+// break would begin another client. Empty is printable.
 func printable(b []byte) bool {
 	for _, c := range b {
 		if c < '!' || c > '~' {
@@ -76,6 +84,7 @@ func printable(b []byte) bool {
 	return true
 }
 
+// errName has Redis's words; what names the thing that was given.
 func errName(what string) []byte {
 	return resp.ErrorLine("ERR %s cannot contain spaces, newlines or special characters.", what)
 }

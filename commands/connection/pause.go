@@ -8,13 +8,15 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// clientPause is CLIENT PAUSE milliseconds [WRITE|ALL].
+// clientPause is CLIENT PAUSE milliseconds [WRITE|ALL]. The pause holds for all clients of this proxy, and
+// for none of another. The nodes are not told: they would hold back the proxy's own requests too.
 func clientPause(c *commands.Call) {
 	kind := commands.PauseAll
 	switch {
 	case len(c.Args) > 4:
 		c.Reply(commands.UnknownOrArity(c.Args))
 		return
+	// without a mode: all
 	case len(c.Args) < 4 || resp.IsWord(c.Args[3], "ALL"):
 	case resp.IsWord(c.Args[3], "WRITE"):
 		kind = commands.PauseWrites
@@ -42,4 +44,5 @@ func clientPause(c *commands.Call) {
 // longestPause is longer than any process lives.
 const longestPause = 100 * 365 * 24 * time.Hour
 
+// clientUnpause is CLIENT UNPAUSE. The pause does not hold it back (commands.EndsPause).
 func clientUnpause(c *commands.Call) { c.Clients().Unpause(resp.OK) }

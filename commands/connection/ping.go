@@ -10,13 +10,15 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// ping answers for the upstream, unless a script keeps it from answering.
+// ping answers for the upstream, unless a script keeps it from answering. While a script runs the masters are
+// asked: a client uses PING to learn whether the servers answer.
 func ping(c *commands.Call) {
 	if c.Nodes().Busy() && len(c.Args) <= 2 {
 		c.AskAll(c.Raw, commands.Reread, merge.First)
 		return
 	}
 	switch {
+	// in Redis, too, the arity allows any number of arguments, and PING itself refuses them
 	case len(c.Args) > 2:
 		c.Reply(commands.WrongArity("ping"))
 	case c.Client.Subscribed() && c.Client.Proto == 2: // then everything that the client gets has this form
@@ -30,7 +32,7 @@ func ping(c *commands.Call) {
 }
 
 // echo answers with the argument. A long argument is copied beside the loop; nobody writes to the memory
-// that it lies in.
+// that it lies in. So PING with a text is answered too.
 func echo(c *commands.Call) {
 	arg := c.Args[1]
 	if len(arg) <= maxBrief {
@@ -40,7 +42,8 @@ func echo(c *commands.Call) {
 	commands.Beside(c, func() []byte { return redcon.AppendBulk(make([]byte, 0, len(arg)+32), arg) })
 }
 
-// maxBrief is how many bytes of arguments the loop copies itself.
+// maxBrief is how many bytes of arguments the loop copies itself. More would hold up the other clients of the
+// loop.
 const maxBrief = 256 << 10
 
 var replyPong = []byte("+PONG\r\n")

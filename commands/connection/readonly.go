@@ -12,6 +12,8 @@ func readOnly(c *commands.Call) { setReadOnly(c, 1) }
 
 func readWrite(c *commands.Call) { setReadOnly(c, -1) }
 
+// setReadOnly notes what the client wants. It has no effect on what is answered already, and none at all if
+// the proxy never reads from replicas (ReadsAtMaster).
 func setReadOnly(c *commands.Call, to int8) {
 	reads := c.Server.ReplicaReads()
 	known := c.Server.ClusterMode() || c.Server.Upstream().IsValkey(8, 0)
@@ -19,6 +21,7 @@ func setReadOnly(c *commands.Call, to int8) {
 		c.Reply(commands.ErrNoCluster)
 		return
 	}
+	// Nobody looks at the replicas before somebody is to read from them.
 	if reads.Wanted(to) {
 		c.Server.WatchReplicas()
 	}

@@ -5,7 +5,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// clientReply is CLIENT REPLY ON|OFF|SKIP. Only ON is answered.
+// clientReply is CLIENT REPLY ON|OFF|SKIP. Only ON is answered. SetReplies stands before Reply, since it
+// holds from this command on: ON is answered although it was OFF before.
 func clientReply(c *commands.Call) {
 	switch {
 	case resp.IsWord(c.Args[2], "ON"):

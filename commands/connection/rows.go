@@ -21,8 +21,10 @@ package connection
 
 import "lockproxy/commands"
 
-// Rows are the rules for what concerns the connection that a command comes over, and clients.
+// Rows are the rules for what concerns the connection that a command comes over, and clients. Those with a
+// Run and without a Queue run in the proxy when EXEC has succeeded (commands.QueueHere).
 var Rows = []commands.Row{
+	// PING and ECHO are queued at the node, whose answer stands in that of EXEC.
 	{Name: "ping", Arity: -1, Run: ping, Queue: commands.QueueForward,
 		Flags: commands.InSubscriber | commands.Bulky},
 	{Name: "echo", Arity: 2, Flags: commands.Bulky, Run: echo, Queue: commands.QueueForward},
@@ -61,6 +63,7 @@ var Rows = []commands.Row{
 	{Name: "client|tracking", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientTracking},
 	{Name: "client|trackinginfo", Arity: 2, Run: clientTrackingInfo},
 	{Name: "client|caching", Arity: 3, Run: clientCaching, Queue: commands.QueueForward},
+	// What makes a transaction cannot be queued in it. UNWATCH can, and does nothing there.
 	{Name: "multi", Arity: 1, Run: ofTransaction(commands.Transactions.Multi), Queue: commands.QueueNot,
 		Flags: commands.Alone},
 	{Name: "exec", Arity: 1, Run: ofTransaction(commands.Transactions.Exec), Queue: commands.QueueNot,

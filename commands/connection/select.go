@@ -8,7 +8,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// selectDB is SELECT index. A cluster may have one database or several; its nodes say how many.
+// selectDB is SELECT index. A cluster may have one database or several; its nodes say how many. How many one
+// Redis has is its own to say: the index is not checked here beyond what Redis judges without looking at its
+// settings. Messages are those of Redis.
 func selectDB(c *commands.Call) {
 	n, ok := resp.Integer(c.Args[1])
 	switch {
@@ -26,6 +28,7 @@ func selectDB(c *commands.Call) {
 	}
 }
 
+// selects is for a SELECT in a transaction. What is no index changes nothing, and the node gives the error.
 func selects(args [][]byte) commands.Queued {
 	if len(args) == 2 {
 		if n, err := strconv.Atoi(string(args[1])); err == nil {

@@ -13,7 +13,8 @@ import (
 )
 
 // clientTracking is CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT]
-// [NOLOOP].
+// [NOLOOP]. The options are read to the end before ON or OFF counts, as in Redis, so a wrong one is an error
+// with OFF too. The order of the checks, and their words, are those of Redis as well.
 func clientTracking(c *commands.Call) {
 	var next commands.Tracking
 	var prefixes []string
@@ -31,6 +32,7 @@ func clientTracking(c *commands.Call) {
 				c.Reply(resp.ErrInteger)
 				return
 			}
+			// It may go later: then the invalidations are lost, and the client is told by Tracking.Broken.
 			if !c.Clients().Connected(id) {
 				c.Reply(resp.ErrorLine("ERR The client ID you want redirect to does not exist"))
 				return
@@ -63,6 +65,8 @@ func clientTracking(c *commands.Call) {
 	}
 }
 
+// trackingOn turns tracking on, or adds prefixes to that which is on. The new state becomes that of the
+// client when the upstream has accepted it (Tracker.Track).
 func trackingOn(c *commands.Call, next commands.Tracking, prefixes []string) {
 	now := &c.Client.Tracking
 	if refusal := refuses(now, &next, prefixes); refusal != "" {
@@ -70,11 +74,13 @@ func trackingOn(c *commands.Call, next commands.Tracking, prefixes []string) {
 		return
 	}
 	next.On, next.Caching = true, now.Caching
+	// Broadcasting without a prefix means all keys, which is the prefix "".
 	if next.BCast && len(prefixes) == 0 && !slices.Contains(now.Prefixes, "") {
 		prefixes = []string{""}
 	}
 	next.Prefixes = append(slices.Clone(now.Prefixes), prefixes...)
 	slices.Sort(next.Prefixes)
+	// the bytes of the prefixes, and the words that point to them, which slices hold
 	next.Size = 0
 	for _, prefix := range next.Prefixes {
 		next.Size += len(prefix) + int(unsafe.Sizeof(prefix))
@@ -125,10 +131,11 @@ func overlapping(t *commands.Tracking, prefix string) (old string, ok bool) {
 	return "", false
 }
 
-// overlap says that a key can begin with both.
+// overlap says that a key can begin with both. Then each change of such a key would be told twice.
 func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
-// clientCaching is CLIENT CACHING YES | NO.
+// clientCaching is CLIENT CACHING YES | NO. It holds for the next command, or for the next transaction. Which
+// command uses it up is the session's to know.
 func clientCaching(c *commands.Call) {
 	t := &c.Client.Tracking
 	yes, no := resp.IsWord(c.Args[2], "YES"), resp.IsWord(c.Args[2], "NO")
@@ -150,8 +157,11 @@ func clientCaching(c *commands.Call) {
 	}
 }
 
+// clientGetRedir is CLIENT GETREDIR.
 func clientGetRedir(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.Tracking.Redir())) }
 
+// clientTrackingInfo is CLIENT TRACKINGINFO: a map of flags, redirect and prefixes. The proxy knows all of
+// it, so no node is asked.
 func clientTrackingInfo(c *commands.Call) {
 	t, proto := &c.Client.Tracking, c.Client.Proto
 	flags := []string{"off"}

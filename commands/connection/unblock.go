@@ -7,7 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// clientUnblock is CLIENT UNBLOCK id [TIMEOUT | ERROR].
+// clientUnblock is CLIENT UNBLOCK id [TIMEOUT | ERROR]. It reaches clients on all loops: those that block at
+// a node, and those that wait for a lock.
 func clientUnblock(c *commands.Call) {
 	if len(c.Args) > 4 {
 		c.Reply(commands.UnknownOrArity(c.Args))
@@ -21,6 +22,7 @@ func clientUnblock(c *commands.Call) {
 			return
 		}
 	}
+	// Redis takes no other spelling of a number: no plus sign, no leading zeros.
 	id, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
 	if err != nil || strconv.FormatInt(id, 10) != string(c.Args[2]) {
 		c.Reply(resp.ErrInteger)

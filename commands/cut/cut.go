@@ -18,7 +18,7 @@ import (
 )
 
 // Part is the part of a command that goes to one slot. A node refuses keys of several slots in one command
-// even if it serves them all.
+// even if it serves them all. A node may hold several of them; they are sent one by one.
 type Part struct {
 	Slot    int
 	Place   int    // among the parts of its command
@@ -26,15 +26,16 @@ type Part struct {
 }
 
 // New cuts a command with keys from argument first on, each of step arguments, and tail arguments behind the
-// last key's. nil: the arguments make no sense.
+// last key's. nil: the arguments make no sense. It costs a sort of the keys; long commands are cut on a
+// goroutine. The arguments must stay as they are for as long as the Cut is used.
 func New(args [][]byte, first, step, tail int) *Cut {
 	end := len(args) - tail
 	if end <= first || (end-first)%step != 0 {
 		return nil
 	}
 	c := &Cut{args: args, first: first, end: end, step: step}
-	c.sort((end - first) / step)
-	c.measure()
+	c.sortKeys((end - first) / step)
+	c.measureParts()
 	return c
 }
 
@@ -48,15 +49,17 @@ type Cut struct {
 	size             int // of all requests, in bytes
 }
 
-// slotKeys are the keys of one slot, from the end of those of the slot before on.
+// slotKeys are the keys of one slot, from the end of those of the slot before on. Slots and positions have 32
+// bits, since a long command may have millions of keys.
 type slotKeys struct {
 	slot int32
 	to   int32 // of positions
 	size int   // of the request in bytes; while the keys are sorted, of their share in it
 }
 
-// sort sorts n keys by slot, and keys of one slot by their positions.
-func (c *Cut) sort(n int) {
+// sortKeys sorts n keys by slot, and keys of one slot by their positions. Slot and position are packed into
+// one number, which sorts much faster than a pair.
+func (c *Cut) sortKeys(n int) {
 	packed := make([]uint64, n)
 	for i := range packed {
 		packed[i] = uint64(slot.Of(c.key(i)))<<32 | uint64(i)
@@ -74,8 +77,9 @@ func (c *Cut) sort(n int) {
 	}
 }
 
-// measure works out the sizes of the requests from the shares of the keys.
-func (c *Cut) measure() {
+// measureParts works out the sizes of the requests from the shares of the keys. What stands in front of the
+// keys and behind them goes into each request.
+func (c *Cut) measureParts() {
 	fixed := 0
 	for _, args := range [][][]byte{c.args[:c.first], c.args[c.end:]} {
 		for _, arg := range args {
@@ -125,24 +129,25 @@ func (c *Cut) All() []Part {
 }
 
 // Parts makes some of the parts. They do not alias the arguments, and lie one behind the other in memory of
-// their own.
+// their own. which are places of parts, and the result is in their order.
 func (c *Cut) Parts(which []int32) []Part {
 	size := 0
 	for _, i := range which {
 		size += c.slots[i].size
 	}
+	// It never grows, so the requests stay where they are.
 	all := make([]byte, 0, size)
 	parts := make([]Part, 0, len(which))
 	for _, i := range which {
 		from := len(all)
-		all = c.append(all, int(i))
+		all = c.appendPart(all, int(i))
 		parts = append(parts, Part{Slot: c.Slot(int(i)), Place: int(i), Request: all[from:]})
 	}
 	return parts
 }
 
-// append appends the request of the i-th part.
-func (c *Cut) append(dst []byte, i int) []byte {
+// appendPart appends the request of the i-th part.
+func (c *Cut) appendPart(dst []byte, i int) []byte {
 	from := 0
 	if i > 0 {
 		from = int(c.slots[i-1].to)
@@ -154,7 +159,7 @@ func (c *Cut) append(dst []byte, i int) []byte {
 	}
 	for ; len(positions) > 0; positions = positions[min(ahead, len(positions)):] {
 		near := positions[:min(ahead, len(positions))]
-		c.fetch(near)
+		c.fetchKeys(near)
 		for _, position := range near {
 			at := c.first + int(position)*c.step
 			for _, arg := range c.args[at : at+c.step] {
@@ -172,8 +177,8 @@ func (c *Cut) append(dst []byte, i int) []byte {
 // memory that is far away is fetched several times faster when nothing waits for each piece of it.
 const ahead = 16
 
-// fetch loads the beginnings of keys into the cache.
-func (c *Cut) fetch(positions []int32) {
+// fetchKeys loads the beginnings of keys into the cache.
+func (c *Cut) fetchKeys(positions []int32) {
 	sum := byte(0)
 	for _, position := range positions {
 		if key := c.key(int(position)); len(key) > 0 {
@@ -197,7 +202,9 @@ func headerSize(n int) int {
 // bulkSize is how many bytes arg takes up in a command.
 func bulkSize(arg []byte) int { return headerSize(len(arg)) + len(arg) + 2 }
 
-// Join is the Merge that puts the elements of the parts' replies back in the order of the keys.
+// Join is the Merge that puts the elements of the parts' replies back in the order of the keys. Each reply is
+// an array with an element for each key of its part. If there are too few or too many in all, the order is
+// not known, and the answer is an error.
 func (c *Cut) Join(_ int, replies [][]byte) []byte {
 	positions := c.positions // which come by slot
 	if err := merge.FirstError(replies); err != nil {
@@ -216,6 +223,7 @@ func (c *Cut) Join(_ int, replies [][]byte) []byte {
 			if err != nil || !done {
 				return resp.ErrUnexpected
 			}
+			// Its capacity ends with it, so that nothing can be appended into the next one.
 			ordered[positions[0]], body = body[:used:used], body[used:]
 			positions = positions[1:]
 			size += used

@@ -2,7 +2,7 @@
 // need not type them (Grants), and the holds that are kept alive as long as it lives (Keepalives). A
 // commands.Client has both; package lock uses them.
 //
-//	LOCK job KEEPALIVE --> granted --> Grants.Owner, Keepalives.Open().Keep
+//	LOCK job KEEPALIVE --> keepHold, noteGrant --> Keepalives.Open().Keep, Grants.Owner
 //	UNLOCK job         --> Grants.Token
 //	QUIT, RESET        --> Keepalives.Close: all are released
 //	connection broken  --> Keepalives.Break: likewise, some later
@@ -55,17 +55,19 @@ var (
 		"token")
 )
 
-// Prepare makes room for grants. It is called on the loop.
+// Prepare makes room for grants. It is called on the loop. A LOCK calls it; before, all other methods but
+// Owner, Accuse and Accused work as for a connection without locks.
 func (g *Grants) Prepare() {
 	if g.book == nil {
 		g.book = new(grantBook)
 	}
 }
 
-// Owner is the connection as the owner of its holds. Grants is prepared.
+// Owner is the connection as the owner of its holds. Grants is prepared. The index compares owners, so it is
+// the same for all holds of a connection until RESET.
 func (g *Grants) Owner() redlock.HoldOwner { return g.book }
 
-// Over implements redlock.HoldOwner.
+// Over implements redlock.HoldOwner. It is called by the index, from any goroutine, and asks it nothing.
 func (b *grantBook) Over(name, token string) {
 	if len(name) > maxGrantBytes {
 		return
@@ -78,8 +80,9 @@ func (b *grantBook) Over(name, token string) {
 	b.ended.Add(name, token)
 }
 
-// last is the token of the last hold of a lock that has ended, "" if it remembers none.
-func (b *grantBook) last(name string) (token string) {
+// lastToken is the token of the last hold of a lock that has ended, "" if it remembers none. Looking does not
+// make it recent: it is forgotten by when the hold has ended.
+func (b *grantBook) lastToken(name string) (token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended != nil {
@@ -88,7 +91,7 @@ func (b *grantBook) last(name string) (token string) {
 	return token
 }
 
-// Forget drops a token that holds nothing any more; "": any of that lock.
+// Forget drops a token that holds nothing any more; "": any of that lock. The hold itself is not touched.
 func (g *Grants) Forget(name, token string) {
 	b := g.book
 	if b == nil {
@@ -105,7 +108,7 @@ func (g *Grants) Forget(name, token string) {
 }
 
 // Token returns the token that this connection holds the lock with, which l keeps. Tokens whose lease is over
-// count only if there is no other.
+// count only if there is no other. Of several such, the last one counts.
 func (g *Grants) Token(l *locks.Locker, name string) (string, error) {
 	if g.book == nil {
 		return "", errNoGrant
@@ -119,13 +122,14 @@ func (g *Grants) Token(l *locks.Locker, name string) (string, error) {
 	case len(all) > 0:
 		return all[len(all)-1], nil
 	}
-	if last := g.book.last(name); last != "" {
+	if last := g.book.lastToken(name); last != "" {
 		return last, nil
 	}
 	return "", errNoGrant
 }
 
-// Others returns the tokens that this connection holds the lock with, without token.
+// Others returns the tokens that this connection holds the lock with, without token. They may be of holds
+// whose leases are over. nil: there is none.
 func (g *Grants) Others(l *locks.Locker, name, token string) []string {
 	if g.book == nil {
 		return nil
@@ -134,7 +138,8 @@ func (g *Grants) Others(l *locks.Locker, name, token string) []string {
 	return slices.DeleteFunc(all, func(other string) bool { return other == token })
 }
 
-// Accuse notes that the log has named this connection as one that waits for itself.
+// Accuse notes that the log has named this connection as one that waits for itself. Grants is prepared, here
+// and below.
 func (g *Grants) Accuse() {
 	g.book.mu.Lock()
 	defer g.book.mu.Unlock()

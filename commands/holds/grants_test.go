@@ -48,7 +48,7 @@ func TestGrantsAreBounded(t *testing.T) {
 	for i := range names {
 		c.Owner().Over(fmt.Sprint(i), fmt.Sprint("t", i))
 		for ago := range min(i, maxGrantNames/2) {
-			if got := c.book.last(fmt.Sprint(i - ago)); got != fmt.Sprint("t", i-ago) {
+			if got := c.book.lastToken(fmt.Sprint(i - ago)); got != fmt.Sprint("t", i-ago) {
 				t.Fatalf("the name before the last %d: %q", ago, got)
 			}
 		}

@@ -13,11 +13,13 @@ import (
 )
 
 // Keepalives are the holds that are kept alive for as long as a connection lives. The zero value
-// is ready and costs nothing. Its methods are called on the loop of the connection.
+// is ready and costs nothing. Its methods are called on the loop of the connection. QUIT and RESET leave the
+// zero value behind, so a connection can keep holds alive again after a RESET.
 type Keepalives struct{ keeps *KeptSet }
 
 // KeptSet is the content of Keepalives, made with the first hold. Safe for concurrent use: grants come from
-// tasks, losses from the Locker.
+// tasks, losses from the Locker. Once end is set, holds is nil for good: whoever still has the set adds
+// nothing to it.
 type KeptSet struct {
 	mu     sync.Mutex
 	end    func(*keepalive.Kept) // ends holds, once the connection has ended
@@ -34,7 +36,7 @@ type own struct {
 // ended says that the hold is not kept any more.
 func (h own) ended() bool { return h.Kept != nil && h.Ended() }
 
-// holdKey identifies a hold.
+// holdKey identifies a hold. A connection may have several holds of one lock, by different tokens.
 type holdKey struct{ name, token string }
 
 // Pusher is what Actions.Pusher returns.
@@ -48,7 +50,8 @@ func (k *Keepalives) Open() *KeptSet {
 	return k.keeps
 }
 
-// Any says that a hold is being kept alive.
+// Any says that a hold is being kept alive. A hold counts from when it begins to be kept alive, and until its
+// end is noted.
 func (k *Keepalives) Any() bool {
 	if k.keeps == nil {
 		return false
@@ -59,7 +62,7 @@ func (k *Keepalives) Any() bool {
 }
 
 // Close releases all holds, also those that are still to come: the client is done with them.
-func (k *Keepalives) Close() { k.close((*keepalive.Kept).Release) }
+func (k *Keepalives) Close() { k.endHolds((*keepalive.Kept).Release) }
 
 // Break says that the connection, which came from host, has gone. Holds with LINGER go on for so long. Then,
 // or at once, all are released, also those that are still to come. forget: they stay until their leases are
@@ -69,10 +72,11 @@ func (k *Keepalives) Break(host string, forget bool) {
 	if forget {
 		let = (*keepalive.Kept).Forget
 	}
-	k.close(func(h *keepalive.Kept) { h.Break(host, let) })
+	k.endHolds(func(h *keepalive.Kept) { h.Break(host, let) })
 }
 
-func (k *Keepalives) close(end func(*keepalive.Kept)) {
+// It takes each hold out before it calls end, which may come back to the set: mu must not be held then.
+func (k *Keepalives) endHolds(end func(*keepalive.Kept)) {
 	if k.keeps == nil {
 		return
 	}
@@ -89,7 +93,8 @@ func (k *Keepalives) close(end func(*keepalive.Kept)) {
 	}
 }
 
-// Keeper is the id under which this connection keeps the token's hold alive, "" if it does not.
+// Keeper is the id under which this connection keeps the token's hold alive, "" if it does not. It is in the
+// form that requests use (keepalive.Kept.Keeper).
 func (k *Keepalives) Keeper(name, token string) string {
 	if k.keeps == nil {
 		return ""
@@ -102,27 +107,30 @@ func (k *Keepalives) Keeper(name, token string) string {
 	return ""
 }
 
-// Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost.
+// Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost. It returns at once, and
+// may be called from any goroutine. If the connection has ended meanwhile, the hold is ended in the same way
+// as the others were; the result then is one that has ended, or is about to.
 func (s *KeptSet) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.Kept {
 	as, told := holdKey{h.Name, h.Token}, h.Lost
 	h.Lost = func(lost keepalive.Lost) { // knows no push: it may live longer than the connection
 		if told != nil {
 			told(lost)
 		}
-		s.tell(as, lost)
+		s.tellLoss(as, lost)
 	}
 	h.Gone = func() { s.dropEnded(as) }
-	s.add(as, own{push: push}) // it may be lost before it is known
-	kept := l.Keep(h)          // which ends an earlier one
-	if end := s.add(as, own{kept, push}); end != nil {
+	s.addHold(as, own{push: push}) // it may be lost before it is known
+	kept := l.Keep(h)              // which ends an earlier one
+	if end := s.addHold(as, own{kept, push}); end != nil {
 		end(kept)
 	}
 	s.dropEnded(as)
 	return kept
 }
 
-// add notes a hold. If the connection has ended, it returns what ends the hold.
-func (s *KeptSet) add(as holdKey, h own) (end func(*keepalive.Kept)) {
+// addHold notes a hold. If the connection has ended, it returns what ends the hold. The same hold may be
+// added again: it takes the place of the one before.
+func (s *KeptSet) addHold(as holdKey, h own) (end func(*keepalive.Kept)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {
@@ -148,7 +156,7 @@ func (s *KeptSet) dropEnded(as holdKey) {
 	}
 }
 
-// holdCost is the memory of a hold that is kept alive.
+// holdCost is the memory of a hold that is kept alive. In bytes: some 700 beside the texts.
 func holdCost(h holdKey) int64 { return int64(700 + len(h.name) + len(h.token)) }
 
 // Memory is how many bytes the holds take.
@@ -164,7 +172,8 @@ func (k *Keepalives) Memory() int {
 // of them, nor a client that connects again and again.
 func (k *Keepalives) Full(l *locks.Locker, host string) error { return k.Room(l, host, 1) }
 
-// Room is Full for so many more holds.
+// Room is Full for so many more holds. The number is one of this moment: holds that are asked for at the same
+// time do not see each other.
 func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 	free, err := l.Free()
 	if err != nil {
@@ -172,7 +181,7 @@ func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 	}
 	n := l.Lingering(host)
 	if k.keeps != nil {
-		n += k.keeps.count()
+		n += k.keeps.countHolds()
 	}
 	if n+more <= free {
 		return nil
@@ -182,25 +191,27 @@ func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 		"lock-max-keepalive", n, free)
 }
 
-// count is how many holds there are.
-func (s *KeptSet) count() int {
+// countHolds is how many holds there are.
+func (s *KeptSet) countHolds() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.holds)
 }
 
-// tell pushes a loss to the client. Verbs that come with the token are told by the Locker.
-func (s *KeptSet) tell(as holdKey, lost keepalive.Lost) {
+// tellLoss pushes a loss to the client. Verbs that come with the token are told by the Locker. The hold is
+// not dropped yet: Gone, which comes behind Lost, does that.
+func (s *KeptSet) tellLoss(as holdKey, lost keepalive.Lost) {
 	s.mu.Lock()
 	h, ok := s.holds[as]
 	s.mu.Unlock()
 	if ok {
-		h.push(func(proto int) []byte { return s.told(proto, as, lost) })
+		h.push(func(proto int) []byte { return s.lossPush(proto, as, lost) })
 	}
 }
 
-// told is that push, "" for a client of RESP2.
-func (s *KeptSet) told(proto int, as holdKey, lost keepalive.Lost) []byte {
+// lossPush is that push; nil for a client of RESP2. It runs on the loop of the connection, behind what may
+// have ended the set meanwhile.
+func (s *KeptSet) lossPush(proto int, as holdKey, lost keepalive.Lost) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end != nil {
@@ -209,6 +220,7 @@ func (s *KeptSet) told(proto int, as holdKey, lost keepalive.Lost) []byte {
 	if proto < 3 {
 		return nil
 	}
+	// lock-lost, name, fence, why: as docs/locks.md tells clients
 	b := resp.AppendPush(nil, proto, 4)
 	b = resp.AppendBulks(b, "lock-lost", as.name)
 	b = redcon.AppendInt(b, lost.Fence)

@@ -75,7 +75,7 @@ func TestLaterKeepStays(t *testing.T) {
 	}
 	as := holdKey{"job", "t"}
 	ended, goesOn := keep(), keep()
-	s.add(as, own{ended, nil})
+	s.addHold(as, own{ended, nil})
 	s.dropEnded(as)
 	if !ended.Ended() || goesOn.Ended() || s.holds[as].Kept != goesOn {
 		t.Errorf("%v %v, %d holds are known", ended.Ended(), goesOn.Ended(), len(s.holds))

@@ -7,7 +7,8 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// Keeping is one of several holds that are kept alive together.
+// Keeping is one of several holds that are kept alive together. The Lockers may differ: some of the locks may
+// be kept by independent masters.
 type Keeping struct {
 	L    *locks.Locker
 	Hold keepalive.Hold
@@ -15,7 +16,7 @@ type Keeping struct {
 
 // together are holds of which all are kept alive or none: when one is lost the others are given up, and the
 // client is told of the one. A hold that is released, or that another connection keeps from now on, leaves
-// the others alone.
+// the others alone. It lives as long as one of its holds is kept.
 type together struct {
 	mu    sync.Mutex
 	kept  []*keepalive.Kept
@@ -23,28 +24,31 @@ type together struct {
 	first int // the hold that was lost first
 }
 
-// KeepAll keeps several holds alive, as Keep does, until one of them is lost. letGo releases all of them.
+// KeepAll keeps several holds alive, as Keep does, until one of them is lost. letGo releases all of them. It
+// is called on the task of an MLOCK. A hold may be lost while the others are still being added.
 func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo func()) {
 	group := new(together)
 	var kept []*keepalive.Kept
 	for i, k := range all {
+		// what the caller wants to know, of each hold
 		told := k.Hold.Lost
 		k.Hold.Lost = func(lost keepalive.Lost) {
 			if told != nil {
 				told(lost)
 			}
-			group.lose(i)
+			group.loseHold(i)
 		}
 		one := s.Keep(k.L, k.Hold, func(message func(int) []byte) {
 			push(func(proto int) []byte {
-				if line := message(proto); group.tells(i) {
+				// Only the first loss is pushed: the others follow from it.
+				if line := message(proto); group.tellsOf(i) {
 					return line
 				}
 				return nil
 			})
 		})
 		kept = append(kept, one)
-		group.add(one)
+		group.addKept(one)
 	}
 	return func() {
 		for _, one := range kept {
@@ -53,8 +57,8 @@ func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo func()) {
 	}
 }
 
-// add adds a hold.
-func (g *together) add(kept *keepalive.Kept) {
+// addKept adds a hold. One that comes behind the loss is given up at once.
+func (g *together) addKept(kept *keepalive.Kept) {
 	g.mu.Lock()
 	g.kept = append(g.kept, kept)
 	lost := g.lost
@@ -64,8 +68,9 @@ func (g *together) add(kept *keepalive.Kept) {
 	}
 }
 
-// lose gives up the other holds, since the i-th is lost.
-func (g *together) lose(i int) {
+// loseHold gives up the other holds, since the i-th is lost. GiveUp calls Lost of each, and so this again,
+// which then does nothing; mu must not be held. The i-th has ended already, so GiveUp leaves it alone.
+func (g *together) loseHold(i int) {
 	g.mu.Lock()
 	before, kept := g.lost, g.kept
 	if !before {
@@ -80,8 +85,8 @@ func (g *together) lose(i int) {
 	}
 }
 
-// tells says that the client is told of the i-th hold, which is lost.
-func (g *together) tells(i int) bool {
+// tellsOf says that the client is told of the i-th hold, which is lost.
+func (g *together) tellsOf(i int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.first == i

@@ -17,7 +17,8 @@ import (
 // and costs nothing. Its methods are called on the loop of the connection.
 type Waits struct{ all *waits }
 
-// waits is the content of Waits, made with the first one. Waits end on goroutines, hence the mutex.
+// waits is the content of Waits, made with the first one. Waits end on goroutines, hence the mutex. A Wait is
+// in all from Begin to End, and in standing until its message is on its way.
 type waits struct {
 	mu       sync.Mutex
 	all      map[*Wait]struct{}
@@ -25,7 +26,7 @@ type waits struct {
 	memory   atomic.Int64      // bytes that they take up
 }
 
-// Wait is one of them.
+// Wait is one of them. Its goroutine calls Leave and End; the loop of the connection ends it by its context.
 type Wait struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -35,7 +36,8 @@ type Wait struct {
 	size   int64
 }
 
-// Room is how many waits there may be in this process. Safe for concurrent use.
+// Room is how many waits there may be in this process. Safe for concurrent use. Most is set before it is
+// used.
 type Room struct {
 	Most  int
 	taken atomic.Int64
@@ -48,7 +50,8 @@ const waitCost = 13 << 10
 var ErrUnlocked = redlock.ReplyError("UNBLOCKED UNLOCK has ended this wait: nothing is held")
 
 // Begin notes a wait of token for a lock, whose other texts have more bytes. It fails if that token waits for
-// that lock already, or if the connection has its share of the room: as many as are left for all others.
+// that lock already, or if the connection has its share of the room: as many as are left for all others. more
+// is in bytes. Whoever gets a Wait calls End.
 func (w *Waits) Begin(room *Room, name, token string, more int) (*Wait, error) {
 	if w.all == nil {
 		w.all = &waits{all: make(map[*Wait]struct{}), standing: make(map[holdKey]*Wait)}
@@ -73,18 +76,19 @@ func (w *Waits) Begin(room *Room, name, token string, more int) (*Wait, error) {
 	return one, nil
 }
 
-// Context ends when the wait has to.
+// Context ends when the wait has to. Its cause is ErrUnlocked, or the why of Close or Drain.
 func (w *Wait) Context() context.Context { return w.ctx }
 
 // Leave notes that the token does not wait any more: it may ask for the lock again. It may be called again.
+// It is called before the message is published, for the client may act on that at once.
 func (w *Wait) Leave() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	w.leave()
+	w.leaveStanding()
 }
 
-// leave is Leave. mu is held.
-func (w *Wait) leave() {
+// leaveStanding is Leave. mu is held.
+func (w *Wait) leaveStanding() {
 	if w.of.standing[w.key] == w {
 		delete(w.of.standing, w.key)
 	}
@@ -94,14 +98,15 @@ func (w *Wait) leave() {
 func (w *Wait) End() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	w.leave()
+	w.leaveStanding()
 	delete(w.of.all, w)
 	w.cancel(nil)
 	w.of.memory.Add(-w.size)
 	w.room.taken.Add(-1)
 }
 
-// Unlock ends the wait of token for a lock, if there is one.
+// Unlock ends the wait of token for a lock, if there is one. The wait tells by its message that it has ended.
+// It stands until then, so the token cannot wait anew before.
 func (w *Waits) Unlock(name, token string) {
 	if w.all == nil {
 		return
@@ -121,10 +126,11 @@ const (
 )
 
 // Close ends all waits: the connection has ended, or begins anew. It does not block: a goroutine, which ends
-// with the last of them, ends those behind the first portion.
+// with the last of them, ends those behind the first portion. Waits that are begun after that are none of
+// them.
 func (w *Waits) Close(why error) {
 	all := w.all
-	left := w.take()
+	left := w.takeWaits()
 	end := func(n int) {
 		n = min(max(n, 0), endAtOnce, len(left)) // others of left may have ended by themselves
 		for _, one := range left[:n] {
@@ -148,13 +154,13 @@ func (w *Waits) Close(why error) {
 
 // Drain ends all waits at once: the process ends, and their clients have to hear of it before.
 func (w *Waits) Drain(why error) {
-	for _, one := range w.take() {
+	for _, one := range w.takeWaits() {
 		one.cancel(why)
 	}
 }
 
-// take returns all waits, and forgets them.
-func (w *Waits) take() []*Wait {
+// takeWaits returns all waits, and forgets them. They still count against the Room until each has ended.
+func (w *Waits) takeWaits() []*Wait {
 	all := w.all
 	if all == nil {
 		return nil

@@ -15,20 +15,25 @@ import (
 	"lockproxy/redlock/locks"
 )
 
+// The bounds of what a client may give a verb. They keep what one lock costs Redis, and all proxies, small.
 const (
 	maxLockName = 64 << 10 // bytes: it stands in keys, channels and queues, and proxies keep it in memory
 	maxToken    = 1024     // bytes
 	maxMeta     = 1024     // bytes
 	maxChannel  = 1024     // bytes
 	maxTries    = 1_000_000
+	// so high that MAX means something else than no bound
 	maxRenewals = 1_000_000_000
 	maxReplicas = 16
-	maxFence    = 1 << 53
-	maxID       = 64   // bytes
-	maxPermits  = 1000 // a Redis takes a few ms to look at so many
+	// The scripts count in Lua, whose numbers are exact up to here.
+	maxFence = 1 << 53
+	// of the ID of a request, which the key of a lock remembers
+	maxID      = 64   // bytes
+	maxPermits = 1000 // a Redis takes a few ms to look at so many
 )
 
 // arguments are the arguments of a lock verb. What LOCK is told of a grant goes to the engine as it stands.
+// The zero value is that of a verb without options. A verb finds only those set which its syntax takes.
 type arguments struct {
 	redlock.Acquire               // Lease, Wait, Permits, Named ...: zero if it is not given
 	tries           int           // 0: not given
@@ -43,7 +48,9 @@ type arguments struct {
 }
 
 // option is one option of the lock verbs. The table of them is all that knows it: the parser reads it by its
-// row, and COMMAND DOCS and the syntax line of an error show it so.
+// row, and COMMAND DOCS and the syntax line of an error show it so. set stores the value in a, or says why it
+// is wrong; l gives the bounds. A value lies in the read buffer, so set copies what it keeps. Errors may be
+// shown and logged, so that of a token must not quote it.
 type option struct {
 	word  string
 	shown commands.Argument // Type pure-token: no value follows the word
@@ -52,8 +59,10 @@ type option struct {
 	set   func(a *arguments, l *locks.Locker, value []byte) error
 }
 
-// options has the options of all verbs. The Docs of a verb say which of them it takes.
+// options has the options of all verbs. The Docs of a verb say which of them it takes. The order means
+// nothing, but that those of verbs with tokens come first: see lockOptions.
 var options = [...]option{
+	// Where the token goes is readRest's to say: it may also come without its word.
 	valued("TOKEN", "token", "string", func(_ *arguments, v []byte) error { return checkToken(v) }),
 	timed("PX", time.Millisecond, longestLease,
 		func(a *arguments) *time.Duration { return &a.Lease }).in("lease"),
@@ -115,16 +124,19 @@ var options = [...]option{
 	flag("ALL", func(a *arguments) *bool { return &a.total }),
 }
 
-// lockOptions is how many of the options are those of verbs that take tokens.
+// lockOptions is how many of the options are those of verbs that take tokens. The words behind them are no
+// options where a token may stand: a token "ALL" is a token.
 const lockOptions = 18
 
-// bound is the most that a duration may be, and the setting that says so.
+// bound is the most that a duration may be, and the setting that says so. It is asked for each command, since
+// settings may change while the proxy runs.
 type bound func(l *locks.Locker) (most time.Duration, setting string)
 
 func longestLease(l *locks.Locker) (time.Duration, string) { return l.MaxLease(), l.MaxLeaseSetting() }
 func longestWait(l *locks.Locker) (time.Duration, string)  { return l.MaxWait(), "lock-max-wait" }
 
-// flag is an option without a value.
+// flag is an option without a value. at points to its place in arguments; here and below that keeps the table
+// free of code.
 func flag(word string, at func(a *arguments) *bool) option {
 	return option{
 		word:  word,
@@ -145,7 +157,8 @@ func valued(word, name, kind string, set func(a *arguments, value []byte) error)
 	}
 }
 
-// number is an option whose value is a whole number from least to most.
+// number is an option whose value is a whole number from least to most. What is not such a number is an
+// error, and its place in arguments means nothing then.
 func number(word, name string, least, most int64, at func(a *arguments) *int) option {
 	return valued(word, name, "integer", func(a *arguments, value []byte) error {
 		n, err := integerArg(word, value, least, most, "")
@@ -154,7 +167,8 @@ func number(word, name string, least, most int64, at func(a *arguments) *int) op
 	})
 }
 
-// timed is an option whose value is a duration, in units. WAIT alone may be 0: as long as is allowed.
+// timed is an option whose value is a duration, in units. WAIT alone may be 0: as long as is allowed. The
+// longest duration is that of l in whole units, so EX has a bound in seconds.
 func timed(word string, unit time.Duration, most bound, at func(a *arguments) *time.Duration) option {
 	name, least := "milliseconds", int64(1)
 	if unit == time.Second {
@@ -167,6 +181,7 @@ func timed(word string, unit time.Duration, most bound, at func(a *arguments) *t
 	o.set = func(a *arguments, l *locks.Locker, value []byte) error {
 		longest, setting := most(l)
 		n, err := integerArg(word, value, least, int64(longest/unit), setting)
+		// only WAIT gets here with 0, or an error, which is the answer anyway
 		if *at(a) = time.Duration(n) * unit; n == 0 {
 			*at(a) = longest
 		}
@@ -175,11 +190,13 @@ func timed(word string, unit time.Duration, most bound, at func(a *arguments) *t
 	return o
 }
 
+// in puts the option into a group.
 func (o option) in(group string) option {
 	o.group = group
 	return o
 }
 
+// with says which option it needs.
 func (o option) with(other string) option {
 	o.needs = other
 	return o
@@ -193,7 +210,8 @@ func takes(words ...string) (all []commands.Argument) {
 	return all
 }
 
-// shown is the option of that word, or what stands for several of them.
+// shown is the option of that word, or what stands for several of them. It panics for a word that is none,
+// which it would do as soon as the verbs are made.
 func shown(word string) commands.Argument {
 	switch word {
 	case "lease":
@@ -208,6 +226,8 @@ func shown(word string) commands.Argument {
 	return options[slices.IndexFunc(options[:], func(o option) bool { return o.word == word })].shown
 }
 
+// mayHave, either and together make arguments as COMMAND DOCS has them: one that may be left out, one of
+// several, several behind each other.
 func mayHave(a commands.Argument) commands.Argument {
 	a.Optional = true
 	return a
@@ -221,7 +241,8 @@ func together(name string, all ...commands.Argument) commands.Argument {
 	return commands.Argument{Name: name, Type: "block", Arguments: all}
 }
 
-// shortName returns a check that argument at, the name of a lock, is not too long.
+// shortName returns a check that argument at, the name of a lock, is not too long. Nobody else checks it: a
+// node takes keys of any length.
 func shortName(at int) func(args [][]byte) (refusal []byte) {
 	return func(args [][]byte) []byte {
 		if len(args) <= at || len(args[at]) <= maxLockName {
@@ -232,13 +253,15 @@ func shortName(at int) func(args [][]byte) (refusal []byte) {
 	}
 }
 
-// notOfID says that c must not stand in an ID.
+// notOfID says that c must not stand in an ID. Blanks and line breaks would part the words in which Redis
+// keeps an ID.
 func notOfID(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 		strings.ContainsRune("-_.:", c))
 }
 
-// syntax is what a verb takes, read once from its Docs.
+// syntax is what a verb takes, read once from its Docs. It is made when the verb is, and not changed after
+// that; all loops read it.
 type syntax struct {
 	verb   *commands.Command
 	name   string // in capitals
@@ -249,6 +272,7 @@ type syntax struct {
 	open   bool // it takes no token, so its errors may show what it was given
 }
 
+// The Docs are the only list of what a verb takes, so what people read and what is parsed cannot differ.
 func newSyntax(verb *commands.Command) *syntax {
 	s := &syntax{verb: verb, name: strings.ToUpper(strings.ReplaceAll(verb.Name, "|", " "))}
 	s.open = strings.HasPrefix(s.name, "LOCKCTL ")
@@ -270,17 +294,19 @@ func newSyntax(verb *commands.Command) *syntax {
 	return s
 }
 
-// parse reads the arguments of a verb: the name of the lock, then options in any order. Its errors end with
-// the syntax line of the verb.
-func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
+// parseArgs reads the arguments of a verb: the name of the lock, then options in any order. Its errors end
+// with the syntax line of the verb. It sets Name, Token and ID of the request too: the id is new for each
+// command, and Token is "" if none is given.
+func (a *arguments) parseArgs(s *syntax, l *locks.Locker, args [][]byte) error {
 	return a.parseBehind(s, l, args, 2)
 }
 
-// parseBehind is parse for a verb whose options begin at from, behind its last lock.
+// parseBehind is parseArgs for a verb whose options begin at from, behind its last lock.
 func (a *arguments) parseBehind(s *syntax, l *locks.Locker, args [][]byte, from int) error {
-	token, err := a.read(s, l, args, from)
+	token, err := a.readRest(s, l, args, from)
 	if err == nil {
 		fresh := l.NewRequest()
+		// LOCK and UNLOCK are called most, and this is their only allocation for names.
 		a.Name, a.Token, a.ID = threeStrings(args[from-1], token, fresh[:])
 		err = a.goTogether(s)
 	}
@@ -290,12 +316,15 @@ func (a *arguments) parseBehind(s *syntax, l *locks.Locker, args [][]byte, from 
 	return nil
 }
 
-// read reads the options, which begin at from. The token aliases args.
-func (a *arguments) read(s *syntax, l *locks.Locker, args [][]byte, from int) (token []byte, err error) {
+// readRest reads the options, which begin at from. The token aliases args. It returns nil if there is no
+// token. a may be half filled after an error.
+func (a *arguments) readRest(s *syntax, l *locks.Locker, args [][]byte, from int) (token []byte, err error) {
+	// in the order in which they are given; an array, so that nothing is allocated
 	var given [len(options)]*option
 	n := 0
 	for rest := args[from:]; len(rest) > 0; {
 		o := s.option(rest[0])
+		// What follows the only option of a verb is too much, whatever it says.
 		if o == nil || s.open && n == 1 && s.most == 1 {
 			if err := s.noOption(rest[0], len(args)-len(rest), n, token != nil); err != nil {
 				return nil, err
@@ -338,7 +367,8 @@ func (a *arguments) read(s *syntax, l *locks.Locker, args [][]byte, from int) (t
 	return token, nil
 }
 
-// goTogether checks what no option alone can tell.
+// goTogether checks what no option alone can tell. Errors are in the order in which they help most: first
+// what is missing, then what NOTIFY needs.
 func (a *arguments) goTogether(s *syntax) error {
 	switch {
 	case (a.tries > 0) != (a.every > 0):
@@ -359,7 +389,7 @@ func (a *arguments) goTogether(s *syntax) error {
 	return nil
 }
 
-// option returns the option that word names, or nil.
+// option returns the option that word names, or nil. Cases do not matter.
 func (s *syntax) option(word []byte) *option {
 	for i := range options {
 		if s.takes[i] && resp.IsWord(word, options[i].word) {
@@ -391,10 +421,12 @@ func (s *syntax) noOption(word []byte, i, n int, second bool) error {
 	return checkToken(word)
 }
 
+// exclude is the error for two options of which only one may be given.
 func exclude(before, word string) error {
 	return fmt.Errorf("%s and %s exclude each other", before, word)
 }
 
+// The error says how long it is, and never what it is: a token is a secret.
 func checkToken(v []byte) error {
 	if len(v) == 0 || len(v) > maxToken {
 		return fmt.Errorf("a token has 1 to %d bytes, this one has %d", maxToken, len(v))
@@ -402,7 +434,8 @@ func checkToken(v []byte) error {
 	return nil
 }
 
-// threeStrings copies a, b and c into strings that share one allocation.
+// threeStrings copies a, b and c into strings that share one allocation. None of them is freed before the
+// others: who keeps one for long clones it.
 func threeStrings(a, b, c []byte) (string, string, string) {
 	var all strings.Builder
 	all.Grow(len(a) + len(b) + len(c))
@@ -414,7 +447,8 @@ func threeStrings(a, b, c []byte) (string, string, string) {
 }
 
 // integerArg reads a whole number as Redis writes it: without plus sign, leading zeros or spaces. setting
-// names the setting that gives the bound, or is "".
+// names the setting that gives the bound, or is "". The error quotes what was given, shortened, so it is not
+// for secrets.
 func integerArg(word string, v []byte, least, most int64, setting string) (int64, error) {
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err == nil && n >= least && n <= most && v[0] != '+' && (v[0] != '0' || len(v) == 1) {
@@ -428,7 +462,8 @@ func integerArg(word string, v []byte, least, most int64, setting string) (int64
 }
 
 // secretTokens marks the tokens among the arguments of a lock verb: what follows TOKEN, and every word that
-// is no option.
+// is no option. What cannot be told from a token is hidden, too: a word that is wrong may be a token with a
+// typing error.
 func secretTokens(args [][]byte) []bool {
 	secret := make([]bool, len(args))
 	for i := 2; i < len(args); i++ {
@@ -444,7 +479,8 @@ func secretTokens(args [][]byte) []bool {
 	return secret
 }
 
-// optionOf returns the option that word names of any verb that takes tokens, or nil.
+// optionOf returns the option that word names of any verb that takes tokens, or nil. It does not ask whether
+// the verb takes it.
 func optionOf(word []byte) *option {
 	for i := range options[:lockOptions] {
 		if resp.IsWord(word, options[i].word) {

@@ -70,7 +70,7 @@ func TestLockArgs(t *testing.T) {
 			args = append(args, []byte(strings.ReplaceAll(word, `""`, "")))
 		}
 		var got arguments
-		err := got.parse(verbs[string(args[0])], l, args)
+		err := got.parseArgs(verbs[string(args[0])], l, args)
 		got.ID = "" // each has its own
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", line, got, err, want)
@@ -112,7 +112,7 @@ func FuzzLockArgs(f *testing.F) {
 			return
 		}
 		var a, b arguments
-		err := a.parse(s, l, args)
+		err := a.parseArgs(s, l, args)
 		if err != nil {
 			if text := err.Error(); !strings.HasPrefix(text, "ERR ") ||
 				!strings.Contains(text, ". Syntax: "+strings.ToUpper(s.verb.Name)+" ") {
@@ -128,7 +128,7 @@ func FuzzLockArgs(f *testing.F) {
 			len(a.Meta) > maxMeta || a.Name != string(args[1]) {
 			t.Errorf("%q: %+v", line, a)
 		}
-		err = b.parse(s, l, args)
+		err = b.parseArgs(s, l, args)
 		if a.ID == b.ID {
 			t.Errorf("%q: %s twice", line, a.ID)
 		}
@@ -147,7 +147,7 @@ func BenchmarkLockArgs(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var a arguments
-		if err := a.parse(s, l, args); err != nil {
+		if err := a.parseArgs(s, l, args); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,16 +9,20 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing.
+// Busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing. It
+// is for LOCKCTL STATS and the admin page, and nothing depends on it: a lock that falls out of its memory
+// begins again at 0.
 type Busiest struct {
 	mu  sync.Mutex
 	all *simplelru.LRU[string, *Count]
 }
 
-// maxBusiestName is the length from which on the name of a lock is too long to be counted.
+// maxBusiestName is the length from which on the name of a lock is too long to be counted, in bytes. It
+// bounds what the names take together.
 const maxBusiestName = 4096
 
 // NewBusiest counts each of so many locks, those that were used last, but for those with very long names.
+// With 0 names or fewer it returns nil, which counts nothing.
 func NewBusiest(names int) *Busiest {
 	if names <= 0 {
 		return nil
@@ -27,20 +31,20 @@ func NewBusiest(names int) *Busiest {
 	return &Busiest{all: all}
 }
 
-// ended notes how a LOCK ended.
-func (b *Busiest) ended(name string, granted bool) {
+// countEnd notes how a LOCK ended.
+func (b *Busiest) countEnd(name string, granted bool) {
 	if granted {
-		b.count(name, Count{Grants: 1})
+		b.addCounts(name, Count{Grants: 1})
 	} else {
-		b.count(name, Count{Refusals: 1})
+		b.addCounts(name, Count{Refusals: 1})
 	}
 }
 
-// waited notes that a LOCK has to wait.
-func (b *Busiest) waited(name string) { b.count(name, Count{Waits: 1}) }
+// countWait notes that a LOCK has to wait.
+func (b *Busiest) countWait(name string) { b.addCounts(name, Count{Waits: 1}) }
 
-// count adds the counts of more to the lock.
-func (b *Busiest) count(name string, more Count) {
+// addCounts adds the counts of more to the lock. The lock counts as the one that was used last.
+func (b *Busiest) addCounts(name string, more Count) {
 	if b == nil || len(name) > maxBusiestName {
 		return
 	}
@@ -56,13 +60,15 @@ func (b *Busiest) count(name string, more Count) {
 	c.Waits += more.Waits
 }
 
-// Count is what happened to one lock.
+// Count is what happened to one lock. Waits are counted when they begin, so they are among Grants or Refusals
+// too when they end.
 type Count struct {
 	Name                    string
 	Grants, Refusals, Waits uint64
 }
 
-// Top returns the n busiest locks, the busiest first.
+// Top returns the n busiest locks, the busiest first. Locks with the same sum are in the order of their
+// names, so that two looks show the same.
 func (b *Busiest) Top(n int) []Count {
 	if b == nil {
 		return nil
@@ -79,4 +85,5 @@ func (b *Busiest) Top(n int) []Count {
 	return all[:min(n, len(all))]
 }
 
+// sum is by what locks are ranked.
 func (c Count) sum() uint64 { return c.Grants + c.Refusals + c.Waits }

@@ -10,11 +10,11 @@ import (
 func TestBusiest(t *testing.T) {
 	b := NewBusiest(100)
 	for i := range 1000 {
-		b.ended(fmt.Sprint("other", i), true)
-		b.ended("job", i%2 == 0)
+		b.countEnd(fmt.Sprint("other", i), true)
+		b.countEnd("job", i%2 == 0)
 	}
-	b.waited("job")
-	b.ended(strings.Repeat("x", maxBusiestName+1), true)
+	b.countWait("job")
+	b.countEnd(strings.Repeat("x", maxBusiestName+1), true)
 	if got := b.Top(2); len(got) != 2 || got[0] != (Count{"job", 500, 500, 1}) || got[1].sum() != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -22,8 +22,8 @@ func TestBusiest(t *testing.T) {
 		t.Errorf("%d names", n)
 	}
 	b = NewBusiest(0)
-	b.ended("job", true)
-	b.waited("job")
+	b.countEnd("job", true)
+	b.countWait("job")
 	if got := b.Top(10); got != nil {
 		t.Errorf("switched off: %v", got)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // durationLimits are the upper bounds of the buckets of durations: of how long clients wait for locks and
-// hold them. The last bucket has none.
+// hold them. The last bucket has none. They ascend.
 var durationLimits = [...]time.Duration{
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
@@ -18,20 +18,24 @@ var durationLimits = [...]time.Duration{
 	2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
 }
 
-// durations counts durations by buckets. Safe for concurrent use.
+// durations counts durations by buckets. Safe for concurrent use. A reader may see a bucket before the sum,
+// or the other way round: each is right for itself.
 type durations struct {
 	buckets [len(durationLimits) + 1]atomic.Uint64
-	nanos   atomic.Uint64 // their sum
+	// a time.Duration has room for 292 years of them
+	nanos atomic.Uint64 // their sum
 }
 
-func (d *durations) observe(took time.Duration) {
+// countDuration counts one. A clock that was set back gives a negative one, which counts as 0.
+func (d *durations) countDuration(took time.Duration) {
 	took = max(took, 0)
 	i, _ := slices.BinarySearch(durationLimits[:], took)
 	d.buckets[i].Add(1)
 	d.nanos.Add(uint64(took))
 }
 
-// Durations is what was counted of one kind of durations.
+// Durations is what was counted of one kind of durations. It has the form of a Prometheus histogram: buckets
+// include those below them.
 type Durations struct {
 	Verb    string // lock, rlock or semlock
 	Prefix  string // of the names of the locks, as Options of the Ledger have it; "": all others
@@ -41,8 +45,8 @@ type Durations struct {
 	Below   map[float64]uint64 // by upper bound in seconds: how many were not longer
 }
 
-// list appends what d has counted, unless that is nothing.
-func (d *durations) list(all []Durations, verb, prefix, outcome string) []Durations {
+// appendCounted appends what d has counted, unless that is nothing.
+func (d *durations) appendCounted(all []Durations, verb, prefix, outcome string) []Durations {
 	one := Durations{Verb: verb, Prefix: prefix, Outcome: outcome, Sum: time.Duration(d.nanos.Load())}
 	for i := range d.buckets {
 		one.Count += d.buckets[i].Load()
@@ -56,6 +60,7 @@ func (d *durations) list(all []Durations, verb, prefix, outcome string) []Durati
 		below += d.buckets[i].Load()
 		one.Below[limit.Seconds()] = below
 	}
+	// A histogram must not have more in a bucket than in all.
 	one.Count = max(one.Count, below) // some may have come meanwhile
 	return append(all, one)
 }

@@ -18,9 +18,10 @@ import (
 //
 // Reply: that of the command; -NOTHELD: the token, or the grant with that fence, does not hold the lock, and
 // the command has not run. The command needs its own rights beside those to the lock. Between MULTI and EXEC
-// the node gets the script itself, as the user that the client is.
+// the node gets the script itself, as the user that the client is. What is guarded is a command of the
+// upstream with its own row, keys and secrets: Command.Inner finds it, so that rights and MONITOR see both.
 func guardVerb(l *Lockers) *commands.Command {
-	verb := l.verb("guard", -4, commands.Write, commands.Docs{
+	verb := l.newVerb("guard", -4, commands.Write, commands.Docs{
 		Summary:    "Runs one command, if a token or a fence holds the lock, in one step.",
 		Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
 		Arguments: []commands.Argument{
@@ -31,7 +32,8 @@ func guardVerb(l *Lockers) *commands.Command {
 			{Name: "arg", Type: "string", Optional: true, Multiple: true},
 		},
 	}, func(c *commands.Call, _ *syntax) error { return guard(c, l) })
-	verb.Needs = func(args [][]byte) []commands.Right { return readRights(l.key(args[1])) }
+	verb.Needs = func(args [][]byte) []commands.Right { return readRights(l.keyOf(args[1])) }
+	// StandIn is called when the command is queued, with the database that it will run in.
 	verb.Secret, verb.InnerAt = guardSecrets, guardedAt
 	verb.StandIn = func(c *commands.Call, db int) (req, refusal []byte) {
 		req, err := guardInMulti(c, l, db)
@@ -43,7 +45,8 @@ func guardVerb(l *Lockers) *commands.Command {
 	return verb
 }
 
-// guardedAt is where the guarded command begins.
+// guardedAt is where the guarded command begins. The key is argument 1 and the token 2, or its word 2 and the
+// token or fence 3. 0: there is no command. A token that is spelled TOKEN must be given behind that word.
 func guardedAt(args [][]byte) int {
 	at := 3
 	if len(args) > 2 && (resp.IsWord(args[2], "TOKEN") || resp.IsWord(args[2], "FENCE")) {
@@ -68,18 +71,21 @@ func guardSecrets(args [][]byte) []bool {
 	return secret
 }
 
-// guarded is one GUARD on its way.
+// guarded is one GUARD on its way. Its Command and Keys alias the read buffer until lasting has copied them.
 type guarded struct {
 	redlock.Guard
 	l     *locks.Locker
 	inner *commands.Command
 }
 
+// guard finds the keys of the command, which have to be in the slot of the lock, and has the engine run it.
+// After an error nothing has run.
 func guard(c *commands.Call, all *Lockers) error {
 	g, err := readGuard(c, all, c.Client.DB)
 	if err != nil {
 		return err
 	}
+	// What would run with the wrong rights is refused first, whatever its keys are.
 	keys, err := g.findKeys(c)
 	switch {
 	case g.runsAsProxy(c) && err == commands.ErrAskKeys:
@@ -88,13 +94,14 @@ func guard(c *commands.Call, all *Lockers) error {
 		return errRunsAsProxy
 	case err == commands.ErrAskKeys:
 		g.Command = lasting(g.Command)
+		// A node is asked for the keys, and c is not valid any more when it answers.
 		by := c.Actions
 		by.FindKeys(g.Command, func(keys [][]byte) []byte {
-			if err := g.fits(keys); err != nil {
+			if err := g.fitsSlot(keys); err != nil {
 				return commands.ErrorReply(err)
 			}
 			g.Keys = keys
-			g.ask(by)
+			g.askGuard(by)
 			return nil
 		})
 		return nil
@@ -102,7 +109,7 @@ func guard(c *commands.Call, all *Lockers) error {
 		return err
 	}
 	g.Keys = keys
-	g.ask(c.Actions)
+	g.askGuard(c.Actions)
 	return nil
 }
 
@@ -120,7 +127,8 @@ var errRunsUnjudged = redlock.ReplyError("ERR nothing would judge this inside GU
 // errNoScript is what Redis says to an EVALSHA that it does not know.
 var errNoScript = redlock.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
 
-// takeScript puts the source into the guarded EVAL or EVALSHA: it becomes part of the script of GUARD.
+// takeScript puts the source into the guarded EVAL or EVALSHA: it becomes part of the script of GUARD. Redis
+// lets no script call another, so there is no other way.
 func (g *guarded) takeScript(c *commands.Call) error {
 	source, given := g.Command[1], resp.IsWord(g.Command[0], "EVAL")
 	if !given {
@@ -134,13 +142,16 @@ func (g *guarded) takeScript(c *commands.Call) error {
 			"would not see its flags")
 	}
 	g.Command = append([][]byte{bytes.ToUpper(g.Command[0]), source}, g.Command[2:]...)
+	// So an EVALSHA behind it works as after any EVAL. Of a user it is not remembered: it is not known yet
+	// whether the user may run it.
 	if given && c.AsProxy() {
 		c.Server.Scripts().Add(source)
 	}
 	return nil
 }
 
-func (g *guarded) ask(by redlock.Caller) {
+// askGuard sends it. The reply of the command, errors too, goes to the client as it is.
+func (g *guarded) askGuard(by redlock.Caller) {
 	l := g.l
 	l.Guard(by, &g.Guard, func(reply []byte, err error) []byte {
 		if err != nil {
@@ -151,7 +162,8 @@ func (g *guarded) ask(by redlock.Caller) {
 	})
 }
 
-// guardInMulti is the request that the node gets between MULTI and EXEC.
+// guardInMulti is the request that the node gets between MULTI and EXEC. It cannot ask a node for the keys
+// first, since what it returns is queued at once.
 func guardInMulti(c *commands.Call, all *Lockers, db int) (req []byte, err error) {
 	g, err := readGuard(c, all, db)
 	if err != nil {
@@ -171,13 +183,14 @@ func guardInMulti(c *commands.Call, all *Lockers, db int) (req []byte, err error
 	return g.l.GuardRequest(&g.Guard)
 }
 
-// readGuard reads the arguments, or says why it cannot run.
+// readGuard reads the arguments, or says why it cannot run. db is the database of the command: the lock
+// itself is in database 0.
 func readGuard(c *commands.Call, all *Lockers, db int) (g *guarded, err error) {
 	at := guardedAt(c.Args)
 	if at == 0 {
 		return nil, c.Command.Usage(errors.New("a command is missing"))
 	}
-	g = &guarded{l: all.of(c.Args[1])}
+	g = &guarded{l: all.engineOf(c.Args[1])}
 	g.Name, g.DB, g.Command = string(c.Args[1]), db, c.Args[at:]
 	holder := c.Args[at-1]
 	if at == 4 && resp.IsWord(c.Args[2], "FENCE") {
@@ -189,6 +202,7 @@ func readGuard(c *commands.Call, all *Lockers, db int) (g *guarded, err error) {
 		return nil, c.Command.Usage(err)
 	}
 	inner, refusal := c.Table.Resolve(g.Command)
+	// An unknown command keeps the refusal that it has.
 	if inner != c.Table.Unknown() {
 		refusal = unguardable(inner, g.Command)
 	}
@@ -206,7 +220,8 @@ func readGuard(c *commands.Call, all *Lockers, db int) (g *guarded, err error) {
 func said(reply []byte) error { return redlock.ReplyError(bytes.TrimRight(reply[1:], "\r\n")) }
 
 // unguardable says why GUARD does not run args, a command; nil: it does. GUARD runs what goes to one node as
-// it stands, does not wait, and may be in a script; and scripts, whose sources become part of its own.
+// it stands, does not wait, and may be in a script; and scripts, whose sources become part of its own. args
+// are the command with its name. The first reason that fits is told.
 func unguardable(c *commands.Command, args [][]byte) (refusal []byte) {
 	const publishes = commands.PubSub | commands.Replicates
 	blocks := false
@@ -236,7 +251,9 @@ func unguardable(c *commands.Command, args [][]byte) (refusal []byte) {
 		why = ": it is not about keys"
 	case !c.Fits(len(args)):
 		return commands.WrongArity(c.Name)
+	// the bounds of the command hold inside GUARD too
 	default:
+
 		return c.Excess(args, commands.MaxChannel+1) // so long that its names are looked at
 	}
 	return commands.Refusal(c.Name, " inside GUARD"+why)
@@ -260,7 +277,8 @@ func (g *guarded) runsAsProxy(c *commands.Call) bool {
 }
 
 // findKeys returns the keys of the guarded command. commands.ErrAskKeys: a node has to be asked for them.
-// Only a cluster has slots: elsewhere the keys are where the lock is.
+// Only a cluster has slots: elsewhere the keys are where the lock is. It fails with commands.ErrCrossSlot if
+// they are not in the slot of the lock.
 func (g *guarded) findKeys(c *commands.Call) (keys [][]byte, err error) {
 	if !c.Server.Clustered() {
 		return nil, nil
@@ -271,11 +289,11 @@ func (g *guarded) findKeys(c *commands.Call) (keys [][]byte, err error) {
 	for _, i := range g.inner.KeyIndexes(g.Command) {
 		keys = append(keys, g.Command[i])
 	}
-	return keys, g.fits(keys)
+	return keys, g.fitsSlot(keys)
 }
 
-// fits says whether the keys are in the slot of the lock.
-func (g *guarded) fits(keys [][]byte) error {
+// fitsSlot says whether the keys are in the slot of the lock.
+func (g *guarded) fitsSlot(keys [][]byte) error {
 	at := slot.Of([]byte(g.l.Key(g.Name)))
 	for _, key := range keys {
 		if slot.Of(key) != at {
@@ -285,7 +303,8 @@ func (g *guarded) fits(keys [][]byte) error {
 	return nil
 }
 
-// lasting copies words that alias the read buffer.
+// lasting copies words that alias the read buffer. The copies are for a request that is sent when the call
+// has ended.
 func lasting(words [][]byte) [][]byte {
 	copied := make([][]byte, len(words))
 	for i, word := range words {

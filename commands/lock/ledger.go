@@ -15,22 +15,25 @@ import (
 
 // Ledger notes what becomes of locks. Each verb that takes or frees locks tells it of each outcome, once:
 //
-//	LOCK     waiting, granted, timedOut; undone if the client was not told
-//	UNLOCK   released, or notHeld
-//	BREAK    broken: LOCKCTL's, and then granted, LOCK's
-//	keepalive, when it ends a hold: lost, over
+//	LOCK     noteWaiting, noteGranted, noteTimedOut; noteUndone if the client was not told
+//	UNLOCK   noteReleased, or noteNotHeld
+//	BREAK    noteBroken: LOCKCTL's, and then noteGranted, LOCK's
+//	keepalive, when it ends a hold: noteLost, noteOver
 //
 // It measures how long locks are waited for and held, and tells others what happens, as events. The index of
 // the proxy remembers since when each is held, and tells it of those whose leases end. Safe for concurrent
-// use.
+// use. Its methods are called on loops and on goroutines of waits alike, and none of them blocks. What is
+// told to others must stay without tokens: events have digests of them.
 type Ledger struct {
 	prefixes []string // the longest first, and last ""
-	series   []series // for each prefix and mode
-	index    *index.Index
-	tell     atomic.Pointer[func(lockevent.Event)] // nil: nobody wants to know
+	// at prefix*len(modes) + mode
+	series []series // for each prefix and mode
+	index  *index.Index
+	tell   atomic.Pointer[func(lockevent.Event)] // nil: nobody wants to know
 }
 
-// series counts how long locks of one prefix are waited for and held, in one mode.
+// series counts how long locks of one prefix are waited for and held, in one mode. The first line has waits
+// by how they ended, the second holds.
 type series struct {
 	granted, timedOut              durations
 	released, expired, lost, broke durations
@@ -40,7 +43,8 @@ type series struct {
 var modes = [...]redlock.Mode{redlock.Write, redlock.Read, redlock.Permit}
 
 // NewLedger returns a Ledger of the holds in x that tells the locks apart whose names begin with one of
-// prefixes. tell is that of Tell.
+// prefixes. tell is that of Tell. The longest prefix that fits has a lock, and "" has all others, so each
+// lock counts in one series. x must not be in use yet.
 func NewLedger(x *index.Index, prefixes []string, tell func(lockevent.Event)) *Ledger {
 	all := append(slices.Clone(prefixes), "")
 	slices.SortFunc(all, func(a, b string) int {
@@ -48,7 +52,7 @@ func NewLedger(x *index.Index, prefixes []string, tell func(lockevent.Event)) *L
 	})
 	all = slices.Compact(all)
 	l := &Ledger{prefixes: all, series: make([]series, len(modes)*len(all)), index: x}
-	x.Tell(l.ended)
+	x.Tell(l.noteEnded)
 	l.Tell(tell)
 	return l
 }
@@ -63,16 +67,19 @@ func (l *Ledger) Tell(tell func(lockevent.Event)) {
 	l.tell.Store(&tell)
 }
 
-// maxEventName is the length up to which events show the name of a client.
+// maxEventName is the length up to which events show the name of a client, in bytes. Clients may give
+// themselves names of any length.
 const maxEventName = 128
 
-// event tells of an event, if anybody wants to know.
-func (l *Ledger) event(kind lockevent.Kind, name, token string, who *redlock.Client, more lockevent.Event) {
+// tellOf tells of an event, if anybody wants to know. more has what else the event says; time, kind, lock,
+// token and client are filled in here. token may be "", and who nil.
+func (l *Ledger) tellOf(kind lockevent.Kind, name, token string, who *redlock.Client, more lockevent.Event) {
 	tell := l.tell.Load()
 	if tell == nil {
 		return
 	}
 	more.Time, more.Kind, more.Lock = time.Now(), kind, name
+	// never the token itself: who has it owns the lock
 	if token != "" {
 		more.Token = redlock.Digest(token)
 	}
@@ -83,8 +90,9 @@ func (l *Ledger) event(kind lockevent.Kind, name, token string, who *redlock.Cli
 	(*tell)(more)
 }
 
-// of finds the series of a lock.
-func (l *Ledger) of(name string, mode redlock.Mode) *series {
+// seriesOf finds the series of a lock. There are few prefixes, so they are tried one by one. A mode that is
+// none counts as a writer.
+func (l *Ledger) seriesOf(name string, mode redlock.Mode) *series {
 	i := 0
 	for !strings.HasPrefix(name, l.prefixes[i]) {
 		i++
@@ -92,109 +100,117 @@ func (l *Ledger) of(name string, mode redlock.Mode) *series {
 	return &l.series[len(modes)*i+max(slices.Index(modes[:], mode), 0)]
 }
 
-// waiting notes that a has to wait.
-func (l *Ledger) waiting(a *redlock.Acquire) {
-	l.event(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
+// noteWaiting notes that a has to wait.
+func (l *Ledger) noteWaiting(a *redlock.Acquire) {
+	l.tellOf(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
 }
 
-// granted notes that a, which came then, was granted at. The fence is that of the grant.
-func (l *Ledger) granted(a *redlock.Acquire, fence int64, came, at time.Time) {
-	l.event(lockevent.Granted, a.Name, a.Token, a.Client,
+// noteGranted notes that a, which came then, was granted at. The fence is that of the grant. The time between
+// the two is how long the client waited, also if it was granted at once.
+func (l *Ledger) noteGranted(a *redlock.Acquire, fence int64, came, at time.Time) {
+	l.tellOf(lockevent.Granted, a.Name, a.Token, a.Client,
 		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence})
-	l.of(a.Name, a.Mode).granted.observe(at.Sub(came))
+	l.seriesOf(a.Name, a.Mode).granted.countDuration(at.Sub(came))
 }
 
-// timedOut notes that a, which came then, waited in vain.
-func (l *Ledger) timedOut(a *redlock.Acquire, came time.Time) {
-	l.of(a.Name, a.Mode).timedOut.observe(time.Since(came))
-	l.event(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
+// noteTimedOut notes that a, which came then, waited in vain. A LOCK that ends with an error is not counted:
+// how long it would have waited says nothing.
+func (l *Ledger) noteTimedOut(a *redlock.Acquire, came time.Time) {
+	l.seriesOf(a.Name, a.Mode).timedOut.countDuration(time.Since(came))
+	l.tellOf(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
 }
 
-// released notes that a token let go of its hold, which was granted here and has ended so if ok.
-func (l *Ledger) released(name, token string, who *redlock.Client, e index.Ended, ok bool) {
+// noteReleased notes that a token let go of its hold, which was granted here and has ended so if ok. A hold
+// that another proxy has granted is told of, but not measured: nobody here knows since when it was held.
+func (l *Ledger) noteReleased(name, token string, who *redlock.Client, e index.Ended, ok bool) {
 	if ok {
-		l.of(name, e.Mode).released.observe(e.Took)
+		l.seriesOf(name, e.Mode).released.countDuration(e.Took)
 	}
-	l.event(lockevent.Released, name, token, who, ending(e, ""))
+	l.tellOf(lockevent.Released, name, token, who, endingEvent(e, ""))
 }
 
-// ending is what an event tells of a hold that ends; of one that is not known, that is little.
-func ending(e index.Ended, why string) lockevent.Event {
+// endingEvent is what an event tells of a hold that ends; of one that is not known, that is little.
+func endingEvent(e index.Ended, why string) lockevent.Event {
 	return lockevent.Event{Mode: modeNames[e.Mode], Fence: e.Fence, Reason: why}
 }
 
-// notHeld notes that a token holds nothing any more. If its lease should still go on, somebody has ended the
-// hold through another proxy, nobody here knows when.
-func (l *Ledger) notHeld(name string, e index.Ended, ok bool) {
+// noteNotHeld notes that a token holds nothing any more. If its lease should still go on, somebody has ended
+// the hold through another proxy, nobody here knows when.
+func (l *Ledger) noteNotHeld(name string, e index.Ended, ok bool) {
 	if ok && e.Over {
-		l.ended(name, e)
+		l.noteEnded(name, e)
 	}
 }
 
-// undone notes that the grant with that fence is given back, since its client has gone before it was told.
-func (l *Ledger) undone(a *redlock.Acquire, fence int64) {
+// noteUndone notes that the grant with that fence is given back, since its client has gone before it was
+// told. To the metrics it was never held. The event is one of a release, with the reason why.
+func (l *Ledger) noteUndone(a *redlock.Acquire, fence int64) {
 	l.index.Undone(a.Name, a.Token, fence)
-	l.event(lockevent.Released, a.Name, a.Token, a.Client,
+	l.tellOf(lockevent.Released, a.Name, a.Token, a.Client,
 		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence, Reason: lockevent.Undelivered})
 }
 
-// ended notes the end of a hold whose lease is over, or in whose place there is another one.
-func (l *Ledger) ended(name string, e index.Ended) {
-	if s := l.of(name, e.Mode); e.Over {
-		s.expired.observe(e.Took)
+// noteEnded notes the end of a hold whose lease is over, or in whose place there is another one. It tells of
+// no event: at the moment when a lease is over nobody is there who has seen it.
+func (l *Ledger) noteEnded(name string, e index.Ended) {
+	if s := l.seriesOf(name, e.Mode); e.Over {
+		s.expired.countDuration(e.Took)
 	} else {
-		s.released.observe(e.Took)
+		s.released.countDuration(e.Took)
 	}
 }
 
-// broken notes that a client, who asked for that then, took a lock away from its holders, but not from but,
-// which may be "".
-func (l *Ledger) broken(name, but string, by *redlock.Client, asked time.Time) {
-	l.event(lockevent.Broken, name, "", by, lockevent.Event{})
+// noteBroken notes that a client, who asked for that then, took a lock away from its holders, but not from
+// but, which may be "". What was granted after asked is another hold, and goes on.
+func (l *Ledger) noteBroken(name, but string, by *redlock.Client, asked time.Time) {
+	l.tellOf(lockevent.Broken, name, "", by, lockevent.Event{})
 	for _, e := range l.index.Broken(name, but, asked) {
 		if e.Over {
-			l.ended(name, e)
+			l.noteEnded(name, e)
 		} else {
-			l.of(name, e.Mode).broke.observe(e.Took)
+			l.seriesOf(name, e.Mode).broke.countDuration(e.Took)
 		}
 	}
 }
 
-// keeping has the Ledger told how a hold ends that is to be kept alive for a client.
-func (l *Ledger) keeping(h keepalive.Hold, who *redlock.Client) keepalive.Hold {
+// watchHold has the Ledger told how a hold ends that is to be kept alive for a client. who is the client, as
+// the events show it. It returns h with the functions set.
+func (l *Ledger) watchHold(h keepalive.Hold, who *redlock.Client) keepalive.Hold {
 	name, token := h.Name, h.Token
-	h.Lost = func(lost keepalive.Lost) { l.lost(name, token, lost, who) }
-	h.Over = func(how keepalive.End, fence int64) { l.over(name, token, fence, how, who) }
+	h.Lost = func(lost keepalive.Lost) { l.noteLost(name, token, lost, who) }
+	h.Over = func(how keepalive.End, fence int64) { l.noteOver(name, token, fence, how, who) }
 	return h
 }
 
-// lost notes that a hold that was kept alive is lost.
-func (l *Ledger) lost(name, token string, lost keepalive.Lost, who *redlock.Client) {
+// noteLost notes that a hold that was kept alive is lost. The event comes also if the hold is not known here
+// any more.
+func (l *Ledger) noteLost(name, token string, lost keepalive.Lost, who *redlock.Client) {
 	e, ok := l.index.Freed(name, token, lost.Fence, nil)
 	e.Fence = lost.Fence
-	l.event(lockevent.Lost, name, token, who, ending(e, string(lost.Why)))
-	switch s := l.of(name, e.Mode); {
+	l.tellOf(lockevent.Lost, name, token, who, endingEvent(e, string(lost.Why)))
+	switch s := l.seriesOf(name, e.Mode); {
 	case !ok:
 	case lost.Why == keepalive.Broken:
-		s.broke.observe(e.Took)
+		s.broke.countDuration(e.Took)
 	default:
-		s.lost.observe(e.Took)
+		s.lost.countDuration(e.Took)
 	}
 }
 
-// over notes that a hold is not kept alive any more, and not lost either. If another proxy has freed it, that
-// one tells of it.
-func (l *Ledger) over(name, token string, fence int64, how keepalive.End, who *redlock.Client) {
+// noteOver notes that a hold is not kept alive any more, and not lost either. If another proxy has freed it,
+// that one tells of it. how keepalive.Taken is no end: another connection keeps the same hold alive.
+func (l *Ledger) noteOver(name, token string, fence int64, how keepalive.End, who *redlock.Client) {
 	e, ok := l.index.Freed(name, token, fence, nil)
 	if ok && how != keepalive.Taken {
-		l.of(name, e.Mode).released.observe(e.Took)
+		l.seriesOf(name, e.Mode).released.countDuration(e.Took)
 	}
 	if e.Fence = fence; how == keepalive.Freed {
-		l.event(lockevent.Released, name, token, who, ending(e, lockevent.Disconnected))
+		l.tellOf(lockevent.Released, name, token, who, endingEvent(e, lockevent.Disconnected))
 	}
 }
 
-// Times is how long clients waited for locks and held them, as far as this proxy has seen.
+// Times is how long clients waited for locks and held them, as far as this proxy has seen. They count from
+// the start of the proxy on, by verb and prefix.
 type Times struct {
 	Waits []Durations // Outcome: granted, timeout
 	Holds []Durations // Outcome: released, expired, lost, broken
@@ -204,16 +220,17 @@ type Times struct {
 
 // Times returns what the Ledger has noted so far.
 func (l *Ledger) Times() (t Times) {
+	// So holds whose leases are over by now are among them.
 	l.index.Expire()
 	for i := range l.series {
 		s, prefix := &l.series[i], l.prefixes[i/len(modes)]
 		verb := [len(modes)]string{"lock", "rlock", "semlock"}[i%len(modes)]
-		t.Waits = s.granted.list(t.Waits, verb, prefix, "granted")
-		t.Waits = s.timedOut.list(t.Waits, verb, prefix, "timeout")
-		t.Holds = s.released.list(t.Holds, verb, prefix, "released")
-		t.Holds = s.expired.list(t.Holds, verb, prefix, "expired")
-		t.Holds = s.lost.list(t.Holds, verb, prefix, "lost")
-		t.Holds = s.broke.list(t.Holds, verb, prefix, "broken")
+		t.Waits = s.granted.appendCounted(t.Waits, verb, prefix, "granted")
+		t.Waits = s.timedOut.appendCounted(t.Waits, verb, prefix, "timeout")
+		t.Holds = s.released.appendCounted(t.Holds, verb, prefix, "released")
+		t.Holds = s.expired.appendCounted(t.Holds, verb, prefix, "expired")
+		t.Holds = s.lost.appendCounted(t.Holds, verb, prefix, "lost")
+		t.Holds = s.broke.appendCounted(t.Holds, verb, prefix, "broken")
 	}
 	t.Unmeasured = l.index.Unmeasured()
 	return t

@@ -27,17 +27,18 @@ const (
 // SCAN looks through all keys, also for locks that the index of held locks lacks.
 //
 // Reply: array of maps, by name: name, and what LOCKCTL INFO says. If a node cannot be asked the reply is an
-// error, never a shorter list.
+// error, never a shorter list. It runs as a task, for it asks the index, and then each lock whose name it
+// has.
 func lockctlList(c *commands.Call, l *Lockers, a *arguments) error {
 	of, proto, sees := a.listing, c.Client.Proto, l.sees(c)
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
-		all, err := l.list(of, func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error) {
+		all, err := l.listLocks(of, func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error) {
 			return engine.List(ctx, of)
 		})
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
-		known := l.known(ctx, sees, all...)
+		known := l.knownClients(ctx, sees, all...)
 		b := redcon.AppendArray(nil, len(all))
 		for _, one := range all {
 			b = resp.AppendMap(b, proto, 1+statePairs(&one.State))
@@ -49,13 +50,15 @@ func lockctlList(c *commands.Call, l *Lockers, a *arguments) error {
 	return nil
 }
 
-// list is what ask finds of all engines, by name. A lock that an engine has under a name that belongs to
-// another one, perhaps since before the settings changed, is left out.
-func (l *Lockers) list(
+// listLocks is what ask finds of all engines, by name. A lock that an engine has under a name that belongs to
+// another one, perhaps since before the settings changed, is left out. It blocks as ask does. Each engine may
+// give of.Count of them, so the first of all are among these.
+func (l *Lockers) listLocks(
 	of locks.Listing, ask func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error),
 ) (found []locks.Listed, err error) {
-	for _, engine := range l.all() {
-		of.Mine = func(name string) bool { return l.of([]byte(name)) == engine }
+	for _, engine := range l.engines() {
+		// engine is this one in each round, so the functions differ
+		of.Mine = func(name string) bool { return l.engineOf([]byte(name)) == engine }
 		some, err := ask(engine, of)
 		if err != nil {
 			return nil, err
@@ -66,7 +69,8 @@ func (l *Lockers) list(
 	return found[:min(of.Count, len(found))], nil
 }
 
-// Seen is one lock, with the clients that are known to hold it and to wait for it.
+// Seen is one lock, with the clients that are known to hold it and to wait for it. It is what the admin page
+// shows.
 type Seen struct {
 	Name  string
 	State redlock.State
@@ -75,9 +79,9 @@ type Seen struct {
 
 // Look finds up to most locks that are held or waited for, as LOCKCTL LIST does, by name; names is how many
 // the index has whose names match. Without an index it fails: nobody who only looks has all keys read. It
-// blocks.
+// blocks. It hides no addresses and users: whoever may see the admin page may see them.
 func (l *Lockers) Look(ctx context.Context, match string, most int) (all []Seen, names int, err error) {
-	found, err := l.list(locks.Listing{Match: match, Count: most},
+	found, err := l.listLocks(locks.Listing{Match: match, Count: most},
 		func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error) {
 			some, n, err := engine.Look(ctx, of)
 			names += n
@@ -86,7 +90,7 @@ func (l *Lockers) Look(ctx context.Context, match string, most int) (all []Seen,
 	if err != nil {
 		return nil, 0, err
 	}
-	known := l.known(ctx, nil, found...)
+	known := l.knownClients(ctx, nil, found...)
 	for _, one := range found {
 		all = append(all, Seen{Name: one.Name, State: one.State, Known: known[one.Name]})
 	}

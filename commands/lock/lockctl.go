@@ -17,11 +17,14 @@ import (
 //
 //	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] [SCAN] | WATCH [MATCH glob] |
 //	        BREAK key | STATS [ALL] | HELP
+//
+// Its subcommands do not go through newVerb, for each needs rights of its own, and their locks stand one
+// argument further on.
 func lockctlVerb(l *Lockers) *commands.Command {
 	const perLock = "O(N), N being holders and waiters"
-	reading := func(args [][]byte) []commands.Right { return readRights(l.key(args[2])) }
+	reading := func(args [][]byte) []commands.Right { return readRights(l.keyOf(args[2])) }
 	breaking := func(args [][]byte) []commands.Right {
-		key := l.key(args[2])
+		key := l.keyOf(args[2])
 		return append(breakRights(key), writeRight(key))
 	}
 	helping := commands.FixedRights(commands.NewRight("COMMAND"))
@@ -32,6 +35,7 @@ func lockctlVerb(l *Lockers) *commands.Command {
 		Docs: &commands.Docs{Summary: "Looks after locks.", Since: since, Group: "lock",
 			Complexity: "Depends on the subcommand."},
 	}
+	// What they have in common is set below.
 	for _, sub := range []*commands.Command{
 		aboutOne("lockctl|info", 3, commands.ReadOnly, reading, func(c *commands.Call) { lockctlInfo(c, l) },
 			commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock}),
@@ -72,12 +76,14 @@ func lockctlVerb(l *Lockers) *commands.Command {
 		sub.Docs.Since, sub.Docs.Group = since, "lock"
 		verb.AddSub(sub)
 	}
+	// So the cost of a pattern is bounded as for KEYS.
 	verb.Subs["list"].Globs = commands.GlobsBehind("MATCH", 2)
 	verb.Subs["check"].Secret = commands.SecretsFrom(3)
 	return verb
 }
 
-// aboutOne is a subcommand about the lock that its first argument names.
+// aboutOne is a subcommand about the lock that its first argument names. docs names only what stands behind
+// the key. run answers the command.
 func aboutOne(name string, arity int, flags commands.Flags, needs func([][]byte) []commands.Right,
 	run func(c *commands.Call), docs commands.Docs,
 ) *commands.Command {
@@ -93,7 +99,8 @@ func aboutOne(name string, arity int, flags commands.Flags, needs func([][]byte)
 	}
 }
 
-// asking is a subcommand with options, which run is given.
+// asking is a subcommand with options, which run is given. The defaults of the options stand here: all names,
+// and listCount of them. Plain stands for the bounds of an engine, which none of these options has.
 func asking(name string, flags commands.Flags, needs func([][]byte) []commands.Right, docs commands.Docs,
 	l *Lockers, run func(c *commands.Call, l *Lockers, a *arguments) error,
 ) *commands.Command {
@@ -103,20 +110,22 @@ func asking(name string, flags commands.Flags, needs func([][]byte) []commands.R
 	s := newSyntax(sub)
 	asked := runner(func(c *commands.Call, s *syntax) error {
 		a := arguments{listing: locks.Listing{Match: "*", Count: listCount}}
-		if _, err := a.read(s, l.Plain, c.Args, 2); err != nil {
+		if _, err := a.readRest(s, l.Plain, c.Args, 2); err != nil {
 			return sub.Usage(err)
 		}
 		return run(c, l, &a)
 	})
-	sub.Run = func(c *commands.Call) { asked.answer(c, s) }
+	sub.Run = func(c *commands.Call) { asked.answerCall(c, s) }
 	return sub
 }
 
 // lockctlInfo replies a map: state, fence, holders (maps), waiters, of a semaphore in use also used and of,
-// key, waiting (maps); and rest, if there is one.
+// key, waiting (maps); and rest, if there is one. Redis knows the holders by digests of their tokens, and how
+// many wait. Who they are other proxies have to be asked, which a task does; if nobody has to do with the
+// lock it is answered at once.
 func lockctlInfo(c *commands.Call, l *Lockers) {
 	o, name, sees := c.Actions, string(c.Args[2]), l.sees(c)
-	inspect(c, l, "", func(s redlock.State, proto int) []byte {
+	inspectLock(c, l, "", func(s redlock.State, proto int) []byte {
 		show := func(known who.Known) []byte {
 			return appendState(resp.AppendMap(nil, proto, statePairs(&s)), proto, s, known)
 		}
@@ -124,13 +133,14 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 			return show(who.Known{})
 		}
 		o.Task(commands.Returning(func(ctx context.Context) []byte {
-			return show(l.known(ctx, sees, locks.Listed{Name: name, State: s})[name])
+			return show(l.knownClients(ctx, sees, locks.Listed{Name: name, State: s})[name])
 		}), nil)
 		return nil
 	})
 }
 
-// statePairs is how many pairs appendState appends.
+// statePairs is how many pairs appendState appends. It must be changed with it: a map of RESP3 is announced
+// with its size.
 func statePairs(s *redlock.State) int {
 	pairs := 6
 	if s.Used() > 0 {
@@ -143,7 +153,8 @@ func statePairs(s *redlock.State) int {
 }
 
 // appendState appends the state of a lock as pairs of a map, with the clients that are known to hold it and
-// to wait for it.
+// to wait for it. Times are in milliseconds: since is a unix time, the others are durations. waited is -1,
+// and client, addr, user and proxy are empty, if nobody knows the client.
 func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 	b = resp.AppendBulks(b, "state", s.Name())
 	b = appendCount(b, "fence", s.Fence)
@@ -187,23 +198,26 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 	return b
 }
 
+// They are those of replies, events and metrics.
 var modeNames = map[redlock.Mode]string{
 	redlock.Write: "write", redlock.Read: "read", redlock.Permit: "permit",
 }
 
+// appendCount appends a pair of a name and a number.
 func appendCount(b []byte, name string, n int64) []byte {
 	return redcon.AppendInt(redcon.AppendBulkString(b, name), n)
 }
 
-// lockctlCheck replies an array of ttl in ms, fence and count, or Null.
+// lockctlCheck replies an array of ttl in ms, fence and count, or Null. An error instead of Null says that
+// the hold was lost, and why.
 func lockctlCheck(c *commands.Call, l *Lockers) {
 	if len(c.Args[3]) > maxToken { // no token is that long
 		c.Reply(resp.AppendNull(nil, c.Client.Proto))
 		return
 	}
 	token := string(c.Args[3])
-	name, of := string(c.Args[2]), l.of(c.Args[2])
-	inspect(c, l, token, func(s redlock.State, proto int) []byte {
+	name, of := string(c.Args[2]), l.engineOf(c.Args[2])
+	inspectLock(c, l, token, func(s redlock.State, proto int) []byte {
 		h := s.Held(token)
 		if h == nil {
 			if err := whyNothing(of, name, token, 0); err != nil {
@@ -221,11 +235,12 @@ func lockctlCheck(c *commands.Call, l *Lockers) {
 	})
 }
 
-// inspect reads the lock that Args[2] names and answers with what show makes of it. Any token that is not ""
-// limits it to the hold of that token.
-func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.State, proto int) []byte) {
+// inspectLock reads the lock that Args[2] names and answers with what show makes of it. Any token that is not
+// "" limits it to the hold of that token. show runs on the loop, when Redis has answered, and may go on
+// instead of answering.
+func inspectLock(c *commands.Call, all *Lockers, token string, show func(s redlock.State, proto int) []byte) {
 	name, proto := string(c.Args[2]), c.Client.Proto
-	all.of(c.Args[2]).Inspect(c.Actions, name, token, func(s redlock.State, err error) []byte {
+	all.engineOf(c.Args[2]).Inspect(c.Actions, name, token, func(s redlock.State, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
@@ -233,7 +248,8 @@ func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.S
 	})
 }
 
-// lockctlBreak replies 1 if the lock was held and is no more, 0 if it was free.
+// lockctlBreak replies 1 if the lock was held and is no more, 0 if it was free. Those who held it hear of it
+// if they are kept alive. Who waits gets the lock next.
 func lockctlBreak(c *commands.Call, all *Lockers) {
 	all.Break(c.Actions, string(c.Args[2]), c.Client.Holder(), func(broken bool, err error) []byte {
 		switch {
@@ -246,15 +262,16 @@ func lockctlBreak(c *commands.Call, all *Lockers) {
 	})
 }
 
-// Break takes a lock away from its holders, for a client, and tells of it. It does not block.
+// Break takes a lock away from its holders, for a client, and tells of it. It does not block. then makes the
+// answer. The admin page uses it too. Nothing is told if the lock was free.
 func (l *Lockers) Break(
 	by redlock.Caller, name string, who *redlock.Client, then func(broken bool, err error) []byte,
 ) {
-	of, asked := l.of([]byte(name)), time.Now()
+	of, asked := l.engineOf([]byte(name)), time.Now()
 	of.Break(by, name, func(broken bool, err error) []byte {
 		if err == nil && broken {
 			of.TellBroken(name, who.Addr, who.User)
-			l.Ledger.broken(name, "", who, asked)
+			l.Ledger.noteBroken(name, "", who, asked)
 		}
 		return then(broken, err)
 	})

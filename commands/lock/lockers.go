@@ -15,7 +15,9 @@ import (
 	"lockproxy/redlock/who"
 )
 
-// Lockers has the lock engines of a proxy and knows which of them has which lock. Immutable.
+// Lockers has the lock engines of a proxy and knows which of them has which lock. Immutable. A lock belongs
+// to an engine by its name alone, so every proxy with the same settings finds the same engine. Plain is
+// always there.
 type Lockers struct {
 	Plain    *locks.Locker // over the upstream
 	Compat   *locks.Locker // over the upstream too, in the form of other libraries; nil: there are none
@@ -41,8 +43,9 @@ type Lockers struct {
 	Events bool
 }
 
-// of returns the engine of a lock, by the name that the client gives.
-func (l *Lockers) of(name []byte) *locks.Locker {
+// engineOf returns the engine of a lock, by the name that the client gives. CompatPrefixes are none without
+// Compat. With Quorum and no Prefixes it has all others.
+func (l *Lockers) engineOf(name []byte) *locks.Locker {
 	switch {
 	case begins(name, l.CompatPrefixes):
 		return l.Compat
@@ -54,7 +57,7 @@ func (l *Lockers) of(name []byte) *locks.Locker {
 	return l.Plain
 }
 
-// begins says that name begins with one of prefixes.
+// begins says that name begins with one of prefixes. A prefix that is empty fits all names.
 func begins(name []byte, prefixes []string) bool {
 	for _, p := range prefixes {
 		if len(name) >= len(p) && string(name[:len(p)]) == p {
@@ -64,18 +67,23 @@ func begins(name []byte, prefixes []string) bool {
 	return false
 }
 
-// Independent says that the lock of that name is kept by independent masters.
-func (l *Lockers) Independent(name []byte) bool { return l.Quorum != nil && l.of(name) == l.Quorum }
+// Independent says that the lock of that name is kept by independent masters. For such a lock, later verbs of
+// a client wait until its earlier ones are answered (proxy/lockorder), since its requests go to several
+// masters.
+func (l *Lockers) Independent(name []byte) bool {
+	return l.Quorum != nil && l.engineOf(name) == l.Quorum
+}
 
-// all returns the engines whose locks can be listed.
-func (l *Lockers) all() []*locks.Locker {
+// engines returns the engines whose locks can be listed. Those of Compat are not: each is a key like any
+// other.
+func (l *Lockers) engines() []*locks.Locker {
 	if l.Quorum == nil {
 		return []*locks.Locker{l.Plain}
 	}
 	return []*locks.Locker{l.Plain, l.Quorum}
 }
 
-// Stats are the counters of all engines.
+// Stats are the counters of all engines. A counter of the proxy is the sum over them.
 func (l *Lockers) Stats() locks.Stats {
 	s := l.Plain.Stats()
 	if l.Compat != nil {
@@ -87,7 +95,8 @@ func (l *Lockers) Stats() locks.Stats {
 	return s
 }
 
-// allows returns an error if engine cannot do what the LOCK asks for.
+// allows returns an error if engine cannot do what the LOCK asks for. It is asked when the arguments are
+// read, before anything is sent. A nil error says nothing about the lock.
 func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) error {
 	switch {
 	case engine == l.Compat:
@@ -97,6 +106,7 @@ func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) 
 	case a.Permits > 0:
 		return errors.New("ERR SEMLOCK is not for locks of RedLock: its masters agree on who holds a lock, " +
 			"not yet on who of many holds a permit; take a name whose locks are kept by the upstream")
+	// SYNC 0 asks for what is the case anyway.
 	case a.syncs && a.Sync > 0:
 		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of " +
 			"them have the grant anyway")
@@ -109,6 +119,7 @@ func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) 
 }
 
 // allowsCompat returns an error if a lock in the form of another library cannot have what the LOCK asks for.
+// What such a key has room for is a token and a lease.
 func allowsCompat(mode redlock.Mode, a *arguments) error {
 	for _, o := range []struct {
 		asked bool

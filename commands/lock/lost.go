@@ -17,11 +17,13 @@ import (
 // the token may take the lock again. CHECK is told of it if Redis has the very hold that is lost.
 
 // errLost is the error for a client that comes with the token of a lost hold. then says what to do at last.
+// The name is shortened, for it may be long. Clients know the error by its first word.
 func errLost(name string, lost keepalive.Lost, then string) error {
 	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then %s",
 		resp.Clip([]byte(name)), lost.Why, lost.Fence, lossTexts[lost.Why], then)
 }
 
+// The keys are shown as well, in parentheses: they are for programs, the texts for people.
 var lossTexts = map[keepalive.Loss]string{
 	keepalive.Expired:  "it could not be renewed before its lease was over",
 	keepalive.Broken:   "LOCKCTL BREAK took it away",
@@ -30,13 +32,15 @@ var lossTexts = map[keepalive.Loss]string{
 	keepalive.Together: "another lock of the same MLOCK was lost, and all are kept alive or none",
 }
 
+// What a client is to do at last. A verb that was not run may be repeated.
 const (
 	thenAgain = "send this command again: it was not run"
 	thenLock  = "lock again"
 )
 
 // whyNothing is the error for a verb if Redis has no hold of the token because that was lost. A fence that is
-// not 0 is that of the only hold that was meant.
+// not 0 is that of the only hold that was meant. nil: it is not remembered as lost, so it never was a hold,
+// or has ended in order.
 func whyNothing(l *locks.Locker, name, token string, fence int64) error {
 	lost, ok := l.Lost(name, token, fence)
 	if !ok {
@@ -46,7 +50,8 @@ func whyNothing(l *locks.Locker, name, token string, fence int64) error {
 }
 
 // lostMeanwhile is the error for a verb that found a hold of the token, if that was lost while the verb was
-// on its way: after the first so many losses.
+// on its way: after the first so many losses. so is Locker.Losses, read before the verb was sent. Redis has
+// the hold, but its proxy has told a client that it is lost, so nobody may rely on it.
 func lostMeanwhile(l *locks.Locker, so uint64, name, token string, fence int64) error {
 	lost, ok := l.Relied(so, name, token, fence)
 	if !ok {

@@ -33,8 +33,10 @@ func mlockVerb(l *Lockers) *commands.Command {
 	return verb
 }
 
-// mlockSecrets marks the token, also where numkeys is too high, so that it stands among the names.
+// mlockSecrets marks the token, also where numkeys is too high, so that it stands among the names. Then
+// behindNames takes it for a name. Only the word TOKEN in front of it tells it apart.
 func mlockSecrets(args [][]byte) []bool {
+	// secretTokens passes over the first two words, so it begins that much earlier.
 	end := behindNames(args)
 	if end == 0 {
 		return secretTokens(args)
@@ -46,7 +48,8 @@ func mlockSecrets(args [][]byte) []bool {
 	return secret
 }
 
-// taking is one MLOCK on its way.
+// taking is one MLOCK on its way. It belongs to the loop until its task begins, then to the task, and to the
+// loop again when that has answered.
 type taking struct {
 	many
 	args   arguments
@@ -59,29 +62,31 @@ type taking struct {
 	at     time.Time // of the grant; zero: nothing is granted
 }
 
+// It is a task from the start: several locks may be at several masters, and are taken one after the other.
 func mlock(c *commands.Call, all *Lockers, s *syntax) error {
 	c.Client.Grants.Prepare()
 	q := &taking{proto: c.Client.Proto, came: time.Now()}
-	if err := q.prepare(c, all, s); err != nil {
+	if err := q.prepareSet(c, all, s); err != nil {
 		return err
 	}
-	c.Task(commands.Returning(q.take), q)
+	c.Task(commands.Returning(q.takeTask), q)
 	return nil
 }
 
-// prepare reads the arguments and says why it cannot run.
-func (q *taking) prepare(c *commands.Call, all *Lockers, s *syntax) error {
+// prepareSet reads the arguments and says why it cannot run. After an error nothing is sent.
+func (q *taking) prepareSet(c *commands.Call, all *Lockers, s *syntax) error {
 	l, err := all.parseMany(&q.args, s, c.Args, behindNames(c.Args))
 	if err != nil {
 		return err
 	}
 	q.many = all.newMany(c, q.args.Acquire)
+	// called by Take, on its goroutine
 	q.set.Waiting = func(p *locks.SetPart) {
 		if q.waits.IsZero() {
 			q.waits = time.Now()
 		}
-		q.all.Busiest.waited(p.Name)
-		q.all.Ledger.waiting(p.Ask())
+		q.all.Busiest.countWait(p.Name)
+		q.all.Ledger.noteWaiting(p.Ask())
 	}
 	for _, p := range q.set.Parts() {
 		if err := all.allows(p.L, redlock.Write, &q.args); err != nil {
@@ -94,11 +99,13 @@ func (q *taking) prepare(c *commands.Call, all *Lockers, s *syntax) error {
 		}
 		q.keeps, q.push = c.Client.Keepalives.Open(), c.Pusher()
 	}
+	// last, since a loss is told once
 	return q.untold(thenAgain)
 }
 
-// take is the task of an MLOCK.
-func (q *taking) take(ctx context.Context) []byte {
+// takeTask is the task of an MLOCK. Take has the locks, or none. What was waited for counts from the first
+// lock that had to be waited for.
+func (q *taking) takeTask(ctx context.Context) []byte {
 	ok, held, err := q.set.Take(ctx)
 	if !q.waits.IsZero() {
 		q.waited = time.Since(q.waits)
@@ -107,25 +114,26 @@ func (q *taking) take(ctx context.Context) []byte {
 	if ok {
 		left = q.set.Left(time.Now())
 	}
+	// As with LOCK, nobody is told of a grant that may be over.
 	if ok && left <= 0 {
 		err = q.set.GiveBack(errGrantOver)
 	}
 	if ok && err == nil {
-		err = q.granted()
+		err = q.keepHolds()
 	}
-	q.ended(held, err)
+	q.noteOutcome(held, err)
 	switch {
 	case err != nil:
 		return commands.ErrorReply(err)
 	case !ok:
 		return resp.Null(q.proto)
 	}
-	return q.answer(left)
+	return q.setReply(left)
 }
 
-// granted has the holds kept alive, if that was asked for. It takes them back if a hold of the token was lost
-// meanwhile.
-func (q *taking) granted() error {
+// keepHolds has the holds kept alive, if that was asked for. It takes them back if a hold of the token was
+// lost meanwhile. Without KEEPALIVE, holds of the token that are kept alive already go on with the new lease.
+func (q *taking) keepHolds() error {
 	var all []holds.Keeping
 	for _, p := range q.set.Parts() {
 		until := p.Grant.At.Add(p.Grant.TTL)
@@ -133,7 +141,7 @@ func (q *taking) granted() error {
 			p.L.Prolonged(p.Name, q.set.Token(), until, p.Grant.Fence)
 			continue
 		}
-		all = append(all, holds.Keeping{L: p.L, Hold: q.all.Ledger.keeping(keepalive.Hold{
+		all = append(all, holds.Keeping{L: p.L, Hold: q.all.Ledger.watchHold(keepalive.Hold{
 			Name: p.Name, Token: q.set.Token(), Fence: p.Grant.Fence, Lease: q.set.Lease(), Until: until,
 			Keeper: p.Keeper, Max: q.args.renewals, Linger: q.args.linger,
 		}, q.who)})
@@ -142,6 +150,7 @@ func (q *taking) granted() error {
 	if q.keeps != nil {
 		letGo = q.keeps.KeepAll(all, q.push)
 	}
+	// A token that was made just now had no holds to lose.
 	if q.args.Token == "" {
 		return nil
 	}
@@ -153,47 +162,50 @@ func (q *taking) granted() error {
 	return err
 }
 
-// ended counts and notes how the MLOCK ended. held is the lock that others hold.
-func (q *taking) ended(held *locks.SetPart, err error) {
+// noteOutcome counts and notes how the MLOCK ended. held is the lock that others hold. The set counts once,
+// as one MLOCK, while each of its locks counts for itself. An error counts nowhere else.
+func (q *taking) noteOutcome(held *locks.SetPart, err error) {
 	parts := q.set.Parts()
 	parts[0].L.CountSet(held == nil, err)
 	switch {
 	case err != nil:
 	case held != nil:
-		q.all.Busiest.ended(held.Name, false)
+		q.all.Busiest.countEnd(held.Name, false)
 		if !q.waits.IsZero() {
-			q.all.Ledger.timedOut(held.Ask(), q.came)
+			q.all.Ledger.noteTimedOut(held.Ask(), q.came)
 		}
 	default:
 		q.at = time.Now()
 		for _, p := range parts {
 			p.L.Granted(p.Ask(), &p.Grant, q.came, q.grants.Owner())
-			q.all.Busiest.ended(p.Name, true)
+			q.all.Busiest.countEnd(p.Name, true)
 			q.grants.Forget(p.Name, "")
-			q.all.Ledger.granted(p.Ask(), p.Grant.Fence, q.came, q.at)
+			q.all.Ledger.noteGranted(p.Ask(), p.Grant.Fence, q.came, q.at)
 		}
 	}
 }
 
-// Waited implements commands.LockWaiter.
+// Waited implements commands.LockWaiter. How long it took to ask Redis is not among it.
 func (q *taking) Waited() time.Duration { return q.waited }
 
 // Arrived implements redlock.Delivery.
 func (q *taking) Arrived() {}
 
-// Lost implements redlock.Delivery: it takes back a grant that did not reach the client.
+// Lost implements redlock.Delivery: it takes back a grant that did not reach the client. See
+// acquisition.Lost: after two seconds it does nothing.
 func (q *taking) Lost() {
 	if q.at.IsZero() || time.Since(q.at) >= unread {
 		return
 	}
 	for _, p := range q.set.Parts() {
-		q.all.Ledger.undone(p.Ask(), p.Grant.Fence)
+		q.all.Ledger.noteUndone(p.Ask(), p.Grant.Fence)
 	}
 	q.set.Undo()
 }
 
-// answer tells of the grant, with what was left of the least lease.
-func (q *taking) answer(left time.Duration) []byte {
+// setReply tells of the grant, with what was left of the least lease. The fences are in the order in which
+// the client has named the locks, one for each name, also if two names mean one lock.
+func (q *taking) setReply(left time.Duration) []byte {
 	given := q.set.Given()
 	b := redcon.AppendArray(nil, 3)
 	b = redcon.AppendBulkString(b, q.set.Token())

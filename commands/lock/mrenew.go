@@ -19,15 +19,18 @@ func mrenewVerb(l *Lockers) *commands.Command {
 	return l.heldVerb("mrenew", "Makes the leases of several holds longer.", mrenew, "lease")
 }
 
+// mrenew is the task. If one of the locks is not held, the leases of the others are longer all the same: the
+// client learns only that it does not hold all.
 func mrenew(ctx context.Context, m *many) []byte {
 	if err := m.untold(thenLock); err != nil {
 		return commands.ErrorReply(err)
 	}
+	// What is left counts from before the requests: so it ends here no later than in Redis.
 	sent := time.Now()
 	err := m.set.Renew(ctx)
 	least := m.set.Parts()[0].Renewed.Left
 	for _, p := range m.set.Parts() {
-		m.renewed(p, sent)
+		m.noteRenewed(p, sent)
 		least = min(least, p.Renewed.Left)
 	}
 	held := func(p *locks.SetPart) bool { return p.Renewed.Left > 0 }
@@ -43,8 +46,9 @@ func mrenew(ctx context.Context, m *many) []byte {
 	return redcon.AppendInt(nil, least.Milliseconds())
 }
 
-// renewed notes the outcome for one lock, of a request that was sent then.
-func (m *many) renewed(p *locks.SetPart, sent time.Time) {
+// noteRenewed notes the outcome for one lock, of a request that was sent then. An error leaves open what has
+// happened, so nothing is noted.
+func (m *many) noteRenewed(p *locks.SetPart, sent time.Time) {
 	token, until := m.set.Token(), sent.Add(p.Renewed.Left)
 	switch {
 	case p.Err != nil:
@@ -54,6 +58,6 @@ func (m *many) renewed(p *locks.SetPart, sent time.Time) {
 		p.L.Renewed(p.Name, token, until, m.who, p.L.KeeperOf(p.Name, token) != "")
 	default:
 		e, ok := p.L.NotHeld(p.Name, token, p.Fence, nil)
-		m.all.Ledger.notHeld(p.Name, e, ok)
+		m.all.Ledger.noteNotHeld(p.Name, e, ok)
 	}
 }

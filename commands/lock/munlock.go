@@ -19,11 +19,12 @@ func munlockVerb(l *Lockers) *commands.Command {
 	return l.heldVerb("munlock", "Frees several locks.", munlock)
 }
 
+// munlock is the task. An error of one lock does not keep the others from being freed.
 func munlock(ctx context.Context, m *many) []byte {
 	err := m.set.Release(ctx)
 	freed := 0
 	for _, p := range m.set.Parts() {
-		if m.released(p) {
+		if m.noteReleased(p) {
 			freed++
 		}
 	}
@@ -36,16 +37,17 @@ func munlock(ctx context.Context, m *many) []byte {
 	return redcon.AppendInt(nil, int64(freed))
 }
 
-// released notes the outcome for one lock, and says whether it was freed.
-func (m *many) released(p *locks.SetPart) bool {
+// noteReleased notes the outcome for one lock, and says whether it was freed. A hold whose count only went
+// down, and one of which nothing is known, are left as they are.
+func (m *many) noteReleased(p *locks.SetPart) bool {
 	switch {
 	case p.Released.Whole:
 		e, ok := p.L.Unlocked(p.Name, m.set.Token(), p.Released.Keeper, p.Fence, m.grants.Owner())
-		m.all.Ledger.released(p.Name, m.set.Token(), m.who, e, ok)
+		m.all.Ledger.noteReleased(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:
 		e, ok := p.L.NotHeld(p.Name, m.set.Token(), p.Fence, m.grants.Owner())
-		m.all.Ledger.notHeld(p.Name, e, ok)
+		m.all.Ledger.noteNotHeld(p.Name, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	}
 	return p.Released.Whole

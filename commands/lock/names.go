@@ -19,7 +19,8 @@ import (
 // mostNames bounds how many locks one verb names.
 const mostNames = 64
 
-// behindNames is where the rest begins; 0: the number of keys makes no sense.
+// behindNames is where the rest begins; 0: the number of keys makes no sense. The positions count from the
+// name of the verb, so the names are args[2:behindNames(args)].
 func behindNames(args [][]byte) int {
 	if len(args) < 3 {
 		return 0
@@ -31,7 +32,7 @@ func behindNames(args [][]byte) int {
 	return 2 + int(n)
 }
 
-// manyNames is the Check of these verbs.
+// manyNames is the Check of these verbs. It runs before the verb, so that behindNames cannot be 0 there.
 func manyNames(verb *commands.Command) func(args [][]byte) (refusal []byte) {
 	return func(args [][]byte) []byte {
 		if len(args) < 3 {
@@ -52,18 +53,20 @@ func manyNames(verb *commands.Command) func(args [][]byte) (refusal []byte) {
 	}
 }
 
-// keyRights is keyRight for all names.
+// keyRights is keyRight for all names. There are none where the number makes no sense, which the check
+// refuses.
 func keyRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) (all []commands.Right) {
 		for i := 2; i < behindNames(args); i++ {
-			all = append(all, writeRight(l.key(args[i])))
+			all = append(all, writeRight(l.keyOf(args[i])))
 		}
 		return all
 	}
 }
 
 // secretBehindNames hides the token right behind the names, and what is no option behind that. Where the
-// names end is not always clear: then it hides all of them.
+// names end is not always clear: then it hides all of them. The verb needs one argument behind the names, so
+// a number that leaves none is wrong.
 func secretBehindNames(args [][]byte) []bool {
 	end := behindNames(args)
 	if end == 0 || end == len(args) {
@@ -76,6 +79,7 @@ func secretBehindNames(args [][]byte) []bool {
 }
 
 // manyVerb makes a verb about several locks. It begins when all earlier commands of its client are answered.
+// docs names only what stands behind the keys.
 func (l *Lockers) manyVerb(
 	name string, arity int, flags commands.Flags, docs commands.Docs, run runner,
 ) *commands.Command {
@@ -83,7 +87,7 @@ func (l *Lockers) manyVerb(
 	docs.Arguments = append([]commands.Argument{
 		{Name: "numkeys", Type: "integer"}, {Name: "key", Type: "key", Multiple: true},
 	}, docs.Arguments...)
-	verb := l.verb(name, arity, flags|commands.Write|commands.Alone, docs, run)
+	verb := l.newVerb(name, arity, flags|commands.Write|commands.Alone, docs, run)
 	verb.Keys = []commands.KeySpec{{
 		Begin: 1, Counted: true, First: 1, Flags: []string{"RW", "access", "update"},
 	}}
@@ -95,7 +99,8 @@ func (l *Lockers) manyVerb(
 //
 //	VERB numkeys key [key ...] token [options]
 //
-// run is its task. It ends what it has begun, also if its client goes.
+// run is its task. It ends what it has begun, also if its client goes. The token always stands right behind
+// the names, without its word.
 func (l *Lockers) heldVerb(
 	name, summary string, run func(ctx context.Context, m *many) []byte, words ...string,
 ) *commands.Command {
@@ -116,7 +121,7 @@ func (l *Lockers) heldVerb(
 	return verb
 }
 
-// namesOf copies the names.
+// namesOf copies the names. The check has passed.
 func namesOf(args [][]byte) (names []string) {
 	for _, name := range args[2:behindNames(args)] {
 		names = append(names, string(name))
@@ -124,7 +129,7 @@ func namesOf(args [][]byte) (names []string) {
 	return names
 }
 
-// many is a verb for several locks on its way.
+// many is a verb for several locks on its way. Its methods are called on the goroutine of the task.
 type many struct {
 	set    *locks.LockSet
 	all    *Lockers
@@ -133,22 +138,24 @@ type many struct {
 	losses []uint64        // by part of the set: so many holds were lost before it asked
 }
 
-// newMany makes the set of the locks that a verb names, for its other arguments.
+// newMany makes the set of the locks that a verb names, for its other arguments. It runs on the loop, for it
+// reads the client's state.
 func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
-	of := func(name string) *locks.Locker { return l.of([]byte(name)) }
+	of := func(name string) *locks.Locker { return l.engineOf([]byte(name)) }
 	a.Client, a.ID = c.Client.Holder(), "" // each lock has its own
 	m := many{set: locks.NewSet(of, namesOf(c.Args), a), all: l, grants: c.Client.Grants, who: a.Client}
 	for _, p := range m.set.Parts() {
 		if p.Keeper == "" {
 			p.Keeper = c.Client.Keepalives.Keeper(p.Name, m.set.Token())
 		}
+		// as of now, before anything is sent
 		m.losses = append(m.losses, p.L.Losses())
 	}
 	return m
 }
 
 // untold is the error for losses that nobody who came with the token was told of: all of them are told by it.
-// then says what to do at last.
+// then says what to do at last. The error names the first.
 func (m *many) untold(then string) (err error) {
 	for _, p := range m.set.Parts() {
 		if lost, ok := p.L.Untold(p.Name, m.set.Token(), 0); ok && err == nil {
@@ -158,7 +165,8 @@ func (m *many) untold(then string) (err error) {
 	return err
 }
 
-// lostMeanwhile is lostMeanwhile for the locks that the token holds.
+// lostMeanwhile is lostMeanwhile for the locks that the token holds. held says of which locks Redis has a
+// hold of the token.
 func (m *many) lostMeanwhile(held func(p *locks.SetPart) bool) error {
 	for i, p := range m.set.Parts() {
 		if !held(p) {
@@ -172,12 +180,13 @@ func (m *many) lostMeanwhile(held func(p *locks.SetPart) bool) error {
 }
 
 // parseMany reads the options from argument at on, by the bounds that hold for all locks which are named.
+// Engines differ in their longest lease. The lease is that of the strictest engine if none is given.
 func (l *Lockers) parseMany(
 	a *arguments, s *syntax, args [][]byte, at int,
 ) (strictest *locks.Locker, err error) {
-	strictest = l.of(args[2])
+	strictest = l.engineOf(args[2])
 	for _, name := range args[2:behindNames(args)] {
-		if one := l.of(name); one.MaxLease() < strictest.MaxLease() {
+		if one := l.engineOf(name); one.MaxLease() < strictest.MaxLease() {
 			strictest = one
 		}
 	}
@@ -188,7 +197,7 @@ func (l *Lockers) parseMany(
 }
 
 // newHeld reads the arguments of a verb about holds that go on: its locks and the token behind them, then
-// options.
+// options. Its errors come before anything is sent.
 func (l *Lockers) newHeld(c *commands.Call, s *syntax) (m many, err error) {
 	var args arguments
 	at := behindNames(c.Args)

@@ -20,14 +20,16 @@ import (
 // Reply: the ms that are left; 0: the token holds nothing here. A lease is never made shorter. With KEEPALIVE
 // this connection keeps the hold alive from now on.
 func renewVerb(l *Lockers) *commands.Command {
-	return l.verb("renew", -2, commands.Write, commands.Docs{
+	return l.newVerb("renew", -2, commands.Write, commands.Docs{
 		Summary: "Makes the lease of a hold longer.", Complexity: "O(1)",
 		Arguments: append([]commands.Argument{keyArgument}, takes("token", "lease", "FENCE", "keepalive")...),
 	}, func(c *commands.Call, s *syntax) error { return renew(c, l, s) })
 }
 
+// All that is needed later is read from c before the request is sent: c is not valid any more when the answer
+// comes. The lease counts from sent, so here it ends no later than in Redis.
 func renew(c *commands.Call, all *Lockers, s *syntax) error {
-	l := all.of(c.Args[1])
+	l := all.engineOf(c.Args[1])
 	var args arguments
 	if err := args.parseHeld(s, c, l); err != nil {
 		return err
@@ -35,6 +37,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 	if args.Lease == 0 {
 		args.Lease = l.Lease()
 	}
+	// A lost hold must not be renewed: see lost.go.
 	if lost, ok := l.Untold(args.Name, args.Token, args.only); ok {
 		return errLost(args.Name, lost, thenLock)
 	}
@@ -46,6 +49,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		if err := mayKeep(c, l, &args); err != nil {
 			return err
 		}
+		// With a new keeper, Redis takes the hold from whoever keeps it alive now.
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
 	}
 	sent, losses, fence := time.Now(), l.Losses(), l.Granting(args.Name, args.Token)
@@ -60,16 +64,17 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		if left <= 0 {
 			if args.only == 0 {
 				e, ok := l.NotHeld(args.Name, args.Token, fence, nil)
-				ledger.notHeld(args.Name, e, ok)
+				ledger.noteNotHeld(args.Name, e, ok)
 			}
 			if err := whyNothing(l, args.Name, args.Token, args.only); err != nil {
 				return commands.ErrorReply(err)
 			}
 			return resp.Zero
 		}
+		// letGo ends what has just begun to be kept alive, if it turns out to be lost.
 		until, letGo := sent.Add(left), func() {}
 		if args.Keep {
-			letGo = keeps.Keep(l, ledger.keeping(keepalive.Hold{
+			letGo = keeps.Keep(l, ledger.watchHold(keepalive.Hold{
 				Name: args.Name, Token: args.Token, Fence: r.Fence, Lease: args.Lease, Until: until,
 				Keeper: keeper, Max: args.renewals, Linger: args.linger,
 			}, by), push).Release
@@ -87,7 +92,8 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 }
 
 // mayKeep returns an error if the connection may not keep the hold alive. To take one over that this proxy
-// keeps alive already makes no more of them.
+// keeps alive already makes no more of them. The bound is that of the Locker, for all connections together:
+// see Keepalives.Full.
 func mayKeep(c *commands.Call, l *locks.Locker, a *arguments) error {
 	if a.Token != "" && l.KeeperOf(a.Name, a.Token) != "" {
 		return nil

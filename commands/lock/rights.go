@@ -8,15 +8,17 @@ import (
 
 // The rights that the lock verbs need. SET with GET reads and writes its key.
 
+// key is a key of Redis, as keyOf gives it.
 func writeRight(key string) commands.Right { return commands.NewRight("SET", key, "*", "GET") }
 
+// A plain lock is a string and any other a hash, so both are read.
 func readRights(key string) []commands.Right {
 	return []commands.Right{commands.NewRight("GET", key), commands.NewRight("HGETALL", key)}
 }
 
 // keyRight is the right to read and write the key of the lock that an argument names.
 func keyRight(l *Lockers) func(args [][]byte) []commands.Right {
-	return func(args [][]byte) []commands.Right { return []commands.Right{writeRight(l.key(args[1]))} }
+	return func(args [][]byte) []commands.Right { return []commands.Right{writeRight(l.keyOf(args[1]))} }
 }
 
 // breakRights are what it takes to break a lock, beside the right to write it: that removes its key, and
@@ -27,15 +29,16 @@ func breakRights(key string) []commands.Right {
 
 // allLocksRights is the right to list all keys and to read every key that begins with the prefix of locks. A
 // rule for one key that nobody can guess stands for all of them: who may read that one may read every lock.
+// Each call has another key, so a rule cannot be made to fit it.
 func allLocksRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func([][]byte) []commands.Right {
 		var all []commands.Right
-		for _, engine := range l.all() {
+		for _, engine := range l.engines() {
 			all = append(all, readRights(engine.Key(rand.Text()))...)
 		}
 		return append(all, commands.NewRight("KEYS", "*"))
 	}
 }
 
-// key is the key of a lock.
-func (l *Lockers) key(name []byte) string { return l.of(name).Key(string(name)) }
+// keyOf is the key of a lock. Rights are about it, and not about the name.
+func (l *Lockers) keyOf(name []byte) string { return l.engineOf(name).Key(string(name)) }

@@ -18,12 +18,15 @@ const (
 )
 
 // watchSelfWait looks, after a while, whether the LOCK waits for its own connection. end stops that. It is
-// called on the goroutine of the wait.
+// called on the goroutine of the wait. Only a connection that holds the lock by another token is watched, so
+// most waits cost nothing. q is read on the goroutine of the timer as well; nothing of what it reads changes
+// during the wait.
 func (q *acquisition) watchSelfWait() (end func()) {
 	tokens := q.grants.Others(q.l, q.Name, q.Token)
 	if len(tokens) == 0 || q.Client == nil {
 		return func() {}
 	}
+	// A wait that is shorter than twice selfWaitAfter is looked at in its middle.
 	total := q.Wait + time.Duration(q.tries)*q.every
 	timer := time.AfterFunc(min(selfWaitAfter, total/2), func() { // ends with selfWaitTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), selfWaitTimeout)

@@ -23,7 +23,8 @@ const busiestShown = 10
 //
 // Reply: a map of what this proxy has done with locks since it started, and what it does now (holds that it
 // keeps alive, waiters). With RedLock it also has the health of the masters. With ALL, a map of the sums of
-// all proxies.
+// all proxies. Counters have the names of locks.Counters. All of them count from the start of the process,
+// and CONFIG RESETSTAT leaves them alone.
 func lockctlStats(c *commands.Call, l *Lockers, a *arguments) error {
 	if a.total {
 		statsOfAll(c, l)
@@ -34,7 +35,8 @@ func lockctlStats(c *commands.Call, l *Lockers, a *arguments) error {
 }
 
 // statsOfAll answers STATS ALL. It has no busiest locks: the sum of the first ten of each proxy need not
-// be the first ten of all.
+// be the first ten of all. silent are the proxies that have not answered in time, by id: the sums are too low
+// by what they have. differing are those whose settings for locks are others.
 func statsOfAll(c *commands.Call, l *Lockers) {
 	proto := c.Client.Proto
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
@@ -55,7 +57,7 @@ func statsOfAll(c *commands.Call, l *Lockers) {
 	}), nil)
 }
 
-// ownStats is the answer to STATS without ALL.
+// ownStats is the answer to STATS without ALL. busiest is empty without lock-stats-names.
 func (l *Lockers) ownStats(c *commands.Call) []byte {
 	proto := c.Client.Proto
 	pairs, counters := appendCounters(nil, proto, l.Stats())
@@ -82,6 +84,8 @@ func (l *Lockers) ownStats(c *commands.Call) []byte {
 }
 
 // appendCounters appends counters as pairs of a map. Those with a point in their name stand in a map each.
+// The rows of a group stand behind each other in locks.Counters. pairs is how many pairs were appended to b,
+// groups as one each.
 func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) {
 	in := ""
 	for c, row := range locks.Counters {
@@ -107,7 +111,8 @@ func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) 
 	return pairs, b
 }
 
-// appendMasters appends the health of the masters of RedLock as an array of maps.
+// appendMasters appends the health of the masters of RedLock as an array of maps. until_ms is what is left
+// until Until of its Health, 0 without one.
 func appendMasters(b []byte, proto int, all []master.Health) []byte {
 	b = redcon.AppendArray(b, len(all))
 	for _, m := range all {
@@ -126,6 +131,7 @@ func appendMasters(b []byte, proto int, all []master.Health) []byte {
 	return b
 }
 
+// oneIf is b as replies have it: RESP2 has no booleans.
 func oneIf(b bool) int64 {
 	if b {
 		return 1

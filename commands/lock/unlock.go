@@ -17,13 +17,14 @@ import (
 // Reply: 1 released; 0 still held, the count went down; Null: the token holds nothing here.
 func unlockVerb(l *Lockers) *commands.Command {
 	spare := &sync.Pool{New: func() any { return new(release) }}
-	return l.verb("unlock", -2, commands.Write, commands.Docs{
+	return l.newVerb("unlock", -2, commands.Write, commands.Docs{
 		Summary: "Frees a lock, or counts a re-entered hold down.", Complexity: "O(1)",
 		Arguments: append([]commands.Argument{keyArgument}, takes("token", "FENCE", "ID")...),
 	}, func(c *commands.Call, s *syntax) error { return unlock(c, l, s, spare) })
 }
 
-// release is one UNLOCK on its way. It is reused once its outcome is known, which it is told once.
+// release is one UNLOCK on its way. It is reused once its outcome is known, which it is told once. It stays
+// on the loop.
 type release struct {
 	commands.Actions
 	spare  *sync.Pool
@@ -37,8 +38,10 @@ type release struct {
 	fence  int64 // of the hold, as far as it was known when it asked
 }
 
+// unlock begins an UNLOCK. A wait of the token for the lock ends too: who unlocks does not want it any more.
+// With FENCE only that grant is meant, and no wait.
 func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) error {
-	l := all.of(c.Args[1])
+	l := all.engineOf(c.Args[1])
 	r := spare.Get().(*release)
 	r.Actions, r.spare, r.l, r.ledger = c.Actions, spare, l, all.Ledger // one of spare is empty
 	r.grants, r.proto, r.who = c.Client.Grants, c.Client.Proto, c.Client.Holder()
@@ -55,22 +58,24 @@ func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) error {
 	return nil
 }
 
-// Released implements redlock.Releaser.
+// Released implements redlock.Releaser. Nobody has r after that.
 func (r *release) Released(done redlock.Released, err error) []byte {
-	answer := r.answer(done, err)
+	answer := r.releaseReply(done, err)
 	spare := r.spare
 	*r = release{}
 	spare.Put(r)
 	return answer
 }
 
-// answer makes the client's answer.
-func (r *release) answer(done redlock.Released, err error) []byte {
+// releaseReply makes the client's answer. Whether it was granted here decides what is measured; the reply is
+// Redis's in either case.
+func (r *release) releaseReply(done redlock.Released, err error) []byte {
 	r.l.CountRelease(done, err)
 	if err != nil {
 		return commands.ErrorReply(err)
 	}
 	name, token := r.asked.Name, r.asked.Token
+	// With a fence, the token may hold the lock by another grant, and its grant stays remembered.
 	if done.Whole || !done.Held && r.asked.Fence == 0 {
 		r.grants.Forget(name, token)
 	}
@@ -78,7 +83,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	case !done.Held:
 		if r.asked.Fence == 0 {
 			e, ok := r.l.NotHeld(name, token, r.fence, r.grants.Owner())
-			r.ledger.notHeld(name, e, ok)
+			r.ledger.noteNotHeld(name, e, ok)
 		}
 		if err := whyNothing(r.l, name, token, r.asked.Fence); err != nil {
 			return commands.ErrorReply(err)
@@ -86,16 +91,16 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 		return resp.Null(r.proto)
 	case done.Whole:
 		e, ok := r.l.Unlocked(name, token, done.Keeper, r.fence, r.grants.Owner())
-		r.ledger.released(name, token, r.who, e, ok)
+		r.ledger.noteReleased(name, token, r.who, e, ok)
 		return resp.One
 	}
 	return resp.Zero
 }
 
 // parseHeld reads the arguments of a verb about a hold. Without a token it takes the one that this connection
-// was granted.
+// was granted. Grants.Token fails if it knows none, or more than one.
 func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *locks.Locker) (err error) {
-	if err = a.parse(s, l, c.Args); err == nil && a.Token == "" {
+	if err = a.parseArgs(s, l, c.Args); err == nil && a.Token == "" {
 		a.Token, err = c.Client.Grants.Token(l, a.Name)
 	}
 	return err

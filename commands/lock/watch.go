@@ -7,7 +7,8 @@ import (
 	"lockproxy/commands"
 )
 
-// maxPattern bounds the length of MATCH.
+// maxPattern bounds the length of MATCH, in bytes. Each event is compared with the pattern of each client
+// that watches.
 const maxPattern = 1024
 
 // errNoEvents is for LOCKCTL WATCH where nobody tells of events.
@@ -19,6 +20,7 @@ var errNoEvents = errors.New("ERR LOCKCTL WATCH needs the setting lock-events ye
 //	LOCKCTL WATCH [MATCH glob]
 //
 // Reply: OK, and then, until RESET or QUIT, a push for each event of a lock whose name matches, of any proxy.
+// It answers when the upstream has confirmed the subscription, so that no later event is missed.
 func lockctlWatch(c *commands.Call, l *Lockers, a *arguments) error {
 	match := a.listing.Match
 	switch {

@@ -11,9 +11,11 @@ import (
 )
 
 // sees returns a function that says whether the client of c may see the addresses and the users of others, as
-// CLIENT LIST shows them. It blocks, and is for a task.
+// CLIENT LIST shows them. It blocks, and is for a task. It is made on the loop, from what c says, and may be
+// called when c is over. Without an answer of the upstream it says no.
 func (l *Lockers) sees(c *commands.Call) func(ctx context.Context) bool {
 	user := c.Connection().UpstreamUser()
+	// the client has the rights of the proxy
 	if user == "" || l.Ask == nil {
 		return func(context.Context) bool { return true }
 	}
@@ -25,9 +27,10 @@ func (l *Lockers) sees(c *commands.Call) func(ctx context.Context) bool {
 	}
 }
 
-// known is which clients have to do with these locks, by name. It leaves out what the client who asks may not
-// see; nil: it may see all. It blocks.
-func (l *Lockers) known(
+// knownClients is which clients have to do with these locks, by name. It leaves out what the client who asks
+// may not see; nil: it may see all. It blocks. The result is nil if nobody knows any client. Names of
+// clients, and how long they wait, are shown to all.
+func (l *Lockers) knownClients(
 	ctx context.Context, sees func(context.Context) bool, found ...locks.Listed,
 ) map[string]who.Known {
 	if l.Who == nil {

@@ -4,7 +4,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Unite adds the pairs of b to a. If both have a name, join combines its two values.
+// Unite adds the pairs of b to a. If both have a name, join combines its two values. The maps are flat, names
+// and values in turn, as RESP2 has them; names are compared byte by byte. join changes its a, and must not
+// change its b.
 func Unite(a *resp.Value, b resp.Value, join func(name string, a *resp.Value, b resp.Value)) {
 	for i := 0; i+1 < len(b.Elems); i += 2 {
 		if j := resp.IndexOf(*a, b.Elems[i].Str); j >= 0 {

@@ -26,7 +26,8 @@ import (
 // proto is the client's protocol, 2 or 3. The result may alias a reply.
 type Func func(proto int, replies [][]byte) []byte
 
-// First is for replies that are all the same.
+// First is for replies that are all the same. As long as no node fails, any of them would do; an error of one
+// must not be hidden.
 func First(_ int, replies [][]byte) []byte {
 	if err := FirstError(replies); err != nil {
 		return err
@@ -34,7 +35,8 @@ func First(_ int, replies [][]byte) []byte {
 	return replies[0]
 }
 
-// One is for what is done as soon as one node has done it. Nodes that had nothing to do answer NOTBUSY.
+// One is for what is done as soon as one node has done it. Nodes that had nothing to do answer NOTBUSY. If
+// none has, an error that says more than NOTBUSY is the answer.
 func One(_ int, replies [][]byte) []byte {
 	best := FirstError(replies)
 	for _, reply := range replies {
@@ -48,7 +50,8 @@ func One(_ int, replies [][]byte) []byte {
 	return best
 }
 
-// Any joins arrays, maps and sets; of other replies it takes the first.
+// Any joins arrays, maps and sets; of other replies it takes the first. It is for commands of which nothing
+// is known but that they go to several nodes.
 func Any(proto int, replies [][]byte) []byte {
 	for _, reply := range replies {
 		if _, _, ok := resp.Aggregate(reply); !ok {
@@ -58,7 +61,8 @@ func Any(proto int, replies [][]byte) []byte {
 	return Concat(proto, replies)
 }
 
-// Concat joins several arrays, maps or sets into one.
+// Concat joins several arrays, maps or sets into one. The kind is that of the first reply. Elements that
+// several nodes have are not made one.
 func Concat(_ int, replies [][]byte) []byte {
 	if err := FirstError(replies); err != nil {
 		return err
@@ -80,7 +84,7 @@ func Concat(_ int, replies [][]byte) []byte {
 	return out
 }
 
-// FirstError returns the first error among the replies, or nil.
+// FirstError returns the first error among the replies, or nil. Without any reply it is an error, too.
 func FirstError(replies [][]byte) []byte {
 	for _, reply := range replies {
 		if resp.IsError(reply) {

@@ -12,6 +12,7 @@ var (
 	Or  = elementwise(func(a, b int64) int64 { return truth(a != 0 || b != 0) })
 )
 
+// truth is 1 or 0, the numbers of servers that have no booleans.
 func truth(b bool) int64 {
 	if b {
 		return 1
@@ -19,7 +20,8 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// elementwise makes a Func of a function on two numbers.
+// elementwise makes a Func of a function on two numbers. The order of the replies does not matter to any f
+// above.
 func elementwise(f func(a, b int64) int64) Func {
 	return func(_ int, replies [][]byte) []byte {
 		if err := FirstError(replies); err != nil {

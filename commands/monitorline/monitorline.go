@@ -14,7 +14,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// AppendTime appends the time, in the form of the first half.
+// AppendTime appends the time, in the form of the first half. It is a unix time with six digits of
+// microseconds. A line is a simple string, so it begins with a plus sign.
 func AppendTime(dst []byte, now time.Time) []byte {
 	dst = strconv.AppendInt(append(dst, '+'), now.Unix(), 10)
 	micros := strconv.Itoa(1_000_000 + now.Nanosecond()/1000)
@@ -23,14 +24,16 @@ func AppendTime(dst []byte, now time.Time) []byte {
 	return append(dst, ' ')
 }
 
-// MONITOR shows at most so many arguments of a command, and so many bytes of one of them.
+// MONITOR shows at most so many arguments of a command, and so many bytes of one of them. Otherwise one long
+// command would be copied whole to each client in MONITOR.
 const (
 	monitorArgs = 128
 	monitorArg  = 4 << 10
 )
 
 // AppendCall appends the second half, with what is secret hidden. It replaces what it leaves out of a long
-// command by a count, as servers do in SLOWLOG.
+// command by a count, as servers do in SLOWLOG. It runs on the loop of cl, whose command it is. A client over
+// a unix socket is shown by the path, as Redis shows it. It ends the line.
 func AppendCall(dst []byte, cl *commands.Client, c *commands.Command, args [][]byte) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
 	dst = append(dst, ' ')
@@ -43,6 +46,7 @@ func AppendCall(dst []byte, cl *commands.Client, c *commands.Command, args [][]b
 	dst = append(dst, ']')
 	shown := args
 	if len(args) > monitorArgs {
+		// the last place is for the count
 		shown = args[:monitorArgs-1]
 	}
 	secret := c.Secrets(shown)
@@ -63,7 +67,8 @@ func AppendCall(dst []byte, cl *commands.Client, c *commands.Command, args [][]b
 	return append(dst, '\r', '\n')
 }
 
-// appendQuoted appends arg as Redis shows it to people.
+// appendQuoted appends arg as Redis shows it to people. It is sdscatrepr of Redis. What is no printable ASCII
+// is escaped, so a line stays one line.
 func appendQuoted(dst, arg []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

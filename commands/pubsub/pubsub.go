@@ -11,13 +11,15 @@ import (
 	"lockproxy/internal/slot"
 )
 
-func subscribe(c *commands.Call)    { listen(c, pubsub.Classic) }
-func psubscribe(c *commands.Call)   { listen(c, pubsub.Pattern) }
+func subscribe(c *commands.Call)    { listenTo(c, pubsub.Classic) }
+func psubscribe(c *commands.Call)   { listenTo(c, pubsub.Pattern) }
 func unsubscribe(c *commands.Call)  { c.Subscriptions().Unsubscribe(pubsub.Classic, topicsNamed(c)) }
 func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Pattern, topicsNamed(c)) }
 func publish(c *commands.Call)      { c.Subscriptions().Publish(false) }
 func spublish(c *commands.Call)     { c.Subscriptions().Publish(true) }
 
+// ssubscribe is SSUBSCRIBE channel [channel ...]. Servers older than 7.0 have no shard channels, and do not
+// know the command.
 func ssubscribe(c *commands.Call) {
 	switch {
 	case !c.Subscriptions().Shards():
@@ -25,15 +27,17 @@ func ssubscribe(c *commands.Call) {
 	case crossesSlots(c):
 		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
 	default:
-		listen(c, pubsub.Shard)
+		listenTo(c, pubsub.Shard)
 	}
 }
 
-// listen subscribes to the topics that the arguments name.
-func listen(c *commands.Call, kind pubsub.Kind) {
+// listenTo subscribes to the topics that the arguments name. A name that the client listens to already is
+// confirmed as well.
+func listenTo(c *commands.Call, kind pubsub.Kind) {
 	c.Subscriptions().Subscribe(kind, c.Args[1:])
 }
 
+// sunsubscribe is SUNSUBSCRIBE [channel ...].
 func sunsubscribe(c *commands.Call) {
 	switch {
 	case !c.Subscriptions().Shards():
@@ -45,7 +49,7 @@ func sunsubscribe(c *commands.Call) {
 	}
 }
 
-// topicsNamed returns the arguments, nil if there are none.
+// topicsNamed returns the arguments, nil if there are none. nil means all topics of the kind, as in Redis.
 func topicsNamed(c *commands.Call) [][]byte {
 	if len(c.Args) == 1 {
 		return nil
@@ -53,7 +57,8 @@ func topicsNamed(c *commands.Call) [][]byte {
 	return c.Args[1:]
 }
 
-// crossesSlots says that the arguments are of several slots, which a cluster does not accept.
+// crossesSlots says that the arguments are of several slots, which a cluster does not accept. A slot is
+// worked out for each name, so for a long command a goroutine has done it before.
 func crossesSlots(c *commands.Call) bool {
 	if !c.Server.Clustered() || len(c.Args) < 3 {
 		return false
@@ -71,11 +76,13 @@ func crossesSlots(c *commands.Call) bool {
 }
 
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern]. A node compares the pattern with
-// all names at once, so the proxy does it with a dear one.
+// all names at once, so the proxy does it with a dear one. The replies may have names that clients of this
+// proxy alone listen to, those that others listen to, and both; each comes once.
 func channels(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		pattern := []byte(nil)
 		if len(c.Args) == 3 {
+			// not nil, even if it is empty: that pattern fits the empty name only
 			pattern = append([]byte{}, c.Args[2]...)
 		}
 		raw, here := c.Raw, glob.Price(pattern) > pubsub.CheapPattern
@@ -88,17 +95,20 @@ func channels(kind pubsub.Kind) func(c *commands.Call) {
 	}
 }
 
-// matchSteps bounds the steps that a goroutine takes to compare names with a pattern: some seconds.
+// matchSteps bounds the steps that a goroutine takes to compare names with a pattern: some seconds. Beyond
+// that the answer is errLongMatch, and not a list with something missing.
 const matchSteps = 1 << 30
 
 var errLongMatch = []byte("-ERR comparing that pattern with the names of all channels takes too long\r\n")
 
 // mergeChannels has the names of the nodes and of the proxy's clients. here says that the nodes have not
-// compared theirs with pattern.
+// compared theirs with pattern. It runs on a goroutine. replies stand in the order of the masters, by which
+// counts knows them.
 func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern []byte, here bool,
 	replies [][]byte) []byte {
 	seen := make(map[string]bool)
 	var names []byte
+	// below 0 once they are used up
 	left := matchSteps
 	add := func(name []byte, fits bool) {
 		ok := fits || pattern == nil
@@ -117,6 +127,8 @@ func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern [
 		}
 		for _, elem := range all {
 			name, _ := resp.BulkReply(elem)
+			// A node may have it only because the proxy is still subscribed there, for clients that have
+			// left.
 			if counts.Own(kind, name, i) == 0 || counts.Listeners(kind, name) > 0 {
 				add(name, !here)
 			}
@@ -140,6 +152,8 @@ func numSub(kind pubsub.Kind) func(c *commands.Call) {
 	}
 }
 
+// Each master answers for all names, in the order of the command: name and number in turn. The names come
+// from the first reply.
 func mergeNumSub(ours commands.SubscriberCounts, kind pubsub.Kind, replies [][]byte) []byte {
 	var names [][]byte
 	var counts []int64
@@ -154,6 +168,8 @@ func mergeNumSub(ours commands.SubscriberCounts, kind pubsub.Kind, replies [][]b
 		for j := 0; j < len(pairs); j += 2 {
 			name, _ := resp.BulkReply(pairs[j])
 			n, _ := resp.IntegerReply(pairs[j+1])
+			// The proxy may have subscribed, or left, since the master answered: so less than none may be
+			// left.
 			counts[j] += max(n-int64(ours.Own(kind, name, i)), 0)
 		}
 	}
@@ -184,7 +200,8 @@ func numPat(c *commands.Call) {
 
 // broadcastApart sends raw, the command, to all masters, behind the subscriptions that came before it. A
 // goroutine combines what they answer, unless that is an error: there may be a million names in the replies,
-// or in the counts. The counts are safe for that.
+// or in the counts. The counts are safe for that. combine must not touch the call, which is over by then, nor
+// anything of the loop.
 func broadcastApart(c *commands.Call, raw []byte, combine func(commands.SubscriberCounts, [][]byte) []byte) {
 	actions := c.Actions
 	actions.Subscriptions().Settled(raw, func(raw []byte) {
@@ -201,6 +218,8 @@ func broadcastApart(c *commands.Call, raw []byte, combine func(commands.Subscrib
 	})
 }
 
+// asItIs is for an Await whose goroutine makes the answer itself.
 func asItIs(reply []byte) []byte { return reply }
 
+// publishes is for PUBLISH in a transaction: the node's number lacks the clients of this proxy.
 func publishes([][]byte) commands.Queued { return commands.Queued{DB: -1, Publishes: true} }

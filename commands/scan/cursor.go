@@ -10,7 +10,8 @@ import (
 //	63                                 17     3     0
 //	| cursor of the node | tag | first slot | form |
 //
-// All keys of slots below the first slot have been returned.
+// All keys of slots below the first slot have been returned. The cursor 0 begins a scan, and 0 as an answer
+// ends it, as in Redis: so the cursors in between are never 0.
 type scanCursor struct {
 	kind  scanKind
 	first int    // the first slot that is not done
@@ -19,7 +20,8 @@ type scanCursor struct {
 	node  uint64 // byNode: the cursor of the master; 0: it has not been asked yet
 }
 
-// scanKind says how the keys from the first slot on are found.
+// scanKind says how the keys from the first slot on are found. A scan may go from byNode to bySlot, and never
+// back.
 type scanKind uint8
 
 const (
@@ -28,7 +30,9 @@ const (
 )
 
 // scanForms are the layouts of a cursor's bits. The first one of a kind that has room for the cursor of the
-// node is taken: that of a large table needs more bits, which leaves less for the tag.
+// node is taken: that of a large table needs more bits, which leaves less for the tag. The index is the form.
+// A form must not change its meaning while cursors of an older version may be about: new ones go behind the
+// last.
 var scanForms = [...]struct {
 	kind      scanKind
 	tag, node uint
@@ -40,13 +44,15 @@ var scanForms = [...]struct {
 	{bySlot, 0, 0},
 }
 
+// slotBits are for 16384 slots. The end, slot.Count, needs no bit more: its cursor is 0.
 const (
 	formBits = 3
 	slotBits = 14
 	slotMask = 1<<slotBits - 1
 )
 
-// parseScanCursor reads the cursor that a client gives.
+// parseScanCursor reads the cursor that a client gives. It is wrong if no cursor of ours has these bits, such
+// as one of a node.
 func parseScanCursor(arg []byte) (c scanCursor, ok bool) {
 	n, err := strconv.ParseUint(string(arg), 10, 64)
 	form := n & (1<<formBits - 1)
@@ -59,6 +65,7 @@ func parseScanCursor(arg []byte) (c scanCursor, ok bool) {
 	n >>= slotBits
 	c.tag = n & (1<<f.tag - 1)
 	c.node = n >> f.tag
+	// more bits than the form has
 	return c, c.node>>f.node == 0
 }
 
@@ -75,8 +82,10 @@ func (c scanCursor) number() (n uint64, ok bool) {
 	return 0, false
 }
 
-// fits says whether the tag of c, which may have been cut, matches the hash what.
-func (c scanCursor) fits(what ...string) bool {
+// fitsTag says whether the tag of c, which may have been cut, matches the hash what. The shortest tag has
+// four bits, and fits by chance one time in sixteen; only cursors of a node with more than 34 bits are left
+// with that.
+func (c scanCursor) fitsTag(what ...string) bool {
 	tag := tagOf(what...)
 	if c.bits > 0 {
 		tag &= 1<<c.bits - 1
@@ -84,7 +93,7 @@ func (c scanCursor) fits(what ...string) bool {
 	return c.tag == tag
 }
 
-// tagOf makes the tag of texts, not cut.
+// tagOf makes the tag of texts, not cut. Texts are ended by NUL, so "a", "bc" and "ab", "c" differ.
 func tagOf(what ...string) uint64 {
 	h := fnv.New64a()
 	for _, w := range what {

@@ -22,7 +22,8 @@ import (
 // node being asked is the one of the tag. A cursor for a master that has not been asked yet has the tag of
 // the layout alone.
 
-// facts are what a node says about itself when it is begun or done.
+// facts are what a node says about itself when it is begun or done. The zero value is not fine, so a reply
+// that cannot be read disturbs the scan.
 type facts struct {
 	run  string
 	view nodeView
@@ -37,7 +38,8 @@ var (
 	askRunID = resp.AppendCommandStrings(nil, "INFO", "server")
 )
 
-// questions are the requests for the facts.
+// questions are the requests for the facts. Without slots there is one master, and only its process can
+// change.
 func (s *scanning) questions() [][]byte {
 	if !s.clustered {
 		return [][]byte{askRunID}
@@ -45,8 +47,9 @@ func (s *scanning) questions() [][]byte {
 	return [][]byte{askServed(s.first), askRunID, askNodes}
 }
 
-// read takes the facts from the replies to questions.
-func (s *scanning) read(replies [][]byte) (f facts) {
+// readFacts takes the facts from the replies to questions. replies may have more behind those. fine needs
+// each slot to be where the topology of this proxy has it: otherwise keys could be missed.
+func (s *scanning) readFacts(replies [][]byte) (f facts) {
 	if !s.clustered {
 		f.run = runID(replies[0])
 		f.fine = f.run != ""
@@ -62,57 +65,62 @@ func (s *scanning) read(replies [][]byte) (f facts) {
 	return f
 }
 
-// master goes on with the master that has the slot first.
-func (s *scanning) master() []byte {
+// scanMaster goes on with the master that has the slot first. What was noted of a node saves the questions
+// for pages in between; if it is out of date, the facts at the end of the master tell.
+func (s *scanning) scanMaster() []byte {
 	s.at, s.layout = s.owner(s.first), s.notes.Layout()
+	// the cursor 0, or one that begins again: its tag means nothing
 	fresh := s.first == 0 && s.node == 0
 	switch {
-	case s.at.addr == "", s.node == 0 && !fresh && !s.fits(s.notes.Layout()):
+	case s.at.addr == "", s.node == 0 && !fresh && !s.fitsTag(s.notes.Layout()):
 		return s.disturbed(resp.EmptyArray)
-	case s.node != 0 && s.fits(s.notes.Of(s.at.name), s.notes.Layout()):
-		s.settle(s.notes.Of(s.at.name))
-		s.page(nil)
+	case s.node != 0 && s.fitsTag(s.notes.Of(s.at.name), s.notes.Layout()):
+		s.settleTag(s.notes.Of(s.at.name))
+		s.askPage(nil)
 	default:
-		s.page(s.questions())
+		s.askPage(s.questions())
 	}
 	return nil
 }
 
-// page asks for a page of keys, after the requests in before.
-func (s *scanning) page(before [][]byte) {
+// askPage asks for a page of keys, after the requests in before. before is empty, or has the questions. They
+// go over one connection, so the answers are of the same node in that order.
+func (s *scanning) askPage(before [][]byte) {
 	args := slices.Clone(s.args)
 	args[1] = strconv.AppendUint(nil, s.node, 10)
 	s.AskInTurn(s.at.addr, append(before, resp.AppendCommand(nil, args...)),
 		func(_ int, replies [][]byte) []byte {
 			if reply := replies[len(replies)-1]; resp.IsError(reply) {
-				return s.failed(reply)
+				return s.failPage(reply)
 			}
-			if len(before) == 0 || s.begun(s.read(replies)) {
-				return s.turn(replies[len(before)])
+			if len(before) == 0 || s.checkFacts(s.readFacts(replies)) {
+				return s.takePage(replies[len(before)])
 			}
 			return s.disturbed(resp.EmptyArray)
 		})
 }
 
-// begun says whether the facts, read before a page, are still right. With the first page of a master they
-// become its tag.
-func (s *scanning) begun(f facts) bool {
+// checkFacts says whether the facts, read before a page, are still right. With the first page of a master
+// they become its tag. What the node said is noted, for the next page of any client.
+func (s *scanning) checkFacts(f facts) bool {
 	s.notes.Set(s.at.name, f.text())
 	switch {
 	case s.layout != s.notes.Layout(), // the layout has changed since the cursor was checked
 		s.node == 0 && !f.fine,
-		s.node > 0 && !s.fits(f.text(), s.layout):
+		s.node > 0 && !s.fitsTag(f.text(), s.layout):
 		return false
 	}
-	s.settle(f.text())
+	s.settleTag(f.text())
 	return true
 }
 
-// settle makes the whole tag from the texts that its bits are known to match.
-func (s *scanning) settle(text string) { s.tag, s.bits = tagOf(text, s.notes.Layout()), 0 }
+// settleTag makes the whole tag from the texts that its bits are known to match. A cursor may have lost some
+// bits of the tag; here all of them are known again.
+func (s *scanning) settleTag(text string) { s.tag, s.bits = tagOf(text, s.notes.Layout()), 0 }
 
-// turn answers with the page that a node gave.
-func (s *scanning) turn(reply []byte) []byte {
+// takePage answers with the page that a node gave. At the end of a master its facts are read once more: they
+// must have held for the whole time.
+func (s *scanning) takePage(reply []byte) []byte {
 	elems, ok := resp.Elements(reply)
 	if !ok || len(elems) != 2 {
 		return resp.ErrUnexpected
@@ -122,11 +130,11 @@ func (s *scanning) turn(reply []byte) []byte {
 		return resp.ErrUnexpected
 	}
 	if s.node != 0 {
-		return s.show(keys)
+		return s.showPage(keys)
 	}
 	s.AskInTurn(s.at.addr, s.questions(), func(_ int, replies [][]byte) []byte {
-		f := s.read(replies)
-		if !f.fine || !s.fits(f.text(), s.notes.Layout()) {
+		f := s.readFacts(replies)
+		if !f.fine || !s.fitsTag(f.text(), s.notes.Layout()) {
 			return s.disturbed(keys)
 		}
 		s.first, s.tag, s.bits = s.nextMaster(), tagOf(s.notes.Layout()), 0
@@ -136,24 +144,26 @@ func (s *scanning) turn(reply []byte) []byte {
 }
 
 // nextPage goes on with the next master while this command has found fewer keys than COUNT: a SCAN of little
-// data ends with its first page, as at one Redis.
+// data ends with its first page, as at one Redis. keys, an array, are those of the last page of a master. The
+// next master begins with the tag of the layout alone.
 func (s *scanning) nextPage(keys []byte) []byte {
 	var o slotScan
 	o.count = defaultCount
-	if s.first == slot.Count || o.options(s.args[2:]) != nil || s.Gone() {
-		return s.show(keys)
+	if s.first == slot.Count || o.readOptions(s.args[2:]) != nil || s.Gone() {
+		return s.showPage(keys)
 	}
-	if s.keep(keys); s.count >= o.count {
-		return s.show(resp.EmptyArray)
+	if s.keepKeys(keys); s.count >= o.count {
+		return s.showPage(resp.EmptyArray)
 	}
-	return s.master()
+	return s.scanMaster()
 }
 
-// failed answers with the error of a node, unless another node has its place by now. If keys of earlier
-// masters were found, they are returned first; the client asks again and gets the error then.
-func (s *scanning) failed(reply []byte) []byte {
+// failPage answers with the error of a node, unless another node has its place by now. If keys of earlier
+// masters were found, they are returned first; the client asks again and gets the error then. If the master
+// of the slot is another one by now, the error is taken for a part of that change.
+func (s *scanning) failPage(reply []byte) []byte {
 	if s.count > 0 && s.node == 0 {
-		return s.show(resp.EmptyArray)
+		return s.showPage(resp.EmptyArray)
 	}
 	if now := s.owner(s.first); now == s.at || now.addr == "" {
 		return reply
@@ -161,18 +171,21 @@ func (s *scanning) failed(reply []byte) []byte {
 	return s.disturbed(resp.EmptyArray)
 }
 
-// disturbed gives up going node by node. Without slots the one master is scanned from its start.
+// disturbed gives up going node by node. Without slots the one master is scanned from its start. What was
+// found so far is shown all the same. Keys of slots from first on may come twice.
 func (s *scanning) disturbed(keys []byte) []byte {
 	next := scanCursor{kind: bySlot, first: s.first}
 	if !s.clustered {
 		next.kind = byNode
+
 		next.tag = 1 // only the last cursor may be 0
 	}
 	s.scanCursor = next
-	return s.show(keys)
+	return s.showPage(keys)
 }
 
-// nextMaster is the lowest slot of the master behind that of the slot first.
+// nextMaster is the lowest slot of the master behind that of the slot first. slot.Count: it was the last.
+// Masters come in the order of their lowest slots.
 func (s *scanning) nextMaster() int {
 	seen := make(map[int]bool)
 	for n := range slot.Count {

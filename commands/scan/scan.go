@@ -20,7 +20,7 @@ import (
 //
 // While nothing changes each master is scanned with its own cursor. When something does, the slots that are
 // not done are read slot by slot, to the end: such a page is made in one instant, so nothing can disturb it,
-// and the scan ends whatever happens.
+// and the scan ends whatever happens. A single Redis that nobody can take over from has no need of all that.
 func scan(c *commands.Call) {
 	if c.Nodes().Single() || c.Nodes().Masters() == 0 {
 		c.Forward(commands.AnySlot)
@@ -33,21 +33,23 @@ func scan(c *commands.Call) {
 	}
 	s := &scanning{Actions: c.Actions, nodes: c.Nodes(), notes: c.Nodes().Notes(),
 		clustered: c.Server.Clustered(), scanCursor: cursor}
+	// they are sent again when the call has ended
 	for _, arg := range c.Args {
 		s.args = append(s.args, bytes.Clone(arg))
 	}
 	var answer []byte
 	if s.kind == bySlot {
-		answer = s.slots()
+		answer = s.scanSlots()
 	} else {
-		answer = s.master()
+		answer = s.scanMaster()
 	}
 	if answer != nil {
 		c.Reply(answer)
 	}
 }
 
-// scanning is one SCAN on its way. Its methods return the answer, or nil when nodes have been asked.
+// scanning is one SCAN on its way. Its methods return the answer, or nil when nodes have been asked. It stays
+// on the loop of its client, but for what runApart has a goroutine do meanwhile.
 type scanning struct {
 	commands.Actions
 	nodes commands.Nodes
@@ -61,11 +63,13 @@ type scanning struct {
 	count     int    // byNode: how many they are
 }
 
-// place is a node to ask.
+// place is a node to ask. Two are the same node if both are the same: a node may come back at another
+// address, and another one at this. The zero value is nobody.
 type place struct {
 	name, addr string
 }
 
+// owner is the master of slot n, by the topology of now.
 func (s *scanning) owner(n int) place {
 	i := s.nodes.Owner(n)
 	if i < 0 {
@@ -74,10 +78,11 @@ func (s *scanning) owner(n int) place {
 	return place{s.nodes.Name(i), s.nodes.Addr(i)}
 }
 
-// show answers with a page of keys, an array, behind those of masters that are finished.
-func (s *scanning) show(keys []byte) []byte {
+// showPage answers with a page of keys, an array, behind those of masters that are finished. The cursor is 0
+// once all slots are done.
+func (s *scanning) showPage(keys []byte) []byte {
 	if s.count > 0 {
-		s.keep(keys)
+		s.keepKeys(keys)
 		keys = append(redcon.AppendArray(nil, s.count), s.found...)
 	}
 	n := uint64(0)
@@ -90,8 +95,9 @@ func (s *scanning) show(keys []byte) []byte {
 	return appendScan(nil, n, keys)
 }
 
-// keep adds keys, an array, to those to be shown. It reports false if it is no array.
-func (s *scanning) keep(keys []byte) bool {
+// keepKeys adds keys, an array, to those to be shown. It reports false if it is no array. They are copied,
+// for the reply does not last.
+func (s *scanning) keepKeys(keys []byte) bool {
 	all, ok := resp.Elements(keys)
 	for _, key := range all {
 		s.found = append(s.found, key...)
@@ -102,6 +108,7 @@ func (s *scanning) keep(keys []byte) bool {
 
 var errScanRoom = []byte("-ERR the cursor of the node is too large for SCAN through lockproxy\r\n")
 
+// appendScan appends the reply to SCAN: cursor, and keys, which are an array.
 func appendScan(dst []byte, cursor uint64, keys []byte) []byte {
 	dst = redcon.AppendArray(dst, 2)
 	dst = redcon.AppendBulk(dst, strconv.AppendUint(nil, cursor, 10))
@@ -114,7 +121,7 @@ func bulkNumber(elem []byte) (uint64, bool) {
 	return n, err == nil
 }
 
-// bulkBytes are the bytes of a bulk string.
+// bulkBytes are the bytes of a bulk string. nil: it is none.
 func bulkBytes(elem []byte) []byte {
 	v, _, err := resp.Parse(elem)
 	if err != nil || v.Kind != '$' {

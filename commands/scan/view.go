@@ -9,7 +9,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// nodeView is what a node says in CLUSTER NODES.
+// nodeView is what a node says in CLUSTER NODES. The zero value is one that says nothing: it has no slots.
 type nodeView struct {
 	slots  *[slot.Count]bool // nil: it says nothing
 	epoch  string            // of its configuration
@@ -25,7 +25,8 @@ type movingSlot struct {
 	to   string // node id
 }
 
-// parseNodeView reads the reply to CLUSTER NODES.
+// parseNodeView reads the reply to CLUSTER NODES. Only the line of the node itself tells of slots that move,
+// and of its epoch.
 func parseNodeView(reply []byte) nodeView {
 	v := nodeView{addrs: make(map[string]string), names: make(map[string]string)}
 	parsed, _, err := resp.Parse(reply)
@@ -38,15 +39,16 @@ func parseNodeView(reply []byte) nodeView {
 		if m.Is("myself") {
 			v.slots, v.epoch = new([slot.Count]bool), m.Epoch
 			for _, word := range m.Slots {
-				v.take(word)
+				v.takeWord(word)
 			}
 		}
 	}
 	return v
 }
 
-// take reads one of the node's own slots.
-func (v *nodeView) take(word string) {
+// takeWord reads one of the node's own slots. A word is "5", "0-5460", or in brackets "[93->-id]" for a slot
+// that leaves and "[77-<-id]" for one that comes. A word that is none of these is passed over.
+func (v *nodeView) takeWord(word string) {
 	if inner, ok := strings.CutPrefix(word, "["); ok {
 		number, to, leaves := strings.Cut(strings.TrimSuffix(inner, "]"), "->-")
 		if n, err := strconv.Atoi(number); err == nil && leaves {
@@ -68,7 +70,8 @@ func (v *nodeView) take(word string) {
 	}
 }
 
-func (v *nodeView) has(n int) bool { return v.blind || v.slots != nil && v.slots[n] }
+// hasSlot says whether the node serves slot n. Where nobody may ask, it is believed to.
+func (v *nodeView) hasSlot(n int) bool { return v.blind || v.slots != nil && v.slots[n] }
 
 // settled says that none of its slots is moving, as far as it tells.
 func (v *nodeView) settled() bool { return v.blind || v.slots != nil && len(v.moving) == 0 }
@@ -83,7 +86,8 @@ func (v *nodeView) target(n int) string {
 	return ""
 }
 
-// runID tells one process of Redis from another by its reply to INFO server.
+// runID tells one process of Redis from another by its reply to INFO server. Where INFO is forbidden all
+// processes look alike: then a fail-over is seen by the layout and the epoch alone. "": it cannot be told.
 func runID(reply []byte) string {
 	if resp.Forbidden(reply) {
 		return "not told"

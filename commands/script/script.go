@@ -20,9 +20,11 @@ func eval(c *commands.Call) {
 		c.ByKeys()
 		return
 	}
+	// not ok: Target has answered
 	n, ok := c.Target()
 	switch {
 	case !ok:
+	// nothing to remember
 	case len(source) > commands.MaxSource || scripts.Knows(source):
 		c.Forward(n)
 	default:
@@ -37,7 +39,8 @@ func eval(c *commands.Call) {
 	}
 }
 
-// scriptLoad loads the script on all masters. The proxy remembers it when one has taken it.
+// scriptLoad loads the script on all masters. The proxy remembers it when one has taken it. The masters
+// answer with the SHA1. Asking.Always: the proxy must know it also if the client has gone.
 func scriptLoad(c *commands.Call) {
 	// longer ones are not remembered
 	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), commands.MaxSource+1)])
@@ -67,7 +70,7 @@ func anyTook(replies [][]byte) bool {
 }
 
 // scriptExists says for which scripts EVALSHA will work: those that all masters have, and those that the
-// proxy can give them.
+// proxy can give them. A client that is told 0 loads the script again, which does no harm.
 func scriptExists(c *commands.Call) {
 	scripts := c.Server.Scripts()
 	known := make([]bool, len(c.Args)-2)
@@ -88,4 +91,5 @@ func scriptExists(c *commands.Call) {
 	})
 }
 
+// loadsScript is for SCRIPT LOAD in a transaction: an EVALSHA behind it may run that source.
 func loadsScript(args [][]byte) commands.Queued { return commands.Queued{DB: -1, Source: args[2]} }

@@ -23,8 +23,8 @@ func TestBlockedClients(t *testing.T) {
 		ours := []infoSection{{title: "Clients"}}
 		setBlockedClients(ours, parseInfo(test.upstream), test.facts)
 		for _, s := range ours {
-			if s.title == "Clients" && s.get("blocked_clients") != test.want {
-				t.Errorf("%+v: %s", test, s.get("blocked_clients"))
+			if s.title == "Clients" && s.valueOf("blocked_clients") != test.want {
+				t.Errorf("%+v: %s", test, s.valueOf("blocked_clients"))
 			}
 		}
 	}

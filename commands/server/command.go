@@ -16,7 +16,8 @@ import (
 // COMMAND and its subcommands: the upstream's answers as they are, with the lock
 // verbs among them.
 
-// commandAll is COMMAND alone.
+// commandAll is COMMAND alone. Subcommands have rows of their own, so what stands behind COMMAND here is none
+// that anybody knows.
 func commandAll(c *commands.Call) {
 	if len(c.Args) > 1 {
 		commands.NoSubcommand(c)
@@ -25,9 +26,12 @@ func commandAll(c *commands.Call) {
 	sendDescribed(c, describedAll)
 }
 
+// commandCount is COMMAND COUNT. It asks nobody: the Table has counted what the upstream has told, and the
+// verbs.
 func commandCount(c *commands.Call) { c.Reply(redcon.AppendInt(nil, int64(c.Table.Count()))) }
 
-// commandInfo is COMMAND INFO [name ...].
+// commandInfo is COMMAND INFO [name ...]. A name that nobody has is answered with Null, in its place: a
+// client goes by the positions. Subcommands are named as "config|get".
 func commandInfo(c *commands.Call) {
 	if len(c.Args) == 2 {
 		sendDescribed(c, describedAll)
@@ -43,8 +47,10 @@ func commandInfo(c *commands.Call) {
 		if !ok {
 			return reply
 		}
+		// The node was sent the names of the verbs too, and has answered Null for them, so its answer has one
+		// element for each name.
 		if len(elems) != len(names) {
-			elems = pick(elems, names, proto)
+			elems = pickNamed(elems, names, proto)
 		}
 		out := redcon.AppendArray(nil, len(elems))
 		for i, elem := range elems {
@@ -58,8 +64,9 @@ func commandInfo(c *commands.Call) {
 	})
 }
 
-// pick finds the named commands in a whole table. Servers without COMMAND INFO answer it with the table.
-func pick(table [][]byte, names []string, proto int) [][]byte {
+// pickNamed finds the named commands in a whole table. Servers without COMMAND INFO answer it with the table.
+// found has an element for each name, Null where the table has none, as if COMMAND INFO had been answered.
+func pickNamed(table [][]byte, names []string, proto int) [][]byte {
 	byName := make(map[string][]byte, len(table))
 	for _, elem := range table {
 		byName[describedAs(elem)] = elem
@@ -82,14 +89,17 @@ func describedAs(elem []byte) string {
 	return strings.ToLower(bulkText(row[0]))
 }
 
-// sendDescribed asks a node and answers with what merge makes of its reply, after the call has ended.
+// sendDescribed asks a node and answers with what merge makes of its reply, after the call has ended. verbs
+// are those of the Table of now: another one may be in use when the node answers. It may be any node, for all
+// are taken to be of one version.
 func sendDescribed(c *commands.Call, merge func(proto int, reply []byte, verbs []*commands.Command) []byte) {
 	proto, verbs := c.Client.Proto, c.Table.Verbs()
 	c.Ask(pipe.Target{}, c.Raw, commands.Reread,
 		func(reply []byte) []byte { return merge(proto, reply, verbs) })
 }
 
-// describedAll adds the verbs to the descriptions of all commands.
+// describedAll adds the verbs to the descriptions of all commands. An error of the node, such as NOPERM, is
+// the answer as it stands.
 func describedAll(proto int, reply []byte, verbs []*commands.Command) []byte {
 	elems, ok := resp.Elements(reply)
 	if !ok {
@@ -104,7 +114,9 @@ func describedAll(proto int, reply []byte, verbs []*commands.Command) []byte {
 }
 
 // beside puts ours, what is told of the verbs, behind theirs, what a node tells of its commands: so many
-// elements of each, the first of which has its name. It leaves out commands that a verb hides.
+// elements of each, the first of which has its name. It leaves out commands that a verb hides. each is 1 for
+// an array of descriptions, and 2 for a map, whose elements are names and values in turn. n is how many
+// entries body has.
 func beside(
 	verbs []*commands.Command, ours []byte, theirs [][]byte, each int, nameOf func(elem []byte) string,
 ) (n int, body []byte) {
@@ -139,6 +151,7 @@ func commandDocs(c *commands.Call) {
 		ours = resp.AppendBulks(ours, verb.Name)
 		ours = appendDocs(ours, proto, verb)
 	}
+	// Verbs only: nobody need be asked.
 	if len(names) > 0 && len(verbs) == len(names) {
 		c.Reply(append(resp.AppendMap(nil, proto, len(verbs)), ours...))
 		return
@@ -158,7 +171,8 @@ func commandDocs(c *commands.Call) {
 	})
 }
 
-// once returns the names without repetitions.
+// once returns the names without repetitions. Cases do not matter, as in Redis. Of several spellings the
+// first one stays.
 func once(names [][]byte) (each [][]byte) {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -170,7 +184,8 @@ func once(names [][]byte) (each [][]byte) {
 	return each
 }
 
-// commandList is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob].
+// commandList is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob]. Without a filter it is
+// answered by the Table; with one the node picks, and the verbs that the filter fits are added.
 func commandList(c *commands.Call) {
 	verbs := c.Table.Verbs()
 	switch {
@@ -180,6 +195,7 @@ func commandList(c *commands.Call) {
 	case len(c.Args) != 5 || !resp.IsWord(c.Args[2], "FILTERBY"):
 		c.Reply(resp.ErrSyntax)
 		return
+	// no verb is of a module
 	case resp.IsWord(c.Args[3], "MODULE"):
 		verbs = nil
 	case resp.IsWord(c.Args[3], "ACLCAT"):
@@ -213,12 +229,15 @@ func matching(verbs []*commands.Command, pattern []byte) (found []*commands.Comm
 	return found
 }
 
+// longestPattern is in bytes: matching is done on the loop, and its cost grows with the pattern.
 const longestPattern = 1 << 10
 
-// commandGetKeys is COMMAND GETKEYS and GETKEYSANDFLAGS command [arg ...].
+// commandGetKeys is COMMAND GETKEYS and GETKEYSANDFLAGS command [arg ...]. The keys of a verb are found here,
+// since no node knows it; all else is asked of a node. The errors have Redis's words. Keys of the command
+// inside a GUARD are shown with the flags that GUARD has for its own key.
 func commandGetKeys(c *commands.Call) {
 	args := c.Args[2:]
-	verb := verb(c.Table, args[0])
+	verb := verbNamed(c.Table, args[0])
 	if verb == nil {
 		c.Forward(commands.AnySlot)
 		return
@@ -251,8 +270,8 @@ func commandGetKeys(c *commands.Call) {
 	c.Reply(out)
 }
 
-// verb is the lock verb of that name, or nil.
-func verb(t *commands.Table, name []byte) *commands.Command {
+// verbNamed is the lock verb of that name, or nil.
+func verbNamed(t *commands.Table, name []byte) *commands.Command {
 	if c := t.Lookup(name); c != nil && c.Flags&commands.LockVerb != 0 {
 		return c
 	}
@@ -265,7 +284,7 @@ func verbsNamed(t *commands.Table, names [][]byte) []*commands.Command {
 	found := make([]*commands.Command, len(names))
 	for i, name := range names {
 		container, sub, isSub := strings.Cut(string(name), "|")
-		verb := verb(t, []byte(container))
+		verb := verbNamed(t, []byte(container))
 		if verb != nil && isSub {
 			verb = commands.FindSub(verb.Subs, []byte(sub))
 		}
@@ -280,7 +299,7 @@ func appendNames(t *commands.Table, dst []byte) []byte {
 	return resp.AppendBulks(dst, t.Listed()...)
 }
 
-// bulkText is the text of a string reply.
+// bulkText is the text of a string reply. It is "" for what is no reply.
 func bulkText(elem []byte) string {
 	v, _, _ := resp.Parse(elem)
 	return v.Text()

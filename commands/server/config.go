@@ -16,10 +16,13 @@ import (
 // CONFIG works on the settings of the proxy and on the parameters of the upstream's servers together. A name
 // that both have means the proxy's setting.
 
-// bothTheirs are parameters that must be the same in the proxy and in the servers.
+// bothTheirs are parameters that must be the same in the proxy and in the servers. Both bound what one client
+// may send, so if they differed, the servers would refuse what the proxy has let through, or the other way
+// round. The keys are names in lower case.
 var bothTheirs = map[string]bool{"proto-max-bulk-len": true, "client-query-buffer-limit": true}
 
-// ofOneServer says that a parameter makes sense for one server only.
+// ofOneServer says that a parameter makes sense for one server only. Each server has its own value then, and
+// one for all of them would take them off the network. name is in lower case.
 func ofOneServer(name string) bool {
 	switch name {
 	case "port", "tls-port", "bind", "bind-source-addr", "unixsocket":
@@ -33,7 +36,7 @@ func ofOneServer(name string) bool {
 	return false
 }
 
-// configGet is CONFIG GET glob ...
+// configGet is CONFIG GET glob ... The first master stands for all: CONFIG SET gives all of them the same.
 func configGet(c *commands.Call) {
 	own, all := ownSettings(c)
 	if all {
@@ -52,6 +55,7 @@ func configGet(c *commands.Call) {
 		case err != nil || !resp.IsMap(v):
 			return resp.ErrUnexpected
 		}
+		// A name that both have means the proxy's setting, so that of the server is left out.
 		have := make(map[string]bool, len(own))
 		for _, s := range own {
 			have[strings.ToLower(s[0])] = true
@@ -68,7 +72,8 @@ func configGet(c *commands.Call) {
 }
 
 // ownSettings are the settings of the proxy that the globs of CONFIG GET name, each once. all says that the
-// globs cannot name anything else.
+// globs cannot name anything else. With all, no server needs to be asked: each glob is the plain name of a
+// setting of the proxy.
 func ownSettings(c *commands.Call) (own [][2]string, all bool) {
 	seen := make(map[string]bool)
 	all = true
@@ -85,7 +90,8 @@ func ownSettings(c *commands.Call) (own [][2]string, all bool) {
 	return own, all
 }
 
-// saysUnknown says that a server does not have the command that it was sent.
+// saysUnknown says that a server does not have the command that it was sent. So it is with upstreams that
+// have no CONFIG, such as the one in memory.
 func saysUnknown(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-ERR unknown command")) }
 
 // appendSettings appends the reply to CONFIG GET, by name, as Valkey has it: with Redis the order means
@@ -99,7 +105,8 @@ func appendSettings(dst []byte, proto int, settings [][2]string) []byte {
 	return dst
 }
 
-// shownParameter is what clients see of a parameter of the upstream.
+// shownParameter is what clients see of a parameter of the upstream. name is in lower case. An empty secret
+// is shown as it is: whether there is one is no secret.
 func shownParameter(name, value string, server commands.Server) string {
 	if instead := disguise(name, server); instead != plainly && (value != "" || instead != hiddenSecret) {
 		return instead
@@ -108,12 +115,14 @@ func shownParameter(name, value string, server commands.Server) string {
 }
 
 const (
+	// No parameter has a NUL in its value, while "" is a disguise.
 	plainly      = "\x00" // as it is
 	hiddenSecret = "(hidden)"
 )
 
 // disguise is what clients see in place of the value of a parameter: the proxy's address instead of a
-// server's, and no secrets.
+// server's, and no secrets. What is left of addresses gets the default of Redis: "" for a name, 0 for a port.
+// name is in lower case.
 func disguise(name string, server commands.Server) string {
 	switch {
 	case name == "masterauth" || strings.HasSuffix(name, "-file-pass"):
@@ -127,6 +136,7 @@ func disguise(name string, server commands.Server) string {
 		return port
 	case name == "bind" && err == nil:
 		return host
+	// the proxy listens on a path, which is no host:port
 	case name == "unixsocket" && err != nil:
 		return server.Facts().Addr
 	case strings.HasSuffix(name, "port"):
@@ -135,13 +145,15 @@ func disguise(name string, server commands.Server) string {
 	return ""
 }
 
-// configResetStat is CONFIG RESETSTAT: the proxy's counters and those of all servers.
+// configResetStat is CONFIG RESETSTAT: the proxy's counters and those of all servers. The proxy's are reset
+// whatever the servers say: a client that polls INFO is to see both begin anew, and the proxy's cannot fail.
 func configResetStat(c *commands.Call) {
 	c.Server.OwnStats().Reset()
 	everyServer(c)
 }
 
-// role is ROLE: a master, as in HELLO and INFO.
+// role is ROLE: a master, as in HELLO and INFO. The offset of the replication log is 0 and there are no
+// replicas: nobody replicates the proxy.
 func role(c *commands.Call) {
 	out := redcon.AppendArray(nil, 3)
 	out = resp.AppendBulks(out, "master")

@@ -10,7 +10,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// configChange is one CONFIG SET.
+// configChange is one CONFIG SET. It lives from the call until the masters have answered, on the loop of its
+// client, who may have gone by then. The pairs are name and value as the client wrote them.
 type configChange struct {
 	actions commands.Actions
 	server  commands.Server
@@ -22,6 +23,7 @@ type configChange struct {
 
 // configSet is CONFIG SET name value ...: all of it takes effect or nothing, as far as that is possible with
 // several servers. The servers are asked first, because the proxy can tell beforehand what it will accept.
+// For the same reason Check stands before anything is sent.
 func configSet(c *commands.Call) {
 	args := c.Args[2:]
 	if len(args)%2 != 0 {
@@ -34,12 +36,14 @@ func configSet(c *commands.Call) {
 		pair := [2]string{string(args[i]), string(args[i+1])}
 		name := strings.ToLower(pair[0])
 		switch ours := config.Has(name); {
+		// the servers take it first, then the proxy: see mastersAnswered
 		case ours && bothTheirs[name]:
 			ch.own, ch.theirs = append(ch.own, pair), append(ch.theirs, pair)
 		case ours:
 			ch.own = append(ch.own, pair)
 		case pair[1] == disguise(name, c.Server):
-			// As CONFIG GET says it.
+			// As CONFIG GET says it: a client that writes back what it has read changes nothing.
+		// Several masters on one machine would write to the same file.
 		case ofOneServer(name), c.Nodes().Masters() > 1 && (name == "dir" || name == "dbfilename"):
 			why := "can't be set through lockproxy"
 			if strings.HasSuffix(name, "port") {
@@ -62,14 +66,16 @@ func configSet(c *commands.Call) {
 		c.Reply(ch.setOwn())
 		return
 	}
+	// The command as it came, if all of it is theirs; it is kept for the replicas.
 	ch.req = slices.Clone(c.Raw)
 	if len(ch.theirs) < len(args)/2 {
 		ch.req = setRequest(ch.theirs)
 	}
-	c.AskAll(ch.req, commands.Asking{Resend: true, Always: true}, ch.answered)
+	c.AskAll(ch.req, commands.Asking{Resend: true, Always: true}, ch.mastersAnswered)
 }
 
-// setRequest is the CONFIG SET of some parameters.
+// setRequest is the CONFIG SET of some parameters. So the servers never see a setting that only the proxy
+// knows: they would refuse all of them.
 func setRequest(pairs [][2]string) []byte {
 	words := []string{"CONFIG", "SET"}
 	for _, p := range pairs {
@@ -78,7 +84,8 @@ func setRequest(pairs [][2]string) []byte {
 	return resp.AppendCommandStrings(nil, words...)
 }
 
-// setOwn changes the settings of the proxy, and returns the answer.
+// setOwn changes the settings of the proxy, and returns the answer. The servers have taken theirs by then, if
+// there are any. An error is not expected behind Check; theirs stay changed if it comes all the same.
 func (ch *configChange) setOwn() []byte {
 	if len(ch.own) > 0 {
 		if err := ch.server.Config().SetAll(ch.own); err != nil {
@@ -89,8 +96,9 @@ func (ch *configChange) setOwn() []byte {
 	return resp.OK
 }
 
-// answered goes on when the masters have answered.
-func (ch *configChange) answered(proto int, replies [][]byte) []byte {
+// mastersAnswered goes on when the masters have answered. It runs also when the client has gone
+// (Asking.Always): otherwise the proxy and its servers would differ.
+func (ch *configChange) mastersAnswered(proto int, replies [][]byte) []byte {
 	refused := merge.FirstError(replies)
 	if saysUnknown(refused) {
 		// The upstream has no parameters; those that the proxy shares with it are the proxy's own.
@@ -106,6 +114,7 @@ func (ch *configChange) answered(proto int, replies [][]byte) []byte {
 		ch.actions.Nodes().TellReplicas(ch.req)
 		return ch.setOwn()
 	}
+	// Some have taken it and some have not: those that have are set back.
 	taken := slices.IndexFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
 	refuser := slices.IndexFunc(replies, func(reply []byte) bool { return string(reply) == string(refused) })
 	if taken < 0 {
@@ -116,19 +125,22 @@ func (ch *configChange) answered(proto int, replies [][]byte) []byte {
 }
 
 // takeBack sets the parameters on all masters to what the one that refused them has. The answer is its
-// refusal.
+// refusal. What the refuser has is what all had before, if they were the same. It is done as well as it can
+// be: how that ends is not told, for the client is to learn why its command was refused.
 func (ch *configChange) takeBack(refused []byte, refuser int) {
 	names := []string{"CONFIG", "GET"}
 	for _, p := range ch.theirs {
 		names = append(names, p[0])
 	}
 	actions := ch.actions
+	// the masters may be others by now
 	if refuser >= actions.Nodes().Masters() {
 		refuser = 0
 	}
 	actions.Ask(pipe.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), commands.Reread,
 		func(reply []byte) []byte {
 			v, _, err := resp.Parse(reply)
+			// Nothing is known of how it was, so all stays as it is.
 			if err != nil || v.Err() != "" || !resp.IsMap(v) || len(v.Elems) == 0 {
 				return refused
 			}
@@ -144,7 +156,7 @@ func (ch *configChange) takeBack(refused []byte, refuser int) {
 }
 
 // configSecrets are the values of the settings that hold passwords: requirepass, masterauth,
-// tls-key-file-pass ...
+// tls-key-file-pass ... Values stand behind their names, at odd positions from 3 on.
 func configSecrets(args [][]byte) []bool {
 	secret := make([]bool, len(args))
 	for i := 3; i < len(args); i += 2 {

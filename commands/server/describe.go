@@ -15,7 +15,9 @@ import (
 // forms of Redis 7.0. redis-cli trusts the types: names and summaries are bulk
 // strings, flags are simple strings.
 
-// appendCommand appends the description of c, as in COMMAND.
+// appendCommand appends the description of c, as in COMMAND. The ten elements are those of Redis 7.0: name,
+// arity, flags, first key, last key, step, categories, tips, key specs, subcommands. The three positions are
+// 0 where keys stand behind their number: only the key spec tells of these.
 func appendCommand(dst []byte, proto int, c *commands.Command) []byte {
 	dst = redcon.AppendArray(dst, 10)
 	dst = resp.AppendBulks(dst, c.Name)
@@ -53,7 +55,7 @@ func offeredSubs(c *commands.Command) []*commands.Command {
 	return subs
 }
 
-// flagWords are the flags of a command of our own. None can run in a script.
+// flagWords are the flags of a command of our own. None can run in a script. The order is that of Redis.
 func flagWords(f commands.Flags) []string {
 	var words []string
 	switch {
@@ -72,6 +74,8 @@ func flagWords(f commands.Flags) []string {
 	return words
 }
 
+// categories are the ACL categories of a verb. All verbs are slow, since they run a script at the upstream,
+// and Redis knows nothing between fast and slow.
 func categories(f commands.Flags) []string {
 	words := []string{"@" + lockCategory}
 	switch {
@@ -89,7 +93,8 @@ func categories(f commands.Flags) []string {
 	return append(words, "@slow")
 }
 
-// appendKeySpec appends where a verb has its keys: at a place of their own, or behind their number.
+// appendKeySpec appends where a verb has its keys: at a place of their own, or behind their number. Key specs
+// of verbs never search for a keyword, and know all of the keys.
 func appendKeySpec(dst []byte, proto int, k *commands.KeySpec) []byte {
 	dst = resp.AppendMap(dst, proto, 3)
 	dst = resp.AppendBulks(dst, "flags")
@@ -110,13 +115,15 @@ func appendKeySpec(dst []byte, proto int, k *commands.KeySpec) []byte {
 	return appendNumber(dst, "limit", k.Limit)
 }
 
-// appendSpec begins one half of a key spec, which goes on with n pairs.
+// appendSpec begins one half of a key spec, which goes on with n pairs. A key spec has two of them: where the
+// keys begin, and how they go on from there.
 func appendSpec(dst []byte, proto int, kind string, n int) []byte {
 	dst = resp.AppendMap(dst, proto, 2)
 	dst = resp.AppendBulks(dst, "type", kind, "spec")
 	return resp.AppendMap(dst, proto, n)
 }
 
+// appendNumber appends a pair of a map. COMMAND has the name as a bulk string, like all names.
 func appendNumber(dst []byte, name string, n int) []byte {
 	return redcon.AppendInt(resp.AppendBulks(dst, name), int64(n))
 }
@@ -130,7 +137,8 @@ func appendWords(dst []byte, proto int, words []string) []byte {
 	return dst
 }
 
-// appendDocs appends the documentation of c, as in COMMAND DOCS.
+// appendDocs appends the documentation of c, as in COMMAND DOCS. Entries that have nothing to say are left
+// out, as Redis leaves them out, so the number of pairs is counted first. A verb without Docs has empty ones.
 func appendDocs(dst []byte, proto int, c *commands.Command) []byte {
 	docs := c.Docs
 	if docs == nil {
@@ -161,6 +169,8 @@ func appendDocs(dst []byte, proto int, c *commands.Command) []byte {
 	return dst
 }
 
+// appendArguments appends a list of arguments, in the order in which they are written. Those of oneof and
+// block have lists of their own.
 func appendArguments(dst []byte, proto int, args []commands.Argument) []byte {
 	dst = redcon.AppendArray(dst, len(args))
 	for _, arg := range args {
@@ -186,6 +196,7 @@ func appendArgument(dst []byte, proto int, arg commands.Argument) []byte {
 		}
 	}
 	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
+	// a verb has one key spec, and its keys are what that finds
 	if isKey {
 		dst = appendNumber(dst, "key_spec_index", 0)
 	}

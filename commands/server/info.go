@@ -14,20 +14,25 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// infoSection is one part of the text of INFO.
+// infoSection is one part of the text of INFO. The order of the lines is that in which they are shown. A name
+// stands once, but for those of Modules.
 type infoSection struct {
 	title string
 	lines [][2]string // name, value
 }
 
-// proxySection is the title of the part that tells of the proxy alone.
+// proxySection is the title of the part that tells of the proxy alone. Its name in any case is also the
+// section of INFO that asks nobody.
 const proxySection = "Lockproxy"
 
-// info is INFO [section ...]: the servers of the upstream as if they were one, which is the proxy.
+// info is INFO [section ...]: the servers of the upstream as if they were one, which is the proxy. Masters
+// that give an error are left out of the sums and counted (upstream_masters_silent): some numbers are better
+// than none. Only if none answers, and the proxy has nothing of what was asked for, is the error the answer.
 func info(c *commands.Call) {
 	wanted := newWanted(c.Args[1:])
 	facts := c.Server.Facts()
 	ours := proxyInfo(facts, c.Server, time.Now())
+	// That section is the last of ours, and needs no master.
 	if len(wanted) == 1 && wanted[strings.ToLower(proxySection)] {
 		c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", infoText(ours[len(ours)-1:])))
 		return
@@ -48,7 +53,8 @@ func info(c *commands.Call) {
 		setBlockedClients(ours, merged, facts)
 		sections := overlayInfo(merged, ours, wanted)
 		addOwn(sections, own)
-		if wanted.has(proxySection) {
+		if wanted.wantsSection(proxySection) {
+			// overlayInfo has put it last.
 			last := &sections[len(sections)-1]
 			last.lines = append(last.lines,
 				[2]string{"upstream_masters", strconv.Itoa(len(replies))},
@@ -58,7 +64,7 @@ func info(c *commands.Call) {
 	})
 }
 
-// wanted are the sections that a client asked for, in lower case.
+// wanted are the sections that a client asked for, in lower case. Without arguments, that is "default".
 type wanted map[string]bool
 
 func newWanted(args [][]byte) wanted {
@@ -72,16 +78,19 @@ func newWanted(args [][]byte) wanted {
 	return w
 }
 
-// has says whether the client wants a section that all servers show by default.
-func (w wanted) has(title string) bool {
+// wantsSection says whether the client wants a section that all servers show by default.
+func (w wanted) wantsSection(title string) bool {
 	return w["default"] || w["all"] || w["everything"] || w[strings.ToLower(title)]
 }
 
+// nothingOf says that none of these sections was asked for.
 func (w wanted) nothingOf(sections []infoSection) bool {
-	return !slices.ContainsFunc(sections, func(s infoSection) bool { return w.has(s.title) })
+	return !slices.ContainsFunc(sections, func(s infoSection) bool { return w.wantsSection(s.title) })
 }
 
-// proxyInfo are the lines that the proxy knows better than the upstream; its own section comes last.
+// proxyInfo are the lines that the proxy knows better than the upstream; its own section comes last. They
+// take the place of the lines of the same names that the servers have (overlayInfo). A proxy on a unix socket
+// alone has port 0, as Redis has.
 func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection {
 	_, port, err := net.SplitHostPort(f.Addr)
 	if err != nil {
@@ -109,8 +118,10 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 			{"connected_clients", number(f.Clients)},
 			{"cluster_connections", "0"},
 			{"maxclients", number(f.MaxClients)},
+			// without those that block at a node: setBlockedClients adds them
 			{"blocked_clients", number(int(f.Locks[locks.Waiters]) + f.Held)},
 			{"tracking_clients", number(f.Tracking)},
+			// by commands.Pause, whose order these have
 			{"paused_reason", [...]string{"none", "client_pause", "client_pause"}[f.Pause]},
 			{"paused_actions", [...]string{"none", "write", "all"}[f.Pause]},
 			{"paused_timeout_milliseconds", strconv.FormatInt(f.PauseLeft.Milliseconds(), 10)},
@@ -140,15 +151,17 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 	}
 }
 
-// infoOrder is how Redis orders the sections, ours last.
+// infoOrder is how Redis orders the sections, ours last. Sections that are not among them, as modules have,
+// stand between.
 var infoOrder = []string{"Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU",
 	"Modules",
 	"Commandstats", "Errorstats", "Latencystats", "Cluster", "Keyspace"}
 
-// overlayInfo puts our lines over the merged ones.
+// overlayInfo puts our lines over the merged ones. sections are those that the masters have shown, which are
+// what the client asked for. A section of ours that it asked for, and no master has, is added.
 func overlayInfo(sections, ours []infoSection, wanted wanted) []infoSection {
 	for _, own := range ours {
-		if !wanted.has(own.title) {
+		if !wanted.wantsSection(own.title) {
 			continue
 		}
 		i := slices.IndexFunc(sections, func(s infoSection) bool { return s.title == own.title })
@@ -157,16 +170,17 @@ func overlayInfo(sections, ours []infoSection, wanted wanted) []infoSection {
 			i = len(sections) - 1
 		}
 		for _, line := range own.lines {
-			if line[0] == "redis_mode" && sections[i].get("server_mode") != "" {
+			if line[0] == "redis_mode" && sections[i].valueOf("server_mode") != "" {
 				line[0] = "server_mode" // as Valkey calls it
 			}
 			// not all servers tell that
 			newer := line[0] == "tracking_clients" || strings.HasPrefix(line[0], "paused_")
-			if !newer || sections[i].get(line[0]) != "" {
-				sections[i].set(line)
+			if !newer || sections[i].valueOf(line[0]) != "" {
+				sections[i].setLine(line)
 			}
 		}
 	}
+	// A stable sort keeps the order of those that are not known.
 	place := func(s infoSection) int {
 		if s.title == proxySection {
 			return len(infoOrder) + 1
@@ -180,8 +194,8 @@ func overlayInfo(sections, ours []infoSection, wanted wanted) []infoSection {
 	return sections
 }
 
-// set replaces the line of that name, or adds one.
-func (s *infoSection) set(line [2]string) {
+// setLine replaces the line of that name, or adds one.
+func (s *infoSection) setLine(line [2]string) {
 	for i := range s.lines {
 		if s.lines[i][0] == line[0] {
 			s.lines[i] = line
@@ -191,8 +205,9 @@ func (s *infoSection) set(line [2]string) {
 	s.lines = append(s.lines, line)
 }
 
-// get is the value of a name, or "".
-func (s *infoSection) get(name string) string {
+// valueOf is the value of a name, or "". No line of INFO that matters here has an empty value, so "" says
+// that there is none.
+func (s *infoSection) valueOf(name string) string {
 	for _, line := range s.lines {
 		if line[0] == name {
 			return line[1]
@@ -201,7 +216,7 @@ func (s *infoSection) get(name string) string {
 	return ""
 }
 
-// infoText is how Redis writes sections.
+// infoText is how Redis writes sections. An empty line parts the sections, and none stands at the end.
 func infoText(sections []infoSection) string {
 	var b strings.Builder
 	for i, s := range sections {
@@ -216,7 +231,8 @@ func infoText(sections []infoSection) string {
 	return b.String()
 }
 
-// parseInfo takes the text of one server apart.
+// parseInfo takes the text of one server apart. Lines before the first title, and lines without a colon, are
+// left out.
 func parseInfo(text string) []infoSection {
 	var sections []infoSection
 	for line := range strings.Lines(text) {
@@ -235,23 +251,26 @@ func parseInfo(text string) []infoSection {
 
 // setBlockedClients sets in our lines of INFO how many clients are blocked. A client whose command was sent
 // to a node counts only once the node says that it blocks: whoever polls INFO until a client is blocked, and
-// then acts, must not be faster than the command. Clients that the proxy holds back count at once.
+// then acts, must not be faster than the command. Clients that the proxy holds back count at once. upstream
+// is what the masters say, merged. If they do not tell (the section was not asked for), all that were sent
+// count.
 func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
 	sent := f.Blocked
 	for _, s := range upstream {
-		if n, err := strconv.Atoi(s.get("blocked_clients")); err == nil {
+		if n, err := strconv.Atoi(s.valueOf("blocked_clients")); err == nil {
 			sent = min(sent, n)
 		}
 	}
 	for i := range ours {
 		if ours[i].title == "Clients" {
 			waiting := int(f.Locks[locks.Waiters])
-			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + waiting + f.Held)})
+			ours[i].setLine([2]string{"blocked_clients", strconv.Itoa(sent + waiting + f.Held)})
 		}
 	}
 }
 
-// clusterEnabled is 1 in cluster mode, otherwise 0.
+// clusterEnabled is 1 in cluster mode, otherwise 0. It is what the proxy looks like, and not what the
+// upstream is.
 func clusterEnabled(f commands.Frontend) string {
 	if f.ClusterMode() {
 		return "1"

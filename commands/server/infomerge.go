@@ -10,9 +10,11 @@ import (
 )
 
 // mergeInfo merges the INFO texts of several servers: sections and lines in the order in which they first
-// come.
+// come. What one server alone has is shown as it is. table says which commands run at all masters each time.
 func mergeInfo(texts []string, table *commands.Table) []infoSection {
 	var merged []infoSection
+	// A server may lack a line that others have, so a position in these does not tell of which server a value
+	// is.
 	values := make(map[[2]string][]string) // by title and name
 	for _, text := range texts {
 		for _, s := range parseInfo(text) {
@@ -55,19 +57,23 @@ func mergeInfo(texts []string, table *commands.Table) []infoSection {
 }
 
 // tellsOfNode says that a line has the address of a node or of its replica, which clients are not to know.
+// Lines such as "slave0:ip=10.0.0.2,port=6379,..." and "listener0:name=tcp,bind=...,port=6379".
 func tellsOfNode(title string, line [2]string) bool {
 	name, value := line[0], line[1]
 	return title == "Replication" && strings.HasPrefix(name, "slave") && strings.Contains(value, "ip=") ||
 		title == "Server" && strings.HasPrefix(name, "listener") && strings.Contains(value, "port=")
 }
 
-// mergeInfoValues merges the values that the servers gave for one name.
+// mergeInfoValues merges the values that the servers gave for one name. values has at least one. The first
+// case that fits decides:
 func mergeInfoValues(title, name string, values []string) string {
 	switch {
 	case len(values) == 1:
 		return values[0]
+	// one process each; what matters of it is the proxy's own (proxyInfo)
 	case title == "Server" || title == "Replication" || title == "Cluster":
 		return values[0]
+	// of saves and of the append-only file: one that failed must be seen
 	case strings.HasSuffix(name, "_status"):
 		for _, v := range values {
 			if v != "ok" {
@@ -81,6 +87,7 @@ func mergeInfoValues(title, name string, values []string) string {
 		return combine(values, math.Min) // all have saved since then
 	case title == "Persistence" && (strings.HasSuffix(name, "_size") || strings.HasSuffix(name, "_length")):
 		return combine(values, func(a, b float64) float64 { return a + b })
+	// Flags such as loading or aof_enabled, for which the highest says that some server does it, and times.
 	case title == "Persistence" && name != "rdb_changes_since_last_save", isPeak(name):
 		return combine(values, math.Max)
 	}
@@ -88,7 +95,7 @@ func mergeInfoValues(title, name string, values []string) string {
 }
 
 // mostCalls is the value with the most calls. It is for commands that every master has run each time that a
-// client sent one.
+// client sent one. Added up, each call of a client would count once for every master.
 func mostCalls(values []string) []string {
 	calls := func(value string) int {
 		first, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
@@ -98,7 +105,8 @@ func mostCalls(values []string) []string {
 	return []string{slices.MaxFunc(values, func(a, b string) int { return calls(a) - calls(b) })}
 }
 
-// goesEverywhere says that a command, by its name as COMMAND has it, goes to all masters.
+// goesEverywhere says that a command, by its name as COMMAND has it, goes to all masters. The name is
+// "config|set" for a subcommand. Commands that the table does not have go to one node.
 func goesEverywhere(t *commands.Table, name string) bool {
 	container, sub, isSub := strings.Cut(name, "|")
 	c := t.Lookup([]byte(container))
@@ -108,7 +116,8 @@ func goesEverywhere(t *commands.Table, name string) bool {
 	return c != nil && c.Everywhere()
 }
 
-// isPeak says that the highest value of several servers stands for all.
+// isPeak says that the highest value of several servers stands for all. So it is with ratios and percentages,
+// which cannot be added, with times, and with the longest of something.
 func isPeak(name string) bool {
 	for _, same := range sameEverywhere {
 		if strings.HasPrefix(name, same) {
@@ -130,7 +139,8 @@ var sameEverywhere = []string{"number_of_cached_scripts", "number_of_functions",
 	"tracking_total_prefixes",
 	"used_memory_lua", "used_memory_vm_", "used_memory_scripts", "used_memory_functions"}
 
-// combine combines numbers, in the format of the first. Of other values it takes the first.
+// combine combines numbers, in the format of the first. Of other values it takes the first. The unit % and
+// the number of decimals are those of the first value, so the result looks as a server would write it.
 func combine(values []string, f func(a, b float64) float64) string {
 	first, unit := values[0], ""
 	if strings.HasSuffix(first, "%") {
@@ -156,7 +166,8 @@ func combine(values []string, f func(a, b float64) float64) string {
 }
 
 // mergePairs merges values such as "keys=3,expires=1,avg_ttl=0": sums, weighted means, and the highest of
-// percentiles.
+// percentiles. The names come in the order in which the servers first have them. peaks is for percentiles of
+// latencies: of these the highest is nearest to the truth about all servers.
 func mergePairs(values []string, peaks bool) string {
 	var names []string
 	all := make(map[string][]string)
@@ -172,6 +183,7 @@ func mergePairs(values []string, peaks bool) string {
 	pairs := make([]string, len(names))
 	for i, name := range names {
 		v := ""
+		// A mean needs a weight from each server that gave one.
 		switch weights := all[weightOf[name]]; {
 		case len(weights) == len(all[name]) && len(weights) > 0:
 			v = weightedMean(all[name], weights)
@@ -188,6 +200,8 @@ func mergePairs(values []string, peaks bool) string {
 // weightOf names the weight of each mean: avg_ttl is the mean over all expires.
 var weightOf = map[string]string{"avg_ttl": "expires", "usec_per_call": "calls"}
 
+// weightedMean has the decimals of the first mean. Both slices have an element for each server. If nothing
+// weighs anything, it is the first mean, which then is 0 anyway.
 func weightedMean(means, weights []string) string {
 	decimals := 0
 	if _, fraction, ok := strings.Cut(means[0], "."); ok {
@@ -206,20 +220,21 @@ func weightedMean(means, weights []string) string {
 	return strconv.FormatFloat(sum/total, 'f', decimals, 64)
 }
 
-// writeHuman writes the lines "x_human" anew from the lines "x".
+// writeHuman writes the lines "x_human" anew from the lines "x". Merged as texts they would be those of the
+// first server.
 func (s *infoSection) writeHuman() {
 	for i, line := range s.lines {
 		base, ok := strings.CutSuffix(line[0], "_human")
 		if !ok {
 			continue
 		}
-		if n, err := strconv.ParseUint(s.get(base), 10, 64); err == nil {
+		if n, err := strconv.ParseUint(s.valueOf(base), 10, 64); err == nil {
 			s.lines[i][1] = humanBytes(n)
 		}
 	}
 }
 
-// humanBytes is bytesToHuman of Redis.
+// humanBytes is bytesToHuman of Redis. P is the largest unit.
 func humanBytes(n uint64) string {
 	if n < 1024 {
 		return strconv.FormatUint(n, 10) + "B"

@@ -9,40 +9,44 @@ import (
 	"lockproxy/commands"
 )
 
-// addOwn adds what the proxy did by itself to what the servers tell in INFO.
+// addOwn adds what the proxy did by itself to what the servers tell in INFO. It adds to sections that the
+// servers have shown, which are those that the client asked for, and makes none.
 func addOwn(sections []infoSection, own commands.OwnStats) {
 	for i := range sections {
 		switch s := &sections[i]; s.title {
 		case "Commandstats":
 			for _, o := range own.Commands() {
-				s.add("cmdstat_"+o.Name, statText(&o))
+				s.addNumbers("cmdstat_"+o.Name, statText(&o))
 			}
+		// in the order of their names, as Redis has them
 		case "Errorstats":
 			errors := own.Errors()
 			for _, name := range slices.Sorted(maps.Keys(errors)) {
-				s.add("errorstat_"+name, "count="+strconv.FormatUint(errors[name], 10))
+				s.addNumbers("errorstat_"+name, "count="+strconv.FormatUint(errors[name], 10))
 			}
 		case "Stats":
 			total := uint64(0)
 			for _, n := range own.Errors() {
 				total += n
 			}
-			if have, err := strconv.ParseUint(s.get("total_error_replies"), 10, 64); err == nil {
-				s.set([2]string{"total_error_replies", strconv.FormatUint(have+total, 10)})
+			// Servers older than 6.2 do not count them.
+			if have, err := strconv.ParseUint(s.valueOf("total_error_replies"), 10, 64); err == nil {
+				s.setLine([2]string{"total_error_replies", strconv.FormatUint(have+total, 10)})
 			}
 		}
 	}
 }
 
-// add adds the numbers of value to those of the line with that name, or adds the line.
-func (s *infoSection) add(name, value string) {
-	if have := s.get(name); have != "" {
+// addNumbers adds the numbers of value to those of the line with that name, or adds the line.
+func (s *infoSection) addNumbers(name, value string) {
+	if have := s.valueOf(name); have != "" {
 		value = mergePairs([]string{have, value}, false)
 	}
-	s.set([2]string{name, value})
+	s.setLine([2]string{name, value})
 }
 
-// statText is how INFO shows o.
+// statText is how INFO shows o. The names are those of a cmdstat line of Redis since 6.2; mergePairs adds
+// them to those of a server by name.
 func statText(o *commands.OwnCommand) string {
 	mean := 0.0
 	if o.Calls > 0 {

@@ -22,7 +22,8 @@ const (
 	ownUserDeleted = ": lockproxy itself is user '%s' there (upstream-user); give it another user first"
 )
 
-// aclSetUser is ACL SETUSER name [rule ...].
+// aclSetUser is ACL SETUSER name [rule ...]. A new user of another name, or a change that leaves the password
+// alone, goes to all servers.
 func aclSetUser(c *commands.Call) {
 	if name := ownUser(c); string(c.Args[2]) == name && shutsOut(c.Server.Login().Password, c.Args[3:]) {
 		c.Reply(refusalOf(c, ownUserShutOut, name))
@@ -42,18 +43,23 @@ func aclDelUser(c *commands.Call) {
 	everyServer(c)
 }
 
-// ownUser is whom the proxy is at the upstream.
+// ownUser is whom the proxy is at the upstream. Without upstream-user it is the default user, as in any
+// Redis.
 func ownUser(c *commands.Call) string { return cmp.Or(c.Server.Login().User, commands.DefaultUser) }
 
+// refusalOf is the refusal for that reason, in which %s stands for the name of the user. The name may have a
+// % itself, so it is not a format.
 func refusalOf(c *commands.Call, why, name string) []byte {
 	return commands.Refusal(c.Command.Name, strings.ReplaceAll(why, "%s", name))
 }
 
 // shutsOut says that a user who has that password now, or needs none if it is "", cannot log in with it once
-// rules of ACL SETUSER apply.
+// rules of ACL SETUSER apply. The rules take effect one after the other, as in Redis. Those for commands,
+// keys and channels are not looked at: the proxy can log in all the same.
 func shutsOut(password string, rules [][]byte) bool {
 	sum := sha256.Sum256([]byte(password))
 	digest := hex.EncodeToString(sum[:])
+	// It has logged in with it, so that works now.
 	on, fits := true, true
 	for _, rule := range rules {
 		is := func(word string) bool { return resp.IsWord(rule, strings.ToUpper(word)) }
@@ -68,6 +74,7 @@ func shutsOut(password string, rules [][]byte) bool {
 			fits = false
 		case is("reset"):
 			on, fits = false, false
+		// Redis passes over it.
 		case text == "":
 		case text[0] == '>' && password != "":
 			fits = fits || text[1:] == password

@@ -6,7 +6,7 @@
 //
 //	SLOWLOG GET    --> one log of all of theirs, the newest entry first               slowlog.go
 //	CONFIG SET     --> all masters, or none as far as that is possible, then the own  configset.go
-//	COMMAND        --> nobody is asked: the Table has what the upstream told          command.go
+//	COMMAND        --> what a node says, with the verbs among it; COUNT, LIST: the Table  command.go
 //
 // How numbers become one depends on what they are: keys and memory are added, a peak is the highest, a mean
 // is weighted, and what is the same everywhere stays as it is (infomerge.go). Addresses of nodes are left
@@ -23,7 +23,8 @@ import (
 	"lockproxy/commands/merge"
 )
 
-// Reasons for refusing: see commands.Row.
+// Reasons for refusing: see commands.Row. They go on behind "... is not available through lockproxy", and
+// hold by default: refused-commands may name others.
 const (
 	theirFiles    = ": it writes the files of the upstream's servers, and not the settings of lockproxy"
 	breaksServers = ": it can stop or damage the servers of the upstream"

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"strings"
 	"sync"
@@ -89,9 +90,12 @@ func outageIsFewLines(t *testing.T, start func(t *testing.T) (*rig.Proxy, *rig.S
 	p.Logged(t, `(?s)(msg="`+who+` is still (lost|away)".*){3}`)
 	heal()
 	p.Logged(t, `msg="`+who+` (is back|answers again)"`)
-	text := p.Log.String()[before:]
-	if n := strings.Count(text, "\n"); n > 10 {
-		t.Errorf("%d lines:\n%s", n, text)
+	lines := slices.DeleteFunc(rig.LinesOf(p.Log.String()[before:]), func(line string) bool {
+		node := rig.LineField(line, "node") // a busy machine may make others late, too
+		return node != "" && node != s.Addr
+	})
+	if len(lines) > 10 {
+		t.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }
 

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,7 @@ func TestLargeRepliesAreNotKept(t *testing.T) {
 			var all []*rig.Conn
 			for i := range clients {
 				d := rig.Connect(t, p.Addr)
+				d.Conn.(*net.TCPConn).SetReadBuffer(64 << 10) // or the kernel could keep as much here, too
 				d.Send("GET", []string{"a", "b"}[i%2])
 				if _, err := d.Reader.Peek(1); err != nil {
 					t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // Patience is how long a test waits for what must come: so long that only a hung program needs longer, on
 // whatever machine. No test judges how fast anything is by it.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // Conn is one connection of a client that speaks plain RESP.
 type Conn struct {

@@ -34,7 +34,7 @@ var waitings = []waiting{
 	{"BZPOPMIN", "BZPOPMIN KEY 0", "", "ZADD KEY 1 x", "ZCARD KEY", "(integer) 1"},
 	{"BZPOPMAX", "BZPOPMAX KEY 0", "", "ZADD KEY 1 x", "ZCARD KEY", "(integer) 1"},
 	{"BZMPOP", "BZMPOP 0 1 KEY MIN", "", "ZADD KEY 1 x", "ZCARD KEY", "(integer) 1"},
-	{"XREAD", "XREAD BLOCK 0 STREAMS KEY $", "", "XADD KEY 1-1 f v", "XLEN KEY", "(integer) 1"},
+	{"XREAD", "XREAD BLOCK 0 STREAMS KEY 0", "", "XADD KEY 1-1 f v", "XLEN KEY", "(integer) 1"},
 	{"XREADGROUP", "XREADGROUP GROUP g c BLOCK 0 STREAMS KEY >", "XGROUP CREATE KEY g $ MKSTREAM",
 		"XADD KEY 1-1 f v", "XPENDING KEY g", "[(integer) 0, (nil), (nil), (nil)]"},
 	{"WAIT", "WAIT 9 0", "", "SET KEY x", "STRLEN KEY", "(integer) 1"},

@@ -277,7 +277,7 @@ func Addrs(servers ...*Server) []string {
 }
 
 // Patience is how long tests wait for what comes, however busy the machine is: only a hung program is later.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // Eventually waits until ok.
 func Eventually(t *testing.T, what string, ok func() bool) {
