@@ -13,6 +13,7 @@ import (
 // lookCluster asks nodes of a cluster and publishes the best view. first are asked at once, rest only if none
 // of them answers (gather). An error leaves the topology as it was.
 func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error {
+	// Taken before the question: who is asked for from now on is looked for the next time.
 	stranger := u.stranger.Swap(false)
 	heard, failed := gather(ctx, u.asker, first, rest, patience,
 		func(ctx context.Context, addr string) (*view, error) { return u.viewOf(ctx, addr, stranger) })

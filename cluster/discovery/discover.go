@@ -91,6 +91,7 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 	u := newUpstream(o)
 	// go-redis has one logger for the whole process, and would write to stderr.
 	redis.SetLogger(redisLog{u.o.Log})
+	// last is the latest error that says something; said is when the log was told of one.
 	var last error
 	var said time.Time
 	began := time.Now()
@@ -155,6 +156,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 	default:
 		u.kind = cluster.Single
 	}
+	// The settings are meant for another upstream.
 	if u.o.SentinelMaster != "" && u.kind != cluster.Sentinel {
 		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: found[0].addr,
 			Err: cluster.Refusal("it is no Sentinel, but the name of a Sentinel's master is set")}}}
@@ -183,6 +185,7 @@ type identity struct {
 // refused, that of the Sentinels is tried; but what it lets in then counts only for a Sentinel, for a Redis
 // node would be used with the login of the upstream.
 func (u *Upstream) identifyNode(ctx context.Context, addr string) (identity, error) {
+	// It is not known yet which of them it is, so that of the nodes goes first.
 	logins := []*cluster.Logins{u.o.Logins}
 	// The same login would only be refused twice.
 	if *u.sentinelLogins.Now() != *u.o.Logins.Now() {

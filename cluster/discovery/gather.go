@@ -26,6 +26,7 @@ func gather[T any](ctx context.Context, a *asker, first, rest []string, grace ti
 		said T
 		err  error
 	}
+	// Who is asked still is not waited for any more when gather returns, and need not go on.
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// It has room for all, so that those who answer late do not wait for a reader that has gone.
@@ -59,6 +60,7 @@ func gather[T any](ctx context.Context, a *asker, first, rest []string, grace ti
 			} else if good = append(good, got.said); enough == nil {
 				enough = time.After(grace)
 			}
+			// All of the first have failed: there is nothing to wait for.
 			wider = len(pending) == 0
 		case <-widen.C:
 			wider = true

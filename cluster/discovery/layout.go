@@ -71,6 +71,7 @@ func parseNode(e []resp.Value, from string) (n cluster.Node, err error) {
 	if len(e) < 2 || e[1].Kind != ':' {
 		return n, errSlots
 	}
+	// "hostname" and "ip", whichever of them is not the endpoint (Redis documentation, CLUSTER SLOTS).
 	names := map[string]string{}
 	if len(e) > 3 {
 		names = cluster.Pairs(e[3])

@@ -95,6 +95,7 @@ func (p *pulse) beat(ctx context.Context) {
 			back = p.noteServing(a.addr) || back
 		}
 	}
+	// Requests wait for it.
 	if back {
 		p.announce(p.Topology())
 	}
@@ -111,6 +112,7 @@ func (p *pulse) beat(ctx context.Context) {
 		}
 	}
 	for _, f := range failed {
+		// Who refuses connections is lost at once; who is silent may only be slow.
 		silent := errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, errLate)
 		if !silent || time.Since(p.watchedAt(f.Addr).heard) > lately {
 			p.noteLost(t, f.Addr, f.Err)

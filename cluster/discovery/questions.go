@@ -71,7 +71,8 @@ func setting(v resp.Value) int {
 	return n
 }
 
-// lower is the lower of two numbers; 0 stands for no number.
+// lower is the lower of two numbers; 0 stands for no number. Servers that do not tell their limit do not
+// lower that of others.
 func lower(a, b int) int {
 	if a <= 0 || b > 0 && b < a {
 		return b

@@ -29,6 +29,7 @@ type readers struct {
 // runReaders checks the replicas each Options.Refresh, and when the topology changes, until ctx ends.
 func (r *readers) runReaders(ctx context.Context) {
 	for r.wake.waitForTurn(ctx, r.wake.restOfPause(r.o.Refresh)) {
+		// Most proxies never read from replicas, and their nodes are not asked then.
 		if r.wanted.Load() {
 			r.lookAtReplicas(ctx)
 		}

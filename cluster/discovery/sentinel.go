@@ -37,6 +37,7 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 	}
 	peers := make(map[string]int)
 	for _, r := range reports {
+		// Most of them must name it, for one Sentinel may know of what is gone, or be of another group.
 		for _, peer := range unique(r.peers) {
 			peers[peer]++
 			if 2*peers[peer] > len(reports) && len(u.sentinels) < knownSentinels &&
@@ -126,6 +127,7 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, 
 			return r, cluster.Said(string(answers[0].Str))
 		case len(names) == 0:
 			return r, cluster.Refusal("this Sentinel watches no master")
+		// They may be unrelated: the proxy must not choose.
 		case len(names) > 1:
 			return r, cluster.Refusal("this Sentinel watches several masters, name one of them: " +
 				strings.Join(names, ", "))
@@ -148,6 +150,7 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, 
 		return r, cluster.Refusal(fmt.Sprintf("this Sentinel watches no master named %q", name))
 	}
 	var ok bool
+	// What a Sentinel names is dialled, and given the password: it must be an address at least.
 	if r.master, ok = cluster.AddrOf(at[0].Text(), at[1].Text()); !ok {
 		return r, fmt.Errorf("it names %.80q as the master, where none can be", r.master)
 	}

@@ -36,6 +36,7 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 		first, rest, grace = rest, nil, lookTimeout
 	}
 	masters, failed := gather(ctx, u.asker, unique(first), unique(rest), grace, u.identifyMaster)
+	// Those who answered are replicas: they know where their master is.
 	for hops := 0; len(masters) == 0 && hops < 3; hops++ {
 		leads := unfollowed(failed)
 		if len(leads) == 0 {
@@ -48,6 +49,7 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 	if len(masters) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
+	// The present master comes before all others that call themselves one.
 	i := masters[0]
 	if len(t.Masters) > 0 {
 		if at := slices.IndexFunc(masters,

@@ -77,6 +77,7 @@ func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.T
 	}
 	listed := make(map[*cluster.Node]bool)
 	shares := slices.Clone(v.shares)
+	// so masters come in the order of their lowest slots
 	slices.SortFunc(shares, func(a, b share) int { return a.first - b.first })
 	for _, s := range shares {
 		for i, n := range s.nodes {
@@ -93,6 +94,7 @@ func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.T
 		}
 	}
 	slices.SortFunc(t.Replicas, func(a, b *cluster.Node) int { return cmp.Compare(a.Addr, b.Addr) })
+	// The same pointer says that nothing has changed, for whoever compares.
 	if old.Same(t) {
 		return old
 	}

@@ -163,6 +163,7 @@ func (u *Upstream) Run(ctx context.Context) {
 		case err == nil && told:
 			u.o.Log.Info("topology is fresh again")
 			told = false
+		// Without a master that serves, the lines about the masters say enough.
 		case err != nil && !told && time.Since(good) > stale && u.Serves():
 			u.o.Log.Warn("topology cannot be refreshed", "err", err)
 			told = true
