@@ -42,6 +42,7 @@ func (p *Pipe) Closed(err error) {
 		err = p.why
 	}
 	if p.Conn != nil {
+		// The node has closed it, or hangs: it may be a master no more.
 		if p.why == nil && !p.Ended() || p.why == errSilent {
 			p.Refresh()
 		}

@@ -44,6 +44,7 @@ func (l *lateness) lookForLate() {
 	l.stuck.lookForStuck(now)
 	var silent []string // nodes
 	for _, pipe := range l.shared {
+		// A node that was slow once is not expected to be so for ever.
 		pipe.habit -= pipe.habit / lateFades
 		due = due || pipe.calls.len() > 0
 		if pipe.conn == nil || pipe.calls.len() == 0 {

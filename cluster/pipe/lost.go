@@ -39,10 +39,10 @@ func (r *retrier) abandonRequests(p *Pipe, err error) {
 		}
 		log.pop(c.size, 0)
 		switch {
-		case c.to == nil:
-		case c.cuts >= largeTries && !c.raw:
+		case c.to == nil: // ASKING, or a reply that was dropped: nobody waits
+		case c.cuts >= largeTries && !c.raw: // the node finds it too long
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), errCutLarge))
-		case refused != nil && !c.ran:
+		case refused != nil && !c.ran: // the next connection would be refused, too
 			c.to.Fail(c.tag, refused)
 		case busy != nil && !c.ran:
 			c.to.Receive(c.tag, busy, true)
@@ -54,6 +54,7 @@ func (r *retrier) abandonRequests(p *Pipe, err error) {
 			r.felt.Feel(p.addr, cluster.Felt{Failed: 1})
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
+			// req lies in the log, which is ours alone now: nothing is appended to it any more.
 			h := &heldRequest{call: c, req: req, err: err, fresh: written && !c.ran}
 			h.ran = c.ran || written
 			c.to.Detour(c.tag)

@@ -20,6 +20,7 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	if e == nil {
 		return false
 	}
+	// What a script has said itself is for the client. Sent again, it would run twice.
 	script, raised := fromScript(&c, req, e, rest)
 	if raised {
 		return false
@@ -58,7 +59,7 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		r.stats.Redirects[e.Counts].Add(1)
 		r.Refresh()
 		c.to.Detour(c.tag)
-		r.nodes.redialPipe(pipe, reply)
+		r.nodes.redialPipe(pipe, reply) // the next try may reach another node by the same name
 		r.deferRequest(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true
 	}
@@ -75,7 +76,7 @@ func (r *retrier) followRedirect(pipe *Pipe, c call, req, reply []byte, first bo
 	}
 	r.Refresh()
 	c.to.Detour(c.tag)
-	if addr == pipe.addr {
+	if addr == pipe.addr { // its name leads to the node that has taken over
 		r.nodes.redialPipe(pipe, reply)
 	}
 	addr = r.member(addr)
@@ -240,15 +241,18 @@ func (d *doubt) takeAnswer(reply []byte, err error) {
 	}
 	d.said = reply
 	switch {
+	// It has not run, and nothing of its slot waits before it: it may go at once.
 	case d.wasRefused() && d.r.waiting.isFirst(d.deferred):
 		d.r.waiting.removeDeferred(d.deferred)
 		d.believed = true
 		if !d.r.redirect(d.pipe, d.call, d.req, d.reply) {
 			d.tellClient()
 		}
+	// It has not run, and goes in its turn.
 	case d.wasRefused():
 		d.inDoubt, d.next = false, d.r.loop.Now()
 		d.r.armRetry()
+	// It has been sent once more already, and got such an error again: so it is the script that says so.
 	case d.doubted:
 		d.tellClient()
 	default:

@@ -25,6 +25,7 @@ func (p *Pipe) Read(buf []byte) int {
 			p.hangUp(fmt.Errorf("%w: %w", cluster.ErrFraming, err))
 			break
 		}
+		// the framer needs more than that to tell where it ends
 		if n == 0 && !done {
 			break
 		}
@@ -62,6 +63,8 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	p.pace.whole = p.pace.whole || last
 	if !last {
 		if !p.inReply {
+			// The beginning shows how long it is, and that the request has run: so what its client has sent
+			// before it, and is aside, must not run any more.
 			p.home.letChoose(p, p.calls.head(), chunk)
 			p.home.refuseOvertaken(p, *p.calls.head())
 			chunk = madeUp(p, chunk, false)
@@ -92,6 +95,8 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	if !p.inReply && chunk[0] == '-' && c.to != nil {
 		p.counts.errors.Add(1)
+		// What becomes of the request is for its owner to say. The next owner shall get a connection to where
+		// the name leads by now.
 		if c.raw && p.Conn != nil && misled(p.addr, chunk) {
 			p.leaving = true
 		}
@@ -99,12 +104,15 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			p.home.noteArrived(c)
 			p.calls.head().again = false
 		}
+		// It is sent again, put aside, or asked about: its receiver does not hear of this reply.
 		if !c.raw && p.home.redirect(p, c, p.log.oldest(c.size), chunk) {
 			p.popUnanswered()
 			return
 		}
 		chunk = madeUp(p, chunk, c.raw)
 	}
+	// It has run: that ends the hope of what is aside before it, unless it only reads, and can be read once
+	// more.
 	if len(p.order.all) > 0 && !p.inReply {
 		if p.home.joinAside(p, c, chunk) {
 			p.popUnanswered()

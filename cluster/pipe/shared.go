@@ -132,6 +132,7 @@ func (s *sharedPipes) roomForDatabase() {
 			oldest = pipe
 		}
 	}
+	// Where all of them are at work, there are more for a while.
 	if n >= maxDatabases && oldest != nil {
 		s.forgetPipe(oldest)
 		oldest.hangUp(errIdle)
@@ -185,6 +186,7 @@ func (s *sharedPipes) patrolShared(now time.Time) {
 		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
 			s.forgetPipe(pipe)
 			pipe.hangUp(errIdle)
+		// A script may run for as long as it likes, if the node says so.
 		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > s.o.Timeout:
 			if !s.busyWith(pipe, now) {
 				pipe.hangUp(errSilent)

@@ -135,6 +135,7 @@ func (o *Places) keepIdle(c *Conn) bool {
 func (o *Places) admitConn(c *Conn) {
 	switch {
 	case o.closed:
+		// not at once: the caller does not have c yet
 		o.Loop.Post(func() { c.Failed(net.ErrClosed) })
 	case o.shares.within(c.party, o.Most) && o.placeIsFree():
 		o.occupy(c)

@@ -57,10 +57,12 @@ func (s *trackingConn) Push(chunk []byte, last bool) { s.of.of.passPush(&s.heard
 // Lost implements Owner.
 func (s *trackingConn) Lost(err error) {
 	switch {
+	// this side has ended it
 	case s.leaving:
 	case s.retired:
 		s.of.tellStale() // it may have missed an invalidation
 	default:
+		// Nobody hears any more what changes at that node, so nothing may be read over it.
 		s.of.Close(err)
 	}
 }
