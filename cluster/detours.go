@@ -57,6 +57,7 @@ func (d Detours) Of(addr string) string {
 	if err != nil || len(d) == 0 {
 		return addr
 	}
+	// What is said of the node alone counts before what is said of its host.
 	to := d[addr]
 	if to == "" {
 		to = d[host]

@@ -107,6 +107,7 @@ func lacks(text string) string {
 
 // Explain is the text of err and, in parentheses, what may help.
 func Explain(err error) string {
+	// what go-redis puts in front
 	text := strings.TrimPrefix(err.Error(), "failed to authenticate: ")
 	if hint := hintFor(err); hint != "" {
 		text += " (" + hint + ")"

@@ -122,6 +122,7 @@ func (s Server) With(o Server) Server {
 	if older(o, s) {
 		both = o
 	}
+	// Only a command that both have can be used, whichever of them a request goes to.
 	deleteIf := s.DeleteIf
 	if o.DeleteIf != deleteIf {
 		deleteIf = ""

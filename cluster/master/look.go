@@ -200,6 +200,7 @@ func (m *Master) judgeReport(r serverReport) (unfit error) {
 		m.withholdVote("it restarted and may have lost locks that are still held",
 			now.Add(m.o.Lease-r.uptime))
 	}
+	// The name may have another server by now: subscriptions must not stay at the one before.
 	if s.runID != "" && s.runID != r.runID && cluster.Named(m.addr) {
 		m.topics.Redial()
 	}

@@ -185,6 +185,7 @@ func (f *feed) die(err error) {
 		d.barrier.answerArrived()
 	}
 	f.owed = nil
+	// Nobody is left who could miss it.
 	if s.closed || errors.Is(err, errFeedIdle) {
 		s.mu.Unlock()
 		return
@@ -204,6 +205,7 @@ func (f *feed) die(err error) {
 	}
 	s.log.Log(s.ctx, level, "subscription connection lost",
 		"node", f.addr, "topics", len(all), "err", err)
+	// The node may be away, or no master any more.
 	s.nodes.Refresh()
 }
 
@@ -295,7 +297,7 @@ func (f *feed) takeReply(frame []byte) error {
 		if passesByItself(word) && cluster.Named(f.addr) {
 			return errNamed
 		}
-	case failed:
+	case failed: // AUTH: the connection goes on under the login before
 		f.s.log.Warn(cluster.NotRenewed, "node", f.addr, "err", cluster.Explain(cluster.Said(word)))
 	case d.verb == subscribe:
 		f.noteConfirmed(d)

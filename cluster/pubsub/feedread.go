@@ -84,6 +84,7 @@ func (f *feed) passMessage(kind Kind, frame, rest []byte) error {
 	if !ok {
 		return errFeedOrder
 	}
+	// Members get it when mu is free: by then the buffer has other bytes.
 	payload = bytes.Clone(payload)
 	for _, m := range t.members {
 		f.s.noteEvent(m, subscription.Change{Kind: subscription.Message, Payload: payload})
@@ -166,6 +167,7 @@ func (f *feed) noteRefused(d owedReply, text string) {
 		return
 	}
 	t.reason = cluster.NodeError{Addr: f.addr, Err: SubscribeError(text)}
+	// what does not pass by itself is tried seldom
 	pause := maxResubscribe
 	switch {
 	case passesByItself(text) && l.stands: // there must not be subscriptions at two nodes

@@ -108,6 +108,7 @@ func (s *Subscriptions) subscribeAt(t *Topic, addr string) {
 	if l == nil {
 		f := s.feeds[addr]
 		if f == nil {
+			// Many topics of a node that is away make one dial.
 			if wait := time.Until(s.resting[addr].until); wait > 0 {
 				s.placeLater(t, wait)
 				return
