@@ -47,3 +47,16 @@ func TestClientKillFilters(t *testing.T) {
 		}
 	}
 }
+
+// A client may name the same ids again and again, but not for a reply of gigabytes.
+func TestClientListRepeats(t *testing.T) {
+	f := newSession(t)
+	f.Peers.Others = []*commands.Peer{{Client: &commands.Client{ID: 9, Name: strings.Repeat("n", 1<<20)}}}
+	if got := f.Do("CLIENT LIST ID 9 9 9"); strings.Count(got, "id=9 ") != 3 {
+		t.Errorf("%d lines", strings.Count(got, "id=9 "))
+	}
+	want := "-ERR the same ids are named too often for one reply\r\n"
+	if got := f.Do("CLIENT LIST ID" + strings.Repeat(" 9", 100)); got != want {
+		t.Errorf("%.80q, %d bytes", got, len(got))
+	}
+}

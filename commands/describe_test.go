@@ -89,6 +89,17 @@ func TestCommandInfo(t *testing.T) {
 	}
 }
 
+// Who goes by the positions of keys alone is told where there is more.
+func TestMovableKeys(t *testing.T) {
+	verbs := sampleVerbs()
+	verbs[0].Keys[0].Counted = true
+	f := newSession(t, saying("*1\r\n*-1\r\n"))
+	f.Table = redis7(t, verbs...)
+	if got := f.Do("COMMAND INFO lock"); !strings.Contains(got, "+movablekeys\r\n") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestCommandOnVerbs(t *testing.T) {
 	f := newSession(t, saying("*1\r\n$3\r\nget\r\n"))
 	f.Table = redis7(t, sampleVerbs()...)

@@ -15,7 +15,8 @@ import (
 // show makes a line of each kind of durations: how many there were, and their sum.
 func show(all []lock.Durations) (text string) {
 	for _, d := range all {
-		text += fmt.Sprintf("%s %q %s: %d %s\n", d.Verb, d.Prefix, d.Outcome, d.Count, d.Sum)
+		text += fmt.Sprintf("%s %q %s: %d %s\n", d.Verb, d.Prefix, d.Outcome, d.Count,
+			time.Duration(d.Sum*1e9))
 	}
 	return text
 }

@@ -83,11 +83,13 @@ func TestPingOfSubscribers(t *testing.T) {
 		"PING hi":  "*2\r\n$4\r\npong\r\n$2\r\nhi\r\n",
 		"PING a b": "-ERR wrong number of arguments for 'ping' command\r\n",
 	} {
-		if got := f.Do(line); got != want {
-			t.Errorf("%s: %q", line, got)
+		for _, f.busy = range []bool{false, true} { // with a script, too
+			if got := f.Do(line); got != want {
+				t.Errorf("%s: %q", line, got)
+			}
 		}
 	}
-	f.User.Proto = 3
+	f.busy, f.User.Proto = false, 3
 	if got := f.Do("PING"); got != "+PONG\r\n" {
 		t.Errorf("RESP3: %q", got)
 	}

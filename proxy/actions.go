@@ -11,13 +11,15 @@ import (
 )
 
 // actions is what a command may ask of its session; it implements commands.Actions for the command s.current.
-// It holds the session itself: as an interface it would be allocated for each command.
+// It holds the session itself: as an interface it would be allocated for each command. It is valid while the
+// command is the current one: Run, or what goes on with it (Resume).
 type actions struct{ s *session }
 
 // Reply implements commands.Actions.
 func (a actions) Reply(reply []byte) { a.s.Reply(reply) }
 
-// Reply answers the current command with a reply that the proxy made.
+// Reply answers the current command with a reply that the proxy made. Outside Run it is a refusal. It counts
+// for INFO as one of the proxy's own.
 func (s *session) Reply(reply []byte) {
 	s.acted = true
 	by := client.ByRefuse
@@ -30,28 +32,33 @@ func (s *session) Reply(reply []byte) {
 }
 
 // Forward implements commands.Actions.
-func (a actions) Forward(slot int) { a.s.router.forward(slot, a.s.w.call.Command, a.s.w.call.Raw) }
-
-// Ask implements commands.Actions. Requests for any node all go to the same one, as in session.send.
-func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
-	a.ask(to, req, o, redlock.ExchangeFunc(then), nil)
+func (a actions) Forward(slot int) {
+	a.s.router.forwardCommand(slot, a.s.w.call.Command, a.s.w.call.Raw)
 }
 
-func (a actions) ask(
+// Ask implements commands.Actions. Requests for any node all go to the same one, as in router.sendToSlot.
+func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
+	a.askNode(to, req, o, redlock.ExchangeFunc(then), nil)
+}
+
+// The reply comes to Receive with the number of the command, and from there to then.
+func (a actions) askNode(
 	to pipe.Target, req []byte, o commands.Asking, then redlock.Exchange, lost redlock.Delivery,
 ) {
 	s := a.s
-	a.expect(then, lost)
+	a.expectReply(then, lost)
 	if to.Any() {
 		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
 	}
+	// The request itself only reads, but the command may write by what follows it, over other connections.
 	if o.Resend && s.answers.at(s.current).counter.Writes {
 		s.writes.AddSomewhere()
 	}
 	s.router.sendTo(to, req, o.Resend, false)
 }
 
-// Buffer implements redlock.Caller.
+// Buffer implements redlock.Caller. The request that is made in it must be sent before the next one is made:
+// a pipe copies what is short.
 func (a actions) Buffer() []byte { return a.s.w.buffer[:0] }
 
 // SendHome implements redlock.Caller. A client with another database or user has connections of its own. The
@@ -69,7 +76,7 @@ func (a actions) SendHome(slot int, req []byte, resend bool, then redlock.Exchan
 func (a actions) SendWhole(slot int, req []byte, resend bool, then redlock.Exchange) {
 	s := a.s
 	send := func(req []byte) {
-		a.expect(then, nil)
+		a.expectReply(then, nil)
 		s.Sent(s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 			Script: true,
@@ -82,7 +89,9 @@ func (a actions) SendWhole(slot int, req []byte, resend bool, then redlock.Excha
 	a.inOrder(req, nil, send)
 }
 
-// inOrder sends a request about a lock once all earlier commands are answered, and lets later ones wait.
+// inOrder sends a request about a lock behind the client's earlier commands, and lets later ones wait. If
+// there are such, a PING goes first, to the node that commands for any node go to: with its reply those that
+// went there have run.
 func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte)) {
 	s := a.s
 	s.SetHold(client.HoldOrder)
@@ -91,7 +100,7 @@ func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte
 		return
 	}
 	req = client.Lasting(req)
-	a.ask(pipe.Target{}, ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
+	a.askNode(pipe.Target{}, ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
 		send(req)
 		return nil
 	}), lost)
@@ -99,7 +108,7 @@ func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte
 
 func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchange, lost redlock.Delivery) {
 	s := a.s
-	a.expect(then, lost)
+	a.expectReply(then, lost)
 	_, splits := then.(redlock.Splitter)
 	s.Feed(s.w.pool.Send(&pipe.Request{
 		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: locking{s}, Tag: s.current,
@@ -124,14 +133,16 @@ func (l locking) Repeated(tag uint32) {
 	}
 }
 
-// expect notes what to do with the reply to the current command.
-func (a actions) expect(then redlock.Exchange, lost redlock.Delivery) {
+// expectReply notes what to do with the reply to the current command. It replaces what was expected before: a
+// command asks one thing at a time.
+func (a actions) expectReply(then redlock.Exchange, lost redlock.Delivery) {
 	a.s.acted = true
 	answer := a.s.answers.at(a.s.current)
 	answer.then, answer.lost = then, lost
 }
 
-// Feed stops reading this client if the pipe that took its request is full.
+// Feed stops reading this client if the pipe that took its request is full. nil: the request waits for a
+// node, in a queue that bounds itself.
 func (s *session) Feed(p *pipe.Pipe) {
 	if p != nil && p.Full() && s.hold&client.HoldUpstream == 0 {
 		s.SetHold(client.HoldUpstream)
@@ -139,7 +150,8 @@ func (s *session) Feed(p *pipe.Pipe) {
 	}
 }
 
-// Sent implements scatter.Host.
+// Sent implements scatter.Host. A request that may be sent again changes nothing, so WAIT does not care for
+// it.
 func (s *session) Sent(p *pipe.Pipe, resend bool) {
 	if !resend {
 		s.writes.Add(p)
@@ -185,10 +197,12 @@ func (a actions) Hold(name string) {
 	a.s.router.locks.Hold(name, a.s.current, a.s.answers.unanswered())
 }
 
-// Await implements redlock.Caller.
+// Await implements redlock.Caller. done may come from any goroutine. It may even come before start has
+// returned, but what it brings runs in a later round.
 func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, lost redlock.Delivery) {
 	s := a.s
-	a.expect(redlock.ExchangeFunc(then), lost)
+	a.expectReply(redlock.ExchangeFunc(then), lost)
+	// The verbs of locks are kept in order by lock alone (lockorder).
 	if !s.running || s.w.call.Command.Flags&commands.LockVerb == 0 {
 		s.SetHold(client.HoldOrder)
 	}
@@ -205,10 +219,11 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 
 // Task implements commands.Actions.
 func (a actions) Task(task commands.Task, lost redlock.Delivery) {
-	a.s.tasks.start(task, a.s.w.loop.Post, lost)
+	a.s.tasks.startTask(task, a.s.w.loop.Post, lost)
 }
 
-// Pusher implements commands.Actions.
+// Pusher implements commands.Actions. The number of the command is remembered, not the command: the push goes
+// behind its answer, or out at once if that has left.
 func (a actions) Pusher() func(message func(proto int) []byte) {
 	s, tag := a.s, a.s.current
 	return func(message func(proto int) []byte) {
@@ -224,7 +239,7 @@ func (a actions) Pusher() func(message func(proto int) []byte) {
 func (a actions) Gone() bool { return a.s.gone }
 
 // Close implements commands.Actions: earlier commands are answered first.
-func (a actions) Close() { a.s.close() }
+func (a actions) Close() { a.s.endSession() }
 
 // Nodes implements commands.Actions.
 func (a actions) Nodes() commands.Nodes { return a.s.w.nodes }
@@ -235,7 +250,7 @@ func (a actions) Clients() commands.Clients {
 	return clients.Commands{Host: a.s, On: a.s.w.clients, Describe: self}
 }
 
-// Connection implements commands.Actions.
+// Connection implements commands.Actions. It is made anew for each command that wants it, which is rare.
 func (a actions) Connection() commands.Connection {
 	s := a.s
 	return &connection{

@@ -10,14 +10,16 @@ import (
 	"lockproxy/redlock"
 )
 
-// answer is the answer to one command, complete or not.
+// answer is the answer to one command, complete or not. It is in the queue by value: pointers to it are good
+// until the next command is begun, which may let the queue grow.
 type answer struct {
 	client.Collected // what has arrived of it before its turn, or for then
 	counter          *stats.Counter
-	start            time.Time
-	then             redlock.Exchange // turns the node's reply into the answer; nil: the reply is the answer
-	owed             bool             // the client has gone, and Drain waits for the outcome
-	kept             int              // memory of the command until it is answered, in bytes
+	// When the command was read, by the clock of the loop. Waits for locks are added to it.
+	start time.Time
+	then  redlock.Exchange // turns the node's reply into the answer; nil: the reply is the answer
+	owed  bool             // the client has gone, and Drain waits for the outcome
+	kept  int              // memory of the command until it is answered, in bytes
 	// takes the answer back if the client does not get it; nil: nothing does
 	lost      redlock.Delivery
 	started   bool      // its first bytes have arrived
@@ -29,14 +31,15 @@ type answer struct {
 	by        client.By // who made it
 }
 
-// shown says that the client has a part of it, if it is the oldest.
-func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
+// isShown says that the client has a part of it, if it is the oldest.
+func (a *answer) isShown() bool { return a.started && a.then == nil && !a.silent }
 
-// waited takes a wait for a lock out of the time that the command took.
-func (a *answer) waited(d time.Duration) { a.start = a.start.Add(d) }
+// leaveOutWait takes a wait for a lock out of the time that the command took.
+func (a *answer) leaveOutWait(d time.Duration) { a.start = a.start.Add(d) }
 
 // answers is a queue of answers, in the order of the numbers of their commands. While empty it holds no
-// memory.
+// memory. Numbers wrap around at 2^32, which does no harm: never so many are under way. The place of number n
+// in buf is n modulo its length.
 type answers struct {
 	buf        []answer // a power of two
 	head, tail uint32
@@ -50,12 +53,13 @@ const (
 	manyAnswers = 32
 )
 
-// spareAnswers are queues for re-use, about 5 MB of each size at most. They are empty.
+// spareAnswers are queues for re-use, about 5 MB of each size at most. They are empty. Most clients have a
+// few commands under way, and then none: so thousands of idle ones share these.
 type spareAnswers struct{ few, many [][]answer }
 
-// take returns a queue with room for n.
-func (s *spareAnswers) take(n int) []answer {
-	list, _ := s.list(n)
+// takeQueue returns a queue with room for n. n is a power of two.
+func (s *spareAnswers) takeQueue(n int) []answer {
+	list, _ := s.listFor(n)
 	last := len(*list) - 1
 	if last < 0 {
 		return make([]answer, n)
@@ -65,15 +69,16 @@ func (s *spareAnswers) take(n int) []answer {
 	return q
 }
 
-// give takes back a queue, which is empty.
-func (s *spareAnswers) give(q []answer) {
-	if list, most := s.list(len(q)); len(*list) < most {
+// giveQueue takes back a queue, which is empty. What is too many, or too long, is left to the garbage
+// collector.
+func (s *spareAnswers) giveQueue(q []answer) {
+	if list, most := s.listFor(len(q)); len(*list) < most {
 		*list = append(*list, q)
 	}
 }
 
-// list has the queues with room for n, and says how many they may be.
-func (s *spareAnswers) list(n int) (list *[][]answer, most int) {
+// listFor has the queues with room for n, and says how many they may be.
+func (s *spareAnswers) listFor(n int) (list *[][]answer, most int) {
 	switch n {
 	case fewAnswers:
 		return &s.few, 8192
@@ -85,26 +90,29 @@ func (s *spareAnswers) list(n int) (list *[][]answer, most int) {
 
 func (q *answers) len() int { return int(q.tail - q.head) }
 
+// unanswered are the numbers of those that wait.
 func (q *answers) unanswered() lockorder.Unanswered {
 	return lockorder.Unanswered{First: q.head, Next: q.tail}
 }
 
+// at is the answer to command n, which must be one that is not answered.
 func (q *answers) at(n uint32) *answer { return &q.buf[n&uint32(len(q.buf)-1)] }
 
+// first is the oldest one. There must be one.
 func (q *answers) first() *answer { return q.at(q.head) }
 
-// push adds an answer, of which nothing is known but the counter of its command, or nil.
-func (q *answers) push(spare *spareAnswers, c *stats.Counter) (n uint32, a *answer) {
+// pushAnswer adds an answer, of which nothing is known but the counter of its command, or nil.
+func (q *answers) pushAnswer(spare *spareAnswers, c *stats.Counter) (n uint32, a *answer) {
 	switch n := q.len(); {
 	case q.buf == nil:
-		q.buf = spare.take(fewAnswers)
+		q.buf = spare.takeQueue(fewAnswers)
 	case n == len(q.buf):
-		grown := spare.take(max(2*n, manyAnswers))
+		grown := spare.takeQueue(max(2*n, manyAnswers))
 		for i := q.head; i != q.tail; i++ {
 			grown[i&uint32(len(grown)-1)] = *q.at(i)
 		}
 		clear(q.buf)
-		spare.give(q.buf)
+		spare.giveQueue(q.buf)
 		q.buf = grown
 	}
 	n = q.tail
@@ -117,11 +125,12 @@ func (q *answers) push(spare *spareAnswers, c *stats.Counter) (n uint32, a *answ
 	return n, a
 }
 
-func (q *answers) pop(spare *spareAnswers) {
+// popAnswer takes out the oldest, whose number counts as answered from now on.
+func (q *answers) popAnswer(spare *spareAnswers) {
 	*q.first() = answer{}
 	q.head++
 	if q.head == q.tail {
-		spare.give(q.buf)
+		spare.giveQueue(q.buf)
 		q.buf = nil
 	}
 }
@@ -154,11 +163,12 @@ func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) {
 	}
 }
 
-// has says that command tag is not answered yet.
-func (q *answers) has(tag uint32) bool { return tag-q.head < q.tail-q.head }
+// hasCommand says that command tag is not answered yet. Unsigned numbers make that one comparison, also where
+// they wrap around.
+func (q *answers) hasCommand(tag uint32) bool { return tag-q.head < q.tail-q.head }
 
-// answered says that the answer to command tag is complete, whether or not its turn has come.
-func (q *answers) answered(tag uint32) bool { return !q.has(tag) || q.at(tag).done }
+// isAnswered says that the answer to command tag is complete, whether or not its turn has come.
+func (q *answers) isAnswered(tag uint32) bool { return !q.hasCommand(tag) || q.at(tag).done }
 
 // midAnswer says that a part of an answer is written. Then what arrives of the oldest answer is written at
 // once, unless the command makes its own answer of it.
@@ -167,11 +177,11 @@ func (q *answers) midAnswer() bool {
 		return false
 	}
 	a := q.first()
-	return a.shown() && !a.done
+	return a.isShown() && !a.done
 }
 
-// begun notes the first bytes of an answer.
-func (a *answer) begun(chunk []byte) {
+// noteBegun notes the first bytes of an answer. An error begins with - or, in RESP3, with ! if it is long.
+func (a *answer) noteBegun(chunk []byte) {
 	if !a.started && len(chunk) > 0 {
 		a.started = true
 		a.failed = chunk[0] == '-' || chunk[0] == '!'
@@ -186,8 +196,8 @@ const (
 	silentAlways                     // no command gets one
 )
 
-// set is CLIENT REPLY. It says whether CLIENT REPLY itself is answered.
-func (s *silence) set(r commands.Replies) bool {
+// setReplies is CLIENT REPLY. It says whether CLIENT REPLY itself is answered.
+func (s *silence) setReplies(r commands.Replies) bool {
 	switch {
 	case r == commands.RepliesOn:
 		*s = 0

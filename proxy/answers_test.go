@@ -10,12 +10,12 @@ func TestAnswersAreUsedAgain(t *testing.T) {
 		n := testing.AllocsPerRun(5, func() {
 			for i := range all {
 				for range test.pipeline {
-					all[i].push(spare, nil)
+					all[i].pushAnswer(spare, nil)
 				}
 			}
 			for i := range all {
 				for all[i].len() > 0 {
-					all[i].pop(spare)
+					all[i].popAnswer(spare)
 				}
 			}
 		})

@@ -342,7 +342,7 @@ func (n *blockNodes) drain() {
 		w.loop.Post(func() {
 			w.draining = true
 			for s := range w.sessions {
-				s.drain()
+				s.drainSession()
 			}
 		})
 	}

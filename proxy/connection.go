@@ -18,7 +18,7 @@ import (
 )
 
 // connection is what commands may change of a client's connection; it implements commands.Connection. Users
-// and passwords are in login.go.
+// and passwords are further down. It is made for one command, and valid as long as that is the current one.
 type connection struct {
 	h        connectionHost
 	own      *tracking.Connections
@@ -29,7 +29,8 @@ type connection struct {
 	silence  *silence
 }
 
-// connectionHost is a session as its connection sees it.
+// connectionHost is a session as its connection sees it. Its resetState is the session's, for RESET ends more
+// than the connection knows.
 type connectionHost interface {
 	nodeAsker
 	resetState()
@@ -50,7 +51,8 @@ func (c *connection) UpstreamUser() string {
 }
 
 // Select implements commands.Connection. Only a connection to the database shows whether the upstream has it.
-// If there is none, one is made, and later commands of the client wait for it.
+// If there is none, one is made, and later commands of the client wait for it. Databases are those of the
+// upstream: if it says no, so does the proxy, in its words.
 func (c *connection) Select(n int) {
 	h, about := c.h, c.h.About()
 	mode := pipe.Mode{Proto: about.Proto, DB: n}
@@ -60,7 +62,7 @@ func (c *connection) Select(n int) {
 		return
 	}
 	h.SetHold(client.HoldOrder)
-	c.ask(pipe.Request{Mode: mode, Bytes: ping}, func(reply []byte) []byte {
+	c.askNode(pipe.Request{Mode: mode, Bytes: ping}, func(reply []byte) []byte {
 		if reply[0] == '-' && !h.Pool().Reaches(mode) {
 			return reply
 		}
@@ -69,11 +71,12 @@ func (c *connection) Select(n int) {
 	})
 }
 
-// Aside implements commands.Connection.
+// Aside implements commands.Connection. No client waits for it; its memory is counted again when it has
+// ended.
 func (c *connection) Aside(task func()) { c.h.Background(task, c.h.CountMemory) }
 
-// ask sends a request that changes nothing; then turns the reply into the answer to the current command.
-func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
+// askNode sends a request that changes nothing; then turns the reply into the answer to the current command.
+func (c *connection) askNode(r pipe.Request, then func(reply []byte) []byte) {
 	client.Expect(c.h, then)
 	r.To, r.Tag, r.Resend = c.h, c.h.CurrentTag(), true
 	c.h.Sent(c.h.Pool().Send(&r), true)
@@ -81,7 +84,7 @@ func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
 
 // SetReplies implements commands.Connection.
 func (c *connection) SetReplies(r commands.Replies) {
-	if c.silence.set(r) {
+	if c.silence.setReplies(r) {
 		c.h.Answers().Speak(c.h.CurrentTag())
 	}
 }
@@ -106,7 +109,8 @@ func askHello(m pipe.Mode) []byte {
 }
 
 // Login implements commands.Connection. Only a connection shows whether the upstream lets the user in, and
-// few are opened at a time.
+// few are opened at a time. then is given the refusal, nil if there is none, and makes the answer. It has to
+// wait for its turn in login.Queue; later commands wait, too.
 func (c *connection) Login(name, password string, then func(refusal []byte) []byte) {
 	h := c.h
 	h.SetHold(client.HoldOrder)
@@ -135,11 +139,12 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 	}
 }
 
-// logIn makes the current command wait for a connection as that user.
+// logIn makes the current command wait for a connection as that user. If the user is let in, the connection
+// becomes the first of its set; if not, it ends.
 func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	h, own := c.h, c.own.Open(as, c.tracking)
 	mode := pipe.ModeOf(own)
-	c.ask(pipe.Request{
+	c.askNode(pipe.Request{
 		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: mode, Bytes: askHello(mode),
 	}, func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
@@ -149,25 +154,26 @@ func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) 
 			own.End()
 			return then(bytes.Clone(reply))
 		}
-		c.become(as, own)
+		c.becomeUser(as, own)
 		return then(nil)
 	})
 }
 
-// Logout implements commands.Connection.
+// Logout implements commands.Connection. Logout implements commands.Connection: the client is the proxy's own
+// user again. If it tracks, it still needs connections of its own.
 func (c *connection) Logout() {
 	switch {
 	case c.own.User() == nil:
 	case c.h.About().Tracking.On:
-		c.become(nil, c.own.Open(nil, c.tracking))
+		c.becomeUser(nil, c.own.Open(nil, c.tracking))
 	default:
-		c.become(nil, nil)
+		c.becomeUser(nil, nil)
 	}
 }
 
-// become makes the client's commands go over set, the connections of that user, or over the shared ones if
-// set is nil.
-func (c *connection) become(as *tracking.User, set *owned.Set) {
+// becomeUser makes the client's commands go over set, the connections of that user, or over the shared ones
+// if set is nil. set must have been opened for that user.
+func (c *connection) becomeUser(as *tracking.User, set *owned.Set) {
 	before := c.own.Become(as, set)
 	c.tx.Lose(errUser) // its connection is still that of the previous user
 	if before != nil {

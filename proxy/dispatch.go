@@ -15,20 +15,23 @@ import (
 	"lockproxy/proxy/watch"
 )
 
-// router decides where the current command of a client goes, and sends it there.
+// router decides where the current command of a client goes, and sends it there. It belongs to the loop of
+// its client.
 type router struct {
 	s     *session
 	locks lockorder.Order // the order of its lock verbs for RedLock
 
+	// The next three are those of all requests under way: inOrder lets none go by others.
 	version    uint64    // of the topology by which the requests under way were routed
 	routed     pipe.Mode // mode of the connections that they went over
 	stuckEpoch uint64    // pipe.Pool.StuckEpoch when they were sent
 }
 
-// dispatch starts one command. args and raw alias the read buffer. false: the command must wait. Then nothing
-// was done, and it will be dispatched again: when earlier commands are answered, or when client.HoldPause,
-// HoldLogin or HoldTable ends.
-func (r *router) dispatch(args [][]byte, raw []byte) bool {
+// dispatchCommand starts one command. args and raw alias the read buffer. false: the command must wait. Then
+// nothing was done, and it will be dispatched again: when earlier commands are answered, or when
+// client.HoldPause, HoldLogin or HoldTable ends. What may make it wait is looked at before it is numbered, so
+// that nothing has to be undone.
+func (r *router) dispatchCommand(args [][]byte, raw []byte) bool {
 	s := r.s
 	w := s.w
 	cmd, refusal := w.table.Resolve(args)
@@ -48,19 +51,20 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	if refusal == nil {
 		refusal = cmd.Excess(args, len(raw))
 	}
+	// In RESP2 a message could not be told from an answer.
 	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil {
 		refusal = cmd.Barred(len(args))
 	}
 	if w.alert() && refusal == nil {
-		if no, wait := r.attend(cmd, args); wait {
+		if no, wait := r.attendCommand(cmd, args); wait {
 			return false
 		} else if no != nil {
-			s.begin(w.counters.Of(cmd))
+			s.beginCommand(w.counters.Of(cmd))
 			s.Reply(no)
 			return true
 		}
 	}
-	s.begin(w.counters.Of(cmd))
+	s.beginCommand(w.counters.Of(cmd))
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
 		s.Reply(client.NoAuth)
@@ -74,30 +78,34 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	case s.own.Set() != nil:
 		r.routePrivate(cmd, args, raw)
 	default:
-		r.route(cmd, args, raw)
+		r.routeCommand(cmd, args, raw)
 	}
 	return true
 }
 
-// routePrivate is route for a client with connections of its own. An empty answer precedes HELLO; it comes
-// when the connections speak the new protocol.
+// routePrivate is routeCommand for a client with connections of its own. An empty answer precedes HELLO; it
+// comes when the connections speak the new protocol. CLIENT CACHING precedes the requests of one command
+// only, so it is taken back at once.
 func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	caching := s.tracking.Next(cmd)
 	if cmd.Flags&commands.SetsProtocol != 0 {
+		// Two numbers for one command: the first one is the empty answer, the second one is that of HELLO,
+		// behind it.
 		tag := s.current
-		s.begin(nil)
-		r.route(cmd, args, raw)
+		s.beginCommand(nil)
+		r.routeCommand(cmd, args, raw)
 		s.own.Hello(tag)
 		return
 	}
 	set := s.own.Set()
 	set.Precede(caching)
-	r.route(cmd, args, raw)
+	r.routeCommand(cmd, args, raw)
 	set.Precede(false)
 }
 
-// comesLater says that a command must wait for earlier ones of its client.
+// comesLater says that a command must wait for earlier ones of its client. If it need not, later commands
+// wait for it where it is about a lock of RedLock.
 func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
 	s := r.s
 	if cmd.Flags&commands.Alone != 0 {
@@ -117,7 +125,8 @@ func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
 }
 
 // awaitsTable says that cmd is unknown and must wait: it is dispatched again once the upstream has been asked
-// for its commands (package table).
+// for its commands (package table). It is not asked for a client that has not logged in: anybody could have
+// the upstream asked all the time.
 func (r *router) awaitsTable(cmd *commands.Command) bool {
 	s := r.s
 	if cmd != s.w.table.Unknown() || !s.Authenticated || s.draining {
@@ -132,12 +141,13 @@ func (r *router) awaitsTable(cmd *commands.Command) bool {
 	return waits
 }
 
-// attend is called for commands while clients are paused or monitored, or watch locks. It says how the
-// command is refused, if it is, and whether it must wait.
-func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
+// attendCommand is called for commands while clients are paused or monitored, or watch locks. It says how the
+// command is refused, if it is, and whether it must wait. It comes before the command is numbered, since it
+// may have to wait.
+func (r *router) attendCommand(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
 	s := r.s
 	switch {
-	case !r.runs(cmd, len(args)):
+	case !r.runsCommand(cmd, len(args)):
 		return nil, false
 	case s.Monitoring: // which is never paused
 		if cmd.MeetsData() {
@@ -160,15 +170,16 @@ func (r *router) holdBack() (refusal []byte, wait bool) {
 	case s.draining:
 		return refusedByDrain, false
 	case s.eof:
-		s.close()
+		s.endSession()
 		return nil, true
 	}
 	s.pause.Begin()
 	return nil, true
 }
 
-// runs says that a command of n arguments will run, as far as can be told without the node.
-func (r *router) runs(cmd *commands.Command, n int) bool {
+// runsCommand says that a command of n arguments will run, as far as can be told without the node. Others see
+// a command in MONITOR, or are held by a pause, only if there is something to run: an error comes at once.
+func (r *router) runsCommand(cmd *commands.Command, n int) bool {
 	s := r.s
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0,
@@ -180,36 +191,39 @@ func (r *router) runs(cmd *commands.Command, n int) bool {
 	return cmd.Fits(n)
 }
 
-// route sends a command the way that its rule says.
-func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
+// routeCommand sends a command the way that its rule says.
+func (r *router) routeCommand(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	switch cmd.Route {
 	case commands.ByKeys, commands.Split:
-		r.byKeys(cmd, args, raw)
+		r.routeByKeys(cmd, args, raw)
 	case commands.AnyNode:
-		r.forward(commands.AnySlot, cmd, raw)
+		r.forwardCommand(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
 		scatter.NewPureGather(s, s.w.masters(), cmd).Send(raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
-		r.blocks(cmd, args, raw)
+		r.routeBlocking(cmd, args, raw)
 	case commands.Refused:
-		r.refuse(cmd, args, raw, cmd.Refusal())
+		r.refuseCommand(cmd, args, raw, cmd.Refusal())
 	default:
 		r.Run(cmd, args, raw)
 	}
 }
 
-// forward is the path of most commands: the bytes as they are, to the node's pipe.
-func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
+// forwardCommand is the path of most commands: the bytes as they are, to the node's pipe. raw aliases the
+// read buffer; Pool.Send copies it, or keeps it if it is longer than that may be.
+func (r *router) forwardCommand(slot int, cmd *commands.Command, raw []byte) {
 	s := r.s
-	if r.shed(slot, cmd) {
+	if r.shedCommand(slot, cmd) {
 		return
 	}
 	s.acted = true
+	// Until it is answered a long command is in memory: it may have to be sent again.
 	if s.in.long != nil {
 		s.KeepFor(s.current, len(raw))
 	}
 	script := cmd.Flags&commands.Scripted != 0
+	// From now on the pool looks at whether scripts hold up the clients of a node.
 	if script {
 		s.w.pool.WatchScripts()
 	}
@@ -220,42 +234,46 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 		}))
 		return
 	}
-	r.send(slot, raw, cmd.Flags&commands.ReadOnly != 0, script)
+	r.sendToSlot(slot, raw, cmd.Flags&commands.ReadOnly != 0, script)
 }
 
-// byKeys routes a command by the slot of its keys.
-func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
+// routeByKeys routes a command by the slot of its keys. With one master nobody looks for the slot. But a
+// cluster of one refuses keys of several slots, so what can be split is split there, too.
+func (r *router) routeByKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if s.w.masters() == 1 && (cmd.Route != commands.Split || s.w.pool.Topology().Kind != cluster.Cluster) {
-		r.forward(commands.AnySlot, cmd, raw)
+		r.forwardCommand(commands.AnySlot, cmd, raw)
 		return
 	}
 	slot, err := r.SlotOf(cmd, args)
 	switch {
 	case slot == commands.AnySlot && err == nil:
-		r.forward(r.home(cmd, args), cmd, raw)
+		r.forwardCommand(r.homeSlot(cmd, args), cmd, raw)
 	case err == nil:
-		r.forward(slot, cmd, raw)
+		r.forwardCommand(slot, cmd, raw)
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
 		parts, merge := r.cutBySlot(cmd, args)
 		if parts == nil {
-			r.refuse(cmd, args, raw, commands.ErrorReply(err))
+			r.refuseCommand(cmd, args, raw, commands.ErrorReply(err))
 			return
 		}
 		if s.own.User() != nil { // either all of it is allowed, or nothing is done
-			r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.split(cmd, parts, merge) })
+			r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) {
+				r.splitCommand(cmd, parts, merge)
+			})
 			return
 		}
-		r.split(cmd, parts, merge)
+		r.splitCommand(cmd, parts, merge)
 	case err == commands.ErrAskKeys:
-		r.askKeys(args, raw, func(slot int, raw []byte) { r.forward(slot, cmd, raw) })
+		r.askKeys(args, raw, func(slot int, raw []byte) { r.forwardCommand(slot, cmd, raw) })
 	default:
-		r.refuse(cmd, args, raw, commands.ErrorReply(err))
+		r.refuseCommand(cmd, args, raw, commands.ErrorReply(err))
 	}
 }
 
-// refuse answers no to the current command. What a user of the upstream may not comes first, as at Redis.
-func (r *router) refuse(cmd *commands.Command, args [][]byte, raw, no []byte) {
+// refuseCommand answers no to the current command. What a user of the upstream may not comes first, as at
+// Redis. A user who may not run it at all hears that, and nothing of what the proxy lacks.
+func (r *router) refuseCommand(cmd *commands.Command, args [][]byte, raw, no []byte) {
 	if r.s.own.User() == nil {
 		r.s.Reply(no)
 		return
@@ -263,12 +281,13 @@ func (r *router) refuse(cmd *commands.Command, args [][]byte, raw, no []byte) {
 	r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.s.Reply(no) })
 }
 
-// blocks handles a command with the route Blocks.
-func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
+// routeBlocking handles a command with the route Blocks. Without what makes it block it is a command like any
+// other.
+func (r *router) routeBlocking(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	timeout, blocks := cmd.Blocks(args)
 	if !blocks {
-		r.byKeys(cmd, args, raw)
+		r.routeByKeys(cmd, args, raw)
 		return
 	}
 	switch {
@@ -291,12 +310,13 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		r.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.Block(cmd, slot, raw, timeout) })
 	default:
-		r.refuse(cmd, args, raw, commands.ErrorReply(err))
+		r.refuseCommand(cmd, args, raw, commands.ErrorReply(err))
 	}
 }
 
-// home is the slot to whose master a command without keys goes.
-func (r *router) home(cmd *commands.Command, args [][]byte) int {
+// homeSlot is the slot to whose master a command without keys goes. AnySlot: it does not matter, or nobody
+// serves that slot now.
+func (r *router) homeSlot(cmd *commands.Command, args [][]byte) int {
 	s := r.s
 	var slot int
 	if p := r.placeOf(cmd); p != nil {
@@ -310,7 +330,8 @@ func (r *router) home(cmd *commands.Command, args [][]byte) int {
 	return slot
 }
 
-// Run runs the command at the proxy.
+// Run runs the command at the proxy. For a user of the upstream it asks first: no node sees the command, so
+// no node can refuse it.
 func (r *router) Run(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if s.own.User() != nil && !cmd.Free() {
@@ -320,7 +341,8 @@ func (r *router) Run(cmd *commands.Command, args [][]byte, raw []byte) {
 	r.Act(cmd, args, raw)
 }
 
-// Act runs the command at the proxy, without asking for the client's right to it.
+// Act runs the command at the proxy, without asking for the client's right to it. The Call is scratch memory
+// of the loop: it is valid until the command has run, and no longer.
 func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if cmd.Flags&commands.Stepwise != 0 {
@@ -357,7 +379,8 @@ func (r *router) CommandLimit() int { return r.s.w.shared.Limits.Of(true).Comman
 // ScriptLoaded implements transaction.Proxy.
 func (r *router) ScriptLoaded() { r.s.w.shared.Pipes.Redirects[retry.NoScript].Add(1) }
 
-// BySlot says that the slot of a command matters.
+// BySlot says that the slot of a command matters. It does where there are several masters, and in a cluster
+// of one, which refuses keys of several slots.
 func (r *router) BySlot() bool {
 	s := r.s
 	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster

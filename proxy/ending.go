@@ -19,7 +19,8 @@ const lingerFor = 200 * time.Millisecond
 // lastMessages is how long a subscriber that has ended its side waits for messages that are on their way.
 const lastMessages = time.Second
 
-// life is how far a session has come to its end.
+// life is how far a session has come to its end. It goes one way only: eof or draining, then gone. active is
+// by the clock of the loop.
 type life struct {
 	s        *session
 	eof      bool      // the client will send no more
@@ -33,7 +34,8 @@ func (l *life) HalfClosed() bool { return l.eof }
 func (l *life) Draining() bool   { return l.draining }
 
 // EOF implements loop.HalfCloser: earlier commands are answered first, but none waits any longer for a lock
-// or for the end of a pause.
+// or for the end of a pause. false: a client that was to wait is closed at once, and what it holds is given
+// back.
 func (l *life) EOF() bool {
 	s := l.s
 	if s.hold&(client.HoldPause|client.HoldLogin) != 0 || s.tasks.lockWaits > 0 {
@@ -50,7 +52,7 @@ func (l *life) EOF() bool {
 }
 
 // EndIfDone closes a session that has nothing left to do. While nothing holds it, the only input left is the
-// beginning of a command.
+// beginning of a command. It is called after everything that may have been the last.
 func (l *life) EndIfDone() {
 	s := l.s
 	if (s.eof || s.draining) && s.hold == 0 && !s.reading {
@@ -60,15 +62,16 @@ func (l *life) EndIfDone() {
 }
 
 // closeIfAnswered closes a session that reads no more commands, once the last answer is written. A client
-// that ended its side right after a grant may not have read it: then it waits for a reset.
+// that ended its side right after a grant may not have read it: then it waits for a reset. It may be called
+// again and again; what it starts does no harm a second time.
 func (l *life) closeIfAnswered() {
 	s := l.s
 	switch {
 	case s.gone || s.hold != client.HoldClosing || s.answers.len() > 0:
 	case s.eof && s.subscriber.Listens(): // what was published before it ended its side is for it, too
 		s.silence = silentAlways
-		s.begin(nil)
-		s.w.loop.After(lastMessages, func() { s.tasks.end(errClientGone) })
+		s.beginCommand(nil)
+		s.w.loop.After(lastMessages, func() { s.tasks.endTasks(errClientGone) })
 		s.subscriber.End(func() []byte { return nil })
 	case s.eof && s.out.deliveries.Any():
 		s.w.loop.After(lingerFor, func() {
@@ -81,8 +84,9 @@ func (l *life) closeIfAnswered() {
 	}
 }
 
-// close ends the session once earlier commands are answered.
-func (l *life) close() {
+// endSession ends the session once earlier commands are answered. Nothing that comes behind the current
+// command is read.
+func (l *life) endSession() {
 	s := l.s
 	s.draining = true
 	s.SetHold(client.HoldClosing)
@@ -91,18 +95,19 @@ func (l *life) close() {
 
 var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
 
-// drain ends the session once the commands that were read are answered.
-func (l *life) drain() {
+// drainSession ends the session once the commands that were read are answered. What waits for others is ended
+// with an error, since it could take for ever; what is at a node is answered.
+func (l *life) drainSession() {
 	s := l.s
 	s.draining = true
 	s.conn.EndInput(time.Second)
 	s.upload.giveUp(refusedByDrain)
-	s.tasks.end(commands.ErrDraining)
+	s.tasks.endTasks(commands.ErrDraining)
 	s.Waits.Drain(commands.ErrDraining)
 	s.blocking.Drain()
 	if s.hold&client.HoldPause != 0 { // the command that is held is answered, and none behind it is read
 		s.SetHold(client.HoldClosing)
-		s.begin(nil)
+		s.beginCommand(nil)
 		s.Reply(refusedByDrain)
 		s.pause.End()
 	}
@@ -113,7 +118,8 @@ func (l *life) drain() {
 // Closed implements loop.Handler. Only a client that ends its side properly, or has announced its end (QUIT,
 // RESET), gives back the locks that it keeps alive. When the proxy closes the connection, or the network
 // breaks it, the client may still be at work: then its holds last until their leases are over. Holds with
-// LINGER are kept alive for so long before that, unless the client has announced its end.
+// LINGER are kept alive for so long before that, unless the client has announced its end. It runs once, on
+// the loop.
 func (l *life) Closed(err error) {
 	s := l.s
 	s.gone = true
@@ -121,16 +127,17 @@ func (l *life) Closed(err error) {
 		s.w.shared.Log.Warn("client closed: client-query-buffer-limit", "client", s.Addr)
 	}
 	s.upload.giveUp(nil)
-	s.tasks.end(errClientGone)
+	s.tasks.endTasks(errClientGone)
 	s.Waits.Close(commands.ErrEnded)
 	s.blocking.Abandon()
 	s.resetState()
-	s.large.end()
+	s.large.endConnections()
 	s.Keepalives.Break(s.Host(), s.w.draining || !s.eof && err != io.EOF)
 	s.subscriber.Leave()
 	s.out.buf.Free(s.w.loop)
 	s.out.holdNodes(nil)
 	s.out.deliveries.End(s.conn, s.w.loop.Now(), s.eof, err)
+	// Those that nodes still owe come to settleAnswer one by one.
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)
 		if a.then == nil {
@@ -147,8 +154,8 @@ func (l *life) Closed(err error) {
 		}
 	}
 	s.out.pushes, s.out.held = nil, 0
-	s.footprint.end()
-	s.w.remove(s) // last, because Drain may go on after this
+	s.footprint.endCounting()
+	s.w.removeSession(s) // last, because Drain may go on after this
 }
 
 // resetState undoes all of a connection's state outside commands.Client, for RESET and for a closed

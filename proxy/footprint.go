@@ -7,23 +7,25 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// footprint is the memory of one session, for maxmemory-clients. It implements memory.Client.
+// footprint is the memory of one session, for maxmemory-clients. It implements memory.Client. It belongs to
+// the loop. The sum of all of them is in worker.memory, which has to hear of every change.
 type footprint struct {
 	s     *session
 	bytes int // the client was last counted with
 	kept  int // bytes of long commands that are not answered
 }
 
-// add counts n more bytes, when nothing else has changed.
-func (f *footprint) add(n int) {
+// addBytes counts n more bytes, when nothing else has changed.
+func (f *footprint) addBytes(n int) {
 	if !f.s.gone {
 		f.bytes += n
 		f.s.w.memory.Add(n)
 	}
 }
 
-// end stops counting the client, which has gone.
-func (f *footprint) end() {
+// endCounting stops counting the client, which has gone. After that nothing is counted for it, whoever still
+// asks.
+func (f *footprint) endCounting() {
 	f.s.w.memory.Add(-f.bytes)
 	f.bytes = 0
 }
@@ -50,8 +52,9 @@ func (u memoryUse) sum() int {
 	return u.fixed + u.input + u.output + u.replies + u.transaction + u.subscriptions + u.commands + u.locks
 }
 
-// use is the memory that the session takes now. It visits nothing whose number can grow.
-func (f *footprint) use() memoryUse {
+// memoryUse is the memory that the session takes now. It visits nothing whose number can grow. So it may be
+// called for every command.
+func (f *footprint) memoryUse() memoryUse {
 	s := f.s
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
@@ -68,22 +71,23 @@ func (f *footprint) use() memoryUse {
 	return u
 }
 
-// CountMemory counts the memory that the session takes now.
+// CountMemory counts the memory that the session takes now. It is called where something may have grown or
+// shrunk that does not count itself.
 func (f *footprint) CountMemory() {
 	if !f.s.gone {
-		if n := f.use().sum() - f.bytes; n != 0 {
-			f.add(n)
+		if n := f.memoryUse().sum() - f.bytes; n != 0 {
+			f.addBytes(n)
 		}
 	}
 }
 
 // KeepFor adds n bytes, which may be negative, to what command tag keeps in memory. What is left then is
-// counted until it is answered.
+// counted until it is answered. The command must not be answered yet.
 func (f *footprint) KeepFor(tag uint32, n int) {
 	if !f.s.gone {
 		f.s.answers.at(tag).kept += n
 		f.kept += n
-		f.add(n)
+		f.addBytes(n)
 	}
 }
 
@@ -92,6 +96,8 @@ func (f *footprint) KeepFor(tag uint32, n int) {
 func (f *footprint) InputKept() {
 	s := f.s
 	f.CountMemory()
+	// Input waits, so the client may be one that writes everything before it reads: its nodes must be read,
+	// or neither side would ever go on.
 	if s.conn.Kept() > 0 {
 		s.out.holdNodes(nil)
 	}
@@ -106,14 +112,15 @@ func (f *footprint) Measure() (bytes int, protected bool) {
 	return f.bytes, f.s.NoEvict
 }
 
-// Evict implements memory.Client.
+// Evict implements memory.Client. The log says what its memory was for, so that the settings or the client
+// can be mended.
 func (f *footprint) Evict(named bool) bool {
 	s := f.s
 	if s.gone {
 		return false
 	}
 	if named {
-		u := f.use()
+		u := f.memoryUse()
 		s.w.shared.Log.Warn("client closed: maxmemory-clients", "client", s.Addr, "name", s.Name,
 			"user", s.UserName(), "bytes", u.sum(), "input", u.input, "output", u.output,
 			"replies", u.replies, "transaction", u.transaction, "subscriptions", u.subscriptions,

@@ -17,7 +17,8 @@ import (
 	"lockproxy/proxy/login"
 )
 
-// commandsServer is the proxy as commands see it: it implements commands.Server.
+// commandsServer is the proxy as commands see it: it implements commands.Server. Its methods run on any loop,
+// and never block.
 type commandsServer struct{ s *Server }
 
 // AuthRequired implements commands.Server.
@@ -51,7 +52,7 @@ func (v commandsServer) Login() *cluster.Login { return v.s.upstream.Login() }
 // Clustered implements commands.Server.
 func (v commandsServer) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }
 
-// Facts implements commands.Server.
+// Facts implements commands.Server. They are gathered anew for each INFO.
 func (v commandsServer) Facts() commands.Facts {
 	f := commands.Facts{
 		Version:    v.s.o.Version,
@@ -72,6 +73,7 @@ func (v commandsServer) Facts() commands.Facts {
 	return f
 }
 
+// kindNames are the kinds of upstreams as INFO shows them.
 var kindNames = map[cluster.Kind]string{
 	cluster.Single: "single", cluster.Sentinel: "sentinel", cluster.Cluster: "cluster",
 }
@@ -89,7 +91,7 @@ func (v commandsServer) ClusterMode() bool { return v.s.o.ClusterMode }
 // Announced implements commands.Frontend.
 func (v commandsServer) Announced() []string { return v.s.o.Announce }
 
-// Home implements commands.Frontend.
+// Home implements commands.Frontend. It is the first address on TCP; "": it listens on unix sockets only.
 func (v commandsServer) Home() string {
 	for _, addr := range v.s.Addrs() {
 		if addr.Network() == "tcp" {
@@ -99,7 +101,7 @@ func (v commandsServer) Home() string {
 	return ""
 }
 
-// Secure implements commands.Frontend.
+// Secure implements commands.Frontend. It is about TCP: clients on a unix socket never use TLS.
 func (v commandsServer) Secure() bool { return v.s.o.TLS != nil }
 
 // Served implements commands.Frontend.
@@ -114,7 +116,9 @@ func (v commandsServer) WatchReplicas() { v.s.upstream.WatchReplicas() }
 // maxShownUser is the length up to which the name of a user is logged.
 const maxShownUser = 64
 
-// LoginEnded implements commands.Server.
+// LoginEnded implements commands.Server. It counts what was wrong for the connection and its address, so that
+// the next attempt waits, and has it logged; a right password makes the connection's count start anew, and
+// not that of the address.
 func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
 	s := v.s
 	attempts := s.shared.Attempts(c.ID)
@@ -136,12 +140,13 @@ func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream boo
 	if upstream {
 		kind, reason = &s.shared.Login.Failures.User, "user"
 	}
-	s.events.audited(lockevent.Event{Kind: lockevent.LoginFailed, Reason: reason,
+	s.events.noteAudited(lockevent.Event{Kind: lockevent.LoginFailed, Reason: reason,
 		Client: lockevent.Client{Addr: c.Addr, User: v.shownUser(user)}})
 	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
 }
 
-// ConfigSet implements commands.Server.
+// ConfigSet implements commands.Server. Each setting is a line of its own. A value that is secret, or longer
+// than a line should be, is not shown.
 func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 	user := v.shownUser(c.UserName())
 	for _, p := range pairs {
@@ -149,7 +154,7 @@ func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
 			value = "(not shown)"
 		}
-		v.s.events.audited(lockevent.Event{Kind: lockevent.Setting,
+		v.s.events.noteAudited(lockevent.Event{Kind: lockevent.Setting,
 			Setting: strings.ToLower(p[0]), Value: value,
 			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)],
 				User: user}})
@@ -162,7 +167,7 @@ func (v commandsServer) ConfigSet(c *commands.Client, pairs [][2]string) {
 const maxShownSetting = 200
 
 // shownUser is the name of a user for the log. What cannot be a name, or is the password in its place, is not
-// shown.
+// shown. Only printable ASCII is: anything else could forge a line of a log.
 func (v commandsServer) shownUser(user string) string {
 	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) ||

@@ -17,7 +17,8 @@ import (
 //	router.Run, transactions, execution --> Judge --> inquiry: ACL DRYRUN as the proxy --> goOn or a refusal
 
 // Judge asks whether the client's user may run cmd, the current command; if so, goOn runs it. Later commands
-// of the client wait meanwhile.
+// of the client wait meanwhile. goOn is given args and raw that last. A refusal is answered here. In a
+// transaction a refusal makes EXEC fail, as one by a node does.
 func (r *router) Judge(
 	cmd *commands.Command,
 	args [][]byte,
@@ -26,7 +27,7 @@ func (r *router) Judge(
 ) {
 	s := r.s
 	if lacks := s.w.roster.lacks; lacks != "" {
-		r.denied(commands.RightsVerdict{Refusal: commands.Unable(lacks), Lacks: lacks})
+		r.denyCommand(commands.RightsVerdict{Refusal: commands.Unable(lacks), Lacks: lacks})
 		return
 	}
 	s.SetHold(client.HoldOrder)
@@ -37,7 +38,7 @@ func (r *router) Judge(
 	}
 	q.judged = func(v commands.RightsVerdict) {
 		if v.Refusal != nil {
-			r.denied(v)
+			r.denyCommand(v)
 			return
 		}
 		if set := s.own.Set(); caching && set != nil {
@@ -46,11 +47,12 @@ func (r *router) Judge(
 		}
 		goOn(cmd, q.args, q.raw)
 	}
-	q.begin()
+	q.beginInquiry()
 }
 
 // inquiry is the question to the upstream about a client's right to its current command. For a long command a
-// goroutine makes it and judges the answer.
+// goroutine makes it and judges the answer. It belongs to the loop, or to the goroutine of Apart while the
+// client waits for that.
 type inquiry struct {
 	h      nodeAsker
 	cmd    *commands.Command
@@ -59,29 +61,30 @@ type inquiry struct {
 	user   commands.RightsOf
 	judged func(v commands.RightsVerdict) // runs the command, or refuses it
 
+	// One question for each right; the requests are in the same order, and so are the replies.
 	rights   []commands.Right
 	inner    int // from which on they are about a command that runs in the client's database
 	requests [][]byte
 	err      error
 }
 
-// begin asks, and later calls judged.
-func (q *inquiry) begin() {
+// beginInquiry asks, and later calls judged.
+func (q *inquiry) beginInquiry() {
 	h := q.h
 	h.AnswerLater(client.ByNode)
 	if len(q.raw) <= client.LongFrom {
-		q.prepare()
-		if err := q.ask(q.conclude); err != nil {
+		q.prepareRequests()
+		if err := q.askRights(q.concludeInquiry); err != nil {
 			h.Reply(err)
 		}
 		return
 	}
 	h.KeepFor(h.CurrentTag(), 2*len(q.raw)) // the command and the question
-	client.Apart(h, q.prepare, func() []byte { return q.ask(q.concludeApart) })
+	client.Apart(h, q.prepareRequests, func() []byte { return q.askRights(q.concludeApart) })
 }
 
-// prepare makes the requests.
-func (q *inquiry) prepare() {
+// prepareRequests makes the requests. It may run on any goroutine.
+func (q *inquiry) prepareRequests() {
 	// The buffer of the arguments that were read has been reused.
 	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil {
 		return
@@ -92,10 +95,11 @@ func (q *inquiry) prepare() {
 	}
 }
 
-// ask sends the requests, and continues with then when the replies are there; or it returns the answer to the
-// command. A large request goes over a connection that ends with it. Rules of Valkey may name databases:
-// DRYRUN judges by that in which it is asked.
-func (q *inquiry) ask(then commands.Merge) []byte {
+// askRights sends the requests, and continues with then when the replies are there; or it returns the answer
+// to the command. A large request goes over a connection that ends with it. Rules of Valkey may name
+// databases: DRYRUN judges by that in which it is asked. All questions go to one node, for rules are meant to
+// be the same everywhere.
+func (q *inquiry) askRights(then commands.Merge) []byte {
 	h := q.h
 	if h.Gone() || q.err != nil {
 		return client.NoAnswer
@@ -120,7 +124,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 	return nil
 }
 
-// verdict reads the replies.
+// verdict reads the replies. The first refusal counts.
 func (q *inquiry) verdict(replies [][]byte) commands.RightsVerdict {
 	for i, reply := range replies {
 		if v := q.user.Judge(q.cmd, q.args, q.rights[i], reply); v.Refusal != nil {
@@ -130,13 +134,13 @@ func (q *inquiry) verdict(replies [][]byte) commands.RightsVerdict {
 	return commands.RightsVerdict{}
 }
 
-// conclude runs the command, or refuses it.
-func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
+// concludeInquiry runs the command, or refuses it.
+func (q *inquiry) concludeInquiry(_ int, replies [][]byte) []byte {
 	q.judged(q.verdict(replies))
 	return nil
 }
 
-// concludeApart is conclude for a long command.
+// concludeApart is concludeInquiry for a long command.
 func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	var v commands.RightsVerdict
 	client.Apart(q.h, func() { v = q.verdict(replies) }, func() []byte {
@@ -150,8 +154,9 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	return nil
 }
 
-// denied answers the current command with the upstream's refusal.
-func (r *router) denied(v commands.RightsVerdict) {
+// denyCommand answers the current command with the upstream's refusal. If there is no such user any more, the
+// client becomes nobody.
+func (r *router) denyCommand(v commands.RightsVerdict) {
 	s := r.s
 	if v.Lacks != "" {
 		s.w.roster.logLack(v.Lacks)
@@ -160,7 +165,7 @@ func (r *router) denied(v commands.RightsVerdict) {
 		s.tx.Spoil()
 	}
 	if v.Gone {
-		s.w.roster.expel(s, 1)
+		s.w.roster.expelClient(s, 1)
 	}
 	s.Reply(v.Refusal)
 }

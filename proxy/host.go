@@ -15,7 +15,8 @@ import (
 	"lockproxy/proxy/watch"
 )
 
-// onLoop is what a session has of its loop.
+// onLoop is what a session has of its loop. With it the session has the methods of client.Host that are about
+// the loop.
 type onLoop struct{ w *worker }
 
 func (l onLoop) shared() *Shared              { return l.w.shared }
@@ -31,9 +32,10 @@ func (s *session) CurrentTag() uint32        { return s.current }
 func (s *session) Actions() commands.Actions { return actions{s} }
 func (s *session) CloseAfterWrite()          { s.conn.CloseAfterWrite() }
 
-// Divert implements execution.Host.
+// Divert implements execution.Host. nil: the client gets its answers itself again.
 func (s *session) Divert(take func(tag uint32, reply []byte) bool) { s.taker = take }
 
+// TakesPushes implements client.Host. With CLIENT REPLY OFF a client is sent nothing at all.
 func (s *session) TakesPushes() bool {
 	return s.silence != silentAlways && s.hold&client.HoldClosing == 0 && !s.gone
 }
@@ -46,20 +48,20 @@ func (s *session) AnswerLater(by client.By) {
 	}
 }
 
-// Collect implements scatter.Host.
+// Collect implements scatter.Host. If the client has gone there is nobody to count it for.
 func (s *session) Collect(tag uint32, n int) {
 	if s.gone {
 		return
 	}
 	if s.out.held += n; n > 0 {
 		s.answers.at(tag).touched = true
-		s.out.check()
+		s.out.checkLimits()
 	}
 }
 
-// Lend implements scatter.Host.
+// Lend implements scatter.Host. They are let go by applyReply, when the command goes on.
 func (s *session) Lend(tag uint32, n int) {
-	if s.gone || !s.answers.has(tag) {
+	if s.gone || !s.answers.hasCommand(tag) {
 		return
 	}
 	if a := s.answers.at(tag); a.then != nil {
@@ -69,7 +71,9 @@ func (s *session) Lend(tag uint32, n int) {
 	}
 }
 
-// Resume implements scatter.Host.
+// Resume implements scatter.Host. It may be called for any command that is not answered, whichever is the
+// current one. A command that neither answers nor asks has a fault: its client gets NoAnswer, and does not
+// wait for ever.
 func (s *session) Resume(tag uint32, answer func() []byte) {
 	s.current, s.acted = tag, false
 	if reply := answer(); reply != nil {
@@ -80,7 +84,8 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 	s.acted = true // this was the answer of that command
 }
 
-// newSession makes the session of a client before it has its connection.
+// newSession makes the session of a client before it has its connection. All parts of it are made here. They
+// know each other by pointers into it, so a session must never be copied.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
 	s.footprint.s, s.life.s = s, s
@@ -89,7 +94,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s.own = tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.shared.Trackers)
 	s.blocking = blocking.NewWaiter(s, &w.shared.Blocked, &s.own, &s.tracking, &s.writes)
-	s.watcher = watch.NewWatcher(s, w.watchers, s.out.waiting)
+	s.watcher = watch.NewWatcher(s, w.watchers, s.out.waitingBytes)
 	s.router.s, s.out.s, s.upload.s = s, s, s
 	s.tasks = tasks{h: s, answers: &s.answers, writes: &s.writes}
 	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)
@@ -97,7 +102,8 @@ func newSession(about commands.Client, w *worker) *session {
 	return s
 }
 
-// otherClient is a session as other clients see it. It implements clients.Client.
+// otherClient is a session as other clients see it. It implements clients.Client. It may be kept and handed
+// on by any goroutine. Its methods run on the loop of the session.
 type otherClient struct{ s *session }
 
 // Describe implements clients.Client.
@@ -115,30 +121,31 @@ func (p otherClient) Unblock(withError bool, ended func(bool)) {
 	case !s.Blocked:
 		ended(false)
 	case !s.blocking.Unblock(withError, ended):
-		ended(!s.gone && s.tasks.unblock(withError))
+		ended(!s.gone && s.tasks.unblockWait(withError))
 	}
 }
 
 // Close implements clients.Client.
 func (p otherClient) Close() { p.s.conn.Close() }
 
-// peerOf describes the session as it is between two commands.
+// peerOf describes the session as it is between two commands. It must run on the loop.
 func peerOf(s *session) commands.Peer {
 	p := commands.Peer{
 		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
 		Waits: s.Blocked || s.hold&client.HoldWaiting != 0, Closing: s.hold&client.HoldClosing != 0,
 		Query: s.conn.Kept(), QueryRoom: s.conn.Room(),
-		Replies: s.out.waiting(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
+		Replies: s.out.waitingBytes(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
 		BytesIn: s.in.bytes, BytesOut: s.out.deliveries.Written, Commands: s.in.commands,
 	}
 	if s.last != nil && s.last.Name != s.w.table.Unknown().Name {
 		p.Command = s.last.Name
 	}
-	p.Memory = s.footprint.use().sum()
+	p.Memory = s.footprint.memoryUse().sum()
 	return p
 }
 
-// selfOf describes the session while its command runs.
+// selfOf describes the session while its command runs. As at Redis, where a client sees the command by which
+// it asks.
 func selfOf(s *session) *commands.Peer {
 	p := peerOf(s)
 	for _, arg := range s.w.call.Args {

@@ -19,7 +19,8 @@ const (
 	maxScratch = 64 << 10
 )
 
-// input frames the commands of one client.
+// input frames the commands of one client. guard keeps how far an incomplete command has been looked at, so
+// no byte is looked at twice.
 type input struct {
 	guard resp.InputGuard
 	long  *large.LongCommand // the command at the front of the input, if it is long
@@ -27,7 +28,8 @@ type input struct {
 	bytes, commands uint64 // that came
 }
 
-// Read implements loop.Handler.
+// Read implements loop.Handler. buf has all that has come and was not consumed: the front of it may have been
+// seen before. It runs on the loop, and never within itself.
 func (s *session) Read(buf []byte) int {
 	s.active = s.w.loop.Now()
 	s.out.deliveries.Prove()
@@ -45,20 +47,22 @@ func (s *session) Read(buf []byte) int {
 	return used
 }
 
-// readCommands starts the whole commands at the front of buf, and returns how many bytes they take.
+// readCommands starts the whole commands at the front of buf, and returns how many bytes they take. It ends
+// at an incomplete command, at a hold, at a round that has taken long, and at bytes that are no command.
 func (s *session) readCommands(buf []byte) (used int) {
 	if s.upload.cmd != nil {
-		used = s.upload.read(buf)
+		used = s.upload.readCommand(buf)
 	}
 	for ran := 0; s.upload.cmd == nil && used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
-		n, args, err := s.in.next(buf[used:], s.w.shared.Limits.Of(s.Authenticated), s.w.args)
+		n, args, err := s.in.nextCommand(buf[used:], s.w.shared.Limits.Of(s.Authenticated), s.w.args)
 		if err != nil {
 			refuseBytes(s, err)
 			return len(buf)
 		}
-		if n == 0 && s.upload.begins(buf[used:]) {
+		if n == 0 && s.upload.beginsCommand(buf[used:]) {
 			break
 		}
+		// The loop then reads straight into a buffer of the right size.
 		if n == 0 {
 			s.conn.Need(s.in.guard.Missing(), s.in.guard.Likely(buf[used:]))
 			break
@@ -67,8 +71,8 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.in.takeApart(s, buf[used:used+n])
 			break // it comes again
 		}
-		isLarge := n > cluster.MaxShared || s.large.reads > 0 && s.large.takes(s, args)
-		if (isLarge || s.large.on) && !s.large.turn(s, isLarge) {
+		isLarge := n > cluster.MaxShared || s.large.reads > 0 && s.large.takesRead(s, args)
+		if (isLarge || s.large.on) && !s.large.turnConnections(s, isLarge) {
 			break
 		}
 		raw := buf[used : used+n]
@@ -80,7 +84,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		}
 		if len(args) > 0 {
 			s.w.args = args
-			taken := s.router.dispatch(args, raw)
+			taken := s.router.dispatchCommand(args, raw)
 			if len(raw) > maxScratch {
 				s.w.args = nil // otherwise they would keep the command in memory
 			}
@@ -98,15 +102,18 @@ func (s *session) readCommands(buf []byte) (used int) {
 	return used
 }
 
-// next is Guard.NextArgs, but does not ask it again about a command that is being taken apart.
-func (in *input) next(buf []byte, limits *resp.Limits, scratch [][]byte) (n int, args [][]byte, err error) {
+// nextCommand is Guard.NextArgs, but does not ask it again about a command that is being taken apart.
+func (in *input) nextCommand(
+	buf []byte, limits *resp.Limits, scratch [][]byte,
+) (n int, args [][]byte, err error) {
 	if in.long != nil {
 		return in.long.Size, nil, nil
 	}
 	return in.guard.NextArgs(buf, limits, scratch)
 }
 
-// args is resp.Split for the command at the front of the input.
+// args is resp.Split for the command at the front of the input. It returns the bytes as well, for an inline
+// command is turned into one in the form of an array.
 func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, err error) {
 	if in.long != nil {
 		return in.long.Args, raw, in.long.Err
@@ -115,7 +122,8 @@ func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, er
 }
 
 // takeApart makes a goroutine take raw apart; then raw is read once more. If one master has the keys of all
-// slots, nobody needs the slots.
+// slots, nobody needs the slots. The bytes stay where they are meanwhile: the session consumes nothing, and
+// the loop writes to nothing so long.
 func (in *input) takeApart(s *session, raw []byte) {
 	long := &large.LongCommand{Size: len(raw)}
 	in.long = long
@@ -133,12 +141,13 @@ func (in *input) takeApart(s *session, raw []byte) {
 // who writes it whole looks for no answer before, and a closed connection would be all that it sees.
 const refusedPatience = 10 * time.Second
 
-// refuseBytes answers bytes that are no command as Redis does, and then closes the connection.
+// refuseBytes answers bytes that are no command as Redis does, and then closes the connection. A client that
+// has not logged in is not waited for: whatever it still writes is not read.
 func refuseBytes(s *session, err error) {
-	s.begin(nil)
+	s.beginCommand(nil)
 	s.Reply(commands.ErrorReply(err))
 	if s.Authenticated {
 		s.conn.EndInput(refusedPatience)
 	}
-	s.close()
+	s.endSession()
 }

@@ -14,7 +14,7 @@ import (
 // connections that their client has for itself: nobody waits behind them, a node that finds one too large
 // closes only a connection of that client, and a node keeps what its client does not take.
 //
-//	readCommands --> largeCommands.turn --> session.Mode --> Private --> node
+//	readCommands --> largeCommands.turnConnections --> session.Mode --> Private --> node
 //
 // How long a reply is nobody knows before. So after a large reply or command the next reads of the client go
 // this way, too. A first reply of more than large.WindowBytes is asked for again.
@@ -24,7 +24,8 @@ import (
 // largeIdle is how long the connections are kept after the last large command.
 const largeIdle = time.Second
 
-// largeCommands has the connections of one client for its large commands.
+// largeCommands has the connections of one client for its large commands. It belongs to the loop. Its
+// connections are those of the proxy's own user.
 type largeCommands struct {
 	set *owned.Set // nil: none are open
 	on  bool       // the latest command went over them
@@ -32,15 +33,16 @@ type largeCommands struct {
 	reads int
 }
 
-// expectLarge is how many reads after a large reply may have one, too.
+// expectLarge is how many reads after a large reply may have one, too. Reads of one kind often follow each
+// other; and should none be large, it costs no more than this many over a connection of the client's own.
 const expectLarge = 100
 
-// expect notes that the next reads may have large replies.
-func (l *largeCommands) expect() { l.reads = expectLarge }
+// expectReads notes that the next reads may have large replies.
+func (l *largeCommands) expectReads() { l.reads = expectLarge }
 
-// takes says that the command is a read to go over the connections, and counts it. What replicas may answer
-// is none.
-func (l *largeCommands) takes(s *session, args [][]byte) bool {
+// takesRead says that the command is a read to go over the connections, and counts it. What replicas may
+// answer is none. A client for which there is no room for one more connection uses the shared ones.
+func (l *largeCommands) takesRead(s *session, args [][]byte) bool {
 	if len(args) == 0 || s.own.Set() != nil || s.tx.IsOpen() {
 		return false
 	}
@@ -53,21 +55,21 @@ func (l *largeCommands) takes(s *session, args [][]byte) bool {
 	return true
 }
 
-// own returns the connections that the current command goes over, nil if it is not large.
-func (l *largeCommands) own() *owned.Set {
+// ownSet returns the connections that the current command goes over, nil if it is not large.
+func (l *largeCommands) ownSet() *owned.Set {
 	if l.on {
 		return l.set
 	}
 	return nil
 }
 
-// turn makes the next command, large or not, go over the right connections. It reports false while the
-// command must wait for the answers to earlier ones.
-func (l *largeCommands) turn(s *session, large bool) bool {
+// turnConnections makes the next command, large or not, go over the right connections. It reports false while
+// the command must wait for the answers to earlier ones.
+func (l *largeCommands) turnConnections(s *session, large bool) bool {
 	switch {
 	case large && (s.own.Set() != nil || s.tx.IsOpen()): // it has connections of its own already
 		return true
-	case large && l.on && l.set != nil && l.fits(s):
+	case large && l.on && l.set != nil && l.fitsMode(s):
 		return true
 	case s.answers.len() > 0:
 		s.SetHold(client.HoldOrder)
@@ -75,15 +77,15 @@ func (l *largeCommands) turn(s *session, large bool) bool {
 	}
 	l.on = large
 	if large {
-		l.open(s)
+		l.openConnections(s)
 	}
 	return s.router.inOrder()
 }
 
-// open opens the connections, unless they are open in the mode of the client.
-func (l *largeCommands) open(s *session) {
+// openConnections opens the connections, unless they are open in the mode of the client.
+func (l *largeCommands) openConnections(s *session) {
 	if l.set != nil {
-		if l.fits(s) {
+		if l.fitsMode(s) {
 			return
 		}
 		l.set.End()
@@ -92,7 +94,8 @@ func (l *largeCommands) open(s *session) {
 	l.closeLater(s, l.set)
 }
 
-// closeLater ends the connections when they are no longer needed.
+// closeLater ends the connections when they are no longer needed. It looks again after each largeIdle, and
+// does nothing once other connections have taken their place.
 func (l *largeCommands) closeLater(s *session, set *owned.Set) {
 	s.w.loop.After(largeIdle, func() {
 		busy := l.on && (s.answers.len() > 0 || s.w.loop.Now().Sub(s.active) < largeIdle)
@@ -101,21 +104,21 @@ func (l *largeCommands) closeLater(s *session, set *owned.Set) {
 		case busy:
 			l.closeLater(s, set)
 		default:
-			l.end()
+			l.endConnections()
 		}
 	})
 }
 
-// end ends the connections once what was sent over them is answered.
-func (l *largeCommands) end() {
+// endConnections ends the connections once what was sent over them is answered.
+func (l *largeCommands) endConnections() {
 	if l.set != nil {
 		l.set.End()
 	}
 	l.set, l.on = nil, false
 }
 
-// fits says that the connections speak the protocol of the client, and use its database.
-func (l *largeCommands) fits(s *session) bool {
+// fitsMode says that the connections speak the protocol of the client, and use its database.
+func (l *largeCommands) fitsMode(s *session) bool {
 	is := pipe.ModeOf(l.set)
 	return is.Proto == s.Proto && is.DB == s.DB
 }

@@ -30,7 +30,7 @@ import (
 	"lockproxy/redlock/who"
 )
 
-// lockEngines has the lock engines, and the masters of RedLock.
+// lockEngines has the lock engines, and the masters of RedLock. Made by startLocks, and then only read.
 type lockEngines struct {
 	engines lock.Lockers
 	masters []*master.Master
@@ -55,8 +55,10 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		Used:     func() { s.locks.peers.Join() }, Log: s.o.Log})
 	o.Index = s.locks.index
 	announcer := &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology}
+	// The topology of now; OnChange tells of later ones only.
 	announcer.Follow(s.upstream.Topology())
 	s.upstream.OnChange(announcer.Follow)
+	// Plain has the locks that no other engine has.
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),
 		Announce: announcer,
@@ -93,13 +95,15 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		Log: s.o.Log})
 	all.Busiest = lock.NewBusiest(s.o.LockNames)
 	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
+	// The copy is made when it is complete: what needs the engines reads them from there, later.
 	s.locks.engines = all
 	s.shared.Table.Verbs = lock.Verbs(all)
 	return nil
 }
 
-// close ends all lock engines at the same time, at the latest when ctx ends.
-func (l *lockEngines) close(ctx context.Context) {
+// closeEngines ends all lock engines at the same time, at the latest when ctx ends. The index and the peers
+// end behind the engines, which use them.
+func (l *lockEngines) closeEngines(ctx context.Context) {
 	var others sync.WaitGroup
 	if l.engines.Quorum != nil {
 		others.Go(func() { l.engines.Quorum.Close(ctx) })
@@ -113,8 +117,9 @@ func (l *lockEngines) close(ctx context.Context) {
 	l.peers.Close()
 }
 
-// leave ends the connections to the masters.
-func (l *lockEngines) leave() {
+// leaveMasters ends the connections to the masters. It comes behind closeEngines: until then engines may have
+// something to give back there.
+func (l *lockEngines) leaveMasters() {
 	for _, m := range l.masters {
 		m.Close()
 	}
@@ -132,7 +137,8 @@ func (l *lockEngines) health() []master.Health {
 	return all
 }
 
-// ready returns the reason why RedLock can grant nothing now, or nil.
+// ready returns the reason why RedLock can grant nothing now, or nil. More than half of all masters must
+// vote, whether or not they are reached. Without RedLock there are none, which is no reason.
 func (l *lockEngines) ready() error {
 	all, votes, why := l.health(), 0, ""
 	for _, m := range all {
@@ -148,7 +154,8 @@ func (l *lockEngines) ready() error {
 	return nil
 }
 
-// lockMaster is an independent master as the lock engine sees it.
+// lockMaster is an independent master as the lock engine sees it. Its Ask differs only in the type of who is
+// told, since cluster and redlock do not know each other.
 type lockMaster struct{ *master.Master }
 
 // Ask implements quorum.Node.
@@ -156,7 +163,8 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.No
 	m.Master.Ask(req, timeout, tag, to)
 }
 
-// lockUpstream is the upstream as the lock engine sees it.
+// lockUpstream is the upstream as the lock engine sees it. It reaches the nodes over the pipes of the loops,
+// from any goroutine.
 type lockUpstream struct {
 	*pipe.Client
 	PubSub
@@ -164,7 +172,8 @@ type lockUpstream struct {
 	evictions *masters.Evictions
 }
 
-// Do implements redlock.Upstream.
+// Do implements redlock.Upstream. While its slot moves the engine is told so at once, and asks for one key at
+// a time.
 func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	return u.DoSplit(ctx, slot, req, resend)
 }
@@ -183,7 +192,7 @@ func (u lockUpstream) Evicting() bool { return u.evictions.Any() }
 // Evicts implements redlock.Upstream.
 func (u lockUpstream) Evicts(slot int) error { return u.evictions.Of(slot) }
 
-// events passes on what happens to locks and settings.
+// events passes on what happens to locks and settings. Its methods may be called from any goroutine.
 type events struct {
 	audit Audit        // nil: there is none
 	hub   *watch.Relay // for those who watch; nil: nobody can
@@ -193,7 +202,8 @@ type events struct {
 	view atomic.Pointer[func([]lockevent.Event)]
 }
 
-// locks returns what takes the events of locks; nil: nobody wants any.
+// locks returns what takes the events of locks; nil: nobody wants any. It is asked again whenever somebody
+// begins to look or ends it: where nobody does, no event is made at all.
 func (e *events) locks() func(lockevent.Event) {
 	if e.audit == nil && e.hub == nil && e.view.Load() == nil {
 		return nil
@@ -206,20 +216,22 @@ func (e *events) locks() func(lockevent.Event) {
 		if e.hub != nil {
 			e.hub.Note(one)
 		} else {
-			e.show([]lockevent.Event{one})
+			e.showEvents([]lockevent.Event{one})
 		}
 	}
 }
 
-// show passes events to whoever looks at them.
-func (e *events) show(all []lockevent.Event) {
+// showEvents passes events to whoever looks at them. It must not block, and is called on the goroutine on
+// which the events come.
+func (e *events) showEvents(all []lockevent.Event) {
 	if tell := e.view.Load(); tell != nil {
 		(*tell)(all)
 	}
 }
 
-// audited notes an event that is for the audit log alone.
-func (e *events) audited(one lockevent.Event) {
+// noteAudited notes an event that is for the audit log alone. It is for what is no event of a lock: a failed
+// login, a changed setting.
+func (e *events) noteAudited(one lockevent.Event) {
 	if e.audit == nil {
 		return
 	}
@@ -238,7 +250,8 @@ func (e *events) counts() (audit, watch EventCounts) {
 	return audit, watch
 }
 
-// startWatching makes the hub of the events of locks, if they are to be told.
+// startWatching makes the hub of the events of locks, if they are to be told. The channel has the prefix of
+// locks, so proxies with other prefixes do not hear of each other.
 func startWatching(s *Server, prefix, proxy string) *watch.Relay {
 	if !s.o.LockEvents {
 		return nil
@@ -257,10 +270,10 @@ func startWatching(s *Server, prefix, proxy string) *watch.Relay {
 	}
 	h := watch.New(watch.Options{Proxy: proxy, Publish: publish, Subscribe: subscribe, Log: s.o.Log,
 		Tell: func(all []lockevent.Event) {
-			s.events.show(all)
+			s.events.showEvents(all)
 			s.shared.Watchers.Tell(all)
 		}})
-	go h.Run(s.shared.Context) // ends in stop
+	go h.Run(s.shared.Context) // ends in stopServer
 	return h
 }
 

@@ -128,8 +128,8 @@ func TestLongAnswers(t *testing.T) {
 		c.expect(want + "+GET\r\n" + want + "+PONG\r\n")
 		synctest.Wait()
 		for s := range r.server.workers[0].sessions {
-			if s.out.waiting() != 0 {
-				r.Errorf("%d bytes wait", s.out.waiting())
+			if s.out.waitingBytes() != 0 {
+				r.Errorf("%d bytes wait", s.out.waitingBytes())
 			}
 		}
 	})

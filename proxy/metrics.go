@@ -36,7 +36,8 @@ type Stats struct {
 	PeersDiffer   int         // other proxies that have other settings of locks
 }
 
-// Stats returns the counters as they are now.
+// Stats returns the counters as they are now. They are read one after the other while clients are served, so
+// they need not fit each other exactly. Safe for concurrent use.
 func (s *Server) Stats() Stats {
 	st := Stats{
 		Stats:   s.totals(),
@@ -94,7 +95,7 @@ func (s *Server) totals() commands.Stats {
 }
 
 // subscriptions counts the subscriptions of the clients of workers, by kind, and the messages that they were
-// given.
+// given. Any goroutine may call it: the loops keep these counts as atomics.
 func subscriptions(workers []*worker) (now map[string]int64, messages uint64) {
 	kinds := []string{pubsub.Classic: "channel", pubsub.Pattern: "pattern", pubsub.Shard: "shard"}
 	now = make(map[string]int64)

@@ -24,7 +24,7 @@ import (
 )
 
 // Upstream is what a Server needs of the upstream's control plane; *discovery.Upstream implements it. Safe
-// for concurrent use.
+// for concurrent use. All that may block takes a context; the rest answers from what is known now.
 type Upstream interface {
 	pipe.Control
 	// OnChange registers f, which is called with each new topology and must not block.
@@ -51,6 +51,7 @@ type PubSub interface {
 }
 
 // Options configure a Server. Zero values mean those of DefaultOptions; Upstream and Config are required.
+// Server.Change says which of them may change while it runs.
 type Options struct {
 	Upstream      Upstream
 	PubSub        PubSub        // the subscriptions at Upstream; nil: the Server makes them
@@ -132,7 +133,8 @@ func DefaultOptions() Options {
 	return o
 }
 
-// withDefaults fills in the defaults where o has zero values.
+// withDefaults fills in the defaults where o has zero values. Fields are compared one by one, so that a new
+// one cannot be forgotten. A field whose zero value has a meaning has the zero value as its default.
 func (o Options) withDefaults() Options {
 	d := DefaultOptions()
 	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log, d.Log)

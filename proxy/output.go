@@ -17,7 +17,7 @@ const (
 )
 
 // output is all that waits for one client: what is to be written, and what waits for its turn among the
-// answers.
+// answers. It belongs to the loop.
 type output struct {
 	s          *session
 	buf        loop.Buffer
@@ -28,21 +28,24 @@ type output struct {
 	holding    *owned.Set // the client's own connections, if they are not read now; or nil
 }
 
-// push is a message to a client beside its answers.
+// push is a message to a client beside its answers. bytes are written as they are, in the protocol of the
+// client.
 type push struct {
 	behind uint32 // the command whose answer precedes it
 	bytes  []byte
 }
 
-// write appends b to the client's output. b is copied, or kept if it is larger than loop.Shared: then it must
-// not be changed any more.
-func (o *output) write(b []byte) {
+// writeBytes appends b to the client's output. b is copied, or kept if it is larger than loop.Shared: then it
+// must not be changed any more. They need not be the whole of an answer. It may close the client, if too much
+// waits for it then.
+func (o *output) writeBytes(b []byte) {
 	s := o.s
 	before := o.buf.Cap()
+	// What a socket takes at once need not be copied.
 	if len(b) >= writeAtOnce && s.Authenticated {
 		n := s.conn.Write(b)
 		o.deliveries.Appended += uint64(n)
-		o.wrote(n)
+		o.noteWritten(n)
 		b = b[n:]
 	}
 	if len(b) > loop.Shared {
@@ -51,20 +54,21 @@ func (o *output) write(b []byte) {
 		o.buf.Append(s.w.loop, b)
 	}
 	if grown := o.buf.Cap() - before; grown != 0 {
-		s.footprint.add(grown)
+		s.footprint.addBytes(grown)
 	}
 	o.deliveries.Appended += uint64(len(b))
 	s.conn.Flush()
+	// So a node keeps what its client does not take, and the proxy need not.
 	if s.conn.Stalled() && s.conn.Kept() == 0 {
 		o.holdNodes(s.Mode().Own)
 	}
 	if n := o.buf.Len(); n > s.w.checkFrom || n > memory.UnknownUnread && !s.Authenticated {
-		o.check()
+		o.checkLimits()
 	}
 }
 
-// wrote notes that n bytes are written.
-func (o *output) wrote(n int) {
+// noteWritten notes that n bytes are written. Time-outs of idle clients run from the last byte either way.
+func (o *output) noteWritten(n int) {
 	o.deliveries.Written += uint64(n)
 	o.s.active = o.s.w.loop.Now()
 	o.s.w.bytesOut.Add(uint64(n))
@@ -91,15 +95,15 @@ func (o *output) holdNodes(set *owned.Set) {
 // writeAll is write for all that was collected.
 func (o *output) writeAll(c *client.Collected) {
 	for _, piece := range c.Front {
-		o.write(piece)
+		o.writeBytes(piece)
 	}
-	o.write(c.Buf)
+	o.writeBytes(c.Buf)
 }
 
-// waiting is how many bytes of replies wait for the client, or for their turn.
-func (o *output) waiting() int { return o.buf.Len() + o.held }
+// waitingBytes is how many bytes of replies wait for the client, or for their turn.
+func (o *output) waitingBytes() int { return o.buf.Len() + o.held }
 
-// Push implements client.Host.
+// Push implements client.Host. message is kept, not copied.
 func (s *session) Push(tag uint32, message []byte) {
 	if s.gone || len(message) == 0 {
 		return
@@ -110,10 +114,11 @@ func (s *session) Push(tag uint32, message []byte) {
 	if !s.answers.midAnswer() {
 		o.writePushes()
 	}
-	o.check()
+	o.checkLimits()
 }
 
-// writePushes writes the pushes whose turn it is. It is called between two answers.
+// writePushes writes the pushes whose turn it is. It is called between two answers. Those whose command is
+// not answered yet stay, in their order.
 func (o *output) writePushes() {
 	s := o.s
 	if len(o.pushes) == 0 {
@@ -121,12 +126,12 @@ func (o *output) writePushes() {
 	}
 	kept := o.pushes[:0]
 	for _, p := range o.pushes {
-		if s.answers.has(p.behind) {
+		if s.answers.hasCommand(p.behind) {
 			kept = append(kept, p)
 			continue
 		}
 		o.held -= len(p.bytes)
-		if o.write(p.bytes); s.gone { // more waits for the client than is allowed
+		if o.writeBytes(p.bytes); s.gone { // more waits for the client than is allowed
 			return
 		}
 	}
@@ -137,19 +142,22 @@ func (o *output) writePushes() {
 	}
 }
 
-// relieve has the client's commands read again if little enough waits for it now.
-func (o *output) relieve() {
+// relieveClient has the client's commands read again if little enough waits for it now. It is called when
+// something has been written or dropped.
+func (o *output) relieveClient() {
 	s, enough := o.s, outputLow
 	if !s.Authenticated {
 		enough = memory.UnknownUnread / 2
 	}
-	if s.hold&client.HoldOutput != 0 && o.waiting() < enough {
+	if s.hold&client.HoldOutput != 0 && o.waitingBytes() < enough {
 		s.ClearHold(client.HoldOutput)
 	}
 }
 
-// check bounds what waits for a client: first it is no longer read from, and beyond its limit it is closed.
-func (o *output) check() {
+// checkLimits bounds what waits for a client: first it is no longer read from, and beyond its limit it is
+// closed. A client that is read no more may still get answers to what it has sent, so the limit may be
+// reached even then.
+func (o *output) checkLimits() {
 	s, all := o.s, &o.s.w.shared.Memory
 	s.CountMemory()
 	class := memory.Normal
@@ -159,7 +167,7 @@ func (o *output) check() {
 	case s.subscriber.Listens():
 		class = memory.PubSub
 	}
-	waiting := o.waiting()
+	waiting := o.waitingBytes()
 	limit, unread := s.w.shared.Now.Load().Output.Of(class, all.Limit())
 	if waiting > unread {
 		s.SetHold(client.HoldOutput)
@@ -179,14 +187,14 @@ func (s *session) Output() []byte { return s.out.buf.Bytes() }
 func (s *session) Wrote(n int) {
 	before := s.out.buf.Cap()
 	s.out.buf.Take(s.w.loop, n)
-	s.footprint.add(s.out.buf.Cap() - before)
-	s.out.wrote(n)
+	s.footprint.addBytes(s.out.buf.Cap() - before)
+	s.out.noteWritten(n)
 	if s.out.buf.Len() == 0 {
 		s.out.holdNodes(nil)
 	}
-	s.out.relieve()
+	s.out.relieveClient()
 	if s.out.full.Any() {
-		s.out.check()
+		s.out.checkLimits()
 	}
 }
 
@@ -202,18 +210,18 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	} else {
 		message = message[1:]
 	}
-	told = told || !s.answers.has(behind)
+	told = told || !s.answers.hasCommand(behind)
 	switch {
 	case !told:
-	case s.Proto == 3 && s.answers.has(s.answers.published):
+	case s.Proto == 3 && s.answers.hasCommand(s.answers.published):
 		behind = s.answers.published
 	case s.answers.midAnswer():
 		behind = s.answers.head
 	default:
 		if kind != nil {
-			s.out.write(kind)
+			s.out.writeBytes(kind)
 		}
-		s.out.write(message)
+		s.out.writeBytes(message)
 		return true
 	}
 	s.Push(behind, kind)
@@ -221,5 +229,6 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	return told
 }
 
-// replyKinds are the first bytes of messages, by protocol.
+// replyKinds are the first bytes of messages, by protocol. A message of RESP2 is an array; in RESP3 it is a
+// push.
 var replyKinds = [...][]byte{2: []byte("*"), 3: []byte(">")}

@@ -83,9 +83,9 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 		})
 		var first, second func(func(int) []byte)
 		onLoop(func() { // two commands whose replies the test gives
-			s.begin(nil)
+			s.beginCommand(nil)
 			first = actions{s}.Pusher()
-			s.begin(nil)
+			s.beginCommand(nil)
 			second = actions{s}.Pusher()
 		})
 		second(push(">1\r\n+second\r\n"))

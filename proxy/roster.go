@@ -22,8 +22,9 @@ type roster struct {
 	lacks string // the right that the proxy's own user lacks to ask; "": none
 }
 
-// look asks the masters, if any client is a user.
-func (r *roster) look() {
+// askRules asks the masters, if any client is a user. Each master has its own users, which may differ: a user
+// whom one of them does not let in is no user any more.
+func (r *roster) askRules() {
 	n := len(r.w.pool.Topology().Masters)
 	if r.asked || n == 0 || !r.needed() {
 		return
@@ -33,7 +34,8 @@ func (r *roster) look() {
 	for i := range n {
 		r.w.pool.Send(&pipe.Request{
 			Target: pipe.ToMaster(i), Mode: pipe.Mode{Proto: 2}, Bytes: commands.AskUsers,
-			To: &pipe.Collector{Then: func(reply []byte, err error) { l.add(i, reply, err) }}, Resend: true,
+			To:     &pipe.Collector{Then: func(reply []byte, err error) { l.addReply(i, reply, err) }},
+			Resend: true,
 		})
 	}
 }
@@ -47,25 +49,28 @@ func (r *roster) needed() bool {
 	return false
 }
 
-// compare compares each client with what each master says about the users.
-func (r *roster) compare(masters []map[string]string) {
+// compareRules compares each client with what each master says about the users. masters: for each of them the
+// rules by the name of the user.
+func (r *roster) compareRules(masters []map[string]string) {
 	for s := range r.w.sessions {
 		if s.own.User() == nil || s.gone {
 			continue
 		}
 		rules := rulesOf(s.own.User().Name, masters)
 		switch {
+		// Nothing has changed since its client was last checked. No rules: it is not to be found, or must be
+		// checked.
 		case rules == s.own.User().Rules && rules != "":
 		case !letsIn(s.own.User(), masters):
-			r.expel(s, 0)
+			r.expelClient(s, 0)
 		default:
 			s.own.User().Rules = rules
-			r.rejudge(s)
+			r.rejudgeClient(s)
 		}
 	}
 }
 
-// rulesOf returns the rules of a user at all masters.
+// rulesOf returns the rules of a user at all masters. They serve to be compared only.
 func rulesOf(name string, masters []map[string]string) string {
 	if len(masters) == 1 {
 		return masters[0][name]
@@ -87,7 +92,7 @@ func letsIn(u *tracking.User, masters []map[string]string) bool {
 	return true
 }
 
-// listing collects the masters' answers.
+// listing collects the masters' answers. It lives until the last of them has answered, or failed.
 type listing struct {
 	*roster
 	replies [][]byte
@@ -95,13 +100,14 @@ type listing struct {
 	failed  bool // the next second asks again
 }
 
-// add takes the answer of the i-th master.
-func (l *listing) add(i int, reply []byte, err error) {
+// addReply takes the answer of the i-th master.
+func (l *listing) addReply(i int, reply []byte, err error) {
 	l.replies[i], l.failed = reply, l.failed || err != nil
-	l.arrived()
+	l.countReply()
 }
 
-func (l *listing) arrived() {
+// If one has failed nothing is concluded from the others: whoever is not listed there may just not be known.
+func (l *listing) countReply() {
 	if l.missing--; l.missing > 0 {
 		return
 	}
@@ -120,11 +126,11 @@ func (l *listing) arrived() {
 		}
 		masters[i] = rules
 	}
-	l.compare(masters)
+	l.compareRules(masters)
 }
 
-// rejudge closes a client that listens to what its user must not hear any more.
-func (r *roster) rejudge(s *session) {
+// rejudgeClient closes a client that listens to what its user must not hear any more.
+func (r *roster) rejudgeClient(s *session) {
 	for kind := range topics.Shard + 1 {
 		right := commands.Right{[]byte(pubsub.Subscribed[kind])}
 		for _, name := range s.subscriber.Names(kind) {
@@ -137,14 +143,15 @@ func (r *roster) rejudge(s *session) {
 		slot, as := s.w.pool.SomeSlot(s.ID), s.own.User()
 		s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
-			To:     &pipe.Collector{Then: func(reply []byte, err error) { r.heard(s, as, reply, err) }},
+			To:     &pipe.Collector{Then: func(reply []byte, err error) { r.hearVerdict(s, as, reply, err) }},
 			Resend: true,
 		})
 	}
 }
 
-// heard takes the answer to whether s, who was that user, may go on listening.
-func (r *roster) heard(s *session, as *tracking.User, reply []byte, err error) {
+// hearVerdict takes the answer to whether s, who was that user, may go on listening. as is compared by
+// identity: a client that has logged in again, even as the same user, is another case.
+func (r *roster) hearVerdict(s *session, as *tracking.User, reply []byte, err error) {
 	if err != nil {
 		as.Rules = "" // ask again
 		return
@@ -173,9 +180,10 @@ func (r *roster) logLack(right string) {
 	}
 }
 
-// expel makes a client whose user no longer exists nobody. A client with more than so many commands under
-// way, or that listens to something, is closed, as Redis closes all connections of a deleted user.
-func (r *roster) expel(s *session, commandsOnTheirWay int) {
+// expelClient makes a client whose user no longer exists nobody. A client with more than so many commands
+// under way, or that listens to something, is closed, as Redis closes all connections of a deleted user. Any
+// other begins anew as after RESET, and may authenticate again.
+func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.User() == nil || s.gone:
 		return

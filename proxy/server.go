@@ -10,21 +10,27 @@
 //
 // The path of a command, on one goroutine, down and back:
 //
-//	loop.Conn --> session.Read --> input.next, input.args --> router.dispatch --> route
-//	    route --> forward: the bytes as they are --> pipe.Pool.Send
-//	          --> Run: the command acts by itself, with commands.Actions: Reply, Ask, AskAll, Task ...
-//	pipe.Pipe.Read --> session.Receive --> output.write --> loop.Conn
+//	loop.Conn --> session.Read --> input.nextCommand, input.args --> router.dispatchCommand --> routeCommand
+//	    --> forwardCommand: the bytes as they are --> pipe.Pool.Send
+//	    --> Run: the command acts by itself, with commands.Actions: Reply, Ask, AskAll, Task ...
+//	pipe.Pipe.Read --> session.Receive --> output.writeBytes --> loop.Conn
 //
 // Commands are numbered as they come. Whoever answers one names its number, and answers leave in the order of
 // the numbers, whenever they come. No further command is read while the session is held (client.HoldReasons):
 // by a task, by a redirect, by a client that does not read. That is how order is kept without locks.
 //
 // What a connection can do besides is a package each, which knows a client.Host and not the session: tracking
-// (CLIENT TRACKING, users of the upstream), blocking (BLPOP, WAIT), pubsub, transaction, login. What belongs
-// to all clients of the proxy stays here: MONITOR, CLIENT PAUSE and CLIENT KILL, the memory of all.
+// (CLIENT TRACKING, users of the upstream), blocking (BLPOP, WAIT), pubsub, transaction, login. What concerns
+// all clients is in packages, too: clients (MONITOR, CLIENT PAUSE, CLIENT KILL), memory, stats.
 //
 // A loop never waits. What has to wait is a task on a goroutine of its own, which posts its result; what is
 // much work for one round is taken apart on a goroutine (package large) or goes on later (loop.Later).
+//
+// The words of this package: a tag is the number of a command. The current command is the one that runs, or
+// goes on after a reply. It has acted once it is clear how its answer comes. An answer is done when all of it
+// is there, and its command is answered when that has gone to the output in its turn. A session is held while
+// no command of it is read; it is at its eof when its client sends no more, drains when only what was read is
+// still answered, and is gone when its connection is closed.
 package proxy
 
 import (
@@ -50,14 +56,16 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Server is the proxy. Its methods may be called from any goroutine.
+// Server is the proxy. Its methods may be called from any goroutine. What belongs to one loop is in its
+// worker; what is here is made by New and then only read, or safe for concurrent use.
 type Server struct {
 	*door.Door
 	o       Options
 	now     atomic.Pointer[Options] // options that Change may change; the others are in o
 	shared  Shared                  // by the clients of all loops
 	started time.Time
-	runID   string
+	// 40 hex digits, as Redis has them; made anew at each start.
+	runID string
 
 	cancel    context.CancelCauseFunc // of shared.Context
 	workers   []*worker
@@ -73,17 +81,18 @@ type Server struct {
 }
 
 // New starts the loops, connects to the masters of RedLock, and learns the upstream's commands. It serves
-// nobody before Serve or Admit.
+// nobody before Serve or Admit. It blocks until the upstream has answered, or ctx ends.
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream}
-	s.share()
+	s.makeShared()
 	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
 	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
 	s.forbids = masters.Forbidden{
 		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
 	}
-	s.subscribe()
+	s.makeTopics()
+	// The order matters: RedLock's masters are on a loop, and the verbs of locks are in the command table.
 	for _, step := range []func(context.Context) error{
 		s.startLoops,
 		s.startLocks,
@@ -99,7 +108,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		},
 	} {
 		if err := step(ctx); err != nil {
-			s.stop()
+			s.stopServer()
 			return nil, err
 		}
 	}
@@ -115,8 +124,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// share makes what the clients of all loops share.
-func (s *Server) share() {
+// makeShared makes what the clients of all loops share. It comes before any loop, so nothing of it needs to
+// be guarded.
+func (s *Server) makeShared() {
 	o, all := &s.o, &s.shared
 	all.Log, all.Server, all.Scripts = o.Log, commandsServer{s}, commands.NewScripts(o.ScriptCache)
 	all.Context, s.cancel = context.WithCancelCause(context.Background())
@@ -139,8 +149,9 @@ func (s *Server) share() {
 	s.Change(*o)
 }
 
-// subscribe makes the PubSub of the upstream, unless one was given.
-func (s *Server) subscribe() {
+// makeTopics makes the PubSub of the upstream, unless one was given. One that was given belongs to whoever
+// gave it, so it is not closed with the Server.
+func (s *Server) makeTopics() {
 	s.topics, s.close = s.o.PubSub, func() {}
 	if s.topics == nil {
 		topics := upstream.New(s.upstream, s.o.Log)
@@ -158,6 +169,7 @@ func (s *Server) startLoops(context.Context) error {
 	o, all := s.o.Pipes, &s.shared
 	o.Source, o.Flushes = all.Scripts.Get, all.Scripts.Flushes
 	if o.MaxOwn <= 0 {
+		// Places are counted on each loop alone, so that no loop has to ask another.
 		o.MaxOwn = max(s.o.MaxOwn/n, 1)
 	}
 	var loops []*loop.Loop
@@ -174,12 +186,13 @@ func (s *Server) startLoops(context.Context) error {
 		pool := pipe.New(l, s.upstream, o, &all.Pipes)
 		s.workers = append(s.workers, NewWorker(all, i, l, pool, s.topics, o.Budget))
 		loops, pools = append(loops, l), append(pools, pool)
-		go l.Run() // ends in stop
+		go l.Run() // ends in stopServer
 	}
 	s.client = pipe.NewClient(loops, pools)
 	s.Door = door.New(door.Options{
 		Loop: loops[0], TLS: s.o.TLS, Context: all.Context, Log: s.o.Log,
 		Come: func(n door.Newcomer) {
+			// The loop follows from the ID, which rises by one with each client: so they are spread evenly.
 			s.workers[all.Clients.IndexOf(n.ID)].Come(n, !commandsServer{s}.AuthRequired())
 		},
 		TLSFailed: func(client net.Addr, err error) {
@@ -204,7 +217,8 @@ func doorSettings(o *Options) door.LiveSettings {
 }
 
 // Change sets those options of the Server that may change while it runs: the password, the limits of clients
-// and commands, and times. It ignores the others. Safe for concurrent use.
+// and commands, and times. It ignores the others. Safe for concurrent use. Clients follow with their next
+// command.
 func (s *Server) Change(o Options) {
 	o = o.withDefaults()
 	s.now.Store(&o)
@@ -226,7 +240,8 @@ func (s *Server) Change(o Options) {
 // scriptShare says which part of the memory for clients the sources of scripts may take besides.
 const scriptShare = 8
 
-// haltMost is how long a drain whose time is over waits for replies of nodes.
+// haltMost is how long a drain whose time is over waits for replies of nodes. It is short, for whoever drains
+// has waited long enough by then.
 const haltMost = 200 * time.Millisecond
 
 // Drain ends the service in good order. It accepts no new clients and reads no more commands; waiters and
@@ -238,7 +253,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		w.Drain()
 	}
 	done := make(chan struct{})
-	go func() { // ends with the last client, at the latest in stop
+	go func() { // ends with the last client, at the latest in stopServer
 		s.Door.Wait()
 		s.shared.Tasks.Wait()
 		close(done)
@@ -247,17 +262,17 @@ func (s *Server) Drain(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		s.halt()
+		s.haltClients()
 		err = fmt.Errorf("proxy: drain: %d clients cut off: %w", s.Clients(), ctx.Err())
 	}
-	s.locks.close(ctx)
-	s.stop()
+	s.locks.closeEngines(ctx)
+	s.stopServer()
 	return err
 }
 
-// halt makes all clients begin no more commands, and waits up to haltMost for the answers to those that have
-// begun.
-func (s *Server) halt() {
+// haltClients makes all clients begin no more commands, and waits up to haltMost for the answers to those
+// that have begun. The loops are asked again and again, for an answer that comes wakes nobody here.
+func (s *Server) haltClients() {
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
 		var owed atomic.Int64
 		halted := make(chan struct{})
@@ -268,11 +283,12 @@ func (s *Server) halt() {
 	}
 }
 
-// stop ends all goroutines of the server.
-func (s *Server) stop() {
+// stopServer ends all goroutines of the server. The pipes are closed on their loops, before these end.
+// Whoever is still served is cut off.
+func (s *Server) stopServer() {
 	s.cancel(commands.ErrDraining)
 	s.close()
-	s.locks.leave()
+	s.locks.leaveMasters()
 	for _, w := range s.workers {
 		done := make(chan struct{})
 		if w.loop.Post(func() { w.pool.Close(); close(done) }) {

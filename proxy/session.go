@@ -33,6 +33,8 @@ type session struct {
 	answers answers
 	present
 
+	// Nothing is read while it is not 0. Set and cleared by SetHold and ClearHold alone, but for the end of
+	// the session (life).
 	hold     client.HoldReasons
 	window   large.Window   // bounds the commands under way
 	attempts login.Attempts // attempts to authenticate
@@ -49,13 +51,15 @@ type session struct {
 	tasks    tasks
 	blocking blocking.Waiter
 
+	// For WAIT: the masters that the client has written to.
 	writes client.Writes
 	among
 
 	subscriber pubsub.Subscriber
 }
 
-// present is what a session does now.
+// present is what a session does now. It is about one command at a time; what lasts longer is in the answer
+// of the command.
 type present struct {
 	current uint32            // the number of the current command, which Actions is about
 	acted   bool              // that command has called an Action
@@ -71,20 +75,24 @@ type among struct {
 	pause   clients.PausedClient
 }
 
-// Mode is the mode of the upstream connections that carry what this client sends.
+// Mode is the mode of the upstream connections that carry what this client sends. It changes with SELECT,
+// HELLO, AUTH, tracking and large commands, but only behind the answers to all earlier commands: see
+// router.inOrder.
 func (s *session) Mode() pipe.Mode {
 	own := s.own.Set()
 	if own == nil {
-		own = s.large.own()
+		own = s.large.ownSet()
 	}
 	return pipe.Mode{Proto: s.Proto, DB: s.DB, Second: s.router.stuckEpoch != 0 && own == nil, Own: own}
 }
 
-// begin numbers a command and counts it with c, if c is not nil.
-func (s *session) begin(c *stats.Counter) {
+// beginCommand numbers a command and counts it with c, if c is not nil. From here on it is the current
+// command, and needs exactly one answer.
+func (s *session) beginCommand(c *stats.Counter) {
 	var a *answer
-	s.current, a = s.answers.push(&s.w.spare, c)
+	s.current, a = s.answers.pushAnswer(&s.w.spare, c)
 	a.start, a.silent = s.w.loop.Now(), s.silence != 0
+	// CLIENT REPLY SKIP is for one command only.
 	s.silence &= silentAlways
 	s.acted = false
 	if s.answers.len() >= s.window.Size {
@@ -92,16 +100,18 @@ func (s *session) begin(c *stats.Counter) {
 	}
 }
 
-// Receive implements pipe.Receiver for requests that are forwarded as they are, and for those of Send.
+// Receive implements pipe.Receiver for requests that are forwarded as they are, and for those of Send. There
+// are three ways. The oldest answer goes to the client as it comes. One whose turn has not come is kept. One
+// that the command makes of the reply itself (then) is kept until it is whole.
 func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	a := s.answers.at(tag)
 	if a.then == nil && tag == s.answers.head && !s.gone {
-		a.begun(chunk)
+		a.noteBegun(chunk)
 		if !a.silent {
-			s.out.write(chunk)
+			s.out.writeBytes(chunk)
 		}
 		if last {
-			s.advance()
+			s.advanceAnswers()
 		}
 		return
 	}
@@ -110,17 +120,17 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 		return
 	}
 	if a.then != nil || !s.gone && !a.silent {
-		a.begun(chunk)
+		a.noteBegun(chunk)
 		a.Keep(s.w.loop, chunk)
 		s.out.held += len(chunk)
-		s.out.check()
+		s.out.checkLimits()
 	}
 	if !last {
 		return
 	}
 	switch {
 	case a.then == nil:
-		s.settle(tag)
+		s.settleAnswer(tag)
 	case len(a.Front) > 0:
 		applyApart(s, tag, a.Collected)
 	default:
@@ -128,7 +138,8 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// applyKept is applyReply for the reply that is kept in the answer.
+// applyKept is applyReply for the reply that is kept in the answer. The buffer goes back to the loop once the
+// command has made its answer of it.
 func applyKept(s *session, tag uint32, a *answer) {
 	reply := a.Buf
 	s.out.held -= len(reply)
@@ -137,7 +148,8 @@ func applyKept(s *session, tag uint32, a *answer) {
 	s.w.loop.Put(reply)
 }
 
-// applyApart is apply for a reply that a goroutine joins.
+// applyApart is applyReply for a reply that a goroutine joins. Its pieces may be many megabytes, and to copy
+// them into one would hold up the loop.
 func applyApart(s *session, tag uint32, reply client.Collected) {
 	var whole []byte
 	s.Background(func() { whole = reply.Whole() }, func() {
@@ -148,7 +160,7 @@ func applyApart(s *session, tag uint32, reply client.Collected) {
 }
 
 // applyReply makes the command turn the node's reply into its answer, or go on. The reply is valid until it
-// returns.
+// returns. then is taken out first, since the command may set the next one.
 func applyReply(s *session, tag uint32, a *answer, reply []byte) {
 	if !s.gone {
 		s.out.held -= a.heldBytes
@@ -159,7 +171,8 @@ func applyReply(s *session, tag uint32, a *answer, reply []byte) {
 	s.Resume(tag, func() []byte { return then.Answer(reply) })
 }
 
-// Most implements pipe.Longer.
+// Most implements pipe.Longer. What the command takes apart itself has to be kept whole, so it is bounded;
+// what only passes through need not be.
 func (s *session) Most(tag uint32) int {
 	if s.answers.at(tag).then == nil {
 		return pipe.AnyLength
@@ -170,7 +183,7 @@ func (s *session) Most(tag uint32) int {
 // Fail implements pipe.Receiver.
 func (s *session) Fail(tag uint32, err error) {
 	a := s.answers.at(tag)
-	if a.shown() && tag == s.answers.head && !s.gone {
+	if a.isShown() && tag == s.answers.head && !s.gone {
 		// The client has half a reply: nothing valid can follow it.
 		s.w.shared.Log.Warn(
 			"client closed: its reply was cut off by the node",
@@ -181,7 +194,7 @@ func (s *session) Fail(tag uint32, err error) {
 		)
 		s.conn.Close()
 	}
-	s.drop(a)
+	s.dropReply(a)
 	if a.then != nil {
 		applyReply(s, tag, a, commands.ErrorReply(err))
 		return
@@ -192,15 +205,15 @@ func (s *session) Fail(tag uint32, err error) {
 // Discard implements pipe.Receiver: what the client already has stays.
 func (s *session) Discard(tag uint32) bool {
 	a := s.answers.at(tag)
-	if a.shown() && tag == s.answers.head && !s.gone {
+	if a.isShown() && tag == s.answers.head && !s.gone {
 		return false
 	}
-	s.drop(a)
+	s.dropReply(a)
 	return true
 }
 
-// drop forgets what has arrived for an answer.
-func (s *session) drop(a *answer) {
+// dropReply forgets what has arrived for an answer. It may come again: nothing of it has been shown.
+func (s *session) dropReply(a *answer) {
 	s.out.held -= a.Size()
 	a.Drop(s.w.loop)
 	a.started = false
@@ -213,42 +226,45 @@ func (s *session) Detour(uint32) {
 }
 
 // Answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
-// it must not be changed any more.
+// it must not be changed any more. It is for the oldest command as for any other; if it is not its turn yet,
+// it waits here.
 func (s *session) Answer(tag uint32, reply []byte) {
 	if s.taker != nil && s.taker(tag, reply) {
 		return
 	}
 	a := s.answers.at(tag)
-	a.begun(reply)
+	a.noteBegun(reply)
 	if s.gone {
-		s.settle(tag)
+		s.settleAnswer(tag)
 		return
 	}
 	if a.silent {
 		reply = nil
 	}
 	if tag == s.answers.head {
-		s.out.write(reply)
-		s.advance()
+		s.out.writeBytes(reply)
+		s.advanceAnswers()
 		return
 	}
 	s.out.held += len(reply)
 	a.Keep(s.w.loop, reply)
-	s.settle(tag)
-	s.out.check()
+	s.settleAnswer(tag)
+	s.out.checkLimits()
 }
 
-// settle marks an answer as complete; it waits for its turn.
-func (s *session) settle(tag uint32) {
+// settleAnswer marks an answer as complete; it waits for its turn. If the client has gone nobody takes
+// answers out of the queue any more, so what else hangs on this one is done here.
+func (s *session) settleAnswer(tag uint32) {
 	a := s.answers.at(tag)
 	a.done = true
 	if s.gone {
-		s.w.count(a)
+		s.w.countCommand(a)
 		if a.lost != nil {
 			lost := a.lost
 			a.lost = nil
 			lost.Lost()
 		}
+		// Closed has counted it as a task.
 		if a.owed {
 			a.owed = false
 			s.w.shared.Tasks.Done()
@@ -256,11 +272,13 @@ func (s *session) settle(tag uint32) {
 	}
 }
 
-// advance ends the oldest answer and writes those that waited for it.
-func (s *session) advance() {
+// advanceAnswers ends the oldest answer and writes those that waited for it. It may be called only when the
+// oldest answer is complete and written. It may close the connection, or have the client read on, and both
+// before it returns.
+func (s *session) advanceAnswers() {
 	for {
 		a := s.answers.first()
-		s.w.count(a)
+		s.w.countCommand(a)
 		switch {
 		case a.lost == nil:
 		case s.gone: // since the answer was begun
@@ -271,9 +289,10 @@ func (s *session) advance() {
 		if a.kept != 0 {
 			s.KeepFor(s.answers.head, -a.kept)
 		}
-		s.answers.pop(&s.w.spare)
+		s.answers.popAnswer(&s.w.spare)
+		// A large reply: the next ones may be as large.
 		if s.window.Answered(s.out.deliveries.Appended) > cluster.MaxShared {
-			s.large.expect()
+			s.large.expectReads()
 		}
 		s.out.writePushes()
 		if s.answers.len() == 0 {
@@ -289,18 +308,20 @@ func (s *session) advance() {
 			break
 		}
 	}
+	// The answer to HELLO waits for its turn as any other.
 	if s.own.Turning() {
 		s.own.Turn()
 	}
+	// Not at the first free place: to read a command at a time would have it sent alone.
 	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.Size || n == 0) {
-		s.window.Adjust(s.out.waiting() < narrowFrom, s.w.shared.Now.Load().MaxPipeline)
+		s.window.Adjust(s.out.waitingBytes() < narrowFrom, s.w.shared.Now.Load().MaxPipeline)
 		s.ClearHold(client.HoldPipeline)
 	}
 	if s.answers.len() == 0 {
 		s.router.locks.Tidy(s.answers.unanswered())
 		s.ClearHold(client.HoldPipeline | client.HoldOrder)
 	}
-	s.out.relieve() // what waited may not be written at all: pieces of an answer, or one that is silent
+	s.out.relieveClient() // what waited may not be written at all: pieces of an answer, or one that is silent
 	s.closeIfAnswered()
 	s.EndIfDone()
 	if s.blocking.Waits() {
@@ -308,7 +329,8 @@ func (s *session) advance() {
 	}
 }
 
-// SetHold stops reading commands.
+// SetHold stops reading commands. It may be called from within Read, which then ends behind the current
+// command.
 func (s *session) SetHold(h client.HoldReasons) {
 	s.hold |= h
 	if !s.gone {
@@ -317,7 +339,8 @@ func (s *session) SetHold(h client.HoldReasons) {
 }
 
 // mostAhead is for Conn.Pause: how much input is kept that the session does not read now. If that may last,
-// as much as at Redis, so that the end of the connection is seen behind it.
+// as much as at Redis, so that the end of the connection is seen behind it. 0: nothing more is read from the
+// socket, and the client feels it.
 func mostAhead(s *session) int {
 	if s.hold&client.HoldWaiting == 0 || s.hold&client.HoldMemory != 0 || !s.Authenticated {
 		return 0
@@ -325,7 +348,7 @@ func mostAhead(s *session) int {
 	return s.w.shared.Limits.Of(s.Authenticated).CommandLimit()
 }
 
-// ClearHold reads on if no other reason to wait is left.
+// ClearHold reads on if no other reason to wait is left. It does nothing if none of h was set.
 func (s *session) ClearHold(h client.HoldReasons) {
 	if s.hold&h == 0 {
 		return

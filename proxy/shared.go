@@ -24,7 +24,8 @@ import (
 )
 
 // Shared is what the clients of all loops have together: the rooms of the proxy that they use. The Server
-// makes it before there is any loop. Safe for concurrent use.
+// makes it before there is any loop. Safe for concurrent use. The funcs at its beginning are set by the
+// Server, before a client is served.
 type Shared struct {
 	Log     *slog.Logger
 	Context context.Context          // of all tasks
@@ -52,7 +53,7 @@ type Shared struct {
 	Login    login.Record
 }
 
-// Settings may change while clients are served.
+// Settings may change while clients are served. They are never changed, but replaced as a whole.
 type Settings struct {
 	IdleTimeout time.Duration // a client that is silent for so long is closed; 0: never
 	AuthTimeout time.Duration // a client that has not authenticated after so long is closed; 0: never

@@ -15,7 +15,8 @@ import (
 // commands of the client wait meanwhile, so that none overtakes it. For long commands a goroutine makes the
 // request and reads the answer.
 
-// askKeys asks a node for the keys of a command, which then goes on.
+// askKeys asks a node for the keys of a command, which then goes on. raw is kept until then, since the read
+// buffer is used again. goOn runs on the loop, for the current command.
 func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
 	s := r.s
 	raw = client.Lasting(raw)
@@ -36,7 +37,8 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 }
 
 // FindSlot implements transaction.Proxy: it finds the slot of the current command's keys. ask sends a request
-// to a node and passes its reply on.
+// to a node and passes its reply on. found is called on the loop, once at most: with commands.ErrCrossSlot if
+// the keys have several slots.
 func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
 	found func(slot int, err error) []byte) {
 	s := r.s
@@ -63,6 +65,7 @@ func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 	}
 	var req []byte
 	client.Apart(s, func() { req = keysRequest(args) }, func() []byte {
+		// Nobody would take the answer.
 		if s.gone {
 			return client.NoAnswer
 		}
@@ -71,12 +74,12 @@ func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 	})
 }
 
-// keysRequest asks for the keys of the command args.
+// keysRequest asks for the keys of the command args. It copies them, so it may run on any goroutine.
 func keysRequest(args [][]byte) []byte {
 	return resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
 }
 
-// FindKeys implements commands.Actions.
+// FindKeys implements commands.Actions. The names are copied: then may keep them.
 func (a actions) FindKeys(args [][]byte, then func(keys [][]byte) []byte) {
 	a.s.SetHold(client.HoldOrder)
 	a.Ask(pipe.Target{}, keysRequest(args), commands.Reread, func(reply []byte) []byte {
@@ -119,7 +122,8 @@ func (r *router) SlotOf(cmd *commands.Command, args [][]byte) (int, error) {
 // placeOf is the place of the command that is being dispatched, if a goroutine has computed it.
 func (r *router) placeOf(cmd *commands.Command) *commands.Place { return r.s.in.long.PlaceOf(cmd) }
 
-// cutBySlot cuts the command that is being dispatched into parts by slot; nil: it cannot be cut.
+// cutBySlot cuts the command that is being dispatched into parts by slot; nil: it cannot be cut. For a long
+// command a goroutine has done that already.
 func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts, commands.Merge) {
 	if r.placeOf(cmd) != nil {
 		return r.s.in.long.CutOf()
@@ -131,9 +135,9 @@ func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts
 	return scatter.Made(cut.All()), merge
 }
 
-// split sends the parts of a command to the nodes of their slots; reads go to replicas if the client wants
-// that.
-func (r *router) split(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
+// splitCommand sends the parts of a command to the nodes of their slots; reads go to replicas if the client
+// wants that.
+func (r *router) splitCommand(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
 	scatter.Send(r.s, parts, scatter.How{
 		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: cmd,
 	}, merge)

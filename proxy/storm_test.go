@@ -180,7 +180,7 @@ func (st *tempest) nobodyWaits() {
 				}
 				st.Errorf("client %d: %d answers to come, holds %b, waits in %v, half-closed %v, draining "+
 					"%v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
-					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.out.waiting(),
+					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.out.waitingBytes(),
 					s.tx.IsOpen(), s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())
 			}
 		}

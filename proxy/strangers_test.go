@@ -26,7 +26,7 @@ func TestUnreadBeforeAuth(t *testing.T) {
 		}()
 		synctest.Wait()
 		ses := r.theOne()
-		waiting, in := ses.out.waiting(), ses.conn.Kept()
+		waiting, in := ses.out.waitingBytes(), ses.conn.Kept()
 		if waiting > 2*memory.UnknownUnread || in > 2*64<<10 {
 			r.Errorf("%d bytes of replies and %d of input are kept before AUTH", waiting, in)
 		}
@@ -47,7 +47,7 @@ func TestOutputLimitBeforeAuth(t *testing.T) {
 		c := r.connect()
 		synctest.Wait()
 		ses := r.theOne()
-		ses.w.loop.Post(func() { ses.out.write(make([]byte, memory.UnknownLimit+1)) })
+		ses.w.loop.Post(func() { ses.out.writeBytes(make([]byte, memory.UnknownLimit+1)) })
 		synctest.Wait()
 		c.expectClosed()
 		if n := r.server.Stats().ClosedFull["unauthenticated"]; n != 1 {

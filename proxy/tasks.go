@@ -12,17 +12,19 @@ import (
 )
 
 // errTimeIsUp ends the context of a task that waits for a lock as if its time were over; the other reason is
-// blocking.ErrUnblocked.
+// blocking.ErrUnblocked. It is for CLIENT UNBLOCK without ERROR.
 var errTimeIsUp = errors.New("proxy: the wait was ended as if its time were over")
 
 // errClientGone ends the context of a task whose client has left.
 var errClientGone = errors.New("proxy: the client has closed its connection")
 
-// tasks are what goroutines do for one client, mainly LOCK with WAIT.
+// tasks are what goroutines do for one client, mainly LOCK with WAIT. It belongs to the loop; the goroutines
+// of the tasks have only ctx and what they were given.
 type tasks struct {
-	h         taskHost
-	answers   *answers
-	writes    *client.Writes
+	h       taskHost
+	answers *answers
+	writes  *client.Writes
+	// One for all: whatever ends one of them ends them all.
 	ctx       context.Context // of all tasks; nil before the first
 	cancel    context.CancelCauseFunc
 	lockWaits int // how many of them wait for locks
@@ -39,10 +41,12 @@ type taskHost interface {
 // Start is Task for a task whose answer is made on the loop, by the function that it returns. That function
 // runs even if the client has gone. post brings it to the loop.
 func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool) {
-	t.start(func(ctx context.Context, answer func(end func() []byte)) { answer(task(ctx)) }, post, nil)
+	t.startTask(func(ctx context.Context, answer func(end func() []byte)) { answer(task(ctx)) }, post, nil)
 }
 
-func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
+// lost is told if the answer does not reach the client, and also if the loop has ended before it could be
+// given one.
+func (t *tasks) startTask(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
 	t.h.AnswerLater(client.ByProxy)
 	shared := t.h.shared()
 	if t.ctx == nil {
@@ -52,6 +56,8 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 	a := t.answers.at(tag)
 	a.lost, a.by = lost, client.ByProxy
 	forLock, began := a.counter != nil && a.counter.Blocks, t.h.Loop().Now()
+	// The context of a client that leaves is over before the task begins: it runs nevertheless, since its end
+	// may have something to undo.
 	if t.h.Gone() || t.h.HalfClosed() && forLock {
 		t.cancel(errClientGone)
 	} else if t.h.Draining() {
@@ -66,7 +72,8 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 		defer shared.Tasks.Done()
 		task(ctx, func(end func() []byte) {
 			posted := post(func() {
-				if t.answers.answered(tag) {
+				// A task may answer early and once more at its end: only the first time counts.
+				if t.answers.isAnswered(tag) {
 					return
 				}
 				reply := end()
@@ -76,9 +83,9 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 					if w, ok := lost.(commands.LockWaiter); ok {
 						waited = w.Waited()
 					}
-					t.answers.at(tag).waited(waited)
+					t.answers.at(tag).leaveOutWait(waited)
 				}
-				t.done(tag, reply)
+				t.answerTask(tag, reply)
 			})
 			if !posted && lost != nil {
 				lost.Lost()
@@ -87,7 +94,8 @@ func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.D
 	}()
 }
 
-func (t *tasks) done(tag uint32, reply []byte) {
+// answerTask gives the answer, and has the client read on.
+func (t *tasks) answerTask(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
@@ -97,16 +105,18 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	t.h.EndIfDone()
 }
 
-// end makes all tasks end soon.
-func (t *tasks) end(why error) {
+// endTasks makes all tasks end soon. why is the cause of the context, which the task turns into its answer.
+// It does not wait for them.
+func (t *tasks) endTasks(why error) {
 	if t.cancel != nil {
 		t.cancel(why)
 	}
 }
 
-// unblock ends the wait for a lock as CLIENT UNBLOCK does. It says whether there was a wait that nothing else
-// had ended.
-func (t *tasks) unblock(withError bool) bool {
+// unblockWait ends the wait for a lock as CLIENT UNBLOCK does. It says whether there was a wait that nothing
+// else had ended. The tasks that run now end; a new context is made for the next ones, which nobody has asked
+// to end.
+func (t *tasks) unblockWait(withError bool) bool {
 	if t.cancel == nil {
 		return false
 	}
@@ -119,7 +129,8 @@ func (t *tasks) unblock(withError bool) bool {
 	return true
 }
 
-// waitForLock notes that a task begins to wait for a lock.
+// waitForLock notes that a task begins to wait for a lock. A wait for a lock writes at the upstream, at nodes
+// that nobody here knows.
 func (t *tasks) waitForLock() {
 	t.writes.AddSomewhere()
 	t.lockWaits++
@@ -127,7 +138,8 @@ func (t *tasks) waitForLock() {
 }
 
 // waitedForLock notes that such a task has ended. If CLIENT UNBLOCK ended it, it makes the reply that of
-// CLIENT UNBLOCK.
+// CLIENT UNBLOCK. A lock that was granted at the same moment stays granted: then CLIENT UNBLOCK came too
+// late.
 func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 	t.lockWaits--
 	t.h.About().Blocked = t.lockWaits > 0

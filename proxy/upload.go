@@ -11,9 +11,9 @@ import (
 // This file is commands of more than cluster.MaxShared bytes that go to their node as they come, so that
 // nobody keeps them:
 //
-//	readCommands --> upload.begins --> pipe.Stream: question --> node
-//	     |                                  |
-//	     +--------> upload.read ----------> + --> node
+//	readCommands --> upload.beginsCommand --> pipe.Stream: question --> node
+//	     |                                          |
+//	     +--------> upload.readCommand -----------> + --> node
 //
 // The client is not read while the node takes nothing.
 //
@@ -21,7 +21,8 @@ import (
 // special. All others are kept whole before they are sent. What is read is gone. So a command that its node
 // does not run is not sent again, and half a command is ended by closing its connection.
 
-// upload is the command of a client that goes to its node as it comes.
+// upload is the command of a client that goes to its node as it comes. It belongs to the loop. One command at
+// most is sent so; nothing else of the client is read until it has come whole.
 type upload struct {
 	s        *session
 	stream   *pipe.Stream      // or nil
@@ -30,9 +31,10 @@ type upload struct {
 	answered bool // what is left of it is dropped
 }
 
-// begins says that the incomplete command at the front of buf is one to be sent as it comes, and begins with
-// that. It may have to wait for the answers to earlier commands first.
-func (u *upload) begins(buf []byte) bool {
+// beginsCommand says that the incomplete command at the front of buf is one to be sent as it comes, and
+// begins with that. It may have to wait for the answers to earlier commands first. false: it is to be read
+// whole first. True also says that readCommands must stop.
+func (u *upload) beginsCommand(buf []byte) bool {
 	s := u.s
 	if len(buf)+s.in.guard.Missing() <= cluster.MaxShared || s.eof || s.draining ||
 		s.own.Set() != nil || s.tx.IsOpen() || s.w.alert() || s.subscriber.Listens() {
@@ -46,13 +48,13 @@ func (u *upload) begins(buf []byte) bool {
 		s.SetHold(client.HoldOrder)
 		return true
 	}
-	if !s.large.turn(s, true) {
+	if !s.large.turnConnections(s, true) {
 		return true
 	}
-	s.large.expect()
+	s.large.expectReads()
 	s.last = cmd
 	s.in.commands++
-	s.begin(s.w.counters.Of(cmd))
+	s.beginCommand(s.w.counters.Of(cmd))
 	s.ClearHold(client.HoldPipeline) // there is nothing but this command
 	s.SetHold(client.HoldUpstream)
 	u.cmd, u.tag, u.answered = cmd, s.current, false
@@ -63,6 +65,8 @@ func (u *upload) begins(buf []byte) bool {
 	if slot == commands.AnySlot {
 		slot = s.w.pool.SomeSlot(s.ID)
 	}
+	// The question goes first and alone: only a node that takes it is sent the rest, which nobody could send
+	// again.
 	question := resp.AppendCommand(nil, setRange, args[cmd.KeyAt()], zero, nil)
 	u.stream = pipe.NewStream(s.w.pool, pipe.ToSlot(slot), s.Mode(), question, u, u.tag)
 	return true
@@ -89,8 +93,9 @@ func (u *upload) commandIn(buf []byte) (*commands.Command, [][]byte) {
 	return cmd, args
 }
 
-// read passes on what came of the command, and returns how much that is.
-func (u *upload) read(buf []byte) (used int) {
+// readCommand passes on what came of the command, and returns how much that is. It ends where the stream
+// takes no more, or the client may not go on.
+func (u *upload) readCommand(buf []byte) (used int) {
 	s := u.s
 	for used < len(buf) && u.cmd != nil && s.hold == 0 && !s.gone {
 		guard := s.in.guard
@@ -98,7 +103,7 @@ func (u *upload) read(buf []byte) (used int) {
 		switch {
 		case err != nil:
 			u.giveUp(commands.ErrorReply(err))
-			s.close()
+			s.endSession()
 			return len(buf)
 		case n == 0:
 			return used
@@ -107,14 +112,15 @@ func (u *upload) read(buf []byte) (used int) {
 			s.pause.Begin()
 			return used
 		}
-		u.pass(buf[used:used+n], last)
+		u.passPart(buf[used:used+n], last)
 		used += n
 	}
 	return used
 }
 
-// pass passes on a part of the command.
-func (u *upload) pass(part []byte, last bool) {
+// passPart passes on a part of the command. Once the node has answered early, with an error, parts are
+// dropped.
+func (u *upload) passPart(part []byte, last bool) {
 	s := u.s
 	if last {
 		u.cmd = nil
@@ -133,11 +139,11 @@ func (u *upload) pass(part []byte, last bool) {
 	}
 }
 
-// waits says that a command has begun whose client owes the rest.
-func (u *upload) waits() bool { return u.cmd != nil && !u.answered && u.s.hold == 0 }
+// waitsForClient says that a command has begun whose client owes the rest.
+func (u *upload) waitsForClient() bool { return u.cmd != nil && !u.answered && u.s.hold == 0 }
 
 // giveUp ends a command of which a part has come only. What comes of it still is dropped. Its answer is
-// reply, and it does not count as one that was run.
+// reply, and it does not count as one that was run. nil: the client hears nothing, since it has gone or will.
 func (u *upload) giveUp(reply []byte) {
 	if u.cmd == nil || u.answered {
 		return
@@ -145,19 +151,21 @@ func (u *upload) giveUp(reply []byte) {
 	u.stream.End()
 	u.answered = true
 	if s := u.s; !s.gone {
-		u.drop()
+		u.dropRest()
 		s.answers.at(u.tag).counter = nil
 		s.Answer(u.tag, reply)
 	}
 }
 
-// drop has what is left of the command read and dropped.
-func (u *upload) drop() {
+// dropRest has what is left of the command read and dropped. Otherwise the next command could not be found in
+// the input.
+func (u *upload) dropRest() {
 	u.answered = true
 	u.s.ClearHold(client.HoldUpstream)
 }
 
-// Ready implements pipe.Streamer.
+// Ready implements pipe.Streamer. From now on parts are written. It counts as a write of the client's,
+// whatever becomes of it.
 func (u *upload) Ready(p *pipe.Pipe) {
 	u.s.writes.Add(p)
 	u.s.ClearHold(client.HoldUpstream)
@@ -165,20 +173,20 @@ func (u *upload) Ready(p *pipe.Pipe) {
 
 // Receive implements pipe.Receiver.
 func (u *upload) Receive(tag uint32, chunk []byte, last bool) {
-	u.drop()
+	u.dropRest()
 	u.s.Receive(tag, chunk, last)
 }
 
 // Fail implements pipe.Receiver.
 func (u *upload) Fail(tag uint32, err error) {
-	u.drop()
+	u.dropRest()
 	u.s.Fail(tag, err)
 }
 
 // Discard implements pipe.Receiver.
 func (u *upload) Discard(uint32) bool { return true }
 
-// Detour implements pipe.Receiver.
+// Detour implements pipe.Receiver. Nothing overtakes it: nothing behind it is read.
 func (u *upload) Detour(uint32) {}
 
 // Most implements pipe.Longer.

@@ -17,7 +17,7 @@ import (
 // View is the proxy as somebody sees it who looks after it, beside its Stats. Safe for concurrent use.
 type View struct{ s *Server }
 
-// ViewOf returns the View of s.
+// ViewOf returns the View of s. It may be copied.
 func ViewOf(s *Server) View { return View{s} }
 
 // ID is the id of this proxy, and Started when it began.
@@ -62,6 +62,7 @@ func (v View) Everywhere() bool { return v.s.events.hub != nil }
 // what it gets. One may watch at a time. It blocks until the upstream has confirmed it.
 func (v View) Watch(ctx context.Context, tell func([]lockevent.Event)) (leave func(), err error) {
 	e := &v.s.events
+	// Before the events are asked for, so that none of the first is missed.
 	e.view.Store(&tell)
 	v.s.locks.engines.Ledger.Tell(e.locks())
 	if e.hub != nil {
@@ -83,7 +84,8 @@ func (v View) Watch(ctx context.Context, tell func([]lockevent.Event)) (leave fu
 	}, nil
 }
 
-// Turns returns nil once each loop of s has had a round, and the error of ctx if that ends before.
+// Turns returns nil once each loop of s has had a round, and the error of ctx if that ends before. It blocks.
+// Whatever was posted to a loop before has run by then.
 func Turns(ctx context.Context, s *Server) error {
 	turned := make(chan struct{})
 	loop.Each(s.workers, func(*worker) {}, func() { close(turned) })

@@ -20,11 +20,13 @@ import (
 // worker is one loop with all that belongs to it: its clients, its pipes and its counters. Other goroutines
 // touch only the atomics.
 type worker struct {
-	shared    *Shared
-	index     int
-	loop      *loop.Loop
-	pool      *pipe.Pool
-	hub       *pubsub.Hub
+	shared *Shared
+	// Its place in Server.workers, which is also that in clients.All: IndexOf leads here.
+	index int
+	loop  *loop.Loop
+	pool  *pipe.Pool
+	hub   *pubsub.Hub
+	// nil before the first Use. No client is served before that.
 	table     *commands.Table
 	counters  stats.Loop
 	sessions  map[*session]struct{}
@@ -37,9 +39,10 @@ type worker struct {
 	later     *loop.Later
 	roster    roster
 
+	// Scratch memory: a loop looks at one input at a time.
 	args   [][]byte      // scratch of Read
 	input  int           // size of the input that Read is looking at
-	call   commands.Call // scratch of dispatch
+	call   commands.Call // scratch of router.Act
 	buffer []byte        // scratch of Actions.Buffer
 	spare  spareAnswers
 
@@ -50,7 +53,7 @@ type worker struct {
 // loop.Shared.
 const bufferSize = 1024
 
-// NewWorker is a loop without clients. It has to be run.
+// NewWorker is a loop without clients. It has to be run. budget is how long a node may be silent.
 func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics pubsub.Upstream,
 	budget time.Duration) *worker {
 	w := &worker{
@@ -66,11 +69,12 @@ func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics 
 	w.memory = shared.Memory.Loop(l, w.counted)
 	w.watchers = shared.Watchers.Loop(l)
 	w.clients = shared.Clients.Loop(l, pool, w.peers)
-	l.After(time.Second, w.tidy)
+	l.After(time.Second, w.tidySessions)
 	return w
 }
 
-// Use takes over a new command table.
+// Use takes over a new command table. Any goroutine may call it. Commands under way keep what they have of
+// the old one.
 func (w *worker) Use(t *commands.Table) {
 	w.loop.Post(func() {
 		w.table = t
@@ -78,7 +82,7 @@ func (w *worker) Use(t *commands.Table) {
 	})
 }
 
-// Change takes over new settings.
+// Change takes over new settings. Any goroutine may call it.
 func (w *worker) Change() {
 	w.loop.Post(func() {
 		w.checkFrom = w.shared.Now.Load().Output.CheckFrom(narrowFrom)
@@ -92,32 +96,34 @@ func (w *worker) Bytes() (in, out uint64) { return w.bytesIn.Load(), w.bytesOut.
 // Topics are the subscriptions of the clients now, by kind, and the messages that they were given.
 func (w *worker) Topics() (now [3]int64, given uint64) { return w.hub.Counts() }
 
-// Come serves a client that has come in.
+// Come serves a client that has come in. It may be called on any goroutine. A loop that has ended serves
+// nobody: then the client is turned away.
 func (w *worker) Come(n door.Newcomer, authenticated bool) {
 	s := newSession(commands.Client{
 		ID: n.ID, Addr: n.Addr, LocalAddr: n.Local, Unix: n.Unix,
 		Created: time.Now(), Proto: 2, Authenticated: authenticated,
 	}, w)
 	if n.On == w.loop {
-		w.serve(s, n)
-	} else if !w.loop.Post(func() { w.serve(s, n) }) {
+		w.serveClient(s, n)
+	} else if !w.loop.Post(func() { w.serveClient(s, n) }) {
 		n.Refuse()
 		w.shared.Left()
 	}
 }
 
-// Drain ends the sessions once what they have read is answered.
+// Drain ends the sessions once what they have read is answered. It returns at once. Clients that come later
+// are drained as soon as they are served.
 func (w *worker) Drain() {
 	w.loop.Post(func() {
 		w.draining = true
 		for s := range w.sessions {
-			s.drain()
+			s.drainSession()
 		}
 	})
 }
 
 // Halt makes all clients begin no more commands, and returns how many answers they are owed. It runs on the
-// loop.
+// loop. It may be called more than once.
 func (w *worker) Halt() (owed int) {
 	for s := range w.sessions {
 		s.SetHold(client.HoldClosing)
@@ -130,14 +136,16 @@ func (w *worker) Halt() (owed int) {
 // Post is that of the loop.
 func (w *worker) Post(f func()) bool { return w.loop.Post(f) }
 
-// count counts a command that has been answered.
-func (w *worker) count(a *answer) {
+// countCommand counts a command that has been answered. There is no counter for an answer that no command of
+// the table asked for: the empty one before HELLO, or the error for bytes that are no command.
+func (w *worker) countCommand(a *answer) {
 	if a.counter != nil {
 		a.counter.Observe(w.loop.Now().Sub(a.start), a.failed, a.by)
 	}
 }
 
-// background runs task on a goroutine, then then on the loop. A drain waits for both.
+// background runs task on a goroutine, then then on the loop. A drain waits for both. If the loop has ended,
+// then never runs.
 func (w *worker) background(task, then func()) {
 	w.shared.Tasks.Add(1)
 	go func() { // ends with task
@@ -147,7 +155,8 @@ func (w *worker) background(task, then func()) {
 	}()
 }
 
-// alert says that clients are paused or monitored, or watch locks: see router.attend.
+// alert says that clients are paused or monitored, or watch locks: see router.attendCommand. It is asked for
+// each command, so these are a few comparisons.
 func (w *worker) alert() bool { return w.clients.Alert() || w.watchers.Any() }
 
 // peers are the clients of the loop as others see them.
@@ -168,8 +177,9 @@ func (w *worker) counted(yield func(memory.Client) bool) {
 	}
 }
 
-// serve begins to serve a client that has come in.
-func (w *worker) serve(s *session, n door.Newcomer) {
+// serveClient begins to serve a client that has come in. It runs on the loop. On an error there is no
+// session, and the client is counted out at once.
+func (w *worker) serveClient(s *session, n door.Newcomer) {
 	conn, err := n.Join(w.loop, s)
 	if err != nil {
 		w.shared.Log.Error("client refused", "client", s.Addr, "err", err)
@@ -180,35 +190,39 @@ func (w *worker) serve(s *session, n door.Newcomer) {
 	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
 		s.window.Size = 1
 	}
-	w.add(s)
+	w.addSession(s)
 	if w.draining {
-		s.drain()
+		s.drainSession()
 	}
 }
 
-func (w *worker) add(s *session) {
+// addSession makes the client one that others see, by its ID.
+func (w *worker) addSession(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
 	w.shared.Clients.Add(s.ID, otherClient{s})
 }
 
-func (w *worker) remove(s *session) {
+// removeSession is the last that is done for a client. Left may let a drain go on, so nothing of the session
+// may follow it.
+func (w *worker) removeSession(s *session) {
 	delete(w.sessions, s)
 	w.shared.Clients.Remove(s.ID)
 	w.shared.Left()
 }
 
-// tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
-// second.
-func (w *worker) tidy() {
+// tidySessions closes clients that have been idle for too long, and looks after those that block. It runs
+// once a second. Time-outs of clients are so exact only to a second, and cost no timer for each of them.
+func (w *worker) tidySessions() {
 	is, now := w.shared.Now.Load(), w.loop.Now()
 	for s := range w.sessions {
 		if is.IdleTimeout > 0 && now.Sub(s.active) > is.IdleTimeout && idles(s) {
 			s.conn.Close()
 			continue
 		}
+		// The soft limit is one of time, so it may be exceeded while nothing happens.
 		if s.out.full.Any() {
-			s.out.check()
+			s.out.checkLimits()
 		}
 		if s.Blocked {
 			s.blocking.Look(now)
@@ -219,18 +233,20 @@ func (w *worker) tidy() {
 			s.conn.Close()
 		}
 	}
-	w.roster.look()
+	w.roster.askRules()
+	// It is for all loops, so one of them does it.
 	if w.index == 0 {
 		w.shared.Login.Failures.CatchUp(w.shared.Log)
 	}
-	w.loop.After(time.Second, w.tidy)
+	w.loop.After(time.Second, w.tidySessions)
 }
 
 // idles says that the client could send a command but does not, and that it neither keeps a lock alive nor
-// waits for one: a client at work under a lock has nothing to send meanwhile.
+// waits for one: a client at work under a lock has nothing to send meanwhile. Nor does it wait for an answer,
+// or listen to something that may come.
 func idles(s *session) bool {
-	return (s.answers.len() == 0 || s.upload.waits()) && s.hold&client.HoldPause == 0 && !s.Subscribed() &&
-		!s.Monitoring && !s.Watching && !s.Keepalives.Any() && !s.Waits.Any()
+	return (s.answers.len() == 0 || s.upload.waitsForClient()) && s.hold&client.HoldPause == 0 &&
+		!s.Subscribed() && !s.Monitoring && !s.Watching && !s.Keepalives.Any() && !s.Waits.Any()
 }
 
 // masters is how many masters the upstream has now.

@@ -25,7 +25,7 @@ type Names struct {
 // NewNames makes the names of a proxy whose keys all begin with prefix.
 func NewNames(prefix string) *Names {
 	n := &Names{Prefix: prefix, Fences: prefix + "fence:{", ID: newProxyID()}
-	n.ids.start()
+	n.ids.startIDs()
 	return n
 }
 
@@ -38,7 +38,7 @@ func NewBareNames(prefix string) *Names {
 
 // LockPlace is where a lock lives.
 type LockPlace struct {
-	Key  string // of the lock's hash; also the name of its channel
+	Key  string // of the lock; also the name of its channel
 	Slot int
 }
 
@@ -93,7 +93,7 @@ func (n *Names) KeeperChannel() string { return n.Prefix + "keeper:" + n.ID }
 
 // NewID makes the id of a; it includes the client's own name for the request, if there is one.
 func (n *Names) NewID(a *Acquire) string {
-	id := n.ids.next()
+	id := n.ids.nextID()
 	if a.Named == "" {
 		return string(id[:])
 	}
@@ -101,7 +101,7 @@ func (n *Names) NewID(a *Acquire) string {
 }
 
 // NewRequest makes the id of a request for which the client has no name.
-func (n *Names) NewRequest() [IDBytes]byte { return n.ids.next() }
+func (n *Names) NewRequest() [IDBytes]byte { return n.ids.nextID() }
 
 // NameOf turns the client's own name for a request of token into letters and digits, as ids have them.
 func NameOf(token, named string) string {

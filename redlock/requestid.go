@@ -14,19 +14,23 @@ type requestIDs struct {
 }
 
 const (
+	// IDBytes is the length of an id. The scripts rely on it: they cut ids apart by it.
 	IDBytes  = 16
 	idDigits = "0123456789abcdefghijklmnopqrstuv"
 	half     = 40 // bits in 8 digits
 )
 
-func (r *requestIDs) start() {
+// startIDs chooses the letters of this proxy. The number begins in the lower half of its range, so that it
+// does not soon carry.
+func (r *requestIDs) startIDs() {
 	r.proxy = rand.Uint64()
 	r.last.Store(rand.Uint64N(1 << (half - 1)))
 }
 
-// next returns the id of a new request. Its first digit is a letter that is no hex digit, which keeps it
-// apart from ids made of a client's own name and from those that scripts make for themselves.
-func (r *requestIDs) next() (id [IDBytes]byte) {
+// nextID returns the id of a new request. Its first digit is a letter that is no hex digit, which keeps it
+// apart from ids made of a client's own name and from those that scripts make for themselves. When the number
+// has gone through its 40 bits, the letters become other ones.
+func (r *requestIDs) nextID() (id [IDBytes]byte) {
 	n := r.last.Add(1)
 	proxy := (r.proxy+n>>half)%(1<<(half-1)) | 1<<(half-1)
 	for i := IDBytes/2 - 1; i >= 0; i-- {

@@ -56,11 +56,12 @@ func (u *Undoer) UndoOnce(a *Acquire) error {
 	return u.once(ctx, a)
 }
 
-// Undo takes back what a left, in the background.
+// Undo takes back what a left, in the background. There is one goroutine for each a, however often it has to
+// try: the pauses grow from 20 ms to 5 s.
 func (u *Undoer) Undo(a *Acquire) {
-	u.note(a, 1)
+	u.countUndo(a, 1)
 	u.Work.Go(func() { // ends when it is taken back, or over, or u is closed
-		defer u.note(a, -1)
+		defer u.countUndo(a, -1)
 		began := time.Now()
 		over := began.Add(a.Wait + a.Lease)
 		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
@@ -118,7 +119,8 @@ func (u *Undoer) undoLate(a *Acquire, over time.Time) {
 	})
 }
 
-func (u *Undoer) note(a *Acquire, n int) {
+// countUndo counts, for Undoing, one more that is being taken back (1), or one less (-1).
+func (u *Undoer) countUndo(a *Acquire, n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	of := [2]string{a.Name, a.Token}
@@ -134,7 +136,8 @@ func (u *Undoer) Undoing(name, token string) bool {
 	return u.all[[2]string{name, token}] > 0
 }
 
-// Close waits until all is taken back, at the latest until ctx ends.
+// Close waits until all is taken back, at the latest until ctx ends. What could not be taken back ends with
+// its lease.
 func (u *Undoer) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, u.cancel)
 	defer stop()

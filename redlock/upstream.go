@@ -65,6 +65,8 @@ func Publish(u Upstream) string {
 // moves.
 func Parted(reply []byte) bool { return bytes.HasPrefix(reply, tryAgain) }
 
+// As Redis begins it: "Multiple keys request during rehashing of slot". Other words behind TRYAGAIN are of a
+// script, or of this proxy.
 var tryAgain = []byte("-TRYAGAIN Multiple keys ")
 
 // Evicted is the error for an Acquire at a master that may delete locks by itself: why.

@@ -29,7 +29,11 @@ func clientList(c *commands.Call) {
 			}
 			return appendLine(p, make([]byte, 0, usualLine), now, with)
 		}, func(seen []commands.SeenClient) []byte {
-			return resp.AppendVerbatim(nil, proto, "txt", joinLines(seen, f.ids))
+			text, ok := joinLines(seen, f.ids)
+			if !ok {
+				return resp.ErrorLine("ERR the same ids are named too often for one reply")
+			}
+			return resp.AppendVerbatim(nil, proto, "txt", text)
 		})
 	})
 }
@@ -63,9 +67,13 @@ func newListFilter(c *commands.Call) (f filter, refusal []byte) {
 // usualLine is a length that few lines of CLIENT LIST exceed. It is in bytes.
 const usualLine = 320
 
+// mostRepeated is how many bytes the lines of ids may have that are named again: a client's name may be a
+// megabyte, and thousands of ids fit into one command.
+const mostRepeated = 16 << 20
+
 // joinLines joins lines by ID, or in the order in which ids names them. An id without a client has no line;
-// an id that is named twice has two.
-func joinLines(seen []commands.SeenClient, ids []int64) string {
+// an id that is named twice has two. It reports false if the repeated ones are more than mostRepeated.
+func joinLines(seen []commands.SeenClient, ids []int64) (_ string, ok bool) {
 	size := 0
 	for _, s := range seen {
 		size += len(s.Text)
@@ -75,14 +83,16 @@ func joinLines(seen []commands.SeenClient, ids []int64) string {
 		for _, s := range seen {
 			text = append(text, s.Text...)
 		}
-		return string(text)
+		return string(text), true
 	}
 	lines := make(map[int64][]byte, len(seen))
 	for _, s := range seen {
 		lines[s.ID] = s.Text
 	}
 	for _, id := range ids {
-		text = append(text, lines[id]...)
+		if text = append(text, lines[id]...); len(text) > size+mostRepeated {
+			return "", false
+		}
 	}
-	return string(text)
+	return string(text), true
 }

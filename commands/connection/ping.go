@@ -13,7 +13,8 @@ import (
 // ping answers for the upstream, unless a script keeps it from answering. While a script runs the masters are
 // asked: a client uses PING to learn whether the servers answer.
 func ping(c *commands.Call) {
-	if c.Nodes().Busy() && len(c.Args) <= 2 {
+	subscribed := c.Client.Subscribed() && c.Client.Proto == 2
+	if c.Nodes().Busy() && len(c.Args) <= 2 && !subscribed {
 		c.AskAll(c.Raw, commands.Reread, merge.First)
 		return
 	}
@@ -21,7 +22,7 @@ func ping(c *commands.Call) {
 	// in Redis, too, the arity allows any number of arguments, and PING itself refuses them
 	case len(c.Args) > 2:
 		c.Reply(commands.WrongArity("ping"))
-	case c.Client.Subscribed() && c.Client.Proto == 2: // then everything that the client gets has this form
+	case subscribed: // then everything that the client gets has this form, also while a script runs
 		out := resp.AppendBulks(redcon.AppendArray(nil, 2), "pong")
 		c.Reply(redcon.AppendBulk(out, bytes.Join(c.Args[1:], nil)))
 	case len(c.Args) == 2:

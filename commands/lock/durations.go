@@ -22,8 +22,9 @@ var durationLimits = [...]time.Duration{
 // or the other way round: each is right for itself.
 type durations struct {
 	buckets [len(durationLimits) + 1]atomic.Uint64
-	// a time.Duration has room for 292 years of them
-	nanos atomic.Uint64 // their sum
+	// micros is their sum: a time.Duration would be full in days where ten thousand locks are held all the
+	// time
+	micros atomic.Uint64
 }
 
 // countDuration counts one. A clock that was set back gives a negative one, which counts as 0.
@@ -31,7 +32,7 @@ func (d *durations) countDuration(took time.Duration) {
 	took = max(took, 0)
 	i, _ := slices.BinarySearch(durationLimits[:], took)
 	d.buckets[i].Add(1)
-	d.nanos.Add(uint64(took))
+	d.micros.Add(uint64(took.Microseconds()))
 }
 
 // Durations is what was counted of one kind of durations. It has the form of a Prometheus histogram: buckets
@@ -41,13 +42,13 @@ type Durations struct {
 	Prefix  string // of the names of the locks, as Options of the Ledger have it; "": all others
 	Outcome string
 	Count   uint64
-	Sum     time.Duration
+	Sum     float64            // in seconds
 	Below   map[float64]uint64 // by upper bound in seconds: how many were not longer
 }
 
 // appendCounted appends what d has counted, unless that is nothing.
 func (d *durations) appendCounted(all []Durations, verb, prefix, outcome string) []Durations {
-	one := Durations{Verb: verb, Prefix: prefix, Outcome: outcome, Sum: time.Duration(d.nanos.Load())}
+	one := Durations{Verb: verb, Prefix: prefix, Outcome: outcome, Sum: float64(d.micros.Load()) / 1e6}
 	for i := range d.buckets {
 		one.Count += d.buckets[i].Load()
 	}

@@ -26,8 +26,9 @@ func (q *acquisition) watchSelfWait() (end func()) {
 	if len(tokens) == 0 || q.Client == nil {
 		return func() {}
 	}
-	// A wait that is shorter than twice selfWaitAfter is looked at in its middle.
-	total := q.Wait + time.Duration(q.tries)*q.every
+	// A wait that is shorter than twice selfWaitAfter is looked at in its middle. For longer ones the sum
+	// need not be right, and a million long pauses would overflow it.
+	total := q.Wait + time.Duration(q.tries)*min(q.every, 2*selfWaitAfter)
 	timer := time.AfterFunc(min(selfWaitAfter, total/2), func() { // ends with selfWaitTimeout
 		ctx, cancel := context.WithTimeout(context.Background(), selfWaitTimeout)
 		defer cancel()

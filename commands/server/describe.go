@@ -22,7 +22,11 @@ func appendCommand(dst []byte, proto int, c *commands.Command) []byte {
 	dst = redcon.AppendArray(dst, 10)
 	dst = resp.AppendBulks(dst, c.Name)
 	dst = redcon.AppendInt(dst, int64(c.Arity))
-	dst = appendWords(dst, proto, flagWords(c.Flags))
+	flags := flagWords(c.Flags)
+	if slices.ContainsFunc(c.Keys, func(k commands.KeySpec) bool { return k.Counted }) {
+		flags = append(flags, "movablekeys") // or a client that goes by the positions would see no keys
+	}
+	dst = appendWords(dst, proto, flags)
 	first, last, step := 0, 0, 0
 	if at := c.KeyAt(); at > 0 {
 		first, last, step = at, at, 1

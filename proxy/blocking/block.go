@@ -14,9 +14,9 @@ import (
 
 // block is a command that blocks, on its way to the master of its slot or waiting there:
 //
-//	its turn --> connect (or wait for a place) --> ask --> reply: to the client as it came
-//	                ^                               |
-//	                +-------- pause <-- redirect, fail-over, no node
+//	its turn --> connectNode (or wait for a place) --> sendCommand --> passReply: to the client as it came
+//	                 ^                                       |
+//	                 +------------ pause <-- redirect, fail-over, no node
 //
 // A request that had no effect is sent again with what is left of its timeout. A request whose connection was
 // lost may have had an effect: the client is told so, unless the command only reads.
@@ -29,6 +29,7 @@ type block struct {
 	slot     int
 	timeout  commands.Timeout
 
+	// start does not change with another attempt: the timeout of the client runs from there. asked does.
 	start   time.Time // when its turn came
 	asked   time.Time // when it was last sent to a node
 	trouble time.Time // no node has taken it since then; zero: all is well
@@ -36,6 +37,8 @@ type block struct {
 	looked  bool // a node has looked for what the client waits for
 	passed  bool // the client has part of the reply
 
+	// It is part of the tags, so a reply to an earlier attempt is known by its tag. It rises when an attempt
+	// begins and when one is given up.
 	attempt uint32     // number of the attempt, so that nothing of an earlier one is heard
 	node    string     // where a redirect leads; "": to the master of the slot
 	asking  bool       // that redirect was ASK
@@ -46,6 +49,8 @@ type block struct {
 
 // The requests of one attempt, in the lower bits of their tags.
 const (
+	// A new connection is asked PING first: before it has answered it has no ClientID, without which CLIENT
+	// UNBLOCK cannot reach the command.
 	greeting = iota // opening the connection
 	aheadTag        // ASKING, or CLIENT CACHING
 	commandTag
@@ -67,7 +72,8 @@ const (
 	endWithin = time.Second
 )
 
-// Block makes the client wait in a command that blocks on the master of slot.
+// Block makes the client wait in a command that blocks on the master of slot. It does not block the loop. The
+// answer comes when the node has one, and until then the client reads no further command.
 func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{
 		req:      client.Lasting(raw),
@@ -77,22 +83,23 @@ func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout comm
 	}
 	b.bytes = len(raw)
 	b.caching = k.own.Precedes()
-	k.start(&b.blockedCall, b)
+	k.startWait(&b.blockedCall, b)
 }
 
 func (b *block) now() time.Time { return b.h.Loop().Now() }
 
-// begin implements command.
-func (b *block) begin() {
+// beginWait implements blockingCommand.
+func (b *block) beginWait() {
 	b.start = b.now()
 	if b.h.HalfClosed() {
-		b.leave()
+		b.leaveNode()
 	}
-	b.connect()
+	b.connectNode()
 }
 
-// connect gets a connection to the node that is to be asked.
-func (b *block) connect() {
+// connectNode gets a connection to the node that is to be asked. If there is no node, or it is silent, the
+// attempt ends here and retryLater decides what becomes of the command.
+func (b *block) connectNode() {
 	pool := b.h.Pool()
 	node := b.node
 	if node == "" {
@@ -100,19 +107,19 @@ func (b *block) connect() {
 	}
 	if node == "" {
 		pool.Refresh()
-		b.troubled()
-		b.later(retry.Unserved, nil)
+		b.noteTrouble()
+		b.retryLater(retry.Unserved, nil)
 		return
 	}
 	if why := pool.Silent(node); why != nil { // what it takes from a list may be lost
-		b.troubled()
-		b.later(nil, why)
+		b.noteTrouble()
+		b.retryLater(nil, why)
 		return
 	}
 	b.attempt++
 	b.own = &ownedConn{Pipe: pool.Own(node, b.h.Mode(), b)}
 	if b.own.ClientID() != 0 {
-		b.ask()
+		b.sendCommand()
 		return
 	}
 	b.own.Request(pingRequest, b, b.tagOf(greeting))
@@ -125,16 +132,18 @@ var (
 
 func (b *block) tagOf(request uint32) uint32 { return b.attempt<<tagBits | request }
 
-// ask sends the command.
-func (b *block) ask() {
+// sendCommand sends the command. From here on the command may have an effect, unless the reply says that it
+// had none.
+func (b *block) sendCommand() {
 	now := b.now()
 	if b.timeout.Fresh && now.Sub(b.start) > freshFor {
 		b.letGo(true)
-		b.answer(missedReply)
+		b.answerCall(missedReply)
 		return
 	}
 	b.asked, b.overdue = now, false
 	own := b.own
+	// The node may be silent on this connection for as long as the timeout: that is no sign that it is lost.
 	own.SetPatient(true)
 	if !b.readOnly {
 		b.of.writes.Add(own.Pipe)
@@ -146,14 +155,15 @@ func (b *block) ask() {
 	case b.caching && b.of.own.Set() != nil:
 		own.Request(b.of.own.Set().Before(), b, b.tagOf(aheadTag))
 	}
-	own.Request(b.request(now), b, b.tagOf(commandTag))
+	own.Request(b.rewrittenRequest(now), b, b.tagOf(commandTag))
 	if b.h.HalfClosed() {
 		pipe.EndRequests(own.Pipe)
 	}
 }
 
-// request is the command with what is left of its timeout.
-func (b *block) request(now time.Time) []byte {
+// rewrittenRequest is the command with what is left of its timeout. The first attempt is sent as the client
+// wrote it, unless it took long to get a connection: most are, and are not written anew.
+func (b *block) rewrittenRequest(now time.Time) []byte {
 	waited := now.Sub(b.start)
 	if b.timeout.Limit == 0 || b.attempt == 1 && waited < atOnce {
 		return b.req
@@ -166,18 +176,19 @@ func (b *block) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case b.over || tag>>tagBits != b.attempt || b.own == nil:
 	case tag == b.tagOf(greeting) && last:
-		b.ask()
+		b.sendCommand()
 	case tag == b.tagOf(commandTag):
-		b.reply(chunk, last)
+		b.passReply(chunk, last)
 	}
 }
 
 // Most implements pipe.Longer.
 func (b *block) Most(uint32) int { return pipe.AnyLength }
 
-// reply passes on what the node says, or makes another attempt.
-func (b *block) reply(chunk []byte, last bool) {
-	if !b.passed && chunk[0] == '-' && b.repeat(chunk) {
+// passReply passes on what the node says, or makes another attempt. A reply is passed on piece by piece. Once
+// the client has a piece there is no other attempt.
+func (b *block) passReply(chunk []byte, last bool) {
+	if !b.passed && chunk[0] == '-' && b.repeatCommand(chunk) {
 		return
 	}
 	b.passed = true
@@ -190,16 +201,18 @@ func (b *block) reply(chunk []byte, last bool) {
 	if b.drained && bytes.HasPrefix(chunk, []byte("-UNBLOCKED ")) {
 		chunk = commands.ErrorReply(commands.ErrDraining)
 	}
-	b.end()
+	b.endWait()
 	b.h.Receive(b.tag, chunk, true)
 	if unheard && b.readOnly && !b.h.About().Tracking.BCast {
 		b.of.tracker.Unheard()
 	}
-	b.resume()
+	b.resumeReading()
 }
 
-// repeat sends the command again after an error which means that it had no effect.
-func (b *block) repeat(reply []byte) bool {
+// repeatCommand sends the command again after an error which means that it had no effect. It says whether it
+// will be sent again, or was answered here; if not, the error is the client's. For a command that asks only
+// for what comes after it, another node or a later time would mean a gap: it is told so instead.
+func (b *block) repeatCommand(reply []byte) bool {
 	to, again := b.own.Retryable(reply)
 	interrupted := pipe.Interrupted(reply)
 	if !again && !interrupted {
@@ -211,21 +224,22 @@ func (b *block) repeat(reply []byte) bool {
 	b.looked = b.looked || interrupted || b.now().Sub(b.asked) > atOnce
 	b.letGo(!interrupted)
 	if b.looked && b.timeout.Fresh {
-		b.answer(missedReply)
+		b.answerCall(missedReply)
 		return true
 	}
-	b.troubled()
+	b.noteTrouble()
 	b.setSent(false)
 	if to.Addr == "" || b.drained || !b.try.Hop() {
-		b.later(reply, nil)
+		b.retryLater(reply, nil)
 		return true
 	}
 	b.node, b.asking = to.Addr, to.Asking
-	b.connect()
+	b.connectNode()
 	return true
 }
 
-// letGo ends the use of the connection. sound says that it can be used again.
+// letGo ends the use of the connection. sound says that it can be used again. A connection that is not sound
+// ends, and with it what the node may still do for the command.
 func (b *block) letGo(sound bool) {
 	own := b.own
 	b.own = nil

@@ -17,20 +17,20 @@ var ErrUnblocked = errors.New("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 
 var unblockedReply = commands.ErrorReply(ErrUnblocked)
 
-// unblock implements command.
-func (b *block) unblock(withError bool, ended func(bool)) {
+// unblockWait implements blockingCommand.
+func (b *block) unblockWait(withError bool, ended func(bool)) {
 	b.tryUnblock(withError, ended, unblockTries)
 }
 
 // tryUnblock ends the command at its node. If the node says that it blocks nobody, the command may just have
-// been redirected, or may not have arrived yet.
+// been redirected, or may not have arrived yet. tries is how many times the node may still be asked.
 func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	if b.over {
 		ended(false)
 		return
 	}
 	if b.sent {
-		b.own.unblock(b.h.Pool(), withError, func(done bool) {
+		b.own.askUnblock(b.h.Pool(), withError, func(done bool) {
 			if done || tries <= 1 {
 				ended(done)
 				return
@@ -39,31 +39,32 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 		})
 		return
 	}
+	// The form of the command is not known, and so neither is what it answers when its timeout is over.
 	if !b.timeout.Known() && !withError {
 		ended(false)
 		return
 	}
-	b.stop()
+	b.stopAttempt()
 	if withError {
-		b.answer(unblockedReply)
+		b.answerCall(unblockedReply)
 	} else {
-		b.answer(resp.AppendNullArray(nil, b.h.About().Proto))
+		b.answerCall(resp.AppendNullArray(nil, b.h.About().Proto))
 	}
 	ended(true)
 }
 
-// halfClosed implements command.
-func (b *block) halfClosed() { b.leave() }
+// halfClosed implements blockingCommand.
+func (b *block) halfClosed() { b.leaveNode() }
 
-// drain implements command. Its client is there, and gets what the node takes from a list for it: at the end
-// of a connection a node may drop that.
-func (b *block) drain() {
+// drainWait implements blockingCommand. Its client is there, and gets what the node takes from a list for it:
+// at the end of a connection a node may drop that.
+func (b *block) drainWait() {
 	b.drained = true
 	if !b.sent {
 		b.cutShort()
 		return
 	}
-	b.unblock(true, func(bool) {})
+	b.unblockWait(true, func(bool) {})
 	b.h.Loop().After(endWithin, func() {
 		switch {
 		case b.over:
@@ -75,9 +76,10 @@ func (b *block) drain() {
 	})
 }
 
-// leave has the node treat the command as that of a client which has ended its side, and does so just now:
-// what is there, it gets, and after that nothing is taken from a list and lost.
-func (b *block) leave() {
+// leaveNode has the node treat the command as that of a client which has ended its side, and does so just
+// now: what is there, it gets, and after that nothing is taken from a list and lost. It is called for a
+// client that has half-closed. The node answers at once, or ends the connection.
+func (b *block) leaveNode() {
 	if b.sent {
 		pipe.EndRequests(b.own.Pipe)
 	}
@@ -90,26 +92,27 @@ func (b *block) leave() {
 
 // cutShort ends the command without a reply of the node. A client that has gone gets no answer.
 func (b *block) cutShort() {
-	b.stop()
+	b.stopAttempt()
 	b.setSent(false)
 	if b.drained {
-		b.answer(commands.ErrorReply(commands.ErrDraining))
+		b.answerCall(commands.ErrorReply(commands.ErrDraining))
 		return
 	}
 	b.h.CloseAfterWrite()
 }
 
-// abandon implements command: the node ends the command with its connection.
-func (b *block) abandon() { b.stop() }
+// abandonWait implements blockingCommand: the node ends the command with its connection.
+func (b *block) abandonWait() { b.stopAttempt() }
 
-// stop gives up the attempt.
-func (b *block) stop() {
+// stopAttempt gives up the attempt. Nothing that the node still says of it is heard.
+func (b *block) stopAttempt() {
 	b.attempt++
 	b.letGo(false)
 }
 
-// look implements command: a node must answer when the timeout is over.
-func (b *block) look(now time.Time) {
+// checkTimeout implements blockingCommand: a node must answer when the timeout is over. The connection then
+// counts as lost if it stays silent for as long as any other may.
+func (b *block) checkTimeout(now time.Time) {
 	if b.sent && !b.overdue && b.timeout.Limit > 0 && now.Sub(b.asked) > b.timeout.Limit {
 		b.overdue = true
 		b.own.SetPatient(false)

@@ -15,7 +15,8 @@ type ownedConn struct {
 	returned  bool // not needed any more
 }
 
-// giveBack returns the connection, which is in its original state.
+// giveBack returns the connection, which is in its original state. The last answer to a CLIENT UNBLOCK gives
+// it back if one is on its way.
 func (l *ownedConn) giveBack() {
 	l.returned = true
 	if l.questions == 0 {
@@ -23,9 +24,10 @@ func (l *ownedConn) giveBack() {
 	}
 }
 
-// unblock makes the node end the command that blocks on the connection. ended is told, at once or later,
-// whether it did.
-func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
+// askUnblock makes the node end the command that blocks on the connection. ended is told, at once or later,
+// whether it did. It goes over a shared connection, since this one is busy. Resend is safe: nobody else has
+// the connection meanwhile.
+func (l *ownedConn) askUnblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	if l.ClientID() == 0 {
 		ended(false)
 		return
@@ -39,15 +41,15 @@ func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	pool.Send(&pipe.Request{
 		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
 		To: &pipe.Collector{Then: func(reply []byte, _ error) {
-			l.unblocked()
+			l.countUnblocked()
 			ended(string(reply) == ":1\r\n")
 		}},
 		Resend: true,
 	})
 }
 
-// unblocked notes that the answer to a CLIENT UNBLOCK has come, or will not.
-func (l *ownedConn) unblocked() {
+// countUnblocked notes that the answer to a CLIENT UNBLOCK has come, or will not.
+func (l *ownedConn) countUnblocked() {
 	if l.questions--; l.returned && l.questions == 0 {
 		l.Release()
 	}

@@ -30,13 +30,16 @@ type replicaWait struct {
 	timeout commands.Timeout
 	start   time.Time
 	wrote   bool // the client has written
+	// One for each master that was written to, in the order of replies; missing is how many of these have not
+	// come.
 	parts   []*waitPart
 	replies [][]byte
 	missing int
 	overdue bool
 }
 
-// waitPart is the request to one master.
+// waitPart is the request to one master. own is nil as soon as nothing more is expected of the master. It
+// also is when the whole has been stopped.
 type waitPart struct {
 	client.Passive
 	w     *replicaWait
@@ -54,7 +57,9 @@ const (
 	waitTag
 )
 
-// mark is a write that changes nothing.
+// mark is a write that changes nothing. Only a command that the server propagates moves the point up to which
+// WAIT counts for this connection. SET and DEL of a key that nobody uses leave nothing behind. allow-oom lets
+// it run at a master that is full.
 const mark = `#!lua flags=allow-oom
 redis.call('SET', KEYS[1], '')
 return redis.call('DEL', KEYS[1])`
@@ -67,20 +72,21 @@ var askVersion = resp.AppendCommandStrings(nil, "INFO", "server")
 // WaitForReplicas makes the client wait in WAIT or WAITAOF.
 func (k *Waiter) WaitForReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
 	w := &replicaWait{cmd: cmd, req: bytes.Clone(raw), timeout: timeout}
-	k.start(&w.blockedCall, w)
+	k.startWait(&w.blockedCall, w)
 }
 
-// begin implements command.
-func (w *replicaWait) begin() {
+// beginWait implements blockingCommand. All connections are made before the first request goes: a request
+// that fails at once stops all parts.
+func (w *replicaWait) beginWait() {
 	pool := w.h.Pool()
 	nodes, wrote, err := w.of.writes.Nodes(pool.Topology().Masters)
 	if err != nil {
-		w.answer(commands.ErrorReply(err))
+		w.answerCall(commands.ErrorReply(err))
 		return
 	}
 	w.start, w.wrote = w.h.Loop().Now(), wrote
 	if w.h.HalfClosed() {
-		w.hurry()
+		w.hurryEnd()
 	}
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
 	mode := w.h.Mode()
@@ -113,39 +119,41 @@ func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 	switch failed := reply[0] == '-' || reply[0] == '!'; {
 	case tag == markTag && failed && p.marksElsewhere(reply):
 	case tag == versionTag && failed:
-		p.begin(p.w.h.Pool().Topology().Server) // INFO is forbidden, or this is no Redis
+		p.beginPart(p.w.h.Pool().Topology().Server) // INFO is forbidden, or this is no Redis
 	case tag == versionTag:
 		v, _, _ := resp.Parse(reply)
-		p.begin(cluster.ServerOf(v))
+		p.beginPart(cluster.ServerOf(v))
 	case failed:
 		p.letGo()
-		p.w.stop()
-		p.w.answer(reply)
+		p.w.stopParts()
+		p.w.answerCall(reply)
 	case tag == waitTag:
 		p.letGo()
-		p.w.arrived(p.i, reply)
+		p.w.addReply(p.i, reply)
 	default:
-		p.wait()
+		p.sendWait()
 	}
 }
 
-// begin writes before it waits if the server counts only from the last write of the connection itself on.
+// beginPart writes before it waits if the server counts only from the last write of the connection itself on.
 // Redis does so since 7.2.
-func (p *waitPart) begin(server cluster.Server) {
+func (p *waitPart) beginPart(server cluster.Server) {
 	if p.w.wrote && server.AtLeast(7, 2) {
-		p.mark()
+		p.sendMark()
 		return
 	}
-	p.wait()
+	p.sendWait()
 }
 
-// mark writes over the connection.
-func (p *waitPart) mark() {
-	p.own.Request(resp.AppendCommandStrings(nil, "EVAL", mark, "1", p.key()), p, markTag)
+// sendMark writes over the connection. EVAL makes it one request, in which nobody else sees the key.
+func (p *waitPart) sendMark() {
+	p.own.Request(resp.AppendCommandStrings(nil, "EVAL", mark, "1", p.markKey()), p, markTag)
 }
 
-// key returns a key in a slot of the master, another one with each try.
-func (p *waitPart) key() (key string) {
+// markKey returns a key in a slot of the master, another one with each try. The names are tried one after the
+// other: their slots are as good as random, so one of the master is soon found, unless hardly any slot is
+// left to it: that is what bounds the search.
+func (p *waitPart) markKey() (key string) {
 	pool := p.w.h.Pool()
 	for i, tries := 0, p.tries; i < 8*slot.Count; i++ {
 		key = "lockproxy:wait:{" + strconv.Itoa(i) + "}"
@@ -158,19 +166,21 @@ func (p *waitPart) key() (key string) {
 	return key
 }
 
-// marksElsewhere tries another key if the error means that only this one cannot be written now.
+// marksElsewhere tries another key if the error means that only this one cannot be written now. It says
+// whether it has.
 func (p *waitPart) marksElsewhere(reply []byte) bool {
 	_, again := p.own.Retryable(reply)
 	p.tries++
 	if !again || p.tries >= maxMarks {
 		return false
 	}
-	p.mark()
+	p.sendMark()
 	return true
 }
 
-// wait asks the question itself, with what is left of the timeout.
-func (p *waitPart) wait() {
+// sendWait asks the question itself, with what is left of the timeout. Catching up has taken time of the
+// client's, which is taken off.
+func (p *waitPart) sendWait() {
 	w := p.w
 	req, waited := w.req, w.h.Loop().Now().Sub(w.start)
 	if w.timeout.Limit > 0 && waited > atOnce {
@@ -185,8 +195,8 @@ func (p *waitPart) wait() {
 	}
 }
 
-// arrived takes the answer of one master.
-func (w *replicaWait) arrived(i int, reply []byte) {
+// addReply takes the answer of one master.
+func (w *replicaWait) addReply(i int, reply []byte) {
 	w.replies[i] = reply
 	if w.missing--; w.missing > 0 {
 		return
@@ -195,10 +205,11 @@ func (w *replicaWait) arrived(i int, reply []byte) {
 	if w.satisfied(reply) {
 		w.of.writes.Synced()
 	}
-	w.answer(reply)
+	w.answerCall(reply)
 }
 
 // satisfied says that as many replicas as were asked for have the writes, and for WAITAOF as many masters.
+// Then the next write of the client begins a new list of masters (client.Writes).
 func (w *replicaWait) satisfied(reply []byte) bool {
 	args, _, err := resp.Split(w.req, nil)
 	v, _, err2 := resp.Parse(reply)
@@ -224,12 +235,12 @@ func (p *waitPart) Fail(_ uint32, err error) {
 		return
 	}
 	p.own = nil
-	p.w.stop()
+	p.w.stopParts()
 	if p.sent && p.w.h.HalfClosed() { // the master has ended it
 		p.w.h.CloseAfterWrite()
 		return
 	}
-	p.w.fail(err)
+	p.w.failCall(err)
 }
 
 // letGo ends the use of a connection whose last reply is here.
@@ -238,8 +249,9 @@ func (p *waitPart) letGo() {
 	p.own = nil
 }
 
-// stop gives up what is still under way.
-func (w *replicaWait) stop() {
+// stopParts gives up what is still under way. The masters see the connections end. No answer of theirs is
+// waited for any more.
+func (w *replicaWait) stopParts() {
 	for _, p := range w.parts {
 		if own := p.own; own != nil {
 			p.own = nil
@@ -248,8 +260,9 @@ func (w *replicaWait) stop() {
 	}
 }
 
-// unblock implements command.
-func (w *replicaWait) unblock(withError bool, ended func(bool)) {
+// unblockWait implements blockingCommand. Each master that waits is told. One that says yes is enough for a
+// yes, and ended is called once, with the last answer.
+func (w *replicaWait) unblockWait(withError bool, ended func(bool)) {
 	var asked []*ownedConn
 	for _, p := range w.parts {
 		switch {
@@ -267,7 +280,7 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 		ended(false)
 	}
 	for _, own := range asked {
-		own.unblock(w.h.Pool(), withError, func(done bool) {
+		own.askUnblock(w.h.Pool(), withError, func(done bool) {
 			any = any || done
 			if missing--; missing == 0 {
 				ended(any)
@@ -278,45 +291,45 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 
 // endAtOnce ends it before all masters have been asked.
 func (w *replicaWait) endAtOnce(withError bool) {
-	w.stop()
+	w.stopParts()
 	if withError {
-		w.answer(unblockedReply)
+		w.answerCall(unblockedReply)
 		return
 	}
-	w.answer([]byte(w.cmd.None))
+	w.answerCall([]byte(w.cmd.None))
 }
 
-// halfClosed implements command. The masters treat it as that of a client which has ended its side.
+// halfClosed implements blockingCommand. The masters treat it as that of a client which has ended its side.
 func (w *replicaWait) halfClosed() {
 	for _, p := range w.parts {
 		if p.own != nil && p.sent {
 			pipe.EndRequests(p.own.Pipe)
 		}
 	}
-	w.hurry()
+	w.hurryEnd()
 }
 
-// hurry ends it soon, without an answer.
-func (w *replicaWait) hurry() {
+// hurryEnd ends it soon, without an answer. The time is for masters that have their answer ready.
+func (w *replicaWait) hurryEnd() {
 	w.h.Loop().After(endWithin, func() {
 		if !w.over {
-			w.stop()
+			w.stopParts()
 			w.h.CloseAfterWrite()
 		}
 	})
 }
 
-// drain implements command.
-func (w *replicaWait) drain() {
-	w.stop()
-	w.answer(commands.ErrorReply(commands.ErrDraining))
+// drainWait implements blockingCommand.
+func (w *replicaWait) drainWait() {
+	w.stopParts()
+	w.answerCall(commands.ErrorReply(commands.ErrDraining))
 }
 
-// abandon implements command.
-func (w *replicaWait) abandon() { w.stop() }
+// abandonWait implements blockingCommand.
+func (w *replicaWait) abandonWait() { w.stopParts() }
 
-// look implements command: a master must answer when the timeout is over.
-func (w *replicaWait) look(now time.Time) {
+// checkTimeout implements blockingCommand: a master must answer when the timeout is over.
+func (w *replicaWait) checkTimeout(now time.Time) {
 	if w.overdue || w.timeout.Limit == 0 || now.Sub(w.start) <= w.timeout.Limit {
 		return
 	}

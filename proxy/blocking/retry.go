@@ -21,7 +21,7 @@ func (b *block) Fail(tag uint32, err error) {
 		return
 	}
 	b.own = nil
-	b.troubled()
+	b.noteTrouble()
 	b.setSent(false)
 	written := tag == b.tagOf(commandTag) && errors.Is(err, cluster.ErrUnknownOutcome)
 	switch {
@@ -31,26 +31,30 @@ func (b *block) Fail(tag uint32, err error) {
 	case written && (b.passed || !b.readOnly || b.timeout.Fresh),
 		errors.Is(err, owned.ErrNoPlace),
 		errors.Is(err, cluster.ErrMode):
-		b.fail(err)
+		b.failCall(err)
 		return
 	case written:
 		b.looked = b.looked || b.now().Sub(b.asked) > atOnce
 	}
-	b.later(nil, err)
+	b.retryLater(nil, err)
 }
 
-// troubled notes that an attempt failed. If a node had kept the command for a while, earlier trouble is over.
-func (b *block) troubled() {
+// noteTrouble notes that an attempt failed. If a node had kept the command for a while, earlier trouble is
+// over. The time since trouble is what the retry budget is compared with.
+func (b *block) noteTrouble() {
 	if b.trouble.IsZero() || b.sent && b.now().Sub(b.asked) > settled {
 		b.trouble, b.try = b.now(), retry.Tries{}
 	}
 }
 
-// later sends the command again after a pause. reply or err is the reason. A command that no node has had yet
-// is tried for as long as any other, even if its timeout is over: nobody knows yet what it would have got.
-func (b *block) later(reply []byte, err error) {
+// retryLater sends the command again after a pause. reply or err is the reason. A command that no node has
+// had yet is tried for as long as any other, even if its timeout is over: nobody knows yet what it would have
+// got.
+func (b *block) retryLater(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
+	// left is what remains of the retry budget, which depends on whether a master of the slot is known to be
+	// down.
 	left := b.h.Pool().Left(b.slot, b.trouble)
 	if b.looked && b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
@@ -63,12 +67,13 @@ func (b *block) later(reply []byte, err error) {
 	this := b.attempt
 	b.h.Pool().Rest(min(pause, left), func() {
 		if !b.over && b.own == nil && b.attempt == this {
-			b.connect()
+			b.connectNode()
 		}
 	})
 }
 
-// giveUp answers a command that no node took in time.
+// giveUp answers a command that no node took in time. A timeout that is over by then is answered as the node
+// would have: with Null. Otherwise it counts as given up in the metrics.
 func (b *block) giveUp(reply []byte, err error) {
 	timedOut := b.looked && b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
 	if !timedOut && !b.drained {
@@ -76,23 +81,24 @@ func (b *block) giveUp(reply []byte, err error) {
 	}
 	switch {
 	case b.drained:
-		b.answer(commands.ErrorReply(commands.ErrDraining))
+		b.answerCall(commands.ErrorReply(commands.ErrDraining))
 	case timedOut:
-		b.answer(resp.AppendNullArray(nil, b.h.About().Proto))
+		b.answerCall(resp.AppendNullArray(nil, b.h.About().Proto))
 	case reply == nil:
 		if errors.Is(err, cluster.ErrUnavailable) {
 			err = &cluster.Untaken{Why: err}
 		} else {
 			err = fmt.Errorf("no node took it in time: %w", err)
 		}
-		b.fail(err)
+		b.failCall(err)
 	case bytes.HasPrefix(reply, []byte("-MOVED")) || bytes.HasPrefix(reply, []byte("-ASK")):
-		b.answer(retry.Unserved)
+		b.answerCall(retry.Unserved)
 	default:
-		b.answer(reply)
+		b.answerCall(reply)
 	}
 }
 
+// missedReply begins with the word by which Redis ends a wait before its time.
 var missedReply = []byte(
 	"-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n",
 )

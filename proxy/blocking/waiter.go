@@ -1,9 +1,9 @@
 // Package blocking is commands in which a client waits at a node: BLPOP, XREAD BLOCK and their like, WAIT and
 // WAITAOF. (Waiting for locks belongs to package redlock.)
 //
-//	Waiter.Block           --> block:       its turn --> connect --> ask --> reply, as it comes
-//	                                                       ^           |
-//	                                                       +-- pause <-+  redirect, fail-over, no node
+//	Waiter.Block           --> block:       its turn --> connectNode --> sendCommand --> passReply
+//	                                                        ^                |
+//	                                                        +---- pause <----+  redirect, fail-over, no node
 //
 //	Waiter.WaitForReplicas --> replicaWait: its turn --> each master that it has written to --> the least
 //
@@ -28,7 +28,7 @@ import (
 )
 
 // Waiter is the command in which a client waits, if it does, and what such a command needs of the client.
-// Meanwhile the client reads no further command.
+// Meanwhile the client reads no further command. It belongs to the loop of the client.
 type Waiter struct {
 	h       Host
 	counts  *Counts
@@ -38,7 +38,7 @@ type Waiter struct {
 	call    *blockedCall // nil: there is none
 }
 
-// Counts are how many clients of all loops wait in a command.
+// Counts are how many clients of all loops wait in a command. Any goroutine may read them.
 type Counts struct {
 	AtNode atomic.Int64 // their command is at a node
 	Queued atomic.Int64 // their command is not there yet
@@ -66,13 +66,15 @@ type Host interface {
 	CloseAfterWrite()
 }
 
-// blockedCall is one command that blocks: a block or a replicaWait, which embeds it.
+// blockedCall is one command that blocks: a block or a replicaWait, which embeds it. Its end comes once: by
+// endWait, before which it is the Waiter's call. Replies that come after that are not for it.
 type blockedCall struct {
 	of    *Waiter
 	h     Host
 	tag   uint32 // number of the command
 	bytes int    // size of the command
 	what  blockingCommand
+	// Before begun it has nothing at the upstream, and CLIENT UNBLOCK does not end it.
 	begun bool // all earlier commands are answered
 	over  bool // nobody wants its reply any more
 	sent  bool // its request is with a node
@@ -81,25 +83,27 @@ type blockedCall struct {
 // blockingCommand is a command that blocks. Its methods run on the loop and, but for begin, only between
 // begin and its end.
 type blockingCommand interface {
-	// begin starts it. All earlier commands of the client are answered.
-	begin()
-	// unblock ends it as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
-	unblock(withError bool, ended func(bool))
+	// beginWait starts it. All earlier commands of the client are answered.
+	beginWait()
+	// unblockWait ends it as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
+	unblockWait(withError bool, ended func(bool))
 	// halfClosed: the client will send no more. It gets what is there, or is closed instead of waiting.
 	halfClosed()
-	// drain ends it soon, since the proxy shuts down.
-	drain()
-	// abandon gives up what it has at the upstream, since the client has gone.
-	abandon()
-	// look is called once a second.
-	look(now time.Time)
+	// drainWait ends it soon, since the proxy shuts down.
+	drainWait()
+	// abandonWait gives up what it has at the upstream, since the client has gone.
+	abandonWait()
+	// checkTimeout is called once a second.
+	checkTimeout(now time.Time)
 }
 
-// start makes the client wait in what, which is the current command.
-func (k *Waiter) start(c *blockedCall, what blockingCommand) {
+// startWait makes the client wait in what, which is the current command.
+func (k *Waiter) startWait(c *blockedCall, what blockingCommand) {
 	k.h.AnswerLater(client.ByNode)
 	c.of, c.h, c.tag, c.what = k, k.h, k.h.CurrentTag(), what
 	if k.h.Gone() {
+		// Nobody is there to wait. The number still needs its answer, so that what is counted for the command
+		// is let go.
 		k.h.Answer(c.tag, nil)
 		return
 	}
@@ -108,7 +112,8 @@ func (k *Waiter) start(c *blockedCall, what blockingCommand) {
 	k.ItsTurn()
 }
 
-// ItsTurn begins the command once all earlier ones are answered.
+// ItsTurn begins the command once all earlier ones are answered. It is called when the command starts, and
+// whenever an answer has left. It does nothing unless that was the last one before it.
 func (k *Waiter) ItsTurn() {
 	c := k.call
 	if oldest, any := k.h.Answers().Oldest(); c.begun || !any || oldest != c.tag || k.h.Gone() {
@@ -118,13 +123,14 @@ func (k *Waiter) ItsTurn() {
 	k.h.About().Blocked = true
 	k.counts.Queued.Add(1)
 	if k.h.Draining() {
-		c.answer(commands.ErrorReply(commands.ErrDraining))
+		c.answerCall(commands.ErrorReply(commands.ErrDraining))
 		return
 	}
-	c.what.begin()
+	c.what.beginWait()
 }
 
-// setSent notes whether the request is with a node.
+// setSent notes whether the request is with a node. A command on its way to a node, or between two attempts,
+// counts as Queued.
 func (c *blockedCall) setSent(sent bool) {
 	if c.sent == sent {
 		return
@@ -138,8 +144,9 @@ func (c *blockedCall) setSent(sent bool) {
 	c.of.counts.Queued.Add(-n)
 }
 
-// end ends the wait; the answer, and then resume, come after it.
-func (c *blockedCall) end() {
+// endWait ends the wait; the answer, and then resume, come after it. It may be called more than once, and has
+// an effect the first time.
+func (c *blockedCall) endWait() {
 	if c.over {
 		return
 	}
@@ -152,35 +159,37 @@ func (c *blockedCall) end() {
 	}
 }
 
-// resume reads on after the answer.
-func (c *blockedCall) resume() {
+// resumeReading reads on after the answer. A client that has half-closed, or whose proxy drains, may have
+// nothing else to do: then its connection ends.
+func (c *blockedCall) resumeReading() {
 	c.h.ClearHold(client.HoldBlock)
 	c.h.EndIfDone()
 }
 
-// answer ends the wait with a whole reply.
-func (c *blockedCall) answer(reply []byte) {
-	c.end()
+// answerCall ends the wait with a whole reply.
+func (c *blockedCall) answerCall(reply []byte) {
+	c.endWait()
 	c.h.Answer(c.tag, reply)
-	c.resume()
+	c.resumeReading()
 }
 
-// fail ends the wait with the error of a request.
-func (c *blockedCall) fail(err error) {
-	c.end()
+// failCall ends the wait with the error of a request. The session turns it into the reply.
+func (c *blockedCall) failCall(err error) {
+	c.endWait()
 	c.h.Fail(c.tag, err)
-	c.resume()
+	c.resumeReading()
 }
 
-// Abandon gives up the command, since its client has gone.
+// Abandon gives up the command, since its client has gone. The node sees the connection end. Whatever still
+// comes of the command is dropped.
 func (k *Waiter) Abandon() {
 	c := k.call
 	if c == nil {
 		return
 	}
-	c.end()
+	c.endWait()
 	if c.begun {
-		c.what.abandon()
+		c.what.abandonWait()
 	}
 	k.h.Answer(c.tag, nil)
 }
@@ -192,14 +201,14 @@ func (k *Waiter) HalfClosed() {
 	}
 }
 
-// Drain ends the command soon.
+// Drain ends the command soon. One that has not begun is answered when its turn comes.
 func (k *Waiter) Drain() {
 	if k.call != nil && k.call.begun {
-		k.call.what.drain()
+		k.call.what.drainWait()
 	}
 }
 
-// Memory is how many bytes the command has.
+// Memory is how many bytes the command has. These are those of the command as the client sent it.
 func (k *Waiter) Memory() int {
 	if k.call == nil {
 		return 0
@@ -210,7 +219,7 @@ func (k *Waiter) Memory() int {
 // Look makes the command check its timeout. It is called once a second.
 func (k *Waiter) Look(now time.Time) {
 	if k.call != nil {
-		k.call.what.look(now)
+		k.call.what.checkTimeout(now)
 	}
 }
 
@@ -220,6 +229,6 @@ func (k *Waiter) Unblock(withError bool, ended func(bool)) (begun bool) {
 	if k.call == nil || !k.call.begun {
 		return false
 	}
-	k.call.what.unblock(withError, ended)
+	k.call.what.unblockWait(withError, ended)
 	return true
 }

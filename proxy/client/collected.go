@@ -11,21 +11,21 @@ type Collected struct {
 
 // Add adds chunk, which is copied, or kept if it is larger than loop.Shared.
 func (c *Collected) Add(chunk []byte) {
-	if !c.adopt(chunk) {
+	if !c.adoptChunk(chunk) {
 		c.Buf = append(c.Buf, chunk...)
 	}
 }
 
 // Keep is Add, but copies a short chunk into memory of the loop.
 func (c *Collected) Keep(l *loop.Loop, chunk []byte) {
-	if !c.adopt(chunk) {
+	if !c.adoptChunk(chunk) {
 		c.Buf = l.Keep(c.Buf, chunk)
 	}
 }
 
-// adopt starts a new piece if buf would get too long with chunk. It keeps chunk itself if it begins a piece
-// and is larger than loop.Shared.
-func (c *Collected) adopt(chunk []byte) bool {
+// adoptChunk starts a new piece if buf would get too long with chunk. It keeps chunk itself if it begins a
+// piece and is larger than loop.Shared.
+func (c *Collected) adoptChunk(chunk []byte) bool {
 	if len(c.Buf) > 0 && len(c.Buf)+len(chunk) > LongFrom {
 		c.Front, c.Buf = append(c.Front, c.Buf), nil
 	}

@@ -37,7 +37,7 @@ func (w *Writes) Add(p *pipe.Pipe) {
 }
 
 func (w *Writes) addNode(p *pipe.Pipe) {
-	n := w.next()
+	n := w.nextWritten()
 	w.last = p
 	if !slices.Contains(n.nodes, p.Addr()) {
 		n.nodes = append(n.nodes, p.Addr())
@@ -45,10 +45,10 @@ func (w *Writes) addNode(p *pipe.Pipe) {
 }
 
 // AddSomewhere notes a write that any master may have.
-func (w *Writes) AddSomewhere() { w.next().somewhere = true }
+func (w *Writes) AddSomewhere() { w.nextWritten().somewhere = true }
 
-// next returns where to note the next write.
-func (w *Writes) next() *written {
+// nextWritten returns where to note the next write.
+func (w *Writes) nextWritten() *written {
 	if w.since == nil || w.since.synced {
 		w.since = new(written)
 	}

@@ -26,7 +26,9 @@ type All struct {
 	paused     atomic.Pointer[Paused]
 	monitoring atomic.Int64 // clients in MONITOR
 	loops      []*Loop      // by index
-	byID       sync.Map     // int64 to Client
+	// Each client that is connected, whichever loop it is on. Any goroutine may look there, but what it finds
+	// may be used on the client's loop only.
+	byID sync.Map // int64 to Client
 }
 
 // Add notes a client, Remove forgets it.
@@ -40,13 +42,14 @@ func (a *All) Find(id int64) Client {
 	return c
 }
 
-// Paused is a CLIENT PAUSE.
+// Paused is a CLIENT PAUSE. It is never changed once others can see it.
 type Paused struct {
 	Kind  commands.Pause
 	Until time.Time
 }
 
-// Paused is the pause of the first loop; nil: there is none.
+// Paused is the pause of the first loop; nil: there is none. All loops are paused and let go together, so the
+// first one speaks for all.
 func (a *All) Paused() *Paused { return a.paused.Load() }
 
 // Client is a client as others see it. Its methods run on its loop.
@@ -79,14 +82,16 @@ func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client]) *Loo
 	return one
 }
 
-// Alert says that clients are paused or monitored: then commands need attention.
+// Alert says that clients are paused or monitored: then commands need attention. It is asked for each
+// command, so it costs no more than two comparisons.
 func (l *Loop) Alert() bool { return l.pause.Kind != commands.PauseNone || l.all.monitoring.Load() > 0 }
 
-// IndexOf is the index of the loop of the client with this ID, which need not exist.
+// IndexOf is the index of the loop of the client with this ID, which need not exist. So a client's loop
+// follows from its ID, and nobody has to remember it.
 func (a *All) IndexOf(id int64) int { return int(uint64(id) % uint64(len(a.loops))) }
 
 // onEach runs f on every loop, and after all of them then on the loop of h, which is on here. Later commands
-// of h wait.
+// of h wait. f runs on each of the loops, and must touch only what belongs to that one.
 func (l *Loop) onEach(h client.Host, f func(l *Loop), then func()) {
 	h.AnswerLater(client.ByProxy)
 	h.SetHold(client.HoldOrder)

@@ -18,7 +18,8 @@ type Commands struct {
 // chunk is how many clients are visited before the loop serves others again.
 const chunk = 256
 
-// visits collects what a command asks about all clients.
+// visits collects what a command asks about all clients. visit runs on all loops at the same time; everything
+// else that changes belongs to the loop of h.
 type visits struct {
 	h       client.Host
 	tag     uint32
@@ -36,7 +37,8 @@ func (c Commands) Self() *commands.Peer { return c.Describe() }
 // Connected implements commands.Clients.
 func (c Commands) Connected(id int64) bool { return c.On.all.Find(id) != nil }
 
-// Each implements commands.Clients.
+// Each implements commands.Clients. ids: only these clients, each once; nil: all. The answer lists them by
+// ID, whichever loop has answered first.
 func (c Commands) Each(
 	ids []int64,
 	visit func(p *commands.Peer) []byte,
@@ -49,10 +51,11 @@ func (c Commands) Each(
 	if ids == nil {
 		g.missing = len(all.loops)
 		for _, l := range all.loops {
-			g.ask(l, func() []Client { return slices.Collect(l.clients) })
+			g.visitLoop(l, func() []Client { return slices.Collect(l.clients) })
 		}
 		return
 	}
+	// An ID may be named twice.
 	wanted := make(map[int64]Client)
 	byLoop := make(map[*Loop][]Client)
 	for _, id := range ids {
@@ -64,22 +67,23 @@ func (c Commands) Each(
 	}
 	g.missing = len(byLoop)
 	if len(byLoop) == 0 {
-		g.h.Loop().Post(func() { g.arrived(nil) })
+		g.h.Loop().Post(func() { g.addSeen(nil) })
 	}
 	for l, some := range byLoop {
-		g.ask(l, func() []Client { return some })
+		g.visitLoop(l, func() []Client { return some })
 	}
 }
 
-// ask visits the clients that whom returns on the loop l.
-func (g *visits) ask(l *Loop, whom func() []Client) {
-	if !l.Post(func() { g.some(l, whom(), nil) }) {
-		g.arrived(nil) // the loop has ended, and its clients with it
+// visitLoop visits the clients that whom returns on the loop l.
+func (g *visits) visitLoop(l *Loop, whom func() []Client) {
+	if !l.Post(func() { g.visitSome(l, whom(), nil) }) {
+		g.addSeen(nil) // the loop has ended, and its clients with it
 	}
 }
 
-// some visits the first clients, and posts the rest. It runs on the loop l.
-func (g *visits) some(l *Loop, all []Client, seen []commands.SeenClient) {
+// visitSome visits the first clients, and posts the rest. It runs on the loop l. seen is what it has found so
+// far, which only the loop l touches until it is handed to the loop of h.
+func (g *visits) visitSome(l *Loop, all []Client, seen []commands.SeenClient) {
 	n := min(len(all), chunk)
 	var p commands.Peer
 	for _, c := range all[:n] {
@@ -88,6 +92,7 @@ func (g *visits) some(l *Loop, all []Client, seen []commands.SeenClient) {
 		}
 		asks := p.ID == g.self.ID
 		if asks {
+			// Between two commands it would look idle; here it is seen with the command that asks.
 			p = *g.self
 		}
 		if text := g.visit(&p); text != nil {
@@ -96,20 +101,21 @@ func (g *visits) some(l *Loop, all []Client, seen []commands.SeenClient) {
 		switch {
 		case !p.Close:
 		case asks:
+			// CLIENT KILL of oneself: the answer comes first.
 			g.leave = true
 		default:
 			c.Close()
 		}
 	}
 	if rest := all[n:]; len(rest) > 0 {
-		l.Post(func() { g.some(l, rest, seen) }) // unless the loop has ended, and all clients with it
+		l.Post(func() { g.visitSome(l, rest, seen) }) // unless the loop has ended, and all clients with it
 		return
 	}
-	g.h.Loop().Post(func() { g.arrived(seen) })
+	g.h.Loop().Post(func() { g.addSeen(seen) })
 }
 
-// arrived takes the result of one loop. The last one answers the command.
-func (g *visits) arrived(seen []commands.SeenClient) {
+// addSeen takes the result of one loop. The last one answers the command.
+func (g *visits) addSeen(seen []commands.SeenClient) {
 	g.seen = append(g.seen, seen...)
 	if g.missing--; g.missing > 0 {
 		return

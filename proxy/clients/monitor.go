@@ -12,15 +12,17 @@ import (
 
 // monitors are the clients of a loop in MONITOR, and what they and those of other loops are to be shown.
 //
-//	dispatch --> Observe --> feed --(posted once for many lines)--> tell on each loop that has any
+//	a command --> Observe --> feed --(posted once for many lines)--> showLines, on each loop with any
 type monitors struct {
+	// Only any is read by other loops. The rest belongs to the loop.
 	own    map[*Monitor]struct{}
 	any    atomic.Bool // there are some, as other loops see it
 	feed   []byte      // lines for those of all loops
 	posted bool        // passFeed is going to run
 }
 
-// maxFeed bounds the bytes of lines that are collected before they are passed on.
+// maxFeed bounds the bytes of lines that are collected before they are passed on. Otherwise they are passed
+// on once a round.
 const maxFeed = 256 << 10
 
 // maxUnseen bounds the bytes of lines about a transaction that are kept until EXEC. Later commands of it are
@@ -45,7 +47,7 @@ func NewMonitor(h client.Host, on *Loop) Monitor { return Monitor{h: h, on: on} 
 func (m *Monitor) Memory() int { return len(m.unseen) }
 
 // Start is MONITOR. By the time of the reply each loop knows that somebody listens here, so no later command
-// is missed.
+// is missed. Other loops see it by the counter in All and by any, which are set before the answer.
 func (m *Monitor) Start(reply []byte) {
 	m.h.About().Monitoring, m.behind = true, m.h.CurrentTag()
 	m.on.monitors.own[m] = struct{}{}
@@ -68,7 +70,8 @@ func (m *Monitor) End() {
 }
 
 // Observe shows a command that is about to run to the clients in MONITOR. Commands of a transaction are shown
-// when EXEC runs them. execFails says that EXEC would run nothing.
+// when EXEC runs them. execFails says that EXEC would run nothing. It is called for each command while
+// anybody is in MONITOR, on the loop of the client that sends it.
 func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) {
 	l, about := m.on, m.h.About()
 	if l.all.monitoring.Load() == 0 || !monitorline.Shows(cmd) {
@@ -83,8 +86,9 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 		return
 	}
 	if open && cmd.Flags&commands.RunsQueue != 0 && !execFails {
+		// What came before EXEC is shown before the commands that EXEC runs.
 		l.passFeed()
-		l.monitors.feed = timed(m.unseen, time.Now())
+		l.monitors.feed = timedLines(m.unseen, time.Now())
 		l.passFeed()
 	}
 	if !open || cmd.Flags&commands.EndsMulti != 0 {
@@ -101,8 +105,8 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	}
 }
 
-// timed puts now in place of the times in lines, which have as many digits.
-func timed(lines []byte, now time.Time) []byte {
+// timedLines puts now in place of the times in lines, which have as many digits.
+func timedLines(lines []byte, now time.Time) []byte {
 	var room [len("+1339518083.107412 ")]byte
 	stamp := monitorline.AppendTime(room[:0], now)
 	for line := range bytes.Lines(lines) { // the only line ends are those between calls
@@ -111,7 +115,8 @@ func timed(lines []byte, now time.Time) []byte {
 	return lines
 }
 
-// passFeed passes the collected lines to every loop that has clients in MONITOR.
+// passFeed passes the collected lines to every loop that has clients in MONITOR. The lines are handed over,
+// not copied: no loop may write to them from now on.
 func (l *Loop) passFeed() {
 	m := &l.monitors
 	feed := m.feed
@@ -121,14 +126,14 @@ func (l *Loop) passFeed() {
 	}
 	for _, other := range l.all.loops {
 		if other.monitors.any.Load() {
-			other.Post(func() { other.tell(feed) })
+			other.Post(func() { other.showLines(feed) })
 		}
 	}
 }
 
-// tell shows lines, which must not change any more, to the clients in MONITOR. A client that does not read
-// them is closed by its output limit, as for replies.
-func (l *Loop) tell(lines []byte) {
+// showLines shows lines, which must not change any more, to the clients in MONITOR. A client that does not
+// read them is closed by its output limit, as for replies.
+func (l *Loop) showLines(lines []byte) {
 	for m := range l.monitors.own {
 		if m.h.TakesPushes() {
 			m.h.Push(m.behind, lines)

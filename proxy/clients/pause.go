@@ -19,6 +19,8 @@ type pause struct {
 	held  map[*PausedClient]struct{} // the clients that it holds
 	next  uint64                     // place of the next one
 
+	// FCALL does not say whether its function writes, so a node is asked once in each pause of
+	// writes.
 	readers map[string]bool // functions that do not write; nil: not known
 	asking  bool            // a node was asked for the functions
 }
@@ -35,7 +37,8 @@ func (c Commands) Unpause(reply []byte) {
 	c.On.onEach(c.Host, (*Loop).unpause, func() { c.Host.Answer(tag, reply) })
 }
 
-// pauseClients begins a pause, or makes the present one longer and wider, never shorter or narrower.
+// pauseClients begins a pause, or makes the present one longer and wider, never shorter or narrower. So it is
+// at Redis, where a second CLIENT PAUSE cannot cut the first one short.
 func (l *Loop) pauseClients(until time.Time, kind commands.Pause) {
 	p := &l.pause
 	p.Kind = max(p.Kind, kind)
@@ -45,9 +48,10 @@ func (l *Loop) pauseClients(until time.Time, kind commands.Pause) {
 	l.endPause()
 }
 
-// endPause ends the pause if its time is over. Otherwise it will be called again.
+// endPause ends the pause if its time is over. Otherwise it will be called again. A timer may come early, or
+// the pause may have been made longer meanwhile: so the time is compared again.
 func (l *Loop) endPause() {
-	l.pause.stop()
+	l.pause.stopTimer()
 	if left := l.pause.Until.Sub(time.Now()); left > 0 {
 		l.pause.timer = l.After(left, l.endPause)
 		if l.index == 0 {
@@ -59,19 +63,22 @@ func (l *Loop) endPause() {
 	l.unpause()
 }
 
-func (p *pause) stop() {
+// stopTimer withdraws the next endPause. One that has been posted already does no harm.
+func (p *pause) stopTimer() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
 }
 
+// unpause lets all held clients go. Their places and the clients themselves are kept, for release takes some
+// rounds; what was known of functions is not, since these may be other ones by the next pause.
 func (l *Loop) unpause() {
-	l.pause.stop()
+	l.pause.stopTimer()
 	l.pause = pause{next: l.pause.next, held: l.pause.held}
 	if l.index == 0 {
 		l.all.paused.Store(nil)
 	}
-	l.release()
+	l.releaseHeld()
 }
 
 // PausedClient is one client's part in CLIENT PAUSE.
@@ -85,7 +92,7 @@ type PausedClient struct {
 func NewPause(h client.Host, on *Loop) PausedClient { return PausedClient{h: h, on: on} }
 
 // Must says that a command must wait for the end of a pause. A client that may end the pause gets through,
-// also over a new connection.
+// also over a new connection. args may be nil for a command that writes whatever they are.
 func (p *PausedClient) Must(cmd *commands.Command, args [][]byte) bool {
 	if cmd.Flags&(commands.EndsPause|commands.NoAuth) != 0 {
 		return false
@@ -102,7 +109,8 @@ func (p *PausedClient) Must(cmd *commands.Command, args [][]byte) bool {
 	return writes
 }
 
-// Begin makes the client wait before its next command.
+// Begin makes the client wait before its next command. The command stays in the input, and is dispatched
+// again when the hold ends.
 func (p *PausedClient) Begin() {
 	l := p.on
 	l.pause.next++
@@ -122,8 +130,9 @@ func (p *PausedClient) End() {
 	}
 }
 
-// release dispatches the held commands again, in the order in which they came.
-func (l *Loop) release() {
+// releaseHeld dispatches the held commands again, in the order in which they came. They are dispatched again
+// even if a new pause has begun meanwhile: then they are held again.
+func (l *Loop) releaseHeld() {
 	l.releaseSome(slices.SortedFunc(maps.Keys(l.pause.held), func(a, b *PausedClient) int {
 		return cmp.Compare(a.place, b.place)
 	}))
@@ -141,7 +150,8 @@ func (l *Loop) releaseSome(all []*PausedClient) {
 }
 
 // reads says that a function does not write. It is false while that is not known; once it is, the held
-// commands are dispatched again.
+// commands are dispatched again. It never blocks: while a node is asked the command counts as one that
+// writes, and is held.
 func (l *Loop) reads(name []byte, id int64) bool {
 	if p := &l.pause; p.readers == nil && !p.asking {
 		p.asking = true
@@ -156,6 +166,7 @@ func (l *Loop) reads(name []byte, id int64) bool {
 
 // learnReaders takes the reply of FUNCTION LIST; nil: there is none, and another FCALL asks again.
 func (l *Loop) learnReaders(list []byte, _ error) {
+	// The pause has ended meanwhile, and what it knew has been dropped.
 	if !l.pause.asking {
 		return
 	}
@@ -164,6 +175,6 @@ func (l *Loop) learnReaders(list []byte, _ error) {
 		return
 	}
 	if l.pause.readers = commands.FunctionsThatRead(list); len(l.pause.readers) > 0 {
-		l.release()
+		l.releaseHeld()
 	}
 }

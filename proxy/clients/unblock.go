@@ -6,7 +6,8 @@ import (
 	"lockproxy/commands"
 )
 
-// Unblock implements commands.Clients.
+// Unblock implements commands.Clients. Whether it did is known on the loop of the other client, perhaps only
+// once its node has answered. So the asking one waits in a task.
 func (c Commands) Unblock(id int64, withError bool) {
 	all := c.On.all
 	c.Host.Actions().Task(commands.Returning(func(ctx context.Context) []byte {

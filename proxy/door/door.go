@@ -22,9 +22,11 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// handshakeTimeout bounds the TLS handshake of a client.
+// handshakeTimeout bounds the TLS handshake of a client. Until it is over the client holds a goroutine and a
+// place among MaxClients, and nothing else watches it: no loop knows it yet.
 const handshakeTimeout = 10 * time.Second
 
+// tooManyClients is what Redis says to a client above maxclients.
 var tooManyClients = []byte("-ERR max number of clients reached\r\n")
 
 // Options configure a Door.
@@ -86,7 +88,8 @@ func New(o Options, s LiveSettings) *Door {
 	return d
 }
 
-// Serve lets the clients of ln in, on TCP or a unix socket, until Shut or Leave.
+// Serve lets the clients of ln in, on TCP or a unix socket, until Shut or Leave. It does not block. ln
+// belongs to the Door from now on, and is closed even if there is an error.
 func (d *Door) Serve(ln net.Listener) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,18 +98,20 @@ func (d *Door) Serve(ln net.Listener) error {
 		return fmt.Errorf("proxy: listen: %w", net.ErrClosed)
 	}
 	if d.o.Loop != nil && !d.secures(ln) {
+		// It is nil where a loop cannot accept by itself: then a goroutine does.
 		if accepts := d.o.Loop.Listen(ln, d.now.Load().KeepAlive, acceptor{d, ln.Addr()}); accepts != nil {
 			d.listeners = append(d.listeners, accepts)
 			return nil
 		}
 	}
 	d.listeners = append(d.listeners, ln)
-	d.accepting.Go(func() { d.accept(ln) }) // ends when ln is closed, or its deadline is over
+	d.accepting.Go(func() { d.acceptClients(ln) }) // ends when ln is closed, or its deadline is over
 	return nil
 }
 
 // Pause lets nobody in through the listeners any more, which it returns. They stay open. It is for a Door
-// without a loop.
+// without a loop. When it returns no goroutine is in Accept, so whoever gets the listeners next misses
+// nobody.
 func (d *Door) Pause() (all []net.Listener) {
 	deadline := func(t time.Time) {
 		for _, ln := range all {
@@ -119,6 +124,8 @@ func (d *Door) Pause() (all []net.Listener) {
 	}
 	d.listeners = nil
 	d.mu.Unlock()
+	// A deadline that is over ends each Accept without closing the socket. It is lifted again for the next
+	// user.
 	deadline(time.Now())
 	d.accepting.Wait()
 	deadline(time.Time{})
@@ -128,7 +135,8 @@ func (d *Door) Pause() (all []net.Listener) {
 // secures says that the clients of ln must use TLS.
 func (d *Door) secures(ln net.Listener) bool { return d.o.TLS != nil && ln.Addr().Network() != "unix" }
 
-// Change changes the settings.
+// Change changes the settings. Clients that are inside keep their keep-alive, and stay even if they are more
+// than MaxClients now.
 func (d *Door) Change(s LiveSettings) {
 	d.now.Store(&s)
 	d.mu.Lock()
@@ -188,7 +196,8 @@ func (d *Door) IsShut() bool {
 	return d.shut
 }
 
-// Clients is how many are inside, Came how many ever were, and Rejected how many were too many.
+// Clients is how many are inside, Came how many ever were, and Rejected how many were too many. Clients may
+// be too high for a moment, by those that are just being turned away.
 func (d *Door) Clients() int     { return int(max(d.clients.Load(), 0)) }
 func (d *Door) Came() uint64     { return uint64(d.came.Load()) }
 func (d *Door) Rejected() uint64 { return d.rejected.Load() }
@@ -205,7 +214,8 @@ func (d *Door) Left() {
 	d.inside.Done()
 }
 
-// Wait blocks until all who are inside have left. No one comes in meanwhile, after Shut.
+// Wait blocks until all who are inside have left. No one comes in meanwhile, after Shut. It must not be
+// called before Shut: see enterClient.
 func (d *Door) Wait() { d.inside.Wait() }
 
 // acceptor has the clients come in that a loop accepts. It implements loop.Acceptor.
@@ -220,13 +230,16 @@ func (a acceptor) Accepted(in loop.Incoming) {
 	if path, ok := a.addr.(*net.UnixAddr); ok {
 		n.Addr, n.Local, n.Unix = path.Name+":0", path.Name+":0", true
 	}
-	a.d.enter(n)
+	a.d.enterClient(n)
 }
 
 // AcceptFailed implements loop.Acceptor.
 func (a acceptor) AcceptFailed(err error) { a.d.o.Log.Error("accepting clients fails", "err", err) }
 
-func (d *Door) accept(ln net.Listener) {
+// acceptClients is the goroutine of a listener that no loop serves. An error that is not the end is met with
+// a pause, which doubles up to a second: otherwise a process without free descriptors would only spin and
+// log.
+func (d *Door) acceptClients(ln net.Listener) {
 	pause := 5 * time.Millisecond
 	for {
 		nc, err := ln.Accept()
@@ -285,11 +298,12 @@ func (d *Door) Admit(nc net.Conn) {
 			net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: max(idle/3, time.Second), Count: 3},
 		)
 	}
-	d.enter(n)
+	d.enterClient(n)
 }
 
-// enter lets a client in, or turns it away.
-func (d *Door) enter(n Newcomer) {
+// enterClient lets a client in, or turns it away. It is counted before it is compared with the limit, so that
+// of many who come at once no more than MaxClients get in.
+func (d *Door) enterClient(n Newcomer) {
 	if d.clients.Add(1) > int64(d.now.Load().MaxClients) {
 		d.clients.Add(-1)
 		d.rejected.Add(1)
@@ -297,6 +311,8 @@ func (d *Door) enter(n Newcomer) {
 		return
 	}
 	d.mu.Lock()
+	// A WaitGroup must not rise from 0 while somebody waits for it. So Add comes under the lock, and not
+	// after Shut has set shut: Wait is called behind that.
 	shut := d.shut
 	if !shut {
 		d.inside.Add(1)
@@ -311,7 +327,7 @@ func (d *Door) enter(n Newcomer) {
 	d.o.Come(n)
 }
 
-// Join gives the client to l, on that loop.
+// Join gives the client to l, on that loop. On an error the client is still to be counted out with Door.Left.
 func (n Newcomer) Join(l *loop.Loop, h loop.Handler) (*loop.Conn, error) {
 	if n.Conn == nil {
 		return l.Take(n.in, h)
@@ -322,7 +338,8 @@ func (n Newcomer) Join(l *loop.Loop, h loop.Handler) (*loop.Conn, error) {
 // Refuse closes the connection of a client that nobody can serve.
 func (n Newcomer) Refuse() { n.turnAway(nil) }
 
-// turnAway tells the client why, if anything, and closes the connection.
+// turnAway tells the client why, if anything, and closes the connection. A goroutine is held up by that for a
+// second at most.
 func (n Newcomer) turnAway(why []byte) {
 	switch {
 	case n.Conn == nil:
@@ -335,7 +352,7 @@ func (n Newcomer) turnAway(why []byte) {
 	n.Conn.Close()
 }
 
-// Listen listens on a TCP address or the path of a unix socket.
+// Listen listens on a TCP address or the path of a unix socket. What has a slash in it is a path.
 func Listen(addr string) (net.Listener, error) {
 	network := "tcp"
 	if strings.Contains(addr, "/") {
@@ -349,7 +366,9 @@ func Listen(addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// removeDeadSocket removes a unix socket that nobody listens on any more.
+// removeDeadSocket removes a unix socket that nobody listens on any more. A process that was killed leaves
+// one, and the name could not be bound again. Only an attempt to connect tells whether somebody listens. Any
+// other kind of file is left alone.
 func removeDeadSocket(path string) {
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
 		return

@@ -82,14 +82,16 @@ func NewEarly(o EarlyOptions) *Early {
 func (e *Early) Serve(ln net.Listener) { e.door.Serve(ln) } // which is never shut
 
 // Open gives the listeners and the clients to s. It returns their addresses when s has all of them. A client
-// in the middle of a TLS handshake has to connect again.
+// in the middle of a TLS handshake has to connect again. It is called once, and blocks until each client's
+// goroutine has ended, which takes no longer than an answer that is being written.
 func (e *Early) Open(s Successor) (all []net.Addr, err error) {
-	for _, ln := range e.stop(s) {
+	for _, ln := range e.stopClients(s) {
 		err = errors.Join(err, s.Serve(ln))
 		all = append(all, ln.Addr())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// Those that went over are counted by s itself, as they come in there.
 	s.Earlier(e.door.Came()-e.handed, e.door.Rejected())
 	return all, err
 }
@@ -101,14 +103,15 @@ func (e *Early) Counts() (clients int, came, rejected uint64) {
 
 // Close closes the listeners and the clients. After Open it does nothing.
 func (e *Early) Close() {
-	for _, ln := range e.stop(nil) {
+	for _, ln := range e.stopClients(nil) {
 		ln.Close()
 	}
 }
 
-// stop ends all goroutines, which give their clients to s; nil: they close them. It returns the listeners, if
-// that was not done before.
-func (e *Early) stop(s Successor) []net.Listener {
+// stopClients ends all goroutines, which give their clients to s; nil: they close them. It returns the
+// listeners, if that was not done before. A deadline that is over wakes those that read; those that wait for
+// over are woken by its end.
+func (e *Early) stopClients(s Successor) []net.Listener {
 	e.mu.Lock()
 	if e.isOver() {
 		e.mu.Unlock()
@@ -126,6 +129,7 @@ func (e *Early) stop(s Successor) []net.Listener {
 	return all
 }
 
+// isOver says that Open or Close was called. It needs no lock, but only under mu it stays as it is.
 func (e *Early) isOver() bool {
 	select {
 	case <-e.over:
@@ -142,18 +146,19 @@ func (e *Early) come(n Newcomer) {
 	if !over {
 		e.clients[n.Conn] = struct{}{}
 		e.work.Go(func() { // ends with its client, Open or Close
-			rest, stays := e.answer(n.Conn)
-			e.leave(n.Conn, rest, stays)
+			rest, stays := e.answerCommands(n.Conn)
+			e.handOver(n.Conn, rest, stays)
 		})
 	}
 	e.mu.Unlock()
 	if over {
-		e.leave(n.Conn, nil, true)
+		e.handOver(n.Conn, nil, true)
 	}
 }
 
-// leave gives a client that stays to who has it next, with rest, which was read of it already.
-func (e *Early) leave(nc net.Conn, rest []byte, stays bool) {
+// handOver gives a client that stays to who has it next, with rest, which was read of it already. If nobody
+// has it next, which is so after Close, it is closed.
+func (e *Early) handOver(nc net.Conn, rest []byte, stays bool) {
 	e.mu.Lock()
 	delete(e.clients, nc)
 	to := e.to
@@ -166,6 +171,7 @@ func (e *Early) leave(nc net.Conn, rest []byte, stays bool) {
 		nc.Close()
 		return
 	}
+	// The deadline that woke its goroutine would end the first read of the next owner, too.
 	nc.SetDeadline(time.Time{})
 	if len(rest) > 0 {
 		nc = &begun{nc, rest}
@@ -173,9 +179,10 @@ func (e *Early) leave(nc net.Conn, rest []byte, stays bool) {
 	to.Admit(nc)
 }
 
-// answer answers commands until Early ends; then it returns what was read of the next one. stays is false if
-// the client has gone, or must.
-func (e *Early) answer(nc net.Conn) (rest []byte, stays bool) {
+// answerCommands answers commands until Early ends; then it returns what was read of the next one. stays is
+// false if the client has gone, or must. The buffer grows from 512 bytes to earlyRoom. A command that does
+// not fit is not answered here: its client waits for the end of Early, and nothing more is read of it.
+func (e *Early) answerCommands(nc net.Conn) (rest []byte, stays bool) {
 	var guard resp.InputGuard
 	limits := resp.DefaultLimits()
 	buf := make([]byte, 0, 512)
@@ -198,11 +205,12 @@ func (e *Early) answer(nc net.Conn) (rest []byte, stays bool) {
 			if n == 0 {
 				break
 			}
+			// This command is not answered: the Successor runs it.
 			if e.openSoon() {
 				return buf, true
 			}
 			args, _, err := resp.Split(buf[:n], nil)
-			if err != nil || len(args) > 0 && !e.reply(nc, args[0]) {
+			if err != nil || len(args) > 0 && !e.replyTo(nc, args[0]) {
 				return nil, false
 			}
 			buf = append(buf[:0], buf[n:]...)
@@ -217,7 +225,8 @@ func (e *Early) answer(nc net.Conn) (rest []byte, stays bool) {
 }
 
 // openSoon waits until it is known why there is no Server yet, or for the time of grace after the start. It
-// reports whether Early is over.
+// reports whether Early is over. It asks again and again, since Why is no event; this lasts no longer than
+// grace, once for the whole of Early.
 func (e *Early) openSoon() bool {
 	for e.o.Why() == nil && time.Since(e.since) < grace {
 		select {
@@ -229,8 +238,10 @@ func (e *Early) openSoon() bool {
 	return e.isOver()
 }
 
-// reply answers one command. It returns false if the connection is to end.
-func (e *Early) reply(nc net.Conn, name []byte) bool {
+// replyTo answers one command. It returns false if the connection is to end. A page in a browser can make it
+// send HTTP here, with commands in its body. As Redis does, such a connection is ended at the first line that
+// shows it.
+func (e *Early) replyTo(nc net.Conn, name []byte) bool {
 	text := resp.ErrorLine("LOADING %s", e.text())
 	more := true
 	switch {
@@ -244,7 +255,8 @@ func (e *Early) reply(nc net.Conn, name []byte) bool {
 	return err == nil && more
 }
 
-// text is what clients are told.
+// text is what clients are told. The reason may tell of addresses inside, so a client that would have to log
+// in first is not told it.
 func (e *Early) text() string {
 	why, text := e.o.Why(), "lockproxy has not found its upstream yet"
 	var unreached *master.Unreached

@@ -1,7 +1,7 @@
 // Package execution completes the reply of EXEC when commands were queued that the proxy runs itself, or that
 // all masters run. They run now, one after the other, and their replies are put in their places.
 //
-//	Assemble --> cut into elements --> arrange --> run, some commands a round --> join --> answer
+//	Assemble --> cut into elements --> arrange --> runCommands, some a round --> joinParts --> answer
 //
 // A goroutine cuts a long reply, and joins a long answer.
 package execution
@@ -25,7 +25,8 @@ import (
 	"lockproxy/proxy/transaction"
 )
 
-// longLog is how many queued commands a round of the loop deals with at once.
+// longLog is how many queued commands a round of the loop deals with at once. Above it a goroutine cuts up
+// the reply, as it does a reply of more than client.LongFrom bytes.
 const longLog = 1024
 
 // Of is what EXEC has of its client.
@@ -37,7 +38,8 @@ type Of struct {
 	Own        *tracking.Connections
 }
 
-// Assemble is transaction.Proxy.Assemble for that client.
+// Assemble is transaction.Proxy.Assemble for that client. It returns the answer to EXEC, or nil if that comes
+// later. It runs on the loop of the client.
 func (of Of) Assemble(t transaction.Executed) []byte {
 	a := &execution{Of: of, tag: t.Tag, done: t.Node, slot: t.Slot}
 	reply := client.Lasting(t.Reply) // otherwise it is soon overwritten
@@ -48,22 +50,24 @@ func (of Of) Assemble(t transaction.Executed) []byte {
 	var elems [][]byte
 	var ok bool
 	a.Host.KeepFor(a.tag, len(reply))
-	a.apart(func() { elems, ok = elementsOf(reply) }, func() []byte {
+	a.runApart(func() { elems, ok = elementsOf(reply) }, func() []byte {
 		a.joinApart = true
 		return a.arrange(t, reply, elems, ok, -1)
 	})
 	return nil
 }
 
-// apart runs task on a goroutine, after which EXEC goes on with then.
-func (a *execution) apart(task func(), then func() []byte) {
+// runApart runs task on a goroutine, after which EXEC goes on with then. Resume makes EXEC the current
+// command again, which is the one that waits.
+func (a *execution) runApart(task func(), then func() []byte) {
 	a.Host.Resume(a.tag, func() []byte {
 		client.Apart(a.Host, task, then)
 		return nil
 	})
 }
 
-// elementsOf returns the elements of reply; false: it is no array.
+// elementsOf returns the elements of reply; false: it is no array. They alias reply, and none may be appended
+// to. It runs on any goroutine.
 func elementsOf(reply []byte) (elems [][]byte, ok bool) {
 	n, rest, ok := arrayOf(reply)
 	for ; ok && n > 0; n-- {
@@ -79,13 +83,15 @@ func elementsOf(reply []byte) (elems [][]byte, ok bool) {
 
 // arrange puts the elements of reply into the places of their commands, and starts the commands that are left
 // to run. Receivers of published messages are counted now if that takes at most so many steps; negative:
-// later.
+// later. ok: reply is an array. If it is none, it is an error of the node, or Null for a watched key that has
+// changed, and becomes the answer as it is.
 func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte, ok bool, steps int) []byte {
 	if !ok {
 		return reply
 	}
 	counted, left := false, steps
 	var uncounted []*transaction.QueuedCommand // because there were too many to count
+	// nil when none are left: the node has answered fewer commands than it was sent.
 	next := func() (elem []byte) {
 		if len(elems) > 0 {
 			elem, elems = elems[0], elems[1:]
@@ -107,6 +113,7 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 			if len(part) == 0 {
 				return badExec
 			}
+			// Only now the client's database is another one; until here SELECT was only queued.
 			if e.DB >= 0 && part[0] == '+' {
 				a.Host.About().DB = e.DB
 			}
@@ -119,6 +126,7 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 				}
 				counted = true
 			}
+			// A command that failed at this node is not sent to the others: its error is the answer.
 			if e.Everywhere != nil && part[0] != '-' {
 				e.Reply = part
 				a.todo, part = append(a.todo, e), nil
@@ -127,30 +135,34 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 		}
 	}
 	switch {
+	// Nothing can be assigned to its command any more. What has run at the node has run.
 	case len(elems) > 0:
 		return badExec
 	case len(a.todo) == 0 && !t.Guarded && !counted:
 		return reply
 	case len(uncounted) > 0:
-		a.count(uncounted)
+		a.countReceivers(uncounted)
 	default:
-		a.run()
+		a.runCommands()
 	}
 	return nil
 }
 
-// count goes on with run after a goroutine has recounted the receivers of what was published.
-func (a *execution) count(published []*transaction.QueuedCommand) {
-	a.apart(func() {
+// countReceivers goes on with runCommands after a goroutine has recounted the receivers of what was
+// published.
+func (a *execution) countReceivers(published []*transaction.QueuedCommand) {
+	a.runApart(func() {
 		for _, e := range published {
 			a.parts[e.At], _ = a.Subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
 		}
 	}, func() []byte {
-		a.run()
+		a.runCommands()
 		return nil
 	})
 }
 
+// badExec is for a reply that does not fit what was queued: part of it in the wrong place would be worse than
+// none.
 var badExec = []byte("-ERR the upstream answered EXEC in a form that lockproxy does not expect\r\n")
 
 // arrayOf returns the number of elements of reply, an array, and their bytes.
@@ -164,16 +176,21 @@ func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 	return 0, nil, false
 }
 
-// execution runs commands for EXEC, and takes their answers in place of the client.
+// execution runs commands for EXEC, and takes their answers in place of the client. While it runs, the
+// answers to its commands are diverted to it (Host.Divert), and the client gets one answer, to EXEC. It
+// belongs to the loop; a goroutine has parts only while EXEC waits for it.
 type execution struct {
 	Of
-	tag   uint32 // of EXEC
-	todo  []*transaction.QueuedCommand
+	tag  uint32 // of EXEC
+	todo []*transaction.QueuedCommand
+	// One for each command that has not been rejected, in their order.
 	parts [][]byte // parts of EXEC's answer; an empty one is that of a command in todo
 	at    int      // in parts
 	done  string   // the node that has run the other commands
 	slot  int      // slot of their keys, or AnySlot
 
+	// running and answered tell takeAnswer whether runCommands is on the stack, and goes on by itself, or has
+	// to be called again.
 	running   bool // a command is running
 	answered  bool // it has answered
 	held      int  // bytes of answers that are counted for the client
@@ -199,40 +216,45 @@ type Router interface {
 	BySlot() bool
 }
 
-// FollowUpTime is how long the commands behind EXEC run in one round of the loop.
+// FollowUpTime is how long the commands behind EXEC run in one round of the loop. The next ones run in a
+// later round: a queue may have thousands.
 const FollowUpTime = time.Millisecond
 
-// run runs the commands that are left, until one answers later, or until others have waited long enough.
-func (a *execution) run() {
+// runCommands runs the commands that are left, until one answers later, or until others have waited long
+// enough. It is called again by takeAnswer when a command answers later. Each command has its answer before
+// the next one begins, as in a transaction of Redis, but others may run in between.
+func (a *execution) runCommands() {
 	h := a.Host
 	for began := time.Now(); len(a.todo) > 0; {
+		// The next empty part is that of the first command left.
 		for len(a.parts[a.at]) > 0 {
 			a.at++
 		}
-		h.Divert(a.take)
+		h.Divert(a.takeAnswer)
 		a.running, a.answered = true, false
-		h.Resume(a.tag, func() []byte { return a.call(a.todo[0]) })
+		h.Resume(a.tag, func() []byte { return a.callQueued(a.todo[0]) })
 		if a.running = false; !a.answered {
 			return
 		}
 		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > FollowUpTime {
-			h.Background(func() {}, a.run)
+			// Background, and not a plain Post: a drain waits for it.
+			h.Background(func() {}, a.runCommands)
 			return
 		}
 	}
 	h.Divert(nil)
 	h.Collect(a.tag, -a.held)
 	if !a.joinApart && a.held <= client.LongFrom {
-		h.Resume(a.tag, a.join)
+		h.Resume(a.tag, a.joinParts)
 		return
 	}
 	var out []byte
 	h.KeepFor(a.tag, a.held)
-	a.apart(func() { out = a.join() }, func() []byte { return out })
+	a.runApart(func() { out = a.joinParts() }, func() []byte { return out })
 }
 
-// join makes EXEC's answer.
-func (a *execution) join() []byte {
+// joinParts makes EXEC's answer. It only reads parts, so a goroutine may do it while EXEC waits for that.
+func (a *execution) joinParts() []byte {
 	size := 0
 	for _, part := range a.parts {
 		size += len(part)
@@ -244,24 +266,24 @@ func (a *execution) join() []byte {
 	return out
 }
 
-// call runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart a
-// long one.
-func (a *execution) call(e *transaction.QueuedCommand) []byte {
+// callQueued runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart
+// a long one. Its bytes are those of the log, which nobody writes to.
+func (a *execution) callQueued(e *transaction.QueuedCommand) []byte {
 	long := &large.LongCommand{Size: len(e.Raw)}
 	table, scripts := a.Router.Table(), a.Router.Server().Scripts()
 	if len(e.Raw) <= client.LongFrom {
 		long.Read(table, scripts, e.Raw, false)
-		return a.act(e, long)
+		return a.actOn(e, long)
 	}
 	bySlot := a.Router.BySlot()
 	client.Apart(a.Host, func() { long.Read(table, scripts, e.Raw, bySlot) }, func() []byte {
-		return a.act(e, long)
+		return a.actOn(e, long)
 	})
 	return nil
 }
 
-// act is call for a command that has been read.
-func (a *execution) act(e *transaction.QueuedCommand, read *large.LongCommand) []byte {
+// actOn is callQueued for a command that has been read.
+func (a *execution) actOn(e *transaction.QueuedCommand, read *large.LongCommand) []byte {
 	args, about := read.Args, a.Host.About()
 	if read.Err != nil || a.Host.Gone() && e.Everywhere == nil { // it would set up what nobody ends
 		return client.NoAnswer
@@ -288,6 +310,7 @@ func (a *execution) act(e *transaction.QueuedCommand, read *large.LongCommand) [
 		call.Place = read.PlaceOf(cmd)
 		cmd.Run(call)
 	}
+	// The rules may have changed since it was queued, so the upstream is asked once more.
 	if a.Own.User() != nil && e.Here != nil && !cmd.Free() {
 		a.Router.Judge(cmd, args, e.Raw, run)
 		return nil
@@ -296,8 +319,8 @@ func (a *execution) act(e *transaction.QueuedCommand, read *large.LongCommand) [
 	return nil
 }
 
-// take takes the answer to command tag, if that is EXEC.
-func (a *execution) take(tag uint32, reply []byte) bool {
+// takeAnswer takes the answer to command tag, if that is EXEC. It is what Host.Divert calls, on the loop.
+func (a *execution) takeAnswer(tag uint32, reply []byte) bool {
 	if tag != a.tag || a.answered {
 		return false
 	}
@@ -311,18 +334,19 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 	}
 	if !a.running {
 		a.todo = a.todo[1:]
-		a.run()
+		a.runCommands()
 	}
 	return true
 }
 
 // executionActions is the Actions of such a command. The reply to what it forwards comes back to take, too.
+// What it does not change goes to the session as for any command.
 type executionActions struct {
 	commands.Actions
 	e *transaction.QueuedCommand
 }
 
-// Forward implements commands.Actions.
+// Forward implements commands.Actions. The session's own Forward would send the bytes of EXEC.
 func (a executionActions) Forward(slot int) {
 	o := commands.Asking{Resend: a.e.Here.Flags&commands.ReadOnly != 0}
 	a.Ask(pipe.ToSlot(slot), a.e.Raw, o, func(reply []byte) []byte { return reply })
@@ -362,7 +386,7 @@ func (e *otherMasters) AskAll(req []byte, o commands.Asking, merge commands.Merg
 }
 
 // shard is the number of the master that ran the transaction, or of the one that has taken over its slot
-// since; -1: there is none.
+// since; -1: there is none. Masters may have changed places since EXEC ran.
 func (a *execution) shard() int {
 	for i, n := range a.Host.Pool().Topology().Masters {
 		if n.Addr == a.done {

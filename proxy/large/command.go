@@ -12,8 +12,8 @@ import (
 // This file keeps long commands from holding up the loop. A command of a million arguments takes a second to
 // take apart, to cut by slot, to copy to the nodes, and to combine its replies.
 //
-//	Read --> takeApart --(goroutine)--> Read again: dispatch --> scatter.Send --(goroutine)--> some parts a
-//	     round --> nodes --> scatter.Gather --(goroutine)--> answer
+//	Read --> takeApart --(goroutine)--> Read again: dispatchCommand --> scatter.Send --(goroutine)-->
+//	     some parts a round --> nodes --> scatter.Gather --(goroutine)--> answer
 //
 // Later commands of the client wait, as behind any command that has not been started.
 

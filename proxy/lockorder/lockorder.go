@@ -11,11 +11,12 @@ type Order struct {
 	last map[string]uint32 // by lock: the last command that later ones wait for, perhaps answered already
 }
 
-// Unanswered are the commands of a client that are not answered: those from First on, up to Next.
+// Unanswered are the commands of a client that are not answered: those from First on, up to Next. The numbers
+// wrap around, so they are compared by their differences alone.
 type Unanswered struct{ First, Next uint32 }
 
-func (u Unanswered) len() uint32       { return u.Next - u.First }
-func (u Unanswered) has(n uint32) bool { return n-u.First < u.len() }
+func (u Unanswered) len() uint32              { return u.Next - u.First }
+func (u Unanswered) hasCommand(n uint32) bool { return n-u.First < u.len() }
 
 // fewHeld is how many locks are kept in mind although no command under way is about them.
 const fewHeld = 16
@@ -25,12 +26,12 @@ func (o *Order) Hold(name string, n uint32, unanswered Unanswered) {
 	name = bare(name)
 	before, known := o.last[name]
 	switch {
-	case known && unanswered.has(before) && int32(before-n) > 0: // which is answered behind n
+	case known && unanswered.hasCommand(before) && int32(before-n) > 0: // which is answered behind n
 		return
 	case o.last == nil:
 		o.last = make(map[string]uint32)
 	case len(o.last) >= fewHeld+2*int(unanswered.len()):
-		maps.DeleteFunc(o.last, func(_ string, n uint32) bool { return !unanswered.has(n) })
+		maps.DeleteFunc(o.last, func(_ string, n uint32) bool { return !unanswered.hasCommand(n) })
 	}
 	o.last[name] = n
 }
@@ -39,10 +40,10 @@ func (o *Order) Hold(name string, n uint32, unanswered Unanswered) {
 func (o *Order) IsHeld(name []byte, unanswered Unanswered) bool {
 	if name != nil {
 		n, known := o.last[string(bare(name))]
-		return known && unanswered.has(n)
+		return known && unanswered.hasCommand(n)
 	}
 	for _, n := range o.last {
-		if unanswered.has(n) {
+		if unanswered.hasCommand(n) {
 			return true
 		}
 	}

@@ -104,8 +104,8 @@ func NewAddresses() *Addresses {
 	return &Addresses{counts: cache}
 }
 
-// left is what is left of the count at now.
-func (f addressFailures) left(now time.Time) float64 {
+// leftAt is what is left of the count at now.
+func (f addressFailures) leftAt(now time.Time) float64 {
 	return max(f.count-now.Sub(f.at).Seconds()*forgivenPerSecond, 0)
 }
 
@@ -116,7 +116,7 @@ func (a *Addresses) Failed(address string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f, _ := a.counts.Get(address)
-	a.counts.Add(address, addressFailures{min(f.left(now)+1, most), now})
+	a.counts.Add(address, addressFailures{min(f.leftAt(now)+1, most), now})
 }
 
 // Pause is how long an attempt from that address has to wait.
@@ -127,7 +127,7 @@ func (a *Addresses) Pause(address string, now time.Time) time.Duration {
 	if !known {
 		return 0
 	}
-	return time.Duration(max(f.left(now)-freeFailures, 0) * float64(pausePerFailure))
+	return time.Duration(max(f.leftAt(now)-freeFailures, 0) * float64(pausePerFailure))
 }
 
 // Origin is the part of a client's address that counts as one origin: an IPv4 address, or the network of an
@@ -147,7 +147,8 @@ func Origin(addr string) string {
 }
 
 // MustWait says that the client's attempt to authenticate must not be checked yet. It will be dispatched
-// again in time.
+// again in time. The wait of the address is looked at once for each attempt: looked at again it would grow
+// with the failures of others, and never end.
 func (a *Attempts) MustWait(h client.Host, known *Addresses) bool {
 	now := time.Now()
 	if !a.held {

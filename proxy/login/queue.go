@@ -21,7 +21,9 @@ type Queue struct {
 	running int
 	waiting int
 	origins map[string]*origin // those with logins that wait or run
-	turns   []*origin          // those that may start a login, in order
+	// An origin is in turns once at most, however many of its clients wait; behind each login it goes to the
+	// end.
+	turns []*origin // those that may start a login, in order
 }
 
 // origin has the logins of one origin.
@@ -50,7 +52,7 @@ func (l *Queue) Enter(from string, start func()) bool {
 	}
 	o.waiting = append(o.waiting, start)
 	l.waiting++
-	l.offer(o)
+	l.offerTurn(o)
 	l.startNext()
 	return true
 }
@@ -64,7 +66,7 @@ func (l *Queue) Leave(from string) {
 	if o.running == 0 && len(o.waiting) == 0 {
 		delete(l.origins, from)
 	}
-	l.offer(o)
+	l.offerTurn(o)
 	l.startNext()
 }
 
@@ -75,15 +77,16 @@ func (l *Queue) Idle() bool {
 	return l.running == 0 && l.waiting == 0 && len(l.origins) == 0 && len(l.turns) == 0
 }
 
-// offer gives o a turn if it may have one.
-func (l *Queue) offer(o *origin) {
+// offerTurn gives o a turn if it may have one.
+func (l *Queue) offerTurn(o *origin) {
 	if !o.queued && len(o.waiting) > 0 && o.running < MaxOfOrigin {
 		o.queued = true
 		l.turns = append(l.turns, o)
 	}
 }
 
-// startNext starts the logins that may start, and unlocks.
+// startNext starts the logins that may start, and unlocks. mu is held when it is called. The logins start
+// without it, since one that fails at once calls Leave.
 func (l *Queue) startNext() {
 	var starts []func()
 	for l.running < maxRunning && len(l.turns) > 0 {
@@ -96,7 +99,7 @@ func (l *Queue) startNext() {
 		l.waiting--
 		l.running++
 		o.running++
-		l.offer(o)
+		l.offerTurn(o)
 	}
 	l.mu.Unlock()
 	for _, start := range starts {

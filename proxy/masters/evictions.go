@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// memoryLook is how often the masters are asked whether they evict.
+	// memoryLook is how often the masters are asked whether they evict. So long new locks may be granted at a
+	// master that has begun to evict, and to be refused at one that has ended it.
 	memoryLook = 5 * time.Second
 	// memoryGap is the least pause between two such questions, for when the topology changes often.
 	memoryGap = 500 * time.Millisecond
@@ -40,19 +41,23 @@ type Evictions struct {
 	Allowed  bool // locks are kept at such masters
 	Log      *slog.Logger
 
-	moved chan struct{}                    // capacity 1: there is a new topology
+	moved chan struct{} // capacity 1: there is a new topology
+	// known has an entry for each present master that has ever answered; the map is never changed, only
+	// replaced. Only the goroutine of First and then Keep stores it. Loops read any first, which is all that
+	// they pay where nobody evicts.
 	known atomic.Pointer[map[string]error] // why, by address of the master; nil: it does not
 	any   atomic.Bool                      // one of them does
 }
 
-// First asks all masters. The error says which of them evict. It blocks, but not for long.
+// First asks all masters. The error says which of them evict. It blocks, but not for long. It is called once,
+// before Keep and before anybody else.
 func (e *Evictions) First(ctx context.Context) error {
 	e.moved = make(chan struct{}, 1)
-	before := e.look(ctx)
+	before := e.askMemories(ctx)
 	if err := e.Refusal(); err != nil {
 		return err
 	}
-	e.tell(before)
+	e.logChanges(before)
 	e.Upstream.OnChange(func(*cluster.Topology) {
 		select {
 		case e.moved <- struct{}{}:
@@ -62,7 +67,7 @@ func (e *Evictions) First(ctx context.Context) error {
 	return nil
 }
 
-// Keep asks the masters again and again, until ctx ends.
+// Keep asks the masters again and again, until ctx ends. It blocks, on a goroutine of its own.
 func (e *Evictions) Keep(ctx context.Context) {
 	tick := time.NewTicker(memoryLook)
 	defer tick.Stop()
@@ -73,7 +78,7 @@ func (e *Evictions) Keep(ctx context.Context) {
 		case <-tick.C:
 		case <-e.moved:
 		}
-		e.tell(e.look(ctx))
+		e.logChanges(e.askMemories(ctx))
 		select {
 		case <-ctx.Done():
 			return
@@ -82,9 +87,9 @@ func (e *Evictions) Keep(ctx context.Context) {
 	}
 }
 
-// look asks the masters once, and returns what was known before. Of those that do not answer, that stays
-// known.
-func (e *Evictions) look(ctx context.Context) (before map[string]error) {
+// askMemories asks the masters once, and returns what was known before. Of those that do not answer, that
+// stays known. A master that has never answered is taken for one that does not evict.
+func (e *Evictions) askMemories(ctx context.Context) (before map[string]error) {
 	said := e.Upstream.Memories(ctx)
 	if known := e.known.Load(); known != nil {
 		before = *known
@@ -94,6 +99,7 @@ func (e *Evictions) look(ctx context.Context) (before map[string]error) {
 		m, answered := said[n.Addr]
 		was, met := before[n.Addr]
 		switch {
+		// An empty policy: INFO did not tell, so as much is known as before.
 		case answered && m.Policy != "":
 			now[n.Addr] = m.Evicts()
 		case met:
@@ -106,8 +112,9 @@ func (e *Evictions) look(ctx context.Context) (before map[string]error) {
 	return before
 }
 
-// tell logs what has changed since before.
-func (e *Evictions) tell(before map[string]error) {
+// logChanges logs what has changed since before. Each change is one line, by address, however often the
+// masters are asked.
+func (e *Evictions) logChanges(before map[string]error) {
 	now, locks := *e.known.Load(), "refused"
 	if e.Allowed {
 		locks = "granted"
@@ -127,7 +134,8 @@ func (e *Evictions) tell(before map[string]error) {
 // Any says that one of them evicts.
 func (e *Evictions) Any() bool { return e.any.Load() }
 
-// Of says why no new locks may be made at the master of slot; nil: they may be. It never blocks.
+// Of says why no new locks may be made at the master of slot; nil: they may be. It never blocks. It is asked
+// for each new lock, on the loop.
 func (e *Evictions) Of(slot int) error {
 	if !e.any.Load() || e.Allowed {
 		return nil
@@ -139,7 +147,8 @@ func (e *Evictions) Of(slot int) error {
 	return cluster.NodeError{Addr: n.Addr, Err: (*e.known.Load())[n.Addr]}
 }
 
-// Refusal is the reason why new locks are refused, or nil.
+// Refusal is the reason why new locks are refused, or nil. It names the first by address, so that the text
+// stays the same while nothing changes.
 func (e *Evictions) Refusal() error {
 	if !e.any.Load() || e.Allowed {
 		return nil

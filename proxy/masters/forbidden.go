@@ -30,11 +30,13 @@ type Forbidden struct {
 	Locks     bool // the upstream keeps locks
 	Log       *slog.Logger
 
+	// nil: nothing is forbidden that is Graver, or nobody has said so yet.
 	graver atomic.Pointer[lack]
 }
 
 // Ask asks all masters which commands that the proxy needs they forbid, be it by their ACL or by
-// rename-command: each once. A master that cannot be asked now is not waited for.
+// rename-command: each once. A master that cannot be asked now is not waited for. It blocks for needsTimeout
+// at most. Connections of their own are used and then closed: to subscribe is one of the needs.
 func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 	ctx, cancel := context.WithTimeout(ctx, needsTimeout)
 	defer cancel()
@@ -45,7 +47,7 @@ func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 	all := make([][]string, len(masters)) // by master and need: the error, if it is forbidden
 	var asking sync.WaitGroup
 	for i, m := range masters {
-		asking.Go(func() { all[i] = forbidden(ctx, f.Upstream, m.Addr, wanted) }) // ends with ctx
+		asking.Go(func() { all[i] = askForbidden(ctx, f.Upstream, m.Addr, wanted) }) // ends with ctx
 	}
 	asking.Wait()
 	for k, n := range wanted {
@@ -56,6 +58,8 @@ func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 			}
 		}
 	}
+	// A master that did not answer everything may still forbid what was lacking before. So only answers of
+	// all of them clear that.
 	whole := !slices.ContainsFunc(all, func(errs []string) bool { return len(errs) < len(wanted) })
 	if i := slices.IndexFunc(found, func(one lack) bool { return one.Graver }); i >= 0 {
 		f.graver.Store(&found[i])
@@ -65,7 +69,8 @@ func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 	return found
 }
 
-// Tell asks them, and logs what is lacking.
+// Tell asks them, and logs what is lacking. The start goes on even if something graver is lacking: Refusal
+// then makes the proxy not ready, and it may be mended meanwhile.
 func (f *Forbidden) Tell(ctx context.Context) {
 	for _, one := range f.Ask(ctx) {
 		level := slog.LevelWarn
@@ -86,13 +91,15 @@ func (f *Forbidden) Refusal() error {
 	return nil
 }
 
-// forbidden is needs.Forbidden for the node at addr, until ctx ends.
-func forbidden(ctx context.Context, upstream Upstream, addr string, wanted []needs.Need) (errs []string) {
+// askForbidden is needs.Forbidden for the node at addr, until ctx ends. If it cannot be reached there are
+// none; if it breaks off there are fewer errors than wanted.
+func askForbidden(ctx context.Context, upstream Upstream, addr string, wanted []needs.Need) (errs []string) {
 	conn, err := upstream.Dial(ctx, addr, cluster.Mode{Proto: 2}, nil)
 	if err != nil {
 		return nil
 	}
 	defer conn.Close()
+	// A deadline that is long over ends what blocks on conn when ctx ends.
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	return needs.Forbidden(conn, wanted)
 }

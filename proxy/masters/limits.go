@@ -16,6 +16,7 @@ import (
 // upstream accept. A command for which they would close the connection is refused before it is sent. Safe for
 // concurrent use.
 type CommandLimits struct {
+	// What the loops read for each command. The fields behind the lock are what it is made of.
 	now atomic.Pointer[limits]
 
 	mu     sync.Mutex
@@ -26,15 +27,16 @@ type CommandLimits struct {
 // limits are the limits of one command, after authentication and before.
 type limits struct{ open, closed resp.Limits }
 
-// Follow sets the limits.
+// Follow sets the limits. They are those of the settings, at the start and whenever these change.
 func (c *CommandLimits) Follow(set resp.Limits) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set = set
-	c.apply()
+	c.applyLimits()
 }
 
-// Learn adopts the limits of the masters.
+// Learn adopts the limits of the masters. Zero values: the masters do not tell, and what is set stands alone.
+// It is logged when they change.
 func (c *CommandLimits) Learn(learnt cluster.Limits, log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,12 +45,12 @@ func (c *CommandLimits) Learn(learnt cluster.Limits, log *slog.Logger) {
 			"client-query-buffer-limit", learnt.Buffer)
 	}
 	c.learnt = learnt
-	c.apply()
+	c.applyLimits()
 }
 
-// apply makes the loops use the limits. An argument larger than a client's query buffer may be breaks its
-// connection, as one above proto-max-bulk-len does.
-func (c *CommandLimits) apply() {
+// applyLimits makes the loops use the limits. An argument larger than a client's query buffer may be breaks
+// its connection, as one above proto-max-bulk-len does.
+func (c *CommandLimits) applyLimits() {
 	l := c.set
 	for _, most := range []int{c.learnt.Bulk, c.learnt.Buffer} {
 		if most > 0 {

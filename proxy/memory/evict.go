@@ -11,7 +11,7 @@ import (
 // This file acts when all clients together take more memory than maxmemory-clients: the one that takes most
 // is closed, then the next, until it is enough.
 //
-//	Account.check --> each loop: its largest clients --> the largest of all --> closed on their loops
+//	Account.checkLimit --> each loop: its largest clients --> the largest of all --> closed on their loops
 //	     ^                                                                         |
 //	     +---------------------------- still too much -----------------------------+
 
@@ -41,16 +41,17 @@ type eviction struct {
 	protected int // memory of all protected clients, in bytes
 }
 
-// check begins an eviction if too much is used and none is under way.
-func (a *Account) check() {
+// checkLimit begins an eviction if too much is used and none is under way.
+func (a *Account) checkLimit() {
 	if a.Over() > 0 && a.evicting.CompareAndSwap(false, true) {
 		e := &eviction{all: a}
-		loop.Each(a.loops, e.rank, e.choose)
+		loop.Each(a.loops, e.rankClients, e.chooseVictims)
 	}
 }
 
-// rank names the largest clients of l.
-func (e *eviction) rank(l *Loop) {
+// rankClients names the largest clients of l. It visits all clients of the loop in one round, which is dear:
+// so it is done only while too much is used.
+func (e *eviction) rankClients(l *Loop) {
 	var open, shielded []candidate
 	protected := 0
 	for c := range l.clients {
@@ -81,8 +82,8 @@ func addRanked(all []candidate, c candidate) []candidate {
 // bySize puts the largest first.
 func bySize(a, b candidate) int { return cmp.Compare(b.bytes, a.bytes) }
 
-// choose closes the largest clients, as many as bring the sum below the limit.
-func (e *eviction) choose() {
+// chooseVictims closes the largest clients, as many as bring the sum below the limit.
+func (e *eviction) chooseVictims() {
 	a := e.all
 	slices.SortFunc(e.found, bySize)
 	left, spared := a.Over(), int64(e.protected) <= a.Limit()/protectedShare
@@ -97,10 +98,10 @@ func (e *eviction) choose() {
 		victims[c.on] = append(victims[c.on], c)
 		left -= int64(c.bytes)
 	}
-	loop.Each(a.loops, func(l *Loop) { l.evict(victims[l]) }, func() {
+	loop.Each(a.loops, func(l *Loop) { l.evictClients(victims[l]) }, func() {
 		a.evicting.Store(false)
 		if a.Over() > 0 && len(victims) > 0 {
-			a.check()
+			a.checkLimit()
 			return
 		}
 		for _, l := range a.loops {
@@ -109,8 +110,8 @@ func (e *eviction) choose() {
 	})
 }
 
-// evict closes clients of l.
-func (l *Loop) evict(victims []candidate) {
+// evictClients closes clients of l.
+func (l *Loop) evictClients(victims []candidate) {
 	bytes, unnamed := 0, 0
 	for i, c := range victims {
 		named := i < evictLines
@@ -125,7 +126,7 @@ func (l *Loop) evict(victims []candidate) {
 	if unnamed > 0 {
 		l.all.Log.Warn("more clients closed: maxmemory-clients", "clients", unnamed, "bytes", bytes)
 	}
-	l.tell()
+	l.tellSum()
 }
 
 // readOn reads on from the clients that were held because too much memory was used.

@@ -60,7 +60,8 @@ type Client interface {
 // Loop is the memory of the clients of one loop, to which it belongs.
 type Loop struct {
 	*loop.Loop
-	all        *Account
+	all *Account
+	// Bytes: the sum of what its clients were last counted with, and what of that all.used knows.
 	used, told int
 	clients    iter.Seq[Client]
 }
@@ -85,11 +86,11 @@ func (l *Loop) Add(n int) {
 
 // Report reports the sum, and begins an eviction if all loops take too much and none is under way.
 func (l *Loop) Report() {
-	l.tell()
-	l.all.check()
+	l.tellSum()
+	l.all.checkLimit()
 }
 
-func (l *Loop) tell() {
+func (l *Loop) tellSum() {
 	l.all.used.Add(int64(l.used - l.told))
 	l.told = l.used
 }

@@ -24,10 +24,13 @@ type Need struct {
 	Without string // what is not there where it is forbidden
 	Graver  bool   // nobody can do without
 
+	// The words are split at spaces; the word CHANNEL stands for a channel of the proxy's own. Nothing of it
+	// may change data, or block.
 	asked    string   // a harmless one of the kind
 	more     []string // arguments behind it that may have spaces
 	channels string   // with which the word CHANNEL in it begins
-	when     func(p Site) bool
+	// nil: it is needed everywhere.
+	when func(p Site) bool
 }
 
 // Site is where the proxy runs them.
@@ -40,11 +43,13 @@ type Site struct {
 	Channels string
 }
 
-// nobody is an id that no client of a server has.
+// nobody is an id that no client of a server has. So CLIENT KILL and UNBLOCK with it meet no client, and show
+// only whether they are allowed.
 var nobody = strconv.Itoa(math.MaxInt64)
 
 // all are all of them, but for COMMAND, without which the proxy does not start. Those that subscribe are
-// last.
+// last. Behind SUBSCRIBE a connection in RESP2 takes nothing but its like, so whatever else was asked behind
+// it would be refused.
 var all = []Need{
 	{asked: "INFO server", Right: "info", Without: "the version is known from HELLO alone, replicas are " +
 		"not read from, SCAN does not see that a server has restarted, and nobody knows whether it evicts " +
@@ -110,7 +115,8 @@ func sharded(p Site) bool    { return p.Server.ShardChannels }
 func usersOnly(p Site) bool  { return p.UsersOnly }
 func locksHere(p Site) bool  { return p.Locks }
 
-// Of are those that the proxy needs at a place.
+// Of are those that the proxy needs at a place. They are copies, in the order in which they may be asked over
+// one connection.
 func Of(p Site) []Need {
 	var wanted []Need
 	for _, n := range all {
@@ -122,7 +128,8 @@ func Of(p Site) []Need {
 	return wanted
 }
 
-// Remedy is what helps where a server refuses n with the text err.
+// Remedy is what helps where a server refuses n with the text err. The text is that of the server, without
+// the minus sign.
 func (n *Need) Remedy(err string) string {
 	switch {
 	case strings.HasPrefix(err, "NOPERM") && strings.Contains(err, " channel"):
@@ -133,12 +140,14 @@ func (n *Need) Remedy(err string) string {
 	return "have the server know the command: rename-command took it away, or it is too old"
 }
 
-// longest is how many bytes one of the replies may have.
+// longest is how many bytes one of the replies may have. CONFIG GET and INFO are short, but the answer of
+// CLUSTER NODES grows with the cluster.
 const longest = 4 << 20
 
 // Forbidden are the errors by which the server at the other end of conn refuses what is wanted, "" where it
 // does not. If conn fails they are fewer. It blocks until then, or until all have come, and leaves conn
-// subscribed.
+// subscribed. An error of another kind does not count: the server knows the command and allows it, and the
+// arguments of some are meant to fail.
 func Forbidden(conn net.Conn, wanted []Need) (errs []string) {
 	var asked []byte
 	for _, n := range wanted {
@@ -148,6 +157,7 @@ func Forbidden(conn net.Conn, wanted []Need) (errs []string) {
 		}
 		asked = resp.AppendCommandStrings(asked, words...)
 	}
+	// All of it may be more than both ends take before one of them reads; so it is written beside.
 	go conn.Write(asked) // ends with conn
 	replies := resp.Reader{From: conn, Most: longest}
 	for range wanted {

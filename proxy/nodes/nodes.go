@@ -59,7 +59,9 @@ func (n *Nodes) TellReplicas(req []byte) {
 	for _, node := range n.pool.Topology().Replicas {
 		n.pool.Send(&pipe.Request{
 			Target: pipe.ToNode(node.Addr), Mode: pipe.Mode{Proto: 2}, Bytes: req,
-			To:     &pipe.Collector{Then: func(reply []byte, err error) { n.told(node.Addr, reply, err) }},
+			To: &pipe.Collector{
+				Then: func(reply []byte, err error) { n.takeReply(node.Addr, reply, err) },
+			},
 			Resend: true,
 		})
 	}
@@ -103,8 +105,8 @@ func (n *Nodes) Set(name, text string) {
 	n.notes[name] = text
 }
 
-// told takes the reply of the replica at addr.
-func (n *Nodes) told(addr string, reply []byte, err error) {
+// takeReply takes the reply of the replica at addr.
+func (n *Nodes) takeReply(addr string, reply []byte, err error) {
 	switch log := n.log; {
 	case err != nil:
 		log.Warn("replica could not be told what its master was", "node", addr, "err", err)

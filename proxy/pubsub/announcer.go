@@ -40,7 +40,8 @@ type Announcer struct {
 // themselves within half a cluster-node-timeout, which is 15 s if nobody has set it.
 const settling = 10 * time.Second
 
-// Follow takes over the current topology.
+// Follow takes over the current topology. A node that is missing in it makes the next seconds unsettled. It
+// must not block.
 func (a *Announcer) Follow(t *cluster.Topology) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,8 +54,8 @@ func (a *Announcer) Follow(t *cluster.Topology) {
 	a.all = all
 }
 
-// settled says that no node is missing.
-func (a *Announcer) settled() bool {
+// isSettled says that no node is missing.
+func (a *Announcer) isSettled() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return time.Since(a.left) > settling
@@ -80,37 +81,41 @@ var errPatterns = errors.New("clients listen to patterns at a node of the cluste
 // errLeft is the doubt about listeners at a node that is missing.
 var errLeft = errors.New("clients may listen at a node that was one of the cluster until a moment ago")
 
-// askTimeout is how long a node may take to say who listens there.
+// askTimeout is how long a node may take to say who listens there. It is for all nodes together: they are
+// asked at the same time.
 const askTimeout = time.Second
 
-// Announce implements commands.Announcer.
+// Announce implements commands.Announcer. It blocks. Unsent: nothing was published. An error beside InDoubt
+// says why nobody knows.
 func (a *Announcer) Announce(ctx context.Context, channel, message string) (commands.Heard, error) {
 	top := a.Topology()
 	switch {
 	case len(top.Masters) == 0:
 		return commands.Unsent, fmt.Errorf("%w: there is no master", cluster.ErrUnavailable)
 	case top.Kind != cluster.Cluster:
-		return a.publish(ctx, top.Masters[0].Addr, channel, message)
+		return a.publishAt(ctx, top.Masters[0].Addr, channel, message)
 	}
-	before := a.listen(ctx, top.Masters, channel)
+	before := a.askListeners(ctx, top.Masters, channel)
 	if !slices.ContainsFunc(before, func(e ears) bool { return e.heard }) {
-		before = append(before, a.listen(ctx, top.Replicas, channel)...)
+		before = append(before, a.askListeners(ctx, top.Replicas, channel)...)
 	}
-	at := a.best(before)
-	heard, err := a.publish(ctx, at, channel, message)
+	at := a.bestMaster(before)
+	heard, err := a.publishAt(ctx, at, channel, message)
 	if heard == commands.Unheard {
 		heard, err = elsewhere(before, at)
 	}
+	// A subscription that moved meanwhile may have been seen at neither node, so all are asked anew.
 	if heard == commands.Unheard {
-		heard, err = elsewhere(a.listen(ctx, a.Topology().Nodes(), channel), at)
+		heard, err = elsewhere(a.askListeners(ctx, a.Topology().Nodes(), channel), at)
 	}
-	if heard == commands.Unheard && !a.settled() {
+	if heard == commands.Unheard && !a.isSettled() {
 		return commands.InDoubt, errLeft
 	}
 	return heard, err
 }
 
-// elsewhere says whether somebody has got the message at another node than at.
+// elsewhere says whether somebody has got the message at another node than at. at has said itself how many
+// got it there.
 func elsewhere(all []ears, at string) (commands.Heard, error) {
 	var doubt error
 	for _, e := range all {
@@ -128,9 +133,10 @@ func elsewhere(all []ears, at string) (commands.Heard, error) {
 	return commands.Unheard, nil
 }
 
-// best is the master to publish at: one that has subscribers, and of those the one at which this process
-// subscribes its own.
-func (a *Announcer) best(all []ears) string {
+// bestMaster is the master to publish at: one that has subscribers, and of those the one at which this
+// process subscribes its own. A master about which nothing is known still is better than none: some node has
+// to publish.
+func (a *Announcer) bestMaster(all []ears) string {
 	home, best, most := a.Upstream.Home(), "", -1
 	for _, e := range all {
 		rank := 0
@@ -152,11 +158,12 @@ func (a *Announcer) best(all []ears) string {
 	return best
 }
 
-// listen asks nodes for their subscribers.
-func (a *Announcer) listen(ctx context.Context, nodes []*cluster.Node, channel string) []ears {
+// askListeners asks nodes for their subscribers. It blocks until all have answered, or askTimeout is over.
+// The result has the order of nodes.
+func (a *Announcer) askListeners(ctx context.Context, nodes []*cluster.Node, channel string) []ears {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	topics := a.concerned(channel)
+	topics := a.concernedTopics(channel)
 	all := make([]ears, len(nodes))
 	var asking sync.WaitGroup
 	for i, n := range nodes {
@@ -166,12 +173,15 @@ func (a *Announcer) listen(ctx context.Context, nodes []*cluster.Node, channel s
 	return all
 }
 
-func (a *Announcer) concerned(channel string) []*pubsub.Topic {
+// concernedTopics are the topics of this process that get what is published on the channel. It may take as
+// many steps as there are: no loop waits for it.
+func (a *Announcer) concernedTopics(channel string) []*pubsub.Topic {
 	topics, _ := a.Upstream.Concerned([]byte(channel), false, math.MaxInt)
 	return topics
 }
 
-// earsOf asks one node. topics are those of this process that get the message.
+// earsOf asks one node. topics are those of this process that get the message. The node counts this process
+// once for each topic, with whoever listens behind it. So that is taken off before others are seen.
 func (a *Announcer) earsOf(
 	ctx context.Context, n *cluster.Node, channel string, topics []*pubsub.Topic,
 ) ears {
@@ -183,12 +193,12 @@ func (a *Announcer) earsOf(
 		}
 		e.heard = e.heard || t.CountedAt(addr) > 0 && t.Listeners() > 0
 	}
-	subscribers, err := a.count(ctx, addr, "NUMSUB", channel)
+	subscribers, err := a.askCount(ctx, addr, "NUMSUB", channel)
 	if err != nil {
 		e.doubt = err
 		return e
 	}
-	patterns, err := a.count(ctx, addr, "NUMPAT")
+	patterns, err := a.askCount(ctx, addr, "NUMPAT")
 	switch e.heard = e.heard || subscribers > own; {
 	case err != nil:
 		e.doubt = err
@@ -198,8 +208,8 @@ func (a *Announcer) earsOf(
 	return e
 }
 
-// count asks a node for a number with PUBSUB.
-func (a *Announcer) count(ctx context.Context, addr string, what ...string) (int, error) {
+// askCount asks a node for a number with PUBSUB. NUMSUB answers a name and its number, NUMPAT a number alone.
+func (a *Announcer) askCount(ctx context.Context, addr string, what ...string) (int, error) {
 	req := resp.AppendCommandStrings(nil, append([]string{"PUBSUB"}, what...)...)
 	reply, err := a.Nodes.DoNode(ctx, addr, req, true)
 	if err != nil {
@@ -210,14 +220,15 @@ func (a *Announcer) count(ctx context.Context, addr string, what ...string) (int
 	}
 	n, ok := resp.IntegerReply(reply)
 	if !ok {
-		return 0, said(reply)
+		return 0, errorOf(reply)
 	}
 	return int(n), nil
 }
 
-// publish publishes at one master, which tells how many have got the message there.
-func (a *Announcer) publish(ctx context.Context, addr, channel, message string) (commands.Heard, error) {
-	topics := a.concerned(channel)
+// publishAt publishes at one master, which tells how many have got the message there. It is sent once: a
+// PUBLISH whose reply was lost may have been heard.
+func (a *Announcer) publishAt(ctx context.Context, addr, channel, message string) (commands.Heard, error) {
+	topics := a.concernedTopics(channel)
 	own, listeners := countedAt(topics, addr), listenersOf(topics)
 	req := resp.AppendCommandStrings(nil, "PUBLISH", channel, message)
 	reply, err := a.Nodes.DoNode(ctx, addr, req, false)
@@ -229,7 +240,7 @@ func (a *Announcer) publish(ctx context.Context, addr, channel, message string) 
 	}
 	n, ok := resp.IntegerReply(reply)
 	if !ok {
-		return commands.Unsent, said(reply)
+		return commands.Unsent, errorOf(reply)
 	}
 	// Who listened before, or listens now, may have got it: that may have been in between.
 	own = min(own, countedAt(topics, addr))
@@ -247,8 +258,8 @@ func listenersOf(topics []*pubsub.Topic) (n int) {
 	return n
 }
 
-// said is the error for a reply that is no number.
-func said(reply []byte) error {
+// errorOf is the error for a reply that is no number.
+func errorOf(reply []byte) error {
 	v, _, err := resp.Parse(reply)
 	if err != nil || v.Err() == "" {
 		return errors.New("proxy: the upstream answered in a form that lockproxy does not expect")

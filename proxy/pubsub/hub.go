@@ -74,6 +74,7 @@ type Hub struct {
 // listeners are the clients of one loop that listen to one topic.
 type listeners struct {
 	all []*subscription
+	// A new one goes behind them, so it gets nothing of a portion that came before it.
 	due int // the first ones, which have not been given the current portion yet
 }
 
@@ -89,7 +90,8 @@ type subscription struct {
 }
 
 // NewHub returns the Hub of l. underway is shared by all loops. Nodes have at least budget to confirm a
-// request. late says that the round of the loop has taken long.
+// request. late says that the round of the loop has taken long. It belongs to l, which calls everything but
+// Counts.
 func NewHub(
 	l *loop.Loop, upstream Upstream, underway *Underway, budget time.Duration, late func() bool,
 ) *Hub {
@@ -101,7 +103,7 @@ func NewHub(
 		late:      late,
 		listeners: make(map[*pubsub.Topic]*listeners),
 	}
-	h.box = newMailbox(l, h.hand)
+	h.box = newMailbox(l, h.handPortion)
 	return h
 }
 
@@ -112,8 +114,9 @@ const (
 	handMost  = 256
 )
 
-// hand is the handFunc of the loop. It may close any client that it gives messages to.
-func (h *Hub) hand(p *portion, most int, again bool) (given int, done bool) {
+// handPortion is the handFunc of the loop. It may close any client that it gives messages to. It goes from
+// the last of those due to the first, so that whoever leaves meanwhile, or comes, disturbs none.
+func (h *Hub) handPortion(p *portion, most int, again bool) (given int, done bool) {
 	a := h.listeners[p.topic]
 	if a == nil {
 		return 0, true
@@ -122,77 +125,80 @@ func (h *Hub) hand(p *portion, most int, again bool) (given int, done bool) {
 		a.due = len(a.all)
 	}
 	n := 0
-	for a.due > 0 && (n == 0 || n%handLeast > 0 || n*p.size < most && !h.full()) {
+	for a.due > 0 && (n == 0 || n%handLeast > 0 || n*p.size < most && !h.isFull()) {
 		a.due--
 		n++
 		sub := a.all[a.due]
 		for _, message := range p.messages {
-			sub.message(message)
+			sub.giveMessage(message)
 		}
 	}
 	h.messages.Add(uint64(n * len(p.messages)))
 	return n * p.size, a.due == 0
 }
 
-// full says that this round of the loop has enough to do.
-func (h *Hub) full() bool { return h.loop.Unwritten() >= handMost || h.late() }
+// isFull says that this round of the loop has enough to do.
+func (h *Hub) isFull() bool { return h.loop.Unwritten() >= handMost || h.late() }
 
-// add adds sub to the listeners of its topic.
-func (h *Hub) add(sub *subscription) {
+// addListener adds sub to the listeners of its topic. From now on PUBLISH counts it.
+func (h *Hub) addListener(sub *subscription) {
 	a := h.listeners[sub.topic]
 	if a == nil {
 		a = &listeners{}
 		h.listeners[sub.topic] = a
 	}
-	a.put(sub, len(a.all))
+	a.putAt(sub, len(a.all))
 	sub.topic.Count(1)
 	h.taken[sub.topic.Kind].Add(1)
 }
 
-// put gives sub place i, which may be one past the end.
-func (a *listeners) put(sub *subscription, i int) {
+// putAt gives sub place i, which may be one past the end.
+func (a *listeners) putAt(sub *subscription, i int) {
 	if i == len(a.all) {
 		a.all = append(a.all, nil)
 	}
 	a.all[i], sub.at = sub, i
 }
 
-// remove takes sub out. Those that have the current portion stay behind those that do not.
-func (a *listeners) remove(sub *subscription) {
+// takeOut takes sub out. Those that have the current portion stay behind those that do not. The gap is filled
+// by the last one that is due, and the gap that leaves by the very last one: nobody is moved along.
+func (a *listeners) takeOut(sub *subscription) {
 	free := sub.at
 	if free < a.due {
 		a.due--
-		a.put(a.all[a.due], free)
+		a.putAt(a.all[a.due], free)
 		free = a.due
 	}
 	last := len(a.all) - 1
 	if free < last {
-		a.put(a.all[last], free)
+		a.putAt(a.all[last], free)
 	}
 	a.all[last] = nil
 	a.all = a.all[:last]
 }
 
-// remove is the counterpart of add.
-func (h *Hub) remove(sub *subscription) {
+// removeListener is the counterpart of addListener.
+func (h *Hub) removeListener(sub *subscription) {
 	a := h.listeners[sub.topic]
-	a.remove(sub)
+	a.takeOut(sub)
 	if len(a.all) == 0 {
 		delete(h.listeners, sub.topic)
 	}
 	if !sub.leaving {
-		h.uncount(sub)
+		h.uncountListener(sub)
 	}
 }
 
-// uncount stops counting sub.
-func (h *Hub) uncount(sub *subscription) {
+// uncountListener stops counting sub. It is called once for each subscription: when it begins to leave, or
+// when it is removed.
+func (h *Hub) uncountListener(sub *subscription) {
 	sub.topic.Count(-1)
 	h.taken[sub.topic.Kind].Add(-1)
 }
 
-// release leaves topics without waiting for it.
-func (h *Hub) release(topics []*pubsub.Topic) {
+// releaseTopics leaves topics without waiting for it. Its context is over from the beginning: the nodes are
+// asked, and nobody waits for their answers.
+func (h *Hub) releaseTopics(topics []*pubsub.Topic) {
 	if len(topics) == 0 {
 		return
 	}
@@ -219,9 +225,9 @@ type ourTopics struct {
 	masters  []*cluster.Node
 }
 
-// Settled implements commands.Subscriptions.
+// Settled implements commands.Subscriptions. then runs on the loop, at once if no subscription is under way.
 func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
-	first := l.hub.underway.all()
+	first := l.hub.underway.allRequests()
 	if len(first) == 0 {
 		then(raw)
 		return
@@ -229,7 +235,7 @@ func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
 	raw = client.Lasting(raw)
 	tag := l.h.CurrentTag()
 	l.h.KeepFor(tag, len(raw))
-	client.Apart(l.h, func() { await(first) }, func() []byte {
+	client.Apart(l.h, func() { awaitRequests(first) }, func() []byte {
 		l.h.KeepFor(tag, -len(raw))
 		then(raw)
 		return nil
@@ -241,6 +247,7 @@ func (l *Subscriber) SubscriberCounts() commands.SubscriberCounts {
 	return ourTopics{l.hub.upstream, l.h.Pool().Topology().Masters}
 }
 
+// Listeners implements commands.SubscriberCounts.
 func (c ourTopics) Listeners(kind pubsub.Kind, name []byte) int {
 	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.Listeners()
@@ -248,6 +255,7 @@ func (c ourTopics) Listeners(kind pubsub.Kind, name []byte) int {
 	return 0
 }
 
+// Own implements commands.SubscriberCounts.
 func (c ourTopics) Own(kind pubsub.Kind, name []byte, i int) int {
 	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.CountedAt(c.masters[i].Addr)
@@ -255,6 +263,7 @@ func (c ourTopics) Own(kind pubsub.Kind, name []byte, i int) int {
 	return 0
 }
 
+// Heard implements commands.SubscriberCounts.
 func (c ourTopics) Heard(kind pubsub.Kind) (names []string) {
 	for _, t := range c.upstream.Topics(kind) {
 		if t.Listeners() > 0 {
@@ -264,6 +273,7 @@ func (c ourTopics) Heard(kind pubsub.Kind) (names []string) {
 	return names
 }
 
+// OwnTopics implements commands.SubscriberCounts.
 func (c ourTopics) OwnTopics(kind pubsub.Kind, i int) (n int) {
 	for _, t := range c.upstream.Topics(kind) {
 		n += t.CountedAt(c.masters[i].Addr)

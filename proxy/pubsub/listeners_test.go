@@ -15,7 +15,7 @@ func TestListeners(t *testing.T) {
 		var there []*subscription
 		for range random.IntN(20) {
 			sub := &subscription{}
-			a.put(sub, len(a.all))
+			a.putAt(sub, len(a.all))
 			there = append(there, sub)
 		}
 		want := make(map[*subscription]bool) // to get it
@@ -26,14 +26,14 @@ func TestListeners(t *testing.T) {
 			switch i := random.IntN(3); {
 			case i == 0:
 				sub := &subscription{}
-				a.put(sub, len(a.all))
+				a.putAt(sub, len(a.all))
 				there = append(there, sub)
 			case i == 1:
 				j := random.IntN(len(there))
 				if got[there[j]] == 0 {
 					delete(want, there[j])
 				}
-				a.remove(there[j])
+				a.takeOut(there[j])
 				there = append(there[:j], there[j+1:]...)
 			default:
 				a.due--

@@ -18,18 +18,19 @@ const (
 )
 
 // mailbox hands out, on a loop and in order, messages that come on other goroutines. It implements
-// pubsub.Outlet.
+// pubsub.Outlet. in is filled by the goroutines of nodes, out is emptied by the loop; the two change places,
+// so that their memory is used again and the lock is held for moments only.
 type mailbox struct {
 	loop  *loop.Loop
 	hand  handFunc
-	empty func() // m.run, made once
+	empty func() // m.runMailbox, made once
 
 	mu     sync.Mutex
 	in     batch
-	posted bool          // run will be called
+	posted bool          // runMailbox will be called
 	space  chan struct{} // closed when in is taken; nil: nobody waits
 
-	out     batch // belongs to run, as do the next fields
+	out     batch // belongs to runMailbox, as do the next fields
 	next    int   // the entry of out that follows portion
 	portion portion
 	begun   bool // some clients have been given portion
@@ -63,13 +64,15 @@ type entry struct {
 	long  []byte // the message, if it is larger than loop.Shared; nobody writes to it
 }
 
+// hand is called on l.
 func newMailbox(l *loop.Loop, hand handFunc) *mailbox {
 	m := &mailbox{loop: l, hand: hand}
-	m.empty = m.run
+	m.empty = m.runMailbox
 	return m
 }
 
-// Deliver implements pubsub.Outlet.
+// Deliver implements pubsub.Outlet. It runs on the goroutine of a node. message may be overwritten when it
+// returns. If it says full, the node is read on when Space says so.
 func (m *mailbox) Deliver(t *pubsub.Topic, message []byte) (full bool) {
 	l := entry{topic: t}
 	if len(message) > loop.Shared {
@@ -79,7 +82,7 @@ func (m *mailbox) Deliver(t *pubsub.Topic, message []byte) (full bool) {
 	defer m.mu.Unlock()
 	m.in.bytes = append(m.in.bytes, message...)
 	m.in.long += len(l.long)
-	return m.add(l) && m.in.size() > mailboxLimit
+	return m.addEntry(l) && m.in.size() > mailboxLimit
 }
 
 func (m *batch) size() int { return len(m.bytes) + m.long }
@@ -88,11 +91,11 @@ func (m *batch) size() int { return len(m.bytes) + m.long }
 func (m *mailbox) Post(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.add(entry{do: f})
+	return m.addEntry(entry{do: f})
 }
 
-// add adds an entry. false: the loop has ended. mu is held.
-func (m *mailbox) add(l entry) bool {
+// addEntry adds an entry. false: the loop has ended. mu is held. The loop has one runMailbox posted at most.
+func (m *mailbox) addEntry(l entry) bool {
 	l.end = len(m.in.bytes)
 	m.in.entries = append(m.in.entries, l)
 	if !m.posted {
@@ -104,7 +107,7 @@ func (m *mailbox) add(l entry) bool {
 	return m.posted
 }
 
-// Space implements pubsub.Outlet.
+// Space implements pubsub.Outlet. It is closed already if there is room.
 func (m *mailbox) Space() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,12 +122,14 @@ func (m *mailbox) Space() <-chan struct{} {
 	return m.space
 }
 
-// run gives out what is there. It runs on the loop.
-func (m *mailbox) run() {
+// runMailbox gives out what is there. It runs on the loop. A round ends when enough was given to all, or
+// about enough for any one client; the rest goes on in the next, behind the writing of this one. given counts
+// a byte more for each message: even empty ones are work.
+func (m *mailbox) runMailbox() {
 	p := &m.portion
 	for given, taken := 0, 0; ; {
 		if len(p.messages) == 0 {
-			if m.next == len(m.out.entries) && !m.take() {
+			if m.next == len(m.out.entries) && !m.takeBatch() {
 				return
 			}
 			if given >= mailRound || taken > mailShare {
@@ -139,6 +144,7 @@ func (m *mailbox) run() {
 			m.nextPortion()
 		}
 		n, done := m.hand(p, mailRound-given, m.begun)
+		// It was too much for this round. The same portion comes again, for the clients that have not had it.
 		if m.begun = !done; m.begun {
 			m.loop.Post(m.empty)
 			return
@@ -150,7 +156,8 @@ func (m *mailbox) run() {
 	}
 }
 
-// nextPortion takes the next message, and those of the same topic behind it, into the portion.
+// nextPortion takes the next message, and those of the same topic behind it, into the portion. It ends at
+// another topic or a function, and when it has half of mailShare: then a client is written to often enough.
 func (m *mailbox) nextPortion() {
 	p, start := &m.portion, 0
 	if m.next > 0 {
@@ -170,8 +177,9 @@ func (m *mailbox) nextPortion() {
 	}
 }
 
-// take takes what has come. false: there was nothing, and run will not be called.
-func (m *mailbox) take() bool {
+// takeBatch takes what has come. false: there was nothing, and runMailbox will not be called. It also wakes a
+// node that waits for Space. Memory that only a burst needed is let go.
+func (m *mailbox) takeBatch() bool {
 	clear(m.out.entries) // lets go of what they point to
 	m.out.bytes, m.out.entries, m.out.long, m.next = m.out.bytes[:0], m.out.entries[:0], 0, 0
 	if cap(m.out.bytes) > mailboxLimit/4 {

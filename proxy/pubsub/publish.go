@@ -21,16 +21,18 @@ const PublishSteps = 1 << 16
 
 // Publish implements commands.Subscriptions. Messages on channels go to the node where these are subscribed.
 // So all messages have one order, and no client gets one before the node has counted it. It goes behind the
-// subscriptions that came before it.
+// subscriptions that came before it. PUBLISH takes the short way, the command as it is, where no client of
+// the proxy is concerned: the node's count is right then.
 func (l *Subscriber) Publish(shard bool) {
 	call := l.h.Call()
 	channel, slot := call.Args[1], commands.AnySlot
 	if shard {
 		slot = l.shardSlot()
 	}
-	first := l.hub.underway.concerned(channel, shard)
+	first := l.hub.underway.concernedRequests(channel, shard)
 	topics, left := l.hub.upstream.Concerned(channel, shard, PublishSteps)
 	switch {
+	// To wait, or to find out whom it concerns, would hold up the loop.
 	case len(first) > 0 || left < 0:
 		l.publishApart(first, shard, slot)
 	case len(topics) == 0:
@@ -40,6 +42,8 @@ func (l *Subscriber) Publish(shard bool) {
 		node := l.h.Pool().MasterOf(slot)
 		before := countedAt(topics, node)
 		l.h.Actions().Ask(pipe.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
+			// The proxy's own subscription may have come to the node, or left it, while the command was on
+			// its way: the node has counted it at most as often as it was there at one of both times.
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
 		})
 	}
@@ -55,6 +59,7 @@ func (l *Subscriber) shardSlot() int {
 }
 
 // publishSlot returns a slot of the master that has to publish; for a shard channel that is the given one.
+// Where there is one master any slot will do.
 func (l *Subscriber) publishSlot(shard bool, ofShard int) int {
 	switch pool := l.h.Pool(); {
 	case client.Masters(l.h) == 1:
@@ -80,12 +85,13 @@ func (l *Subscriber) publishApart(first []*subscribeRequest, shard bool, slot in
 	var topics []*pubsub.Topic
 	var before int
 	client.Apart(l.h, func() {
-		await(first)
+		awaitRequests(first)
 		topics, _ = l.hub.upstream.Concerned(channel, shard, math.MaxInt)
 		before = countedAt(topics, node)
 	}, func() []byte {
 		l.h.KeepFor(tag, -size)
 		slot := l.publishSlot(shard, slot)
+		// Another master publishes now, at which nobody has counted before.
 		if now := l.h.Pool().MasterOf(slot); now != node {
 			node, before = now, 0
 		}
@@ -101,7 +107,7 @@ func (l *Subscriber) publishApart(first []*subscribeRequest, shard bool, slot in
 }
 
 // countListeners corrects a node's count of receivers: own of them are the proxy, which counts with each of
-// its clients instead.
+// its clients instead. It runs on any goroutine. An error of the node stays as it is.
 func countListeners(reply []byte, topics []*pubsub.Topic, own int) []byte {
 	if reply[0] != ':' {
 		return reply
@@ -115,7 +121,7 @@ func countListeners(reply []byte, topics []*pubsub.Topic, own int) []byte {
 }
 
 // Recount is countListeners for a PUBLISH or SPUBLISH that ran in a transaction, if that takes no more than
-// most steps. left: as for Concerned.
+// most steps. left: as for Concerned. raw is the command as it was queued, node the one that has run it.
 func (l *Subscriber) Recount(raw, reply []byte, node string, most int) (_ []byte, left int) {
 	args, _, err := resp.Split(raw, nil)
 	if err != nil || len(args) != 3 {

@@ -18,12 +18,15 @@ import (
 //
 // Messages for a new subscription wait for the answer.
 
-// leastPatience is how long nodes may at least take to confirm, whatever the budget of Options.Pipes.
+// leastPatience is how long nodes may at least take to confirm, whatever the budget of Options.Pipes. A
+// client whose names are slow to be confirmed gets an error, and listens to none that it did not listen to
+// before.
 const leastPatience = 10 * time.Second
 
 var errNotConfirmed = errors.New("no node confirmed it in time")
 
-// joining is a command that subscribes.
+// joining is a command that subscribes. It belongs to the loop, but for joinTopics and joinManyTopics: these
+// run on the goroutine of the task, while the client waits and nobody else has it.
 type joining struct {
 	l       *Subscriber
 	tag     uint32
@@ -34,42 +37,47 @@ type joining struct {
 	out     []byte                   // confirmations
 }
 
-// Subscribe implements commands.Subscriptions: it makes the client listen to topics of these names.
+// Subscribe implements commands.Subscriptions: it makes the client listen to topics of these names. Where the
+// client listens to all of them already, no node is asked.
 func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 	j := &joining{l: l, tag: l.h.CurrentTag(), kind: kind}
 	if len(names) > PerRound {
+		// Only to look up so many names would hold up the loop: the goroutine has it do that in rounds.
 		raw := client.Lasting(l.h.Call().Raw)
 		l.h.KeepFor(j.tag, 3*len(raw)) // the command, its names, and what the nodes are asked
-		j.begin(nil, func(ctx context.Context) error { return j.joinMany(ctx, raw) })
+		j.beginJoining(nil, func(ctx context.Context) error { return j.joinManyTopics(ctx, raw) })
 		return
 	}
 	j.names = texts(names)
-	j.look(j.unique())
+	j.lookForMissing(j.uniqueNames())
 	if len(j.missing) == 0 {
 		l.h.Answers().Speak(j.tag)
-		l.h.Reply(j.confirm(j.names))
+		l.h.Reply(j.confirmNames(j.names))
 		return
 	}
+	// Each name is in missing, and again in what the nodes are asked.
 	size := 0
 	for _, name := range j.missing {
 		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
 	}
 	l.h.KeepFor(j.tag, size)
-	j.begin(j.missing, j.join)
+	j.beginJoining(j.missing, j.joinTopics)
 }
 
-// begin runs join, after which the names left are confirmed. missing has the names of the topics to join;
-// nil: they are too many to look at now.
-func (j *joining) begin(missing []string, join func(ctx context.Context) error) {
+// beginJoining runs join, after which the names left are confirmed. missing has the names of the topics to
+// join; nil: they are too many to look at now. The answer comes back through the mailbox, so it is made
+// behind all messages that came before it.
+func (j *joining) beginJoining(missing []string, join func(ctx context.Context) error) {
 	limit := max(j.l.hub.budget, leastPatience)
-	confirmed := j.l.hub.underway.begin(j.kind, missing)
+	confirmed := j.l.hub.underway.beginRequest(j.kind, missing)
 	j.l.tasks.Start(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
 		err := join(ctx)
 		return func() []byte {
+			// Behind the confirmation: a PUBLISH that waits for it then finds the client counted.
 			defer confirmed()
-			return j.end(err)
+			return j.endJoining(err)
 		}
 	}, j.l.hub.box.Post)
 }
@@ -82,8 +90,9 @@ func texts(names [][]byte) []string {
 	return all
 }
 
-// unique returns each name once.
-func (j *joining) unique() (names []string) {
+// uniqueNames returns each name once. The order stays. Redis confirms a name as often as it was given, but it
+// is subscribed once.
+func (j *joining) uniqueNames() (names []string) {
 	seen := make(map[string]bool, len(j.names))
 	for _, name := range j.names {
 		if !seen[name] {
@@ -94,17 +103,19 @@ func (j *joining) unique() (names []string) {
 	return names
 }
 
-// look finds out which of names the client does not listen to.
-func (j *joining) look(names []string) {
+// lookForMissing finds out which of names the client does not listen to. It runs on the loop: the
+// subscriptions of the client are there.
+func (j *joining) lookForMissing(names []string) {
 	for _, name := range names {
-		if j.l.find(j.kind, name) == nil {
+		if j.l.findSubscription(j.kind, name) == nil {
 			j.missing = append(j.missing, name)
 		}
 	}
 }
 
-// join subscribes the loop to what is missing.
-func (j *joining) join(ctx context.Context) error {
+// joinTopics subscribes the loop to what is missing. It blocks until the nodes have confirmed all, or ctx
+// ends.
+func (j *joining) joinTopics(ctx context.Context) error {
 	topics, err := j.l.hub.upstream.Join(ctx, j.kind, j.missing, j.l.hub.box)
 	if err != nil {
 		return err
@@ -116,16 +127,17 @@ func (j *joining) join(ctx context.Context) error {
 	return nil
 }
 
-// joinMany is join for the names of raw, a long command. It confirms all but the last of them.
-func (j *joining) joinMany(ctx context.Context, raw []byte) error {
+// joinManyTopics is joinTopics for the names of raw, a long command. It confirms all but the last of them.
+// The last ones are confirmed by endJoining, in the same step in which the answer is given.
+func (j *joining) joinManyTopics(ctx context.Context, raw []byte) error {
 	j.names, j.out = namesOf(raw)
-	j.l.eachRound(j.unique(), 0, j.look)
+	j.l.eachRound(j.uniqueNames(), 0, j.lookForMissing)
 	if len(j.missing) > 0 {
-		if err := j.join(ctx); err != nil {
+		if err := j.joinTopics(ctx); err != nil {
 			return err
 		}
 	}
-	j.names = j.l.eachRound(j.names, PerRound, func(names []string) { j.confirm(names) })
+	j.names = j.l.eachRound(j.names, PerRound, func(names []string) { j.confirmNames(names) })
 	return nil
 }
 
@@ -139,8 +151,9 @@ func namesOf(raw []byte) (names []string, room []byte) {
 	return texts(args[1:]), make([]byte, 0, len(raw)+len(args)*confirmationRoom)
 }
 
-// end confirms the names that are left, or reports the error.
-func (j *joining) end(err error) []byte {
+// endJoining confirms the names that are left, or reports the error. It runs on the loop. What was joined for
+// a client that has gone meanwhile is left again.
+func (j *joining) endJoining(err error) []byte {
 	switch {
 	case err != nil:
 		return subscribeError(err)
@@ -149,11 +162,11 @@ func (j *joining) end(err error) []byte {
 		for _, t := range j.topics {
 			topics = append(topics, t)
 		}
-		j.l.hub.release(topics)
+		j.l.hub.releaseTopics(topics)
 		return client.NoAnswer
 	}
 	j.l.h.Answers().Speak(j.tag)
-	return j.confirm(j.names)
+	return j.confirmNames(j.names)
 }
 
 // subscribeError is the reply for an error of Join. What a node refused is answered in the node's words.
@@ -168,9 +181,9 @@ func subscribeError(err error) []byte {
 	return commands.ErrorReply(err)
 }
 
-// confirm makes the client listen to the topics of names. It returns their confirmations behind earlier ones.
-// If the client has gone it does nothing.
-func (j *joining) confirm(names []string) []byte {
+// confirmNames makes the client listen to the topics of names. It returns their confirmations behind earlier
+// ones. If the client has gone it does nothing.
+func (j *joining) confirmNames(names []string) []byte {
 	l := j.l
 	if l.h.Gone() {
 		return nil
@@ -182,8 +195,9 @@ func (j *joining) confirm(names []string) []byte {
 		l.has.byName[j.kind] = make(map[string]*subscription)
 	}
 	for _, name := range names {
-		if l.find(j.kind, name) == nil {
-			l.add(j.kind, j.topics[name], j.tag)
+		if l.findSubscription(j.kind, name) == nil {
+			l.addSubscription(j.kind, j.topics[name], j.tag)
+			// topics keeps what no subscription has taken over: endJoining leaves that if the client goes.
 			delete(j.topics, name)
 			if l.own.User() != nil {
 				l.own.User().Rules = "" // they may have changed since the upstream was asked
@@ -196,7 +210,7 @@ func (j *joining) confirm(names []string) []byte {
 }
 
 // eachRound calls do with some of the names in each round of the loop. It returns the last ones, at most
-// left. It must not be called on the loop.
+// left. It must not be called on the loop. It waits for each of these rounds.
 func (l *Subscriber) eachRound(names []string, left int, do func(some []string)) []string {
 	for len(names) > left {
 		some := names[:min(PerRound, len(names))]
@@ -209,7 +223,8 @@ func (l *Subscriber) eachRound(names []string, left int, do func(some []string))
 }
 
 // nextRound runs f in the next round of the loop, behind the messages that have come, and waits for it. It
-// must not be called on the loop. The result is false if the loop has ended.
+// must not be called on the loop. The result is false if the loop has ended. The mailbox keeps the order
+// among messages; the loop's own Post makes it another round, so that others have their turn first.
 func (l *Subscriber) nextRound(f func()) bool {
 	done := make(chan struct{})
 	l.hub.box.Post(func() {

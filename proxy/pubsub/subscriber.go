@@ -13,7 +13,8 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// Subscriber has the subscriptions of one client.
+// Subscriber has the subscriptions of one client. It belongs to the loop. own is here for the rules of the
+// client's user, which a new subscription makes old.
 type Subscriber struct {
 	h     Host
 	hub   *Hub
@@ -55,7 +56,7 @@ func (l *Subscriber) Memory() int {
 	return l.has.bytes
 }
 
-// Names returns the names of all topics of a kind that it listens to.
+// Names returns the names of all topics of a kind that it listens to. They are sorted, and a copy.
 func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
 	if l.has == nil {
 		return nil
@@ -63,7 +64,8 @@ func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
 	return slices.Sorted(maps.Keys(l.has.byName[kind]))
 }
 
-// subscriptions are those of one client, by the kind and name of their topics.
+// subscriptions are those of one client, by the kind and name of their topics. It exists while there is at
+// least one.
 type subscriptions struct {
 	byName [3]map[string]*subscription
 	next   uint64 // order of the next subscription
@@ -84,8 +86,8 @@ var (
 	}
 )
 
-// find returns the client's subscription to a topic, or nil.
-func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
+// findSubscription returns the client's subscription to a topic, or nil.
+func (l *Subscriber) findSubscription(kind pubsub.Kind, name string) *subscription {
 	if l.has == nil {
 		return nil
 	}
@@ -96,21 +98,22 @@ func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
 // channels, and for the connection to the node.
 const cost = 700
 
-// add makes the client listen to t, beginning after the answer to command tag.
-func (l *Subscriber) add(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
+// addSubscription makes the client listen to t, beginning after the answer to command tag.
+func (l *Subscriber) addSubscription(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
 	has := l.has
 	sub := &subscription{of: l, topic: t, order: has.next, behind: tag}
 	has.next++
 	has.byName[kind][t.Name] = sub
 	has.bytes += len(t.Name) + cost
 	l.h.About().Topics[kind] = len(has.byName[kind])
-	l.hub.add(sub)
+	l.hub.addListener(sub)
 }
 
-// remove is the counterpart of add.
-func (l *Subscriber) remove(sub *subscription) {
+// removeSubscription is the counterpart of addSubscription. The topic stays subscribed: whoever calls it
+// leaves that.
+func (l *Subscriber) removeSubscription(sub *subscription) {
 	kind := sub.topic.Kind
-	l.hub.remove(sub)
+	l.hub.removeListener(sub)
 	delete(l.has.byName[kind], sub.topic.Name)
 	l.has.bytes -= len(sub.topic.Name) + cost
 	l.h.About().Topics[kind] = len(l.has.byName[kind])
@@ -119,57 +122,61 @@ func (l *Subscriber) remove(sub *subscription) {
 	}
 }
 
-// Leave ends all subscriptions of a client that has gone.
+// Leave ends all subscriptions of a client that has gone. It returns at once; many are left over several
+// rounds.
 func (l *Subscriber) Leave() {
 	if l.has == nil {
 		return
 	}
 	has := l.has
 	l.has = nil
-	has.leave(l.hub)
+	has.leaveTopics(l.hub)
 }
 
 // PerRound is how many subscriptions are made or ended in one round of the loop.
 const PerRound = 1024
 
-// leave ends all subscriptions, some in each round.
-func (l *subscriptions) leave(h *Hub) {
+// leaveTopics ends all subscriptions, some in each round.
+func (l *subscriptions) leaveTopics(h *Hub) {
 	var left []*pubsub.Topic
 	n := 0
 	for _, subs := range l.byName {
 		for name, sub := range subs {
 			if n++; n > PerRound {
-				h.release(left)
-				h.loop.Post(func() { l.leave(h) })
+				h.releaseTopics(left)
+				h.loop.Post(func() { l.leaveTopics(h) })
 				return
 			}
 			delete(subs, name)
-			h.remove(sub)
-			if !sub.leaving { // leave handles the others
+			h.removeListener(sub)
+			if !sub.leaving { // unsubscribing leaves the others
 				left = append(left, sub.topic)
 			}
 		}
 	}
-	h.release(left)
+	h.releaseTopics(left)
 }
 
-// counted is the number in confirmations: channels and patterns are counted together.
-func (l *Subscriber) counted(kind pubsub.Kind) int64 {
+// confirmedCount is the number in confirmations: channels and patterns are counted together. So it is at
+// Redis, where shard channels are counted by themselves.
+func (l *Subscriber) confirmedCount(kind pubsub.Kind) int64 {
 	if kind == pubsub.Shard {
 		return int64(l.h.About().Topics[kind])
 	}
 	return int64(l.h.About().Topics[pubsub.Classic] + l.h.About().Topics[pubsub.Pattern])
 }
 
+// appendConfirmation appends one: the word, the name, and the count as it is now.
 func (l *Subscriber) appendConfirmation(dst []byte, word string, kind pubsub.Kind, name string) []byte {
 	dst = resp.AppendPush(dst, l.h.About().Proto, 3)
 	dst = redcon.AppendBulkString(dst, word)
 	dst = redcon.AppendBulkString(dst, name)
-	return redcon.AppendInt(dst, l.counted(kind))
+	return redcon.AppendInt(dst, l.confirmedCount(kind))
 }
 
-// message gives the client a published message.
-func (sub *subscription) message(message []byte) {
+// giveMessage gives the client a published message. It may close the client, if that lets too much wait for
+// it.
+func (sub *subscription) giveMessage(message []byte) {
 	if !sub.of.h.Gone() { // a client that has gone is about to leave
 		sub.told = sub.of.h.PushMessage(message, sub.behind, sub.told)
 	}

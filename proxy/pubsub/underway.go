@@ -42,9 +42,10 @@ var wide = topicName{kind: pubsub.Pattern}
 // retry budget.
 const underwayMost = time.Second
 
-// begin notes that a client asks for names; nil: too many to look at. The caller calls end once they are
-// confirmed and counted, or refused.
-func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
+// beginRequest notes that a client asks for names; nil: too many to look at. The caller calls end once they
+// are confirmed and counted, or refused. It runs on any loop, before a node is asked. end is called exactly
+// once.
+func (u *Underway) beginRequest(kind pubsub.Kind, names []string) (end func()) {
 	r := &subscribeRequest{done: make(chan struct{})}
 	if kind == pubsub.Pattern || names == nil {
 		r.topics, r.patterns = []topicName{wide}, names
@@ -53,6 +54,7 @@ func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
 			r.topics = append(r.topics, topicName{kind, name})
 		}
 	}
+	// Counted before it can be found: a PUBLISH that reads 0 has come before this request.
 	u.n.Add(1)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,13 +67,14 @@ func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
 		}
 		u.by[t][r] = struct{}{}
 	}
-	return func() { u.end(r) }
+	return func() { u.endRequest(r) }
 }
 
 // Len is how many there are.
 func (u *Underway) Len() int { return int(u.n.Load()) }
 
-func (u *Underway) end(r *subscribeRequest) {
+// endRequest lets go those who wait for it.
+func (u *Underway) endRequest(r *subscribeRequest) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.n.Add(-1)
@@ -83,9 +86,9 @@ func (u *Underway) end(r *subscribeRequest) {
 	}
 }
 
-// concerned returns the requests whose clients may get what is published on a channel. A request that takes
-// too many steps to decide counts as one of them.
-func (u *Underway) concerned(name []byte, shard bool) (all []*subscribeRequest) {
+// concernedRequests returns the requests whose clients may get what is published on a channel. A request that
+// takes too many steps to decide counts as one of them.
+func (u *Underway) concernedRequests(name []byte, shard bool) (all []*subscribeRequest) {
 	if u.n.Load() == 0 {
 		return nil
 	}
@@ -118,8 +121,8 @@ func (r *subscribeRequest) matches(name []byte, left *int) bool {
 	return false
 }
 
-// all are all requests.
-func (u *Underway) all() []*subscribeRequest {
+// allRequests are all requests. PUBSUB waits for them, whatever it is about.
+func (u *Underway) allRequests() []*subscribeRequest {
 	if u.n.Load() == 0 {
 		return nil
 	}
@@ -132,8 +135,9 @@ func (u *Underway) all() []*subscribeRequest {
 	return slices.Collect(maps.Keys(all))
 }
 
-// await waits until all of them have ended, for underwayMost at most.
-func await(all []*subscribeRequest) {
+// awaitRequests waits until all of them have ended, for underwayMost at most. It blocks, so it must not run
+// on a loop. It does not matter in which order they end.
+func awaitRequests(all []*subscribeRequest) {
 	over := time.NewTimer(underwayMost)
 	defer over.Stop()
 	for _, r := range all {

@@ -13,15 +13,15 @@ import (
 func TestUnderway(t *testing.T) {
 	begin := func(u *Underway) []func() {
 		return []func(){
-			u.begin(pubsub.Classic, []string{"a", "b"}),
-			u.begin(pubsub.Classic, []string{"b"}),
-			u.begin(pubsub.Pattern, []string{"x*", "a*"}),
-			u.begin(pubsub.Shard, []string{"a"}),
-			u.begin(pubsub.Classic, nil),
+			u.beginRequest(pubsub.Classic, []string{"a", "b"}),
+			u.beginRequest(pubsub.Classic, []string{"b"}),
+			u.beginRequest(pubsub.Pattern, []string{"x*", "a*"}),
+			u.beginRequest(pubsub.Shard, []string{"a"}),
+			u.beginRequest(pubsub.Classic, nil),
 		}
 	}
 	var u Underway
-	if n := len(u.concerned([]byte("a"), false)) + len(u.all()); n != 0 {
+	if n := len(u.concernedRequests([]byte("a"), false)) + len(u.allRequests()); n != 0 {
 		t.Errorf("%d from the start", n)
 	}
 	ends := begin(&u)
@@ -41,7 +41,7 @@ func TestUnderway(t *testing.T) {
 		u := Underway{}
 		ends := begin(&u)
 		for i, want := range c.want {
-			if got := len(u.concerned([]byte(c.name), c.shard)); got != want {
+			if got := len(u.concernedRequests([]byte(c.name), c.shard)); got != want {
 				t.Errorf("%.10s, shard %v, behind %d ends: %d, want %d", c.name, c.shard, i, got, want)
 			}
 			if i < len(ends) {
@@ -49,14 +49,14 @@ func TestUnderway(t *testing.T) {
 			}
 		}
 	}
-	all := u.all()
+	all := u.allRequests()
 	if len(all) != len(ends) || u.Len() != len(ends) {
 		t.Errorf("%d of %d", len(all), u.Len())
 	}
 	for _, end := range ends {
 		end()
 	}
-	await(all)
+	awaitRequests(all)
 	if len(u.by)+u.Len() != 0 {
 		t.Errorf("left: %+v", &u)
 	}

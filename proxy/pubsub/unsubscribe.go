@@ -17,7 +17,10 @@ import (
 
 // unsubscribing is a command that ends subscriptions:
 //
-//	start --> next: the first PerRound of them --> Leave --> next --> Leave ... --> end: the answer
+//	startUnsubscribing --> turnRound: the first PerRound of them --> Leave --> turnRound ... --> makeAnswer
+//
+// From turnRound on the subscriptions of a round do not count any more, but their client still gets the
+// messages on the way. It loses them when the nodes have confirmed, with the messages before that.
 type unsubscribing struct {
 	l     *Subscriber
 	tag   uint32
@@ -38,13 +41,13 @@ type topicName struct {
 }
 
 // Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; nil: to
-// all of that kind.
+// all of that kind. Names that it does not listen to are confirmed, too, as Redis does.
 func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	u := &unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: []pubsub.Kind{kind}, all: names == nil}
 	if len(names) > PerRound {
 		raw := client.Lasting(l.h.Call().Raw)
 		l.h.KeepFor(u.tag, 3*len(raw)) // the command, its names, and the confirmations
-		u.start(func() { u.names, u.out = namesOf(raw) })
+		u.startUnsubscribing(func() { u.names, u.out = namesOf(raw) })
 		return
 	}
 	if u.all && l.h.About().Topics[kind] > PerRound {
@@ -53,20 +56,22 @@ func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 		u.out = make([]byte, 0, room)
 	}
 	u.names = texts(names)
-	u.start(nil)
+	u.startUnsubscribing(nil)
 }
 
-// End implements commands.Subscriptions.
+// End implements commands.Subscriptions. It ends all kinds, for RESET and for a client that has half-closed.
+// There are no confirmations: end makes the answer.
 func (l *Subscriber) End(end func() []byte) {
 	kinds := []pubsub.Kind{pubsub.Classic, pubsub.Pattern, pubsub.Shard}
-	(&unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: kinds, all: true, then: end}).start(nil)
+	(&unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: kinds, all: true, then: end}).startUnsubscribing(nil)
 }
 
-// start runs the command. prepare, if not nil, is called before on a goroutine.
-func (u *unsubscribing) start(prepare func()) {
+// startUnsubscribing runs the command. prepare, if not nil, is called before on a goroutine. If no topic is
+// left it is answered at once; otherwise a task asks the nodes, a round at a time.
+func (u *unsubscribing) startUnsubscribing(prepare func()) {
 	if prepare == nil {
-		if u.next(); u.last && len(u.topics) == 0 {
-			u.l.h.Reply(u.end())
+		if u.turnRound(); u.last && len(u.topics) == 0 {
+			u.l.h.Reply(u.makeAnswer())
 			return
 		}
 	}
@@ -79,22 +84,23 @@ func (u *unsubscribing) start(prepare func()) {
 			if len(u.topics) > 0 {
 				u.l.hub.upstream.Leave(ctx, u.topics, box)
 			}
-			if u.last || !u.l.nextRound(u.next) {
+			if u.last || !u.l.nextRound(u.turnRound) {
 				break
 			}
 		}
-		return u.end
+		return u.makeAnswer
 	}, box.Post)
 }
 
-// next ends a round, and begins the next one: from now on its subscriptions do not count.
-func (u *unsubscribing) next() {
-	u.confirm()
+// turnRound ends a round, and begins the next one: from now on its subscriptions do not count. It runs on the
+// loop.
+func (u *unsubscribing) turnRound() {
+	u.confirmRound()
 	switch {
 	case u.l.h.Gone():
 		u.last = true
 	case u.all:
-		u.round, u.last = u.l.oldest(u.kinds)
+		u.round, u.last = u.l.oldestTopics(u.kinds)
 	default:
 		now := u.names[:min(PerRound, len(u.names))]
 		u.names = u.names[len(now):]
@@ -104,18 +110,19 @@ func (u *unsubscribing) next() {
 		}
 	}
 	for _, t := range u.round {
-		if sub := u.l.find(t.kind, t.name); sub != nil && !sub.leaving {
+		if sub := u.l.findSubscription(t.kind, t.name); sub != nil && !sub.leaving {
 			u.topics, sub.leaving = append(u.topics, sub.topic), true
-			u.l.hub.uncount(sub)
+			u.l.hub.uncountListener(sub)
 		}
 	}
 }
 
-// confirm ends the subscriptions of the round.
-func (u *unsubscribing) confirm() {
+// confirmRound ends the subscriptions of the round. A subscription may have gone already, with its client or
+// by a command that was sent before.
+func (u *unsubscribing) confirmRound() {
 	for _, t := range u.round {
-		if sub := u.l.find(t.kind, t.name); sub != nil {
-			u.l.remove(sub)
+		if sub := u.l.findSubscription(t.kind, t.name); sub != nil {
+			u.l.removeSubscription(sub)
 		}
 		if u.then == nil {
 			u.out = u.l.appendConfirmation(u.out, unsubscribed[t.kind], t.kind, t.name)
@@ -125,12 +132,12 @@ func (u *unsubscribing) confirm() {
 	u.l.h.CountMemory()
 }
 
-// end makes the answer.
-func (u *unsubscribing) end() []byte {
+// makeAnswer makes the answer. First it ends the last round.
+func (u *unsubscribing) makeAnswer() []byte {
 	if u.then == nil {
 		u.l.h.Answers().Speak(u.tag)
 	}
-	u.confirm()
+	u.confirmRound()
 	switch {
 	case u.then != nil:
 		return u.then()
@@ -139,13 +146,14 @@ func (u *unsubscribing) end() []byte {
 		u.out = resp.AppendPush(u.out, proto, 3)
 		u.out = redcon.AppendBulkString(u.out, unsubscribed[kind])
 		u.out = resp.AppendNull(u.out, proto)
-		u.out = redcon.AppendInt(u.out, u.l.counted(kind))
+		u.out = redcon.AppendInt(u.out, u.l.confirmedCount(kind))
 	}
 	return u.out
 }
 
-// oldest returns subscriptions of some kinds, at most PerRound, the oldest first. all: there are no more.
-func (l *Subscriber) oldest(kinds []pubsub.Kind) (some []topicName, all bool) {
+// oldestTopics returns subscriptions of some kinds, at most PerRound, the oldest first. all: there are no
+// more.
+func (l *Subscriber) oldestTopics(kinds []pubsub.Kind) (some []topicName, all bool) {
 	if l.has == nil {
 		return nil, true
 	}
@@ -167,7 +175,8 @@ func (l *Subscriber) oldest(kinds []pubsub.Kind) (some []topicName, all bool) {
 	return some, all
 }
 
-// roomForAll is how long the confirmations may be, for all topics of a kind.
+// roomForAll is how long the confirmations may be, for all topics of a kind. With so much room the
+// confirmations never have to be copied while they grow.
 func (l *Subscriber) roomForAll(kind pubsub.Kind) int {
 	names := l.has.bytes // of all kinds
 	for _, subs := range l.has.byName {

@@ -9,7 +9,7 @@
 // take them. Cutting a long command and merging long replies is much work, which a goroutine does while the
 // loop goes on.
 //
-// Begin with Gather.Receive, then spread.some.
+// Begin with Gather.Receive, then spread.sendSome.
 package scatter
 
 import (
@@ -104,7 +104,7 @@ func (g *Gather) Receive(i uint32, chunk []byte, last bool) {
 		g.h.Collect(g.tag, len(chunk))
 	}
 	if last {
-		g.arrived()
+		g.countReply()
 	}
 }
 
@@ -115,7 +115,7 @@ func (g *Gather) wanted() bool { return !g.h.Gone() || g.always }
 func (g *Gather) Fail(i uint32, err error) {
 	var untaken *cluster.Untaken
 	if g.wanted() {
-		g.replace(i, commands.ErrorReply(err))
+		g.replaceReply(i, commands.ErrorReply(err))
 		if g.failed == nil {
 			g.failed = make(map[uint32]*cluster.Untaken)
 		}
@@ -124,11 +124,11 @@ func (g *Gather) Fail(i uint32, err error) {
 		}
 		g.failed[i] = untaken
 	}
-	g.arrived()
+	g.countReply()
 }
 
-// replace makes reply that of part i.
-func (g *Gather) replace(i uint32, reply []byte) {
+// replaceReply makes reply that of part i. What the client is charged with for the answer follows.
+func (g *Gather) replaceReply(i uint32, reply []byte) {
 	g.h.Collect(g.tag, len(reply)-g.replies[i].Size())
 	g.replies[i] = client.Collected{Buf: reply}
 }
@@ -144,7 +144,7 @@ func (g *Gather) tellParts() {
 	}
 	for i, untaken := range g.failed {
 		if untaken != nil {
-			g.replace(i, commands.ErrorReply(untaken.OfPart(!g.writes)))
+			g.replaceReply(i, commands.ErrorReply(untaken.OfPart(!g.writes)))
 		}
 	}
 	if g.writes {
@@ -174,10 +174,10 @@ func (g *Gather) tellRefused() {
 		text := strings.TrimSpace(string(g.replies[i].Buf[1:]))
 		if retry.MayPass(text) { // clients send a command again by that word
 			untaken := &cluster.Untaken{Why: errors.New(text)}
-			g.replace(i, commands.ErrorReply(untaken.OfPart(false)))
+			g.replaceReply(i, commands.ErrorReply(untaken.OfPart(false)))
 			continue
 		}
-		g.replace(i, resp.ErrorLine("%s (%s)", text, otherParts))
+		g.replaceReply(i, resp.ErrorLine("%s (%s)", text, otherParts))
 	}
 }
 
@@ -200,8 +200,8 @@ func (g *Gather) Detour(uint32) { g.h.Detour(g.tag) }
 // Order implements pipe.Ordered: the parts have no order among each other.
 func (g *Gather) Order(uint32) (client int64, n uint32, latest bool) { return g.h.Order(g.tag) }
 
-// arrived counts a reply. The last one has all merged.
-func (g *Gather) arrived() {
+// countReply counts a reply. The last one has all merged.
+func (g *Gather) countReply() {
 	if g.missing--; g.missing > 0 {
 		return
 	}
@@ -214,7 +214,7 @@ func (g *Gather) arrived() {
 		g.mergeApart(size)
 		return
 	}
-	g.h.InTurn(func() { g.conclude(size, g.wholes()) })
+	g.h.InTurn(func() { g.mergeHere(size, g.wholes()) })
 }
 
 // mergeApart makes a goroutine join the replies, of size bytes, and also make the answer if the merge needs
@@ -222,7 +222,7 @@ func (g *Gather) arrived() {
 func (g *Gather) mergeApart(size int) {
 	var replies [][]byte
 	if !g.pure {
-		g.h.Background(func() { replies = g.wholes() }, func() { g.conclude(size, replies) })
+		g.h.Background(func() { replies = g.wholes() }, func() { g.mergeHere(size, replies) })
 		return
 	}
 	var answer []byte
@@ -243,8 +243,8 @@ func (g *Gather) wholes() [][]byte {
 	return replies
 }
 
-// conclude makes the answer of the replies, which have size bytes.
-func (g *Gather) conclude(size int, replies [][]byte) {
+// mergeHere makes the answer of the replies, which have size bytes.
+func (g *Gather) mergeHere(size int, replies [][]byte) {
 	h := g.h
 	if !g.wanted() {
 		h.Answer(g.tag, nil)
@@ -274,7 +274,9 @@ func (g *Gather) Ask(r pipe.Request) {
 	g.h.Sent(g.h.Pool().Send(&r), r.Resend)
 }
 
-// SendOwn is Send, over connections of that mode which nobody else uses meanwhile.
+// SendOwn is Send, over connections of that mode which nobody else uses meanwhile. What holds up the shared
+// connections, a script that does not end, does not hold up these. An apart gives its connection back with
+// the reply.
 func (g *Gather) SendOwn(req []byte, mode pipe.Mode) {
 	pool := g.h.Pool()
 	for i, n := range pool.Topology().Masters {

@@ -11,9 +11,9 @@ import (
 // This file sends the parts of a command to their nodes. The parts of a long command are made by a goroutine
 // while earlier ones are being sent, and for the masters in turn, so that all of them are at work:
 //
-//	begin --> prepare --(goroutine)--> made --> some: to the nodes, as many as go in one round
-//	              ^                                |
-//	              +--------------------------------+
+//	beginSpread --> prepareParts --(goroutine)--> takeMade --> sendSome: to the nodes, one round's worth
+//	                     ^                                         |
+//	                     +-----------------------------------------+
 
 // spreadRound is how many bytes of parts are sent in one round of the loop.
 const spreadRound = 256 << 10
@@ -39,8 +39,8 @@ func (l *Parts) len() int {
 	return len(l.made)
 }
 
-// take is the places of the next parts to be made, and how many bytes they have.
-func (l *Parts) take() (places []int32, size int) {
+// takePlaces is the places of the next parts to be made, and how many bytes they have.
+func (l *Parts) takePlaces() (places []int32, size int) {
 	n := 0
 	for ; n < len(l.order) && size < spreadRound; n++ {
 		size += l.cut.SizeOf(int(l.order[n]))
@@ -56,7 +56,7 @@ type spread struct {
 	list   *Parts
 	next   []cut.Part // made while those of list are being sent
 	making bool       // of next
-	waits  bool       // some will be called
+	waits  bool       // sendSome will be called
 	sizes  []int      // size of each part, if they are counted for the client
 	how    How
 	mode   pipe.Mode
@@ -76,15 +76,15 @@ func Send(h Host, list *Parts, how How, merge commands.Merge) {
 	if x.writes = !how.Resend; how.Pure != nil {
 		x.pure, x.most = true, mostOf(how.Pure)
 	}
-	x.begin()
+	x.beginSpread()
 }
 
-// begin sends the first parts. Of a long command, two rounds' worth of parts are in memory, besides those
-// that nodes have not answered.
-func (x *spread) begin() {
+// beginSpread sends the first parts. Of a long command, two rounds' worth of parts are in memory, besides
+// those that nodes have not answered.
+func (x *spread) beginSpread() {
 	l := x.list
 	if l.cut == nil {
-		x.some()
+		x.sendSome()
 		return
 	}
 	x.h.SetHold(client.HoldLong)
@@ -95,7 +95,7 @@ func (x *spread) begin() {
 	}
 	pool := x.h.Pool()
 	l.order = inTurn(l.cut, len(pool.Topology().Masters), pool.Owner)
-	x.prepare()
+	x.prepareParts()
 }
 
 // inTurn orders the parts: for one master as many as go in one round, then for the next one. owner returns
@@ -110,17 +110,17 @@ func inTurn(cut *cut.Cut, masters int, owner func(slot int) int) []int32 {
 	for len(order) < cut.Len() {
 		for i := range lists {
 			lists[i].cut = cut
-			places, _ := lists[i].take()
+			places, _ := lists[i].takePlaces()
 			order = append(order, places...)
 		}
 	}
 	return order
 }
 
-// prepare makes a goroutine make the next parts. When none are left it forgets the command.
-func (x *spread) prepare() {
+// prepareParts makes a goroutine make the next parts. When none are left it forgets the command.
+func (x *spread) prepareParts() {
 	l := x.list
-	places, size := l.take()
+	places, size := l.takePlaces()
 	if len(places) == 0 {
 		x.h.KeepFor(x.tag, -l.bytes)
 		l.cut = nil
@@ -129,20 +129,20 @@ func (x *spread) prepare() {
 	x.making = true
 	whole := l.cut
 	var parts []cut.Part
-	x.h.Background(func() { parts = whole.Parts(places) }, func() { x.made(parts, size) })
+	x.h.Background(func() { parts = whole.Parts(places) }, func() { x.takeMade(parts, size) })
 }
 
-// made takes over the parts that the goroutine has made.
-func (x *spread) made(parts []cut.Part, size int) {
+// takeMade takes over the parts that the goroutine has made.
+func (x *spread) takeMade(parts []cut.Part, size int) {
 	x.making, x.next = false, parts
 	x.h.KeepFor(x.tag, size)
 	if !x.waits {
-		x.some()
+		x.sendSome()
 	}
 }
 
-// some sends one round's worth of parts.
-func (x *spread) some() {
+// sendSome sends one round's worth of parts. At least one part goes in each round, however long it is.
+func (x *spread) sendSome() {
 	l := x.list
 	if x.h.Gone() && x.mode.Own != nil {
 		x.giveUp()
@@ -151,19 +151,19 @@ func (x *spread) some() {
 	for sent := 0; ; {
 		if len(l.made) == 0 && x.next != nil {
 			l.made, x.next = x.next, nil
-			x.prepare()
+			x.prepareParts()
 		}
 		if len(l.made) == 0 {
 			break
 		}
 		part := l.made[0]
 		if sent += len(part.Request); sent > spreadRound && sent > len(part.Request) {
-			x.later(func(goOn func()) { x.h.Loop().Post(goOn) })
+			x.sendLater(func(goOn func()) { x.h.Loop().Post(goOn) })
 			return
 		}
 		l.made = l.made[1:]
-		if p := x.send(part); p != nil && p.Full() && (len(l.made) > 0 || x.making || x.next != nil) {
-			x.later(p.WhenReady)
+		if p := x.sendPart(part); p != nil && p.Full() && (len(l.made) > 0 || x.making || x.next != nil) {
+			x.sendLater(p.WhenReady)
 			return
 		}
 	}
@@ -173,14 +173,14 @@ func (x *spread) some() {
 	}
 }
 
-// later calls some once wait calls the function it is given. Until then no further command of the client is
-// read.
-func (x *spread) later(wait func(goOn func())) {
+// sendLater calls sendSome once wait calls the function it is given. Until then no further command of the
+// client is read.
+func (x *spread) sendLater(wait func(goOn func())) {
 	x.h.SetHold(client.HoldLong)
 	x.waits = true
 	wait(func() {
 		x.waits = false
-		x.some()
+		x.sendSome()
 	})
 }
 
@@ -197,8 +197,8 @@ func (x *spread) giveUp() {
 	l.made, l.order, l.cut, x.next = nil, nil, nil, nil
 }
 
-// send sends one part.
-func (x *spread) send(part cut.Part) *pipe.Pipe {
+// sendPart sends one part.
+func (x *spread) sendPart(part cut.Part) *pipe.Pipe {
 	p := x.h.Pool().Send(&pipe.Request{
 		Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
 		To: x, Tag: uint32(part.Place), Resend: x.how.Resend, Readers: x.how.Readers, Seed: x.h.About().ID,
@@ -210,19 +210,19 @@ func (x *spread) send(part cut.Part) *pipe.Pipe {
 // Receive implements pipe.Receiver.
 func (x *spread) Receive(i uint32, chunk []byte, last bool) {
 	if last {
-		x.answered(i)
+		x.partAnswered(i)
 	}
 	x.Gather.Receive(i, chunk, last)
 }
 
 // Fail implements pipe.Receiver.
 func (x *spread) Fail(i uint32, err error) {
-	x.answered(i)
+	x.partAnswered(i)
 	x.Gather.Fail(i, err)
 }
 
-// answered stops counting a part that need not be sent again.
-func (x *spread) answered(i uint32) {
+// partAnswered stops counting a part that need not be sent again.
+func (x *spread) partAnswered(i uint32) {
 	if x.sizes != nil {
 		x.h.KeepFor(x.tag, -x.sizes[i])
 	}

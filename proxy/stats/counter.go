@@ -30,7 +30,9 @@ type CommandCount struct {
 	Buckets [durationBuckets]uint64 // calls by duration, not cumulative; see BucketLimit
 }
 
-// Counter counts one command on one loop. The loop writes, anybody reads.
+// Counter counts one command on one loop. The loop writes, anybody reads. So a counter needs no lock, and a
+// loop shares none with another. Who reads while commands run may find one call in some of the fields and not
+// yet in others.
 type Counter struct {
 	Name      string // of the command
 	Writes    bool   // it may write data; for the loop alone
@@ -52,12 +54,14 @@ func (c *Counter) calls() (n uint64) {
 	return n
 }
 
-// Observe counts a call that by has answered, with an error if it failed.
+// Observe counts a call that by has answered, with an error if it failed. It runs on the loop of the counter.
+// took is until the whole answer was there, without waits for locks.
 func (c *Counter) Observe(took time.Duration, failed bool, by client.By) {
 	if failed {
 		c.errors.Add(1)
 	}
 	c.nanos.Add(uint64(took))
+	// 0 below the first limit, and one more each time that it doubles, as BucketLimit does.
 	i := bits.Len64(uint64(took) / uint64(BucketLimit(0)))
 	c.buckets[min(i, durationBuckets-1)].Add(1)
 	switch by {
@@ -76,17 +80,19 @@ func (c *Counter) Observe(took time.Duration, failed bool, by client.By) {
 type Loop struct {
 	all    *Counters
 	byName map[string]*Counter
-	byID   []*Counter // by Command.ID of the table that Use got last
+	// A slice, since each command is looked up here. byName is for new tables only.
+	byID []*Counter // by Command.ID of the table that Use got last
 }
 
-// Use has the commands of a new table counted.
+// Use has the commands of a new table counted. A command that the loop has met before keeps its counter, even
+// if a table in between lacked it: what the metrics show must never fall.
 func (l *Loop) Use(table []*commands.Command) {
 	l.byID = make([]*Counter, len(table))
 	for i, cmd := range table {
 		c := l.byName[cmd.Name]
 		if c == nil {
 			c = &Counter{Name: cmd.Name}
-			l.all.add(c)
+			l.all.addCounter(c)
 			l.byName[cmd.Name] = c
 		}
 		c.Writes, c.Blocks = cmd.Flags&commands.Write != 0, cmd.Flags&commands.Blocking != 0
@@ -107,14 +113,15 @@ type Counters struct {
 // Loop makes the counters of one more loop.
 func (c *Counters) Loop() Loop { return Loop{all: c, byName: make(map[string]*Counter)} }
 
-func (c *Counters) add(one *Counter) {
+// addCounter has one more counter counted, of any loop. None is ever taken out.
+func (c *Counters) addCounter(one *Counter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, one)
 }
 
-// list returns all counters, in a slice that is never changed.
-func (c *Counters) list() []*Counter {
+// listCounters returns all counters, in a slice that is never changed.
+func (c *Counters) listCounters() []*Counter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all[:len(c.all):len(c.all)]
@@ -122,7 +129,7 @@ func (c *Counters) list() []*Counter {
 
 // Calls is how many calls of all commands were counted.
 func (c *Counters) Calls() (n uint64) {
-	for _, one := range c.list() {
+	for _, one := range c.listCounters() {
 		n += one.calls()
 	}
 	return n
@@ -131,7 +138,7 @@ func (c *Counters) Calls() (n uint64) {
 // Commands are the counts of each command, of all loops together.
 func (c *Counters) Commands() (all []CommandCount) {
 	at := make(map[string]int)
-	for _, c := range c.list() {
+	for _, c := range c.listCounters() {
 		i, ok := at[c.Name]
 		if !ok {
 			i = len(all)

@@ -10,7 +10,8 @@ import (
 	"lockproxy/commands"
 )
 
-// maxErrorWords bounds the kinds of errors that are counted separately.
+// maxErrorWords bounds the kinds of errors that are counted separately. Newer versions of Redis stop at 128,
+// too. Scripts and modules can make up any number of words; those beyond are not counted.
 const maxErrorWords = 128
 
 // Own counts what the proxy does itself; it implements commands.OwnStats. CONFIG RESETSTAT must not touch the
@@ -22,8 +23,10 @@ type Own struct {
 
 	mu     sync.Mutex
 	errors map[string]uint64
-	base   map[string]commands.OwnCommand
-	stats  commands.Stats
+	// At the last Reset, by command and as a whole. Zero before the first one, so that all since the start
+	// counts.
+	base  map[string]commands.OwnCommand
+	stats commands.Stats
 }
 
 // NewOwn counts with these counters; total are the counts of the proxy since its start.
@@ -34,12 +37,13 @@ func NewOwn(counters *Counters, total func() commands.Stats) *Own {
 // Note counts a reply of the proxy if it is an error.
 func (o *Own) Note(reply []byte) {
 	if len(reply) > 0 && reply[0] == '-' {
-		o.erred(reply)
+		o.countError(reply)
 	}
 }
 
-// erred counts an error that the proxy made.
-func (o *Own) erred(reply []byte) {
+// countError counts an error that the proxy made. It is counted by its first word, as INFO errorstats of
+// Redis does: WRONGTYPE, NOAUTH, ERR ...
+func (o *Own) countError(reply []byte) {
 	word, _, _ := bytes.Cut(bytes.TrimRight(reply[1:], "\r\n"), []byte(" "))
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +61,7 @@ func (o *Own) Errors() map[string]uint64 {
 
 // Commands implements commands.OwnStats.
 func (o *Own) Commands() []commands.OwnCommand {
-	all := o.raw()
+	all := o.rawCounts()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var own []commands.OwnCommand
@@ -73,10 +77,10 @@ func (o *Own) Commands() []commands.OwnCommand {
 	return own
 }
 
-// raw returns the counts since the start.
-func (o *Own) raw() map[string]commands.OwnCommand {
+// rawCounts returns the counts since the start. The loops go on counting meanwhile.
+func (o *Own) rawCounts() map[string]commands.OwnCommand {
 	all := make(map[string]commands.OwnCommand)
-	for _, c := range o.counters.list() {
+	for _, c := range o.counters.listCounters() {
 		one := all[c.Name]
 		one.Name = c.Name
 		one.Calls += c.own.Load()
@@ -90,7 +94,7 @@ func (o *Own) raw() map[string]commands.OwnCommand {
 
 // Reset implements commands.OwnStats.
 func (o *Own) Reset() {
-	all, stats := o.raw(), o.total()
+	all, stats := o.rawCounts(), o.total()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.errors, o.base, o.stats = make(map[string]uint64), all, stats

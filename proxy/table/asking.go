@@ -25,9 +25,10 @@ type tableQuestion struct {
 	waiting []func()  // clients that wait for the end of the open question; nil: there is none
 }
 
-// wait calls ready as soon as the upstream has answered, or will not. It reports false, without calling
-// ready, if it has answered just now. ask asks the upstream, on a goroutine that start begins.
-func (r *tableQuestion) wait(ready func(), ask func(), start func(func())) bool {
+// awaitAnswer calls ready as soon as the upstream has answered, or will not. It reports false, without
+// calling ready, if it has answered just now. ask asks the upstream, on a goroutine that start begins. It
+// never blocks, so loops may call it. ready is called on the goroutine that has asked.
+func (r *tableQuestion) awaitAnswer(ready func(), ask func(), start func(func())) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting == nil {
@@ -36,14 +37,17 @@ func (r *tableQuestion) wait(ready func(), ask func(), start func(func())) bool 
 		}
 		start(func() {
 			ask()
-			r.end()
+			r.endQuestion()
 		})
 	}
+	// The goroutine cannot end the question before this: endQuestion takes the lock.
 	r.waiting = append(r.waiting, ready)
 	return true
 }
 
-func (r *tableQuestion) end() {
+// endQuestion lets all who wait go on. They are called without the lock: one of them may send the next
+// unknown command at once.
+func (r *tableQuestion) endQuestion() {
 	r.mu.Lock()
 	waiting := r.waiting
 	r.waiting, r.asked = nil, time.Now()

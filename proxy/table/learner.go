@@ -14,7 +14,8 @@ import (
 	"lockproxy/commands/routes"
 )
 
-// refresh is how often the upstream is asked whether its commands have changed: modules come and go.
+// refresh is how often the upstream is asked whether its commands have changed: modules come and go. Unknown
+// commands of clients have it asked sooner: see Again.
 const refresh = time.Minute
 
 const (
@@ -44,8 +45,10 @@ type Learner struct {
 }
 
 // First learns the commands at the start. A master that answers late, or cannot be reached for a while, is
-// asked again until ctx ends: only a Refusal is final.
+// asked again until ctx ends: only a Refusal is final. It blocks. Nobody is served before: without the table
+// no command can be routed.
 func (l *Learner) First(ctx context.Context) error {
+	// The zero time: the first failure is logged at once.
 	var said time.Time
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, maxFirstPause) {
 		err := l.Learn(ctx)
@@ -66,7 +69,8 @@ func (l *Learner) First(ctx context.Context) error {
 	}
 }
 
-// Learn makes the loops use a table of the commands that the upstream has.
+// Learn makes the loops use a table of the commands that the upstream has. If nothing has changed the present
+// table stays.
 func (l *Learner) Learn(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +91,8 @@ func (l *Learner) Learn(ctx context.Context) error {
 	return nil
 }
 
-// Keep learns again and again, until ctx ends. It calls each before.
+// Keep learns again and again, until ctx ends. It calls each before. It blocks, on a goroutine of its own. An
+// error is logged, and the present table stays.
 func (l *Learner) Keep(ctx context.Context, each func()) {
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
@@ -108,7 +113,7 @@ func (l *Learner) Keep(ctx context.Context, each func()) {
 // soon as that has ended. It reports false, without calling ready, if the upstream has answered just now.
 // start begins a goroutine, which ends within AskLimit, or when ctx ends.
 func (l *Learner) Again(ctx context.Context, start func(func()), ready func()) bool {
-	return l.asking.wait(ready, func() {
+	return l.asking.awaitAnswer(ready, func() {
 		limited, cancel := context.WithTimeout(ctx, AskLimit)
 		defer cancel()
 		if err := l.Learn(limited); err != nil && ctx.Err() == nil {

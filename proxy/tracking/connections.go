@@ -64,8 +64,9 @@ func (p *Connections) Open(as *User, owner *Tracker) *owned.Set {
 	return set
 }
 
-// use makes the client's commands go over set, or over the shared connections if it is nil.
-func (p *Connections) use(set *owned.Set) {
+// useSet makes the client's commands go over set, or over the shared connections if it is nil. The set before
+// ends once what was sent over it is answered.
+func (p *Connections) useSet(set *owned.Set) {
 	if p.set != nil {
 		p.set.End()
 	}

@@ -3,9 +3,9 @@
 // connection that others use. A client that is a user of the upstream's ACL needs such connections too; one
 // set serves both.
 //
-//	client.Host.Mode --> Connections --> nodes ... push --> Tracker.Push --> tell --> client.Host.Push
-//	                                                                          |
-//	                                                CLIENT TRACKING REDIRECT  +--> hear, of another client
+//	client.Host.Mode --> Connections --> nodes ... push --> Tracker.Push --> tellKeys --> client.Host.Push
+//	                                                                             |
+//	                                                CLIENT TRACKING REDIRECT     +--> hearKeys, of another
 //
 // Connections.Open makes a set, and Connections.Become makes the client's commands go over it. Hello and Turn
 // change its protocol and database when the client changes its own, but only behind the answers to all
@@ -78,7 +78,7 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	about.Tracking = next
 	t.all.On.Add(1)
 	set := t.own.Open(t.own.as, t)
-	t.own.use(set)
+	t.own.useSet(set)
 	finish := func(reply []byte) []byte {
 		switch {
 		case t.own.set != set: // the client has gone
@@ -130,18 +130,18 @@ func (t *Tracker) retrack(next commands.Tracking, prefixes []string) {
 
 // Untrack implements commands.Tracker. The connections of a user stay.
 func (t *Tracker) Untrack() {
-	tracked := t.stop()
+	tracked := t.stopTracking()
 	if t.own.set == nil || !tracked && t.own.as != nil {
 		return
 	}
-	t.own.use(nil)
+	t.own.useSet(nil)
 	if t.own.as != nil {
-		t.own.use(t.own.Open(t.own.as, t))
+		t.own.useSet(t.own.Open(t.own.as, t))
 	}
 }
 
-// stop notes that the client no longer tracks, and says whether it did.
-func (t *Tracker) stop() (tracked bool) {
+// stopTracking notes that the client no longer tracks, and says whether it did.
+func (t *Tracker) stopTracking() (tracked bool) {
 	about := t.h.About()
 	if tracked = about.Tracking.On; tracked {
 		t.all.On.Add(-1)
@@ -158,7 +158,7 @@ func (t *Tracker) End() {
 		t.Untrack()
 		return
 	}
-	t.stop()
+	t.stopTracking()
 	t.own.set.End()
 }
 
@@ -187,19 +187,19 @@ func (t *Tracker) Unheard() {
 // Push implements owned.SetOwner.
 func (t *Tracker) Push(message []byte) {
 	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.About().Tracking.On {
-		t.tell(keys)
+		t.tellKeys(keys)
 	}
 }
 
 // Stale implements owned.SetOwner.
 func (t *Tracker) Stale() {
 	if about := t.h.About(); about.Tracking.On {
-		t.tell(resp.AppendNull(nil, about.Proto))
+		t.tellKeys(resp.AppendNull(nil, about.Proto))
 	}
 }
 
-// tell tells which keys have changed: an array of them, or Null for all.
-func (t *Tracker) tell(keys []byte) {
+// tellKeys tells which keys have changed: an array of them, or Null for all.
+func (t *Tracker) tellKeys(keys []byte) {
 	about := t.h.About()
 	behind, latest := t.h.Answers().Touched()
 	if keys[0] != '*' || keys[1] == '-' {
@@ -223,26 +223,26 @@ func (t *Tracker) tell(keys []byte) {
 func (t *Tracker) tellOther(id int64, keys []byte) {
 	here, other := t.h.Loop(), t.all.Find(id)
 	if other == nil {
-		t.broken(id)
+		t.reportBroken(id)
 		return
 	}
 	there := other.h.Loop()
 	if there == here {
-		other.hear(keys)
+		other.hearKeys(keys)
 		return
 	}
 	keys = bytes.Clone(keys)
 	there.Post(func() {
 		if other.h.Gone() {
-			here.Post(func() { t.broken(id) })
+			here.Post(func() { t.reportBroken(id) })
 			return
 		}
-		other.hear(keys)
+		other.hearKeys(keys)
 	})
 }
 
-// broken notes and reports that the client of that id cannot be told.
-func (t *Tracker) broken(id int64) {
+// reportBroken notes and reports that the client of that id cannot be told.
+func (t *Tracker) reportBroken(id int64) {
 	about := t.h.About()
 	if t.h.Gone() || about.Tracking.Redirect != id {
 		return
@@ -254,9 +254,9 @@ func (t *Tracker) broken(id int64) {
 	}
 }
 
-// hear tells the client what another client's connections were told. In RESP2 that is a message, and only if
-// the client has subscribed to anything.
-func (t *Tracker) hear(keys []byte) {
+// hearKeys tells the client what another client's connections were told. In RESP2 that is a message, and only
+// if the client has subscribed to anything.
+func (t *Tracker) hearKeys(keys []byte) {
 	switch {
 	case t.h.About().Proto == 3:
 		t.pushBehind(t.h.Answers().Answered(), toldInvalid, keys)

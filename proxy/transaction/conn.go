@@ -13,7 +13,8 @@ import (
 )
 
 // txConn is the connection that carries a transaction, until it is lost or turns out to lead to the wrong
-// node. It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
+// node. It implements owned.Owner and pipe.Receiver; the tag of a queued command is its place in the log. A
+// transaction that goes elsewhere gets a new one; replies that still come over the old one find over set.
 type txConn struct {
 	client.Passive
 	t       *transaction
@@ -23,7 +24,8 @@ type txConn struct {
 	now     pipe.Mode // of the connection now
 	asking  bool      // the node is only importing the slot
 
-	multi   multiState
+	multi multiState
+	// The next one to be sent is log[sent]. Those that the proxy runs itself are passed over.
 	sent    int  // commands of the log that were sent
 	stepped bool // the step has been sent
 	partly  bool // part of EXEC's reply has arrived
@@ -33,6 +35,7 @@ type txConn struct {
 	unheard bool // nobody can tell the client of changes to what EXEC reads
 }
 
+// multiState is how far MULTI has come. Nothing is sent behind it before it is multiOpen.
 type multiState uint8
 
 const (
@@ -50,50 +53,55 @@ const (
 	tagCaching                     // CLIENT CACHING
 )
 
-// open opens a connection to the node at addr, or to the master of the slot.
-func (t *transaction) open(addr string, asking bool) {
+// openConn opens a connection to the node at addr, or to the master of the slot. asking: addr is where an ASK
+// leads. If there is no node now, or it is silent, it is tried again later.
+func (t *transaction) openConn(addr string, asking bool) {
 	h, pool := t.h, t.h.Pool()
-	t.trying.begin(h.Loop().Now())
+	t.trying.beginBudget(h.Loop().Now())
 	if addr == "" {
-		addr = t.master()
+		addr = t.masterAddr()
 	}
 	if addr == "" {
-		t.again(pipe.Redirection{}, retry.Unserved, nil)
+		t.tryAgain(pipe.Redirection{}, retry.Unserved, nil)
 		return
 	}
 	if why := pool.Silent(addr); why != nil {
-		t.again(pipe.Redirection{}, nil, why)
+		t.tryAgain(pipe.Redirection{}, nil, why)
 		return
 	}
 	l := &txConn{t: t, version: pool.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
 	t.conn = l
 	l.pipe = pool.Own(addr, l.mode, l)
-	l.pump()
+	l.pumpRequests()
 }
 
 var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockproxy does not expect\r\n")
 
-// master is the address of the node that the transaction belongs to, "" if there is none now.
-func (t *transaction) master() string { return t.h.Pool().MasterOf(t.home()) }
+// masterAddr is the address of the node that the transaction belongs to, "" if there is none now.
+func (t *transaction) masterAddr() string { return t.h.Pool().MasterOf(t.homeSlot()) }
 
-// home is the slot of the transaction, or one that stands for it if it has none.
-func (t *transaction) home() int {
+// homeSlot is the slot of the transaction, or one that stands for it if it has none. The one that stands for
+// it is the same each time as long as the topology stays.
+func (t *transaction) homeSlot() int {
 	if t.slot == commands.AnySlot {
 		return t.h.Pool().SomeSlot(t.h.About().ID)
 	}
 	return t.slot
 }
 
-// stale says that the node may no longer be the master of the slot. After a redirect it is trusted until the
-// topology has caught up.
-func (l *txConn) stale() bool {
-	return !l.asking && l.version != l.t.h.Pool().Version() && l.pipe.Addr() != l.t.master()
+// isStale says that the node may no longer be the master of the slot. After a redirect it is trusted until
+// the topology has caught up. Whether the topology has changed costs a comparison; the master is looked up
+// only then.
+func (l *txConn) isStale() bool {
+	return !l.asking && l.version != l.t.h.Pool().Version() && l.pipe.Addr() != l.t.masterAddr()
 }
 
-// pump sends what the node may get now.
-func (l *txConn) pump() {
+// pumpRequests sends what the node may get now. It is called whenever there is more to send, or a reply
+// allows more, and sends as far as it may: MULTI, then the log in order, then the step. A request may fail at
+// once and end the connection, so over is looked at each time.
+func (l *txConn) pumpRequests() {
 	t := l.t
-	if t.multi && (len(t.log) > 0 || t.step.kind == execStep) && !l.begin() {
+	if t.multi && (len(t.log) > 0 || t.step.kind == execStep) && !l.beginMulti() {
 		return
 	}
 	for l.sent < len(t.log) && !l.over {
@@ -102,40 +110,43 @@ func (l *txConn) pump() {
 			l.pipe.Request(e.Raw, l, tag)
 		}
 	}
-	if !l.over && t.step.kind != noStep && !l.stepped && l.ready() {
+	if !l.over && t.step.kind != noStep && !l.stepped && l.readyForStep() {
 		l.stepped = true
 		switch {
 		case t.step.kind != discardStep && t.step.kind != abortStep, l.multi != multiUnsent:
-			l.enter()
+			l.enterMode()
 			l.pipe.Request(t.step.raw, l, tagStep)
 		default: // no more than WATCH was sent
 			l.pipe.Request(unwatchCommand, l, tagStep)
 		}
 	}
 	if !l.over {
+		// The client is not read while the pipe has too much to write.
 		t.h.Feed(l.pipe)
 	}
 }
 
-// ready says that the step may be sent. EXEC must wait if the node is no longer the right one, or may lack
-// scripts.
-func (l *txConn) ready() bool {
+// readyForStep says that the step may be sent. EXEC must wait if the node is no longer the right one, or may
+// lack scripts. It reports false if the step was put off, or the connection given up; both go on by
+// themselves.
+func (l *txConn) readyForStep() bool {
 	if l.t.step.kind != execStep {
 		return true
 	}
-	if l.stale() {
-		l.t.trouble(l, pipe.Redirection{}, nil, errMoves)
+	if l.isStale() {
+		l.t.dropConn(l, pipe.Redirection{}, nil, errMoves)
 		return false
 	}
 	return l.haveScripts()
 }
 
-// begin sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so they
-// wait for its answer, unless it succeeded on that connection before.
-func (l *txConn) begin() bool {
+// beginMulti sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so
+// they wait for its answer, unless it succeeded on that connection before. A server whose MULTI is renamed or
+// forbidden would have refused it there.
+func (l *txConn) beginMulti() bool {
 	if l.multi == multiUnsent {
-		l.enter()
-		l.cache()
+		l.enterMode()
+		l.sendCaching()
 		if l.multi = multiSent; l.pipe.Proven() {
 			l.multi = multiOpen
 		}
@@ -151,9 +162,10 @@ func (l *txConn) begin() bool {
 	return l.multi == multiOpen && !l.over
 }
 
-// enter puts the connection into the mode of the client, which may have changed since WATCH. ASKING belongs
-// to the MULTI or WATCH that follows.
-func (l *txConn) enter() {
+// enterMode puts the connection into the mode of the client, which may have changed since WATCH. ASKING
+// belongs to the MULTI or WATCH that follows. It costs nothing where nothing has changed. Errors are taken by
+// Receive, as tagMode.
+func (l *txConn) enterMode() {
 	if l.multi != multiUnsent {
 		return
 	}
@@ -169,10 +181,10 @@ func (l *txConn) enter() {
 	}
 }
 
-// cache sends CLIENT CACHING before MULTI if the client has said it: it applies to the whole transaction. It
-// cannot be combined with ASKING, since each ends the other; and nobody tells of changes to what was read at
-// the target of an ASK if the slot stays where it was.
-func (l *txConn) cache() {
+// sendCaching sends CLIENT CACHING before MULTI if the client has said it: it applies to the whole
+// transaction. It cannot be combined with ASKING, since each ends the other; and nobody tells of changes to
+// what was read at the target of an ASK if the slot stays where it was.
+func (l *txConn) sendCaching() {
 	t, h := l.t, l.t.h
 	switch {
 	case l.asking:
@@ -185,38 +197,40 @@ func (l *txConn) cache() {
 	}
 }
 
-// close ends the connection. l may be nil, as in release.
-func (l *txConn) close() {
+// closeConn ends the connection. l may be nil, as in releaseConn. The node drops what is queued, and what is
+// watched.
+func (l *txConn) closeConn() {
 	if l != nil {
 		l.over, l.leaving = true, false
 		l.pipe.End()
 	}
 }
 
-// release gives the connection back if it is in its original state.
-func (l *txConn) release() {
+// releaseConn gives the connection back if it is in its original state. Another client may have it next. So
+// it ends instead if its mode has changed, or a SELECT was queued.
+func (l *txConn) releaseConn() {
 	switch {
 	case l == nil || l.over:
 	case l.now != l.mode || l.t.selects:
-		l.close()
+		l.closeConn()
 	default:
 		l.over = true
 		l.pipe.Release()
 	}
 }
 
-// leave gives the connection back while MULTI is open there.
-func (l *txConn) leave() {
+// leaveMulti gives the connection back while MULTI is open there. Until DISCARD is answered it is nobody's.
+func (l *txConn) leaveMulti() {
 	if l.multi == multiUnsent {
-		l.release()
+		l.releaseConn()
 		return
 	}
 	l.over, l.leaving = true, true
 	l.pipe.Request(discardCommand, l, tagLeave)
 }
 
-// left handles replies that come after the connection is over.
-func (l *txConn) left(tag uint32, reply []byte) {
+// takeLate handles replies that come after the connection is over. All but the answer to DISCARD is dropped.
+func (l *txConn) takeLate(tag uint32, reply []byte) {
 	if !l.leaving || tag != tagLeave {
 		return
 	}

@@ -19,25 +19,26 @@ const queueCost = 128
 
 var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
 
-// dispatch takes the current command. refusal is the proxy's objection to it, or nil.
-func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
+// dispatchQueued takes the current command. refusal is the proxy's objection to it, or nil. The order of the
+// cases matters: the first that fits answers the command, or has it queued.
+func (t *transaction) dispatchQueued(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	h := t.h
 	t.of.tracker.Asked()
 	h.AnswerLater(client.ByNode)
 	switch {
 	case cmd == t.of.proxy.Table().Unknown():
-		t.refuse(refusal)
+		t.refuseCommand(refusal)
 	case cmd.Flags&commands.NoMulti != 0 && refusal != nil:
-		t.refuse(refusal)
+		t.refuseCommand(refusal)
 	case cmd.Queue == commands.QueueNever:
-		t.refuse(cmd.QueueRefusal())
+		t.refuseCommand(cmd.QueueRefusal())
 	case refusal != nil && (cmd.TooLong(len(args)) || cmd.Excess(args, len(raw)) != nil):
-		t.refuse(refusal)
+		t.refuseCommand(refusal)
 	case refusal != nil && cmd.Flags&commands.RunsQueue != 0:
-		t.take(execStep, raw) // the node ends the transaction
+		t.takeStep(execStep, raw) // the node ends the transaction
 	case refusal != nil,
 		cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
-		t.queue(QueuedCommand{Raw: raw, DB: -1}, commands.AnySlot)
+		t.queueCommand(QueuedCommand{Raw: raw, DB: -1}, commands.AnySlot)
 	case cmd.Queue == commands.QueueNot && cmd.Flags&commands.RunsQueue != 0: // which the node judges
 		t.of.proxy.Act(cmd, args, raw)
 	case cmd.Queue == commands.QueueNot:
@@ -51,49 +52,51 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 	case cmd.Queue == commands.QueueEverywhere && client.Masters(h) > 1:
 		t.queueEverywhere(cmd, args, raw)
 	case cmd.Queue == commands.QueueAlone && client.Masters(h) > 1:
-		t.refuse(cmd.QueueRefusal())
+		t.refuseCommand(cmd.QueueRefusal())
 	case cmd.StandIn != nil:
 		t.standIn(cmd, args, raw)
 	default:
-		t.byKeys(cmd, args, raw)
+		t.queueByKeys(cmd, args, raw)
 	}
 }
 
-// standIn queues what stands for a verb at the node.
+// standIn queues what stands for a verb at the node. A node knows that command, whose keys decide which node
+// it is.
 func (t *transaction) standIn(cmd *commands.Command, args [][]byte, raw []byte) {
 	table := t.of.proxy.Table()
 	req, refusal := cmd.StandIn(&commands.Call{
 		Command: cmd, Args: args, Raw: raw, Client: t.h.About(), Table: table, Server: t.of.proxy.Server(),
 	}, t.db)
 	if refusal != nil {
-		t.refuse(refusal)
+		t.refuseCommand(refusal)
 		return
 	}
 	words, _, err := resp.Split(req, nil)
 	if err != nil || len(words) == 0 {
-		t.refuse(resp.ErrUnexpected)
+		t.refuseCommand(resp.ErrUnexpected)
 		return
 	}
-	t.byKeys(table.Lookup(words[0]), words, req)
+	t.queueByKeys(table.Lookup(words[0]), words, req)
 }
 
-// byKeys queues a command at the node of its keys.
-func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
+// queueByKeys queues a command at the node of its keys.
+func (t *transaction) queueByKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	slot, err := commands.AnySlot, error(nil)
 	if client.Masters(t.h) > 1 {
 		slot, err = t.of.proxy.SlotOf(cmd, args)
 	}
 	switch {
 	case err == nil:
-		t.queue(t.entry(cmd, args, raw), slot)
+		t.queueCommand(t.entry(cmd, args, raw), slot)
 	case err == commands.ErrAskKeys:
 		t.askKeys(t.entry(cmd, args, raw), args)
 	default:
-		t.refuse(commands.ErrorReply(err))
+		t.refuseCommand(commands.ErrorReply(err))
 	}
 }
 
-// entry makes an entry of the log from the current command.
+// entry makes an entry of the log from the current command. It also notes what of it concerns the transaction
+// as a whole: scripts, the database, whether it writes.
 func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) QueuedCommand {
 	e := QueuedCommand{Raw: raw, DB: -1}
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
@@ -118,30 +121,31 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Qu
 	return e
 }
 
-// probe queues MULTI or WATCH, which the node answers with an error. If no node is to be asked, instead is
-// that error.
-func (t *transaction) probe(slot int, instead []byte) {
+// queueProbe queues MULTI or WATCH, which the node answers with an error. If no node is to be asked, instead
+// is that error. It does not make EXEC fail, as at Redis.
+func (t *transaction) queueProbe(slot int, instead []byte) {
 	h := t.h
 	if t.outcome != undecided {
 		h.Reply(instead)
 		return
 	}
 	h.AnswerLater(client.ByNode)
-	t.queue(QueuedCommand{Raw: h.Call().Raw, DB: -1, probe: true}, slot)
+	t.queueCommand(QueuedCommand{Raw: h.Call().Raw, DB: -1, probe: true}, slot)
 }
 
-// queueHere queues a command that the proxy runs itself after EXEC has succeeded.
+// queueHere queues a command that the proxy runs itself after EXEC has succeeded. The proxy itself says
+// QUEUED, and no node hears of it before EXEC.
 func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
 	switch q := cmd.Queued(args); {
 	case q.Proto == strconv.Itoa(5-t.h.About().Proto): // of 2 and 3 the other
-		t.refuse(otherProtocol)
+		t.refuseCommand(otherProtocol)
 		return
 	case q.Source != nil && t.of.own.User() == nil:
 		t.of.proxy.Server().Scripts().Add(q.Source) // an EVALSHA may follow
 	}
 	t.writes, t.unread = true, true
 	t.logsIn = t.logsIn || commands.Authenticates(cmd, args, t.of.proxy.Server())
-	t.queue(QueuedCommand{Raw: raw, DB: -1, Here: cmd}, commands.AnySlot)
+	t.queueCommand(QueuedCommand{Raw: raw, DB: -1, Here: cmd}, commands.AnySlot)
 }
 
 // queueAllowed is queueHere once the upstream has said that the user may run the command.
@@ -155,13 +159,15 @@ func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []b
 }
 
 // queueEverywhere queues a command for all masters. At the node of the transaction it runs in its place among
-// the others, none of which is about keys of another master.
+// the others, none of which is about keys of another master. The other masters get it after EXEC (package
+// execution).
 func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw []byte) {
 	e := t.entry(cmd, args, raw)
 	e.Everywhere, t.unread = cmd, true
-	t.queue(e, commands.AnySlot)
+	t.queueCommand(e, commands.AnySlot)
 }
 
+// otherProtocol is for a HELLO that would change the protocol in the middle of EXEC.
 var otherProtocol = []byte(
 	"-ERR HELLO with another protocol is not available through lockproxy inside a transaction: " +
 		"send it before MULTI\r\n",
@@ -173,8 +179,9 @@ var behindLogin = []byte(
 		"send AUTH before MULTI\r\n",
 )
 
-// queue appends e, the current command. slot is the slot of its keys, if the node depends on it.
-func (t *transaction) queue(e QueuedCommand, slot int) {
+// queueCommand appends e, the current command. slot is the slot of its keys, if the node depends on it. For
+// what the proxy runs itself it answers QUEUED at once; otherwise the node answers.
+func (t *transaction) queueCommand(e QueuedCommand, slot int) {
 	h := t.h
 	e.tag = h.CurrentTag()
 	size := len(e.Raw) + queueCost
@@ -183,16 +190,16 @@ func (t *transaction) queue(e QueuedCommand, slot int) {
 		h.Answer(e.tag, replyQueued)
 		return
 	case t.logsIn && e.Here == nil && !e.probe:
-		t.refuse(behindLogin)
+		t.refuseCommand(behindLogin)
 		return
 	case slot != commands.AnySlot && t.slot != commands.AnySlot && slot != t.slot:
-		t.refuse(crossSlot)
+		t.refuseCommand(crossSlot)
 		return
 	case t.bytes+size > t.of.proxy.CommandLimit():
-		t.refuse(commands.ErrorReply(errLongTransaction))
+		t.refuseCommand(commands.ErrorReply(errLongTransaction))
 		return
 	}
-	if slot != commands.AnySlot && !t.pin(slot) {
+	if slot != commands.AnySlot && !t.pinSlot(slot) {
 		h.Answer(e.tag, replyQueued)
 		return
 	}
@@ -200,54 +207,58 @@ func (t *transaction) queue(e QueuedCommand, slot int) {
 	t.bytes += size
 	h.About().Transaction.Bytes = t.bytes
 	h.CountMemory()
+	// From here on the bytes are the transaction's, and may be sent more than once.
 	t.log = append(t.log, e)
 	t.unanswered++
 	if e.Here != nil {
 		h.About().Transaction.Queued++
-		t.answer(&t.log[len(t.log)-1], replyQueued)
+		t.answerQueued(&t.log[len(t.log)-1], replyQueued)
 		return
 	}
-	t.proceed()
+	t.proceedAtNode()
 }
 
-// pin notes the slot of the first key. Earlier commands went to any node. It reports false if one of them was
-// a WATCH, from when there was only one master: then it is too late.
-func (t *transaction) pin(slot int) bool {
+// pinSlot notes the slot of the first key. Earlier commands went to any node. It reports false if one of them
+// was a WATCH, from when there was only one master: then it is too late. With one master it is never called:
+// all keys are there.
+func (t *transaction) pinSlot(slot int) bool {
 	if t.slot == slot {
 		return true
 	}
 	t.slot = slot
 	l := t.conn
 	switch {
-	case l == nil || l.pipe.Addr() == t.master():
+	case l == nil || l.pipe.Addr() == t.masterAddr():
 	case t.watched:
-		t.trouble(l, pipe.Redirection{}, nil, errMoves)
+		t.dropConn(l, pipe.Redirection{}, nil, errMoves)
 		return false
 	default:
 		t.refused = t.refused || t.rejected // the new node knows nothing of it
-		l.leave()
+		l.leaveMulti()
 		t.conn = nil
 	}
 	return true
 }
 
-// refuse answers the current command with an error. EXEC will then run nothing.
-func (t *transaction) refuse(reply []byte) {
-	t.spoil()
+// refuseCommand answers the current command with an error. EXEC will then run nothing. So it is at Redis: an
+// error in the queue spoils the whole.
+func (t *transaction) refuseCommand(reply []byte) {
+	t.spoilExec()
 	t.h.Answer(t.h.CurrentTag(), reply)
 }
 
-// spoil makes EXEC run nothing.
-func (t *transaction) spoil() { t.refused, t.h.About().Transaction.Dirty = true, true }
+// spoilExec makes EXEC run nothing.
+func (t *transaction) spoilExec() { t.refused, t.h.About().Transaction.Dirty = true, true }
 
-// askKeys queues a command whose keys a node must be asked for.
+// askKeys queues a command whose keys a node must be asked for. The question goes over a shared connection,
+// and later commands wait for its answer.
 func (t *transaction) askKeys(e QueuedCommand, args [][]byte) {
 	h, pool := t.h, t.h.Pool()
 	e.Raw = client.Lasting(e.Raw)
 	t.of.proxy.FindSlot(args, e.Raw, func(req []byte, then func([]byte) []byte) {
 		client.Expect(h, then)
 		h.Feed(pool.Send(&pipe.Request{
-			Target: pipe.ToSlot(pool.SomeSlot(h.About().ID)), Mode: shared(h.Mode()), Bytes: req,
+			Target: pipe.ToSlot(pool.SomeSlot(h.About().ID)), Mode: sharedMode(h.Mode()), Bytes: req,
 			To: h, Tag: h.CurrentTag(), Resend: true,
 		}))
 	}, func(slot int, err error) []byte {
@@ -255,11 +266,11 @@ func (t *transaction) askKeys(e QueuedCommand, args [][]byte) {
 		case t.over: // the client has gone
 			return replyQueued
 		case err != nil:
-			t.spoil()
+			t.spoilExec()
 			return commands.ErrorReply(err)
 		}
 		h.AnswerLater(client.ByNode)
-		t.queue(e, slot)
+		t.queueCommand(e, slot)
 		return nil
 	})
 }

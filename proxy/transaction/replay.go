@@ -21,42 +21,47 @@ var (
 	errLost  = errors.New("the connection is lost")
 )
 
-// trouble ends connection l, which is of no use: because of reply, an error that sends the transaction
+// dropConn ends connection l, which is of no use: because of reply, an error that sends the transaction
 // elsewhere, or because of err. If the client waits for nothing, the next command opens another connection.
-func (t *transaction) trouble(l *txConn, to pipe.Redirection, reply []byte, err error) {
+// to is where reply sends it; zero: to the master of its slot.
+func (t *transaction) dropConn(l *txConn, to pipe.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may alias a buffer of the connection
-	l.close()
+	l.closeConn()
 	t.conn = nil
 	switch {
 	case t.over: // the client has gone
+	// EXEC would run nothing at any node.
 	case t.rejected, t.step.kind == discardStep, t.step.kind == abortStep:
-		t.decide(aborted)
+		t.decideOutcome(aborted)
+	// Nobody can tell any more whether a key has changed, so it counts as changed.
 	case t.watched:
-		t.decide(voided)
+		t.decideOutcome(voided)
 	case t.unanswered > 0 || t.step.kind != noStep:
-		t.again(to, reply, err)
+		t.tryAgain(to, reply, err)
 	}
 }
 
-// again tries another connection, at once or after a growing pause, until the budget is used up.
-func (t *transaction) again(to pipe.Redirection, reply []byte, err error) {
-	t.trying.begin(t.h.Loop().Now())
+// tryAgain tries another connection, at once or after a growing pause, until the budget is used up. Redirects
+// are followed at once, up to a number of them in a row; everything else pauses.
+func (t *transaction) tryAgain(to pipe.Redirection, reply []byte, err error) {
+	t.trying.beginBudget(t.h.Loop().Now())
 	switch {
-	case t.h.Pool().Left(t.home(), t.trying.began) <= 0, errors.Is(err, cluster.ErrMode):
+	case t.h.Pool().Left(t.homeSlot(), t.trying.began) <= 0, errors.Is(err, cluster.ErrMode):
 		t.h.Pool().GaveUp()
 		t.giveUp(reply, err)
 	case to.Addr != "" && t.trying.tries.Hop():
-		t.open(to.Addr, to.Asking)
+		t.openConn(to.Addr, to.Asking)
 	default:
 		t.resting = true
 		t.h.Pool().Rest(t.trying.tries.Pause(), t.rested)
 	}
 }
 
+// rested makes the next attempt, unless the client has gone or was answered meanwhile.
 func (t *transaction) rested() {
 	t.resting = false
 	if !t.over && t.outcome == undecided {
-		t.open("", false)
+		t.openConn("", false)
 	}
 }
 
@@ -67,14 +72,16 @@ type trying struct {
 	tries retry.Tries
 }
 
-// begin starts the budget, unless it runs.
-func (y *trying) begin(now time.Time) {
+// beginBudget starts the budget, unless it runs.
+func (y *trying) beginBudget(now time.Time) {
 	if y.began.IsZero() {
 		y.began = now
 	}
 }
 
-// giveUp answers what the client waits for with the error that is in the way.
+// giveUp answers what the client waits for with the error that is in the way. reply or err is that error.
+// EXEC answers with EXECABORT, for nothing has run; queued commands answer with the error itself, and EXEC
+// after them with EXECABORT.
 func (t *transaction) giveUp(reply []byte, err error) {
 	if errors.Is(err, cluster.ErrUnknownOutcome) { // of a request; but nothing runs before EXEC
 		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, errLost)
@@ -91,40 +98,41 @@ func (t *transaction) giveUp(reply []byte, err error) {
 	step, queue := t.step, t.unanswered > 0
 	switch {
 	case step.kind == watchStep:
-		t.end()
+		t.endTransaction()
 		t.h.Answer(step.tag, reply)
 	case step.kind == execStep && !queue && t.unsure == nil:
 		if _, ok := cutAbort(reply); !ok {
 			reply = append([]byte("-EXECABORT Transaction discarded because of: "), reply[1:]...)
 		}
-		t.finish(step.tag, reply)
+		t.finishStep(step.tag, reply)
 	default:
 		t.outcome = aborted
-		t.settle(reply)
-		t.decide(aborted)
+		t.settleQueued(reply)
+		t.decideOutcome(aborted)
 	}
 }
 
-// decide fixes what EXEC will answer. What the client sends until then is not sent on.
-func (t *transaction) decide(o execOutcome) {
+// decideOutcome fixes what EXEC will answer. What the client sends until then is not sent on.
+func (t *transaction) decideOutcome(o execOutcome) {
 	t.outcome = o
 	t.h.About().Transaction.Voided = o == voided
-	t.settle(replyQueued)
+	t.settleQueued(replyQueued)
 	t.log = nil
-	t.conclude() // unless what was read meanwhile already has
+	t.concludeStep() // unless what was read meanwhile already has
 }
 
-// settle answers all queued commands that have no answer yet.
-func (t *transaction) settle(reply []byte) {
+// settleQueued answers all queued commands that have no answer yet. Each answer may have the client read on,
+// and queue more, which are not in this log any more.
+func (t *transaction) settleQueued(reply []byte) {
 	log := t.log
 	for i := range log {
 		if e := &log[i]; !e.answered {
-			t.answer(e, reply)
+			t.answerQueued(e, reply)
 		}
 	}
 }
 
-// cutAbort takes the error for which EXEC did not run out of its reply.
+// cutAbort takes the error for which EXEC did not run out of its reply. Redis puts it behind those words.
 func cutAbort(reply []byte) (why []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(reply, []byte("-EXECABORT Transaction discarded because of: "))
 	if !ok {

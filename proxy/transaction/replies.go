@@ -12,23 +12,23 @@ import (
 
 // This file handles the replies that come over the connection of a transaction.
 
-// Receive implements pipe.Receiver.
+// Receive implements pipe.Receiver. All but the answer to the step are short, and come in one chunk.
 func (l *txConn) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case l.over:
-		l.left(tag, chunk)
+		l.takeLate(tag, chunk)
 	case tag == tagMode:
 		if chunk[0] == '-' {
-			l.refused(chunk)
+			l.takeRefusal(chunk)
 		}
 	case tag == tagMulti:
-		l.begun(chunk)
+		l.multiAnswered(chunk)
 	case tag == tagCaching:
 		l.unheard = chunk[0] == '-'
 	case tag == tagStep:
 		l.stepDone(chunk, last)
 	default:
-		l.queued(int(tag), chunk)
+		l.takeQueued(int(tag), chunk)
 	}
 }
 
@@ -40,8 +40,9 @@ func (l *txConn) Most(tag uint32) int {
 	return pipe.MostLine
 }
 
-// begun takes the reply to MULTI. One of another kind must not become a part of an answer.
-func (l *txConn) begun(reply []byte) {
+// multiAnswered takes the reply to MULTI. One of another kind must not become a part of an answer. From a
+// good one on, the connection counts as Proven.
+func (l *txConn) multiAnswered(reply []byte) {
 	if reply[0] != '+' && reply[0] != '-' {
 		reply = notQueued
 	}
@@ -49,37 +50,38 @@ func (l *txConn) begun(reply []byte) {
 	case reply[0] == '+':
 		l.multi = multiOpen
 		l.pipe.SetProven()
-		l.pump()
+		l.pumpRequests()
 	case l.sent > 0 || l.stepped: // what was sent behind MULTI was not queued
-		l.close()
+		l.closeConn()
 		l.t.conn = nil
 		l.t.unsure = commands.ErrorReply(fmt.Errorf("%w: %s", errNotBegun, bytes.TrimSpace(reply[1:])))
 		l.t.giveUp(l.t.unsure, nil)
 	default:
-		l.refused(reply)
+		l.takeRefusal(reply)
 	}
 }
 
 var errNotBegun = errors.New("the commands behind MULTI may or may not have run, for it failed")
 
-// refused handles a node that does not begin a transaction.
-func (l *txConn) refused(reply []byte) {
+// takeRefusal handles a node that does not begin a transaction. An error that sends it elsewhere is followed;
+// any other ends it.
+func (l *txConn) takeRefusal(reply []byte) {
 	if to, ok := l.pipe.Retryable(reply); ok {
-		l.t.trouble(l, to, reply, nil)
+		l.t.dropConn(l, to, reply, nil)
 		return
 	}
-	l.close()
+	l.closeConn()
 	l.t.conn = nil
 	l.t.giveUp(reply, nil)
 }
 
-// queued takes the reply to a command of the log: QUEUED, or an error.
-func (l *txConn) queued(i int, reply []byte) {
+// takeQueued takes the reply to a command of the log: QUEUED, or an error. i is its place in the log.
+func (l *txConn) takeQueued(i int, reply []byte) {
 	t := l.t
 	e := &t.log[i]
 	if reply[0] == '-' {
 		if to, ok := l.pipe.Retryable(reply); ok { // EXEC will run nothing there
-			t.trouble(l, to, reply, nil)
+			t.dropConn(l, to, reply, nil)
 			return
 		}
 		e.Rejected = true
@@ -88,22 +90,24 @@ func (l *txConn) queued(i int, reply []byte) {
 	}
 	switch {
 	case reply[0] != '+' && reply[0] != '-':
-		l.refused(notQueued)
+		l.takeRefusal(notQueued)
 	case !e.answered:
+		// The node works for it, so the next trouble has the whole budget.
 		t.trying = trying{}
 		if !e.Rejected {
 			t.h.About().Transaction.Queued++
 		}
-		t.answer(e, reply)
+		t.answerQueued(e, reply)
 	}
 }
 
-// stepDone takes the reply to the step.
+// stepDone takes the reply to the step. The answer to EXEC goes on to the client piece by piece, unless the
+// proxy has to add to it (transaction.unread). Once a piece has passed nothing is tried again.
 func (l *txConn) stepDone(reply []byte, last bool) {
 	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
 		if to, ok := l.redirection(reply); ok {
-			t.trouble(l, to, reply, nil)
+			t.dropConn(l, to, reply, nil)
 			return
 		}
 	}
@@ -114,19 +118,19 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 		t.trying = trying{}
 		t.step, l.stepped, l.partly = stepNone, false, false
 		if reply[0] != '-' {
-			t.watch(step.raw)
+			t.noteWatch(step.raw)
 		} else if !t.watched {
-			t.end()
+			t.endTransaction()
 		}
 	default:
 		if reply[0] == '-' && !bytes.HasPrefix(reply, execAborted[:len("-EXECABORT")]) {
-			l.close() // nobody knows what state the node is in
+			l.closeConn() // nobody knows what state the node is in
 		}
 		if step.kind == abortStep {
 			reply = execAborted
 		}
 		t.noteWrites()
-		t.end()
+		t.endTransaction()
 	}
 	h.Receive(step.tag, reply, last)
 	if last && l.unheard && step.kind == execStep {
@@ -150,26 +154,27 @@ func (l *txConn) redirection(reply []byte) (to pipe.Redirection, ok bool) {
 }
 
 // Fail implements pipe.Receiver. If the step was sent, its failure alone decides what becomes of the
-// transaction: only it tells whether EXEC may have run.
+// transaction: only it tells whether EXEC may have run. EXEC that only reads may be sent again, if the client
+// has none of its answer yet.
 func (l *txConn) Fail(tag uint32, err error) {
 	t := l.t
 	switch {
 	case l.over, l.stepped && tag != tagStep:
 	case tag == tagStep && t.step.kind == execStep && errors.Is(err, cluster.ErrUnknownOutcome) &&
 		(t.writes || !t.h.Discard(t.step.tag)):
-		l.close()
+		l.closeConn()
 		t.of.writes.Add(l.pipe)
-		t.settle(replyQueued)
-		t.end()
+		t.settleQueued(replyQueued)
+		t.endTransaction()
 		t.h.Fail(t.step.tag, err)
 	default:
-		t.trouble(l, pipe.Redirection{}, nil, err)
+		t.dropConn(l, pipe.Redirection{}, nil, err)
 	}
 }
 
-// Lost implements owned.Owner.
+// Lost implements owned.Owner. It is told even when no request was under way.
 func (l *txConn) Lost(err error) {
 	if !l.over {
-		l.t.trouble(l, pipe.Redirection{}, nil, err)
+		l.t.dropConn(l, pipe.Redirection{}, nil, err)
 	}
 }

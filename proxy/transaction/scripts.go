@@ -9,6 +9,7 @@ import (
 // would say so in the middle of the transaction, after other commands have run. So the node is asked before,
 // and is given the missing ones over the shared connection.
 
+// scriptState is what one connection knows of its node's scripts: another node may lack other ones.
 type scriptState uint8
 
 const (
@@ -17,7 +18,8 @@ const (
 	scriptsThere // all whose sources are known
 )
 
-// haveScripts says that EXEC need not wait for scripts. Otherwise EXEC goes on by itself later.
+// haveScripts says that EXEC need not wait for scripts. Otherwise EXEC goes on by itself later. It is asked
+// when EXEC is to be sent, so all SHA1s are known by then.
 func (l *txConn) haveScripts() bool {
 	if l.scripts == scriptsUnknown {
 		l.askScripts()
@@ -25,7 +27,8 @@ func (l *txConn) haveScripts() bool {
 	return l.scripts == scriptsThere
 }
 
-// askScripts asks for the scripts whose sources are known.
+// askScripts asks for the scripts whose sources are known. A script whose source nobody knows is left to the
+// node, which will say that it has none.
 func (l *txConn) askScripts() {
 	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
 	seen := make(map[string]bool)
@@ -43,10 +46,11 @@ func (l *txConn) askScripts() {
 		return
 	}
 	l.scripts = scriptsAsked
-	l.besides(resp.AppendCommand(nil, ask...), func(reply []byte) { l.loadScripts(reply, sources) })
+	l.askBesides(resp.AppendCommand(nil, ask...), func(reply []byte) { l.loadScripts(reply, sources) })
 }
 
-// loadScripts loads those sources that the node lacks, by its reply to SCRIPT EXISTS.
+// loadScripts loads those sources that the node lacks, by its reply to SCRIPT EXISTS. If the reply is an
+// error nothing is loaded, and EXEC goes on: a user may have no right to ask.
 func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 	v, _, _ := resp.Parse(reply)
 	var missing [][]byte
@@ -61,14 +65,15 @@ func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 // loadAtOnce is how many bytes of scripts are copied for a node in one round of the loop.
 const loadAtOnce = 256 << 10
 
-// loadSome loads some of the scripts, and goes on with the rest when the node has them.
+// loadSome loads some of the scripts, and goes on with the rest when the node has them. Whether the node took
+// them is not looked at: EXEC itself will say.
 func (l *txConn) loadSome(missing [][]byte) {
 	switch {
 	case l.over:
 		return
 	case len(missing) == 0:
 		l.scripts = scriptsThere
-		l.pump()
+		l.pumpRequests()
 		return
 	}
 	n, size := 0, 0
@@ -80,7 +85,7 @@ func (l *txConn) loadSome(missing [][]byte) {
 	for _, source := range missing[:n] {
 		l.t.of.proxy.ScriptLoaded()
 		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
-		l.besides(load, func([]byte) {
+		l.askBesides(load, func([]byte) {
 			if unanswered--; unanswered == 0 {
 				l.loadSome(missing[n:])
 			}
@@ -88,11 +93,12 @@ func (l *txConn) loadSome(missing [][]byte) {
 	}
 }
 
-// besides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
-func (l *txConn) besides(req []byte, then func(reply []byte)) {
+// askBesides sends req to the transaction's node over the shared connection. then gets the reply, or nil. It
+// must not go over the transaction's own connection, where it would be queued.
+func (l *txConn) askBesides(req []byte, then func(reply []byte)) {
 	h := l.t.h
 	h.Pool().Send(&pipe.Request{
-		Target: pipe.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,
+		Target: pipe.ToNode(l.pipe.Addr()), Mode: sharedMode(h.Mode()), Bytes: req,
 		To: &pipe.Collector{Then: func(reply []byte, _ error) { then(reply) }}, Resend: true,
 	})
 }

@@ -2,8 +2,8 @@
 // that nobody else uses. It logs what is queued there, so that the same can be queued at another node:
 //
 //	MULTI             nothing is sent: the first key decides the node
-//	SET, GET ...  --> dispatch --> log --> conn: MULTI, SET, GET ... --> QUEUED
-//	EXEC          --> take (a step) --> EXEC --> the reply, as it comes
+//	SET, GET ...  --> dispatchQueued --> log --> conn: MULTI, SET, GET ... --> QUEUED
+//	EXEC          --> takeStep --> EXEC --> the reply, as it comes
 //	                      \
 //	                       +--> MOVED, a lost connection: another conn is sent the log again
 //
@@ -27,15 +27,19 @@ import (
 )
 
 // transaction is what a client has from WATCH or MULTI to EXEC: a connection to the node of its keys, and the
-// log of the commands queued there. It belongs to the loop of its client. See the package comment.
+// log of the commands queued there. It belongs to the loop of its client. See the package comment. It ends
+// with the answer to EXEC or DISCARD, with UNWATCH, with a WATCH that failed, and with its client.
 type transaction struct {
-	of    *Client
-	h     Host
+	of *Client
+	h  Host
+	// With one master all slots are its own, so the keys say nothing.
 	slot  int  // of its keys; AnySlot before the first key, and always with one master
 	multi bool // between MULTI and EXEC
-	conn  *txConn
-	step  txStep // the command that later ones wait for
+	// nil before anything is sent, while it rests, and once the outcome is decided.
+	conn *txConn
+	step txStep // the command that later ones wait for
 
+	// It keeps what was queued until EXEC has run, since all of it may have to be queued anew.
 	log        []QueuedCommand // commands since MULTI
 	bytes      int             // of log
 	unanswered int             // in log
@@ -46,8 +50,12 @@ type transaction struct {
 	selects    bool            // a queued command leaves the connection in another mode
 	logsIn     bool            // AUTH is queued: no node runs what comes behind it
 
-	refused  bool        // the proxy has refused a command: EXEC runs nothing
-	rejected bool        // a node has refused a command: EXEC runs nothing
+	// An error in the queue spoils the whole, as at Redis. The node of conn knows of rejected, and not of
+	// refused.
+	refused  bool // the proxy has refused a command: EXEC runs nothing
+	rejected bool // a node has refused a command: EXEC runs nothing
+	// A connection with WATCH cannot be replaced: another node, or another connection, does not know whether
+	// a key has changed since.
 	watched  bool        // WATCH is in force on conn
 	watching int         // keys of the WATCH on its way, or of the last one
 	caching  bool        // CLIENT CACHING came before MULTI
@@ -71,7 +79,7 @@ type Host interface {
 	CountMemory()
 }
 
-// Proxy is what transactions need of the proxy.
+// Proxy is what transactions need of the proxy. All of it runs on the loop of the client.
 type Proxy interface {
 	Server() commands.Server
 	Table() *commands.Table
@@ -94,7 +102,8 @@ type Proxy interface {
 	Assemble(e Executed) []byte
 }
 
-// Executed is an EXEC that a node has run, and from whose reply the answer is made.
+// Executed is an EXEC that a node has run, and from whose reply the answer is made. The slices belong to the
+// receiver: the transaction is over as soon as it has the reply.
 type Executed struct {
 	Tag     uint32 // of EXEC
 	Reply   []byte
@@ -104,14 +113,14 @@ type Executed struct {
 	Slot    int    // of the keys, or AnySlot
 }
 
-// shared is mode for connections that other clients use too. The connections of a client's own include the
-// one that queues commands.
-func shared(mode pipe.Mode) pipe.Mode {
+// sharedMode is mode for connections that other clients use too. The connections of a client's own include
+// the one that queues commands.
+func sharedMode(mode pipe.Mode) pipe.Mode {
 	mode.Own = nil
 	return mode
 }
 
-// QueuedCommand is one command between MULTI and EXEC.
+// QueuedCommand is one command between MULTI and EXEC. Its Raw is lasting memory: a goroutine may read it.
 type QueuedCommand struct {
 	tag      uint32
 	Raw      []byte
@@ -127,7 +136,8 @@ type QueuedCommand struct {
 	At         int               // its place in EXEC's reply, if that is corrected later
 }
 
-// txStep is WATCH, UNWATCH, DISCARD or EXEC on its way. Meanwhile the session reads no further command.
+// txStep is WATCH, UNWATCH, DISCARD or EXEC on its way. Meanwhile the session reads no further command. The
+// zero value: none.
 type txStep struct {
 	kind stepKind
 	tag  uint32
@@ -145,7 +155,8 @@ const (
 	execStep
 )
 
-// execOutcome is what EXEC will answer.
+// execOutcome is what EXEC will answer. Once it is not undecided nothing is sent to a node any more; what is
+// queued is answered QUEUED.
 type execOutcome uint8
 
 const (
@@ -155,6 +166,7 @@ const (
 )
 
 var (
+	// What the proxy says in place of a node, in the words of Redis (multi.c).
 	replyOK      = []byte("+OK\r\n")
 	replyQueued  = []byte("+QUEUED\r\n")
 	execAborted  = []byte("-EXECABORT Transaction discarded because of previous errors.\r\n")
@@ -170,14 +182,15 @@ var (
 	askingCommand  = resp.AppendCommandStrings(nil, "ASKING")
 )
 
-// end ends the transaction. Its connection may be used again if it is in its original state.
-func (t *transaction) end() {
-	t.forget()
-	t.conn.release()
+// endTransaction ends the transaction. Its connection may be used again if it is in its original state. It
+// comes before the answer is given, with which the client may begin the next one.
+func (t *transaction) endTransaction() {
+	t.forgetTransaction()
+	t.conn.releaseConn()
 }
 
-// forget takes the client out of MULTI and WATCH.
-func (t *transaction) forget() {
+// forgetTransaction takes the client out of MULTI and WATCH. What is still under way finds that it is over.
+func (t *transaction) forgetTransaction() {
 	t.over = true
 	t.of.open = nil
 	t.h.About().Transaction = commands.Transaction{}
@@ -185,10 +198,10 @@ func (t *transaction) forget() {
 
 var stepNone txStep
 
-// watch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all keys of EXEC, or if
-// EXEC has only one, although the watched keys may still be at the other node. So the keys of WATCH are added
-// to EXEC's.
-func (t *transaction) watch(raw []byte) {
+// noteWatch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all keys of EXEC, or
+// if EXEC has only one, although the watched keys may still be at the other node. So the keys of WATCH are
+// added to EXEC's. raw is the WATCH that the node has just taken.
+func (t *transaction) noteWatch(raw []byte) {
 	t.watched = true
 	t.h.About().Transaction.Watch += t.watching
 	if !t.conn.asking {

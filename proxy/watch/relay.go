@@ -5,7 +5,7 @@
 //	                                            |
 //	                                         upstream
 //	                                            |
-//	Tell <-- heard <-- SUBSCRIBE, while anybody watches
+//	Tell <-- hearChange <-- SUBSCRIBE, while anybody watches
 //
 // Nobody waits for any of that. Events that cannot be passed on are counted, and the next that can be are
 // behind an event that tells how many were missed.
@@ -50,7 +50,9 @@ type Relay struct {
 	o      Options
 	failed journal.Lines
 
-	joining  sync.Mutex // held while Join subscribes
+	// A second Join waits for the first one: otherwise both would subscribe.
+	joining sync.Mutex // held while Join subscribes
+	// Below mu: how many Joins were not undone, and the one subscription that serves them all.
 	mu       sync.Mutex
 	watchers int
 	cancel   func() // of the subscription; nil: there is none
@@ -59,12 +61,13 @@ type Relay struct {
 // New returns a Relay, of which somebody has to call Run.
 func New(o Options) *Relay {
 	h := &Relay{o: o, Stream: lockevent.NewStream()}
-	h.Stream.Tell, h.Pause = h.publish, pause
+	h.Stream.Tell, h.Pause = h.publishEvents, pause
 	return h
 }
 
-// publish publishes events, and says how many.
-func (h *Relay) publish(ctx context.Context, all []lockevent.Event) (published int) {
+// publishEvents publishes events, and says how many. A message has whole events only. After an error the rest
+// is given up: the Stream counts what was not published, and tells of it before the next event that is.
+func (h *Relay) publishEvents(ctx context.Context, all []lockevent.Event) (published int) {
 	for published < len(all) && ctx.Err() == nil {
 		var message []byte
 		n := published
@@ -99,12 +102,14 @@ func (h *Relay) Join(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, patience, errUnconfirmed)
 	defer stop()
+	// The room for one, and the look at it before sending, keep the callback from ever blocking: it comes
+	// again each time that a lost subscription lives again, when nobody listens to this channel any more.
 	answered := make(chan error, 1)
 	cancel := h.o.Subscribe(func(e subscription.Change) {
 		if (e.Kind == subscription.Live || e.Kind == subscription.Refused) && len(answered) == 0 {
 			answered <- e.Err
 		}
-		h.heard(e)
+		h.hearChange(e)
 	})
 	var err error
 	select {
@@ -135,8 +140,10 @@ func (h *Relay) Leave() {
 	}
 }
 
-// heard is told what happens to the subscription.
-func (h *Relay) heard(e subscription.Change) {
+// hearChange is told what happens to the subscription. From the loss of the subscription on events may have
+// been missed, and nobody knows how many: the watchers are told so at once, not when the subscription lives
+// again.
+func (h *Relay) hearChange(e subscription.Change) {
 	switch e.Kind {
 	case subscription.Message:
 		if all := lockevent.Read(e.Payload); len(all) > 0 {

@@ -17,7 +17,7 @@ import (
 
 // Watchers are the clients of all loops that watch the events of locks (LOCKCTL WATCH).
 //
-//	Relay --> Watchers.Tell --(posted to each loop that has any)--> Watcher.tell
+//	Relay --> Watchers.Tell --(posted to each loop that has any)--> Watcher.tellEvents
 type Watchers struct {
 	Context context.Context // of what is asked of Relay
 	Hub     *Relay          // nil: nobody can watch
@@ -29,6 +29,8 @@ type Loop struct {
 	all  *Watchers
 	loop *loop.Loop
 
+	// Only own belongs to the loop alone. The others are what Tell, on the goroutine of the Relay, may know
+	// of it.
 	own     map[*Watcher]struct{}
 	any     atomic.Bool
 	pending atomic.Int64  // events on their way to the loop
@@ -53,7 +55,9 @@ func (a *Watchers) Loop(l *loop.Loop) *Loop {
 	return one
 }
 
-// Tell passes events, which must not change any more, to every loop with clients that watch.
+// Tell passes events, which must not change any more, to every loop with clients that watch. The Relay calls
+// it, on one goroutine at a time. It never blocks: a loop that is behind by mostPending events gets no more,
+// and tells its clients how many they have missed.
 func (a *Watchers) Tell(all []lockevent.Event) {
 	n := int64(len(all))
 	for _, l := range a.loops {
@@ -65,7 +69,7 @@ func (a *Watchers) Tell(all []lockevent.Event) {
 		default:
 			l.loop.Post(func() {
 				l.pending.Add(-n)
-				l.tell(all)
+				l.tellWatchers(all)
 			})
 		}
 	}
@@ -74,17 +78,17 @@ func (a *Watchers) Tell(all []lockevent.Event) {
 // Any says that a client of the loop watches.
 func (l *Loop) Any() bool { return len(l.own) > 0 }
 
-// tell tells the clients of the loop.
-func (l *Loop) tell(all []lockevent.Event) {
+// tellWatchers tells the clients of the loop.
+func (l *Loop) tellWatchers(all []lockevent.Event) {
 	missed := l.missed.Swap(0)
 	for one := range l.own {
 		one.missed += missed
-		one.tell(all)
+		one.tellEvents(all)
 	}
 }
 
-// note notes that a client begins to watch, or does no more.
-func (l *Loop) note(one *Watcher, watches bool) {
+// noteWatcher notes that a client begins to watch, or does no more. It must run on the loop.
+func (l *Loop) noteWatcher(one *Watcher, watches bool) {
 	if watches {
 		l.own[one] = struct{}{}
 	} else {
@@ -108,7 +112,7 @@ func NewWatcher(h client.Host, on *Loop, unread func() int) Watcher {
 }
 
 // Start is LOCKCTL WATCH. By the time of the reply the upstream has confirmed the subscription, so no later
-// event is missed.
+// event is missed. Join blocks, so it runs on a goroutine; its result comes back to the loop.
 func (w *Watcher) Start(match []byte) {
 	h, hub, ctx := w.h, w.on.all.Hub, w.on.all.Context
 	h.Actions().Await(func(done func([]byte)) {
@@ -122,12 +126,14 @@ func (w *Watcher) Start(match []byte) {
 	}, func(reply []byte) []byte {
 		switch {
 		case resp.IsError(reply):
+		// End has run already, or a watch is in force that End will undo once: this Join would never be
+		// undone.
 		case h.Gone() || h.About().Watching:
 			hub.Leave()
 		default:
 			w.match = match
 			h.About().Watching = true
-			w.on.note(w, true)
+			w.on.noteWatcher(w, true)
 		}
 		return reply
 	}, nil)
@@ -138,13 +144,15 @@ func (w *Watcher) End() {
 	if about := w.h.About(); about.Watching {
 		about.Watching = false
 		w.missed = 0
-		w.on.note(w, false)
+		w.on.noteWatcher(w, false)
 		w.on.all.Hub.Leave()
 	}
 }
 
-// tell tells the client of the events of the locks that it watches.
-func (w *Watcher) tell(all []lockevent.Event) {
+// tellEvents tells the client of the events of the locks that it watches. Events without the name of a lock
+// concern all who watch. A client that does not read is not waited for, nor closed: it is told later how many
+// events were left out.
+func (w *Watcher) tellEvents(all []lockevent.Event) {
 	if !w.h.TakesPushes() {
 		return
 	}
@@ -171,7 +179,9 @@ func (w *Watcher) tell(all []lockevent.Event) {
 	}
 }
 
-// appendEvent appends what a client is told of an event: a push of "lock-event", the kind, and a map.
+// appendEvent appends what a client is told of an event: a push of "lock-event", the kind, and a map. RESP2
+// has neither pushes nor maps: there it is an array of three, the last of which has 11 names, each
+// followed by its value.
 func appendEvent(b []byte, proto int, e *lockevent.Event) []byte {
 	b = resp.AppendPush(b, proto, 3)
 	b = resp.AppendBulks(b, "lock-event", string(e.Kind))

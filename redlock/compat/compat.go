@@ -44,7 +44,7 @@ func New(u redlock.Upstream, names *redlock.Names, o Options) *Engine {
 	e := &Engine{upstream: u, names: names, o: o}
 	e.waiters = wait.NewLocal(e, names, o.MaxQueue, o.Log)
 	e.Undoer = redlock.NewUndoer(o.Log, func(ctx context.Context, a *redlock.Acquire) error {
-		return e.free(ctx, a.Name, a.Token, a.ID, "")
+		return e.freeHold(ctx, a.Name, a.Token, a.ID, "")
 	})
 	return e
 }
@@ -80,9 +80,9 @@ func (*Engine) Scan(context.Context, int, string, string) (keys []string, next s
 	return nil, "0", nil
 }
 
-// send sends one request about a lock for a client. While the slot of the lock moves, it is sent again until
-// one node has all of its keys; so later commands of the client about the lock wait.
-func send(
+// sendRequest sends one request about a lock for a client. While the slot of the lock moves, it is sent again
+// until one node has all of its keys; so later commands of the client about the lock wait. lost may be nil.
+func sendRequest(
 	by redlock.Caller, name string, at int, req []byte, resend bool, then redlock.ExchangeFunc,
 	lost redlock.Delivery,
 ) {
@@ -90,8 +90,9 @@ func send(
 	by.SendHome(at, req, resend, then, lost)
 }
 
-// do sends one request that nobody's loop waits for. It blocks.
-func (e *Engine) do(ctx context.Context, at int, c scripts.Call) ([]byte, error) {
+// askNode sends one request that nobody's loop waits for. It blocks. It may be sent again: only requests for
+// which that does no harm go this way.
+func (e *Engine) askNode(ctx context.Context, at int, c scripts.Call) ([]byte, error) {
 	return e.upstream.Do(ctx, at, c.Req, true)
 }
 

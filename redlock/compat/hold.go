@@ -12,7 +12,7 @@ import (
 // Release implements locks.engine. It is sent once: no note is left by which a copy would be known.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	at, c := e.releaseCall(r.Name, r.Token, r.Fence, "", "")
-	send(by, r.Name, at, c.Req, false, func(reply []byte) []byte {
+	sendRequest(by, r.Name, at, c.Req, false, func(reply []byte) []byte {
 		done, err := readReleased(reply)
 		return to.Released(done, err)
 	}, nil)
@@ -35,6 +35,7 @@ func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string)
 	return at, c
 }
 
+// readReleased reads the reply to CompatRelease: the keeper, "" for none, or Null.
 func readReleased(reply []byte) (done redlock.Released, err error) {
 	v, err := scripts.ReadValue(reply)
 	if err == nil && !v.Null() {
@@ -43,19 +44,19 @@ func readReleased(reply []byte) (done redlock.Released, err error) {
 	return done, err
 }
 
-// free frees the hold of a request or of a keeper. It blocks.
-func (e *Engine) free(ctx context.Context, name, token, id, keeper string) error {
+// freeHold frees the hold of a request or of a keeper. It blocks. One of id and keeper is "".
+func (e *Engine) freeHold(ctx context.Context, name, token, id, keeper string) error {
 	at, c := e.releaseCall(name, token, 0, id, keeper)
-	reply, err := e.do(ctx, at, c)
+	reply, err := e.askNode(ctx, at, c)
 	if err == nil {
 		_, err = readReleased(reply)
 	}
 	return err
 }
 
-// Detach implements keepalive.Engine.
+// Detach implements keepalive.Engine. Nobody is granted the lock by it: those who wait ask.
 func (e *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
-	return e.free(ctx, name, token, "", keeper)
+	return e.freeHold(ctx, name, token, "", keeper)
 }
 
 // Renew implements locks.engine.
@@ -63,7 +64,7 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	of := *r
 	of.Keeper = "" // it may have any
 	c := scripts.CompatRenew(e.names, []redlock.Renew{of}, r.Keeper)
-	send(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
+	sendRequest(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
 		all, err := readRenewed(reply, 1)
 		if err != nil {
 			return then(redlock.Renewed{}, err)
@@ -72,16 +73,16 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	}, nil)
 }
 
-// Keep implements keepalive.Engine.
+// Keep implements keepalive.Engine. Each hold must have the keeper that its Renew names.
 func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
-	reply, err := e.do(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
+	reply, err := e.askNode(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
 	if err != nil {
 		return nil, err
 	}
 	return readKept(reply, len(batch))
 }
 
-// readKept is readRenewed for a keeper.
+// readKept is readRenewed for a keeper. 0: the hold has gone.
 func readKept(reply []byte, n int) (left []int64, err error) {
 	all, err := readRenewed(reply, n)
 	for _, one := range all {
@@ -110,10 +111,11 @@ func readRenewed(reply []byte, n int) ([]redlock.Renewed, error) {
 	return all, nil
 }
 
-// Break implements locks.engine. It is sent once: a copy could break the hold of the next one.
+// Break implements locks.engine. It is sent once: a copy could break the hold of the next one. Whatever holds
+// it goes, also that of a library.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
 	at, c := e.releaseCall(name, "", 0, "", "")
-	send(by, name, at, c.Req, false, func(reply []byte) []byte {
+	sendRequest(by, name, at, c.Req, false, func(reply []byte) []byte {
 		done, err := readReleased(reply)
 		return then(done.Held, err)
 	}, nil)
@@ -123,14 +125,15 @@ func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 // request; so nothing is noted here.
 func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	at, c := scripts.CompatLook(e.names, name)
-	send(by, name, at, c.Req, true, func(reply []byte) []byte {
+	sendRequest(by, name, at, c.Req, true, func(reply []byte) []byte {
 		s, err := readLook(bytes.Clone(reply))
 		s.Key = name
 		return then(s, err)
 	}, nil)
 }
 
-// readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it.
+// readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it. The
+// reply is {value, ms that are left or -1, fence or 0, owner or "", keeper or ""}.
 func readLook(reply []byte) (s redlock.State, err error) {
 	v, err := scripts.ReadValue(reply)
 	switch {
@@ -158,7 +161,8 @@ func readLook(reply []byte) (s redlock.State, err error) {
 	return s, nil
 }
 
-// otherLibrary stands in place of the meta of a hold that lockproxy has not made.
+// otherLibrary stands in place of the meta of a hold that lockproxy has not made. A library names no owner:
+// in place of one stands the value of the key.
 const otherLibrary = "held by another library"
 
 // endless is the ttl of a hold without one.

@@ -9,59 +9,64 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// taken is the reply to CompatTake.
+// taken is the reply to CompatTake. Without ok, and with left 0, the request is not let in: see takeCall.
 type taken struct {
 	grant redlock.Grant
 	ok    bool
 	left  time.Duration // until others hold the lock no more; below 0: they hold it without end
 }
 
-// Acquire implements locks.engine.
+// Acquire implements locks.engine. A grant that a node of a moving slot may have made aside is looked at once
+// more.
 func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
 	sent := time.Now()
 	at, c := e.takeCall(a)
-	send(by, a.Name, at, c.Req, !a.Breaks(), func(reply []byte) []byte {
+	sendRequest(by, a.Name, at, c.Req, !a.Breaks(), func(reply []byte) []byte {
 		t, err := e.readTaken(a, at, sent, reply)
 		if t.ok && !e.upstream.Parted(at).Before(sent) {
-			e.confirmed(by, a, t.grant, to)
+			e.checkGrant(by, a, t.grant, to)
 			return nil
 		}
-		return e.tell(a, sent, t, err, to)
+		return e.tellOutcome(a, sent, t, err, to)
 	}, to)
 }
 
-// confirmed asks the lock itself whether it was granted. A node may have sent the request on to the next one
-// of a slot that moves, where it made a lock that nobody else can see, because the slot had moved back.
-func (e *Engine) confirmed(by redlock.Caller, a *redlock.Acquire, g redlock.Grant, to redlock.Acquirer) {
+// checkGrant asks the lock itself whether it was granted. A node may have sent the request on to the next one
+// of a slot that moves, where it made a lock that nobody else can see, because the slot had moved back. If it
+// was not, the same request is sent once more.
+func (e *Engine) checkGrant(by redlock.Caller, a *redlock.Acquire, g redlock.Grant, to redlock.Acquirer) {
 	at, c := scripts.CompatLook(e.names, a.Name)
 	by.SendHome(at, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		s, err := readLook(reply)
 		switch h := s.Held(a.Token); {
 		case err != nil:
 			a.Unsure = true
-			return e.tell(a, g.At, taken{}, err, to)
+			return e.tellOutcome(a, g.At, taken{}, err, to)
 		case h == nil || h.Fence != g.Fence:
 			e.Acquire(by, a, to)
 			return nil
 		}
-		return e.tell(a, g.At, taken{grant: g, ok: true}, nil, to)
+		return e.tellOutcome(a, g.At, taken{grant: g, ok: true}, nil, to)
 	}), to)
 }
 
-// tell makes the answer to the first attempt of a, which was sent at that time.
-func (e *Engine) tell(a *redlock.Acquire, sent time.Time, t taken, err error, to redlock.Acquirer) []byte {
+// tellOutcome makes the answer to the first attempt of a, which was sent at that time.
+func (e *Engine) tellOutcome(
+	a *redlock.Acquire, sent time.Time, t taken, err error, to redlock.Acquirer,
+) []byte {
 	switch {
 	case t.ok || err != nil:
 		e.waiters.Forget(a)
 	case a.Wait > 0:
 		e.waiters.Expect(a, sent)
-		e.refused(a, t)
+		e.noteRefused(a, t)
 	}
 	return to.Acquired(t.grant, t.ok, err)
 }
 
-// refused notes that others hold the lock that a waits for.
-func (e *Engine) refused(a *redlock.Acquire, t taken) {
+// noteRefused notes that others hold the lock that a waits for. It asks again when the lease is over, and
+// after look at the latest.
+func (e *Engine) noteRefused(a *redlock.Acquire, t taken) {
 	pause := look
 	if t.left >= 0 {
 		pause = min(pause, t.left)
@@ -87,6 +92,7 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 }
 
 // takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy, but with BREAK.
+// At a master that evicts nobody is granted anything new.
 func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
 	at, c = scripts.CompatTake(e.names, a.Name)
 	c.Owner(a.Token)
@@ -98,7 +104,8 @@ func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
 	return at, c
 }
 
-// readTaken reads the reply to takeCall, which was sent at that time.
+// readTaken reads the reply to takeCall, which was sent at that time. It notes in a what has become of it.
+// Without an error and a grant it is refused.
 func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []byte) (t taken, err error) {
 	if redlock.Parted(reply) && a.Wait > 0 {
 		return taken{left: -1}, nil

@@ -19,6 +19,11 @@
 //	an UNLOCK whether the lock is plain, and its fence (plain.go),
 //	a connection the tokens that it was granted (Tokens); it hears of ends of holds (redlock.HoldOwner),
 //	the ledger how long the lock was held (Ended).
+//
+// The nouns: a note is the record of one lock in memory, a held is one hold in it. The notes lie in shards,
+// each with a lock of its own, so that clients of different locks seldom wait for each other. A set is a
+// sorted set in Redis; a member of it is "<id of a proxy>:<name of a lock>", and its score is until when the
+// lock may be held, in ms since 1970.
 package index
 
 import (
@@ -38,7 +43,8 @@ import (
 
 const (
 	// keys is how many sorted sets there are. Their names have no hash tag, so they lie in several slots, and
-	// no lock has such a key.
+	// no lock has such a key. A proxy puts a name into a set of its own choice, so whoever reads looks at all
+	// of them; and all proxies must have the same number.
 	keys = 16
 	// settle is how long a lock is held before its name is written.
 	settle = 250 * time.Millisecond
@@ -51,7 +57,8 @@ const (
 	patience = time.Second
 )
 
-// Upstream has the sorted sets. Safe for concurrent use.
+// Upstream has the sorted sets. Safe for concurrent use. Its errors are those of the connection; what a
+// server says against a command is in the reply.
 type Upstream interface {
 	// Do runs req, one whole command, on the master of slot and returns its RESP2 reply. resend: req may be
 	// sent again when its reply was lost.
@@ -77,25 +84,28 @@ type Index struct {
 	warn     journal.Lines
 	sets     [keys]sortedSet
 
-	armed   atomic.Bool // the timer is set, or a look is under way
+	// From when the timer is set until the look is over. So there is one look at a time.
+	armed atomic.Bool // the timer is set, or a look is under way
+	// mu guards timer and closed. Close waits for looking, so nothing is written beside its own last attempt.
 	mu      sync.Mutex
 	timer   *time.Timer
 	closed  bool
 	looking sync.WaitGroup
 	ctx     context.Context // of what is written beside clients
 	cancel  context.CancelFunc
-	resume  time.Time              // nothing is written before: the last attempt failed
-	unable  atomic.Pointer[string] // why the sets cannot be used
+	// Looks alone use it, one after the other, and Close when they are over.
+	resume time.Time              // nothing is written before: the last attempt failed
+	unable atomic.Pointer[string] // why the sets cannot be used
 }
 
-// sortedSet is one of the sorted sets.
+// sortedSet is one of the sorted sets. One goroutine at a time writes to it.
 type sortedSet struct {
 	key   string
 	slot  int
 	swept time.Time // when what is over was last removed
 }
 
-// New returns an Index with its sets at u.
+// New returns an Index with its sets at u. u may be nil: then nothing is written, and Names says ErrUnable.
 func New(u Upstream, o Options) *Index {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Used == nil {
@@ -103,7 +113,7 @@ func New(u Upstream, o Options) *Index {
 	}
 	x := &Index{upstream: u, o: o, id: rand.Text()[:idBytes]}
 	x.names.Prefix = o.Prefix
-	x.notes.start()
+	x.notes.startNotes()
 	for i := range x.sets {
 		key := o.Prefix + "index:" + strconv.Itoa(i)
 		x.sets[i] = sortedSet{key: key, slot: slot.Of([]byte(key))}
@@ -113,7 +123,8 @@ func New(u Upstream, o Options) *Index {
 }
 
 // idBytes is the length of what stands in front of the name of a lock in a member of a set, but for a colon.
-// So each proxy has its own members, and what one removes is none of another.
+// So each proxy has its own members, and what one removes is none of another. It is part of the form of the
+// data in Redis: all proxies must have the same.
 const idBytes = 8
 
 // Used says that a client has asked for a lock, whatever it was told.
@@ -126,6 +137,7 @@ func (x *Index) Tell(f func(name string, e Ended)) { x.notes.ended = f }
 // Granted notes that a, which came then, was granted to a connection, before its client is told. by may be
 // nil.
 func (x *Index) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by redlock.HoldOwner) {
+	// The lease counts from g.At, so it is over here a little before it is in Redis.
 	at := g.At.Sub(x.notes.born)
 	h := held{token: a.Token, client: a.Client, owner: by, waited: max(g.At.Sub(came), 0), noted: at,
 		since: at, until: at + g.TTL, fence: g.Fence, mode: cmp.Or(a.Mode, redlock.Write)[0], granted: true,
@@ -137,29 +149,30 @@ func (x *Index) Granted(a *redlock.Acquire, g *redlock.Grant, came time.Time, by
 		copy(h.id[:], a.ID)
 		h.ends = h.until
 	}
-	x.note(a.Name, &h, a.Mode != redlock.Write)
+	x.noteHold(a.Name, &h, a.Mode != redlock.Write)
 }
 
 // Renewed notes that a hold of token lasts until then. by may be nil; keep says that it is kept alive.
 func (x *Index) Renewed(name, token string, until time.Time, by *redlock.Client, keep bool) {
-	x.note(name, &held{token: token, client: by, noted: x.notes.now(), until: until.Sub(x.notes.born),
+	x.noteHold(name, &held{token: token, client: by, noted: x.notes.now(), until: until.Sub(x.notes.born),
 		granted: true, kept: keep}, true)
 }
 
-// note notes a hold, and has it written later.
-func (x *Index) note(name string, h *held, shared bool) {
+// noteHold notes a hold, and has it written later. shared is false for a writer, beside whom nobody can hold
+// the lock.
+func (x *Index) noteHold(name string, h *held, shared bool) {
 	x.o.Used()
-	if x.notes.grant(name, h, shared) && x.upstream != nil && !x.armed.Load() {
-		x.arm()
+	if x.notes.noteGrant(name, h, shared) && x.upstream != nil && !x.armed.Load() {
+		x.armTimer()
 	}
 }
 
 // Granting is the fence of the grant that token has; 0: it is not known, or may be another one soon, since
 // the token asks for the lock.
 func (x *Index) Granting(name, token string) int64 {
-	s, hash := x.notes.lock(name)
+	s, hash := x.notes.lockShard(name)
 	defer s.mu.Unlock()
-	if h := s.find(name, hash).of(token); h != nil {
+	if h := s.findNote(name, hash).holdOf(token); h != nil {
 		return h.granting()
 	}
 	return 0
@@ -169,48 +182,48 @@ func (x *Index) Granting(name, token string) int64 {
 // ok: it was granted here. A fence that is not 0 is that of the grant: Granting, when the UNLOCK was sent. by
 // may be nil: the hold has gone in another way.
 func (x *Index) Freed(name, token string, fence int64, by redlock.HoldOwner) (e Ended, ok bool) {
-	return x.notes.free(name, token, fence, by, true)
+	return x.notes.freeHold(name, token, fence, by, true)
 }
 
 // NotHeld notes that the connection by was told that a token holds nothing, and says how the hold has ended
 // that it had. Another grant than that of was, which is Granting when the request was sent, goes on. by may
 // be nil.
 func (x *Index) NotHeld(name, token string, was int64, by redlock.HoldOwner) (e Ended, ok bool) {
-	return x.notes.free(name, token, was, by, false)
+	return x.notes.freeHold(name, token, was, by, false)
 }
 
 // Undone notes that a grant is given back whose client was not told of it. The hold may go on by an earlier
 // one: it is noted until its lease is over, but how it ends is not measured.
 func (x *Index) Undone(name, token string, fence int64) {
-	s, hash := x.notes.lock(name)
+	s, hash := x.notes.lockShard(name)
 	defer s.mu.Unlock()
-	if h := s.find(name, hash).of(token); h != nil && h.fence == fence {
+	if h := s.findNote(name, hash).holdOf(token); h != nil && h.fence == fence {
 		h.mode = 0
 	}
 }
 
 // Broken notes that the holds of a lock were taken away, but not that of but, which may be "". It says how
-// they have ended. What was granted since the request was made goes on.
+// they have ended. What was granted since the request was made goes on. asked is when the request was made.
 func (x *Index) Broken(name, but string, asked time.Time) (all []Ended) {
 	n := &x.notes
-	s, hash := n.lock(name)
+	s, hash := n.lockShard(name)
 	defer s.mu.Unlock()
-	k := s.find(name, hash)
+	k := s.findNote(name, hash)
 	if k == nil {
 		return nil
 	}
 	now := n.now()
-	s.drop(k, func(h *held) bool {
+	s.dropHolds(k, func(h *held) bool {
 		if h.token == but || h.mode != 0 && h.since >= asked.Sub(n.born) {
 			return false
 		}
 		if h.measured() {
-			all = append(all, h.end(now))
+			all = append(all, h.endingAt(now))
 		}
 		return true
 	})
 	if k.first.token == "" {
-		s.forget(k, now)
+		s.forgetNote(k, now)
 	}
 	return all
 }
@@ -218,26 +231,28 @@ func (x *Index) Broken(name, but string, asked time.Time) (all []Ended) {
 // Expire forgets the holds whose leases are over.
 func (x *Index) Expire() {
 	for i := range x.notes.shards {
-		x.notes.shards[i].sweep(&x.notes, x.notes.now())
+		x.notes.shards[i].sweepShard(&x.notes, x.notes.now())
 	}
 }
 
-// Unnoted is how many holds had no room in the notes so far, and Unmeasured how many grants.
+// Unnoted is how many holds had no room in the notes so far, and Unmeasured how many grants. An operator who
+// sees them rise has more locks than the notes have room for.
 func (x *Index) Unnoted() uint64    { return x.notes.unnoted.Load() }
 func (x *Index) Unmeasured() uint64 { return x.notes.unmeasured.Load() }
 
-// arm sets the timer, unless it is set.
-func (x *Index) arm() {
+// armTimer sets the timer, unless it is set.
+func (x *Index) armTimer() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed || !x.armed.CompareAndSwap(false, true) {
 		return
 	}
-	x.timer = time.AfterFunc(pulse, x.look)
+	x.timer = time.AfterFunc(pulse, x.lookAtNotes)
 }
 
-// look writes what is to be written, and sets the timer again while there are notes.
-func (x *Index) look() {
+// lookAtNotes writes what is to be written, and sets the timer again while there are notes. It runs on the
+// goroutine of the timer.
+func (x *Index) lookAtNotes() {
 	x.mu.Lock()
 	if x.closed {
 		x.mu.Unlock()
@@ -246,12 +261,12 @@ func (x *Index) look() {
 	x.looking.Add(1)
 	x.mu.Unlock()
 	if !time.Now().Before(x.resume) {
-		x.write(x.ctx, settle, staysFree)
+		x.writeDue(x.ctx, settle, staysFree)
 	}
 	x.armed.Store(false)
 	x.looking.Done()
-	if x.notes.any() {
-		x.arm()
+	if x.notes.anyNote() {
+		x.armTimer()
 	}
 }
 
@@ -272,7 +287,8 @@ func (x *Index) Close(ctx context.Context) {
 	defer stop()
 	x.looking.Wait()
 	if x.upstream != nil && time.Now().After(x.resume) {
-		x.write(x.ctx, 0, 0)
+		// what is fresh, and what has only just become free, too
+		x.writeDue(x.ctx, 0, 0)
 	}
 	x.cancel()
 }

@@ -186,7 +186,7 @@ func TestShortLocks(t *testing.T) {
 		if n := s.took(); n != 0 {
 			t.Errorf("%d commands for locks that were held for 200 ms", n)
 		}
-		if n := &x.notes; n.any() {
+		if n := &x.notes; n.anyNote() {
 			t.Error("notes are left")
 		}
 	})
@@ -219,7 +219,7 @@ func TestTakenAgain(t *testing.T) {
 		if left := s.names(); left != "" {
 			t.Errorf("%q is left", left)
 		}
-		if x.notes.any() {
+		if x.notes.anyNote() {
 			t.Error("notes are left")
 		}
 	})
@@ -437,8 +437,8 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 		}
 	}
 	for i := range x.notes.shards { // each has one to be used again
-		x.notes.shards[i].add(fmt.Sprint(i), uint64(i), &held{token: "t"}, 0)
-		x.notes.shards[i].forget(x.notes.shards[i].first, 0)
+		x.notes.shards[i].addNote(fmt.Sprint(i), uint64(i), &held{token: "t"}, 0)
+		x.notes.shards[i].forgetNote(x.notes.shards[i].first, 0)
 	}
 	if n := testing.AllocsPerRun(1000, pair); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -507,7 +507,7 @@ func TestUndoneLeavesTheHold(t *testing.T) {
 		x.take("job", "1", time.Minute)
 		x.take("job", "1", time.Minute)
 		x.Undone("job", "1", 7)
-		if !x.notes.shards[x.notes.hash("job")%shards].find("job", x.notes.hash("job")).first.measured() {
+		if !x.notes.shards[x.notes.hash("job")%shards].findNote("job", x.notes.hash("job")).first.measured() {
 			t.Error("another grant was undone")
 		}
 		x.Undone("job", "1", 0)

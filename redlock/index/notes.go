@@ -32,10 +32,12 @@ const (
 // notes are the records of a proxy: one for each lock that it has granted, or asks for. A name belongs to a
 // shard by its hash.
 type notes struct {
+	// The hashes are other ones in each proxy, so no client can choose names that fall into one place.
 	seed   maphash.Seed
 	born   time.Time
 	nobody string // the token of holds that were freed and rest; no client has it
-	swept  int    // shards, so far
+	// Used by writeDue alone.
+	swept  int // shards, so far
 	shards [shards]noteShard
 	ended  func(name string, e Ended) // hears of holds that end by themselves; nil: nobody does
 	// unnoted is how many holds there was no room for; each is counted again when it is renewed. unmeasured
@@ -56,11 +58,13 @@ type past struct {
 	at    time.Duration
 }
 
-// held is one hold of a lock, or a plain lock that was asked for.
+// held is one hold of a lock, or a plain lock that was asked for. Times count from notes.born, but for
+// waited.
 type held struct {
 	token  string
 	client *redlock.Client   // the last one that took or renewed it; nil: it is not known
 	owner  redlock.HoldOwner // the connection that took it; nil: it is not known
+	// How long its client waited for the grant.
 	waited time.Duration
 	noted  time.Duration // of client
 	since  time.Duration // when it was granted
@@ -88,7 +92,8 @@ type Ended struct {
 	Over  bool          // its lease is over
 }
 
-func (n *notes) start() {
+// startNotes makes the notes empty. It is called before they are used.
+func (n *notes) startNotes() {
 	n.seed, n.born, n.nobody = maphash.MakeSeed(), time.Now(), rand.Text()
 	for i := range n.shards {
 		s := &n.shards[i]
@@ -96,71 +101,75 @@ func (n *notes) start() {
 	}
 }
 
+// now is how long after born it is, by the monotonic clock: a step of the wall clock moves no lease.
 func (n *notes) now() time.Duration { return time.Since(n.born) }
 
 func (n *notes) hash(name string) uint64 { return maphash.String(n.seed, name) }
 
-// lock finds the shard of a lock, and locks it, and the hash of the lock.
-func (n *notes) lock(name string) (s *noteShard, hash uint64) {
+// lockShard finds the shard of a lock, and locks it, and the hash of the lock. The caller unlocks it.
+func (n *notes) lockShard(name string) (s *noteShard, hash uint64) {
 	hash = n.hash(name)
 	s = &n.shards[hash%shards]
 	s.mu.Lock()
 	return s, hash
 }
 
-// grant notes a grant, or that somebody holds the lock who was not granted it here. It says whether there was
-// room for it. One that is not shared is the only one.
-func (n *notes) grant(name string, h *held, shared bool) bool {
-	s, hash := n.lock(name)
+// noteGrant notes a grant, or that somebody holds the lock who was not granted it here. It says whether there
+// was room for it. One that is not shared is the only one. The ends of others are told with the lock of the
+// shard held, as all ends are: whoever hears of them must not ask the Index.
+func (n *notes) noteGrant(name string, h *held, shared bool) bool {
+	s, hash := n.lockShard(name)
 	defer s.mu.Unlock()
-	k := s.find(name, hash)
+	k := s.findNote(name, hash)
 	if k == nil {
-		if !s.room(len(name) + len(h.token)) {
-			n.full(h)
+		if !s.hasRoom(len(name) + len(h.token)) {
+			n.countUnnoted(h)
 			return false
 		}
-		s.add(name, hash, h, h.noted)
+		s.addNote(name, hash, h, h.noted)
 		return true
 	}
-	known := k.of(h.token)
+	known := k.holdOf(h.token)
 	if known != nil {
-		n.again(k, known, h)
+		n.updateHold(k, known, h)
 	}
+	// A new writer has ended all others. Beside one that shares the lock those go on whose leases do.
 	if known == nil || k.more != nil {
-		s.drop(k, func(other *held) bool {
-			gone := other != known && (!shared || other.over(h.noted) || !other.granted)
+		s.dropHolds(k, func(other *held) bool {
+			gone := other != known && (!shared || other.isOver(h.noted) || !other.granted)
 			if gone {
-				n.tell(name, other, h.noted)
+				n.tellEnded(name, other, h.noted)
 			}
-			if gone && other.measured() && !other.over(h.noted) {
-				k.past = &past{other.end(h.noted), other.token, h.noted}
+			if gone && other.measured() && !other.isOver(h.noted) {
+				k.past = &past{other.endingAt(h.noted), other.token, h.noted}
 			}
 			return gone
 		})
 	}
 	if known == nil {
-		n.join(s, k, h)
+		n.joinHold(s, k, h)
 	}
+	// the sets would drop the name while the lock is held
 	if !k.fresh && k.written < k.until() {
-		s.queue(k)
+		s.queueNote(k)
 	}
 	return true
 }
 
-// full counts a hold that there is no room for.
-func (n *notes) full(h *held) {
+// countUnnoted counts a hold that there is no room for.
+func (n *notes) countUnnoted(h *held) {
 	n.unnoted.Add(1)
 	if h.mode != 0 {
 		n.unmeasured.Add(1)
 	}
 }
 
-// join adds a hold to those of a lock.
-func (n *notes) join(s *noteShard, k *note, h *held) {
+// joinHold adds a hold to those of a lock.
+func (n *notes) joinHold(s *noteShard, k *note, h *held) {
 	switch {
-	case len(k.more) >= mostHolders || !s.room(len(h.token)):
+	case len(k.more) >= mostHolders || !s.hasRoom(len(h.token)):
 		k.first.until = max(k.first.until, h.until) // the lock is noted, if not this hold
-		n.full(h)
+		n.countUnnoted(h)
 		return
 	case k.first.token == "":
 		k.first = *h
@@ -171,8 +180,9 @@ func (n *notes) join(s *noteShard, k *note, h *held) {
 	s.bytes += len(h.token)
 }
 
-// again takes over what h says of a hold that was known, or asked for.
-func (n *notes) again(k *note, known, h *held) {
+// updateHold takes over what h says of a hold that was known, or asked for. known is overwritten in place,
+// since it may stand anywhere in the note.
+func (n *notes) updateHold(k *note, known, h *held) {
 	if h.mode == 0 { // renewed
 		known.until, known.kept, known.granted = max(known.until, h.until), known.kept || h.kept, true
 		if h.client != nil {
@@ -194,7 +204,7 @@ func (n *notes) again(k *note, known, h *held) {
 			h.waited = known.waited
 		}
 	default:
-		n.tell(k.name, known, h.noted)
+		n.tellEnded(k.name, known, h.noted)
 	}
 	if known.owner != nil && known.owner != h.owner { // which remembers its token still
 		known.owner.Over(k.name, known.token)
@@ -210,8 +220,8 @@ func (h *held) granting() int64 {
 	return h.fence
 }
 
-// over says that the lease of a hold is over.
-func (h *held) over(now time.Duration) bool {
+// isOver says that the lease of a hold is over.
+func (h *held) isOver(now time.Duration) bool {
 	if h.kept {
 		now -= keptFor
 	}
@@ -221,16 +231,16 @@ func (h *held) over(now time.Duration) bool {
 // measured says that it is known how long it is held.
 func (h *held) measured() bool { return h.granted && h.mode != 0 }
 
-// tell tells of the end of a hold.
-func (n *notes) tell(name string, h *held, now time.Duration) {
+// tellEnded tells of the end of a hold.
+func (n *notes) tellEnded(name string, h *held, now time.Duration) {
 	if n.ended != nil && h.measured() {
-		n.ended(name, h.end(now))
+		n.ended(name, h.endingAt(now))
 	}
 }
 
-// end is how a hold ends now.
-func (h *held) end(now time.Duration) Ended {
-	e := Ended{redlock.Write, h.fence, now - h.since, h.over(now)}
+// endingAt is how a hold ends now.
+func (h *held) endingAt(now time.Duration) Ended {
+	e := Ended{redlock.Write, h.fence, now - h.since, h.isOver(now)}
 	for _, mode := range [...]redlock.Mode{redlock.Read, redlock.Permit} {
 		if h.mode == mode[0] {
 			e.Mode = mode
@@ -242,23 +252,25 @@ func (h *held) end(now time.Duration) Ended {
 	return e
 }
 
-// expire ends the holds of a lock whose leases are over. gone: there is no other one, and no note any more.
-func (n *notes) expire(s *noteShard, k *note, now time.Duration) (gone bool) {
-	s.drop(k, func(h *held) bool {
-		over := h.over(now)
+// expireHolds ends the holds of a lock whose leases are over. gone: there is no other one, and no note any
+// more.
+func (n *notes) expireHolds(s *noteShard, k *note, now time.Duration) (gone bool) {
+	s.dropHolds(k, func(h *held) bool {
+		over := h.isOver(now)
 		if over {
-			n.tell(k.name, h, now)
+			n.tellEnded(k.name, h, now)
 		}
 		return over
 	})
 	if gone = k.first.token == ""; gone {
-		s.forget(k, now)
+		s.forgetNote(k, now)
 	}
 	return gone
 }
 
-// rest has a hold go on as one of nobody, if it is to rest, and says so.
-func (n *notes) rest(s *noteShard, k *note, h *held, now time.Duration) bool {
+// restHold has a hold go on as one of nobody, if it is to rest, and says so. Several of nobody may stand in a
+// note, for readers and permits rest each by itself.
+func (n *notes) restHold(s *noteShard, k *note, h *held, now time.Duration) bool {
 	if h.least == 0 || h.least <= now {
 		return false
 	}
@@ -270,14 +282,16 @@ func (n *notes) rest(s *noteShard, k *note, h *held, now time.Duration) bool {
 	return true
 }
 
-// free removes the hold of token, once it has rested if it rests, and says how it has ended; ok: that was
+// freeHold removes the hold of token, once it has rested if it rests, and says how it has ended; ok: that was
 // not told before. A fence that is not 0 is that of the grant, if it was granted here; of what does not rest
 // it is what granting was. by, which may be nil, knows of it already.
-func (n *notes) free(name, token string, fence int64, by redlock.HoldOwner, rests bool) (e Ended, ok bool) {
-	s, hash := n.lock(name)
+func (n *notes) freeHold(
+	name, token string, fence int64, by redlock.HoldOwner, rests bool,
+) (e Ended, ok bool) {
+	s, hash := n.lockShard(name)
 	defer s.mu.Unlock()
-	k := s.find(name, hash)
-	h, now := k.of(token), n.now()
+	k := s.findNote(name, hash)
+	h, now := k.holdOf(token), n.now()
 	if h == nil && k != nil && k.past != nil && k.past.token == token {
 		if now-k.past.at < patience {
 			e = k.past.Ended
@@ -288,22 +302,23 @@ func (n *notes) free(name, token string, fence int64, by redlock.HoldOwner, rest
 		return e, false
 	}
 	if ok = h.measured(); ok {
-		e = h.end(now)
+		e = h.endingAt(now)
 	}
 	if h.owner == by {
 		h.owner = nil
 	}
-	if rests && n.rest(s, k, h, now) {
+	if rests && n.restHold(s, k, h, now) {
 		return e, ok
 	}
-	if s.remove(k, h); k.first.token == "" {
-		s.forget(k, now)
+	if s.removeHold(k, h); k.first.token == "" {
+		s.forgetNote(k, now)
 	}
 	return e, ok
 }
 
-// any says that there is a note, or something to be written.
-func (n *notes) any() bool {
+// anyNote says that there is a note, or something to be written. If there is none, the timer is not set
+// again.
+func (n *notes) anyNote() bool {
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()

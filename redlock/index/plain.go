@@ -22,7 +22,7 @@ type Plain struct {
 	Fence int64                 // 0: it is not granted yet
 }
 
-// Ask notes that a asks for a plain lock, unless somebody else has it.
+// Ask notes that a asks for a plain lock, unless somebody else has it. Its lease counts from sent.
 func (x *Index) Ask(a *redlock.Acquire, sent time.Time) {
 	if len(a.ID) != redlock.IDBytes { // it is longer if the client has named the request
 		return
@@ -30,52 +30,54 @@ func (x *Index) Ask(a *redlock.Acquire, sent time.Time) {
 	n, now := &x.notes, sent.Sub(x.notes.born)
 	wish := plain{ends: now + a.Lease, asked: true}
 	copy(wish.id[:], a.ID)
-	s, hash := n.lock(a.Name)
+	s, hash := n.lockShard(a.Name)
 	defer s.mu.Unlock()
-	k := s.find(a.Name, hash)
-	if h := k.of(a.Token); h != nil {
+	k := s.findNote(a.Name, hash)
+	if h := k.holdOf(a.Token); h != nil {
 		h.plain = wish
 		if !h.granted {
 			h.until = wish.ends
 		}
-	} else if (k == nil || n.expire(s, k, now)) && s.room(len(a.Name)+len(a.Token)) {
-		s.add(a.Name, hash, &held{token: a.Token, until: wish.ends, plain: wish}, now)
+	} else if (k == nil || n.expireHolds(s, k, now)) && s.hasRoom(len(a.Name)+len(a.Token)) {
+		s.addNote(a.Name, hash, &held{token: a.Token, until: wish.ends, plain: wish}, now)
 	}
 }
 
-// Refused notes that a is not granted.
+// Refused notes that a is not granted. An earlier hold of its token goes on.
 func (x *Index) Refused(a *redlock.Acquire) {
 	n := &x.notes
-	s, hash := n.lock(a.Name)
+	s, hash := n.lockShard(a.Name)
 	defer s.mu.Unlock()
-	k := s.find(a.Name, hash)
-	h := k.of(a.Token)
+	k := s.findNote(a.Name, hash)
+	h := k.holdOf(a.Token)
 	if h == nil || !h.asked {
 		return
 	}
 	if h.plain = (plain{}); h.granted {
 		return
 	}
-	if s.remove(k, h); k.first.token == "" {
-		s.forget(k, n.now())
+	if s.removeHold(k, h); k.first.token == "" {
+		s.forgetNote(k, n.now())
 	}
 }
 
-// Changed notes that a lock is not plain any more.
+// Changed notes that a lock is not plain any more. Then release.lua has to look at the hold: comparing the
+// value would find nothing.
 func (x *Index) Changed(name string) {
-	s, hash := x.notes.lock(name)
+	s, hash := x.notes.lockShard(name)
 	defer s.mu.Unlock()
-	if k := s.find(name, hash); k != nil { // plain locks have one holder
+	if k := s.findNote(name, hash); k != nil { // plain locks have one holder
 		k.first.ends = 0
 	}
 }
 
 // TakePlain returns the plain lock that r is to free, to one caller only. Its lease goes on. There is none
-// for a request that its client has named, which release.lua has to recognise.
+// for a request that its client has named, which release.lua has to recognise. So of two UNLOCKs of one grant
+// only the first takes the short way.
 func (x *Index) TakePlain(r *redlock.Release) (p Plain) {
-	s, hash := x.notes.lock(r.Name)
+	s, hash := x.notes.lockShard(r.Name)
 	defer s.mu.Unlock()
-	h := s.find(r.Name, hash).of(r.Token)
+	h := s.findNote(r.Name, hash).holdOf(r.Token)
 	if h == nil || h.ends == 0 || r.Fence != 0 && (h.asked || r.Fence != h.fence) {
 		return p
 	}
@@ -91,9 +93,9 @@ func (x *Index) TakePlain(r *redlock.Release) (p Plain) {
 
 // PlainFence is the fence of a plain lock that was taken, 0 if it is not known to have been granted.
 func (x *Index) PlainFence(r *redlock.Release, p *Plain) int64 {
-	s, hash := x.notes.lock(r.Name)
+	s, hash := x.notes.lockShard(r.Name)
 	defer s.mu.Unlock()
-	if h := s.find(r.Name, hash).of(r.Token); h != nil && !h.asked && h.id == p.ID {
+	if h := s.findNote(r.Name, hash).holdOf(r.Token); h != nil && !h.asked && h.id == p.ID {
 		return h.fence
 	}
 	return 0

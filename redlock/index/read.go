@@ -40,11 +40,11 @@ func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 	r := &reading{x: x, pattern: []byte(pattern), names: make(map[string]bool), cancel: cancel}
 	var all sync.WaitGroup
 	for i := range x.sets {
-		all.Go(func() { r.failed(r.read(ctx, &x.sets[i])) })
+		all.Go(func() { r.noteFailure(r.readSet(ctx, &x.sets[i])) })
 	}
 	all.Wait()
 	if r.err == nil {
-		x.notes.each(func(name string) { r.add(x.canonical(name)) })
+		x.notes.eachName(func(name string) { r.addName(x.canonical(name)) })
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -57,7 +57,7 @@ func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 	return names, nil
 }
 
-// reading is one call of Names.
+// reading is one call of Names. Its sets are read at the same time, each by a goroutine that ends with Names.
 type reading struct {
 	x       *Index
 	pattern []byte
@@ -68,17 +68,18 @@ type reading struct {
 	err   error // the first one
 }
 
-// read reads a set whole.
-func (r *reading) read(ctx context.Context, from *sortedSet) error {
+// readSet reads a set whole. ZSCAN may show a member twice, and shows all that were there all the time.
+func (r *reading) readSet(ctx context.Context, from *sortedSet) error {
 	for cursor := "0"; ; {
 		args := []string{"ZSCAN", from.key, cursor, "COUNT", pageSize}
+		// A pattern of stars is left out. What Redis matches is the member, with the id of a proxy in front.
 		if p := string(r.pattern); strings.Trim(p, "*") != "" {
 			args = append(args, "MATCH", strings.Repeat("?", idBytes)+":"+p)
 		}
-		v, err := r.x.ask(ctx, from, resp.AppendCommandStrings(nil, args...))
+		v, err := r.x.askSet(ctx, from, resp.AppendCommandStrings(nil, args...))
 		switch {
 		case err != nil && forbidden(err):
-			r.x.tell(err)
+			r.x.tellUnable(err)
 			return fmt.Errorf("%w: %w", ErrUnable, err)
 		case err != nil:
 			return err
@@ -89,7 +90,7 @@ func (r *reading) read(ctx context.Context, from *sortedSet) error {
 			member := v.Elems[1].Elems[i].Text()
 			// The notes have what this proxy has written, and know what is free since.
 			if len(member) > idBytes && member[idBytes] == ':' && member[:idBytes] != r.x.id {
-				if err := r.add(member[idBytes+1:]); err != nil {
+				if err := r.addName(member[idBytes+1:]); err != nil {
 					return err
 				}
 			}
@@ -100,8 +101,9 @@ func (r *reading) read(ctx context.Context, from *sortedSet) error {
 	}
 }
 
-// add adds a name that matches.
-func (r *reading) add(name string) error {
+// addName adds a name that matches. The pattern is matched here too, because names of this proxy do not come
+// from Redis.
+func (r *reading) addName(name string) error {
 	if !glob.Match(r.pattern, []byte(name)) {
 		return nil
 	}
@@ -114,8 +116,8 @@ func (r *reading) add(name string) error {
 	return nil
 }
 
-// failed notes an error, and ends the other readings.
-func (r *reading) failed(err error) {
+// noteFailure notes an error, and ends the other readings.
+func (r *reading) noteFailure(err error) {
 	if err == nil {
 		return
 	}
@@ -127,13 +129,14 @@ func (r *reading) failed(err error) {
 	}
 }
 
-// each calls f for the name of each lock that is noted. f is called with a shard at rest.
-func (n *notes) each(f func(name string)) {
+// eachName calls f for the name of each lock that is noted. f is called with a shard at rest. Locks that are
+// waited for belong to them, though this proxy may have granted them to nobody.
+func (n *notes) eachName(f func(name string)) {
 	for i := range n.shards {
 		s := &n.shards[i]
 		var names []string
 		s.mu.Lock()
-		s.all(func(k *note) {
+		s.eachNote(func(k *note) {
 			if k.first.granted {
 				names = append(names, k.name)
 			}

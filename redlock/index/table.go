@@ -8,7 +8,8 @@ import (
 
 // This file is where notes are kept: hash tables, each with a lock of its own, and a list of its fresh notes.
 
-// noteShard has some of the notes, in a hash table. Times count from notes.born.
+// noteShard has some of the notes, in a hash table. Times count from notes.born. Its lock is held only for a
+// moment: nothing in it blocks.
 type noteShard struct {
 	mu    sync.Mutex
 	table []*note // by hash; its length is a power of two
@@ -16,21 +17,25 @@ type noteShard struct {
 	// The first and the last of those that were noted a moment ago. They are looked at again when it is known
 	// which of them last.
 	first, last *note
-	spare       *note // to be used again
-	spares      int
-	count       int // holds
-	bytes       int // of names and tokens
-	waits       map[*wait]bool
-	due         []*note // those that are to be written, and some that were forgotten meanwhile
-	gone        []freed // names that were written and that nobody held then; the first is the oldest
+	// Notes of free locks, linked by next: a lock that comes and goes needs no new memory.
+	spare  *note // to be used again
+	spares int
+	// What mostNotes and mostBytes bound.
+	count int // holds
+	bytes int // of names and tokens
+	// The LOCKs that wait here.
+	waits map[*wait]bool
+	due   []*note // those that are to be written, and some that were forgotten meanwhile
+	gone  []freed // names that were written and that nobody held then; the first is the oldest
 }
 
 // note is the record of one lock.
 type note struct {
-	hash         uint64
-	next         *note // in its place of the table, or of shard.spare
-	name         string
-	first        held // a lock without holds has an empty one
+	hash  uint64
+	next  *note // in its place of the table, or of shard.spare
+	name  string
+	first held // a lock without holds has an empty one
+	// The other holds, in no order; nil for most locks. Pointers into it are good until it changes.
 	more         []held
 	past         *past         // the last hold that another one took the place of; nil: there is none
 	newer, older *note         // while it is fresh
@@ -40,20 +45,21 @@ type note struct {
 	queued       bool          // it stands in shard.due, though it may be forgotten
 }
 
-// find finds the note of a lock, nil if there is none. Here and below mu is held.
-func (s *noteShard) find(name string, hash uint64) *note {
-	k := *s.place(hash)
+// findNote finds the note of a lock, nil if there is none. Here and below mu is held.
+func (s *noteShard) findNote(name string, hash uint64) *note {
+	k := *s.placeOf(hash)
 	for k != nil && (k.hash != hash || k.name != name) {
 		k = k.next
 	}
 	return k
 }
 
-// place is where the notes of that hash begin.
-func (s *noteShard) place(hash uint64) **note { return &s.table[hash/shards&uint64(len(s.table)-1)] }
+// placeOf is where the notes of that hash begin. hash % shards has chosen the shard, so what is left of the
+// hash chooses the place.
+func (s *noteShard) placeOf(hash uint64) **note { return &s.table[hash/shards&uint64(len(s.table)-1)] }
 
-// all calls f for each note. f may forget it.
-func (s *noteShard) all(f func(*note)) {
+// eachNote calls f for each note. f may forget it.
+func (s *noteShard) eachNote(f func(*note)) {
 	for _, k := range s.table {
 		for k != nil {
 			next := k.next
@@ -63,13 +69,13 @@ func (s *noteShard) all(f func(*note)) {
 	}
 }
 
-// room says that there is room for a hold of so many bytes.
-func (s *noteShard) room(bytes int) bool { return s.count < mostNotes && s.bytes+bytes <= mostBytes }
+// hasRoom says that there is room for a hold of so many bytes.
+func (s *noteShard) hasRoom(bytes int) bool { return s.count < mostNotes && s.bytes+bytes <= mostBytes }
 
-// add adds a note of one hold.
-func (s *noteShard) add(name string, hash uint64, h *held, now time.Duration) {
+// addNote adds a note of one hold. There must be none of that name, and room.
+func (s *noteShard) addNote(name string, hash uint64, h *held, now time.Duration) {
 	if s.locks == len(s.table) {
-		s.grow()
+		s.growTable()
 	}
 	k := s.spare
 	if k != nil {
@@ -78,7 +84,7 @@ func (s *noteShard) add(name string, hash uint64, h *held, now time.Duration) {
 	} else {
 		k = new(note)
 	}
-	place := s.place(hash)
+	place := s.placeOf(hash)
 	*k = note{hash: hash, next: *place, name: name, first: *h, at: now, fresh: true, older: s.last}
 	*place = k
 	if s.last == nil {
@@ -92,21 +98,21 @@ func (s *noteShard) add(name string, hash uint64, h *held, now time.Duration) {
 	s.bytes += len(name) + len(h.token)
 }
 
-// grow makes the table twice as large.
-func (s *noteShard) grow() {
+// growTable makes the table twice as large. So there is one note in a place on average, at most.
+func (s *noteShard) growTable() {
 	old := s.table
 	s.table = make([]*note, 2*len(old))
 	for _, k := range old {
 		for k != nil {
-			place, next := s.place(k.hash), k.next
+			place, next := s.placeOf(k.hash), k.next
 			k.next, *place = *place, k
 			k = next
 		}
 	}
 }
 
-// age says that a note is fresh no more.
-func (s *noteShard) age(k *note) {
+// ageNote says that a note is fresh no more. It leaves the list of fresh ones, wherever it stands in that.
+func (s *noteShard) ageNote(k *note) {
 	if !k.fresh {
 		return
 	}
@@ -123,16 +129,16 @@ func (s *noteShard) age(k *note) {
 	k.newer, k.older = nil, nil
 }
 
-// queue has the name of a lock written.
-func (s *noteShard) queue(k *note) {
+// queueNote has the name of a lock written. It stands there once, however often that is asked for.
+func (s *noteShard) queueNote(k *note) {
 	if !k.queued {
 		k.queued = true
 		s.due = append(s.due, k)
 	}
 }
 
-// each calls f for each hold.
-func (k *note) each(f func(*held)) {
+// eachHold calls f for each hold.
+func (k *note) eachHold(f func(*held)) {
 	if k == nil {
 		return
 	}
@@ -142,8 +148,8 @@ func (k *note) each(f func(*held)) {
 	}
 }
 
-// of finds the hold of token, nil if there is none.
-func (k *note) of(token string) *held {
+// holdOf finds the hold of token, nil if there is none. The result is good until the note changes.
+func (k *note) holdOf(token string) *held {
 	if k == nil {
 		return nil
 	}
@@ -158,20 +164,22 @@ func (k *note) of(token string) *held {
 	return nil
 }
 
-// drop removes the holds that which selects. A lock without holds has an empty first one.
-func (s *noteShard) drop(k *note, which func(*held) bool) {
+// dropHolds removes the holds that which selects. A lock without holds has an empty first one. It goes from
+// the last to the first, since those behind a removed one move up.
+func (s *noteShard) dropHolds(k *note, which func(*held) bool) {
 	for i := len(k.more) - 1; i >= 0; i-- {
 		if h := &k.more[i]; which(h) {
-			s.remove(k, h)
+			s.removeHold(k, h)
 		}
 	}
 	if h := &k.first; h.token != "" && which(h) {
-		s.remove(k, h)
+		s.removeHold(k, h)
 	}
 }
 
-// remove removes a hold, whose connection hears of it.
-func (s *noteShard) remove(k *note, h *held) {
+// removeHold removes a hold, whose connection hears of it. The caller sees to the note, which may be without
+// holds then.
+func (s *noteShard) removeHold(k *note, h *held) {
 	if h.owner != nil {
 		h.owner.Over(k.name, h.token)
 	}
@@ -201,14 +209,15 @@ func (k *note) until() time.Duration {
 	return last
 }
 
-// forget removes the note of a lock that is free now.
-func (s *noteShard) forget(k *note, now time.Duration) {
-	place := s.place(k.hash)
+// forgetNote removes the note of a lock that is free now. One that stands in due is not used again:
+// collectDue finds it there, empty, and passes it over.
+func (s *noteShard) forgetNote(k *note, now time.Duration) {
+	place := s.placeOf(k.hash)
 	for *place != k {
 		place = &(*place).next
 	}
 	*place = k.next
-	s.age(k)
+	s.ageNote(k)
 	s.locks--
 	s.bytes -= len(k.name)
 	if k.written > 0 && len(s.gone) < mostNotes {

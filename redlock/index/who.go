@@ -23,7 +23,7 @@ type KnownWaiter struct {
 	Proxy          string       `json:"-"`
 }
 
-// wait is a wait that goes on.
+// wait is a wait that goes on. since counts from notes.born.
 type wait struct {
 	name   string
 	client *redlock.Client
@@ -31,9 +31,9 @@ type wait struct {
 	since  time.Duration
 }
 
-// Waits notes that a waits, until left is called.
+// Waits notes that a waits, until left is called. left may be called on any goroutine.
 func (x *Index) Waits(a *redlock.Acquire) (left func()) {
-	s, _ := x.notes.lock(a.Name)
+	s, _ := x.notes.lockShard(a.Name)
 	w := &wait{a.Name, a.Client, a.Mode, x.notes.now()}
 	s.waits[w] = true
 	s.mu.Unlock()
@@ -47,22 +47,23 @@ func (x *Index) Waits(a *redlock.Acquire) (left func()) {
 
 // Who returns what this proxy remembers of a lock. It has two names if it is a or {a}.
 func (x *Index) Who(name string) (holders []KnownHolder, waiters []KnownWaiter) {
-	holders, waiters = x.notes.who(name, nil, nil)
+	holders, waiters = x.notes.appendKnown(name, nil, nil)
 	if one := x.canonical(name); one != name {
-		return x.notes.who(one, holders, waiters)
+		return x.notes.appendKnown(one, holders, waiters)
 	} else if two := "{" + name + "}"; x.canonical(two) == name {
-		return x.notes.who(two, holders, waiters)
+		return x.notes.appendKnown(two, holders, waiters)
 	}
 	return holders, waiters
 }
 
-// who appends what is known of the lock under that name.
-func (n *notes) who(name string, holders []KnownHolder, waiters []KnownWaiter) ([]KnownHolder,
+// appendKnown appends what is known of the lock under that name. A hold whose client is not known, such as
+// one that rests, is left out.
+func (n *notes) appendKnown(name string, holders []KnownHolder, waiters []KnownWaiter) ([]KnownHolder,
 	[]KnownWaiter) {
-	s, hash := n.lock(name)
+	s, hash := n.lockShard(name)
 	defer s.mu.Unlock()
 	now := n.now()
-	s.find(name, hash).each(func(h *held) {
+	s.findNote(name, hash).eachHold(func(h *held) {
 		if h.client != nil {
 			holders = append(holders, KnownHolder{Client: *h.client, Digest: redlock.Digest(h.token),
 				Noted: (now - h.noted).Milliseconds(), Waited: h.waited.Milliseconds()})
@@ -80,10 +81,10 @@ func (n *notes) who(name string, holders []KnownHolder, waiters []KnownWaiter) (
 // Tokens returns the tokens that a connection was granted a lock with, the last one last, and of those that
 // whose leases go on.
 func (x *Index) Tokens(name string, by redlock.HoldOwner) (all, alive []string) {
-	s, hash := x.notes.lock(name)
+	s, hash := x.notes.lockShard(name)
 	defer s.mu.Unlock()
 	now := x.notes.now()
-	s.find(name, hash).each(func(h *held) {
+	s.findNote(name, hash).eachHold(func(h *held) {
 		if h.granted && h.owner == by {
 			if all = append(all, h.token); h.until > now {
 				alive = append(alive, h.token)

@@ -28,27 +28,29 @@ const (
 	unablePause = 10 * time.Second
 )
 
-// setChange is what is to be written to one set.
+// setChange is what is to be written to one set. until has the same length as names, and counts from
+// notes.born.
 type setChange struct {
 	gone  []string
 	names []string
 	until []time.Duration // of names
 }
 
-// write writes what is due: it adds the names of locks that have been held for age, and removes those of
-// locks that have been free for stays.
-func (x *Index) write(ctx context.Context, age, stays time.Duration) {
+// writeDue writes what is due: it adds the names of locks that have been held for age, and removes those of
+// locks that have been free for stays. It blocks for about patience, and is called by one goroutine at a
+// time.
+func (x *Index) writeDue(ctx context.Context, age, stays time.Duration) {
 	var changes [keys]setChange
 	now := x.notes.now()
 	for i := range x.notes.shards {
-		x.notes.collect(&x.notes.shards[i], now, age, stays, &changes)
+		x.notes.collectDue(&x.notes.shards[i], now, age, stays, &changes)
 	}
-	x.notes.sweep(now)
+	x.notes.sweepSome(now)
 	var all sync.WaitGroup
 	var errs [keys]error
 	for i := range changes {
 		if c := &changes[i]; len(c.gone)+len(c.names) > 0 {
-			all.Go(func() { errs[i] = x.apply(ctx, &x.sets[i], c, now) })
+			all.Go(func() { errs[i] = x.applyChange(ctx, &x.sets[i], c, now) })
 		}
 	}
 	all.Wait()
@@ -56,25 +58,26 @@ func (x *Index) write(ctx context.Context, age, stays time.Duration) {
 	for i, err := range errs {
 		if err != nil {
 			failed = err
-			x.notes.rewrite(changes[i].names)
+			x.notes.rewriteNames(changes[i].names)
 		}
 	}
-	x.wrote(failed)
+	x.noteWritten(failed)
 }
 
-// collect adds what is due in a shard to changes.
-func (n *notes) collect(s *noteShard, now, age, stays time.Duration, changes *[keys]setChange) {
+// collectDue adds what is due in a shard to changes. What it takes out is due no more: if it cannot be
+// written, writeDue has it written again.
+func (n *notes) collectDue(s *noteShard, now, age, stays time.Duration, changes *[keys]setChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := s.first; k != nil; {
 		next := k.newer
-		if !n.expire(s, k, now) && now-k.at >= age && k.first.granted {
-			s.age(k)
-			s.queue(k)
+		if !n.expireHolds(s, k, now) && now-k.at >= age && k.first.granted {
+			s.ageNote(k)
+			s.queueNote(k)
 		}
 		k = next
 	}
-	n.clear(s, now, stays, changes)
+	n.clearGone(s, now, stays, changes)
 	for _, k := range s.due {
 		if k.first.token == "" {
 			continue
@@ -89,15 +92,15 @@ func (n *notes) collect(s *noteShard, now, age, stays time.Duration, changes *[k
 	s.due = nil
 }
 
-// clear adds to changes the names that have been free for so long. A lock that was taken again keeps its
+// clearGone adds to changes the names that have been free for so long. A lock that was taken again keeps its
 // name: it is written anew, or looked at later if it may be free soon.
-func (n *notes) clear(s *noteShard, now, stays time.Duration, changes *[keys]setChange) {
+func (n *notes) clearGone(s *noteShard, now, stays time.Duration, changes *[keys]setChange) {
 	over := 0
 	var later []freed
 	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {
 		name := s.gone[over].name
 		hash := n.hash(name)
-		switch k := s.find(name, hash); {
+		switch k := s.findNote(name, hash); {
 		case k == nil:
 			c := &changes[hash%keys]
 			c.gone = append(c.gone, name)
@@ -114,57 +117,60 @@ func (n *notes) clear(s *noteShard, now, stays time.Duration, changes *[keys]set
 // sweeps is in how many looks all shards are swept.
 const sweeps = 64
 
-// sweep forgets holds that are over, of other shards with each call.
-func (n *notes) sweep(now time.Duration) {
+// sweepSome forgets holds that are over, of other shards with each call. Without it holds that nobody frees,
+// or asks for again, would stay for ever.
+func (n *notes) sweepSome(now time.Duration) {
 	for range shards / sweeps {
-		n.shards[n.swept%shards].sweep(n, now)
+		n.shards[n.swept%shards].sweepShard(n, now)
 		n.swept++
 	}
 }
 
-func (s *noteShard) sweep(n *notes, now time.Duration) {
+// sweepShard forgets the holds of s that are over. mu is not held.
+func (s *noteShard) sweepShard(n *notes, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all(func(k *note) { n.expire(s, k, now) })
+	s.eachNote(func(k *note) { n.expireHolds(s, k, now) })
 	if s.locks == 0 { // it may have been large
 		s.table = make([]*note, leastTable)
 	}
 }
 
-// rewrite has names written again that could not be.
-func (n *notes) rewrite(names []string) {
+// rewriteNames has names written again that could not be. Names that could not be removed are not noted
+// again: their scores end.
+func (n *notes) rewriteNames(names []string) {
 	for _, name := range names {
-		s, hash := n.lock(name)
-		if k := s.find(name, hash); k != nil && !k.fresh {
-			s.queue(k)
+		s, hash := n.lockShard(name)
+		if k := s.findNote(name, hash); k != nil && !k.fresh {
+			s.queueNote(k)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// apply writes c to a set. What is removed goes first: a lock that is free may have been taken again.
-func (x *Index) apply(ctx context.Context, to *sortedSet, c *setChange, now time.Duration) error {
+// applyChange writes c to a set. What is removed goes first: a lock that is free may have been taken again.
+func (x *Index) applyChange(ctx context.Context, to *sortedSet, c *setChange, now time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for gone := c.gone; len(gone) > 0; gone = gone[min(len(gone), mostMembers):] {
 		some := gone[:min(len(gone), mostMembers)]
-		req := x.begin("ZREM", to, len(some))
+		req := x.beginCommand("ZREM", to, len(some))
 		for _, name := range some {
 			req = x.appendMember(req, name)
 		}
-		if _, err := x.ask(ctx, to, req); err != nil {
+		if _, err := x.askSet(ctx, to, req); err != nil {
 			return err
 		}
 	}
 	clock := time.Now()
 	for at := 0; at < len(c.names); at += mostMembers {
 		end := min(at+mostMembers, len(c.names))
-		req := x.begin("ZADD", to, 2*(end-at))
+		req := x.beginCommand("ZADD", to, 2*(end-at))
 		for i := at; i < end; i++ {
 			req = redcon.AppendBulkString(req, millis(clock.Add(c.until[i]-now)))
 			req = x.appendMember(req, c.names[i])
 		}
-		if _, err := x.ask(ctx, to, req); err != nil {
+		if _, err := x.askSet(ctx, to, req); err != nil {
 			return err
 		}
 	}
@@ -174,20 +180,22 @@ func (x *Index) apply(ctx context.Context, to *sortedSet, c *setChange, now time
 	if clock.Sub(to.swept) >= sweepPause {
 		to.swept = clock
 		over := resp.AppendCommandStrings(nil, "ZREMRANGEBYSCORE", to.key, "-inf", millis(clock.Add(-skew)))
-		if _, err := x.ask(ctx, to, over); err != nil {
+		if _, err := x.askSet(ctx, to, over); err != nil {
 			return err
 		}
 	}
+	// The whole set goes once no proxy has written for so long: then all scores are over.
 	last := max(2*x.o.MaxLease, time.Minute) + skew
-	_, err := x.ask(ctx, to, resp.AppendCommandStrings(nil, "PEXPIRE", to.key,
+	_, err := x.askSet(ctx, to, resp.AppendCommandStrings(nil, "PEXPIRE", to.key,
 		strconv.FormatInt(last.Milliseconds(), 10)))
 	return err
 }
 
+// millis is a score.
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// begin begins a command for so many words behind the key.
-func (x *Index) begin(verb string, to *sortedSet, words int) []byte {
+// beginCommand begins a command for so many words behind the key.
+func (x *Index) beginCommand(verb string, to *sortedSet, words int) []byte {
 	req := redcon.AppendArray(make([]byte, 0, 64+64*words), 2+words)
 	return redcon.AppendBulkString(redcon.AppendBulkString(req, verb), to.key)
 }
@@ -199,7 +207,8 @@ func (x *Index) appendMember(req []byte, name string) []byte {
 	return append(append(append(append(req, x.id...), ':'), name...), "\r\n"...)
 }
 
-// canonical is the one name of a lock that has two, as a and {a}.
+// canonical is the one name of a lock that has two, as a and {a}. Otherwise the lock would be listed twice,
+// and removing one name would leave the other.
 func (x *Index) canonical(name string) string {
 	if strings.IndexByte(name, '{') < 0 {
 		return name
@@ -210,8 +219,9 @@ func (x *Index) canonical(name string) string {
 	return name
 }
 
-// ask sends one command. The error is that of the server, if it sent one.
-func (x *Index) ask(ctx context.Context, to *sortedSet, req []byte) (resp.Value, error) {
+// askSet sends one command. The error is that of the server, if it sent one. All of its commands may run
+// twice.
+func (x *Index) askSet(ctx context.Context, to *sortedSet, req []byte) (resp.Value, error) {
 	reply, err := x.upstream.Do(ctx, to.slot, req, true)
 	if err != nil {
 		return resp.Value{}, err
@@ -226,8 +236,8 @@ func (x *Index) ask(ctx context.Context, to *sortedSet, req []byte) (resp.Value,
 	return v, nil
 }
 
-// wrote notes how an attempt to write has ended.
-func (x *Index) wrote(err error) {
+// noteWritten notes how an attempt to write has ended. An attempt that worked makes the sets usable again.
+func (x *Index) noteWritten(err error) {
 	switch {
 	case err == nil:
 		x.unable.Store(nil)
@@ -236,13 +246,13 @@ func (x *Index) wrote(err error) {
 	default:
 		x.resume = time.Now().Add(unablePause)
 		if why := err.Error(); x.unable.Swap(&why) == nil {
-			x.tell(err)
+			x.tellUnable(err)
 		}
 	}
 }
 
-// tell logs why the sets cannot be used.
-func (x *Index) tell(err error) {
+// tellUnable logs why the sets cannot be used.
+func (x *Index) tellUnable(err error) {
 	x.warn.Write(x.o.Log, slog.LevelWarn,
 		"LOCKCTL LIST looks through all keys: the index of locks cannot be used",
 		"remedy", "allow ZADD, ZREM, ZREMRANGEBYSCORE, ZSCAN and PEXPIRE of "+x.o.Prefix+

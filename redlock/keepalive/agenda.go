@@ -11,24 +11,26 @@ const never = time.Duration(math.MaxInt64)
 
 // date is when something is due for its owner, who may stand in an agenda by it. The zero place is in none.
 type date[T any] struct {
-	at    time.Duration
-	place int32 // from 1
+	at time.Duration
+	// Its index in the heap, plus one. The heap keeps it, so that a date is moved without being looked for.
+	place int32
 	owner T
 }
 
-// agenda is a heap of dates, the earliest in front.
+// agenda is a heap of dates, the earliest in front. It knows nothing of what is due: whoever takes the first
+// one does that. Renewer.mu guards all agendas.
 type agenda[T any] []*date[T]
 
-// first is when the first thing is due.
-func (a agenda[T]) first() time.Duration {
+// firstDue is when the first thing is due.
+func (a agenda[T]) firstDue() time.Duration {
 	if len(a) == 0 {
 		return never
 	}
 	return a[0].at
 }
 
-// put puts d into its place for that time, also if it stood in another one.
-func (a *agenda[T]) put(d *date[T], at time.Duration) {
+// putDate puts d into its place for that time, also if it stood in another one.
+func (a *agenda[T]) putDate(d *date[T], at time.Duration) {
 	if d.at = at; d.place > 0 {
 		heap.Fix(a, int(d.place-1))
 	} else {
@@ -36,8 +38,8 @@ func (a *agenda[T]) put(d *date[T], at time.Duration) {
 	}
 }
 
-// remove takes d out, if it is in.
-func (a *agenda[T]) remove(d *date[T]) {
+// removeDate takes d out, if it is in.
+func (a *agenda[T]) removeDate(d *date[T]) {
 	if d.place > 0 {
 		heap.Remove(a, int(d.place-1))
 	}

@@ -9,14 +9,15 @@ import (
 // went away.
 const mostFreers = 256
 
-// leaving has the holds that are to be freed now, in turn, and counts who frees them. Renewer.mu guards it.
+// leaving has the holds that are to be freed now, in turn, and counts who frees them. Renewer.mu guards it. A
+// hold in it stands in no agenda: a freer has it next.
 type leaving struct {
 	holds  []*Kept
 	freers int // goroutines that free holds
 }
 
-// add puts h behind the others. It says that one more freer is to start; that one is counted already.
-func (l *leaving) add(h *Kept) (start bool) {
+// addHold puts h behind the others. It says that one more freer is to start; that one is counted already.
+func (l *leaving) addHold(h *Kept) (start bool) {
 	l.holds = append(l.holds, h)
 	if start = l.freers < mostFreers; start {
 		l.freers++
@@ -24,8 +25,8 @@ func (l *leaving) add(h *Kept) (start bool) {
 	return start
 }
 
-// next takes the first hold. nil: there is none, and the freer who asks is counted no more.
-func (l *leaving) next() *Kept {
+// nextHold takes the first hold. nil: there is none, and the freer who asks is counted no more.
+func (l *leaving) nextHold() *Kept {
 	if len(l.holds) == 0 {
 		l.holds = nil
 		l.freers--
@@ -36,8 +37,9 @@ func (l *leaving) next() *Kept {
 	return h
 }
 
-// leave has h freed, at once or later. Close waits until h is freed or its lease is over.
-func (h *Kept) leave(e holdEvent, from state) {
+// beginFreeing has h freed, at once or later. Close waits until h is freed or its lease is over. After
+// unfreed it pauses: 20 ms at first, twice as long each time, 5 s at most. Renewer.mu is held.
+func (h *Kept) beginFreeing(e holdEvent, from state) {
 	k := h.k
 	now := k.now()
 	at := now
@@ -54,13 +56,13 @@ func (h *Kept) leave(e holdEvent, from state) {
 	}
 	h.slot = k.slotOf(h.slot.number)
 	if at > now {
-		h.wait(at)
+		h.waitUntil(at)
 		return
 	}
-	if k.leaving.add(h) {
+	if k.leaving.addHold(h) {
 		k.work.Go(k.freeHolds) // ends when nothing is left to free
 	}
-	h.slot.remove(h)
+	h.slot.removeHold(h)
 }
 
 // freeHolds frees holds, one attempt each at a time, until none is left. One whose lease is long over is not
@@ -68,12 +70,12 @@ func (h *Kept) leave(e holdEvent, from state) {
 func (k *Renewer) freeHolds() {
 	var h *Kept
 	for failed := error(nil); ; {
-		k.change(func() {
+		k.changeHolds(func() {
 			if h != nil {
 				h.detached(failed)
 			}
-			for h = k.leaving.next(); h != nil && k.now() > h.end+mostPatience; h = k.leaving.next() {
-				h.meet(abandoned)
+			for h = k.leaving.nextHold(); h != nil && k.now() > h.end+mostPatience; h = k.leaving.nextHold() {
+				h.meetEvent(abandoned)
 			}
 		})
 		if h == nil {
@@ -81,23 +83,24 @@ func (k *Renewer) freeHolds() {
 		}
 		ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
 		failed = k.engine.Detach(ctx, h.of.Name, h.of.Token, h.of.Keeper, func() {
-			k.change(func() { h.meet(freed) })
+			k.changeHolds(func() { h.meetEvent(freed) })
 		})
 		cancel()
 	}
 }
 
-// detached notes the outcome of an attempt to free h. mu is held.
+// detached notes the outcome of an attempt to free h. mu is held. It is tried again until end, unless Close
+// has waited long enough.
 func (h *Kept) detached(err error) {
 	k := h.k
 	if err == nil {
-		h.meet(freed)
+		h.meetEvent(freed)
 		return
 	}
 	k.complain(err)
 	if k.now() >= h.end || k.freeing.Err() != nil {
-		h.meet(abandoned)
+		h.meetEvent(abandoned)
 	} else {
-		h.meet(unfreed)
+		h.meetEvent(unfreed)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 // hint is what a message on this proxy's channel says about a hold. Anyone who may publish there can send
 // one, so none is believed: Redis is asked. If Redis does not have the hold any more, the hint tells why.
+// Those behind say more: of two the higher one counts.
 type hint uint8
 
 const (
@@ -27,43 +28,44 @@ var hints = map[string]hint{"taken": saidTaken, "released": saidReleased, "broke
 // of messages costs.
 const hintPause = 100 * time.Millisecond
 
-// heed makes Redis be asked whether it still has h. Renewer.mu is held.
-func (h *Kept) heed(said hint) {
+// heedHint makes Redis be asked whether it still has h. Renewer.mu is held.
+func (h *Kept) heedHint(said hint) {
 	if h.hint = max(h.hint, said); h.hint > unsaid {
-		h.meet(told)
+		h.meetEvent(told)
 	} else {
-		h.meet(missed)
+		h.meetEvent(missed)
 	}
 }
 
-// hear takes a message of another proxy: what became of holds, and their keepers.
-func (k *Renewer) hear(e subscription.Change) {
+// hearMessage takes a message of another proxy: what became of holds, and their keepers.
+func (k *Renewer) hearMessage(e subscription.Change) {
 	words := bytes.Fields(e.Payload)
 	switch {
 	case e.Kind == subscription.Live: // from now on only it can be heard what becomes of holds
-		k.change(func() {
+		k.changeHolds(func() {
 			for _, h := range k.holds {
-				h.heed(unsaid)
+				h.heedHint(unsaid)
 			}
 		})
+	// It goes on: renewals find what has gone, only later.
 	case e.Kind == subscription.Refused:
 		k.deaf.Write(k.o.Log, slog.LevelWarn, "locks are kept alive without word from other proxies",
 			"err", e.Err)
 	case e.Kind == subscription.Message && len(words) > 0 && hints[string(words[0])] != noHint:
-		k.change(func() {
+		k.changeHolds(func() {
 			for _, keeper := range words[1:] {
 				if h := k.keepers[string(keeper)]; h != nil {
-					h.heed(hints[string(words[0])])
+					h.heedHint(hints[string(words[0])])
 				}
 			}
 		})
 	}
 }
 
-// listen subscribes to the channel of this proxy's keepers, until Close. mu is not held.
-func (k *Renewer) listen() {
-	stop := k.engine.Listen(-1, k.names.KeeperChannel(), k.hear)
-	k.change(func() {
+// listenForHints subscribes to the channel of this proxy's keepers, until Close. mu is not held.
+func (k *Renewer) listenForHints() {
+	stop := k.engine.Listen(-1, k.names.KeeperChannel(), k.hearMessage)
+	k.changeHolds(func() {
 		if k.ctx.Err() == nil {
 			k.unlisten = stop
 		} else { // Close has come first

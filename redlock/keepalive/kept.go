@@ -25,10 +25,12 @@ type Kept struct {
 	of   Hold // as it was asked for; only the fence changes, until it has ended
 
 	// The fields below are guarded by Renewer.mu. Times count from Renewer.born.
-	state  state
-	hint   hint  // that Redis is still to be asked about
-	tries  uint8 // attempts to free it
-	made   int32 // renewals
+	// What has become of it. Only meetEvent changes it.
+	state state
+	hint  hint  // that Redis is still to be asked about
+	tries uint8 // attempts to free it
+	made  int32 // renewals
+	// When actHold is to look at it, in the agenda of its slot.
 	due    date[*Kept]
 	next   int64         // its fence from now on if its keeper still has it, which Redis is asked; 0: none
 	until  time.Duration // it lasts at least until then
@@ -42,14 +44,14 @@ type Kept struct {
 //
 // After Release, Forget or Unlocked no more losses are found. One that was found just before may still be on
 // its way to Lost.
-func (h *Kept) Release() { h.k.change(func() { h.meet(release) }) }
+func (h *Kept) Release() { h.k.changeHolds(func() { h.meetEvent(release) }) }
 
 // Forget stops the renewals; the hold stays until its lease is over. It never blocks and may be called again.
-func (h *Kept) Forget() { h.k.change(func() { h.meet(letGo) }) }
+func (h *Kept) Forget() { h.k.changeHolds(func() { h.meetEvent(letGo) }) }
 
 // GiveUp counts the hold as lost, since one that is kept together with it is, and frees it as Release does.
 // It calls Lost, unless the hold has ended already.
-func (h *Kept) GiveUp() { h.k.change(func() { h.meet(givenUp) }) }
+func (h *Kept) GiveUp() { h.k.changeHolds(func() { h.meetEvent(givenUp) }) }
 
 // Ended says that the hold is not kept any more.
 func (h *Kept) Ended() bool {
@@ -61,46 +63,46 @@ func (h *Kept) Ended() bool {
 // Keeper is what a request of the hold's own client names, so that it is not taken for another one's.
 func (h *Kept) Keeper() string { return "=" + h.of.Keeper }
 
-// meet brings h into its state after an event. It says that the event means something to h. Renewer.mu is
-// held, here and below.
-func (h *Kept) meet(e holdEvent) bool {
+// meetEvent brings h into its state after an event. It says that the event means something to h. Renewer.mu
+// is held, here and below.
+func (h *Kept) meetEvent(e holdEvent) bool {
 	from, to := h.state, rules[e][h.state]
 	if to == 0 {
 		return false
 	}
 	h.state = to
 	if from.kept() && !to.kept() {
-		h.part(h.ending(e))
+		h.partHold(h.ending(e))
 	}
 	switch to {
 	case resting:
-		h.wait(h.renewal())
+		h.waitUntil(h.renewal())
 	case ready, readyAgain:
 		if from != to {
 			h.slot.ready = append(h.slot.ready, h)
 		}
-		h.wait(h.end)
+		h.waitUntil(h.end)
 	case asked, askedAgain:
-		h.wait(h.end)
+		h.waitUntil(h.end)
 	case doubted:
-		h.wait(h.k.now() + doubtTime)
+		h.waitUntil(h.k.now() + doubtTime)
 	case freeing, clearing:
-		h.leave(e, from)
+		h.beginFreeing(e, from)
 	case over:
-		if h.slot.remove(h); !from.kept() {
+		if h.slot.removeHold(h); !from.kept() {
 			h.k.work.Done()
 		}
 		if e == freed && from == freeing {
-			h.tell(Freed)
+			h.tellEnd(Freed)
 		}
 	}
 	return true
 }
 
-// wait makes h due at the given time.
-func (h *Kept) wait(at time.Duration) {
-	h.slot.holds.put(&h.due, at)
-	h.slot.tidy()
+// waitUntil makes h due at the given time. There is one such time: the last call counts.
+func (h *Kept) waitUntil(at time.Duration) {
+	h.slot.holds.putDate(&h.due, at)
+	h.slot.tidySlot()
 }
 
 // renewal is when h that rests is due: at a third of its lease, or up to a tenth of that earlier; if its
@@ -125,56 +127,56 @@ func (h *Kept) renewal() time.Duration {
 // exhausted says that MAX renewals were made.
 func (h *Kept) exhausted() bool { return h.of.Max > 0 && int(h.made) >= h.of.Max }
 
-// extend notes that h lasts until then.
+// extend notes that h lasts until then. Without renewals left it is checked once more behind that.
 func (h *Kept) extend(until time.Duration) {
 	if h.until, h.end = until, until; h.exhausted() {
 		h.end += lastWord
 	}
 }
 
-// act does what is due.
-func (h *Kept) act(now time.Duration) {
+// actHold does what is due. One whose end has come is lost without another question.
+func (h *Kept) actHold(now time.Duration) {
 	end := h.end
 	if h.state == doubted { // the answer has come
 		end = h.until
 	}
 	switch {
 	case now < end || !h.state.kept():
-		h.meet(due)
+		h.meetEvent(due)
 	case h.exhausted():
-		h.meet(spent)
+		h.meetEvent(spent)
 	default:
-		h.meet(expired)
+		h.meetEvent(expired)
 	}
 }
 
-// part takes h, which has ended, out of all that is kept, and has its end told.
-func (h *Kept) part(by ending) {
+// partHold takes h, which has ended, out of all that is kept, and has its end told.
+func (h *Kept) partHold(by ending) {
 	k := h.k
-	k.lingerers.remove(h)
+	k.lingerers.removeLingerer(h)
 	k.held.Add(-1)
 	delete(k.holds, holdName{h.of.Name, h.of.Token})
 	if k.keepers[h.of.Keeper] == h {
 		delete(k.keepers, h.of.Keeper)
 	}
 	if by.how != "" {
-		h.tell(by.how)
+		h.tellEnd(by.how)
 	}
 	if by.loss != "" {
-		k.lose(h, by.loss)
+		k.loseHold(h, by.loss)
 	}
 	if h.of.Gone != nil {
 		k.told = append(k.told, h.of.Gone)
 	}
 }
 
-// lose notes the loss of h, and has it told. mu is held.
-func (k *Renewer) lose(h *Kept, why Loss) {
+// loseHold notes the loss of h, and has it told. mu is held.
+func (k *Renewer) loseHold(h *Kept, why Loss) {
 	if h.next != 0 && why == Expired { // Redis has not answered: this is what its client knows
 		h.of.Fence = h.next
 	}
 	lost := Lost{why, h.of.Fence}
-	k.add(h.of.Name, h.of.Token, lost)
+	k.addLoss(h.of.Name, h.of.Token, lost)
 	k.lost[lost.Why]++
 	k.told = append(k.told, func() {
 		level := slog.LevelWarn
@@ -189,17 +191,17 @@ func (k *Renewer) lose(h *Kept, why Loss) {
 	})
 }
 
-// tell has an end told that is no loss.
-func (h *Kept) tell(how End) {
+// tellEnd has an end told that is no loss. It is called once mu is released.
+func (h *Kept) tellEnd(how End) {
 	if h.of.Over != nil {
 		h.k.told = append(h.k.told, func() { h.of.Over(how, h.of.Fence) })
 	}
 }
 
-// ask has h in a batch, and returns what that asks. If a hint is why, it only checks the hold: the lease is
-// left alone until a renewal is due.
-func (h *Kept) ask(now time.Duration) holdQuestion {
-	h.meet(sent)
+// askHold has h in a batch, and returns what that asks. If a hint is why, it only checks the hold: the lease
+// is left alone until a renewal is due.
+func (h *Kept) askHold(now time.Duration) holdQuestion {
+	h.meetEvent(sent)
 	q := holdQuestion{redlock.Renew{Name: h.of.Name, Token: h.of.Token, Lease: h.of.Lease,
 		Fence:  h.of.Fence,
 		Keeper: h.of.Keeper}, h, h.next, h.hint}
@@ -213,9 +215,9 @@ func (h *Kept) ask(now time.Duration) holdQuestion {
 	return q
 }
 
-// answered takes the answer to q, which was asked then: that h lasts for left, or that it does not (0), or
+// takeAnswer takes the answer to q, which was asked then: that h lasts for left, or that it does not (0), or
 // that another keeper has it. late says that it has been asked once more meanwhile.
-func (h *Kept) answered(q holdQuestion, began, left time.Duration, late bool) {
+func (h *Kept) takeAnswer(q holdQuestion, began, left time.Duration, late bool) {
 	e := lasts
 	switch {
 	case left < 0:
@@ -230,13 +232,14 @@ func (h *Kept) answered(q holdQuestion, began, left time.Duration, late bool) {
 		e = lastsLate
 	}
 	if left > 0 && rules[e][h.state] != 0 {
-		h.renewed(q, began, left)
+		h.noteRenewed(q, began, left)
 	}
-	h.meet(e)
+	h.meetEvent(e)
 }
 
-// renewed notes that h lasted for at least that long when it was asked about.
-func (h *Kept) renewed(q holdQuestion, began, left time.Duration) {
+// noteRenewed notes that h lasted for at least that long when it was asked about. began is when the batch was
+// sent: the lease counts from there for the client, and from the answer for latest.
+func (h *Kept) noteRenewed(q holdQuestion, began, left time.Duration) {
 	k := h.k
 	if q.Lease > 0 {
 		h.made++
@@ -245,6 +248,7 @@ func (h *Kept) renewed(q holdQuestion, began, left time.Duration) {
 	if q.next != 0 {
 		h.of.Fence = q.next
 	}
+	// The node may have looked at it a moment ago, so it may last that much longer.
 	h.latest = max(h.latest, k.now()+left)
 	h.extend(max(h.until, began+left))
 	if k.o.Renewed != nil {

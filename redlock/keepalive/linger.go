@@ -9,9 +9,9 @@ import (
 // Without LINGER it does so at once. It never blocks and may be called again.
 func (h *Kept) Break(host string, let func(*Kept)) {
 	lingers := false
-	h.k.change(func() {
+	h.k.changeHolds(func() {
 		if lingers = h.of.Linger > 0 && h.state.kept(); lingers {
-			h.k.lingerers.add(h, host, func() { let(h) })
+			h.k.lingerers.addLingerer(h, host, func() { let(h) })
 		}
 	})
 	if !lingers {
@@ -38,8 +38,8 @@ type lingering struct {
 	timer *time.Timer // ends it
 }
 
-// add has h linger, which end ends, unless it does so already.
-func (l *lingerers) add(h *Kept, host string, end func()) {
+// addLingerer has h linger, which end ends, unless it does so already.
+func (l *lingerers) addLingerer(h *Kept, host string, end func()) {
 	if _, known := l.all[h]; known {
 		return
 	}
@@ -47,8 +47,8 @@ func (l *lingerers) add(h *Kept, host string, end func()) {
 	l.byHost[host]++
 }
 
-// remove says that h, which has ended, lingers no more.
-func (l *lingerers) remove(h *Kept) {
+// removeLingerer says that h, which has ended, lingers no more.
+func (l *lingerers) removeLingerer(h *Kept) {
 	one, known := l.all[h]
 	if !known {
 		return

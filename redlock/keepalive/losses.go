@@ -55,15 +55,15 @@ func newLosses(names *redlock.Names) *losses {
 	return &losses{names: names, all: all}
 }
 
-// key makes the key of a token's hold. Owners all have the same length.
-func (l *losses) key(name, token string) lossKey {
+// keyOf makes the key of a token's hold. Owners all have the same length.
+func (l *losses) keyOf(name, token string) lossKey {
 	var buf [256]byte
 	return sha256.Sum256(l.names.AppendKey(redlock.AppendOwner(buf[:0], token), name))
 }
 
-// add remembers a loss.
-func (l *losses) add(name, token string, lost Lost) {
-	key := l.key(name, token)
+// addLoss remembers a loss.
+func (l *losses) addLoss(name, token string, lost Lost) {
+	key := l.keyOf(name, token)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all.Remove(key) // so that it goes to the end of the order
@@ -71,14 +71,16 @@ func (l *losses) add(name, token string, lost Lost) {
 	l.size.Store(int64(l.all.Len()))
 }
 
-// tell returns the loss of the token's hold, if that is remembered, has the fence and is wanted. If it is not
-// wanted, forget says whether it is forgotten.
-func (l *losses) tell(name, token string, fence int64, forget bool, wanted func(*remembered) bool) (
+// tellLoss returns the loss of the token's hold, if that is remembered, has the fence and is wanted. If it is
+// not wanted, forget says whether it is forgotten. It also forgets what is too old: there is no timer for
+// that. wanted is called with mu held.
+func (l *losses) tellLoss(name, token string, fence int64, forget bool, wanted func(*remembered) bool) (
 	lost Lost, ok bool) {
+	// nearly always, and without the lock
 	if l.size.Load() == 0 {
 		return lost, false
 	}
-	key := l.key(name, token)
+	key := l.keyOf(name, token)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
@@ -99,9 +101,9 @@ func (l *losses) tell(name, token string, fence int64, forget bool, wanted func(
 	return lost, ok
 }
 
-// forget forgets the loss of the token's hold.
-func (l *losses) forget(name, token string) {
-	l.tell(name, token, 0, true, func(*remembered) bool { return false })
+// forgetLoss forgets the loss of the token's hold.
+func (l *losses) forgetLoss(name, token string) {
+	l.tellLoss(name, token, 0, true, func(*remembered) bool { return false })
 }
 
 // Losses is how many holds were lost so far, for Relied.
@@ -110,17 +112,17 @@ func (l *losses) Losses() uint64 { return l.so.Load() }
 // Lost returns the loss of the token's last hold, if it is remembered; with a fence that is not 0 that of the
 // hold with that fence. Whoever asks tells the client.
 func (l *losses) Lost(name, token string, fence int64) (Lost, bool) {
-	return l.tell(name, token, fence, false, func(*remembered) bool { return true })
+	return l.tellLoss(name, token, fence, false, func(*remembered) bool { return true })
 }
 
 // Untold is Lost, unless somebody who came with the token was told of that loss before.
 func (l *losses) Untold(name, token string, fence int64) (Lost, bool) {
-	return l.tell(name, token, fence, false, func(one *remembered) bool { return !one.told })
+	return l.tellLoss(name, token, fence, false, func(one *remembered) bool { return !one.told })
 }
 
 // Relied returns the loss of the token's hold if it came behind the first so many losses: while a verb was on
 // its way, which Redis has answered that the token holds the lock. An earlier loss is history then, and is
 // forgotten. With a fence that is not 0 the verb was about the hold with that fence alone.
 func (l *losses) Relied(so uint64, name, token string, fence int64) (Lost, bool) {
-	return l.tell(name, token, fence, true, func(one *remembered) bool { return one.nth > so })
+	return l.tellLoss(name, token, fence, true, func(one *remembered) bool { return one.nth > so })
 }

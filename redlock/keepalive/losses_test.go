@@ -154,10 +154,10 @@ func TestLossesAreBounded(t *testing.T) {
 			return yes
 		}
 		for i := range mostLosses + 2 {
-			l.add(fmt.Sprint("job", i), "t", Lost{Max, 1})
+			l.addLoss(fmt.Sprint("job", i), "t", Lost{Max, 1})
 			if i == mostLosses/2 {
 				time.Sleep(lossMemory / 2)
-				l.add("job1", "t", Lost{Max, 2})
+				l.addLoss("job1", "t", Lost{Max, 2})
 			}
 		}
 		if n := l.all.Len(); n != mostLosses || remembers(0) || !remembers(1) || remembers(2) ||

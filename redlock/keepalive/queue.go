@@ -20,9 +20,11 @@ const (
 )
 
 // batchQueue holds what goes to one master: the batches under way, and the slots that wait for their turn,
-// ordered by when their first lease ends. Guarded by Renewer.mu.
+// ordered by when their first lease ends. Guarded by Renewer.mu. It exists only while something waits or is
+// under way.
 type batchQueue struct {
-	k       *Renewer
+	k *Renewer
+	// As Engine names it; "" is one queue, too.
 	master  string
 	busy    int // batches under way
 	waiting agenda[*slot]
@@ -40,17 +42,19 @@ func (k *Renewer) queueOf(slot int) *batchQueue {
 	return q
 }
 
-// serve sends batches of those that wait, as many as may be under way.
-func (q *batchQueue) serve(now time.Duration) {
+// serveSlots sends batches of those that wait, as many as may be under way. It is called whenever a slot
+// begins to wait, or a batch is over.
+func (q *batchQueue) serveSlots(now time.Duration) {
 	for q.busy < masterBatches && len(q.waiting) > 0 {
 		s := q.waiting[0].owner
-		q.waiting.remove(&s.turn)
+		q.waiting.removeDate(&s.turn)
 		if batch := s.batch(now); len(batch) > 0 {
 			s.busy = true
 			q.busy++
-			q.k.work.Go((&sentBatch{s: s, queue: q, batch: batch}).run) // ends with the answer, or with k.ctx
+			// ends with the answer, or with k.ctx
+			q.k.work.Go((&sentBatch{s: s, queue: q, batch: batch}).runBatch)
 		}
-		s.tidy()
+		s.tidySlot()
 	}
 	if q.busy == 0 {
 		delete(q.k.queues, q.master)
@@ -75,15 +79,15 @@ type sentBatch struct {
 	over  bool // it was answered, or its patience is over
 }
 
-// run asks. If no answer comes within its patience, others of the queue may be asked, and its holds asked
-// about again; the answer still counts.
-func (a *sentBatch) run() {
+// runBatch asks. If no answer comes within its patience, others of the queue may be asked, and its holds
+// asked about again; the answer still counts. It blocks, on a goroutine of its own. mu is not held.
+func (a *sentBatch) runBatch() {
 	k, limit := a.s.k, a.patience()
 	a.began = k.now()
 	timer := time.AfterFunc(limit, func() {
-		k.change(func() {
+		k.changeHolds(func() {
 			if !a.over {
-				a.settle(nil, fmt.Errorf("no answer within %v yet", limit))
+				a.settleBatch(nil, fmt.Errorf("no answer within %v yet", limit))
 			}
 		})
 	})
@@ -95,7 +99,7 @@ func (a *sentBatch) run() {
 	left, err := k.engine.Keep(ctx, a.s.number, asks)
 	cancel()
 	timer.Stop()
-	k.change(func() { a.settle(left, err) })
+	k.changeHolds(func() { a.settleBatch(left, err) })
 }
 
 // patience is how long the answer may take before the holds are asked about again: a sixth of the shortest
@@ -108,9 +112,10 @@ func (a *sentBatch) patience() time.Duration {
 	return limit
 }
 
-// settle takes the answer: on time, or none within its patience, or later than that. What the master says
-// late is as true as what it says on time, unless it is about an earlier grant.
-func (a *sentBatch) settle(left []int64, err error) {
+// settleBatch takes the answer: on time, or none within its patience, or later than that. What the master
+// says late is as true as what it says on time, unless it is about an earlier grant. left has the answers in
+// the order of the batch, in ms, and is nil with an error. mu is held.
+func (a *sentBatch) settleBatch(left []int64, err error) {
 	s, late := a.s, a.over
 	a.over = true
 	switch {
@@ -122,16 +127,16 @@ func (a *sentBatch) settle(left []int64, err error) {
 	case late:
 		return
 	default:
-		s.failed(len(a.batch), err, a.queue.served > a.began)
+		s.batchFailed(len(a.batch), err, a.queue.served > a.began)
 	}
 	for i, q := range a.batch {
 		switch {
 		case err != nil:
-			if q.h.meet(silent) {
+			if q.h.meetEvent(silent) {
 				q.h.hint = max(q.h.hint, q.hint)
 			}
 		case !late || q.Fence == q.h.of.Fence && q.next == q.h.next:
-			q.h.answered(q, a.began, time.Duration(left[i])*time.Millisecond, late)
+			q.h.takeAnswer(q, a.began, time.Duration(left[i])*time.Millisecond, late)
 		}
 	}
 	if late {
@@ -143,6 +148,6 @@ func (a *sentBatch) settle(left []int64, err error) {
 		s.alone = 0
 	}
 	now := s.k.now()
-	s.ask(now)
-	a.queue.serve(now)
+	s.queueSlot(now)
+	a.queue.serveSlots(now)
 }

@@ -115,12 +115,13 @@ type Renewer struct {
 	stopFreeing context.CancelFunc
 	work        sync.WaitGroup // what Close waits for
 
-	mu        sync.Mutex
-	timer     *time.Timer
-	armed     time.Duration // when the timer fires; never: it is not set
-	agenda    agenda[*slot]
-	slots     map[int]*slot
-	queues    map[string]*batchQueue // by master, while something is under way to it
+	mu     sync.Mutex
+	timer  *time.Timer
+	armed  time.Duration // when the timer fires; never: it is not set
+	agenda agenda[*slot]
+	slots  map[int]*slot
+	queues map[string]*batchQueue // by master, while something is under way to it
+	// Those that are kept alive, by name, and by keeper. A hold that is only being freed is in neither.
 	holds     map[holdName]*Kept
 	keepers   map[string]*Kept
 	lingerers lingerers // those whose connections broke
@@ -165,20 +166,21 @@ func (k *Renewer) Keep(h Hold) *Kept {
 	}
 	d := &Kept{k: k, of: h, state: over, heeded: -hintPause}
 	d.due.owner = d
-	k.change(func() {
+	k.changeHolds(func() {
 		if k.ctx.Err() == nil {
-			k.keep(d)
+			k.keepHold(d)
 			if k.unlisten == nil {
 				k.unlisten = func() {}
-				k.told = append(k.told, k.listen)
+				k.told = append(k.told, k.listenForHints)
 			}
 		}
 	})
 	return d
 }
 
-// keep begins to keep h alive. mu is held.
-func (k *Renewer) keep(h *Kept) {
+// keepHold begins to keep h alive. mu is held. Of an earlier Kept of the same grant it takes over how long
+// that lasts.
+func (k *Renewer) keepHold(h *Kept) {
 	now, name := k.now(), holdName{h.of.Name, h.of.Token}
 	if h.extend(h.of.Until.Sub(k.born)); h.until <= now { // it may be over: Redis is asked at once
 		h.until, h.end = now, now+lastWord
@@ -188,27 +190,27 @@ func (k *Renewer) keep(h *Kept) {
 		if old.of.Fence == h.of.Fence && h.until < old.until {
 			h.extend(old.until)
 		}
-		old.meet(letGo)
+		old.meetEvent(letGo)
 	}
 	k.held.Add(1)
 	k.holds[name], k.keepers[h.of.Keeper] = h, h
 	h.slot = k.slotOf(k.names.Place(h.of.Name).Slot)
-	h.meet(begun)
+	h.meetEvent(begun)
 }
 
 // Unlocked says that a hold of token was released whole. If keeper is named, that hold is not kept any more.
 // Otherwise Redis is asked: the hold that is kept now may be a later one. A loss of the token's hold is
 // forgotten.
 func (k *Renewer) Unlocked(name, token, keeper string) {
-	k.forget(name, token)
+	k.forgetLoss(name, token)
 	if k.held.Load() == 0 {
 		return
 	}
-	k.change(func() {
+	k.changeHolds(func() {
 		if h := k.keepers[keeper]; h != nil {
-			h.meet(letGo)
+			h.meetEvent(letGo)
 		} else if h := k.holds[holdName{name, token}]; h != nil && keeper == "" {
-			h.heed(saidReleased)
+			h.heedHint(saidReleased)
 		}
 	})
 }
@@ -222,7 +224,7 @@ func (k *Renewer) Prolonged(name, token string, until time.Time, fence int64) {
 	if k.held.Load() == 0 {
 		return
 	}
-	k.change(func() {
+	k.changeHolds(func() {
 		h := k.holds[holdName{name, token}]
 		if h == nil {
 			return
@@ -235,7 +237,7 @@ func (k *Renewer) Prolonged(name, token string, until time.Time, fence int64) {
 		if t := until.Sub(k.born); t > h.until {
 			h.extend(t)
 		}
-		h.meet(prolonged)
+		h.meetEvent(prolonged)
 	})
 }
 
@@ -276,28 +278,28 @@ func (k *Renewer) Stats() Stats {
 
 // Close forgets all holds, then waits until those being freed are, or until ctx ends.
 func (k *Renewer) Close(ctx context.Context) {
-	k.change(func() {
+	k.changeHolds(func() {
 		k.cancel()
 		for _, h := range k.holds {
-			h.meet(letGo)
+			h.meetEvent(letGo)
 		}
 		if k.unlisten != nil {
 			k.told = append(k.told, k.unlisten)
 			k.unlisten = nil
 		}
 	})
-	defer context.AfterFunc(ctx, k.abandon)()
+	defer context.AfterFunc(ctx, k.abandonFreeing)()
 	k.work.Wait()
 	k.stopFreeing()
 }
 
-// abandon gives up the holds that are still to be freed.
-func (k *Renewer) abandon() {
+// abandonFreeing gives up the holds that are still to be freed.
+func (k *Renewer) abandonFreeing() {
 	k.stopFreeing()
-	k.change(func() {
+	k.changeHolds(func() {
 		for _, s := range k.slots {
 			for len(s.holds) > 0 {
-				s.holds[0].owner.meet(abandoned)
+				s.holds[0].owner.meetEvent(abandoned)
 			}
 		}
 	})
@@ -306,12 +308,13 @@ func (k *Renewer) abandon() {
 // now is how long after born it is.
 func (k *Renewer) now() time.Duration { return time.Since(k.born) }
 
-// change runs f with mu held, sets the timer for what is due first then, and tells the losses and ends that f
-// found.
-func (k *Renewer) change(f func()) {
+// changeHolds runs f with mu held, sets the timer for what is due first then, and tells the losses and ends
+// that f found. All changes go through it. What is told is called on this goroutine, without mu, so it may
+// call the Renewer; f must not.
+func (k *Renewer) changeHolds(f func()) {
 	k.mu.Lock()
 	f()
-	if next := k.agenda.first(); next != k.armed {
+	if next := k.agenda.firstDue(); next != k.armed {
 		k.armed = next
 		switch {
 		case next == never:
@@ -330,13 +333,14 @@ func (k *Renewer) change(f func()) {
 	}
 }
 
-// tick does what is due, but only some of it, so as not to hold mu for long: then the timer fires at once.
+// tick does what is due, but only some of it, so as not to hold mu for long: then the timer fires at once. It
+// runs on the goroutine of the timer.
 func (k *Renewer) tick() {
-	k.change(func() {
+	k.changeHolds(func() {
 		k.armed = never
 		now := k.now()
-		for n := 0; n < 128 && k.agenda.first() <= now; n++ {
-			k.agenda[0].owner.act(now)
+		for n := 0; n < 128 && k.agenda.firstDue() <= now; n++ {
+			k.agenda[0].owner.actSlot(now)
 		}
 	})
 }

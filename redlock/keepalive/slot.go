@@ -8,7 +8,8 @@ import (
 	"lockproxy/redlock"
 )
 
-// mostKeys is the most holds that a batch has.
+// mostKeys is the most holds that a batch has. So one script runs for a short time, and one error concerns
+// few holds.
 const mostKeys = 64
 
 // slot has the holds of one slot. It has one batch under way at a time. Guarded by Renewer.mu; times count
@@ -40,41 +41,42 @@ func (k *Renewer) slotOf(number int) *slot {
 	return s
 }
 
-// tidy puts s into its place in the agenda, or forgets it if it is empty.
-func (s *slot) tidy() {
-	at, idle := s.holds.first(), !s.busy && s.turn.place == 0
+// tidySlot puts s into its place in the agenda, or forgets it if it is empty.
+func (s *slot) tidySlot() {
+	at, idle := s.holds.firstDue(), !s.busy && s.turn.place == 0
 	if idle && len(s.ready) > 0 {
 		at = min(at, s.resume)
 	}
 	if at < never {
-		s.k.agenda.put(&s.due, at)
+		s.k.agenda.putDate(&s.due, at)
 		return
 	}
-	s.k.agenda.remove(&s.due)
+	s.k.agenda.removeDate(&s.due)
 	if idle && s.k.slots[s.number] == s { // not another one by now
 		delete(s.k.slots, s.number)
 	}
 }
 
-// remove takes h out.
-func (s *slot) remove(h *Kept) {
-	s.holds.remove(&h.due)
-	s.tidy()
+// removeHold takes h out.
+func (s *slot) removeHold(h *Kept) {
+	s.holds.removeDate(&h.due)
+	s.tidySlot()
 }
 
-// act does what is due first, and has s wait for a batch if there is somebody to ask about.
-func (s *slot) act(now time.Duration) {
-	if s.holds.first() <= now {
-		s.holds[0].owner.act(now)
+// actSlot does what is due first, and has s wait for a batch if there is somebody to ask about.
+func (s *slot) actSlot(now time.Duration) {
+	if s.holds.firstDue() <= now {
+		s.holds[0].owner.actHold(now)
 	}
-	s.ask(now)
+	s.queueSlot(now)
 }
 
-// ask puts s into the queue of its master, or into its right place there: what is due now may not be able to
-// wait as long as what was due before.
-func (s *slot) ask(now time.Duration) {
+// queueSlot puts s into the queue of its master, or into its right place there: what is due now may not be
+// able to wait as long as what was due before. The order is by when the first lease ends. mu is held, here
+// and below.
+func (s *slot) queueSlot(now time.Duration) {
 	if s.busy || now < s.resume || len(s.ready) == 0 {
-		s.tidy()
+		s.tidySlot()
 		return
 	}
 	if s.turn.place == 0 {
@@ -84,12 +86,13 @@ func (s *slot) ask(now time.Duration) {
 	for _, h := range s.ready {
 		at = min(at, h.until)
 	}
-	s.queue.waiting.put(&s.turn, at)
-	s.tidy()
-	s.queue.serve(now)
+	s.queue.waiting.putDate(&s.turn, at)
+	s.tidySlot()
+	s.queue.serveSlots(now)
 }
 
-// batch returns the holds to ask about now: those that are ready, and those that soon will be.
+// batch returns the holds to ask about now: those that are ready, and those that soon will be. Those that are
+// asked about early save a batch of their own.
 func (s *slot) batch(now time.Duration) (batch []holdQuestion) {
 	most := mostKeys
 	if s.alone > 0 {
@@ -101,7 +104,7 @@ func (s *slot) batch(now time.Duration) (batch []holdQuestion) {
 			s.ready = nil
 		}
 		if h.state == ready || h.state == readyAgain {
-			batch = append(batch, h.ask(now))
+			batch = append(batch, h.askHold(now))
 		}
 	}
 	if len(batch) == 0 {
@@ -120,15 +123,16 @@ func (s *slot) batch(now time.Duration) (batch []holdQuestion) {
 		if h.state != resting || h.exhausted() || now < soon || now >= h.until {
 			break
 		}
-		batch = append(batch, h.ask(now))
+		batch = append(batch, h.askHold(now))
 	}
 	return batch
 }
 
-// failed makes s pause after a failed batch of n holds; each further failure makes the pause longer. others
-// says that the master answered others meanwhile, so that it is not just slow. What is refused about several
-// holds is no trouble as long as it is not refused about one.
-func (s *slot) failed(n int, err error, others bool) {
+// batchFailed makes s pause after a failed batch of n holds; each further failure makes the pause longer.
+// others says that the master answered others meanwhile, so that it is not just slow. What is refused about
+// several holds is no trouble as long as it is not refused about one. A pause is 20 ms at first, doubles up
+// to a second, and varies, so that slots do not come back in step.
+func (s *slot) batchFailed(n int, err error, others bool) {
 	_, refused := errors.AsType[redlock.ReplyError](err)
 	if n > 1 && (others || refused) {
 		s.penalty = min(max(2*s.penalty, mostKeys), 1<<20)

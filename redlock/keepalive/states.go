@@ -48,10 +48,10 @@ const (
 )
 
 // states says in which state a hold is after an event, by the state before. In a state that is not in there
-// the event changes nothing.
+// the event changes nothing. over + 1 because the first state is 1: 0 means no change.
 type states [over + 1]state
 
-// rules is the life of a hold; Kept.meet does what a new state needs.
+// rules is the life of a hold; Kept.meetEvent does what a new state needs.
 //
 //	resting -due-> ready -sent-> asked -lasts-> resting
 //	                 ^--silent---' '-gone-> doubted

@@ -152,15 +152,15 @@ func meeting(t *testing.T, from string, e holdEvent, change ...func(*Kept)) (cel
 		defer k.mu.Unlock() // then it is freed, if it is to be
 		defer func() {
 			h.slot.ready = nil
-			h.meet(letGo)
+			h.meetEvent(letGo)
 		}()
 		h.slot = k.slotOf(1)
 		h.until, h.heeded = k.now()+lease, -hintPause
 		h.end, h.latest = h.until+lastWord, h.until+2*lastWord
 		for _, e := range paths[from] {
-			h.meet(e)
+			h.meetEvent(e)
 		}
-		k.leaving.next() // a freer has it
+		k.leaving.nextHold() // a freer has it
 		k.told, h.hint, h.slot.ready = nil, hintOf[e], nil
 		if h.state == ready || h.state == readyAgain {
 			h.slot.ready = []*Kept{h}
@@ -171,7 +171,7 @@ func meeting(t *testing.T, from string, e holdEvent, change ...func(*Kept)) (cel
 		if h.state != state(1+slices.Index(stateNames, from)) {
 			t.Fatalf("it is in state %d, not %s", h.state, from)
 		}
-		if !h.meet(e) {
+		if !h.meetEvent(e) {
 			cell = "."
 			return
 		}

@@ -12,10 +12,11 @@ import (
 // Wait waits on for the lock, until a.Wait is over. a must stand in the queue, which is first come, first
 // served. ok is false if a.Wait ended first. When ctx ends, Wait returns its cause. Unless it is granted,
 // whatever a left in Redis is gone before Wait returns, so that the same token may ask again at once; or the
-// error is redlock.ErrMayHold, and it is taken back in the background. Wait blocks.
+// error is redlock.ErrMayHold, and it is taken back in the background. Wait blocks. It counts the wait until
+// the client is told of a grant, even if it returns later.
 func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	l.stats.add(Waiters)
-	l.stats.add(Waits)
+	l.stats.countOne(Waiters)
+	l.stats.countOne(Waits)
 	left := l.Waits(a)
 	over := sync.OnceFunc(func() {
 		l.stats[Waiters].Add(^uint64(0))
@@ -24,7 +25,7 @@ func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	defer over()
 	a.BeforeHanded(func(redlock.Grant) { over() })
 	if g, ok, err = l.engine.Wait(ctx, a); !ok && err == nil {
-		l.stats.add(TimedOut)
+		l.stats.countOne(TimedOut)
 	}
 	return g, ok, err
 }
@@ -43,7 +44,7 @@ func (l *Locker) Try(
 		}
 		// The last attempt left nothing behind. A new id makes this one younger than requests sent meanwhile.
 		a.ID = l.names.NewID(a)
-		g, ok, err = l.attempt(ctx, a)
+		g, ok, err = l.attemptOnce(ctx, a)
 		if err != nil && !redlock.Refused(err) {
 			l.Undo(a)
 		}

@@ -26,7 +26,7 @@ func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 		l.Undo(a) // otherwise the other replicas may bring it back
 		return redlock.Grant{}, errUnconfirmed
 	case acked < a.Sync:
-		l.stats.add(NoReplicas)
+		l.stats.countOne(NoReplicas)
 		var err error = redlock.ReplyError(fmt.Sprintf("NOREPLICAS %d/%d replicas have the lock, so it is "+
 			"given back: look after the replicas of its master, or ask for fewer with SYNC", acked, a.Sync))
 		if l.engine.UndoOnce(a) != nil {

@@ -46,7 +46,7 @@ func (l *Locker) List(ctx context.Context, of Listing) ([]Listed, error) {
 	f := finder{l: l, ctx: ctx, of: of, seen: make(map[string]bool)}
 	err := index.ErrUnable
 	if !of.Scan {
-		err = f.look()
+		err = f.lookInIndex()
 	}
 	if errors.Is(err, index.ErrUnable) {
 		err = f.scanAll()
@@ -61,7 +61,7 @@ func (l *Locker) List(ctx context.Context, of Listing) ([]Listed, error) {
 // there: some of these locks may be free by now.
 func (l *Locker) Look(ctx context.Context, of Listing) (found []Listed, names int, err error) {
 	f := finder{l: l, ctx: ctx, of: of}
-	if err := f.look(); err != nil {
+	if err := f.lookInIndex(); err != nil {
 		return nil, 0, err
 	}
 	return f.sorted(), f.names, nil
@@ -73,15 +73,15 @@ func (f *finder) sorted() []Listed {
 	return f.found[:min(f.of.Count, len(f.found))]
 }
 
-// look takes the names from the index.
-func (f *finder) look() error {
+// lookInIndex takes the names from the index.
+func (f *finder) lookInIndex() error {
 	names, err := f.l.Index.Names(f.ctx, f.of.Match)
 	if err != nil {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !f.mine(name) })
 	f.names = len(names)
-	return f.inspect(names)
+	return f.inspectLocks(names)
 }
 
 // scanAll looks through all keys.
@@ -97,7 +97,7 @@ func (f *finder) scanAll() error {
 	}
 	for i := range masters {
 		for _, p := range patterns {
-			if err := f.scan(i, p, len(patterns) == 1); err != nil {
+			if err := f.scanMaster(i, p, len(patterns) == 1); err != nil {
 				return err
 			}
 		}
@@ -118,7 +118,7 @@ type pattern struct {
 	braced bool
 }
 
-// finder is one List.
+// finder is one List. It is used by one goroutine.
 type finder struct {
 	l     *Locker
 	ctx   context.Context
@@ -128,8 +128,9 @@ type finder struct {
 	names int // that the index has
 }
 
-// scan reads the keys of the i-th master. either: for locks of both kinds.
-func (f *finder) scan(i int, p pattern, either bool) error {
+// scanMaster reads the keys of the i-th master. either: for locks of both kinds. It ends early once enough
+// locks were found.
+func (f *finder) scanMaster(i int, p pattern, either bool) error {
 	cursor := "0"
 	for len(f.found) < f.of.Count {
 		keys, next, err := f.l.engine.Scan(f.ctx, i, cursor, p.glob)
@@ -144,7 +145,7 @@ func (f *finder) scan(i int, p pattern, either bool) error {
 				names = append(names, name)
 			}
 		}
-		if err := f.inspect(names); err != nil {
+		if err := f.inspectLocks(names); err != nil {
 			return err
 		}
 		if cursor = next; cursor == "0" {
@@ -154,8 +155,9 @@ func (f *finder) scan(i int, p pattern, either bool) error {
 	return nil
 }
 
-// inspect reads locks and adds those that are in use to the list.
-func (f *finder) inspect(names []string) error {
+// inspectLocks reads locks and adds those that are in use to the list. A key that holds no lock is passed
+// over; any other error ends the List.
+func (f *finder) inspectLocks(names []string) error {
 	for ahead := range slices.Chunk(names, inspectAhead) {
 		if len(f.found) >= f.of.Count {
 			return nil
@@ -163,7 +165,7 @@ func (f *finder) inspect(names []string) error {
 		states, errs := make([]redlock.State, len(ahead)), make([]error, len(ahead))
 		var all sync.WaitGroup
 		for i, name := range ahead {
-			all.Go(func() { states[i], errs[i] = f.l.state(f.ctx, name) })
+			all.Go(func() { states[i], errs[i] = f.l.readState(f.ctx, name) })
 		}
 		all.Wait()
 		for i, name := range ahead {

@@ -13,7 +13,7 @@ import (
 func (l *Locker) TellSelfWait(
 	ctx context.Context, name string, tokens []string, c *redlock.Client,
 ) bool {
-	state, err := l.state(ctx, name)
+	state, err := l.readState(ctx, name)
 	if err != nil || !slices.ContainsFunc(tokens, func(t string) bool { return state.Held(t) != nil }) {
 		return false
 	}

@@ -15,9 +15,9 @@ import (
 //
 //	Take --> those of one slot, or of the only master, in one step (beside.TakeAll) --> granted
 //	     \-> one after the other, waiting for each; those that are held already are asked for again
-//	         meanwhile, so that their leases go on (set.keepUp)
-//	     --> leases made equal, replicas asked (set.finish)
-//	     \-> others hold one, or trouble: what was taken is given back (set.GiveBack)
+//	         meanwhile, so that their leases go on (LockSet.keepUp)
+//	     --> leases made equal, replicas asked (LockSet.finishSet)
+//	     \-> others hold one, or trouble: what was taken is given back (LockSet.GiveBack)
 //
 // Each lock is held as if it had been asked for alone, by the same token. All proxies take locks in the same
 // order (byPlace), so that no two Sets wait for each other: whoever waits for a lock holds only locks that
@@ -125,15 +125,15 @@ func (s *LockSet) Take(ctx context.Context) (ok bool, held *SetPart, err error) 
 	}
 	held, err = s.takeAll(ctx)
 	if held == nil && err == nil {
-		err = s.finish(ctx)
+		err = s.finishSet(ctx)
 	}
 	switch {
 	case err != nil:
-		s.restore(ctx)
+		s.restoreKeepers(ctx)
 		err = s.GiveBack(err)
 	case held != nil:
 		if err = s.GiveBack(nil); err == nil {
-			s.restore(ctx)
+			s.restoreKeepers(ctx)
 		}
 	}
 	return held == nil && err == nil, held, err
@@ -157,7 +157,8 @@ func (p *SetPart) beside(o *SetPart) bool {
 	return p.L == o.L && p.L.beside != nil && (p.slot == o.slot || p.L.engine.Masters() == 1)
 }
 
-// takeTogether takes the locks from next to end, which may be had in one step.
+// takeTogether takes the locks from next to end, which may be had in one step. left is noted before anything
+// is sent: a request whose outcome nobody hears of is taken back, too.
 func (s *LockSet) takeTogether(ctx context.Context, next, end int) (held *SetPart, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func (s *LockSet) takeOne(ctx context.Context, i int) (ok bool, err error) {
 	if a.Wait > 0 && p.L.Follows(a) {
 		return s.waitFor(ctx, i)
 	}
-	p.Grant, ok, err = p.L.attempt(ctx, a)
+	p.Grant, ok, err = p.L.attemptOnce(ctx, a)
 	if !ok && err == nil && a.Wait > 0 {
 		return s.waitFor(ctx, i)
 	}
@@ -256,7 +257,7 @@ func (s *LockSet) keepUp(ctx context.Context, cancel context.CancelCauseFunc, he
 			return
 		}
 		due = time.Now().Add(lease / 3)
-		switch held, err := each(held, func(p *SetPart) (bool, error) { return p.again(ctx) }); {
+		switch held, err := eachPart(held, func(p *SetPart) (bool, error) { return p.askAgain(ctx) }); {
 		case held != nil && err == nil:
 			cancel(errLostMeanwhile)
 			return
@@ -266,12 +267,13 @@ func (s *LockSet) keepUp(ctx context.Context, cancel context.CancelCauseFunc, he
 	}
 }
 
-// again asks for a lock once more, which makes its lease longer. ok is false if others hold it by now.
-func (p *SetPart) again(ctx context.Context) (ok bool, err error) {
+// askAgain asks for a lock once more, which makes its lease longer. ok is false if others hold it by now. It
+// does not wait in the queue.
+func (p *SetPart) askAgain(ctx context.Context) (ok bool, err error) {
 	before := cmp.Or(p.last, p.first)
 	a := *before
 	a.Wait = 0
-	g, ok, err := p.L.attempt(ctx, &a)
+	g, ok, err := p.L.attemptOnce(ctx, &a)
 	if a.ID == before.ID { // it is the same request once more
 		before.Unsure = before.Unsure || a.Unsure
 	} else if ok || err != nil && !redlock.Refused(err) {
@@ -290,19 +292,19 @@ func (p *SetPart) again(ctx context.Context) (ok bool, err error) {
 // apart is how far apart leases may end that count as equal: servers' clocks differ by as much.
 const apart = 10 * time.Millisecond
 
-// finish makes the leases of all locks that are held equal, and has the replicas confirm them.
-func (s *LockSet) finish(ctx context.Context) error {
+// finishSet makes the leases of all locks that are held equal, and has the replicas confirm them.
+func (s *LockSet) finishSet(ctx context.Context) error {
 	latest := s.parts[0].Grant.At
 	for _, p := range s.parts {
 		if p.Grant.At.After(latest) {
 			latest = p.Grant.At
 		}
 	}
-	held, err := each(s.parts, func(p *SetPart) (bool, error) {
+	held, err := eachPart(s.parts, func(p *SetPart) (bool, error) {
 		if latest.Sub(p.Grant.At) <= apart {
 			return true, nil
 		}
-		return p.again(ctx)
+		return p.askAgain(ctx)
 	})
 	if held != nil && err == nil {
 		err = errLostMeanwhile
@@ -310,7 +312,7 @@ func (s *LockSet) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = each(s.parts, func(p *SetPart) (bool, error) {
+	_, err = eachPart(s.parts, func(p *SetPart) (bool, error) {
 		g, err := p.L.Confirm(ctx, p.first, p.Grant)
 		if err == nil {
 			p.Grant = g
@@ -320,18 +322,18 @@ func (s *LockSet) finish(ctx context.Context) error {
 	return err
 }
 
-// restore has holds that were kept alive here before go on with their keepers, since Take has given them new
-// ones in vain. What Take has made itself is taken back first.
-func (s *LockSet) restore(ctx context.Context) {
-	each(s.parts, func(p *SetPart) (ok bool, err error) {
+// restoreKeepers has holds that were kept alive here before go on with their keepers, since Take has given
+// them new ones in vain. What Take has made itself is taken back first.
+func (s *LockSet) restoreKeepers(ctx context.Context) {
+	eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
 		if !p.left || p.kept == "" || p.first.Keeper == "" || p.first.Keeper[0] == '=' {
 			return true, nil
 		}
-		for _, a := range p.asks() {
+		for _, a := range p.madeRequests() {
 			err = cmp.Or(err, p.L.engine.UndoOnce(a))
 		}
 		if err == nil {
-			_, err = p.L.renew(ctx, &redlock.Renew{
+			_, err = p.L.renewHold(ctx, &redlock.Renew{
 				Name: p.Name, Token: p.first.Token, Lease: p.first.Lease, Keeper: p.kept})
 		}
 		if err != nil {
@@ -345,9 +347,9 @@ func (s *LockSet) restore(ctx context.Context) {
 // one of the locks. What cannot be taken back at once, or may still come, is taken back in the background,
 // and the error that is returned says so.
 func (s *LockSet) GiveBack(why error) error {
-	_, failed := each(s.parts, func(p *SetPart) (bool, error) {
+	_, failed := eachPart(s.parts, func(p *SetPart) (bool, error) {
 		var failed error
-		for _, a := range p.asks() {
+		for _, a := range p.madeRequests() {
 			err := errUnsure
 			if !a.Unsure {
 				err = p.L.engine.UndoOnce(a)
@@ -371,14 +373,15 @@ var errUnsure = errors.New("redlock: it is not known whether a request has run, 
 // Undo takes back, in the background, what Take has left.
 func (s *LockSet) Undo() {
 	for _, p := range s.parts {
-		for _, a := range p.asks() {
+		for _, a := range p.madeRequests() {
 			p.L.Undo(a)
 		}
 	}
 }
 
-// asks are the requests that may have left something.
-func (p *SetPart) asks() []*redlock.Acquire {
+// madeRequests are the requests that may have left something. The last one is taken back first: it was made
+// last.
+func (p *SetPart) madeRequests() []*redlock.Acquire {
 	switch {
 	case !p.left:
 		return nil
@@ -390,9 +393,9 @@ func (p *SetPart) asks() []*redlock.Acquire {
 
 // Release frees all locks that the token holds. After an error the others are free all the same. It blocks.
 func (s *LockSet) Release(ctx context.Context) error {
-	_, err := each(s.parts, func(p *SetPart) (ok bool, err error) {
+	_, err := eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
-		p.Released, p.Err = p.L.release(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
+		p.Released, p.Err = p.L.releaseHold(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
 		p.L.CountRelease(p.Released, p.Err)
 		return true, p.Err
 	})
@@ -401,9 +404,9 @@ func (s *LockSet) Release(ctx context.Context) error {
 
 // Renew makes all leases longer. It blocks.
 func (s *LockSet) Renew(ctx context.Context) error {
-	_, err := each(s.parts, func(p *SetPart) (ok bool, err error) {
+	_, err := eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
-		p.Renewed, p.Err = p.L.renew(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
+		p.Renewed, p.Err = p.L.renewHold(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
 			Lease: p.first.Lease, Keeper: p.Keeper})
 		p.L.CountRenew(p.Renewed, p.Err)
 		return true, p.Err
@@ -411,9 +414,9 @@ func (s *LockSet) Renew(ctx context.Context) error {
 	return err
 }
 
-// each calls do for all parts at once. It returns one for which that is not ok, and an error if there was
+// eachPart calls do for all parts at once. It returns one for which that is not ok, and an error if there was
 // one.
-func each(parts []*SetPart, do func(p *SetPart) (ok bool, err error)) (failed *SetPart, err error) {
+func eachPart(parts []*SetPart, do func(p *SetPart) (ok bool, err error)) (failed *SetPart, err error) {
 	if len(parts) == 1 {
 		ok, err := do(parts[0])
 		if !ok {

@@ -103,7 +103,8 @@ func (c Tally) Loss() (why string, ok bool) { return strings.CutPrefix(Counters[
 // counters count what a Locker does.
 type counters [mostCounters]atomic.Uint64
 
-func (c *counters) add(what Tally) { c[what].Add(1) }
+// countOne counts one more. Safe for concurrent use.
+func (c *counters) countOne(what Tally) { c[what].Add(1) }
 
 // Stats is what a Locker has done since it was made, by Tally.
 type Stats [mostCounters]uint64
@@ -139,12 +140,12 @@ func (s Stats) Since(before Stats) Stats {
 }
 
 // Granted, Refused and Lost are the sums of all modes, or reasons.
-func (s Stats) Granted() uint64 { return s.sum(GrantedWrite, RefusedWrite) }
-func (s Stats) Refused() uint64 { return s.sum(RefusedWrite, FailedWrite) }
-func (s Stats) Lost() uint64    { return s.sum(LostBroken, mostCounters) }
+func (s Stats) Granted() uint64 { return s.sumOf(GrantedWrite, RefusedWrite) }
+func (s Stats) Refused() uint64 { return s.sumOf(RefusedWrite, FailedWrite) }
+func (s Stats) Lost() uint64    { return s.sumOf(LostBroken, mostCounters) }
 
-// sum is that of the counters before end.
-func (s Stats) sum(first, end Tally) (n uint64) {
+// sumOf is that of the counters before end.
+func (s Stats) sumOf(first, end Tally) (n uint64) {
 	for _, one := range s[first:end] {
 		n += one
 	}
@@ -162,31 +163,34 @@ func place(m redlock.Mode) Tally {
 	return 0
 }
 
-// count notes how a verb ended: yes, no, or with an error.
-func (l *Locker) count(is bool, err error, yes, no Tally, failed ...Tally) {
+// countOutcome notes how a verb ended: yes, no, or with an error. A verb without failed does not count its
+// errors.
+func (l *Locker) countOutcome(is bool, err error, yes, no Tally, failed ...Tally) {
 	l.Used()
 	switch {
 	case err == nil && is:
-		l.stats.add(yes)
+		l.stats.countOne(yes)
 	case err == nil:
-		l.stats.add(no)
+		l.stats.countOne(no)
 	case failed != nil:
-		l.stats.add(failed[0])
+		l.stats.countOne(failed[0])
 	}
 }
 
 // CountAcquire notes how a LOCK ended. Only its verb knows: it may have waited, or had to reach replicas.
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
 	at := place(m)
-	l.count(granted, err, GrantedWrite+at, RefusedWrite+at, FailedWrite+at)
+	l.countOutcome(granted, err, GrantedWrite+at, RefusedWrite+at, FailedWrite+at)
 }
 
 // CountRelease notes how an UNLOCK ended.
-func (l *Locker) CountRelease(r redlock.Released, err error) { l.count(r.Held, err, Released, NotHeld) }
+func (l *Locker) CountRelease(r redlock.Released, err error) {
+	l.countOutcome(r.Held, err, Released, NotHeld)
+}
 
 // CountRenew notes how a RENEW ended.
 func (l *Locker) CountRenew(r redlock.Renewed, err error) {
-	l.count(r.Left > 0, err, Renewed, NotRenewed)
+	l.countOutcome(r.Left > 0, err, Renewed, NotRenewed)
 }
 
 // CountGuard notes the reply to a GUARD.
@@ -196,10 +200,10 @@ func (l *Locker) CountGuard(reply []byte) {
 	if held && resp.IsError(reply) {
 		err = redlock.ReplyError(reply)
 	}
-	l.count(held, err, Guarded, NotGuarded)
+	l.countOutcome(held, err, Guarded, NotGuarded)
 }
 
 // CountSet notes how an MLOCK ended.
 func (l *Locker) CountSet(granted bool, err error) {
-	l.count(granted, err, SetsGranted, SetsRefused, SetsFailed)
+	l.countOutcome(granted, err, SetsGranted, SetsRefused, SetsFailed)
 }

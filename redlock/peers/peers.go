@@ -81,7 +81,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Peers asks other proxies, and answers them. Safe for concurrent use.
+// Peers asks other proxies, and answers them. Safe for concurrent use. A nil one asks nobody and tells
+// nothing.
 type Peers struct {
 	bus      Bus
 	channel  string // of questions; behind a colon and an id, that of the answers for a proxy
@@ -97,7 +98,9 @@ type Peers struct {
 	// dropped is how many questions of others are not answered.
 	dropped atomic.Uint64
 
-	mu    sync.Mutex
+	// mu guards asked and what is in there, and keeps Join from starting anything behind Close.
+	mu sync.Mutex
+	// By id: those whose answers are waited for. An answer to any other question is dropped.
 	asked map[string]*openQuestion
 }
 
@@ -124,8 +127,8 @@ func (p *Peers) Join() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() == nil {
-		p.work.Go(p.listen)  // ends with ctx
-		p.work.Go(p.answers) // so does this
+		p.work.Go(p.takePart)        // ends with ctx
+		p.work.Go(p.answerQuestions) // so does this
 	}
 }
 
@@ -140,18 +143,18 @@ func (p *Peers) Close() {
 	p.work.Wait()
 }
 
-// listen takes part until the end.
-func (p *Peers) listen() {
-	defer p.subscribe(p.channel+":"+p.o.ID, p.heardAnswer)()
+// takePart takes part until the end. It blocks, on a goroutine of Join.
+func (p *Peers) takePart() {
+	defer p.awaitSubscription(p.channel+":"+p.o.ID, p.heardAnswer)()
 	if !p.o.Quiet {
-		defer p.subscribe(p.channel, p.heardQuestion)()
+		defer p.awaitSubscription(p.channel, p.heardQuestion)()
 	}
 	if p.ctx.Err() == nil {
 		close(p.joined)
 	}
 	for p.ctx.Err() == nil {
 		if !p.o.Quiet {
-			p.publish(p.ctx, p.channel, message{topic: announcing})
+			p.publishMessage(p.ctx, p.channel, message{topic: announcing})
 		}
 		select {
 		case <-time.After(announceEach):
@@ -160,8 +163,9 @@ func (p *Peers) listen() {
 	}
 }
 
-// subscribe returns when the subscription stands, or at the end.
-func (p *Peers) subscribe(channel string, heard func(payload []byte)) (cancel func()) {
+// awaitSubscription returns when the subscription stands, or at the end. heard gets messages one after the
+// other, and must not block.
+func (p *Peers) awaitSubscription(channel string, heard func(payload []byte)) (cancel func()) {
 	stands := make(chan struct{}, 1)
 	cancel = p.bus.Subscribe(-1, channel, func(e subscription.Change) {
 		switch {
@@ -189,14 +193,18 @@ type message struct {
 	settings []byte // digests of its settings; none: it does not tell them
 }
 
+// version stands in front of each message. Proxies drop those with another one; what is added to a message
+// goes behind the rest of it.
 const version = "1"
 
+// encode makes m an array of RESP: version, topic, question, from, body, settings.
 func (m message) encode() []byte {
 	return resp.AppendCommandStrings(nil, version, m.topic, m.question, m.from, string(m.body),
 		string(m.settings))
 }
 
-// decode reads what somebody has published.
+// decode reads what somebody has published. A message of an earlier version of lockproxy has no settings. ok
+// also says that it is within the bounds. settings points into payload.
 func decode(payload []byte) (m message, ok bool) {
 	v, rest, err := resp.Parse(payload)
 	if err != nil || len(rest) > 0 || len(v.Elems) < 5 || v.Elems[0].Text() != version {
@@ -215,13 +223,14 @@ func isID(text string) bool {
 	return len(text) == 16 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// heardQuestion takes a question of somebody.
+// heardQuestion takes a question of somebody. It is queued even without an answer, if the other one should
+// hear the settings of this proxy.
 func (p *Peers) heardQuestion(payload []byte) {
 	m, ok := decode(payload)
 	if !ok || m.from == p.o.ID {
 		return
 	}
-	news := p.settings.hear(p.o.Log, m.from, m.settings)
+	news := p.settings.hearSettings(p.o.Log, m.from, m.settings)
 	wanted := m.topic == announcing && len(m.settings) == 0
 	if p.o.Handlers[m.topic] == nil && !news && !wanted {
 		return
@@ -234,8 +243,9 @@ func (p *Peers) heardQuestion(payload []byte) {
 	}
 }
 
-// answers answers the questions of others, one after the other.
-func (p *Peers) answers() {
+// answerQuestions answers the questions of others, one after the other. Answers take time, and a subscription
+// must not wait for them: hence the queue.
+func (p *Peers) answerQuestions() {
 	for {
 		select {
 		case m := <-p.queue:
@@ -247,14 +257,16 @@ func (p *Peers) answers() {
 				p.dropped.Add(1)
 				continue
 			}
-			p.publish(p.ctx, p.channel+":"+m.from, message{question: m.question, body: body})
+			p.publishMessage(p.ctx, p.channel+":"+m.from, message{question: m.question, body: body})
 		case <-p.ctx.Done():
 			return
 		}
 	}
 }
 
-func (p *Peers) publish(ctx context.Context, channel string, m message) error {
+// publishMessage publishes m in the name of this proxy, with its settings unless it is Quiet. It may be sent
+// twice: who hears it counts one answer of each proxy. An error is that of the connection.
+func (p *Peers) publishMessage(ctx context.Context, channel string, m message) error {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
 	if m.from = p.o.ID; !p.o.Quiet {
@@ -268,7 +280,7 @@ func (p *Peers) publish(ctx context.Context, channel string, m message) error {
 	return err
 }
 
-// openQuestion is a question whose answers are waited for.
+// openQuestion is a question whose answers are waited for. Peers.mu guards it.
 type openQuestion struct {
 	wanted map[string]bool // proxies that have not answered
 	got    map[string]bool
@@ -308,10 +320,10 @@ func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []A
 	}
 	id := rand.Text()
 	a := &openQuestion{wanted: others, got: make(map[string]bool), done: make(chan struct{})}
-	if !p.open(id, a) {
+	if !p.noteQuestion(id, a) {
 		return nil, slices.Sorted(maps.Keys(others))
 	}
-	if p.publish(ctx, p.channel, message{topic: topic, question: id, body: question}) == nil {
+	if p.publishMessage(ctx, p.channel, message{topic: topic, question: id, body: question}) == nil {
 		select {
 		case <-a.done:
 		case <-ctx.Done():
@@ -327,8 +339,8 @@ func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []A
 	return a.all, silent
 }
 
-// open notes a question, unless too many are open.
-func (p *Peers) open(id string, a *openQuestion) bool {
+// noteQuestion notes a question, unless too many are open.
+func (p *Peers) noteQuestion(id string, a *openQuestion) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.asked) >= mostAsked {
@@ -338,7 +350,8 @@ func (p *Peers) open(id string, a *openQuestion) bool {
 	return true
 }
 
-// others are the proxies that take part, but for this one. A server that does not tell has none.
+// others are the proxies that take part, but for this one. A server that does not tell has none. Each node
+// tells only who is subscribed there, so all masters are asked, at the same time.
 func (p *Peers) others(ctx context.Context) map[string]bool {
 	found := make(map[string]bool)
 	var mu sync.Mutex
@@ -366,13 +379,14 @@ func (p *Peers) others(ctx context.Context) map[string]bool {
 	return found
 }
 
-// heardAnswer takes an answer of somebody.
+// heardAnswer takes an answer of somebody. Of each proxy the first one counts. One that PUBSUB has not told
+// of counts, too, but is not waited for.
 func (p *Peers) heardAnswer(payload []byte) {
 	m, ok := decode(payload)
 	if !ok || m.from == p.o.ID {
 		return
 	}
-	p.settings.hear(p.o.Log, m.from, m.settings)
+	p.settings.hearSettings(p.o.Log, m.from, m.settings)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.asked[m.question]

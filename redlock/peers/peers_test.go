@@ -153,7 +153,7 @@ func TestSilence(t *testing.T) {
 			t.Errorf("%d questions dropped", all[1].Dropped())
 		}
 		for i := range mostAsked {
-			all[0].open(fmt.Sprint(i), &openQuestion{})
+			all[0].noteQuestion(fmt.Sprint(i), &openQuestion{})
 		}
 		if got := asked(all[0], "echo", "hi"); got != "0 false ["+strings.Join(append(ids[1:],
 			"dddddddddddddddd"), " ")+"]" {
@@ -247,6 +247,6 @@ func FuzzMessages(f *testing.F) {
 		if ok && (!isID(m.from) || len(m.body) > MostBytes) {
 			t.Errorf("%+v", m)
 		}
-		newSettings(keeping()).hear(slog.New(slog.DiscardHandler), m.from, m.settings)
+		newSettings(keeping()).hearSettings(slog.New(slog.DiscardHandler), m.from, m.settings)
 	})
 }

@@ -20,7 +20,7 @@ import (
 // Some settings say where a lock is kept: two proxies that have them otherwise give one lock to two clients,
 // and neither sees anything wrong. So each message has digests of them, and who hears one compares:
 //
-//	announce, now and again --> heardQuestion --> settings.hear: another one? --> log, Differing
+//	announce, now and again --> heardQuestion --> settings.hearSettings: another one? --> log, Differing
 //	                            heardAnswer   <-- an answer, if that is news
 //
 // A proxy that hears of others goes on: it cannot know who is right, and anybody who may publish could
@@ -47,6 +47,7 @@ type Differing struct {
 }
 
 // settings is what must be the same in all proxies, and who has it otherwise. Safe for concurrent use.
+// Digests go over the channel in place of values, which may be nobody else's business.
 type settings struct {
 	own   map[string]string // digests, by the name of the setting
 	text  []byte            // the same, as it is sent
@@ -56,6 +57,7 @@ type settings struct {
 	differ map[string]Differing // by the id of the proxy
 }
 
+// newSettings makes the digests: 16 hex digits of the SHA-256 of name and value.
 func newSettings(values map[string]string) *settings {
 	s := &settings{own: make(map[string]string), differ: make(map[string]Differing)}
 	for name, value := range values {
@@ -66,9 +68,10 @@ func newSettings(values map[string]string) *settings {
 	return s
 }
 
-// hear notes what a proxy has sent, if it is told, and says whether it differs and that was not known.
-// Settings that one of the two proxies does not know are left out: it is older.
-func (s *settings) hear(log *slog.Logger, from string, text []byte) (news bool) {
+// hearSettings notes what a proxy has sent, if it is told, and says whether it differs and that was not
+// known. Settings that one of the two proxies does not know are left out: it is older. Of those that differ
+// no more than mostAnswers are remembered: ids may be made up.
+func (s *settings) hearSettings(log *slog.Logger, from string, text []byte) (news bool) {
 	var other map[string]string
 	if len(text) == 0 || len(text) > mostSettings || json.Unmarshal(text, &other) != nil {
 		return false
@@ -86,7 +89,7 @@ func (s *settings) hear(log *slog.Logger, from string, text []byte) (news bool) 
 	case now.Settings == nil:
 		delete(s.differ, from)
 		return false
-	case !known && s.heard() >= mostAnswers:
+	case !known && s.forgetSilent() >= mostAnswers:
 		return false
 	}
 	s.differ[from] = now
@@ -97,8 +100,8 @@ func (s *settings) hear(log *slog.Logger, from string, text []byte) (news bool) 
 	return news
 }
 
-// heard forgets who has not been heard for long, and returns how many are left. s.mu is held.
-func (s *settings) heard() int {
+// forgetSilent forgets who has not been heard for long, and returns how many are left. s.mu is held.
+func (s *settings) forgetSilent() int {
 	maps.DeleteFunc(s.differ, func(_ string, d Differing) bool { return time.Since(d.heard) > forgetAfter })
 	return len(s.differ)
 }
@@ -110,7 +113,7 @@ func (p *Peers) Differing() []Differing {
 	}
 	p.settings.mu.Lock()
 	defer p.settings.mu.Unlock()
-	p.settings.heard()
+	p.settings.forgetSilent()
 	return slices.SortedFunc(maps.Values(p.settings.differ), func(a, b Differing) int {
 		return cmp.Compare(a.Proxy, b.Proxy)
 	})

@@ -19,15 +19,18 @@ const settleRounds = 8
 // is taken back in the background. Nodes answer on goroutines of their own; the one with the deciding answer
 // carries on.
 type attempt struct {
-	q         *Engine
-	by        redlock.Acquire // a copy: nodes answer late, when another LOCK may have its place in memory
-	lock      string          // the key of the lock
-	id        string          // of this attempt alone; each one has another
+	q    *Engine
+	by   redlock.Acquire // a copy: nodes answer late, when another LOCK may have its place in memory
+	lock string          // the key of the lock
+	id   string          // of this attempt alone; each one has another
+	// The fence that the nodes are asked to make, and the claim.lua that asks for it. All nodes get the same
+	// bytes, so nobody changes them.
 	candidate int64
 	call      scripts.Call
-	began     time.Time
-	done      chan struct{} // closed when it is decided; nil: nobody waits for that
-	then      func()        // called when it is decided, or nil; must not block
+	// When it was made. No node can have granted it before, so its lease counts from here.
+	began time.Time
+	done  chan struct{} // closed when it is decided; nil: nobody waits for that
+	then  func()        // called when it is decided, or nil; must not block
 
 	mu       sync.Mutex
 	ballots  []ballot  // by node
@@ -43,6 +46,7 @@ type attempt struct {
 	unsettled bool // err is that the nodes did not agree on a fence
 }
 
+// voteOutcome is what has become of an attempt. It changes once, from undecided to one of the others.
 type voteOutcome uint8
 
 const (
@@ -52,7 +56,8 @@ const (
 )
 
 // newAttempt returns an attempt that has not been sent yet. An error means that it would be in vain. only: no
-// new hold may be granted, the token must have one.
+// new hold may be granted, the token must have one. a gets a new ID. The caller sets done or then, if anybody
+// waits, before startAttempt.
 func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	if least := LeastLeases * q.o.NodeTimeout; a.Lease < least {
 		return nil, redlock.ReplyError(fmt.Sprintf("ERR a lease of %d ms is too short for RedLock, "+
@@ -67,6 +72,7 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 		q: q, by: *a, lock: q.names.Place(a.Name).Key, id: a.ID, candidate: q.fences.candidate(),
 		began: time.Now(),
 	}
+	// Up to five nodes have room in the attempt itself.
 	t.ballots = append(t.space[:0], make([]ballot, len(q.nodes))...)
 	fence := t.candidate
 	if only {
@@ -76,15 +82,17 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	return t, nil
 }
 
-// start sends it to all nodes.
-func (a *attempt) start() {
+// startAttempt sends it to all nodes. Nodes may answer before it returns, and decide it: then the others are
+// not asked any more.
+func (a *attempt) startAttempt() {
 	for i := range a.q.nodes {
-		a.ask(i)
+		a.askVote(i)
 	}
 }
 
-// await waits until it is decided. If ctx ends first, it gives the attempt up and returns the cause.
-func (a *attempt) await(ctx context.Context) error {
+// awaitOutcome waits until it is decided. If ctx ends first, it gives the attempt up and returns the cause.
+// done must have been set before the start. The outcome may be read without mu after nil.
+func (a *attempt) awaitOutcome(ctx context.Context) error {
 	select {
 	case <-a.done:
 		return nil
@@ -97,14 +105,15 @@ func (a *attempt) await(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// GiveUp ends the attempt as lost, unless it is decided already.
+// GiveUp ends the attempt as lost, unless it is decided already. It says whether it did. If not, the attempt
+// is decided already, if perhaps nobody was told yet (loseAttempt).
 func (a *attempt) GiveUp() bool {
 	a.mu.Lock()
 	if a.outcome != undecided {
 		a.mu.Unlock()
 		return false
 	}
-	follow := a.lose(true, nil) // others may have been refused because of this attempt
+	follow := a.loseAttempt(true, nil) // others may have been refused because of this attempt
 	a.mu.Unlock()
 	follow()
 	return true
@@ -131,8 +140,9 @@ func (q *Engine) tooFew(a *redlock.Acquire, up int, why string) error {
 	return err
 }
 
-// ask sends it to node i, unless it is over already.
-func (a *attempt) ask(i int) {
+// askVote sends it to node i, unless it is over already. An answer counts only if the node votes both now and
+// when it answers: in between it may have lost its memory and come back.
+func (a *attempt) askVote(i int) {
 	voted := a.q.nodes[i].Vote()
 	a.mu.Lock()
 	over := a.outcome != undecided
@@ -152,12 +162,13 @@ func (a *attempt) ask(i int) {
 }
 
 // takeBack has node i take back what it makes of the attempt, if that is to be: which gets its ballot, with
-// mu held.
+// mu held. It notes the cancel with mu held and sends it without, because a node may answer at once, on this
+// goroutine.
 func (a *attempt) takeBack(i int, which func(b *ballot) bool) {
 	var back *pending
 	a.mu.Lock()
 	if which(&a.ballots[i]) {
-		back = a.q.nodes[i].notePending(a.lock, &a.by, a.id, a.undo(false))
+		back = a.q.nodes[i].notePending(a.lock, &a.by, a.id, a.undoRequest(false))
 	}
 	a.mu.Unlock()
 	if back != nil {
@@ -165,15 +176,16 @@ func (a *attempt) takeBack(i int, which func(b *ballot) bool) {
 	}
 }
 
-// Answer implements NodeAnswerer.
+// Answer implements NodeAnswerer. It runs on a goroutine of the node, or within askNode of one that is away.
+// Whoever asked has counted busy up.
 func (a *attempt) Answer(i int, reply []byte, err error) {
 	defer a.q.busy.Done()
-	b, votes := a.read(i, reply, err)
+	b, votes := a.readBallot(i, reply, err)
 	a.mu.Lock()
 	if lostScript(&a.call, reply, err) {
 		if a.outcome == undecided {
 			a.mu.Unlock()
-			a.again(i, a.call.WithSource())
+			a.askVoteAgain(i, a.call.WithSource())
 			return
 		}
 		b = ballot{kind: unmade} // it must not run after what undid it
@@ -182,7 +194,7 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	if b.kind == someEnded {
 		if a.outcome == undecided {
 			a.mu.Unlock()
-			a.again(i, a.call.Req)
+			a.askVoteAgain(i, a.call.Req)
 			return
 		}
 		b.kind = unmade
@@ -196,8 +208,11 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	a.ballots[i] = b
 	var follow func()
 	switch {
+	// While a proposal is open, its answers decide. A ballot that comes meanwhile is kept: the next round
+	// asks that node too.
 	case a.outcome == undecided && a.proposal == nil:
-		follow = a.decide()
+		follow = a.decideOutcome()
+	// It comes too late to decide anything, but what it has may differ from what was granted.
 	case a.outcome == won:
 		follow = func() { a.align(i, b) }
 	}
@@ -207,10 +222,10 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	}
 }
 
-// again sends it to node i once more. If it was decided without that answer, its client may have asked that
-// node for something else already, such as to free the lock: what it makes there now is taken back.
-func (a *attempt) again(i int, req []byte) {
-	a.q.nodes[i].ask(req, a)
+// askVoteAgain sends it to node i once more. If it was decided without that answer, its client may have asked
+// that node for something else already, such as to free the lock: what it makes there now is taken back.
+func (a *attempt) askVoteAgain(i int, req []byte) {
+	a.q.nodes[i].askNode(req, a)
 	a.takeBack(i, func(b *ballot) bool { return a.outcome != undecided && b.kind <= unheard })
 }
 
@@ -220,8 +235,10 @@ const (
 	moreHolds = -3 // some holds have ended, and some more are to
 )
 
-// read turns the answer of node i into a ballot, and says whether the node votes.
-func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
+// readBallot turns the answer of node i into a ballot, and says whether the node votes.
+func (a *attempt) readBallot(i int, reply []byte, err error) (b ballot, votes error) {
+	// claim.lua replies the clock alone, for a new plain lock; otherwise five elements for a grant and four
+	// for a refusal, of which the last is the clock.
 	v, fault := a.q.nodes[i].word(reply, err)
 	b = ballot{kind: unknown}
 	switch {

@@ -14,24 +14,31 @@ import (
 
 // ballot is the answer of one node to an attempt.
 type ballot struct {
-	kind         ballotAnswer
-	votes        bool
-	voted        error // why the node did not vote when it was asked
+	kind ballotAnswer
+	// The node voted when it was asked, and when it answered. Otherwise the ballot only says what may be left
+	// there.
+	votes bool
+	voted error // why the node did not vote when it was asked
+	// Of a grant: what this node has. Others may have made another fence, or missed a re-entry.
 	fence, count int64
 	ttl          int64 // of a grant: ms that are left
 	fresh        bool  // the token had no such hold before
 	pause        int64 // of a refusal: ms until it may be worth another try
-	holder       string
-	newer        int64 // of a refusal of BREAK: a fence that the next candidate has to be close to
-	broke        bool  // holds of others have ended
-	upgrade      bool
-	odd          bool   // of a grant: this cannot be its fence
-	said         string // why there is no answer
+	// Of a refusal: the id of the request that made the holder the writer, r for readers, or "". Nodes that
+	// name the same one agree on who has the lock.
+	holder string
+	newer  int64 // of a refusal of BREAK: a fence that the next candidate has to be close to
+	broke  bool  // holds of others have ended
+	// Of a refusal: the token is a reader that is to become the writer.
+	upgrade bool
+	odd     bool   // of a grant: this cannot be its fence
+	said    string // why there is no answer
 }
 
 // grants says that it is a vote for the token.
 func (b *ballot) grants() bool { return b.kind == gave && b.votes && !b.odd }
 
+// ballotAnswer is the kind of a ballot. Those up to unheard are no answers.
 type ballotAnswer uint8
 
 const (
@@ -46,26 +53,29 @@ const (
 	someEnded
 )
 
-// decide checks whether the outcome is clear. It returns what is then left to do, to be called without mu
-// because it asks nodes, or nil. mu is held.
-func (a *attempt) decide() (follow func()) {
-	t := a.poll()
+// decideOutcome checks whether the outcome is clear. It returns what is then left to do, to be called without
+// mu because it asks nodes, or nil. mu is held.
+func (a *attempt) decideOutcome() (follow func()) {
+	t := a.countBallots()
 	fence, count, ttl, ok := a.agreed(t)
 	switch {
 	case t.granted >= a.q.need && t.pending > 0 && (t.missed(ok) || ttl < a.promised()):
 		return nil // one of these nodes missed something, and the remaining ones know what
 	case ok:
-		return a.win(fence, count, ttl)
+		return a.winLock(fence, count, ttl)
 	case t.granted >= a.q.need:
-		return a.settle()
+		return a.settleFence()
+	// the nodes that have not answered may still make it a majority
 	case t.granted+t.pending >= a.q.need:
 		return nil
 	case t.foreign != "":
-		return a.lose(false, redlock.ReplyError(t.foreign))
+		return a.loseAttempt(false, redlock.ReplyError(t.foreign))
+	// Those that refused gave nothing, and those that made a new hold had none of the token before: so no
+	// majority has what was asked for, and Null is true.
 	case t.refused+t.fresh >= a.q.need:
-		return a.refuse(t, nil)
+		return a.refuseAttempt(t, nil)
 	case t.granted+t.refused+t.pending < a.q.need:
-		return a.lose(false, a.q.noQuorum(t.granted+t.refused, t.why))
+		return a.loseAttempt(false, a.q.noQuorum(t.granted+t.refused, t.why))
 	case t.pending > 0:
 		return nil
 	}
@@ -74,9 +84,9 @@ func (a *attempt) decide() (follow func()) {
 	doubt := a.by.MayHold(a.q.noQuorum(t.granted,
 		"others have a part of it, and not all nodes have answered"))
 	if a.by.Wait > 0 {
-		return a.refuse(t, doubt)
+		return a.refuseAttempt(t, doubt)
 	}
-	return a.lose(false, doubt)
+	return a.loseAttempt(false, doubt)
 }
 
 // returns counts the ballots so far, of nodes that vote.
@@ -84,7 +94,8 @@ type returns struct {
 	granted, refused, pending int
 	fresh                     int  // of those that granted
 	counts                    bool // the counts of those that granted differ
-	foreign, why              string
+	// LOCKTYPE, as one node says it; and why the ballot of another does not count.
+	foreign, why string
 }
 
 // missed says that some nodes that granted know of a hold, or of a count, that others missed. agreed: a
@@ -94,7 +105,7 @@ func (t returns) missed(agreed bool) bool {
 }
 
 // promised is how much lease, in ms, the token has been told before, as far as is known: a little less, since
-// the masters did not answer at the same moment. 0: it holds nothing yet.
+// the masters did not answer at the same moment. Below 0: it holds nothing yet, or hardly anything.
 func (a *attempt) promised() (most int64) {
 	for _, b := range a.ballots {
 		if b.grants() && !b.fresh {
@@ -104,7 +115,8 @@ func (a *attempt) promised() (most int64) {
 	return most - (a.q.o.NodeTimeout + drift(ms(most))).Milliseconds()
 }
 
-// doubtFences notes which of the votes so far cannot have their fences.
+// doubtFences notes which of the votes so far cannot have their fences. They are judged anew with each
+// ballot, for what a majority has may be higher then. mu is held.
 func (a *attempt) doubtFences() {
 	var space [8]int64
 	all := space[:0]
@@ -144,7 +156,8 @@ func (a *attempt) distrust() {
 	}
 }
 
-func (a *attempt) poll() (t returns) {
+// countBallots counts the ballots of now. mu is held.
+func (a *attempt) countBallots() (t returns) {
 	a.doubtFences()
 	count := int64(0)
 	for _, b := range a.ballots {
@@ -169,7 +182,8 @@ func (a *attempt) poll() (t returns) {
 	return t
 }
 
-// agreed returns the fence and count that a majority has, if one has the same.
+// agreed returns the fence and count that a majority has, if one has the same. ttl is what a majority has at
+// least, in ms.
 func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 	if t.granted < a.q.need {
 		return 0, 0, 0, false
@@ -192,16 +206,18 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 	return 0, 0, 0, false
 }
 
-// refuse ends the attempt because others hold the lock. doubt is why that is not certain, or nil. mu is held.
-func (a *attempt) refuse(t returns, doubt error) (follow func()) {
+// refuseAttempt ends the attempt because others hold the lock. doubt is why that is not certain, or nil. mu
+// is held.
+func (a *attempt) refuseAttempt(t returns, doubt error) (follow func()) {
 	if a.by.Wait > 0 {
 		a.refusal = wait.Refused{Doubt: doubt}
 		a.refusal.Up, a.refusal.Pause = a.prospect(t)
 	}
-	return a.lose(false, nil)
+	return a.loseAttempt(false, nil)
 }
 
 // prospect says when a refused attempt may be repeated. up: it waits for other readers to leave. mu is held.
+// Without a majority for one holder the pause is random.
 func (a *attempt) prospect(t returns) (up bool, pause time.Duration) {
 	upgrades := 0
 	var pauses []int64
@@ -225,6 +241,7 @@ func (a *attempt) prospect(t returns) (up bool, pause time.Duration) {
 	}
 	if pause == 0 {
 		// No one has a majority: attempts have collided. Random pauses keep them from colliding again.
+		// It is wide if attempts take long, since those that overlap collide.
 		window := min(max(8*time.Since(a.began), 4*time.Millisecond), 8*a.q.o.NodeTimeout)
 		pause = ms(1 + rand.Int64N(window.Milliseconds()))
 	}

@@ -37,9 +37,12 @@ import (
 // once were.
 
 const (
+	// A fence has 16 digits, because scripts compare fences as texts, and is at most 2^53, because Lua counts
+	// in doubles. A clock in µs since 1970 has 16 digits from 2001 until 2286.
 	leastFence = 1_000_000_000_000_000
 	mostFence  = 1 << 53
-	farAhead   = 24 * time.Hour
+	// farAhead is how far a fence may be ahead of the clocks of most nodes before it is doubted.
+	farAhead = 24 * time.Hour
 	// aheadOfOthers is how far ahead of a majority a node can be whose fences the clocks have not reached: it
 	// has made as many grants that the majority has missed.
 	aheadOfOthers = 1_000_000
@@ -69,10 +72,12 @@ type fences struct {
 	born time.Time
 	base []int64 // by node: the fence that it would make now, less the µs since born
 	is   []int64 // by node: its clock, likewise
+	// The last candidate. The next one is higher, unless learnFence finds that this one was too far ahead.
 	last int64
 }
 
-func (f *fences) start(n, need int) {
+// startFences makes f for n nodes. Until they are heard, their clocks are taken for that of this machine.
+func (f *fences) startFences(n, need int) {
 	f.need, f.born = need, time.Now()
 	f.base = make([]int64, n)
 	for i := range f.base {
@@ -81,8 +86,8 @@ func (f *fences) start(n, need int) {
 	f.is = slices.Clone(f.base)
 }
 
-// heard notes that node i's clock shows this now.
-func (f *fences) heard(i int, clock int64) {
+// noteClock notes that node i's clock shows this now. clock is in µs since 1970.
+func (f *fences) noteClock(i int, clock int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.is[i] = clock - time.Since(f.born).Microseconds()
@@ -99,7 +104,10 @@ func (f *fences) clock() int64 {
 	return sorted[len(sorted)/2] + time.Since(f.born).Microseconds()
 }
 
-// candidate returns a new candidate.
+// candidate returns a new candidate: the fence that the node with the highest one would make now. A node
+// takes the candidate over if it is higher than its own last fence and at most a second ahead of its clock,
+// so it may not be further ahead than that of the node in the middle. If all nodes of a majority take it
+// over, they agree at once, and settle.lua is not needed.
 func (f *fences) candidate() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,9 +119,10 @@ func (f *fences) candidate() int64 {
 	return f.last
 }
 
-// learn notes that node i made fence when it was asked at that time to make candidate. agreed: other nodes
-// made the same fence.
-func (f *fences) learn(i int, at time.Time, candidate, fence int64, agreed bool) {
+// learnFence notes that node i made fence when it was asked at that time to make candidate. agreed: other
+// nodes made the same fence. A candidate that was too low, or too far ahead, is the reason why nodes make
+// other ones.
+func (f *fences) learnFence(i int, at time.Time, candidate, fence int64, agreed bool) {
 	if fence == candidate || fence < candidate && agreed { // the fence of an older hold
 		return
 	}

@@ -51,8 +51,8 @@ type votingNode struct {
 	pendingQueue
 }
 
-// ask sends req, to run within NodeTimeout. Close waits until to has been told.
-func (n *votingNode) ask(req []byte, to NodeAnswerer) {
+// askNode sends req, to run within NodeTimeout. Close waits until to has been told.
+func (n *votingNode) askNode(req []byte, to NodeAnswerer) {
 	n.q.busy.Add(1)
 	n.Ask(req, n.q.o.NodeTimeout, n.tag, to)
 }
@@ -62,18 +62,20 @@ func (n *votingNode) ask(req []byte, to NodeAnswerer) {
 func (n *votingNode) heal(c *scripts.Call, reply []byte, err error, to NodeAnswerer) bool {
 	lost := lostScript(c, reply, err)
 	if lost {
-		n.ask(c.WithSource(), to)
+		n.askNode(c.WithSource(), to)
 	}
 	return lost
 }
 
-// lostScript says that a node had lost the script of c, so that it did not run.
+// lostScript says that a node had lost the script of c, so that it did not run. A Call without a script, such
+// as a SCAN, loses none.
 func lostScript(c *scripts.Call, reply []byte, err error) bool {
 	return err == nil && c.Script != nil && bytes.HasPrefix(reply, []byte("-NOSCRIPT"))
 }
 
-// do sends c to this node alone and waits for the reply, or until ctx ends.
-func (n *votingNode) do(ctx context.Context, c *scripts.Call, timeout time.Duration) ([]byte, error) {
+// askAndWait sends c to this node alone and waits for the reply, or until ctx ends. Close does not wait for
+// it as such: it is for those who wait themselves, or are part of busy. No vote is looked at.
+func (n *votingNode) askAndWait(ctx context.Context, c *scripts.Call, timeout time.Duration) ([]byte, error) {
 	for req := c.Req; ; req = c.WithSource() {
 		a := make(nodeAnswer, 1)
 		n.Ask(req, timeout, 0, a)
@@ -94,7 +96,8 @@ type nodeAnswer chan struct {
 	err   error
 }
 
-// Answer implements NodeAnswerer.
+// Answer implements NodeAnswerer. The channel has room for it, so it does not block even if nobody waits any
+// more.
 func (a nodeAnswer) Answer(_ int, reply []byte, err error) {
 	a <- struct {
 		reply []byte
@@ -102,7 +105,8 @@ func (a nodeAnswer) Answer(_ int, reply []byte, err error) {
 	}{bytes.Clone(reply), err}
 }
 
-// word parses an answer for those who count answers. fault is why it does not count.
+// word parses an answer for those who count answers. fault is why it does not count. LOCKTYPE is no fault but
+// an answer: the key holds something else. v points into reply, so it lasts as long.
 func (n *votingNode) word(reply []byte, err error) (v resp.Value, fault error) {
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", n.Addr(), err)
@@ -117,7 +121,7 @@ func (n *votingNode) word(reply []byte, err error) (v resp.Value, fault error) {
 }
 
 // clocked takes off the last of elems, the time of the node's clock when it answered a request of the time
-// asked. It says whether the node votes.
+// asked. It says whether the node votes. The clock is in µs since 1970. elems must not be empty.
 func (n *votingNode) clocked(elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
 	last := len(elems) - 1
 	return elems[:last], n.heardClock(elems[last].Int, asked)
@@ -125,6 +129,6 @@ func (n *votingNode) clocked(elems []resp.Value, asked time.Time) (rest []resp.V
 
 // heardClock notes the time of the node's clock, in µs. It says whether the node votes.
 func (n *votingNode) heardClock(clock int64, asked time.Time) (vote error) {
-	n.q.fences.heard(n.tag, clock)
+	n.q.fences.noteClock(n.tag, clock)
 	return n.Heard(time.UnixMicro(clock), asked)
 }

@@ -11,12 +11,14 @@ import (
 // This file acts on a decided attempt: nodes that differ are told what the majority agreed on, and what a
 // lost attempt left is taken back.
 
-// win grants the lock, if any time is left. mu is held.
-func (a *attempt) win(fence, count, ttl int64) (follow func()) {
+// winLock grants the lock, if any time is left. mu is held. fence and count are those of a majority, and ttl
+// is what a majority has left at least, in ms, counted from began: so what has passed since is taken off, and
+// the drift of clocks.
+func (a *attempt) winLock(fence, count, ttl int64) (follow func()) {
 	now := time.Now()
 	left := ms(ttl) - now.Sub(a.began) - drift(ms(ttl))
 	if left < time.Millisecond {
-		return a.lose(true, a.q.noQuorum(0, "they answered when the lease was over"))
+		return a.loseAttempt(true, a.q.noQuorum(0, "they answered when the lease was over"))
 	}
 	a.outcome = won
 	a.grant = redlock.Grant{Token: a.by.Token, Fence: fence, TTL: left.Truncate(time.Millisecond),
@@ -25,11 +27,11 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	a.distrust()
 	for i, b := range a.ballots {
 		if b.kind == gave && !b.odd {
-			a.q.fences.learn(i, a.began, a.candidate, b.fence, b.fence == fence)
+			a.q.fences.learnFence(i, a.began, a.candidate, b.fence, b.fence == fence)
 		}
 		differs = differs || a.mayDiffer(b)
 	}
-	a.end()
+	a.endAttempt()
 	if !differs {
 		return nil
 	}
@@ -47,8 +49,9 @@ func (a *attempt) mayDiffer(b ballot) bool {
 	return b.kind == unknown || b.kind == gave && (b.fence != a.grant.Fence || b.count != a.grant.Count)
 }
 
-// end wakes whoever waits for the outcome. mu is held.
-func (a *attempt) end() {
+// endAttempt wakes whoever waits for the outcome, which does not change any more. It is called once, with mu
+// held unless loseAttempt has waited for the undoing.
+func (a *attempt) endAttempt() {
 	if a.done != nil {
 		close(a.done)
 	}
@@ -57,14 +60,14 @@ func (a *attempt) end() {
 	}
 }
 
-// lose ends an attempt that is not granted. held: a majority may have taken it for granted. What nodes made
-// of it, or still may, is taken back by cancel.lua; a node runs its requests in order. The cancels are noted
-// as pending before anybody is told: otherwise the next request of the same token could be sent ahead of
-// them.
+// loseAttempt ends an attempt that is not granted. held: a majority may have taken it for granted. What nodes
+// made of it, or still may, is taken back by cancel.lua; a node runs its requests in order. The cancels are
+// noted as pending before anybody is told: otherwise the next request of the same token could be sent ahead
+// of them.
 //
 // As long as a majority may have it, the token may hold the lock. An error says so, and Null waits until a
 // majority is known to have it no more. A WAIT goes on meanwhile: see Engine.Wait. mu is held.
-func (a *attempt) lose(held bool, err error) (follow func()) {
+func (a *attempt) loseAttempt(held bool, err error) (follow func()) {
 	a.outcome, a.err = lost, err
 	a.distrust()
 	had := 0
@@ -72,11 +75,11 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 		if b.kind == gave {
 			had++
 			if !b.odd {
-				a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
+				a.q.fences.learnFence(i, a.began, a.candidate, b.fence, false)
 			}
 		}
 		if b.newer > 0 {
-			a.q.fences.learn(i, a.began, a.candidate, b.newer+1, false)
+			a.q.fences.learnFence(i, a.began, a.candidate, b.newer+1, false)
 		}
 	}
 	var undo *scripts.Call
@@ -85,21 +88,24 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 		switch {
 		case b.kind == gave || b.kind == unheard || b.kind == unknown:
 			if undo == nil {
-				undo = a.undo(held || had >= a.q.need)
+				undo = a.undoRequest(held || had >= a.q.need)
 			}
 			back[i] = a.q.nodes[i].notePending(a.lock, &a.by, a.id, undo)
 			left++
-		case b.kind == unasked || a.q.nodes[i].owes(a.lock, a.by.Token):
+		// It may be asked at this very moment (askVote), or has something of an earlier attempt.
+		case b.kind == unasked || a.q.nodes[i].owesUndo(a.lock, a.by.Token):
 			left++
 		}
 	}
 	mayHold := left >= a.q.need
+	// Only Null is held back. An error says itself that the token may hold the lock, a WAIT goes on, and a
+	// token that nobody was told of is no use to anybody.
 	awaited := mayHold && err == nil && a.by.Wait <= 0 && !a.by.Fresh
 	if mayHold && err != nil {
 		a.err = a.by.MayHold(err)
 	}
 	if !awaited {
-		a.end()
+		a.endAttempt()
 	}
 	return func() {
 		for i, d := range back {
@@ -108,11 +114,11 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 			}
 		}
 		if awaited {
-			a.q.undoing(a.lock, a.undo(held)).begin(func(_ bool, err error) {
+			a.q.undoing(a.lock, a.undoRequest(held)).beginVerb(func(_ bool, err error) {
 				if err != nil {
 					a.err = a.by.MayHold(err)
 				}
-				a.end()
+				a.endAttempt()
 			})
 		}
 	}
@@ -120,6 +126,7 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 
 // align gives node i, which granted or may have granted, what the majority agreed on. That is pending: a
 // minority that differs would be believed as soon as one more node sides with it while the others are silent.
+// mu is not held. It is called for each ballot that comes behind the decision, too.
 func (a *attempt) align(i int, b ballot) {
 	if !a.mayDiffer(b) {
 		return
@@ -135,12 +142,13 @@ func (a *attempt) settleRequest(fence, count int64, agreed bool) *scripts.Call {
 	return &c
 }
 
-// undo is the request that takes back what the attempt left. tell: wake those who wait for the lock.
-func (a *attempt) undo(tell bool) *scripts.Call {
+// undoRequest is the request that takes back what the attempt left. tell: wake those who wait for the lock.
+func (a *attempt) undoRequest(tell bool) *scripts.Call {
 	return a.q.cancelRequest(&a.by, a.id, tell)
 }
 
-// cancelRequest takes back what the attempt id of a left.
+// cancelRequest takes back what the attempt id of a left. Nobody queues at the nodes, so waiters here and at
+// other proxies are told by a message, if they are to be told.
 func (q *Engine) cancelRequest(a *redlock.Acquire, id string, tell bool) *scripts.Call {
 	next := scripts.OfferNext // without a queue there is nobody to offer it to
 	if tell {
@@ -150,12 +158,13 @@ func (q *Engine) cancelRequest(a *redlock.Acquire, id string, tell bool) *script
 	return &c
 }
 
-// Undo implements locks.engine. It is pending at each node: later requests for the lock go behind it.
+// Undo implements locks.engine. It is pending at each node: later requests for the lock go behind it. a may
+// be used again by its owner: what is pending has copies of all that it needs.
 func (q *Engine) Undo(a *redlock.Acquire) {
 	q.waiters.Forget(a)
 	lock, undo := q.names.Place(a.Name).Key, q.cancelRequest(a, a.ID, true)
 	for _, n := range q.nodes {
-		if !n.has(lock, func(d *pending) bool { return d.id == a.ID }) {
+		if !n.hasPending(lock, func(d *pending) bool { return d.id == a.ID }) {
 			n.sendPending(n.notePending(lock, a, a.ID, undo))
 		}
 	}
@@ -167,8 +176,9 @@ func (q *Engine) UndoOnce(a *redlock.Acquire) error {
 	return q.awaitUndo(a)
 }
 
-// awaitUndo returns nil once a majority has nothing left of a, to which that is known to be pending.
+// awaitUndo returns nil once a majority has nothing left of a, to which that is known to be pending. An error
+// is that too few nodes have answered, or that the Engine is closed.
 func (q *Engine) awaitUndo(a *redlock.Acquire) error {
-	_, err := q.undoing(q.names.Place(a.Name).Key, q.cancelRequest(a, a.ID, true)).await(q.ctx)
+	_, err := q.undoing(q.names.Place(a.Name).Key, q.cancelRequest(a, a.ID, true)).awaitOutcome(q.ctx)
 	return err
 }

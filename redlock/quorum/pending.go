@@ -40,14 +40,16 @@ var errPending = errors.New("what failed attempts left there cannot be taken bac
 type pendingQueue struct {
 	some atomic.Bool // byLock is not empty
 
-	mu      sync.Mutex
-	all     []*pending // including some that are done
+	mu  sync.Mutex
+	all []*pending // including some that are done
+	// By key of the lock, in the order in which they were noted: only those that are not done.
 	byLock  map[string][]*pending
 	sending bool // a goroutine sends those that failed once more
 }
 
 // notePending notes that the node has to run c for the lock of a: it takes back the attempt id, unless that
-// is "". It does not send it yet.
+// is "". It does not send it yet. A queue that is full, or that of a closed Engine, does not keep it: then it
+// is sent once.
 func (n *votingNode) notePending(lock string, a *redlock.Acquire, id string, c *scripts.Call) *pending {
 	d := &pending{lock: lock, id: id, token: a.Token, call: c, until: time.Now().Add(a.Lease + time.Second)}
 	n.mu.Lock()
@@ -64,8 +66,9 @@ func (n *votingNode) notePending(lock string, a *redlock.Acquire, id string, c *
 	return d
 }
 
-// has says that there is such a pending request for a lock.
-func (ds *pendingQueue) has(lock string, such func(d *pending) bool) bool {
+// hasPending says that there is such a pending request for a lock. Nearly always there is none at all, which
+// some tells without mu.
+func (ds *pendingQueue) hasPending(lock string, such func(d *pending) bool) bool {
 	if !ds.some.Load() {
 		return false
 	}
@@ -74,9 +77,9 @@ func (ds *pendingQueue) has(lock string, such func(d *pending) bool) bool {
 	return slices.ContainsFunc(ds.byLock[lock], such)
 }
 
-// owes says that what a request of the token left is not taken back yet.
-func (ds *pendingQueue) owes(lock, token string) bool {
-	return ds.has(lock, func(d *pending) bool { return d.id != "" && d.token == token })
+// owesUndo says that what a request of the token left is not taken back yet.
+func (ds *pendingQueue) owesUndo(lock, token string) bool {
+	return ds.hasPending(lock, func(d *pending) bool { return d.id != "" && d.token == token })
 }
 
 // mayHold says that a may hold its lock by an attempt that was given up: too few nodes are known to have
@@ -84,7 +87,7 @@ func (ds *pendingQueue) owes(lock, token string) bool {
 func (q *Engine) mayHold(a *redlock.Acquire) bool {
 	left, lock := 0, q.names.Place(a.Name).Key
 	for _, n := range q.nodes {
-		if n.owes(lock, a.Token) {
+		if n.owesUndo(lock, a.Token) {
 			left++
 		}
 	}
@@ -102,9 +105,9 @@ func (q *Engine) undoing(lock string, undo *scripts.Call) verb[bool] {
 	}}
 }
 
-// due returns the pending requests of a lock that must be sent before anything else for it. ok is false if
-// there are too many.
-func (ds *pendingQueue) due(lock string) (due []*pending, ok bool) {
+// duePending returns the pending requests of a lock that must be sent before anything else for it. ok is
+// false if there are too many. What is sent is not due, since a Node runs its requests in their order.
+func (ds *pendingQueue) duePending(lock string) (duePending []*pending, ok bool) {
 	if !ds.some.Load() {
 		return nil, true
 	}
@@ -113,30 +116,31 @@ func (ds *pendingQueue) due(lock string) (due []*pending, ok bool) {
 	of := ds.byLock[lock]
 	for _, d := range of {
 		if !d.sent {
-			due = append(due, d)
+			duePending = append(duePending, d)
 		}
 	}
-	return due, len(of) <= mostPendingOfLock
+	return duePending, len(of) <= mostPendingOfLock
 }
 
 // askFor sends the node a request for one lock, behind what is pending for it.
 func (n *votingNode) askFor(lock string, req []byte, to NodeAnswerer) {
-	due, ok := n.due(lock)
+	due, ok := n.duePending(lock)
 	for _, d := range due {
 		ok = n.sendPending(d) && ok
 	}
 	if !ok {
-		n.q.busy.Add(1)
+		n.q.busy.Add(1) // as askNode does, because Answer counts it down
 		to.Answer(n.tag, nil, errPending)
 		return
 	}
-	n.ask(req, to)
+	n.askNode(req, to)
 }
 
-// sendPending sends d, and says whether d is on its way.
+// sendPending sends d, and says whether d is on its way. Its answer may be there before this returns, and
+// then counts: a failure must not be noted as sent.
 func (n *votingNode) sendPending(d *pending) bool {
 	o := &background{n: n, d: d}
-	n.ask(d.call.Req, o)
+	n.askNode(d.call.Req, o)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !o.failed {
@@ -163,7 +167,7 @@ func (o *background) Answer(_ int, reply []byte, err error) {
 	defer n.mu.Unlock()
 	switch {
 	case ran(reply, err):
-		n.clear(d)
+		n.clearPending(d)
 	case !d.done:
 		o.failed, d.sent = true, false
 		if !n.sending && len(n.all) > 0 && n.q.ctx.Err() == nil {
@@ -176,8 +180,9 @@ func (o *background) Answer(_ int, reply []byte, err error) {
 // ran says that a script has run, by its reply.
 func ran(reply []byte, err error) bool { return err == nil && len(reply) > 0 && reply[0] != '-' }
 
-// clear forgets d. mu is held.
-func (ds *pendingQueue) clear(d *pending) {
+// clearPending forgets d. mu is held. all is cut at the front alone, which is cheap. Those behind it stay in
+// there as done.
+func (ds *pendingQueue) clearPending(d *pending) {
 	if d.done {
 		return
 	}
@@ -201,12 +206,12 @@ func (ds *pendingQueue) clear(d *pending) {
 	}
 }
 
-// next returns the first request that must be sent again, or nil. It forgets those before it that have
-// expired. mu is held.
-func (ds *pendingQueue) next() *pending {
+// nextPending returns the first request that must be sent again, or nil. It forgets those before it that have
+// expired. mu is held. One that is sent is left alone: its Answer says what becomes of it.
+func (ds *pendingQueue) nextPending() *pending {
 	now := time.Now()
 	for len(ds.all) > 0 && !now.Before(ds.all[0].until) {
-		ds.clear(ds.all[0])
+		ds.clearPending(ds.all[0])
 	}
 	for _, d := range ds.all {
 		if !d.sent && !d.done && now.Before(d.until) {
@@ -216,20 +221,21 @@ func (ds *pendingQueue) next() *pending {
 	return nil
 }
 
-// sendAgain sends the pending requests, one by one, until the node has run them.
+// sendAgain sends the pending requests, one by one, until the node has run them. While the node does not run
+// them, the pauses grow from 20 ms to a second. There is one such goroutine for a node (sending).
 func (n *votingNode) sendAgain() {
 	for pause := 20 * time.Millisecond; ; {
 		n.mu.Lock()
-		d := n.next()
+		d := n.nextPending()
 		if d == nil || n.q.ctx.Err() != nil {
 			n.sending = false
 			n.mu.Unlock()
 			return
 		}
 		n.mu.Unlock()
-		if ran(n.do(n.q.ctx, d.call, n.q.o.NodeTimeout)) {
+		if ran(n.askAndWait(n.q.ctx, d.call, n.q.o.NodeTimeout)) {
 			n.mu.Lock()
-			n.clear(d)
+			n.clearPending(d)
 			n.mu.Unlock()
 			pause = 20 * time.Millisecond
 			continue

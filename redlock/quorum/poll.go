@@ -13,8 +13,9 @@ import (
 
 // poll runs one script on all nodes and combines the answers of those that vote.
 type poll struct {
-	q       *Engine
-	call    scripts.Call
+	q    *Engine
+	call scripts.Call
+	// How many nodes there are, and how many of them are a majority.
 	n, need int
 	clocked bool     // the reply ends with the time of the node's clock
 	lock    string   // the key of the lock, if taking back an attempt changes the answer; otherwise ""
@@ -31,8 +32,9 @@ type poll struct {
 	voted []error  // by node: why it did not vote when it was asked
 	space [5]error // of voted, for most
 
-	mu      sync.Mutex
-	said    []resp.Value // answers of those that vote
+	mu   sync.Mutex
+	said []resp.Value // answers of those that vote
+	// Nodes that have not answered yet, whether they vote or not.
 	pending int
 	foreign string // the error of a node whose key is no lock
 	fault   error  // the first failure
@@ -48,14 +50,16 @@ func (q *Engine) newPoll(c scripts.Call) *poll {
 	return p
 }
 
-// start sends the script to all nodes.
-func (p *poll) start() {
+// startPoll sends the script to all nodes. Nodes may answer before it returns. All are asked, whatever the
+// first ones say: each is to have what the others have.
+func (p *poll) startPoll() {
 	p.began = time.Now()
 	for i, node := range p.q.nodes {
+		// before it is asked, for its Answer reads this
 		p.voted[i] = node.Vote()
 		p.q.nodes[i].askFor(p.lock, p.call.Req, p)
 		if p.next != nil {
-			p.next.ask(i)
+			p.next.askVote(i)
 		}
 	}
 	if p.asked != nil {
@@ -63,7 +67,8 @@ func (p *poll) start() {
 	}
 }
 
-// Answer implements NodeAnswerer.
+// Answer implements NodeAnswerer. A node whose script was lost, or that has more to say, is asked again, and
+// counts as pending until it has answered that.
 func (p *poll) Answer(i int, reply []byte, err error) {
 	defer p.q.busy.Done()
 	if p.q.nodes[i].heal(&p.call, reply, err, p) {
@@ -90,15 +95,16 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 	if fault == nil && p.more != nil && v.Err() == "" {
 		var next *scripts.Call
 		if v, next = p.more(i, v); next != nil {
-			p.q.nodes[i].ask(next.Req, p)
+			p.q.nodes[i].askNode(next.Req, p)
 			return
 		}
 	}
-	p.count(v, fault)
+	p.countAnswer(v, fault)
 }
 
-// count takes the answer of one node.
-func (p *poll) count(v resp.Value, fault error) {
+// countAnswer takes the answer of one node. fault is why it does not count. Answers that come once the
+// outcome is clear change nothing.
+func (p *poll) countAnswer(v resp.Value, fault error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending--
@@ -117,6 +123,7 @@ func (p *poll) count(v resp.Value, fault error) {
 	p.clear = p.combine()
 	switch {
 	case p.clear:
+	// A key that holds no lock is told only if no majority says anything else.
 	case p.foreign != "" && p.pending == 0:
 		p.err, p.clear = redlock.ReplyError(p.foreign), true
 	case p.pending == 0 || len(p.said)+p.pending < p.need && p.foreign == "":
@@ -131,8 +138,9 @@ func (p *poll) count(v resp.Value, fault error) {
 	}
 }
 
-// left returns what is left, in ms, of a lease of which most was left when the poll began.
-func (p *poll) left(most int64) int64 {
+// leaseLeft returns what is left, in ms, of a lease of which most was left when the poll began. It counts
+// from when the poll began, since a node may have answered at any time after that.
+func (p *poll) leaseLeft(most int64) int64 {
 	lease := ms(most)
 	return max((lease - time.Since(p.began) - drift(lease)).Milliseconds(), 0)
 }

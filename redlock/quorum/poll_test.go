@@ -120,15 +120,15 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 			case "..":
 				time.Sleep(2 * time.Second)
 			case "-":
-				p.count(resp.Value{}, errors.New("it is away"))
+				p.countAnswer(resp.Value{}, errors.New("it is away"))
 			case "!":
-				p.count(resp.Value{}, errors.New("it has lost its memory"))
+				p.countAnswer(resp.Value{}, errors.New("it has lost its memory"))
 			default:
 				v, _, err := resp.Parse(word(s))
 				if err != nil {
 					t.Fatal(s, err)
 				}
-				p.count(v, nil)
+				p.countAnswer(v, nil)
 			}
 		}
 		if !p.clear {

@@ -12,6 +12,11 @@
 // neither for nor against. But it is sent every request, so that it has what the others have by the time it
 // votes again. Why fences rise: fence.go.
 //
+// The nouns: a node is one master. An attempt is one request for a lock that goes to all nodes, a ballot is
+// what one node answers to it, a proposal is a round in which the nodes are asked to agree on a fence. A poll
+// is any other script on all nodes, a verdict is what their answers mean together. A pending request is one
+// that a node still has to run before it is asked for that lock again.
+//
 // What a majority cannot keep: order among proxies (the clients of one proxy are served first come, first
 // served), and deadlocks between two readers of different proxies that both want to write: they are not told,
 // and wait in vain. A WAIT ends with NOQUORUM as soon as one attempt does.
@@ -52,6 +57,7 @@ type Options struct {
 
 // Engine keeps locks on a majority of nodes. Safe for concurrent use.
 type Engine struct {
+	// By number, which is also the tag of their answers. The slice never changes.
 	nodes   []*votingNode
 	need    int // how many nodes are a majority
 	o       Options
@@ -59,6 +65,8 @@ type Engine struct {
 	waiters *wait.Local
 	fences  fences
 
+	// Close cancels ctx at the latest when its own context ends; then what is still pending is left to the
+	// leases.
 	ctx    context.Context // of work that nobody waits for any more
 	cancel context.CancelFunc
 	busy   sync.WaitGroup // requests under way, and goroutines that send pending requests again
@@ -72,7 +80,7 @@ func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	}
 	q := &Engine{need: len(nodes)/2 + 1, o: o, names: names}
 	q.waiters = wait.NewLocal(q, names, o.MaxQueue, o.Log)
-	q.fences.start(len(nodes), q.need)
+	q.fences.startFences(len(nodes), q.need)
 	for i, n := range nodes {
 		q.nodes = append(q.nodes, &votingNode{Node: n, q: q, tag: i})
 	}
@@ -93,11 +101,12 @@ func (q *Engine) Masters() int      { return len(q.nodes) }
 func (q *Engine) Master(int) string { return "" }
 
 // Scan implements locks.engine. A node that cannot be reached counts as one without keys, as long as a
-// majority can be: whatever is held is on one of that majority.
+// majority can be: whatever is held is on one of that majority. A late answer does no harm here, since no
+// lease runs meanwhile: so a node has a second at least.
 func (q *Engine) Scan(ctx context.Context, i int,
 	cursor, glob string) (keys []string, next string, err error) {
 	c := &scripts.Call{Req: scripts.ScanRequest(cursor, glob)}
-	reply, err := q.nodes[i].do(ctx, c, max(q.o.NodeTimeout, time.Second))
+	reply, err := q.nodes[i].askAndWait(ctx, c, max(q.o.NodeTimeout, time.Second))
 	switch {
 	case err == nil:
 		return scripts.ReadKeys(reply)
@@ -114,7 +123,8 @@ func (q *Engine) Scan(ctx context.Context, i int,
 	return nil, "0", nil
 }
 
-// noQuorum is the error for too few nodes.
+// noQuorum is the error for too few nodes. got is how many could be had; why is what one of the others said,
+// "" if nobody said anything.
 func (q *Engine) noQuorum(got int, why string) error {
 	if why == "" {
 		why = "they do not agree, and the others cannot be asked"
@@ -123,7 +133,8 @@ func (q *Engine) noQuorum(got int, why string) error {
 		"try again later, and look after the nodes of --redlock", got, q.need, oneLine(why)))
 }
 
-// oneLine makes text fit into an error reply.
+// oneLine makes text fit into an error reply. A line break of a node's error would end that reply, and the
+// rest would be taken for the next one.
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' {
@@ -133,10 +144,13 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// drift bounds how much two machines' clocks may differ over a lease.
+// drift bounds how much two machines' clocks may differ over a lease. It is that of the reference
+// implementation (redlock-rb): a hundredth of the lease, and 2 ms because Redis ends leases by whole
+// milliseconds.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
-// Close implements locks.engine: it waits until all that must be taken back is.
+// Close implements locks.engine: it waits until all that must be taken back is. Late answers of nodes count
+// as work, so none finds a closed Engine.
 func (q *Engine) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, q.cancel)
 	defer stop()

@@ -12,8 +12,9 @@ type proposal struct {
 	a            *attempt
 	round        int
 	fence, count int64
-	ttl          int64 // ms
-	call         *scripts.Call
+	// What a majority of those that granted has left at least, in ms, counted from attempt.began.
+	ttl  int64 // ms
+	call *scripts.Call
 
 	// Guarded by attempt.mu.
 	accepted, pending int
@@ -21,8 +22,9 @@ type proposal struct {
 	why               string // why a node failed
 }
 
-// settle asks the nodes that granted to agree. mu is held.
-func (a *attempt) settle() (follow func()) {
+// settleFence asks the nodes that granted to agree. mu is held. Answers that come later do not change what is
+// proposed, but the next round goes to those nodes too.
+func (a *attempt) settleFence() (follow func()) {
 	p := &proposal{a: a, why: "they did not agree on a fence"}
 	var space [8]int64
 	ttls := space[:0]
@@ -33,11 +35,12 @@ func (a *attempt) settle() (follow func()) {
 		}
 	}
 	p.ttl = highest(ttls, a.q.need)
-	return p.put()
+	return p.putRound()
 }
 
-// put sends it to the nodes that have granted so far. mu is held.
-func (p *proposal) put() (follow func()) {
+// putRound sends it to the nodes that have granted so far. mu is held. Those that do not vote are asked too:
+// they are to have what the others agree on.
+func (p *proposal) putRound() (follow func()) {
 	a := p.a
 	a.proposal = p
 	p.accepted, p.pending, p.least = 0, 0, 0
@@ -51,7 +54,7 @@ func (p *proposal) put() (follow func()) {
 	p.call = a.settleRequest(p.fence, p.count, false)
 	return func() {
 		for _, i := range asked {
-			a.q.nodes[i].ask(p.call.Req, p)
+			a.q.nodes[i].askNode(p.call.Req, p)
 		}
 	}
 }
@@ -72,16 +75,17 @@ func (p *proposal) Answer(i int, reply []byte, err error) {
 		switch {
 		case fault != nil:
 			p.why = fault.Error()
+		// it does not count
 		case !a.ballots[i].grants() || !votes || v.Kind != ':':
 		case v.Int == 1:
 			p.accepted++
 		case v.Int > a.q.fences.mostBeside(p.fence):
 			p.why = a.q.nodes[i].Addr() + ": " + noFence(v.Int)
 			a.q.nodes[i].Distrust(noFence(v.Int))
-		case v.Int > 1:
+		case v.Int > 1: // 0 says that the hold has gone there
 			p.least = max(p.least, v.Int)
 		}
-		follow = p.decide()
+		follow = p.decideRound()
 	}
 	a.mu.Unlock()
 	if follow != nil {
@@ -89,20 +93,21 @@ func (p *proposal) Answer(i int, reply []byte, err error) {
 	}
 }
 
-// decide checks whether the round is over. attempt.mu is held.
-func (p *proposal) decide() (follow func()) {
+// decideRound checks whether the round is over. attempt.mu is held.
+func (p *proposal) decideRound() (follow func()) {
 	a := p.a
 	switch {
 	case p.accepted >= a.q.need:
-		return a.win(p.fence, p.count, p.ttl)
+		return a.winLock(p.fence, p.count, p.ttl)
 	case p.pending > 0:
 		return nil
+	// If no node wants a higher fence, the next round would end like this one.
 	case p.least == 0 || p.round+1 == settleRounds:
 		a.unsettled = true
-		return a.lose(true, a.q.noQuorum(p.accepted, p.why))
+		return a.loseAttempt(true, a.q.noQuorum(p.accepted, p.why))
 	}
 	next := &proposal{a: a, round: p.round + 1, count: p.count, ttl: p.ttl, why: p.why}
 	// random, so as not to collide again with others who settle
 	next.fence = max(p.fence, p.least) + 1 + rand.Int64N(1<<p.round)
-	return next.put()
+	return next.putRound()
 }

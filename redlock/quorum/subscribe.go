@@ -18,17 +18,21 @@ type nodeSubscriptions struct {
 	mu   sync.Mutex
 	over bool
 	live map[int]bool // by node: subscriptions that stand
+	// By payload, for patience at most.
 	told map[string]*toldMessage
 }
 
 // toldMessage is a message that some nodes have published.
 type toldMessage struct {
-	by    map[int]bool
+	// The numbers of the nodes that have published it.
+	by map[int]bool
+	// Forgets it after patience.
 	timer *time.Timer
 	sent  bool
 }
 
-// patience is how long a majority may take to publish the same message.
+// patience is how long a majority may take to publish the same message. What comes later counts as another
+// message, which wakes waiters once more and does no harm.
 const patience = 10 * time.Millisecond
 
 // Listen implements locks.engine. It is live while it stands on a majority of nodes. Slot -1 is for messages
@@ -38,13 +42,13 @@ func (q *Engine) Listen(slot int, channel string, notify func(subscription.Chang
 		q: q, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*toldMessage),
 	}
 	for i, node := range q.nodes {
-		c.stops = append(c.stops, node.Subscribe(channel, func(e subscription.Change) { c.heard(i, e) }))
+		c.stops = append(c.stops, node.Subscribe(channel, func(e subscription.Change) { c.heardEvent(i, e) }))
 	}
-	return c.close
+	return c.closeAll
 }
 
-// close ends all subscriptions.
-func (c *nodeSubscriptions) close() {
+// closeAll ends all subscriptions.
+func (c *nodeSubscriptions) closeAll() {
 	c.mu.Lock()
 	c.over = true
 	for _, t := range c.told {
@@ -57,8 +61,8 @@ func (c *nodeSubscriptions) close() {
 	}
 }
 
-// heard takes an event of node i.
-func (c *nodeSubscriptions) heard(i int, e subscription.Change) {
+// heardEvent takes an event of node i. notify is called with mu held, so that it hears events in order.
+func (c *nodeSubscriptions) heardEvent(i int, e subscription.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -86,7 +90,7 @@ func (c *nodeSubscriptions) heard(i int, e subscription.Change) {
 	if t == nil {
 		t = &toldMessage{by: make(map[int]bool)}
 		c.told[word] = t
-		t.timer = time.AfterFunc(patience, func() { c.late(word, t) })
+		t.timer = time.AfterFunc(patience, func() { c.passLate(word, t) })
 	}
 	t.by[i] = true
 	if len(t.by) >= c.q.need && !t.sent {
@@ -95,8 +99,10 @@ func (c *nodeSubscriptions) heard(i int, e subscription.Change) {
 	}
 }
 
-// late passes on what too few nodes published in time, then forgets it.
-func (c *nodeSubscriptions) late(word string, t *toldMessage) {
+// passLate passes on what too few nodes published in time, then forgets it. A waiter that asks in vain costs
+// little; one that is not woken would wait for its timer. Word about holds that are kept alive is not passed
+// on: see strict.
+func (c *nodeSubscriptions) passLate(word string, t *toldMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over || c.told[word] != t {

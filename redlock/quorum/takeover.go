@@ -36,7 +36,9 @@ func (q *Engine) takeOver(by redlock.Caller, a *redlock.Acquire, to redlock.Acqu
 }
 
 // breakIn makes attempts until one is granted or fails. ok is false if others were quicker each time. It
-// blocks.
+// blocks. Between attempts it pauses at random, for 4 ms more each time, so that two who break the same lock
+// do not do so in step. After the last round the error is that of its attempt, nil if others have newer
+// holds.
 func (q *Engine) breakIn(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	for round := range breakRounds {
 		var t *attempt
@@ -44,8 +46,8 @@ func (q *Engine) breakIn(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 			return g, false, err
 		}
 		t.done = make(chan struct{})
-		t.start()
-		err = t.await(ctx)
+		t.startAttempt()
+		err = t.awaitOutcome(ctx)
 		a.Broke = a.Broke || t.hasBroken()
 		if err != nil {
 			return g, false, err

@@ -27,7 +27,7 @@ func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 			return
 		}
 		t.then = func() { done(nil) }
-		t.start()
+		t.startAttempt()
 	}, func([]byte) []byte {
 		var g redlock.Grant
 		ok := false
@@ -41,7 +41,8 @@ func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 	}, to)
 }
 
-// Prepare implements wait.Preparer.
+// Prepare implements wait.Preparer. It is called with the lock of the queues held, so it must not ask them
+// anything.
 func (q *Engine) Prepare(a *redlock.Acquire) (wait.Prepared, error) {
 	t, err := q.newAttempt(a, false)
 	if err != nil {
@@ -70,7 +71,8 @@ func (q *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	return g, false, err
 }
 
-// outcome is the result of an attempt of a.
+// outcome is the result of an attempt of a. The attempt is decided. A refusal is noted with the waiter of a,
+// if a may wait: it says when the next attempt is due.
 func (q *Engine) outcome(a *redlock.Acquire, t *attempt) (g redlock.Grant, ok bool, err error) {
 	switch {
 	case t.outcome == won:
@@ -91,9 +93,9 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 			return g, false, err
 		}
 		t.done = make(chan struct{})
-		t.start()
+		t.startAttempt()
 	}
-	if err := t.await(ctx); err != nil {
+	if err := t.awaitOutcome(ctx); err != nil {
 		return g, false, err
 	}
 	return q.outcome(a, t)
@@ -106,8 +108,8 @@ type verb[T any] struct {
 	verdict func(*poll) (outcome T, clear bool)
 }
 
-// begin runs it. then is told the outcome; it must not block.
-func (v verb[T]) begin(then func(is T, err error)) {
+// beginVerb runs it. then is told the outcome; it must not block. A verb is begun once.
+func (v verb[T]) beginVerb(then func(is T, err error)) {
 	var is T
 	v.combine = func() (clear bool) {
 		is, clear = v.verdict(v.poll)
@@ -119,25 +121,26 @@ func (v verb[T]) begin(then func(is T, err error)) {
 		}
 		then(is, v.err)
 	}
-	v.start()
+	v.startPoll()
 }
 
-// answer runs it for a client, whose answer is what then makes of the outcome.
-func (v verb[T]) answer(by redlock.Caller, then func(T, error) []byte) {
+// answerClient runs it for a client, whose answer is what then makes of the outcome.
+func (v verb[T]) answerClient(by redlock.Caller, then func(T, error) []byte) {
 	var is T
 	var err error
 	by.Await(func(done func([]byte)) {
-		v.begin(func(one T, failed error) {
+		v.beginVerb(func(one T, failed error) {
 			is, err = one, failed
 			done(nil)
 		})
 	}, func([]byte) []byte { return then(is, err) }, nil)
 }
 
-// await runs it and waits for the outcome. When ctx ends first, it goes on all the same.
-func (v verb[T]) await(ctx context.Context) (T, error) {
+// awaitOutcome runs it and waits for the outcome. When ctx ends first, it goes on all the same. The error is
+// then the cause of ctx.
+func (v verb[T]) awaitOutcome(ctx context.Context) (T, error) {
 	return redlock.Ask(&redlock.Patient{Ctx: ctx}, func(by *redlock.Patient, then func(T, error) []byte) {
-		v.answer(by, then)
+		v.answerClient(by, then)
 	})
 }
 
@@ -158,7 +161,7 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	p.lock = at.Key
 	p.next, _ = next.(*attempt)
 	p.asked = func() { q.waiters.WakeNext(at, id) }
-	verb[redlock.Released]{p, (*poll).released}.answer(by, to.Released)
+	verb[redlock.Released]{p, (*poll).released}.answerClient(by, to.Released)
 }
 
 // freeing says what becomes of a lock that the scripts free. Nobody waits for it there.
@@ -166,17 +169,19 @@ func (q *Engine) freeing(next scripts.After) scripts.Freeing {
 	return scripts.Freeing{Proxy: q.names.ID, Publish: "PUBLISH", Next: next}
 }
 
-// Renew implements locks.engine.
+// Renew implements locks.engine. The replies end with the clocks of the nodes, as those of Keep do.
 func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
 	p := q.newPoll(scripts.RenewCall(q.names, scripts.Client, *r))
 	p.clocked = true
-	verb[redlock.Renewed]{p, (*poll).renewed}.answer(by, then)
+	verb[redlock.Renewed]{p, (*poll).renewed}.answerClient(by, then)
 }
 
 // Break implements locks.engine.
 func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
 	_, c := scripts.BreakCall(q.names, q.freeing(scripts.TellAll), name, q.names.NewRequest())
 	p := q.newPoll(c)
+	// By node: one script has ended some holds there, but not all. Then it is asked again, and its last
+	// answer may be that there was nothing more.
 	some := make([]bool, len(q.nodes))
 	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
 		switch {
@@ -188,21 +193,22 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 		}
 		return v, nil
 	}
-	verb[bool]{p, (*poll).broken}.answer(by, then)
+	verb[bool]{p, (*poll).broken}.answerClient(by, then)
 }
 
-// Detach implements locks.engine.
+// Detach implements locks.engine. freed is not called: a release here grants nothing to anybody, waiters are
+// only woken.
 func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
 	r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
 		Freeing: q.freeing(scripts.TellAll)}
 	_, c := r.Call(nil, q.names)
-	_, err := verb[bool]{q.newPoll(c), (*poll).broken}.await(ctx)
+	_, err := verb[bool]{q.newPoll(c), (*poll).broken}.awaitOutcome(ctx)
 	return err
 }
 
 // Keep implements locks.engine.
 func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renew) ([]int64, error) {
-	return q.keeping(batch...).await(ctx)
+	return q.keeping(batch...).awaitOutcome(ctx)
 }
 
 // keeping is the verb that asks about holds of one slot.
@@ -218,6 +224,7 @@ func (q *Engine) keeping(batch ...redlock.Renew) verb[[]int64] {
 func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	_, c := scripts.InspectCall(q.names, name, token, &scripts.Pages{})
 	p, key := q.newPoll(c), q.names.Place(name).Key
+	// By node, since long lists of readers come in pages, of any number.
 	read := make([]scripts.Pages, len(q.nodes))
 	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
 		v, more := read[i].Add(v)
@@ -233,7 +240,7 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		return then(s, err)
 	}
 	if token == "" {
-		inspection.answer(by, told)
+		inspection.answerClient(by, told)
 		return
 	}
 	first := q.keeping(redlock.Renew{Name: name, Token: token})
@@ -241,12 +248,12 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 	var s redlock.State
 	var err error
 	by.Await(func(done func([]byte)) {
-		first.begin(func(left []int64, failed error) {
+		first.beginVerb(func(left []int64, failed error) {
 			if err = failed; err != nil || left[0] == 0 {
 				done(nil)
 				return
 			}
-			inspection.begin(func(is redlock.State, failed error) {
+			inspection.beginVerb(func(is redlock.State, failed error) {
 				s, err = is, failed
 				done(nil)
 			})

@@ -13,7 +13,9 @@ import (
 // reached or because an attempt failed there, is never reported as held. Nor is it reported as gone while the
 // silent nodes could make a majority of it: that is NOQUORUM.
 
-// tally counts the nodes that said Null, 0, and anything else.
+// tally counts the nodes that said Null, 0, and anything else. A release says Null if the token holds
+// nothing, 0 if its hold was counted down, and something else if it has gone. A BREAK, and a release for a
+// keeper, say 0 in place of Null.
 func (p *poll) tally() (null, zero, other int) {
 	for _, v := range p.said {
 		switch {
@@ -62,7 +64,8 @@ func (p *poll) broken() (broken, clear bool) {
 	return false, false
 }
 
-// renewed: what is left on a majority; nothing if a majority has nothing.
+// renewed: what is left on a majority; nothing if a majority has nothing. A reply is {ms that are left, fence
+// if the hold has a new keeper, otherwise 0}, once its clock is taken off.
 func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 	var left, fences []int64
 	none, keeper := 0, false
@@ -80,7 +83,7 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 	case len(left) < p.need:
 		return r, false
 	}
-	r.Left = ms(p.left(highest(left, p.need)))
+	r.Left = ms(p.leaseLeft(highest(left, p.need)))
 	if keeper && r.Left > 0 {
 		r.Fence, clear = p.common(p.q.fences.believed(fences))
 		return r, clear
@@ -116,8 +119,10 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 			all[i] = max((ms(most) - drift(ms(most))).Milliseconds(), 1)
 		case other >= p.need:
 			all[i] = -1
+		// the silent nodes may have it
 		case gone+other < p.need:
 			return nil, false
+		// It is gone here, but it may turn out to have another keeper.
 		case other+p.pending >= p.need:
 			return nil, false
 		}
@@ -127,7 +132,7 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 
 // state is the lock with the holds that a majority has. The lease of each is what is left on a majority;
 // fence, count and age are what most nodes have. A node where the lease of a hold is over does not have it:
-// it may have missed a renewal that the others have.
+// it may have missed a renewal that the others have. clear is false, too, for a reply that makes no sense.
 func (p *poll) state() (s redlock.State, clear bool) {
 	if len(p.said) < p.need {
 		return s, false
@@ -150,7 +155,7 @@ func (p *poll) state() (s redlock.State, clear bool) {
 			if h.TTL <= drift(h.TTL) {
 				continue
 			}
-			h.TTL = ms(p.left(h.TTL.Milliseconds())) // 0 if it has taken long to hear of it
+			h.TTL = ms(p.leaseLeft(h.TTL.Milliseconds())) // 0 if it has taken long to hear of it
 			all[as] = append(all[as], h)
 		}
 	}
@@ -176,7 +181,8 @@ func (p *poll) state() (s redlock.State, clear bool) {
 	return s, true
 }
 
-// together combines one hold as several nodes have it, with the leases that are left.
+// together combines one hold as several nodes have it, with the leases that are left. clear is false as long
+// as a fence or a count may still become another one. The age is only shown, so any will do.
 func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool) {
 	var ttls, fences, counts, ages []int64
 	for _, one := range holders {

@@ -11,9 +11,10 @@ import (
 )
 
 // Acquire takes a lock.
-var Acquire = load("acquire", 2)
+var Acquire = loadScript("acquire", 2)
 
-// Waiting is a call of acquire.lua that may wait, or has more options than a plain LOCK.
+// Waiting is a call of acquire.lua that may wait, or has more options than a plain LOCK. acquire.lua says
+// what each of them does: ARGV 3 and those behind it.
 type Waiting struct {
 	*redlock.Acquire
 	Proxy, Publish       string
@@ -26,15 +27,17 @@ type Waiting struct {
 	Granter string
 }
 
-// PlainCall is the call of acquire.lua for a plain lock. buf is as that of eval; now makes the fence.
+// PlainCall is the call of acquire.lua for a plain lock. buf is as that of eval; now makes the fence. It sets
+// a.Fence, for which the reply 1 stands.
 func PlainCall(buf []byte, n *redlock.Names, a *redlock.Acquire, now time.Time) (at int, c Call) {
 	at, c = eval(buf, n, &Acquire, false, a.Name, 2)
-	c.plain(a, now)
+	c.appendPlainLock(a, now)
 	return at, c
 }
 
 // Call is the call for r.
 func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c Call) {
+	// So many arguments as are needed: each costs Redis time. BREAK stands behind all others.
 	args := 8
 	switch {
 	case r.Breaks():
@@ -43,7 +46,7 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 		args = 11
 	}
 	at, c = eval(buf, n, &Acquire, false, r.Name, args)
-	c.plain(r.Acquire, now)
+	c.appendPlainLock(r.Acquire, now)
 	if r.Behind {
 		c.Text("behind")
 	} else {
@@ -52,17 +55,17 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 	c.Flag(r.Reentrant)
 	if r.Wait > 0 {
 		c.Text(r.Proxy)
-		c.wait(max(r.Left, time.Millisecond), r.Stood)
-		c.most(r.Acquire, r.MaxQueue, r.MaxReaders)
+		c.appendWait(max(r.Left, time.Millisecond), r.Stood)
+		c.appendMost(r.Acquire, r.MaxQueue, r.MaxReaders)
 	} else {
 		c.Empty()
 		c.Empty()
-		c.most(r.Acquire, 0, r.MaxReaders)
+		c.appendMost(r.Acquire, 0, r.MaxReaders)
 	}
 	c.Text(r.Publish)
 	if r.More || r.Breaks() {
 		c.Text(r.Keeper)
-		c.said(r.Acquire)
+		c.appendSaid(r.Acquire)
 		c.Text(r.Granter)
 	}
 	if r.Breaks() {
@@ -71,9 +74,10 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 	return at, c
 }
 
-// plain appends the first two arguments of acquire.lua, which are all of a LOCK without options: the value of
-// the key if the lock is granted as a plain lock, and the lease.
-func (c *Call) plain(a *redlock.Acquire, now time.Time) {
+// appendPlainLock appends the first two arguments of acquire.lua, which are all of a LOCK without options:
+// the value of the key if the lock is granted as a plain lock, and the lease. The lease gets a millisecond
+// more, since Redis counts the one that runs as a whole one.
+func (c *Call) appendPlainLock(a *redlock.Acquire, now time.Time) {
 	a.Fence = max(now.UnixMicro(), leastClock)
 	c.Req = appendPlain(c.Req, a.Fence, a.ID, a.Token)
 	c.Number(a.Lease.Milliseconds() + 1)
@@ -82,9 +86,9 @@ func (c *Call) plain(a *redlock.Acquire, now time.Time) {
 // leastClock is the least that a clock may show: 16 digits, from 2001 until 2286.
 const leastClock = 1e15
 
-// said appends what the hold is to say of itself, as acquire.lua and claim.lua take it: the meta, and in
-// front of that AtLeast.
-func (c *Call) said(a *redlock.Acquire) {
+// appendSaid appends what the hold is to say of itself, as acquire.lua and claim.lua take it: the meta, and
+// in front of that AtLeast.
+func (c *Call) appendSaid(a *redlock.Acquire) {
 	if a.AtLeast == 0 && !strings.HasPrefix(a.Meta, "\t") { // which would be taken for one with AtLeast
 		c.Text(a.Meta)
 		return
@@ -92,8 +96,9 @@ func (c *Call) said(a *redlock.Acquire) {
 	c.Text(fmt.Sprintf("\t%d %s", a.AtLeast.Milliseconds(), a.Meta))
 }
 
-// wait appends how long a waits, and the place that it was told, unless that is 0.
-func (c *Call) wait(left time.Duration, stood int64) {
+// appendWait appends how long a waits, and the place that it was told, unless that is 0. With its place a
+// waiter that was dropped gets it back.
+func (c *Call) appendWait(left time.Duration, stood int64) {
 	var space [40]byte
 	wait := strconv.AppendInt(space[:0], left.Milliseconds(), 10)
 	if stood != 0 {
@@ -102,9 +107,9 @@ func (c *Call) wait(left time.Duration, stood int64) {
 	c.Bytes(wait)
 }
 
-// most appends how many clients may wait for the lock, if this one may, and how many may share it, if a wants
-// to.
-func (c *Call) most(a *redlock.Acquire, waiters, readers int) {
+// appendMost appends how many clients may wait for the lock, if this one may, and how many may share it, if a
+// wants to. Both are one argument, with a blank in front of the second.
+func (c *Call) appendMost(a *redlock.Acquire, waiters, readers int) {
 	var space [40]byte
 	most := space[:0]
 	if waiters > 0 {
@@ -126,16 +131,19 @@ type AcquireReply struct {
 	Plain   bool // the lock is a plain one
 	Grant   redlock.Grant
 
+	// It stands in the queue.
 	Queued bool
 	Place  int64         // where it stands; 0: in no place that it keeps
 	Pause  time.Duration // until it may try again by itself
 	Try    []byte        // ids of waiters that should try now
 
+	// A later request of the same proxy and token has come before it.
 	Overtaken bool // it needs a new id
 	Broke     bool // what others held has ended by it: all of that if it is granted
 }
 
-// ReadAcquire reads the reply of acquire.lua to a.
+// ReadAcquire reads the reply of acquire.lua to a. The error is what Redis or the script says, or ErrReply.
+// r.Grant.At is not set. Try points into reply.
 func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 	if fence, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		if fence == 1 {
@@ -147,7 +155,7 @@ func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 	if g, ok := readGrant(a.Token, reply); ok {
 		return AcquireReply{Granted: true, Grant: g}, nil
 	}
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	switch {
 	case err != nil, v.Null():
 		return r, err
@@ -165,10 +173,12 @@ func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 	return r, ErrReply
 }
 
-// endedSome is the reply of acquire.lua that it has ended some holds and is to be asked again.
+// endedSome is the reply of acquire.lua that it has ended some holds and is to be asked again. That bounds
+// how long a script with BREAK runs.
 const endedSome = -2
 
-// readGrant reads {owner, fence, ttl, count}. It allocates nothing.
+// readGrant reads {owner, fence, ttl, count}. It allocates nothing. The owner has 33 bytes. Any other
+// reply is not ok.
 func readGrant(token string, reply []byte) (g redlock.Grant, ok bool) {
 	rest, ok := bytes.CutPrefix(reply, []byte("*4\r\n$33\r\n"))
 	if !ok || len(rest) < redlock.OwnerBytes+2 {

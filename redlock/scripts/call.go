@@ -9,7 +9,7 @@ import (
 	"lockproxy/redlock"
 )
 
-// Call is a script on its way to Redis.
+// Call is a script on its way to Redis. Req is not changed any more once it is sent.
 type Call struct {
 	Script *Script
 	Req    []byte // the EVALSHA, whole
@@ -18,7 +18,7 @@ type Call struct {
 }
 
 // WithSource is the request with the source of the script (EVAL), for a server that has lost it; the server
-// then keeps it again.
+// then keeps it again. The arguments are those of the EVALSHA, so it is the same request.
 func (c *Call) WithSource() []byte {
 	req := redcon.AppendArray(nil, c.words)
 	req = redcon.AppendBulkString(req, "EVAL")
@@ -26,9 +26,9 @@ func (c *Call) WithSource() []byte {
 	return append(req, c.Req[c.body:]...)
 }
 
-// begin begins the EVALSHA of s with so many keys; the keys and args arguments follow. It is appended to
-// buf.
-func begin(buf []byte, s *Script, keys, args int) Call {
+// beginCall begins the EVALSHA of s with so many keys; the keys and args arguments follow. It is appended to
+// buf. Redis wants the number of words in front, so it has to be known here.
+func beginCall(buf []byte, s *Script, keys, args int) Call {
 	c := Call{Script: s, Req: buf, words: 3 + keys + args}
 	c.Req = redcon.AppendArray(c.Req, c.words)
 	c.Req = append(append(append(c.Req, "$7\r\nEVALSHA\r\n$40\r\n"...), s.SHA...), "\r\n"...)
@@ -48,7 +48,7 @@ func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string, args
 	if apart {
 		keys = 1
 	}
-	c = begin(buf, s, keys, args)
+	c = beginCall(buf, s, keys, args)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(n.KeySize(name)), 10)
 	req = append(req, "\r\n"...)
 	key := len(req)
@@ -61,7 +61,8 @@ func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string, args
 	return at, c
 }
 
-// fenceKey appends the key of the fence of slot at. It allocates nothing but room in the request.
+// fenceKey appends the key of the fence of slot at. It allocates nothing but room in the request. A slot has
+// a tag of its own (slot.Tag), so that this key lies in it, too.
 func (c *Call) fenceKey(n *redlock.Names, at int) {
 	tag := slot.Tag(at)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(len(n.Fences)+len(tag)+1), 10)
@@ -69,7 +70,8 @@ func (c *Call) fenceKey(n *redlock.Names, at int) {
 	c.Req = append(append(append(req, n.Fences...), tag...), "}\r\n"...)
 }
 
-// Arguments of a call are appended in their order.
+// Arguments of a call are appended in their order. Owner turns a token into an owner. Empty is "", which
+// scripts take for what is not given.
 
 func (c *Call) Owner(token string) { c.Req = appendOwnerOf(c.Req, token) }
 func (c *Call) Text(s string)      { c.Req = redcon.AppendBulkString(c.Req, s) }

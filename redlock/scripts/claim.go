@@ -5,12 +5,13 @@ import "lockproxy/redlock"
 // Claim is Acquire for one of several independent masters; Settle gives its hold the fence that they agree
 // on.
 var (
-	Claim  = load("claim", 2)
-	Settle = load("settle", 2)
+	Claim  = loadScript("claim", 2)
+	Settle = loadScript("settle", 2)
 )
 
 // ClaimCall is the call of claim.lua for a, which is to have that fence, or only to keep what it has if that
-// is 0. So many readers may share the lock.
+// is 0. So many readers may share the lock. Here the lease is what was asked for: claim.lua itself adds the
+// millisecond that acquire.lua gets.
 func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) Call {
 	args := 9
 	if a.Break {
@@ -25,7 +26,7 @@ func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) C
 	c.Text(Optional(fence))
 	c.Number(int64(readers))
 	c.Text(a.Keeper)
-	c.said(a)
+	c.appendSaid(a)
 	if a.Break {
 		c.Flag(true)
 	}
@@ -33,7 +34,8 @@ func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) C
 }
 
 // SettleCall is the call of settle.lua that gives the hold of the request id this fence and count. agreed: a
-// majority has them already, so the node must not refuse.
+// majority has them already, so the node must not refuse. Of a hold that another request has touched since it
+// changes nothing.
 func SettleCall(n *redlock.Names, name, token, id string, fence, count int64, agreed bool) Call {
 	args := 4
 	if agreed {

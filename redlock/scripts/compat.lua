@@ -77,7 +77,7 @@ if what == 'renew' then
         keeper = keeper_after(keeper, gets)
         tell_taken(fence_name, held.keeper, keeper)
       end
-      if tonumber(lease) > left or keeper ~= held.keeper then
+      if lease ~= '0' then -- also if nothing changes: WAIT counts from the last write of its connection
         left = math.max(left, tonumber(lease))
         write(key, held.fence, token, held.id, keeper, left)
       end

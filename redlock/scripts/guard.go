@@ -3,9 +3,11 @@ package scripts
 import "lockproxy/redlock"
 
 // Guard runs a command while a hold goes on. The keys of the command follow the lock.
-var Guard = load("guard", 1)
+var Guard = loadScript("guard", 1)
 
-// GuardCall is the call that runs a command if a hold goes on.
+// GuardCall is the call that runs a command if a hold goes on. In a cluster the keys of the command must lie
+// in the slot of the lock, which its node checks. It runs in the database of the command, while locks are in
+// 0.
 func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
 	size := 288 + len(g.Name)
 	for _, word := range g.Command {
@@ -15,7 +17,7 @@ func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
 		size += len(key) + 16
 	}
 	place := n.Place(g.Name)
-	c = begin(make([]byte, 0, size), &Guard, 1+len(g.Keys), 3+len(g.Command))
+	c = beginCall(make([]byte, 0, size), &Guard, 1+len(g.Keys), 3+len(g.Command))
 	c.Text(place.Key)
 	for _, key := range g.Keys {
 		c.Bytes(key)

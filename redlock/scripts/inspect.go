@@ -11,10 +11,10 @@ import (
 )
 
 // Inspect reads a lock.
-var Inspect = load("inspect", 1)
+var Inspect = loadScript("inspect", 1)
 
 // InspectCall is the call that reads a lock, or goes on behind the pages p; if token is not "", only its
-// hold.
+// hold. With a token it is a write: what made that hold cannot be taken back any more.
 func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call) {
 	switch {
 	case token != "":
@@ -38,9 +38,10 @@ func ScanRequest(cursor, glob string) []byte {
 	return resp.AppendCommandStrings(nil, "SCAN", cursor, "MATCH", glob, "COUNT", strconv.Itoa(scanStep))
 }
 
-// ReadLock reads the reply of inspect.lua.
+// ReadLock reads the reply of inspect.lua. The zero State is that of a free lock. After ErrAgain ask for the
+// next page, with the same p. reply must stay as it is until then.
 func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	if err != nil || v.Null() {
 		return s, err
 	}
@@ -53,9 +54,9 @@ func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
 	return s, err
 }
 
-// ReadKeys reads a page of SCAN.
+// ReadKeys reads a page of SCAN. next is the cursor of the next page, "0" behind the last one.
 func ReadKeys(reply []byte) (keys []string, next string, err error) {
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -68,7 +69,8 @@ func ReadKeys(reply []byte) (keys []string, next string, err error) {
 	return keys, v.Elems[0].Text(), nil
 }
 
-// Pages are the replies of inspect.lua about one lock; there are several if its holds are long.
+// Pages are the replies of inspect.lua about one lock; there are several if its holds are long. The zero
+// value stands before the first one. A lock may change between two pages.
 type Pages struct {
 	fields []resp.Value // so far, names and values
 	next   string       // where the next page begins, from the script; "": there is none
@@ -90,12 +92,13 @@ func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 	return v, more
 }
 
-// ReadState reads a reply with a whole lock. A hold that rests is among the holders still.
+// ReadState reads a reply with a whole lock. A hold that rests is among the holders still. The first element
+// is the clock in µs; behind it stand fields and values, as acquire.lua describes them.
 func ReadState(v resp.Value) (s redlock.State, err error) {
 	if len(v.Elems)%2 == 0 {
 		return s, ErrReply
 	}
-	us := number(v.Elems[0].Text())
+	us := parseNumber(v.Elems[0].Text())
 	field := make(map[string]string, len(v.Elems)/2)
 	for i := 1; i < len(v.Elems); i += 2 {
 		field[v.Elems[i].Text()] = v.Elems[i+1].Text()
@@ -105,14 +108,14 @@ func ReadState(v resp.Value) (s redlock.State, err error) {
 	}
 	shared := redlock.Read
 	if n, ok := strings.CutPrefix(field["v"], "permits "); ok {
-		s.Permits, shared = int(number(n)), redlock.Permit
+		s.Permits, shared = int(parseNumber(n)), redlock.Permit
 	}
 	for name, value := range field {
 		if owner, ok := strings.CutPrefix(name, "r:"); ok {
 			addHolder(&s, us, owner, shared, value)
 		}
 	}
-	s.Waiters = int(number(field["waiters"]))
+	s.Waiters = int(parseNumber(field["waiters"]))
 	slices.SortFunc(s.Holders, func(a, b redlock.Holder) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, h := range s.Holders {
 		s.Fence = max(s.Fence, h.Fence)
@@ -127,12 +130,13 @@ func addHolder(s *redlock.State, us int64, owner string, m redlock.Mode, hold st
 	if len(f) < 6 {
 		return
 	}
-	now, e, since := us/1000, number(f[0]), number(f[3])
+	now, e, since := us/1000, parseNumber(f[0]), parseNumber(f[3])
 	if e <= now {
 		return
 	}
+	// One ms less, since leases are counted from the millisecond behind the one that runs (now.lua).
 	h := redlock.Holder{
-		Owner: owner, Mode: m, TTL: ms(e - now - 1), Count: number(f[1]), Fence: number(f[2]),
+		Owner: owner, Mode: m, TTL: ms(e - now - 1), Count: parseNumber(f[1]), Fence: parseNumber(f[2]),
 		Age: ms(max(now-since, 0)), Kept: f[4] != "-",
 	}
 	if len(f) == 7 {
@@ -141,7 +145,8 @@ func addHolder(s *redlock.State, us int64, owner string, m redlock.Mode, hold st
 	s.Holders = append(s.Holders, h)
 }
 
-func number(s string) int64 {
+// parseNumber is 0 for "", which stands for a field that is not there.
+func parseNumber(s string) int64 {
 	n, _ := strconv.ParseInt(s, 10, 64) // the scripts write numbers only
 	return n
 }

@@ -3,12 +3,13 @@ package scripts
 import "lockproxy/redlock"
 
 // Mlock takes several locks of one node: as many as there are, and behind them the fence of each one's slot.
-var Mlock = load("mlock", 0)
+var Mlock = loadScript("mlock", 0)
 
 // MlockCall is the call that takes the locks of all, which are at one node, and of one token and lease.
-// granter is the replication id of the master that may grant, "" if any may.
+// granter is the replication id of the master that may grant, "" if any may. at is the slot of one of them,
+// by which that node is found.
 func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int, c Call) {
-	c = begin(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all), 4+2*len(all))
+	c = beginCall(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all), 4+2*len(all))
 	for _, a := range all {
 		c.Text(n.Place(a.Name).Key)
 	}
@@ -28,9 +29,9 @@ func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int
 }
 
 // ReadMlock reads the reply of mlock.lua about n locks: their fences, or which of them others hold, counted
-// from 1; 0: they are to be asked for one after the other.
+// from 1; 0: they are to be asked for one after the other. All that are not granted leave nothing behind.
 func ReadMlock(reply []byte, n int) (fences []int64, held int, err error) {
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	switch {
 	case err != nil:
 		return nil, 0, err

@@ -15,12 +15,13 @@ import (
 
 // Release frees a hold; Cancel takes back what one LOCK has done, or ends all holds of a lock.
 var (
-	Release = load("release", 2)
-	Cancel  = load("cancel", 2)
+	Release = loadScript("release", 2)
+	Cancel  = loadScript("cancel", 2)
 )
 
 // DeleteRequest deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
-// Valkey, or DELEX of Redis. It was granted to the request id, with that fence.
+// Valkey, or DELEX of Redis. It was granted to the request id, with that fence. It compares the whole value,
+// so it deletes nothing but that very grant, unchanged. buf is as that of eval.
 func DeleteRequest(
 	buf []byte, n *redlock.Names, command, name, token string, id [redlock.IDBytes]byte, fence int64,
 ) (at int, req []byte) {
@@ -44,15 +45,17 @@ func DeleteRequest(
 	return at, appendPlain(req, fence, id[:], token)
 }
 
-// endingBytes is the length of the value of a plain lock behind its fence.
+// endingBytes is the length of the value of a plain lock behind its fence. By this length release.lua knows
+// it from a token.
 const endingBytes = len(" +") + redlock.IDBytes + len(" ") + redlock.OwnerBytes
 
-// appendEnding appends the value of a plain lock behind its fence.
+// appendEnding appends the value of a plain lock behind its fence. It stands for that one grant: no other has
+// its id.
 func appendEnding[ID string | []byte](b []byte, id ID, token string) []byte {
 	return redlock.AppendOwner(append(append(append(b, " +"...), id...), ' '), token)
 }
 
-// appendPlain appends the value of a plain lock.
+// appendPlain appends the value of a plain lock, as a bulk string: "lockproxy 1 <fence> +<id> <owner>".
 func appendPlain[ID string | []byte](req []byte, fence int64, id ID, token string) []byte {
 	var digits [20]byte
 	number := strconv.AppendInt(digits[:0], fence, 10)
@@ -62,7 +65,8 @@ func appendPlain[ID string | []byte](req []byte, fence int64, id ID, token strin
 	return append(appendEnding(append(append(req, head...), number...), id, token), "\r\n"...)
 }
 
-// Releasing is a call of release.lua.
+// Releasing is a call of release.lua. Fence, Named or Keeper says which grant is meant; without them it is
+// the one that the token has, unless this proxy has asked for it since Fresh was made.
 type Releasing struct {
 	*redlock.Release
 	Fresh  [redlock.IDBytes]byte // its id, unless its client has named it
@@ -72,7 +76,8 @@ type Releasing struct {
 	Freeing
 }
 
-// Call is the call of r. buf is as that of eval.
+// Call is the call of r. buf is as that of eval. It has two arguments if that will do, which is nearly
+// always; three with a fence, a name or a keeper; and four if the fence's key is no key of the call.
 func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
 	args, plain := 3, r.Plain[0] != 0
 	switch {
@@ -130,10 +135,10 @@ func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
 	return id
 }
 
-// Answered is the call that looks for the answer that r was given before.
+// Answered is the call that looks for the answer that r was given before. It changes nothing.
 func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	at = n.Place(r.Name).Slot
-	c = begin(nil, &Release, 1, 2)
+	c = beginCall(nil, &Release, 1, 2)
 	c.fenceKey(n, at)
 	c.Empty()
 	id := r.ID()
@@ -145,27 +150,32 @@ func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 type After string
 
 const (
-	GrantNext  After = "grant"
-	OfferNext  After = "offer"
+	// The first waiter gets the lock in the same step if it waits at this proxy; otherwise it is offered the
+	// lock.
+	GrantNext After = "grant"
+	// The first waiter is offered the lock, wherever it waits.
+	OfferNext After = "offer"
+	// There is no queue in Redis: all who listen are told. With TellOthers this proxy needs no message.
 	TellAll    After = "tell"
 	TellOthers After = "tell-others"
 )
 
-// Freeing says how a script frees a lock.
+// Freeing says how a script frees a lock. It is the same for release.lua and cancel.lua.
 type Freeing struct {
 	Proxy, Publish string // this proxy, and the command that wakes waiters
 	Next           After  // what becomes of the lock
 	Apart          bool   // the lock is the only key, so Next is OfferNext: a grant needs a fence
 }
 
-// appendTo appends three arguments of cancel.lua.
+// appendTo appends three arguments of cancel.lua. They are ARGV 3 to 5.
 func (f *Freeing) appendTo(c *Call) {
 	c.Text(f.Proxy)
 	c.Text(f.Publish)
 	c.Text(string(f.Next))
 }
 
-// CancelCall is the call of cancel.lua for the LOCK with that id.
+// CancelCall is the call of cancel.lua for the LOCK with that id. It takes back what that LOCK has done,
+// unless its client was told of it since.
 func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c Call) {
 	at, c = eval(nil, n, &Cancel, f.Apart, name, 5)
 	c.Owner(token)
@@ -174,7 +184,8 @@ func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c 
 	return at, c
 }
 
-// BreakCall is the call of cancel.lua that ends what was there before the request id.
+// BreakCall is the call of cancel.lua that ends what was there before the request id. A copy of it may end
+// the next hold.
 func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) (at int, c Call) {
 	args := 5
 	if f.Apart {
@@ -190,7 +201,8 @@ func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byt
 	return at, c
 }
 
-// HandedOn says who got a lock that was freed: a waiter of this proxy, "" for nobody.
+// HandedOn says who got a lock that was freed: a waiter of this proxy, "" for nobody. Its client has not
+// asked for that: the Grant has to be brought to it (wait.Queues.HandOver).
 type HandedOn struct {
 	Waiter string
 	Grant  redlock.Grant // At is not known here
@@ -211,13 +223,13 @@ func ReadDeleted(reply []byte) (asFreed []byte, unable bool) {
 	return reply, false
 }
 
-// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, cancel.
-// Released.Held says that there was something to free.
+// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, cancel. Released.Held
+// says that there was something to free. ErrAgain: the request was overtaken, or BREAK has more to end.
 func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		return redlock.Released{Held: true, Whole: n == 1}, to, nil
 	}
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	switch {
 	case err != nil, v.Null():
 		return r, to, err

@@ -3,20 +3,22 @@ package scripts
 import "lockproxy/redlock"
 
 // Renew makes leases longer: of as many locks as there are, of one slot.
-var Renew = load("renew", 0)
+var Renew = loadScript("renew", 0)
 
 // Asks says who asks renew.lua for holds, which describes the words.
 type Asks string
 
 const (
+	// A client that says RENEW: its keeper becomes that of the hold. A keeper asks for holds that have it
+	// already.
 	Client Asks = "client"
 	Keeper Asks = "keeper"
 )
 
 // RenewCall is the call of renew.lua for the holds of batch, all of one slot. A client asks for one. If it
-// names no fence, the hold is meant that its token has now.
+// names no fence, the hold is meant that its token has now. A lease of 0 leaves it, and only asks.
 func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
-	c := begin(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
+	c := beginCall(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
 	at := 0
 	for _, r := range batch {
 		place := n.Place(r.Name)
@@ -42,7 +44,8 @@ func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
 	return c
 }
 
-// ReadRenewed reads the reply of renew.lua to a client.
+// ReadRenewed reads the reply of renew.lua to a client. The third number is the clock, which one Redis needs
+// not.
 func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
 	n, err := ReadNumbers(reply)
 	switch {
@@ -54,7 +57,8 @@ func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
 	return redlock.Renewed{Left: ms(n[0]), Fence: n[1]}, nil
 }
 
-// ReadKept reads the reply of renew.lua about n holds.
+// ReadKept reads the reply of renew.lua about n holds. They are ms; 0: the hold has gone; -1: it has another
+// keeper.
 func ReadKept(reply []byte, n int) (left []int64, err error) {
 	left, err = ReadNumbers(reply)
 	switch {

@@ -14,8 +14,9 @@ import (
 // ErrReply is the error for a reply that no script gives.
 var ErrReply = errors.New("redlock: the script's reply makes no sense")
 
-// parse reads a reply that may be an error.
-func parse(reply []byte) (resp.Value, error) {
+// parseReply reads a reply that may be an error. An error reply becomes a redlock.ReplyError. v points into
+// reply.
+func parseReply(reply []byte) (resp.Value, error) {
 	v, _, err := resp.Parse(reply)
 	switch {
 	case err != nil:
@@ -26,7 +27,7 @@ func parse(reply []byte) (resp.Value, error) {
 	return v, nil
 }
 
-// cutInteger takes ":123\r\n" from b.
+// cutInteger takes ":123\r\n" from b. It takes no sign: a negative number is not ok. It allocates nothing.
 func cutInteger(b []byte) (n int64, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != ':' {
 		return 0, b, false
@@ -44,11 +45,11 @@ func cutInteger(b []byte) (n int64, rest []byte, ok bool) {
 }
 
 // ReadValue reads a reply of any kind but an error.
-func ReadValue(reply []byte) (resp.Value, error) { return parse(reply) }
+func ReadValue(reply []byte) (resp.Value, error) { return parseReply(reply) }
 
-// ReadNumbers reads a reply that is an array of numbers.
+// ReadNumbers reads a reply that is an array of numbers. Null, and what is no array, gives none.
 func ReadNumbers(reply []byte) (all []int64, err error) {
-	v, err := parse(reply)
+	v, err := parseReply(reply)
 	if len(v.Elems) > 0 {
 		all = make([]int64, 0, len(v.Elems))
 	}

@@ -17,6 +17,10 @@
 // nobody waits, otherwise as a hash. A plain LOCK ends after ten lines of it, a plain UNLOCK after three of
 // release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
 // turn.lua (who is first), passon.lua (who gets a lock that was freed).
+//
+// The nouns: a Script is the source, once for the process; a Call is one request that runs it, and belongs to
+// whoever made it. What the scripts call a token is an owner (redlock.OwnerOf): the client's own one never
+// reaches Redis. Times in arguments and replies are in ms, those of clocks and fences in µs.
 package scripts
 
 import (
@@ -40,15 +44,16 @@ type Script struct {
 //go:embed *.lua parts/*.lua
 var sources embed.FS
 
-// loaded are those that load has read.
+// loaded are those that loadScript has read. Only the variables of this package add to it, before main
+// begins.
 var loaded []Script
 
 // All are all scripts, to load them at nodes that have lost them.
 func All() []Script { return slices.Clone(loaded) }
 
-// load reads a script. Included parts are inserted, and comments left out, because Redis would keep them in
-// memory.
-func load(name string, keys int) Script {
+// loadScript reads a script. Included parts are inserted, and comments left out, because Redis would keep
+// them in memory.
+func loadScript(name string, keys int) Script {
 	source := include(name + ".lua")
 	sum := sha1.Sum([]byte(source))
 	script := Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source, Keys: keys}
@@ -56,6 +61,8 @@ func load(name string, keys int) Script {
 	return script
 }
 
+// include returns a file without its comments and blank lines, since each byte is kept by every node. A
+// comment behind code stays. A part that is included twice is there twice.
 func include(file string) string {
 	text, err := sources.ReadFile(file)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Acquire implements locks.engine.
+// Acquire implements locks.engine. The attempt is taken from a pool: nearly all LOCKs are one attempt.
 func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
 	first, _ := e.firsts.Get().(*firstAttempt)
 	if first == nil {
 		first = new(firstAttempt)
 	}
-	e.acquire(first, firstAttempt{e: e, by: by, a: a, to: to})
+	e.sendAttempt(first, firstAttempt{e: e, by: by, a: a, to: to})
 }
 
-// acquire sends the attempt f, which is kept in first.
-func (e *Engine) acquire(first *firstAttempt, f firstAttempt) {
+// sendAttempt sends the attempt f, which is kept in first. first must be unused.
+func (e *Engine) sendAttempt(first *firstAttempt, f firstAttempt) {
 	f.sent = time.Now()
 	slot, req := e.acquireRequest(f.by.Buffer(), f.a, f.sent)
-	if e.plain(f.a) {
+	if e.asksPlain(f.a) {
 		e.grants.Ask(f.a, f.sent)
 	}
 	if e.moving(slot) {
@@ -47,15 +47,17 @@ type firstAttempt struct {
 	granted bool // by a request that may have strayed
 }
 
-// Answer implements Exchange.
+// Answer implements Exchange. f goes back before anything is sent, so the next Acquire may have it while this
+// one is still being answered: was is the copy.
 func (f *firstAttempt) Answer(reply []byte) []byte {
 	was := *f
 	*f = firstAttempt{}
 	was.e.firsts.Put(f)
 	g, ok, err := was.e.readAcquire(was.a, was.sent, reply)
+	// The same request once more finds that grant, or is granted the lock by the node that has it now.
 	if ok && !was.granted && was.e.mayStray(was.slot, was.sent) {
 		was.granted = true
-		was.e.acquire(new(firstAttempt), was)
+		was.e.sendAttempt(new(firstAttempt), was)
 		return nil
 	}
 	err = strayed(was.a, was.granted, err)
@@ -90,32 +92,32 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 }
 
 // Attempt implements wait.Engine. Nothing can be taken back before the outcome is known, so it does not end
-// with ctx.
+// with ctx. It blocks.
 func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	return (&redlock.Patient{Ctx: e.Ctx, Home: e.upstream}).Acquire(e.Acquire, a)
 }
 
-// more says that the script needs all of its arguments for a.
-func (e *Engine) more(a *redlock.Acquire) bool {
+// needsAll says that the script needs all of its arguments for a.
+func (e *Engine) needsAll(a *redlock.Acquire) bool {
 	return a.Breaks() || a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 ||
 		e.grace.on() || e.upstream.Evicting()
 }
 
-// plain says that a is granted as a plain lock, or not at all.
-func (e *Engine) plain(a *redlock.Acquire) bool {
-	return a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant && !e.more(a)
+// asksPlain says that a is granted as a plain lock, or not at all.
+func (e *Engine) asksPlain(a *redlock.Acquire) bool {
+	return a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant && !e.needsAll(a)
 }
 
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
-// sent again. buf is as that of EvalIn; at is now.
+// sent again. buf is as that of scripts.PlainCall; at is now.
 func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (slot int, req []byte) {
-	if e.plain(a) { // most of them
+	if e.asksPlain(a) { // most of them
 		slot, c := scripts.PlainCall(buf, e.names, a, at)
 		return slot, c.Req
 	}
 	r := scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: redlock.Publish(e.upstream),
 		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
-	if r.More = e.more(a); r.More {
+	if r.More = e.needsAll(a); r.More {
 		r.Granter = e.granter(e.slot(a.Name))
 	}
 	if a.Wait > 0 {
@@ -127,7 +129,7 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (s
 }
 
 // readAcquire reads the reply to acquireRequest, which was sent at that time. After ErrAgain make the request
-// again, and send it.
+// again, and send it. It also notes in a what has become of it, for the attempts behind it.
 func (e *Engine) readAcquire(
 	a *redlock.Acquire, at time.Time, reply []byte,
 ) (g redlock.Grant, ok bool, err error) {
@@ -142,7 +144,7 @@ func (e *Engine) readAcquire(
 	}
 	switch {
 	case err != nil:
-		if err = e.refused(a, err); err != redlock.ErrAgain && !redlock.Refused(err) {
+		if err = e.readRefusal(a, err); err != redlock.ErrAgain && !redlock.Refused(err) {
 			a.Unsure = true
 		}
 		return g, false, err
@@ -166,8 +168,8 @@ func (e *Engine) readAcquire(
 	return r.Grant, r.Granted, nil
 }
 
-// refused is what the error err of acquire.lua means.
-func (e *Engine) refused(a *redlock.Acquire, err error) error {
+// readRefusal is what the error err of acquire.lua means.
+func (e *Engine) readRefusal(a *redlock.Acquire, err error) error {
 	said, ok := err.(redlock.ReplyError)
 	switch {
 	case ok && strings.HasPrefix(string(said), "MASTER "):

@@ -42,7 +42,7 @@ func (l *releaser) releaseAfter(
 		that.Fence = fence
 		r, to = &that, freedBefore{to, p.Ends}
 	}
-	l.release(by, r, to)
+	l.releaseAny(by, r, to)
 }
 
 // freedBefore is told what release.lua says to an UNLOCK that may have freed the lock before. ends is when
@@ -65,6 +65,7 @@ func (f freedBefore) Released(done redlock.Released, err error) []byte {
 }
 
 // deletePlain frees a plain lock by a command, if the nodes have one for it, and if the fence is known.
+// false: nothing was sent.
 func (l *releaser) deletePlain(
 	by redlock.Caller, r *redlock.Release, to redlock.Releaser, p index.Plain,
 ) bool {

@@ -20,14 +20,17 @@ import (
 // restart that loses the data. Acquire requests name the id that the proxy knows and the script compares it.
 // So no grant slips through, however late the topology is. Safe for concurrent use; the zero value is off.
 type grace struct {
-	period  time.Duration // 0: off
+	period time.Duration // 0: off
+	// By slot: the replication id of the master that may grant there; nil: none is known to. So a grant needs
+	// no lock here.
 	masters [slot.Count]atomic.Pointer[string]
 
 	mu  sync.Mutex
 	all map[string]master // by replication id
 }
 
-// master is a server that the proxy has met as a master.
+// master is a server that the proxy has met as a master. It is remembered for as long as the proxy runs:
+// there are few.
 type master struct {
 	met   time.Time // for the first time
 	until time.Time // it may not grant before
@@ -36,6 +39,7 @@ type master struct {
 // unmet stands for a replication id that the proxy does not know yet, or for that of nobody.
 const unmet = "?"
 
+// on says that new masters are held back at all.
 func (g *grace) on() bool { return g.period > 0 }
 
 // master is the replication id that requests for slot n name, "" if any will do.
@@ -80,7 +84,8 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 	return max(left, 0)
 }
 
-// otherMaster handles the script's answer that the master is not the one that the request named.
+// otherMaster handles the script's answer that the master is not the one that the request named. The answer
+// is "MASTER <id> <id before> <seconds that it has been up>", see master.lua.
 func (g *grace) otherMaster(n int, said redlock.ReplyError) error {
 	f := strings.Fields(string(said))
 	if len(f) != 4 {

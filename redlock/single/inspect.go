@@ -21,7 +21,8 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 	e.readPage(by, name, token, &scripts.Pages{}, then)
 }
 
-// readPage asks for one page of a lock, and then for the next, until it has them all.
+// readPage asks for one page of a lock, and then for the next, until it has them all. p has what was read so
+// far. The reply is copied, since p keeps parts of it.
 func (e *Engine) readPage(
 	by redlock.Caller, name, token string, p *scripts.Pages, then func(redlock.State, error) []byte,
 ) {

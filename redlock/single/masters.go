@@ -44,7 +44,7 @@ func (m *masters) slot(name string) int {
 	return slot.Of(m.names.AppendKey(space[:0], name))
 }
 
-// Scan implements locks.engine.
+// Scan implements locks.engine. i is the number of the master, in the order of their lowest slots.
 func (m *masters) Scan(ctx context.Context, i int,
 	cursor, glob string) (keys []string, next string, err error) {
 	reply, err := m.upstream.DoMaster(ctx, i, scripts.ScanRequest(cursor, glob), true)

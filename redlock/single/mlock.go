@@ -9,7 +9,7 @@ import (
 )
 
 // TakeAll implements locks.beside. A master that may not grant yet and all that mlock.lua does not decide are
-// left to the requests for one lock.
+// left to the requests for one lock. all are of one token and lease. held is an index of all.
 func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error) {
 	slot := e.names.Place(all[0].Name).Slot
 	slot, c := scripts.MlockCall(e.names, all, e.granter(slot))
@@ -33,6 +33,7 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 		return nil, 0, err
 	case held > 0:
 		return nil, held - 1, nil
+	// what mlock.lua leaves to requests for one lock, or a grant that nobody else may see
 	case fences == nil, e.mayStray(slot, at):
 		return nil, 0, redlock.ErrOneByOne
 	}

@@ -24,7 +24,8 @@ type releaser struct {
 	deletions sync.Pool // of *sentDeletion
 }
 
-// Release implements locks.engine.
+// Release implements locks.engine. The first request is the cheapest that can be right; each that finds
+// nothing is followed by one that knows less and looks at more.
 func (l *releaser) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	p := l.grants.TakePlain(r)
 	if !p.Ends.IsZero() {
@@ -36,12 +37,12 @@ func (l *releaser) Release(by redlock.Caller, r *redlock.Release, to redlock.Rel
 	l.sendRelease(sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest(), plain: p})
 }
 
-// release has release.lua free the hold, whatever the lock was when it was granted.
-func (l *releaser) release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+// releaseAny has release.lua free the hold, whatever the lock was when it was granted.
+func (l *releaser) releaseAny(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	l.sendRelease(sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest()})
 }
 
-// sendRelease sends release.lua.
+// sendRelease sends release.lua. It copies s into one of the pool.
 func (l *releaser) sendRelease(s sentRelease) {
 	var req []byte
 	s.slot, req = l.releaseRequest(s.by.Buffer(), &s)
@@ -81,7 +82,8 @@ func (s *sentRelease) Repeated() {
 	}
 }
 
-// Answer implements Exchange.
+// Answer implements Exchange. It is called where its Caller is: on the loop of a client, or on the goroutine
+// of a Patient.
 func (s *sentRelease) Answer(reply []byte) []byte {
 	was := *s
 	*s = sentRelease{}
@@ -100,7 +102,7 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 		was.askAgain()
 		return nil
 	case err == redlock.ErrAgain:
-		was.of.release(was.by, was.r, was.to)
+		was.of.releaseAny(was.by, was.r, was.to)
 		return nil
 	}
 	answer := was.to.Released(done, err) // which knows the hold still
@@ -128,7 +130,7 @@ func (l *releaser) releasing(s *sentRelease) scripts.Releasing {
 	return c
 }
 
-// releaseRequest may be sent again. buf is as that of EvalIn.
+// releaseRequest may be sent again. buf is as that of scripts.PlainCall.
 func (l *releaser) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
 	releasing := l.releasing(s)
 	slot, c := releasing.Call(buf, l.names)
@@ -142,14 +144,14 @@ func (l *releaser) readRelease(slot int, name string, at time.Time, reply []byte
 	r redlock.Released, to scripts.HandedOn, err error) {
 	r, to, err = scripts.ReadFreed(reply)
 	if to.Grant.At = at; r.Held && to.Waiter == "" {
-		l.tell(slot, name)
+		l.tellMoved(slot, name)
 	}
 	return r, to, err
 }
 
-// tell makes those who wait for a freed lock, at any proxy, ask again if its slot moves: the script has
+// tellMoved makes those who wait for a freed lock, at any proxy, ask again if its slot moves: the script has
 // published its message at the node that has the lock, while they listen at the one that has the slot.
-func (l *releaser) tell(slot int, name string) {
+func (l *releaser) tellMoved(slot int, name string) {
 	if !l.moving(slot) || !l.upstream.Sharded() {
 		return
 	}
@@ -204,7 +206,7 @@ func (splitting) Splits() {}
 
 // Detach implements locks.engine.
 func (l *releaser) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
-	return l.free(ctx, name, freed, func(apart bool) (slot int, req []byte) {
+	return l.freeLock(ctx, name, freed, func(apart bool) (slot int, req []byte) {
 		r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
 			Freeing: l.freeing(name, apart)}
 		slot, c := r.Call(nil, l.names)
@@ -212,9 +214,9 @@ func (l *releaser) Detach(ctx context.Context, name, token, keeper string, freed
 	})
 }
 
-// free runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in
-// keepalive.Engine.
-func (l *releaser) free(
+// freeLock runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in
+// keepalive.Engine. It blocks. A grant that it brings is handed over on this goroutine.
+func (l *releaser) freeLock(
 	ctx context.Context, name string, freed func(), request func(apart bool) (slot int, req []byte),
 ) error {
 	at := time.Now()

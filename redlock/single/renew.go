@@ -7,7 +7,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Renew implements locks.engine.
+// Renew implements locks.engine. A renewed lock is not plain any more, whatever the reply: release.lua is to
+// look at it.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
 	c := scripts.RenewCall(e.names, scripts.Client, *r)
 	by.SendHome(e.slot(r.Name), c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
@@ -16,7 +17,8 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	}), nil)
 }
 
-// Keep implements locks.engine.
+// Keep implements locks.engine. It blocks. After an error nobody knows which of them were renewed, and all
+// are asked about again.
 func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
 	c := scripts.RenewCall(e.names, scripts.Keeper, batch...)
 	reply, err := e.upstream.Do(ctx, slot, c.Req, true)

@@ -36,7 +36,7 @@ func Ask(ctx context.Context, p *peers.Peers, here locks.Stats) Sum {
 	all, silent := p.Ask(ctx, Topic, nil)
 	s := Sum{Stats: here, Proxies: 1, Silent: silent}
 	for _, answer := range all {
-		s.add(answer)
+		s.addAnswer(answer)
 	}
 	slices.Sort(s.Said)
 	slices.Sort(s.Silent)
@@ -55,9 +55,9 @@ func Answer(here func() locks.Stats) peers.Responder {
 	}
 }
 
-// add adds what another proxy says. Counters that it does not know are 0 there; those that this one does not
-// know are left out.
-func (s *Sum) add(a peers.Answer) {
+// addAnswer adds what another proxy says. Counters that it does not know are 0 there; those that this one
+// does not know are left out. Names of counters are those of LOCKCTL STATS.
+func (s *Sum) addAnswer(a peers.Answer) {
 	var said map[string]uint64
 	if json.Unmarshal(a.Body, &said) != nil || said == nil {
 		s.Silent = append(s.Silent, a.From)

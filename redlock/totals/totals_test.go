@@ -24,8 +24,8 @@ func answer(s locks.Stats) peers.Answer {
 // Every counter is told, under a name of its own, and added up.
 func TestAdd(t *testing.T) {
 	s := Sum{Stats: filled(1), Proxies: 1}
-	s.add(answer(filled(2)))
-	s.add(answer(filled(4)))
+	s.addAnswer(answer(filled(2)))
+	s.addAnswer(answer(filled(4)))
 	if s.Stats != filled(7) || s.Proxies != 3 || len(s.Silent) > 0 {
 		t.Errorf("%+v", s)
 	}
@@ -46,13 +46,13 @@ func TestAdd(t *testing.T) {
 func TestBounds(t *testing.T) {
 	s := Sum{Stats: filled(most)}
 	for range 1000 {
-		s.add(answer(filled(math.MaxUint64)))
+		s.addAnswer(answer(filled(math.MaxUint64)))
 	}
 	if s.Stats != filled(1001*most) {
 		t.Errorf("%+v", s.Stats)
 	}
 	s = Sum{Stats: filled(3)}
-	s.add(peers.Answer{Body: []byte(`{"lost.stolen":7,"new":1}`)})
+	s.addAnswer(peers.Answer{Body: []byte(`{"lost.stolen":7,"new":1}`)})
 	if s.Stats != filled(3) || s.Proxies != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -64,7 +64,7 @@ func TestNoAnswers(t *testing.T) {
 		`{"released":1e300}`, `{"granted.write":5,"released":"1"}`, `{"lost":[1]}`,
 		strings.Repeat("[", 20_000)} {
 		s := Sum{Stats: filled(3), Proxies: 1}
-		s.add(peers.Answer{From: "other", Body: []byte(bad)})
+		s.addAnswer(peers.Answer{From: "other", Body: []byte(bad)})
 		if s.Stats != filled(3) || s.Proxies != 1 || len(s.Silent) != 1 {
 			t.Errorf("%.40q: %+v", bad, s)
 		}

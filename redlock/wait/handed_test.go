@@ -85,7 +85,7 @@ func TestHandedIsToldOnce(t *testing.T) {
 		_, end = wait("leaving")
 		o.mu.Lock() // it cannot leave yet
 		end()
-		o.byID["leaving"].hand(redlock.Grant{Token: "t leaving", Fence: 7})
+		o.byID["leaving"].handGrant(redlock.Grant{Token: "t leaving", Fence: 7})
 		o.mu.Unlock()
 		check("leaving", 1, 7)
 

@@ -45,7 +45,8 @@ func NewLocal(e Engine, names *redlock.Names, maxQueue int, log *slog.Logger) *L
 // an equal chance.
 const mostPassed = 4
 
-// turnState is the state of a waiter in a Local. Guarded by Queues.mu.
+// turnState is the state of a waiter in a Local. Guarded by Queues.mu. It is empty with Redis, where the
+// queue in Redis says the same.
 type turnState struct {
 	next    Prepared // the attempt that a release made for it
 	asks    bool     // an attempt is under way, by it or for it
@@ -81,8 +82,8 @@ func (o *Local) Follows(a *redlock.Acquire) bool {
 	return true
 }
 
-// admit implements order.
-func (o *Local) admit(w *waiter) error {
+// admitWaiter implements waitOrder.
+func (o *Local) admitWaiter(w *waiter) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.byKey[w.place.Key]
@@ -104,7 +105,7 @@ func (o *Local) admit(w *waiter) error {
 
 // PassOn says that the first who waits here for a lock is going to ask for it right behind the release id.
 // next is its attempt, or nil: it is asking already, or will by itself. The caller sends both to all nodes,
-// then calls WakeNext.
+// then calls WakeNext. It asks the engine for an attempt with mu held, which must not ask o in turn.
 func (o *Local) PassOn(p redlock.LockPlace, id string) (next Prepared, passed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,44 +173,44 @@ func (o *Local) Refused(a *redlock.Acquire, r Refused) {
 	// Random, so that proxies do not ask in step.
 	w.due = time.Now().Add(min(r.Pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
 	if q := o.byKey[w.place.Key]; q != nil && q.waiters[0] == w {
-		q.plan(w.due)
+		q.planTry(w.due)
 	}
 }
 
-// leaves implements order: it takes back the attempt that was made for w, and no other is made.
-func (o *Local) leaves(w *waiter) {
+// waiterLeaves implements waitOrder: it takes back the attempt that was made for w, and no other is made.
+func (o *Local) waiterLeaves(w *waiter) {
 	if next := o.Take(w.a); next != nil && !next.GiveUp() {
 		o.prepares.Undo(w.a)
 	}
 }
 
-// left implements order: another reader goes in at once, others wait for a message.
-func (o *Local) left(q *queue, w *waiter, first bool, ttl time.Duration) {
+// waiterLeft implements waitOrder: another reader goes in at once, others wait for a message.
+func (o *Local) waiterLeft(q *queue, w *waiter, first bool, ttl time.Duration) {
 	switch {
 	case ttl > 0:
 		next := time.Now()
 		if w.mode == redlock.Write || q.waiters[0].mode == redlock.Write {
 			next = next.Add(pulse)
 		}
-		q.plan(next)
+		q.planTry(next)
 	case first: // the lock may have gone on to w
 		q.waiters[0].nudge()
 	}
 }
 
-// heard implements order: the lock is free, unless it has been passed on here already.
-func (o *Local) heard(q *queue, message []byte) {
+// heardMessage implements waitOrder: the lock is free, unless it has been passed on here already.
+func (o *Local) heardMessage(q *queue, message []byte) {
 	if string(message) != q.behind {
 		q.waiters[0].nudge()
 	}
 }
 
-// missed implements order.
-func (o *Local) missed(q *queue) { q.waiters[0].nudge() }
+// missedMessages implements waitOrder.
+func (o *Local) missedMessages(q *queue) { q.waiters[0].nudge() }
 
-// ended implements order. A client whose wait was in vain is told that others hold the lock only if a
+// waitEnded implements waitOrder. A client whose wait was in vain is told that others hold the lock only if a
 // majority has refused its token meanwhile.
-func (*Local) ended(w *waiter, err error) error {
+func (*Local) waitEnded(w *waiter, err error) error {
 	if err != nil || w.a.Fresh || w.turn.refused {
 		return err
 	}

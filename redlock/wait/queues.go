@@ -46,26 +46,26 @@ type Engine interface {
 }
 
 // waitOrder decides which waiter here asks next: Redis, where the queue is in Redis, or Local, where it is
-// here.
+// here. It and Queues are one thing in two parts: it sees queues and waiters as they are.
 type waitOrder interface {
-	// admit returns an error if w cannot wait.
-	admit(w *waiter) error
-	// leaves is called before w leaves. Queues.mu is not held.
-	leaves(w *waiter)
-	// left is called after w left and while others still wait. first: w was the first of them. ttl: the lease
-	// that w was granted, or 0. Queues.mu is held, here and below.
-	left(q *queue, w *waiter, first bool, ttl time.Duration)
-	// heard takes a message on the channel of the lock.
-	heard(q *queue, message []byte)
-	// missed wakes the waiters that may have missed a message.
-	missed(q *queue)
-	// ended returns what the client of w is told, which was not granted the lock. err is the reason, or nil
-	// if the wait is over. The result nil means that others hold the lock.
-	ended(w *waiter, err error) error
+	// admitWaiter returns an error if w cannot wait.
+	admitWaiter(w *waiter) error
+	// waiterLeaves is called before w leaves. Queues.mu is not held.
+	waiterLeaves(w *waiter)
+	// waiterLeft is called after w left and while others still wait. first: w was the first of them. ttl: the
+	// lease that w was granted, or 0. Queues.mu is held, here and below.
+	waiterLeft(q *queue, w *waiter, first bool, ttl time.Duration)
+	// heardMessage takes a message on the channel of the lock.
+	heardMessage(q *queue, message []byte)
+	// missedMessages wakes the waiters that may have missed a message.
+	missedMessages(q *queue)
+	// waitEnded returns what the client of w is told, which was not granted the lock. err is the reason, or
+	// nil if the wait is over. The result nil means that others hold the lock.
+	waitEnded(w *waiter, err error) error
 }
 
 // Queues has the queues of all locks. It owns the state of each wait: it finds an Acquire by its address, and
-// the Acquire knows nothing of it.
+// the Acquire knows nothing of it. A wait takes a goroutine of its caller, and none of Queues.
 type Queues struct {
 	engine Engine
 	order  waitOrder
@@ -100,13 +100,13 @@ const leftBehind = "closed while clients may still wait for locks"
 // Redis stays, for the engine to take back. It blocks.
 func (ws *Queues) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	w := ws.waiterOf(a, time.Now())
-	if err := ws.order.admit(w); err != nil {
+	if err := ws.order.admitWaiter(w); err != nil {
 		ws.Forget(a)
 		return g, false, err
 	}
-	q := ws.enter(w)
-	g, ok, err = ws.await(ctx, q, w)
-	ws.leave(q, w, g.TTL)
+	q := ws.enterQueue(w)
+	g, ok, err = ws.awaitLock(ctx, q, w)
+	ws.leaveQueue(q, w, g.TTL)
 	if w.told != nil { // its client is going to have it, whatever else has happened
 		g, ok = *w.told, true
 	}
@@ -115,15 +115,16 @@ func (ws *Queues) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return g, false, ws.order.ended(w, err)
+	return g, false, ws.order.waitEnded(w, err)
 }
 
-// await is the wait of w in q.
-func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Grant, ok bool, err error) {
+// awaitLock is the wait of w in q. A lock that was handed over goes before an attempt and before the end of
+// the wait: Redis has granted it already.
+func (ws *Queues) awaitLock(ctx context.Context, q *queue, w *waiter) (g redlock.Grant, ok bool, err error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(ws.sleep(q, w))
+		timer.Reset(ws.sleepTime(q, w))
 		try := false
 		select {
 		case <-ctx.Done():
@@ -134,7 +135,7 @@ func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Gra
 			try = true
 		case <-w.rearm:
 		case <-timer.C:
-			try = ws.due(q, w)
+			try = ws.isDue(q, w)
 		}
 		select {
 		case g := <-w.given: // it came together with something else
@@ -147,7 +148,7 @@ func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Gra
 		if !try || !ws.rise(w) {
 			continue
 		}
-		switch g, ok, err = ws.attempt(ctx, w); {
+		switch g, ok, err = ws.attemptFor(ctx, w); {
 		case err == errOverdue:
 			return redlock.Grant{}, false, nil
 		case ok || err != nil:
@@ -182,8 +183,8 @@ func (ws *Queues) lieDown(w *waiter) {
 // errOverdue is why an attempt is ended when the wait is over.
 var errOverdue = errors.New("the wait is over")
 
-// attempt asks once for w, for no longer than w waits.
-func (ws *Queues) attempt(ctx context.Context, w *waiter) (redlock.Grant, bool, error) {
+// attemptFor asks once for w, for no longer than w waits. It blocks; mu is not held.
+func (ws *Queues) attemptFor(ctx context.Context, w *waiter) (redlock.Grant, bool, error) {
 	limited, cancel := context.WithDeadlineCause(ctx, w.deadline, errOverdue)
 	defer cancel()
 	return ws.engine.Attempt(limited, w.a)
@@ -257,12 +258,12 @@ func (ws *Queues) Forget(a *redlock.Acquire) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w := ws.byAsk[a]; w != nil {
-		ws.drop(w)
+		ws.dropWaiter(w)
 	}
 }
 
-// drop forgets w. mu is held.
-func (ws *Queues) drop(w *waiter) {
+// dropWaiter forgets w. mu is held.
+func (ws *Queues) dropWaiter(w *waiter) {
 	delete(ws.byID, w.id)
 	delete(ws.byAsk, w.a)
 }
@@ -270,6 +271,7 @@ func (ws *Queues) drop(w *waiter) {
 // nudge makes w try now.
 func (w *waiter) nudge() { signal(w.wake) }
 
+// signal never blocks: one signal that is not taken yet stands for all.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -284,13 +286,13 @@ func (ws *Queues) HandOver(id string, g redlock.Grant) {
 	defer ws.mu.Unlock()
 	if w := ws.byID[id]; w != nil {
 		g.Token = w.a.Token
-		w.hand(g)
+		w.handGrant(g)
 	}
 }
 
-// hand gives the lock to w. It tells its client, unless w does not sleep: then an attempt may still change
-// what w asks for, or lieDown has it ask again. Queues.mu is held.
-func (w *waiter) hand(g redlock.Grant) {
+// handGrant gives the lock to w. It tells its client, unless w does not sleep: then an attempt may still
+// change what w asks for, or lieDown has it ask again. Queues.mu is held.
+func (w *waiter) handGrant(g redlock.Grant) {
 	select {
 	case w.given <- g:
 	default:
@@ -302,14 +304,14 @@ func (w *waiter) hand(g redlock.Grant) {
 	}
 }
 
-// enter puts w into the queue of its lock. The first in a queue subscribes for it: the queue lasts until it
-// has, since w stands there.
-func (ws *Queues) enter(w *waiter) *queue {
+// enterQueue puts w into the queue of its lock. The first in a queue subscribes for it: the queue lasts until
+// it has, since w stands there.
+func (ws *Queues) enterQueue(w *waiter) *queue {
 	q, was := ws.queueWith(w)
 	if was {
 		return q
 	}
-	stop := ws.engine.Listen(q.place.Slot, q.place.Key, func(e subscription.Change) { ws.heard(q, e) })
+	stop := ws.engine.Listen(q.place.Slot, q.place.Key, func(e subscription.Change) { ws.heardEvent(q, e) })
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	q.stop = stop
@@ -323,20 +325,20 @@ func (ws *Queues) queueWith(w *waiter) (q *queue, was bool) {
 	q, was = ws.byKey[w.place.Key]
 	if !was {
 		q = &queue{place: w.place}
-		q.plan(w.due)
+		q.planTry(w.due)
 		ws.byKey[w.place.Key] = q
 	}
-	q.stand(w)
+	q.standInQueue(w)
 	w.sleeps = true
 	if !w.due.IsZero() { // otherwise it follows others, which will wake it
-		q.expect(w.due)
+		q.expectTry(w.due)
 	}
 	return q, was
 }
 
-// stand puts w into its place: at the end, or in front if the others wait for its own shared hold to end.
-// Queues.mu is held.
-func (q *queue) stand(w *waiter) {
+// standInQueue puts w into its place: at the end, or in front if the others wait for its own shared hold to
+// end. Queues.mu is held.
+func (q *queue) standInQueue(w *waiter) {
 	if w.turn.up {
 		q.waiters = slices.Insert(q.waiters, 0, w)
 		return
@@ -344,18 +346,18 @@ func (q *queue) stand(w *waiter) {
 	q.waiters = append(q.waiters, w)
 }
 
-// leave takes w out and forgets it. The next waiter takes over the timer; the last one ends the subscription.
-// ttl is the lease that w was granted, or 0.
-func (ws *Queues) leave(q *queue, w *waiter, ttl time.Duration) {
-	ws.order.leaves(w) // before the next waiter asks
+// leaveQueue takes w out and forgets it. The next waiter takes over the timer; the last one ends the
+// subscription. ttl is the lease that w was granted, or 0.
+func (ws *Queues) leaveQueue(q *queue, w *waiter, ttl time.Duration) {
+	ws.order.waiterLeaves(w) // before the next waiter asks
 	ws.mu.Lock()
-	ws.drop(w)
+	ws.dropWaiter(w)
 	i := slices.Index(q.waiters, w)
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 	if len(q.waiters) > 0 {
-		ws.order.left(q, w, i == 0, ttl)
+		ws.order.waiterLeft(q, w, i == 0, ttl)
 		if ttl > 0 {
-			q.expect(time.Now().Add(ttl))
+			q.expectTry(time.Now().Add(ttl))
 		}
 		signal(q.waiters[0].rearm)
 		ws.mu.Unlock()
@@ -367,58 +369,59 @@ func (ws *Queues) leave(q *queue, w *waiter, ttl time.Duration) {
 	stop()
 }
 
-// plan makes the first waiter try at that time, whatever was planned before. Queues.mu is held, here and
+// planTry makes the first waiter try at that time, whatever was planned before. Queues.mu is held, here and
 // below.
-func (q *queue) plan(at time.Time) { q.due, q.planned = at, time.Now() }
+func (q *queue) planTry(at time.Time) { q.due, q.planned = at, time.Now() }
 
-// expect makes the first waiter try at that time, unless it does so before.
-func (q *queue) expect(at time.Time) {
+// expectTry makes the first waiter try at that time, unless it does so before.
+func (q *queue) expectTry(at time.Time) {
 	if at.Before(q.due) {
 		q.due = at
 		signal(q.waiters[0].rearm)
 	}
 }
 
-// next is when the first waiter tries.
-func (q *queue) next() time.Time {
+// nextTry is when the first waiter tries. While the subscription does not stand, messages may be lost, so it
+// tries often.
+func (q *queue) nextTry() time.Time {
 	if deaf := q.planned.Add(deafPulse); !q.live && deaf.Before(q.due) {
 		return deaf
 	}
 	return q.due
 }
 
-// sleep is how long w may sleep: until its deadline, or if it is the first, until its next attempt.
-func (ws *Queues) sleep(q *queue, w *waiter) time.Duration {
+// sleepTime is how long w may sleep: until its deadline, or if it is the first, until its next attempt.
+func (ws *Queues) sleepTime(q *queue, w *waiter) time.Duration {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	until := w.deadline
-	if next := q.next(); q.waiters[0] == w && next.Before(until) {
+	if next := q.nextTry(); q.waiters[0] == w && next.Before(until) {
 		until = next
 	}
 	return time.Until(until)
 }
 
-// due says that w is the first and that its time to try has come.
-func (ws *Queues) due(q *queue, w *waiter) bool {
+// isDue says that w is the first and that its time to try has come.
+func (ws *Queues) isDue(q *queue, w *waiter) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return q.waiters[0] == w && !time.Now().Before(q.next())
+	return q.waiters[0] == w && !time.Now().Before(q.nextTry())
 }
 
-// heard takes an event of the subscription of q.
-func (ws *Queues) heard(q *queue, e subscription.Change) {
+// heardEvent takes an event of the subscription of q. It may be called within Listen, or on any goroutine.
+func (ws *Queues) heardEvent(q *queue, e subscription.Change) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	switch {
 	case len(q.waiters) == 0:
 	case e.Kind == subscription.Message:
-		ws.order.heard(q, e.Payload)
+		ws.order.heardMessage(q, e.Payload)
 	case e.Kind == subscription.Refused:
 		ws.deaf.Write(ws.log, slog.LevelWarn, "waiting for a lock without its messages", "err", e.Err)
 	default: // a message may have been missed
 		q.live = e.Kind == subscription.Live
-		q.plan(q.due)
+		q.planTry(q.due)
 		signal(q.waiters[0].rearm)
-		ws.order.missed(q)
+		ws.order.missedMessages(q)
 	}
 }

@@ -20,13 +20,15 @@ func NewRedis(e Engine, names *redlock.Names, log *slog.Logger) *Redis {
 	return o
 }
 
-func (*Redis) admit(*waiter) error                       { return nil }
-func (*Redis) leaves(*waiter)                            {}
-func (*Redis) left(*queue, *waiter, bool, time.Duration) {}
-func (*Redis) ended(_ *waiter, err error) error          { return err }
+// Whether it may wait, and what becomes of its place when it leaves, are up to the scripts and to the engine.
 
-// heard implements order: the message has the ids of those that the lock is offered to.
-func (o *Redis) heard(q *queue, message []byte) {
+func (*Redis) admitWaiter(*waiter) error                       { return nil }
+func (*Redis) waiterLeaves(*waiter)                            {}
+func (*Redis) waiterLeft(*queue, *waiter, bool, time.Duration) {}
+func (*Redis) waitEnded(_ *waiter, err error) error            { return err }
+
+// heardMessage implements waitOrder: the message has the ids of those that the lock is offered to.
+func (o *Redis) heardMessage(q *queue, message []byte) {
 	if string(message) == "?" { // who is first is not known yet: see state.lua
 		q.waiters[0].nudge()
 	}
@@ -36,12 +38,12 @@ func (o *Redis) heard(q *queue, message []byte) {
 		}
 	}
 	// The lock is offered to another proxy's waiter: check soon that it was taken.
-	q.expect(time.Now().Add(offer + time.Millisecond + rand.N(2*time.Millisecond)))
+	q.expectTry(time.Now().Add(offer + time.Millisecond + rand.N(2*time.Millisecond)))
 }
 
-// missed implements order. It wakes the first waiter, which learns from its reply who else should try, and
-// those who may share it: they may all have been called.
-func (*Redis) missed(q *queue) {
+// missedMessages implements waitOrder. It wakes the first waiter, which learns from its reply who else should
+// try, and those who may share it: they may all have been called.
+func (*Redis) missedMessages(q *queue) {
 	for i, w := range q.waiters {
 		if i == 0 || w.mode == redlock.Read || i < w.a.Permits {
 			w.nudge()
@@ -60,7 +62,7 @@ func (o *Redis) Stood(a *redlock.Acquire) int64 {
 }
 
 // Queued notes what the script told a: its place, how long until something happens by itself, and which
-// waiters should try now.
+// waiters should try now. try has ids with blanks between them; * stands for all of this proxy.
 func (o *Redis) Queued(a *redlock.Acquire, place int64, pause time.Duration, try []byte) {
 	ws := o.Queues
 	ws.mu.Lock()
@@ -75,10 +77,10 @@ func (o *Redis) Queued(a *redlock.Acquire, place int64, pause time.Duration, try
 	q := ws.byKey[w.place.Key]
 	if q != nil {
 		// What is planned already stays: this reply may be older than the message about an offer.
-		if !q.next().After(time.Now()) {
-			q.plan(w.due)
+		if !q.nextTry().After(time.Now()) {
+			q.planTry(w.due)
 		}
-		q.expect(w.due)
+		q.expectTry(w.due)
 		signal(q.waiters[0].rearm)
 	}
 	for id := range bytes.FieldsSeq(try) {

@@ -35,14 +35,17 @@ const (
 	mostText = 128
 )
 
-// said is what a proxy says of one lock, in JSON.
+// said is what a proxy says of one lock, in JSON. Proxies of other versions read it, too: what they do not
+// know they leave out.
 type said struct {
+	// Bytes, since a name need not be UTF-8.
 	Name    []byte              `json:"name"`
 	Holders []index.KnownHolder `json:"holders,omitempty"`
 	Waiters []index.KnownWaiter `json:"waiters,omitempty"`
 }
 
-// Known is who has to do with a lock, as far as proxies remember it.
+// Known is who has to do with a lock, as far as proxies remember it. It is for people: any of it may be
+// wrong, or out of date.
 type Known struct {
 	Holders map[string]index.KnownHolder // by the digest of the token
 	Waiters []index.KnownWaiter          // those that have waited longest first
@@ -55,11 +58,12 @@ type Who struct {
 	ID    string       // of this proxy
 }
 
-// Of finds out about these locks, whose states are known. It blocks for peers.Patience at most.
+// Of finds out about these locks, whose states are known. It blocks for as long as peers.Ask. Peers is
+// asked only for what is unknown here.
 func (w *Who) Of(ctx context.Context, states map[string]redlock.State) map[string]Known {
 	g := &gathering{found: make(map[string]*Known)}
 	for name := range states {
-		g.add(w.ID, w.here(name))
+		g.addSaid(w.ID, w.here(name))
 	}
 	var unknown []string
 	for name, state := range states {
@@ -73,7 +77,7 @@ func (w *Who) Of(ctx context.Context, states map[string]redlock.State) map[strin
 		asking.Go(func() { // ends when the answers are there, or Patience is over
 			all, _ := w.Peers.Ask(ctx, Topic, question)
 			for _, answer := range all {
-				g.read(answer)
+				g.readAnswer(answer)
 			}
 		})
 	}
@@ -81,7 +85,8 @@ func (w *Who) Of(ctx context.Context, states map[string]redlock.State) map[strin
 	return g.result()
 }
 
-// questions are about all of names. Names that are too long for a question are left out.
+// questions are about all of names. Names that are too long for a question are left out. Each is a JSON array
+// of names, in base64.
 func questions(names []string) (all [][]byte) {
 	for len(names) > 0 {
 		n, size := 0, 0
@@ -99,7 +104,8 @@ func questions(names []string) (all [][]byte) {
 	return all
 }
 
-// Answer answers the question of another proxy. What is too much for one answer is left out.
+// Answer answers the question of another proxy. What is too much for one answer is left out. nil: it is no
+// question.
 func (w *Who) Answer(question []byte) []byte {
 	var names [][]byte
 	if json.Unmarshal(question, &names) != nil || len(names) > mostNames {
@@ -128,7 +134,7 @@ func (w *Who) here(name string) said {
 	return said{[]byte(name), holders, longest(waiters)}
 }
 
-// gathering is what all proxies say, by the name of the lock.
+// gathering is what all proxies say, by the name of the lock. Only locks that were asked about have an entry.
 type gathering struct {
 	mu    sync.Mutex
 	found map[string]*Known
@@ -144,8 +150,8 @@ func (k *Known) complete(s *redlock.State) bool {
 	return len(k.Waiters) >= min(s.Waiters, MostWaiters)
 }
 
-// read takes the answer of another proxy.
-func (g *gathering) read(a peers.Answer) {
+// readAnswer takes the answer of another proxy. It may be called by several goroutines.
+func (g *gathering) readAnswer(a peers.Answer) {
 	var all []said
 	if json.Unmarshal(a.Body, &all) != nil {
 		return
@@ -154,14 +160,14 @@ func (g *gathering) read(a peers.Answer) {
 	defer g.mu.Unlock()
 	for _, one := range all {
 		if g.found[string(one.Name)] != nil { // it was asked for
-			g.add(a.From, one)
+			g.addSaid(a.From, one)
 		}
 	}
 }
 
-// add takes what a proxy says of one lock. Of two that know a holder, the one counts that had to do with it
-// last.
-func (g *gathering) add(from string, one said) {
+// addSaid takes what a proxy says of one lock. Of two that know a holder, the one counts that had to do with
+// it last. mu is held, or nobody else has g yet.
+func (g *gathering) addSaid(from string, one said) {
 	k := g.found[string(one.Name)]
 	if k == nil {
 		k = &Known{Holders: make(map[string]index.KnownHolder)}
@@ -183,6 +189,7 @@ func (g *gathering) add(from string, one said) {
 	}
 }
 
+// result is what was found, with the waiters of all proxies in one order.
 func (g *gathering) result() map[string]Known {
 	all := make(map[string]Known, len(g.found))
 	for name, k := range g.found {
@@ -204,11 +211,12 @@ func bounded(ms int64) int64 { return min(max(ms, 0), (365 * 24 * time.Hour).Mil
 
 // shown is a client as it may be shown.
 func shown(c redlock.Client) redlock.Client {
-	return redlock.Client{Name: clean(c.Name), Addr: clean(c.Addr), User: clean(c.User)}
+	return redlock.Client{Name: cleanText(c.Name), Addr: cleanText(c.Addr), User: cleanText(c.User)}
 }
 
-// clean drops what cannot be printed, and cuts what is long.
-func clean(text string) string {
+// cleanText drops what cannot be printed, and cuts what is long. It ends up in terminals and pages: no
+// control characters reach them.
+func cleanText(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return -1

@@ -79,7 +79,7 @@ func TestKnownHere(t *testing.T) {
 func TestAnswersOfOthers(t *testing.T) {
 	w := &Who{Index: newIndex(t)}
 	g := &gathering{found: make(map[string]*Known)}
-	g.add("me", w.here("job"))
+	g.addSaid("me", w.here("job"))
 	long := strings.Repeat("é", 1000)
 	text, _ := json.Marshal([]said{
 		{Name: []byte("job"), Holders: []index.KnownHolder{
@@ -90,9 +90,9 @@ func TestAnswersOfOthers(t *testing.T) {
 			{Mode: redlock.Read, Client: redlock.Client{Name: "r"}, Waited: 5}}},
 		{Name: []byte("other"), Holders: []index.KnownHolder{{Digest: "d1"}}},
 	})
-	g.read(peers.Answer{From: "b", Body: text})
+	g.readAnswer(peers.Answer{From: "b", Body: text})
 	for _, bad := range []string{"", "{}", "[1]", "null", `[{"name":"%"}]`, strings.Repeat("[", 20_000)} {
-		g.read(peers.Answer{From: "c", Body: []byte(bad)})
+		g.readAnswer(peers.Answer{From: "c", Body: []byte(bad)})
 	}
 	again, _ := json.Marshal([]said{
 		{Name: []byte("job"), Holders: []index.KnownHolder{
@@ -103,7 +103,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	if string(again) != wire {
 		t.Errorf("said %s", again)
 	}
-	g.read(peers.Answer{From: "d", Body: again})
+	g.readAnswer(peers.Answer{From: "d", Body: again})
 	all := g.result()
 	one := all["job"]
 	d1 := one.Holders["d1"]

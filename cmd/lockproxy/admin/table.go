@@ -223,7 +223,7 @@ func ofLocks(c locks.Tally) func(*scrape, teller) {
 func lockTimes(of func(t *lock.Times) []lock.Durations) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, t := range of(&s.LockTimes) {
-			to.times(t.Count, t.Sum.Seconds(), t.Below, t.Verb, t.Prefix, t.Outcome)
+			to.times(t.Count, t.Sum, t.Below, t.Verb, t.Prefix, t.Outcome)
 		}
 	}
 }

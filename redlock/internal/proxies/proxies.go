@@ -15,14 +15,16 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// Proxy is a Locker with the upstream that it goes through.
+// Proxy is a Locker with the upstream that it goes through. It has no clients of its own: tests ask for them,
+// as many as they need.
 type Proxy struct {
 	*locks.Locker
 	Up *rig.Upstream
 	T  testing.TB
 }
 
-// Start starts n proxies over s. At the end of the test nothing of them may be left.
+// Start starts n proxies over s. At the end of the test nothing of them may be left. The first of o, if there
+// is one, has the options of all.
 func Start(t *testing.T, s *rig.Server, n int, o ...locks.Options) []*Proxy {
 	var all []*Proxy
 	for range n {
@@ -45,7 +47,7 @@ func Start(t *testing.T, s *rig.Server, n int, o ...locks.Options) []*Proxy {
 // Client is a client of p.
 func (p *Proxy) Client() *rig.Asker { return &rig.Asker{L: p.Locker, Up: p.Up} }
 
-// Result is how an acquisition ended.
+// Result is how an acquisition ended. At is when it ended, and Took how long it took.
 type Result struct {
 	redlock.Grant
 	OK   bool
@@ -54,7 +56,8 @@ type Result struct {
 	Took time.Duration
 }
 
-// Lock acquires as the verb LOCK does: a first request, and Wait when that queued.
+// Lock acquires as the verb LOCK does: a first request, and Wait when that queued. Without a mode and a name
+// it asks to write the lock job.
 func (p *Proxy) Lock(ctx context.Context, a redlock.Acquire) (res Result) {
 	began := time.Now()
 	defer func() { res.At, res.Took = time.Now(), time.Since(began) }()
@@ -78,7 +81,7 @@ func (p *Proxy) Lock(ctx context.Context, a redlock.Acquire) (res Result) {
 	return res
 }
 
-// Begin is lock in the background. It returns when the request stands in the queue, or is through.
+// Begin is Lock in the background. It returns when the request stands in the queue, or is through.
 func (p *Proxy) Begin(ctx context.Context, a redlock.Acquire) chan Result {
 	p.T.Helper()
 	done := make(chan Result, 1)
@@ -93,7 +96,7 @@ func (p *Proxy) Begin(ctx context.Context, a redlock.Acquire) chan Result {
 	return done
 }
 
-// Unlock releases; it returns 1, 0 or -1 for Null.
+// Unlock releases; it returns 1, 0 or -1 for Null. The lock is job.
 func (p *Proxy) Unlock(token string) int {
 	p.T.Helper()
 	n, err := p.Client().Release(&redlock.Release{Name: "job", Token: token})
@@ -103,6 +106,7 @@ func (p *Proxy) Unlock(token string) int {
 	return n
 }
 
+// State reads the lock job.
 func (p *Proxy) State() redlock.State {
 	p.T.Helper()
 	s, err := p.Client().State("job")
@@ -127,7 +131,8 @@ func Granted(t *testing.T, done chan Result) Result {
 	return Result{}
 }
 
-// waits says that nothing has come yet.
+// Waiting says that none of them has come yet. It gives them a moment for that, which is fake time in
+// synctest.
 func Waiting(t *testing.T, all ...chan Result) {
 	t.Helper()
 	time.Sleep(20 * time.Millisecond)
@@ -144,6 +149,7 @@ type Leftovers struct {
 	text strings.Builder
 }
 
+// Logger writes to l, whatever the level: that line is a debug one.
 func (l *Leftovers) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
@@ -158,6 +164,7 @@ func (l *Leftovers) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// String is all that was left, "" for nothing.
 func (l *Leftovers) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

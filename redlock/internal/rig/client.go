@@ -17,7 +17,8 @@ type Locking interface {
 	Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte)
 }
 
-// Asker is a client that asks for one thing at a time and waits for it.
+// Asker is a client that asks for one thing at a time and waits for it. So it needs no loop, and a test reads
+// like a conversation.
 type Asker struct {
 	L  Locking
 	Up *Upstream // of L; nil: independent masters
@@ -80,7 +81,8 @@ func (c *Asker) State(name string) (redlock.State, error) {
 	})
 }
 
-// Noted is a client whose request is not sent but kept, so that a test can send it as often as it likes.
+// Noted is a client whose request is not sent but kept, so that a test can send it as often as it likes. It
+// is its own Acquirer and Releaser, and keeps the outcome.
 type Noted struct {
 	redlock.Patient
 	Slot int
@@ -111,7 +113,7 @@ func (n *Noted) Released(r redlock.Released, err error) []byte {
 	return nil
 }
 
-// NotedAcquire is the request of a.
+// NotedAcquire is the request of a. l must send it before Acquire returns, as the engines for one Redis do.
 func NotedAcquire(l Locking, a *redlock.Acquire) *Noted {
 	n := &Noted{}
 	l.Acquire(n, a, n)

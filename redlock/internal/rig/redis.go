@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// StartRedis starts a redis-server of its own, with more arguments if given. It ends with the test.
+// StartRedis starts a redis-server of its own, with more arguments if given. It ends with the test. It
+// listens on a unix socket alone, keeps nothing on disk, and is asked which of the newer commands it knows.
 func StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "redlock") // a unix socket's path must be short

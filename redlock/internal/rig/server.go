@@ -38,12 +38,13 @@ func NewMini(t testing.TB) *Server {
 	return &Server{T: t, Mini: m, Dial: m.Dial}
 }
 
-// Conn is a connection to a server.
+// Conn is a connection to a server. buf is what was read behind the last reply.
 type Conn struct {
 	net.Conn
 	buf []byte
 }
 
+// Connect opens a connection, or fails the test.
 func (s *Server) Connect() *Conn {
 	c, err := s.Dial()
 	if err != nil {
@@ -115,7 +116,8 @@ func (s *Server) Keys() (keys []string) {
 	return keys
 }
 
-// Empty waits until nothing is left but fences.
+// Empty waits until nothing is left but fences. What is left after two seconds is an error: most leases in
+// tests are longer.
 func (s *Server) Empty(t *testing.T) {
 	t.Helper()
 	for i := 0; ; i++ {

@@ -12,7 +12,9 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Upstream reaches a server the way that a proxy does, with faults.
+// Upstream reaches a server the way that a proxy does, with faults. It has one connection for requests, which
+// go one after the other, and one for each subscription. It implements redlock.Upstream for a server that has
+// all slots, moves none and evicts nothing.
 type Upstream struct {
 	S *Server
 
@@ -71,6 +73,7 @@ func (u *Upstream) Freeze() (thaw func()) {
 	}
 }
 
+// Do implements redlock.Upstream. ctx is looked at before the request is sent, not while it runs.
 func (u *Upstream) Do(ctx context.Context, _ int, req []byte, _ bool) ([]byte, error) {
 	u.mu.Lock()
 	frozen := u.frozen
@@ -80,7 +83,7 @@ func (u *Upstream) Do(ctx context.Context, _ int, req []byte, _ bool) ([]byte, e
 	}
 	u.line.Lock()
 	defer u.line.Unlock()
-	conn, after, err := u.begin(ctx, req)
+	conn, after, err := u.beginRequest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +99,9 @@ func (u *Upstream) DoWhole(ctx context.Context, slot int, req []byte, resend boo
 	return u.Do(ctx, slot, req, resend)
 }
 
-// begin returns the connection that req is to be sent over, and the error that takes the place of its reply.
-func (u *Upstream) begin(ctx context.Context, req []byte) (conn *Conn, after, err error) {
+// beginRequest returns the connection that req is to be sent over, and the error that takes the place of its
+// reply. err is why it is not sent.
+func (u *Upstream) beginRequest(ctx context.Context, req []byte) (conn *Conn, after, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if ctx.Err() != nil {
@@ -156,7 +160,8 @@ func ScriptOf(req []byte) string {
 	return ""
 }
 
-// Subscribe implements redlock.Upstream.
+// Subscribe implements redlock.Upstream. It returns when the server has answered, so nothing is missed from
+// then on.
 func (u *Upstream) Subscribe(
 	slot int, channel string, notify func(subscription.Change),
 ) (cancel func()) {
@@ -212,7 +217,7 @@ func (u *Upstream) Subscribe(
 	}
 }
 
-// Tell has all subscriptions hear e.
+// Tell has all subscriptions hear e. The server has nothing to do with it.
 func (u *Upstream) Tell(kind subscription.EventKind) {
 	u.mu.Lock()
 	var all []func(subscription.Change)
@@ -225,12 +230,14 @@ func (u *Upstream) Tell(kind subscription.EventKind) {
 	}
 }
 
+// Set lets f change what tests may change, while nothing reads it.
 func (u *Upstream) Set(f func(u *Upstream)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f(u)
 }
 
+// Close ends the connection for requests. Subscriptions end by their cancel functions.
 func (u *Upstream) Close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
