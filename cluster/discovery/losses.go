@@ -121,8 +121,7 @@ func (p *pulse) logSuccessors(t *cluster.Topology) {
 // logNode logs something about the node at addr, with the time since when it is so, and its effects on
 // commands. "for" is how long it has lasted, "after" how long it did.
 func (p *pulse) logNode(level slog.Level, text, addr string, since time.Time, felt cluster.Felt,
-	more ...any,
-) {
+	more ...any) {
 	p.watchedAt(addr).said = time.Now()
 	how := "for"
 	if level == slog.LevelInfo {

@@ -197,8 +197,7 @@ func (m *Master) judgeReport(r serverReport) (unfit error) {
 	default:
 		// This goes for the first contact too: the server may have restarted to become durable, and then
 		// Redis 7 begins empty. Uptime is counted by its clock; a step of that is dealt with below.
-		m.withholdVote("it restarted and may have lost locks that are still held",
-			now.Add(m.o.Lease-r.uptime))
+		m.denyVote("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
 	}
 	// The name may have another server by now: subscriptions must not stay at the one before.
 	if s.runID != "" && s.runID != r.runID && cluster.Named(m.addr) {
@@ -214,9 +213,9 @@ func (m *Master) judgeReport(r serverReport) (unfit error) {
 	return unfit
 }
 
-// withholdVote keeps the master from voting for a while. A reason that holds for longer already stays, and
+// denyVote keeps the master from voting for a while. A reason that holds for longer already stays, and
 // then nothing is logged. Master.mu is held.
-func (m *Master) withholdVote(why string, until time.Time) {
+func (m *Master) denyVote(why string, until time.Time) {
 	s := &m.state
 	if !until.After(time.Now()) || !until.After(s.until) {
 		return
@@ -241,7 +240,7 @@ func (m *Master) Heard(clock, asked time.Time) error {
 func (m *Master) Distrust(why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.withholdVote(why, time.Now().Add(m.o.Lease))
+	m.denyVote(why, time.Now().Add(m.o.Lease))
 	m.set.signalChange()
 }
 
@@ -251,7 +250,7 @@ func (m *Master) Distrust(why string) {
 func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {
 	step := m.stepped(clock-got.Sub(m.born), clock-sent.Sub(m.born), got.Sub(m.born))
 	if step != 0 {
-		m.withholdVote(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)),
+		m.denyVote(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)),
 			time.Now().Add(m.o.Lease))
 	}
 	return step != 0
