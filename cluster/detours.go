@@ -22,8 +22,8 @@ func ParseDetours(text string) (Detours, error) {
 	between := func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }
 	for one := range strings.FieldsFuncSeq(text, between) {
 		from, to, ok := strings.Cut(one, "=")
-		at, fromHost, err := place(from)
-		there, toHost, wrong := place(to)
+		at, fromHost, err := parsePlace(from)
+		there, toHost, wrong := parsePlace(to)
 		switch {
 		case !ok || err != nil || wrong != nil:
 			return nil, fmt.Errorf("%q is not like 10.0.0.5:6379=127.0.0.1:7001, or like "+
@@ -39,8 +39,8 @@ func ParseDetours(text string) (Detours, error) {
 	return d, nil
 }
 
-// place reads host:port, or a host alone.
-func place(text string) (at string, host bool, err error) {
+// parsePlace reads host:port, or a host alone.
+func parsePlace(text string) (at string, host bool, err error) {
 	if name, port, err := net.SplitHostPort(text); err == nil && name != "" && port != "" {
 		return net.JoinHostPort(name, port), false, nil
 	}
@@ -57,6 +57,7 @@ func (d Detours) Of(addr string) string {
 	if err != nil || len(d) == 0 {
 		return addr
 	}
+	// What is said of the node alone counts before what is said of its host.
 	to := d[addr]
 	if to == "" {
 		to = d[host]

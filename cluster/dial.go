@@ -25,7 +25,7 @@ const (
 // Dialer opens connections to nodes. Safe for concurrent use.
 type Dialer struct {
 	Logins         *Logins            // nil: nobody authenticates
-	TLS            func() *tls.Config // as in Options
+	TLS            func() *tls.Config // called for each new connection; nil: no TLS
 	ConnectTimeout time.Duration      // to connect and log in
 	KeepAlive      time.Duration      // silence after which the kernel probes a peer
 	Log            *slog.Logger
@@ -37,7 +37,7 @@ type Dialer struct {
 	cannotKill sync.Once // logs that once; see Identity
 }
 
-// NodeDialer makes connections to nodes: a Dialer is one.
+// NodeDialer makes connections to nodes: a Dialer is one, and so is the control plane.
 type NodeDialer interface {
 	Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error)
 	// Login is how connections authenticate that are dialled now.
@@ -63,13 +63,16 @@ func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity
 	if err != nil {
 		return nil, NodeError{addr, err}
 	}
+	// The handshake blocks in Read and Write, which only a deadline ends.
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	var self Identity
 	as := d.Login()
 	err = shakeHands(conn, as, m, before, &self)
+	// A wrong user of a client is no reason to look for a new password of the proxy.
 	if _, user := errors.AsType[*ModeError](err); err != nil && !user && RefusesLogin(err.Error()) {
 		d.Logins.Refuse(as)
 	}
+	// ctx has ended after the last reply: the deadline is set, and nobody could use conn.
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -81,6 +84,7 @@ func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity
 		return nil, NodeError{addr, err}
 	}
 	if before != nil {
+		// Only if something was lost does it matter that the node did not end that connection.
 		if before.Owed && (before.id == "" || self.refused != "") {
 			d.cannotKill.Do(func() {
 				d.Log.Warn("a node does not end connections for us (CLIENT INFO, CLIENT KILL): "+
@@ -115,6 +119,7 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
+		// Whoever writes writes once a round, all that there is: to wait for more would only cost time.
 		tcp.SetNoDelay(true)
 		limitSilence(tcp, d.KeepAlive)
 	}
@@ -150,7 +155,7 @@ func shakeHands(conn net.Conn, as *Login, m Mode, before, self *Identity) error 
 	case m.Proto == 3:
 		ask(required, "HELLO", "3")
 	case as.Password != "":
-		hello, asked = append(hello, as.auth()...), append(asked, required)
+		hello, asked = append(hello, as.authCommand()...), append(asked, required)
 	}
 	if m.DB != 0 {
 		ask(database, "SELECT", strconv.Itoa(m.DB))
@@ -160,7 +165,7 @@ func shakeHands(conn net.Conn, as *Login, m Mode, before, self *Identity) error 
 	}
 	ask(optional, "CLIENT", "SETNAME", "lockproxy")
 	if before != nil {
-		if kill := before.kill(); kill != nil {
+		if kill := before.killCommand(); kill != nil {
 			hello, asked = append(hello, kill...), append(asked, ending)
 		}
 		hello, asked = append(hello, askIdentity...), append(asked, naming)
@@ -179,20 +184,21 @@ func shakeHands(conn net.Conn, as *Login, m Mode, before, self *Identity) error 
 	return converse(conn, hello, asked, self)
 }
 
-// converse sends commands and reads their replies. asked says what an error in each of them means.
+// converse sends commands and reads their replies. asked says what an error in each of them means. Bytes
+// behind the last reply are an error: they would be taken for the reply to the first request.
 func converse(conn net.Conn, commands []byte, asked []handshakeStep, self *Identity) error {
 	if _, err := conn.Write(commands); err != nil {
 		return err
 	}
 	replies := resp.Reader{From: conn, Most: mostSaid}
 	for _, s := range asked {
-		reply, err := await(&replies)
+		reply, err := awaitReply(&replies)
 		if err != nil {
 			return err
 		}
 		switch {
 		case s == naming, s == ending && reply.IsError():
-			self.named(reply)
+			self.takeIdentity(reply)
 		case s == numbering:
 			self.Number = reply.Int
 		}
@@ -213,15 +219,16 @@ func converse(conn net.Conn, commands []byte, asked []handshakeStep, self *Ident
 // mostSaid is how many bytes a node may say about one connection, or about some of them.
 const mostSaid = 1 << 20
 
-// await returns the next reply.
-func await(replies *resp.Reader) (reply resp.Value, err error) {
+// awaitReply returns the next reply.
+func awaitReply(replies *resp.Reader) (reply resp.Value, err error) {
 	if reply, _, err = replies.Next(); errors.Is(err, resp.ErrReply) {
 		err = fmt.Errorf("its answer is not Redis: %w", err)
 	}
 	return reply, err
 }
 
-// handshakeStep says what an error in the reply to one command of shakeHands means.
+// handshakeStep says what an error in the reply to one command of shakeHands means. The order matters: what
+// comes before optional must succeed.
 type handshakeStep uint8
 
 const (

@@ -14,7 +14,8 @@ func limitSilence(conn *net.TCPConn, idle time.Duration) {
 		Count: 3})
 	if raw, err := conn.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) {
-			// If the kernel refuses, its own, longer time-out stays.
+			// If the kernel refuses, its own, longer time-out stays: about a quarter of an hour of
+			// retransmissions.
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(idle.Milliseconds()))
 		})
 	}

@@ -21,7 +21,7 @@ type Untaken struct {
 	Why   error // what stood in the way
 	Nodes bool  // and a node stood ready: it redirects, or has no place
 	Part  bool  // it is a part of a command, and other parts may have run
-	Once  bool  // the command may change something again if it is sent twice
+	Once  bool  // the command may change something again if it is sent twice; only with Part
 }
 
 // OfPart is e for a command of which other parts may have run. again says that the command may be sent again
@@ -68,7 +68,7 @@ func (e *Untaken) Word() string {
 }
 
 // NotTaken is the error of a request that no node took in time. outcome is ErrUnavailable or
-// ErrUnknownOutcome.
+// ErrUnknownOutcome. why is what stood in the way, nodes as in Untaken.
 func NotTaken(outcome, why error, nodes bool) error {
 	if outcome == ErrUnavailable {
 		return &Untaken{Why: why, Nodes: nodes}

@@ -13,7 +13,7 @@ import (
 // node. Before it is sent again over the next connection, that connection ends the one before it: from then
 // on the first copy has run or never will.
 type Identity struct {
-	id, addr string
+	id, addr string // as the node has them; "": it does not tell
 	Number   int64  // from CLIENT ID, which is asked for only on connections of a client's user; 0: none
 	Owed     bool   // requests were on their way when the connection was lost
 	refused  string // why the node would not say who it is, or not end the one before
@@ -23,19 +23,23 @@ type Identity struct {
 func (i *Identity) ID() string   { return i.id }
 func (i *Identity) Addr() string { return i.addr }
 
-// kill is the command that ends the connection; nil if its identity is not known.
-func (i *Identity) kill() []byte {
+// killCommand is the command that ends the connection; nil if its identity is not known. Without a request on
+// its way there is nothing to prevent.
+func (i *Identity) killCommand() []byte {
 	if i.id == "" || !i.Owed {
 		return nil
 	}
 	return resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", i.id, "ADDR", i.addr)
 }
 
-// askIdentity asks for the identity of a connection. Redis knows it since 6.2.
+// askIdentity asks for the identity of a connection. Redis knows it since 6.2; an older one answers with an
+// error, which takeIdentity keeps as the reason.
 var askIdentity = resp.AppendCommandStrings(nil, "CLIENT", "INFO")
 
-// named takes the answer to askIdentity, or to kill if that is an error.
-func (i *Identity) named(v resp.Value) {
+// takeIdentity takes the answer to askIdentity, or to killCommand if that is an error. It reads only what
+// killCommand needs: "id=7 addr=10.0.0.1:50000 ..." (Redis documentation, CLIENT LIST). Where "txt:" is in
+// front, the node speaks RESP3.
+func (i *Identity) takeIdentity(v resp.Value) {
 	if v.IsError() {
 		i.refused = string(v.Str)
 		return

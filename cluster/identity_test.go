@@ -14,20 +14,20 @@ func TestIdentity(t *testing.T) {
 	for _, reply := range []resp.Value{{Kind: '$', Str: []byte(info + "\n")},
 		{Kind: '=', Str: []byte("txt:" + info)}} {
 		i := Identity{}
-		i.named(reply)
-		if i.kill() != nil {
+		i.takeIdentity(reply)
+		if i.killCommand() != nil {
 			t.Errorf("%c: nothing was on its way", reply.Kind)
 		}
 		i.Owed = true
 		want := resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", "7", "ADDR", "[::1]:50000")
-		if got := i.kill(); string(got) != string(want) {
+		if got := i.killCommand(); string(got) != string(want) {
 			t.Errorf("%c: %q", reply.Kind, got)
 		}
 	}
 	unknown := Identity{Owed: true}
-	unknown.named(resp.Value{Kind: '-',
+	unknown.takeIdentity(resp.Value{Kind: '-',
 		Str: []byte("NOPERM this user has no permissions to run the 'client|info' command")})
-	if unknown.kill() != nil || !strings.HasPrefix(unknown.refused, "NOPERM") {
+	if unknown.killCommand() != nil || !strings.HasPrefix(unknown.refused, "NOPERM") {
 		t.Errorf("%+v", unknown)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Login is how connections to a node authenticate. The zero value: not at all.
+// Login is how connections to a node authenticate. The zero value: not at all. Two are the same if their
+// fields are; who compares pointers asks whether it was renewed.
 type Login struct {
 	User, Password string
 	// Renewed: it is replaced from time to time. Existing connections take over the new one, because the
@@ -15,8 +16,8 @@ type Login struct {
 	Renewed bool
 }
 
-// auth is the AUTH command of l.
-func (l *Login) auth() []byte {
+// authCommand is the AUTH command of l.
+func (l *Login) authCommand() []byte {
 	return resp.AppendCommandStrings(nil, "AUTH", cmp.Or(l.User, "default"), l.Password)
 }
 
@@ -24,7 +25,7 @@ func (l *Login) auth() []byte {
 // concurrent use.
 type Logins struct {
 	now     atomic.Pointer[Login]
-	refused chan struct{}
+	refused chan struct{} // capacity 1: a signal that nobody has taken yet is enough
 }
 
 // NewLogins returns Logins that begin with l.
@@ -54,7 +55,8 @@ func (l *Logins) Renew(next Login) bool {
 // Refused signals that a node has refused the present Login: there may be a newer one.
 func (l *Logins) Refused() <-chan struct{} { return l.refused }
 
-// Refuse notes that a node has refused as.
+// Refuse notes that a node has refused as. It never blocks. An older Login is no news: there is a newer one
+// already.
 func (l *Logins) Refuse(as *Login) {
 	if l == nil || as != l.now.Load() {
 		return
@@ -71,10 +73,10 @@ const NotRenewed = "a connection could not take over the new password: it goes o
 	"for as long as the node lets it"
 
 // Renewal is the command by which a connection with the Login before takes over now; nil if it has that
-// already.
+// already. Without Renewed a new Login is for new connections only.
 func Renewal(before, now *Login) []byte {
 	if now == nil || now == before || !now.Renewed {
 		return nil
 	}
-	return now.auth()
+	return now.authCommand()
 }

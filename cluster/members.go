@@ -46,6 +46,7 @@ func (m *Member) Addr() string { return m.at(m.Host) }
 // Named is Addr with the host name of the node, "" if it has none.
 func (m *Member) Named() string { return m.at(m.Name) }
 
+// at is host with the port of the node, "" if one of both is not known.
 func (m *Member) at(host string) string {
 	if host == "" || m.Port == "" {
 		return ""
@@ -66,6 +67,7 @@ func Members(reply resp.Value, host string) (all []Member) {
 	}
 	for line := range strings.Lines(reply.Text()) {
 		words := strings.Fields(line)
+		// Eight words stand in front of the slots.
 		if len(words) < 8 || len(words[0]) > MostName {
 			continue
 		}

@@ -7,7 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Memory is what a server says of its memory. Of the zero value nothing is known.
+// Memory is what a server says of its memory. Of the zero value nothing is known. It is asked for because an
+// evicted lock is a lock that two may hold.
 type Memory struct {
 	Policy string // maxmemory-policy: "allkeys-lru"
 	Most   int64  // maxmemory, bytes; 0: any number

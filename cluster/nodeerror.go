@@ -15,7 +15,7 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// NodeError is what went wrong with one node.
+// NodeError is what went wrong with one node. Its text is for operators; clients get PublicText.
 type NodeError struct {
 	Addr string
 	Err  error
@@ -35,7 +35,7 @@ func (e *DiscoverError) Error() string {
 	return text
 }
 
-// Unwrap gives the errors of the nodes.
+// Unwrap gives the errors of the nodes. So errors.Is and errors.As look into all of them.
 func (e *DiscoverError) Unwrap() []error {
 	all := make([]error, len(e.Failed))
 	for i, f := range e.Failed {
@@ -44,7 +44,8 @@ func (e *DiscoverError) Unwrap() []error {
 	return all
 }
 
-// Reasons are those of a DiscoverError, each once, without where the nodes are; of another error its text.
+// Reasons are those of a DiscoverError, each once, without where the nodes are; of another error its text. It
+// is for those who may not know where the nodes are.
 func Reasons(err error) string {
 	var e *DiscoverError
 	if !errors.As(err, &e) {
@@ -75,7 +76,8 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// RefusesLogin says that an error of Redis means a wrong user or password.
+// RefusesLogin says that an error of Redis means a wrong user or password. Before Redis 6 there was no
+// WRONGPASS.
 func RefusesLogin(text string) bool {
 	for _, sign := range []string{
 		"WRONGPASS", "NOAUTH", "ERR invalid password", "without any password configured", "Client sent AUTH",
@@ -105,6 +107,7 @@ func lacks(text string) string {
 
 // Explain is the text of err and, in parentheses, what may help.
 func Explain(err error) string {
+	// what go-redis puts in front
 	text := strings.TrimPrefix(err.Error(), "failed to authenticate: ")
 	if hint := hintFor(err); hint != "" {
 		text += " (" + hint + ")"
@@ -112,6 +115,8 @@ func Explain(err error) string {
 	return text
 }
 
+// hintFor is what may help against err, "" if nothing is known. It goes by the texts of Redis, and by the
+// types of Go where there is one. The first case that fits counts, so what is special comes first.
 func hintFor(err error) string {
 	var (
 		record tls.RecordHeaderError
@@ -121,6 +126,7 @@ func hintFor(err error) string {
 		dns    *net.DNSError
 		text   = err.Error()
 	)
+	// Bytes that are no RESP: the first of them tell of what is there.
 	alien := errors.Is(err, resp.ErrReply) || strings.Contains(text, "redis: can't parse") ||
 		strings.Contains(text, "is not Redis")
 	switch {

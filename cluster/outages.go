@@ -16,7 +16,7 @@ type Outages struct {
 	troubled atomic.Int32 // nodes in doubt or lost; without, nobody waits for mu
 
 	mu    sync.Mutex
-	nodes map[string]nodeState // those of which something is known
+	nodes map[string]nodeState // by address: those of which something is known
 }
 
 // nodeState is what is known of one node. Of the zero value nothing is.
@@ -29,10 +29,11 @@ type nodeState struct {
 	back   time.Time // when a doubt or an outage was over
 }
 
+// These do not exclude each other: a node may be lost, in doubt and felt at once.
 func (n *nodeState) isLost() bool    { return !n.lost.Since.IsZero() }
 func (n *nodeState) isDoubted() bool { return !n.doubt.IsZero() }
 func (n *nodeState) isFelt() bool    { return !n.felt.Since.IsZero() }
-func (n *nodeState) trust()          { n.doubt, n.silent, n.left = time.Time{}, false, time.Time{} }
+func (n *nodeState) endDoubt()       { n.doubt, n.silent, n.left = time.Time{}, false, time.Time{} }
 
 // remembered is how long a master that has left in doubt is remembered.
 const remembered = time.Minute
@@ -52,7 +53,7 @@ type Felt struct {
 	Err         error     // of the last of them
 }
 
-// Plus is both together.
+// Plus is both together. Since is that of f, the earlier one, unless f is empty; Err is the later one, of g.
 func (f Felt) Plus(g Felt) Felt {
 	f.Delayed, f.Failed, f.Connections = f.Delayed+g.Delayed, f.Failed+g.Failed, f.Connections+g.Connections
 	if f.Since.IsZero() {
@@ -73,15 +74,16 @@ func (r Unready) Error() string { return string(r) }
 var ErrFails error = Unready("its cluster_state is fail, so commands get CLUSTERDOWN: " +
 	"it misses masters that have no replica to take their place")
 
-// change has f change what is known of the node at addr.
-func (o *Outages) change(addr string, f func(n *nodeState)) {
+// changeNode has f change what is known of the node at addr.
+func (o *Outages) changeNode(addr string, f func(n *nodeState)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.set(addr, f)
+	o.changeHeld(addr, f)
 }
 
-// set is change. mu is held.
-func (o *Outages) set(addr string, f func(n *nodeState)) {
+// changeHeld is changeNode for who holds mu. It keeps troubled right, and forgets a node of which nothing is
+// known any more, so that those that come and go do not add up.
+func (o *Outages) changeHeld(addr string, f func(n *nodeState)) {
 	n := o.nodes[addr]
 	if n.isLost() || n.isDoubted() {
 		o.troubled.Add(-1)
@@ -99,9 +101,10 @@ func (o *Outages) set(addr string, f func(n *nodeState)) {
 	o.nodes[addr] = n
 }
 
-// Lose notes that the master at addr does not serve.
+// Lose notes that the master at addr does not serve. It may be called again and again: Since stays, and
+// begins with what commands have felt of it earlier.
 func (o *Outages) Lose(addr string, err error) {
-	o.change(addr, func(n *nodeState) {
+	o.changeNode(addr, func(n *nodeState) {
 		switch {
 		case n.isLost():
 		case n.isFelt():
@@ -113,9 +116,10 @@ func (o *Outages) Lose(addr string, err error) {
 	})
 }
 
-// End notes that an outage is over, and returns what it was. It reports false if there was none.
+// End notes that an outage is over, and returns what it was. It reports false if there was none. Doubts and
+// what was felt stay.
 func (o *Outages) End(addr string) (out Outage, was bool) {
-	o.change(addr, func(n *nodeState) {
+	o.changeNode(addr, func(n *nodeState) {
 		if out, was = n.lost, n.isLost(); was {
 			n.lost, n.back = Outage{}, time.Now()
 		}
@@ -126,7 +130,8 @@ func (o *Outages) End(addr string) (out Outage, was bool) {
 // Doubt notes that the master at addr owes an answer for longer than it uses to, and is silent, or cannot be
 // reached. It reports whether that is new.
 func (o *Outages) Doubt(addr string, silent bool) (is bool) {
-	o.change(addr, func(n *nodeState) {
+	o.changeNode(addr, func(n *nodeState) {
+		// Another kind of doubt begins anew: Silent says since when it is silent, not in doubt.
 		if is = !n.isDoubted(); is || n.silent != silent {
 			n.doubt, n.silent = time.Now(), silent
 		}
@@ -136,9 +141,9 @@ func (o *Outages) Doubt(addr string, silent bool) (is bool) {
 
 // Trust notes that the node at addr has answered. It reports whether that was in doubt.
 func (o *Outages) Trust(addr string) (was bool) {
-	o.change(addr, func(n *nodeState) {
+	o.changeNode(addr, func(n *nodeState) {
 		if was = n.isDoubted(); was {
-			n.trust()
+			n.endDoubt()
 			n.back = time.Now()
 		}
 	})
@@ -157,7 +162,8 @@ func (o *Outages) Silent(addr string) (since time.Time, ok bool) {
 	return n.doubt, n.silent
 }
 
-// trouble is what is known of the node at addr, if any node is in doubt or lost.
+// trouble is what is known of the node at addr, if any node is in doubt or lost. While there is none, which
+// is the rule, it costs no lock: pipes ask for each request.
 func (o *Outages) trouble(addr string) (n nodeState) {
 	if o == nil || o.troubled.Load() == 0 {
 		return n
@@ -180,17 +186,17 @@ func (o *Outages) Masters(t *Topology) {
 		replicas[n.Addr] = true
 	}
 	for addr := range o.nodes {
-		o.set(addr, func(n *nodeState) {
-			if !masters[addr] {
+		o.changeHeld(addr, func(n *nodeState) {
+			if !masters[addr] { // since when it serves again is of use for masters only
 				n.back = time.Time{}
 			}
 			switch {
 			case !n.isDoubted():
 			case n.left.IsZero() && !masters[addr]:
 				n.left = time.Now()
-			case n.left.IsZero():
+			case n.left.IsZero(): // still a master, in doubt
 			case masters[addr], replicas[addr], time.Since(n.left) > remembered:
-				n.trust()
+				n.endDoubt()
 			}
 		})
 	}
@@ -214,13 +220,14 @@ func (o *Outages) Of(addr string) (Outage, bool) {
 	return n.lost, n.isLost()
 }
 
-// Feel notes what commands have felt of the node at addr.
+// Feel notes what commands have felt of the node at addr. f has what is to be added; its Since is now. Pipes
+// call it on all loops.
 func (o *Outages) Feel(addr string, f Felt) {
 	if o == nil {
 		return
 	}
 	f.Since = time.Now()
-	o.change(addr, func(n *nodeState) { n.felt = n.felt.Plus(f) })
+	o.changeNode(addr, func(n *nodeState) { n.felt = n.felt.Plus(f) })
 }
 
 // Felt is what was felt of the node at addr since Forget.
@@ -231,7 +238,7 @@ func (o *Outages) Felt(addr string) Felt {
 }
 
 // Forget drops what was felt of the node at addr.
-func (o *Outages) Forget(addr string) { o.change(addr, func(n *nodeState) { n.felt = Felt{} }) }
+func (o *Outages) Forget(addr string) { o.changeNode(addr, func(n *nodeState) { n.felt = Felt{} }) }
 
 // Addrs are those of all nodes that are away or were felt.
 func (o *Outages) Addrs() (all []string) {

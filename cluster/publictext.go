@@ -12,6 +12,8 @@ func PublicText(err error) string {
 	return publicText(err.Error(), err)
 }
 
+// publicText takes out of text what err, and all errors that it wraps, have put in: each type of error is
+// known to print its address in one way.
 func publicText(text string, err error) string {
 	switch e := err.(type) {
 	case NodeError:

@@ -70,7 +70,8 @@ func ServerOf(replies ...resp.Value) Server {
 	return s
 }
 
-// Unsuited is why a server that answers INFO so cannot be an upstream; nil: it may be one.
+// Unsuited is why a server that answers INFO so cannot be an upstream; nil: it may be one. A lockproxy behind
+// a lockproxy would wait for itself if it is the same one.
 func Unsuited(info resp.Value) error {
 	if Field(info, "lockproxy_version") != "" {
 		return errNoRedis
@@ -89,6 +90,7 @@ func Said(text string) error {
 	switch {
 	case strings.HasPrefix(text, "LOADING lockproxy "):
 		return errNoRedis
+	// Redis repeats what it was sent, and a script may say anything.
 	case len(text) > mostSaying:
 		text = text[:mostSaying] + "..."
 	}
@@ -120,6 +122,7 @@ func (s Server) With(o Server) Server {
 	if older(o, s) {
 		both = o
 	}
+	// Only a command that both have can be used, whichever of them a request goes to.
 	deleteIf := s.DeleteIf
 	if o.DeleteIf != deleteIf {
 		deleteIf = ""
@@ -128,7 +131,7 @@ func (s Server) With(o Server) Server {
 		ShardChannels: s.ShardChannels && o.ShardChannels, AsRedis: both.AsRedis, DeleteIf: deleteIf}
 }
 
-// older says that a is older than b.
+// older says that a is older than b. Versions of Redis count first, since that is what commands depend on.
 func older(a, b Server) bool {
 	x, y := numbers(a.Version), numbers(b.Version)
 	if x == y {
@@ -142,14 +145,14 @@ func older(a, b Server) bool {
 	return false
 }
 
-// numbers are 7, 0 and 15 of "7.0.15", and 0 for what is not there.
+// numbers are 7, 0 and 15 of "7.0.15", and 0 for what is not there. Of "7.2-rc1" they are 7, 2 and 0.
 func numbers(version string) (n [3]int) {
 	fmt.Sscanf(version, "%d.%d.%d", &n[0], &n[1], &n[2])
 	return n
 }
 
-// Field is the value of "name:value" in a reply of lines, as INFO and CLUSTER INFO
-// give it.
+// Field is the value of "name:value" in a reply of lines, as INFO and CLUSTER INFO give it. The first one
+// counts; "" if there is none, or v is an error.
 func Field(v resp.Value, name string) string {
 	for line := range bytes.Lines(v.Str) {
 		if key, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(":")); ok && string(key) == name {

@@ -39,6 +39,7 @@ func Settled(ctx context.Context, nodes NodeDialer, addr string, ids []string) (
 		return nil, err
 	}
 	defer conn.Close()
+	// the dial has shown that it answers
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -61,13 +62,14 @@ func Settled(ctx context.Context, nodes NodeDialer, addr string, ids []string) (
 }
 
 // settledOf asks once. The node is believed if it sees what it has to do for the connection that asks, self:
-// what stands in for a Redis may make its lists up.
+// what stands in for a Redis may make its lists up. BUSY and LOADING pass; other error replies mean that it
+// never tells. addrs has the addresses by id, of the connections for which it has nothing to do.
 func settledOf(conn net.Conn, self string, ids []string) (addrs map[string]string, err error) {
 	args := append([]string{"CLIENT", "LIST", "ID", self}, ids...)
 	if _, err := conn.Write(resp.AppendCommandStrings(nil, args...)); err != nil {
 		return nil, err
 	}
-	reply, err := await(&resp.Reader{From: conn, Most: mostSaid})
+	reply, err := awaitReply(&resp.Reader{From: conn, Most: mostSaid})
 	switch {
 	case err != nil:
 		return nil, err
@@ -96,7 +98,9 @@ func settledOf(conn net.Conn, self string, ids []string) (addrs map[string]strin
 	return addrs, nil
 }
 
-// settled reads a line of CLIENT LIST. Flag b stands for what blocks or is held back, and u for what goes on.
+// settled reads a line of CLIENT LIST, and says that the node has nothing to do for that connection: nothing
+// unread (qbuf), no command half read (argv-mem), no reply to be written (obl, oll). Connections of others do
+// not count. Flag b stands for what blocks or is held back, and u for what goes on.
 func settled(fields map[string]string) bool {
 	return fields["name"] == "lockproxy" && fields["flags"] != "" &&
 		!strings.ContainsAny(fields["flags"], "bu") && fields["qbuf"] == "0" &&

@@ -50,7 +50,8 @@ const (
 // String is "single", "sentinel" or "cluster".
 func (k Kind) String() string { return [...]string{"single", "sentinel", "cluster"}[k] }
 
-// Node is one Redis server of the upstream. Immutable.
+// Node is one Redis server of the upstream. Immutable. The pointer stays the same in later topologies as long
+// as no field changes, so it may be a key.
 type Node struct {
 	Addr    string // host:port, as the proxy dials it, or the path of a unix socket
 	ID      string // node id of a cluster, else ""
@@ -60,7 +61,7 @@ type Node struct {
 
 // Topology is one consistent view of the upstream. Immutable.
 type Topology struct {
-	Version  uint64 // rises with each change
+	Version  uint64 // rises with each change; 0: nothing is known yet
 	Kind     Kind
 	Server   Server            // all masters, by Server.With
 	Masters  []*Node           // in the order of their lowest slots
@@ -118,7 +119,7 @@ func (t *Topology) SlotsOf(n *Node) string {
 	return string(text)
 }
 
-// Same says that nothing but the Version and the Readers differs.
+// Same says that nothing but the Version and the Readers differs. Nodes are compared by their pointers.
 func (t *Topology) Same(u *Topology) bool {
 	return t.Kind == u.Kind && t.Server == u.Server && t.Slots == u.Slots &&
 		slices.Equal(t.Masters, u.Masters) && slices.Equal(t.Replicas, u.Replicas)

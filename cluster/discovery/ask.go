@@ -38,14 +38,18 @@ type asker struct {
 	clients map[askKey]*nodeClient
 }
 
+// askKey is whose connections a client has: those to a node, made with one of the logins. An address may be
+// asked as the upstream and as a Sentinel until it is known what is there.
 type askKey struct {
 	addr string
 	as   *cluster.Logins
 }
 
-// ask sends the questions to addr in one pipeline and returns the answers, error replies among them. It fails
-// when there is no connection, when the node refuses the login, or at the deadline of ctx.
-func (a *asker) ask(ctx context.Context, addr string, as *cluster.Logins,
+// askNode sends the questions to addr in one pipeline and returns the answers, error replies among them. It
+// fails when there is no connection, when the node refuses the login, or at the deadline of ctx. An error
+// says nothing of the questions: they may have been answered, or never sent. One reply that refuses the login
+// counts for all.
+func (a *asker) askNode(ctx context.Context, addr string, as *cluster.Logins,
 	questions ...[]any) ([]resp.Value, error) {
 	replies, err := a.replies(ctx, addr, as, questions...)
 	if err != nil {
@@ -63,7 +67,7 @@ func (a *asker) ask(ctx context.Context, addr string, as *cluster.Logins,
 	return answers, nil
 }
 
-// replies is ask with the answers as bytes.
+// replies is askNode with the answers as bytes, as the node framed them, for those who pass them on.
 func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 	questions ...[]any) ([][]byte, error) {
 	client, err := a.client(askKey{addr, as})
@@ -72,6 +76,8 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 	}
 	commands := make([]*redis.RawCmd, len(questions))
 	over := make(chan error, 1)
+	// The pipeline outlives ctx: whoever gives up on a slow node must not close the connection that the next
+	// question needs.
 	go func() { // ends with ConnectTimeout
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.dialer.ConnectTimeout)
 		defer cancel()
@@ -92,6 +98,7 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 	var said redis.Error
 	switch {
 	case err == nil:
+	// go-redis logs in with the first use of a connection, so its error comes here.
 	case cluster.RefusesLogin(err.Error()):
 		as.Refuse(client.as)
 		return nil, cluster.Said(err.Error())
@@ -109,7 +116,8 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 	return replies, nil
 }
 
-// client is the client of a node. It makes a new one if there is none, or the old one cannot be used.
+// client is the client of a node. It makes a new one if there is none, or the old one cannot be used. So a
+// caller does not keep it for later: its next question may need another one.
 func (a *asker) client(key askKey) (*nodeClient, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,11 +127,13 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 	c := a.clients[key]
 	switch {
 	case c == nil:
+	// Its pool would answer with the error of that dial.
 	case c.failed.Load():
 		c.end()
 		c = nil
+	// The password was renewed. It is logged in under the old one, which works for what is under way.
 	case c.as != key.as.Now():
-		a.leave(c)
+		a.endClientLater(c)
 		c = nil
 	}
 	if c == nil {
@@ -133,23 +143,26 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 	return c, nil
 }
 
-// redial has the next question to addr asked over a new connection.
-func (a *asker) redial(addr string) {
+// redialNode has the next question to addr asked over a new connection. Questions under way are still
+// answered over the old one.
+func (a *asker) redialNode(addr string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key, c := range a.clients {
 		if key.addr == addr {
 			delete(a.clients, key)
-			a.leave(c)
+			a.endClientLater(c)
 		}
 	}
 }
 
-// leave ends c when nobody waits for its answers any more.
-func (a *asker) leave(c *nodeClient) { time.AfterFunc(a.dialer.ConnectTimeout, c.end) }
+// endClientLater ends c when nobody waits for its answers any more: by then each question over it has been
+// answered, or has timed out.
+func (a *asker) endClientLater(c *nodeClient) { time.AfterFunc(a.dialer.ConnectTimeout, c.end) }
 
-// keep closes all clients except those of the nodes for which wanted returns true.
-func (a *asker) keep(wanted func(addr string) bool) {
+// keepClients closes all clients except those of the nodes for which wanted returns true. What is under way
+// to the others fails.
+func (a *asker) keepClients(wanted func(addr string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key, c := range a.clients {
@@ -160,7 +173,8 @@ func (a *asker) keep(wanted func(addr string) bool) {
 	}
 }
 
-// spawn runs f on a goroutine that wait waits for. It reports false when life has ended.
+// spawn runs f on a goroutine that waitForTasks waits for. It reports false when life has ended. The mutex
+// orders it before waitForTasks, so that none begins behind that.
 func (a *asker) spawn(f func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -171,19 +185,20 @@ func (a *asker) spawn(f func()) bool {
 	return true
 }
 
-// limit ends ctx when one question has taken as long as it may.
+// limit ends ctx when one question has taken as long as it may. A whole look has no more time either.
 func (a *asker) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, min(lookTimeout, a.dialer.ConnectTimeout))
 }
 
-// wait waits for whoever asks, once life has ended.
-func (a *asker) wait() {
+// waitForTasks waits for whoever asks, once life has ended. Pipelines that nobody waits for any more are not
+// among them: they end with their clients.
+func (a *asker) waitForTasks() {
 	a.mu.Lock() // nobody is about to begin any more
 	a.mu.Unlock()
 	a.tasks.Wait()
 }
 
-// nodeClient is a go-redis client.
+// nodeClient is a go-redis client. as never changes: another login makes another client.
 type nodeClient struct {
 	redis  *redis.Client // not embedded: the linker would keep a copy of each of its methods
 	as     *cluster.Login
@@ -211,15 +226,19 @@ func newClient(life context.Context, dialer *cluster.Dialer, addr string, as *cl
 			}
 			return heeding(resp.Answer.Conn(conn)), nil
 		},
-		DialTimeout:              dialer.ConnectTimeout,
-		DialerRetries:            1,
-		ReadTimeout:              dialer.ConnectTimeout,
-		ContextTimeoutEnabled:    true,
-		MaxRetries:               -1,
-		PoolSize:                 4,
-		PipelinePoolSize:         -1,
-		ReadBufferSize:           4096,
-		WriteBufferSize:          4096,
+		// One dial, and no retry: see asker. ConnectTimeout bounds each step, and the context of the pipeline
+		// all of them together.
+		DialTimeout:           dialer.ConnectTimeout,
+		DialerRetries:         1,
+		ReadTimeout:           dialer.ConnectTimeout,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		PoolSize:              4,
+		// The same pool serves pipelines: a node sees few connections of the control plane.
+		PipelinePoolSize: -1,
+		ReadBufferSize:   4096,
+		WriteBufferSize:  4096,
+		// Neither CLIENT SETINFO nor CLIENT MAINT_NOTIFICATIONS is sent: an ACL may forbid them.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})

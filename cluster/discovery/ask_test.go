@@ -46,7 +46,7 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		ask := func(words ...any) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
-			_, err := u.asker.ask(ctx, "a:1", u.o.Logins, words)
+			_, err := u.asker.askNode(ctx, "a:1", u.o.Logins, words)
 			return err
 		}
 		well := func(when string, want int) {
@@ -123,17 +123,17 @@ func TestNameOfAReplicaIsLookedUpAgain(t *testing.T) {
 		named = nil
 		for range 60 {
 			time.Sleep(time.Second)
-			if err := u.look(t.Context()); err != nil {
+			if err := u.lookUpstream(t.Context()); err != nil {
 				t.Fatalf("while the name cannot be resolved: %v", err)
 			}
 		}
 		replica.Store(true)
 		named = lasting
-		if err := u.look(t.Context()); err == nil {
+		if err := u.lookUpstream(t.Context()); err == nil {
 			t.Error("a replica is taken for the master")
 		}
 		named = node(func() string { return "master" })
-		if err := u.look(t.Context()); err != nil {
+		if err := u.lookUpstream(t.Context()); err != nil {
 			t.Errorf("the name leads to the new master: %v", err)
 		}
 	})

@@ -10,18 +10,21 @@ import (
 	"lockproxy/cluster"
 )
 
-// lookCluster asks nodes of a cluster and publishes the best view.
+// lookCluster asks nodes of a cluster and publishes the best view. first are asked at once, rest only if none
+// of them answers (gather). An error leaves the topology as it was.
 func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error {
+	// Taken before the question: who is asked for from now on is looked for the next time.
 	stranger := u.stranger.Swap(false)
 	heard, failed := gather(ctx, u.asker, first, rest, patience,
 		func(ctx context.Context, addr string) (*view, error) { return u.viewOf(ctx, addr, stranger) })
-	u.suspect(failed)
+	u.suspectNodes(failed)
 	if len(heard) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
 	var views []*view
 	members, failing := make(map[string]string), make(map[string]bool)
 	for _, v := range heard {
+		// even of one that is not believed: publishView asks only for those of its view
 		u.servers[v.self] = v.server
 		if u.trusts(v) {
 			views = append(views, v)
@@ -29,25 +32,28 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 			maps.Copy(failing, failingOf(v.members))
 		}
 	}
-	u.vigil.failing(failing)
+	u.vigil.noteFailing(failing)
 	if len(views) == 0 {
 		return fmt.Errorf("cluster: node %s belongs to another cluster", heard[0].from)
 	}
 	if stranger {
 		u.members.Store(&members)
 	}
+	// A node that is cut off from most masters keeps its old view, and says that the cluster has failed. Its
+	// epoch has stayed behind.
 	best := best(views, u.Topology(), u.vigil.trouble())
 	if !best.ok && best.epoch < u.epoch {
 		return fmt.Errorf("cluster: node %s is cut off from the cluster", best.from)
 	}
 	u.epoch = best.epoch
-	u.publish(best)
+	u.publishView(best)
 	return nil
 }
 
-// viewOf asks the node at addr, and if stranger is set, also for nodes that serve nothing.
+// viewOf asks the node at addr, and if stranger is set, also for nodes that serve nothing. CLUSTER NODES is
+// long in a large cluster, so it is asked for only when something in the shorter answers wants it.
 func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*view, error) {
-	answers, err := u.asker.ask(ctx, addr, u.o.Logins, append([][]any{{"CLUSTER", "SLOTS"},
+	answers, err := u.asker.askNode(ctx, addr, u.o.Logins, append([][]any{{"CLUSTER", "SLOTS"},
 		{"CLUSTER", "INFO"}, {"CLUSTER", "MYID"}}, cluster.ServerQuestions...)...)
 	if err != nil {
 		return nil, err
@@ -61,7 +67,7 @@ func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*vie
 	v.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
 	v.shares, err = parseSlots(slots, addr)
 	if slots.IsError() { // Redis has another command for it since 7.0
-		if answers, err = u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "SHARDS"}); err != nil {
+		if answers, err = u.asker.askNode(ctx, addr, u.o.Logins, []any{"CLUSTER", "SHARDS"}); err != nil {
 			return nil, err
 		}
 		v.shares, err = parseShards(answers[0], addr)
@@ -72,12 +78,13 @@ func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*vie
 	switch {
 	case err != nil:
 		return nil, err
+	// It may have been reset, or not have met the others yet: its view would empty the topology.
 	case len(v.shares) == 0:
 		return nil, errors.New("it knows of no slots: is the cluster set up?")
 	}
 	if stranger || hasFailing(info) || hidesNodes(info, v.shares) {
 		// Without the answer the view would lack nodes that are there.
-		if answers, err = u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err != nil {
+		if answers, err = u.asker.askNode(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err != nil {
 			return nil, err
 		}
 		v.members = cluster.Members(answers[0], hostOf(addr))

@@ -32,7 +32,7 @@ type Options struct {
 
 	Zone string // only replicas that say they are in it are read from; "": any
 
-	Refresh        time.Duration // how often the topology is asked for
+	Refresh        time.Duration // how often the topology is asked for while nothing hints at a change
 	ConnectTimeout time.Duration // to connect and log in
 	KeepAlive      time.Duration // silence after which the kernel probes a peer
 	Log            *slog.Logger
@@ -89,7 +89,9 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 		return nil, errors.New("cluster: no upstream node was named")
 	}
 	u := newUpstream(o)
+	// go-redis has one logger for the whole process, and would write to stderr.
 	redis.SetLogger(redisLog{u.o.Log})
+	// last is the latest error that says something; said is when the log was told of one.
 	var last error
 	var said time.Time
 	began := time.Now()
@@ -128,12 +130,12 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 // reminder is how often something that lasts is logged again.
 const reminder = 10 * time.Second
 
-// discover is one attempt.
+// discover is one attempt. It runs before Run, so it may write what belongs to the goroutine that refreshes.
 func (u *Upstream) discover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
 	defer cancel()
 	// All must answer: only both of two unrelated masters can reveal that mistake.
-	found, failed := gather(ctx, u.asker, u.o.Addrs, nil, patience, u.identify)
+	found, failed := gather(ctx, u.asker, u.o.Addrs, nil, patience, u.identifyNode)
 	if len(found) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
@@ -154,11 +156,12 @@ func (u *Upstream) discover(ctx context.Context) error {
 	default:
 		u.kind = cluster.Single
 	}
+	// The settings are meant for another upstream.
 	if u.o.SentinelMaster != "" && u.kind != cluster.Sentinel {
 		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: found[0].addr,
 			Err: cluster.Refusal("it is no Sentinel, but the name of a Sentinel's master is set")}}}
 	}
-	if err := u.look(ctx); err != nil {
+	if err := u.lookUpstream(ctx); err != nil {
 		return err
 	}
 	if u.kind == cluster.Cluster {
@@ -168,20 +171,23 @@ func (u *Upstream) discover(ctx context.Context) error {
 	return nil
 }
 
-// identity is what a node says of itself.
+// identity is what a node says of itself. It is read from INFO, or from HELLO where INFO is forbidden.
 type identity struct {
 	addr     string
 	as       *cluster.Logins // the login that was accepted
 	server   cluster.Server
 	master   bool
-	follows  string   // the address of its master, when it has one
-	replicas []string // addresses
+	follows  string   // the address of its master; "": it is a master, or does not say
+	replicas []string // addresses of those that are connected to it
 }
 
-// identify asks the node at addr what it is. A Sentinel may have a login of its
-// own.
-func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) {
+// identifyNode asks the node at addr what it is. A Sentinel may have a login of its own. If its own login is
+// refused, that of the Sentinels is tried; but what it lets in then counts only for a Sentinel, for a Redis
+// node would be used with the login of the upstream.
+func (u *Upstream) identifyNode(ctx context.Context, addr string) (identity, error) {
+	// It is not known yet which of them it is, so that of the nodes goes first.
 	logins := []*cluster.Logins{u.o.Logins}
+	// The same login would only be refused twice.
 	if *u.sentinelLogins.Now() != *u.o.Logins.Now() {
 		logins = append(logins, u.sentinelLogins)
 	}
@@ -201,8 +207,10 @@ func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) 
 	return identity{}, first
 }
 
+// identifyAs is identifyNode with one login. Where INFO is forbidden, HELLO tells whether the node is a
+// master, but not of whom it is a replica.
 func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logins) (identity, error) {
-	answers, err := u.asker.ask(ctx, addr, as, append(slices.Clone(cluster.ServerQuestions),
+	answers, err := u.asker.askNode(ctx, addr, as, append(slices.Clone(cluster.ServerQuestions),
 		[]any{"INFO", "replication"})...)
 	if err != nil {
 		return identity{}, err
@@ -228,6 +236,7 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logi
 		// slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0
 		name, line, _ := strings.Cut(strings.TrimSpace(line), ":")
 		number, is := strings.CutPrefix(name, "slave")
+		// "slave_repl_offset" and others begin so as well.
 		if _, err := strconv.Atoi(number); !is || err != nil || len(i.replicas) == cluster.MostNodes {
 			continue
 		}

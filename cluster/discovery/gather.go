@@ -11,12 +11,13 @@ import (
 	"lockproxy/cluster"
 )
 
+// errLate is why a node counts as failed that was only slower than the others, and may be in no trouble.
 var errLate = errors.New("no answer yet")
 
 // gather asks all nodes of first at once. It asks those of rest too if none of the first has given a good
 // answer after hedge, or as soon as all of them have failed. It returns when all have answered, when grace
-// has passed since the first good answer, or when ctx ends. Nodes that are silent until then count as
-// failed.
+// has passed since the first good answer, or when ctx ends. Nodes that are silent until then count as failed.
+// good is in the order of the answers, failed in that of the addresses.
 func gather[T any](ctx context.Context, a *asker, first, rest []string, grace time.Duration,
 	ask func(context.Context, string) (T, error)) (good []T, failed []cluster.NodeError) {
 
@@ -25,8 +26,10 @@ func gather[T any](ctx context.Context, a *asker, first, rest []string, grace ti
 		said T
 		err  error
 	}
+	// Who is asked still is not waited for any more when gather returns, and need not go on.
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// It has room for all, so that those who answer late do not wait for a reader that has gone.
 	answers := make(chan answer, len(first)+len(rest))
 	pending := make(map[string]bool)
 	start := func(addrs []string) {
@@ -42,6 +45,7 @@ func gather[T any](ctx context.Context, a *asker, first, rest []string, grace ti
 		}
 	}
 	start(first)
+	// A large cluster is not asked as a whole because a few nodes are silent.
 	rest = rest[:min(len(rest), mostAsked)]
 	widen := time.NewTimer(hedge)
 	defer widen.Stop()
@@ -56,6 +60,7 @@ func gather[T any](ctx context.Context, a *asker, first, rest []string, grace ti
 			} else if good = append(good, got.said); enough == nil {
 				enough = time.After(grace)
 			}
+			// All of the first have failed: there is nothing to wait for.
 			wider = len(pending) == 0
 		case <-widen.C:
 			wider = true
@@ -69,6 +74,7 @@ func gather[T any](ctx context.Context, a *asker, first, rest []string, grace ti
 			rest = nil
 		}
 	}
+	// Beside a good answer silence is lateness; without one it is the time-out of all.
 	silence := errLate
 	if len(good) == 0 {
 		silence = context.DeadlineExceeded

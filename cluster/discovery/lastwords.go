@@ -32,7 +32,8 @@ func heeding(conn net.Conn) net.Conn {
 // SyscallConn implements syscall.Conn.
 func (w *lastWords) SyscallConn() (syscall.RawConn, error) { return w.raw.SyscallConn() }
 
-// Read implements net.Conn.
+// Read implements net.Conn. p is passed on as it came, error or not: only the end of the connection is told
+// in another way.
 func (w *lastWords) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if !w.more {
@@ -43,25 +44,26 @@ func (w *lastWords) Read(p []byte) (int, error) {
 			w.said = nil
 		}
 	}
-	return n, w.explain(err)
+	return n, w.explainEnd(err)
 }
 
 // Write implements net.Conn.
 func (w *lastWords) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
-	return n, w.explain(err)
+	return n, w.explainEnd(err)
 }
 
-// explain is err, with what the node said when err is the end of the connection.
-func (w *lastWords) explain(err error) error {
-	if said := bytes.TrimSpace(w.said); ended(err) && len(said) > 0 {
+// explainEnd is err, with what the node said when err is the end of the connection. errors.Is finds that end
+// in it still; people, and RefusesLogin, read the words.
+func (w *lastWords) explainEnd(err error) error {
+	if said := bytes.TrimSpace(w.said); connEnded(err) && len(said) > 0 {
 		return turnedAway{string(said[1:]), err}
 	}
 	return err
 }
 
-// ended says that err is the end of a connection.
-func ended(err error) bool {
+// connEnded says that err is the end of a connection. A time-out is none.
+func connEnded(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 

@@ -16,14 +16,16 @@ import (
 
 var errSlots = errors.New("what it says of its slots cannot be understood")
 
-// layout is what has been read so far.
+// layout is what has been read so far. Its shares do not overlap: a node that gives a slot to two masters is
+// not believed at all.
 type layout struct {
 	shares []share
-	taken  [slot.Count]bool
+	taken  [slot.Count]bool // slots of the shares
 }
 
-// add adds a range of slots and its nodes, the master first.
-func (l *layout) add(first, last int64, nodes []cluster.Node) error {
+// addRange adds a range of slots and its nodes, the master first. Both ends are included, as in Redis. nodes
+// is kept.
+func (l *layout) addRange(first, last int64, nodes []cluster.Node) error {
 	if first < 0 || last < first || last >= slot.Count {
 		return fmt.Errorf("%w: slots %d to %d", errSlots, first, last)
 	}
@@ -37,7 +39,8 @@ func (l *layout) add(first, last int64, nodes []cluster.Node) error {
 	return nil
 }
 
-// parseSlots reads the reply of CLUSTER SLOTS, which all versions from 3.0 on have.
+// parseSlots reads the reply of CLUSTER SLOTS, which all versions from 3.0 on have. Slots that nobody serves
+// are in no row. An error leaves nothing of the reply, for half a layout would look like lost slots.
 func parseSlots(v resp.Value, from string) ([]share, error) {
 	if v.Kind != '*' {
 		return nil, fmt.Errorf("%w: %.80q", errSlots, v.Str)
@@ -55,18 +58,20 @@ func parseSlots(v resp.Value, from string) ([]share, error) {
 			}
 			nodes = append(nodes, n)
 		}
-		if err := l.add(row.Elems[0].Int, row.Elems[1].Int, nodes); err != nil {
+		if err := l.addRange(row.Elems[0].Int, row.Elems[1].Int, nodes); err != nil {
 			return nil, err
 		}
 	}
 	return l.shares, nil
 }
 
-// parseNode reads one node of CLUSTER SLOTS: endpoint, port, id and, since 7.0, more names for it.
+// parseNode reads one node of CLUSTER SLOTS: endpoint, port, id and, since 7.0, more names for it. A node
+// that no one can dial is an error.
 func parseNode(e []resp.Value, from string) (n cluster.Node, err error) {
 	if len(e) < 2 || e[1].Kind != ':' {
 		return n, errSlots
 	}
+	// "hostname" and "ip", whichever of them is not the endpoint (Redis documentation, CLUSTER SLOTS).
 	names := map[string]string{}
 	if len(e) > 3 {
 		names = cluster.Pairs(e[3])
@@ -105,7 +110,8 @@ func hostOf(addr string) string {
 	return host
 }
 
-// parseShards reads the reply of CLUSTER SHARDS. A shard without a master serves nothing.
+// parseShards reads the reply of CLUSTER SHARDS. A shard without a master serves nothing. Its ranges of slots
+// are flat: first, last, first, last.
 func parseShards(v resp.Value, from string) ([]share, error) {
 	var l layout
 	for _, shard := range v.Elems {
@@ -123,7 +129,7 @@ func parseShards(v resp.Value, from string) ([]share, error) {
 			continue
 		}
 		for i := 0; i+1 < len(ranges); i += 2 {
-			if err := l.add(ranges[i].Int, ranges[i+1].Int, members); err != nil {
+			if err := l.addRange(ranges[i].Int, ranges[i+1].Int, members); err != nil {
 				return nil, err
 			}
 		}
@@ -131,7 +137,8 @@ func parseShards(v resp.Value, from string) ([]share, error) {
 	return l.shares, nil
 }
 
-// shardNodes are the nodes of a shard, its master first, if it has one.
+// shardNodes are the nodes of a shard, its master first, if it has one. Those that have failed, or that
+// nobody can dial, are left out.
 func shardNodes(nodes []resp.Value, from string) (members []cluster.Node, mastered bool) {
 	for _, v := range nodes {
 		fields := cluster.Pairs(v)

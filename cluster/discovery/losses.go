@@ -16,14 +16,16 @@ import (
 
 var errUnserved = errors.New("no node has these slots (redis-cli --cluster check, then fix)")
 
-// lost notes that a master of t does not serve.
-func (p *pulse) lost(t *cluster.Topology, addr string, err error) {
+// noteLost notes that a master of t does not serve. addr "" stands for the slots that nobody has. Outages
+// know it at once, the log at most each ten seconds. Like all of this file it is for the goroutine of
+// runPulse.
+func (p *pulse) noteLost(t *cluster.Topology, addr string, err error) {
 	first, still := "node lost", "node is still lost"
 	if addr == "" {
 		first, still = "slots have no master", "slots still have no master"
 	}
 	p.outages.Lose(addr, err)
-	switch w := p.of(addr); {
+	switch w := p.watchedAt(addr); {
 	case !w.away:
 		w.away = true
 	case time.Since(w.said) < reminder:
@@ -32,27 +34,28 @@ func (p *pulse) lost(t *cluster.Topology, addr string, err error) {
 		first = still
 	}
 	out, _ := p.outages.Of(addr)
-	p.tell(slog.LevelWarn, first, addr, out.Since, p.outages.Felt(addr), "slots",
+	p.logNode(slog.LevelWarn, first, addr, out.Since, p.outages.Felt(addr), "slots",
 		t.SlotsOf(t.Master(addr)), "err", cluster.Explain(err))
 }
 
-// serves notes that a master serves. It reports whether it did not before.
-func (p *pulse) serves(addr string) (again bool) {
+// noteServing notes that a master serves. It reports whether it did not before. What was felt of it is told
+// in the same line, and begins anew.
+func (p *pulse) noteServing(addr string) (again bool) {
 	felt := p.outages.Felt(addr)
 	out, was := p.outages.End(addr)
-	w := p.of(addr)
+	w := p.watchedAt(addr)
 	switch {
 	case was && !w.away: // it only said that the cluster has failed, which is one line for all nodes
 		p.felt = p.felt.Plus(felt)
 	case was && addr == "":
-		p.tell(slog.LevelInfo, "all slots have a master", addr, out.Since, felt)
+		p.logNode(slog.LevelInfo, "all slots have a master", addr, out.Since, felt)
 	case was:
-		p.tell(slog.LevelInfo, "node is back", addr, out.Since, felt)
-	case felt.Connections > 0:
+		p.logNode(slog.LevelInfo, "node is back", addr, out.Since, felt)
+	case felt.Connections > 0: // it serves, but the data plane had trouble with it
 		if time.Since(w.said) < reminder {
 			return false
 		}
-		p.tell(slog.LevelWarn, "connections to node failed", addr, felt.Since, felt,
+		p.logNode(slog.LevelWarn, "connections to node failed", addr, felt.Since, felt,
 			"connections", felt.Connections, "err", cluster.Explain(felt.Err))
 	}
 	w.away = false
@@ -60,9 +63,9 @@ func (p *pulse) serves(addr string) (again bool) {
 	return was
 }
 
-// clusterFails notes which nodes say that the cluster has failed. When it has, all of them say so; that is
-// one outage.
-func (p *pulse) clusterFails(nodes []string) {
+// noteClusterFails notes which nodes say that the cluster has failed. When it has, all of them say so; that
+// is one outage. nodes are addresses. Without any it is over, and p.felt has been told.
+func (p *pulse) noteClusterFails(nodes []string) {
 	felt := p.felt
 	for _, addr := range nodes {
 		felt = felt.Plus(p.outages.Felt(addr))
@@ -73,13 +76,13 @@ func (p *pulse) clusterFails(nodes []string) {
 	switch {
 	case len(nodes) > 0 && p.fails.IsZero():
 		p.fails = time.Now()
-		p.tell(slog.LevelWarn, "the cluster is down", clusterName, p.fails, felt, "nodes", len(nodes),
+		p.logNode(slog.LevelWarn, "the cluster is down", clusterName, p.fails, felt, "nodes", len(nodes),
 			"err", cluster.ErrFails)
-	case len(nodes) > 0 && time.Since(p.of(clusterName).said) >= reminder:
-		p.tell(slog.LevelWarn, "the cluster is still down", clusterName, p.fails, felt, "nodes", len(nodes),
-			"err", cluster.ErrFails)
+	case len(nodes) > 0 && time.Since(p.watchedAt(clusterName).said) >= reminder:
+		p.logNode(slog.LevelWarn, "the cluster is still down", clusterName, p.fails, felt,
+			"nodes", len(nodes), "err", cluster.ErrFails)
 	case len(nodes) == 0 && !p.fails.IsZero():
-		p.tell(slog.LevelInfo, "the cluster is up again", clusterName, p.fails, felt)
+		p.logNode(slog.LevelInfo, "the cluster is up again", clusterName, p.fails, felt)
 		p.fails = time.Time{}
 	}
 }
@@ -87,8 +90,9 @@ func (p *pulse) clusterFails(nodes []string) {
 // clusterName stands for the cluster in place of an address.
 const clusterName = "cluster"
 
-// followed logs masters that are masters no more, and their successors.
-func (p *pulse) followed(t *cluster.Topology) {
+// logSuccessors logs masters that are masters no more, and their successors. Their outages end here, for
+// nobody asks them any more. p.seen is the topology in which they had slots.
+func (p *pulse) logSuccessors(t *cluster.Topology) {
 	for _, addr := range p.outages.Addrs() {
 		if addr == "" || t.Master(addr) != nil {
 			continue
@@ -101,22 +105,24 @@ func (p *pulse) followed(t *cluster.Topology) {
 		}
 		for s, n := range p.seen.Slots {
 			if successor := t.Slots[s]; n != nil && n.Addr == addr && successor != nil && successor != n {
-				p.tell(slog.LevelInfo, "slots have a new master", successor.Addr, out.Since, felt,
+				p.logNode(slog.LevelInfo, "slots have a new master", successor.Addr, out.Since, felt,
 					"replaces", addr,
 					"slots", p.seen.SlotsOf(n))
 				break
 			}
 		}
 	}
+	// If one became a master again, and was lost again, what is remembered would keep the log from saying so.
 	maps.DeleteFunc(p.watched, func(addr string, _ *watched) bool {
 		return addr != "" && addr != clusterName && t.Master(addr) == nil
 	})
 }
 
-// tell logs something about the node at addr, with the time since when it is so, and its effects on
-// commands.
-func (p *pulse) tell(level slog.Level, text, addr string, since time.Time, felt cluster.Felt, more ...any) {
-	p.of(addr).said = time.Now()
+// logNode logs something about the node at addr, with the time since when it is so, and its effects on
+// commands. "for" is how long it has lasted, "after" how long it did.
+func (p *pulse) logNode(level slog.Level, text, addr string, since time.Time, felt cluster.Felt,
+	more ...any) {
+	p.watchedAt(addr).said = time.Now()
 	how := "for"
 	if level == slog.LevelInfo {
 		how = "after" // it is over

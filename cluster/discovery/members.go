@@ -25,7 +25,8 @@ func (u *Upstream) Member(addr string) (at string) {
 // addressesOf are how redirects call the nodes of a cluster, and where those are reached.
 //
 // A node that prefers host names says "?:port" of one that has none. Which one it means is known if there is
-// only one of that port.
+// only one of that port. A node is known by its address and by its host name: a redirect has the one that the
+// node which redirects prefers.
 func addressesOf(all []cluster.Member) map[string]string {
 	known := make(map[string]string)
 	for _, m := range all {
@@ -39,6 +40,7 @@ func addressesOf(all []cluster.Member) map[string]string {
 			continue
 		}
 		unnamed := net.JoinHostPort("?", m.Port)
+		// "" stays for a third one: nobody can tell them apart.
 		if _, twice := known[unnamed]; twice {
 			addr = ""
 		}
@@ -50,6 +52,7 @@ func addressesOf(all []cluster.Member) map[string]string {
 // hidesNodes says that a node knows of more nodes, by its CLUSTER INFO, than its CLUSTER SLOTS has shown. It
 // does not show replicas of which it has not heard an offset yet, as in the first seconds of a cluster.
 func hidesNodes(info resp.Value, shares []share) bool {
+	// 0, and nothing is hidden, where the node does not tell
 	known, _ := strconv.Atoi(cluster.Field(info, "cluster_known_nodes"))
 	shown := make(map[string]bool)
 	for _, s := range shares {
@@ -61,7 +64,8 @@ func hidesNodes(info resp.Value, shares []share) bool {
 }
 
 // addHidden adds to shares the replicas among all that are not there. Each is called as its master is: by its
-// host name, by its address, or by the host that was asked.
+// host name, by its address, or by the host that was asked. Whether they may be
+// read from is asked of themselves (readers.go).
 func addHidden(shares []share, all []cluster.Member) {
 	byID := make(map[string]cluster.Member)
 	for _, m := range all {
@@ -88,7 +92,8 @@ func addHidden(shares []share, all []cluster.Member) {
 	}
 }
 
-// failingOf is which masters are called failing, by id.
+// failingOf is which masters are called failing, by id: "fail?" by the node that was asked alone, "fail" by
+// most masters.
 func failingOf(all []cluster.Member) map[string]bool {
 	ids := make(map[string]bool)
 	for _, m := range all {

@@ -13,16 +13,18 @@ import (
 type controlPlane struct {
 	bulletin
 	o       Options
-	kind    cluster.Kind // does not change after Discover
+	kind    cluster.Kind // does not change after Find
 	asker   *asker
 	outages cluster.Outages
-	refresh waker // has the topology asked for
+	refresh waker // has the topology asked for, by the goroutine of Upstream.Run
 }
 
-// Outages are the masters that do not serve now. Pipes note there how commands are affected.
+// Outages are the masters that do not serve now. Pipes note there how commands are affected. They are made
+// with the control plane: never nil.
 func (c *controlPlane) Outages() *cluster.Outages { return &c.outages }
 
-// Serves says whether any slot has a master that has answered lately. It never blocks.
+// Serves says whether any slot has a master that has answered lately. It never blocks. In doubt it still
+// counts.
 func (c *controlPlane) Serves() bool {
 	t := c.Topology()
 	return slices.ContainsFunc(t.Masters, func(n *cluster.Node) bool {

@@ -24,11 +24,12 @@ type masterAnswers struct {
 	said []resp.Value
 }
 
-// askMasters asks all masters. Those that do not answer are left out. It blocks until ctx ends at most.
+// askMasters asks all masters. Those that do not answer are left out. It blocks until ctx ends at most. The
+// answers come in no order, error replies among them.
 func (u *Upstream) askMasters(ctx context.Context, questions ...[]any) []masterAnswers {
 	all, _ := gather(ctx, u.asker, addrs(u.Topology().Masters), nil, limitsTimeout,
 		func(ctx context.Context, addr string) (masterAnswers, error) {
-			said, err := u.asker.ask(ctx, addr, u.o.Logins, questions...)
+			said, err := u.asker.askNode(ctx, addr, u.o.Logins, questions...)
 			return masterAnswers{addr, said}, err
 		})
 	return all
@@ -47,7 +48,7 @@ func (u *Upstream) Memories(ctx context.Context) map[string]cluster.Memory {
 }
 
 // Limits asks all masters. Those that do not answer or do not allow the question are left out. It blocks
-// until ctx ends at most.
+// until ctx ends at most. The lowest of all counts, because a command may go to any of them.
 func (u *Upstream) Limits(ctx context.Context) (l cluster.Limits) {
 	ctx, cancel := context.WithTimeout(ctx, limitsTimeout)
 	defer cancel()
@@ -70,7 +71,8 @@ func setting(v resp.Value) int {
 	return n
 }
 
-// lower is the lower of two numbers; 0 stands for no number.
+// lower is the lower of two numbers; 0 stands for no number. Servers that do not tell their limit do not
+// lower that of others.
 func lower(a, b int) int {
 	if a <= 0 || b > 0 && b < a {
 		return b
@@ -90,6 +92,8 @@ func (u *Upstream) Command(ctx context.Context) (command []byte, err error) {
 	return command, err
 }
 
+// commandOf is Command for one master. Its error says what the user of the upstream lacks, because the proxy
+// cannot serve without an answer.
 func (u *Upstream) commandOf(ctx context.Context, addr string) ([]byte, error) {
 	replies, err := u.asker.replies(ctx, addr, u.o.Logins, []any{"COMMAND"})
 	if err != nil {

@@ -21,29 +21,31 @@ type readers struct {
 	wake   waker
 	wanted atomic.Bool // somebody reads from replicas
 
-	// Replicas to read from, and masters in Options.Zone, by address, at the last look. It is read and
-	// written while the bulletin changes.
+	// Replicas to read from, and masters in Options.Zone, by address, at the last look; nil: there was none.
+	// It is read and written while the bulletin changes, which orders lookAtReplicas and publishView.
 	fit map[string]bool
 }
 
-// run checks the replicas each Options.Refresh, and when the topology changes, until ctx ends.
-func (r *readers) run(ctx context.Context) {
-	for r.wake.wait(ctx, r.wake.rest(r.o.Refresh)) {
+// runReaders checks the replicas each Options.Refresh, and when the topology changes, until ctx ends.
+func (r *readers) runReaders(ctx context.Context) {
+	for r.wake.waitForTurn(ctx, r.wake.restOfPause(r.o.Refresh)) {
+		// Most proxies never read from replicas, and their nodes are not asked then.
 		if r.wanted.Load() {
-			r.look(ctx)
+			r.lookAtReplicas(ctx)
 		}
 	}
 }
 
-// look asks all replicas about their state and their zone, and then the masters for their zone: a master in
-// the proxy's zone answers the reads itself.
-func (r *readers) look(ctx context.Context) {
+// lookAtReplicas asks all replicas about their state and their zone, and then the masters for their zone: a
+// master in the proxy's zone answers the reads itself. A node that does not answer is not fit. Topologies are
+// announced only if the choice has changed.
+func (r *readers) lookAtReplicas(ctx context.Context) {
 	t := r.Topology()
 	asked := addrs(t.Replicas)
 	if r.o.Zone != "" && len(asked) > 0 {
 		asked = append(asked, addrs(t.Masters)...)
 	}
-	good, _ := gatherAll(ctx, r.asker, asked, r.ask)
+	good, _ := gatherAll(ctx, r.asker, asked, r.askReplica)
 	if ctx.Err() != nil {
 		return
 	}
@@ -51,10 +53,10 @@ func (r *readers) look(ctx context.Context) {
 	for _, addr := range good {
 		fit[addr] = addr != ""
 	}
-	t, is := r.change(func(before *cluster.Topology) *cluster.Topology {
+	t, is := r.changeTopology(func(before *cluster.Topology) *cluster.Topology {
 		r.fit = fit
 		t := *before
-		t.Readers = r.of(&t)
+		t.Readers = r.readersOf(&t)
 		if (t.Readers == nil) == (before.Readers == nil) &&
 			maps.EqualFunc(t.Readers, before.Readers, slices.Equal) {
 			return before
@@ -68,14 +70,16 @@ func (r *readers) look(ctx context.Context) {
 	}
 }
 
-// ask returns addr, or "" when the node there should not be read from.
-func (r *readers) ask(ctx context.Context, addr string) (string, error) {
+// askReplica returns addr, or "" when the node there should not be read from. A replica whose link is down,
+// or that is loading, would answer MASTERDOWN or LOADING, or with what is old. Masters are asked only for
+// their zone.
+func (r *readers) askReplica(ctx context.Context, addr string) (string, error) {
 	zone := r.o.Zone
 	questions := [][]any{{"INFO", "replication"}, {"INFO", "persistence"}}
 	if zone != "" {
 		questions = append(questions, cluster.ServerQuestions[0])
 	}
-	answers, err := r.asker.ask(ctx, addr, r.o.Logins, questions...)
+	answers, err := r.asker.askNode(ctx, addr, r.o.Logins, questions...)
 	switch {
 	case err != nil:
 		return "", err
@@ -94,8 +98,10 @@ func (r *readers) ask(ctx context.Context, addr string) (string, error) {
 	return addr, nil
 }
 
-// of returns the replicas of t that are fit to be read from, by master.
-func (r *readers) of(t *cluster.Topology) map[*cluster.Node][]*cluster.Node {
+// readersOf returns the replicas of t that are fit to be read from, by master. A master that is fit itself,
+// being in the zone, has none: reads go to it. nil: nothing is known yet, or there are no replicas. It is
+// called while the bulletin changes.
+func (r *readers) readersOf(t *cluster.Topology) map[*cluster.Node][]*cluster.Node {
 	if r.fit == nil || len(t.Replicas) == 0 {
 		return nil
 	}

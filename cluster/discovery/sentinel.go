@@ -14,26 +14,30 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// knownSentinels bounds how many Sentinels are learnt of.
+// knownSentinels bounds how many Sentinels are learnt of. They are never forgotten; those that are gone are
+// suspected again and again, so the others are asked before them.
 const knownSentinels = 32
 
 // sentinelReport is what one Sentinel says of the group.
 type sentinelReport struct {
-	master   string
-	epoch    uint64
-	replicas []string
+	master   string   // its address
+	epoch    uint64   // config-epoch: of the fail-over that made it the master; a later one has more
+	replicas []string // addresses; those that are down are left out
 	peers    []string // other Sentinels
 }
 
-// lookSentinel asks Sentinels for the master, and then the master whether it is one.
+// lookSentinel asks Sentinels for the master, and then the master whether it is one. Sentinels say who should
+// be the master; only the node itself says that it is. Peers that most of the answers name are asked the next
+// time.
 func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error {
 	reports, failed := gather(ctx, u.asker, first, rest, patience, u.consult)
-	u.suspect(failed)
+	u.suspectNodes(failed)
 	if len(reports) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
 	peers := make(map[string]int)
 	for _, r := range reports {
+		// Most of them must name it, for one Sentinel may know of what is gone, or be of another group.
 		for _, peer := range unique(r.peers) {
 			peers[peer]++
 			if 2*peers[peer] > len(reports) && len(u.sentinels) < knownSentinels &&
@@ -43,11 +47,12 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 		}
 	}
 	var refused []cluster.NodeError
+	// The first of them that is a master, by its own word, is published.
 	for _, r := range elect(u.Topology(), reports, len(reports)+len(failed)) {
-		i, err := u.identify(ctx, r.master)
+		i, err := u.identifyNode(ctx, r.master)
 		if err == nil && i.master {
 			u.servers[i.addr] = i.server
-			u.publish(wholeView(cluster.Sentinel, i.addr, r.replicas))
+			u.publishView(wholeView(cluster.Sentinel, i.addr, r.replicas))
 			return nil
 		}
 		if err == nil {
@@ -65,7 +70,8 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 
 // elect puts the reports in order, the best first, one for each master. A master that was not of the group
 // before, t, needs most of the Sentinels that were asked: the others know it a moment later. Of those that
-// were, the latest counts, for who has led the fail-over knows of it first.
+// were, the latest counts, for who has led the fail-over knows of it first. reports is sorted and cut in
+// place.
 func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelReport {
 	of := make(map[string]bool)
 	for _, n := range t.Nodes() {
@@ -76,6 +82,7 @@ func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelR
 		votes[r.master]++
 	}
 	slices.SortStableFunc(reports, func(a, b sentinelReport) int {
+		// With nothing known, most Sentinels decide. Later, a fail-over is known to its leader first.
 		byVotes := cmp.Compare(votes[b.master], votes[a.master])
 		if len(of) == 0 {
 			return cmp.Or(byVotes, cmp.Compare(b.epoch, a.epoch))
@@ -99,10 +106,11 @@ func wholeView(kind cluster.Kind, master string, replicas []string) *view {
 	return &view{kind: kind, from: master, ok: true, shares: []share{{0, slot.Count - 1, nodes}}}
 }
 
-// consult asks the Sentinel at addr.
+// consult asks the Sentinel at addr. Without a name in the options it must watch one master only. A Refusal
+// is its word that trying again cannot help.
 func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, err error) {
 	ask := func(questions ...[]any) ([]resp.Value, error) {
-		return u.asker.ask(ctx, addr, u.sentinelLogins, questions...)
+		return u.asker.askNode(ctx, addr, u.sentinelLogins, questions...)
 	}
 	name := u.o.SentinelMaster
 	if name == "" {
@@ -119,6 +127,7 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, 
 			return r, cluster.Said(string(answers[0].Str))
 		case len(names) == 0:
 			return r, cluster.Refusal("this Sentinel watches no master")
+		// They may be unrelated: the proxy must not choose.
 		case len(names) > 1:
 			return r, cluster.Refusal("this Sentinel watches several masters, name one of them: " +
 				strings.Join(names, ", "))
@@ -141,6 +150,7 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r sentinelReport, 
 		return r, cluster.Refusal(fmt.Sprintf("this Sentinel watches no master named %q", name))
 	}
 	var ok bool
+	// What a Sentinel names is dialled, and given the password: it must be an address at least.
 	if r.master, ok = cluster.AddrOf(at[0].Text(), at[1].Text()); !ok {
 		return r, fmt.Errorf("it names %.80q as the master, where none can be", r.master)
 	}

@@ -16,8 +16,9 @@ func (e notMaster) Error() string {
 	return "it is a replica of " + e.follows + ", and the master could not be reached"
 }
 
-// lookSingle asks the one Redis whether it is still a master. If not, it looks for the master among the
-// nodes of the options and the replicas.
+// lookSingle asks the one Redis whether it is still a master. If not, it looks for the master among the nodes
+// of the options and the replicas. A replica names its master, which is asked then, over three hops at most:
+// a chain of replicas, or two nodes that follow each other.
 func (u *Upstream) lookSingle(ctx context.Context) error {
 	t := u.Topology()
 	var first, rest []string
@@ -35,6 +36,7 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 		first, rest, grace = rest, nil, lookTimeout
 	}
 	masters, failed := gather(ctx, u.asker, unique(first), unique(rest), grace, u.identifyMaster)
+	// Those who answered are replicas: they know where their master is.
 	for hops := 0; len(masters) == 0 && hops < 3; hops++ {
 		leads := unfollowed(failed)
 		if len(leads) == 0 {
@@ -47,6 +49,7 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 	if len(masters) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
+	// The present master comes before all others that call themselves one.
 	i := masters[0]
 	if len(t.Masters) > 0 {
 		if at := slices.IndexFunc(masters,
@@ -54,6 +57,8 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 			i = masters[at]
 		}
 	}
+	// A master that stays is not compared with the others: an old one may come back as a master, and must not
+	// end the service of the present one.
 	if len(t.Masters) == 0 || i.addr != t.Masters[0].Addr {
 		for _, m := range masters {
 			if m.server.RunID != i.server.RunID {
@@ -64,16 +69,17 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 		}
 	}
 	u.servers[i.addr] = i.server
-	u.publish(wholeView(cluster.Single, i.addr, i.replicas))
+	u.publishView(wholeView(cluster.Single, i.addr, i.replicas))
 	return nil
 }
 
+// identifyMaster is identifyNode with notMaster as the error of a replica. i is what it says in any case.
 func (u *Upstream) identifyMaster(ctx context.Context, addr string) (identity, error) {
-	i, err := u.identify(ctx, addr)
+	i, err := u.identifyNode(ctx, addr)
 	if err == nil && !i.master {
 		err = notMaster{i}
 		if cluster.Named(addr) { // the name may lead to another node by now
-			u.asker.redial(addr)
+			u.asker.redialNode(addr)
 		}
 	}
 	return i, err

@@ -13,11 +13,11 @@ import (
 // view is what one node says about the whole upstream.
 type view struct {
 	kind   cluster.Kind
-	from   string // the node that says so
-	self   string // its id, or its address if it does not tell that
-	ok     bool   // that node says that the cluster works, and it is part of it
-	epoch  uint64
-	shares []share
+	from   string  // the node that says so
+	self   string  // its id, or its address if it does not tell that
+	ok     bool    // that node says that the cluster works, and it is part of it
+	epoch  uint64  // cluster_current_epoch, which rises with each fail-over; 0 outside of a cluster
+	shares []share // they do not overlap; slots without a master are in none
 
 	// Of a node of a cluster:
 	server  cluster.Server   // that node
@@ -30,7 +30,8 @@ type share struct {
 	nodes       []cluster.Node
 }
 
-// credible says whether an upstream can have these nodes.
+// credible says whether an upstream can have these nodes. Addresses and ids come from a node, and are kept
+// for as long as the topology lasts.
 func credible(shares []share) error {
 	seen := make(map[string]bool)
 	for _, s := range shares {
@@ -60,6 +61,8 @@ func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.T
 	for _, n := range old.Nodes() {
 		known[*n] = n
 	}
+	// It finds the Node that equals n among the old ones, or makes it, and lists it once: a master of several
+	// ranges comes several times.
 	intern := func(n cluster.Node, list *[]*cluster.Node, listed map[*cluster.Node]bool) *cluster.Node {
 		p := known[n]
 		if p == nil {
@@ -74,6 +77,7 @@ func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.T
 	}
 	listed := make(map[*cluster.Node]bool)
 	shares := slices.Clone(v.shares)
+	// so masters come in the order of their lowest slots
 	slices.SortFunc(shares, func(a, b share) int { return a.first - b.first })
 	for _, s := range shares {
 		for i, n := range s.nodes {
@@ -90,13 +94,15 @@ func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.T
 		}
 	}
 	slices.SortFunc(t.Replicas, func(a, b *cluster.Node) int { return cmp.Compare(a.Addr, b.Addr) })
+	// The same pointer says that nothing has changed, for whoever compares.
 	if old.Same(t) {
 		return old
 	}
 	return t
 }
 
-// related says that v contains a node of t, or that t has none.
+// related says that v contains a node of t, or that t has none. Nodes are known by their ids here: an address
+// may be that of another node by now.
 func (v *view) related(t *cluster.Topology) bool {
 	known := make(map[string]bool)
 	for _, n := range t.Nodes() {
@@ -123,6 +129,7 @@ func (u *Upstream) trusts(v *view) bool {
 func (v *view) promoted(t *cluster.Topology, trouble map[string]time.Time) bool {
 	for _, s := range v.shares {
 		master, before := s.nodes[0], t.Slots[s.first]
+		// only what it says of its own slots, and only of those whose master is in trouble
 		if v.self != master.ID && v.self != master.Addr || before == nil || trouble[before.Addr].IsZero() {
 			continue
 		}
@@ -137,7 +144,8 @@ func (v *view) promoted(t *cluster.Topology, trouble map[string]time.Time) bool 
 
 // best is the view to use after t: of the same cluster if there is one; of a replica that has just taken over
 // from a master in trouble; with masters for the most slots; from a node that is not cut off; of the highest
-// epoch; and what most nodes say.
+// epoch; and what most nodes say. views has one at least. Each rule decides only where those before it leave
+// a tie.
 func best(views []*view, t *cluster.Topology, trouble map[string]time.Time) *view {
 	votes := make(map[string]int)
 	for _, v := range views {
@@ -155,6 +163,7 @@ func best(views []*view, t *cluster.Topology, trouble map[string]time.Time) *vie
 	})
 }
 
+// compareBool is cmp.Compare, with false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -166,7 +175,7 @@ func compareBool(a, b bool) int {
 }
 
 // ballot is a text that is equal for views that give the slots to the same masters, however their ranges are
-// cut.
+// cut. It names them by their ids, for nodes may be known by several addresses.
 func (v *view) ballot() string {
 	shares := slices.Clone(v.shares)
 	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(a.first, b.first) })
@@ -176,6 +185,7 @@ func (v *view) ballot() string {
 		case i == 0:
 		case s.first == shares[i-1].last+1 && s.nodes[0].ID == shares[i-1].nodes[0].ID:
 			continue
+		// A gap is told, or views with and without a master there would be equal.
 		case s.first > shares[i-1].last+1:
 			text = fmt.Appendf(text, "%d nobody,", shares[i-1].last+1)
 		}

@@ -29,7 +29,7 @@ const (
 // vigil waits for what becomes of masters that are in trouble: those that owe an answer for longer than they
 // use to, cannot be reached, or are called failing by other nodes.
 //
-//	pulse: late, refused --> doubt --\
+//	pulse: late, refused --> Doubt --\
 //	                                  +--> ROLE of its replicas, again and again --> "master": look at once
 //	look: some call it fail? -> called /
 //
@@ -45,7 +45,7 @@ type vigil struct {
 	claims map[string]bool       // replicas that have said that they are masters
 }
 
-// failReport is what other nodes say of a master.
+// failReport is what other nodes say of a master. One that is older than lately is not believed any more.
 type failReport struct{ first, last time.Time }
 
 func newVigil(c *controlPlane) *vigil {
@@ -53,16 +53,17 @@ func newVigil(c *controlPlane) *vigil {
 		asking: make(map[string]bool), claims: make(map[string]bool)}
 }
 
-// run asks replicas while their masters are in trouble, until ctx ends.
-func (v *vigil) run(ctx context.Context) {
+// runVigil asks replicas while their masters are in trouble, until ctx ends.
+func (v *vigil) runVigil(ctx context.Context) {
 	asked := make(map[string]time.Time) // by master
-	for v.wake.wait(ctx, v.ask(ctx, asked)) {
+	for v.wake.waitForTurn(ctx, v.askReplicas(ctx, asked)) {
 	}
 }
 
-// ask asks the replicas of masters in trouble, of each as often as it should be. It returns when the next one
-// is to be asked.
-func (v *vigil) ask(ctx context.Context, asked map[string]time.Time) (next time.Duration) {
+// askReplicas asks the replicas of masters in trouble, of each as often as it should be. It returns when the
+// next one is to be asked. It does not wait for the answers. asked is when the replicas of each master were
+// asked last, and belongs to the goroutine of runVigil.
+func (v *vigil) askReplicas(ctx context.Context, asked map[string]time.Time) (next time.Duration) {
 	trouble := v.trouble()
 	maps.DeleteFunc(asked, func(addr string, _ time.Time) bool { return trouble[addr].IsZero() })
 	replicas := v.Topology().Replicas
@@ -92,10 +93,11 @@ func (v *vigil) askRole(ctx context.Context, addr string) {
 	if v.asking[addr] {
 		return
 	}
+	// The function waits for mu, so it deletes only behind this line.
 	v.asking[addr] = v.asker.spawn(func() { // ends with the time-out
 		asking, cancel := v.asker.limit(ctx)
 		defer cancel()
-		answers, err := v.asker.ask(asking, addr, v.o.Logins, []any{"ROLE"})
+		answers, err := v.asker.askNode(asking, addr, v.o.Logins, []any{"ROLE"})
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		delete(v.asking, addr)
@@ -105,12 +107,13 @@ func (v *vigil) askRole(ctx context.Context, addr string) {
 			v.refresh.hint()
 		case len(answers[0].Elems) > 0 && string(answers[0].Elems[0].Str) == "master":
 			v.claims[addr] = true
-			v.refresh.call()
+			v.refresh.hintNow()
 		}
 	})
 }
 
-// trouble is the masters that are in trouble, and since when.
+// trouble is the masters that are in trouble, and since when. The earlier sign counts. nil: all is calm,
+// which is the rule, so that no map is made then.
 func (v *vigil) trouble() map[string]time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -130,8 +133,9 @@ func (v *vigil) trouble() map[string]time.Time {
 	return all
 }
 
-// pause is how long the next look at the topology may be put off.
-func (v *vigil) pause() time.Duration {
+// lookPause is how long the next look at the topology may be put off. While a master is in trouble, the
+// topology may change at any moment, and no hint need come: its clients wait.
+func (v *vigil) lookPause() time.Duration {
 	pause := v.o.Refresh
 	for _, since := range v.trouble() {
 		pause = min(pause, max(time.Since(since)/troubledShare, troubledLook))
@@ -148,9 +152,9 @@ func (v *vigil) takeClaims() []string {
 	return claims
 }
 
-// failing notes which masters other nodes call failing now, by id. Not all nodes are asked each time, so it
-// is believed for a while.
-func (v *vigil) failing(ids map[string]bool) {
+// noteFailing notes which masters other nodes call failing now, by id. Not all nodes are asked each time, so
+// it is believed for a while.
+func (v *vigil) noteFailing(ids map[string]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
@@ -159,17 +163,19 @@ func (v *vigil) failing(ids map[string]bool) {
 			continue
 		}
 		c := v.called[n.Addr]
+		// It begins anew: between then and now nobody has called it so.
 		if now.Sub(c.last) > lately {
 			c.first = now
-			v.wake.call()
+			v.wake.hintNow()
 		}
 		c.last = now
 		v.called[n.Addr] = c
 	}
 }
 
-// forget drops what is remembered of nodes that are not wanted any more.
-func (v *vigil) forget(wanted func(addr string) bool) {
+// forgetNodes drops what is remembered of nodes that are not wanted any more. claims and asking end by
+// themselves.
+func (v *vigil) forgetNodes(wanted func(addr string) bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	maps.DeleteFunc(v.called, func(addr string, _ failReport) bool { return !wanted(addr) })

@@ -13,32 +13,33 @@ const (
 )
 
 // waker says when a goroutine does again what it does all the time: after a pause, or earlier after a hint.
-// Many hints make it do that once. wait and what it sets belong to that goroutine.
+// Many hints make it do that once. waitForTurn and what it sets belong to that goroutine; hints come from
+// any.
 type waker struct {
 	hints  chan struct{} // capacity 1
 	calls  chan struct{} // the same, of hints that do not wait
-	hinted bool          // wait has ended by a hint
-	began  time.Time     // when wait has ended last
+	hinted bool          // waitForTurn has ended by a hint
+	began  time.Time     // when waitForTurn has ended last
 }
 
 func newWaker() waker { return waker{hints: make(chan struct{}, 1), calls: make(chan struct{}, 1)} }
 
-// hint ends wait soon. It never blocks.
-func (w *waker) hint() { put(w.hints) }
+// hint ends waitForTurn soon. It never blocks.
+func (w *waker) hint() { putOnce(w.hints) }
 
-// call ends wait at once. It never blocks.
-func (w *waker) call() { put(w.calls) }
+// hintNow ends waitForTurn at once. It never blocks.
+func (w *waker) hintNow() { putOnce(w.calls) }
 
-// put puts something into c, which has the capacity for one, unless it is there already.
-func put(c chan<- struct{}) {
+// putOnce puts something into c, which has the capacity for one, unless it is there already.
+func putOnce(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// wait waits until it is time. It returns false when ctx ends.
-func (w *waker) wait(ctx context.Context, pause time.Duration) bool {
+// waitForTurn waits until it is time. It returns false when ctx ends.
+func (w *waker) waitForTurn(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	w.hinted = false
@@ -62,5 +63,5 @@ func (w *waker) wait(ctx context.Context, pause time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// rest is what is left of a pause that began when wait ended last.
-func (w *waker) rest(pause time.Duration) time.Duration { return time.Until(w.began.Add(pause)) }
+// restOfPause is what is left of a pause that began when waitForTurn ended last; below 0 if that is over.
+func (w *waker) restOfPause(pause time.Duration) time.Duration { return time.Until(w.began.Add(pause)) }

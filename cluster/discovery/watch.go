@@ -36,15 +36,18 @@ import (
 )
 
 const (
-	// hedge is how long the nodes asked first may be silent before the others are asked too.
+	// hedge is how long the nodes asked first may be silent before the others are asked too: a silent one
+	// delays a look by no more than that.
 	hedge = 200 * time.Millisecond
-	// patience is how long the slower nodes are waited for after a good answer.
+	// patience is how long the slower nodes are waited for after a good answer. Their views count too: the
+	// first answer may be that of a node with a wrong one.
 	patience = 200 * time.Millisecond
 	// polled is how many nodes are asked in each refresh, so that one node with a wrong view is outvoted.
 	polled = 3
-	// mostAsked is how many nodes are asked at most.
+	// mostAsked is how many nodes are asked at most besides those that are asked first.
 	mostAsked = 64
-	// suspicion is for how long a node that has failed is asked last.
+	// suspicion is for how long a node that has failed is asked last. Then it may be among the first again,
+	// which shows whether it is back.
 	suspicion = 5 * time.Second
 	// lookTimeout ends a refresh if no node answers.
 	lookTimeout = time.Second
@@ -68,14 +71,15 @@ type Upstream struct {
 	life     context.Context // ends with Close, by end
 	end      context.CancelFunc
 
-	// The rest belongs to the goroutine that refreshes: Discover, then Run.
-	turn      int
+	// The rest belongs to the goroutine that refreshes: Find, then Run.
+	turn      int                       // rises with each look: who is asked first changes
 	epoch     uint64                    // of the topology
 	servers   map[string]cluster.Server // by id or else address of the node
-	suspects  map[string]time.Time      // nodes that failed, until when they are asked last
+	suspects  map[string]time.Time      // by address: nodes that failed, until when they are asked last
 	sentinels []string                  // learnt ones
 }
 
+// newUpstream asks nobody yet. Its topology is empty, and its parts wait until Run.
 func newUpstream(o Options) *Upstream {
 	c := &controlPlane{o: o.withDefaults(), refresh: newWaker()}
 	c.topology.Store(&cluster.Topology{})
@@ -119,7 +123,7 @@ func (u *Upstream) Suspect() { u.pulse.wake.hint() }
 // from. It never blocks.
 func (u *Upstream) WatchReplicas() {
 	if !u.readers.wanted.Swap(true) {
-		u.readers.wake.call()
+		u.readers.wake.hintNow()
 	}
 }
 
@@ -128,8 +132,9 @@ func (u *Upstream) WatchReplicas() {
 func (u *Upstream) Run(ctx context.Context) {
 	defer u.Close()
 	defer context.AfterFunc(ctx, u.end)()
+	// Close ends it as well as ctx does.
 	ctx = u.life
-	for _, run := range []func(context.Context){u.readers.run, u.pulse.run, u.vigil.run} {
+	for _, run := range []func(context.Context){u.readers.runReaders, u.pulse.runPulse, u.vigil.runVigil} {
 		u.asker.spawn(func() { run(ctx) }) // ends when ctx does
 	}
 	var (
@@ -137,16 +142,17 @@ func (u *Upstream) Run(ctx context.Context) {
 		told bool          // the log knows that it is not
 		next time.Duration // until the next refresh after a hint; 0: as usual
 	)
-	for pause := u.o.Refresh; u.refresh.wait(ctx, pause); {
+	for pause := u.o.Refresh; u.refresh.waitForTurn(ctx, pause); {
 		if u.refresh.hinted {
 			next = hintGap
 		}
 		before := u.Topology()
-		err := u.look(ctx)
+		err := u.lookUpstream(ctx)
+		// The hint was right, or it has been looked at for long enough.
 		if next > alert || u.Topology() != before {
 			next = 0
 		}
-		pause = u.vigil.pause()
+		pause = u.vigil.lookPause()
 		if next != 0 && next < pause {
 			pause = next
 			next *= 2
@@ -157,6 +163,7 @@ func (u *Upstream) Run(ctx context.Context) {
 		case err == nil && told:
 			u.o.Log.Info("topology is fresh again")
 			told = false
+		// Without a master that serves, the lines about the masters say enough.
 		case err != nil && !told && time.Since(good) > stale && u.Serves():
 			u.o.Log.Warn("topology cannot be refreshed", "err", err)
 			told = true
@@ -175,11 +182,12 @@ const stale = 10 * time.Second
 // so by itself; calling it again does nothing.
 func (u *Upstream) Close() {
 	u.end()
-	u.asker.wait()
+	u.asker.waitForTasks()
 }
 
-// look asks for the topology once and publishes what it finds.
-func (u *Upstream) look(ctx context.Context) error {
+// lookUpstream asks for the topology once and publishes what it finds. It is for the goroutine that
+// refreshes. Without an error the topology is fresh, whether or not it has changed.
+func (u *Upstream) lookUpstream(ctx context.Context) error {
 	ctx, cancel := u.asker.limit(ctx)
 	defer cancel()
 	all := u.candidates()
@@ -193,8 +201,9 @@ func (u *Upstream) look(ctx context.Context) error {
 	return u.lookSingle(ctx)
 }
 
-// candidates are the nodes to be asked, the most promising first. Those that
-// were named in the options are always among them.
+// candidates are the nodes to be asked, the most promising first. Those that were named in the options are
+// always among them. Each call begins with another master or address, so that no node is asked more than
+// others, and a wrong one not always.
 func (u *Upstream) candidates() []string {
 	u.turn++
 	t := u.Topology()
@@ -204,6 +213,7 @@ func (u *Upstream) candidates() []string {
 		var told []string
 		for i := range t.Masters {
 			n := t.Masters[(u.turn+i)%len(t.Masters)]
+			// Masters whose version is not known come first: publishView needs all of them.
 			if u.servers[n.ID].Version == "" {
 				all = append(all, n.Addr)
 			} else {
@@ -219,6 +229,7 @@ func (u *Upstream) candidates() []string {
 		all = append(all, u.o.Addrs[(u.turn+i)%len(u.o.Addrs)])
 	}
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(u.suspicion(a), u.suspicion(b)) })
+	// A replica that has said that it is a master knows most. Without a cluster it is found in other ways.
 	if claims := u.vigil.takeClaims(); u.kind == cluster.Cluster {
 		all = append(claims, all...)
 	}
@@ -237,6 +248,7 @@ func (u *Upstream) suspicion(addr string) int {
 	return 0
 }
 
+// unique is all without repetitions, in its order and in its memory.
 func unique(all []string) []string {
 	seen := make(map[string]bool, len(all))
 	return slices.DeleteFunc(all, func(a string) bool {
@@ -246,15 +258,16 @@ func unique(all []string) []string {
 	})
 }
 
-// suspect remembers the nodes that failed.
-func (u *Upstream) suspect(failed []cluster.NodeError) {
+// suspectNodes remembers the nodes that failed. Until the suspicion ends they are asked behind the others.
+func (u *Upstream) suspectNodes(failed []cluster.NodeError) {
 	for _, f := range failed {
 		u.suspects[f.Addr] = time.Now().Add(suspicion)
 	}
 }
 
-// publish makes v the topology, if anything in it is new.
-func (u *Upstream) publish(v *view) {
+// publishView makes v the topology, if anything in it is new. Its Server is what all masters have in common,
+// so that nothing is asked of one that does not know it.
+func (u *Upstream) publishView(v *view) {
 	var server cluster.Server
 	for _, s := range v.shares {
 		n := s.nodes[0]
@@ -264,10 +277,10 @@ func (u *Upstream) publish(v *view) {
 		}
 		server = server.With(said)
 	}
-	t, is := u.change(func(before *cluster.Topology) *cluster.Topology {
+	t, is := u.changeTopology(func(before *cluster.Topology) *cluster.Topology {
 		t := v.topology(before, server)
 		if t != before {
-			t.Readers = u.readers.of(t)
+			t.Readers = u.readers.readersOf(t)
 		}
 		return t
 	})
@@ -277,14 +290,15 @@ func (u *Upstream) publish(v *view) {
 	u.o.Log.Info("topology changed", "kind", t.Kind, "version", t.Version, "product", t.Server.Product,
 		"release", t.Server.Release, "masters", addrs(t.Masters), "replicas", len(t.Replicas), "slots",
 		t.Served(), "node", v.from)
-	u.forget(t)
-	u.readers.wake.call()
+	u.forgetNodes(t)
+	u.readers.wake.hintNow()
 	u.pulse.wake.hint()
 	u.announce(t)
 }
 
-// forget drops what is remembered of nodes that are not in t.
-func (u *Upstream) forget(t *cluster.Topology) {
+// forgetNodes drops what is remembered of nodes that are not in t. The nodes of the options stay, and the
+// Sentinels.
+func (u *Upstream) forgetNodes(t *cluster.Topology) {
 	present := make(map[string]bool)
 	for _, n := range t.Nodes() {
 		present[n.Addr], present[n.ID] = true, true
@@ -292,10 +306,10 @@ func (u *Upstream) forget(t *cluster.Topology) {
 	for _, addr := range slices.Concat(u.o.Addrs, u.sentinels) {
 		present[addr] = true
 	}
-	u.asker.keep(func(addr string) bool { return present[addr] })
+	u.asker.keepClients(func(addr string) bool { return present[addr] })
 	maps.DeleteFunc(u.servers, func(name string, _ cluster.Server) bool { return !present[name] })
 	maps.DeleteFunc(u.suspects, func(addr string, _ time.Time) bool { return !present[addr] })
-	u.vigil.forget(func(addr string) bool { return present[addr] })
+	u.vigil.forgetNodes(func(addr string) bool { return present[addr] })
 	u.outages.Masters(t)
 }
 

@@ -14,7 +14,7 @@ import (
 // Connect connects to independent masters, an odd number of them, on l. It returns once most of them answer
 // and the others have been tried; connecting to those goes on in the background. It blocks until then, or
 // until ctx ends. The error is a *DiscoverError if the masters cannot be used as they are: one is a replica
-// or a node of a cluster, two addresses are one server, or too many refuse the login.
+// or a node of a cluster, or may evict locks, two addresses are one server, or too many refuse the login.
 //
 // The caller closes the masters, and l only then.
 func Connect(ctx context.Context, l *loop.Loop, addrs []string, o Options) ([]*Master, error) {
@@ -30,7 +30,8 @@ func Connect(ctx context.Context, l *loop.Loop, addrs []string, o Options) ([]*M
 		}
 	}
 	for {
-		up, pending, failed := tally(all)
+		up, pending, failed := tallyMasters(all)
+		// Those for which trying again cannot help. Without a majority beside them, it is of no use to wait.
 		final := &cluster.DiscoverError{Failed: slices.DeleteFunc(slices.Clone(failed),
 			func(n cluster.NodeError) bool {
 				return !(&cluster.DiscoverError{Failed: []cluster.NodeError{n}}).Final()
@@ -58,7 +59,8 @@ func Connect(ctx context.Context, l *loop.Loop, addrs []string, o Options) ([]*M
 	}
 }
 
-// Unreached is why Connect still waits: too few of the masters answer.
+// Unreached is why Connect still waits: too few of the masters answer. Options.Failed gets it; it is not
+// returned.
 type Unreached struct {
 	Up, All int
 	Failed  []cluster.NodeError // of the others, those that were tried
@@ -75,9 +77,10 @@ func (e *Unreached) Error() string {
 // Unwrap gives the errors of the masters.
 func (e *Unreached) Unwrap() error { return &cluster.DiscoverError{Failed: e.Failed} }
 
-// tally counts the masters that answer and those that have not been tried yet, and collects what is wrong
-// with the others.
-func tally(all []*Master) (up, pending int, failed []cluster.NodeError) {
+// tallyMasters counts the masters that answer and those that have not been tried yet, and collects what is
+// wrong with the others. One that is unfit counts as failed although it answers. failed is in the order of
+// the addresses.
+func tallyMasters(all []*Master) (up, pending int, failed []cluster.NodeError) {
 	for _, m := range all {
 		m.mu.Lock()
 		switch {
@@ -95,7 +98,8 @@ func tally(all []*Master) (up, pending int, failed []cluster.NodeError) {
 	return up, pending, failed
 }
 
-// masterSet is the masters that were configured together. No two of them may be one server.
+// masterSet is the masters that were configured together. No two of them may be one server: it would have two
+// votes.
 type masterSet struct {
 	changed chan struct{} // capacity 1: something has
 
@@ -104,6 +108,7 @@ type masterSet struct {
 }
 
 // registerRunID notes that the server at addr has this run id. If another address has it, that is returned.
+// Then the earlier one keeps it, and addr is the one too many. "" is no run id, and equals none.
 func (s *masterSet) registerRunID(addr, runID string) (duplicate string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,8 +121,9 @@ func (s *masterSet) registerRunID(addr, runID string) (duplicate string) {
 	return ""
 }
 
-// signal says that something has changed. It never blocks.
-func (s *masterSet) signal() {
+// signalChange says that something has changed. It never blocks. Many changes are one signal, so Connect
+// looks at all masters each time.
+func (s *masterSet) signalChange() {
 	select {
 	case s.changed <- struct{}{}:
 	default:

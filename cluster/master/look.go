@@ -11,13 +11,16 @@ import (
 )
 
 const (
-	// clockStep is how far the clock of a master may be from what the last look let expect.
+	// clockStep is how far the clock of a master may be from what the last look let expect. A smaller step
+	// moves the end of a lease by no more than that.
 	clockStep = 50 * time.Millisecond
-	// clockRate is how much of a second it may gain or lose in a second without having stepped.
+	// clockRate is how much of a second it may gain or lose in a second without having stepped: twice the 500
+	// ppm by which ntpd slews a clock at most.
 	clockRate = 1e-3
 )
 
-// serverState is what a Master has learnt of its server. Guarded by Master.mu.
+// serverState is what a Master has learnt of its server. Guarded by Master.mu. It outlives connections: a
+// restart shows only beside what was known before.
 type serverState struct {
 	runID   string
 	durable bool  // at that time it wrote every command to disk before it answered
@@ -28,11 +31,11 @@ type serverState struct {
 	clockAt            time.Duration // since Master.born
 	clockLow, clockTop time.Duration // bounds of its clock less ours, which is 0 at Master.born
 
-	until time.Time // it does not vote before
-	doubt string    // why
+	until time.Time // it does not vote before; zero, or past: it may
+	doubt string    // why; "" once it votes again
 }
 
-// serverReport is what a server says of itself.
+// serverReport is what a server says of itself. It is the answer to one look.
 type serverReport struct {
 	runID   string
 	id      int64 // of the connection
@@ -46,6 +49,7 @@ type serverReport struct {
 }
 
 var (
+	// TIME comes first, so that its answer is not late because of the others.
 	askTime        = resp.AppendCommandStrings(nil, "TIME")
 	askServer      = resp.AppendCommandStrings(nil, "INFO", "server")
 	askReplication = resp.AppendCommandStrings(nil, "INFO", "replication")
@@ -54,10 +58,11 @@ var (
 	askID          = resp.AppendCommandStrings(nil, "CLIENT", "ID")
 )
 
-// inquire asks the server about its state.
+// inquire asks the server about its state. INFO and TIME must be allowed; of CONFIG, CLIENT ID and INFO
+// memory an error only means that less is known.
 func (c *conn) inquire() (r serverReport, err error) {
 	r.sent = time.Now()
-	all, err := c.ask(askTime, askServer, askReplication, askConfig, askID, askMemory)
+	all, err := c.askOwn(askTime, askServer, askReplication, askConfig, askID, askMemory)
 	if err != nil {
 		return r, err
 	}
@@ -82,6 +87,7 @@ func (c *conn) inquire() (r serverReport, err error) {
 	r.runID = is.RunID
 	up, _ := strconv.ParseInt(cluster.Field(server, "uptime_in_seconds"), 10, 64)
 	r.uptime = max(time.Duration(up-1), 0) * time.Second // it counts whole seconds
+	// Only then is everything that was answered on disk (Redis documentation, persistence).
 	r.durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" &&
 		config["no-appendfsync-on-rewrite"] != "yes"
 	r.id = v[4].Int // none on servers that do not know CLIENT ID
@@ -103,9 +109,10 @@ func (c *conn) inquire() (r serverReport, err error) {
 	return r, nil
 }
 
-// greet prepares a new connection: it loads the scripts, asks for the state of the server, and makes sure
-// that nothing will run any more that came over the connection before.
-func (m *Master) greet(c *conn) error {
+// greetServer prepares a new connection: it loads the scripts, asks for the state of the server, and makes
+// sure that nothing will run any more that came over the connection before. It returns once the server has
+// answered all of that. Then its report is judged, so Vote is right before the first request.
+func (m *Master) greetServer(c *conn) error {
 	r, err := c.inquire()
 	if err != nil {
 		return err
@@ -123,29 +130,31 @@ func (m *Master) greet(c *conn) error {
 		load = append(load, resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", id))
 	}
 	m.mu.Unlock()
-	loaded, err := c.ask(load...)
+	loaded, err := c.askOwn(load...)
 	if err != nil {
 		return err
 	}
 	for i := range m.o.Scripts {
 		// Where that is forbidden, requests bring the sources of their scripts along when they have to.
 		if text := loaded[i].reply; text[0] == '-' && !resp.Forbidden(text) {
+			// without the "-" and the end of the line
 			return cluster.Said(string(text[1 : len(text)-2]))
 		}
 	}
-	m.judge(r)
+	m.judgeReport(r)
 	return nil
 }
 
-// look asks the server how it is. A server that is no independent master is given up if it was dialled by a
-// name: a managed service fails over by giving the name of the master to another server, while the one before
-// lives on as a replica.
-func (m *Master) look(c *conn) error {
+// lookAtServer asks the server how it is. A server that is no independent master is given up if it was
+// dialled by a name: a managed service fails over by giving the name of the master to another server, while
+// the one before lives on as a replica. Under its own address it is kept, for nobody else can be there: it
+// does not vote.
+func (m *Master) lookAtServer(c *conn) error {
 	r, err := c.inquire()
 	if err != nil {
 		return err
 	}
-	if unfit := m.judge(r); unfit != nil && cluster.Named(m.addr) {
+	if unfit := m.judgeReport(r); unfit != nil && cluster.Named(m.addr) {
 		return misled{unfit}
 	}
 	return nil
@@ -154,9 +163,10 @@ func (m *Master) look(c *conn) error {
 // misled ends a connection so that the name of its server is looked up again: why.
 type misled struct{ error }
 
-// judge decides whether the server's answers count from now on. It returns why the server is no independent
-// master.
-func (m *Master) judge(r serverReport) (unfit error) {
+// judgeReport decides whether the server's answers count from now on. It returns why the server is no
+// independent master. Whoever may have lost locks is silent for as long as the longest lease, because by then
+// all that it may have forgotten has ended.
+func (m *Master) judgeReport(r serverReport) (unfit error) {
 	if duplicate := m.set.registerRunID(m.addr, r.runID); duplicate != "" && r.unfit == nil {
 		r.unfit = cluster.Refusal("it is the same server as " + duplicate)
 	}
@@ -169,11 +179,11 @@ func (m *Master) judge(r serverReport) (unfit error) {
 	defer m.mu.Unlock()
 	s, now := &m.state, time.Now()
 	if m.o.AllowEviction && r.evicts != nil && s.evicts == nil {
-		m.tell(slog.LevelWarn, "node may evict locks", "err", r.evicts, "new-locks", "granted")
+		m.logNode(slog.LevelWarn, "node may evict locks", "err", r.evicts, "new-locks", "granted")
 	}
 	s.evicts = r.evicts
 	if r.unfit != nil && (s.unfit == nil || s.unfit.Error() != r.unfit.Error()) {
-		m.tell(slog.LevelWarn, "master does not vote", "err", r.unfit)
+		m.logNode(slog.LevelWarn, "master does not vote", "err", r.unfit)
 	}
 	s.unfit = r.unfit
 	if r.unfit != nil { // as a replica it got the data of another server
@@ -187,8 +197,9 @@ func (m *Master) judge(r serverReport) (unfit error) {
 	default:
 		// This goes for the first contact too: the server may have restarted to become durable, and then
 		// Redis 7 begins empty. Uptime is counted by its clock; a step of that is dealt with below.
-		m.doubt("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
+		m.denyVote("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
 	}
+	// The name may have another server by now: subscriptions must not stay at the one before.
 	if s.runID != "" && s.runID != r.runID && cluster.Named(m.addr) {
 		m.topics.Redial()
 	}
@@ -196,20 +207,21 @@ func (m *Master) judge(r serverReport) (unfit error) {
 	m.reckon(r.clock, r.sent, r.got)
 	if s.doubt != "" && !now.Before(s.until) {
 		s.doubt = ""
-		m.tell(slog.LevelInfo, "master votes again")
+		m.logNode(slog.LevelInfo, "master votes again")
 	}
-	m.set.signal()
+	m.set.signalChange()
 	return unfit
 }
 
-// doubt keeps the master from voting for a while. Master.mu is held.
-func (m *Master) doubt(why string, until time.Time) {
+// denyVote keeps the master from voting for a while. A reason that holds for longer already stays, and
+// then nothing is logged. Master.mu is held.
+func (m *Master) denyVote(why string, until time.Time) {
 	s := &m.state
 	if !until.After(time.Now()) || !until.After(s.until) {
 		return
 	}
 	s.doubt, s.until = why, until
-	m.tell(slog.LevelWarn, "master does not vote", "err", why, "until", until.Round(time.Second))
+	m.logNode(slog.LevelWarn, "master does not vote", "err", why, "until", until.Round(time.Second))
 }
 
 // Heard notes what the server's clock showed in a reply that has just come, to a request made at asked or
@@ -219,7 +231,7 @@ func (m *Master) Heard(clock, asked time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.reckon(time.Duration(clock.UnixNano()), asked, time.Now()) {
-		m.set.signal()
+		m.set.signalChange()
 	}
 	return m.ballot()
 }
@@ -228,16 +240,17 @@ func (m *Master) Heard(clock, asked time.Time) error {
 func (m *Master) Distrust(why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.doubt(why, time.Now().Add(m.o.Lease))
-	m.set.signal()
+	m.denyVote(why, time.Now().Add(m.o.Lease))
+	m.set.signalChange()
 }
 
-// reckon keeps the master from voting for a while if its clock has stepped. It showed clock, since the
-// epoch, between sent and got. Master.mu is held.
+// reckon keeps the master from voting for a while if its clock has stepped. It showed clock, since the epoch,
+// between sent and got. Those are compared by the monotonic clock, which no step of our own moves. Master.mu
+// is held.
 func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {
 	step := m.stepped(clock-got.Sub(m.born), clock-sent.Sub(m.born), got.Sub(m.born))
 	if step != 0 {
-		m.doubt(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)),
+		m.denyVote(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)),
 			time.Now().Add(m.o.Lease))
 	}
 	return step != 0
@@ -305,7 +318,7 @@ func (m *Master) vote() error {
 	return nil
 }
 
-// Health is how a master is now.
+// Health is how a master is now. It is a copy, for metrics and people.
 type Health struct {
 	Addr        string
 	Up          bool          // it answers

@@ -38,7 +38,7 @@ import (
 type Options struct {
 	User, Password string
 	Logins         *cluster.Logins    // in their place, if they are renewed; nil: they are not
-	TLS            func() *tls.Config // as in Options
+	TLS            func() *tls.Config // called for each new connection; nil: no TLS
 	ConnectTimeout time.Duration      // to connect, log in and say what it is
 	Timeout        time.Duration      // one that owes a reply, and is silent for so long, is away; 250 ms
 	Lease          time.Duration      // the longest; after losing locks, a master is silent so long; 24 h
@@ -72,9 +72,10 @@ const (
 	// Pauses before a master is dialled again.
 	minRedial = 20 * time.Millisecond
 	maxRedial = time.Second
-	// What may wait for the replies of one master.
+	// What may wait for the replies of one master. Beyond that Ask fails at once, since a master that hangs
+	// must not fill the memory.
 	maxMasterRequests = 10_000
-	maxMasterBytes    = 16 << 20 // bytes
+	maxMasterBytes    = 16 << 20 // bytes that are not written yet
 )
 
 // Why a master is asked nothing.
@@ -93,6 +94,9 @@ var (
 //
 // A server that is away is dialled again in the background. Until it has answered, every request fails at
 // once. Safe for concurrent use.
+//
+// mu guards the connection's queues too, which Ask fills from any goroutine. Nobody calls an Answerer while
+// holding it, because that may ask on. The set's own mutex is never held together with it.
 type Master struct {
 	addr   string
 	o      Options
@@ -116,7 +120,7 @@ type Master struct {
 	state  serverState
 }
 
-// newMaster returns a Master that connects in the background until Close.
+// newMaster returns a Master that connects in the background until Close. o has its defaults already.
 func newMaster(l *loop.Loop, addr string, o Options, set *masterSet) *Master {
 	m := &Master{addr: addr, o: o, loop: l, set: set, born: time.Now(), why: errNotYet}
 	m.nodes = newLone(addr, &cluster.Dialer{
@@ -128,14 +132,15 @@ func newMaster(l *loop.Loop, addr string, o Options, set *masterSet) *Master {
 	})
 	m.topics = pubsub.New(m.nodes, o.Log)
 	m.ctx, m.end = context.WithCancel(context.Background())
-	m.tasks.Go(m.run) // ends with m.ctx
+	m.tasks.Go(m.keepConnected) // ends with m.ctx
 	return m
 }
 
 // Addr is the address that it is dialled at.
 func (m *Master) Addr() string { return m.addr }
 
-// Close ends the connections. Requests that wait for a reply fail.
+// Close ends the connections. Requests that wait for a reply fail. It waits for them, so it must not be
+// called on the loop, which has to close them.
 func (m *Master) Close() {
 	m.end()
 	m.tasks.Wait()
@@ -158,7 +163,7 @@ func (m *Master) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {
 	m.mu.Lock()
 	err := m.away()
 	if err == nil {
-		err = m.conn.push(request{req: req, to: to, tag: tag}, timeout)
+		err = m.conn.pushRequest(request{req: req, to: to, tag: tag}, timeout)
 	}
 	m.mu.Unlock()
 	if err != nil {
@@ -179,15 +184,16 @@ func (m *Master) away() error {
 	return nil
 }
 
-// tell logs something about m.
-func (m *Master) tell(level slog.Level, text string, args ...any) {
+// logNode logs something about m.
+func (m *Master) logNode(level slog.Level, text string, args ...any) {
 	m.o.Log.Log(m.ctx, level, text, append([]any{"node", m.addr}, args...)...)
 }
 
-// run connects, again and again.
-func (m *Master) run() {
+// keepConnected connects, again and again. It runs on a goroutine of its own until Close. The pause grows
+// while connections are of no use, and begins anew behind one that was.
+func (m *Master) keepConnected() {
 	for pause := minRedial; ; pause = min(2*pause, maxRedial) {
-		if m.serve() {
+		if m.serveConn() {
 			pause = minRedial
 		}
 		select {
@@ -198,55 +204,60 @@ func (m *Master) run() {
 	}
 }
 
-// serve serves one connection until it ends. It reports whether it was of use.
-func (m *Master) serve() (joined bool) {
-	c, err := m.connect(m.ctx)
+// serveConn serves one connection until it ends. It reports whether it was of use. The error of a connection
+// that could not be used is known to Ask and Vote until the next one is there.
+func (m *Master) serveConn() (joined bool) {
+	c, err := m.openConn(m.ctx)
 	if err != nil {
 		var n cluster.NodeError
 		if errors.As(err, &n) {
 			err = n.Err // the address is added where it is logged
 		}
-		m.part(nil, err)
+		m.giveUpConn(nil, err)
 		return false
 	}
-	if err = m.greet(c); err == nil {
+	if err = m.greetServer(c); err == nil {
 		joined = true
-		m.join(c)
-		err = m.watch(c)
+		m.adoptConn(c)
+		err = m.watchServer(c)
 	}
-	err = c.end(err)
+	err = c.endConn(err)
 	if _, again := err.(misled); joined && !again {
 		// The text tells it from a connection that never worked.
 		err = errors.New("the connection was lost: " + err.Error())
 	}
-	m.part(c, err)
+	m.giveUpConn(c, err)
 	return joined
 }
 
-// join makes c the connection to the server.
-func (m *Master) join(c *conn) {
+// adoptConn makes c the connection to the server. From now on requests are taken, so
+// greetServer has loaded the scripts and decided about the vote before.
+func (m *Master) adoptConn(c *conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.said.IsZero() {
-		m.tell(slog.LevelInfo, "master is back", "after", time.Since(m.gone).Round(time.Millisecond))
+		m.logNode(slog.LevelInfo, "master is back", "after", time.Since(m.gone).Round(time.Millisecond))
 	}
 	m.gone, m.said = time.Time{}, time.Time{}
 	m.conn, m.why, m.silent, m.tried, m.last = c, nil, false, true, c.id
-	m.set.signal()
+	m.set.signalChange()
 }
 
-// part gives up c, if it was the connection to the server, and the requests that wait for replies on it.
-func (m *Master) part(c *conn, err error) {
+// giveUpConn gives up c, if it was the connection to the server, and the requests that wait for replies on
+// it. c is nil if none could be made. The answerers are told when mu is free again, in the order in which
+// they asked.
+func (m *Master) giveUpConn(c *conn, err error) {
 	m.mu.Lock()
+	// misled is no trouble of the master: its name is only looked up again. After Close nobody minds.
 	if _, is := err.(misled); !is && m.ctx.Err() == nil {
 		m.tellAway(err)
 	}
 	m.conn, m.why, m.tried, m.silent = nil, err, true, false
 	tell := func() {}
 	if c != nil {
-		tell = c.abandon(err)
+		tell = c.abandonRequests(err)
 	}
-	m.set.signal()
+	m.set.signalChange()
 	m.mu.Unlock()
 	tell()
 }
@@ -257,9 +268,9 @@ func (m *Master) tellAway(err error) {
 	switch {
 	case m.said.IsZero():
 		m.gone = now
-		m.tell(slog.LevelWarn, "master is away", "err", cluster.Explain(err))
+		m.logNode(slog.LevelWarn, "master is away", "err", cluster.Explain(err))
 	case now.Sub(m.said) >= reminder:
-		m.tell(slog.LevelWarn, "master is still away", "for", now.Sub(m.gone).Round(time.Second),
+		m.logNode(slog.LevelWarn, "master is still away", "for", now.Sub(m.gone).Round(time.Second),
 			"err", cluster.Explain(err))
 	default:
 		return
@@ -267,8 +278,9 @@ func (m *Master) tellAway(err error) {
 	m.said = now
 }
 
-// watch asks the server for its state each second, until the connection has to be given up.
-func (m *Master) watch(c *conn) error {
+// watchServer asks the server for its state each second, until the connection has to be given up. It is
+// called by the goroutine of keepConnected, which has nothing else to do as long as c lasts.
+func (m *Master) watchServer(c *conn) error {
 	tick := time.NewTicker(masterLook)
 	defer tick.Stop()
 	for {
@@ -277,20 +289,21 @@ func (m *Master) watch(c *conn) error {
 			return context.Cause(c.ctx)
 		case <-tick.C:
 		}
-		m.renew(c)
-		if err := m.look(c); err != nil {
+		m.renewLogin(c)
+		if err := m.lookAtServer(c); err != nil {
 			return err
 		}
 	}
 }
 
-// renew has c take over another login, if there is one.
-func (m *Master) renew(c *conn) {
+// renewLogin has c take over another login, if there is one. AUTH goes behind what was asked before. c.as
+// becomes the new one even if the node refuses it, or the node would be sent it again each second.
+func (m *Master) renewLogin(c *conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.nodes.Login()
 	if req := cluster.Renewal(c.as, now); req != nil {
-		c.send(request{req: req, to: renewal{m}})
+		c.pushOwn(request{req: req, to: renewal{m}})
 	}
 	c.as = now
 }
@@ -298,14 +311,17 @@ func (m *Master) renew(c *conn) {
 // renewal is a Master that takes the answer to AUTH.
 type renewal struct{ m *Master }
 
+// Answer implements Answerer. That the connection was lost needs no word here: it is told elsewhere, and the
+// next one logs in anew.
 func (r renewal) Answer(_ int, reply []byte, err error) {
 	if err == nil && reply[0] == '-' {
 		text := strings.TrimSpace(string(reply[1:]))
-		r.m.tell(slog.LevelWarn, cluster.NotRenewed, "err", cluster.Explain(cluster.Said(text)))
+		r.m.logNode(slog.LevelWarn, cluster.NotRenewed, "err", cluster.Explain(cluster.Said(text)))
 	}
 }
 
-// lone is the Nodes of subscriptions with one server.
+// lone is the Nodes of subscriptions with one server. All slots are the server's, so that the home of any
+// channel is this one.
 type lone struct {
 	*cluster.Dialer
 	topology cluster.Topology

@@ -27,7 +27,7 @@ func TestBacklog(t *testing.T) {
 				from := len(shared)
 				shared = append(shared, bytes.Repeat([]byte{byte(i)}, n)...)
 				req := shared[from:]
-				b.keep(req)
+				b.keepBytes(req)
 				queued, in = append(queued, req), append(in, req...)
 				break
 			}
@@ -36,7 +36,7 @@ func TestBacklog(t *testing.T) {
 				n = loop.Shared + n
 			}
 			req := bytes.Repeat([]byte{byte(i)}, n)
-			b.append(req)
+			b.appendBytes(req)
 			queued, in = append(queued, bytes.Clone(req)), append(in, req...)
 			if n <= loop.Shared {
 				clear(req) // it was copied
@@ -82,12 +82,12 @@ func TestBacklog(t *testing.T) {
 // Requests that are kept are not copied, and those that lie one behind the other are written together.
 func TestBacklogKeeps(t *testing.T) {
 	var b backlog
-	b.append([]byte("small"))
+	b.appendBytes([]byte("small"))
 	memory := []byte("onetwothreefour")
 	for _, req := range [][]byte{memory[:3], memory[3:6], memory[11:], memory[6:11]} {
-		b.keep(req)
+		b.keepBytes(req)
 	}
-	b.append([]byte("small"))
+	b.appendBytes([]byte("small"))
 	for _, want := range []string{"small", "onetwo", "four", "three", "small"} {
 		out := b.output()
 		if string(out) != want {
@@ -111,8 +111,8 @@ func TestBacklogAllocatesNothing(t *testing.T) {
 	var b backlog
 	req := make([]byte, 100)
 	if n := testing.AllocsPerRun(1000, func() {
-		b.append(req)
-		b.append(req)
+		b.appendBytes(req)
+		b.appendBytes(req)
 		b.sent += len(b.output())
 		b.pop(100, 4096)
 		b.pop(100, 4096)

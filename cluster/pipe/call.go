@@ -69,7 +69,8 @@ func (c *Collector) Discard(uint32) bool {
 // Detour implements Receiver.
 func (c *Collector) Detour(uint32) {}
 
-// call is one request on its way.
+// call is one request on its way. It is copied as requests move between pipes and lists, and tags identify it
+// to its receiver.
 type call struct {
 	to       Receiver      // nil: the reply is dropped (that of ASKING)
 	came     time.Duration // when it was given to the pool, since that was made; no two are equal
@@ -79,20 +80,20 @@ type call struct {
 	resend   bool  // may be sent again when the reply was lost
 	splits   bool  // the sender handles TRYAGAIN
 	try      retry.Tries
-	cuts     uint8 // connections that ended inside of it, if it is large
-	healed   bool  // the script it needs was loaded for it
-	ran      bool  // it may have run: it was written once, and its reply was lost
-	raw      bool  // the sender handles errors and the loss of the connection
-	ours     bool  // a question about the connection: its owner does not know of it
-	astray   bool  // it was sent to the node that ASK named
-	doubted  bool  // it was sent again although it may have run: see redirect.go
-	believed bool  // it has not run, whatever its reply says
-	lasting  bool  // nobody writes to its bytes any more: they are not copied
-	script   bool  // it may run a script by its SHA1
-	wide     bool  // it may be about keys of any slot
-	again    bool  // it is sent again; see senders (waiting.go)
-	alone    bool  // all that its client has sent behind it is refused as well, or answered; see order.go
-	before   before
+	cuts     uint8  // connections that ended inside of it, if it is large: see largeTries
+	healed   bool   // the script it needs was loaded for it
+	ran      bool   // it may have run: it was written once, and its reply was lost
+	raw      bool   // the sender handles errors and the loss of the connection
+	ours     bool   // a question about the connection: its owner does not know of it
+	astray   bool   // it was sent to the node that ASK named
+	doubted  bool   // it was sent again although it may have run: see redirect.go
+	believed bool   // it has not run, whatever its reply says
+	lasting  bool   // nobody writes to its bytes any more: they are not copied
+	script   bool   // it may run a script by its SHA1
+	wide     bool   // it may be about keys of any slot
+	again    bool   // it is sent again; see senders (waiting.go)
+	alone    bool   // all that its client has sent behind it is refused as well, or answered; see order.go
+	before   before // the command in front of it
 }
 
 // before says which command goes in front of a request on its connection.
@@ -127,11 +128,13 @@ type ring struct {
 
 func (r *ring) len() int { return r.n }
 
+// head is the oldest call, valid until push and pop.
 func (r *ring) head() *call { return &r.buf[r.from] }
 
 // at is the i-th call, counted from the head.
 func (r *ring) at(i int) *call { return &r.buf[(r.from+i)&(len(r.buf)-1)] }
 
+// push copies *c.
 func (r *ring) push(c *call) {
 	if r.n == len(r.buf) {
 		grown := make([]call, max(16, 2*len(r.buf)))
@@ -143,6 +146,7 @@ func (r *ring) push(c *call) {
 	r.n++
 }
 
+// pop removes the head, of which there must be one.
 func (r *ring) pop() {
 	r.buf[r.from] = call{}
 	r.from = (r.from + 1) & (len(r.buf) - 1)
@@ -164,8 +168,8 @@ type backlog struct {
 	size  int  // of all requests
 }
 
-// append adds req, which is copied if it is not larger than loop.Shared.
-func (b *backlog) append(req []byte) {
+// appendBytes adds req, which is copied if it is not larger than loop.Shared.
+func (b *backlog) appendBytes(req []byte) {
 	b.size += len(req)
 	last := len(b.parts) - 1
 	if len(req) > loop.Shared {
@@ -180,6 +184,8 @@ func (b *backlog) append(req []byte) {
 		last++
 	}
 	part := b.parts[last]
+	// The room of what is answered is used before the part grows. It is more than half, so that moving the
+	// rest costs little.
 	if last == 0 && len(part)+len(req) > cap(part) && b.start > len(part)/2 {
 		part = part[:copy(part, part[b.start:])]
 		b.sent -= b.start
@@ -188,9 +194,9 @@ func (b *backlog) append(req []byte) {
 	b.parts[last] = append(part, req...)
 }
 
-// keep adds req, which is not copied: nobody writes to it any more. Requests that lie one behind the other in
-// one piece of memory become one part, and are written together.
-func (b *backlog) keep(req []byte) {
+// keepBytes adds req, which is not copied: nobody writes to it any more. Requests that lie one behind the
+// other in one piece of memory become one part, and are written together.
+func (b *backlog) keepBytes(req []byte) {
 	last := len(b.parts) - 1
 	switch {
 	case last >= 0 && b.large && continues(b.parts[last], req):

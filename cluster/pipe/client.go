@@ -29,17 +29,19 @@ func NewClient(loops []*loop.Loop, pools []*Pool) *Client {
 // reply, the budget of the pool is used up (ErrUnavailable), the reply was lost (ErrUnknownOutcome), or ctx
 // ends; in the last case req may run all the same.
 func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
-	return c.home(ctx, n, req, resend, false)
+	return c.doForSlot(ctx, n, req, resend, false)
 }
 
 // DoSplit is Do for a caller that asks for one key at a time after TRYAGAIN: it gets TRYAGAIN at once.
 func (c *Client) DoSplit(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
-	return c.home(ctx, n, req, resend, true)
+	return c.doForSlot(ctx, n, req, resend, true)
 }
 
-func (c *Client) home(ctx context.Context, n int, req []byte, resend, splits bool) ([]byte, error) {
+// doForSlot sends a request from the loop that all requests of its slot go over, so that they keep their
+// order.
+func (c *Client) doForSlot(ctx context.Context, n int, req []byte, resend, splits bool) ([]byte, error) {
 	i := max(n, 0) % len(c.loops)
-	return c.do(ctx, i, func(to *Collector) {
+	return c.doOnLoop(ctx, i, func(to *Collector) {
 		c.pools[i].Send(&Request{
 			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend, Splits: splits,
 		})
@@ -59,7 +61,7 @@ func (c *Client) Master(n int) string {
 
 // DoMaster is Do for the i-th master, in the order of their lowest slots.
 func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
-	return c.do(ctx, 0, func(to *Collector) {
+	return c.doOnLoop(ctx, 0, func(to *Collector) {
 		if i >= len(c.pools[0].Topology().Masters) {
 			to.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
 			return
@@ -72,15 +74,16 @@ func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) (
 
 // DoNode is Do for the node at addr and no other.
 func (c *Client) DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error) {
-	return c.do(ctx, 0, func(to *Collector) {
+	return c.doOnLoop(ctx, 0, func(to *Collector) {
 		c.pools[0].Send(&Request{
 			Target: ToNode(addr), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend,
 		})
 	})
 }
 
-// do calls send on loop i, where it sends a request, and waits for the reply.
-func (c *Client) do(ctx context.Context, i int, send func(to *Collector)) ([]byte, error) {
+// doOnLoop calls send on loop i, where it sends a request, and waits for the reply. When ctx ends first, the
+// reply is dropped when it comes: nobody reads it.
+func (c *Client) doOnLoop(ctx context.Context, i int, send func(to *Collector)) ([]byte, error) {
 	var reply []byte
 	var err error
 	done := make(chan struct{})

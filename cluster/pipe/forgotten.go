@@ -15,7 +15,7 @@ import (
 // does not show it: a node may hold a reply back (CLIENT PAUSE, a fail-over, a module) while it answers
 // others. So a fresh connection asks what the node has to do for the silent ones:
 //
-//	lateness.look: silent --> dial, CLIENT LIST ID ..., and again --> nothing, or the kernel
+//	lateness.lookForLate: silent --> dial, CLIENT LIST ID ..., and again --> nothing, or the kernel
 //	has sent the request again and again without an answer --> hang up
 //
 // All loops of a proxy ask together (inquiries), so that a node in trouble gets one connection of it more.
@@ -37,8 +37,8 @@ type forgotten struct {
 	shared map[nodeKey]*Pipe
 	ctx    context.Context // ends with the pool, by end
 	end    context.CancelFunc
-	asking map[string]bool // nodes
-	mute   map[string]bool // nodes that do not tell
+	asking map[string]bool // by address: nodes that are asked now
+	mute   map[string]bool // by address: nodes that do not tell (ErrUntold), so that only the kernel can
 }
 
 func newForgotten(e *env, shared map[nodeKey]*Pipe) forgotten {
@@ -57,8 +57,9 @@ type silent struct {
 	id, addr string // of the connection; or "": unknown
 }
 
-// waits says that the node of p may let its reply wait, because it was sent a command that blocks.
-func waits(p *Pipe) bool {
+// mayBlock says that the node of p may let its reply wait, because it was sent a command that blocks. Its
+// silence proves nothing, and is not late.
+func mayBlock(p *Pipe) bool {
 	if p.Conn == nil {
 		return false
 	}
@@ -66,27 +67,28 @@ func waits(p *Pipe) bool {
 	return always
 }
 
-// due says that the node of p should be asked about it.
-func (f *forgotten) due(p *Pipe, now time.Time) bool {
-	if waits(p) || f.asking[p.addr] || !f.owes(p, now) {
+// askDue says that the node of p should be asked about it. The first time it is so after SilentLong.
+func (f *forgotten) askDue(p *Pipe, now time.Time) bool {
+	if mayBlock(p) || f.asking[p.addr] || !f.owesLong(p, now) {
 		return false
 	}
 	before := p.asked.Sub(p.progress) // when it was asked in this silence
 	return before < 0 || now.Sub(p.progress) >= 2*before
 }
 
-// owes says that p has owed a reply for long.
-func (f *forgotten) owes(p *Pipe, now time.Time) bool {
+// owesLong says that p has owed a reply for long. Where this side is at fault, because it sends or reads
+// nothing, it does not.
+func (f *forgotten) owesLong(p *Pipe, now time.Time) bool {
 	return p.conn != nil && p.calls.len() > 0 && now.Sub(p.progress) >= cluster.SilentLong &&
 		!(p.stream != nil && p.stream.starves()) && !p.Paused()
 }
 
-// ask asks the node at addr about all its pipes that are silent.
-func (f *forgotten) ask(addr string, now time.Time) {
+// askAbout asks the node at addr about all its pipes that are silent.
+func (f *forgotten) askAbout(addr string, now time.Time) {
 	var all []silent
 	var ids []string
-	for _, p := range f.to(addr) {
-		if !f.owes(p, now) || len(all) == forgottenMost {
+	for _, p := range f.pipesTo(addr) {
+		if !f.owesLong(p, now) || len(all) == forgottenMost {
 			continue
 		}
 		s := silent{Pipe: p, conn: p.conn, progress: p.progress}
@@ -107,14 +109,16 @@ func (f *forgotten) ask(addr string, now time.Time) {
 	}
 	f.asking[addr] = true
 	l := f.loop
-	f.stats.inquiries.put(f.ctx, f.control, f.o.ConnectTimeout, addr, connInquiry{ids,
+	f.stats.inquiries.putInquiry(f.ctx, f.control, f.o.ConnectTimeout, addr, connInquiry{ids,
 		func(settled map[string]string, err error) {
-			l.Post(func() { f.answered(addr, all, settled, err) })
+			l.Post(func() { f.takeAnswer(addr, all, settled, err) })
 		}})
 }
 
-// answered gives up the pipes of which the answer says that they are forgotten, if they are silent still.
-func (f *forgotten) answered(addr string, all []silent, settled map[string]string, err error) {
+// takeAnswer gives up the pipes of which the answer says that they are forgotten, if they are silent still.
+// It runs on the loop. Anything that came meanwhile, and a connection that was made anew, makes the answer
+// void.
+func (f *forgotten) takeAnswer(addr string, all []silent, settled map[string]string, err error) {
 	delete(f.asking, addr)
 	if errors.Is(err, cluster.ErrUntold) {
 		f.mute[addr], err = true, nil
@@ -139,14 +143,15 @@ func (f *forgotten) answered(addr string, all []silent, settled map[string]strin
 	}
 	f.o.Log.Warn("connections to a node were forgotten on the way: new ones work",
 		"node", addr, "connections", n)
-	for _, p := range f.to(addr) {
+	for _, p := range f.pipesTo(addr) {
 		if p.conn != nil {
 			p.conn.Probe(forgottenProbe)
 		}
 	}
 }
 
-// nameOf is how the node calls the connection of p.
+// nameOf is how the node calls the connection of p. "": that is not known. The id of a client's own
+// connection comes without an address.
 func nameOf(p *Pipe) (id, addr string) {
 	switch {
 	case p.Conn == nil:
@@ -157,8 +162,8 @@ func nameOf(p *Pipe) (id, addr string) {
 	return "", ""
 }
 
-// to is all pipes to the node at addr.
-func (f *forgotten) to(addr string) (all []*Pipe) {
+// pipesTo is all pipes to the node at addr.
+func (f *forgotten) pipesTo(addr string) (all []*Pipe) {
 	for _, p := range f.shared {
 		if p.addr == addr {
 			all = append(all, p)

@@ -10,7 +10,8 @@ import (
 
 // This file ends connections.
 
-// hangUp closes the connection from this side.
+// hangUp closes the connection from this side. Closed follows, perhaps before it returns, and knows why by
+// p.why. It does nothing without a connection.
 func (p *Pipe) hangUp(why error) {
 	if p.conn == nil {
 		return
@@ -24,7 +25,8 @@ func (p *Pipe) hangUp(why error) {
 	p.conn.Close()
 }
 
-// Closed implements loop.Handler.
+// Closed implements loop.Handler. What is owed is settled here: a connection of one client ends with it, a
+// shared one is made again when it is needed.
 func (p *Pipe) Closed(err error) {
 	p.conn = nil
 	if p.crowded > 0 {
@@ -33,12 +35,14 @@ func (p *Pipe) Closed(err error) {
 	if p.why != owned.ErrReleased && p.why != errIdle { // the node may have restarted
 		p.home.restarted(p.addr)
 	}
+	// Only then does the next connection have to end this one at the node.
 	p.self.Owed = p.calls.len() > 0
 	p.counts.up.Add(-1)
 	if p.why != nil {
 		err = p.why
 	}
 	if p.Conn != nil {
+		// The node has closed it, or hangs: it may be a master no more.
 		if p.why == nil && !p.Ended() || p.why == errSilent {
 			p.Refresh()
 		}
@@ -55,5 +59,5 @@ func (p *Pipe) Closed(err error) {
 		p.o.Log.Debug("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
 	}
 	p.Refresh()
-	p.home.abandon(p, err)
+	p.home.abandonRequests(p, err)
 }

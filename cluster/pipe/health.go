@@ -10,9 +10,10 @@ import (
 
 // congestion is how late the answers of a pipe are, and how fast they come. One request at a time is timed,
 // from when it is queued until it is answered. One that takes long may stand behind a long command. The node
-// is overloaded if the next one takes long, too, or if twice as many wait as it answers in time: from then
-// on only so many requests wait as it answers in time. Clients that all get their answers at once, and all
-// ask again at once, ask when the timed request is a moment old: then the two before it tell.
+// is overloaded if the next one takes long, too, or if twice as many wait as it answers in time: from then on
+// only so many requests wait as it answers in time. Clients that all get their answers at once, and all ask
+// again at once, ask when the timed request is a moment old: then the two before it tell. All of it is in the
+// time of the loop.
 type congestion struct {
 	ahead  int           // so many answers are to come until that of the timed request; 0: none is timed
 	since  time.Time     // when it was queued
@@ -39,8 +40,8 @@ const (
 	wary = 10
 )
 
-// queued is told that n requests wait, one of them new.
-func (l *congestion) queued(n int, now time.Time) {
+// noteQueued is told that n requests wait, one of them new.
+func (l *congestion) noteQueued(n int, now time.Time) {
 	if n == 1 {
 		l.last = now
 	}
@@ -49,8 +50,8 @@ func (l *congestion) queued(n int, now time.Time) {
 	}
 }
 
-// answered is told that the oldest request is answered.
-func (l *congestion) answered(now time.Time) {
+// noteAnswered is told that the oldest request is answered.
+func (l *congestion) noteAnswered(now time.Time) {
 	if l.busy >= stretch && now.Sub(l.full) > together {
 		l.rate = float64(l.answers) / l.busy.Seconds()
 		l.answers, l.busy = 0, 0

@@ -25,25 +25,26 @@ type lateness struct {
 	shared    map[nodeKey]*Pipe
 	stuck     *stuckPipes
 	forgotten forgotten
-	looking   bool // look will run
+	looking   bool // lookForLate will run
 }
 
-// owes notes that a pipe owes a reply again.
-func (l *lateness) owes() {
+// noteOwed notes that a pipe owes a reply again. While nothing is owed, nothing is looked at.
+func (l *lateness) noteOwed() {
 	if !l.looking {
 		l.looking = true
-		l.loop.After(lateTick, l.look)
+		l.loop.After(lateTick, l.lookForLate)
 	}
 }
 
-// look tells the control plane if a node has owed a reply for longer than it uses to. It finds pipes that are
-// stuck, and has nodes asked about pipes that may be forgotten.
-func (l *lateness) look() {
+// lookForLate tells the control plane if a node has owed a reply for longer than it uses to. It finds pipes
+// that are stuck, and has nodes asked about pipes that may be forgotten.
+func (l *lateness) lookForLate() {
 	l.looking = false
 	now, due, late := l.loop.Now(), false, false
-	l.stuck.look(now)
+	l.stuck.lookForStuck(now)
 	var silent []string // nodes
 	for _, pipe := range l.shared {
+		// A node that was slow once is not expected to be so for ever.
 		pipe.habit -= pipe.habit / lateFades
 		due = due || pipe.calls.len() > 0
 		if pipe.conn == nil || pipe.calls.len() == 0 {
@@ -52,24 +53,24 @@ func (l *lateness) look() {
 		if !pipe.late && now.Sub(pipe.progress) > max(lateLeast, lateFactor*pipe.habit) {
 			pipe.late, late = true, true
 		}
-		if pipe.late && l.forgotten.due(pipe, now) {
+		if pipe.late && l.forgotten.askDue(pipe, now) {
 			silent = append(silent, pipe.addr)
 		}
 	}
 	for pipe := range l.ownPipes {
-		due = due || pipe.calls.len() > 0 && !waits(pipe)
-		if l.forgotten.due(pipe, now) {
+		due = due || pipe.calls.len() > 0 && !mayBlock(pipe)
+		if l.forgotten.askDue(pipe, now) {
 			silent = append(silent, pipe.addr)
 		}
 	}
 	slices.Sort(silent)
 	for _, addr := range slices.Compact(silent) {
-		l.forgotten.ask(addr, now)
+		l.forgotten.askAbout(addr, now)
 	}
 	if late {
 		l.control.Suspect()
 	}
 	if due {
-		l.owes()
+		l.noteOwed()
 	}
 }

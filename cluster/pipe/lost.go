@@ -16,21 +16,22 @@ import (
 // (order.go).
 
 // largeTries is how often a node may close the connection inside a large request. A server that finds it too
-// long does so each time.
+// long does so each time; once may be chance.
 const largeTries = 3
 
-// abandon settles every request of a connection that has ended. What was not written in full cannot have run
-// and is sent again, and so is what may run twice. The others fail, and those whose senders handle that fail
-// in any case.
-func (r *retrier) abandon(p *Pipe, err error) {
+// abandonRequests settles every request of a connection that has ended. What was not written in full cannot
+// have run and is sent again, and so is what may run twice. The others fail, and those whose senders handle
+// that fail in any case.
+func (r *retrier) abandonRequests(p *Pipe, err error) {
 	calls, log, cut := p.calls, p.log, p.inReply
+	// The pipe is empty before anybody is told: receivers may send over it at once.
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
-	final, refused, busy := errors.Is(err, owned.ErrRefused), refusedMode(err, p.mode), busy(err)
+	final, refused, busy := errors.Is(err, owned.ErrRefused), refusedMode(err, p.mode), busyReply(err)
 	for calls.len() > 0 {
 		c := *calls.head()
 		calls.pop()
 		if c.again {
-			r.senders.ends(&c)
+			r.senders.noteEnded(&c)
 		}
 		req, written := log.oldest(c.size), log.written(c.size)
 		if c.size > cluster.MaxShared && !written && log.begun() {
@@ -38,37 +39,38 @@ func (r *retrier) abandon(p *Pipe, err error) {
 		}
 		log.pop(c.size, 0)
 		switch {
-		case c.to == nil:
-		case c.cuts >= largeTries && !c.raw:
+		case c.to == nil: // ASKING, or a reply that was dropped: nobody waits
+		case c.cuts >= largeTries && !c.raw: // the node finds it too long
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), errCutLarge))
-		case refused != nil && !c.ran:
+		case refused != nil && !c.ran: // the next connection would be refused, too
 			c.to.Fail(c.tag, refused)
 		case busy != nil && !c.ran:
 			c.to.Receive(c.tag, busy, true)
 		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
 			if cut || written {
-				r.overtaken(p, c)
+				r.refuseOvertaken(p, c)
 			}
 			c.ran = c.ran || cut || written
 			r.felt.Feel(p.addr, cluster.Felt{Failed: 1})
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
+			// req lies in the log, which is ours alone now: nothing is appended to it any more.
 			h := &heldRequest{call: c, req: req, err: err, fresh: written && !c.ran}
 			h.ran = c.ran || written
 			c.to.Detour(c.tag)
 			if written && harmless(&c) {
-				r.overtaken(p, c)
+				r.refuseOvertaken(p, c)
 				c.to.(Repeater).Repeated(c.tag)
 			}
 			if client, _, _ := orderOf(&c); client == 0 {
 				r.sendLater(p, h)
 			} else { // until it is known what is behind it
-				r.keep(p, h)
+				r.keepAside(p, h)
 			}
 		}
 		cut = false
 	}
-	for all := r.take(p, math.MaxUint64); all != nil; all = r.take(p, math.MaxUint64) {
+	for all := r.takeAside(p, math.MaxUint64); all != nil; all = r.takeAside(p, math.MaxUint64) {
 		for _, h := range all {
 			r.sendLater(p, h)
 		}
@@ -80,29 +82,30 @@ func (r *retrier) abandon(p *Pipe, err error) {
 	}
 }
 
-// take takes what is aside for the client whose turn it is, once so many requests of p are answered.
-func (r *retrier) take(p *Pipe, answered uint64) []*heldRequest {
-	all := p.order.next(answered)
+// takeAside takes what is aside for the client whose turn it is, once so many requests of p are answered.
+// Whoever calls it sends them, or fails them.
+func (r *retrier) takeAside(p *Pipe, answered uint64) []*heldRequest {
+	all := p.order.takeNext(answered)
 	for _, h := range all {
-		r.senders.ends(&h.call)
+		r.senders.noteEnded(&h.call)
 	}
 	return all
 }
 
-// overtaken refuses what is aside and cannot be sent again any more, because c has run, or may have.
-func (r *retrier) overtaken(p *Pipe, c call) {
-	for _, h := range p.order.overtaken(&c) {
-		r.senders.ends(&h.call)
-		r.refuse(h)
+// refuseOvertaken refuses what is aside and cannot be sent again any more, because c has run, or may have.
+func (r *retrier) refuseOvertaken(p *Pipe, c call) {
+	for _, h := range p.order.takeOvertaken(&c) {
+		r.senders.noteEnded(&h.call)
+		r.refuseHeld(h)
 	}
 }
 
-// joins has the read c, which the node has answered, sent again behind what is aside. It reports false if
+// joinAside has the read c, which the node has answered, sent again behind what is aside. It reports false if
 // that is not needed, or c does more than read.
-func (r *retrier) joins(p *Pipe, c call, reply []byte) bool {
+func (r *retrier) joinAside(p *Pipe, c call, reply []byte) bool {
 	joins := p.order.joins(&c)
 	if joins {
-		r.keep(p, &heldRequest{call: c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply),
+		r.keepAside(p, &heldRequest{call: c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply),
 			read: true})
 	}
 	return joins
@@ -110,7 +113,7 @@ func (r *retrier) joins(p *Pipe, c call, reply []byte) bool {
 
 // goOn sends again what has waited for its time. It is called behind each reply while anything is aside.
 func (r *retrier) goOn(p *Pipe) {
-	for all := r.take(p, p.answered); all != nil; all = r.take(p, p.answered) {
+	for all := r.takeAside(p, p.answered); all != nil; all = r.takeAside(p, p.answered) {
 		for _, h := range all {
 			r.sendAgain(p, h)
 		}
@@ -137,12 +140,12 @@ func (r *retrier) sendAgain(p *Pipe, h *heldRequest) {
 func (r *retrier) sendLater(p *Pipe, h *heldRequest) {
 	switch {
 	case h.byScript():
-		r.refuse(h)
+		r.refuseHeld(h)
 		return
 	case h.read: // what it has read is old when it is sent again
 		h.reply, h.err = nil, errBehind
 	}
-	d := r.later(p.addr, p.mode, h.call, h.req, h.reply, h.err)
+	d := r.deferRequest(p.addr, p.mode, h.call, h.req, h.reply, h.err)
 	if d != nil && h.fresh { // even late, the next connection can tell what became of it
 		d.least = r.age() + r.o.ConnectTimeout
 	}
@@ -158,8 +161,9 @@ func (h *heldRequest) byScript() bool {
 	return script && e.Verdict != retry.LoadScript
 }
 
-// refuse ends h without sending it again.
-func (r *retrier) refuse(h *heldRequest) {
+// refuseHeld ends h without sending it again. Its client gets the reply that put it aside, or why its
+// connection ended.
+func (r *retrier) refuseHeld(h *heldRequest) {
 	switch {
 	case h.err != nil:
 		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), h.err))
@@ -172,7 +176,8 @@ func (r *retrier) refuse(h *heldRequest) {
 	}
 }
 
-// letChoose lets the receiver of c, to which p has got the beginning of the reply, choose how to get it.
+// letChoose lets the receiver of c, to which p has got the beginning of the reply, choose how to get it. The
+// rest of the reply that comes is dropped: c has no receiver any more.
 func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {
 	to, ok := c.to.(Chooser)
 	if !ok || p.Conn != nil || p.mode.Replica || !c.resend || c.slot == thisNode {
@@ -189,5 +194,5 @@ func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {
 	another, req := *c, bytes.Clone(p.log.oldest(c.size))
 	c.to = nil
 	to.Detour(c.tag)
-	r.nodes.send(&another, m, req)
+	r.nodes.sendToSlot(&another, m, req)
 }

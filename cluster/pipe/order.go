@@ -31,7 +31,7 @@ type Ordered interface {
 // order is what a pipe has put aside, in the order in which it may be sent again.
 type order struct {
 	all      []*aside
-	byClient map[int64]*aside
+	byClient map[int64]*aside // those of all, by client
 }
 
 // aside is what may be sent again for one client, in order.
@@ -65,11 +65,11 @@ func harmless(c *call) bool {
 	return ok
 }
 
-// has says that something is aside for the client.
-func (o *order) has(client int64) bool { return o.byClient[client] != nil }
+// hasAside says that something is aside for the client.
+func (o *order) hasAside(client int64) bool { return o.byClient[client] != nil }
 
-// keep puts h behind what is aside for its client, until so many requests of the pipe are answered.
-func (o *order) keep(h *heldRequest, until uint64) {
+// keepHeld puts h behind what is aside for its client, until so many requests of the pipe are answered.
+func (o *order) keepHeld(h *heldRequest, until uint64) {
 	client, _, _ := orderOf(&h.call)
 	g := o.byClient[client]
 	if g == nil {
@@ -86,8 +86,9 @@ func (o *order) keep(h *heldRequest, until uint64) {
 	g.until, g.all = until, append(g.all, h)
 }
 
-// overtaken takes out what cannot be sent again any more, because c has run, or may have.
-func (o *order) overtaken(c *call) (over []*heldRequest) {
+// takeOvertaken takes out what cannot be sent again any more, because c has run, or may have. The rest of
+// that client stays aside.
+func (o *order) takeOvertaken(c *call) (over []*heldRequest) {
 	if len(o.all) == 0 {
 		return nil
 	}
@@ -136,8 +137,9 @@ func (o *order) joins(c *call) bool {
 		func(h *heldRequest) bool { return !h.read && h.conflicts(c) })
 }
 
-// next takes what is aside for the client whose turn it is, once so many requests are answered.
-func (o *order) next(answered uint64) []*heldRequest {
+// takeNext takes what is aside for the client whose turn it is, once so many requests are answered. nil:
+// nobody's turn has come.
+func (o *order) takeNext(answered uint64) []*heldRequest {
 	if len(o.all) == 0 || o.all[0].until > answered {
 		return nil
 	}

@@ -190,7 +190,7 @@ func TestKnownScriptsCostNothing(t *testing.T) {
 		call := command("EVALSHA", strings.Repeat("Ab", 20), "1", "k")
 		r.on(func() {
 			pipe := r.pool.pipe("a:1", Mode{Proto: 2})
-			r.pool.scripts.note("a:1", strings.Repeat("ab", 20))
+			r.pool.scripts.noteScript("a:1", strings.Repeat("ab", 20))
 			if n := testing.AllocsPerRun(100, func() { r.pool.scripts.ahead(pipe, call) }); n > 0 {
 				t.Errorf("%v allocations", n)
 			}
@@ -201,10 +201,11 @@ func TestKnownScriptsCostNothing(t *testing.T) {
 			for range 2 {
 				r.pool.scripts.ahead(pipe, call)
 			}
-			if !r.pool.scripts.ran("a:1", call) || r.pool.scripts.ran("b:1", call) || len(pipe.loading) > 0 {
+			if !r.pool.scripts.ranLately("a:1", call) || r.pool.scripts.ranLately("b:1", call) ||
+				len(pipe.loading) > 0 {
 				t.Error("it is not known as one that ran there")
 			}
-			r.pool.scripts.lost("a:1", call)
+			r.pool.scripts.noteLost("a:1", call)
 			r.pool.scripts.ahead(pipe, call)
 			if len(pipe.loading) != 1 {
 				t.Error("it is not loaded at a node that has lost it")

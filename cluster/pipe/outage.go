@@ -40,13 +40,15 @@ type outages struct {
 	*routing
 }
 
+// newOutages also makes the Outages of control known to the pipes of e, which note there what they feel.
 func newOutages(e *env, r *routing) outages {
 	e.felt = e.control.Outages()
 	return outages{known: e.felt, env: e, routing: r, gained: make(map[string]time.Duration)}
 }
 
-// follow notes which masters have got slots that they did not have before.
-func (o *outages) follow(before *cluster.Topology, now time.Duration) {
+// noteGained notes which masters have got slots that they did not have before. before is the topology until
+// now. nil: it is the first one, and nobody has waited for it.
+func (o *outages) noteGained(before *cluster.Topology, now time.Duration) {
 	if before == nil {
 		return
 	}
@@ -62,9 +64,9 @@ func (o *outages) follow(before *cluster.Topology, now time.Duration) {
 	o.gained = gained
 }
 
-// leave gives up pipes whose nodes have left the topology and do not answer: what they owe can come from
-// elsewhere. The others may still answer, for a while.
-func (o *outages) leave(shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) {
+// leaveRetired gives up pipes whose nodes have left the topology and do not answer: what they owe can come
+// from elsewhere. The others may still answer, for a while.
+func (o *outages) leaveRetired(shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) {
 	for _, pipe := range slices.AppendSeq(slices.Collect(maps.Values(shared)), maps.Keys(own)) {
 		_, doubted := o.known.Doubted(pipe.addr)
 		switch {
@@ -86,10 +88,10 @@ type shard struct {
 	long    bool          // there has been none for so long that waiting is of no use
 }
 
-// long reports the outage of addr if it has lasted for MaxWait, or for the budget where nobody can take over:
-// a master of a cluster that has no replica is back soon, or not for long. So it is with slots of nobody. But
-// one that says it loads its data, or misses other masters, is waited for.
-func (o *outages) long(addr string) (cluster.Outage, bool) {
+// longOutage reports the outage of addr if it has lasted for MaxWait, or for the budget where nobody can take
+// over: a master of a cluster that has no replica is back soon, or not for long. So it is with slots of
+// nobody. But one that says it loads its data, or misses other masters, is waited for.
+func (o *outages) longOutage(addr string) (cluster.Outage, bool) {
 	out, lost := o.known.Of(addr)
 	if !lost {
 		return out, false
@@ -103,10 +105,11 @@ func (o *outages) long(addr string) (cluster.Outage, bool) {
 	return out, time.Since(out.Since) > most
 }
 
-// masterAt is what is known of the master at addr.
+// masterAt is what is known of the master at addr. A node that gets slots is new to them, however long it has
+// answered for others: requests for them have the whole Budget from then on.
 func (o *outages) masterAt(addr string) shard {
 	back, answers := o.known.Answers(addr)
-	_, long := o.long(addr)
+	_, long := o.longOutage(addr)
 	s := shard{answers: answers, since: o.gained[addr], long: long}
 	if !back.IsZero() {
 		s.since = max(s.since, back.Sub(o.born))
@@ -123,9 +126,10 @@ func (o *outages) shardOf(slot int, addr string) shard {
 	case slot >= 0 && o.index[slot] >= 0:
 		return o.masterAt(o.topology.Masters[o.index[slot]].Addr)
 	case slot >= 0, len(o.topology.Masters) == 0:
-		_, long := o.long("")
+		_, long := o.longOutage("")
 		return shard{long: long}
 	}
+	// any master: one that answers is enough
 	best := shard{long: true}
 	for _, n := range o.topology.Masters {
 		s := o.masterAt(n.Addr)
@@ -138,9 +142,10 @@ func (o *outages) shardOf(slot int, addr string) shard {
 	return best
 }
 
-// left is for how long a request for the shard that came at that time is tried still, as far as anybody knows
-// now. It is less than 0 when that time is over.
-func (o *outages) left(s shard, came, now time.Duration) time.Duration {
+// timeLeft is for how long a request for the shard that came at that time is tried still, as far as anybody
+// knows now. It is less than 0 when that time is over. came, now and since are counted from the birth of the
+// pool.
+func (o *outages) timeLeft(s shard, came, now time.Duration) time.Duration {
 	left := came + o.o.MaxWait - now
 	switch {
 	case s.answers:
@@ -160,8 +165,9 @@ func (o *outages) expired(c *call, addr string, now time.Duration, known map[nod
 		s = o.shardOf(int(c.slot), addr)
 		known[key] = s
 	}
+	// One that may have run is not given up early: its client would not know what has become of it.
 	s.long = s.long && !c.ran
-	return o.left(s, c.came, now) < 0
+	return o.timeLeft(s, c.came, now) < 0
 }
 
 // nodeSlot is where a request goes.
@@ -173,7 +179,7 @@ type nodeSlot struct {
 // Left is for how long a request for the slot that came at that time, or whose trouble began then, is to be
 // tried still, as far as anybody knows now. Not at all: it is not above 0.
 func (o *outages) Left(slot int, came time.Time) time.Duration {
-	return o.left(o.shardOf(slot, ""), came.Sub(o.born), o.age())
+	return o.timeLeft(o.shardOf(slot, ""), came.Sub(o.born), o.age())
 }
 
 // Silent is why nothing new should be sent to the master at addr, nil if it may be: it has owed an answer for
@@ -185,37 +191,38 @@ func (o *outages) Silent(addr string) error {
 	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, cluster.NodeError{Addr: addr, Err: errOwes})
 }
 
-// hold says that the node of a shared pipe has owed an answer for a while, and has not been heard meanwhile.
-func (o *outages) hold(p *Pipe) bool {
+// isHeld says that the node of a shared pipe has owed an answer for a while, and has not been heard
+// meanwhile.
+func (o *outages) isHeld(p *Pipe) bool {
 	since, silent := o.known.Silent(p.addr)
 	return silent && p.conn != nil && p.Conn == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
 		p.loop.Now().Sub(p.said) >= holdAfter
 }
 
-// holds says that the pipe is held which would carry a request to the slot, or to the node at addr.
-func (o *outages) holds(slot int16, addr string, m Mode, shared map[nodeKey]*Pipe) bool {
+// holdsRequest says that the pipe is held which would carry a request to the slot, or to the node at addr.
+func (o *outages) holdsRequest(slot int16, addr string, m Mode, shared map[nodeKey]*Pipe) bool {
 	if slot >= 0 && o.index[slot] >= 0 {
 		addr = o.topology.Masters[o.index[slot]].Addr
 	}
 	p := shared[nodeKey{addr, m}]
-	return p != nil && slot != anySlot && o.hold(p)
+	return p != nil && slot != anySlot && o.isHeld(p)
 }
 
 // hang says why a request should not wait in p, or returns nil. The reason: its node owes replies, or has
 // been down for long. It has the node dialled.
 func (o *outages) hang(p *Pipe) (why error) {
-	if o.hold(p) {
+	if o.isHeld(p) {
 		return cluster.NodeError{Addr: p.addr, Err: errOwes}
 	}
 	if p.Conn != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
 		return nil
 	}
-	out, long := o.long(p.addr)
+	out, long := o.longOutage(p.addr)
 	if !long {
 		return nil
 	}
 	if p.conn == nil && !p.dialing {
-		p.dial()
+		p.dialNode()
 	}
 	return cluster.NodeError{Addr: p.addr, Err: out.Err}
 }
@@ -224,14 +231,14 @@ func (o *outages) hang(p *Pipe) (why error) {
 type routing struct {
 	*env
 	topology *cluster.Topology
-	index    [slot.Count]int16 // the number of the master of each slot, or -1
+	index    [slot.Count]int16 // the number of the master of each slot among topology.Masters, or -1
 	lowest   []int             // slots: the lowest of each master that has any
 	turn     int               // round robin over masters
 	redials  uint64            // how often later requests got another connection than earlier ones
 }
 
-// follow takes over a topology.
-func (r *routing) follow(t *cluster.Topology) {
+// followTopology takes over a topology. Numbers of masters from before are void from now on.
+func (r *routing) followTopology(t *cluster.Topology) {
 	r.topology = t
 	at := make(map[*cluster.Node]int16, len(t.Masters))
 	for i, n := range t.Masters {
@@ -251,9 +258,9 @@ func (r *routing) follow(t *cluster.Topology) {
 	}
 }
 
-// choose is the number of the master of slot n; if n is negative, that of any master in turn; -1 if there is
-// none.
-func (r *routing) choose(n int) int {
+// chooseMaster is the number of the master of slot n; if n is negative, that of any master in turn; -1 if
+// there is none.
+func (r *routing) chooseMaster(n int) int {
 	switch {
 	case n >= 0:
 		return int(r.index[n])
@@ -295,15 +302,15 @@ func (r *routing) Owner(n int) int { return int(r.index[n]) }
 
 // MasterOf is the address of the master of slot n (AnySlot: of any), "" if there is none.
 func (r *routing) MasterOf(n int) string {
-	i := r.choose(n)
+	i := r.chooseMaster(n)
 	if i < 0 {
 		return ""
 	}
 	return r.topology.Masters[i].Addr
 }
 
-// lost are the addresses of nodes that had slots in before and have lost some of them.
-func (r *routing) lost(before *cluster.Topology) map[string]bool {
+// lostSlotsSince are the addresses of nodes that had slots in before and have lost some of them.
+func (r *routing) lostSlotsSince(before *cluster.Topology) map[string]bool {
 	from := make(map[string]bool)
 	for s, node := range before.Slots {
 		if now := r.topology.Slots[s]; node != nil && (now == nil || now.Addr != node.Addr) {

@@ -22,7 +22,7 @@ func at(d time.Duration) time.Time { return time.Unix(1_800_000_000, 0).Add(d) }
 func (q *line) run(from, to, every, takes time.Duration) {
 	for now := from; now < to; now += every {
 		for len(q.waiting) > 0 && q.answers <= now {
-			q.l.answered(at(q.answers))
+			q.l.noteAnswered(at(q.answers))
 			q.longest = max(q.longest, q.answers-q.waiting[0])
 			q.served++
 			q.waiting = q.waiting[1:]
@@ -36,7 +36,7 @@ func (q *line) run(from, to, every, takes time.Duration) {
 			q.answers = now + takes
 		}
 		q.waiting = append(q.waiting, now)
-		q.l.queued(len(q.waiting), at(now))
+		q.l.noteQueued(len(q.waiting), at(now))
 	}
 }
 
@@ -87,12 +87,12 @@ func TestOverloadInStep(t *testing.T) {
 				continue
 			}
 			waiting++
-			l.queued(waiting, at(now))
+			l.noteQueued(waiting, at(now))
 			now += ms / 100
 		}
 		now += time.Duration(waiting) * takes
 		for range waiting {
-			l.answered(at(now))
+			l.noteAnswered(at(now))
 		}
 		served += waiting
 		if round >= 4 && (waiting < 35 || waiting > 45) {
@@ -127,7 +127,7 @@ func TestDistanceIsNoOverload(t *testing.T) {
 	var sent []time.Duration
 	for now := time.Duration(0); now < 10*time.Second; now += ms / 10 {
 		for len(sent) > 0 && sent[0]+150*ms <= now {
-			l.answered(at(now))
+			l.noteAnswered(at(now))
 			sent = sent[1:]
 		}
 		if l.exceeds(len(sent), at(now), limit) {
@@ -135,7 +135,7 @@ func TestDistanceIsNoOverload(t *testing.T) {
 			continue
 		}
 		sent = append(sent, now)
-		l.queued(len(sent), at(now))
+		l.noteQueued(len(sent), at(now))
 	}
 	if shed > 0 {
 		t.Errorf("%d were refused", shed)

@@ -48,7 +48,7 @@ func (p *Pipe) Request(req []byte, to Receiver, tag uint32) {
 		to.Fail(tag, fmt.Errorf("%w: %w", cluster.ErrUnavailable, dead))
 		return
 	}
-	p.append(&call{to: to, tag: tag, slot: thisNode, raw: true, before: p.mode.before()}, req)
+	p.appendRequest(&call{to: to, tag: tag, slot: thisNode, raw: true, before: p.mode.before()}, req)
 }
 
 // Addr is the address of the pipe's node.
@@ -65,21 +65,21 @@ func EndRequests(p *Pipe) {
 // carrier is a Pipe as the link of a connection.
 type carrier struct{ *Pipe }
 
-// carry makes the pipe of a connection.
-func (o *ownedPipes) carry(c *owned.Conn, key owned.Key) owned.Link {
+// carryConn makes the pipe of a connection.
+func (o *ownedPipes) carryConn(c *owned.Conn, key owned.Key) owned.Link {
 	m := Mode{Proto: key.Mode.Proto, DB: key.Mode.DB, Replica: key.Mode.Replica, Own: c.Set()}
 	pipe := newPipe(o.env, o.home, key.Addr, m)
 	pipe.Conn = c
 	return carrier{pipe}
 }
 
-// pipeOf is the pipe that carries a connection.
+// pipeOf is the pipe that carries a connection. Every link is a carrier: carryConn makes them all.
 func pipeOf(c *owned.Conn) *Pipe { return c.Link().(carrier).Pipe }
 
 // Dial implements owned.Link.
 func (c carrier) Dial() {
 	c.ownPipes[c.Pipe] = struct{}{}
-	c.dial()
+	c.dialNode()
 }
 
 // Cancel implements owned.Link.
@@ -95,7 +95,7 @@ func (c carrier) HangUp(why error) { c.hangUp(why) }
 // Abandon implements owned.Link.
 func (c carrier) Abandon(err error) {
 	delete(c.ownPipes, c.Pipe)
-	c.home.abandon(c.Pipe, err)
+	c.home.abandonRequests(c.Pipe, err)
 }
 
 // Up implements owned.Link.
@@ -120,19 +120,20 @@ func (c carrier) OwesOwner() bool {
 }
 
 // Ask implements owned.Link.
-func (c carrier) Ask(req []byte, then func(reply []byte, err error)) { c.ask(req, then) }
+func (c carrier) Ask(req []byte, then func(reply []byte, err error)) { c.askNode(req, then) }
 
 // Front implements owned.Link.
 func (c carrier) Front(reqs [][]byte, then func(reply []byte, err error)) {
+	// None of it is written: the connection is not there yet.
 	calls, log := c.calls, c.log
 	c.calls, c.log = ring{}, backlog{}
 	for _, req := range reqs {
-		c.ask(req, then)
+		c.askNode(req, then)
 	}
 	for calls.len() > 0 {
 		one := *calls.head()
 		calls.pop()
-		c.log.append(log.oldest(one.size))
+		c.log.appendBytes(log.oldest(one.size))
 		log.pop(one.size, 0)
 		c.calls.push(&one)
 	}

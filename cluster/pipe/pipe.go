@@ -23,8 +23,8 @@ type Pipe struct {
 	*owned.Conn           // of the client that has it to itself; nil: it is shared
 	stream      streaming // the request that is being sent as it comes; nothing else may be queued then
 
-	log        backlog // of the requests in calls
-	calls      ring
+	log        backlog    // the bytes of the requests in calls, in the same order
+	calls      ring       // requests without an answer, oldest first: the next reply is that of the first
 	congestion congestion // only with Options.ShedAfter
 	frame      resp.Framer
 	inReply    bool // part of the head's reply has been delivered
@@ -32,8 +32,8 @@ type Pipe struct {
 	pace       pace
 	inPush     bool   // inside a push message, which no request asked for
 	proof      proof  // only if the pipe is shared
-	answered   uint64 // requests
-	order      order
+	answered   uint64 // requests, ever: the clock of order
+	order      order  // what is aside until later requests are answered
 
 	stuck     bool // behind a script; see stuck.go
 	crowded   int  // bytes of long replies since nothing was owed
@@ -66,8 +66,9 @@ type link struct {
 	shunned  time.Time     // if it is a replica's: no reads before
 }
 
-// retire notes when the node left the topology, if it has.
-func (l *link) retire(gone bool, now time.Time) {
+// noteRetired notes when the node left the topology, if it has. It is called with each topology; the first
+// time without the node counts.
+func (l *link) noteRetired(gone bool, now time.Time) {
 	switch {
 	case !gone:
 		l.retired = time.Time{}
@@ -94,7 +95,7 @@ type streaming interface {
 	starves() bool
 }
 
-// answered is a Receiver that is told which pipe has its answer, before it gets that.
+// answered is a Receiver that is told which pipe has its answer, before it gets that. Streams need that.
 type answered interface {
 	answered(p *Pipe, astray bool)
 }
@@ -102,8 +103,8 @@ type answered interface {
 // home is what the pipes of a loop belong to. It decides what becomes of their requests, and looks after what
 // concerns several pipes. Its methods do not keep what aliases the log of a pipe.
 type home interface {
-	// owes is told that a pipe owes a reply again.
-	owes()
+	// noteOwed is told that a pipe owes a reply again.
+	noteOwed()
 	// loadAhead has the script that req runs loaded first, where it may be missing.
 	loadAhead(p *Pipe, req []byte)
 	// letChoose lets the receiver of c, the oldest request of p, choose how to get its reply, which begins
@@ -111,40 +112,42 @@ type home interface {
 	letChoose(p *Pipe, c *call, chunk []byte)
 	// redirect handles an error reply that does not concern the client. It reports false for others.
 	redirect(p *Pipe, c call, req, reply []byte) bool
-	// arrived is told that c, which was sent again, is not under way any more.
-	arrived(c call)
-	// overtaken is told that c has run, or may have; joins, that it is answered: it is sent again if joins
-	// returns true. goOn is called behind each reply while anything is aside.
-	overtaken(p *Pipe, c call)
-	joins(p *Pipe, c call, reply []byte) bool
+	// noteArrived is told that c, which was sent again, is not under way any more.
+	noteArrived(c call)
+	// refuseOvertaken is told that c has run, or may have; joins, that it is answered: it is sent again if
+	// joins returns true. goOn is called behind each reply while anything is aside.
+	refuseOvertaken(p *Pipe, c call)
+	joinAside(p *Pipe, c call, reply []byte) bool
 	goOn(p *Pipe)
-	// abandon settles every request of a connection that has ended.
-	abandon(p *Pipe, err error)
+	// abandonRequests settles every request of a connection that has ended.
+	abandonRequests(p *Pipe, err error)
 	// connected is told that a connection was made, restarted that the node at addr may have forgotten what
 	// it was told.
 	connected()
 	restarted(addr string)
 	// member is where the node is reached that a redirect calls addr; "" if there is none.
 	member(addr string) string
-	// freed is told that a pipe is not stuck any more, crowd that n bytes of a long reply have come, or 0: no
-	// more are owed.
-	freed(p *Pipe)
+	// noteFreed is told that a pipe is not stuck any more, crowd that n bytes of a long reply have come, or
+	// 0: no more are owed.
+	noteFreed(p *Pipe)
 	crowd(p *Pipe, n int)
 }
 
-// append queues one request. It allocates only when the log grows. c is the caller's again, changed.
-func (p *Pipe) append(c *call, req []byte) {
+// appendRequest queues one request. It allocates only when the log grows. c is the caller's again, changed.
+func (p *Pipe) appendRequest(c *call, req []byte) {
+	// A connection of one client connects once, when it gets its place: package owned dials.
 	if p.conn == nil && !p.dialing && p.Conn == nil {
-		p.dial()
+		p.dialNode()
 	}
 	now := p.loop.Now()
 	if p.calls.len() == 0 {
 		p.progress = now
-		p.home.owes()
-		p.proof.rest(now)
-	} else if c.slot >= anySlot && p.Conn == nil && p.conn != nil && p.proof.due(now) {
+		p.home.noteOwed()
+		p.proof.noteRest(now)
+		// Requests behind others may get the reply of another one if the node is out of step: prove.go.
+	} else if c.slot >= anySlot && p.Conn == nil && p.conn != nil && p.proof.questionDue(now) {
 		tag, question := p.proof.question(now)
-		p.append(&call{slot: proving, tag: tag, resend: true}, question)
+		p.appendRequest(&call{slot: proving, tag: tag, resend: true}, question)
 	}
 	if c.script {
 		p.home.loadAhead(p, req)
@@ -153,14 +156,14 @@ func (p *Pipe) append(c *call, req []byte) {
 		p.precede(c)
 	}
 	if c.lasting {
-		p.log.keep(req)
+		p.log.keepBytes(req)
 	} else {
-		p.log.append(req)
+		p.log.appendBytes(req)
 	}
 	c.size = len(req)
 	p.calls.push(c)
 	if p.o.ShedAfter > 0 {
-		p.congestion.queued(p.calls.len(), p.loop.Now())
+		p.congestion.noteQueued(p.calls.len(), p.loop.Now())
 	}
 	if p.conn != nil {
 		p.conn.Flush()
@@ -178,17 +181,17 @@ func (p *Pipe) precede(c *call) {
 	} else {
 		c.before = nothing
 	}
-	p.append(&call{resend: true, slot: thisNode}, req)
+	p.appendRequest(&call{resend: true, slot: thisNode}, req)
 }
 
-// ask sends a question about the connection, of which its owner does not know. then, if not nil, gets the
-// answer.
-func (p *Pipe) ask(req []byte, then func(reply []byte, err error)) {
+// askNode sends a question about the connection, of which its owner does not know. then, if not nil, gets the
+// answer. err is that the connection has ended.
+func (p *Pipe) askNode(req []byte, then func(reply []byte, err error)) {
 	c := &call{slot: thisNode, raw: true, ours: true}
 	if then != nil {
 		c.to = &Collector{Then: then}
 	}
-	p.append(c, req)
+	p.appendRequest(c, req)
 }
 
 // queued is how many bytes of requests wait to be written or answered.
@@ -200,6 +203,7 @@ func (p *Pipe) Full() bool { return p.queued() > p.o.QueueLimit }
 // WhenReady calls ready, on the loop, once the queue has become short.
 func (p *Pipe) WhenReady(ready func()) { p.waiting = append(p.waiting, ready) }
 
+// wakeWaiting calls those of WhenReady, each once. They may wait again at once.
 func (p *Pipe) wakeWaiting() {
 	waiting := p.waiting
 	p.waiting = nil
@@ -227,8 +231,9 @@ func (p *Pipe) Wrote(n int) {
 	}
 }
 
-// dial connects in the background.
-func (p *Pipe) dial() {
+// dialNode connects in the background. The loop goes on meanwhile, and requests wait in the log. Of a shared
+// pipe the identity of the last connection goes along: the node ends that one before it gets anything again.
+func (p *Pipe) dialNode() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.o.ConnectTimeout)
 	p.dialing, p.cancel = true, cancel
 	l, control, m := p.loop, p.control, p.mode.dialled()
@@ -236,6 +241,7 @@ func (p *Pipe) dial() {
 	var self *cluster.Identity
 	switch {
 	case p.Conn == nil:
+		// a copy, for the dial is not on the loop
 		last := p.self
 		self = &last
 	case m.As != nil:
@@ -269,6 +275,8 @@ func (p *Pipe) dial() {
 	}()
 }
 
+// dialed is told how the dial ended: p.conn is there, or err says why not. Then all requests are settled.
+// Those of a shared pipe are sent again after a pause; until retryAt nobody dials.
 func (p *Pipe) dialed(err error) {
 	if err == nil {
 		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
@@ -286,6 +294,7 @@ func (p *Pipe) dialed(err error) {
 		}
 		return
 	}
+	// A node that refuses the mode works: that is no reason to ask for the topology.
 	refused := refusedMode(err, p.mode) != nil
 	if p.Conn != nil {
 		if !refused {
@@ -296,7 +305,7 @@ func (p *Pipe) dialed(err error) {
 		return
 	}
 	if refused {
-		p.home.abandon(p, err)
+		p.home.abandonRequests(p, err)
 		return
 	}
 	p.dialErr = err
@@ -305,7 +314,7 @@ func (p *Pipe) dialed(err error) {
 	p.Refresh()
 	p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
 	p.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
-	p.home.abandon(p, err)
+	p.home.abandonRequests(p, err)
 }
 
 // env is what the pipes of one loop stand on.

@@ -26,7 +26,8 @@
 //	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, silence, stuck
 //	those --> reply --> pipe --> order, health, stats --> said, request --> call
 //
-// Begin reading at Pool.Send (pool.go), Pipe.append (pipe.go) and Pipe.deliver (reply.go), then redirect.go.
+// Begin reading at Pool.Send (pool.go), Pipe.appendRequest (pipe.go) and Pipe.deliver (reply.go), then
+// redirect.go.
 package pipe
 
 import (
@@ -62,7 +63,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	p.routing.env = e
 	p.ownedPipes = ownedPipes{env: e, home: p}
 	p.own = owned.NewPlaces(owned.Options{
-		Loop: l, Most: o.MaxOwn, Budget: o.Budget, MaxPush: o.QueueLimit, NewLink: p.carry,
+		Loop: l, Most: o.MaxOwn, Budget: o.Budget, MaxPush: o.QueueLimit, NewLink: p.carryConn,
 		Masters: func() []*cluster.Node { return p.topology.Masters },
 	}, &stats.own)
 	p.sharedPipes = sharedPipes{
@@ -83,28 +84,29 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		env: e, shared: p.byNode, stuck: &p.stuckPipes, forgotten: newForgotten(e, p.byNode),
 	}
 	p.Update()
-	p.loop.After(patrol, p.patrol)
+	p.loop.After(patrol, p.patrolAll)
 	return p
 }
 
 // loadAhead implements home.
 func (p *Pool) loadAhead(pipe *Pipe, req []byte) { p.scripts.ahead(pipe, req) }
 
-// arrived implements home.
-func (p *Pool) arrived(c call) { p.senders.ends(&c) }
+// noteArrived implements home.
+func (p *Pool) noteArrived(c call) { p.senders.noteEnded(&c) }
 
 // connected implements home.
-func (p *Pool) connected() { p.waiting.now(p.loop.Now()) }
+func (p *Pool) connected() { p.waiting.tryNow(p.loop.Now()) }
 
 // restarted implements home.
-func (p *Pool) restarted(addr string) { p.scripts.forget(addr) }
+func (p *Pool) restarted(addr string) { p.scripts.forgetScripts(addr) }
 
-// Close ends all connections; requests on their way fail.
+// Close ends all connections; requests on their way fail. The loop goes on, and what is sent from now on
+// fails at once.
 func (p *Pool) Close() {
 	p.closed = true
 	p.forgotten.end()
 	p.own.Close()
-	p.sharedPipes.close()
+	p.sharedPipes.closeShared()
 	for _, d := range p.waiting.takeAll() {
 		if d.inDoubt {
 			continue // the end of the question is its end
@@ -113,7 +115,8 @@ func (p *Pool) Close() {
 	}
 }
 
-// Update takes over the current topology. If that is the present one, masters serve again that did not.
+// Update takes over the current topology. If that is the present one, masters serve again that did not. It is
+// called on the loop behind each announcement of the control plane.
 func (p *Pool) Update() {
 	t := p.control.Topology()
 	if t == p.topology {
@@ -121,28 +124,33 @@ func (p *Pool) Update() {
 		return
 	}
 	before := p.topology
-	p.routing.follow(t)
-	p.outages.follow(before, p.age())
-	p.retire(t)
+	p.routing.followTopology(t)
+	p.outages.noteGained(before, p.age())
+	p.retirePipes(t)
+	// To compare all slots is long, and only sets want it.
 	if _, sets := p.own.Now(); sets > 0 {
-		p.own.Moved(p.lost(before))
+		p.own.Moved(p.lostSlotsSince(before))
 	}
 	p.followReaders(t)
-	p.leave(p.byNode, p.ownPipes)
+	p.leaveRetired(p.byNode, p.ownPipes)
 	p.news()
 }
 
-func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
-	i := p.choose(int(c.slot))
+// sendToSlot sends c to the master that its slot has at this moment. nil: there is none, and c waits, or as
+// in sendTo.
+func (p *Pool) sendToSlot(c *call, m Mode, req []byte) *Pipe {
+	i := p.chooseMaster(int(c.slot))
 	if i < 0 {
 		p.control.Refresh()
 		c.to.Detour(c.tag)
-		p.later("", m, *c, req, retry.Unserved, nil)
+		p.deferRequest("", m, *c, req, retry.Unserved, nil)
 		return nil
 	}
 	return p.sendTo(p.master(i, m), c, req)
 }
 
+// sendTo sends c over pipe, or defers it if it had better wait. nil: it waits, or has failed. A request that
+// is sent for the first time is never held back for the order of its client; what is sent again is.
 func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 	if len(req) > cluster.MaxShared && pipe.Conn == nil {
 		c.to.Fail(c.tag, errShared)
@@ -154,12 +162,12 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 	}
 	if pipe.conn == nil && !pipe.dialing && p.loop.Now().Before(pipe.retryAt) {
 		c.to.Detour(c.tag)
-		p.later(pipe.addr, pipe.mode, *c, req, nil, pipe.dialErr)
+		p.deferRequest(pipe.addr, pipe.mode, *c, req, nil, pipe.dialErr)
 		return nil
 	}
 	if why := p.hang(pipe); why != nil {
 		c.to.Detour(c.tag)
-		p.later(pipe.addr, pipe.mode, *c, req, nil, why)
+		p.deferRequest(pipe.addr, pipe.mode, *c, req, nil, why)
 		return nil
 	}
 	if c.again {
@@ -167,9 +175,9 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 			p.nextRound(pipe, *c, req, nil, errBehind)
 			return nil
 		}
-		p.senders.sends(pipe, c)
+		p.senders.noteSent(pipe, c)
 	}
-	pipe.append(c, req)
+	pipe.appendRequest(c, req)
 	return pipe
 }
 
@@ -180,7 +188,7 @@ func (p *Pool) Overloaded(slot int, m Mode) bool {
 	if limit == 0 || p.closed {
 		return false
 	}
-	i := p.choose(slot)
+	i := p.chooseMaster(slot)
 	if i < 0 {
 		return false
 	}
@@ -192,15 +200,15 @@ func (p *Pool) Overloaded(slot int, m Mode) bool {
 	return true
 }
 
-// patrol looks after all pipes.
-func (p *Pool) patrol() {
+// patrolAll looks after all pipes.
+func (p *Pool) patrolAll() {
 	if p.closed {
 		return
 	}
 	now := p.loop.Now()
-	p.sharedPipes.patrol(now)
+	p.sharedPipes.patrolShared(now)
 	p.patrolOwn(now)
-	p.loop.After(patrol, p.patrol)
+	p.loop.After(patrol, p.patrolAll)
 }
 
 // Send sends a request. It returns the pipe that carries it, or nil while the request waits for a node. If
@@ -237,5 +245,5 @@ func (p *Pool) Send(r *Request) *Pipe {
 		return p.sendTo(p.pipe(r.Target.addr, r.Mode), c, r.Bytes)
 	}
 	c.before = r.Mode.before()
-	return p.send(c, r.Mode, r.Bytes)
+	return p.sendToSlot(c, r.Mode, r.Bytes)
 }

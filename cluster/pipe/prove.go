@@ -34,23 +34,23 @@ var errAskew = errors.New("the replies do not belong to the requests: the node, 
 type proof struct {
 	queued int       // requests since the last question, or since nothing was owed
 	at     time.Time // when that was
-	secret uint64    // of this pipe
-	asked  uint32
-	answer []byte // to the question at the head of the queue, as far as it has come
+	secret uint64    // of this pipe, so that nobody can foresee an answer; 0: it is still to be drawn
+	asked  uint32    // questions so far: the tag of the latest
+	answer []byte    // to the question at the head of the queue, as far as it has come
 }
 
-// rest notes that nothing is owed.
-func (o *proof) rest(now time.Time) { o.queued, o.at = 0, now }
+// noteRest notes that nothing is owed.
+func (o *proof) noteRest(now time.Time) { o.queued, o.at = 0, now }
 
-// due counts a request that is about to be queued, and says whether a question comes first.
-func (o *proof) due(now time.Time) bool {
+// questionDue counts a request that is about to be queued, and says whether a question comes first.
+func (o *proof) questionDue(now time.Time) bool {
 	o.queued++
 	return o.queued > proveAfter || now.Sub(o.at) >= proveEvery
 }
 
 // question is what is asked next.
 func (o *proof) question(now time.Time) (tag uint32, req []byte) {
-	o.rest(now)
+	o.noteRest(now)
 	for o.secret == 0 {
 		o.secret = rand.Uint64()
 	}
@@ -58,14 +58,16 @@ func (o *proof) question(now time.Time) (tag uint32, req []byte) {
 	return o.asked, fmt.Appendf(nil, "*2\r\n$4\r\nPING\r\n%s", o.expected(o.asked))
 }
 
-// expected is the answer to a question.
+// expected is the answer to a question. All are equally long, and no client has one as a value but by a
+// chance of 2^-64.
 func (o *proof) expected(tag uint32) []byte {
 	return fmt.Appendf(nil, "$16\r\n%016x\r\n", (o.secret+uint64(tag))*0x9e3779b97f4a7c15)
 }
 
-// take takes a part of the reply to a question, and says whether it may be right. Errors prove nothing: the
-// node is loading, or busy, or PING is not allowed.
-func (o *proof) take(tag uint32, chunk []byte, last bool) error {
+// takeAnswer takes a part of the reply to a question, and says whether it may be right. Errors prove nothing:
+// the node is loading, or busy, or PING is not allowed. A part that is wrong is enough: the connection ends
+// before a client gets what is behind it.
+func (o *proof) takeAnswer(tag uint32, chunk []byte, last bool) error {
 	o.answer = append(o.answer, chunk...)
 	answer, right := o.answer, o.expected(tag)
 	if last {

@@ -20,26 +20,29 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	if e == nil {
 		return false
 	}
+	// What a script has said itself is for the client. Sent again, it would run twice.
 	script, raised := fromScript(&c, req, e, rest)
 	if raised {
 		return false
 	}
 	if e.Verdict == retry.LoadScript {
-		r.scripts.lost(pipe.addr, req)
+		r.scripts.noteLost(pipe.addr, req)
 	} else if pipe.mode.Replica {
 		r.declined(pipe, c, req, e)
 		return true
 	}
+	// It need not wait for what its client has sent behind it: that has been looked after, or the client
+	// handles TRYAGAIN itself.
 	final := c.believed || c.alone || e.Counts == retry.TryAgain && c.splits
 	if !final && r.putAside(pipe, &c, req, reply) {
 		return true
 	}
 	if script && !c.believed && e.Verdict != retry.LoadScript && !(c.resend && mayRepeat(req)) {
-		r.doubt(pipe, c, e, req, reply)
+		r.doubtScript(pipe, c, e, req, reply)
 		return true
 	}
 	if e.Counts == retry.Ask || e.Counts == retry.TryAgain {
-		r.stats.moving.note(c.slot, r.loop.Now())
+		r.stats.moving.noteMoving(c.slot, r.loop.Now())
 	}
 	if e.Counts == retry.TryAgain && c.splits {
 		r.stats.Redirects[e.Counts].Add(1)
@@ -51,20 +54,21 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	c.believed, c.alone = false, false
 	switch e.Verdict {
 	case retry.Redirect:
-		return r.follow(pipe, c, req, reply, first)
+		return r.followRedirect(pipe, c, req, reply, first)
 	case retry.Later:
 		r.stats.Redirects[e.Counts].Add(1)
 		r.Refresh()
 		c.to.Detour(c.tag)
-		r.nodes.redial(pipe, reply)
-		r.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+		r.nodes.redialPipe(pipe, reply) // the next try may reach another node by the same name
+		r.deferRequest(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true
 	}
-	return r.heal(pipe, c, req, reply)
+	return r.healScript(pipe, c, req, reply)
 }
 
-// follow sends a request to the node that reply names, unless it has to wait first. first says that it has.
-func (r *retrier) follow(pipe *Pipe, c call, req, reply []byte, first bool) bool {
+// followRedirect sends a request to the node that reply names, unless it has to wait first. first says that
+// it has.
+func (r *retrier) followRedirect(pipe *Pipe, c call, req, reply []byte, first bool) bool {
 	e, rest := retry.ErrorOf(reply)
 	_, addr, ok := parseRedirect(rest, pipe.addr)
 	if !ok || c.slot == thisNode || r.topology.Kind != cluster.Cluster {
@@ -72,18 +76,19 @@ func (r *retrier) follow(pipe *Pipe, c call, req, reply []byte, first bool) bool
 	}
 	r.Refresh()
 	c.to.Detour(c.tag)
-	if addr == pipe.addr {
-		r.nodes.redial(pipe, reply)
+	if addr == pipe.addr { // its name leads to the node that has taken over
+		r.nodes.redialPipe(pipe, reply)
 	}
 	addr = r.member(addr)
 	c.healed = false // that node may have lost the script too
+	// A request of the slot that waits already was here first.
 	hops := addr != "" && (first || !r.waiting.delays(c.slot))
 	if hops && !c.try.Hop() {
 		r.stats.Redirects[retry.Loop].Add(1)
 		hops = false
 	}
 	if !hops {
-		r.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+		r.deferRequest(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true
 	}
 	req = lasting(req)
@@ -115,26 +120,26 @@ func (r *retrier) declined(pipe *Pipe, c call, req []byte, e *retry.Error) {
 	pipe.shunned = r.loop.Now().Add(shunFor)
 	c.to.Detour(c.tag)
 	c.healed = false
-	r.nodes.send(&c, pipe.mode.again(), lasting(req))
+	r.nodes.sendToSlot(&c, pipe.mode.again(), lasting(req))
 }
 
-// heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once
-// for all requests that need it, and in a later round if enough was loaded in this one. The node may lose it
-// again before the request arrives (SCRIPT FLUSH, or it was still loading when it got the script); a request
-// that may run twice then tries again, a few times. Where SCRIPT LOAD is forbidden, the request becomes an
-// EVAL.
-func (r *retrier) heal(pipe *Pipe, c call, req, reply []byte) bool {
+// healScript has the node of pipe run req once more, behind the script that it lacks. The script is loaded
+// once for all requests that need it, and in a later round if enough was loaded in this one. The node may
+// lose it again before the request arrives (SCRIPT FLUSH, or it was still loading when it got the script); a
+// request that may run twice then tries again, a few times. Where SCRIPT LOAD is forbidden, the request
+// becomes an EVAL.
+func (r *retrier) healScript(pipe *Pipe, c call, req, reply []byte) bool {
 	s := &r.scripts
 	if c.healed && !s.whole && !(c.resend && c.try.Hop()) {
 		return false
 	}
-	sha, ok := s.named(req, new(hexSHA))
+	sha, ok := s.shaOf(req, new(hexSHA))
 	if !ok {
 		return false
 	}
 	req = lasting(req) // it may lie in the backlog of pipe, which changes
 	loading := pipe.loading[string(sha)]
-	if r.waiting.delays(c.slot) || !loading && s.full(r.loop.Now()) {
+	if r.waiting.delays(c.slot) || !loading && s.roundIsFull(r.loop.Now()) {
 		r.nextRound(pipe, c, req, bytes.Clone(reply), nil)
 		return true
 	}
@@ -147,7 +152,7 @@ func (r *retrier) heal(pipe *Pipe, c call, req, reply []byte) bool {
 		if s.whole {
 			req = withSource(req, source)
 		} else {
-			s.load(pipe, string(sha), source)
+			s.loadScript(pipe, string(sha), source)
 		}
 	}
 	r.stats.Redirects[retry.NoScript].Add(1)
@@ -173,8 +178,8 @@ type doubt struct {
 	role bool // the node was asked for its role
 }
 
-// doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
-func (r *retrier) doubt(pipe *Pipe, c call, e *retry.Error, req, reply []byte) {
+// doubtScript asks the node of pipe, which answered c with reply. req aliases the log of pipe.
+func (r *retrier) doubtScript(pipe *Pipe, c call, e *retry.Error, req, reply []byte) {
 	c.alone, c.again = false, true
 	c.to.Detour(c.tag)
 	r.Refresh()
@@ -182,17 +187,17 @@ func (r *retrier) doubt(pipe *Pipe, c call, e *retry.Error, req, reply []byte) {
 		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply),
 		inDoubt: true,
 	}}
-	r.waiting.add(d.deferred)
+	r.waiting.addDeferred(d.deferred)
 	switch {
 	case d.role:
-		pipe.append(d.question(), resp.AppendCommandStrings(nil, "ROLE"))
+		pipe.appendRequest(d.question(), resp.AppendCommandStrings(nil, "ROLE"))
 	case len(d.req) > doubtAtOnce:
 		go func() { // ends by itself
-			question := idle(d.req)
+			question := idleScript(d.req)
 			r.loop.Post(func() { r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), d.question(), question) })
 		}()
 	default:
-		pipe.append(d.question(), idle(d.req))
+		pipe.appendRequest(d.question(), idleScript(d.req))
 	}
 }
 
@@ -201,15 +206,16 @@ const doubtAtOnce = 256 << 10
 
 // question is the call that asks the node.
 func (d *doubt) question() *call {
-	c := &call{to: &Collector{Then: d.answered}, slot: thisNode, raw: true, ours: true, came: d.came}
+	c := &call{to: &Collector{Then: d.takeAnswer}, slot: thisNode, raw: true, ours: true, came: d.came}
 	if d.astray {
 		c.before = sayAsking
 	}
 	return c
 }
 
-// idle is a script, or a function, of the same kind as that of req and with the same keys, that does nothing.
-func idle(req []byte) []byte {
+// idleScript is a script, or a function, of the same kind as that of req and with the same keys, that does
+// nothing.
+func idleScript(req []byte) []byte {
 	args, _, err := resp.Split(req, nil)
 	if err != nil || len(args) < 3 {
 		return resp.AppendCommandStrings(nil, "PING")
@@ -227,35 +233,38 @@ func idle(req []byte) []byte {
 	return resp.AppendCommand(nil, same...)
 }
 
-// answered takes the answer.
-func (d *doubt) answered(reply []byte, err error) {
+// takeAnswer takes the answer. It runs once, on the loop.
+func (d *doubt) takeAnswer(reply []byte, err error) {
 	if err != nil {
-		d.tell()
+		d.tellClient()
 		return
 	}
 	d.said = reply
 	switch {
-	case d.refused() && d.r.waiting.first(d.deferred):
-		d.r.waiting.remove(d.deferred)
+	// It has not run, and nothing of its slot waits before it: it may go at once.
+	case d.wasRefused() && d.r.waiting.isFirst(d.deferred):
+		d.r.waiting.removeDeferred(d.deferred)
 		d.believed = true
 		if !d.r.redirect(d.pipe, d.call, d.req, d.reply) {
-			d.tell()
+			d.tellClient()
 		}
-	case d.refused():
+	// It has not run, and goes in its turn.
+	case d.wasRefused():
 		d.inDoubt, d.next = false, d.r.loop.Now()
-		d.r.arm()
+		d.r.armRetry()
+	// It has been sent once more already, and got such an error again: so it is the script that says so.
 	case d.doubted:
-		d.tell()
+		d.tellClient()
 	default:
 		d.doubted, d.ran = true, true
 		d.inDoubt, d.next = false, d.r.loop.Now().Add(d.try.Pause())
-		d.r.arm()
+		d.r.armRetry()
 	}
 }
 
-// refused says that the error was of Redis, as the answer to the question shows. A node that does not tell
+// wasRefused says that the error was of Redis, as the answer to the question shows. A node that does not tell
 // its role may be a replica.
-func (d *doubt) refused() bool {
+func (d *doubt) wasRefused() bool {
 	if d.role {
 		return !bytes.HasPrefix(d.said, []byte("*3\r\n$6\r\nmaster\r\n"))
 	}
@@ -266,8 +275,9 @@ func (d *doubt) refused() bool {
 	return r != nil && r.Verdict != retry.LoadScript
 }
 
-// tell gives the error to the client.
-func (d *doubt) tell() {
-	d.r.waiting.remove(d.deferred)
+// tellClient gives the error to the client. It is the script's own, or nobody can find out: as at Redis, the
+// client gets it.
+func (d *doubt) tellClient() {
+	d.r.waiting.removeDeferred(d.deferred)
 	d.to.Receive(d.tag, plainError(d.reply), true)
 }

@@ -9,7 +9,7 @@ import (
 // This file renews logins. The node may end connections that authenticated too long ago, so AUTH with a new
 // password goes behind what was sent:
 //
-//	patrol --> renewLogin --> AUTH --> +OK, which is not passed on
+//	patrolShared, patrolOwn --> renewLogin --> AUTH --> +OK, which is not passed on
 //
 // The node does not read from a connection while a command blocks there, and between MULTI and EXEC it would
 // queue AUTH. Such a connection takes over the new password afterwards.
@@ -17,7 +17,8 @@ import (
 // renewAgain is the pause before a node that has refused a login gets it again.
 const renewAgain = 10 * time.Second
 
-// renewLogin makes the connection take over a newer login, if there is one.
+// renewLogin makes the connection take over a newer login, if there is one. Pointers are compared: a renewed
+// login is another one.
 func (p *Pipe) renewLogin() {
 	now := p.control.Login()
 	if now == p.as || p.conn == nil || p.stream != nil || p.loop.Now().Before(p.renewAt) {
@@ -31,11 +32,12 @@ func (p *Pipe) renewLogin() {
 	before := p.as
 	p.as = now
 	if req := cluster.Renewal(before, now); req != nil {
-		p.ask(req, p.loggedIn)
+		p.askNode(req, p.loggedIn)
 	}
 }
 
-// loggedIn takes the answer to AUTH; nil if there is none.
+// loggedIn takes the answer to AUTH; nil if there is none. A refusal is logged once for all pipes of the
+// loop, and tried again later, for the node may learn the password after the proxy.
 func (p *Pipe) loggedIn(reply []byte, _ error) {
 	if reply == nil || !isErrorReply(reply) {
 		return

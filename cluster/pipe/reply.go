@@ -11,11 +11,12 @@ import (
 
 // This file takes replies.
 
-// Read implements loop.Handler.
+// Read implements loop.Handler. It gives each whole reply, or what has come of it, to its request, and leaves
+// nothing of a reply unconsumed but what the framer cannot tell yet.
 func (p *Pipe) Read(buf []byte) int {
-	p.heard()
+	p.noteHeard()
 	if p.stuck {
-		p.home.freed(p)
+		p.home.noteFreed(p)
 	}
 	used := 0
 	for used < len(buf) && p.conn != nil {
@@ -24,6 +25,7 @@ func (p *Pipe) Read(buf []byte) int {
 			p.hangUp(fmt.Errorf("%w: %w", cluster.ErrFraming, err))
 			break
 		}
+		// the framer needs more than that to tell where it ends
 		if n == 0 && !done {
 			break
 		}
@@ -43,7 +45,9 @@ func (p *Pipe) Read(buf []byte) int {
 	return used
 }
 
-// deliver gives chunk, a part of the oldest request's reply, to its receiver.
+// deliver gives chunk, a part of the oldest request's reply, to its receiver. last says that it ends with
+// chunk. Pushes come in between replies, never inside of one. Whoever gets it may send, or end the pipe: so
+// the request is taken out before.
 func (p *Pipe) deliver(chunk []byte, last bool) {
 	if p.inPush || !p.inReply && chunk[0] == '>' {
 		p.inPush = !last
@@ -59,8 +63,10 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	p.pace.whole = p.pace.whole || last
 	if !last {
 		if !p.inReply {
+			// The beginning shows how long it is, and that the request has run: so what its client has sent
+			// before it, and is aside, must not run any more.
 			p.home.letChoose(p, p.calls.head(), chunk)
-			p.home.overtaken(p, *p.calls.head())
+			p.home.refuseOvertaken(p, *p.calls.head())
 			chunk = madeUp(p, chunk, false)
 		} else if p.Conn == nil && !p.mode.Second {
 			p.home.crowd(p, len(chunk))
@@ -89,28 +95,33 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	if !p.inReply && chunk[0] == '-' && c.to != nil {
 		p.counts.errors.Add(1)
+		// What becomes of the request is for its owner to say. The next owner shall get a connection to where
+		// the name leads by now.
 		if c.raw && p.Conn != nil && misled(p.addr, chunk) {
 			p.leaving = true
 		}
 		if c.again { // it is under way no more, and must not stand in its own way
-			p.home.arrived(c)
+			p.home.noteArrived(c)
 			p.calls.head().again = false
 		}
+		// It is sent again, put aside, or asked about: its receiver does not hear of this reply.
 		if !c.raw && p.home.redirect(p, c, p.log.oldest(c.size), chunk) {
 			p.popUnanswered()
 			return
 		}
 		chunk = madeUp(p, chunk, c.raw)
 	}
+	// It has run: that ends the hope of what is aside before it, unless it only reads, and can be read once
+	// more.
 	if len(p.order.all) > 0 && !p.inReply {
-		if p.home.joins(p, c, chunk) {
+		if p.home.joinAside(p, c, chunk) {
 			p.popUnanswered()
 			return
 		}
-		p.home.overtaken(p, c)
+		p.home.refuseOvertaken(p, c)
 	}
 	p.inReply = false
-	p.pop()
+	p.popOldest()
 	if to, ok := c.to.(answered); ok {
 		to.answered(p, c.astray)
 	}
@@ -128,7 +139,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 
 // prove takes a part of the reply to a question that proves that replies belong to their requests.
 func (p *Pipe) prove(tag uint32, chunk []byte, last bool) {
-	if err := p.proof.take(tag, chunk, last); err != nil {
+	if err := p.proof.takeAnswer(tag, chunk, last); err != nil {
 		p.hangUp(err)
 	}
 }
@@ -171,13 +182,14 @@ func cutOff(p *Pipe, why error) {
 
 // popUnanswered removes the oldest request, whose reply does not concern its client.
 func (p *Pipe) popUnanswered() {
-	p.pop()
+	p.popOldest()
 	p.home.goOn(p)
 	p.Answered(false, false)
 }
 
-// heard notes that the node has sent something.
-func (p *Pipe) heard() {
+// noteHeard notes that the node has sent something. A node that owes nothing and speaks is no sign of how
+// long it takes.
+func (p *Pipe) noteHeard() {
 	now := p.loop.Now()
 	if p.calls.len() > 0 {
 		p.habit = max(p.habit, now.Sub(p.progress))
@@ -185,17 +197,17 @@ func (p *Pipe) heard() {
 	p.progress, p.said, p.late = now, now, false
 }
 
-// pop removes the oldest request.
-func (p *Pipe) pop() {
+// popOldest removes the oldest request. Its bytes may be overwritten from now on.
+func (p *Pipe) popOldest() {
 	c := p.calls.head()
 	p.log.pop(c.size, p.o.QueueLimit)
 	if c.again {
-		p.home.arrived(*c)
+		p.home.noteArrived(*c)
 	}
 	p.calls.pop()
 	p.answered++
 	p.counts.requests.Add(1)
 	if p.o.ShedAfter > 0 {
-		p.congestion.answered(p.loop.Now())
+		p.congestion.noteAnswered(p.loop.Now())
 	}
 }

@@ -21,34 +21,35 @@ type retrier struct {
 	shared map[nodeKey]*Pipe
 	outages
 	scripts scriptLoads
-	senders senders
-	waiting deferredList
-	armed   bool
+	senders senders      // whose requests are under way again
+	waiting deferredList // what is tried again later
+	armed   bool         // retryDeferred will run
 	rests
 }
 
 // nodes are how requests are sent again.
 type nodes interface {
-	// send sends a request to the node of its slot, sendTo over a pipe.
-	send(c *call, m Mode, req []byte) *Pipe
+	// sendToSlot sends a request to the node of its slot, sendTo over a pipe.
+	sendToSlot(c *call, m Mode, req []byte) *Pipe
 	sendTo(pipe *Pipe, c *call, req []byte) *Pipe
 	// pipe finds or makes the pipe to addr.
 	pipe(addr string, m Mode) *Pipe
-	// redial makes later requests to the pipe's node use a new connection, if reply says that it may help.
-	redial(pipe *Pipe, reply []byte)
+	// redialPipe makes later requests to the pipe's node use a new connection, if reply says that it may
+	// help.
+	redialPipe(pipe *Pipe, reply []byte)
 }
 
 // nextRound has the request sent again soon, and does not count that as a try.
 func (r *retrier) nextRound(pipe *Pipe, c call, req, reply []byte, err error) {
 	c.to.Detour(c.tag)
-	if d := r.later(pipe.addr, pipe.mode, c, req, reply, err); d != nil {
+	if d := r.deferRequest(pipe.addr, pipe.mode, c, req, reply, err); d != nil {
 		d.try, d.next = c.try, r.loop.Now()
 	}
 }
 
-// later has the request sent again after a pause that grows, until its budget is used up. addr is the node
-// that had it, "" if none had. req is kept. It returns nil if there is no room for one more.
-func (r *retrier) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
+// deferRequest has the request sent again after a pause that grows, until its budget is used up. addr is the
+// node that had it, "" if none had. req is kept. It returns nil if there is no room for one more.
+func (r *retrier) deferRequest(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
 	c.healed, c.again = false, true
 	if !c.try.Paused() {
 		r.felt.Feel(addr, cluster.Felt{Delayed: 1})
@@ -60,48 +61,50 @@ func (r *retrier) later(addr string, m Mode, c call, req, reply []byte, err erro
 		return nil
 	}
 	d.req = lasting(req)
-	r.waiting.add(d)
-	r.arm()
+	r.waiting.addDeferred(d)
+	r.armRetry()
 	return d
 }
 
-// arm has the deferred requests tried soon.
-func (r *retrier) arm() {
+// armRetry has the deferred requests tried soon. One timer is enough for all.
+func (r *retrier) armRetry() {
 	if !r.armed && len(r.waiting.all) > 0 {
 		r.armed = true
 		r.loop.After(10*time.Millisecond, func() {
 			r.armed = false
-			r.retry()
+			r.retryDeferred()
 		})
 	}
 }
 
-// retry sends the deferred requests whose time has come, in the order in which they came.
-func (r *retrier) retry() {
+// retryDeferred sends the deferred requests whose time has come, in the order in which they came. Those that
+// cannot go yet are put back; sendTo puts back others, because of their order.
+func (r *retrier) retryDeferred() {
 	waiting := r.waiting.takeAll()
 	now := r.loop.Now()
 	known := make(map[nodeSlot]shard)
 	for _, d := range waiting {
 		switch {
 		case d.inDoubt:
-			r.waiting.add(d)
+			r.waiting.addDeferred(d)
 		case now.Sub(r.born) >= d.least && r.expired(&d.call, d.addr, now.Sub(r.born), known):
 			r.giveUp(d)
-		case now.Before(d.next), r.waiting.delays(d.slot), r.holds(d.slot, d.addr, d.mode, r.shared):
-			r.waiting.add(d)
-		case d.slot == thisNode && r.left(d.addr, d.mode):
+		case now.Before(d.next), r.waiting.delays(d.slot), r.holdsRequest(d.slot, d.addr, d.mode, r.shared):
+			r.waiting.addDeferred(d)
+		case d.slot == thisNode && r.hasLeft(d.addr, d.mode):
 			r.giveUp(d)
 		case d.slot == thisNode:
 			r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), &d.call, d.req)
 		default:
-			r.nodes.send(&d.call, d.mode, d.req)
+			r.nodes.sendToSlot(&d.call, d.mode, d.req)
 		}
 	}
-	r.arm()
+	r.armRetry()
 }
 
-// left says that a node has left the topology.
-func (r *retrier) left(addr string, m Mode) bool {
+// hasLeft says that a node has left the topology. Only a node that a request names can leave it without
+// another to go to.
+func (r *retrier) hasLeft(addr string, m Mode) bool {
 	pipe := r.shared[nodeKey{addr, m}]
 	return pipe != nil && !pipe.retired.IsZero()
 }
@@ -120,8 +123,8 @@ func (r *retrier) giveUp(d *deferred) {
 
 // news has everything tried now that waits, because what it waits for may have come.
 func (r *retrier) news() {
-	r.waiting.now(r.loop.Now())
-	r.retry()
+	r.waiting.tryNow(r.loop.Now())
+	r.retryDeferred()
 	r.wakeAll()
 }
 
@@ -140,16 +143,17 @@ func (r *retrier) newsSoon() {
 // req aliases the log.
 func (r *retrier) putAside(p *Pipe, c *call, req, reply []byte) bool {
 	client, _, latest := orderOf(c)
-	if client == 0 || latest && !p.order.has(client) {
+	if client == 0 || latest && !p.order.hasAside(client) {
 		return false
 	}
 	c.to.Detour(c.tag)
-	r.keep(p, &heldRequest{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
+	r.keepAside(p, &heldRequest{call: *c, req: lasting(req), reply: bytes.Clone(reply)})
 	return true
 }
 
-// keep puts h aside.
-func (r *retrier) keep(p *Pipe, h *heldRequest) {
-	p.order.keep(h, p.answered+uint64(p.calls.len()))
-	r.senders.sends(nil, &h.call)
+// keepAside puts h aside until all is answered that p owes now. Meanwhile nothing else is sent again for its
+// client and slot.
+func (r *retrier) keepAside(p *Pipe, h *heldRequest) {
+	p.order.keepHeld(h, p.answered+uint64(p.calls.len()))
+	r.senders.noteSent(nil, &h.call)
 }

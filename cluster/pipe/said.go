@@ -50,8 +50,10 @@ var (
 // longer a master.
 func Interrupted(reply []byte) bool { return bytes.HasPrefix(reply, interruption) }
 
+// isTryAgain says that reply is of a request whose keys are at two nodes. It may be nil.
 func isTryAgain(reply []byte) bool { return bytes.HasPrefix(reply, tryAgain) }
 
+// isErrorReply says that reply is an error; "!" is a long one of RESP3.
 func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }
 
 // isRedirect says that an error reply names another node.
@@ -119,7 +121,8 @@ func complaint(reply []byte) error {
 	return errors.New(string(bytes.TrimSpace(reply)))
 }
 
-// notTaken is the error of a request whose budget is used up: err, or what reply complains of, is why.
+// notTaken is the error of a request whose budget is used up: err, or what reply complains of, is why. reply
+// counts only without err.
 func notTaken(outcome error, reply []byte, err error) error {
 	if err == nil {
 		err = complaint(reply)
@@ -127,9 +130,9 @@ func notTaken(outcome error, reply []byte, err error) error {
 	return cluster.NotTaken(outcome, err, err == errRedirected || errors.Is(err, owned.ErrNoPlace))
 }
 
-// busy is the reply of a node that could not put a new connection into its mode because of a script; nil for
-// other errors. Every request would have got that reply.
-func busy(err error) []byte {
+// busyReply is the reply of a node that could not put a new connection into its mode because of a script; nil
+// for other errors. Every request would have got that reply.
+func busyReply(err error) []byte {
 	var node cluster.NodeError
 	if errors.As(err, &node) && strings.HasPrefix(node.Err.Error(), "BUSY ") {
 		return []byte("-" + node.Err.Error() + "\r\n")
@@ -162,7 +165,7 @@ func announced(chunk []byte) int {
 	return int(n)
 }
 
-// trimLine is an error reply without the end of its line.
+// trimLine is an error reply without the end of its line. It lies in b.
 func trimLine(b []byte) []byte { return bytes.TrimRight(b, "\r\n") }
 
 // Scripts and functions may raise errors of any text, also texts by which Redis says that a command was not

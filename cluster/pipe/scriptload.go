@@ -12,8 +12,8 @@ import (
 // that needs it, unless the node is known to have it; so nothing of the client overtakes that request. What
 // is known of a node is forgotten when a connection to it breaks, and when scripts are flushed:
 //
-//	append --> ahead --> SCRIPT LOAD, EVALSHA --> node
-//	                        redirect --> heal <-- -NOSCRIPT, from a node that has lost it all the same
+//	appendRequest --> ahead --> SCRIPT LOAD, EVALSHA --> node
+//	                  redirect --> healScript <-- -NOSCRIPT, from a node that has lost it all the same
 
 // maxThere is how many scripts are noted of one node.
 const maxThere = 10_000
@@ -28,7 +28,7 @@ type scriptLoads struct {
 	source  func(sha []byte) (source []byte, ok bool)
 	flushes func() uint64              // see Options.Flushes
 	there   map[string]map[string]bool // the scripts that nodes have, by address and SHA1
-	usual   [64]usual                  // some of them, see place
+	usual   [64]usual                  // some of them, see usualPlace
 	flushed uint64                     // flushes when that was so
 	round   time.Time                  // the round of the loop that loaded counts in
 	loaded  int                        // bytes
@@ -41,29 +41,30 @@ type usual struct {
 	sha  hexSHA
 }
 
-// place is where a script may be among the usual ones.
-func (s *scriptLoads) place(sha []byte) *usual { return &s.usual[(sha[38]<<4+sha[39])%64] }
+// usualPlace is where a script may be among the usual ones. sha has 40 digits; the last two choose, and a
+// later script takes the place of an earlier one.
+func (s *scriptLoads) usualPlace(sha []byte) *usual { return &s.usual[(sha[38]<<4+sha[39])%64] }
 
 // evalsha is how requests begin that run a script, behind the number of their words and in front of its SHA1.
 const evalsha = "\n$7\r\nEVALSHA\r\n$40\r\n"
 
-// ran says that the node at addr has the script that req runs, because that was so when it last ran it. It
-// costs less than to look.
-func (s *scriptLoads) ran(addr string, req []byte) bool {
+// ranLately says that the node at addr has the script that req runs, because that was so when it last ran it.
+// It costs less than to look.
+func (s *scriptLoads) ranLately(addr string, req []byte) bool {
 	at := bytes.IndexByte(req, '\n')
 	if at < 0 || len(req) < at+len(evalsha)+len(hexSHA{}) || string(req[at:at+len(evalsha)]) != evalsha {
 		return false
 	}
 	sha := req[at+len(evalsha):][:len(hexSHA{})]
-	u := s.place(sha)
+	u := s.usualPlace(sha)
 	return string(u.sha[:]) == string(sha) && u.addr == addr
 }
 
 // hexSHA has room for a SHA1.
 type hexSHA [2 * sha1.Size]byte
 
-// named is the SHA1 of the script that req may run, in lower case. It is kept in buf.
-func (s *scriptLoads) named(req []byte, buf *hexSHA) (sha []byte, ok bool) {
+// shaOf is the SHA1 of the script that req may run, in lower case. It is kept in buf.
+func (s *scriptLoads) shaOf(req []byte, buf *hexSHA) (sha []byte, ok bool) {
 	if s.source == nil {
 		return nil, false
 	}
@@ -96,50 +97,52 @@ func (s *scriptLoads) ahead(pipe *Pipe, req []byte) {
 		clear(s.there)
 		s.usual = [64]usual{}
 	}
-	if s.ran(pipe.addr, req) {
+	if s.ranLately(pipe.addr, req) {
 		return
 	}
 	var buf hexSHA
-	sha, ok := s.named(req, &buf)
+	sha, ok := s.shaOf(req, &buf)
 	if ok && s.there[pipe.addr][string(sha)] {
 		if len(sha) == len(buf) {
-			*s.place(sha) = usual{pipe.addr, buf}
+			*s.usualPlace(sha) = usual{pipe.addr, buf}
 		}
 		return
 	}
-	if !ok || pipe.loading[string(sha)] || s.full(pipe.loop.Now()) {
+	if !ok || pipe.loading[string(sha)] || s.roundIsFull(pipe.loop.Now()) {
 		return
 	}
 	if source, ok := s.source(bytes.Clone(sha)); ok { // so that buf need not be allocated
 		s.loaded += len(source)
-		s.load(pipe, string(sha), source)
+		s.loadScript(pipe, string(sha), source)
 	}
 }
 
-// forget forgets which scripts the node at addr has.
-func (s *scriptLoads) forget(addr string) {
+// forgetScripts forgets which scripts the node at addr has. The usual ones of all nodes go, too; those of
+// others are found in there again.
+func (s *scriptLoads) forgetScripts(addr string) {
 	delete(s.there, addr)
 	s.usual = [64]usual{}
 }
 
-// lost forgets which scripts the node at addr has, because it lacks that of req, which it had.
-func (s *scriptLoads) lost(addr string, req []byte) {
-	if sha, ok := s.named(req, new(hexSHA)); ok && s.there[addr][string(sha)] {
-		s.forget(addr)
+// noteLost forgets which scripts the node at addr has, because it lacks that of req, which it had.
+func (s *scriptLoads) noteLost(addr string, req []byte) {
+	if sha, ok := s.shaOf(req, new(hexSHA)); ok && s.there[addr][string(sha)] {
+		s.forgetScripts(addr)
 	}
 }
 
-// note notes that the node at addr has a script.
-func (s *scriptLoads) note(addr, sha string) {
+// noteScript notes that the node at addr has a script. A node that has too many noted begins anew, so the
+// memory is bounded.
+func (s *scriptLoads) noteScript(addr, sha string) {
 	if there := s.there[addr]; there == nil || len(there) >= maxThere {
-		s.forget(addr)
+		s.forgetScripts(addr)
 		s.there[addr] = make(map[string]bool)
 	}
 	s.there[addr][sha] = true
 }
 
-// full says that no more may be loaded in the round that began at now.
-func (s *scriptLoads) full(now time.Time) bool {
+// roundIsFull says that no more may be loaded in the round that began at now.
+func (s *scriptLoads) roundIsFull(now time.Time) bool {
 	if s.round != now {
 		s.round, s.loaded = now, 0
 	}
@@ -148,7 +151,7 @@ func (s *scriptLoads) full(now time.Time) bool {
 
 // sourceFor returns the script that req runs and its node has lost.
 func (s *scriptLoads) sourceFor(req []byte) (source []byte, ok bool) {
-	sha, ok := s.named(req, new(hexSHA))
+	sha, ok := s.shaOf(req, new(hexSHA))
 	if !ok {
 		return nil, false
 	}
@@ -174,19 +177,20 @@ func withSource(req, source []byte) []byte {
 	return resp.AppendCommand(nil, args...)
 }
 
-// load queues a script for the node of p, and notes when it has it, or that it forbids SCRIPT LOAD.
-func (s *scriptLoads) load(p *Pipe, sha string, source []byte) {
+// loadScript queues a script for the node of p, and notes when it has it, or that it forbids SCRIPT LOAD. The
+// pipe runs it before whatever is queued later.
+func (s *scriptLoads) loadScript(p *Pipe, sha string, source []byte) {
 	if p.loading == nil {
 		p.loading = make(map[string]bool)
 	}
 	p.loading[sha] = true
-	p.ask(scriptLoad(source), func(reply []byte, err error) {
+	p.askNode(scriptLoad(source), func(reply []byte, err error) {
 		delete(p.loading, sha)
 		if err != nil {
 			return
 		}
 		if s.whole = s.whole || resp.Forbidden(reply); !isErrorReply(reply) {
-			s.note(p.addr, sha)
+			s.noteScript(p.addr, sha)
 		}
 	})
 }

@@ -35,8 +35,8 @@ type sharedPipes struct {
 	*ownedPipes
 	byNode  map[nodeKey]*Pipe
 	leaving map[*Pipe]struct{} // they get no new requests
-	masters []node
-	readers [][]node // by master: the replicas that may be read from
+	masters []node             // as in topology.Masters
+	readers [][]node           // by master: the replicas that may be read from
 	stuckPipes
 }
 
@@ -57,8 +57,8 @@ func (n *node) pipe(s *sharedPipes, m Mode) *Pipe {
 	return pipe
 }
 
-// forget has the node's pipe found anew.
-func (n *node) forget(pipe *Pipe) {
+// forgetPipe has the node's pipe found anew.
+func (n *node) forgetPipe(pipe *Pipe) {
 	for i := range n.last {
 		if n.last[i] == pipe {
 			n.last[i] = nil
@@ -89,9 +89,9 @@ func (s *sharedPipes) pipe(addr string, m Mode) *Pipe {
 // master finds or makes the pipe to the i-th master.
 func (s *sharedPipes) master(i int, m Mode) *Pipe { return s.masters[i].pipe(s, m) }
 
-// redial makes later requests to the pipe's node use a new connection, if its name may lead elsewhere.
+// redialPipe makes later requests to the pipe's node use a new connection, if its name may lead elsewhere.
 // Requests that were sent are answered over the old one, or have not run.
-func (s *sharedPipes) redial(pipe *Pipe, reply []byte) {
+func (s *sharedPipes) redialPipe(pipe *Pipe, reply []byte) {
 	young := s.loop.Now().Sub(pipe.since) < leastLife
 	switch {
 	case pipe.conn == nil || pipe.leaving || young || !misled(pipe.addr, reply):
@@ -100,7 +100,7 @@ func (s *sharedPipes) redial(pipe *Pipe, reply []byte) {
 	case pipe.Conn == nil:
 		pipe.leaving = true
 		s.leaving[pipe] = struct{}{}
-		s.forget(pipe)
+		s.forgetPipe(pipe)
 		s.redials++
 		s.own.EndIdle(pipe.addr)
 	}
@@ -132,29 +132,32 @@ func (s *sharedPipes) roomForDatabase() {
 			oldest = pipe
 		}
 	}
+	// Where all of them are at work, there are more for a while.
 	if n >= maxDatabases && oldest != nil {
-		s.forget(oldest)
+		s.forgetPipe(oldest)
 		oldest.hangUp(errIdle)
 	}
 }
 
-// forget has another pipe made for what would be sent over this one.
-func (s *sharedPipes) forget(pipe *Pipe) {
+// forgetPipe has another pipe made for what would be sent over this one. The pipe itself goes on: its caller
+// ends it, or lets it be answered.
+func (s *sharedPipes) forgetPipe(pipe *Pipe) {
 	delete(s.byNode, nodeKey{pipe.addr, pipe.mode})
 	for i := range s.masters {
-		s.masters[i].forget(pipe)
+		s.masters[i].forgetPipe(pipe)
 	}
 	for _, all := range s.readers {
 		for i := range all {
-			all[i].forget(pipe)
+			all[i].forgetPipe(pipe)
 		}
 	}
-	s.freed(pipe)
+	s.noteFreed(pipe)
 	s.crowd(pipe, 0)
 }
 
-// retire notes which nodes have left the topology.
-func (s *sharedPipes) retire(t *cluster.Topology) {
+// retirePipes notes which nodes have left the topology. They have retireAfter to be answered, unless they
+// come back.
+func (s *sharedPipes) retirePipes(t *cluster.Topology) {
 	present, replicas := make(map[string]bool), make(map[string]bool)
 	s.masters = make([]node, len(t.Masters))
 	for i, n := range t.Masters {
@@ -164,25 +167,26 @@ func (s *sharedPipes) retire(t *cluster.Topology) {
 		replicas[n.Addr] = true
 	}
 	for _, pipe := range s.byNode {
-		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), s.loop.Now())
+		pipe.noteRetired(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), s.loop.Now())
 	}
 	for pipe := range s.ownPipes {
-		pipe.retire(!present[pipe.addr], s.loop.Now())
+		pipe.noteRetired(!present[pipe.addr], s.loop.Now())
 	}
 }
 
-// patrol gives up nodes that owe replies and are silent, or nearly so, and closes pipes whose node has left
-// the topology.
-func (s *sharedPipes) patrol(now time.Time) {
+// patrolShared gives up nodes that owe replies and are silent, or nearly so, and closes pipes whose node has
+// left the topology.
+func (s *sharedPipes) patrolShared(now time.Time) {
 	for _, pipe := range s.byNode {
 		pipe.renewLogin()
 		switch {
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
-			s.forget(pipe)
+			s.forgetPipe(pipe)
 			pipe.hangUp(owned.ErrRetired)
 		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
-			s.forget(pipe)
+			s.forgetPipe(pipe)
 			pipe.hangUp(errIdle)
+		// A script may run for as long as it likes, if the node says so.
 		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > s.o.Timeout:
 			if !s.busyWith(pipe, now) {
 				pipe.hangUp(errSilent)
@@ -203,12 +207,12 @@ func (s *sharedPipes) patrol(now time.Time) {
 	}
 }
 
-// close ends all of them.
-func (s *sharedPipes) close() {
+// closeShared ends all of them. A dial is only cancelled, so what waits for it fails here.
+func (s *sharedPipes) closeShared() {
 	for _, pipe := range s.byNode {
 		if pipe.dialing {
 			pipe.cancel()
-			s.home.abandon(pipe, net.ErrClosed)
+			s.home.abandonRequests(pipe, net.ErrClosed)
 		}
 		pipe.hangUp(net.ErrClosed)
 	}

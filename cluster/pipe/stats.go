@@ -31,6 +31,8 @@ type Stats struct {
 	nodes map[string]*nodeCounters
 }
 
+// nodeCounters are those of one node, for all loops: up is how many connections there are now. They stay when
+// the node has gone, because metrics must not fall.
 type nodeCounters struct {
 	requests, errors, connects, dialErrors, garbled atomic.Uint64
 	up                                              atomic.Int64
@@ -62,6 +64,7 @@ func (s *Stats) Nodes() []NodeStats {
 	return all
 }
 
+// node finds or makes the counters of addr. A pipe asks once, and keeps them.
 func (s *Stats) node(addr string) *nodeCounters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,10 +83,11 @@ func (s *Stats) node(addr string) *nodeCounters {
 // the time since born, which no change of the clock affects; 0: never. Safe for concurrent use.
 type movingSlots [slot.Count]atomic.Int64
 
+// born is where movingSlots begin to count.
 var born = time.Now()
 
-// note notes that a node says so of slot n now.
-func (m *movingSlots) note(n int16, now time.Time) {
+// noteMoving notes that a node says so of slot n now.
+func (m *movingSlots) noteMoving(n int16, now time.Time) {
 	if n >= 0 {
 		m[n].Store(int64(now.Sub(born)))
 	}
@@ -115,10 +119,10 @@ type inquiries struct {
 	waiting map[string][]connInquiry // by the address of each node that is asked: what it is to be asked next
 }
 
-// put has the node at addr asked, together with what others ask it. It does not block. ctx ends with the
-// loops, limit bounds one question.
-func (q *inquiries) put(ctx context.Context, nodes cluster.NodeDialer, limit time.Duration, addr string,
-	one connInquiry,
+// putInquiry has the node at addr asked, together with what others ask it. It does not block. ctx ends with
+// the loops, limit bounds one question. The answer comes on a goroutine of its own.
+func (q *inquiries) putInquiry(ctx context.Context, nodes cluster.NodeDialer, limit time.Duration,
+	addr string, one connInquiry,
 ) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,7 +135,7 @@ func (q *inquiries) put(ctx context.Context, nodes cluster.NodeDialer, limit tim
 		return
 	}
 	go func() { // ends with the last question, each of which the limit or ctx ends
-		for all := q.next(addr); len(all) > 0; all = q.next(addr) {
+		for all := q.takeInquiries(addr); len(all) > 0; all = q.takeInquiries(addr) {
 			var ids []string
 			for _, one := range all {
 				ids = append(ids, one.ids...)
@@ -146,8 +150,9 @@ func (q *inquiries) put(ctx context.Context, nodes cluster.NodeDialer, limit tim
 	}()
 }
 
-// next takes what the node at addr is to be asked now: nothing ends it.
-func (q *inquiries) next(addr string) (all []connInquiry) {
+// takeInquiries takes what the node at addr is to be asked now: nothing ends it. As long as its entry stands,
+// even an empty one, others wait there instead of asking beside it.
+func (q *inquiries) takeInquiries(addr string) (all []connInquiry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting, n := q.waiting[addr], 0
@@ -187,7 +192,7 @@ type Control interface {
 type Options struct {
 	// bytes that one loop queues for a node before it stops reading from clients
 	QueueLimit     int
-	ConnectTimeout time.Duration // as in Options
+	ConnectTimeout time.Duration // to connect and log in
 	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
 	MaxOwn         int           // connections that are not shared, of one loop
 	// how long a request is sent again and again while its shard has a master that answers; see outage.go

@@ -71,7 +71,7 @@ func (s *Stream) Write(b []byte, last bool) {
 		if s.astray {
 			c.before = sayAsking
 		}
-		p.append(c, b)
+		p.appendRequest(c, b)
 		s.left = p.log.unwritten()
 	default:
 		p.progress = s.pool.loop.Now()
@@ -104,14 +104,14 @@ func (s *Stream) End() {
 	if s.over {
 		return
 	}
-	s.finish()
+	s.finishStream()
 	if s.begun {
 		s.pipe.End()
 	}
 }
 
-// finish lets go of everything.
-func (s *Stream) finish() {
+// finishStream lets go of everything. The pipe carries other requests again.
+func (s *Stream) finishStream() {
 	s.over = true
 	s.queue.Free(s.pool.loop)
 	if s.begun {
@@ -134,7 +134,8 @@ func (s *Stream) wrote(n int, queued bool) {
 	}
 }
 
-// starves says that the node has all that was given, and owes nothing before it gets more.
+// starves says that the node has all that was given, and owes nothing before it gets more: it is this side
+// that is silent.
 func (s *Stream) starves() bool { return s.left == 0 && !s.whole }
 
 // answered is told of an answer before Receive, if it comes from a node.
@@ -160,13 +161,13 @@ func (s *Stream) Receive(_ uint32, chunk []byte, last bool) {
 	case last && s.begun && chunk[0] == '-':
 		s.pipe.Retryable(chunk) // refreshes the topology
 		if isRedirect(chunk) {
-			s.finish()
+			s.finishStream()
 			s.to.Fail(s.tag, &cluster.Untaken{Why: errLeft, Nodes: true})
 			return
 		}
 	}
 	if last {
-		s.finish()
+		s.finishStream()
 	}
 	s.to.Receive(s.tag, chunk, last)
 }
@@ -189,7 +190,7 @@ func (s *Stream) Fail(_ uint32, err error) {
 	default:
 		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, s.pipe.Dead())
 	}
-	s.finish()
+	s.finishStream()
 	s.to.Fail(s.tag, err)
 }
 

@@ -37,36 +37,36 @@ type stuckPipes struct {
 	shared map[nodeKey]*Pipe // all that may get stuck
 	find   func(addr string, m Mode) *Pipe
 
-	n           int
-	epoch, last uint64    // now, and the latest one
+	n           int       // pipes that are stuck or crowded; one that is both counts twice
+	epoch, last uint64    // now, 0 while n is 0; and the latest one
 	scripted    time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 }
 
 // WatchScripts has it checked whether pipes are stuck until the script that is about to be sent is answered.
 func (s *stuckPipes) WatchScripts() { s.scripted = s.loop.Now() }
 
-// look finds the pipes that are stuck now.
-func (s *stuckPipes) look(now time.Time) {
+// lookForStuck finds the pipes that are stuck now. Without a script lately it costs nothing.
+func (s *stuckPipes) lookForStuck(now time.Time) {
 	if s.epoch == 0 && now.Sub(s.scripted) >= s.o.Timeout {
 		return
 	}
 	for _, pipe := range s.shared {
-		s.set(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
+		s.setStuck(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
 			hasScript(pipe))
 	}
 }
 
-// freed notes that a pipe is not stuck any more.
-func (s *stuckPipes) freed(pipe *Pipe) { s.set(pipe, false) }
+// noteFreed notes that a pipe is not stuck any more.
+func (s *stuckPipes) noteFreed(pipe *Pipe) { s.setStuck(pipe, false) }
 
-// set notes whether a pipe is stuck.
-func (s *stuckPipes) set(pipe *Pipe, stuck bool) {
+// setStuck notes whether a pipe is stuck.
+func (s *stuckPipes) setStuck(pipe *Pipe, stuck bool) {
 	if stuck == pipe.stuck {
 		return
 	}
 	pipe.stuck, pipe.idleSigns = stuck, 0
 	s.scripted = s.loop.Now() // there may be more behind this one
-	s.stats.Stuck.Add(s.count(stuck))
+	s.stats.Stuck.Add(s.countStuck(stuck))
 }
 
 // crowd notes that n bytes of a long reply have come over pipe, or that it owes none any more: n is 0.
@@ -76,12 +76,12 @@ func (s *stuckPipes) crowd(pipe *Pipe, n int) {
 		pipe.crowded = 0
 	}
 	if is := pipe.crowded >= crowdedFrom; is != was {
-		s.count(is)
+		s.countStuck(is)
 	}
 }
 
-// count counts one pipe more that is stuck or crowded, or one less, and returns the change.
-func (s *stuckPipes) count(more bool) int64 {
+// countStuck counts one pipe more that is stuck or crowded, or one less, and returns the change.
+func (s *stuckPipes) countStuck(more bool) int64 {
 	n := 1
 	if !more {
 		n = -1
@@ -123,7 +123,7 @@ func (s *stuckPipes) busyWith(p *Pipe, now time.Time) bool {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.ask(askPing, func(reply []byte, _ error) {
+		other.askNode(askPing, func(reply []byte, _ error) {
 			if p.idleSigns++; bytes.HasPrefix(reply, []byte("-BUSY ")) {
 				p.idleSigns = 0
 			}

@@ -56,14 +56,14 @@ func (c *Client) Synced(ctx context.Context, n int, req []byte, replicas int, ti
 		p: p, slot: n, req: req, wait: resp.AppendCommandStrings(nil, "WAIT", strconv.Itoa(replicas), ms),
 		timeout: timeout, done: make(chan struct{}),
 	}
-	if !l.Post(s.begin) {
+	if !l.Post(s.beginCall) {
 		return nil, 0, fmt.Errorf("%w: %w", cluster.ErrUnavailable, net.ErrClosed)
 	}
 	select {
 	case <-s.done:
 		return s.reply, s.acked, s.err
 	case <-ctx.Done():
-		l.Post(s.cancel)
+		l.Post(s.cancelCall)
 		return nil, 0, context.Cause(ctx)
 	case <-l.Done():
 		return nil, 0, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, net.ErrClosed)
@@ -91,19 +91,20 @@ type syncing struct {
 	err   error
 }
 
-func (s *syncing) begin() {
+// beginCall makes the first attempt. The budget begins to count.
+func (s *syncing) beginCall() {
 	s.came = s.p.loop.Now()
-	s.watch()
-	s.connect(Redirection{}, nil)
+	s.watchBudget()
+	s.connectAttempt(Redirection{}, nil)
 }
 
-// watch ends the call when its budget is used up.
-func (s *syncing) watch() {
-	s.budget = s.p.loop.After(max(s.left(), 0), func() {
+// watchBudget ends the call when its budget is used up.
+func (s *syncing) watchBudget() {
+	s.budget = s.p.loop.After(max(s.timeLeft(), 0), func() {
 		switch {
 		case s.over:
-		case s.left() > 0: // its master was away meanwhile
-			s.watch()
+		case s.timeLeft() > 0: // its master was away meanwhile
+			s.watchBudget()
 		case s.attempt != nil:
 			s.spent = true
 			s.attempt.pipe.Close(errBudget) // which calls Fail
@@ -114,37 +115,37 @@ func (s *syncing) watch() {
 	})
 }
 
-// left is how long the call may take still.
-func (s *syncing) left() time.Duration { return s.p.Left(s.slot, s.came) + s.timeout }
+// timeLeft is how long the call may take still.
+func (s *syncing) timeLeft() time.Duration { return s.p.Left(s.slot, s.came) + s.timeout }
 
-// cancel ends a call that nobody waits for any more.
-func (s *syncing) cancel() {
+// cancelCall ends a call that nobody waits for any more.
+func (s *syncing) cancelCall() {
 	if s.over {
 		return
 	}
-	s.end()
+	s.endCall()
 	if a := s.attempt; a != nil {
-		a.leave()
+		a.leaveConn()
 	}
 }
 
-// end notes that there will be no other attempt.
-func (s *syncing) end() {
+// endCall notes that there will be no other attempt. What is still answered counts no more.
+func (s *syncing) endCall() {
 	s.over = true
 	s.budget.Stop()
 }
 
-// finish passes the result to the waiting goroutine.
-func (s *syncing) finish() {
-	s.end()
+// finishCall passes the result to the waiting goroutine, which reads it only now.
+func (s *syncing) finishCall() {
+	s.endCall()
 	close(s.done)
 }
 
-// connect begins an attempt. source, if not nil, is the script that the node lacks.
-func (s *syncing) connect(to Redirection, source []byte) {
+// connectAttempt begins an attempt. source, if not nil, is the script that the node lacks.
+func (s *syncing) connectAttempt(to Redirection, source []byte) {
 	addr := cmp.Or(to.Addr, s.p.MasterOf(s.slot))
 	if addr == "" {
-		s.later(retry.Unserved, nil)
+		s.attemptLater(retry.Unserved, nil)
 		return
 	}
 	a := &syncAttempt{s: s, asking: to.Asking, healed: source != nil}
@@ -158,12 +159,12 @@ func (s *syncing) connect(to Redirection, source []byte) {
 	if to.Asking { // right before the request that it is for
 		a.pipe.Request(asking, &Collector{Then: func([]byte, error) {}}, 0)
 	}
-	a.pipe.Request(req, &Collector{Then: a.answered}, 0)
-	a.pipe.Request(s.wait, &Collector{Then: a.waited}, 0)
+	a.pipe.Request(req, &Collector{Then: a.takeReply}, 0)
+	a.pipe.Request(s.wait, &Collector{Then: a.takeWaitReply}, 0)
 }
 
-// later makes the next attempt after a pause. reply or err is why the last one failed.
-func (s *syncing) later(reply []byte, err error) {
+// attemptLater makes the next attempt after a pause. reply or err is why the last one failed.
+func (s *syncing) attemptLater(reply []byte, err error) {
 	s.attempt, s.reply, s.err = nil, reply, err
 	s.p.control.Refresh()
 	if s.spent || s.p.closed {
@@ -172,7 +173,7 @@ func (s *syncing) later(reply []byte, err error) {
 	}
 	s.p.Rest(s.try.Pause(), func() {
 		if !s.over {
-			s.connect(Redirection{}, nil)
+			s.connectAttempt(Redirection{}, nil)
 		}
 	})
 }
@@ -187,7 +188,7 @@ func (s *syncing) giveUp() {
 		}
 		s.reply, s.err = nil, notTaken(outcome, s.reply, s.err)
 	}
-	s.finish()
+	s.finishCall()
 }
 
 // syncAttempt is the request and its WAIT on one connection, which it owns.
@@ -207,13 +208,13 @@ func (a *syncAttempt) Lost(error) {}
 // Party implements owned.Counted.
 func (a *syncAttempt) Party() owned.Party { return syncParty }
 
-// answered takes the reply to the request; or the connection is lost, or could not be had.
-func (a *syncAttempt) answered(reply []byte, err error) {
+// takeReply takes the reply to the request; or the connection is lost, or could not be had.
+func (a *syncAttempt) takeReply(reply []byte, err error) {
 	switch s := a.s; {
 	case s.attempt != a:
 	case err != nil:
 		s.ran = s.ran || errors.Is(err, cluster.ErrUnknownOutcome)
-		s.later(nil, a.pipe.Dead())
+		s.attemptLater(nil, a.pipe.Dead())
 	case reply[0] != '-' || !a.detour(reply):
 		s.reply, s.err = reply, nil
 	}
@@ -228,14 +229,14 @@ func (a *syncAttempt) detour(reply []byte) bool {
 	switch {
 	case again && to.Addr != "" && s.try.Hop():
 		s.reply, s.err = reply, nil
-		a.leave()
-		s.connect(to, nil)
+		a.leaveConn()
+		s.connectAttempt(to, nil)
 	case again:
-		a.leave()
-		s.later(reply, nil)
+		a.leaveConn()
+		s.attemptLater(reply, nil)
 	case heals:
-		a.leave()
-		s.connect(Redirection{Addr: a.pipe.addr, Asking: a.asking}, source)
+		a.leaveConn()
+		s.connectAttempt(Redirection{Addr: a.pipe.addr, Asking: a.asking}, source)
 	}
 	return again || heals
 }
@@ -252,15 +253,15 @@ func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
 	return source, ok
 }
 
-// waited takes the answer to WAIT, which comes behind the answer to the request.
-func (a *syncAttempt) waited(reply []byte, err error) {
+// takeWaitReply takes the answer to WAIT, which comes behind the answer to the request.
+func (a *syncAttempt) takeWaitReply(reply []byte, err error) {
 	s := a.s
 	if s.attempt != a {
 		return
 	}
 	if err != nil {
 		s.ran = true
-		s.later(nil, a.pipe.Dead())
+		s.attemptLater(nil, a.pipe.Dead())
 		return
 	}
 	v, _, err := resp.Parse(reply)
@@ -270,8 +271,9 @@ func (a *syncAttempt) waited(reply []byte, err error) {
 	case strings.HasPrefix(said, "ERR unknown command"):
 	case Interrupted(reply), strings.Contains(said, "replica instances"):
 		s.ran = true
-		a.leave()
-		s.later(nil, cluster.NodeError{Addr: a.pipe.addr, Err: errors.New("it became a replica meanwhile")})
+		a.leaveConn()
+		s.attemptLater(nil, cluster.NodeError{Addr: a.pipe.addr,
+			Err: errors.New("it became a replica meanwhile")})
 		return
 	default:
 		s.reply, s.err = nil,
@@ -279,11 +281,11 @@ func (a *syncAttempt) waited(reply []byte, err error) {
 	}
 	s.attempt = nil
 	a.pipe.Release()
-	s.finish()
+	s.finishCall()
 }
 
-// leave ends an attempt and its connection.
-func (a *syncAttempt) leave() {
+// leaveConn ends an attempt and its connection. Its answers, which fail now, are not of the attempt any more.
+func (a *syncAttempt) leaveConn() {
 	a.s.attempt = nil
 	a.pipe.End()
 }

@@ -16,9 +16,9 @@ import (
 type deferred struct {
 	call
 	mode    Mode
-	addr    string // of thisNode
-	req     []byte
-	next    time.Time
+	addr    string        // of thisNode
+	req     []byte        // nobody writes to it
+	next    time.Time     // it is not tried before
 	least   time.Duration // it is not given up before, counted as came
 	reply   []byte        // the error reply that made it wait, or nil
 	err     error         // the error of the connection that did
@@ -37,7 +37,7 @@ type deferredList struct {
 	all     []*deferred
 	mixed   bool                     // an earlier one is behind a later one
 	bytes   int                      // of their requests
-	delayed map[int16]int            // how many of them delay later requests, by slot
+	delayed map[int16]int            // how many of them delay later requests, by slot; 0 may stay
 	firsts  map[sender]time.Duration // when the first one of a sender came
 }
 
@@ -50,19 +50,19 @@ func (l *deferredList) behind(c *call) bool {
 	return waits && first < c.came
 }
 
-// count notes d in firsts.
-func (l *deferredList) count(d *deferred) {
+// countFirst notes d in firsts. Requests without an order are not noted.
+func (l *deferredList) countFirst(d *deferred) {
 	if of := senderOf(&d.call); of != (sender{}) && (l.firsts[of] == 0 || d.came < l.firsts[of]) {
 		l.firsts[of] = d.came
 	}
 }
 
-// add puts d behind those that came before it.
-func (l *deferredList) add(d *deferred) {
+// addDeferred puts d behind those that came before it. It may be out of order until sortByCame.
+func (l *deferredList) addDeferred(d *deferred) {
 	l.bytes += len(d.req)
 	l.mixed = l.mixed || len(l.all) > 0 && d.came < l.all[len(l.all)-1].came
 	l.all = append(l.all, d)
-	l.count(d)
+	l.countFirst(d)
 	if d.delays() {
 		if l.delayed == nil {
 			l.delayed = make(map[int16]int)
@@ -71,8 +71,8 @@ func (l *deferredList) add(d *deferred) {
 	}
 }
 
-// remove takes d out.
-func (l *deferredList) remove(d *deferred) {
+// removeDeferred takes d out. It does nothing if d is not in the list, as after takeAll.
+func (l *deferredList) removeDeferred(d *deferred) {
 	i := slices.Index(l.all, d)
 	if i < 0 {
 		return
@@ -82,7 +82,7 @@ func (l *deferredList) remove(d *deferred) {
 	delete(l.firsts, senderOf(&d.call))
 	for _, e := range l.all {
 		if senderOf(&e.call) == senderOf(&d.call) {
-			l.count(e)
+			l.countFirst(e)
 		}
 	}
 	if d.delays() {
@@ -90,9 +90,9 @@ func (l *deferredList) remove(d *deferred) {
 	}
 }
 
-// first says that no other request delays d.
-func (l *deferredList) first(d *deferred) bool {
-	l.sort()
+// isFirst says that no other request delays d.
+func (l *deferredList) isFirst(d *deferred) bool {
+	l.sortByCame()
 	of := senderOf(&d.call)
 	i := slices.IndexFunc(l.all, func(e *deferred) bool {
 		return e == d || e.slot == d.slot && (e.delays() || of != sender{} && senderOf(&e.call) == of)
@@ -100,25 +100,26 @@ func (l *deferredList) first(d *deferred) bool {
 	return i >= 0 && l.all[i] == d
 }
 
-// now has all of them tried at once, because what they wait for may have come.
-func (l *deferredList) now(now time.Time) {
+// tryNow has all of them tried at once, because what they wait for may have come.
+func (l *deferredList) tryNow(now time.Time) {
 	for _, d := range l.all {
 		d.next = now
 		d.try.News()
 	}
 }
 
-// sort restores the order after add.
-func (l *deferredList) sort() {
+// sortByCame restores the order after addDeferred.
+func (l *deferredList) sortByCame() {
 	if l.mixed {
 		slices.SortStableFunc(l.all, func(d, e *deferred) int { return cmp.Compare(d.came, e.came) })
 		l.mixed = false
 	}
 }
 
-// takeAll empties the list.
+// takeAll empties the list. They are in the order in which they came; retryDeferred adds again what still
+// waits.
 func (l *deferredList) takeAll() []*deferred {
-	l.sort()
+	l.sortByCame()
 	all := l.all
 	l.all, l.bytes = nil, 0
 	clear(l.firsts)
@@ -144,6 +145,8 @@ type resends struct {
 	n    int
 }
 
+// senderOf is the client and the slot of c; the zero value if its order does not matter, or it is not for one
+// slot.
 func senderOf(c *call) sender {
 	if client, _, _ := orderOf(c); client != 0 && c.slot >= 0 {
 		return sender{client, c.slot}
@@ -157,8 +160,8 @@ func (s senders) blocks(pipe *Pipe, c *call) bool {
 	return r != nil && r.pipe != pipe
 }
 
-// sends notes that pipe carries c; nil: that c is aside.
-func (s senders) sends(pipe *Pipe, c *call) {
+// noteSent notes that pipe carries c; nil: that c is aside. noteEnded has to follow for each.
+func (s senders) noteSent(pipe *Pipe, c *call) {
 	of := senderOf(c)
 	if of == (sender{}) {
 		return
@@ -171,8 +174,8 @@ func (s senders) sends(pipe *Pipe, c *call) {
 	r.pipe, r.n = pipe, r.n+1
 }
 
-// ends notes that c is neither under way nor aside any more.
-func (s senders) ends(c *call) {
+// noteEnded notes that c is neither under way nor aside any more.
+func (s senders) noteEnded(c *call) {
 	of := senderOf(c)
 	if r := s[of]; r != nil {
 		if r.n--; r.n == 0 {
@@ -199,10 +202,11 @@ type rest struct {
 func (r *rests) Rest(pause time.Duration, again func()) {
 	one := &rest{again: again}
 	r.all[one] = struct{}{}
-	one.timer = r.timers.After(pause, func() { r.wake(one) })
+	one.timer = r.timers.After(pause, func() { r.wakeRest(one) })
 }
 
-func (r *rests) wake(one *rest) {
+// wakeRest calls one of them, unless it was called already: its timer may have been posted when news came.
+func (r *rests) wakeRest(one *rest) {
 	if _, rests := r.all[one]; rests {
 		delete(r.all, one)
 		one.timer.Stop()
@@ -210,8 +214,9 @@ func (r *rests) wake(one *rest) {
 	}
 }
 
+// wakeAll calls those that rest now; what they add waits.
 func (r *rests) wakeAll() {
 	for _, one := range slices.Collect(maps.Keys(r.all)) {
-		r.wake(one)
+		r.wakeRest(one)
 	}
 }

@@ -16,10 +16,10 @@ import (
 // feedConn is a connection to one node that is served by goroutines of its own. Requests and replies of
 // clients go over connections on the loops.
 //
-//	queue --> write --> node --> read --> feedUser.takeFrame
+//	queueRequest --> writeQueued --> node --> readFrames --> feedUser.takeFrame
 //
-// What is queued before begin is written once the connection is there. A feedConn connects once: for another
-// connection, make another feedConn.
+// What is queued before beginConn is written once the connection is there. A feedConn connects once: for
+// another connection, make another feedConn.
 type feedConn struct {
 	user  feedUser
 	reads atomic.Uint64 // how often bytes have come
@@ -29,14 +29,14 @@ type feedConn struct {
 	out []byte         // to be written
 	as  *cluster.Login // how it has authenticated, or is about to
 
-	conn net.Conn // since begin, like what follows
+	conn net.Conn // since beginConn, like what follows
 	by   cluster.NodeDialer
 	ctx  context.Context
 	fail context.CancelCauseFunc
-	both sync.WaitGroup
+	both sync.WaitGroup // the goroutines that read and write
 }
 
-// feedUser is what a feedConn serves.
+// feedUser is what a feedConn serves. The goroutine that reads calls it, with no lock held.
 type feedUser interface {
 	// takeFrame takes one whole frame, which is valid during the call. An error ends the connection.
 	takeFrame(frame []byte) error
@@ -57,13 +57,15 @@ const (
 	maxSpare = 1 << 20
 )
 
+// newFeedConn is one that is not connected. mu is what the user guards its state with, so that it queues
+// requests under the same lock.
 func newFeedConn(user feedUser, mu sync.Locker) *feedConn {
 	return &feedConn{user: user, wake: make(chan struct{}, 1), mu: mu}
 }
 
-// begin dials the node at addr, to speak RESP version proto, and serves the connection until end, or until it
-// fails; then c.life ends.
-func (c *feedConn) begin(ctx context.Context, by cluster.NodeDialer, addr string, proto int) error {
+// beginConn dials the node at addr, to speak RESP version proto, and serves the connection until endConn,
+// or until it fails; then c.life ends. An error says that there is none, and nothing is served.
+func (c *feedConn) beginConn(ctx context.Context, by cluster.NodeDialer, addr string, proto int) error {
 	as := by.Login()
 	conn, err := by.Dial(ctx, addr, cluster.Mode{Proto: proto}, nil)
 	if err != nil {
@@ -72,22 +74,22 @@ func (c *feedConn) begin(ctx context.Context, by cluster.NodeDialer, addr string
 	c.conn, c.by, c.as = conn, by, as
 	c.ctx, c.fail = context.WithCancelCause(ctx)
 	context.AfterFunc(c.ctx, func() { conn.Close() })
-	c.both.Go(func() { c.fail(c.read()) })  // ends when conn is closed
-	c.both.Go(func() { c.fail(c.write()) }) // ends when c.ctx does, or conn is closed
+	c.both.Go(func() { c.fail(c.readFrames()) })  // ends when conn is closed
+	c.both.Go(func() { c.fail(c.writeQueued()) }) // ends when c.ctx does, or conn is closed
 	return nil
 }
 
-// end closes the connection, waits for its goroutines, and returns why it ended: the earlier reason if there
-// is one, otherwise err.
-func (c *feedConn) end(err error) error {
+// endConn closes the connection, waits for its goroutines, and returns why it ended: the earlier reason if
+// there is one, otherwise err. It must not be called with mu held, nor by one of them.
+func (c *feedConn) endConn(err error) error {
 	c.fail(err)
 	c.conn.Close()
 	c.both.Wait()
 	return context.Cause(c.ctx)
 }
 
-// queue queues req for writing. mu is held.
-func (c *feedConn) queue(req []byte) {
+// queueRequest queues req for writing. mu is held. req is copied.
+func (c *feedConn) queueRequest(req []byte) {
 	c.out = append(c.out, req...)
 	select {
 	case c.wake <- struct{}{}:
@@ -96,7 +98,7 @@ func (c *feedConn) queue(req []byte) {
 }
 
 // renewal is the command by which the connection takes over another Login than it has, nil if there is none.
-// The caller sends it. It is for the goroutine that called begin.
+// The caller sends it. It is for the goroutine that called beginConn.
 func (c *feedConn) renewal() []byte {
 	now := c.by.Login()
 	req := cluster.Renewal(c.as, now)
@@ -107,8 +109,8 @@ func (c *feedConn) renewal() []byte {
 // life ends with the connection; its cause says why.
 func (c *feedConn) life() context.Context { return c.ctx }
 
-// write writes what is queued.
-func (c *feedConn) write() error {
+// writeQueued writes what is queued. mu is not held during the write. Two buffers take turns.
+func (c *feedConn) writeQueued() error {
 	var spare []byte
 	for {
 		select {
@@ -131,16 +133,18 @@ func (c *feedConn) write() error {
 	}
 }
 
-// read reads what the node sends, until that fails.
-func (c *feedConn) read() error {
+// readFrames reads what the node sends, until that fails.
+func (c *feedConn) readFrames() error {
 	framer := resp.Bounds{Bytes: mostFrame, Values: 1024, Depth: 16}.Framer()
 	buf := make([]byte, nodeBuffer)
 	have, framed := 0, 0 // bytes in buf; how many of them framer has seen
 	for {
+		// twice as large, up to what a frame may have: resp.Bounds refuses longer ones
 		if have == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
 		}
 		n, err := c.conn.Read(buf[have:])
+		// What came together with an error is still taken; the next read meets that again.
 		if n == 0 && err != nil {
 			return err
 		}
@@ -162,6 +166,7 @@ func (c *feedConn) read() error {
 			begin, framed = begin+framed, 0
 		}
 		have = copy(buf, buf[begin:have])
+		// A large message has passed: its buffer is not kept.
 		if len(buf) > 16*nodeBuffer && have < nodeBuffer {
 			buf = append(make([]byte, 0, nodeBuffer), buf[:have]...)[:nodeBuffer]
 		}

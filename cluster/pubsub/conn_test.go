@@ -45,9 +45,9 @@ func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *fe
 	u := &cluster.Dialer{ConnectTimeout: time.Second, Net: dial}
 	c := newFeedConn(f, &f.mu)
 	f.mu.Lock()
-	c.queue([]byte(queued))
+	c.queueRequest([]byte(queued))
 	f.mu.Unlock()
-	if err := c.begin(t.Context(), u, "a:1", 2); err != nil {
+	if err := c.beginConn(t.Context(), u, "a:1", 2); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -72,7 +72,7 @@ func TestNodeConnFrames(t *testing.T) {
 			there.Close()
 		})
 		<-c.ctx.Done()
-		c.end(nil)
+		c.endConn(nil)
 		if got := strings.Join(f.all, "|"); got != strings.Join(want, "|") {
 			t.Errorf("%d frames of %d bytes", len(f.all), len(got))
 		}
@@ -114,7 +114,7 @@ func TestNodeConnEnds(t *testing.T) {
 				if test.late {
 					<-c.ctx.Done()
 				}
-				if err := c.end(mine); !test.want(err) {
+				if err := c.endConn(mine); !test.want(err) {
 					t.Errorf("it ended for %v", err)
 				}
 				if took := time.Since(began); took > nodeWrite {

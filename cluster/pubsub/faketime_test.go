@@ -117,18 +117,18 @@ func TestSilenceIsCountedInTicks(t *testing.T) {
 	f.by, f.as = nodes, nodes.Login()
 	silent := func() {
 		for n := range feedDead - 1 {
-			if err := f.check(); err != nil {
+			if err := f.checkFeed(); err != nil {
 				t.Errorf("%v after %d ticks", err, n+1)
 			}
 		}
 	}
 	silent()
 	f.reads.Add(1)
-	if err := f.check(); err != nil {
+	if err := f.checkFeed(); err != nil {
 		t.Errorf("%v, though something has come", err)
 	}
 	silent()
-	if err := f.check(); !errors.Is(err, errFeedSilent) {
+	if err := f.checkFeed(); !errors.Is(err, errFeedSilent) {
 		t.Errorf("%v after %d ticks", err, feedDead)
 	}
 }

@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	// feedTick is how often a feed is looked at.
 	feedTick = 500 * time.Millisecond
 	// feedPing and feedDead are after how many ticks without a byte from a node it is asked for a sign of
 	// life, and given up. They are not times: a proxy that stood still has missed ticks, but not the node.
@@ -51,11 +52,11 @@ type feed struct {
 	full []Outlet // only for the goroutine that reads: outlets that are full
 }
 
-// owedReply is one reply that the node owes.
+// owedReply is one reply that the node owes. Of an UNSUBSCRIBE it is the reply to the PING behind it.
 type owedReply struct {
 	verb    feedVerb
-	at      *subscriptionAt // of subscribe and unsubscribe
-	number  uint64          // of subscribe
+	at      *subscriptionAt // of subscribe and unsubscribe; else nil
+	number  uint64          // of subscribe: Topic.asked when it was sent
 	barrier *barrier        // waits for it; or nil
 }
 
@@ -75,24 +76,27 @@ var words = [...][2]string{
 	Shard:   {subscribe: "ssubscribe", unsubscribe: "sunsubscribe"},
 }
 
+// newFeed is a feed that is not connected. What is queued until runFeed has connected goes first.
 func newFeed(s *Subscriptions, addr string) *feed {
 	f := &feed{s: s, addr: addr, busy: time.Now(), subscribed: make(map[topicKey]*subscriptionAt)}
 	f.feedConn = newFeedConn(f, &s.mu)
 	return f
 }
 
-// subscribe sends SUBSCRIBE for l, perhaps once more. mu is held.
-func (f *feed) subscribe(l *subscriptionAt) {
+// sendSubscribe sends SUBSCRIBE for l, perhaps once more. mu is held. A second SUBSCRIBE changes nothing at
+// the node; but its reply comes behind all that the node has sent until then, which is what a join waits for.
+func (f *feed) sendSubscribe(l *subscriptionAt) {
 	l.sent = l.topic.asked
-	f.send(owedReply{verb: subscribe, at: l, number: l.sent}, words[l.topic.Kind][subscribe], l.topic.Name)
+	f.sendCommand(owedReply{verb: subscribe, at: l, number: l.sent},
+		words[l.topic.Kind][subscribe], l.topic.Name)
 }
 
-// leave unsubscribes l, which belongs to f until the node has confirmed that. o, if not nil, waits for that.
-// mu is held.
-func (f *feed) leave(l *subscriptionAt, o *barrier) {
+// sendUnsubscribe unsubscribes l, which belongs to f until the node has confirmed that. o, if not nil, waits
+// for that; if it is on its way already, o waits for a PING behind it. mu is held.
+func (f *feed) sendUnsubscribe(l *subscriptionAt, o *barrier) {
 	if l.leaving {
 		if o != nil {
-			f.await(o)
+			f.sendPing(o)
 		}
 		return
 	}
@@ -100,51 +104,55 @@ func (f *feed) leave(l *subscriptionAt, o *barrier) {
 	if o != nil {
 		o.missing++
 	}
-	f.send(owedReply{verb: unsubscribe, at: l, barrier: o}, words[l.topic.Kind][unsubscribe], l.topic.Name)
-	f.queue(askFeed)
+	f.sendCommand(owedReply{verb: unsubscribe, at: l, barrier: o},
+		words[l.topic.Kind][unsubscribe], l.topic.Name)
+	f.queueRequest(askFeed)
 }
 
-// await has o wait until everything that the node has sent up to now is handled. mu is held.
-func (f *feed) await(o *barrier) {
+// sendPing has o wait until everything that the node has sent up to now is handled. mu is held.
+func (f *feed) sendPing(o *barrier) {
 	o.missing++
-	f.send(owedReply{verb: ping, barrier: o}, "PING")
+	f.sendCommand(owedReply{verb: ping, barrier: o}, "PING")
 }
 
-// forget removes l, which is not subscribed any more, from f. mu is held.
-func (f *feed) forget(l *subscriptionAt) {
+// forgetSubscription removes l, which is not subscribed any more, from f. mu is held. Its members are told if
+// it was the one at home, joins no longer wait for it, and a topic that nobody listens to ends.
+func (f *feed) forgetSubscription(l *subscriptionAt) {
 	t := l.topic
 	if l.live() && f.addr == t.home {
-		f.s.lose(t)
+		f.s.loseTopic(t)
 	}
 	delete(f.subscribed, t.key())
 	t.places = slices.DeleteFunc(slices.Clone(t.places), func(o *subscriptionAt) bool { return o == l })
-	t.counts(f.addr, false)
+	t.noteCountedAt(f.addr, false)
 	f.busy = time.Now()
-	f.s.settle(t)
+	f.s.settleJoins(t)
 	f.s.forgetIfOver(t)
 }
 
-// send queues a command. mu is held.
-func (f *feed) send(d owedReply, command ...string) {
+// sendCommand queues a command. mu is held. Each must be followed by one reply that answers d, or the order
+// is lost.
+func (f *feed) sendCommand(d owedReply, command ...string) {
 	f.owed = append(f.owed, d)
-	f.queue(resp.AppendCommandStrings(nil, command...))
+	f.queueRequest(resp.AppendCommandStrings(nil, command...))
 }
 
-// run connects and serves the connection until it fails or is not needed any more.
-func (f *feed) run() {
+// runFeed connects and serves the connection until it fails or is not needed any more. It is the goroutine of
+// the feed, and returns when that is of no use any more.
+func (f *feed) runFeed() {
 	proto := 2
 	if f.s.nodes.Login().Renewed {
 		proto = 3
 	}
-	err := f.begin(f.s.ctx, f.s.nodes, f.addr, proto)
+	err := f.beginConn(f.s.ctx, f.s.nodes, f.addr, proto)
 	if err == nil {
-		err = f.end(f.watch())
+		err = f.endConn(f.watchFeed())
 	}
 	f.die(err)
 }
 
-// watch checks the connection until it has ended, or should end for the reason that is returned.
-func (f *feed) watch() error {
+// watchFeed checks the connection until it has ended, or should end for the reason that is returned.
+func (f *feed) watchFeed() error {
 	tick := time.NewTicker(feedTick)
 	defer tick.Stop()
 	for {
@@ -153,13 +161,14 @@ func (f *feed) watch() error {
 			return context.Cause(f.life())
 		case <-tick.C:
 		}
-		if err := f.check(); err != nil {
+		if err := f.checkFeed(); err != nil {
 			return err
 		}
 	}
 }
 
-// die gives up all topics of f.
+// die gives up all topics of f. They wait in loose until they have another home, and barriers end, because
+// what they wait for cannot come any more.
 func (f *feed) die(err error) {
 	s := f.s
 	s.mu.Lock()
@@ -170,12 +179,13 @@ func (f *feed) die(err error) {
 	for _, l := range f.subscribed {
 		all = append(all, l.topic)
 		l.topic.reason = err
-		f.forget(l)
+		f.forgetSubscription(l)
 	}
 	for _, d := range f.owed {
-		d.barrier.arrived()
+		d.barrier.answerArrived()
 	}
 	f.owed = nil
+	// Nobody is left who could miss it.
 	if s.closed || errors.Is(err, errFeedIdle) {
 		s.mu.Unlock()
 		return
@@ -186,26 +196,27 @@ func (f *feed) die(err error) {
 	rest.until = time.Now().Add(pause)
 	s.resting[f.addr] = rest
 	for _, t := range all {
-		s.again(t, pause)
+		s.placeLater(t, pause)
 	}
-	s.unlock()
+	s.unlockAndTell()
 	level := slog.LevelWarn
 	if rest.failures > 1 {
 		level = slog.LevelDebug // it was logged already
 	}
 	s.log.Log(s.ctx, level, "subscription connection lost",
 		"node", f.addr, "topics", len(all), "err", err)
+	// The node may be away, or no master any more.
 	s.nodes.Refresh()
 }
 
-// check checks f once a tick. It pings a silent node, and then gives it up; and it ends a feed that is not
-// needed.
-func (f *feed) check() error {
+// checkFeed checks f once a tick. It pings a silent node, and then gives it up; and it ends a feed that is
+// not needed. While it is stuck, silence says nothing, because nothing is read.
+func (f *feed) checkFeed() error {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if req := f.renewal(); req != nil {
 		f.owed = append(f.owed, owedReply{verb: auth})
-		f.queue(req)
+		f.queueRequest(req)
 	}
 	f.silent++
 	if n := f.reads.Load(); n != f.heard {
@@ -224,7 +235,7 @@ func (f *feed) check() error {
 		return errFeedSilent
 	case f.silent >= feedPing && !f.pinged:
 		f.pinged = true
-		f.send(owedReply{verb: ping}, "PING")
+		f.sendCommand(owedReply{verb: ping}, "PING")
 	}
 	if len(f.subscribed) > 0 {
 		f.busy = time.Now()
@@ -241,9 +252,9 @@ var errNamed = errors.New("its name is looked up again")
 
 var errFeedOrder = errors.New("the node answered what it was not asked")
 
-// take handles a frame that is no message: the reply to the oldest command, or word of a subscription which
-// the node has ended.
-func (f *feed) take(frame []byte) error {
+// takeReply handles a frame that is no message: the reply to the oldest command, or word of a subscription
+// which the node has ended.
+func (f *feed) takeReply(frame []byte) error {
 	v, _, err := resp.Parse(frame)
 	if err != nil {
 		return err
@@ -253,18 +264,20 @@ func (f *feed) take(frame []byte) error {
 		word = string(v.Elems[0].Str)
 	}
 	f.s.mu.Lock()
-	defer f.s.unlock()
+	defer f.s.unlockAndTell()
 	if len(v.Elems) >= 3 {
 		name = string(v.Elems[1].Str)
 		for kind, verbs := range words {
 			if word == verbs[unsubscribe] {
-				f.withdrawn(topicKey{Kind(kind), name})
+				f.noteWithdrawn(topicKey{Kind(kind), name})
 				return nil
 			}
 		}
 	}
+	// From here on it is a reply, and belongs to the oldest of owed.
 	failed := v.IsError()
 	switch {
+	// as when the node turns its clients away
 	case failed && len(f.owed) == 0:
 		return cluster.Said(word)
 	case len(f.owed) == 0:
@@ -280,18 +293,18 @@ func (f *feed) take(frame []byte) error {
 	case d.verb == ping:
 		f.pinged = false
 	case failed && d.verb == subscribe:
-		f.refused(d, word)
-		if passes(word) && cluster.Named(f.addr) {
+		f.noteRefused(d, word)
+		if passesByItself(word) && cluster.Named(f.addr) {
 			return errNamed
 		}
-	case failed:
+	case failed: // AUTH: the connection goes on under the login before
 		f.s.log.Warn(cluster.NotRenewed, "node", f.addr, "err", cluster.Explain(cluster.Said(word)))
 	case d.verb == subscribe:
-		f.confirmed(d)
+		f.noteConfirmed(d)
 	case d.verb == unsubscribe:
-		f.unsubscribed(d)
+		f.noteUnsubscribed(d)
 	}
-	d.barrier.arrived()
+	d.barrier.answerArrived()
 	return nil
 }
 

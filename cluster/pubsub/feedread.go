@@ -35,35 +35,38 @@ var (
 	smessageHead = []byte("*3\r\n$8\r\nsmessage\r\n")
 )
 
-// takeFrame implements feedUser.
+// takeFrame implements feedUser. A push of RESP3 becomes the array of RESP2 in place: listeners are passed
+// that.
 func (f *feed) takeFrame(frame []byte) error {
 	if frame[0] == '>' {
 		frame[0] = '*'
 	}
 	switch {
 	case bytes.HasPrefix(frame, messageHead):
-		return f.message(Classic, frame, frame[len(messageHead):])
+		return f.passMessage(Classic, frame, frame[len(messageHead):])
 	case bytes.HasPrefix(frame, pmessageHead):
-		return f.message(Pattern, frame, frame[len(pmessageHead):])
+		return f.passMessage(Pattern, frame, frame[len(pmessageHead):])
 	case bytes.HasPrefix(frame, smessageHead):
-		return f.message(Shard, frame, frame[len(smessageHead):])
+		return f.passMessage(Shard, frame, frame[len(smessageHead):])
 	}
-	return f.take(frame)
+	return f.takeReply(frame)
 }
 
-// message passes frame on to the listeners of its topic. rest is its end: the pattern if it has one, the
-// channel, the payload.
-func (f *feed) message(kind Kind, frame, rest []byte) error {
-	name, rest, ok := bulk(rest)
+// passMessage passes frame on to the listeners of its topic. rest is its end: the pattern if it has one, the
+// channel, the payload. A topic that is subscribed everywhere gets what concerns no keys from its home only:
+// every master has that, and listeners want it once. Outlets that are full are waited for when mu is free
+// (pauseReading).
+func (f *feed) passMessage(kind Kind, frame, rest []byte) error {
+	name, rest, ok := cutBulk(rest)
 	channel := name
 	if kind == Pattern && ok {
-		channel, rest, ok = bulk(rest)
+		channel, rest, ok = cutBulk(rest)
 	}
 	if !ok {
 		return errFeedOrder
 	}
 	f.s.mu.Lock()
-	defer f.s.unlock()
+	defer f.s.unlockAndTell()
 	l := f.subscribed[topicKey{kind, string(name)}]
 	if l == nil || !l.stands || l.topic.everywhere && f.addr != l.topic.home && !notifiesOfKeys(channel) {
 		return nil
@@ -77,19 +80,21 @@ func (f *feed) message(kind Kind, frame, rest []byte) error {
 	if !l.live() || len(t.members) == 0 {
 		return nil
 	}
-	payload, _, ok := bulk(rest)
+	payload, _, ok := cutBulk(rest)
 	if !ok {
 		return errFeedOrder
 	}
+	// Members get it when mu is free: by then the buffer has other bytes.
 	payload = bytes.Clone(payload)
 	for _, m := range t.members {
-		f.s.note(m, subscription.Change{Kind: subscription.Message, Payload: payload})
+		f.s.noteEvent(m, subscription.Change{Kind: subscription.Message, Payload: payload})
 	}
 	return nil
 }
 
-// bulk cuts a bulk string off b, whose framing has been checked.
-func bulk(b []byte) (text, rest []byte, ok bool) {
+// cutBulk cuts a bulk string off b, whose framing has been checked. It is not ok if b does not begin with
+// one. text lies in b, and cannot grow into rest.
+func cutBulk(b []byte) (text, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '$' {
 		return nil, nil, false
 	}
@@ -105,82 +110,87 @@ func bulk(b []byte) (text, rest []byte, ok bool) {
 	return b[:n:n], b[n+2:], true
 }
 
-// confirmed notes that f has subscribed the topic of d. mu is held.
-func (f *feed) confirmed(d owedReply) {
+// noteConfirmed notes that f has subscribed the topic of d. mu is held. An answer to a SUBSCRIBE from before
+// the last move does not count: messages may have been missed since. The node has proven to work, so it no
+// longer rests.
+func (f *feed) noteConfirmed(d owedReply) {
 	l, t := d.at, d.at.topic
 	if f.subscribed[t.key()] != l {
 		return
 	}
 	l.stands = true
-	t.counts(f.addr, true)
+	t.noteCountedAt(f.addr, true)
 	delete(f.s.resting, f.addr)
 	if !l.leaving && d.number >= l.since {
 		l.answer = d.number
 		if f.addr == t.home {
 			t.tries, t.reason = 0, nil
-			f.s.restore(t)
+			f.s.restoreTopic(t)
 		}
 	}
-	f.s.settle(t)
+	f.s.settleJoins(t)
 }
 
-// unsubscribed notes that the node has ended the subscription of d, as asked. It may have been asked for
-// that topic again since. mu is held.
-func (f *feed) unsubscribed(d owedReply) {
+// noteUnsubscribed notes that the node has ended the subscription of d, as asked. It may have been asked for
+// that topic again since. mu is held. Then its SUBSCRIBE is on the way, and l goes on.
+func (f *feed) noteUnsubscribed(d owedReply) {
 	l, t := d.at, d.at.topic
 	switch {
 	case f.subscribed[t.key()] != l:
 	case l.leaving:
-		f.forget(l)
+		f.forgetSubscription(l)
 	default:
 		l.stands = false
-		t.counts(f.addr, false)
+		t.noteCountedAt(f.addr, false)
 	}
 }
 
-// withdrawn handles a subscription that the node ended by itself, as it does when the slot moves away. mu is
-// held.
-func (f *feed) withdrawn(key topicKey) {
+// noteWithdrawn handles a subscription that the node ended by itself, as it does when the slot moves away. mu
+// is held.
+func (f *feed) noteWithdrawn(key topicKey) {
 	l := f.subscribed[key]
 	if l == nil || !l.live() { // as after an UNSUBSCRIBE of ours
 		return
 	}
 	l.topic.reason = errMoved
-	f.forget(l)
-	f.s.again(l.topic, movedPause)
+	f.forgetSubscription(l)
+	f.s.placeLater(l.topic, movedPause)
 	f.s.nodes.Refresh()
 }
 
-// refused handles an error reply to a SUBSCRIBE. mu is held.
-func (f *feed) refused(d owedReply, text string) {
+// noteRefused handles an error reply to a SUBSCRIBE. mu is held. What may pass is tried again in growing
+// pauses. What does not is told to whoever joins now, and tried again all the same, for those who have joined
+// before.
+func (f *feed) noteRefused(d owedReply, text string) {
 	l, t := d.at, d.at.topic
 	if f.subscribed[t.key()] != l || l.leaving {
 		return
 	}
 	t.reason = cluster.NodeError{Addr: f.addr, Err: SubscribeError(text)}
+	// what does not pass by itself is tried seldom
 	pause := maxResubscribe
 	switch {
-	case passes(text) && l.stands: // there must not be subscriptions at two nodes
+	case passesByItself(text) && l.stands: // there must not be subscriptions at two nodes
 		if l.live() && f.addr == t.home {
-			f.s.lose(t)
+			f.s.loseTopic(t)
 		}
-		f.leave(l, nil)
-		pause = t.pause()
-	case passes(text):
-		f.forget(l)
-		pause = t.pause()
+		f.sendUnsubscribe(l, nil)
+		pause = t.nextPause()
+	case passesByItself(text):
+		f.forgetSubscription(l)
+		pause = t.nextPause()
 	default:
 		// Callers who have not joined yet get the error; for the others it is tried again.
-		f.s.refuse(t)
+		f.s.refuseTopic(t)
 		t.endJoins(d.number, t.reason)
 		if l.stands {
 			pause = 0
 			break
 		}
-		f.forget(l)
+		f.forgetSubscription(l)
 	}
 	if pause > 0 {
-		f.s.again(t, pause)
+		f.s.placeLater(t, pause)
 	}
 	f.s.endIfUnused(t, nil)
 	f.s.nodes.Refresh()

@@ -12,7 +12,7 @@ import (
 // this process there, and not the subscriptions that the process itself has at nodes. All of it may be
 // called on a loop: nothing here waits.
 
-// Count notes that n more clients listen to t.
+// Count notes that n more clients listen to t. n may be negative.
 func (t *Topic) Count(n int) { t.heard.Add(int64(n)) }
 
 // Listeners is how many clients of this process listen to t.
@@ -28,8 +28,9 @@ func (t *Topic) CountedAt(addr string) int {
 	return 0
 }
 
-// counts notes whether we are subscribed at the node at addr. Subscriptions.mu is held.
-func (t *Topic) counts(addr string, yes bool) {
+// noteCountedAt notes whether we are subscribed at the node at addr. Subscriptions.mu is held. The slice is
+// replaced, never changed, for loops read it without a lock.
+func (t *Topic) noteCountedAt(addr string, yes bool) {
 	old := *t.counted.Load()
 	if slices.Contains(old, addr) == yes {
 		return
@@ -52,7 +53,9 @@ type topicIndex struct {
 	patterns []*Topic // those of them that are; never changed in place
 }
 
-func (c *topicIndex) add(t *Topic) {
+// addTopic adds t, which is not there yet. append may write behind the end of patterns that a reader has:
+// readers do not look there.
+func (c *topicIndex) addTopic(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[t.key()] = t
@@ -61,7 +64,8 @@ func (c *topicIndex) add(t *Topic) {
 	}
 }
 
-func (c *topicIndex) remove(t *Topic) {
+// removeTopic takes t out, and copies patterns, which a reader may be going through.
+func (c *topicIndex) removeTopic(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, t.key())
@@ -88,7 +92,7 @@ func (c *topicIndex) named(kind Kind, name []byte) *Topic {
 }
 
 // Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even
-// twice.
+// twice. The slice of patterns must not be changed.
 func (s *Subscriptions) Topics(kind Kind) []*Topic {
 	c := &s.index
 	c.mu.RLock()

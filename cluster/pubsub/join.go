@@ -28,15 +28,17 @@ type attached struct {
 
 // barrier waits for the answers of several nodes. Its fields are guarded by Subscriptions.mu.
 type barrier struct {
-	missing int
-	err     error
+	missing int           // answers to come, and 1 as long as its maker adds to them
+	err     error         // why one of them will not come; nil: so far none has failed
 	done    chan struct{} // closed when nothing is missing
 }
 
-// newBarrier is a barrier that also waits until whoever made it calls arrived.
+// newBarrier is a barrier that also waits until whoever made it calls answerArrived.
 func newBarrier() *barrier { return &barrier{missing: 1, done: make(chan struct{})} }
 
-func (o *barrier) arrived() {
+// answerArrived counts one answer, or that it will not come. o may be nil: nobody waits for that answer. mu
+// is held.
+func (o *barrier) answerArrived() {
 	if o == nil {
 		return
 	}
@@ -73,8 +75,8 @@ func (s *Subscriptions) Join(ctx context.Context, kind Kind, names []string, out
 			at = slot.Of([]byte(name))
 		}
 		topics[i] = s.topic(kind, name, at)
-		topics[i].attach(out)
-		s.await(topics[i], o)
+		topics[i].attachOutlet(out)
+		s.awaitTopic(topics[i], o)
 	}
 	s.waitFor(ctx, o)
 	defer s.mu.Unlock()
@@ -83,7 +85,7 @@ func (s *Subscriptions) Join(ctx context.Context, kind Kind, names []string, out
 		return topics, nil
 	}
 	for _, t := range topics {
-		t.detach(out, 1, 0)
+		t.detachOutlet(out, 1, 0)
 		s.endIfUnused(t, nil)
 	}
 	return nil, err
@@ -97,7 +99,7 @@ func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) 
 	s.mu.Lock()
 	fenced := make(map[*feed]bool)
 	for _, t := range topics {
-		t.detach(out, 1, -1)
+		t.detachOutlet(out, 1, -1)
 		if !t.used() {
 			s.endIfUnused(t, o)
 			continue
@@ -105,20 +107,21 @@ func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) 
 		for _, l := range t.places {
 			if !fenced[l.feed] {
 				fenced[l.feed] = true
-				l.feed.await(o)
+				l.feed.sendPing(o)
 			}
 		}
 	}
 	s.waitFor(ctx, o)
 	defer s.mu.Unlock()
 	for _, t := range topics {
-		t.detach(out, 0, 1)
+		t.detachOutlet(out, 0, 1)
 	}
 }
 
-// waitFor gives up mu, which is held, until nothing is missing in o, or ctx or s ends.
+// waitFor gives up mu, which is held, until nothing is missing in o, or ctx or s ends. It is held again when
+// waitFor returns. The maker of o adds nothing from now on.
 func (s *Subscriptions) waitFor(ctx context.Context, o *barrier) {
-	o.arrived()
+	o.answerArrived()
 	s.mu.Unlock()
 	select {
 	case <-o.done:
@@ -139,13 +142,13 @@ func (o *barrier) outcome(ctx context.Context, topics ...*Topic) error {
 	err := o.err
 	if err == nil {
 		worst := max(slices.IndexFunc(topics, func(t *Topic) bool { return t.reason != nil }), 0)
-		err = topics[worst].explain(ctx)
+		err = topics[worst].explainWait(ctx)
 	}
 	return fmt.Errorf("cluster: subscribe: %w", err)
 }
 
-// explain is the error if t was waited for in vain. mu is held.
-func (t *Topic) explain(ctx context.Context) error {
+// explainWait is the error if t was waited for in vain. mu is held.
+func (t *Topic) explainWait(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if err == nil {
 		err = net.ErrClosed
@@ -156,22 +159,24 @@ func (t *Topic) explain(ctx context.Context) error {
 	return err
 }
 
-// await subscribes t at its nodes once more, so that o ends behind everything that they have sent so far. mu
-// is held.
-func (s *Subscriptions) await(t *Topic, o *barrier) {
+// awaitTopic subscribes t at its nodes once more, so that o ends behind everything that they have sent so
+// far. mu is held. Nodes that are asked already are asked again: only the answer to what is sent now comes
+// behind all that they had before.
+func (s *Subscriptions) awaitTopic(t *Topic, o *barrier) {
 	o.missing++
 	t.asked++
-	s.place(t)
+	s.placeTopic(t)
 	for _, l := range t.places {
 		if !l.leaving && l.sent < t.asked {
-			l.feed.subscribe(l)
+			l.feed.sendSubscribe(l)
 		}
 	}
 	t.joins = append(t.joins, join{o, t.asked})
 }
 
-// attach counts one more listener through out. mu is held.
-func (t *Topic) attach(out Outlet) {
+// attachOutlet counts one more listener through out. mu is held. An outlet is there once, however many have
+// joined through it.
+func (t *Topic) attachOutlet(out Outlet) {
 	for i := range t.outlets {
 		if t.outlets[i].to == out {
 			t.outlets[i].uses++
@@ -181,8 +186,9 @@ func (t *Topic) attach(out Outlet) {
 	t.outlets = append(t.outlets, attached{to: out, uses: 1})
 }
 
-// detach counts down the listeners through out, and those who are leaving. mu is held.
-func (t *Topic) detach(out Outlet, uses, leaving int) {
+// detachOutlet counts down the listeners through out, and those who are leaving. mu is held. uses and leaving
+// are subtracted; -1 adds. out must be attached.
+func (t *Topic) detachOutlet(out Outlet, uses, leaving int) {
 	i := slices.IndexFunc(t.outlets, func(a attached) bool { return a.to == out })
 	a := &t.outlets[i]
 	a.uses -= uses

@@ -12,8 +12,8 @@ import (
 
 // This file decides where topics are subscribed, and moves them when that changes:
 //
-//	Moved, a feed that fails --> place --> connect: subscribed at its home
-//	                               \--> again: it is loose --> retry --> place
+//	Moved, a feed that fails --> placeTopic --> subscribeAt: subscribed at its home
+//	                               \--> placeLater: it is loose --> placeLoose --> placeTopic
 
 // Pauses before a topic is subscribed again.
 const (
@@ -23,12 +23,13 @@ const (
 	movedPause = 50 * time.Millisecond
 )
 
+// backoff is the pause after that many failures in a row: from minResubscribe, twice as long each time.
 func backoff(tries int) time.Duration {
 	return min(minResubscribe<<min(tries-1, 10), maxResubscribe)
 }
 
 // homeOf is the node where t belongs: the master of its slot. For a classic channel every master will do,
-// because PUBLISH reaches subscribers at any node; so its home stays where it is.
+// because PUBLISH reaches subscribers at any node; so its home stays where it is. "": no node serves it now.
 func (s *Subscriptions) homeOf(t *Topic) string {
 	top := s.nodes.Topology()
 	if t.slot < 0 || len(top.Masters) == 1 {
@@ -46,8 +47,8 @@ func (s *Subscriptions) homeOf(t *Topic) string {
 	return ""
 }
 
-// settleHome chooses the home of the topics without a slot. It stays as long as that node is a master. mu is
-// held.
+// settleHome chooses the home of the topics without a slot. It stays as long as that node is a master,
+// because each change has all of them subscribed anew. mu is held.
 func (s *Subscriptions) settleHome() {
 	t := s.nodes.Topology()
 	if t.Master(*s.home.Load()) != nil {
@@ -60,8 +61,9 @@ func (s *Subscriptions) settleHome() {
 	s.home.Store(&home)
 }
 
-// place makes sure that t is subscribed where it has to be, and nowhere else. mu is held.
-func (s *Subscriptions) place(t *Topic) {
+// placeTopic makes sure that t is subscribed where it has to be, and nowhere else. mu is held. It may be
+// called at any time: where nothing has changed, nothing is sent.
+func (s *Subscriptions) placeTopic(t *Topic) {
 	if s.closed || !t.used() {
 		return
 	}
@@ -69,7 +71,7 @@ func (s *Subscriptions) place(t *Topic) {
 	home := s.homeOf(t)
 	if t.home != home {
 		if t.live() {
-			s.lose(t)
+			s.loseTopic(t)
 		}
 		t.home = home
 	}
@@ -78,25 +80,27 @@ func (s *Subscriptions) place(t *Topic) {
 		stays := l.feed.addr == home || t.everywhere && now.Master(l.feed.addr) != nil
 		if !stays && !l.leaving {
 			t.reason = errMoved
-			l.feed.leave(l, nil)
+			l.feed.sendUnsubscribe(l, nil)
 		}
 	}
 	if home == "" {
 		t.reason = errors.New("no node serves the slot")
-		s.again(t, t.pause())
+		s.placeLater(t, t.nextPause())
 		return
 	}
-	s.connect(t, home)
+	s.subscribeAt(t, home)
 	if t.everywhere {
 		for _, n := range now.Masters {
-			s.connect(t, n.Addr)
+			s.subscribeAt(t, n.Addr)
 		}
 	}
-	s.settle(t)
+	s.settleJoins(t)
 }
 
-// connect subscribes t at addr, unless it is already. mu is held.
-func (s *Subscriptions) connect(t *Topic, addr string) {
+// subscribeAt subscribes t at addr, unless it is already. mu is held. A node that has just failed rests: then
+// t is tried again when that is over. A subscription that is about to end is asked for anew, over the same
+// feed.
+func (s *Subscriptions) subscribeAt(t *Topic, addr string) {
 	l := t.at(addr)
 	if l != nil && !l.leaving {
 		return
@@ -104,13 +108,14 @@ func (s *Subscriptions) connect(t *Topic, addr string) {
 	if l == nil {
 		f := s.feeds[addr]
 		if f == nil {
+			// Many topics of a node that is away make one dial.
 			if wait := time.Until(s.resting[addr].until); wait > 0 {
-				s.again(t, wait)
+				s.placeLater(t, wait)
 				return
 			}
 			f = newFeed(s, addr)
 			s.feeds[addr] = f
-			s.tasks.Go(f.run) // ends with the connection, or with s.ctx
+			s.tasks.Go(f.runFeed) // ends with the connection, or with s.ctx
 		}
 		l = &subscriptionAt{topic: t, feed: f}
 		t.places = append(t.places, l)
@@ -120,16 +125,17 @@ func (s *Subscriptions) connect(t *Topic, addr string) {
 		t.asked++ // earlier requests do not count any more
 	}
 	l.since, l.leaving = t.asked, false
-	l.feed.subscribe(l)
+	l.feed.sendSubscribe(l)
 }
 
-// endIfUnused unsubscribes t everywhere if it has no listeners. o, if not nil, waits for that. mu is held.
+// endIfUnused unsubscribes t everywhere if it has no listeners. o, if not nil, waits for that. mu is held. t
+// is gone from the index only when all nodes have confirmed: until then messages may come for it.
 func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 	if t.used() {
 		return
 	}
 	for _, l := range t.places {
-		l.feed.leave(l, o)
+		l.feed.sendUnsubscribe(l, o)
 	}
 	s.forgetIfOver(t)
 }
@@ -140,13 +146,13 @@ func (s *Subscriptions) forgetIfOver(t *Topic) {
 		return
 	}
 	delete(s.loose, t)
-	s.index.remove(t)
+	s.index.removeTopic(t)
 	s.price -= countedPrice(t.Kind, t.Name)
 }
 
-// settle ends the joins of t that have all the answers they wait for: of the home, and of every other node
-// that was asked and can be reached. mu is held.
-func (s *Subscriptions) settle(t *Topic) {
+// settleJoins ends the joins of t that have all the answers they wait for: of the home, and of every other
+// node that was asked and can be reached. mu is held.
+func (s *Subscriptions) settleJoins(t *Topic) {
 	home := t.at(t.home)
 	if home == nil {
 		return
@@ -160,25 +166,27 @@ func (s *Subscriptions) settle(t *Topic) {
 	t.endJoins(answered, nil)
 }
 
-// endJoins ends the joins that wait for the SUBSCRIBE of that number, or an earlier one. mu is held.
+// endJoins ends the joins that wait for the SUBSCRIBE of that number, or an earlier one. mu is held. err is
+// for them all; nil: they were answered.
 func (t *Topic) endJoins(number uint64, err error) {
 	for len(t.joins) > 0 && t.joins[0].number <= number {
 		o := t.joins[0].barrier
 		o.err = cmp.Or(err, o.err)
-		o.arrived()
+		o.answerArrived()
 		t.joins = t.joins[1:]
 	}
 }
 
-// pause is how long t waits before it is tried again; it grows with each call.
+// nextPause is how long t waits before it is tried again; it grows with each call.
 // mu is held.
-func (t *Topic) pause() time.Duration {
+func (t *Topic) nextPause() time.Duration {
 	t.tries++
 	return backoff(t.tries)
 }
 
-// again has place called for t after a pause. mu is held.
-func (s *Subscriptions) again(t *Topic, pause time.Duration) {
+// placeLater has placeTopic called for t after a pause. mu is held. If it waits already, the earlier time
+// counts. One timer rings for all.
+func (s *Subscriptions) placeLater(t *Topic, pause time.Duration) {
 	if s.closed || !t.used() {
 		return
 	}
@@ -194,22 +202,22 @@ func (s *Subscriptions) again(t *Topic, pause time.Duration) {
 		s.timer.Stop()
 	}
 	s.rings = due
-	s.timer = time.AfterFunc(time.Until(due), s.retry)
+	s.timer = time.AfterFunc(time.Until(due), s.placeLoose)
 }
 
-// retry calls place for the topics whose pause is over.
-func (s *Subscriptions) retry() {
+// placeLoose calls placeTopic for the topics whose pause is over. It runs on the goroutine of the timer.
+func (s *Subscriptions) placeLoose() {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.unlockAndTell()
 	s.timer = nil
 	now := time.Now()
 	waiting := s.loose
 	s.loose = make(map[*Topic]time.Time)
 	for t, due := range waiting {
 		if due.After(now) {
-			s.again(t, due.Sub(now))
+			s.placeLater(t, due.Sub(now))
 		} else {
-			s.place(t)
+			s.placeTopic(t)
 		}
 	}
 }
@@ -218,11 +226,11 @@ func (s *Subscriptions) retry() {
 // lost where they were and subscribed there.
 func (s *Subscriptions) Moved() {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.unlockAndTell()
 	s.settleHome()
 	s.rekey()
 	for _, t := range s.index.all {
-		s.place(t)
+		s.placeTopic(t)
 	}
 }
 
@@ -235,7 +243,8 @@ func (s *Subscriptions) Redial() {
 	}
 }
 
-// passes says that an error goes away by itself.
-func passes(text string) bool {
+// passesByItself says that an error goes away by itself: the slot moves, the node loads or fails over, or a
+// script keeps it busy.
+func passesByItself(text string) bool {
 	return retry.MayPass(text) || strings.HasPrefix(text, "BUSY ")
 }

@@ -16,7 +16,7 @@ const (
 	mostDear = 16 << 10
 )
 
-// countedPrice is what a topic costs beyond what any does.
+// countedPrice is what a topic costs beyond what any does. 0 for channels, which a node finds in a table.
 func countedPrice(kind Kind, name string) int {
 	if kind == Pattern {
 		if price := glob.Price([]byte(name)); price > CheapPattern {
@@ -26,7 +26,8 @@ func countedPrice(kind Kind, name string) int {
 	return 0
 }
 
-// afford says that topics of these names cost too much beside those that there are. mu is held.
+// afford says that topics of these names cost too much beside those that there are. mu is held. Patterns that
+// are subscribed already cost nothing more. The error is for the client, as it stands.
 func (s *Subscriptions) afford(kind Kind, names []string) error {
 	more := 0
 	for _, name := range names {

@@ -26,12 +26,12 @@ func (s *Subscriptions) Subscribe(
 ) (cancel func()) {
 	m := &member{notify: notify, slot: slot, lost: true}
 	s.mu.Lock()
-	defer s.unlock()
-	s.admit(m, channel)
+	defer s.unlockAndTell()
+	s.admitMember(m, channel)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.expel(m)
+		s.expelMember(m)
 	}
 }
 
@@ -42,24 +42,24 @@ func (s *Subscriptions) Sharded() bool { return s.nodes.Topology().Server.ShardC
 type member struct {
 	notify func(subscription.Change)
 	topic  *Topic
-	slot   int
-	lost   bool // it was not told Live last
+	slot   int  // -1: a classic channel in any case
+	lost   bool // it was not told Live last: so it is not told Lost twice
 }
 
-// admit makes m, which is lost, a member of the topic called name. mu is held.
-func (s *Subscriptions) admit(m *member, name string) {
+// admitMember makes m, which is lost, a member of the topic called name. mu is held.
+func (s *Subscriptions) admitMember(m *member, name string) {
 	kind := Classic
 	if m.slot >= 0 && s.Sharded() {
 		kind = Shard
 	}
 	m.topic = s.topic(kind, name, m.slot)
 	m.topic.members = append(m.topic.members, m)
-	s.place(m.topic)
-	s.restore(m.topic)
+	s.placeTopic(m.topic)
+	s.restoreTopic(m.topic)
 }
 
-// expel takes m out of its topic, which ends with its last listener. mu is held.
-func (s *Subscriptions) expel(m *member) {
+// expelMember takes m out of its topic, which ends with its last listener. mu is held.
+func (s *Subscriptions) expelMember(m *member) {
 	t := m.topic
 	t.members = slices.DeleteFunc(t.members, func(o *member) bool { return o == m })
 	s.endIfUnused(t, nil)
@@ -72,10 +72,10 @@ func (s *Subscriptions) rekey() {
 		if len(t.members) == 0 || t.members[0].slot < 0 || (t.Kind == Shard) == s.Sharded() {
 			continue
 		}
-		s.lose(t)
+		s.loseTopic(t)
 		for _, m := range slices.Clone(t.members) {
-			s.expel(m)
-			s.admit(m, t.Name)
+			s.expelMember(m)
+			s.admitMember(m, t.Name)
 		}
 	}
 }
@@ -86,43 +86,46 @@ type memberEvent struct {
 	subscription.Change
 }
 
-// note has m told of an event. mu is held.
-func (s *Subscriptions) note(m *member, e subscription.Change) {
+// noteEvent has m told of an event. mu is held. unlockAndTell tells it. Events wait for that if mu is given
+// up in another way.
+func (s *Subscriptions) noteEvent(m *member, e subscription.Change) {
 	s.events = append(s.events, memberEvent{m, e})
 }
 
-// lose has the members of t told that they may miss messages. mu is held.
-func (s *Subscriptions) lose(t *Topic) {
+// loseTopic has the members of t told that they may miss messages. mu is held.
+func (s *Subscriptions) loseTopic(t *Topic) {
 	for _, m := range t.members {
 		if !m.lost {
 			m.lost = true
-			s.note(m, subscription.Change{Kind: subscription.Lost})
+			s.noteEvent(m, subscription.Change{Kind: subscription.Lost})
 		}
 	}
 }
 
-// restore has them told, if t is live, that messages come again. mu is held.
-func (s *Subscriptions) restore(t *Topic) {
+// restoreTopic has the members that are lost told, if t is live, that messages come again. mu is held.
+func (s *Subscriptions) restoreTopic(t *Topic) {
 	for _, m := range t.members {
 		if m.lost && t.live() {
 			m.lost = false
-			s.note(m, subscription.Change{Kind: subscription.Live})
+			s.noteEvent(m, subscription.Change{Kind: subscription.Live})
 		}
 	}
 }
 
-// refuse has the members of t that are lost told that a node refuses it for good. mu is held.
-func (s *Subscriptions) refuse(t *Topic) {
+// refuseTopic has the members of t that are lost told that a node refuses it for good. mu is held.
+func (s *Subscriptions) refuseTopic(t *Topic) {
 	for _, m := range t.members {
 		if m.lost {
-			s.note(m, subscription.Change{Kind: subscription.Refused,
+			s.noteEvent(m, subscription.Change{Kind: subscription.Refused,
 				Err: fmt.Errorf("cluster: subscribe: %w", t.reason)})
 		}
 	}
 }
 
-// unlock gives up mu, and tells members of what has happened, unless s is closed.
-func (s *Subscriptions) unlock() {
+// unlockAndTell gives up mu, and tells members of what has happened, unless s is closed. telling comes before
+// mu, and events are taken with both held: so they are told one after the other, in their order, by whoever
+// comes first. A notify may call cancel, since mu is free.
+func (s *Subscriptions) unlockAndTell() {
 	for len(s.events) > 0 {
 		s.mu.Unlock()
 		s.telling.Lock()
@@ -142,4 +145,5 @@ func (s *Subscriptions) unlock() {
 	s.mu.Unlock()
 }
 
+// errMoved is why a topic is subscribed anew elsewhere. It is the reason of a join that waits for that.
 var errMoved = errors.New("its slot has moved")

@@ -20,8 +20,8 @@ type Subscriptions struct {
 	log   *slog.Logger
 	ctx   context.Context // ends when they are closed
 	end   context.CancelFunc
-	tasks sync.WaitGroup // feeds
-	home  atomic.Pointer[string]
+	tasks sync.WaitGroup         // feeds
+	home  atomic.Pointer[string] // address of the master for topics without a slot; "": there is none
 
 	// telling is held while members are told of events, one after the other. It is locked before mu.
 	telling sync.Mutex
@@ -35,9 +35,9 @@ type Subscriptions struct {
 	price   int                  // of the topics: countedPrice
 	feeds   map[string]*feed     // by address
 	resting map[string]feedPause // by address: nodes whose last connection failed
-	loose   map[*Topic]time.Time
-	timer   *time.Timer // of the next in loose, or nil
-	rings   time.Time   // when it does
+	loose   map[*Topic]time.Time // topics that wait for placeTopic, and until when
+	timer   *time.Timer          // of the next in loose, or nil
+	rings   time.Time            // when it does
 }
 
 // feedPause is a pause before the next connection to a node that fails.
@@ -72,7 +72,8 @@ func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 	return s
 }
 
-// topic finds or makes a topic. The caller is about to become a listener. mu is held.
+// topic finds or makes a topic. The caller is about to become a listener. mu is held. slot counts only for a
+// new one; -1: it has none.
 func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
 	t := s.index.all[topicKey{kind, name}]
 	if t == nil {
@@ -85,13 +86,14 @@ func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
 				glob.CanBegin([]byte(name), keyeventPrefix)
 		}
 		t.counted.Store(new([]string))
-		s.index.add(t)
+		s.index.addTopic(t)
 		s.price += countedPrice(kind, name)
 	}
 	return t
 }
 
-// Close ends all connections, without an event.
+// Close ends all connections, without an event. It waits for them. Whoever waits in Join or Leave gets an
+// error, or returns.
 func (s *Subscriptions) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -14,7 +14,7 @@
 //
 // Topics move when the topology changes (Moved), when nodes end subscriptions because they lose a slot, and
 // when connections break. A topic without its subscription waits in loose, with pauses that grow, until
-// place has found it a home again.
+// placeTopic has found it a home again.
 package pubsub
 
 import (
@@ -49,11 +49,11 @@ type Topic struct {
 	members []*member
 	outlets []attached
 	places  []*subscriptionAt
-	home    string // address of the node where it has to be subscribed; "": there is none
+	home    string // address of the node where it has to be subscribed; "": no node serves its slot
 	asked   uint64 // rises with each join; each SUBSCRIBE bears the number of its time, which is not 0
 	joins   []join // that wait for an answer, the oldest first
-	tries   int    // failures in a row
-	reason  error  // of the last one
+	tries   int    // failures in a row, which make the pauses grow
+	reason  error  // of the last one; nil: it is live, or new
 }
 
 // subscriptionAt is the subscription of a topic at one node.
@@ -80,6 +80,7 @@ type topicKey struct {
 
 func (t *Topic) key() topicKey { return topicKey{t.Kind, t.Name} }
 
+// used says that somebody listens. Those who are leaving do not count.
 func (t *Topic) used() bool {
 	return len(t.members) > 0 || slices.ContainsFunc(t.outlets, func(a attached) bool { return a.uses > 0 })
 }

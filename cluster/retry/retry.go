@@ -63,6 +63,7 @@ var errors = map[string]*Error{
 }
 
 // ErrorOf reads an error reply. r is nil if the reply is the answer; rest is the text behind the first word.
+// reply begins with "-", and may have its line end.
 func ErrorOf(reply []byte) (r *Error, rest []byte) {
 	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
 	return errors[string(word)], rest

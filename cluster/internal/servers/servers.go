@@ -27,15 +27,15 @@ import (
 
 // Server is a redis-server or Sentinel that a test started.
 type Server struct {
-	Addr    string
-	Port    string
-	Dir     string
-	program string
-	args    []string
-	process *exec.Cmd
-	log     *bytes.Buffer // to be read when it has ended
-	ended   chan struct{}
-	*redis.Client
+	Addr          string // 127.0.0.1:Port
+	Port          string
+	Dir           string // its own, which goes with the test
+	program       string
+	args          []string // all of them: Restart uses them again
+	process       *exec.Cmd
+	log           *bytes.Buffer // to be read when it has ended
+	ended         chan struct{} // closed once it has
+	*redis.Client               // made anew by Restart
 }
 
 // StartRedis starts a redis-server with args and waits until it answers. It ends with
@@ -76,12 +76,14 @@ func StartServer(t *testing.T, program string, prepare func(dir, port string) []
 	return nil
 }
 
+// lastLines are the last n lines of text, or all if it has fewer.
 func lastLines(text string, n int) string {
 	lines := strings.Split(text, "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// tryStart reports false when the process ended at once, as when its port is taken.
+// tryStart reports false when the process ended at once, as when its port is taken. Otherwise it returns when
+// the port takes connections; what is loaded, or replicated, may still be missing.
 func (s *Server) tryStart(t *testing.T) bool {
 	t.Helper()
 	path, err := exec.LookPath(s.program)
@@ -113,6 +115,7 @@ func (s *Server) tryStart(t *testing.T) bool {
 			t.Fatalf("%s at %s: %v", s.program, s.Addr, err)
 		}
 	}
+	// Without retries and with many connections, so that a test sees what each of its commands meets.
 	s.Client = redis.NewClient(&redis.Options{Password: s.password(), Addr: s.Addr,
 		Protocol: 2, MaxRetries: -1,
 		PoolSize: 1000, PipelinePoolSize: -1, DisableIdentity: true})
@@ -133,6 +136,7 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
+// Signal sends sig to the process, such as SIGSTOP for a server that hangs.
 func (s *Server) Signal(t *testing.T, sig os.Signal) {
 	t.Helper()
 	if err := s.process.Process.Signal(sig); err != nil {
@@ -154,6 +158,7 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
+// isFree says that nobody listens at the port now; somebody may a moment later, so StartServer tries again.
 func isFree(port int) bool {
 	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
 	if err != nil {
@@ -218,6 +223,7 @@ func NoFailovers(t *testing.T, nodes []*Server) {
 	}
 }
 
+// Must runs a command, and returns its reply as go-redis reads it. An error reply ends the test.
 func (s *Server) Must(t *testing.T, args ...any) any {
 	t.Helper()
 	v, err := s.Do(t.Context(), args...).Result()
@@ -252,6 +258,7 @@ func Agreed(t *testing.T, nodes []*Server) {
 	})
 }
 
+// ByAddr is the server at addr among servers, nil if none is there.
 func ByAddr(servers []*Server, addr string) *Server {
 	i := slices.IndexFunc(servers, func(s *Server) bool { return s.Addr == addr })
 	if i < 0 {
@@ -260,6 +267,7 @@ func ByAddr(servers []*Server, addr string) *Server {
 	return servers[i]
 }
 
+// Addrs are where the servers are reached, in their order.
 func Addrs(servers ...*Server) []string {
 	var all []string
 	for _, s := range servers {
@@ -281,7 +289,8 @@ func Eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// GoroutinesEnd waits until those have ended that were not there before.
+// GoroutinesEnd waits until those have ended that were not there before. What is still there is logged if
+// they do not.
 func GoroutinesEnd(t *testing.T, before goleak.Option) {
 	t.Helper()
 	var left error
@@ -322,6 +331,8 @@ func Log(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, nil))
 }
 
+// logWriter writes to t until that is over: afterwards goroutines that end late would make it panic. t is nil
+// then.
 type logWriter struct {
 	mu sync.Mutex
 	t  *testing.T
@@ -336,7 +347,7 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Certificates makes a CA and a certificate of it for 127.0.0.1.
+// Certificates makes a CA and a certificate of it for 127.0.0.1. It returns the paths of their files.
 func Certificates(t *testing.T) (ca, cert, key string) {
 	t.Helper()
 	a := rig.NewAuthority(t)
@@ -344,7 +355,7 @@ func Certificates(t *testing.T) (ca, cert, key string) {
 	return a.File("ca.crt"), a.File("redis.crt"), a.File("redis.key")
 }
 
-// Trusting is a TLS client that trusts ca and shows cert.
+// Trusting is a TLS client that trusts ca and shows cert. All three are paths.
 func Trusting(t *testing.T, ca, cert, key string) *tls.Config {
 	t.Helper()
 	text, err := os.ReadFile(ca)
@@ -360,8 +371,8 @@ func Trusting(t *testing.T, ca, cert, key string) *tls.Config {
 	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}
 }
 
-// StartSentinels starts n Sentinels that watch master under the name "mine",
-// with a quorum of most of them.
+// StartSentinels starts n Sentinels that watch master under the name "mine", with a quorum of most of them.
+// lines are added to the configuration of each. The master counts as down after half a second.
 func StartSentinels(t *testing.T, n int, master *Server, lines ...string) []*Server {
 	t.Helper()
 	var all []*Server
@@ -380,7 +391,8 @@ func StartSentinels(t *testing.T, n int, master *Server, lines ...string) []*Ser
 	return all
 }
 
-// Restart starts a server that was killed again, at the same port.
+// Restart starts a server that was killed again, at the same port. What it has not written to its Dir is
+// lost, as with a real one.
 func (s *Server) Restart(t *testing.T) {
 	t.Helper()
 	s.Client.Close()

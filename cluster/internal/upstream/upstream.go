@@ -12,7 +12,8 @@ import (
 	"lockproxy/cluster/internal/servers"
 )
 
-// Find is the upstream at o, which runs until the test ends and leaves nothing behind.
+// Find is the upstream at o, which runs until the test ends and leaves nothing behind. A test that cannot
+// find it ends. It logs to the test.
 func Find(t *testing.T, o discovery.Options) *discovery.Upstream {
 	t.Helper()
 	before := goleak.IgnoreCurrent()

@@ -85,13 +85,13 @@ type Conn struct {
 	party   Party // that it is counted for
 	counted bool
 
-	dead      error // why it is of no use any more
-	ended     bool  // its owner has no more requests
-	patient   bool
+	dead      error         // why it is of no use any more; nil: it may be used, connected or not
+	ended     bool          // its owner has no more requests
+	patient   bool          // see SetPatient
 	silence   time.Duration // how long its node may owe a reply; 0: as long as usual
-	proven    bool
+	proven    bool          // see SetProven
 	clientID  int64
-	idleSince time.Time
+	idleSince time.Time // only while nobody has it
 }
 
 // Link is what carries its requests.
@@ -183,14 +183,14 @@ func (c *Conn) Idle(now time.Time) (idle time.Duration, listens bool) {
 // Connected is called when the connection is there.
 func (c *Conn) Connected() {
 	if c.Paused() {
-		c.of.pause()
+		c.of.applyPause()
 	}
 }
 
 // Push is given a push message of the node.
 func (c *Conn) Push(chunk []byte, last bool) {
 	if c.of != nil {
-		c.of.of.push(&c.of.heard, chunk, last)
+		c.of.of.passPush(&c.of.heard, chunk, last)
 		return
 	}
 	c.owner.Push(chunk, last)
@@ -200,7 +200,7 @@ func (c *Conn) Push(chunk []byte, last bool) {
 // sent where ASK has led.
 func (c *Conn) Answered(asked, astray bool) {
 	if c.InSet() {
-		c.of.answered(asked, astray)
+		c.of.noteAnswered(asked, astray)
 	}
 }
 
@@ -219,7 +219,7 @@ func (c *Conn) Release() {
 		c.End()
 	case c.of != nil:
 		c.of.giveBack()
-	case c.Special() || !c.link.Fit() || !c.places.keep(c):
+	case c.Special() || !c.link.Fit() || !c.places.keepIdle(c):
 		c.End()
 	}
 }
@@ -250,28 +250,30 @@ func (c *Conn) Close(why error) {
 	}
 }
 
-// Failed is called when the connection has ended, or could not be made.
+// Failed is called when the connection has ended, or could not be made. The order matters: it leaves its set
+// and its place first, so that whoever hears of it gets a new one; then its requests fail; then its owner and
+// its set are told.
 func (c *Conn) Failed(err error) {
 	if c.dead != nil {
 		return
 	}
 	c.dead = err
 	if c.of != nil {
-		c.of.leave()
+		c.of.leaveSet()
 	}
-	c.places.remove(c)
+	c.places.removeConn(c)
 	c.link.Abandon(err)
-	c.places.count()
+	c.places.countConns()
 	owner := c.owner
 	if c.of != nil {
 		c.owner = nil
-		c.of.end()
+		c.of.endBeside()
 	}
 	if owner != nil {
 		owner.Lost(err)
 	}
 	if c.of != nil {
-		c.of.lost()
+		c.of.noteLost()
 	}
 }
 
@@ -294,8 +296,9 @@ func (c *Conn) numbered(reply []byte, _ error) {
 	}
 }
 
-// turn puts the connection into another mode. then gets the answers, of which there will be so many.
-func (c *Conn) turn(m cluster.Mode, then func([]byte, error)) int {
+// turnMode puts the connection into another mode. then gets the answers, of which there will be so many. What
+// is sent from now on is answered in that mode.
+func (c *Conn) turnMode(m cluster.Mode, then func([]byte, error)) int {
 	var reqs [][]byte
 	if c.key.Mode.Proto != m.Proto {
 		reqs = append(reqs, resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(m.Proto)))

@@ -13,8 +13,8 @@ import (
 
 // This file is about the places for connections: a loop has a fixed number of them.
 //
-//	admit --> a place is free, or an idle connection is closed --> occupy: it connects
-//	     \--> none: it waits in the queue                      <-- remove, keep: a place gets free
+//	admitConn --> a place is free, or an idle connection is closed --> occupy: it connects
+//	         \--> none: it waits in the queue                  <-- removeConn, keepIdle: a place gets free
 //
 // share.go says how many of them one client may have.
 
@@ -68,22 +68,22 @@ func NewPlaces(o Options, counters *Totals) *Places {
 // End. Requests may be given to it at once. They wait until it is connected; before that it may wait, for
 // the Budget at most, for one of the places that the owner's Party may take.
 func (o *Places) Lend(key Key, owner Owner) *Conn {
-	defer o.count()
+	defer o.countConns()
 	return o.lend(key, owner, nil)
 }
 
 // lend finds or makes a connection. set, if not nil, is the Set that it is beside.
 func (o *Places) lend(key Key, owner Owner, set *Set) *Conn {
-	if c := o.take(key, owner); c != nil {
+	if c := o.takeIdle(key, owner); c != nil {
 		return c
 	}
-	c := o.make(key, owner, set)
-	o.admit(c)
+	c := o.makeConn(key, owner, set)
+	o.admitConn(c)
 	return c
 }
 
-// make makes a connection that has no place yet.
-func (o *Places) make(key Key, owner any, set *Set) *Conn {
+// makeConn makes a connection that has no place yet.
+func (o *Places) makeConn(key Key, owner any, set *Set) *Conn {
 	c := &Conn{places: o, key: key, party: partyOf(owner), set: set}
 	c.owner, _ = owner.(Owner)
 	c.link = o.NewLink(c, key)
@@ -93,8 +93,9 @@ func (o *Places) make(key Key, owner any, set *Set) *Conn {
 	return c
 }
 
-// take gives owner an idle connection; nil if there is none.
-func (o *Places) take(key Key, owner Owner) *Conn {
+// takeIdle gives owner an idle connection, which has its place already; nil if there is none. It is the one
+// used last, so that the others get old, and are closed.
+func (o *Places) takeIdle(key Key, owner Owner) *Conn {
 	idle := o.idle[key]
 	if len(idle) == 0 || !o.shares.within(partyOf(owner), o.Most) {
 		return nil
@@ -102,7 +103,7 @@ func (o *Places) take(key Key, owner Owner) *Conn {
 	c := idle[len(idle)-1]
 	o.setIdle(key, idle[:len(idle)-1])
 	c.owner, c.party = owner, partyOf(owner)
-	o.shares.take(c)
+	o.shares.takePlace(c)
 	return c
 }
 
@@ -111,28 +112,30 @@ func (o *Places) HasRoom(owner Counted) bool {
 	return len(o.all)+len(o.queue) < o.Most && o.shares.within(owner.Party(), o.Most)
 }
 
-// keep keeps a connection whose use has ended for the next owner, or closes it if its place is needed. It
-// reports false if no more are kept.
-func (o *Places) keep(c *Conn) bool {
+// keepIdle keeps a connection whose use has ended for the next owner, or closes it if its place is needed. It
+// reports false if no more are kept. It is counted for nobody while it is idle.
+func (o *Places) keepIdle(c *Conn) bool {
 	if o.closed || len(o.idle[c.key]) >= maxIdle {
 		return false
 	}
 	c.owner, c.patient, c.silence, c.idleSince = nobody{}, false, 0, o.Loop.Now()
-	o.shares.give(c)
+	o.shares.givePlace(c)
 	if len(o.queue) > 0 && len(o.all) >= o.Most {
 		c.link.HangUp(ErrReleased)
 		return true
 	}
 	o.setIdle(c.key, append(o.idle[c.key], c))
 	o.admitNext()
-	o.count()
+	o.countConns()
 	return true
 }
 
-// admit connects c as soon as there is a place for it.
-func (o *Places) admit(c *Conn) {
+// admitConn connects c as soon as there is a place for it. Requests may be given to it before: they wait in
+// its link. The Budget ends the wait, with an error that Lost gets.
+func (o *Places) admitConn(c *Conn) {
 	switch {
 	case o.closed:
+		// not at once: the caller does not have c yet
 		o.Loop.Post(func() { c.Failed(net.ErrClosed) })
 	case o.shares.within(c.party, o.Most) && o.placeIsFree():
 		o.occupy(c)
@@ -149,7 +152,7 @@ func (o *Places) admit(c *Conn) {
 // occupy gives c a place and connects it.
 func (o *Places) occupy(c *Conn) {
 	o.all[c] = struct{}{}
-	o.shares.take(c)
+	o.shares.takePlace(c)
 	c.link.Dial()
 }
 
@@ -219,8 +222,9 @@ func (o *Places) noPlace(party Party) error {
 		"as many as one client may while few are free", ErrNoPlace, o.shares.has[party])
 }
 
-// remove gives the place of a connection, if it has one, to the next.
-func (o *Places) remove(c *Conn) {
+// removeConn gives the place of a connection, if it has one, to the next. A connection that only waits in the
+// queue has none.
+func (o *Places) removeConn(c *Conn) {
 	if _, ok := o.all[c]; !ok {
 		return
 	}
@@ -228,10 +232,11 @@ func (o *Places) remove(c *Conn) {
 	if i := slices.Index(o.idle[c.key], c); i >= 0 {
 		o.setIdle(c.key, append(o.idle[c.key][:i:i], o.idle[c.key][i+1:]...))
 	}
-	o.shares.give(c)
+	o.shares.givePlace(c)
 	o.admitNext()
 }
 
+// setIdle replaces the idle connections of key. Keys without any are dropped, for addresses come and go.
 func (o *Places) setIdle(key Key, idle []*Conn) {
 	if len(idle) == 0 {
 		delete(o.idle, key)
@@ -292,8 +297,8 @@ func (o *Places) Now() (now Stats, sets int) {
 	return now, len(o.sets)
 }
 
-// count tells the counters how many there are now.
-func (o *Places) count() {
+// countConns tells the counters how many there are now.
+func (o *Places) countConns() {
 	now, _ := o.Now()
 	o.counters.used.Add(now.Used - o.told.Used)
 	o.counters.idle.Add(now.Idle - o.told.Idle)

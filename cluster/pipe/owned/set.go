@@ -47,15 +47,15 @@ type Set struct {
 	mode       cluster.Mode // of all connections
 	owner      SetOwner
 	setup      Setup
-	byAddr     map[string]*setConn
-	everywhere bool // a connection to each master is kept up
-	reaching   bool // soon
-	pause      time.Duration
-	preceded   bool
-	refused    []byte
-	ended      bool
-	paused     bool   // nothing is read
-	done       func() // of Configure
+	byAddr     map[string]*setConn // none of them is dead
+	everywhere bool                // a connection to each master is kept up
+	reaching   bool                // reach will be called
+	pause      time.Duration       // the last one of reachSoon; 0: one was set up since
+	preceded   bool                // see Precede
+	refused    []byte              // see Refused
+	ended      bool                // what is left only answers what was sent; no pushes are passed on
+	paused     bool                // nothing is read
+	done       func()              // of Configure or SetMode; nil: it was called, or nobody waits
 }
 
 // NewSet returns a set of connections that is empty so far, in the same state as shared ones. If the mode has
@@ -74,11 +74,11 @@ func (s *Set) Mode() cluster.Mode { return s.mode }
 func (s *Set) SetMode(proto, db int, done func()) {
 	s.mode.Proto, s.mode.DB = proto, db
 	for _, m := range s.byAddr {
-		m.turn(s.mode)
+		m.turnMode(s.mode)
 	}
 	if done != nil {
 		s.done = done
-		s.settle()
+		s.settleSetup()
 	}
 }
 
@@ -88,11 +88,12 @@ func (s *Set) Configure(setup Setup, done func()) {
 	for _, m := range s.byAddr {
 		m.configure()
 	}
-	s.settle()
+	s.settleSetup()
 }
 
-// settle calls done if all connections are in their state.
-func (s *Set) settle() {
+// settleSetup calls done if all connections are in their state. It is called behind whatever may have been
+// the last of them.
+func (s *Set) settleSetup() {
 	if s.done == nil {
 		return
 	}
@@ -123,7 +124,7 @@ func (s *Set) Precedes() bool { return s.preceded }
 func (s *Set) Pause(on bool) {
 	s.paused = on
 	for _, m := range s.byAddr {
-		m.pause()
+		m.applyPause()
 	}
 }
 
@@ -159,11 +160,11 @@ func (s *Set) End() {
 	for _, m := range s.byAddr {
 		m.fade()
 	}
-	s.forget()
+	s.forgetIfOver()
 }
 
-// forget lets go of an ended set without connections.
-func (s *Set) forget() {
+// forgetIfOver lets go of an ended set without connections.
+func (s *Set) forgetIfOver() {
 	if s.ended && len(s.byAddr) == 0 {
 		delete(s.places.sets, s)
 	}
@@ -174,11 +175,11 @@ func (s *Set) At(addr string) *Conn {
 	m := s.byAddr[addr]
 	if m == nil {
 		m = &setConn{of: s, fading: s.ended}
-		m.Conn = s.places.make(Key{addr, s.mode}, m, s)
+		m.Conn = s.places.makeConn(Key{addr, s.mode}, m, s)
 		m.Conn.of = m
 		s.byAddr[addr] = m
 		s.places.sets[s] = struct{}{}
-		m.begin()
+		m.beginSetup()
 	}
 	return m.Conn
 }
@@ -186,7 +187,7 @@ func (s *Set) At(addr string) *Conn {
 // Lend is Places.Lend for the client of the set: it gets the connection of the set, which Release gives back
 // to the set, or another one beside it.
 func (s *Set) Lend(addr string, owner Owner) *Conn {
-	defer s.places.count()
+	defer s.places.countConns()
 	c := s.At(addr)
 	if c.owner == nil {
 		c.owner = owner
@@ -229,23 +230,24 @@ type setConn struct {
 // Party implements Counted.
 func (m *setConn) Party() Party { return partyOf(m.of.owner) }
 
-// begin connects and sets up the connection.
-func (m *setConn) begin() {
+// beginSetup connects and sets up the connection. With Redirect the other connection comes first, because the
+// requests of the setup name its id; they go in front of what clients have sent meanwhile.
+func (m *setConn) beginSetup() {
 	if m.of.setup.Redirect {
 		m.pending++
 		m.tracking = newTrackingConn(m, func() {
 			m.pending--
 			m.link.Front(m.requests(), m.setUp)
-			m.places.admit(m.Conn)
+			m.places.admitConn(m.Conn)
 		})
 		return
 	}
-	m.send(m.requests())
-	m.places.admit(m.Conn)
+	m.sendSetup(m.requests())
+	m.places.admitConn(m.Conn)
 }
 
-// send sends the requests of the setup.
-func (m *setConn) send(reqs [][]byte) {
+// sendSetup sends the requests of the setup.
+func (m *setConn) sendSetup(reqs [][]byte) {
 	for _, req := range reqs {
 		m.link.Ask(req, m.setUp)
 	}
@@ -278,20 +280,21 @@ func (m *setConn) configure() {
 			m.configure()
 		})
 	default:
-		m.send(m.requests())
+		m.sendSetup(m.requests())
 	}
 }
 
-// turn changes the mode of the connection.
-func (m *setConn) turn(mode cluster.Mode) {
+// turnMode changes the mode of the connection.
+func (m *setConn) turnMode(mode cluster.Mode) {
 	if m.key.Mode.DB != mode.DB && m.Special() { // its user may not be allowed SELECT
 		m.fade()
 		return
 	}
-	m.pending += m.Conn.turn(mode, m.setUp)
+	m.pending += m.Conn.turnMode(mode, m.setUp)
 }
 
-// setUp takes a reply to the setup.
+// setUp takes a reply to the setup. An error of the node is final: the set has no connection to it, and
+// Refused tells why.
 func (m *setConn) setUp(reply []byte, err error) {
 	if err != nil {
 		return
@@ -306,43 +309,44 @@ func (m *setConn) setUp(reply []byte, err error) {
 		return
 	}
 	if m.tracking != nil && !m.of.setup.Redirect {
-		m.tracking.retire()
+		m.tracking.retireConn()
 		m.tracking = nil
 	}
 	if !m.served && m.of.everywhere && !m.of.ended {
 		m.of.owner.Stale() // nobody listened since the last connection was lost
 	}
 	m.served, m.of.pause = true, 0
-	m.of.settle()
+	m.of.settleSetup()
 }
 
-// leave takes the connection out of the set. Requests from now on, perhaps sent by an owner who hears that
+// leaveSet takes the connection out of the set. Requests from now on, perhaps sent by an owner who hears that
 // it was lost, take a new one.
-func (m *setConn) leave() { delete(m.of.byAddr, m.key.Addr) }
+func (m *setConn) leaveSet() { delete(m.of.byAddr, m.key.Addr) }
 
-// end ends what is beside a connection that is lost.
-func (m *setConn) end() {
+// endBeside ends what is beside a connection that is lost.
+func (m *setConn) endBeside() {
 	if m.tracking != nil {
-		m.tracking.end()
+		m.tracking.endConn()
 	}
 }
 
-// lost tells the set that the connection is lost.
-func (m *setConn) lost() {
+// noteLost tells the set that the connection is lost. It comes last, for the owner of the set may send anew,
+// or end it.
+func (m *setConn) noteLost() {
 	if m.of.ended {
-		m.of.forget()
+		m.of.forgetIfOver()
 		return
 	}
-	m.stale()
-	m.of.settle()
+	m.tellStale()
+	m.of.settleSetup()
 	m.of.reachSoon()
 }
 
-// answered is called behind each reply.
-func (m *setConn) answered(asked, astray bool) {
+// noteAnswered is called behind each reply.
+func (m *setConn) noteAnswered(asked, astray bool) {
 	m.used = m.used || asked
 	if astray && !m.of.everywhere {
-		m.stale()
+		m.tellStale()
 	}
 	if m.fading {
 		m.fade()
@@ -354,7 +358,7 @@ func (m *setConn) answered(asked, astray bool) {
 func (m *setConn) fade() {
 	owed := m.link.Owed()
 	if !m.fading && owed > 0 {
-		m.stale()
+		m.tellStale()
 	}
 	m.fading = true
 	if owed > 0 && !m.onlySetup() || m.owner != nil {
@@ -363,8 +367,8 @@ func (m *setConn) fade() {
 	m.Close(ErrReleased)
 }
 
-// stale says that pushes may have been missed, unless there was nothing that they could be about.
-func (m *setConn) stale() {
+// tellStale says that pushes may have been missed, unless there was nothing that they could be about.
+func (m *setConn) tellStale() {
 	if !m.of.ended && m.served && (m.used || m.of.everywhere) {
 		m.used = false
 		m.of.owner.Stale()
@@ -394,8 +398,8 @@ func (m *setConn) giveBack() {
 	}
 }
 
-// pause does what Set.Pause has said.
-func (m *setConn) pause() {
+// applyPause does what Set.Pause has said.
+func (m *setConn) applyPause() {
 	if m.link.Up() {
 		m.link.Listen(!m.of.paused)
 	}

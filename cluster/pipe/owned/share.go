@@ -41,8 +41,8 @@ func (s *shares) within(party Party, most int) bool {
 	return party == Party{} || s.has[party] < max(leastShare, shareOfFree*(most-s.all))
 }
 
-// take counts a connection for whoever owns it from now on.
-func (s *shares) take(c *Conn) {
+// takePlace counts a connection for whoever owns it from now on. c.party must not change until givePlace.
+func (s *shares) takePlace(c *Conn) {
 	c.counted = true
 	s.all++
 	if c.party != (Party{}) {
@@ -50,8 +50,8 @@ func (s *shares) take(c *Conn) {
 	}
 }
 
-// give undoes take.
-func (s *shares) give(c *Conn) {
+// givePlace undoes takePlace. It may be called again, and for what has no place.
+func (s *shares) givePlace(c *Conn) {
 	if !c.counted {
 		return
 	}

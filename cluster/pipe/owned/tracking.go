@@ -13,11 +13,12 @@ type trackingConn struct {
 	heard   pushText
 }
 
-// newTrackingConn connects. opened is called when the id is known; if that never happens m is closed.
+// newTrackingConn connects. opened is called when the id is known; if that never happens m is closed. It
+// takes one place more, of the same party.
 func newTrackingConn(m *setConn, opened func()) *trackingConn {
 	s := &trackingConn{of: m}
 	s.conn = m.places.Lend(Key{m.key.Addr, cluster.Mode{Proto: 3}}, s)
-	s.ping(func() { // the reply comes behind the id
+	s.pingNode(func() { // the reply comes behind the id
 		s.ready = true
 		opened()
 	})
@@ -27,8 +28,8 @@ func newTrackingConn(m *setConn, opened func()) *trackingConn {
 // Party implements Counted.
 func (s *trackingConn) Party() Party { return s.of.Party() }
 
-// ping calls then behind all that the node has sent so far.
-func (s *trackingConn) ping(then func()) {
+// pingNode calls then behind all that the node has sent so far.
+func (s *trackingConn) pingNode(then func()) {
 	s.conn.link.Ask(askPing, func(_ []byte, err error) {
 		if err == nil {
 			then()
@@ -36,29 +37,32 @@ func (s *trackingConn) ping(then func()) {
 	})
 }
 
-func (s *trackingConn) end() {
+// endConn ends the connection at once, and its loss is no news then.
+func (s *trackingConn) endConn() {
 	s.leaving = true
 	s.conn.End()
 }
 
-// retire ends the connection once everything that the node has sent over it is passed on.
-func (s *trackingConn) retire() {
+// retireConn ends the connection once everything that the node has sent over it is passed on.
+func (s *trackingConn) retireConn() {
 	s.retired = true
 	if s.conn.dead == nil {
-		s.ping(s.end)
+		s.pingNode(s.endConn)
 	}
 }
 
 // Push implements Owner.
-func (s *trackingConn) Push(chunk []byte, last bool) { s.of.of.push(&s.heard, chunk, last) }
+func (s *trackingConn) Push(chunk []byte, last bool) { s.of.of.passPush(&s.heard, chunk, last) }
 
 // Lost implements Owner.
 func (s *trackingConn) Lost(err error) {
 	switch {
+	// this side has ended it
 	case s.leaving:
 	case s.retired:
-		s.of.stale() // it may have missed an invalidation
+		s.of.tellStale() // it may have missed an invalidation
 	default:
+		// Nobody hears any more what changes at that node, so nothing may be read over it.
 		s.of.Close(err)
 	}
 }
@@ -69,9 +73,9 @@ type pushText struct {
 	long bool // longer than is kept
 }
 
-// push passes on a push message once it is whole. Of one that is too long, only the fact that it came is
+// passPush passes on a push message once it is whole. Of one that is too long, only the fact that it came is
 // passed on.
-func (s *Set) push(t *pushText, chunk []byte, last bool) {
+func (s *Set) passPush(t *pushText, chunk []byte, last bool) {
 	if s.ended {
 		return
 	}
