@@ -192,7 +192,10 @@ func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {
 		return
 	}
 	another, req := *c, bytes.Clone(p.log.oldest(c.size))
-	c.to = nil
+	if c.again { // it is under way no more, and must not stand in its own way
+		r.senders.noteEnded(c)
+	}
+	c.to, c.again = nil, false
 	to.Detour(c.tag)
 	r.nodes.sendToSlot(&another, m, req)
 }

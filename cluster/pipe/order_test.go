@@ -2,12 +2,14 @@ package pipe
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 )
@@ -27,7 +29,25 @@ type (
 )
 
 func (ofRead) Apart(uint32, int) (Mode, bool) { return Mode{}, false }
-func (ofLock) Repeated(uint32)                {}
+
+// ofBig is ofRead for a reply that comes over a connection of the client's own.
+type ofBig struct {
+	ofOne
+	apart *bool // it does already
+}
+
+func (o ofBig) Apart(uint32, int) (Mode, bool) {
+	is := *o.apart
+	*o.apart = true
+	return Mode{Proto: 2, Second: true}, !is
+}
+
+func (o ofBig) Receive(tag uint32, chunk []byte, last bool) {
+	if last {
+		o.note("%d whole", tag)
+	}
+}
+func (ofLock) Repeated(uint32) {}
 
 // What is refused, or lost, is sent again unless something that its client has sent behind it has run. R33
 func TestSentAgainInOrder(t *testing.T) {
@@ -212,4 +232,44 @@ func TestKnownScriptsCostNothing(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A long reply is asked for once more, over another connection, also if its request was sent again before. What
+// its client has sent before it, and is aside, does not run any more then. R33
+func TestLongRepliesInOrder(t *testing.T) {
+	long := fmt.Sprintf("$%d\r\n%s\r\n", 2*cluster.MaxShared, strings.Repeat("x", 2*cluster.MaxShared))
+	for name, test := range map[string]struct{ first, refusal, want string }{
+		"sent again":     {"GET {k}2", "-MOVED 7629 b:1\r\n", `0 "+OK\r\n"; 1 whole`},
+		"behind another": {"SET {k}1", "-LOADING Redis is loading\r\n", `0 "-LOADING Redis is loading\r\n"; 1 whole`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := make(map[string]bool)
+				a := &scripted.Node{Answer: func(command string) string {
+					again := seen[command]
+					seen[command] = true
+					switch {
+					case command == test.first && !again:
+						return test.refusal
+					case command == "GET {k}2":
+						return long
+					}
+					return "+OK\r\n"
+				}}
+				b := &scripted.Node{Answer: func(string) string { return long }}
+				r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
+				k := ofOne{new(keeper), 1}
+				r.on(func() {
+					to := ToSlot(slot.Of([]byte("k")))
+					r.pool.Send(&Request{Target: to, Mode: Mode{Proto: 2}, Bytes: command("SET", "{k}1"),
+						To: k})
+					r.pool.Send(&Request{Target: to, Mode: Mode{Proto: 2}, Bytes: command("GET", "{k}2"),
+						To: ofBig{k, new(bool)}, Tag: 1, Resend: true})
+				})
+				time.Sleep(time.Second)
+				synctest.Wait()
+				k.want(t, a.Commands(), test.want)
+			})
+		})
+	}
 }

@@ -65,8 +65,8 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		if !p.inReply {
 			// The beginning shows how long it is, and that the request has run: so what its client has sent
 			// before it, and is aside, must not run any more.
-			p.home.letChoose(p, p.calls.head(), chunk)
 			p.home.refuseOvertaken(p, *p.calls.head())
+			p.home.letChoose(p, p.calls.head(), chunk)
 			chunk = madeUp(p, chunk, false)
 		} else if p.Conn == nil && !p.mode.Second {
 			p.home.crowd(p, len(chunk))

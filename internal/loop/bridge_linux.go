@@ -33,7 +33,7 @@ type bridge struct {
 	final atomic.Pointer[account] // when the connection broke
 }
 
-// newBridge returns the near end, which does not block.
+// newBridge returns the near end, which does not block. The caller calls start, or closes far.
 func newBridge(nc net.Conn, c *Conn) (b *bridge, near int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -47,9 +47,13 @@ func newBridge(nc net.Conn, c *Conn) (b *bridge, near int, err error) {
 		return nil, -1, err
 	}
 	b = &bridge{loop: c.loop, conn: c, nc: nc, far: far.(*net.UnixConn), over: make(chan struct{})}
+	return b, pair[0], nil
+}
+
+// start begins to copy: not before the loop has the near end, for what is copied may end the connection.
+func (b *bridge) start() {
 	go b.inbound()
 	go b.outbound()
-	return b, pair[0], nil
 }
 
 // inbound copies what the peer sends to the loop, until either side ends. The loop sees the end of the

@@ -193,9 +193,11 @@ func (e *epoll) adopt(nc net.Conn, c *Conn) (socket, error) {
 	}
 	s, err := e.register(fd, c)
 	if err != nil {
+		bridge.far.Close()
 		return nil, err
 	}
 	s.bridge = bridge
+	bridge.start()
 	return s, nil
 }
 
