@@ -11,12 +11,14 @@ func (c *Conn) readable() {
 		return
 	}
 	if c.lingering {
+		// nobody wants it; it is read so that the close is no reset
 		c.waste()
 		c.update()
 		c.endIfPassed()
 		return
 	}
 	n, err := c.fill()
+	//
 	if n > 0 && !c.closed {
 		c.update()
 	}
@@ -24,13 +26,14 @@ func (c *Conn) readable() {
 	case err == nil || err == errAgain || c.closed:
 	case err == io.EOF:
 		c.eof = true
+		// The connection stays, for answers that are still to come, and reads no more: eof is set.
 		if h, ok := c.handler.(HalfCloser); ok && h.EOF() {
 			c.update()
 			return
 		}
-		c.shut(err)
+		c.shutConn(err)
 	default:
-		c.shut(err)
+		c.shutConn(err)
 	}
 }
 
@@ -42,22 +45,28 @@ func (c *Conn) fill() (n int, err error) {
 	if c.paused && c.most > 0 && kept >= c.most {
 		return 0, ErrUnread
 	}
+	// A handler that is paused gets nothing, so its input needs memory that stays. A long command would be
+	// copied out of scratch again with each read.
 	if kept+c.missing > scratchSize/2 || c.paused {
 		if !c.makeRoom() {
 			return 0, errAgain
 		}
-		n, err = c.sock.read(c.in[kept:min(cap(c.in), kept+maxRead)])
+		n, err = c.sock.readBytes(c.in[kept:min(cap(c.in), kept+maxRead)])
 		if n > 0 {
 			c.in = c.in[:kept+n]
+			// As long as the handler needs more than has come, it is not asked: it would look at the same
+			// bytes again.
 			if n >= c.missing {
-				c.offer()
+				c.offerKept()
 			} else {
 				c.missing -= n
 			}
 		}
 		return n, err
 	}
-	n, err = c.sock.read(l.scratch[kept:])
+	// Read behind a gap that is as long as what is kept, and fill the gap afterwards: so an empty read costs
+	// no copy.
+	n, err = c.sock.readBytes(l.scratch[kept:])
 	if n <= 0 {
 		return n, err
 	}
@@ -66,14 +75,15 @@ func (c *Conn) fill() (n int, err error) {
 	c.in = nil
 	buf := l.scratch[:kept+n]
 	used := c.consume(buf)
+	// What is left moves out of scratch, which the next connection overwrites.
 	if used < len(buf) && !c.closed {
-		c.in = append(l.get(len(buf)-used), buf[used:]...)
+		c.in = append(l.getBuffer(len(buf)-used), buf[used:]...)
 	}
 	return n, err
 }
 
-// offer gives the handler the input that is kept.
-func (c *Conn) offer() {
+// offerKept gives the handler the input that is kept.
+func (c *Conn) offerKept() {
 	if c.paused {
 		return
 	}
@@ -81,25 +91,28 @@ func (c *Conn) offer() {
 	switch {
 	case c.closed:
 	case used == len(c.in):
-		c.keep(nil)
+		c.keepInput(nil)
+	// Moving a megabyte to the front for each command that is taken from it would be quadratic.
 	case used > 0 && len(c.in)-used > Shared: // the handler may take it in many portions
 		c.in, c.spent = c.in[used:], c.spent+used
 	case used > 0:
-		c.keep(append(c.loop.get(len(c.in)-used), c.in[used:]...))
+		c.keepInput(append(c.loop.getBuffer(len(c.in)-used), c.in[used:]...))
 	}
 }
 
-// keep keeps b, a buffer of the loop, in the place of in.
-func (c *Conn) keep(b []byte) {
+// keepInput keeps b, a buffer of the loop, in the place of in.
+func (c *Conn) keepInput(b []byte) {
 	if c.spent == 0 {
 		c.loop.Put(c.in)
 	}
 	c.in, c.spent = b, 0
 }
 
-// consume calls the handler with buf, and again if the handler has resumed itself meanwhile.
+// consume calls the handler with buf, and again if the handler has resumed itself meanwhile. It returns how
+// many bytes of buf are consumed, which says nothing if c was closed meanwhile.
 func (c *Conn) consume(buf []byte) int {
 	used := 0
+	// meanwhile shutConn leaves the buffer alone, and Pause and Resume do not touch the socket
 	c.inRead = true
 	for {
 		c.missing, c.likely, c.again = 0, 0, false
@@ -118,9 +131,11 @@ func (c *Conn) makeRoom() bool {
 	switch {
 	case hasRoom(c.in):
 	case len(c.in)+max(c.missing, leastRoom) <= largest:
-		c.keep(append(c.loop.get(len(c.in)+max(c.missing, leastRoom)), c.in...))
+		c.keepInput(append(c.loop.getBuffer(len(c.in)+max(c.missing, leastRoom)), c.in...))
 	case len(c.in) < growApart:
 		c.in, c.spent = grow(c.in, c.missing, c.likely), 0
+	// c.in is not written meanwhile, though the handler may consume it: grown looks whether it is still the
+	// same.
 	case !c.growing:
 		c.growing = true
 		c.update()
@@ -135,6 +150,7 @@ func (c *Conn) makeRoom() bool {
 // grown puts the buffer larger in the place of in, unless that has been consumed meanwhile.
 func (c *Conn) grown(in, larger []byte) {
 	c.growing = false
+	// Both are growApart long at least, if their lengths are the same, so there is a first byte.
 	if len(c.in) == len(in) && &c.in[0] == &in[0] {
 		c.in, c.spent = larger, 0
 	}
@@ -159,6 +175,8 @@ func grow(b []byte, need, likely int) []byte {
 	room := max(need, len(b)/2, leastRoom)
 	if likely > room {
 		all := len(b) + likely + likely/8 // more, because it is a guess
+		// A step makes b four times as long at most. Divided by four again and again, all is the size from
+		// which further such steps end at all.
 		for all > len(b)+most {
 			all = all/4 + 1
 		}

@@ -32,15 +32,18 @@ func (c *Conn) linger() {
 		return
 	}
 	c.lingering = true
-	c.sock.finish()
+	// The peer sees the end of the stream, and a well-behaved one closes soon.
+	c.sock.finishOutput()
 	came := c.waste()
 	c.endIfPassed()
 	switch {
 	case c.closed:
+	// Nothing has come, and everything has arrived: a close now resets nothing.
 	case !c.eof && !came && c.sock.unread() == 0:
-		c.shut(net.ErrClosed)
+		c.shutConn(net.ErrClosed)
 	default:
-		c.loop.After(lingerLook, c.look)
+		// no event says that the peer has acknowledged something, so it is looked for
+		c.loop.After(lingerLook, c.lookLingering)
 		c.update()
 	}
 }
@@ -54,7 +57,7 @@ func (c *Conn) waste() (came bool) {
 	if c.eof {
 		return false
 	}
-	n, err := c.sock.read(c.loop.scratch)
+	n, err := c.sock.readBytes(c.loop.scratch)
 	switch {
 	case n > 0:
 		c.heard = c.loop.Now()
@@ -62,7 +65,7 @@ func (c *Conn) waste() (came bool) {
 	case err == io.EOF:
 		c.eof = true
 	default:
-		c.shut(err)
+		c.shutConn(err)
 	}
 	return n > 0
 }
@@ -71,25 +74,26 @@ func (c *Conn) waste() (came bool) {
 // it, so the kernel delivers everything that it has.
 func (c *Conn) endIfPassed() {
 	if c.eof && !c.sock.passing() {
-		c.shut(net.ErrClosed)
+		c.shutConn(net.ErrClosed)
 	}
 }
 
-// look closes the connection if nothing can be lost by that any more.
-func (c *Conn) look() {
+// lookLingering closes the connection if nothing can be lost by that any more.
+func (c *Conn) lookLingering() {
 	c.endIfPassed()
 	if c.closed {
 		return
 	}
 	now := c.loop.Now()
 	switch {
+	// it has not got everything, and gets all the time that it needs
 	case c.sock.unread() > 0:
 		c.since = time.Time{}
 	case c.since.IsZero():
 		c.since = now
 	case now.Sub(c.heard) >= c.patience/lingerQuiet || now.Sub(c.since) >= c.patience:
-		c.shut(net.ErrClosed)
+		c.shutConn(net.ErrClosed)
 		return
 	}
-	c.loop.After(lingerLook, c.look)
+	c.loop.After(lingerLook, c.lookLingering)
 }
