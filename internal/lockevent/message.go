@@ -36,7 +36,8 @@ const (
 )
 
 // Read returns the events of a message. Anyone who may publish can send one, so what is none of ours is left
-// out.
+// out. What is malformed ends the message, since nobody knows where the next event would begin. An event of
+// an unknown kind, from a later version perhaps, is passed over.
 func Read(message []byte) (all []Event) {
 	for len(message) > 0 && len(all) < mostEvents {
 		v, rest, err := resp.Parse(message)
@@ -56,6 +57,7 @@ func read(words []resp.Value) (e Event, ok bool) {
 	if len(words) < elements {
 		return e, false
 	}
+	// Names and texts go on to clients and into the audit log, so their length is judged here.
 	for i, w := range words {
 		if n := len(w.Text()); n > MostLock || n > mostText && i != 1 {
 			return e, false

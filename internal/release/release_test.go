@@ -97,12 +97,12 @@ func unpack(t *testing.T, packed []byte, folder string) map[string]archiveFile {
 func TestRelease(t *testing.T) {
 	r := here
 	r.out = filepath.Join(t.TempDir(), "dist")
-	if err := r.make([]platform{{"linux", "amd64"}}); err != nil {
+	if err := r.makeRelease([]platform{{"linux", "amd64"}}); err != nil {
 		t.Fatal(err)
 	}
 	again := r
 	again.source, again.out = copySources(t), filepath.Join(t.TempDir(), "deeper", "dist")
-	if err := again.make([]platform{{"linux", "amd64"}}); err != nil {
+	if err := again.makeRelease([]platform{{"linux", "amd64"}}); err != nil {
 		t.Fatal(err)
 	}
 	list := string(read(t, r.out, "SHA256SUMS"))
