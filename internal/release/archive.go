@@ -19,8 +19,8 @@ type archiveFile struct {
 	text []byte
 }
 
-// program is a binary for this machine: the manual page and the completions are what it prints of itself.
-// commonFiles are the files that stand beside the binary of each platform.
+// commonFiles are the files that stand beside the binary of each platform. program is a binary for this
+// machine: the manual page and the completions are what it prints of itself.
 func (r version) commonFiles(program string) (files []archiveFile, err error) {
 	for _, name := range []string{"LICENSE", "NOTICE", "CHANGELOG.md"} {
 		text, err := os.ReadFile(filepath.Join(r.source, name))

@@ -15,8 +15,8 @@ import (
 // stand below.
 type object map[string]any
 
-// path is the binary. Nothing is taken from go.mod, which may name more than is linked.
-// bill says what is linked into a binary, as the binary itself does (`go version -m`).
+// bill says what is linked into a binary, as the binary itself does (`go version -m`). path is the binary.
+// Nothing is taken from go.mod, which may name more than is linked.
 func (r version) bill(path string, p platform) ([]byte, error) {
 	built, err := buildinfo.ReadFile(path)
 	if err != nil {

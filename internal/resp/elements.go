@@ -4,8 +4,8 @@ import (
 	"strconv"
 )
 
-// The functions here look at one whole reply, which a Framer let through, and decode only what they must.
-// IsError says that reply is an error, or empty.
+// IsError says that reply is an error, or empty. The functions here look at one whole reply, which a Framer
+// let through, and decode only what they must.
 func IsError(reply []byte) bool {
 	// none at all is what a caller has when asking failed
 	return len(reply) == 0 || reply[0] == '-' || reply[0] == '!'

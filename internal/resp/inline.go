@@ -2,15 +2,15 @@ package resp
 
 import "bytes"
 
-// Inline commands are what people type into telnet or nc (Redis protocol specification, inline commands).
-// line is an inline command without its line end, which is LF or CRLF.
+// line is an inline command without its line end, which is LF or CRLF. Inline commands are what people type
+// into telnet or nc (Redis protocol specification, inline commands).
 func line(cmd []byte) []byte {
 	cmd = bytes.TrimSuffix(cmd, []byte{'\n'})
 	return bytes.TrimSuffix(cmd, []byte{'\r'})
 }
 
-// It allocates nothing, so a guard can ask before anybody splits.
-// checkWords says whether words can split line.
+// checkWords says whether words can split line. It allocates nothing, so a guard can ask before anybody
+// splits.
 func checkWords(line []byte) error {
 	if bytes.IndexByte(line, 0) >= 0 {
 		return errNUL
