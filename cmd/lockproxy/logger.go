@@ -12,6 +12,8 @@ import (
 // log-level.
 func newLogger(c *settings.Config, w io.Writer) *slog.Logger {
 	level := new(slog.LevelVar)
+	// Called at once, and on each CONFIG SET and SIGHUP: a level can be changed without a restart, a format
+	// cannot.
 	c.OnChange(func(v *settings.Values) {
 		level.Set(v.LogLevel)
 	})

@@ -41,6 +41,7 @@ func buildCommit() string {
 			switch {
 			case s.Key == "vcs.revision":
 				revision = s.Value[:min(12, len(s.Value))]
+			// built from sources that no commit has
 			case s.Key == "vcs.modified" && s.Value == "true":
 				dirty = "+changes"
 			}
