@@ -28,7 +28,9 @@ func FitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Va
 	if uint64(v.Proxy.MaxClients)*client+uint64(v.Proxy.MaxOwn)*own+spareFiles <= limit {
 		return v
 	}
+	// v itself is in use elsewhere, and never changes
 	fitted := *v
+	// unsigned: a limit below spareFiles must not wrap
 	spare := max(limit, spareFiles) - spareFiles
 	fitted.Proxy.MaxOwn = fit("upstream-own-connections", v.Proxy.MaxOwn, spare/ownShare/own, limit, log)
 	spare -= min(spare, uint64(fitted.Proxy.MaxOwn)*own)
