@@ -1,6 +1,6 @@
 package resp
 
-// Redis has no setting for the number of arguments. Redis's own defaults.
+// Redis's own defaults. It has no setting for the number of arguments.
 const (
 	defaultArgs    = 1 << 20   // arguments of a command
 	defaultBulk    = 512 << 20 // proto-max-bulk-len
