@@ -30,13 +30,15 @@ const (
 
 var errSearches = errors.New("8 other searches are open already: close one of them, or search for the same")
 
-// search is a search for locks that at least one viewer looks at. The board's mu guards it.
+// search is a search for locks that at least one viewer looks at. The board's mu guards it. match and viewers
+// are there from the beginning, the rest once it has been made.
 type search struct {
 	match   string // a glob
 	viewers int
 	shown   shown
-	due     time.Time
-	names   map[string]string // of the locks that it shows, by their ids
+	// when it is to be made again; zero: at once
+	due   time.Time
+	names map[string]string // of the locks that it shows, by their ids
 }
 
 // rows is what viewers see of a search.
@@ -103,8 +105,8 @@ func globOf(text string) string {
 	return "*" + text + "*"
 }
 
-// list makes the searches, one at a time, until ctx ends.
-func (b *board) list(ctx context.Context) {
+// makeSearches makes the searches, one at a time, until ctx ends.
+func (b *board) makeSearches(ctx context.Context) {
 	for {
 		s, wait := b.nextSearch(time.Now())
 		if s == nil {
@@ -117,16 +119,19 @@ func (b *board) list(ctx context.Context) {
 			continue
 		}
 		begin := time.Now()
-		text, names := b.find(ctx, s.match)
+		// Without mu: this is what takes long. match never changes.
+		text, names := b.findLocks(ctx, s.match)
 		if ctx.Err() != nil {
 			return
 		}
 		took := time.Since(begin)
 		b.mu.Lock()
 		s.names, s.due = names, time.Now().Add(searchEvery)
-		s.shown.next(text)
-		b.tell()
+		s.shown.setNewest(text)
+		b.tellViewers()
 		b.mu.Unlock()
+		// One search at a time, and four times as long a pause as it took: searches go on for a fifth of the
+		// time at most, however many look.
 		if !pause(ctx, searchShare*took) {
 			return
 		}
@@ -151,10 +156,11 @@ func (b *board) nextSearch(now time.Time) (next *search, wait time.Duration) {
 	return next, 0
 }
 
-// find makes a search. names are those of the locks that it shows, by their ids.
-func (b *board) find(ctx context.Context, match string) (text []byte, names map[string]string) {
+// findLocks makes a search. names are those of the locks that it shows, by their ids.
+func (b *board) findLocks(ctx context.Context, match string) (text []byte, names map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, searchPatience)
 	defer cancel()
+	// Rows is empty and not nil, which JSON would show as null.
 	said, names := rows{Match: match, Rows: []lockRow{}}, make(map[string]string)
 	begin := time.Now()
 	if source := b.o.Source(); source != nil {
@@ -176,6 +182,7 @@ func (b *board) find(ctx context.Context, match string) (text []byte, names map[
 
 // idOf names a lock in few bytes, whatever its name has.
 func idOf(name string) string {
+	// 12 bytes: two of the few hundred names on a page do not have the same by chance.
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:12])
 }
@@ -187,6 +194,7 @@ func rowOf(s *lock.Seen) lockRow {
 		Held: len(state.Holders), Holders: []holder{}, Waiting: []waiterRow{}}
 	for i := range state.Holders[:min(len(state.Holders), mostHolders)] {
 		h := &state.Holders[i]
+		// the zero value if no proxy knows who it is
 		known := s.Known.Holders[h.Digest()]
 		r.Holders = append(r.Holders, holder{
 			client: clientOf(known.Client, known.Proxy), Token: h.Digest(), Mode: modes[h.Mode],
@@ -218,8 +226,8 @@ func (b *board) nameOf(id string) (name string, ok bool) {
 	return "", false
 }
 
-// again has all searches made at once.
-func (b *board) again() {
+// searchAgain has all searches made at once.
+func (b *board) searchAgain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.searches {

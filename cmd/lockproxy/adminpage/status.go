@@ -26,6 +26,7 @@ const (
 	mostCommands = 10
 	mostBusiest  = 10
 	// busiestShare is how much longer than it takes to find the busiest locks they are not looked for again.
+	// Finding them goes through all counted names, so it takes one part in 50 of the time at most.
 	busiestShare = 50
 )
 
@@ -62,7 +63,7 @@ type status struct {
 	Settings   []settings.Changed `json:"settings"`
 }
 
-// point is one moment of the curves.
+// point is one moment of the curves. At is Unix time in ms; Commands, Errors and Grants are per second.
 type point struct {
 	At       int64   `json:"at"`
 	Commands float64 `json:"commands"`
@@ -86,7 +87,8 @@ type nodeRow struct {
 	Fit         string  `json:"fit"` // of a replica: may it be read from, yes or no; "": it is not asked
 }
 
-// redMaster is one master of RedLock.
+// redMaster is one master of RedLock. Until is in how many ms it votes again, 0: not known or it votes;
+// Offset is that of its clock, in ms.
 type redMaster struct {
 	Addr   string `json:"addr"`
 	Up     bool   `json:"up"`
@@ -122,6 +124,7 @@ type busy struct {
 type gauge struct {
 	o       Options
 	samples []sample // the oldest first
+	// ranges of slots by the address of their master; "": those without one
 	slots   map[string]string
 	version uint64 // of the topology that slots are of
 	busiest []busy
@@ -143,11 +146,13 @@ func newGauge(o Options) *gauge { return &gauge{o: o} }
 // lockVerbs are those whose latency is shown as that of locks.
 var lockVerbs = []string{"lock", "wlock", "rlock", "semlock", "mlock", "unlock", "munlock", "renew", "mrenew"}
 
-// look makes the status of now. It does not block.
-func (g *gauge) look(now time.Time, others totals.Sum) (*status, []byte) {
+// takeStatus makes the status of now. It does not block.
+func (g *gauge) takeStatus(now time.Time, others totals.Sum) (*status, []byte) {
 	stats := g.o.Stats()
 	held := &stats.Locks
 	next := sampleOf(now, &stats)
+	// The oldest sample that is kept: rates are those of the last few seconds. The first look has nothing
+	// before it, and shows 0.
 	before := next
 	if len(g.samples) > 0 {
 		before = g.samples[0]
@@ -205,6 +210,7 @@ func (s *sample) per(before *sample, now, then uint64) float64 {
 
 // rates sets what is counted between two samples.
 func (g *gauge) rates(s *status, before, next *sample) {
+	// as many as a command's buckets at least
 	var all, locks [32]uint64
 	for name, c := range next.commands {
 		then := before.commands[name]
@@ -250,6 +256,7 @@ func quantile(buckets []uint64, q float64) int64 {
 	want, below := q*float64(sum), uint64(0)
 	for i, n := range buckets {
 		if below += n; float64(below) >= want {
+			// the upper bound, so the truth is at most this
 			return stats.BucketLimit(i).Microseconds()
 		}
 	}
@@ -260,6 +267,7 @@ func quantile(buckets []uint64, q float64) int64 {
 func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, next *sample) {
 	t := source.Topology()
 	s.Kind = t.Kind.String()
+	// Writing the ranges goes through all slots, so it is done once for each topology.
 	if g.slots == nil || g.version != t.Version {
 		g.slots, g.version = map[string]string{"": t.SlotsOf(nil)}, t.Version
 		for _, n := range t.Masters {
