@@ -8,7 +8,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// Report shows facts.
+// Report shows facts. Tell is called on one goroutine. An error of writing is kept until End.
 type Report interface {
 	Tell(Fact)
 	// End is called once all are told.
@@ -36,6 +36,7 @@ var (
 )
 
 func (r *lineReport) Tell(f Fact) {
+	// A file, or a program that reads it, gets words and no signs.
 	mark := fmt.Sprintf("%-4s", f.Level)
 	if r.marks {
 		mark = factMarks[f.Level]
@@ -61,7 +62,7 @@ func (r *lineReport) Tell(f Fact) {
 
 func (r *lineReport) End() error { return r.err }
 
-// jsonReport writes all facts as one object.
+// jsonReport writes all facts as one object. Nothing is written before End, since ok stands in front.
 type jsonReport struct {
 	to    io.Writer
 	OK    bool   `json:"ok"`
