@@ -20,7 +20,8 @@ type Certs struct {
 	Admin    *TLS
 }
 
-// ReadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting.
+// ReadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting. A
+// listener with no certificate has no TLS, whatever its CA is: settings.check refuses that.
 func ReadCerts(v *settings.Values) (Certs, error) {
 	var c Certs
 	var ofClients, ofUpstream, ofAdmin error
@@ -90,6 +91,7 @@ func readPool(name, file string) (*x509.CertPool, error) {
 func readText(name, file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
+		// Unwrapped, because os.PathError would name the file a second time.
 		return nil, fmt.Errorf("%s %s: %w", name, file, errors.Unwrap(err))
 	}
 	return text, nil

@@ -33,7 +33,8 @@ func ReadDetours(v *settings.Values) (cluster.Detours, error) {
 	return d, nil
 }
 
-// LiveDetours are the detours that connections take from now on. Safe for concurrent use.
+// LiveDetours are the detours that connections take from now on. Safe for concurrent use. The zero
+// LiveDetours has none: each address is reached as it is announced.
 type LiveDetours struct {
 	now atomic.Pointer[cluster.Detours]
 }
@@ -58,7 +59,9 @@ func (t *LiveDetours) Follow(v *settings.Values) {
 func (t *LiveDetours) Watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
+	// what was logged last, so the same mistake is logged once and not each two seconds
 	told := ""
+	// Without a file there is nothing to watch: that setting needs a restart.
 	for c.Values().DetoursFile != "" {
 		select {
 		case <-ctx.Done():

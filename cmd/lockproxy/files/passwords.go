@@ -30,7 +30,8 @@ const (
 )
 
 // Passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
-// that of clients, which is here only if it is read from a file.
+// that of clients, which is here only if it is read from a file. Follow, Source and OnRenewal may be called
+// of those that are nil.
 type Passwords struct{ Upstream, Sentinel, Redlock, Admin, Clients *password }
 
 // ReadPasswords reads each password for the first time. Its errors name the setting.
@@ -60,7 +61,7 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 		}
 		if one.from.Given() {
 			var err error
-			if login, err = w.get(context.Background()); err != nil {
+			if login, err = w.readLogin(context.Background()); err != nil {
 				wrong = append(wrong, err)
 				continue
 			}
@@ -71,15 +72,15 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 	return p, errors.Join(wrong...)
 }
 
-// Watch reads them again and again until ctx ends.
+// Watch reads them again and again until ctx ends. It returns at once.
 func (p Passwords) Watch(ctx context.Context, log *slog.Logger) {
-	for _, w := range p.read() {
-		go w.watch(ctx, log) // ends when ctx does
+	for _, w := range p.thoseRead() {
+		go w.watchSource(ctx, log) // ends when ctx does
 	}
 }
 
-// read are those that are read from files and programs.
-func (p Passwords) read() []*password {
+// thoseRead are those that are read from files and programs.
+func (p Passwords) thoseRead() []*password {
 	var all []*password
 	for _, w := range []*password{p.Upstream, p.Sentinel, p.Redlock, p.Admin, p.Clients} {
 		if w != nil && w.from.Given() {
@@ -89,9 +90,9 @@ func (p Passwords) read() []*password {
 	return all
 }
 
-// States are those of what read returns.
+// States are those of what thoseRead returns.
 func (p Passwords) States() (all []State) {
-	for _, w := range p.read() {
+	for _, w := range p.thoseRead() {
 		all = append(all, State{Of: w.setting, Failed: w.failed.Load()})
 	}
 	return all
@@ -99,7 +100,7 @@ func (p Passwords) States() (all []State) {
 
 // Again has those that stand in files read at once.
 func (p Passwords) Again() {
-	for _, w := range p.read() {
+	for _, w := range p.thoseRead() {
 		if w.from.File == "" {
 			continue
 		}
@@ -112,13 +113,14 @@ func (p Passwords) Again() {
 
 // Follow takes over passwords that are settings, for connections that are made from now on.
 func (p Passwords) Follow(v *settings.Values) {
-	p.Upstream.follow(v.Upstream.Password)
-	p.Sentinel.follow(v.Upstream.SentinelPassword)
-	p.Redlock.follow(v.Masters.Password)
-	p.Admin.follow(v.Admin.Password)
+	p.Upstream.followSetting(v.Upstream.Password)
+	p.Sentinel.followSetting(v.Upstream.SentinelPassword)
+	p.Redlock.followSetting(v.Masters.Password)
+	p.Admin.followSetting(v.Admin.Password)
 }
 
-// password is a password that may be renewed.
+// password is a password that may be renewed. It belongs to the goroutine of watchSource once that runs, but
+// for logins and failed.
 type password struct {
 	setting string
 	user    string // unless what is read names another
@@ -131,8 +133,8 @@ type password struct {
 	failed  atomic.Bool // it could not be read last
 }
 
-// follow is passwords.follow for one of them.
-func (w *password) follow(is string) {
+// followSetting is Passwords.Follow for one of them.
+func (w *password) followSetting(is string) {
 	if w != nil && !w.from.Given() {
 		w.logins.Renew(cluster.Login{User: w.user, Password: is})
 	}
@@ -146,15 +148,15 @@ func (w *password) Source() *cluster.Logins {
 	return w.logins
 }
 
-// OnRenewal has f called after each change. It is called before watch.
+// OnRenewal has f called after each change. It is called before Watch.
 func (w *password) OnRenewal(f func()) {
 	if w != nil {
 		w.renewed = f
 	}
 }
 
-// watch renews the Login. The last one that was read stays in use until there is a better one.
-func (w *password) watch(ctx context.Context, log *slog.Logger) {
+// watchSource renews the Login. The last one that was read stays in use until there is a better one.
+func (w *password) watchSource(ctx context.Context, log *slog.Logger) {
 	var told string // why it could not be had
 	var toldAt time.Time
 	last := time.Now()
@@ -164,6 +166,8 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 			return
 		case <-time.After(pause):
 		case <-w.again:
+		// A node refuses what was right before: it was changed there, so the source may have a new one. Not
+		// at once, or a wrong password would have a program run without end.
 		case <-w.logins.Refused():
 			select {
 			case <-ctx.Done():
@@ -172,7 +176,7 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 			}
 		}
 		last = time.Now()
-		login, err := w.get(ctx)
+		login, err := w.readLogin(ctx)
 		w.failed.Store(err != nil)
 		switch {
 		case ctx.Err() != nil:
@@ -190,6 +194,7 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 			log.Info("the password can be read again", "setting", w.setting)
 		}
 		pause = w.pause
+		// Connections that are there stay: a server checks a password when it is given.
 		if w.logins.Renew(login) {
 			if w.renewed != nil {
 				w.renewed()
@@ -199,10 +204,10 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// get reads the file or runs the command. Its errors name the setting, the reason and the remedy, and nothing
-// of the password.
-func (w *password) get(ctx context.Context) (cluster.Login, error) {
-	text, err := w.text(ctx)
+// readLogin reads the file or runs the command. Its errors name the setting, the reason and the remedy, and
+// nothing of the password.
+func (w *password) readLogin(ctx context.Context) (cluster.Login, error) {
+	text, err := w.sourceText(ctx)
 	if err != nil {
 		return cluster.Login{}, fmt.Errorf("%s %w", w.setting, err)
 	}
@@ -224,8 +229,8 @@ func (w *password) get(ctx context.Context) (cluster.Login, error) {
 	return login, nil
 }
 
-// text is the content of the file or the output of the command.
-func (w *password) text(ctx context.Context) (string, error) {
+// sourceText is the content of the file or the output of the command.
+func (w *password) sourceText(ctx context.Context) (string, error) {
 	if w.from.Command != "" {
 		return run(ctx, w.from.Command)
 	}

@@ -19,8 +19,9 @@ import (
 // rereadEvery is how soon a changed certificate, key or CA is noticed.
 const rereadEvery = 2 * time.Second
 
-// TLS is a TLS configuration made of PEM files, and made again when they change. Each is a new one and
-// no clone, so that no session ticket given under the old files is accepted under the new ones.
+// TLS is a TLS configuration made of PEM files, and made again when they change. Each is a new one and no
+// clone, so that no session ticket given under the old files is accepted under the new ones. sum belongs to
+// the goroutine of Watch once that runs.
 type TLS struct {
 	name   string // what the names of the settings begin with: tls, say
 	files  settings.PEM
@@ -42,11 +43,11 @@ func newTLSFiles(
 ) (*TLS, error) {
 	f := &TLS{name: name, files: files, finish: finish}
 	f.sum = f.digest()
-	return f, f.read()
+	return f, f.readFiles()
 }
 
-// read makes a configuration of the files.
-func (f *TLS) read() error {
+// readFiles makes a configuration of the files.
+func (f *TLS) readFiles() error {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	var ca *x509.CertPool
 	var wrongPair, wrongCA error
@@ -60,6 +61,7 @@ func (f *TLS) read() error {
 	if err := errors.Join(wrongPair, wrongCA); err != nil {
 		return err
 	}
+	// Only a whole configuration is published: a certificate without its new key would break every handshake.
 	f.finish(c, ca)
 	all := make(map[string]time.Time)
 	if first, _ := ends(f.files.Cert); !first.IsZero() {
@@ -81,10 +83,10 @@ func (f *TLS) there() []string {
 // Config is the configuration for a new connection. Safe for concurrent use.
 func (f *TLS) Config() *tls.Config { return f.latest.Load().Config }
 
-// ForClient is config as a tls.Config wants it.
+// ForClient is Config as a tls.Config wants it.
 func (f *TLS) ForClient(*tls.ClientHelloInfo) (*tls.Config, error) { return f.Config(), nil }
 
-// Source is config for the data plane, where nil means no TLS.
+// Source is Config for the data plane, where nil means no TLS.
 func (f *TLS) Source() func() *tls.Config {
 	if f == nil {
 		return nil
@@ -107,7 +109,8 @@ func (c Certs) States() (all []State) {
 	return all
 }
 
-// digest differs between two states of the files. A file that cannot be read is a state too.
+// digest differs between two states of the files. A file that cannot be read is a state too. Contents and not
+// times of files: Kubernetes changes a link, and some tools write the same again.
 func (f *TLS) digest() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range f.there() {
@@ -122,15 +125,16 @@ func (f *TLS) digest() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// reread takes over files that have changed. If they make no configuration, that is logged once, and the old
-// configuration stays in use.
-func (f *TLS) reread(log *slog.Logger) {
+// rereadChanged takes over files that have changed. If they make no configuration, that is logged once, and
+// the old configuration stays in use.
+func (f *TLS) rereadChanged(log *slog.Logger) {
 	sum := f.digest()
 	if sum == f.sum {
 		return
 	}
+	// Noted before it is known whether they can be used, so a mistake is logged once.
 	f.sum = sum
-	err := f.read()
+	err := f.readFiles()
 	f.failed.Store(err != nil)
 	if err != nil {
 		log.Error("TLS files have changed and cannot be used: those read before stay in use", "err", err)
@@ -150,7 +154,7 @@ func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 		case <-tick.C:
 		}
 		for _, f := range c.all() {
-			f.reread(log)
+			f.rereadChanged(log)
 		}
 	}
 }
