@@ -20,6 +20,7 @@ type Miniredis struct {
 	over, done chan struct{}
 }
 
+// Start starts one. Its port is a free one that the system chooses. The caller closes it.
 func Start() (*Miniredis, error) {
 	d := &Miniredis{miniredis.NewMiniRedis(), make(chan struct{}), make(chan struct{})}
 	if err := d.StartAddr("127.0.0.1:0"); err != nil {
@@ -29,14 +30,14 @@ func Start() (*Miniredis, error) {
 		d.Miniredis.Close()
 		return nil, err
 	}
-	go d.age() // ends in Close
+	go d.ageKeys() // ends in Close
 	return d, nil
 }
 
-// age makes TTLs run. miniredis could do so itself (ClockTTL), but would look at every key in every command.
-// age looks at every key too, but less often if there are many. A single look that takes long may have waited
-// for a script, so the next one decides.
-func (d *Miniredis) age() {
+// ageKeys makes TTLs run. miniredis could do so itself (ClockTTL), but would look at every key in every
+// command. ageKeys looks at every key too, but less often if there are many. A single look that takes long
+// may have waited for a script, so the next one decides.
+func (d *Miniredis) ageKeys() {
 	defer close(d.done)
 	last, pause, took := time.Now(), devTick, time.Duration(0)
 	for {

@@ -51,6 +51,7 @@ zunion -3 readonly,movablekeys 0 0 0
 func tellAll(m *miniredis.Miniredis) error {
 	var told bytes.Buffer
 	w := bufio.NewWriter(&told)
+	// Into a buffer in place of a connection: so its own table is had without asking over the network.
 	m.Server().Dispatch(server.NewPeer(w), []string{"COMMAND"})
 	w.Flush()
 	table, _, err := resp.Parse(told.Bytes())
@@ -60,6 +61,7 @@ func tellAll(m *miniredis.Miniredis) error {
 	for line := range strings.Lines(strings.TrimSpace(Untold)) {
 		table.Elems = append(table.Elems, describedAs(line))
 	}
+	// made once, and not for each COMMAND
 	all := string(resp.AppendValue(nil, table))
 	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		switch {

@@ -25,6 +25,7 @@ type tip struct{ what, do string }
 // admin
 // HTTP (nil: there is none): in a few lines to read on a terminal, as lines of the log elsewhere.
 func Welcome(w io.Writer, log *slog.Logger, v *settings.Values, clients, at net.Addr) {
+	// log-level warn asks for quiet
 	if clients == nil || !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
@@ -46,6 +47,7 @@ func hints(program string, v *settings.Values, clients, at net.Addr) (all []tip)
 		tool += " --proxy " + clients.String()
 	} else {
 		host, port := reachable(clients)
+		// what redis-cli assumes need not be typed
 		if host != "127.0.0.1" {
 			cli += " -h " + host
 		}
