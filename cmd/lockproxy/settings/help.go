@@ -11,7 +11,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool"
 )
 
-// settingsTable is the table of docs/settings.md.
+// settingsTable is the table of docs/settings.md. A test compares it with the file.
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| setting | default | allowed | changes | what it is |\n|---|---|---|---|---|\n")
@@ -33,6 +33,7 @@ const longDefault = 32
 // the proxy reads its settings by itself.
 func Flags(f *pflag.FlagSet) {
 	f.SortFlags = false
+	// One Values for all flags, so that each shows its default.
 	nowhere := Defaults()
 	for i := range settings {
 		s := &settings[i]

@@ -52,6 +52,7 @@ var sizeUnits = []struct {
 	name  string
 	bytes int64
 }{
+	// Longer names first, for each of them ends with a shorter one.
 	{"gb", 1 << 30}, {"mb", 1 << 20}, {"kb", 1 << 10},
 	{"g", 1e9}, {"m", 1e6}, {"k", 1e3}, {"b", 1}, {"", 1},
 }
@@ -64,6 +65,7 @@ func parseSize(s string) (int64, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
+		// the product must fit into an int64
 		if err != nil || n < 0 || n > (1<<62)/unit.bytes {
 			break
 		}
@@ -82,8 +84,8 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// seconds is a time for which Redis has a parameter of the same name: a plain
-// number of seconds, as there, or a duration of whole seconds.
+// seconds is a time for which Redis has a parameter of the same name: a plain number of seconds, as there, or
+// a duration of whole seconds. String is plain seconds, which is what clients of CONFIG GET expect.
 type seconds struct {
 	at  *time.Duration
 	max int64
@@ -128,7 +130,8 @@ func (a address) String() string  { return *a.at }
 func (a address) Type() string    { return "ADDR" }
 func (a address) Allowed() string { return "host:port, or off" }
 
-// list is several texts, separated by commas or spaces.
+// list is several texts, separated by commas or spaces. A value that is set is a new slice: the old one may
+// be in use.
 type list struct {
 	at      *[]string
 	allowed string
@@ -254,6 +257,8 @@ func (d detours) Allowed() string {
 // IsSocket tells a unix socket from host:port.
 func IsSocket(addr string) bool { return strings.Contains(addr, "/") }
 
+// checkHostPort says why s cannot be host:port. The host may be empty, and is not looked up: it may come to
+// exist later.
 func checkHostPort(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -261,6 +266,7 @@ func checkHostPort(s string) error {
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("needs a port of 0 to 65535, and %q has not", s)
+		// One address has one spelling, or it could be named twice without being noticed.
 	} else if strconv.FormatUint(n, 10) != port {
 		return fmt.Errorf("has a port with leading zeros: %q", s)
 	}

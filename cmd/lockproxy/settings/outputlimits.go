@@ -11,7 +11,7 @@ import (
 	"lockproxy/proxy/memory"
 )
 
-// noLimit stands in the data plane for the 0 of redis.conf.
+// noLimit stands in the data plane for the 0 of redis.conf. There 0 would be a limit that everything exceeds.
 const noLimit = math.MaxInt
 
 // longestSoft is how many seconds fit into a time.Duration.
@@ -34,6 +34,7 @@ func (o outputLimits) Set(s string) error {
 	if len(words) == 0 || len(words)%4 != 0 {
 		return configError("Wrong number of arguments in buffer limit configuration.")
 	}
+	// Classes that are not named keep what they have.
 	next := *o.at
 	for ; len(words) > 0; words = words[4:] {
 		class := classOf(&next, words[0])
@@ -60,6 +61,7 @@ func classOf(o *memory.Limits, name string) *memory.Limit {
 	switch strings.ToLower(name) {
 	case "normal":
 		return &o.Normal
+	// Redis's name for the class before 5.0, which CONFIG GET still shows.
 	case "slave", "replica":
 		return &o.Replica
 	case "pubsub":

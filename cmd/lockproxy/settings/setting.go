@@ -6,9 +6,9 @@ import (
 	"lockproxy/proxy"
 )
 
-// Setting is one row of the table that defines every setting: its flag, its
-// environment variable, its line in a config file, its CONFIG parameter, its
-// place in --help and in docs/settings.md.
+// Setting is one row of the table that defines every setting: its flag, its environment variable, its line in
+// a config file, its CONFIG parameter, its place in --help and in docs/settings.md. What a setting means for
+// the data plane stands with the option that in points to.
 type Setting struct {
 	Name    string // lock-lease: --lock-lease, LOCKPROXY_LOCK_LEASE
 	Group   string // heading in --help
@@ -17,7 +17,8 @@ type Setting struct {
 	Secret  bool   // never shown in errors and logs
 
 	in func(*Values) value // its place in v, and what is allowed there
-	// what of it all proxies must have the same that share locks; nil: nothing
+	// what of it all proxies must have the same that share locks; nil: nothing. Other proxies compare the
+	// text, so it is the same for settings that mean the same
 	same func(*Values) string
 	// SIGHUP and CONFIG SET may change it, because it is read each time it is used, or Server.Change handles
 	// it
@@ -52,7 +53,7 @@ func Find(name string) *Setting {
 	return nil
 }
 
-// Defaults are the values when nothing is set.
+// Defaults are the values when nothing is set. A new one for each call: callers write into it.
 func Defaults() *Values {
 	v := &Values{Upstream: discovery.DefaultOptions(), Proxy: proxy.DefaultOptions()}
 	for _, s := range settings {
@@ -60,6 +61,7 @@ func Defaults() *Values {
 			continue
 		}
 		if err := s.in(v).Set(s.Default); err != nil {
+			// a mistake in the table, which the first test meets
 			panic("default of " + s.Name + " " + err.Error())
 		}
 	}

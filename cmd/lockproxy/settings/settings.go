@@ -41,6 +41,7 @@ var settings = []Setting{
 	{Name: "listen-at-once", Group: "clients", Default: "yes",
 		Help: "whether clients can connect before the upstream is found: they are told why they have to wait",
 		in:   func(v *Values) value { return kind.YesNo(&v.ListenEarly) }},
+	// CONFIG SET may change it, as in Redis, but not so that others get in who could not before (opens).
 	{Name: "requirepass", Group: "clients", Secret: true,
 		Help: "the password that clients give with AUTH; empty: none is needed",
 		live: true,
@@ -61,6 +62,8 @@ var settings = []Setting{
 		Help: "whose users clients are: `proxy`: all clients have the rights of the proxy; " +
 			"`upstream`: they log in as users of the upstream",
 		in: func(v *Values) value { return kind.Choice(&v.Proxy.UsersOnly, "proxy upstream", false, true) }},
+	// The names of files are fixed while the proxy runs, and not what they hold: package files reads them
+	// again.
 	{Name: "tls-cert", Group: "clients",
 		Help: "certificate of the listeners; with it, clients on TCP must use TLS",
 		in:   func(v *Values) value { return kind.File(&v.TLS.Cert, "a PEM file") }},
@@ -92,6 +95,7 @@ var settings = []Setting{
 	{Name: "upstream-user", Group: "upstream",
 		Help: "ACL user of the proxy at the upstream",
 		in:   func(v *Values) value { return user(&v.Upstream.User) }},
+	// fileOnly: a client that may CONFIG SET must not be able to lock the proxy out of its upstream.
 	{Name: "upstream-password", Group: "upstream", Secret: true,
 		Help: "password of that user",
 		live: true, fileOnly: true,
@@ -159,6 +163,7 @@ var settings = []Setting{
 		Help: "how long a command may wait for a node in all, [fail-over and `retry-budget`]" +
 			"(pass-through.md#while-a-master-is-away) together; 0: three times `retry-budget`",
 		in: func(v *Values) value { return kind.Time(&v.Proxy.Pipes.MaxWait, 0, time.Hour) }},
+	// A change that nobody announces is noticed this late, so it may not be long.
 	{Name: "topology-refresh", Group: "upstream",
 		Help: "how often the topology is asked for",
 		in: func(v *Values) value {
@@ -190,6 +195,7 @@ var settings = []Setting{
 		Help: "commands that are refused; empty: all are passed on that can be",
 		in:   func(v *Values) value { return commandList(&v.Proxy.Refused) }},
 
+	// same: two proxies with different prefixes would grant one lock twice.
 	{Name: "lock-prefix", Group: "locks",
 		Help: "prefix of the keys of locks",
 		same: func(v *Values) string { return v.Proxy.Locks.Prefix },
@@ -228,6 +234,7 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Locks.SyncTimeout, time.Millisecond, time.Minute)
 		}},
+	// same: the grace is only as long as that of the proxy with the shortest one.
 	{Name: "lock-failover-grace", Group: "locks",
 		Help: "how long no new locks are granted after a fail-over; 0s: not at all",
 		same: func(v *Values) string { return v.Proxy.Locks.FailoverGrace.String() },
@@ -272,6 +279,7 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Redlock.NodeTimeout, time.Millisecond, time.Minute)
 		}},
+	// same: a proxy that lets a restarted master vote too soon would let it grant what another has granted.
 	{Name: "redlock-max-lease", Group: "locks", Default: "1m",
 		Help: "longest lease there; a master that has restarted does not vote for so long",
 		same: (*Values).quarantine,
@@ -290,6 +298,7 @@ var settings = []Setting{
 		Help: "program that writes that password, like `upstream-password-command`",
 		in:   func(v *Values) value { return command(&v.RedlockFrom.Command) }},
 
+	// Lower if the open files do not allow so many (limits.FitClients).
 	{Name: "maxclients", Group: "limits",
 		Help: "how many clients may be connected",
 		live: true,
@@ -298,6 +307,7 @@ var settings = []Setting{
 		Help: "memory of all clients together; above it the client that takes most is closed; 0: any",
 		live: true,
 		in:   func(v *Values) value { return memoryShare{&v.MaxMemory} }},
+	// From here on most names are those of Redis's own settings.
 	{Name: "timeout", Group: "limits",
 		Help: "seconds after which an idle client is closed; 0: never",
 		live: true,
@@ -400,6 +410,7 @@ var settings = []Setting{
 	{Name: "audit-log", Group: "program",
 		Help: "file of the [audit log](operations.md#the-audit-log), or `stderr`; empty: there is none",
 		in:   func(v *Values) value { return kind.File(&v.AuditLog, "a file, stderr") }},
+	// Only flags and variables can name it: readSources looks for it there before the file is read.
 	{Name: "config", Group: "program",
 		Help: "file with a setting on each line, as in redis.conf",
 		in:   func(v *Values) value { return kind.File(&v.Proxy.ConfigFile, "a file") }},
