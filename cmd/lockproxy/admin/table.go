@@ -212,8 +212,8 @@ func ofMasters(is func(m *master.Health) bool) func(*scrape, teller) {
 	}
 }
 
-// Without the log or the watch that they are for there are no values, in place of zeros that would look as if
-// all were well.
+// ofEvents are events told and lost. Without the log or the watch that they are for there are no values, in
+// place of zeros that would look as if all were well.
 func ofEvents(told string, counts func(s *scrape) proxy.EventCounts) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		if n := counts(s); n.On {

@@ -191,7 +191,7 @@ type logFile struct {
 	failed journal.Lines // attempts to open it
 }
 
-// LookEvery is how often an file looks whether it is still in its place.
+// LookEvery is how often a file looks whether it is still in its place.
 const LookEvery = time.Second
 
 // Check says why the file of the audit log could not be opened, as far as that shows without making

@@ -243,7 +243,7 @@ func (n *checkedNode) keepsLocks(o *Options) bool {
 // is is a field of INFO.
 func (n *checkedNode) is(field string) string { return cluster.Field(n.info, field) }
 
-// INFO may be forbidden: then it counts as one.
+// master says that the node is one. So it counts, too, if INFO is forbidden.
 func (n *checkedNode) master() bool { return n.is("role") != "slave" }
 
 // tellFacts tells what is so at the node alone.
