@@ -175,8 +175,8 @@ func (e *epoll) wakeLoop() {
 	rawWrite(e.bell, one[:])
 }
 
-// It closes listeners only: Run has closed all connections before. After a failure of openDescriptors some of
-// them are -1, which the system refuses.
+// closePoller closes listeners and its own descriptors: Run has closed all connections before. After a
+// failure of openDescriptors some of them are -1, which the system refuses.
 func (e *epoll) closePoller() {
 	for _, s := range e.conns {
 		if s != nil && s.listener != nil {
@@ -226,7 +226,8 @@ func (e *epoll) registerSocket(fd int, c *Conn) (*fdSocket, error) {
 	return s, nil
 }
 
-// The kernel gives a number out again as soon as it is free, so closeSocket empties the place first.
+// putSocket has events of the descriptor go to s. The kernel gives a number out again as soon as it is free,
+// so closeSocket empties the place first.
 func (e *epoll) putSocket(s *fdSocket) {
 	for len(e.conns) <= s.fd {
 		e.conns = append(e.conns, nil)
@@ -421,7 +422,8 @@ func (s *fdSocket) closeSocket() {
 	}
 }
 
-// RawSyscall does not tell the scheduler, which is right for calls that never block.
+// rawRead and rawWrite are system calls with nothing around them. RawSyscall does not tell the scheduler,
+// which is right for calls that never block.
 func rawRead(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
