@@ -6,7 +6,7 @@ import (
 )
 
 // Lock is one lock as LOCKCTL LIST and LOCKCTL INFO tell it; its fields have the names that they have there.
-// Times are in ms.
+// Times are in ms. JSON has these names, too, so they stay.
 type Lock struct {
 	Name    string        `json:"name"`
 	State   string        `json:"state"` // free, read, write, permits or resting
@@ -64,6 +64,7 @@ func fill(s reflect.Value, reply any) {
 	pairs, _ := reply.([]any)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		for _, f := range fields {
+			// the names of JSON are those of LOCKCTL
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name != "" && name == pairs[i] {
 				set(s.FieldByIndex(f.Index), pairs[i+1])
@@ -72,7 +73,8 @@ func fill(s reflect.Value, reply any) {
 	}
 }
 
-// set sets one field. What is of another kind than expected counts as nothing.
+// set sets one field. What is of another kind than expected counts as nothing. A proxy of another version may
+// answer so.
 func set(field reflect.Value, to any) {
 	switch field.Kind() {
 	case reflect.String:

@@ -83,7 +83,7 @@ func TestChanges(t *testing.T) {
 	step := func(all []Lock, want ...string) {
 		t.Helper()
 		b.Reset()
-		if err := w.show(all); err != nil {
+		if err := w.showLocks(all); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
@@ -131,13 +131,13 @@ func TestListTakesItsTime(t *testing.T) {
 			return scripted.Write(far, "*1\r\n*2\r\n$4\r\nname\r\n$3\r\njob\r\n")
 		}, nil)
 		a := &locksFlags{most: time.Minute, at: &client.Options{}, conn: client.Over(near)}
-		defer a.close()
-		all, err := a.list(t.Context(), "*")
+		defer a.closeConn()
+		all, err := a.listLocks(t.Context(), "*")
 		if err != nil || len(all) != 1 || all[0].Name != "job" {
 			t.Errorf("%v, %v", all, err)
 		}
 		takes = 2 * time.Minute
-		_, err = a.list(t.Context(), "*")
+		_, err = a.listLocks(t.Context(), "*")
 		if err == nil || !strings.Contains(err.Error(), "--timeout") {
 			t.Errorf("it is told: %v", err)
 		}

@@ -20,8 +20,8 @@ var heads = tableRow{"NAME", "STATE", "HOLDER", "SINCE", "TTL", "WAITERS"}
 // longestHolder is how many columns a holder may take.
 const longestHolder = 40
 
-// show prints the list.
-func (a *locksFlags) show(c *tool.Invocation, all []Lock) int {
+// printLocks prints the list.
+func (a *locksFlags) printLocks(c *tool.Invocation, all []Lock) int {
 	if len(all) == most {
 		fmt.Fprintf(c.Stderr, "lockproxy locks: these are %d, and there may be more: give a pattern\n", most)
 	}
@@ -32,6 +32,7 @@ func (a *locksFlags) show(c *tool.Invocation, all []Lock) int {
 		}
 		return tool.ExitOK
 	}
+	// A file gets whole lines, however long.
 	width := 0
 	if terminal.Is(c.Stdout) {
 		width, _ = terminal.Size(c.Stdout)
@@ -60,6 +61,7 @@ func table(all []Lock, width int) string {
 		for _, w := range wide[1:] {
 			others += 2 + w
 		}
+		// Names give way first: the other columns are short.
 		wide[0] = min(wide[0], max(width-others, len(heads[0])+4))
 	}
 	var b strings.Builder
@@ -88,6 +90,7 @@ func (r tableRow) line(wide [len(tableRow{})]int, width int) string {
 	return line
 }
 
+// row is the line of a lock: its first holder stands for all, with the number of the others.
 func (l *Lock) row() tableRow {
 	r := tableRow{terminal.Safe(l.Name), l.state(), "", "", "", strconv.FormatInt(l.Waiters, 10)}
 	if len(l.Holders) > 0 {
