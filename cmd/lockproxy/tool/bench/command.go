@@ -45,7 +45,7 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
         more of it, elsewhere
   lockproxy bench --json > before.json
         to be compared after a change`,
-	}, 0, 0, r.run)
+	}, 0, 0, r.runBench)
 	f := c.Flags()
 	f.Var(kind.Number(&r.locks, 1, 100_000), "locks", "how many locks clients take in turn, at least one "+
 		"each")
@@ -58,7 +58,7 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
 	return c
 }
 
-func (r *benchRun) run(c *tool.Invocation) int {
+func (r *benchRun) runBench(c *tool.Invocation) int {
 	if err := r.at.Check(); err != nil {
 		return c.Misused(err)
 	}
@@ -67,9 +67,9 @@ func (r *benchRun) run(c *tool.Invocation) int {
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
 	r.runReport = runReport{Proxy: r.at.Addr, Clients: r.clients, Locks: max(r.locks, r.clients),
 		Seconds: r.time.Seconds(), Measured: []result{}}
-	err := r.measure(ctx, c.Stderr)
+	err := r.measurePhases(ctx, c.Stderr)
 	r.Interrupted = ctx.Err() != nil
-	if wrong := r.show(c.Stdout); wrong != nil {
+	if wrong := r.showReport(c.Stdout); wrong != nil {
 		return c.Fail(tool.ExitSoftware, wrong)
 	}
 	switch {
