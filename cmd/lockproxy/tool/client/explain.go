@@ -28,6 +28,7 @@ func (o *Options) Explain(err error) error {
 	}
 	text, answered := Reply(err)
 	if command, unknown := strings.CutPrefix(text, "ERR unknown command "); unknown {
+		// Redis goes on with the arguments, which have the token.
 		command, _, _ = strings.Cut(command, ",")
 		return &explained{fmt.Sprintf("no lockproxy answers at %s, but a Redis or Valkey: it does not "+
 			"know %s", o.Addr, strings.Trim(command, "'`\"")), err}
@@ -39,6 +40,7 @@ func (o *Options) Explain(err error) error {
 	switch text = err.Error(); {
 	case errors.As(err, &noTLS):
 		text += ": is it there without --tls?"
+	// the framer shows how a reply begins that is none
 	case strings.Contains(text, `"HTTP/`):
 		text = "whoever is there speaks HTTP: it is no port for Redis"
 	case !o.TLS && (closed(err) || strings.Contains(text, `"\x15\x03`)): // an alert of TLS

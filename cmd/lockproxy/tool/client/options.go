@@ -20,7 +20,7 @@ import (
 )
 
 // Options say where the proxy is, and how to get in. The flags are named as those of redis-cli, where it has
-// them.
+// them. Flags fills them in when the command line is read; Check comes before Connect.
 type Options struct {
 	Addr     string // host:port, or the path of a unix socket
 	User     string
@@ -34,7 +34,7 @@ type Options struct {
 	Timeout  time.Duration
 }
 
-// passwordVariables hold the password if no flag does.
+// passwordVariables hold the password if no flag does. The second one is what redis-cli takes.
 var passwordVariables = []string{"LOCKPROXY_PASS", "REDISCLI_AUTH"}
 
 // IsPassword says that a variable of an environment, NAME=VALUE, is one of these.
@@ -50,6 +50,7 @@ const Addr = "127.0.0.1:6380"
 // address is addr.
 func Flags(f *pflag.FlagSet, addr string) *Options {
 	o := &Options{Addr: addr, Timeout: 5 * time.Second}
+	// A set of their own, so that help has them below a heading, in this order.
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.Var(kind.Text(&o.Addr, "ADDR", "any text"), "proxy", "where the proxy is: host:port, or the "+
 		"path of its unix socket")

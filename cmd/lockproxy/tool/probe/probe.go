@@ -36,7 +36,7 @@ func command(p *probe, c *cobra.Command) *cobra.Command {
 	p.within = 3 * time.Second
 	c.Long = tool.Long(c.Long, tool.Exit{Code: tool.ExitOK, Meaning: "yes"},
 		tool.Exit{Code: tool.ExitNo, Meaning: "no, or nobody answers; standard error says why"})
-	c = tool.TakesSettings(tool.Command(c, 0, 0, p.run))
+	c = tool.TakesSettings(tool.Command(c, 0, 0, p.runProbe))
 	c.Flags().Var(kind.Time(&p.within, time.Millisecond, time.Hour), "within",
 		"how long the proxy may take to answer")
 	p.proxy = client.Flags(c.Flags(), "")
@@ -94,11 +94,13 @@ type probe struct {
 	proxy   *client.Options
 }
 
-func (p *probe) run(c *tool.Invocation) int {
+// runProbe is one use of the subcommand. The settings are read only if the admin address is asked: with
+// --proxy they need not be right.
+func (p *probe) runProbe(c *tool.Invocation) int {
 	ctx, cancel := context.WithTimeout(context.Background(), p.within)
 	defer cancel()
 	if p.proxy.Addr != "" {
-		return p.answer(c, p.ping(ctx))
+		return p.answerWith(c, p.pingProxy(ctx))
 	}
 	v, err := p.load(c.Settings, c.Environ)
 	if err != nil {
@@ -108,17 +110,17 @@ func (p *probe) run(c *tool.Invocation) int {
 	if p.strict {
 		path += "?strict"
 	}
-	return p.answer(c, ask(ctx, v, path))
+	return p.answerWith(c, ask(ctx, v, path))
 }
 
-func (p *probe) answer(c *tool.Invocation, err error) int {
+func (p *probe) answerWith(c *tool.Invocation, err error) int {
 	if err != nil {
 		return c.Fail(tool.ExitNo, err)
 	}
 	return tool.ExitOK
 }
 
-func (p *probe) ping(ctx context.Context) error {
+func (p *probe) pingProxy(ctx context.Context) error {
 	if err := p.proxy.Check(); err != nil {
 		return err
 	}
@@ -155,6 +157,7 @@ func ask(ctx context.Context, v *settings.Values, path string) error {
 	if err != nil {
 		return err
 	}
+	// It listens on all addresses, of which loopback is one.
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 		host = "127.0.0.1"
 		if ip != nil && ip.To4() == nil {

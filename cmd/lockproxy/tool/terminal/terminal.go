@@ -57,6 +57,7 @@ func Colors(w io.Writer, environ []string) bool {
 
 // Safe is text with nothing that could do more in a terminal than be read: control characters, marks that
 // turn the direction of text, and bytes that are no UTF-8 become \x1b or \u202e, and a backslash a pair.
+// Since a backslash is doubled, two names are never written alike.
 func Safe(text string) string {
 	plain := func(r rune) bool { return r != '\\' && r != utf8.RuneError && unicode.IsPrint(r) }
 	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
@@ -67,6 +68,7 @@ func Safe(text string) string {
 		r, n := utf8.DecodeRuneInString(text)
 		switch {
 		case r == utf8.RuneError && n <= 1:
+			// |0x100 makes three digits of it, so a leading zero is kept.
 			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0])|0x100, 16)[1:])
 		case r == '\\':
 			b.WriteString(`\\`)
