@@ -18,7 +18,6 @@ func (c *Conn) readable() {
 		return
 	}
 	n, err := c.fill()
-	//
 	if n > 0 && !c.closed {
 		c.update()
 	}
