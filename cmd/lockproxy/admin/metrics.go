@@ -34,7 +34,8 @@ const (
 	histogram = prometheus.UntypedValue
 )
 
-// scrape is what the values of one scrape are read from.
+// scrape is what the values of one scrape are read from. It belongs to one Collect, and is read by each row
+// of the table.
 type scrape struct {
 	proxy.Stats
 	ready           bool
@@ -96,6 +97,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// desc is the description of a metric. The same arguments make an equal one, so Describe and Collect need not
+// share it.
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("lockproxy_"+name, help, labels, nil)
 }

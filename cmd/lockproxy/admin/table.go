@@ -23,6 +23,7 @@ var metrics = []metric{
 	// Not what /readyz says without strict: an alert wants to know of each part that is not served.
 	{gauge, "ready", "1 if all commands can be served now, as /readyz?strict says.", nil,
 		one(func(s *scrape) int64 { return oneIf(s.ready) })},
+	// Negative once it has ended: an alert on a low number goes on then.
 	{gauge, "certificate_remaining_seconds", "How long a certificate in use is still good: the first to " +
 		"end " +
 		"of its chain, of an authority's file the last.", []string{"setting"},
@@ -49,6 +50,7 @@ var metrics = []metric{
 		one(func(s *scrape) uint64 { return s.ClientsRejected })},
 	{gauge, "blocked_clients", "Clients in a command that blocks, such as BLPOP.", nil,
 		one(func(s *scrape) int { return s.Blocked + s.Queued })},
+	// waiting: clients that need one and have none, since all are used.
 	{gauge, "own_connections", "Connections to the upstream for one client each: used, idle, or waiting " +
 		"for a place (upstream-own-connections).", []string{"state"},
 		each(func(s *scrape) map[string]int64 {
@@ -78,6 +80,7 @@ var metrics = []metric{
 	{counter, "sent_bytes_total", "Bytes to clients.", nil,
 		one(func(s *scrape) uint64 { return s.BytesOut })},
 
+	// Commands that do not exist count as "other", or anybody could make as many labels as there are words.
 	{counter, "commands_total", "Commands answered.", []string{"command"},
 		ofCommands(func(c *stats.CommandCount) uint64 { return c.Calls })},
 	{counter, "command_errors_total", "Commands answered with an error.", []string{"command"},
@@ -196,6 +199,7 @@ func cumulative(buckets []uint64) map[float64]uint64 {
 	return all
 }
 
+// ofNodes are the values of each node that the proxy has had to do with, by its address.
 func ofNodes[N amount](value func(n *pipe.NodeStats) N) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, n := range s.Nodes {
@@ -204,6 +208,7 @@ func ofNodes[N amount](value func(n *pipe.NodeStats) N) func(*scrape, teller) {
 	}
 }
 
+// ofMasters are yes or no of each master of RedLock, as 1 or 0.
 func ofMasters(is func(m *master.Health) bool) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, m := range s.Masters {
@@ -227,6 +232,7 @@ func ofLocks(c locks.Tally) func(*scrape, teller) {
 	return one(func(s *scrape) uint64 { return s.Locks[c] })
 }
 
+// lockTimes are histograms of lock verbs, waits or holds.
 func lockTimes(of func(t *lock.Times) []lock.Durations) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, t := range of(&s.LockTimes) {
