@@ -39,7 +39,8 @@ type board struct {
 	kick     chan struct{} // capacity 1: a search is new
 	events   eventLog
 	points   []point // the newest last
-	proxies  totals.Sum
+	// what the other proxies have said last; zero: they have not been asked yet
+	proxies totals.Sum
 }
 
 // shown is the newest of what a viewer sees of something. A viewer notes which n it has sent, so each text is

@@ -41,7 +41,8 @@ type search struct {
 	names map[string]string // of the locks that it shows, by their ids
 }
 
-// rows is what viewers see of a search.
+// rows is what viewers see of a search. Names is 0 as long as there is no upstream. Error and Rows may both
+// have something: what was found before it went wrong.
 type rows struct {
 	Match string    `json:"match"`
 	Error string    `json:"error,omitempty"`
@@ -50,7 +51,7 @@ type rows struct {
 	Rows  []lockRow `json:"rows"`
 }
 
-// lockRow is one lock. Times are in ms.
+// lockRow is one lock. Times are in ms. Used and Of are of a semaphore; Rest is for how long the lock rests.
 type lockRow struct {
 	ID      string      `json:"id"`
 	Name    string      `json:"name"`
@@ -65,6 +66,8 @@ type lockRow struct {
 	Waiting []waiterRow `json:"waiting"`
 }
 
+// holder is one who holds the lock: TTL is how long yet, Age for how long already, Count how often it has
+// taken it, Kept whether it is kept alive.
 type holder struct {
 	client
 	Token string `json:"token"` // its digest
@@ -76,6 +79,7 @@ type holder struct {
 	Meta  string `json:"meta,omitempty"`
 }
 
+// waiterRow is one who waits, and for how long already.
 type waiterRow struct {
 	client
 	Mode   string `json:"mode"`
@@ -187,6 +191,7 @@ func idOf(name string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
+// rowOf is a lock as viewers see it. Only what printable lets through of names and texts gets into it.
 func rowOf(s *lock.Seen) lockRow {
 	state := &s.State
 	r := lockRow{ID: idOf(s.Name), Name: printable(s.Name, mostName), State: state.Name(), Fence: state.Fence,
@@ -209,6 +214,7 @@ func rowOf(s *lock.Seen) lockRow {
 	return r
 }
 
+// clientOf is a client of a proxy, with texts that can be printed.
 func clientOf(c redlock.Client, proxy string) client {
 	return client{printable(c.Name, mostText), printable(c.Addr, mostText), printable(c.User, mostText),
 		printable(proxy, mostText)}

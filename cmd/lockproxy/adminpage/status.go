@@ -30,7 +30,9 @@ const (
 	busiestShare = 50
 )
 
-// status is what viewers see of the counters. Times are in ms, rates in 1/s, latencies in µs.
+// status is what viewers see of the counters. Times are in ms, rates in 1/s, latencies in µs. The script of
+// the page reads it by these names. Numbers are of this proxy alone, but for what the upstream and Proxies
+// say.
 type status struct {
 	At         int64              `json:"at"`
 	NotReady   []string           `json:"notReady"` // why; empty: it is ready
@@ -72,7 +74,8 @@ type point struct {
 	Waiting  uint64  `json:"waiting"`
 }
 
-// nodeRow is one server of the upstream.
+// nodeRow is one server of the upstream. Rate is requests per second, Errors is error replies per second;
+// Since is for how many ms it cannot be reached.
 type nodeRow struct {
 	Addr        string  `json:"addr"`
 	Master      bool    `json:"master"`
@@ -105,6 +108,7 @@ type otherProxy struct {
 	Silent bool   `json:"silent"` // it has not answered
 }
 
+// commandRow is one command: calls and errors per second, durations in µs.
 type commandRow struct {
 	Name   string  `json:"name"`
 	Rate   float64 `json:"rate"`
@@ -113,6 +117,7 @@ type commandRow struct {
 	P99    int64   `json:"p99"`
 }
 
+// busy is one of the locks that were asked for most.
 type busy struct {
 	Name     string `json:"name"`
 	Grants   uint64 `json:"grants"`
@@ -139,6 +144,7 @@ type sample struct {
 	grants   uint64
 }
 
+// nodeCounts are the replies of a node, and those of them that were errors.
 type nodeCounts struct{ requests, errors uint64 }
 
 func newGauge(o Options) *gauge { return &gauge{o: o} }
@@ -189,6 +195,7 @@ func (g *gauge) takeStatus(now time.Time, others totals.Sum) (*status, []byte) {
 	return s, text
 }
 
+// sampleOf keeps what rates are made of, and leaves out commands that were never used.
 func sampleOf(now time.Time, counts *proxy.Stats) sample {
 	s := sample{at: now, commands: make(map[string]stats.CommandCount), nodes: make(map[string]nodeCounts),
 		grants: counts.Locks.Granted()}
