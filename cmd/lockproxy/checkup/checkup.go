@@ -75,7 +75,8 @@ const (
 	attempts = 3
 	// abreast is how many nodes are asked at a time.
 	abreast = 16
-	// mostNodes is how many nodes are asked at all.
+	// mostNodes is how many nodes are asked at all. They are those of Addrs, the topology and what other
+	// nodes name: a node could name any number.
 	mostNodes = 2000
 )
 
@@ -108,6 +109,8 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 	tellClocks(slices.Concat(all, masters), tell)
 }
 
+// dialer dials nodes as a proxy with these settings does, with its detours and certificates. Each node has
+// one of its own.
 func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
 	return &cluster.Dialer{Logins: logins, TLS: o.TLS, ConnectTimeout: o.Upstream.ConnectTimeout,
 		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log, Detour: o.Upstream.Detour, Net: o.Upstream.Dial}

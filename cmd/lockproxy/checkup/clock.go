@@ -29,7 +29,8 @@ func (c *clock) heardTime(reply resp.Value, sent time.Time, trip time.Duration) 
 	*c = clock{true, shown.Sub(sent.Add(trip / 2)), trip / 2}
 }
 
-// least is how far apart two clocks are at least.
+// least is how far apart two clocks are at least. What each of them may be wrong by is taken off, so 0 means
+// that they may well agree.
 func (c clock) least(d clock) time.Duration {
 	return max((c.offset-d.offset).Abs()-c.about-d.about, 0)
 }
@@ -51,6 +52,7 @@ func tellClocks(all []*checkedNode, tell func(Fact)) {
 			level, remedy = Warn, "let NTP or chrony set the clocks of both"
 		}
 		tell(Fact{level, "clock", n.addr, n.clock.String(), remedy})
+		// Fences are counted by the masters of the upstream; those of RedLock have no fail-over among them.
 		if n.part != member {
 			continue
 		}

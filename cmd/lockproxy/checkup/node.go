@@ -32,7 +32,8 @@ const (
 	rounds = 5
 	// longest is how many bytes of a reply are taken.
 	longest = 4 << 20
-	// patience is how many connect time-outs a whole visit may take.
+	// patience is how many connect time-outs a whole visit may take. One is for connecting, the rest for
+	// answers.
 	patience = 3
 )
 
@@ -110,7 +111,8 @@ func (n *checkedNode) dialNode(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// conversation is a connection on which questions are answered in turn.
+// conversation is a connection on which questions are answered in turn. It is used by one goroutine at a
+// time. After an error it is of no use.
 type conversation struct {
 	conn    net.Conn
 	replies resp.Reader
@@ -174,7 +176,8 @@ func (n *checkedNode) identifyServer(c *conversation) error {
 	return nil
 }
 
-// askSentinel asks a Sentinel about its group.
+// askSentinel asks a Sentinel about its group. master is the name of the group, "" if the settings do not
+// say. The replies are kept as they are, for tellQuorum.
 func (n *checkedNode) askSentinel(c *conversation, master string) error {
 	// one group, most likely: Sentinels that watch several need sentinel-master
 	if master == "" {
@@ -205,7 +208,8 @@ func (n *checkedNode) askSentinel(c *conversation, master string) error {
 	return nil
 }
 
-// askForLocks asks for what locks need.
+// askForLocks asks for what locks need. What is forbidden stays unknown, and is told later as such: only a
+// connection that breaks is an error.
 func (n *checkedNode) askForLocks(c *conversation, o *Options) error {
 	all, err := c.askAll([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
 		[]string{"CLUSTER", "INFO"}, []string{"CLUSTER", "NODES"})
@@ -225,6 +229,7 @@ func (n *checkedNode) askForLocks(c *conversation, o *Options) error {
 	}
 	n.clusterInfo = all[2]
 	for _, m := range cluster.Members(all[3], "") {
+		// not fail?, which is the opinion of this node alone
 		if addr := m.Addr(); addr != "" && m.Is("fail") {
 			n.lost = append(n.lost, addr)
 		}
@@ -274,6 +279,7 @@ func (n *checkedNode) tellFacts(o *Options, tell func(Fact)) {
 	}
 }
 
+// role is what the node is, in words.
 func (n *checkedNode) role() string {
 	switch {
 	case n.part == watcher:
@@ -284,6 +290,7 @@ func (n *checkedNode) role() string {
 	return "replica of " + net.JoinHostPort(n.is("master_host"), n.is("master_port"))
 }
 
+// release is the product and its version, as the server tells them.
 func (n *checkedNode) release() string {
 	if n.server.Release == "" {
 		return "a server that does not tell its version"
@@ -291,6 +298,7 @@ func (n *checkedNode) release() string {
 	return n.server.Product + " " + n.server.Release
 }
 
+// tellQuorum tells whether the Sentinels could agree on a fail-over (SENTINEL CKQUORUM).
 func (n *checkedNode) tellQuorum(say func(l Level, about, text, remedy string)) {
 	// -NOQUORUM, with the reason
 	if text := n.quorum.Err(); text != "" {
@@ -334,6 +342,8 @@ func (o *Options) needsAt(n *checkedNode) []needs.Need {
 var atMasters = []string{"info", "client|kill", "client|list", "client|id", "script|load", "evalsha", "time",
 	"publish", "subscribe"}
 
+// tellNeeds tells which commands of the proxy the rules of its user forbid. A fact is as grave as what is not
+// there without it.
 func (n *checkedNode) tellNeeds(say func(l Level, about, text, remedy string)) {
 	right := true
 	for i, err := range n.forbidden {
@@ -348,6 +358,7 @@ func (n *checkedNode) tellNeeds(say func(l Level, about, text, remedy string)) {
 		say(level, "rights", w.Right+" is forbidden: "+w.Without, w.Remedy(err))
 	}
 	if right && len(n.forbidden) == len(n.wanted) {
+		// only if all have been tried: a connection that broke in between proves nothing
 		say(OK, "rights", "user "+strconv.Quote(n.user)+" may run all commands that the proxy needs, "+
 			"scripts among them", "")
 	}

@@ -12,7 +12,8 @@ import (
 	"lockproxy/redlock/peers"
 )
 
-// tellPeers asks the proxies that run whether they have the settings that all must have alike.
+// tellPeers asks the proxies that run whether they have the settings that all must have alike. It blocks for
+// as long as peers.Compare. With no master that can be reached there is nobody to ask.
 func (w *wholeUpstream) tellPeers(ctx context.Context, o *Options, tell func(Fact)) {
 	// Proxies talk through channels of the upstream, so whoever can reach it can ask them.
 	b := &bus{dialer: o.dialer(w.logins)}

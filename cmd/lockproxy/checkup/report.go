@@ -23,7 +23,8 @@ func NewReport(w io.Writer, asJSON, colors bool) Report {
 	return &lineReport{to: w, marks: terminal.Is(w), colors: colors}
 }
 
-// lineReport writes a fact a line.
+// lineReport writes a fact a line. marks are signs in place of words, which a terminal shows; colors are
+// ANSI.
 type lineReport struct {
 	to            io.Writer
 	marks, colors bool
@@ -31,6 +32,7 @@ type lineReport struct {
 }
 
 var (
+	// by Level
 	factMarks  = [...]string{"✓", "!", "✗"}
 	factColors = [...]string{"\x1b[32m", "\x1b[33m", "\x1b[31m"}
 )

@@ -30,6 +30,7 @@ func (n *checkedNode) tryRights(c *conversation, o *Options) error {
 	}
 	var questions [][]string
 	for _, words := range asked {
+		// ACL DRYRUN user command arg...: the key is the first argument of each of these.
 		question := append([]string{"ACL", "DRYRUN", n.user}, words...)
 		question[4] = o.Prefix + "{lockproxy-check}"
 		questions = append(questions, question)

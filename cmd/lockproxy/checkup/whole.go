@@ -17,6 +17,7 @@ type wholeUpstream struct {
 	topology *cluster.Topology
 	nodes    []*checkedNode
 
+	// of its nodes, and of its Sentinels
 	logins, sentinels *cluster.Logins
 }
 
@@ -83,6 +84,7 @@ func (w *wholeUpstream) learnNodes(o *Options) (more []*checkedNode) {
 // tellFacts tells what is known of the upstream and of each node.
 func (w *wholeUpstream) tellFacts(o *Options, tell func(Fact)) {
 	t := w.topology
+	// run ids of the nodes that the topology has
 	seen := make(map[string]bool)
 	var releases []string
 	for _, n := range w.nodes {
@@ -138,6 +140,7 @@ func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
 		following[n.Follows]++
 	}
 	for _, m := range t.Masters {
+		// 0 too if INFO is forbidden
 		connected, _ := strconv.Atoi(w.field(m.Addr, "connected_slaves"))
 		switch {
 		// one Redis without replicas is what somebody has chosen
@@ -166,12 +169,14 @@ func (w *wholeUpstream) field(addr, name string) string {
 	return ""
 }
 
+// reached says that the node at addr has answered.
 func (w *wholeUpstream) reached(addr string) bool {
 	return slices.ContainsFunc(w.nodes, func(n *checkedNode) bool { return n.addr == addr && n.err == nil })
 }
 
 // tellMasters tells what is known of the masters of RedLock.
 func tellMasters(o *Options, masters []*checkedNode, tell func(Fact)) {
+	// runIDs has the address of each server that was seen, by its run id.
 	voting, runIDs := 0, make(map[string]string)
 	for _, n := range masters {
 		n.tellFacts(o, tell)
