@@ -13,7 +13,8 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 )
 
-// Certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS.
+// Certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS. They
+// are read once here; Watch replaces what is in them, and not the pointers.
 type Certs struct {
 	Clients  *TLS
 	Upstream *TLS
@@ -62,6 +63,7 @@ func (c Certs) all() []*TLS {
 	return there
 }
 
+// readPair reads a certificate with its key. Errors name the settings and both files.
 func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, error) {
 	cert, wrongCert := readText(certName, certFile)
 	key, wrongKey := readText(keyName, keyFile)
@@ -76,6 +78,7 @@ func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, err
 	return pair, nil
 }
 
+// readPool reads authorities. A file without any is an error: it would trust nobody.
 func readPool(name, file string) (*x509.CertPool, error) {
 	text, err := readText(name, file)
 	if err != nil {
@@ -88,6 +91,7 @@ func readPool(name, file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// readText reads a file, whose setting is called name.
 func readText(name, file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

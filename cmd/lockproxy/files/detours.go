@@ -12,7 +12,8 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 )
 
-// ReadDetours are those of upstream-map or upstream-map-file. Its errors name the setting.
+// ReadDetours are those of upstream-map or upstream-map-file. Its errors name the setting. In the file #
+// begins a comment, and a line break parts two of them as a comma does.
 func ReadDetours(v *settings.Values) (cluster.Detours, error) {
 	if v.DetoursFile == "" {
 		return v.Detours, nil
@@ -39,7 +40,8 @@ type LiveDetours struct {
 	now atomic.Pointer[cluster.Detours]
 }
 
-// Of is where the node is reached that announces addr.
+// Of is where the node is reached that announces addr. It may be called from any goroutine, for each
+// connection that is made.
 func (t *LiveDetours) Of(addr string) string {
 	if d := t.now.Load(); d != nil {
 		return d.Of(addr)

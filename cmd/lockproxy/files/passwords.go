@@ -50,6 +50,8 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 		{&p.Admin, "admin-password", "", v.Admin.Password, v.Admin.From},
 		{&p.Clients, "requirepass", "", "", v.ClientsFrom},
 	} {
+		// Files are looked at each rereadEvery, since that costs next to nothing; programs run as seldom as
+		// the setting says.
 		w := &password{setting: one.setting + "-file", user: one.user, from: one.from, pause: rereadEvery,
 			again: make(chan struct{}, 1), alone: one.at == &p.Clients}
 		login := cluster.Login{User: one.user, Password: one.is}
@@ -59,6 +61,8 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 		case !one.from.Given() && w.alone:
 			continue // it is that of the settings
 		}
+		// It blocks, for commandLimit at most with a program: without a password nothing could be connected
+		// to.
 		if one.from.Given() {
 			var err error
 			if login, err = w.readLogin(context.Background()); err != nil {
@@ -98,7 +102,8 @@ func (p Passwords) States() (all []State) {
 	return all
 }
 
-// Again has those that stand in files read at once.
+// Again has those that stand in files read at once. Programs are not run for it: they may be slow, or ask
+// somebody.
 func (p Passwords) Again() {
 	for _, w := range p.thoseRead() {
 		if w.from.File == "" {
@@ -213,6 +218,7 @@ func (w *password) readLogin(ctx context.Context) (cluster.Login, error) {
 	}
 	login := cluster.Login{User: w.user, Renewed: true}
 	switch lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n"); {
+	// Only line ends at the end are cut: blanks may belong to the password.
 	case len(lines) == 1:
 		login.Password = lines[0]
 	case len(lines) == 2 && !w.alone:
@@ -242,7 +248,8 @@ func (w *password) sourceText(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// run runs a command and returns what it writes.
+// run runs a command and returns what it writes. Its standard error goes into the error, shortened; its
+// output does not.
 func run(ctx context.Context, command string) (string, error) {
 	words, err := settings.SplitWords(command)
 	if err != nil || len(words) == 0 {
@@ -252,6 +259,7 @@ func run(ctx context.Context, command string) (string, error) {
 	defer cancel()
 	var out, reason bytes.Buffer
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
+	// WaitDelay: a child that holds the pipes open must not keep it waiting.
 	c.Stdout, c.Stderr, c.WaitDelay = &out, &reason, time.Second
 	err = c.Run()
 	switch {

@@ -37,7 +37,8 @@ type tlsRead struct {
 	ends   map[string]time.Time // when certificates end, by setting
 }
 
-// newTLSFiles reads the files for the first time. What they make is given to finish.
+// newTLSFiles reads the files for the first time. What they make is given to finish. The sum is taken first:
+// what changes while they are read is read again.
 func newTLSFiles(
 	name string, files settings.PEM, finish func(c *tls.Config, ca *x509.CertPool),
 ) (*TLS, error) {
@@ -46,7 +47,7 @@ func newTLSFiles(
 	return f, f.readFiles()
 }
 
-// readFiles makes a configuration of the files.
+// readFiles makes a configuration of the files. It changes nothing if they cannot be used.
 func (f *TLS) readFiles() error {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	var ca *x509.CertPool
@@ -143,7 +144,7 @@ func (f *TLS) rereadChanged(log *slog.Logger) {
 	log.Info("TLS files reread", "files", f.there())
 }
 
-// Watch rereads the files until ctx ends.
+// Watch rereads the files until ctx ends. It blocks until then, or returns at once if there are no files.
 func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
