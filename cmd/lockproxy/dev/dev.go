@@ -17,6 +17,7 @@ const (
 // Miniredis is a Redis on a loopback port of its own, with TTLs that run with the clock.
 type Miniredis struct {
 	*miniredis.Miniredis
+	// over asks ageKeys to end, done says that it has
 	over, done chan struct{}
 }
 
@@ -54,7 +55,8 @@ func (d *Miniredis) ageKeys() {
 	}
 }
 
-// pauseAfter is the pause behind a look at all keys.
+// pauseAfter is the pause behind a look at all keys. Ten times as long as the look: it takes an eleventh of
+// the time at most, unless latestTick cuts the pause.
 func pauseAfter(took time.Duration) time.Duration { return min(max(devTick, 10*took), latestTick) }
 
 // Close ends it.

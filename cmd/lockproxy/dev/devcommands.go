@@ -59,6 +59,7 @@ func tellAll(m *miniredis.Miniredis) error {
 		return fmt.Errorf("COMMAND: %w", err)
 	}
 	for line := range strings.Lines(strings.TrimSpace(Untold)) {
+		// behind its own commands, in the form in which Redis 5 describes one
 		table.Elems = append(table.Elems, describedAs(line))
 	}
 	// made once, and not for each COMMAND
