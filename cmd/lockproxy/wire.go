@@ -52,6 +52,8 @@ func connect(ctx context.Context, p *program, upstream []string) (lifecycle.Plan
 	return w, nil
 }
 
+// upstreamOptions adds to the settings what only the program has: sources of certificates and passwords, the
+// log.
 func upstreamOptions(p *program, v *settings.Values, addrs []string) discovery.Options {
 	o := v.Upstream
 	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.Upstream.Source(), p.log, p.state.Waits

@@ -103,6 +103,7 @@ func (r *benchRun) measurePhases(ctx context.Context, news io.Writer) error {
 	first, cancel := context.WithTimeout(ctx, r.at.Timeout)
 	defer cancel()
 	all[0].ctx = first
+	// A Redis without lockproxy does not know LOCKCTL.
 	if _, err := all[0].doCommand("LOCKCTL", "INFO", r.lockName(0)); err != nil {
 		return r.at.Explain(err)
 	}
@@ -262,6 +263,7 @@ func (w *benchClient) getKey(n int) error {
 	return err
 }
 
+// setKey is a SET whose time counts.
 func (w *benchClient) setKey(n int) error {
 	began := time.Now()
 	err := w.writeKey(n)

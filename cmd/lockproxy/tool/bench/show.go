@@ -34,6 +34,7 @@ type result struct {
 	Max   int64   `json:"max_us"`
 }
 
+// resultOf counts what was measured in took, the length of the phase with its last answers.
 func resultOf(name string, times *hdrhistogram.Histogram, took time.Duration) result {
 	n, q := times.TotalCount(), times.ValueAtQuantile
 	return result{Name: name, Count: n, Rate: float64(n) / took.Seconds(), P50: q(50), P90: q(90), P99: q(99),

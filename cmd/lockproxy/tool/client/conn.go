@@ -14,7 +14,8 @@ import (
 // bounds are those of what a proxy may answer: whoever is there may announce anything.
 var bounds = resp.Bounds{Bytes: 256 << 20, Values: 1 << 22, Depth: 32}
 
-// ErrorReply is an error that the proxy has answered.
+// ErrorReply is an error that the proxy has answered. It has no minus sign, and begins with its word: NOAUTH,
+// LOCKLOST.
 type ErrorReply string
 
 // Error implements error.
@@ -116,7 +117,8 @@ func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	return plain(v), nil
 }
 
-// plain is v as Do returns it.
+// plain is v as Do returns it. A map comes as an array of names and values in turn: the connection speaks
+// RESP2.
 func plain(v resp.Value) any {
 	switch {
 	case v.Null():

@@ -21,7 +21,7 @@ func (e *explained) Unwrap() error { return e.err }
 
 // Explain says what err most likely means, if the first command over a connection has ended with it: that
 // somebody else is at that address. An answer of a server that knows no locks is not repeated, for it has the
-// words of the command, and so the token.
+// words of the command, and so the token. Other errors come back as they are.
 func (o *Options) Explain(err error) error {
 	if err == nil {
 		return nil

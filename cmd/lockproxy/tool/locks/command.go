@@ -84,6 +84,7 @@ func (a *locksFlags) runLocks(c *tool.Invocation) int {
 	if len(c.Operands) > 0 {
 		word = c.Operands[0]
 	}
+	// A pattern of one word that is called info or break is written as '[i]nfo'.
 	switch one := word == "info" || word == "break"; {
 	case one && len(c.Operands) == 1:
 		return c.Misused(errors.New(word + " needs the name of a lock"))
@@ -130,6 +131,7 @@ func (a *locksFlags) askProxy(ctx context.Context, within time.Duration, args ..
 	return v, nil
 }
 
+// closeConn ends the connection, if there is one.
 func (a *locksFlags) closeConn() {
 	if a.conn != nil {
 		a.conn.Close()

@@ -50,7 +50,8 @@ type ShownWaiter struct {
 	Waited int64 `json:"waited"`
 }
 
-// read makes a Lock of what the proxy has answered.
+// read makes a Lock of what the proxy has answered. What the reply lacks is zero, and what it has besides is
+// left out: the proxy may be older or newer.
 func read(reply any) (l Lock) {
 	fill(reflect.ValueOf(&l).Elem(), reply)
 	return l

@@ -38,6 +38,7 @@ func (a *locksFlags) showInfo(c *tool.Invocation, name string) int {
 	switch {
 	case err != nil:
 		return c.Fail(tool.ExitSoftware, err)
+	// the exit code answers what a script wants to know
 	case l.isFree():
 		return tool.ExitNo
 	}
@@ -101,6 +102,7 @@ func (a *locksFlags) breakLock(c *tool.Invocation, name string) int {
 		switch {
 		case err != nil:
 			return a.failWith(c, err)
+		// nothing to break, and nothing to ask
 		case l.State == "free":
 			return c.Fail(tool.ExitNo, fmt.Errorf("%s is free", terminal.Safe(name)))
 		}

@@ -15,6 +15,7 @@ import (
 // tableRow is a line of the table.
 type tableRow [6]string
 
+// heads are the headings. Numbers begin with the fourth.
 var heads = tableRow{"NAME", "STATE", "HOLDER", "SINCE", "TTL", "WAITERS"}
 
 // longestHolder is how many columns a holder may take.
@@ -22,6 +23,7 @@ const longestHolder = 40
 
 // printLocks prints the list.
 func (a *locksFlags) printLocks(c *tool.Invocation, all []Lock) int {
+	// told on standard error, so that it is not taken for a lock
 	if len(all) == most {
 		fmt.Fprintf(c.Stderr, "lockproxy locks: these are %d, and there may be more: give a pattern\n", most)
 	}

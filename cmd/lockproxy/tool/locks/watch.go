@@ -59,6 +59,7 @@ type watchView interface {
 	endView()
 }
 
+// newView is a screen at a terminal, and lines elsewhere, or with --json.
 func newView(a *locksFlags, c *tool.Invocation) watchView {
 	if terminal.Is(c.Stdout) && !a.json {
 		return &screen{to: c.Stdout}
@@ -105,6 +106,7 @@ func (s *screen) drawScreen(news string) error {
 	return err
 }
 
+// endView has the screen of before come back, and with it the cursor.
 func (s *screen) endView() {
 	if s.drawn {
 		io.WriteString(s.to, leave)
@@ -167,6 +169,7 @@ func (l Lock) differs(o Lock) bool {
 	return false
 }
 
+// tellChange writes one line. Quotes in a value are escaped, so a line can be taken apart.
 func (w *changes) tellChange(what string, l Lock) error {
 	if w.json {
 		return terminal.WriteJSON(w.to, changeLine{time.Now(), what, l}, "")

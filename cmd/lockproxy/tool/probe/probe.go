@@ -22,6 +22,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/client"
 )
 
+// whereAbout is the part of help that both have.
 const whereAbout = `The address is that of the setting admin: the probe takes the flags, variables
 and config file of the proxy, and so asks the right one when it runs beside it, as in a container.
 
@@ -113,6 +114,8 @@ func (p *probe) runProbe(c *tool.Invocation) int {
 	return p.answerWith(c, ask(ctx, v, path))
 }
 
+// answerWith is the exit code: nil is yes. What is wrong goes to standard error, where an orchestrator keeps
+// it for people.
 func (p *probe) answerWith(c *tool.Invocation, err error) int {
 	if err != nil {
 		return c.Fail(tool.ExitNo, err)
@@ -120,6 +123,7 @@ func (p *probe) answerWith(c *tool.Invocation, err error) int {
 	return tool.ExitOK
 }
 
+// pingProxy connects as any client does, and logs in if a password is given. accepts says what came of it.
 func (p *probe) pingProxy(ctx context.Context) error {
 	if err := p.proxy.Check(); err != nil {
 		return err

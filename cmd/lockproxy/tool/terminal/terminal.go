@@ -20,7 +20,7 @@ const (
 	rows    = 24
 )
 
-// Is says whether w is a terminal.
+// Is says whether w is a terminal. Nothing but an *os.File can be one.
 func Is(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -92,7 +92,7 @@ func Cut(text string, width int) string {
 	return string(all[:max(width-1, 0)]) + "…"
 }
 
-// Brief is a time with about three digits.
+// Brief is a time with about three digits. It is for lengths that were measured: 1.23ms, 12.3ms, 1.23s.
 func Brief(d time.Duration) string {
 	for unit := time.Second; unit >= time.Millisecond; unit /= 1000 {
 		if d >= unit {
