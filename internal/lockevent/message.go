@@ -44,7 +44,7 @@ func Read(message []byte) (all []Event) {
 		if err != nil {
 			break
 		}
-		if e, ok := read(v.Elems); ok {
+		if e, ok := readEvent(v.Elems); ok {
 			all = append(all, e)
 		}
 		message = rest
@@ -52,8 +52,8 @@ func Read(message []byte) (all []Event) {
 	return all
 }
 
-// read reads one event.
-func read(words []resp.Value) (e Event, ok bool) {
+// readEvent reads one event.
+func readEvent(words []resp.Value) (e Event, ok bool) {
 	if len(words) < elements {
 		return e, false
 	}

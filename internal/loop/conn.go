@@ -176,7 +176,7 @@ func (c *Conn) Write(p []byte) int {
 	}
 	if n < len(p) {
 		c.stalled = true
-		c.update()
+		c.updateInterest()
 	}
 	return n
 }
@@ -195,7 +195,7 @@ func (c *Conn) Need(n, likely int) { c.missing, c.likely = n, likely }
 func (c *Conn) Pause(most int) {
 	c.paused, c.most = true, most
 	if !c.inRead {
-		c.update()
+		c.updateInterest()
 	}
 }
 
@@ -204,7 +204,7 @@ func (c *Conn) Pause(most int) {
 func (c *Conn) Resume() {
 	c.paused = false
 	if c.inRead {
-		// consume calls Read again by itself, since recursion would offer the same bytes twice
+		// consumeInput calls Read again by itself, since recursion would offer the same bytes twice
 		c.again = true
 	}
 	if c.closed || c.inRead {
@@ -213,7 +213,7 @@ func (c *Conn) Resume() {
 	if len(c.in) > 0 {
 		c.offerKept()
 	}
-	c.update()
+	c.updateInterest()
 }
 
 // EndOutput lets the peer see the end of the stream behind all output. Input still comes.
@@ -227,7 +227,7 @@ func (c *Conn) CloseAfterWrite() {
 	if !c.closed {
 		c.closing = true
 		c.Flush()
-		c.update()
+		c.updateInterest()
 	}
 }
 
@@ -281,9 +281,9 @@ func (c *Conn) Probe(within time.Duration) {
 	}
 }
 
-// update tells the socket which events matter now. A paused connection reads on
+// updateInterest tells the socket which events matter now. A paused connection reads on
 // until a scratch buffer's worth is kept, so that its end is noticed, or as much as it is to keep.
-func (c *Conn) update() {
+func (c *Conn) updateInterest() {
 	if c.closed {
 		return
 	}
@@ -304,7 +304,7 @@ func (c *Conn) writable() {
 	if !c.closed && c.stalled {
 		c.stalled = false
 		c.writeInRound()
-		c.update()
+		c.updateInterest()
 	}
 }
 
@@ -360,7 +360,7 @@ func (c *Conn) writeOutput() (more bool) {
 			// the poller says when there is room: until then each further try would be a system call for
 			// nothing
 			c.stalled = true
-			c.update()
+			c.updateInterest()
 		}
 		if n > 0 {
 			c.handler.Wrote(n)
@@ -373,7 +373,7 @@ func (c *Conn) writeOutput() (more bool) {
 	// Nothing is left to write. Whoever was deaf may have unread input, which must not turn the close into a
 	// reset.
 	case c.closing && c.deaf:
-		c.linger()
+		c.beginLinger()
 	case c.closing:
 		c.shutConn(net.ErrClosed)
 	case c.ending:

@@ -12,14 +12,14 @@ func (c *Conn) readable() {
 	}
 	if c.lingering {
 		// nobody wants it; it is read so that the close is no reset
-		c.waste()
-		c.update()
+		c.dropInput()
+		c.updateInterest()
 		c.endIfPassed()
 		return
 	}
-	n, err := c.fill()
+	n, err := c.fillInput()
 	if n > 0 && !c.closed {
-		c.update()
+		c.updateInterest()
 	}
 	switch {
 	case err == nil || err == errAgain || c.closed:
@@ -27,7 +27,7 @@ func (c *Conn) readable() {
 		c.eof = true
 		// The connection stays, for answers that are still to come, and reads no more: eof is set.
 		if h, ok := c.handler.(HalfCloser); ok && h.EOF() {
-			c.update()
+			c.updateInterest()
 			return
 		}
 		c.shutConn(err)
@@ -36,9 +36,9 @@ func (c *Conn) readable() {
 	}
 }
 
-// fill reads once and offers what came. Small remains of the last read are put
+// fillInput reads once and offers what came. Small remains of the last read are put
 // in front of it in the loop's buffer; a long command grows in a buffer of its own.
-func (c *Conn) fill() (n int, err error) {
+func (c *Conn) fillInput() (n int, err error) {
 	l := c.loop
 	kept := len(c.in)
 	if c.paused && c.most > 0 && kept >= c.most {
@@ -73,7 +73,7 @@ func (c *Conn) fill() (n int, err error) {
 	l.Put(c.in)
 	c.in = nil
 	buf := l.scratch[:kept+n]
-	used := c.consume(buf)
+	used := c.consumeInput(buf)
 	// What is left moves out of scratch, which the next connection overwrites.
 	if used < len(buf) && !c.closed {
 		c.in = append(l.getBuffer(len(buf)-used), buf[used:]...)
@@ -86,7 +86,7 @@ func (c *Conn) offerKept() {
 	if c.paused {
 		return
 	}
-	used := c.consume(c.in)
+	used := c.consumeInput(c.in)
 	switch {
 	case c.closed:
 	case used == len(c.in):
@@ -107,9 +107,9 @@ func (c *Conn) keepInput(b []byte) {
 	c.in, c.spent = b, 0
 }
 
-// consume calls the handler with buf, and again if the handler has resumed itself meanwhile. It returns how
-// many bytes of buf are consumed, which says nothing if c was closed meanwhile.
-func (c *Conn) consume(buf []byte) int {
+// consumeInput calls the handler with buf, and again if the handler has resumed itself meanwhile. It returns
+// how many bytes of buf are consumed, which says nothing if c was closed meanwhile.
+func (c *Conn) consumeInput(buf []byte) int {
 	used := 0
 	// meanwhile shutConn leaves the buffer alone, and Pause and Resume do not touch the socket
 	c.inRead = true
@@ -132,14 +132,14 @@ func (c *Conn) makeRoom() bool {
 	case len(c.in)+max(c.missing, leastRoom) <= largest:
 		c.keepInput(append(c.loop.getBuffer(len(c.in)+max(c.missing, leastRoom)), c.in...))
 	case len(c.in) < growApart:
-		c.in, c.spent = grow(c.in, c.missing, c.likely), 0
+		c.in, c.spent = growBuffer(c.in, c.missing, c.likely), 0
 	// c.in is not written meanwhile, though the handler may consume it: grown looks whether it is still the
 	// same.
 	case !c.growing:
 		c.growing = true
-		c.update()
+		c.updateInterest()
 		go func(in []byte, missing, likely int) { // ends by itself
-			larger := grow(in, missing, likely)
+			larger := growBuffer(in, missing, likely)
 			c.loop.Post(func() { c.grown(in, larger) })
 		}(c.in, c.missing, c.likely)
 	}
@@ -153,7 +153,7 @@ func (c *Conn) grown(in, larger []byte) {
 	if len(c.in) == len(in) && &c.in[0] == &in[0] {
 		c.in, c.spent = larger, 0
 	}
-	c.update()
+	c.updateInterest()
 }
 
 // leastRoom is how much room there is for a read at least.
@@ -162,11 +162,11 @@ const leastRoom = 4 << 10
 // hasRoom says that b need not grow before the next read.
 func hasRoom(b []byte) bool { return cap(b)-len(b) >= leastRoom }
 
-// grow returns b with room for need more bytes, but at most four times as large: memory for what a peer
+// growBuffer returns b with room for need more bytes, but at most four times as large: memory for what a peer
 // announces is only allocated once it has sent a good part of it. If the need is not known, b grows by a
 // half, so each byte of a long input is copied about twice, not once for each read. If so much more is
 // likely that it takes several steps, the last of them is a whole one, so a third of it is copied.
-func grow(b []byte, need, likely int) []byte {
+func growBuffer(b []byte, need, likely int) []byte {
 	if hasRoom(b) {
 		return b
 	}

@@ -23,18 +23,18 @@ const (
 // patience at most while it goes on writing: who is in the middle of that reads nothing before its end.
 func (c *Conn) EndInput(patience time.Duration) {
 	c.deaf, c.patience = true, patience
-	c.update()
+	c.updateInterest()
 }
 
-// linger ends the output. What the peer sends meanwhile is read and dropped.
-func (c *Conn) linger() {
+// beginLinger ends the output. What the peer sends meanwhile is read and dropped.
+func (c *Conn) beginLinger() {
 	if c.lingering {
 		return
 	}
 	c.lingering = true
 	// The peer sees the end of the stream, and a well-behaved one closes soon.
 	c.sock.finishOutput()
-	came := c.waste()
+	came := c.dropInput()
 	c.endIfPassed()
 	switch {
 	case c.closed:
@@ -44,7 +44,7 @@ func (c *Conn) linger() {
 	default:
 		// no event says that the peer has acknowledged something, so it is looked for
 		c.loop.After(lingerLook, c.lookLingering)
-		c.update()
+		c.updateInterest()
 	}
 }
 
@@ -52,8 +52,8 @@ func (c *Conn) linger() {
 // get what the kernel still has.
 func (c *Conn) Over() bool { return c.lingering }
 
-// waste reads once, and drops what came.
-func (c *Conn) waste() (came bool) {
+// dropInput reads once, and drops what came.
+func (c *Conn) dropInput() (came bool) {
 	if c.eof {
 		return false
 	}

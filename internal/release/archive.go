@@ -107,8 +107,8 @@ func (r version) archive(path, folder string, files []archiveFile) error {
 	return os.WriteFile(path, all.Bytes(), 0o644)
 }
 
-// sums writes SHA256SUMS, for `sha256sum --check`.
-func sums(dir string) error {
+// writeSums writes SHA256SUMS, for `sha256sum --check`.
+func writeSums(dir string) error {
 	entries, err := os.ReadDir(dir) // by name
 	if err != nil {
 		return err

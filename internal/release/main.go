@@ -37,7 +37,7 @@ type platform struct{ os, arch string }
 var all = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 
 func main() {
-	r, platforms, err := parse(os.Args[1:])
+	r, platforms, err := parseFlags(os.Args[1:])
 	if err == nil {
 		err = r.makeRelease(platforms)
 	}
@@ -47,8 +47,8 @@ func main() {
 	}
 }
 
-// parse reads the command line. Flags that are wrong end the process.
-func parse(args []string) (r version, chosen []platform, err error) {
+// parseFlags reads the command line. Flags that are wrong end the process.
+func parseFlags(args []string) (r version, chosen []platform, err error) {
 	r.level = gzip.BestCompression
 	f := flag.NewFlagSet("release", flag.ExitOnError)
 	f.StringVar(&r.version, "version", "", "version, as in 0.1.0")
@@ -69,14 +69,14 @@ func parse(args []string) (r version, chosen []platform, err error) {
 	if len(chosen) == 0 || *only != "" && len(chosen) != strings.Count(*only, ",")+1 {
 		return r, nil, fmt.Errorf("-only %s: the platforms are %v", *only, all)
 	}
-	if r.time, err = r.born(); err == nil && r.commit == "" {
+	if r.time, err = r.commitTime(); err == nil && r.commit == "" {
 		r.commit, err = r.git("rev-parse", "--short=12", "HEAD")
 	}
 	return r, chosen, err
 }
 
-// born is when the commit was made, or what SOURCE_DATE_EPOCH says where there is no repository.
-func (r version) born() (time.Time, error) {
+// commitTime is when the commit was made, or what SOURCE_DATE_EPOCH says where there is no repository.
+func (r version) commitTime() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
 		var err error
@@ -114,7 +114,7 @@ func (r version) makeRelease(platforms []platform) error {
 		return err
 	}
 	here := filepath.Join(work, "lockproxy-here") // writes the manual page and the completions
-	if err := r.build(platform{runtime.GOOS, runtime.GOARCH}, here); err != nil {
+	if err := r.buildBinary(platform{runtime.GOOS, runtime.GOARCH}, here); err != nil {
 		return err
 	}
 	common, err := r.commonFiles(here)
@@ -137,7 +137,7 @@ func (r version) makeRelease(platforms []platform) error {
 	if err := r.archive(filepath.Join(done, r.name("image.tar.gz")), r.name("image"), image); err != nil {
 		return err
 	}
-	if err := sums(done); err != nil {
+	if err := writeSums(done); err != nil {
 		return err
 	}
 	// Everything is there and right: only now the old release goes.
@@ -156,7 +156,7 @@ func (r version) publishPlatform(p platform, here, work, done string, common []a
 	path := here
 	if p != (platform{runtime.GOOS, runtime.GOARCH}) {
 		path = filepath.Join(work, "lockproxy-"+p.os+"-"+p.arch)
-		if err := r.build(p, path); err != nil {
+		if err := r.buildBinary(p, path); err != nil {
 			return nil, err
 		}
 	}
@@ -176,9 +176,9 @@ func (r version) publishPlatform(p platform, here, work, done string, common []a
 	return binary, os.WriteFile(filepath.Join(done, name+".cdx.json"), bill, 0o644)
 }
 
-// build compiles the program as the Dockerfile and `make build` do. What the Go command would note of the
-// repository is left out: it would differ in a copy of the sources.
-func (r version) build(p platform, out string) error {
+// buildBinary compiles the program as the Dockerfile and `make build` do. What the Go command would note of
+// the repository is left out: it would differ in a copy of the sources.
+func (r version) buildBinary(p platform, out string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 				return f.noteLeft(left, len(buf))
 			}
 		case '$', '=', '!':
-			if v, next, ok = length(buf, n+1); next == 0 {
+			if v, next, ok = readLength(buf, n+1); next == 0 {
 				break
 			}
 			if v < 0 {
@@ -107,9 +107,9 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 				return f.noteLeft(left, len(buf))
 			}
 		case ':':
-			_, next, ok = length(buf, n+1)
+			_, next, ok = readLength(buf, n+1)
 		case '*', '~', '>', '%', '|':
-			v, next, ok = length(buf, n+1)
+			v, next, ok = readLength(buf, n+1)
 			if v < 0 {
 				ok = ok && v == -1 && kind == '*'
 				break
@@ -247,10 +247,10 @@ func lineEnd(buf []byte, from int) int {
 	return 0
 }
 
-// length reads the integer that stands at buf[i:] as a line. next is where the
+// readLength reads the integer that stands at buf[i:] as a line. next is where the
 // line ends, 0: it is incomplete. v is below -1 when the integer is no length of
 // anything.
-func length(buf []byte, i int) (v, next int, ok bool) {
+func readLength(buf []byte, i int) (v, next int, ok bool) {
 	if v, next = number(buf, i); next > 0 {
 		return v, next, true
 	}

@@ -26,7 +26,7 @@ func (r *Reader) Next() (v Value, raw []byte, err error) {
 			return v, nil, err
 		}
 		if r.framed += n; done {
-			v, _, err = parse(r.buf[:r.framed], 0)
+			v, _, err = parseValue(r.buf[:r.framed], 0)
 			raw, r.buf, r.framed = r.buf, r.buf[r.framed:], 0
 			return v, raw, err
 		}

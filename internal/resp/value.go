@@ -36,15 +36,15 @@ func Parse(b []byte) (v Value, rest []byte, err error) {
 	if !done {
 		return Value{}, b, ErrIncomplete
 	}
-	v, _, err = parse(b[:n], 0)
+	v, _, err = parseValue(b[:n], 0)
 	if err != nil {
 		return Value{}, b, err
 	}
 	return v, b[n:], nil
 }
 
-// parse decodes the first value of b, which a Framer let through.
-func parse(b []byte, depth int) (v Value, rest []byte, err error) {
+// parseValue decodes the first value of b, which a Framer let through.
+func parseValue(b []byte, depth int) (v Value, rest []byte, err error) {
 	if depth > maxDepth {
 		return Value{}, nil, ErrDepth
 	}
@@ -82,13 +82,13 @@ func parse(b []byte, depth int) (v Value, rest []byte, err error) {
 		v.Elems = make([]Value, n)
 	}
 	for i := range v.Elems {
-		if v.Elems[i], rest, err = parse(rest, depth+1); err != nil {
+		if v.Elems[i], rest, err = parseValue(rest, depth+1); err != nil {
 			return Value{}, nil, err
 		}
 	}
 	// an attribute is about the value behind it, which stands in its place
 	if v.Kind == '|' {
-		return parse(rest, depth+1)
+		return parseValue(rest, depth+1)
 	}
 	return v, rest, nil
 }
