@@ -62,7 +62,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 	limits.LimitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
 	// Before anybody watches the settings, so nobody sees the number that the process cannot keep.
-	p.config.Fit(p.fit)
+	p.config.Fit(p.fitClients)
 
 	asked, ask := context.WithCancel(context.Background())
 	defer ask()

@@ -33,7 +33,7 @@ func (p *program) rereadSettings() {
 		p.refuseSettings(err)
 		return
 	}
-	changed, restart, err := p.config.Reread(fresh, p.fit)
+	changed, restart, err := p.config.Reread(fresh, p.fitClients)
 	// Told in any case: whoever has changed the file expects it to count.
 	for _, s := range restart {
 		p.log.Warn("a setting has changed and needs a restart", "setting", s.Name,
@@ -66,7 +66,7 @@ func (p *program) refuseSettings(err error) {
 	}
 }
 
-// fit lowers the settings to what the process may have.
-func (p *program) fit(v *settings.Values) *settings.Values {
+// fitClients lowers the settings to what the process may have.
+func (p *program) fitClients(v *settings.Values) *settings.Values {
 	return limits.FitClients(v, limits.OpenFiles(), p.log)
 }

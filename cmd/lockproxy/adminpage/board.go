@@ -186,14 +186,14 @@ func (b *board) askProxies(ctx context.Context) {
 			b.proxies = sum
 			b.mu.Unlock()
 		}
-		if !pause(ctx, proxiesEvery) {
+		if !pauseFor(ctx, proxiesEvery) {
 			return
 		}
 	}
 }
 
-// pause waits, and reports false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
+// pauseFor waits, and reports false if ctx ends before.
+func pauseFor(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true

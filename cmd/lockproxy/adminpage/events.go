@@ -55,7 +55,7 @@ func (b *board) watchEvents(ctx context.Context) {
 			b.noteEvents([]lockevent.Event{{Time: time.Now(), Kind: lockevent.Missed,
 				Reason: err.Error()}})
 		}
-		if !pause(ctx, watchAgain) {
+		if !pauseFor(ctx, watchAgain) {
 			return
 		}
 	}

@@ -136,7 +136,7 @@ func (b *board) makeSearches(ctx context.Context) {
 		b.mu.Unlock()
 		// One search at a time, and four times as long a pause as it took: searches go on for a fifth of the
 		// time at most, however many look.
-		if !pause(ctx, searchShare*took) {
+		if !pauseFor(ctx, searchShare*took) {
 			return
 		}
 	}

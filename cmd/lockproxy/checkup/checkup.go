@@ -85,14 +85,14 @@ const (
 func Run(ctx context.Context, o Options, tell func(Fact)) {
 	var all []*checkedNode
 	if len(o.Upstream.Addrs) > 0 {
-		w, err := find(ctx, &o)
+		w, err := findUpstream(ctx, &o)
 		if err != nil {
 			unfound(&o, err, tell)
 		} else {
-			visit(ctx, &o, w.nodes)
+			visitNodes(ctx, &o, w.nodes)
 			// Nodes of which others speak, such as a master that is down: the topology does not have them,
 			// but somebody should know.
-			visit(ctx, &o, w.learnNodes(&o))
+			visitNodes(ctx, &o, w.learnNodes(&o))
 			w.tellFacts(&o, tell)
 			w.tellPeers(ctx, &o, tell)
 			all = w.nodes
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 		n.dialer.Detour = nil // nobody announces it
 		masters = append(masters, n)
 	}
-	visit(ctx, &o, masters)
+	visitNodes(ctx, &o, masters)
 	tellMasters(&o, masters, tell)
 	tellClocks(slices.Concat(all, masters), tell)
 }
@@ -116,8 +116,8 @@ func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
 		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log, Detour: o.Upstream.Detour, Net: o.Upstream.Dial}
 }
 
-// find finds the upstream.
-func find(ctx context.Context, o *Options) (*wholeUpstream, error) {
+// findUpstream finds the upstream.
+func findUpstream(ctx context.Context, o *Options) (*wholeUpstream, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed, found := 0, o.Upstream
@@ -168,8 +168,8 @@ func unreached(o *Options, addr string, err error) Fact {
 	return Fact{Fail, "node", addr, "cannot be used: " + text, remedy}
 }
 
-// visit asks all nodes.
-func visit(ctx context.Context, o *Options, all []*checkedNode) {
+// visitNodes asks all nodes.
+func visitNodes(ctx context.Context, o *Options, all []*checkedNode) {
 	var asking sync.WaitGroup
 	places := make(chan struct{}, abreast)
 	for _, n := range all {

@@ -238,7 +238,7 @@ func (w *password) readLogin(ctx context.Context) (cluster.Login, error) {
 // sourceText is the content of the file or the output of the command.
 func (w *password) sourceText(ctx context.Context) (string, error) {
 	if w.from.Command != "" {
-		return run(ctx, w.from.Command)
+		return runCommand(ctx, w.from.Command)
 	}
 	text, err := os.ReadFile(w.from.File)
 	if err != nil {
@@ -248,9 +248,9 @@ func (w *password) sourceText(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// run runs a command and returns what it writes. Its standard error goes into the error, shortened; its
-// output does not.
-func run(ctx context.Context, command string) (string, error) {
+// runCommand runs a command and returns what it writes. Its standard error goes into the error, shortened;
+// its output does not.
+func runCommand(ctx context.Context, command string) (string, error) {
 	words, err := settings.SplitWords(command)
 	if err != nil || len(words) == 0 {
 		return "", errors.Join(errors.New("is no command"), err)

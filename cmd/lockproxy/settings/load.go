@@ -137,7 +137,9 @@ func (r *Reading) Add(err error) {
 		if errors.Is(one, ErrNoUpstream) && r.typed { // what is misspelt may have been meant to say it
 			continue
 		}
-		if slices.ContainsFunc(r.wrong, func(g given) bool { return g.name != "" && names(one, g.name) }) {
+		if slices.ContainsFunc(r.wrong, func(g given) bool {
+			return g.name != "" && namesSetting(one, g.name)
+		}) {
 			continue
 		}
 		subject, _, _ := strings.Cut(one.Error(), ": ")
@@ -152,9 +154,9 @@ func (r *Reading) Add(err error) {
 	}
 }
 
-// names says that the text of err has the name of a setting. A word is letters and dashes, so lock-lease is
-// not found in lock-lease-x.
-func names(err error, setting string) bool {
+// namesSetting says that the text of err has the name of a setting. A word is letters and dashes, so
+// lock-lease is not found in lock-lease-x.
+func namesSetting(err error, setting string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(err.Error(), func(c rune) bool {
 		return c != '-' && (c < 'a' || c > 'z')
 	}), func(word string) bool { return strings.Trim(word, "-") == setting })

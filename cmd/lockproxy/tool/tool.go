@@ -56,7 +56,7 @@ func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobr
 	c.DisableFlagsInUseLine = true
 	c.Flags().SortFlags = false
 	c.ValidArgsFunction = cobra.FixedCompletions(c.ValidArgs, cobra.ShellCompDirectiveNoFileComp)
-	c.Args = func(c *cobra.Command, args []string) error { return count(c, args, least, most, behind) }
+	c.Args = func(c *cobra.Command, args []string) error { return countWords(c, args, least, most, behind) }
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := readVariables(c); err != nil {
 			return err
@@ -75,8 +75,8 @@ func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobr
 	return c
 }
 
-// count says what is wrong with the numbers of operands and of words of the command.
-func count(c *cobra.Command, args []string, least, most int, behind bool) error {
+// countWords says what is wrong with the numbers of operands and of words of the command.
+func countWords(c *cobra.Command, args []string, least, most int, behind bool) error {
 	n, dash := len(args), c.ArgsLenAtDash()
 	if behind && dash >= 0 {
 		n = dash

@@ -4,7 +4,7 @@
 //	                      |
 //	        client, client ... a connection each: histograms of each kind of answer
 //	                      |
-//	    Ctrl-C or the end --> clean: the keys of this run --> show: a table, or JSON
+//	    Ctrl-C or the end --> deleteKeys: those of this run --> showReport: a table, or JSON
 package bench
 
 import (

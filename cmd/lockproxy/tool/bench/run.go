@@ -118,7 +118,7 @@ func (r *benchRun) measurePhases(ctx context.Context, news io.Writer) error {
 			return err
 		}
 	}
-	return clean(all)
+	return deleteKeys(all)
 }
 
 // playPhase runs one phase.
@@ -280,8 +280,8 @@ func (w *benchClient) writeKey(n int) error {
 	return err
 }
 
-// clean deletes the keys. Locks are free: each client has had its answer to UNLOCK.
-func clean(all []*benchClient) error {
+// deleteKeys deletes the keys. Locks are free: each client has had its answer to UNLOCK.
+func deleteKeys(all []*benchClient) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), grace, errSilent)
 	defer cancel()
 	for _, w := range all {

@@ -1,10 +1,10 @@
 // Package lock is lockproxy lock: it runs a command while it holds a lock, for as long as that takes.
 //
-//	acquire: a hold --> start: a job --> the command, in a process group of its own
-//	     |                  |
-//	hold.watchHold      signals and stops are passed to and fro; the terminal is lent
-//	     |                  |
-//	  lost: the group is ended      the command ends --> hold.releaseLock --> its exit code
+//	acquireLock --> startJob --> the command, in a process group of its own
+//	     |             |
+//	hold.watchHold  signals and stops are passed to and fro; the terminal is lent
+//	     |             |
+//	  lost: the group is ended   the command ends --> hold.releaseLock --> its exit code
 //
 // The proxy keeps the hold alive for as long as the connection lives, and lets it linger when that breaks;
 // watchHold makes sure of it, and takes it over on another connection.

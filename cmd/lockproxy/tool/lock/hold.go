@@ -37,8 +37,8 @@ type hold struct {
 	until time.Time // nobody else has the lock before
 }
 
-// acquire takes the lock. The error is errHeld, that of ctx, or what client.Code knows.
-func acquire(ctx context.Context, o *options) (*hold, error) {
+// acquireLock takes the lock. The error is errHeld, that of ctx, or what client.Code knows.
+func acquireLock(ctx context.Context, o *options) (*hold, error) {
 	// One token for all attempts, so that what was granted without this process hearing of it can be given
 	// back.
 	h := &hold{options: o, token: rand.Text()}
@@ -105,7 +105,7 @@ func passes(err error) bool {
 
 // askForLock asks for the lock once, and waits for so long in the queue.
 func (h *hold) askForLock(ctx context.Context, wait time.Duration) error {
-	// acquire asks again as long as there is time; its place in the queue is then a new one.
+	// acquireLock asks again as long as there is time; its place in the queue is then a new one.
 	wait = min(wait, longestWait)
 	ctx, cancel := context.WithTimeout(ctx, wait+h.proxy.Timeout)
 	defer cancel()

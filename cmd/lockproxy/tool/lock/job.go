@@ -32,9 +32,9 @@ type job struct {
 	states  chan syscall.WaitStatus // each stop, and the end
 }
 
-// start starts the command on the standard streams of this process. If this process is killed, the group of
-// the command gets TERM, and KILL after the grace.
-func start(cmd *exec.Cmd, grace time.Duration) (*job, error) {
+// startJob starts the command on the standard streams of this process. If this process is killed, the group
+// of the command gets TERM, and KILL after the grace.
+func startJob(cmd *exec.Cmd, grace time.Duration) (*job, error) {
 	w, err := startWatcher(grace)
 	if err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func (r *jobRun) acquireHold(o *options) (h *hold, code int) {
 	done := make(chan struct{})
 	go func() { // ends with ctx, at the latest
 		defer close(done)
-		h, err = acquire(ctx, o)
+		h, err = acquireLock(ctx, o)
 	}()
 	select {
 	case sig := <-r.signals:
@@ -117,7 +117,7 @@ func (r *jobRun) workUnderHold(h *hold) int {
 	}
 	r.cmd.Env = append(environ, tokenVariable+"="+h.token,
 		fmt.Sprintf("%s=%d", fenceVariable, h.fence))
-	j, err := start(r.cmd, h.grace)
+	j, err := startJob(r.cmd, h.grace)
 	if err != nil {
 		h.releaseLock()
 		return r.Fail(cannotRun(err), err)

@@ -160,7 +160,7 @@ func (a *locksFlags) listLocks(ctx context.Context, match string) ([]Lock, error
 	elems, _ := reply.([]any)
 	all := make([]Lock, len(elems))
 	for i, one := range elems {
-		all[i] = read(one)
+		all[i] = readLock(one)
 	}
 	return all, nil
 }

@@ -66,11 +66,11 @@ func TestReadHostile(t *testing.T) {
 	for _, reply := range []any{nil, "x", []any{"name"}, []any{1, 2}, []any{"holders", "x", "waiters",
 		"many"},
 		[]any{"holders", []any{"x", nil, []any{"ttl"}}, "name", "a"}} {
-		l := read(reply)
+		l := readLock(reply)
 		table([]Lock{l}, 80)
 		l.told()
 	}
-	l := read([]any{"name", "a", "new", "x", "waiters", int64(3), "holders", []any{
+	l := readLock([]any{"name", "a", "new", "x", "waiters", int64(3), "holders", []any{
 		[]any{"token", "t", "addr", "h:1", "ttl", int64(5)}}})
 	if l.Name != "a" || l.Waiters != 3 || len(l.Holders) != 1 || l.Holders[0].Addr != "h:1" {
 		t.Errorf("%+v", l)

@@ -16,7 +16,7 @@ import (
 // inspectLock asks for one lock.
 func (a *locksFlags) inspectLock(name string) (Lock, error) {
 	reply, err := a.askProxy(context.Background(), a.at.Timeout, "LOCKCTL", "INFO", name)
-	l := read(reply)
+	l := readLock(reply)
 	l.Name = name
 	return l, err
 }

@@ -111,7 +111,7 @@ func (p *probe) runProbe(c *tool.Invocation) int {
 	if p.strict {
 		path += "?strict"
 	}
-	return p.answerWith(c, ask(ctx, v, path))
+	return p.answerWith(c, askAdmin(ctx, v, path))
 }
 
 // answerWith is the exit code: nil is yes. What is wrong goes to standard error, where an orchestrator keeps
@@ -151,9 +151,9 @@ func serves(err error) error {
 	return err
 }
 
-// ask sends a request to the admin listener; the error is what it has answered instead of 200. The listener's
-// certificate is not looked at: it is for those who call from elsewhere, and no password is sent.
-func ask(ctx context.Context, v *settings.Values, path string) error {
+// askAdmin sends a request to the admin listener; the error is what it has answered instead of 200. The
+// listener's certificate is not looked at: it is for those who call from elsewhere, and no password is sent.
+func askAdmin(ctx context.Context, v *settings.Values, path string) error {
 	if v.Admin.Addr == "" {
 		return errors.New("admin is off, so there is nothing to ask; --proxy asks the port of clients")
 	}
