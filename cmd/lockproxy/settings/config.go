@@ -254,13 +254,14 @@ func opens(now, next *Values) (*Setting, error) {
 		"set it where lockproxy is started", now.Listen[i])
 }
 
+// setError is the error reply of CONFIG SET, in the form of Redis 7: the parameter in parentheses.
 func setError(s *Setting, why error) error {
 	// It is sent as one line of an error reply.
 	line := strings.ReplaceAll(why.Error(), "\n", "; ")
 	return fmt.Errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", s.Name, line)
 }
 
-// Changed is a setting that differs from its default.
+// Changed is a setting that differs from its default. It is for the page of the admin listener.
 type Changed struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`

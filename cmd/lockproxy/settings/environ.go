@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// environPrefix begins the variables of settings, and some others (Sources.Others).
 const environPrefix = "LOCKPROXY_"
 
 // injected are variables that Kubernetes sets in every container beside a service

@@ -19,6 +19,8 @@ func readFile(path string) ([]given, error) {
 	return parseFile(path, string(text)), nil
 }
 
+// parseFile reads the lines of a config file; path is for messages. Each line that is no comment is one
+// given, right or wrong.
 func parseFile(path, text string) []given {
 	var all []given
 	lines := make(map[string]int) // where a setting stands
@@ -45,6 +47,7 @@ func parseFile(path, text string) []given {
 
 // parseLine reads one line; place stands before every error.
 func parseLine(line, place string) given {
+	// At least one word: the line is neither empty nor a comment.
 	words, err := SplitWords(line)
 	if err != nil {
 		name := line[:strings.IndexAny(line, " \t\"'")] // nothing of the value: it may be a secret
@@ -62,6 +65,7 @@ func parseLine(line, place string) given {
 	switch {
 	case len(words) == 1:
 		g.wrong = fmt.Errorf("%s%s: needs a value; allowed: %s", place, name, s.allowed())
+	// Most often it is a comment behind the value, which redis.conf does not know either.
 	case len(words) > 2:
 		g.wrong = fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with "+
 			"spaces, put a comment on a line of its own", place, name, len(words)-1)
@@ -74,8 +78,9 @@ func parseLine(line, place string) given {
 var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a " +
 	"space")
 
-// SplitWords splits a line as Redis does (sdssplitargs): "double quotes" know
-// \n \r \t \b \a \\ \" and \xHH, 'single quotes' know \'.
+// SplitWords splits a line as Redis does (sdssplitargs): "double quotes" know \n \r \t \b \a \\ \" and \xHH,
+// 'single quotes' know \'. Programs that write passwords (package files) are split so, too: no shell is
+// between.
 func SplitWords(line string) ([]string, error) {
 	var words []string
 	for {

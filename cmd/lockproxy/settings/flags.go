@@ -8,7 +8,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool"
 )
 
-// What the command line may ask for instead of serving.
+// What the command line may ask for instead of serving. main looks for them with errors.Is
 var (
 	ErrHelp    = errors.New("help is asked for")
 	ErrVersion = errors.New("the version is asked for")
@@ -83,8 +83,10 @@ func (s *Setting) shownValue(value string) string {
 	return value
 }
 
+// notAFlag says what is wrong with a word that is no flag, and what may have been meant.
 func (src Sources) notAFlag(arg string) error {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	// one dash, or none
 	if Find(name) != nil {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}

@@ -57,6 +57,7 @@ var sizeUnits = []struct {
 	{"g", 1e9}, {"m", 1e6}, {"k", 1e3}, {"b", 1}, {"", 1},
 }
 
+// parseSize reads a number of bytes with its unit. Units are in any case, as in Redis.
 func parseSize(s string) (int64, error) {
 	s = strings.ToLower(s)
 	for _, unit := range sizeUnits {
@@ -95,6 +96,7 @@ func (z seconds) Set(s string) error {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		t, err := time.ParseDuration(s)
+		// 5s is the same as 5, and 500ms cannot be said
 		if err != nil || t%time.Second != 0 {
 			return errors.New("couldn't be parsed into an integer")
 		}
@@ -182,7 +184,8 @@ func addresses(at *[]string, paths bool, of string) list {
 	}}
 }
 
-// noURL says what to write for redis://user:password@host:port/1 and its like.
+// noURL says what to write for redis://user:password@host:port/1 and its like. The message repeats nothing of
+// what was given, which may have a password.
 func noURL(of string) error {
 	text := "must be host:port, and a URL is not: write localhost:6379 for redis://localhost:6379"
 	if of != "" {
@@ -203,6 +206,7 @@ func fewWords(at *[]string, most, longest int) list {
 			return fmt.Errorf("must be %d words at most, and %d are given", most, len(all))
 		}
 		for _, one := range all {
+			// Prometheus takes labels of UTF-8 alone.
 			if len(one) > longest || !utf8.ValidString(one) {
 				return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one", longest,
 					one)
@@ -217,6 +221,7 @@ func hosts(at *[]string) list {
 	return list{at: at, allowed: "host names, several with " +
 		"commas", fold: true, check: func(all []string) error {
 		for _, name := range all {
+			// a port, a URL or a pattern: none of them would ever be a Host without its port
 			if strings.ContainsAny(name, ":/*") {
 				return fmt.Errorf("must be host names without ports, and %q is not one", name)
 			}

@@ -21,6 +21,7 @@ const longestSoft = int64(math.MaxInt64 / time.Second)
 // changed. A single size is the hard limit of normal clients; the others then have Redis's defaults.
 type outputLimits struct{ at *memory.Limits }
 
+// Set changes nothing if any part of s is wrong.
 func (o outputLimits) Set(s string) error {
 	words := strings.Fields(s)
 	if len(words) == 1 {
@@ -57,6 +58,7 @@ func (o outputLimits) Set(s string) error {
 	return nil
 }
 
+// classOf is the limit of a class, by its name in redis.conf; nil: there is no such class.
 func classOf(o *memory.Limits, name string) *memory.Limit {
 	switch strings.ToLower(name) {
 	case "normal":

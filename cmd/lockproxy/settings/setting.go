@@ -16,6 +16,7 @@ type Setting struct {
 	Help    string // what it is, in Markdown
 	Secret  bool   // never shown in errors and logs
 
+	// called for each use, since a value is bound to the Values that it was made of
 	in func(*Values) value // its place in v, and what is allowed there
 	// what of it all proxies must have the same that share locks; nil: nothing. Other proxies compare the
 	// text, so it is the same for settings that mean the same
@@ -30,7 +31,7 @@ type Setting struct {
 // settable says that CONFIG SET may change the setting.
 func (s *Setting) settable() bool { return s.live && !s.fileOnly }
 
-// changes says how the setting of a running proxy is changed.
+// changes says how the setting of a running proxy is changed. It is for docs/settings.md.
 func (s *Setting) changes() string {
 	switch {
 	case s.same != nil:
@@ -43,7 +44,8 @@ func (s *Setting) changes() string {
 	return "restart"
 }
 
-// Find returns the setting called name, nil if there is none.
+// Find returns the setting called name, nil if there is none. The pointer is into the table, which nobody
+// writes to.
 func Find(name string) *Setting {
 	for i := range settings {
 		if settings[i].Name == name {
@@ -77,7 +79,8 @@ func (s *Setting) standard(v *Values) string {
 	return in.String()
 }
 
-// allowed describes the values that the setting accepts.
+// allowed describes the values that the setting accepts. What Set takes does not depend on the Values, so an
+// empty one will do.
 func (s *Setting) allowed() string { return s.in(new(Values)).Allowed() }
 
 // boolean says that the flag needs no value.

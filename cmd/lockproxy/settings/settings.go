@@ -38,6 +38,7 @@ var settings = []Setting{
 	{Name: "listen", Group: "clients", Default: "127.0.0.1:6380",
 		Help: "where clients connect: TCP addresses and paths of unix sockets",
 		in:   func(v *Values) value { return addresses(&v.Listen, true, "") }},
+	// Without it, a client that connects while the upstream is away is refused by the kernel.
 	{Name: "listen-at-once", Group: "clients", Default: "yes",
 		Help: "whether clients can connect before the upstream is found: they are told why they have to wait",
 		in:   func(v *Values) value { return kind.YesNo(&v.ListenEarly) }},
@@ -58,6 +59,7 @@ var settings = []Setting{
 		Help: "refuse to listen beyond this machine unless clients must authenticate",
 		live: true,
 		in:   func(v *Values) value { return kind.YesNo(&v.ProtectedMode) }},
+	// Not live: clients that are there have logged in by the rules of before.
 	{Name: "client-auth", Group: "clients",
 		Help: "whose users clients are: `proxy`: all clients have the rights of the proxy; " +
 			"`upstream`: they log in as users of the upstream",
@@ -81,6 +83,7 @@ var settings = []Setting{
 			"empty: only the address where they have connected",
 		in: func(v *Values) value { return addresses(&v.Proxy.Announce, false, "") }},
 
+	// Not compared among proxies: each may name other nodes of the same upstream.
 	{Name: "upstream", Group: "upstream",
 		Help: "any nodes of the upstream: a cluster, Sentinels or one Redis",
 		in:   func(v *Values) value { return addresses(&v.Upstream.Addrs, true, "upstream") }},
@@ -156,6 +159,7 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Pipes.Timeout, 100*time.Millisecond, time.Hour)
 		}},
+	// 0 sends nothing again, so each fail-over is seen by clients.
 	{Name: "retry-budget", Group: "upstream",
 		Help: "how long a command is sent again and again while its shard has a master",
 		in:   func(v *Values) value { return kind.Time(&v.Proxy.Pipes.Budget, 0, 10*time.Minute) }},
@@ -200,12 +204,15 @@ var settings = []Setting{
 		Help: "prefix of the keys of locks",
 		same: func(v *Values) string { return v.Proxy.Locks.Prefix },
 		in:   func(v *Values) value { return prefix(&v.Proxy.Locks.Prefix) }},
+	// Off by default: a server that evicts a lock lets a second client have it.
 	{Name: "lock-allow-eviction", Group: "locks",
 		Help: "keep locks at servers that may [evict](operations.md#memory-of-redis) them",
 		in:   func(v *Values) value { return kind.YesNo(&v.Proxy.AllowEviction) }},
 	{Name: "lock-events", Group: "locks",
 		Help: "publish what happens to locks, for [LOCKCTL WATCH](locks.md#lockctl); the same in all proxies",
 		in:   func(v *Values) value { return kind.YesNo(&v.Proxy.LockEvents) }},
+	// check compares it with lock-max-lease, lock-sync-timeout, lock-failover-grace and the settings of
+	// redlock.
 	{Name: "lock-lease", Group: "locks",
 		Help: "lease of a lock without PX or EX",
 		in:   func(v *Values) value { return kind.Time(&v.Proxy.Locks.Lease, time.Millisecond, year) }},
@@ -217,6 +224,7 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Locks.MaxWait, time.Millisecond, 24*time.Hour)
 		}},
+	// This and the next bound what one lock takes in Redis: every waiter and reader is a field of its hash.
 	{Name: "lock-max-queue", Group: "locks",
 		Help: "waiters of one lock; one more gets -QUEUEFULL",
 		in:   func(v *Values) value { return kind.Number(&v.Proxy.Locks.MaxQueue, 1, 1_000_000) }},
@@ -245,6 +253,7 @@ var settings = []Setting{
 	{Name: "lock-stats-names", Group: "locks", Default: "1000",
 		Help: "for how many locks LOCKCTL STATS counts by name; 0: none",
 		in:   func(v *Values) value { return kind.Number(&v.Proxy.LockNames, 0, 1_000_000) }},
+	// Few and short: each is a label of several histograms.
 	{Name: "metrics-lock-prefixes", Group: "locks",
 		Help: "locks whose names begin with one of these have [metrics](operations.md#metrics) of their " +
 			"own for how long they are waited for and held",
@@ -274,6 +283,8 @@ var settings = []Setting{
 		Help: "locks whose names begin with one of these are kept there; empty: all locks",
 		same: func(v *Values) string { return unordered(v.Proxy.Redlock.Prefixes) },
 		in:   func(v *Values) value { return words(&v.Proxy.Redlock.Prefixes) }},
+	// A master that answers later than this has not voted, so it is a part of what a lease loses at its
+	// beginning.
 	{Name: "redlock-node-timeout", Group: "locks",
 		Help: "how long a request to one of these masters may take; at most a quarter of `lock-lease`",
 		in: func(v *Values) value {
@@ -349,6 +360,7 @@ var settings = []Setting{
 		Help: "address of the [admin HTTP](security.md#the-admin-listener) (a page at /, /metrics, " +
 			"/healthz, /readyz); off for none",
 		in: func(v *Values) value { return address{&v.Admin.Addr} }},
+	// Against web pages that have their own name resolve to this machine (DNS rebinding).
 	{Name: "admin-hosts", Group: "program",
 		Help: "host names under which the admin HTTP may be asked, besides localhost and IP addresses",
 		in:   func(v *Values) value { return hosts(&v.Admin.Hosts) }},
