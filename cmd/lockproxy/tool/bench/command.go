@@ -1,6 +1,6 @@
 // Package bench is lockproxy bench: what an installation can do, measured by clients of the proxy.
 //
-//	Command --> run --> phase: lock, contend, get, set; each for its share of the time
+//	Command --> runBench --> phase: lock, contend, get, set; each for its share of the time
 //	                      |
 //	        client, client ... a connection each: histograms of each kind of answer
 //	                      |
@@ -58,6 +58,7 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
 	return c
 }
 
+// runBench is one use of the subcommand. What was measured is shown even if something went wrong later.
 func (r *benchRun) runBench(c *tool.Invocation) int {
 	if err := r.at.Check(); err != nil {
 		return c.Misused(err)

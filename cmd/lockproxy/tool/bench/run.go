@@ -177,7 +177,8 @@ func (w *benchClient) noteTime(kind int, took time.Duration) {
 	w.times[kind].RecordValue(min(max(took, time.Microsecond), longest).Microseconds())
 }
 
-// doCommand sends a command, over a new connection if there is none yet.
+// doCommand sends a command, over a new connection if there is none yet. An error of the connection names the
+// address; an error reply comes back as it is, for client.Code.
 func (w *benchClient) doCommand(args ...any) (v any, err error) {
 	if w.conn == nil {
 		if w.conn, err = w.at.Connect(w.ctx); err != nil {
@@ -192,7 +193,8 @@ func (w *benchClient) doCommand(args ...any) (v any, err error) {
 	return v, err
 }
 
-// lockName is the name of the n-th lock.
+// lockName is the name of the n-th lock. The hash tag has n modulo tags in it, so the names lie in that many
+// slots, all over a cluster.
 func (r *benchRun) lockName(n int) string {
 	return fmt.Sprintf("%s:{lockproxy-bench-%02d}:%d", r.prefix, n%tags, n)
 }
@@ -224,7 +226,8 @@ func (w *benchClient) takeAndFree(n int) error {
 	return err
 }
 
-// contendForLock is one turn with the lock that all clients want.
+// contendForLock is one turn with the lock that all clients want. A WAIT that is used up counts as a timeout,
+// and its time as none.
 func (w *benchClient) contendForLock(int) error {
 	began := time.Now()
 	v, err := w.doCommand("LOCK", w.lockName(0), "TOKEN", w.token, "PX", lease.Milliseconds(),

@@ -47,7 +47,7 @@ func IsPassword(variable string) bool {
 const Addr = "127.0.0.1:6380"
 
 // Flags declares the flags of a connection in f, and returns where their values will be. Without --proxy the
-// address is addr.
+// address is addr. The Options are those of the flags: they change when the command line is read.
 func Flags(f *pflag.FlagSet, addr string) *Options {
 	o := &Options{Addr: addr, Timeout: 5 * time.Second}
 	// A set of their own, so that help has them below a heading, in this order.
@@ -87,7 +87,8 @@ func (o *Options) network() string {
 	return "tcp"
 }
 
-// Check says what is wrong with the options.
+// Check says what is wrong with the options. It reads the files that are named, so that a wrong path is told
+// before anything connects.
 func (o *Options) Check() error {
 	if strings.Contains(o.Addr, "://") { // and maybe with a password, which is not repeated
 		return errors.New("--proxy must be host:port or the path of a unix socket, and a URL is neither: " +

@@ -75,6 +75,7 @@ Control characters in names are shown as \x1b. To list a lock that is called inf
 	return c
 }
 
+// runLocks is one use of the subcommand: info and break take a name, everything else is a pattern.
 func (a *locksFlags) runLocks(c *tool.Invocation) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
@@ -138,7 +139,8 @@ func (a *locksFlags) closeConn() {
 	}
 }
 
-// failWith says what went wrong between here and the proxy.
+// failWith says what went wrong between here and the proxy. An error may have text of whoever is at that
+// address, so it is made safe.
 func (a *locksFlags) failWith(c *tool.Invocation, err error) int {
 	return c.Fail(client.Code(err), errors.New(terminal.Safe(err.Error())))
 }

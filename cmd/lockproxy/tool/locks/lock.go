@@ -28,7 +28,7 @@ type ShownClient struct {
 	Proxy  string `json:"proxy"`
 }
 
-// ShownHolder is one hold.
+// ShownHolder is one hold. Fields of newer proxies are zero with an older one.
 type ShownHolder struct {
 	Token string `json:"token"` // its digest
 	Mode  string `json:"mode"`

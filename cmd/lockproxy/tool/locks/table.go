@@ -12,7 +12,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// tableRow is a line of the table.
+// tableRow is a line of the table. Its cells are safe to print.
 type tableRow [6]string
 
 // heads are the headings. Numbers begin with the fourth.
@@ -52,6 +52,7 @@ func table(all []Lock, width int) string {
 	for i := range all {
 		rows = append(rows, all[i].row())
 	}
+	// in columns, of which each rune counts as one
 	var wide [len(tableRow{})]int
 	for _, r := range rows {
 		for i, cell := range r {
@@ -73,7 +74,8 @@ func table(all []Lock, width int) string {
 	return b.String()
 }
 
-// line is the row with cells as wide as that.
+// line is the row with cells as wide as that. width is that of the terminal, 0: any; the last cut is for a
+// line that is too wide all the same.
 func (r tableRow) line(wide [len(tableRow{})]int, width int) string {
 	var b strings.Builder
 	for i, cell := range r {

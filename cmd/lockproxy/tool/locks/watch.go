@@ -74,6 +74,7 @@ type screen struct {
 	last  []Lock
 }
 
+// what VT100 and everything since takes; ?1049 is the other screen of xterm
 const (
 	clear = "\x1b[H\x1b[J"         // to the top, and nothing below
 	enter = "\x1b[?1049h\x1b[?25l" // another screen, no cursor
@@ -92,6 +93,7 @@ func (s *screen) showFailure(err error) error {
 // drawScreen shows as much of the table as there is room for, below a line of news.
 func (s *screen) drawScreen(news string) error {
 	width, height := terminal.Size(s.to)
+	// Four lines are the news, a blank one, the headings and the number of what is left out.
 	shown := s.last[:min(len(s.last), max(height-4, 0))]
 	text := clear + terminal.Cut(news, width) + "\n\n" + table(shown, width)
 	if more := len(s.last) - len(shown); more > 0 {

@@ -135,7 +135,8 @@ func (p *probe) pingProxy(ctx context.Context) error {
 	return p.accepts(err)
 }
 
-// alive takes any answer of the proxy: it is there.
+// alive takes any answer of the proxy: it is there. A proxy without an upstream answers -LOADING, which is an
+// answer.
 func alive(err error) error {
 	if _, ok := client.Reply(err); ok {
 		return nil
@@ -143,7 +144,8 @@ func alive(err error) error {
 	return err
 }
 
-// serves takes an answer that only a proxy gives that has found its upstream.
+// serves takes an answer that only a proxy gives that has found its upstream. -NOAUTH: it asks for a
+// password, which the probe does not have, and so has found its upstream.
 func serves(err error) error {
 	if text, ok := client.Reply(err); ok && strings.HasPrefix(text, "NOAUTH") {
 		return nil

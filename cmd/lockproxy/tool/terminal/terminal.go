@@ -30,7 +30,8 @@ func Is(w io.Writer) bool {
 	return ok
 }
 
-// Reads says whether r is a terminal: somebody there may answer.
+// Reads says whether r is a terminal: somebody there may answer. A question to anything else would be
+// answered by chance.
 func Reads(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -50,7 +51,8 @@ func Size(w io.Writer) (width, height int) {
 	return columns, rows
 }
 
-// Colors says whether colors may be written to w (no-color.org).
+// Colors says whether colors may be written to w (no-color.org). TERM is dumb in editors that show what is
+// written as it stands.
 func Colors(w io.Writer, environ []string) bool {
 	return Is(w) && tool.Lookup(environ, "NO_COLOR") == "" && tool.Lookup(environ, "TERM") != "dumb"
 }
