@@ -140,7 +140,9 @@ func (p *program) run(signals <-chan os.Signal) error {
 	return nil
 }
 
-// succeed has the process before, if there is one, end, and this one wait for the next, until stop.
+// succeed has the process before, if there is one, end, and this one wait for the next, until stop. In this
+// order: the admin port is served before the other process leaves it, and the path is taken over from the one
+// that has gone.
 func (p *program) succeed(life context.Context, old *lifecycle.Before) (stop func(), err error) {
 	if old != nil {
 		if err := p.openAdmin(); err != nil {

@@ -66,7 +66,8 @@ func (p *program) refuseSettings(err error) {
 	}
 }
 
-// fitClients lowers the settings to what the process may have.
+// fitClients lowers the settings to what the process may have. It is called with the settings of the start,
+// and with those of each reread.
 func (p *program) fitClients(v *settings.Values) *settings.Values {
 	return limits.FitClients(v, limits.OpenFiles(), p.log)
 }

@@ -80,7 +80,8 @@ func (r version) imageFiles() ([]archiveFile, error) {
 	return files, nil
 }
 
-// archive writes a tar.gz of a folder with these files: all of root, and all as old as the commit.
+// archive writes a tar.gz of a folder with these files: all of root, and all as old as the commit. Neither
+// users nor times of this machine get into it, so two machines make the same bytes.
 func (r version) archive(path, folder string, files []archiveFile) error {
 	var all bytes.Buffer
 	packed, err := gzip.NewWriterLevel(&all, r.level)

@@ -47,7 +47,8 @@ zrandmember -2 readonly 1 1 1
 zunion -3 readonly,movablekeys 0 0 0
 `
 
-// tellAll makes COMMAND of m list all commands that m has, and SETRANGE with nothing change nothing.
+// tellAll makes COMMAND of m list all commands that m has, and SETRANGE with nothing change nothing. Hooks
+// run on the goroutine of the connection, before miniredis's own command.
 func tellAll(m *miniredis.Miniredis) error {
 	var told bytes.Buffer
 	w := bufio.NewWriter(&told)
