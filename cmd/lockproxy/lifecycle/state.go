@@ -21,7 +21,8 @@ import (
 	"lockproxy/proxy/door"
 )
 
-// Plane is the data plane as the program sees it.
+// Plane is the data plane as the program sees it. All of it may be called from any goroutine; Drain is called
+// once, and ends it.
 type Plane interface {
 	Stats() proxy.Stats
 	door.Successor // Serve serves one address of the setting listen until Drain
@@ -46,6 +47,7 @@ type State struct {
 	draining atomic.Bool
 }
 
+// what /readyz says, for people who look why
 var (
 	errStarting = errors.New("starting: the upstream's topology is not known yet")
 	errLeaving  = errors.New("draining begins soon: this process is about to end, and serves until then")
