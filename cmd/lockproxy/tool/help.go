@@ -80,6 +80,7 @@ func flags(c *cobra.Command, columns int) (text string) {
 		}
 		under[name].AddFlag(f)
 	})
+	// in the order in which their first flags were declared
 	for _, name := range slices.Compact(headings) {
 		text += "\n" + name + ":\n" + under[name].FlagUsagesWrapped(columns)
 	}

@@ -16,6 +16,7 @@ const manWidth = 74
 // what
 // help says, as it stands there.
 func Man(w io.Writer, root *cobra.Command, version string) {
+	// The date is left out, so that the same version makes the same page.
 	fmt.Fprintf(w, ".TH LOCKPROXY 1 \"\" \"lockproxy %s\" \"User Commands\"\n", version)
 	// Paragraphs are parted by blank lines; one with indented lines is shown as it stands.
 	section := func(name, text string) {

@@ -147,7 +147,8 @@ func Execute(root *cobra.Command, args []string, call Invocation) (code int) {
 	return call.Misused(err)
 }
 
-// splitSettings returns the words that are c's own, which are its name and its flags, and all others.
+// splitSettings returns the words that are c's own, which are its name and its flags, and all others. args
+// begin with the name of c. A value that stands apart from its flag goes where the flag goes.
 func splitSettings(c *cobra.Command, args []string) (own, others []string) {
 	c.InitDefaultHelpFlag()
 	own = args[:1:1]
@@ -184,6 +185,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 }
 
 // Lookup is the value of a variable, "" if it is not set. Set twice, the last one counts, as in exec.Cmd.
+// environ is as os.Environ.
 func Lookup(environ []string, variable string) string {
 	for _, entry := range slices.Backward(environ) {
 		if name, value, _ := strings.Cut(entry, "="); name == variable {

@@ -153,6 +153,7 @@ func (r *benchRun) playPhase(
 	working.Wait()
 	took := time.Since(began)
 	for i, name := range f.kinds {
+		// one histogram for all clients: a quantile of quantiles would say nothing
 		sum := newTimes()
 		for _, w := range all {
 			sum.Merge(w.times[i])

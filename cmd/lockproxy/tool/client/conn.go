@@ -11,7 +11,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// bounds are those of what a proxy may answer: whoever is there may announce anything.
+// bounds are those of what a proxy may answer: whoever is there may announce anything. A list of ten thousand
+// locks with their holders is some megabytes.
 var bounds = resp.Bounds{Bytes: 256 << 20, Values: 1 << 22, Depth: 32}
 
 // ErrorReply is an error that the proxy has answered. It has no minus sign, and begins with its word: NOAUTH,
@@ -88,6 +89,7 @@ func (o *Options) greetProxy(ctx context.Context, c *Conn) error {
 // comes, or ctx ends, which also breaks the connection: a late answer would be taken for that of the next
 // command. An error that is no ErrorReply has broken it, too.
 func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
+	// A reply that comes late would be taken for that of this command.
 	if c.broken {
 		return nil, net.ErrClosed
 	}

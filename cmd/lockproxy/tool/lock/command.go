@@ -136,7 +136,7 @@ const (
 	mostGrace  = 5 * time.Second // unless --grace says more
 )
 
-// origin says where this process is.
+// origin says where this process is. It is META of the grant, so LOCKCTL INFO leads people to the process.
 func origin() string {
 	host, err := os.Hostname()
 	if err != nil {

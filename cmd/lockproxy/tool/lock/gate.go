@@ -25,7 +25,8 @@ const Gate = "lock-gate"
 // The ends of both pipes that the gate has. ExtraFiles begin behind the three standard streams.
 const opensAt, failsAt = 3, 4
 
-// pipeGate is the tool's end of both pipes.
+// pipeGate is the tool's end of both pipes. path is the command that the gate becomes, for errors. theirs are
+// the ends that the gate has inherited.
 type pipeGate struct {
 	path         string
 	opens, fails *os.File
@@ -80,6 +81,7 @@ func (g *pipeGate) openGate() error {
 	return &fs.PathError{Op: "exec", Path: g.path, Err: syscall.Errno(errno)}
 }
 
+// closeGate closes this program's ends. A gate that still waits exits then.
 func (g *pipeGate) closeGate() {
 	g.opens.Close()
 	g.fails.Close()

@@ -12,6 +12,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/client"
 )
 
+// What becomes of a hold, for errors.Is.
 var (
 	errHeld   = errors.New("somebody else holds the lock")
 	errLost   = errors.New("the lock is lost")
@@ -78,6 +79,7 @@ func (h *hold) connectProxy(ctx context.Context) error {
 	return nil
 }
 
+// broken says that there is no connection by which the proxy could be asked.
 func (h *hold) broken() bool { return h.conn == nil || h.conn.Broken() }
 
 // abandonGrant gives back what may have been granted after all: the answer was on its way, or what came
@@ -238,7 +240,8 @@ func (h *hold) takeOverHold(ctx context.Context) error {
 	return lost(err)
 }
 
-// doCommand is Do within the time for commands that need not wait.
+// doCommand is Do within the time for commands that need not wait. An error that is no answer breaks the
+// connection, as in client.Conn.Do.
 func (h *hold) doCommand(ctx context.Context, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.proxy.Timeout)
 	defer cancel()
@@ -287,6 +290,7 @@ func (h *hold) releaseLock() error {
 	return h.sendUnlock(ctx)
 }
 
+// sendUnlock asks for UNLOCK once, with the fence: a later grant to the same token is left alone.
 func (h *hold) sendUnlock(ctx context.Context) error {
 	v, err := h.conn.Do(ctx, "UNLOCK", h.name, "TOKEN", h.token, "FENCE", h.fence)
 	if _, answered := client.Reply(err); err == nil && v != nil || err != nil && !answered {
@@ -303,6 +307,7 @@ func (h *hold) closeConn() {
 	}
 }
 
+// milliseconds are those of a reply as a time.
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // sleep is time.Sleep that ends with ctx.

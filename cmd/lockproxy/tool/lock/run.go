@@ -25,6 +25,7 @@ func (o *options) runLock(c *tool.Invocation) int {
 		return c.Misused(err)
 	}
 	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	// exec.Command has looked for it in PATH: nobody should wait in a queue for a command that there is not
 	if cmd.Err != nil {
 		return c.Fail(cannotRun(cmd.Err), cmd.Err)
 	}
@@ -44,7 +45,8 @@ func (o *options) runLock(c *tool.Invocation) int {
 var fatal = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGALRM,
 	syscall.SIGUSR1, syscall.SIGUSR2}
 
-// jobRun is one run of a command.
+// jobRun is one run of a command. One goroutine uses it, that of workUnderHold: signals, the hold and the
+// command come to it through channels.
 type jobRun struct {
 	*tool.Invocation
 	cmd     *exec.Cmd
@@ -117,6 +119,7 @@ func (r *jobRun) workUnderHold(h *hold) int {
 	}
 	r.cmd.Env = append(environ, tokenVariable+"="+h.token,
 		fmt.Sprintf("%s=%d", fenceVariable, h.fence))
+	// Nothing has run if this fails, so the lock can be freed at once.
 	j, err := startJob(r.cmd, h.grace)
 	if err != nil {
 		h.releaseLock()
@@ -160,6 +163,7 @@ func (r *jobRun) workUnderHold(h *hold) int {
 				j.handleStop(s.StopSignal())
 				continue
 			}
+			// ends watchHold; its answer says whether the lock was held to the end
 			cancel()
 			// watchHold has ended by cancel, or had found the lock lost just before.
 			if why := <-lost; why != nil {
@@ -224,6 +228,7 @@ func (r *jobRun) endCommand(j *job, grace time.Duration) {
 // lookAgain is how often a group is looked at whose first process has ended.
 const lookAgain = 20 * time.Millisecond
 
+// ended says that the process has gone, and was not only stopped.
 func ended(s syscall.WaitStatus) bool { return s.Exited() || s.Signaled() }
 
 // exitOf is the exit code for how a command has ended, as shells have it.

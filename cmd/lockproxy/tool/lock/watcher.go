@@ -24,6 +24,7 @@ import (
 // Watcher is the word behind which this program is a watcher. No person types it.
 const Watcher = "lock-watcher"
 
+// no number, so it is never taken for a group
 const wordDone = "done"
 
 // watcher is the tool's end of the pipe.
@@ -66,6 +67,7 @@ func Watch(args []string, from io.Reader) (code int) {
 	// It is not in the group of the tool or the command, but somebody may signal all processes of a user.
 	// Only the tool's death counts.
 	signal.Ignore(fatal...)
+	// as the tool itself would, if no grace came through
 	group, grace := 0, mostGrace
 	if len(args) > 0 {
 		grace, _ = time.ParseDuration(args[0])
@@ -77,6 +79,7 @@ func Watch(args []string, from io.Reader) (code int) {
 			return 1
 		}
 	}
+	// -1 and 0 would signal every process, or this one's own group
 	if group <= 1 { // the command has not started
 		return 0
 	}
