@@ -162,7 +162,7 @@ func namesSetting(err error, setting string) bool {
 	}), func(word string) bool { return strings.Trim(word, "-") == setting })
 }
 
-// Err is all that is wrong: what stands in the file first, by lines.
+// Err is all that is wrong: what stands in the file first, by lines. It is a *Mistakes, or nil.
 func (r *Reading) Err() error {
 	// stable, so mistakes without a line keep their order, behind the others
 	place := func(g given) int { return cmp.Or(g.line, math.MaxInt) }
@@ -177,7 +177,8 @@ func (r *Reading) Err() error {
 	return m
 }
 
-// Apart is err in single errors.
+// Apart is err in single errors. An error that was joined of others is taken apart, however deep; nil has
+// none.
 func Apart(err error) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
