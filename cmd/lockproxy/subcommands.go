@@ -34,7 +34,8 @@ the file.
 		locks.Command(), bench.Command(), versionCommand(), tool.Completion(), manCommand())
 }
 
-// load reads the settings for a probe.
+// load reads the settings for a probe. Its errors are of the settings alone: a probe opens no files of
+// certificates or passwords.
 func load(args, environ []string) (*settings.Values, error) {
 	return settingsFrom(args, environ).Load()
 }

@@ -116,6 +116,7 @@ func (g *gate) only(next http.Handler) http.Handler {
 		case needsCertificate:
 			http.Error(w, "the admin listener asks for a certificate of admin-tls-ca", http.StatusForbidden)
 		case needsPassword:
+			// has browsers ask for the password, and send it with each request from then on
 			w.Header().Set("WWW-Authenticate", `Basic realm="lockproxy", charset="UTF-8"`)
 			http.Error(w, "the admin listener asks for admin-password, under any user name",
 				http.StatusUnauthorized)

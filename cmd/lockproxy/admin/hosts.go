@@ -18,6 +18,7 @@ import (
 // names are the host names under which the admin listener may be asked.
 func names(v *settings.Values) []string {
 	all := append([]string{"localhost"}, v.Admin.Hosts...)
+	// who has chosen to listen on a name may use it
 	if host, _, err := net.SplitHostPort(v.Admin.Addr); err == nil && host != "" {
 		all = append(all, strings.ToLower(host))
 	}

@@ -26,8 +26,9 @@ const (
 //
 //	POST /break {"id": "..."}  -->  {"broken": true}
 //
-// Browsers add the password by themselves, so it does not show that the page has sent the request: its
-// origin and its token do.
+// Browsers add the password by themselves, so it does not show that the page has sent the request: its origin
+// and its token do. Safe for concurrent use. Breaking waits for the upstream, on the goroutine of the
+// request.
 type breaker struct {
 	o     Options
 	board *board
@@ -67,6 +68,7 @@ func (k *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Whether it went well or not: the page shows what is so now.
 	k.board.searchAgain()
 	if err != nil {
+		// Nobody knows whether it is broken; the page shows it in a moment.
 		http.Error(w, printable(err.Error(), mostReason), http.StatusBadGateway)
 		return
 	}

@@ -45,6 +45,7 @@ type eventRow struct {
 func (b *board) watchEvents(ctx context.Context) {
 	for {
 		if source := b.o.Source(); source != nil {
+			// It hears as long as anybody looks, and calls noteEvents from another goroutine.
 			leave, err := source.Watch(ctx, b.noteEvents)
 			if err == nil {
 				<-ctx.Done()

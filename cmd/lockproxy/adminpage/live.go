@@ -32,6 +32,7 @@ func (b *board) serveLive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer b.removeViewer(s)
+	// The browser connects again by itself when it breaks (EventSource).
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := stream{w: w, to: http.NewResponseController(w)}
 	b.mu.Lock()
@@ -66,6 +67,7 @@ func (b *board) serveLive(w http.ResponseWriter, r *http.Request) {
 			out.sendEvent("events", text)
 		}
 		seen.status, seen.locks = status.n, locks.n
+		// once for all that is new, so they arrive together
 		out.flushEvents()
 		select {
 		case <-r.Context().Done():

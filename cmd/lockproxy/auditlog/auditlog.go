@@ -80,7 +80,7 @@ func newLog(out io.Writer, log *slog.Logger, names journal.NameStyle) *Log {
 	return a
 }
 
-// asEvent makes a line of the log tell of an event.
+// asEvent makes a line of the log tell of an event. It leaves out the level: events have none.
 func asEvent(_ []string, at slog.Attr) slog.Attr {
 	switch at.Key {
 	case slog.LevelKey:
@@ -135,6 +135,7 @@ func (a *Log) writeLines(_ context.Context, all []lockevent.Event) int {
 	return len(all)
 }
 
+// appendLine appends a line of JSON to lines. Names of locks are shown as the program's log shows them.
 func (a *Log) appendLine(e *lockevent.Event) {
 	var all []any
 	if e.Lock != "" {
@@ -160,6 +161,7 @@ func (a *Log) appendLine(e *lockevent.Event) {
 	a.json.Handler().Handle(context.Background(), r)
 }
 
+// addText appends a name and its value, if there is one: a line has only what applies.
 func addText(all []any, name, value string) []any {
 	if value == "" {
 		return all
@@ -175,6 +177,7 @@ func (a *Log) Close() {
 	a.end()
 	select {
 	case <-a.over:
+	// A disk that hangs must not keep the process from its end.
 	case <-time.After(closeLimit):
 		a.log.Error("audit log: the end could not be written", "count", a.Waiting())
 	}

@@ -323,7 +323,8 @@ func (n *checkedNode) tellState(say func(l Level, about, text, remedy string)) {
 	}
 }
 
-// needsAt are the commands that the proxy needs at a node.
+// needsAt are the commands that the proxy needs at a node. What they are depends on the server: a newer one
+// has commands that an older one does without.
 func (o *Options) needsAt(n *checkedNode) []needs.Need {
 	if n.part == redlocked {
 		all := needs.Of(needs.Site{Server: n.server, Locks: true, Channels: o.Prefix})
@@ -338,7 +339,8 @@ func (o *Options) needsAt(n *checkedNode) []needs.Need {
 	return needs.Of(needs.Site{Kind: kind, Server: n.server, UsersOnly: o.UsersOnly, Locks: o.LocksThere})
 }
 
-// atMasters are the rights that the proxy needs at the masters of RedLock.
+// atMasters are the rights that the proxy needs at the masters of RedLock. RedLock has no pass-through: what
+// clients do is done at the upstream.
 var atMasters = []string{"info", "client|kill", "client|list", "client|id", "script|load", "evalsha", "time",
 	"publish", "subscribe"}
 

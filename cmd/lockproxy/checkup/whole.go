@@ -99,6 +99,7 @@ func (w *wholeUpstream) tellFacts(o *Options, tell func(Fact)) {
 		cluster.Cluster: "a cluster"}[t.Kind]
 	tell(Fact{OK, "upstream", "", fmt.Sprintf("is %s: masters: %d, replicas: %d", kind, len(t.Masters),
 		len(t.Replicas)), ""})
+	// in the middle of an upgrade, which is no fault if it goes on
 	if len(releases) > 1 {
 		tell(Fact{Warn, "version", "", "the nodes differ: " + strings.Join(releases, ", "), "finish the " +
 			"upgrade"})
@@ -107,6 +108,8 @@ func (w *wholeUpstream) tellFacts(o *Options, tell func(Fact)) {
 	for _, n := range w.nodes {
 		switch {
 		case n.named && n.err == nil && seen[n.server.RunID]: // another name of a node
+		// It answers, and nothing leads to it: most likely the address is an old one, or one of another
+		// installation.
 		case n.named && n.err == nil:
 			tell(Fact{Warn, "node", n.addr, "is named in upstream, and is not part of " +
 				"it: " + n.role() + ", " +
@@ -152,6 +155,7 @@ func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
 				"is granted", connected, o.Sync), "start more replicas, or set lock-sync to a lower number"})
 		}
 	}
+	// Replication of Redis is asynchronous: a grant that was answered may not have reached the replica.
 	if o.LocksThere && len(t.Replicas) > 0 && o.Sync == 0 && o.Grace == 0 {
 		tell(Fact{Warn, "failover", "", "a replica that takes over may lack the last grants, and grant " +
 			"them again",
@@ -174,7 +178,8 @@ func (w *wholeUpstream) reached(addr string) bool {
 	return slices.ContainsFunc(w.nodes, func(n *checkedNode) bool { return n.addr == addr && n.err == nil })
 }
 
-// tellMasters tells what is known of the masters of RedLock.
+// tellMasters tells what is known of the masters of RedLock. What is wrong with a single one is told of it;
+// in the end only the number of those that can vote counts.
 func tellMasters(o *Options, masters []*checkedNode, tell func(Fact)) {
 	// runIDs has the address of each server that was seen, by its run id.
 	voting, runIDs := 0, make(map[string]string)

@@ -116,7 +116,8 @@ func (p Passwords) Again() {
 	}
 }
 
-// Follow takes over passwords that are settings, for connections that are made from now on.
+// Follow takes over passwords that are settings, for connections that are made from now on. That of clients
+// is not among them: it is a setting, or renewed by watchSource.
 func (p Passwords) Follow(v *settings.Values) {
 	p.Upstream.followSetting(v.Upstream.Password)
 	p.Sentinel.followSetting(v.Upstream.SentinelPassword)
@@ -164,6 +165,7 @@ func (w *password) OnRenewal(f func()) {
 func (w *password) watchSource(ctx context.Context, log *slog.Logger) {
 	var told string // why it could not be had
 	var toldAt time.Time
+	// when it was read last, well or not
 	last := time.Now()
 	for pause := w.pause; ; {
 		select {
@@ -194,6 +196,7 @@ func (w *password) watchSource(ctx context.Context, log *slog.Logger) {
 					"has expired", "err", err)
 			}
 			continue
+		// the trouble is over, which whoever has seen the warning wants to know
 		case told != "":
 			told = ""
 			log.Info("the password can be read again", "setting", w.setting)
@@ -272,6 +275,7 @@ func runCommand(ctx context.Context, command string) (string, error) {
 	if len(text) > longestReason {
 		text = text[:longestReason] + "..."
 	}
+	// A program that prints the password on both, as with set -x, must not have it logged.
 	if secret := strings.TrimSpace(out.String()); secret != "" && strings.Contains(text, secret) {
 		text = "(its standard error has what it wrote)"
 	}

@@ -95,7 +95,7 @@ func (f *TLS) Source() func() *tls.Config {
 	return f.Config
 }
 
-// State is how it went when something was read last.
+// State is how it went when something was read last. A State is for the metrics, and for nothing else.
 type State struct {
 	Of     string               // the name of the setting, or what such names begin with
 	Failed bool                 // what it says now cannot be used: what was read before stays in use
@@ -160,7 +160,8 @@ func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// ends are when the certificates in a file end, the first and the last of them. Zero: there are none.
+// ends are when the certificates in a file end, the first and the last of them. Zero: there are none. Of an
+// authority's file the last one counts: it is good as long as any of its certificates is.
 func ends(file string) (first, last time.Time) {
 	text, _ := os.ReadFile(file)
 	for {
