@@ -54,12 +54,14 @@ one that runs, use lockproxy ready.`,
 
 // runCheck finds the facts out, in the order of how soon they are known.
 func runCheck(c *tool.Invocation, r checkup.Report) int {
+	// A warning leaves the exit code 0: a script that guards a start must not fail for it.
 	failed := false
 	tell := func(f checkup.Fact) {
 		failed = failed || f.Level == checkup.Fail
 		r.Tell(f)
 	}
 	v, o, err := checkSettings(c, tell)
+	// With settings that are wrong there is nothing to ask: their mistakes are all the facts.
 	if err == nil {
 		checkFiles(v, tell)
 		if v.Dev {
@@ -73,6 +75,8 @@ func runCheck(c *tool.Invocation, r checkup.Report) int {
 	}
 	var wrong *settings.Mistakes
 	switch {
+	// What was typed wrongly is a wrong use of check itself. A wrong config file is an answer: the proxy
+	// could not start with it.
 	case errors.As(err, &wrong) && wrong.Typed:
 		return tool.ExitUsage
 	case failed:
@@ -81,9 +85,10 @@ func runCheck(c *tool.Invocation, r checkup.Report) int {
 	return tool.ExitOK
 }
 
-// checkSettings reads the settings as the proxy would.
+// checkSettings reads the settings as the proxy would. Values and options are of use only without an error.
 func checkSettings(c *tool.Invocation, tell func(checkup.Fact)) (*settings.Values, checkup.Options, error) {
 	v, certs, passwords, err := loadAll(settingsFrom(c.Settings, c.Environ))
+	// One fact for each mistake, so that all are mended in one go.
 	for _, one := range settings.Apart(err) {
 		text, remedy := one.Error(), "change that setting; lockproxy --help lists them"
 		switch {
@@ -111,9 +116,11 @@ func checkOptions(v *settings.Values, certs files.Certs, passwords files.Passwor
 		Redlock: v.Redlock, Masters: passwords.Redlock.Source(), TLS: certs.Upstream.Source(),
 		NodeTimeout: v.Proxy.Redlock.NodeTimeout, RedlockLease: v.LongestRedlockLease(),
 	}
+	// It was read without an error a moment ago, by loadAll.
 	if d, err := files.ReadDetours(v); err == nil {
 		o.Upstream.Detour = d.Of
 	}
+	// The log of a proxy would tell the same as the facts, but in words for others.
 	o.Upstream.TLS, o.Upstream.Log = o.TLS, slog.New(slog.DiscardHandler)
 	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.Upstream.Source(), passwords.Sentinel.Source()
 	if o.Masters == nil {
@@ -131,6 +138,7 @@ func checkCerts(v *settings.Values, c files.Certs, tell func(checkup.Fact)) {
 	}{{"tls", v.TLS, c.Clients}, {"upstream-tls", v.UpstreamTLS.PEM, c.Upstream},
 		{"admin-tls", v.Admin.TLS, c.Admin}} {
 		if side.pem.Cert != "" {
+			// tls.X509KeyPair has parsed it: the pair was read without an error.
 			leaf := side.read.Config().Certificates[0].Leaf
 			tell(checkup.Certificate(side.name+"-cert "+side.pem.Cert, leaf, time.Now()))
 		}
@@ -161,6 +169,7 @@ func onlyCert(file string) *x509.Certificate {
 // checkFiles tells whether the limit of open files is enough for the settings.
 func checkFiles(v *settings.Values, tell func(checkup.Fact)) {
 	limit := limits.OpenFiles()
+	// It logs nothing here: check tells the same as a fact. The very v comes back if nothing is lowered.
 	fitted := limits.FitClients(v, limit, slog.New(slog.DiscardHandler))
 	if fitted == v {
 		tell(checkup.Fact{About: "files", Text: fmt.Sprintf("the limit of open files here, %d, is enough "+

@@ -12,6 +12,8 @@ import (
 // log-level.
 func newLogger(c *settings.Config, w io.Writer) *slog.Logger {
 	level := new(slog.LevelVar)
+	// Called at once, and on each CONFIG SET and SIGHUP: a level can be changed without a restart, a format
+	// cannot.
 	c.OnChange(func(v *settings.Values) {
 		level.Set(v.LogLevel)
 	})
@@ -26,6 +28,7 @@ func newLogger(c *settings.Config, w io.Writer) *slog.Logger {
 // inWords makes JSON show values as words, as text does, and not as the fields and numbers that they consist
 // of.
 func inWords(_ []string, a slog.Attr) slog.Attr {
+	// slog's JSON would write a duration as a number of nanoseconds.
 	switch v := a.Value.Resolve(); v.Kind() {
 	case slog.KindDuration:
 		a.Value = slog.StringValue(v.Duration().String())

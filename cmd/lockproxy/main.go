@@ -42,13 +42,16 @@ const (
 
 func main() { os.Exit(realMain(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) }
 
+// realMain is main without the process: it returns the exit code, so that tests can run it.
 func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// First of all: what stands behind the name of a subcommand are no settings.
 	if code, ok := subcommand(args, environ, stdin, stdout, stderr); ok {
 		return code
 	}
 	src := settingsFrom(args, environ)
 	v, certs, passwords, err := loadAll(src)
 	switch {
+	// --help anywhere among the settings is help, whatever else is wrong.
 	case errors.Is(err, settings.ErrHelp):
 		code, _ := subcommand([]string{"help"}, environ, stdin, stdout, stderr)
 		return code
@@ -59,14 +62,17 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 		complain(stderr, err)
 		return exitUsage
 	}
+	// Two: one begins the end, and the next one must not get lost while nobody reads.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	p := newProgram(settings.NewConfig(v), certs, stderr)
 	p.passwords = passwords
+	// One is enough: a SIGHUP that comes while another waits asks for the same.
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
 	defer signal.Stop(hups)
+	// The command line and the environment are those of the start; the config file is read anew each time.
 	p.hups, p.settings = hups, func() (*settings.Values, error) {
 		r, err := src.Read()
 		if err != nil {
@@ -85,10 +91,13 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 func settingsFrom(args, environ []string) settings.Sources {
 	root := rootCommand()
 	return settings.Sources{Args: args, Environ: environ, Tools: names(root),
+		// Variables that begin with LOCKPROXY_ and are no settings: without this list they would be refused
+		// as misspelt ones.
 		Others: append(tool.Variables(root), lock.Variables...)}
 }
 
-// loadAll reads the settings and the files that they name, with all mistakes of both.
+// loadAll reads the settings and the files that they name, with all mistakes of both. It is the one place
+// where files are read before anything runs, for the proxy and for check alike.
 func loadAll(src settings.Sources) (*settings.Values, files.Certs, files.Passwords, error) {
 	r, err := src.Read()
 	if err != nil {

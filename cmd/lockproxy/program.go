@@ -22,10 +22,12 @@ import (
 	"lockproxy/proxy/door"
 )
 
-// program is one run of lockproxy.
+// program is one run of lockproxy. It is used once. Fields are set before run, or on run's goroutine, but for
+// what says otherwise; state, ports, config and manager are safe for concurrent use.
 type program struct {
-	config    *settings.Config
-	certs     files.Certs
+	config *settings.Config
+	certs  files.Certs
+	// Clients is nil if requirepass is a setting, and no file
 	passwords files.Passwords
 	detours   files.LiveDetours
 	log       *slog.Logger
@@ -42,7 +44,8 @@ type program struct {
 
 	// starts the data plane
 	connect func(ctx context.Context, p *program, upstream []string) (lifecycle.Plane, error)
-	exit    func(code int)
+	// os.Exit, but in tests
+	exit func(code int)
 }
 
 func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
@@ -54,19 +57,25 @@ func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *progra
 // run serves until a signal asks for the end and then drains; a second signal
 // ends the process at once. The error says why serving was not possible.
 func (p *program) run(signals <-chan os.Signal) error {
+	// Before anything else is started: loops and the collector ask for processors and memory when they begin.
 	defer limits.SetProcs(p.log)()
 	limits.LimitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
-	p.config.Fit(p.fit)
+	// Before anybody watches the settings, so nobody sees the number that the process cannot keep.
+	p.config.Fit(p.fitClients)
 
 	asked, ask := context.WithCancel(context.Background())
 	defer ask()
+	// Closed when run returns, for those goroutines that wait for signals.
 	over := make(chan struct{})
 	defer close(over)
-	go p.heed(signals, over, ask) // ends with run
+	go p.heedSignals(signals, over, ask) // ends with run
+	// For what goes on while clients are drained: certificates and passwords may be needed until the last
+	// connection has ended.
 	life, end := context.WithCancel(context.Background())
 	defer end()
 	go p.certs.Watch(life, p.log) // ends with run
+	// A new password of clients changes no setting. Those who watch settings have to look all the same.
 	p.passwords.Clients.OnRenewal(p.config.Again)
 	p.passwords.Watch(life, p.log)
 	p.config.OnChange(p.passwords.Follow)
@@ -81,9 +90,12 @@ func (p *program) run(signals <-chan os.Signal) error {
 	}
 	defer p.audit.Close()
 	go p.heedReread(p.hups, over) // ends with run
+	// Sockets of systemd come before those of a process to be relieved: a name that both have is taken from
+	// the first.
 	if err := p.ports.Activate(v); err != nil {
 		return err
 	}
+	// The other process goes on until Relieve: if this one fails from here on, clients notice nothing.
 	old, err := p.ports.TakeOver(v.Takeover, p.log)
 	if err != nil {
 		return err
@@ -94,13 +106,15 @@ func (p *program) run(signals <-chan os.Signal) error {
 			return err
 		}
 	}
+	// not p.stopAdmin itself, which openAdmin may set later
 	defer func() { p.stopAdmin() }()
 	stopDev, upstream, err := p.startDev()
 	if err != nil {
 		return err
 	}
 	defer stopDev()
-	err = p.start(asked, upstream, old != nil)
+	// A signal while the upstream is looked for ends the wait, and is no error.
+	err = p.startServing(asked, upstream, old != nil)
 	stopTakeover := func() {}
 	if err == nil && asked.Err() == nil {
 		stopTakeover, err = p.succeed(life, old)
@@ -112,19 +126,23 @@ func (p *program) run(signals <-chan os.Signal) error {
 			dev.Welcome(p.stderr, p.log, v, p.ports.First("listen"), p.ports.First("admin"))
 		}
 	}
+	// What was opened until then has clients, maybe: they are drained as always.
 	if err != nil && asked.Err() == nil {
-		p.drain()
+		p.drainPlane()
 		return err
 	}
 	<-asked.Done()
-	late := time.AfterFunc(max(p.config.Values().DrainTimeout, toEnd), p.end)
+	// Nothing may keep the process longer than the setting says, or whoever has sent SIGTERM sends KILL.
+	late := time.AfterFunc(max(p.config.Values().DrainTimeout, toEnd), p.endAtOnce)
 	defer late.Stop()
-	p.drain()
+	p.drainPlane()
 	p.log.Info("lockproxy ends")
 	return nil
 }
 
-// succeed has the process before, if there is one, end, and this one wait for the next, until stop.
+// succeed has the process before, if there is one, end, and this one wait for the next, until stop. In this
+// order: the admin port is served before the other process leaves it, and the path is taken over from the one
+// that has gone.
 func (p *program) succeed(life context.Context, old *lifecycle.Before) (stop func(), err error) {
 	if old != nil {
 		if err := p.openAdmin(); err != nil {
@@ -137,8 +155,10 @@ func (p *program) succeed(life context.Context, old *lifecycle.Before) (stop fun
 	return p.ports.HandOver(life, p.config.Values().Takeover, p.log, p.relief)
 }
 
-// relief leaves the ports to another process, and begins the end of this one.
+// relief leaves the ports to another process, and begins the end of this one. It runs on the goroutine of the
+// takeover, once.
 func (p *program) relief() {
+	// The listening sockets are left first: from now on each new client goes to the other process.
 	if pl := p.state.Now(); pl != nil {
 		pl.Leave()
 	}
@@ -148,9 +168,9 @@ func (p *program) relief() {
 	close(p.relieved)
 }
 
-// heed turns the first signal, or a takeover, into a drain, behind drain-delay. The next signal ends the
-// delay, and one while it drains ends the process.
-func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func()) {
+// heedSignals turns the first signal, or a takeover, into a drain, behind drain-delay. The next signal ends
+// the delay, and one while it drains ends the process.
+func (p *program) heedSignals(signals <-chan os.Signal, over <-chan struct{}, ask func()) {
 	delay, why := time.Duration(0), ""
 	select {
 	case <-over:
@@ -162,6 +182,7 @@ func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func(
 	}
 	p.manager.Stopping()
 	delay = max(delay, p.config.Values().DrainDelay)
+	// If nothing serves yet there are no clients that would need the time.
 	if p.state.Leave() && delay > 0 {
 		p.log.Info("not ready any more: draining begins later", "why", why, "delay", delay)
 		select {
@@ -182,13 +203,15 @@ func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func(
 	}
 }
 
-// start connects to the upstream and opens the listeners; served: another process serves them meanwhile. It
-// blocks until the upstream answers or ctx ends.
-func (p *program) start(ctx context.Context, upstream []string, served bool) error {
+// startServing connects to the upstream and opens the listeners; served: another process serves them
+// meanwhile. It blocks until the upstream answers or ctx ends.
+func (p *program) startServing(ctx context.Context, upstream []string, served bool) error {
 	v := p.config.Values()
 	if !v.ListenEarly || v.Dev || served {
 		return p.startClosed(ctx, upstream)
 	}
+	// Clients connect before there is a data plane, and are told to wait, in place of being refused by the
+	// kernel, which libraries take for an error that does not pass.
 	early := door.NewEarly(door.EarlyOptions{
 		TLS: p.certs.Clients.Source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.Why,
 		Secret: func() bool { return !p.config.Values().Open() },
@@ -203,11 +226,14 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 		early.Serve(ln)
 		p.log.Info("clients are told to wait for the upstream", "addr", ln.Addr())
 	}
+	// systemd would give up a start that waits for the upstream. Clients can connect, so it is ready for
+	// units that need that.
 	p.manager.Ready("looks for the upstream")
 	pl, err := p.connect(ctx, p, upstream)
 	if err != nil {
 		return err
 	}
+	// The plane is there before it gets the clients, so /readyz and the first command agree.
 	p.state.Serve(pl)
 	all, err := early.Open(pl)
 	p.state.WaitAt(nil)
@@ -237,7 +263,8 @@ func (p *program) startClosed(ctx context.Context, upstream []string) error {
 	return nil
 }
 
-// openAdmin starts the admin HTTP, until stopAdmin.
+// openAdmin starts the admin HTTP, until stopAdmin. It asks for nothing of the upstream, so /readyz can say
+// what is waited for.
 func (p *program) openAdmin() error {
 	v := p.config.Values()
 	if v.Admin.Addr == "" {
@@ -249,9 +276,11 @@ func (p *program) openAdmin() error {
 	}
 	o := admin.Options{Program: adminView{&p.state, p}, Values: p.config.Values, TLS: p.certs.Admin,
 		Password: p.passwords.Admin.Source(), Version: version, Commit: buildCommit(), Log: p.log}
+	// a nil *Log in an interface would not be nil
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
+	// relief and run both call it
 	p.stopAdmin = sync.OnceFunc(admin.Serve(ln, o))
 	return nil
 }
@@ -271,14 +300,14 @@ func (s adminView) Reloads() []files.State {
 // toEnd is how much of drain-timeout is kept for what follows after clients are cut off.
 const toEnd = 500 * time.Millisecond
 
-// end ends the process when drain-timeout is over, whatever is left to do.
-func (p *program) end() {
+// endAtOnce ends the process when drain-timeout is over, whatever is left to do.
+func (p *program) endAtOnce() {
 	p.log.Warn("lockproxy ends at once: drain-timeout is over")
 	p.exit(exitOK)
 }
 
-// drain ends the data plane in good order.
-func (p *program) drain() {
+// drainPlane ends the data plane in good order.
+func (p *program) drainPlane() {
 	p.ports.Close()
 	pl := p.state.Drain()
 	if pl == nil {
@@ -288,6 +317,7 @@ func (p *program) drain() {
 		pl.Leave()
 	}
 	limit := p.config.Values().DrainTimeout
+	// A part of the time stays for what follows, or the timer of run would cut that off.
 	ctx, cancel := context.WithTimeout(context.Background(), limit-min(limit/4, toEnd))
 	defer cancel()
 	begin := time.Now()
@@ -298,8 +328,8 @@ func (p *program) drain() {
 	p.log.Info("drained", "took", time.Since(begin))
 }
 
-// startDev starts the Redis of --dev, if it is asked for, and returns the
-// addresses of the upstream.
+// startDev starts the Redis of --dev, if it is asked for, and returns the addresses of the upstream. Without
+// --dev stop does nothing. It is never nil if err is.
 func (p *program) startDev() (stop func(), upstream []string, err error) {
 	v := p.config.Values()
 	if !v.Dev {

@@ -9,34 +9,38 @@ import (
 	"lockproxy/internal/lockevent"
 )
 
-// heedReread rereads the settings at each of hups. It returns when over is closed.
+// heedReread rereads the settings at each of hups. It returns when over is closed. They are reread on this
+// goroutine alone, so no two rereads overlap.
 func (p *program) heedReread(hups <-chan os.Signal, over <-chan struct{}) {
 	for {
 		select {
 		case <-over:
 			return
 		case <-hups:
-			p.reread()
+			p.rereadSettings()
 		}
 	}
 }
 
-// reread takes over the settings as their sources have them now, or none of them, and logs what that means.
-func (p *program) reread() {
+// rereadSettings takes over the settings as their sources have them now, or none of them, and logs what that
+// means.
+func (p *program) rereadSettings() {
 	defer p.manager.Rereading()()
+	// Files are read whatever becomes of the settings: a password may be new although a setting is wrong.
 	p.passwords.Again()
 	fresh, err := p.settings()
 	if err != nil {
-		p.refuse(err)
+		p.refuseSettings(err)
 		return
 	}
-	changed, restart, err := p.config.Reread(fresh, p.fit)
+	changed, restart, err := p.config.Reread(fresh, p.fitClients)
+	// Told in any case: whoever has changed the file expects it to count.
 	for _, s := range restart {
 		p.log.Warn("a setting has changed and needs a restart", "setting", s.Name,
 			"running", s.Logged(p.config.Started()), "then", s.Logged(fresh))
 	}
 	if err != nil {
-		p.refuse(err)
+		p.refuseSettings(err)
 		return
 	}
 	p.refused.Store(false)
@@ -51,8 +55,9 @@ func (p *program) reread() {
 	p.log.Info("settings reread", "changed", len(changed), "restart", len(restart))
 }
 
-// refuse logs all that is wrong with the settings as they are given now.
-func (p *program) refuse(err error) {
+// refuseSettings logs all that is wrong with the settings as they are given now. /metrics shows it
+// (reload_success) until a reread succeeds.
+func (p *program) refuseSettings(err error) {
 	p.refused.Store(true)
 	all := settings.Apart(err)
 	p.log.Error("settings reread and not used: all stay as they are", "mistakes", len(all))
@@ -61,7 +66,8 @@ func (p *program) refuse(err error) {
 	}
 }
 
-// fit lowers the settings to what the process may have.
-func (p *program) fit(v *settings.Values) *settings.Values {
+// fitClients lowers the settings to what the process may have. It is called with the settings of the start,
+// and with those of each reread.
+func (p *program) fitClients(v *settings.Values) *settings.Values {
 	return limits.FitClients(v, limits.OpenFiles(), p.log)
 }

@@ -15,6 +15,7 @@ import (
 )
 
 // rootCommand is lockproxy itself, whose flags are the settings, and what it does beside running the proxy.
+// It is made anew for each use: cobra keeps what was parsed in it.
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lockproxy [--setting value]...",
@@ -33,7 +34,8 @@ the file.
 		locks.Command(), bench.Command(), versionCommand(), tool.Completion(), manCommand())
 }
 
-// load reads the settings for a probe.
+// load reads the settings for a probe. Its errors are of the settings alone: a probe opens no files of
+// certificates or passwords.
 func load(args, environ []string) (*settings.Values, error) {
 	return settingsFrom(args, environ).Load()
 }
@@ -47,7 +49,8 @@ func names(root *cobra.Command) []string {
 	return all
 }
 
-// subcommand runs the subcommand that the command line names; ok is false if it names none.
+// subcommand runs the subcommand that the command line names; ok is false if it names none. It knows the two
+// words by which lockproxy lock starts itself, which no help lists.
 func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false
@@ -58,6 +61,7 @@ func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Write
 		return lock.Watch(args[1:], stdin), true
 	case args[0] == lock.Gate:
 		return lock.Pass(args[1:]), true
+	// The shell asks what may come next: then cobra has to know all flags, also those that settings are.
 	case args[0] == cobra.ShellCompRequestCmd:
 		withSettings(root)
 	case !slices.Contains(all, args[0]):

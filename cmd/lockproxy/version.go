@@ -11,6 +11,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool"
 )
 
+// versionCommand is lockproxy version.
 func versionCommand() *cobra.Command {
 	return tool.Command(&cobra.Command{
 		Use:     "version",
@@ -41,6 +42,7 @@ func buildCommit() string {
 			switch {
 			case s.Key == "vcs.revision":
 				revision = s.Value[:min(12, len(s.Value))]
+			// built from sources that no commit has
 			case s.Key == "vcs.modified" && s.Value == "true":
 				dirty = "+changes"
 			}
@@ -52,6 +54,7 @@ func buildCommit() string {
 	return revision + dirty
 }
 
+// versionLine is what --version prints, too: scripts cut it at its blanks.
 func versionLine() string {
 	return fmt.Sprintf("lockproxy %s %s/%s %s commit %s\n", version, runtime.GOOS, runtime.GOARCH,
 		runtime.Version(), buildCommit())

@@ -30,7 +30,10 @@ func connect(ctx context.Context, p *program, upstream []string) (lifecycle.Plan
 	if err != nil {
 		return nil, err
 	}
+	// From here on it waits for the masters of RedLock, if for anything.
 	p.state.Waits(nil)
+	// Not ctx, which ends when the drain begins: while clients are drained their commands need a topology
+	// that is fresh.
 	life, forget := context.WithCancel(context.Background())
 	go up.Run(life) // ends in Drain
 	o := proxyOptions(p, v, up)
@@ -44,10 +47,13 @@ func connect(ctx context.Context, p *program, upstream []string) (lifecycle.Plan
 		forget()
 		return nil, err
 	}
+	// Called at once as well: what has changed since v was read is not lost.
 	p.config.OnChange(func(v *settings.Values) { w.Change(proxyOptions(p, v, up)) })
 	return w, nil
 }
 
+// upstreamOptions adds to the settings what only the program has: sources of certificates and passwords, the
+// log.
 func upstreamOptions(p *program, v *settings.Values, addrs []string) discovery.Options {
 	o := v.Upstream
 	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.Upstream.Source(), p.log, p.state.Waits
@@ -66,6 +72,7 @@ func connectMasters(
 	o.Logins = p.passwords.Redlock.Source()
 	o.Failed = p.state.Waits
 	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.LongestRedlockLease()
+	// Loaded when a connection is made, so a vote is one EVALSHA and never waits for a source to be sent.
 	for _, s := range scripts.All() {
 		o.Scripts = append(o.Scripts, []byte(s.Source))
 	}
@@ -73,6 +80,7 @@ func connectMasters(
 	if err != nil {
 		return nil, fmt.Errorf("redlock: %w", err)
 	}
+	// votes are masters that count now; until has when each of the others will, as far as that is known.
 	votes, until := 0, []time.Time{}
 	for _, m := range all {
 		h := m.Health()
@@ -83,6 +91,7 @@ func connectMasters(
 			until = append(until, h.Until)
 		}
 	}
+	// When so many more vote as are missing, locks are granted: the missing-th of the times, in order.
 	if missing := len(all)/2 + 1 - votes; missing > 0 && missing <= len(until) {
 		slices.SortFunc(until, time.Time.Compare)
 		p.log.Warn("redlock: no lock is granted yet, for masters that restarted may have forgotten some; "+
@@ -98,12 +107,14 @@ func proxyOptions(p *program, v *settings.Values, up *discovery.Upstream) proxy.
 	o := v.Proxy
 	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.Clients.Source(), version
 	o.Log, o.Pipes.Log, o.Locks.Log = p.log, p.log, p.log
+	// With requirepass-file the password stands in no setting, and the file says it anew at each change.
 	if logins := p.passwords.Clients.Source(); logins != nil {
 		o.Password = logins.Now().Password
 	}
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
+	// The Redis of --dev lacks commands by nature, and nobody could allow them.
 	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.Waits, v.Same()
 	o.KeepAlive = orNever(o.KeepAlive)
 	o.MaxMemory = v.MaxMemory.Of(limits.Memory())

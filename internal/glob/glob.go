@@ -46,6 +46,7 @@ func MatchWithin(pattern, s []byte, most int) (ok bool, left int) {
 		return len(pattern) == 0, most
 	}
 	m := newMatcher(pattern, s)
+	// No single match may take more than it would alone, whatever is left of the budget.
 	m.steps = min(m.steps, most)
 	most -= m.steps
 	ok = m.match()
@@ -91,8 +92,9 @@ func (m *matcher) match() bool {
 		if m.from == nil || m.steps < 0 {
 			return false
 		}
+		// The last star takes one byte more.
 		m.from = m.from[1:]
-		if !m.find() {
+		if !m.findPlain() {
 			return false
 		}
 	}
@@ -101,6 +103,7 @@ func (m *matcher) match() bool {
 
 // star lets the star before m.p take the shortest text such that the letters behind it fit.
 func (m *matcher) star() bool {
+	// Redis finds no match either beyond its limit.
 	if m.stars++; m.stars > maxStars {
 		return false
 	}
@@ -110,11 +113,11 @@ func (m *matcher) star() bool {
 	} else if len(m.s) > len(m.p) { // only the end can fit
 		m.from = m.s[len(m.s)-len(m.p):]
 	}
-	return m.find()
+	return m.findPlain()
 }
 
-// find goes to the next place of m.from where the letters behind the star stand.
-func (m *matcher) find() bool {
+// findPlain goes to the next place of m.from where the letters behind the star stand.
+func (m *matcher) findPlain() bool {
 	at := bytes.Index(m.from, m.plain)
 	if at < 0 {
 		return false

@@ -16,7 +16,7 @@ func Price(pattern []byte) int {
 		n, _ := one(pattern, 0)
 		switch {
 		case starred:
-			most = max(most, stretch.add(pattern[:n]))
+			most = max(most, stretch.addElement(pattern[:n]))
 		case pattern[0] == '[':
 			most = max(most, n)
 		}
@@ -39,8 +39,8 @@ func (s stretch) anew() stretch {
 	return stretch{text: s.text[:0], borders: s.borders[:0], depths: s.depths[:0]}
 }
 
-// add adds an element, and returns what the stretch costs so far.
-func (s *stretch) add(element []byte) int {
+// addElement adds an element, and returns what the stretch costs so far.
+func (s *stretch) addElement(element []byte) int {
 	s.bytes += len(element)
 	if s.varies = s.varies || element[0] == '?' || element[0] == '['; s.varies {
 		return s.bytes

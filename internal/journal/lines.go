@@ -38,13 +38,13 @@ func (f *Few) Pass(rest func(n int)) bool {
 		return true
 	}
 	if f.more++; f.more == 1 {
-		time.AfterFunc(f.until.Sub(now), func() { rest(f.counted()) }) // at the end of this time
+		time.AfterFunc(f.until.Sub(now), func() { rest(f.takeCount()) }) // at the end of this time
 	}
 	return false
 }
 
-// counted returns the number of those that were not let through, and begins to count anew.
-func (f *Few) counted() int {
+// takeCount returns the number of those that were not let through, and begins to count anew.
+func (f *Few) takeCount() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.more

@@ -39,7 +39,8 @@ const (
 	Slow     = "slow"      // who watches does not read fast enough
 )
 
-// Event is one thing that has happened. What does not apply, or is not known, is zero.
+// Event is one thing that has happened. What does not apply, or is not known, is zero. It is passed by value,
+// and its texts are not written again: an Event may be kept.
 type Event struct {
 	Time   time.Time
 	Kind   Kind

@@ -36,14 +36,15 @@ const (
 )
 
 // Read returns the events of a message. Anyone who may publish can send one, so what is none of ours is left
-// out.
+// out. What is malformed ends the message, since nobody knows where the next event would begin. An event of
+// an unknown kind, from a later version perhaps, is passed over.
 func Read(message []byte) (all []Event) {
 	for len(message) > 0 && len(all) < mostEvents {
 		v, rest, err := resp.Parse(message)
 		if err != nil {
 			break
 		}
-		if e, ok := read(v.Elems); ok {
+		if e, ok := readEvent(v.Elems); ok {
 			all = append(all, e)
 		}
 		message = rest
@@ -51,11 +52,12 @@ func Read(message []byte) (all []Event) {
 	return all
 }
 
-// read reads one event.
-func read(words []resp.Value) (e Event, ok bool) {
+// readEvent reads one event.
+func readEvent(words []resp.Value) (e Event, ok bool) {
 	if len(words) < elements {
 		return e, false
 	}
+	// Names and texts go on to clients and into the audit log, so their length is judged here.
 	for i, w := range words {
 		if n := len(w.Text()); n > MostLock || n > mostText && i != 1 {
 			return e, false

@@ -35,16 +35,17 @@ type Stream struct {
 // NewStream returns a Stream, whose exported fields the caller sets before it calls Run, once.
 func NewStream() *Stream { return &Stream{events: make(chan Event, MostQueued)} }
 
-// Note has an event told. It does not block.
+// Note has an event told. It does not block. An event that has no room is lost and counted: a lock must not
+// wait for those who watch it.
 func (s *Stream) Note(e Event) {
 	select {
 	case s.events <- e:
 	default:
-		s.lose(1)
+		s.loseEvents(1)
 	}
 }
 
-func (s *Stream) lose(n int) {
+func (s *Stream) loseEvents(n int) {
 	s.lost.Add(uint64(n))
 	s.missed.Add(uint64(n))
 	if s.Lost != nil {
@@ -61,17 +62,17 @@ func (s *Stream) Run(ctx context.Context) {
 			case <-time.After(s.Pause):
 			case <-ctx.Done():
 			}
-			s.tell(ctx, e)
+			s.tellWaiting(ctx, e)
 		case <-ctx.Done():
 		}
 	}
 	for len(s.events) > 0 {
-		s.tell(ctx, <-s.events)
+		s.tellWaiting(ctx, <-s.events)
 	}
 }
 
-// tell tells of first, and others that wait.
-func (s *Stream) tell(ctx context.Context, first Event) {
+// tellWaiting tells of first, and others that wait.
+func (s *Stream) tellWaiting(ctx context.Context, first Event) {
 	var all []Event
 	gap, gaps := s.missed.Swap(0), 0 // events that were missed; events of all that tell of it
 	if gap > 0 {
@@ -83,13 +84,14 @@ func (s *Stream) tell(ctx context.Context, first Event) {
 		all = append(all, <-s.events)
 	}
 	told := s.Tell(ctx, all)
+	// Not even the event about the gap was told, so the gap goes on.
 	if told < gaps {
 		s.missed.Add(gap)
 		told = gaps
 	}
 	s.told.Add(uint64(told - gaps))
 	if lost := len(all) - told; lost > 0 {
-		s.lose(lost)
+		s.loseEvents(lost)
 	}
 }
 

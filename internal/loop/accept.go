@@ -7,19 +7,22 @@ import (
 
 // Acceptor gets the connections that a loop accepts. Its methods run on the loop.
 type Acceptor interface {
-	// Accepted is given a connection, which is to be given to Loop.Take or refused.
+	// Accepted is given a connection, which is to be given to Loop.Take or refused. Whoever does neither
+	// leaks the descriptor: nothing else closes it.
 	Accepted(in Incoming)
 	// AcceptFailed says that none can be accepted now. The loop tries again.
 	AcceptFailed(err error)
 }
 
 // Incoming is a connection that was accepted and is not served yet. It has the TCP options of its Listener.
+// Its descriptor does not block, and whoever holds the Incoming owns it.
 type Incoming struct {
 	fd            int
 	Remote, Local string // addresses; those of unix sockets are empty
 }
 
-// Listener accepts connections on a loop.
+// Listener accepts connections on a loop. Its fields belong to the loop: other goroutines post to change
+// them.
 type Listener struct {
 	loop     *Loop
 	acceptor Acceptor
@@ -28,9 +31,11 @@ type Listener struct {
 	fd       int
 	path     string        // of a unix socket, which is removed at the end; ""
 	idle     time.Duration // see KeepAlive
-	retry    time.Duration // how long nothing is accepted after the next failure
-	closed   bool
-	// connections that wait to be accepted were made with the options that the socket has now
+	// it doubles with each failure up to retryMost, and is retryFirst again after a success
+	retry  time.Duration // how long nothing is accepted after the next failure
+	closed bool
+	// connections that wait to be accepted were made with the options that the socket has now then accept4
+	// has given them to the connection, and setting them again would be four system calls for nothing
 	inherited bool
 }
 
@@ -45,7 +50,8 @@ const (
 // Addr is the address that it listens on.
 func (l *Listener) Addr() net.Addr { return l.addr }
 
-// Refuse writes b, as far as it can be written at once, and closes the connection.
+// Refuse writes b, as far as it can be written at once, and closes the connection. A short b, such as one
+// error line, fits into the empty buffer of a new socket, so it is not waited for.
 func (in Incoming) Refuse(b []byte) {
 	if len(b) > 0 {
 		rawWrite(in.fd, b)

@@ -16,6 +16,7 @@ import (
 // any more; keepAlive is as for Listener.KeepAlive. It returns nil if this loop accepts nothing by itself;
 // then ln stays the caller's. It may be called from any goroutine.
 func (l *Loop) Listen(ln net.Listener, keepAlive time.Duration, a Acceptor) *Listener {
+	// A portable loop has no descriptors to wait on: then the caller accepts on a goroutine of its own.
 	e, ok := l.poller.(*epoll)
 	if !ok {
 		return nil
@@ -28,6 +29,8 @@ func (l *Loop) Listen(ln net.Listener, keepAlive time.Duration, a Acceptor) *Lis
 	if isUnix {
 		u.SetUnlinkOnClose(false) // Listener.Close removes the file
 	}
+	// The loop has a descriptor of its own from here on, and the runtime's poller none that it would wake
+	// for.
 	fd, err := detach(ln, sc)
 	if err != nil {
 		if isUnix {
@@ -39,10 +42,12 @@ func (l *Loop) Listen(ln net.Listener, keepAlive time.Duration, a Acceptor) *Lis
 	if isUnix {
 		n.path = n.addr.String()
 	}
+	// A listener on one address saves a getsockname for each connection. On all addresses each connection has
+	// its own.
 	if tcp, ok := n.addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 		n.local = tcp.String()
 	}
-	l.Post(func() { e.listen(n) })
+	l.Post(func() { e.addListener(n) })
 	return n
 }
 
@@ -52,22 +57,25 @@ func (n *Listener) KeepAlive(idle time.Duration) {
 	n.loop.Post(func() {
 		if !n.closed {
 			n.idle, n.inherited = idle, false
-			n.set(n.fd)
+			n.setOptions(n.fd)
 		}
 	})
 }
 
-// set sets the options of a socket, if it is one of TCP. Connections have those that the listening socket had
-// when they were made.
-func (n *Listener) set(fd int) {
+// setOptions sets the options of a socket, if it is one of TCP. Connections have those that the listening
+// socket had when they were made.
+func (n *Listener) setOptions(fd int) {
 	if n.addr.Network() != "tcp" {
 		return
 	}
+	// A loop writes all that it has once a round, so Nagle's algorithm could only delay it.
 	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	if n.idle <= 0 {
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 0)
 		return
 	}
+	// The kernel counts whole seconds. After idle without bytes it probes three times, a third of idle apart,
+	// so a dead peer is noticed after twice idle.
 	seconds := func(d time.Duration) int { return max(int(d/time.Second), 1) }
 	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds(n.idle))
 	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, seconds(n.idle/3))
@@ -78,36 +86,38 @@ func (n *Listener) set(fd int) {
 // Close stops listening. It must not be called on the loop.
 func (n *Listener) Close() error {
 	done := make(chan struct{})
-	if n.loop.Post(func() { n.forget(); n.end(); close(done) }) {
+	if n.loop.Post(func() { n.forgetSocket(); n.endListening(); close(done) }) {
 		<-done
 		return nil
 	}
 	<-n.loop.Done()
-	n.end() // if the loop has ended before it listened
+	n.endListening() // if the loop has ended before it listened
 	return nil
 }
 
 // Leave is Close, but other processes go on with the same socket: what it has not accepted stays for them,
 // and a unix socket keeps its file.
 func (n *Listener) Leave() error {
+	// posted in front of what Close posts, so the path is gone before endListening looks at it
 	n.loop.Post(func() { n.path = "" })
 	return n.Close()
 }
 
-// forget has the loop wait for no more connections. The kernel does not forget a socket by itself of which
-// others have copies.
-func (n *Listener) forget() {
+// forgetSocket has the loop wait for no more connections. The kernel does not forget a socket by itself of
+// which others have copies.
+func (n *Listener) forgetSocket() {
 	if !n.closed {
-		n.loop.poller.(*epoll).watch(unix.EPOLL_CTL_DEL, n.fd, 0)
+		n.loop.poller.(*epoll).watchDescriptor(unix.EPOLL_CTL_DEL, n.fd, 0)
 	}
 }
 
-// end runs on the loop, or when that has ended.
-func (n *Listener) end() {
+// endListening runs on the loop, or when that has ended.
+func (n *Listener) endListening() {
 	if n.closed {
 		return
 	}
 	n.closed = true
+	// The loop may have ended before it came to addListener: then the table has no place for fd.
 	if e := n.loop.poller.(*epoll); n.fd < len(e.conns) {
 		e.conns[n.fd] = nil
 	}
@@ -117,23 +127,25 @@ func (n *Listener) end() {
 	unix.Close(n.fd)
 }
 
-// listen begins to accept.
-func (e *epoll) listen(n *Listener) {
-	e.put(&fdSocket{epoll: e, fd: n.fd, listener: n})
-	n.set(n.fd)
-	if err := e.watch(unix.EPOLL_CTL_ADD, n.fd, unix.EPOLLIN); err != nil {
+// addListener begins to accept.
+func (e *epoll) addListener(n *Listener) {
+	e.putSocket(&fdSocket{epoll: e, fd: n.fd, listener: n})
+	n.setOptions(n.fd)
+	// Level-triggered, without EPOLLEXCLUSIVE: a process that has taken the socket over waits on it with an
+	// epoll of its own, and whoever comes late gets EAGAIN.
+	if err := e.watchDescriptor(unix.EPOLL_CTL_ADD, n.fd, unix.EPOLLIN); err != nil {
 		n.acceptor.AcceptFailed(err)
 	}
 }
 
-// watch says which events of fd are waited for.
-func (e *epoll) watch(op, fd int, events uint32) error {
+// watchDescriptor says which events of fd are waited for.
+func (e *epoll) watchDescriptor(op, fd int, events uint32) error {
 	err := unix.EpollCtl(e.fd, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
-// accept accepts the connections that wait.
-func (n *Listener) accept() {
+// acceptWaiting accepts the connections that wait.
+func (n *Listener) acceptWaiting() {
 	for range maxAccepts {
 		if n.closed {
 			return
@@ -143,7 +155,7 @@ func (n *Listener) accept() {
 		case err == nil:
 			n.retry = retryFirst
 			if !n.inherited {
-				n.set(fd)
+				n.setOptions(fd)
 			}
 			in := Incoming{fd: fd, Remote: addressOf(from), Local: n.local}
 			if in.Local == "" && in.Remote != "" {
@@ -152,25 +164,28 @@ func (n *Listener) accept() {
 				}
 			}
 			n.acceptor.Accepted(in)
+		// Whoever connects from now on finds the socket with the options that it has now.
 		case errors.Is(err, unix.EAGAIN):
 			n.inherited = true
 			return
+		// that client has gone already; the next one may be there
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
 		default: // out of descriptors, say: some will be free again
 			n.acceptor.AcceptFailed(os.NewSyscallError("accept4", err))
-			n.pause()
+			n.pauseAccepting()
 			return
 		}
 	}
 }
 
-// pause stops accepting for a while.
-func (n *Listener) pause() {
+// pauseAccepting stops accepting for a while. The socket stays readable as long as somebody waits: without a
+// pause the loop would do nothing but fail.
+func (n *Listener) pauseAccepting() {
 	e := n.loop.poller.(*epoll)
-	e.watch(unix.EPOLL_CTL_MOD, n.fd, 0)
+	e.watchDescriptor(unix.EPOLL_CTL_MOD, n.fd, 0)
 	n.loop.After(n.retry, func() {
 		if !n.closed {
-			e.watch(unix.EPOLL_CTL_MOD, n.fd, unix.EPOLLIN)
+			e.watchDescriptor(unix.EPOLL_CTL_MOD, n.fd, unix.EPOLLIN)
 		}
 	})
 	n.retry = min(2*n.retry, retryMost)
@@ -195,9 +210,10 @@ func addressOf(sa unix.Sockaddr) string {
 	return ""
 }
 
-// Take serves in, a connection that a loop has accepted.
+// Take serves in, a connection that a loop has accepted. l need not be the loop that accepted it.
+// If it fails, the descriptor is closed. It must be called on l.
 func (l *Loop) Take(in Incoming, h Handler) (*Conn, error) {
-	return l.add(h, func(c *Conn) (socket, error) { return l.poller.(*epoll).register(in.fd, c) })
+	return l.addConn(h, func(c *Conn) (socket, error) { return l.poller.(*epoll).registerSocket(in.fd, c) })
 }
 
 func closeDescriptor(fd int) { unix.Close(fd) }

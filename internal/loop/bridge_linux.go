@@ -17,7 +17,8 @@ import (
 const closeWithin = time.Second
 
 // bridge carries a connection without a descriptor of its own, such as TLS. Two goroutines copy between it
-// and a socket pair; the loop serves the near end of that.
+// and a socket pair; the loop serves the near end of that. The fields without atomics are set before the
+// goroutines start and stay as they are.
 type bridge struct {
 	loop *Loop
 	conn *Conn
@@ -28,6 +29,8 @@ type bridge struct {
 	passed    atomic.Bool   // everything that it wrote is with the kernel
 	over      chan struct{} // is closed when the loop has closed the near end
 
+	// given and last are written by outbound alone. Both are plaintext, and the kernel counts what TLS makes
+	// of it.
 	given atomic.Uint64           // bytes of output that were given to nc
 	last  atomic.Uint64           // the same without the last Write
 	final atomic.Pointer[account] // when the connection broke
@@ -39,6 +42,8 @@ func newBridge(nc net.Conn, c *Conn) (b *bridge, near int, err error) {
 	if err != nil {
 		return nil, -1, fmt.Errorf("loop: socketpair: %w", err)
 	}
+	// The far end is a net.Conn, so the goroutines that copy park in the runtime's poller and hold no
+	// threads.
 	f := os.NewFile(uintptr(pair[1]), "socketpair")
 	far, err := net.FileConn(f)
 	f.Close()
@@ -64,7 +69,7 @@ func (b *bridge) inbound() {
 		return
 	}
 	b.far.CloseWrite()
-	if b.broken() {
+	if b.waitBroken() {
 		b.reset()
 	}
 }
@@ -79,12 +84,15 @@ func (b *bridge) outbound() {
 	if b.finishing.Load() {
 		b.endOutput()
 		b.passed.Store(true)
+		// The near end must stay open until the loop closes it: otherwise it would look as if the peer had
+		// ended.
 		<-b.over
 	}
-	b.end()
+	b.endBridge()
 }
 
-// endOutput lets the peer see the end of the stream, of TLS and of TCP, behind what was written.
+// endOutput lets the peer see the end of the stream, of TLS and of TCP, behind what was written. TLS says
+// close_notify first: without it the peer could not tell the end from an attack that cuts the stream.
 func (b *bridge) endOutput() {
 	for _, nc := range []net.Conn{b.nc, b.raw()} {
 		if c, ok := nc.(interface{ CloseWrite() error }); ok {
@@ -102,17 +110,17 @@ func (b *bridge) raw() net.Conn {
 }
 
 // unread is how many bytes the peer has not acknowledged, once everything is with the kernel; before that it
-// is 1.
+// is 1. The 1 stands for "some": what has not been encrypted yet has no count in the kernel.
 func (b *bridge) unread() (n int) {
 	if !b.passed.Load() {
 		return 1
 	}
-	b.control(func(fd int) { n = queued(fd) })
+	b.controlPeer(func(fd int) { n = queued(fd) })
 	return n
 }
 
-// control calls f with the descriptor of the peer's connection, if that has one and is open.
-func (b *bridge) control(f func(fd int)) {
+// controlPeer calls f with the descriptor of the peer's connection, if that has one and is open.
+func (b *bridge) controlPeer(f func(fd int)) {
 	sc, ok := b.raw().(syscall.Conn)
 	if !ok {
 		return
@@ -132,8 +140,10 @@ func (b passedOn) Write(p []byte) (int, error) {
 	return b.nc.Write(p)
 }
 
-// broken waits until a peer that has ended its input resets the connection, or the connection is closed here.
-func (b *bridge) broken() (reset bool) {
+// waitBroken waits until a peer that has ended its input resets the connection, or the connection is closed
+// here. A goroutine that only reads would never hear of that: after the end of the input there is nothing
+// left to read.
+func (b *bridge) waitBroken() (reset bool) {
 	sc, ok := b.raw().(syscall.Conn)
 	if !ok {
 		return false
@@ -162,18 +172,23 @@ const oneRecord = 1 << 10
 // acknowledged is the most that the peer can have got, if its connection has broken. The kernel counts bytes
 // of TLS. If some of those are missing, the last record cannot be read.
 func (b *bridge) acknowledged() (a account) {
-	b.control(func(fd int) {
+	b.controlPeer(func(fd int) {
 		if !isClosed(fd) {
 			return
 		}
 		missing := queued(fd) > 0
 		last := b.last.Load()
+		// Before the connection is closed for good an acknowledgement may still come, and no account is
+		// given.
 		a = account{acked: b.given.Load(), known: true}
 		switch {
 		case !missing:
+		// All of the last Write is in one record, which cannot be verified before it is whole.
 		case a.acked-last <= oneRecord:
 			a.acked = last
 		default:
+			// A long Write is several records, of which only the last one is known to be torn: one byte less
+			// is all that is sure.
 			a.acked--
 		}
 	})
@@ -187,12 +202,13 @@ func (b *bridge) reset() {
 	if a.known {
 		b.final.CompareAndSwap(nil, &a)
 	}
-	b.loop.Post(func() { b.conn.shut(ErrReset) })
+	b.loop.Post(func() { b.conn.shutConn(ErrReset) })
 	<-b.over
-	b.end()
+	b.endBridge()
 }
 
-// account is what the peer has got of a connection that has broken.
+// account is what the peer has got of a connection that has broken. It is called on the loop. What reset has
+// noted counts, for afterwards the descriptor is closed and tells nothing.
 func (b *bridge) account() account {
 	if a := b.final.Load(); a != nil {
 		return *a
@@ -200,14 +216,14 @@ func (b *bridge) account() account {
 	return b.acknowledged()
 }
 
-func (b *bridge) end() {
+func (b *bridge) endBridge() {
 	b.nc.Close()
 	b.far.Close()
 }
 
-// closed notes that the loop has closed the near end: a peer that does not read must not keep the
+// nearClosed notes that the loop has closed the near end: a peer that does not read must not keep the
 // goroutines.
-func (b *bridge) closed() {
+func (b *bridge) nearClosed() {
 	close(b.over)
 	b.nc.SetDeadline(time.Now().Add(closeWithin))
 }

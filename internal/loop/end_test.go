@@ -130,7 +130,7 @@ func (c *closer) Read(buf []byte) int {
 		return 0
 	}
 	c.c.Close()
-	other := c.l.get(len(buf)) // as anybody may have
+	other := c.l.getBuffer(len(buf)) // as anybody may have
 	other = append(other, make([]byte, len(buf))...)
 	c.seen = append(c.seen, buf...)
 	c.l.Put(other)

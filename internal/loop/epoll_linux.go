@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEvents is how many events one wait fetches.
+// maxEvents is how many events one wait fetches. If more are ready, the next wait has them: epoll takes its
+// ready sockets in turn.
 const maxEvents = 256
 
 // epoll waits on an epoll descriptor that the Go runtime's poller watches through another one, the outer: a
@@ -24,18 +25,23 @@ const maxEvents = 256
 // While the loop is busy it is not armed: each event would wake a thread of the runtime, which would find
 // nobody waiting.
 type epoll struct {
-	fd     int
-	bell   int // eventfd
-	outer  int
-	file   *os.File // outer, as the runtime knows it
-	wakes  syscall.RawConn
-	armed  bool // events wake the runtime
-	busy   int  // rounds since the loop slept last
+	// the epoll descriptor with all sockets of the loop
+	fd int
+	// readable while somebody has posted: its count is not zero
+	bell  int // eventfd
+	outer int
+	file  *os.File // outer, as the runtime knows it
+	wakes syscall.RawConn
+	armed bool // events wake the runtime
+	busy  int  // rounds since the loop slept last
+	// by descriptor, since the kernel gives out the lowest free number; nil: none
 	conns  []*fdSocket
 	ready  []*Listener // that have connections to accept
 	events [maxEvents]unix.EpollEvent
-	count  int
-	poll   func(fd uintptr) bool
+	// how many of events the last fetch has filled
+	count int
+	// fetchEvents as a value, made once: a method value for each wait would allocate
+	poll func(fd uintptr) bool
 }
 
 // busyRounds is after how many rounds without sleep a loop is busy.
@@ -43,15 +49,15 @@ const busyRounds = 2
 
 func newPoller() (poller, error) {
 	e := &epoll{fd: -1, bell: -1, outer: -1}
-	if err := e.open(); err != nil {
-		e.close()
+	if err := e.openDescriptors(); err != nil {
+		e.closePoller()
 		return nil, fmt.Errorf("loop: epoll: %w", err)
 	}
-	e.poll = e.fetch
+	e.poll = e.fetchEvents
 	return e, nil
 }
 
-func (e *epoll) open() (err error) {
+func (e *epoll) openDescriptors() (err error) {
 	if e.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
@@ -65,6 +71,7 @@ func (e *epoll) open() (err error) {
 	if e.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
+	// not armed yet: no events are asked for
 	if err = unix.EpollCtl(e.outer, unix.EPOLL_CTL_ADD, e.fd, &unix.EpollEvent{}); err != nil {
 		return err
 	}
@@ -77,10 +84,12 @@ func (e *epoll) open() (err error) {
 	return err
 }
 
-// fetch gets the events that are ready; true ends the wait.
-func (e *epoll) fetch(uintptr) bool {
+// fetchEvents gets the events that are ready; true ends the wait. It is called by the runtime's poller as
+// well (RawConn.Read), on the goroutine of the loop, and again whenever outer was ready.
+func (e *epoll) fetchEvents(uintptr) bool {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(e.fd),
 		uintptr(unsafe.Pointer(&e.events[0])), maxEvents, 0, 0, 0)
+	// EINTR most likely: it counts as nothing, and the next call sees what there is
 	if errno != 0 {
 		n = 0
 	}
@@ -91,8 +100,8 @@ func (e *epoll) fetch(uintptr) bool {
 	return n > 0
 }
 
-// arm makes events wake the runtime, or not.
-func (e *epoll) arm(on bool) {
+// armOuter makes events wake the runtime, or not.
+func (e *epoll) armOuter(on bool) {
 	var event unix.EpollEvent
 	if on {
 		event.Events = unix.EPOLLIN
@@ -101,33 +110,36 @@ func (e *epoll) arm(on bool) {
 	unix.EpollCtl(e.outer, unix.EPOLL_CTL_MOD, e.fd, &event) // it fails only if fd is not registered
 }
 
-// sleep waits for events.
-func (e *epoll) sleep() {
+// sleepForEvents waits for events. At least one event has been fetched when it returns.
+func (e *epoll) sleepForEvents() {
 	e.busy++
 	if e.armed && e.busy > busyRounds {
-		e.arm(false)
+		e.armOuter(false)
 	}
 	if !e.armed {
-		if e.fetch(0) {
+		// What comes between this look and arming is seen by the first call of e.poll.
+		if e.fetchEvents(0) {
 			return
 		}
-		e.arm(true)
+		e.armOuter(true)
 	}
 	if err := e.wakes.Read(e.poll); err != nil {
 		panic("loop: waiting for events: " + err.Error()) // the descriptor was closed under the loop
 	}
 }
 
-func (e *epoll) wait(l *Loop) {
-	e.sleep()
-	l.begin()
+func (e *epoll) waitForEvents(l *Loop) {
+	e.sleepForEvents()
+	l.beginRound()
 	for i := range e.count {
 		ev := &e.events[i]
 		if int(ev.Fd) == e.bell {
 			var count [8]byte
+			// which makes it silent until somebody rings again
 			rawRead(e.bell, count[:])
 			continue
 		}
+		// It may have been closed by the handler of an earlier event of this round.
 		s := e.conns[ev.Fd]
 		if s == nil {
 			continue
@@ -136,6 +148,7 @@ func (e *epoll) wait(l *Loop) {
 			e.ready = append(e.ready, s.listener)
 			continue
 		}
+		// First of all: what is read next may have more to write.
 		if ev.Events&unix.EPOLLOUT != 0 {
 			s.conn.writable()
 		}
@@ -151,21 +164,23 @@ func (e *epoll) wait(l *Loop) {
 	}
 	// behind all other events, which are not about new connections with the numbers of closed ones
 	for i, n := range e.ready {
-		n.accept()
+		n.acceptWaiting()
 		e.ready[i] = nil
 	}
 	e.ready = e.ready[:0]
 }
 
-func (e *epoll) wake() {
+func (e *epoll) wakeLoop() {
 	one := [8]byte{1}
 	rawWrite(e.bell, one[:])
 }
 
-func (e *epoll) close() {
+// closePoller closes listeners and its own descriptors: Run has closed all connections before. After a
+// failure of openDescriptors some of them are -1, which the system refuses.
+func (e *epoll) closePoller() {
 	for _, s := range e.conns {
 		if s != nil && s.listener != nil {
-			s.listener.end()
+			s.listener.endListening()
 		}
 	}
 	if e.file != nil {
@@ -177,21 +192,21 @@ func (e *epoll) close() {
 	unix.Close(e.bell)
 }
 
-// adopt takes the descriptor of a TCP or unix connection out of the runtime's
+// adoptConn takes the descriptor of a TCP or unix connection out of the runtime's
 // hands, and builds a bridge to any other connection.
-func (e *epoll) adopt(nc net.Conn, c *Conn) (socket, error) {
+func (e *epoll) adoptConn(nc net.Conn, c *Conn) (socket, error) {
 	if sc, ok := nc.(syscall.Conn); ok {
 		fd, err := detach(nc, sc)
 		if err != nil {
 			return nil, err
 		}
-		return e.register(fd, c)
+		return e.registerSocket(fd, c)
 	}
 	bridge, fd, err := newBridge(nc, c)
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.register(fd, c)
+	s, err := e.registerSocket(fd, c)
 	if err != nil {
 		bridge.far.Close()
 		return nil, err
@@ -201,26 +216,29 @@ func (e *epoll) adopt(nc net.Conn, c *Conn) (socket, error) {
 	return s, nil
 }
 
-// register waits for events of a descriptor that does not block. It closes fd if it fails.
-func (e *epoll) register(fd int, c *Conn) (*fdSocket, error) {
+// registerSocket waits for events of a descriptor that does not block. It closes fd if it fails.
+func (e *epoll) registerSocket(fd int, c *Conn) (*fdSocket, error) {
 	s := &fdSocket{epoll: e, conn: c, fd: fd, events: unix.EPOLLIN}
 	event := unix.EpollEvent{Events: s.events, Fd: int32(fd)}
 	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("loop: epoll_ctl: %w", err)
 	}
-	e.put(s)
+	e.putSocket(s)
 	return s, nil
 }
 
-func (e *epoll) put(s *fdSocket) {
+// putSocket has events of the descriptor go to s. The kernel gives a number out again as soon as it is free,
+// so closeSocket empties the place first.
+func (e *epoll) putSocket(s *fdSocket) {
 	for len(e.conns) <= s.fd {
 		e.conns = append(e.conns, nil)
 	}
 	e.conns[s.fd] = s
 }
 
-// detach returns a non-blocking descriptor of c, whose raw form is sc. c is closed.
+// detach returns a non-blocking descriptor of c, whose raw form is sc. c is closed. net has no way to take a
+// descriptor away from the runtime's poller, but a copy of it belongs to nobody there.
 func detach(c io.Closer, sc syscall.Conn) (int, error) {
 	raw, err := sc.SyscallConn()
 	if err != nil {
@@ -248,20 +266,22 @@ type fdSocket struct {
 	bridge   *bridge   // or nil
 	listener *Listener // nil: it is a connection
 	fd       int
-	events   uint32
-	sent     uint64 // bytes written
-	reset    bool   // a read has met ECONNRESET
+	// what epoll waits for now, so that a call that changes nothing is saved
+	events uint32
+	sent   uint64 // bytes written
+	reset  bool   // a read has met ECONNRESET
 }
 
 func (s *fdSocket) descriptor() int { return s.fd }
 
-func (s *fdSocket) read(p []byte) (int, error) {
+func (s *fdSocket) readBytes(p []byte) (int, error) {
 	n, errno := rawRead(s.fd, p)
 	switch {
 	case errno == 0 && n == 0:
 		return 0, io.EOF
 	case errno == 0:
 		return n, nil
+	// After EINTR epoll tells it again, for it is level-triggered.
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 		return 0, errAgain
 	}
@@ -269,7 +289,7 @@ func (s *fdSocket) read(p []byte) (int, error) {
 	return 0, errno
 }
 
-func (s *fdSocket) write(p []byte) (int, error) {
+func (s *fdSocket) writeBytes(p []byte) (int, error) {
 	n, errno := rawWrite(s.fd, p)
 	switch errno {
 	case 0:
@@ -281,7 +301,7 @@ func (s *fdSocket) write(p []byte) (int, error) {
 	return 0, errno
 }
 
-func (s *fdSocket) interest(read, write bool) {
+func (s *fdSocket) setInterest(read, write bool) {
 	events := uint32(0)
 	if s.conn.lingering && s.conn.eof { // both sides have ended: epoll would say so for ever
 		unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_DEL, s.fd, nil)
@@ -298,7 +318,7 @@ func (s *fdSocket) interest(read, write bool) {
 	}
 	s.events = events
 	event := unix.EpollEvent{Events: events, Fd: int32(s.fd)}
-	// It fails only for a descriptor that is not registered, and this one is until close.
+	// It fails only for a descriptor that is not registered, and this one is until closeSocket.
 	unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_MOD, s.fd, &event)
 }
 
@@ -313,12 +333,15 @@ func (s *fdSocket) acknowledged() account {
 	switch {
 	case err == nil:
 		return account{acked: info.Bytes_acked, known: true}
+	// No TCP_INFO: it is a unix socket.
 	case s.sent > 0 && s.wasReset():
 		return account{acked: s.sent - 1, known: true, final: true}
 	}
 	return account{}
 }
 
+// wasReset says that the peer has reset the connection. The system tells that once: to the read that meets
+// it, or to whoever asks for SO_ERROR.
 func (s *fdSocket) wasReset() bool {
 	if !s.reset { // the system tells it once
 		errno, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
@@ -327,8 +350,8 @@ func (s *fdSocket) wasReset() bool {
 	return s.reset
 }
 
-// finish implements socket.
-func (s *fdSocket) finish() {
+// finishOutput implements socket.
+func (s *fdSocket) finishOutput() {
 	if s.bridge != nil {
 		s.bridge.finishing.Store(true)
 	}
@@ -361,17 +384,19 @@ const resent = 2
 
 // unheard implements wire.
 func (s *fdSocket) unheard() (is bool) {
-	s.control(func(fd int) {
+	s.controlPeer(func(fd int) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		is = err == nil && info.Unacked > 0 && info.Retransmits >= resent
 	})
 	return is
 }
 
-// probe implements wire.
-func (s *fdSocket) probe(within time.Duration) {
+// probePeer implements wire.
+func (s *fdSocket) probePeer(within time.Duration) {
+	// TCP_KEEP* are in whole seconds, TCP_USER_TIMEOUT is in ms. The second bounds how long bytes that were
+	// sent may go unacknowledged, for which keepalive is not responsible.
 	third := max(1, int(within/3/time.Second))
-	s.control(func(fd int) {
+	s.controlPeer(func(fd int) {
 		for option, value := range map[int]int{
 			unix.TCP_KEEPIDLE: third, unix.TCP_KEEPINTVL: third, unix.TCP_KEEPCNT: 3,
 			unix.TCP_USER_TIMEOUT: int(within.Milliseconds()),
@@ -382,23 +407,25 @@ func (s *fdSocket) probe(within time.Duration) {
 	})
 }
 
-// control calls f with the descriptor of the connection to the peer.
-func (s *fdSocket) control(f func(fd int)) {
+// controlPeer calls f with the descriptor of the connection to the peer.
+func (s *fdSocket) controlPeer(f func(fd int)) {
 	if s.bridge != nil {
-		s.bridge.control(f)
+		s.bridge.controlPeer(f)
 		return
 	}
 	f(s.fd)
 }
 
-func (s *fdSocket) close() {
+func (s *fdSocket) closeSocket() {
 	s.epoll.conns[s.fd] = nil
 	unix.Close(s.fd) // which unregisters it
 	if s.bridge != nil {
-		s.bridge.closed()
+		s.bridge.nearClosed()
 	}
 }
 
+// rawRead and rawWrite are system calls with nothing around them. RawSyscall does not tell the scheduler,
+// which is right for calls that never block.
 func rawRead(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))

@@ -23,25 +23,28 @@ const (
 // patience at most while it goes on writing: who is in the middle of that reads nothing before its end.
 func (c *Conn) EndInput(patience time.Duration) {
 	c.deaf, c.patience = true, patience
-	c.update()
+	c.updateInterest()
 }
 
-// linger ends the output. What the peer sends meanwhile is read and dropped.
-func (c *Conn) linger() {
+// beginLinger ends the output. What the peer sends meanwhile is read and dropped.
+func (c *Conn) beginLinger() {
 	if c.lingering {
 		return
 	}
 	c.lingering = true
-	c.sock.finish()
-	came := c.waste()
+	// The peer sees the end of the stream, and a well-behaved one closes soon.
+	c.sock.finishOutput()
+	came := c.dropInput()
 	c.endIfPassed()
 	switch {
 	case c.closed:
+	// Nothing has come, and everything has arrived: a close now resets nothing.
 	case !c.eof && !came && c.sock.unread() == 0:
-		c.shut(net.ErrClosed)
+		c.shutConn(net.ErrClosed)
 	default:
-		c.loop.After(lingerLook, c.look)
-		c.update()
+		// no event says that the peer has acknowledged something, so it is looked for
+		c.loop.After(lingerLook, c.lookLingering)
+		c.updateInterest()
 	}
 }
 
@@ -49,12 +52,12 @@ func (c *Conn) linger() {
 // get what the kernel still has.
 func (c *Conn) Over() bool { return c.lingering }
 
-// waste reads once, and drops what came.
-func (c *Conn) waste() (came bool) {
+// dropInput reads once, and drops what came.
+func (c *Conn) dropInput() (came bool) {
 	if c.eof {
 		return false
 	}
-	n, err := c.sock.read(c.loop.scratch)
+	n, err := c.sock.readBytes(c.loop.scratch)
 	switch {
 	case n > 0:
 		c.heard = c.loop.Now()
@@ -62,7 +65,7 @@ func (c *Conn) waste() (came bool) {
 	case err == io.EOF:
 		c.eof = true
 	default:
-		c.shut(err)
+		c.shutConn(err)
 	}
 	return n > 0
 }
@@ -71,25 +74,26 @@ func (c *Conn) waste() (came bool) {
 // it, so the kernel delivers everything that it has.
 func (c *Conn) endIfPassed() {
 	if c.eof && !c.sock.passing() {
-		c.shut(net.ErrClosed)
+		c.shutConn(net.ErrClosed)
 	}
 }
 
-// look closes the connection if nothing can be lost by that any more.
-func (c *Conn) look() {
+// lookLingering closes the connection if nothing can be lost by that any more.
+func (c *Conn) lookLingering() {
 	c.endIfPassed()
 	if c.closed {
 		return
 	}
 	now := c.loop.Now()
 	switch {
+	// it has not got everything, and gets all the time that it needs
 	case c.sock.unread() > 0:
 		c.since = time.Time{}
 	case c.since.IsZero():
 		c.since = now
 	case now.Sub(c.heard) >= c.patience/lingerQuiet || now.Sub(c.since) >= c.patience:
-		c.shut(net.ErrClosed)
+		c.shutConn(net.ErrClosed)
 		return
 	}
-	c.loop.After(lingerLook, c.look)
+	c.loop.After(lingerLook, c.lookLingering)
 }

@@ -76,7 +76,7 @@ func TestGrowToWhatIsLikely(t *testing.T) {
 	steps, copied := 0, 0
 	b := make([]byte, scratchSize)
 	for len(b) < size {
-		larger := grow(b, 1, (size-len(b))*15/16)
+		larger := growBuffer(b, 1, (size-len(b))*15/16)
 		if cap(larger) > 4*len(b)+4<<10 {
 			t.Errorf("%d bytes are allocated when %d are there", cap(larger), len(b))
 		}
@@ -86,7 +86,7 @@ func TestGrowToWhatIsLikely(t *testing.T) {
 	if steps > 7 || copied > size/2 {
 		t.Errorf("%d bytes are copied in %d steps", copied, steps)
 	}
-	if b = grow(b, 1, 0); cap(b) > size*3/2 {
+	if b = growBuffer(b, 1, 0); cap(b) > size*3/2 {
 		t.Errorf("%d bytes are allocated for what is not known", cap(b))
 	}
 }

@@ -31,19 +31,23 @@ type Loop struct {
 	poller  poller
 	scratch []byte
 	dirty   []*Conn // to be written at the end of the round
-	now     time.Time
-	watch   func() // see Watch
-	conns   map[*Conn]struct{}
-	spares  [len(sizes)][][]byte // empty buffers, by size
+	// when the round began: asking the clock for each command would cost more than many a command
+	now   time.Time
+	watch func() // see Watch
+	// all that are open, for the end of Run
+	conns  map[*Conn]struct{}
+	spares [len(sizes)][][]byte // empty buffers, by size
 	// unfinished have more output than one round has time for
 	unfinished []*Conn
 
+	// mu guards what is below it. It is held for a few instructions only, since other loops post here.
 	mu     sync.Mutex
 	inbox  []func()
 	awake  bool // the loop is going to look at the inbox by itself
 	closed bool
-	spare  []func()
-	done   chan struct{}
+	// the array of the inbox before, empty: the two change places each round
+	spare []func()
+	done  chan struct{}
 }
 
 // New returns a loop on the best poller of the operating system: epoll on
@@ -74,35 +78,40 @@ func newLoop(p poller) *Loop {
 // When it returns every connection is closed and its Handler told so.
 func (l *Loop) Run() {
 	defer close(l.done)
-	for l.round() {
+	for l.runRound() {
 	}
+	// The last round has had an empty inbox and nothing dirty, so every reply that could be written is
+	// written.
 	for c := range l.conns {
-		c.shut(net.ErrClosed)
+		c.shutConn(net.ErrClosed)
 	}
-	l.poller.close()
+	l.poller.closePoller()
 }
 
-// round waits for events once and serves them; false means the loop was closed.
-func (l *Loop) round() bool {
-	l.poller.wait(l)
+// runRound waits for events once and serves them; false means the loop was closed. The order matters: what
+// handlers and posted functions make is written in the same round, with one system call for each connection.
+func (l *Loop) runRound() bool {
+	l.poller.waitForEvents(l)
 	l.runInbox()
-	l.flush()
+	l.flushDirty()
 	if l.watch != nil {
 		l.watch()
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Decided under mu: whoever posts after this finds awake false, and rings the bell.
 	l.awake = len(l.inbox) > 0 || len(l.dirty) > 0
 	if l.awake {
-		l.poller.wake()
+		// rings for itself: the next wait returns at once, after it has looked at the sockets
+		l.poller.wakeLoop()
 	}
 	return !l.closed || l.awake
 }
 
-// begin is called by the poller when it has something to serve: from now on the loop needs no bell to look at
-// its inbox.
-func (l *Loop) begin() {
+// beginRound is called by the poller when it has something to serve: from now on the loop needs no bell to
+// look at its inbox.
+func (l *Loop) beginRound() {
 	l.now = time.Now()
 	l.mu.Lock()
 	l.awake = true
@@ -123,7 +132,7 @@ func (l *Loop) Post(f func()) bool {
 	l.inbox = append(l.inbox, f)
 	if !l.awake {
 		l.awake = true
-		l.poller.wake()
+		l.poller.wakeLoop()
 	}
 	return true
 }
@@ -144,7 +153,7 @@ func (l *Loop) Close() {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
-		l.poller.wake()
+		l.poller.wakeLoop()
 	}
 	l.mu.Unlock()
 	<-l.done
@@ -153,6 +162,8 @@ func (l *Loop) Close() {
 // Done is closed when Run has returned.
 func (l *Loop) Done() <-chan struct{} { return l.done }
 
+// runInbox runs what has been posted until now. What is posted meanwhile is for the next round, so that
+// sockets get their turn in between.
 func (l *Loop) runInbox() {
 	l.mu.Lock()
 	fs := l.inbox
@@ -160,6 +171,7 @@ func (l *Loop) runInbox() {
 	l.mu.Unlock()
 	for i, f := range fs {
 		f()
+		// the array is used again, and would keep what f holds
 		fs[i] = nil
 	}
 	l.spare = fs
@@ -172,25 +184,28 @@ const (
 	flushTime = 3 * time.Millisecond
 )
 
-// flush writes once to each connection with output, or to as many as one round has time for. Handlers may
-// make more connections dirty meanwhile.
-func (l *Loop) flush() {
+// flushDirty writes once to each connection with output, or to as many as one round has time for. Handlers
+// may make more connections dirty meanwhile.
+func (l *Loop) flushDirty() {
 	var began time.Time
 	n := 0
+	// len(l.dirty) may grow meanwhile
 	for n < len(l.dirty) {
 		c := l.dirty[n]
 		c.dirty = false
-		c.write()
+		c.writeInRound()
 		l.dirty[n] = nil
 		if n++; n%flushLook != 0 {
 			continue
 		}
+		// The first look sets the beginning, so a round with few connections asks the clock never.
 		if now := time.Now(); n == flushLook {
 			began = now
 		} else if now.Sub(began) > flushTime {
 			break
 		}
 	}
+	// Those that have had no turn come first in the next round, in front of those that have more to write.
 	left := copy(l.dirty, l.dirty[n:])
 	clear(l.dirty[left : left+n])
 	l.dirty = append(l.dirty[:left], l.unfinished...)
@@ -198,5 +213,6 @@ func (l *Loop) flush() {
 	l.unfinished = l.unfinished[:0]
 }
 
-// Unwritten is how many connections have output that is to be written.
+// Unwritten is how many connections have output that is to be written. After a round it is not 0 only if
+// there was more than the round had time for.
 func (l *Loop) Unwritten() int { return len(l.dirty) }

@@ -124,7 +124,7 @@ func TestEcho(t *testing.T) {
 
 // What the peer announces is not allocated before it has sent as much.
 func TestAnnouncedBytesAreNotAllocated(t *testing.T) {
-	b := grow([]byte("x"), 512<<20, 0)
+	b := growBuffer([]byte("x"), 512<<20, 0)
 	if cap(b) > 2*scratchSize {
 		t.Errorf("cap = %d", cap(b))
 	}

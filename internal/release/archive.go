@@ -12,15 +12,16 @@ import (
 	"regexp"
 )
 
-// archiveFile is one of an archive.
+// archiveFile is one of an archive. name is a path within the folder of the archive.
 type archiveFile struct {
 	name string
 	mode int64
 	text []byte
 }
 
-// common are the files that stand beside the binary of each platform.
-func (r version) common(program string) (files []archiveFile, err error) {
+// commonFiles are the files that stand beside the binary of each platform. program is a binary for this
+// machine: the manual page and the completions are what it prints of itself.
+func (r version) commonFiles(program string) (files []archiveFile, err error) {
 	for _, name := range []string{"LICENSE", "NOTICE", "CHANGELOG.md"} {
 		text, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
@@ -52,14 +53,15 @@ var (
 	binary = "COPY --from=build /out/lockproxy /lockproxy\n"
 )
 
-// image is the context of an image without the binaries. Its Dockerfile is that of the sources, whose first
-// stage compiles nothing, and only lends the certificates of public authorities.
-func (r version) image() ([]archiveFile, error) {
+// imageFiles is the context of an image without the binaries. Its Dockerfile is that of the sources, whose
+// first stage compiles nothing, and only lends the certificates of public authorities.
+func (r version) imageFiles() ([]archiveFile, error) {
 	text, err := os.ReadFile(filepath.Join(r.source, "Dockerfile"))
 	if err != nil {
 		return nil, err
 	}
 	m := stages.FindSubmatch(text)
+	// Better no release than an image whose Dockerfile was changed blindly.
 	if m == nil || !bytes.Contains(m[2], []byte(binary)) {
 		return nil, fmt.Errorf("Dockerfile: its stages are not as they were")
 	}
@@ -78,7 +80,8 @@ func (r version) image() ([]archiveFile, error) {
 	return files, nil
 }
 
-// archive writes a tar.gz of a folder with these files: all of root, and all as old as the commit.
+// archive writes a tar.gz of a folder with these files: all of root, and all as old as the commit. Neither
+// users nor times of this machine get into it, so two machines make the same bytes.
 func (r version) archive(path, folder string, files []archiveFile) error {
 	var all bytes.Buffer
 	packed, err := gzip.NewWriterLevel(&all, r.level)
@@ -105,8 +108,8 @@ func (r version) archive(path, folder string, files []archiveFile) error {
 	return os.WriteFile(path, all.Bytes(), 0o644)
 }
 
-// sums writes SHA256SUMS, for `sha256sum --check`.
-func sums(dir string) error {
+// writeSums writes SHA256SUMS, for `sha256sum --check`.
+func writeSums(dir string) error {
 	entries, err := os.ReadDir(dir) // by name
 	if err != nil {
 		return err

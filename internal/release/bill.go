@@ -15,7 +15,8 @@ import (
 // stand below.
 type object map[string]any
 
-// bill says what is linked into a binary, as the binary itself does (`go version -m`).
+// bill says what is linked into a binary, as the binary itself does (`go version -m`). path is the binary.
+// Nothing is taken from go.mod, which may name more than is linked.
 func (r version) bill(path string, p platform) ([]byte, error) {
 	built, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -34,6 +35,7 @@ func (r version) bill(path string, p platform) ([]byte, error) {
 		"properties": []object{{"name": "commit", "value": r.commit}},
 	}
 	all := []object{library("std", strings.TrimPrefix(built.GoVersion, "go"))}
+	// What was replaced is named as what it was replaced by: that is what has or has not a hole.
 	for _, m := range built.Deps {
 		if m.Replace != nil {
 			all = append(all, library(m.Replace.Path, m.Replace.Version, "go.sum", m.Replace.Sum,

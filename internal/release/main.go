@@ -37,9 +37,9 @@ type platform struct{ os, arch string }
 var all = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 
 func main() {
-	r, platforms, err := parse(os.Args[1:])
+	r, platforms, err := parseFlags(os.Args[1:])
 	if err == nil {
-		err = r.make(platforms)
+		err = r.makeRelease(platforms)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -47,7 +47,8 @@ func main() {
 	}
 }
 
-func parse(args []string) (r version, chosen []platform, err error) {
+// parseFlags reads the command line. Flags that are wrong end the process.
+func parseFlags(args []string) (r version, chosen []platform, err error) {
 	r.level = gzip.BestCompression
 	f := flag.NewFlagSet("release", flag.ExitOnError)
 	f.StringVar(&r.version, "version", "", "version, as in 0.1.0")
@@ -64,17 +65,18 @@ func parse(args []string) (r version, chosen []platform, err error) {
 			chosen = append(chosen, p)
 		}
 	}
+	// fewer chosen than named: one of them is misspelt
 	if len(chosen) == 0 || *only != "" && len(chosen) != strings.Count(*only, ",")+1 {
 		return r, nil, fmt.Errorf("-only %s: the platforms are %v", *only, all)
 	}
-	if r.time, err = r.born(); err == nil && r.commit == "" {
+	if r.time, err = r.commitTime(); err == nil && r.commit == "" {
 		r.commit, err = r.git("rev-parse", "--short=12", "HEAD")
 	}
 	return r, chosen, err
 }
 
-// born is when the commit was made, or what SOURCE_DATE_EPOCH says where there is no repository.
-func (r version) born() (time.Time, error) {
+// commitTime is when the commit was made, or what SOURCE_DATE_EPOCH says where there is no repository.
+func (r version) commitTime() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
 		var err error
@@ -96,8 +98,8 @@ func (r version) git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// make makes everything in a new directory, which takes the place of the old one when all is there.
-func (r version) make(platforms []platform) error {
+// makeRelease makes everything in a new directory, which takes the place of the old one when all is there.
+func (r version) makeRelease(platforms []platform) error {
 	if err := os.MkdirAll(filepath.Dir(r.out), 0o755); err != nil {
 		return err
 	}
@@ -106,24 +108,25 @@ func (r version) make(platforms []platform) error {
 		return err
 	}
 	defer os.RemoveAll(work)
+	// In the same folder as the old directory, so that it is renamed and not copied.
 	done := filepath.Join(work, "dist")
 	if err := os.Mkdir(done, 0o755); err != nil {
 		return err
 	}
 	here := filepath.Join(work, "lockproxy-here") // writes the manual page and the completions
-	if err := r.build(platform{runtime.GOOS, runtime.GOARCH}, here); err != nil {
+	if err := r.buildBinary(platform{runtime.GOOS, runtime.GOARCH}, here); err != nil {
 		return err
 	}
-	common, err := r.common(here)
+	common, err := r.commonFiles(here)
 	if err != nil {
 		return err
 	}
-	image, err := r.image()
+	image, err := r.imageFiles()
 	if err != nil {
 		return err
 	}
 	for _, p := range platforms {
-		binary, err := r.publish(p, here, work, done, common)
+		binary, err := r.publishPlatform(p, here, work, done, common)
 		if err != nil {
 			return err
 		}
@@ -134,9 +137,10 @@ func (r version) make(platforms []platform) error {
 	if err := r.archive(filepath.Join(done, r.name("image.tar.gz")), r.name("image"), image); err != nil {
 		return err
 	}
-	if err := sums(done); err != nil {
+	if err := writeSums(done); err != nil {
 		return err
 	}
+	// Everything is there and right: only now the old release goes.
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
 	}
@@ -146,12 +150,13 @@ func (r version) make(platforms []platform) error {
 // name is that of a file of the release.
 func (r version) name(rest string) string { return "lockproxy_" + r.version + "_" + rest }
 
-// publish makes what there is for one platform, and returns its binary. That of this one is here already.
-func (r version) publish(p platform, here, work, done string, common []archiveFile) ([]byte, error) {
+// publishPlatform makes what there is for one platform, and returns its binary. That of this one is here
+// already.
+func (r version) publishPlatform(p platform, here, work, done string, common []archiveFile) ([]byte, error) {
 	path := here
 	if p != (platform{runtime.GOOS, runtime.GOARCH}) {
 		path = filepath.Join(work, "lockproxy-"+p.os+"-"+p.arch)
-		if err := r.build(p, path); err != nil {
+		if err := r.buildBinary(p, path); err != nil {
 			return nil, err
 		}
 	}
@@ -171,17 +176,19 @@ func (r version) publish(p platform, here, work, done string, common []archiveFi
 	return binary, os.WriteFile(filepath.Join(done, name+".cdx.json"), bill, 0o644)
 }
 
-// build compiles the program as the Dockerfile and `make build` do. What the Go command would note of the
-// repository is left out: it would differ in a copy of the sources.
-func (r version) build(p platform, out string) error {
+// buildBinary compiles the program as the Dockerfile and `make build` do. What the Go command would note of
+// the repository is left out: it would differ in a copy of the sources.
+func (r version) buildBinary(p platform, out string) error {
 	out, err := filepath.Abs(out)
 	if err != nil {
 		return err
 	}
+	// -trimpath leaves out where the sources lie, -s -w the tables for debuggers.
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -X main.version="+r.version+" -X main.commit="+r.commit,
 		"-o", out, "./cmd/lockproxy")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.source, os.Stdout, os.Stderr
+	// Without cgo the binary is static, and needs no C library of its machine.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=-mod=readonly")
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s/%s: %w", p.os, p.arch, err)

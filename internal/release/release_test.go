@@ -97,12 +97,12 @@ func unpack(t *testing.T, packed []byte, folder string) map[string]archiveFile {
 func TestRelease(t *testing.T) {
 	r := here
 	r.out = filepath.Join(t.TempDir(), "dist")
-	if err := r.make([]platform{{"linux", "amd64"}}); err != nil {
+	if err := r.makeRelease([]platform{{"linux", "amd64"}}); err != nil {
 		t.Fatal(err)
 	}
 	again := r
 	again.source, again.out = copySources(t), filepath.Join(t.TempDir(), "deeper", "dist")
-	if err := again.make([]platform{{"linux", "amd64"}}); err != nil {
+	if err := again.makeRelease([]platform{{"linux", "amd64"}}); err != nil {
 		t.Fatal(err)
 	}
 	list := string(read(t, r.out, "SHA256SUMS"))
@@ -276,18 +276,18 @@ func TestPlatforms(t *testing.T) {
 func TestArguments(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	args := []string{"-version", "1.2.3", "-commit", "abc"}
-	r, chosen, err := parse(append(args, "-only", "linux/arm64,darwin/amd64"))
+	r, chosen, err := parseFlags(append(args, "-only", "linux/arm64,darwin/amd64"))
 	if err != nil || r.version != "1.2.3" || r.commit != "abc" || r.time.Unix() != 1700000000 ||
 		r.level != gzip.BestCompression ||
 		!slices.Equal(chosen, []platform{{"linux", "arm64"}, {"darwin", "amd64"}}) {
 		t.Errorf("%+v %v %v", r, chosen, err)
 	}
-	if _, chosen, err := parse(args); err != nil || len(chosen) != 4 {
+	if _, chosen, err := parseFlags(args); err != nil || len(chosen) != 4 {
 		t.Errorf("%v %v", chosen, err)
 	}
 	for _, wrong := range [][]string{{}, {"-version", "1", "-only", "plan9/386"},
 		{"-version", "1", "-only", "linux/amd64,linux/risc"}, {"-version", "1", "more"}} {
-		if _, _, err := parse(wrong); err == nil {
+		if _, _, err := parseFlags(wrong); err == nil {
 			t.Errorf("%q is taken", wrong)
 		}
 	}

@@ -49,8 +49,8 @@ func AppendNullArray(dst []byte, proto int) []byte {
 	return append(dst, "_\r\n"...)
 }
 
-// AppendVerbatim appends text of a format of three letters, "txt" or "mkd".
-// RESP2: a bulk string of the text.
+// AppendVerbatim appends text of a format of three letters, "txt" or "mkd". RESP2: a bulk string of the text.
+// The length that goes in front counts the format and the colon, too.
 func AppendVerbatim(dst []byte, proto int, format, text string) []byte {
 	if proto < 3 {
 		return redcon.AppendBulkString(dst, text)
@@ -62,7 +62,8 @@ func AppendVerbatim(dst []byte, proto int, format, text string) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// AppendCommand appends a command, as clients send it.
+// AppendCommand appends a command, as clients send it. An array of bulk strings is the only form that nodes
+// are sent: no byte of an argument can end it.
 func AppendCommand(dst []byte, args ...[]byte) []byte {
 	dst = redcon.AppendArray(dst, len(args))
 	for _, arg := range args {

@@ -2,7 +2,9 @@ package resp
 
 import "strconv"
 
-// AppendValue appends a decoded reply in the form in which it came. Verbatim texts get the format txt.
+// AppendValue appends a decoded reply in the form in which it came. Verbatim texts get the format txt. What v
+// was decoded from and what is appended are the same bytes, but for attributes, which Parse has left out, and
+// that format.
 func AppendValue(dst []byte, v Value) []byte {
 	switch v.Kind {
 	case '+', '-', ',', '(':
@@ -28,6 +30,7 @@ func AppendValue(dst []byte, v Value) []byte {
 		dst = append(dst, v.Str...)
 		return append(dst, '\r', '\n')
 	}
+	// What is left has elements: arrays, sets, pushes and maps.
 	n := len(v.Elems)
 	switch {
 	case v.Null():

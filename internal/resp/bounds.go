@@ -15,7 +15,7 @@ type Bounds struct {
 }
 
 // Answer is what a node may answer to a question of the proxy's own. The longest of honest nodes are COMMAND,
-// of half a megabyte, and CLUSTER SLOTS, of some thousand ranges.
+// of half a megabyte, and CLUSTER SLOTS, of some thousand ranges. The bounds leave room for many times that.
 var Answer = Bounds{Bytes: 16 << 20, Values: 1 << 19, Depth: 32}
 
 // Framer is a Framer that refuses what is out of b.
@@ -31,9 +31,11 @@ type measure struct {
 	ends []int64
 }
 
-// takes says that n bytes more are within bounds.
+// takes says that n bytes more are within bounds. It compares with what is left, since n is what a node has
+// announced: a sum could overflow.
 func (m *measure) takes(n int) bool { return m == nil || n <= m.Bytes-m.bytes }
 
+// took notes that n bytes of the reply were consumed.
 func (m *measure) took(n int) {
 	if m != nil {
 		m.bytes += n
@@ -45,6 +47,7 @@ func (m *measure) opens(left, n int64) bool {
 	if m == nil {
 		return true
 	}
+	// Arrays that ended before this value begins are not open any more.
 	for len(m.ends) > 0 && m.ends[len(m.ends)-1] >= left {
 		m.ends = m.ends[:len(m.ends)-1]
 	}
@@ -67,6 +70,8 @@ func (m *measure) restart() {
 // no length before it has been judged. After anything else reading fails for good.
 func (b Bounds) Conn(conn net.Conn) net.Conn {
 	c := &boundedConn{Conn: conn, frame: b.Framer()}
+	// go-redis looks at the socket whether the server has closed it (connCheck), and does so only if it is a
+	// syscall.Conn.
 	if raw, ok := conn.(syscall.Conn); ok {
 		return &boundedSocket{c, raw}
 	}
@@ -109,14 +114,16 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 		return 0, c.err
 	}
 	n, err := c.Conn.Read(p)
-	if c.err = c.judge(p[:n]); c.err != nil {
+	// What came together with it is withheld as well: nothing that is out of bounds reaches the caller.
+	if c.err = c.judgeInput(p[:n]); c.err != nil {
 		return 0, c.err
 	}
 	return n, err
 }
 
-// judge looks at the bytes that have come.
-func (c *boundedConn) judge(p []byte) error {
+// judgeInput looks at the bytes that have come.
+func (c *boundedConn) judgeInput(p []byte) error {
+	// The framer wants to see the whole of a line that has not ended, with what came before.
 	if len(c.kept) > 0 {
 		c.kept = append(c.kept, p...)
 		p = c.kept

@@ -4,8 +4,10 @@ import (
 	"strconv"
 )
 
-// IsError says that reply is an error, or empty.
+// IsError says that reply is an error, or empty. The functions here look at one whole reply, which a Framer
+// let through, and decode only what they must.
 func IsError(reply []byte) bool {
+	// none at all is what a caller has when asking failed
 	return len(reply) == 0 || reply[0] == '-' || reply[0] == '!'
 }
 
@@ -29,8 +31,9 @@ func BulkReply(reply []byte) (text []byte, ok bool) {
 	return v.Str, err == nil && v.Kind == '$'
 }
 
-// Aggregate takes a reply with elements apart: how many there are, two for each
-// pair of a map, and their bytes.
+// Aggregate takes a reply with elements apart: how many there are, two for each pair of a map, and their
+// bytes. Parse would decode every element, and whoever only adds some, or counts them, needs none. A null
+// array is no elements, and ok; what has none by its kind is not ok.
 func Aggregate(reply []byte) (n int, body []byte, ok bool) {
 	var pairs bool
 	switch {
@@ -60,6 +63,8 @@ func Aggregate(reply []byte) (n int, body []byte, ok bool) {
 // Elements are the elements of a reply, as they are.
 func Elements(reply []byte) (elems [][]byte, ok bool) {
 	n, body, ok := Aggregate(reply)
+	// Each element has a byte at least, so a header that promises more is none of a whole reply, and no
+	// memory is made for it.
 	if !ok || n > len(body) {
 		return nil, false
 	}
@@ -70,6 +75,7 @@ func Elements(reply []byte) (elems [][]byte, ok bool) {
 		if err != nil || !done {
 			return nil, false
 		}
+		// cut to its size, so that an append to an element cannot write into the next one
 		elems[i], body = body[:size:size], body[size:]
 	}
 	return elems, true
@@ -82,6 +88,7 @@ func AppendElements(reply []byte, n int, extra []byte) []byte {
 	if !ok {
 		return reply
 	}
+	// The count may have more digits than before.
 	out := make([]byte, 0, len(reply)+len(extra)+4)
 	out = AppendAggregate(out, reply[0], have+n)
 	out = append(out, body...)

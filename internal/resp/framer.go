@@ -20,7 +20,8 @@ const (
 	// digits, CRLF.
 	lengthLimit = 22
 
-	// maxLeft bounds the values that a reply may still announce.
+	// maxLeft bounds the values that a reply may still announce. A nested header adds less than that to what
+	// is left, so the sum fits into an int64 and is then refused.
 	maxLeft = 1 << 62
 )
 
@@ -35,7 +36,8 @@ const (
 // a stack, so its memory is constant however deep a reply is nested.
 //
 // The zero Framer stands at the start of a reply, and knows no bounds: Bounds.Framer makes one that does. It
-// allocates nothing and is not safe for concurrent use.
+// allocates nothing and is not safe for concurrent use. Fields other than within are zero between two
+// replies.
 type Framer struct {
 	left   int64 // values until the reply ends; 0: at its start
 	skip   int64 // bytes of a bulk with its CRLF that are to come, or inLine, inLineCR
@@ -52,68 +54,77 @@ type Framer struct {
 // of longer lines are consumed as they come, so that replies can be streamed.
 // The only errors are ErrReply and ErrBounds. What a length announces counts before it comes.
 func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
+	// At the start one value is to come: the reply itself. Each header adds its elements, and each value
+	// takes one away.
 	left := max(f.left, 1)
 	if f.skip != 0 {
 		var ok bool
-		if n, ok = f.resume(buf); !ok {
-			return f.refuse(ErrReply)
+		if n, ok = f.resumeValue(buf); !ok {
+			return f.refuseReply(ErrReply)
 		}
 		if f.skip != 0 {
-			return f.wait(left, n)
+			return f.noteLeft(left, n)
 		}
 		left--
 	}
 	for left > 0 {
 		if n == len(buf) {
-			return f.wait(left, n)
+			return f.noteLeft(left, n)
 		}
 		v, next, ok := 0, 0, true
 		switch kind := buf[n]; kind {
 		case '+', '-', ',', '(':
+			// the most frequent reply of all
 			if n+5 <= len(buf) && string(buf[n:n+5]) == "+OK\r\n" {
 				next = n + 5
 				break
 			}
-			if next = f.line(buf, n); f.skip != 0 {
-				return f.wait(left, len(buf))
+			if next = f.findLineEnd(buf, n); f.skip != 0 {
+				return f.noteLeft(left, len(buf))
 			}
 		case '$', '=', '!':
-			if v, next, ok = length(buf, n+1); next == 0 {
+			if v, next, ok = readLength(buf, n+1); next == 0 {
 				break
 			}
 			if v < 0 {
+				// $-1 is the null of RESP2. No other negative length is one.
 				ok = v == -1 && kind == '$'
 				break
 			}
 			if !f.within.takes(next + v + 2) {
-				return f.refuse(ErrBounds)
+				return f.refuseReply(ErrBounds)
 			}
+			// All of it is there. Its last two bytes must be CRLF, or the next reply would begin in the
+			// middle of something.
 			if end := next + v + 2; end <= len(buf) {
 				ok = buf[end-2] == '\r' && buf[end-1] == '\n'
 				next = end
 				break
 			}
+			// It goes on in later calls: all of buf is consumed, and the bytes need not be kept.
 			f.skip = int64(v) + 2
-			if _, ok = f.resume(buf[next:]); ok {
-				return f.wait(left, len(buf))
+			if _, ok = f.resumeValue(buf[next:]); ok {
+				return f.noteLeft(left, len(buf))
 			}
 		case ':':
-			_, next, ok = length(buf, n+1)
+			_, next, ok = readLength(buf, n+1)
 		case '*', '~', '>', '%', '|':
-			v, next, ok = length(buf, n+1)
+			v, next, ok = readLength(buf, n+1)
 			if v < 0 {
 				ok = ok && v == -1 && kind == '*'
 				break
 			}
 			more := int64(v)
+			// the header counts pairs
 			if kind == '%' || kind == '|' {
 				more *= 2
 			}
 			if kind == '|' && next > 0 {
 				more++ // the reply behind it
 			}
+			// judged before anybody sees the header, and makes room for what it announces
 			if next > 0 && !f.within.opens(left, more) {
-				return f.refuse(ErrBounds)
+				return f.refuseReply(ErrBounds)
 			}
 			if left += more; left > maxLeft {
 				ok = false
@@ -128,10 +139,10 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 			ok = false
 		}
 		if !ok {
-			return f.refuse(ErrReply)
+			return f.refuseReply(ErrReply)
 		}
 		if next == 0 {
-			return f.wait(left, n)
+			return f.noteLeft(left, n)
 		}
 		n = next
 		left--
@@ -147,24 +158,26 @@ func (f *Framer) Reset() {
 	f.within.restart()
 }
 
-// wait notes how much of a reply is to come.
-func (f *Framer) wait(left int64, n int) (int, bool, error) {
+// noteLeft notes how much of a reply is to come. It returns what Next does.
+func (f *Framer) noteLeft(left int64, n int) (int, bool, error) {
 	if !f.within.takes(n) {
-		return f.refuse(ErrBounds)
+		return f.refuseReply(ErrBounds)
 	}
 	f.within.took(n)
 	f.left = left
 	return n, false, nil
 }
 
-func (f *Framer) refuse(why error) (int, bool, error) {
+// refuseReply returns what Next does for a reply that cannot be used. The position in the stream is lost with
+// it.
+func (f *Framer) refuseReply(why error) (int, bool, error) {
 	f.Reset()
 	return 0, false, why
 }
 
-// resume goes on inside of a bulk or a long line. f.skip is 0 when it ends
+// resumeValue goes on inside of a bulk or a long line. f.skip is 0 when it ends
 // within buf. Bulks that do not end with CRLF are not ok.
-func (f *Framer) resume(buf []byte) (n int, ok bool) {
+func (f *Framer) resumeValue(buf []byte) (n int, ok bool) {
 	if f.skip < 0 {
 		if len(buf) == 0 {
 			return 0, true
@@ -177,7 +190,7 @@ func (f *Framer) resume(buf []byte) (n int, ok bool) {
 			f.skip = 0
 			return n, true
 		}
-		f.long(buf)
+		f.skipLongLine(buf)
 		return len(buf), true
 	}
 	cr := f.skip - 2 // where it must stand
@@ -189,9 +202,10 @@ func (f *Framer) resume(buf []byte) (n int, ok bool) {
 	return n, true
 }
 
-// line finds where the line that starts at buf[n] ends. 0: it is incomplete,
+// findLineEnd finds where the line that starts at buf[n] ends. 0: it is incomplete,
 // and consumed when f.skip says so.
-func (f *Framer) line(buf []byte, n int) (next int) {
+func (f *Framer) findLineEnd(buf []byte, n int) (next int) {
+	// The part that was looked at before is at the front of buf, so only a line that starts there has one.
 	from := n + 1
 	if n == 0 && f.seen > 0 {
 		from, f.seen = f.seen, 0
@@ -199,16 +213,17 @@ func (f *Framer) line(buf []byte, n int) (next int) {
 	if next = lineEnd(buf, from); next > 0 {
 		return next
 	}
+	// The caller would have to keep it and be asked about it again and again.
 	if len(buf)-n > lineLimit {
-		f.long(buf)
+		f.skipLongLine(buf)
 	} else {
 		f.seen = len(buf) - n
 	}
 	return 0
 }
 
-// long consumes buf, in which a long line does not end.
-func (f *Framer) long(buf []byte) {
+// skipLongLine consumes buf, in which a long line does not end.
+func (f *Framer) skipLongLine(buf []byte) {
 	f.skip = inLine
 	if buf[len(buf)-1] == '\r' {
 		f.skip = inLineCR
@@ -232,10 +247,10 @@ func lineEnd(buf []byte, from int) int {
 	return 0
 }
 
-// length reads the integer that stands at buf[i:] as a line. next is where the
+// readLength reads the integer that stands at buf[i:] as a line. next is where the
 // line ends, 0: it is incomplete. v is below -1 when the integer is no length of
 // anything.
-func length(buf []byte, i int) (v, next int, ok bool) {
+func readLength(buf []byte, i int) (v, next int, ok bool) {
 	if v, next = number(buf, i); next > 0 {
 		return v, next, true
 	}

@@ -15,7 +15,8 @@ const headerLimit = 64 << 10
 // slowly a command drips in.
 //
 // The zero InputGuard is ready for the first command. A InputGuard allocates nothing and is not safe for
-// concurrent use.
+// concurrent use. pos, left, end and seen are zero at the start of a command. All of them count from buf[0],
+// which may move in memory, and with Pass moves on in the stream.
 type InputGuard struct {
 	pos     int // buf[:pos] is checked
 	left    int // arguments from pos on; 0: the command's first line is incomplete
@@ -41,52 +42,56 @@ func (g *InputGuard) Next(buf []byte, lim *Limits) (n int, err error) {
 }
 
 // NextArgs is Next, and returns what Split would, in the memory of dst, if that has room for the arguments
-// and nothing about the command is out of the ordinary. Otherwise args is nil.
+// and nothing about the command is out of the ordinary. Otherwise args is nil. It saves a second walk through
+// the command, which nearly all commands would need.
 func (g *InputGuard) NextArgs(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte, err error) {
+	// Only a new command is tried so: one that was incomplete once is known to be slow, and its checked part
+	// would be checked again.
 	if g.missing == 0 {
 		if n, args = whole(buf, lim, dst); n > 0 {
 			return n, args, nil
 		}
 	}
-	n, err = g.next(buf, lim)
+	n, err = g.frameCommand(buf, lim)
 	return n, nil, err
 }
 
-// next is the long way.
-func (g *InputGuard) next(buf []byte, lim *Limits) (n int, err error) {
+// frameCommand is the long way.
+func (g *InputGuard) frameCommand(buf []byte, lim *Limits) (n int, err error) {
 	if g.left == 0 && len(buf) > 0 && buf[0] != '*' {
-		return g.inline(buf, lim)
+		return g.frameInline(buf, lim)
 	}
-	return g.multibulk(buf, lim)
+	return g.frameMultibulk(buf, lim)
 }
 
-// multibulk continues with the command at buf[0:], which begins with '*' if it is not empty.
-func (g *InputGuard) multibulk(buf []byte, lim *Limits) (n int, err error) {
+// frameMultibulk continues with the command at buf[0:], which begins with '*' if it is not empty.
+func (g *InputGuard) frameMultibulk(buf []byte, lim *Limits) (n int, err error) {
 	pos, left, end := g.pos, g.left, g.end
 	if left == 0 {
-		if left, pos, err = g.count(buf, lim); err != nil {
-			return g.refuse(err)
+		if left, pos, err = g.readCount(buf, lim); err != nil {
+			return g.refuseInput(err)
 		}
 		if pos == 0 {
-			return g.wait(InputGuard{seen: g.seen, missing: 1})
+			return g.noteStop(InputGuard{seen: g.seen, missing: 1})
 		}
 	}
 	for ; left > 0; left-- {
 		if end == 0 {
 			var size, start int
-			if size, start, err = g.size(buf, pos, lim); err != nil {
-				return g.refuse(err)
+			if size, start, err = g.readSize(buf, pos, lim); err != nil {
+				return g.refuseInput(err)
 			}
 			if start == 0 {
-				return g.wait(InputGuard{pos: pos, left: left, seen: g.seen, missing: 1})
+				return g.noteStop(InputGuard{pos: pos, left: left, seen: g.seen, missing: 1})
 			}
+			// The CRLF behind it belongs to it.
 			end = start + size + 2
 		}
 		if end > len(buf) {
-			return g.wait(InputGuard{pos: pos, left: left, end: end, missing: end - len(buf)})
+			return g.noteStop(InputGuard{pos: pos, left: left, end: end, missing: end - len(buf)})
 		}
 		if buf[end-2] != '\r' || buf[end-1] != '\n' {
-			return g.refuse(errCRLF)
+			return g.refuseInput(errCRLF)
 		}
 		pos, end = end, 0
 	}
@@ -98,13 +103,15 @@ func (g *InputGuard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 // bytes are checked, and last says that the command ends with them. An error may come behind a part that was
 // passed on.
 func (g *InputGuard) Pass(buf []byte, lim *Limits) (n int, last bool, err error) {
-	if n, err = g.next(buf, lim); n > 0 || err != nil {
+	if n, err = g.frameCommand(buf, lim); n > 0 || err != nil {
 		return n, n > 0, err
 	}
+	// In the middle of an argument all that has come is passed on, but for its CRLF.
 	if n = g.pos; g.end > 0 {
 		n = min(len(buf), g.end-2) // the CRLF is checked as a whole
 		g.end -= n
 	}
+	// From now on the same places are counted from buf[n].
 	g.pos, g.seen = max(g.pos-n, 0), max(g.seen-n, 0)
 	g.passed += n
 	return n, false, nil
@@ -113,6 +120,7 @@ func (g *InputGuard) Pass(buf []byte, lim *Limits) (n int, last bool, err error)
 // Begun returns the first n arguments of the incomplete command in buf, the one given to Next, and how many
 // it will have. args is nil unless they are there, and nothing about them is out of the ordinary.
 func (g *InputGuard) Begun(buf []byte, n int) (args [][]byte, all int) {
+	// number refuses what is written in an unusual way, such as +3; then nothing is known here.
 	all, at := number(buf, 1)
 	if at == 0 || all-g.left < n {
 		return nil, all
@@ -149,22 +157,24 @@ func (g *InputGuard) Likely(buf []byte) int {
 // Reset makes g ready for the first byte of a command.
 func (g *InputGuard) Reset() { *g = InputGuard{} }
 
-// wait notes where an incomplete command stopped.
-func (g *InputGuard) wait(at InputGuard) (int, error) {
+// noteStop notes where an incomplete command stopped.
+func (g *InputGuard) noteStop(at InputGuard) (int, error) {
 	at.passed = g.passed
 	*g = at
 	return 0, nil
 }
 
-func (g *InputGuard) refuse(err error) (int, error) {
+// refuseInput returns what Next does when the client has broken the protocol. It is its last command, so the
+// state is of no use.
+func (g *InputGuard) refuseInput(err error) (int, error) {
 	*g = InputGuard{}
 	return 0, err
 }
 
-// count reads the first line of a multibulk command in the way and the order in
+// readCount reads the first line of a multibulk command in the way and the order in
 // which Redis's processMultibulkBuffer does. next is where the line ends, 0:
 // incomplete. n is 0 for a command without arguments, which Redis ignores.
-func (g *InputGuard) count(buf []byte, lim *Limits) (n, next int, err error) {
+func (g *InputGuard) readCount(buf []byte, lim *Limits) (n, next int, err error) {
 	line, next, err := g.header(buf, 0, errCountLine)
 	if next == 0 {
 		return 0, 0, err
@@ -173,6 +183,7 @@ func (g *InputGuard) count(buf []byte, lim *Limits) (n, next int, err error) {
 	switch {
 	case !ok || v > math.MaxInt32:
 		return 0, 0, errCount
+	// Redis has words of its own for a client that has not given its password.
 	case v > int64(lim.args()) && lim.later > 0:
 		return 0, 0, errCountNoAuth
 	case v > int64(lim.args()):
@@ -183,8 +194,8 @@ func (g *InputGuard) count(buf []byte, lim *Limits) (n, next int, err error) {
 	return int(max(v, 0)), next, nil
 }
 
-// size reads the line that starts the argument at buf[pos:], as count does.
-func (g *InputGuard) size(buf []byte, pos int, lim *Limits) (n, next int, err error) {
+// readSize reads the line that starts the argument at buf[pos:], as readCount does.
+func (g *InputGuard) readSize(buf []byte, pos int, lim *Limits) (n, next int, err error) {
 	line, next, err := g.header(buf, pos, errSizeLine)
 	if next == 0 {
 		return 0, 0, err
@@ -202,6 +213,7 @@ func (g *InputGuard) size(buf []byte, pos int, lim *Limits) (n, next int, err er
 		return 0, 0, errSize
 	case buf[next-1] != '\n':
 		return 0, 0, errCRLF
+	// Told as soon as the length is known, so nothing is read in vain.
 	case v > int64(lim.command()-g.passed-next-2):
 		return 0, 0, errCommandSize
 	}
@@ -213,6 +225,7 @@ func (g *InputGuard) size(buf []byte, pos int, lim *Limits) (n, next int, err er
 // '\r' alone: the caller checks that buf[next-1] is '\n'.
 func (g *InputGuard) header(buf []byte, pos int, tooBig ProtocolError) (line []byte, next int, err error) {
 	to := min(len(buf), pos+headerLimit+1)
+	// What was looked at before has no '\r'.
 	from := min(max(pos, g.seen), to)
 	cr := bytes.IndexByte(buf[from:to], '\r')
 	if cr < 0 {
@@ -224,26 +237,27 @@ func (g *InputGuard) header(buf []byte, pos int, tooBig ProtocolError) (line []b
 	}
 	cr += from
 	if cr+1 == len(buf) {
+		// The byte behind '\r' is missing: look at the '\r' again when it has come.
 		g.seen = cr
 		return nil, 0, nil
 	}
 	return buf[pos:cr], cr + 2, nil
 }
 
-// inline frames a command that does not start with '*': one line of words.
-func (g *InputGuard) inline(buf []byte, lim *Limits) (n int, err error) {
+// frameInline frames a command that does not start with '*': one line of words.
+func (g *InputGuard) frameInline(buf []byte, lim *Limits) (n int, err error) {
 	to := min(len(buf), lim.inline()+1)
 	from := min(g.seen, to)
 	lf := bytes.IndexByte(buf[from:to], '\n')
 	if lf < 0 {
 		if len(buf) > lim.inline() {
-			return g.refuse(errInlineSize)
+			return g.refuseInput(errInlineSize)
 		}
-		return g.wait(InputGuard{seen: to, missing: 1})
+		return g.noteStop(InputGuard{seen: to, missing: 1})
 	}
 	lf += from
 	if err := checkWords(line(buf[:lf+1])); err != nil {
-		return g.refuse(err)
+		return g.refuseInput(err)
 	}
 	*g = InputGuard{}
 	return lf + 1, nil

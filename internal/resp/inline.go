@@ -2,13 +2,15 @@ package resp
 
 import "bytes"
 
-// line is an inline command without its line end, which is LF or CRLF.
+// line is an inline command without its line end, which is LF or CRLF. Inline commands are what people type
+// into telnet or nc (Redis protocol specification, inline commands).
 func line(cmd []byte) []byte {
 	cmd = bytes.TrimSuffix(cmd, []byte{'\n'})
 	return bytes.TrimSuffix(cmd, []byte{'\r'})
 }
 
-// checkWords says whether words can split line.
+// checkWords says whether words can split line. It allocates nothing, so a guard can ask before anybody
+// splits.
 func checkWords(line []byte) error {
 	if bytes.IndexByte(line, 0) >= 0 {
 		return errNUL
@@ -44,6 +46,8 @@ func words(line []byte, dst [][]byte) ([][]byte, error) {
 			if bare == nil {
 				bare = make([]byte, 0, len(line))
 			}
+			// bare never grows beyond the capacity that it has, so words that were cut from it before stay
+			// where they are.
 			start := len(bare)
 			bare = unquote(bare, word)
 			word = bare[start:len(bare):len(bare)]
@@ -85,6 +89,7 @@ func closingQuote(line []byte, i int) int {
 		switch {
 		case line[i] == quote:
 			return i
+		// In '...' a backslash hides the quote alone.
 		case line[i] == '\\' && (quote == '"' || i+1 < len(line) && line[i+1] == '\''):
 			i++
 		}

@@ -1,6 +1,6 @@
 package resp
 
-// Redis's own defaults.
+// Redis's own defaults. It has no setting for the number of arguments.
 const (
 	defaultArgs    = 1 << 20   // arguments of a command
 	defaultBulk    = 512 << 20 // proto-max-bulk-len
@@ -26,8 +26,9 @@ func DefaultLimits() Limits {
 	return Limits{Args: defaultArgs, Bulk: defaultBulk, Inline: defaultInline, Command: defaultCommand}
 }
 
-// Unauthenticated returns the limits for a client that has yet to give the
-// password: 10 arguments of 16 KiB, as in Redis, or l where that is lower.
+// Unauthenticated returns the limits for a client that has yet to give the password: 10 arguments of 16 KiB,
+// as in Redis, or l where that is lower. Whoever has not said who he is can make the proxy keep some 160 KiB,
+// and not 512 MB.
 func (l Limits) Unauthenticated() Limits {
 	l.later = l.bulk()
 	l.Args = min(l.args(), unauthenticatedArgs)

@@ -6,12 +6,13 @@ import "strconv"
 // bits.
 const maxDigits = 9 << (^uint(0) >> 63)
 
-// number reads a natural number and the CRLF behind it at buf[i:]. next is
-// where the CRLF ends, or 0 when the bytes are anything but a whole, plain
-// number: incomplete, signed, with a leading zero, too long.
+// number reads a natural number and the CRLF behind it at buf[i:]. next is where the CRLF ends, or 0 when the
+// bytes are anything but a whole, plain number: incomplete, signed, with a leading zero, too long. Redis
+// takes some of the others too (string2ll), so whoever gets 0 looks again with Integer, or waits for more.
 func number(buf []byte, i int) (n, next int) {
 	start := i
 	for ; i < len(buf); i++ {
+		// below '0' it wraps to a number above 9
 		d := buf[i] - '0'
 		if d > 9 {
 			break

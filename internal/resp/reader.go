@@ -17,7 +17,8 @@ type Reader struct {
 }
 
 // Next blocks until the next reply has come. raw are its bytes, and those that have come behind it. Both stay
-// valid.
+// valid. After an error the connection is of no use. raw aliases the buffer, which is never moved to the
+// front, so later reads do not write into it.
 func (r *Reader) Next() (v Value, raw []byte, err error) {
 	for {
 		n, done, err := r.frame.Next(r.buf[r.framed:])
@@ -25,10 +26,11 @@ func (r *Reader) Next() (v Value, raw []byte, err error) {
 			return v, nil, err
 		}
 		if r.framed += n; done {
-			v, _, err = parse(r.buf[:r.framed], 0)
+			v, _, err = parseValue(r.buf[:r.framed], 0)
 			raw, r.buf, r.framed = r.buf, r.buf[r.framed:], 0
 			return v, raw, err
 		}
+		// Replies that came behind an earlier one count, too.
 		if len(r.buf) >= r.Most {
 			return v, nil, fmt.Errorf("resp: a reply has more than %d bytes", r.Most)
 		}

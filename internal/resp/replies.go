@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/redcon"
 )
 
+// They are shared by all goroutines: nobody appends to them or writes into them.
 // Whole replies that never change.
 var (
 	OK         = []byte("+OK\r\n")
@@ -47,6 +48,8 @@ func ErrorLine(format string, args ...any) []byte {
 			}
 		}
 	}
+	// A line break in an argument would end the reply, and what stands behind it would be taken for the next
+	// one.
 	text := strings.Map(func(r rune) rune {
 		if r == '\r' || r == '\n' {
 			return ' '
@@ -56,7 +59,7 @@ func ErrorLine(format string, args ...any) []byte {
 	return []byte("-" + text + "\r\n")
 }
 
-// Shortened is the first most bytes of arg, and how many follow.
+// Shortened is the first most bytes of arg, and how many follow. arg is longer than most.
 func Shortened[T []byte | string](arg T, most int) []byte {
 	return fmt.Appendf(nil, "%s... (%d more bytes)", arg[:most], len(arg)-most)
 }

@@ -18,6 +18,7 @@ func Split(cmd []byte, dst [][]byte) (args [][]byte, raw []byte, err error) {
 			n, _ := number(cmd, 1)
 			dst = make([][]byte, 0, min(n, len(cmd)/5)) // "$0\r\n\r\n" has six bytes
 		}
+		// redcon is less strict about lengths: InputGuard has checked them.
 		whole, args, _, _, err := redcon.ReadNextCommand(cmd, dst)
 		if err != nil || !whole {
 			return args[:0], nil, errCount

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// maxDepth is how deep a value that Parse decodes may be nested.
+// maxDepth is how deep a value that Parse decodes may be nested. Parse calls itself for each level, and a
+// goroutine's stack has an end. Redis's own replies have a handful of levels.
 const maxDepth = 128
 
 // What Parse says besides ErrReply.
@@ -14,7 +15,7 @@ var (
 	ErrDepth      = errors.New("resp: reply is nested too deep")
 )
 
-// Value is one decoded reply.
+// Value is one decoded reply. It aliases the bytes that it was decoded from: copy what outlives them.
 type Value struct {
 	Kind  byte    // the type byte: '+', '-', ':', '$', '*', '_', '#', ',', '(', '!', '=', '%', '~' or '>'
 	Str   []byte  // text of strings, errors and numbers, without the format of a '='; aliases the input
@@ -35,15 +36,15 @@ func Parse(b []byte) (v Value, rest []byte, err error) {
 	if !done {
 		return Value{}, b, ErrIncomplete
 	}
-	v, _, err = parse(b[:n], 0)
+	v, _, err = parseValue(b[:n], 0)
 	if err != nil {
 		return Value{}, b, err
 	}
 	return v, b[n:], nil
 }
 
-// parse decodes the first value of b, which a Framer let through.
-func parse(b []byte, depth int) (v Value, rest []byte, err error) {
+// parseValue decodes the first value of b, which a Framer let through.
+func parseValue(b []byte, depth int) (v Value, rest []byte, err error) {
 	if depth > maxDepth {
 		return Value{}, nil, ErrDepth
 	}
@@ -76,16 +77,18 @@ func parse(b []byte, depth int) (v Value, rest []byte, err error) {
 	if v.Kind == '%' || v.Kind == '|' {
 		n *= 2
 	}
+	// The Framer has seen all n of them, so the memory is bounded by the input.
 	if n > 0 {
 		v.Elems = make([]Value, n)
 	}
 	for i := range v.Elems {
-		if v.Elems[i], rest, err = parse(rest, depth+1); err != nil {
+		if v.Elems[i], rest, err = parseValue(rest, depth+1); err != nil {
 			return Value{}, nil, err
 		}
 	}
+	// an attribute is about the value behind it, which stands in its place
 	if v.Kind == '|' {
-		return parse(rest, depth+1)
+		return parseValue(rest, depth+1)
 	}
 	return v, rest, nil
 }
@@ -98,6 +101,7 @@ func parseBulk(v Value, b []byte) (Value, []byte, error) {
 	}
 	v.Str = b[:v.Int:v.Int]
 	if v.Kind == '=' {
+		// three letters and a colon, "txt:"
 		if v.Int < 4 || v.Str[3] != ':' {
 			return Value{}, nil, ErrReply
 		}

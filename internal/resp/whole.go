@@ -17,6 +17,8 @@ func whole(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte) {
 	}
 	fits := left <= cap(dst)
 	args = dst[:0]
+	// A command that is too long, or whose end has not come, is out of the ordinary, too: who looks closely
+	// says which.
 	maxBulk, maxEnd := lim.bulk(), min(len(buf), lim.command())
 	for ; left > 0; left-- {
 		if pos+5 > maxEnd {
@@ -26,6 +28,7 @@ func whole(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte) {
 		if head[0] != '$' {
 			return 0, nil
 		}
+		// One digit, most likely: "$3\r\n".
 		size, start := int(head[1]-'0'), pos+4
 		if size > 9 {
 			return 0, nil

@@ -6,6 +6,7 @@ func IsWord(arg []byte, word string) bool {
 		return false
 	}
 	for i, b := range arg {
+		// anything below 'a' wraps, and is above 26
 		if b-'a' < 26 {
 			b &^= 0x20
 		}

@@ -22,6 +22,8 @@ const Count = 16384
 // Of is the slot of key: CRC16 (XMODEM) of the key, or of its hash tag when it
 // has one that is not empty, modulo 16384.
 func Of(key []byte) int {
+	// The first brace that opens and the first one behind it that closes count, whatever else follows; "{}"
+	// is no tag.
 	if open := bytes.IndexByte(key, '{'); open >= 0 {
 		if size := bytes.IndexByte(key[open+1:], '}'); size > 0 {
 			key = key[open+1 : open+1+size]

@@ -18,7 +18,7 @@ const (
 	Refused                  // while it is lost: a node refuses it, and will unless somebody changes that
 )
 
-// Change is one thing that happens to a subscription.
+// Change is one thing that happens to a subscription. All who are told share Payload: nobody writes to it.
 type Change struct {
 	Kind    EventKind
 	Payload []byte // of Message

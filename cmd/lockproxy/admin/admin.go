@@ -37,7 +37,8 @@ type Program interface {
 	Reloads() []files.State
 }
 
-// Options are what the listener is made of.
+// Options are what the listener is made of. What may change while it runs, Values and Password, is asked for
+// with each request.
 type Options struct {
 	Program         Program
 	Values          func() *settings.Values
@@ -48,19 +49,23 @@ type Options struct {
 	Log             *slog.Logger
 }
 
-// Serve answers on ln until stop.
+// Serve answers on ln until stop. stop closes ln, and waits a second at most for requests that are being
+// answered. It blocks until then, and is called once.
 func Serve(ln net.Listener, o Options) (stop func()) {
 	v := o.Values()
+	// Each handshake asks for the configuration, so a new certificate needs no restart.
 	if o.TLS != nil {
 		ln = tls.NewListener(ln, &tls.Config{GetConfigForClient: o.TLS.ForClient})
 	}
 	page := o.newPage()
 	srv := &http.Server{
-		Handler:           onlyHosts(names(v), o.handler(newGate(o), page)),
-		ConnContext:       gateContext,
+		Handler:     onlyHosts(names(v), o.handler(newGate(o), page)),
+		ConnContext: gateContext,
+		// No WriteTimeout, which would end the stream of the page: that has a time-out for each write.
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		// What browsers and scanners do wrong is no warning.
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	done := make(chan struct{})
 	go func() { // ends in stop
@@ -73,6 +78,7 @@ func Serve(ln net.Listener, o Options) (stop func()) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		// First, since Shutdown waits for streams, which would not end by themselves.
 		page.Close()
 		if srv.Shutdown(ctx) != nil {
 			srv.Close()
@@ -89,6 +95,8 @@ func tellReady(w http.ResponseWriter, err error, strict bool, reasons func() boo
 		io.WriteString(w, "ready\n")
 		return
 	}
+	// Reasons name nodes and errors of the upstream, which are not for everybody who can reach a probe's
+	// address.
 	why := "the reason is told to those who give admin-password"
 	if reasons() {
 		why = err.Error()
@@ -103,11 +111,15 @@ func tellReady(w http.ResponseWriter, err error, strict bool, reasons func() boo
 // handler serves /healthz and /readyz to all, and what is inside to those whom gate lets in.
 func (o Options) handler(gate *gate, page http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	// Anything that is not named here is behind the gate.
 	mux.Handle("/", gate.only(onlyPages(o.Values, page, o.inside())))
+	// It asks nothing: a process that answers is alive, and a restart would not help one whose upstream is
+	// away.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		tellReady(w, o.Program.Ready(), r.URL.Query().Has("strict"),
-			func() bool { return gate.judge(r) == letIn })
+			// a function, since judging may block: it is done only if there is a reason to tell
+			func() bool { return gate.judgeRequest(r) == letIn })
 	})
 	return mux
 }
@@ -116,6 +128,8 @@ func (o Options) handler(gate *gate, page http.Handler) http.Handler {
 func (o Options) inside() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(o), promhttp.HandlerOpts{}))
+	// Off unless it is asked for: a profile takes time of the processor, and cmdline shows all flags,
+	// passwords among them.
 	if o.Values().Admin.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

@@ -21,6 +21,8 @@ import (
 //
 //	/healthz, /readyz   anybody: probes give no password. /readyz has its reasons for those who are let in
 //	everything else     who gives the password and shows a certificate, as far as the settings ask for them
+//
+// Safe for concurrent use. What password says may change; a request is judged by what it says then.
 type gate struct {
 	password    func() string // "": none is needed
 	certificate bool          // one is needed
@@ -39,10 +41,12 @@ type gate struct {
 const mostWaits = 1024
 
 // gateConn is the key of what the gate knows of a connection: that the right password came over it last.
+// Whoever has given the password over it is not slowed down by others who guess from the same address.
 type gateConn struct{}
 
 // gateContext is the ConnContext of a server behind the gate.
 func gateContext(ctx context.Context, _ net.Conn) context.Context {
+	// A *atomic.Bool, made once for each connection: the requests of a connection share it.
 	return context.WithValue(ctx, gateConn{}, new(atomic.Bool))
 }
 
@@ -66,9 +70,11 @@ const (
 	tooMany // wrong passwords before it
 )
 
-// judge looks at a request. It blocks after wrong passwords of others from the address, but not who has given
-// the right one over the same connection before.
-func (g *gate) judge(r *http.Request) verdict {
+// judgeRequest looks at a request. It blocks after wrong passwords of others from the address, but not who
+// has given the right one over the same connection before.
+func (g *gate) judgeRequest(r *http.Request) verdict {
+	// admin-tls only asks for a certificate (VerifyClientCertIfGiven), so that probes get in without. Here
+	// one is demanded.
 	if g.certificate && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
 		return needsCertificate
 	}
@@ -78,16 +84,19 @@ func (g *gate) judge(r *http.Request) verdict {
 	}
 	_, given, tried := r.BasicAuth()
 	conn, _ := r.Context().Value(gateConn{}).(*atomic.Bool)
+	// Compared in any case, before anything that depends on it.
 	right := samePassword(given, want)
 	switch {
 	case !tried:
 		return needsPassword
 	case right && conn != nil && conn.Load():
 		return letIn
-	case !g.pause(r):
+	// The right password waits as well: otherwise how fast the answer comes would tell a guess from the
+	// truth.
+	case !g.pauseRequest(r):
 		return tooMany
 	case !right:
-		g.failed(r)
+		g.noteFailure(r)
 	}
 	if conn != nil {
 		conn.Store(right)
@@ -101,12 +110,13 @@ func (g *gate) judge(r *http.Request) verdict {
 // only passes on to next the requests that are let in.
 func (g *gate) only(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch g.judge(r) {
+		switch g.judgeRequest(r) {
 		case letIn:
 			next.ServeHTTP(w, r)
 		case needsCertificate:
 			http.Error(w, "the admin listener asks for a certificate of admin-tls-ca", http.StatusForbidden)
 		case needsPassword:
+			// has browsers ask for the password, and send it with each request from then on
 			w.Header().Set("WWW-Authenticate", `Basic realm="lockproxy", charset="UTF-8"`)
 			http.Error(w, "the admin listener asks for admin-password, under any user name",
 				http.StatusUnauthorized)
@@ -117,10 +127,10 @@ func (g *gate) only(next http.Handler) http.Handler {
 	})
 }
 
-// pause waits as long as wrong passwords from the same address make the next one wait. It reports false if
-// too many wait: then any of them gives its place to the one that has just come, so that nobody can keep them
-// all.
-func (g *gate) pause(r *http.Request) bool {
+// pauseRequest waits as long as wrong passwords from the same address make the next one wait. It reports
+// false if too many wait: then any of them gives its place to the one that has just come, so that nobody can
+// keep them all.
+func (g *gate) pauseRequest(r *http.Request) bool {
 	wait := g.addresses.Pause(login.Origin(r.RemoteAddr), time.Now())
 	if wait <= 0 {
 		return true
@@ -146,15 +156,17 @@ func (g *gate) pause(r *http.Request) bool {
 		return true
 	case <-pushed:
 		return false
+	// the client has gone
 	case <-r.Context().Done():
 		return false
 	}
 }
 
-// failed notes a wrong password.
-func (g *gate) failed(r *http.Request) {
+// noteFailure notes a wrong password.
+func (g *gate) noteFailure(r *http.Request) {
 	now := time.Now()
 	g.addresses.Failed(login.Origin(r.RemoteAddr), now)
+	// Few lines, however fast somebody guesses.
 	g.lines.Write(g.log, slog.LevelWarn, "admin: wrong password", "client", r.RemoteAddr)
 	if g.audit != nil {
 		g.audit.Note(lockevent.Event{Time: now, Kind: lockevent.LoginFailed, Reason: "admin",

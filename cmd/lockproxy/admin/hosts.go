@@ -18,6 +18,7 @@ import (
 // names are the host names under which the admin listener may be asked.
 func names(v *settings.Values) []string {
 	all := append([]string{"localhost"}, v.Admin.Hosts...)
+	// who has chosen to listen on a name may use it
 	if host, _, err := net.SplitHostPort(v.Admin.Addr); err == nil && host != "" {
 		all = append(all, strings.ToLower(host))
 	}
@@ -28,6 +29,7 @@ func names(v *settings.Values) []string {
 // address. A request without a Host, which no browser sends, is passed on too.
 func onlyHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// An IP address cannot be rebound: it is no name.
 		host := hostName(r.Host)
 		if _, err := netip.ParseAddr(host); err != nil && host != "" && !slices.Contains(names, host) {
 			http.Error(w, fmt.Sprintf("the admin listener is not asked as %q: use its IP address, "+

@@ -19,7 +19,8 @@ func newRegistry(o Options) *prometheus.Registry {
 	return r
 }
 
-// metric is a row of the table.
+// metric is a row of the table. Counters end in _total; base units, as Prometheus wants it: seconds and
+// bytes.
 type metric struct {
 	kind       prometheus.ValueType // histogram: prometheus.UntypedValue
 	name, help string
@@ -33,7 +34,8 @@ const (
 	histogram = prometheus.UntypedValue
 )
 
-// scrape is what the values of one scrape are read from.
+// scrape is what the values of one scrape are read from. It belongs to one Collect, and is read by each row
+// of the table.
 type scrape struct {
 	proxy.Stats
 	ready           bool
@@ -41,7 +43,8 @@ type scrape struct {
 	reloads         []files.State
 }
 
-// teller takes the values of a metric.
+// teller takes the values of a metric. ch is read by the registry while it collects; a teller is used within
+// one scrape.
 type teller struct {
 	kind prometheus.ValueType
 	desc *prometheus.Desc
@@ -73,7 +76,8 @@ func each[N amount](values func(s *scrape) map[string]N) func(*scrape, teller) {
 	}
 }
 
-// collector turns Stats into metrics.
+// collector turns Stats into metrics. Nothing is counted here: each scrape reads what the proxy counts for
+// itself, so what nobody scrapes costs nothing.
 type collector struct{ o Options }
 
 // Describe implements prometheus.Collector.
@@ -86,12 +90,15 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	p := c.o.Program
+	// Once for all metrics: numbers that belong together are of one moment.
 	s := &scrape{p.Stats(), p.Ready() == nil, c.o.Version, c.o.Commit, p.Reloads()}
 	for _, m := range metrics {
 		m.tell(s, teller{m.kind, desc(m.name, m.help, m.labels...), ch})
 	}
 }
 
+// desc is the description of a metric. The same arguments make an equal one, so Describe and Collect need not
+// share it.
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("lockproxy_"+name, help, labels, nil)
 }

@@ -29,7 +29,8 @@ func onlyPages(values func() *settings.Values, page, other http.Handler) http.Ha
 	})
 }
 
-// HidesPage says why nobody may see the page; "": whom the gate lets in may.
+// HidesPage says why nobody may see the page; "": whom the gate lets in may. It asks for the settings of now:
+// a password that was set meanwhile counts at once.
 func HidesPage(v *settings.Values) string {
 	switch {
 	case !v.AdminOpen():

@@ -20,8 +20,10 @@ var metrics = []metric{
 	{gauge, "build_info", "1, with what the binary was built from.",
 		[]string{"version", "commit", "goversion"},
 		func(s *scrape, to teller) { to.number(1, s.version, s.commit, runtime.Version()) }},
+	// Not what /readyz says without strict: an alert wants to know of each part that is not served.
 	{gauge, "ready", "1 if all commands can be served now, as /readyz?strict says.", nil,
 		one(func(s *scrape) int64 { return oneIf(s.ready) })},
+	// Negative once it has ended: an alert on a low number goes on then.
 	{gauge, "certificate_remaining_seconds", "How long a certificate in use is still good: the first to " +
 		"end " +
 		"of its chain, of an authority's file the last.", []string{"setting"},
@@ -48,6 +50,7 @@ var metrics = []metric{
 		one(func(s *scrape) uint64 { return s.ClientsRejected })},
 	{gauge, "blocked_clients", "Clients in a command that blocks, such as BLPOP.", nil,
 		one(func(s *scrape) int { return s.Blocked + s.Queued })},
+	// waiting: clients that need one and have none, since all are used.
 	{gauge, "own_connections", "Connections to the upstream for one client each: used, idle, or waiting " +
 		"for a place (upstream-own-connections).", []string{"state"},
 		each(func(s *scrape) map[string]int64 {
@@ -77,6 +80,7 @@ var metrics = []metric{
 	{counter, "sent_bytes_total", "Bytes to clients.", nil,
 		one(func(s *scrape) uint64 { return s.BytesOut })},
 
+	// Commands that do not exist count as "other", or anybody could make as many labels as there are words.
 	{counter, "commands_total", "Commands answered.", []string{"command"},
 		ofCommands(func(c *stats.CommandCount) uint64 { return c.Calls })},
 	{counter, "command_errors_total", "Commands answered with an error.", []string{"command"},
@@ -103,6 +107,7 @@ var metrics = []metric{
 	{gauge, "node_connections", "Connections to a node that are open.", []string{"node"},
 		ofNodes(func(n *pipe.NodeStats) int64 { return n.Connections })},
 
+	// Of locks: the counters of package locks, by their number there.
 	{gauge, "lock_waiters", "Clients that wait for a lock.", nil, ofLocks(locks.Waiters)},
 	{counter, "lock_waits_total", "LOCKs that had to wait.", nil, ofLocks(locks.Waits)},
 	{counter, "lock_wait_timeouts_total", "LOCKs that waited in vain.", nil, ofLocks(locks.TimedOut)},
@@ -149,6 +154,7 @@ var metrics = []metric{
 	{gauge, "peers_differing", "Other proxies that keep locks in another way, as their settings say: two " +
 		"clients may get one lock.", nil, one(func(s *scrape) int { return s.PeersDiffer })},
 
+	// Without RedLock these have no values.
 	{gauge, "redlock_node_up", "1 if the master of RedLock answers.", []string{"node"},
 		ofMasters(func(m *master.Health) bool { return m.Up })},
 	{gauge, "redlock_node_votes", "1 if its answers count, 0 also for a while after a restart or a step of " +
@@ -172,6 +178,7 @@ func ofCommands(value func(c *stats.CommandCount) uint64) func(*scrape, teller) 
 	}
 }
 
+// commandTimes are the durations of each command that was used.
 func commandTimes(s *scrape, to teller) {
 	for _, c := range s.Commands {
 		if c.Calls > 0 {
@@ -184,6 +191,7 @@ func commandTimes(s *scrape, to teller) {
 func cumulative(buckets []uint64) map[float64]uint64 {
 	all := make(map[float64]uint64, len(buckets))
 	sum := uint64(0)
+	// Prometheus adds the one without a bound, +Inf, by itself: it is the count.
 	for i, n := range buckets[:len(buckets)-1] {
 		sum += n
 		all[stats.BucketLimit(i).Seconds()] = sum
@@ -191,6 +199,7 @@ func cumulative(buckets []uint64) map[float64]uint64 {
 	return all
 }
 
+// ofNodes are the values of each node that the proxy has had to do with, by its address.
 func ofNodes[N amount](value func(n *pipe.NodeStats) N) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, n := range s.Nodes {
@@ -199,6 +208,7 @@ func ofNodes[N amount](value func(n *pipe.NodeStats) N) func(*scrape, teller) {
 	}
 }
 
+// ofMasters are yes or no of each master of RedLock, as 1 or 0.
 func ofMasters(is func(m *master.Health) bool) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, m := range s.Masters {
@@ -207,6 +217,8 @@ func ofMasters(is func(m *master.Health) bool) func(*scrape, teller) {
 	}
 }
 
+// ofEvents are events told and lost. Without the log or the watch that they are for there are no values, in
+// place of zeros that would look as if all were well.
 func ofEvents(told string, counts func(s *scrape) proxy.EventCounts) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		if n := counts(s); n.On {
@@ -220,6 +232,7 @@ func ofLocks(c locks.Tally) func(*scrape, teller) {
 	return one(func(s *scrape) uint64 { return s.Locks[c] })
 }
 
+// lockTimes are histograms of lock verbs, waits or holds.
 func lockTimes(of func(t *lock.Times) []lock.Durations) func(*scrape, teller) {
 	return func(s *scrape, to teller) {
 		for _, t := range of(&s.LockTimes) {

@@ -21,41 +21,45 @@ const (
 
 var errViewers = errors.New("64 others look at this page already: close one of them")
 
-// board is what all viewers see. Safe for concurrent use.
+// board is what all viewers see. Safe for concurrent use. mu is held for moments only, and never while the
+// upstream is asked or a viewer is written to.
 type board struct {
 	o     Options
 	token string // which the script has to give to break a lock
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed, and made anew, when there is more to see
-	closed   bool
-	viewers  int
-	stop     context.CancelFunc // of what is done for viewers; nil: there are none
-	over     *sync.WaitGroup    // of the goroutines that do it
-	status   shown
+	mu      sync.Mutex
+	changed chan struct{} // closed, and made anew, when there is more to see
+	closed  bool
+	viewers int
+	stop    context.CancelFunc // of what is done for viewers; nil: there are none
+	over    *sync.WaitGroup    // of the goroutines that do it
+	status  shown
+	// by what is searched for: all who search for the same look at one search
 	searches map[string]*search
 	kick     chan struct{} // capacity 1: a search is new
 	events   eventLog
 	points   []point // the newest last
-	proxies  totals.Sum
+	// what the other proxies have said last; zero: they have not been asked yet
+	proxies totals.Sum
 }
 
-// shown is the newest of what a viewer sees of something.
+// shown is the newest of what a viewer sees of something. A viewer notes which n it has sent, so each text is
+// sent once to each, and one that is slow leaves texts out.
 type shown struct {
 	text []byte // JSON
 	n    uint64 // rises with each new text; 0: there is none
 }
 
-// next makes text the newest.
-func (s *shown) next(text []byte) { s.text, s.n = text, s.n+1 }
+// setNewest makes text the newest.
+func (s *shown) setNewest(text []byte) { s.text, s.n = text, s.n+1 }
 
 func newBoard(o Options) *board {
 	return &board{o: o, token: rand.Text(), changed: make(chan struct{}), over: new(sync.WaitGroup),
 		searches: make(map[string]*search), kick: make(chan struct{}, 1)}
 }
 
-// enter adds a viewer of a search. The first one has the work begin. Each calls leave once.
-func (b *board) enter(match string) (*search, error) {
+// addViewer adds a viewer of a search. The first one has the work begin. Each calls removeViewer once.
+func (b *board) addViewer(match string) (*search, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || b.viewers >= mostViewers {
@@ -69,23 +73,28 @@ func (b *board) enter(match string) (*search, error) {
 		s = &search{match: match}
 		b.searches[match] = s
 		select {
+		// It is full if makeSearches has not looked yet, and then it will find this search, too.
 		case b.kick <- struct{}{}:
 		default:
 		}
 	}
 	s.viewers++
 	if b.viewers++; b.viewers == 1 {
-		b.begin()
+		b.beginWork()
 	}
 	return s, nil
 }
 
-// begin starts what is done for viewers, once what was done for earlier ones has ended. mu is held.
-func (b *board) begin() {
+// beginWork starts what is done for viewers, once what was done for earlier ones has ended. mu is held.
+func (b *board) beginWork() {
 	ctx, stop := context.WithCancel(context.Background())
+	// Work of earlier viewers may be in the middle of a question, and two goroutines must not write the same
+	// fields.
 	before := b.over
 	b.stop, b.over = stop, new(sync.WaitGroup)
-	for _, work := range []func(context.Context){b.run, b.list, b.watch, b.ask} {
+	for _, work := range []func(context.Context){
+		b.showCounters, b.makeSearches, b.watchEvents, b.askProxies,
+	} {
 		b.over.Go(func() { // ends with ctx: when the last viewer leaves
 			before.Wait()
 			work(ctx)
@@ -93,10 +102,12 @@ func (b *board) begin() {
 	}
 }
 
-// leave takes a viewer of s away.
-func (b *board) leave(s *search) {
+// removeViewer takes a viewer of s away.
+func (b *board) removeViewer(s *search) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// A search that goes on at this moment writes into the search that nobody looks at any more, and ends
+	// with that.
 	if s.viewers--; s.viewers == 0 {
 		delete(b.searches, s.match)
 	}
@@ -105,12 +116,13 @@ func (b *board) leave(s *search) {
 	}
 }
 
-// close has all viewers leave, and waits for the work that was done for them.
-func (b *board) close() {
+// closeBoard has all viewers leave, and waits for the work that was done for them. Streams see closed and
+// end. It may be called again.
+func (b *board) closeBoard() {
 	b.mu.Lock()
 	if !b.closed {
 		b.closed = true
-		b.tell()
+		b.tellViewers()
 	}
 	if b.viewers > 0 {
 		b.stop()
@@ -120,34 +132,37 @@ func (b *board) close() {
 	over.Wait()
 }
 
-// tell has viewers look again. mu is held.
-func (b *board) tell() {
+// tellViewers has viewers look again. mu is held.
+func (b *board) tellViewers() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// run shows the counters, and the events that have come, until ctx ends.
-func (b *board) run(ctx context.Context) {
+// showCounters shows the counters, and the events that have come, until ctx ends.
+func (b *board) showCounters(ctx context.Context) {
+	// A gauge of its own for each time that somebody looks: rates over the time in between would mislead.
 	g := newGauge(b.o)
 	tick := time.NewTicker(eventsEvery)
 	defer tick.Stop()
+	// Events are looked at more often than the counters, on the same tick.
 	for due := time.Now(); ; {
 		if now := time.Now(); !now.Before(due) {
 			due = now.Add(statusEvery)
 			b.mu.Lock()
 			proxies := b.proxies
 			b.mu.Unlock()
-			latest, text := g.look(now, proxies)
+			// without mu: it takes a while with many nodes
+			latest, text := g.takeStatus(now, proxies)
 			b.mu.Lock()
-			b.status.next(text)
+			b.status.setNewest(text)
 			b.points = append(b.points, latest.Rate)
 			b.points = b.points[max(0, len(b.points)-mostPoints):]
-			b.tell()
+			b.tellViewers()
 			b.mu.Unlock()
 		}
 		b.mu.Lock()
-		if b.events.flush() {
-			b.tell()
+		if b.events.flushFresh() {
+			b.tellViewers()
 		}
 		b.mu.Unlock()
 		select {
@@ -158,9 +173,10 @@ func (b *board) run(ctx context.Context) {
 	}
 }
 
-// ask asks the other proxies, until ctx ends.
-func (b *board) ask(ctx context.Context) {
+// askProxies asks the other proxies, until ctx ends.
+func (b *board) askProxies(ctx context.Context) {
 	for {
+		// No upstream yet: ask again in a while.
 		if source := b.o.Source(); source != nil {
 			sum := source.Proxies(ctx)
 			if ctx.Err() != nil {
@@ -170,14 +186,14 @@ func (b *board) ask(ctx context.Context) {
 			b.proxies = sum
 			b.mu.Unlock()
 		}
-		if !pause(ctx, proxiesEvery) {
+		if !pauseFor(ctx, proxiesEvery) {
 			return
 		}
 	}
 }
 
-// pause waits, and reports false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
+// pauseFor waits, and reports false if ctx ends before.
+func pauseFor(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true

@@ -26,8 +26,9 @@ const (
 //
 //	POST /break {"id": "..."}  -->  {"broken": true}
 //
-// Browsers add the password by themselves, so it does not show that the page has sent the request: its
-// origin and its token do.
+// Browsers add the password by themselves, so it does not show that the page has sent the request: its origin
+// and its token do. Safe for concurrent use. Breaking waits for the upstream, on the goroutine of the
+// request.
 type breaker struct {
 	o     Options
 	board *board
@@ -46,6 +47,7 @@ func (k *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body is no JSON with an id: "+err.Error(), http.StatusBadRequest)
 		return
 	}
+	// By its id, since a name may be anything, and only what a viewer has seen can be broken.
 	name, ok := k.board.nameOf(asked.ID)
 	if !ok {
 		http.Error(w, "this lock is not held any more", http.StatusNotFound)
@@ -56,14 +58,17 @@ func (k *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the upstream is not known yet", http.StatusServiceUnavailable)
 		return
 	}
+	// Any user name is let in, so it says who somebody claims to be; the event of the break shows it.
 	user, _, _ := r.BasicAuth()
 	by := redlock.Client{Name: "admin page", Addr: r.RemoteAddr, User: printable(user, mostText)}
 	// A request that was sent is not taken back when the browser goes.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), breakPatience)
 	defer cancel()
 	broken, err := source.Break(ctx, name, by)
-	k.board.again()
+	// Whether it went well or not: the page shows what is so now.
+	k.board.searchAgain()
 	if err != nil {
+		// Nobody knows whether it is broken; the page shows it in a moment.
 		http.Error(w, printable(err.Error(), mostReason), http.StatusBadGateway)
 		return
 	}
@@ -75,10 +80,12 @@ func (k *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (k *breaker) refuses(r *http.Request) string {
 	reason := ""
 	switch origin, err := url.Parse(r.Header.Get("Origin")); {
+	// told without a line in the log: nobody has tried to get around anything
 	case !k.o.Values().Admin.Actions:
 		return "locks are broken here only with admin-actions yes"
 	case err != nil || origin.Host == "" || origin.Host != r.Host || !sameScheme(origin.Scheme, r):
 		reason = "the request is not from this page: its Origin is another one"
+	// Older browsers do not send it, so its absence says nothing.
 	case r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin":
 		reason = "the request is not from this page, says the browser"
 	case subtle.ConstantTimeCompare([]byte(r.Header.Get(tokenHeader)), []byte(k.board.token)) != 1:

@@ -18,7 +18,8 @@ const (
 	watchAgain = 5 * time.Second
 )
 
-// eventLog has the last events. The board's mu guards it.
+// eventLog has the last events. The board's mu guards it. Times and numbers are those of this proxy: a viewer
+// that comes later gets what is kept.
 type eventLog struct {
 	last    []eventRow
 	seq     uint64 // of the last one
@@ -40,41 +41,45 @@ type eventRow struct {
 	Count  uint64 `json:"count"` // of a missed or skipped
 }
 
-// watch hears events until ctx ends.
-func (b *board) watch(ctx context.Context) {
+// watchEvents hears events until ctx ends.
+func (b *board) watchEvents(ctx context.Context) {
 	for {
 		if source := b.o.Source(); source != nil {
-			leave, err := source.Watch(ctx, b.note)
+			// It hears as long as anybody looks, and calls noteEvents from another goroutine.
+			leave, err := source.Watch(ctx, b.noteEvents)
 			if err == nil {
 				<-ctx.Done()
 				leave()
 				return
 			}
-			b.note([]lockevent.Event{{Time: time.Now(), Kind: lockevent.Missed,
+			// so viewers see that what follows has a gap, and why
+			b.noteEvents([]lockevent.Event{{Time: time.Now(), Kind: lockevent.Missed,
 				Reason: err.Error()}})
 		}
-		if !pause(ctx, watchAgain) {
+		if !pauseFor(ctx, watchAgain) {
 			return
 		}
 	}
 }
 
-// note takes events. It does not wait for anybody.
-func (b *board) note(all []lockevent.Event) {
+// noteEvents takes events. It does not wait for anybody.
+func (b *board) noteEvents(all []lockevent.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.events.note(all)
+	b.events.noteEvents(all)
 }
 
-func (l *eventLog) note(all []lockevent.Event) {
+func (l *eventLog) noteEvents(all []lockevent.Event) {
 	for i := range all {
 		e := &all[i]
+		// At most 200 events a second reach a browser: mostNew in each eventsEvery.
 		if l.fresh >= mostNew {
+			// Count of an event that tells of missed ones; others have 0 and are one event.
 			l.skipped += max(1, e.Count)
 			continue
 		}
 		l.fresh++
-		l.add(eventRow{
+		l.addRow(eventRow{
 			client: clientOf(redlock.Client(e.Client), e.Proxy),
 			Time:   e.Time.UnixMilli(), Kind: string(e.Kind), Lock: printable(e.Lock, mostName), Mode: e.Mode,
 			Token: e.Token, Fence: e.Fence, Reason: printable(e.Reason, mostReason), Count: e.Count,
@@ -82,25 +87,27 @@ func (l *eventLog) note(all []lockevent.Event) {
 	}
 }
 
-// add makes e the last event.
-func (l *eventLog) add(e eventRow) {
+// addRow makes e the last event.
+func (l *eventLog) addRow(e eventRow) {
 	l.seq++
 	e.Seq = l.seq
+	// Behind what viewers may be reading, never over it.
 	l.last = append(l.last, e)
 	l.last = l.last[max(0, len(l.last)-mostEvents):]
 }
 
-// flush says whether events have come since it was called before. From now on more of them are kept.
-func (l *eventLog) flush() bool {
+// flushFresh says whether events have come since it was called before. From now on more of them are kept.
+func (l *eventLog) flushFresh() bool {
 	if l.skipped > 0 {
-		l.add(eventRow{Time: time.Now().UnixMilli(), Kind: "skipped", Count: l.skipped})
+		l.addRow(eventRow{Time: time.Now().UnixMilli(), Kind: "skipped", Count: l.skipped})
 	}
 	some := l.fresh > 0
 	l.fresh, l.skipped = 0, 0
 	return some
 }
 
-// since are the events after that with seq. They stay as they are.
+// since are the events after that with seq. They stay as they are. seq 0 is before all of them. What was
+// dropped since seq is left out.
 func (l *eventLog) since(seq uint64) []eventRow {
 	return l.last[max(0, len(l.last)-int(min(l.seq-seq, mostEvents))):]
 }

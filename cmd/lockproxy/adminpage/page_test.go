@@ -77,13 +77,13 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 			before := f.locks.Load()
 			var all []*search
 			for range mostViewers {
-				s, err := b.enter("a")
+				s, err := b.addViewer("a")
 				if err != nil {
 					t.Fatal(err)
 				}
 				all = append(all, s)
 			}
-			if _, err := b.enter("a"); err == nil {
+			if _, err := b.addViewer("a"); err == nil {
 				t.Error("one viewer more is let in")
 			}
 			time.Sleep(19 * time.Second)
@@ -94,7 +94,7 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 				t.Errorf("%d watch, proxies were asked %d times", f.watching.Load(), f.proxies.Load())
 			}
 			for _, s := range all {
-				b.leave(s)
+				b.removeViewer(s)
 			}
 			synctest.Wait()
 			asked := f.locks.Load()
@@ -103,7 +103,7 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 				t.Error("somebody is asked while nobody looks")
 			}
 		}
-		b.close()
+		b.closeBoard()
 	})
 }
 
@@ -113,13 +113,13 @@ func TestSearchesAreFew(t *testing.T) {
 		b := newBoard(new(fake).options())
 		var all []*search
 		for i := range mostSearches {
-			s, err := b.enter(fmt.Sprint(i))
+			s, err := b.addViewer(fmt.Sprint(i))
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, s)
 		}
-		if _, err := b.enter("another"); !errors.Is(err, errSearches) {
+		if _, err := b.addViewer("another"); !errors.Is(err, errSearches) {
 			t.Error(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -129,9 +129,9 @@ func TestSearchesAreFew(t *testing.T) {
 				t.Errorf("search %s: %s", s.match, s.shown.text)
 			}
 			b.mu.Unlock()
-			b.leave(s)
+			b.removeViewer(s)
 		}
-		b.close()
+		b.closeBoard()
 	})
 }
 
@@ -157,7 +157,7 @@ func TestLive(t *testing.T) {
 		if strings.Contains(w.Body.String(), `"secret"`) {
 			t.Error("it has a token")
 		}
-		if _, err := p.board.enter(""); err == nil {
+		if _, err := p.board.addViewer(""); err == nil {
 			t.Error("a page that has ended lets somebody in")
 		}
 	})
@@ -172,15 +172,16 @@ func (*wire) SetWriteDeadline(time.Time) error { return nil }
 func TestFloodOfEvents(t *testing.T) {
 	var l eventLog
 	for range 1000 {
-		l.note([]lockevent.Event{{Kind: lockevent.Granted, Lock: "a\x1b\u202eb"}})
+		l.noteEvents([]lockevent.Event{{Kind: lockevent.Granted, Lock: "a\x1b\u202eb"}})
 	}
-	if !l.flush() || l.flush() || len(l.last) != mostNew+1 || l.last[mostNew].Count != 1000-mostNew ||
+	if !l.flushFresh() || l.flushFresh() ||
+		len(l.last) != mostNew+1 || l.last[mostNew].Count != 1000-mostNew ||
 		l.last[0].Lock != `a\x1b\u202eb` {
 		t.Errorf("%d events: %+v", len(l.last), l.last[len(l.last)-1])
 	}
 	for range 100 {
-		l.note([]lockevent.Event{{}})
-		l.flush()
+		l.noteEvents([]lockevent.Event{{}})
+		l.flushFresh()
 	}
 	if len(l.last) != mostNew+101 || len(l.since(l.seq)) != 0 || len(l.since(l.seq-3)) != 3 {
 		t.Errorf("%d events", len(l.last))

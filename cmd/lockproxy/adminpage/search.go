@@ -30,16 +30,19 @@ const (
 
 var errSearches = errors.New("8 other searches are open already: close one of them, or search for the same")
 
-// search is a search for locks that at least one viewer looks at. The board's mu guards it.
+// search is a search for locks that at least one viewer looks at. The board's mu guards it. match and viewers
+// are there from the beginning, the rest once it has been made.
 type search struct {
 	match   string // a glob
 	viewers int
 	shown   shown
-	due     time.Time
-	names   map[string]string // of the locks that it shows, by their ids
+	// when it is to be made again; zero: at once
+	due   time.Time
+	names map[string]string // of the locks that it shows, by their ids
 }
 
-// rows is what viewers see of a search.
+// rows is what viewers see of a search. Names is 0 as long as there is no upstream. Error and Rows may both
+// have something: what was found before it went wrong.
 type rows struct {
 	Match string    `json:"match"`
 	Error string    `json:"error,omitempty"`
@@ -48,7 +51,7 @@ type rows struct {
 	Rows  []lockRow `json:"rows"`
 }
 
-// lockRow is one lock. Times are in ms.
+// lockRow is one lock. Times are in ms. Used and Of are of a semaphore; Rest is for how long the lock rests.
 type lockRow struct {
 	ID      string      `json:"id"`
 	Name    string      `json:"name"`
@@ -63,6 +66,8 @@ type lockRow struct {
 	Waiting []waiterRow `json:"waiting"`
 }
 
+// holder is one who holds the lock: TTL is how long yet, Age for how long already, Count how often it has
+// taken it, Kept whether it is kept alive.
 type holder struct {
 	client
 	Token string `json:"token"` // its digest
@@ -74,6 +79,7 @@ type holder struct {
 	Meta  string `json:"meta,omitempty"`
 }
 
+// waiterRow is one who waits, and for how long already.
 type waiterRow struct {
 	client
 	Mode   string `json:"mode"`
@@ -103,8 +109,8 @@ func globOf(text string) string {
 	return "*" + text + "*"
 }
 
-// list makes the searches, one at a time, until ctx ends.
-func (b *board) list(ctx context.Context) {
+// makeSearches makes the searches, one at a time, until ctx ends.
+func (b *board) makeSearches(ctx context.Context) {
 	for {
 		s, wait := b.nextSearch(time.Now())
 		if s == nil {
@@ -117,17 +123,20 @@ func (b *board) list(ctx context.Context) {
 			continue
 		}
 		begin := time.Now()
-		text, names := b.find(ctx, s.match)
+		// Without mu: this is what takes long. match never changes.
+		text, names := b.findLocks(ctx, s.match)
 		if ctx.Err() != nil {
 			return
 		}
 		took := time.Since(begin)
 		b.mu.Lock()
 		s.names, s.due = names, time.Now().Add(searchEvery)
-		s.shown.next(text)
-		b.tell()
+		s.shown.setNewest(text)
+		b.tellViewers()
 		b.mu.Unlock()
-		if !pause(ctx, searchShare*took) {
+		// One search at a time, and four times as long a pause as it took: searches go on for a fifth of the
+		// time at most, however many look.
+		if !pauseFor(ctx, searchShare*took) {
 			return
 		}
 	}
@@ -151,10 +160,11 @@ func (b *board) nextSearch(now time.Time) (next *search, wait time.Duration) {
 	return next, 0
 }
 
-// find makes a search. names are those of the locks that it shows, by their ids.
-func (b *board) find(ctx context.Context, match string) (text []byte, names map[string]string) {
+// findLocks makes a search. names are those of the locks that it shows, by their ids.
+func (b *board) findLocks(ctx context.Context, match string) (text []byte, names map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, searchPatience)
 	defer cancel()
+	// Rows is empty and not nil, which JSON would show as null.
 	said, names := rows{Match: match, Rows: []lockRow{}}, make(map[string]string)
 	begin := time.Now()
 	if source := b.o.Source(); source != nil {
@@ -176,10 +186,12 @@ func (b *board) find(ctx context.Context, match string) (text []byte, names map[
 
 // idOf names a lock in few bytes, whatever its name has.
 func idOf(name string) string {
+	// 12 bytes: two of the few hundred names on a page do not have the same by chance.
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:12])
 }
 
+// rowOf is a lock as viewers see it. Only what printable lets through of names and texts gets into it.
 func rowOf(s *lock.Seen) lockRow {
 	state := &s.State
 	r := lockRow{ID: idOf(s.Name), Name: printable(s.Name, mostName), State: state.Name(), Fence: state.Fence,
@@ -187,6 +199,7 @@ func rowOf(s *lock.Seen) lockRow {
 		Held: len(state.Holders), Holders: []holder{}, Waiting: []waiterRow{}}
 	for i := range state.Holders[:min(len(state.Holders), mostHolders)] {
 		h := &state.Holders[i]
+		// the zero value if no proxy knows who it is
 		known := s.Known.Holders[h.Digest()]
 		r.Holders = append(r.Holders, holder{
 			client: clientOf(known.Client, known.Proxy), Token: h.Digest(), Mode: modes[h.Mode],
@@ -201,6 +214,7 @@ func rowOf(s *lock.Seen) lockRow {
 	return r
 }
 
+// clientOf is a client of a proxy, with texts that can be printed.
 func clientOf(c redlock.Client, proxy string) client {
 	return client{printable(c.Name, mostText), printable(c.Addr, mostText), printable(c.User, mostText),
 		printable(proxy, mostText)}
@@ -218,8 +232,8 @@ func (b *board) nameOf(id string) (name string, ok bool) {
 	return "", false
 }
 
-// again has all searches made at once.
-func (b *board) again() {
+// searchAgain has all searches made at once.
+func (b *board) searchAgain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.searches {

@@ -26,10 +26,13 @@ const (
 	mostCommands = 10
 	mostBusiest  = 10
 	// busiestShare is how much longer than it takes to find the busiest locks they are not looked for again.
+	// Finding them goes through all counted names, so it takes one part in 50 of the time at most.
 	busiestShare = 50
 )
 
-// status is what viewers see of the counters. Times are in ms, rates in 1/s, latencies in µs.
+// status is what viewers see of the counters. Times are in ms, rates in 1/s, latencies in µs. The script of
+// the page reads it by these names. Numbers are of this proxy alone, but for what the upstream and Proxies
+// say.
 type status struct {
 	At         int64              `json:"at"`
 	NotReady   []string           `json:"notReady"` // why; empty: it is ready
@@ -62,7 +65,7 @@ type status struct {
 	Settings   []settings.Changed `json:"settings"`
 }
 
-// point is one moment of the curves.
+// point is one moment of the curves. At is Unix time in ms; Commands, Errors and Grants are per second.
 type point struct {
 	At       int64   `json:"at"`
 	Commands float64 `json:"commands"`
@@ -71,7 +74,8 @@ type point struct {
 	Waiting  uint64  `json:"waiting"`
 }
 
-// nodeRow is one server of the upstream.
+// nodeRow is one server of the upstream. Rate is requests per second, Errors is error replies per second;
+// Since is for how many ms it cannot be reached.
 type nodeRow struct {
 	Addr        string  `json:"addr"`
 	Master      bool    `json:"master"`
@@ -86,7 +90,8 @@ type nodeRow struct {
 	Fit         string  `json:"fit"` // of a replica: may it be read from, yes or no; "": it is not asked
 }
 
-// redMaster is one master of RedLock.
+// redMaster is one master of RedLock. Until is in how many ms it votes again, 0: not known or it votes;
+// Offset is that of its clock, in ms.
 type redMaster struct {
 	Addr   string `json:"addr"`
 	Up     bool   `json:"up"`
@@ -103,6 +108,7 @@ type otherProxy struct {
 	Silent bool   `json:"silent"` // it has not answered
 }
 
+// commandRow is one command: calls and errors per second, durations in µs.
 type commandRow struct {
 	Name   string  `json:"name"`
 	Rate   float64 `json:"rate"`
@@ -111,6 +117,7 @@ type commandRow struct {
 	P99    int64   `json:"p99"`
 }
 
+// busy is one of the locks that were asked for most.
 type busy struct {
 	Name     string `json:"name"`
 	Grants   uint64 `json:"grants"`
@@ -122,6 +129,7 @@ type busy struct {
 type gauge struct {
 	o       Options
 	samples []sample // the oldest first
+	// ranges of slots by the address of their master; "": those without one
 	slots   map[string]string
 	version uint64 // of the topology that slots are of
 	busiest []busy
@@ -136,6 +144,7 @@ type sample struct {
 	grants   uint64
 }
 
+// nodeCounts are the replies of a node, and those of them that were errors.
 type nodeCounts struct{ requests, errors uint64 }
 
 func newGauge(o Options) *gauge { return &gauge{o: o} }
@@ -143,11 +152,13 @@ func newGauge(o Options) *gauge { return &gauge{o: o} }
 // lockVerbs are those whose latency is shown as that of locks.
 var lockVerbs = []string{"lock", "wlock", "rlock", "semlock", "mlock", "unlock", "munlock", "renew", "mrenew"}
 
-// look makes the status of now. It does not block.
-func (g *gauge) look(now time.Time, others totals.Sum) (*status, []byte) {
+// takeStatus makes the status of now. It does not block.
+func (g *gauge) takeStatus(now time.Time, others totals.Sum) (*status, []byte) {
 	stats := g.o.Stats()
 	held := &stats.Locks
 	next := sampleOf(now, &stats)
+	// The oldest sample that is kept: rates are those of the last few seconds. The first look has nothing
+	// before it, and shows 0.
 	before := next
 	if len(g.samples) > 0 {
 		before = g.samples[0]
@@ -184,6 +195,7 @@ func (g *gauge) look(now time.Time, others totals.Sum) (*status, []byte) {
 	return s, text
 }
 
+// sampleOf keeps what rates are made of, and leaves out commands that were never used.
 func sampleOf(now time.Time, counts *proxy.Stats) sample {
 	s := sample{at: now, commands: make(map[string]stats.CommandCount), nodes: make(map[string]nodeCounts),
 		grants: counts.Locks.Granted()}
@@ -205,6 +217,7 @@ func (s *sample) per(before *sample, now, then uint64) float64 {
 
 // rates sets what is counted between two samples.
 func (g *gauge) rates(s *status, before, next *sample) {
+	// as many as a command's buckets at least
 	var all, locks [32]uint64
 	for name, c := range next.commands {
 		then := before.commands[name]
@@ -250,6 +263,7 @@ func quantile(buckets []uint64, q float64) int64 {
 	want, below := q*float64(sum), uint64(0)
 	for i, n := range buckets {
 		if below += n; float64(below) >= want {
+			// the upper bound, so the truth is at most this
 			return stats.BucketLimit(i).Microseconds()
 		}
 	}
@@ -260,6 +274,7 @@ func quantile(buckets []uint64, q float64) int64 {
 func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, next *sample) {
 	t := source.Topology()
 	s.Kind = t.Kind.String()
+	// Writing the ranges goes through all slots, so it is done once for each topology.
 	if g.slots == nil || g.version != t.Version {
 		g.slots, g.version = map[string]string{"": t.SlotsOf(nil)}, t.Version
 		for _, n := range t.Masters {

@@ -2,7 +2,8 @@ package adminpage
 
 import "lockproxy/cmd/lockproxy/tool/terminal"
 
-// How many runes are shown.
+// How many runes are shown. Longer ones would fill the page, and each viewer is sent them again with each
+// change.
 const (
 	mostName   = 256 // of the name of a lock
 	mostText   = 128 // of a name, an address, a user, META

@@ -23,12 +23,14 @@ import (
 //
 //	Note --> lockevent.Stream --> lines --> the file
 //
-// Nobody waits for the file: what cannot be written is counted, and both logs tell of it.
+// Nobody waits for the file: what cannot be written is counted, and both logs tell of it. A Log of Start has
+// a goroutine until Close.
 type Log struct {
 	out   io.Writer
 	log   *slog.Logger // of the program
 	names journal.NameStyle
 	json  *slog.Logger // to lines
+	// it belongs to that goroutine
 	lines bytes.Buffer // of the events that are being told
 
 	*lockevent.Stream
@@ -56,7 +58,7 @@ func Start(at string, stderr io.Writer, log *slog.Logger, names journal.NameStyl
 		out = stderr
 	default:
 		f := &logFile{path: at, log: log}
-		if err := f.open(); err != nil {
+		if err := f.openFile(); err != nil {
 			return nil, fmt.Errorf("audit-log: %w", err)
 		}
 		out = f
@@ -67,7 +69,8 @@ func Start(at string, stderr io.Writer, log *slog.Logger, names journal.NameStyl
 func newLog(out io.Writer, log *slog.Logger, names journal.NameStyle) *Log {
 	a := &Log{out: out, log: log, names: names, Stream: lockevent.NewStream(), over: make(chan struct{})}
 	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
-	a.Tell, a.Lost = a.write, a.lose
+	// Pause stays 0: an event is written as soon as the one before is.
+	a.Tell, a.Lost = a.writeLines, a.countLost
 	ctx, end := context.WithCancel(context.Background())
 	a.end = end
 	go func() { // ends in Close
@@ -77,7 +80,7 @@ func newLog(out io.Writer, log *slog.Logger, names journal.NameStyle) *Log {
 	return a
 }
 
-// asEvent makes a line of the log tell of an event.
+// asEvent makes a line of the log tell of an event. It leaves out the level: events have none.
 func asEvent(_ []string, at slog.Attr) slog.Attr {
 	switch at.Key {
 	case slog.LevelKey:
@@ -92,6 +95,7 @@ func asEvent(_ []string, at slog.Attr) slog.Attr {
 // failed logins some are written, and then the number of the others.
 func (a *Log) Note(e lockevent.Event) {
 	switch e.Kind {
+	// They change nothing about who holds a lock, and there may be very many.
 	case lockevent.Waiting, lockevent.TimedOut:
 		return
 	case lockevent.LoginFailed:
@@ -105,9 +109,10 @@ func (a *Log) Note(e lockevent.Event) {
 	a.Stream.Note(e)
 }
 
-// lose has the log of the program tell of events that are not written.
-func (a *Log) lose(n int) {
+// countLost has the log of the program tell of events that are not written.
+func (a *Log) countLost(n int) {
 	more := int64(n)
+	// The first loss after a report has the next report made, so there is one line a second at most.
 	if a.untold.Add(more) == more {
 		time.AfterFunc(tellEvery, func() {
 			a.log.Error("audit log: events could not be written", "count", a.untold.Swap(0))
@@ -115,21 +120,23 @@ func (a *Log) lose(n int) {
 	}
 }
 
-// write writes a line for each event, and says for how many.
-func (a *Log) write(_ context.Context, all []lockevent.Event) int {
+// writeLines writes a line for each event, and says for how many.
+func (a *Log) writeLines(_ context.Context, all []lockevent.Event) int {
 	a.lines.Reset()
 	for i := range all {
-		a.append(&all[i])
+		a.appendLine(&all[i])
 	}
 	lines := a.lines.Bytes()
 	n, err := a.out.Write(lines)
 	if err != nil {
+		// an event of which a part was written is lost: its line is torn
 		return bytes.Count(lines[:n], []byte("\n"))
 	}
 	return len(all)
 }
 
-func (a *Log) append(e *lockevent.Event) {
+// appendLine appends a line of JSON to lines. Names of locks are shown as the program's log shows them.
+func (a *Log) appendLine(e *lockevent.Event) {
 	var all []any
 	if e.Lock != "" {
 		all = a.names.Lock(all, e.Lock)
@@ -148,11 +155,13 @@ func (a *Log) append(e *lockevent.Event) {
 		all = append(all, "count", e.Count)
 	}
 	all = addText(all, "proxy", e.Proxy)
+	// Past the Logger, whose records have the time of the call and not that of the event.
 	r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
 	r.Add(all...)
 	a.json.Handler().Handle(context.Background(), r)
 }
 
+// addText appends a name and its value, if there is one: a line has only what applies.
 func addText(all []any, name, value string) []any {
 	if value == "" {
 		return all
@@ -168,13 +177,14 @@ func (a *Log) Close() {
 	a.end()
 	select {
 	case <-a.over:
+	// A disk that hangs must not keep the process from its end.
 	case <-time.After(closeLimit):
 		a.log.Error("audit log: the end could not be written", "count", a.Waiting())
 	}
 }
 
-// logFile is a file that lines are appended to. When another program has moved it away, as log rotation
-// does, it is made anew.
+// logFile is a file that lines are appended to. When another program has moved it away, as log rotation does,
+// it is made anew. It belongs to the goroutine of its Log.
 type logFile struct {
 	path   string
 	log    *slog.Logger
@@ -184,7 +194,7 @@ type logFile struct {
 	failed journal.Lines // attempts to open it
 }
 
-// LookEvery is how often an file looks whether it is still in its place.
+// LookEvery is how often a file looks whether it is still in its place.
 const LookEvery = time.Second
 
 // Check says why the file of the audit log could not be opened, as far as that shows without making
@@ -195,10 +205,12 @@ func Check(path string) error {
 	}
 	at, err := os.Stat(path)
 	switch {
+	// it will be made, if its folder is there
 	case errors.Is(err, fs.ErrNotExist):
 		_, err = os.Stat(filepath.Dir(path))
 	case err == nil && at.IsDir():
 		err = &fs.PathError{Err: syscall.EISDIR}
+	// Opening anything else, a named pipe for instance, could block until somebody reads.
 	case err == nil && at.Mode().IsRegular():
 		var f *os.File
 		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); err == nil {
@@ -211,8 +223,9 @@ func Check(path string) error {
 	return nil
 }
 
-// open opens the file, and closes the one that was open before.
-func (a *logFile) open() error {
+// openFile opens the file, and closes the one that was open before.
+func (a *logFile) openFile() error {
+	// O_APPEND: several proxies may write one file. 0600: it names clients, users and locks.
 	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -228,8 +241,9 @@ func (a *logFile) open() error {
 func (a *logFile) Write(lines []byte) (n int, err error) {
 	if now := time.Now(); now.Sub(a.looked) >= LookEvery {
 		a.looked = now
-		a.follow()
+		a.followPath()
 	}
+	// What a full disk has cut is ended first, so the next event has a line of its own.
 	if a.torn {
 		if _, err := a.f.WriteString("\n"); err != nil {
 			return 0, err
@@ -241,13 +255,13 @@ func (a *logFile) Write(lines []byte) (n int, err error) {
 	return n, err
 }
 
-// follow opens the file again if it was moved away or removed. The one that is open is better than none.
-func (a *logFile) follow() {
+// followPath opens the file again if it was moved away or removed. The one that is open is better than none.
+func (a *logFile) followPath() {
 	was, err := a.f.Stat()
 	if is, gone := os.Stat(a.path); err == nil && gone == nil && os.SameFile(was, is) {
 		return
 	}
-	if err := a.open(); err != nil {
+	if err := a.openFile(); err != nil {
 		a.failed.Write(a.log, slog.LevelError, "audit log: cannot be opened again", "err", err)
 	}
 }

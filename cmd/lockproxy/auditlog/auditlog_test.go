@@ -94,7 +94,7 @@ func TestAuditLogOfAnAttack(t *testing.T) {
 func TestAuditFileAfterATornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	f := &logFile{path: path, log: slog.New(slog.DiscardHandler), looked: time.Now()}
-	if err := f.open(); err != nil {
+	if err := f.openFile(); err != nil {
 		t.Fatal(err)
 	}
 	f.Write([]byte("whole\nha"))

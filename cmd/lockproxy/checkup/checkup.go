@@ -2,7 +2,7 @@
 // that its settings name: it is `lockproxy check`. It changes nothing there; the scripts of locks are loaded,
 // as each proxy does it.
 //
-//	Run --> discovery.Find --> the nodes --> node.visit: each is asked once, some at a time
+//	Run --> discovery.Find --> the nodes --> visitNode: each is asked once, some at a time
 //	                                            |
 //	        Fact, Fact ... <-- what is said of one node (node.go), and of all together (whole.go)
 //
@@ -40,7 +40,7 @@ func (l Level) String() string { return [...]string{"ok", "warn", "fail"}[l] }
 // MarshalText is String.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Fact is one thing that was found out.
+// Fact is one thing that was found out. Text goes on after About and Node.
 type Fact struct {
 	Level  Level  `json:"level"`
 	About  string `json:"about"`          // one word: "node", "clock"
@@ -49,7 +49,7 @@ type Fact struct {
 	Remedy string `json:"remedy,omitempty"` // what to do, unless it is OK
 }
 
-// Options say what a proxy would be started with.
+// Options say what a proxy would be started with. Upstream.Log discards: facts tell the same.
 type Options struct {
 	Upstream discovery.Options // no Addrs: there is none to be asked
 	Prefix   string            // of the keys of locks
@@ -70,26 +70,30 @@ type Options struct {
 }
 
 const (
-	// attempts is how often finding the upstream may fail.
+	// attempts is how often finding the upstream may fail. Each attempt tries all addresses, and the pauses
+	// between them are Find's.
 	attempts = 3
 	// abreast is how many nodes are asked at a time.
 	abreast = 16
-	// mostNodes is how many nodes are asked at all.
+	// mostNodes is how many nodes are asked at all. They are those of Addrs, the topology and what other
+	// nodes name: a node could name any number.
 	mostNodes = 2000
 )
 
 // Run calls tell with each fact, in an order that is good to read. It blocks until all nodes have been asked,
-// each for a few connect time-outs at most, or ctx ends.
+// each for a few connect time-outs at most, or ctx ends. tell is called on the goroutine of Run.
 func Run(ctx context.Context, o Options, tell func(Fact)) {
 	var all []*checkedNode
 	if len(o.Upstream.Addrs) > 0 {
-		w, err := find(ctx, &o)
+		w, err := findUpstream(ctx, &o)
 		if err != nil {
 			unfound(&o, err, tell)
 		} else {
-			visit(ctx, &o, w.nodes)
-			visit(ctx, &o, w.learn(&o))
-			w.tell(&o, tell)
+			visitNodes(ctx, &o, w.nodes)
+			// Nodes of which others speak, such as a master that is down: the topology does not have them,
+			// but somebody should know.
+			visitNodes(ctx, &o, w.learnNodes(&o))
+			w.tellFacts(&o, tell)
 			w.tellPeers(ctx, &o, tell)
 			all = w.nodes
 		}
@@ -100,22 +104,25 @@ func Run(ctx context.Context, o Options, tell func(Fact)) {
 		n.dialer.Detour = nil // nobody announces it
 		masters = append(masters, n)
 	}
-	visit(ctx, &o, masters)
+	visitNodes(ctx, &o, masters)
 	tellMasters(&o, masters, tell)
 	tellClocks(slices.Concat(all, masters), tell)
 }
 
+// dialer dials nodes as a proxy with these settings does, with its detours and certificates. Each node has
+// one of its own.
 func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
 	return &cluster.Dialer{Logins: logins, TLS: o.TLS, ConnectTimeout: o.Upstream.ConnectTimeout,
 		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log, Detour: o.Upstream.Detour, Net: o.Upstream.Dial}
 }
 
-// find finds the upstream.
-func find(ctx context.Context, o *Options) (*wholeUpstream, error) {
+// findUpstream finds the upstream.
+func findUpstream(ctx context.Context, o *Options) (*wholeUpstream, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed, found := 0, o.Upstream
 	found.Failed = func(error) {
+		// A proxy would try on for ever. Whoever runs check wants an answer.
 		if failed++; failed == attempts {
 			stop()
 		}
@@ -124,6 +131,7 @@ func find(ctx context.Context, o *Options) (*wholeUpstream, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Only the topology is wanted: nodes are then asked over connections of their own.
 	defer up.Close()
 	return newWhole(o, up.Topology()), nil
 }
@@ -146,6 +154,7 @@ func unfound(o *Options, err error, tell func(Fact)) {
 func unreached(o *Options, addr string, err error) Fact {
 	var named cluster.NodeError
 	if errors.As(err, &named) {
+		// without the address, which the fact has by itself
 		err = named.Err
 	}
 	text, remedy, _ := strings.Cut(cluster.Explain(err), " (")
@@ -159,14 +168,14 @@ func unreached(o *Options, addr string, err error) Fact {
 	return Fact{Fail, "node", addr, "cannot be used: " + text, remedy}
 }
 
-// visit asks all nodes.
-func visit(ctx context.Context, o *Options, all []*checkedNode) {
+// visitNodes asks all nodes.
+func visitNodes(ctx context.Context, o *Options, all []*checkedNode) {
 	var asking sync.WaitGroup
 	places := make(chan struct{}, abreast)
 	for _, n := range all {
 		asking.Go(func() { // ends with ctx, or when the node is silent
 			places <- struct{}{}
-			n.visit(ctx, o)
+			n.visitNode(ctx, o)
 			<-places
 		})
 	}

@@ -84,13 +84,13 @@ func TestClockOfTheQuickestTrip(t *testing.T) {
 			Str: []byte(us)}}}
 	}
 	var c clock
-	c.heard(resp.Value{Kind: '-', Str: []byte("NOPERM")}, sent, time.Millisecond)
+	c.heardTime(resp.Value{Kind: '-', Str: []byte("NOPERM")}, sent, time.Millisecond)
 	if c.known {
 		t.Error("an error is no clock")
 	}
-	c.heard(reply(sent.Add(800*time.Millisecond)), sent, time.Second)
-	c.heard(reply(sent.Add(205*time.Millisecond)), sent, 10*time.Millisecond)
-	c.heard(reply(sent.Add(900*time.Millisecond)), sent, time.Second)
+	c.heardTime(reply(sent.Add(800*time.Millisecond)), sent, time.Second)
+	c.heardTime(reply(sent.Add(205*time.Millisecond)), sent, 10*time.Millisecond)
+	c.heardTime(reply(sent.Add(900*time.Millisecond)), sent, time.Second)
 	if want := at(200*time.Millisecond, 5*time.Millisecond); c != want {
 		t.Errorf("%+v, want %+v", c, want)
 	}

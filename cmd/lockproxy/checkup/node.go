@@ -32,11 +32,14 @@ const (
 	rounds = 5
 	// longest is how many bytes of a reply are taken.
 	longest = 4 << 20
-	// patience is how many connect time-outs a whole visit may take.
+	// patience is how many connect time-outs a whole visit may take. One is for connecting, the rest for
+	// answers.
 	patience = 3
 )
 
-// checkedNode is one server, and what it says when it is asked.
+// checkedNode is one server, and what it says when it is asked. The first part is set before visitNode, the
+// second one by it; err is why the rest is missing. Nodes are visited side by side, and each belongs to one
+// goroutine meanwhile.
 type checkedNode struct {
 	addr   string
 	part   part
@@ -53,38 +56,40 @@ type checkedNode struct {
 	quorum      resp.Value // of a Sentinel: what it thinks of its group
 	lost        []string   // addresses of nodes that this one calls down
 	watchers    []string   // of a Sentinel: the addresses of the others
-	append      map[string]string
-	user        string
-	denied      []string     // what the rules of that user do not allow of locks
-	unjudged    string       // why that is not known; "": it is
-	wanted      []needs.Need // what the proxy needs there
-	forbidden   []string     // with wanted: the errors, "" where there is none
-	certs       []*x509.Certificate
+	// settings whose names have "append", nil if CONFIG GET is forbidden
+	append    map[string]string
+	user      string
+	denied    []string     // what the rules of that user do not allow of locks
+	unjudged  string       // why that is not known; "": it is
+	wanted    []needs.Need // what the proxy needs there
+	forbidden []string     // with wanted: the errors, "" where there is none
+	certs     []*x509.Certificate
 }
 
-// visit asks the node all that is to be known. It blocks until then, or until the node is silent for too
+// visitNode asks the node all that is to be known. It blocks until then, or until the node is silent for too
 // long.
-func (n *checkedNode) visit(ctx context.Context, o *Options) {
+func (n *checkedNode) visitNode(ctx context.Context, o *Options) {
 	ctx, cancel := context.WithTimeout(ctx, patience*n.dialer.ConnectTimeout)
 	defer cancel()
-	conn, err := n.dial(ctx)
+	conn, err := n.dialNode(ctx)
 	if err != nil {
 		n.err = err
 		return
 	}
 	defer conn.Close()
+	// Wakes every read and write of the connection when the time is over.
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	if secured, ok := conn.(*tls.Conn); ok {
 		n.certs = secured.ConnectionState().PeerCertificates
 	}
 	c := &conversation{conn, resp.Reader{From: conn, Most: longest}}
-	n.err = errors.Join(n.measure(c), n.identify(c))
+	n.err = errors.Join(n.measureTrips(c), n.identifyServer(c))
 	switch {
 	case n.err != nil:
 	case n.part == watcher:
-		n.err = n.confer(c, o.Upstream.SentinelMaster)
+		n.err = n.askSentinel(c, o.Upstream.SentinelMaster)
 	default:
-		n.err = n.judge(c, o)
+		n.err = n.askForLocks(c, o)
 		n.wanted = o.needsAt(n)
 		n.forbidden = needs.Forbidden(conn, n.wanted) // the last: it subscribes
 	}
@@ -93,8 +98,9 @@ func (n *checkedNode) visit(ctx context.Context, o *Options) {
 	}
 }
 
-// dial connects with the first login that the node accepts.
-func (n *checkedNode) dial(ctx context.Context) (net.Conn, error) {
+// dialNode connects with the first login that the node accepts. Only a refused login has the others tried: a
+// node that is down would be waited for once for each.
+func (n *checkedNode) dialNode(ctx context.Context) (net.Conn, error) {
 	conn, err := n.dialer.Dial(ctx, n.addr, cluster.Mode{Proto: 2}, nil)
 	for _, other := range n.others {
 		if err == nil || !cluster.RefusesLogin(err.Error()) {
@@ -105,18 +111,21 @@ func (n *checkedNode) dial(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// conversation is a connection on which questions are answered in turn.
+// conversation is a connection on which questions are answered in turn. It is used by one goroutine at a
+// time. After an error it is of no use.
 type conversation struct {
 	conn    net.Conn
 	replies resp.Reader
 }
 
-// ask sends commands and returns their replies.
-func (c *conversation) ask(commands ...[]string) ([]resp.Value, error) {
+// askAll sends commands and returns their replies. It blocks until all have come. Error replies are values,
+// not errors: err means that the conversation is over.
+func (c *conversation) askAll(commands ...[]string) ([]resp.Value, error) {
 	var asked []byte
 	for _, words := range commands {
 		asked = resp.AppendCommandStrings(asked, words...)
 	}
+	// Aside, since a node may want its replies read before it reads on.
 	go c.conn.Write(asked) // ends with conn
 	all := make([]resp.Value, len(commands))
 	for i := range all {
@@ -129,27 +138,29 @@ func (c *conversation) ask(commands ...[]string) ([]resp.Value, error) {
 	return all, nil
 }
 
-// measure finds out how long a round trip takes, and what the clock of the node shows.
-func (n *checkedNode) measure(c *conversation) error {
+// measureTrips finds out how long a round trip takes, and what the clock of the node shows.
+func (n *checkedNode) measureTrips(c *conversation) error {
 	var trips []time.Duration
 	for range rounds {
 		sent := time.Now()
-		all, err := c.ask([]string{"TIME"})
+		all, err := c.askAll([]string{"TIME"})
 		if err != nil {
 			return err
 		}
 		trip := time.Since(sent)
 		trips = append(trips, trip)
-		n.clock.heard(all[0], sent, trip)
+		n.clock.heardTime(all[0], sent, trip)
 	}
 	slices.Sort(trips)
+	// The median: one slow answer among five is no news.
 	n.trip = trips[len(trips)/2]
 	return nil
 }
 
-// identify asks what the server is.
-func (n *checkedNode) identify(c *conversation) error {
+// identifyServer asks what the server is.
+func (n *checkedNode) identifyServer(c *conversation) error {
 	questions := [][]string{{"INFO"}}
+	// The first of them asks for a part of INFO, and here all of it is wanted.
 	for _, q := range cluster.ServerQuestions[1:] {
 		var words []string
 		for _, word := range q {
@@ -157,7 +168,7 @@ func (n *checkedNode) identify(c *conversation) error {
 		}
 		questions = append(questions, words)
 	}
-	all, err := c.ask(questions...)
+	all, err := c.askAll(questions...)
 	if err != nil {
 		return err
 	}
@@ -165,10 +176,12 @@ func (n *checkedNode) identify(c *conversation) error {
 	return nil
 }
 
-// confer asks a Sentinel about its group.
-func (n *checkedNode) confer(c *conversation, master string) error {
+// askSentinel asks a Sentinel about its group. master is the name of the group, "" if the settings do not
+// say. The replies are kept as they are, for tellQuorum.
+func (n *checkedNode) askSentinel(c *conversation, master string) error {
+	// one group, most likely: Sentinels that watch several need sentinel-master
 	if master == "" {
-		all, err := c.ask([]string{"SENTINEL", "MASTERS"})
+		all, err := c.askAll([]string{"SENTINEL", "MASTERS"})
 		if err != nil {
 			return err
 		}
@@ -176,13 +189,14 @@ func (n *checkedNode) confer(c *conversation, master string) error {
 			master = cluster.Pairs(all[0].Elems[0])["name"]
 		}
 	}
-	all, err := c.ask([]string{"SENTINEL", "CKQUORUM", master}, []string{"SENTINEL", "REPLICAS", master},
+	all, err := c.askAll([]string{"SENTINEL", "CKQUORUM", master}, []string{"SENTINEL", "REPLICAS", master},
 		[]string{"SENTINEL", "SENTINELS", master})
 	if err != nil {
 		return err
 	}
 	n.quorum = all[0]
 	for _, v := range all[1].Elems {
+		// s_down and o_down
 		if r := cluster.Pairs(v); strings.Contains(r["flags"], "down") {
 			n.lost = append(n.lost, net.JoinHostPort(r["ip"], r["port"]))
 		}
@@ -194,9 +208,10 @@ func (n *checkedNode) confer(c *conversation, master string) error {
 	return nil
 }
 
-// judge asks for what locks need.
-func (n *checkedNode) judge(c *conversation, o *Options) error {
-	all, err := c.ask([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
+// askForLocks asks for what locks need. What is forbidden stays unknown, and is told later as such: only a
+// connection that breaks is an error.
+func (n *checkedNode) askForLocks(c *conversation, o *Options) error {
+	all, err := c.askAll([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
 		[]string{"CLUSTER", "INFO"}, []string{"CLUSTER", "NODES"})
 	if err != nil {
 		return err
@@ -204,6 +219,7 @@ func (n *checkedNode) judge(c *conversation, o *Options) error {
 	if !all[0].IsError() {
 		n.append = cluster.Pairs(all[0])
 	}
+	// ACL WHOAMI knows it best, and servers before 6.0 do not have it.
 	n.user = "default"
 	if as := n.dialer.Login(); as.User != "" {
 		n.user = as.User
@@ -213,6 +229,7 @@ func (n *checkedNode) judge(c *conversation, o *Options) error {
 	}
 	n.clusterInfo = all[2]
 	for _, m := range cluster.Members(all[3], "") {
+		// not fail?, which is the opinion of this node alone
 		if addr := m.Addr(); addr != "" && m.Is("fail") {
 			n.lost = append(n.lost, addr)
 		}
@@ -231,10 +248,11 @@ func (n *checkedNode) keepsLocks(o *Options) bool {
 // is is a field of INFO.
 func (n *checkedNode) is(field string) string { return cluster.Field(n.info, field) }
 
+// master says that the node is one. So it counts, too, if INFO is forbidden.
 func (n *checkedNode) master() bool { return n.is("role") != "slave" }
 
-// tell tells what is so at the node alone.
-func (n *checkedNode) tell(o *Options, tell func(Fact)) {
+// tellFacts tells what is so at the node alone.
+func (n *checkedNode) tellFacts(o *Options, tell func(Fact)) {
 	say := func(l Level, about, text, remedy string) { tell(Fact{l, about, n.addr, text, remedy}) }
 	if n.err != nil {
 		tell(unreached(o, n.addr, n.err))
@@ -261,6 +279,7 @@ func (n *checkedNode) tell(o *Options, tell func(Fact)) {
 	}
 }
 
+// role is what the node is, in words.
 func (n *checkedNode) role() string {
 	switch {
 	case n.part == watcher:
@@ -271,6 +290,7 @@ func (n *checkedNode) role() string {
 	return "replica of " + net.JoinHostPort(n.is("master_host"), n.is("master_port"))
 }
 
+// release is the product and its version, as the server tells them.
 func (n *checkedNode) release() string {
 	if n.server.Release == "" {
 		return "a server that does not tell its version"
@@ -278,7 +298,9 @@ func (n *checkedNode) release() string {
 	return n.server.Product + " " + n.server.Release
 }
 
+// tellQuorum tells whether the Sentinels could agree on a fail-over (SENTINEL CKQUORUM).
 func (n *checkedNode) tellQuorum(say func(l Level, about, text, remedy string)) {
+	// -NOQUORUM, with the reason
 	if text := n.quorum.Err(); text != "" {
 		say(Fail, "sentinel", "cannot fail over: "+text, "start the Sentinels that are down: SENTINEL "+
 			"SENTINELS lists them")
@@ -301,7 +323,8 @@ func (n *checkedNode) tellState(say func(l Level, about, text, remedy string)) {
 	}
 }
 
-// needsAt are the commands that the proxy needs at a node.
+// needsAt are the commands that the proxy needs at a node. What they are depends on the server: a newer one
+// has commands that an older one does without.
 func (o *Options) needsAt(n *checkedNode) []needs.Need {
 	if n.part == redlocked {
 		all := needs.Of(needs.Site{Server: n.server, Locks: true, Channels: o.Prefix})
@@ -316,10 +339,13 @@ func (o *Options) needsAt(n *checkedNode) []needs.Need {
 	return needs.Of(needs.Site{Kind: kind, Server: n.server, UsersOnly: o.UsersOnly, Locks: o.LocksThere})
 }
 
-// atMasters are the rights that the proxy needs at the masters of RedLock.
+// atMasters are the rights that the proxy needs at the masters of RedLock. RedLock has no pass-through: what
+// clients do is done at the upstream.
 var atMasters = []string{"info", "client|kill", "client|list", "client|id", "script|load", "evalsha", "time",
 	"publish", "subscribe"}
 
+// tellNeeds tells which commands of the proxy the rules of its user forbid. A fact is as grave as what is not
+// there without it.
 func (n *checkedNode) tellNeeds(say func(l Level, about, text, remedy string)) {
 	right := true
 	for i, err := range n.forbidden {
@@ -334,6 +360,7 @@ func (n *checkedNode) tellNeeds(say func(l Level, about, text, remedy string)) {
 		say(level, "rights", w.Right+" is forbidden: "+w.Without, w.Remedy(err))
 	}
 	if right && len(n.forbidden) == len(n.wanted) {
+		// only if all have been tried: a connection that broke in between proves nothing
 		say(OK, "rights", "user "+strconv.Quote(n.user)+" may run all commands that the proxy needs, "+
 			"scripts among them", "")
 	}

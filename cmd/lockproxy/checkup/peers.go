@@ -12,10 +12,12 @@ import (
 	"lockproxy/redlock/peers"
 )
 
-// tellPeers asks the proxies that run whether they have the settings that all must have alike.
+// tellPeers asks the proxies that run whether they have the settings that all must have alike. It blocks for
+// as long as peers.Compare. With no master that can be reached there is nobody to ask.
 func (w *wholeUpstream) tellPeers(ctx context.Context, o *Options, tell func(Fact)) {
+	// Proxies talk through channels of the upstream, so whoever can reach it can ask them.
 	b := &bus{dialer: o.dialer(w.logins)}
-	defer b.close()
+	defer b.closeNodes()
 	for _, m := range w.topology.Masters {
 		if conn, err := b.dialer.Dial(ctx, m.Addr, cluster.Mode{Proto: 2}, nil); err == nil {
 			b.nodes = append(b.nodes, conversation{conn, resp.Reader{From: conn, Most: longest}})
@@ -25,6 +27,7 @@ func (w *wholeUpstream) tellPeers(ctx context.Context, o *Options, tell func(Fac
 	if len(b.nodes) == 0 {
 		return
 	}
+	// Quiet: it answers nobody, since it grants no locks, and would be counted as a proxy.
 	p := peers.New(b, peers.Options{ID: strings.ToLower(rand.Text()[:16]), Fleet: o.Fleet, Settings: o.Same,
 		Quiet: true})
 	heard, silent := p.Compare(ctx)
@@ -50,7 +53,7 @@ type bus struct {
 	nodes  []conversation
 }
 
-func (b *bus) close() {
+func (b *bus) closeNodes() {
 	for _, c := range b.nodes {
 		c.conn.Close()
 	}
@@ -67,6 +70,7 @@ func (b *bus) Do(ctx context.Context, _ int, req []byte, resend bool) ([]byte, e
 // DoMaster implements peers.Bus.
 func (b *bus) DoMaster(ctx context.Context, i int, req []byte, _ bool) ([]byte, error) {
 	c := &b.nodes[i]
+	// The connection is used for this one question, so it may break.
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
 	if _, err := c.conn.Write(req); err != nil {
 		return nil, err
@@ -78,12 +82,12 @@ func (b *bus) DoMaster(ctx context.Context, i int, req []byte, _ bool) ([]byte, 
 // Subscribe implements peers.Bus.
 func (b *bus) Subscribe(_ int, channel string, notify func(subscription.Change)) (cancel func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	go b.listen(ctx, channel, notify) // ends with ctx
+	go b.listenChannel(ctx, channel, notify) // ends with ctx
 	return cancel
 }
 
-// listen subscribes once, and passes on messages until ctx ends.
-func (b *bus) listen(ctx context.Context, channel string, notify func(subscription.Change)) {
+// listenChannel subscribes once, and passes on messages until ctx ends.
+func (b *bus) listenChannel(ctx context.Context, channel string, notify func(subscription.Change)) {
 	conn, err := b.dialer.Dial(ctx, b.addrs[0], cluster.Mode{Proto: 2}, nil)
 	if err != nil {
 		return
@@ -91,7 +95,7 @@ func (b *bus) listen(ctx context.Context, channel string, notify func(subscripti
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
 	c := conversation{conn, resp.Reader{From: conn, Most: longest}}
-	if all, err := c.ask([]string{"SUBSCRIBE", channel}); err != nil || all[0].IsError() {
+	if all, err := c.askAll([]string{"SUBSCRIBE", channel}); err != nil || all[0].IsError() {
 		return
 	}
 	notify(subscription.Change{Kind: subscription.Live})

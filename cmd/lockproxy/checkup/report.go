@@ -8,7 +8,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// Report shows facts.
+// Report shows facts. Tell is called on one goroutine. An error of writing is kept until End.
 type Report interface {
 	Tell(Fact)
 	// End is called once all are told.
@@ -23,7 +23,8 @@ func NewReport(w io.Writer, asJSON, colors bool) Report {
 	return &lineReport{to: w, marks: terminal.Is(w), colors: colors}
 }
 
-// lineReport writes a fact a line.
+// lineReport writes a fact a line. marks are signs in place of words, which a terminal shows; colors are
+// ANSI.
 type lineReport struct {
 	to            io.Writer
 	marks, colors bool
@@ -31,11 +32,13 @@ type lineReport struct {
 }
 
 var (
+	// by Level
 	factMarks  = [...]string{"✓", "!", "✗"}
 	factColors = [...]string{"\x1b[32m", "\x1b[33m", "\x1b[31m"}
 )
 
 func (r *lineReport) Tell(f Fact) {
+	// A file, or a program that reads it, gets words and no signs.
 	mark := fmt.Sprintf("%-4s", f.Level)
 	if r.marks {
 		mark = factMarks[f.Level]
@@ -61,7 +64,7 @@ func (r *lineReport) Tell(f Fact) {
 
 func (r *lineReport) End() error { return r.err }
 
-// jsonReport writes all facts as one object.
+// jsonReport writes all facts as one object. Nothing is written before End, since ok stands in front.
 type jsonReport struct {
 	to    io.Writer
 	OK    bool   `json:"ok"`

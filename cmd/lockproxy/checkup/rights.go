@@ -25,20 +25,23 @@ var inIndex = [][]string{
 func (n *checkedNode) tryRights(c *conversation, o *Options) error {
 	asked := onLocks
 	if n.part == member {
+		// cut to its length, so that the table itself is not appended to
 		asked = append(asked[:len(asked):len(asked)], inIndex...)
 	}
 	var questions [][]string
 	for _, words := range asked {
+		// ACL DRYRUN user command arg...: the key is the first argument of each of these.
 		question := append([]string{"ACL", "DRYRUN", n.user}, words...)
 		question[4] = o.Prefix + "{lockproxy-check}"
 		questions = append(questions, question)
 	}
-	all, err := c.ask(questions...)
+	all, err := c.askAll(questions...)
 	if err != nil {
 		return err
 	}
 	for i, v := range all {
 		switch {
+		// not a verdict: the server has no ACL DRYRUN, or forbids it
 		case v.IsError():
 			n.unjudged = v.Err()
 			return nil
@@ -60,6 +63,8 @@ func (n *checkedNode) tellRights(o *Options, say func(l Level, about, text, reme
 		say(Warn, "rights", fmt.Sprintf("nobody knows whether user %q may use the keys of locks: %s", n.user,
 			n.unjudged),
 			"allow it +acl|dryrun")
+	// Everything is denied: it is the pattern of keys that is missing, most likely, and not each single
+	// command.
 	case len(n.denied) == len(onLocks) || len(n.denied) == len(onLocks)+len(inIndex):
 		say(Fail, "rights", fmt.Sprintf("user %q may not use keys and channels that begin with "+
 			"%s", n.user, o.Prefix),

@@ -34,7 +34,9 @@ func (n *checkedNode) tellMemory(o *Options, say func(l Level, about, text, reme
 	}
 }
 
-// durable says that the server writes each grant to its disk before it answers.
+// durable says that the server writes each grant to its disk before it answers. With
+// no-appendfsync-on-rewrite an fsync is left out while the file is rewritten: then a grant can be lost as
+// with everysec.
 func (n *checkedNode) durable() bool {
 	return n.append["appendonly"] == "yes" && n.append["appendfsync"] == "always" &&
 		n.append["no-appendfsync-on-rewrite"] != "yes"
@@ -42,11 +44,13 @@ func (n *checkedNode) durable() bool {
 
 // tellPersistence tells what a restart of the server would do to locks.
 func (n *checkedNode) tellPersistence(o *Options, say func(l Level, about, text, remedy string)) {
+	// stop-writes-on-bgsave-error is yes by default, and then Redis refuses all writes
 	if n.is("rdb_last_bgsave_status") == "err" || n.is("aof_last_write_status") == "err" {
 		say(Fail, "persistence", "cannot write to its disk, and so may refuse all writes (MISCONF)",
 			"look at its log, and make room on the disk")
 	}
 	on, fsync := n.append["appendonly"], n.append["appendfsync"]
+	// CONFIG GET may be forbidden where INFO is not; how soon it writes stays unknown then.
 	if on == "" && n.is("aof_enabled") != "" {
 		on = map[string]string{"0": "no", "1": "yes"}[n.is("aof_enabled")]
 	}

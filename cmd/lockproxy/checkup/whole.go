@@ -12,11 +12,12 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// wholeUpstream is the upstream.
+// wholeUpstream is the upstream. nodes has each address once, in the order in which they were found.
 type wholeUpstream struct {
 	topology *cluster.Topology
 	nodes    []*checkedNode
 
+	// of its nodes, and of its Sentinels
 	logins, sentinels *cluster.Logins
 }
 
@@ -32,13 +33,15 @@ func newWhole(o *Options, t *cluster.Topology) *wholeUpstream {
 		w.sentinels = cluster.NewLogins(as)
 	}
 	for _, n := range t.Nodes() {
-		w.add(&checkedNode{addr: n.Addr, dialer: o.dialer(w.logins)})
+		w.addNode(&checkedNode{addr: n.Addr, dialer: o.dialer(w.logins)})
 	}
 	for _, addr := range u.Addrs {
 		if t.Kind == cluster.Sentinel {
-			w.add(w.watcher(o, addr))
+			w.addNode(w.watcher(o, addr))
 		} else {
-			w.add(&checkedNode{addr: addr, dialer: o.dialer(w.logins), named: true})
+			// The topology may know it under another address: then tellFacts sees by its run id that it is
+			// the same server.
+			w.addNode(&checkedNode{addr: addr, dialer: o.dialer(w.logins), named: true})
 		}
 	}
 	return w
@@ -50,8 +53,8 @@ func (w *wholeUpstream) watcher(o *Options, addr string) *checkedNode {
 		others: []*cluster.Dialer{o.dialer(w.logins)}}
 }
 
-// add adds n, unless there is a node of that address, and says whether it has.
-func (w *wholeUpstream) add(n *checkedNode) bool {
+// addNode adds n, unless there is a node of that address, and says whether it has.
+func (w *wholeUpstream) addNode(n *checkedNode) bool {
 	if len(w.nodes) == mostNodes ||
 		slices.ContainsFunc(w.nodes, func(other *checkedNode) bool { return other.addr == n.addr }) {
 		return false
@@ -60,16 +63,17 @@ func (w *wholeUpstream) add(n *checkedNode) bool {
 	return true
 }
 
-// learn adds the nodes of which only other nodes know, and returns them.
-func (w *wholeUpstream) learn(o *Options) (more []*checkedNode) {
+// learnNodes adds the nodes of which only other nodes know, and returns them.
+func (w *wholeUpstream) learnNodes(o *Options) (more []*checkedNode) {
+	// a copy: nodes that are added here have not been asked, and know nobody yet
 	for _, n := range slices.Clone(w.nodes) {
 		for _, addr := range n.lost {
-			if found := (&checkedNode{addr: addr, dialer: o.dialer(w.logins)}); w.add(found) {
+			if found := (&checkedNode{addr: addr, dialer: o.dialer(w.logins)}); w.addNode(found) {
 				more = append(more, found)
 			}
 		}
 		for _, addr := range n.watchers {
-			if found := w.watcher(o, addr); w.add(found) {
+			if found := w.watcher(o, addr); w.addNode(found) {
 				more = append(more, found)
 			}
 		}
@@ -77,9 +81,10 @@ func (w *wholeUpstream) learn(o *Options) (more []*checkedNode) {
 	return more
 }
 
-// tell tells what is known of the upstream and of each node.
-func (w *wholeUpstream) tell(o *Options, tell func(Fact)) {
+// tellFacts tells what is known of the upstream and of each node.
+func (w *wholeUpstream) tellFacts(o *Options, tell func(Fact)) {
 	t := w.topology
+	// run ids of the nodes that the topology has
 	seen := make(map[string]bool)
 	var releases []string
 	for _, n := range w.nodes {
@@ -94,6 +99,7 @@ func (w *wholeUpstream) tell(o *Options, tell func(Fact)) {
 		cluster.Cluster: "a cluster"}[t.Kind]
 	tell(Fact{OK, "upstream", "", fmt.Sprintf("is %s: masters: %d, replicas: %d", kind, len(t.Masters),
 		len(t.Replicas)), ""})
+	// in the middle of an upgrade, which is no fault if it goes on
 	if len(releases) > 1 {
 		tell(Fact{Warn, "version", "", "the nodes differ: " + strings.Join(releases, ", "), "finish the " +
 			"upgrade"})
@@ -102,12 +108,14 @@ func (w *wholeUpstream) tell(o *Options, tell func(Fact)) {
 	for _, n := range w.nodes {
 		switch {
 		case n.named && n.err == nil && seen[n.server.RunID]: // another name of a node
+		// It answers, and nothing leads to it: most likely the address is an old one, or one of another
+		// installation.
 		case n.named && n.err == nil:
 			tell(Fact{Warn, "node", n.addr, "is named in upstream, and is not part of " +
 				"it: " + n.role() + ", " +
 				n.release(), "leave it away, or let it join"})
 		default:
-			n.tell(o, tell)
+			n.tellFacts(o, tell)
 		}
 	}
 	w.tellFailover(o, tell)
@@ -135,8 +143,10 @@ func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
 		following[n.Follows]++
 	}
 	for _, m := range t.Masters {
+		// 0 too if INFO is forbidden
 		connected, _ := strconv.Atoi(w.field(m.Addr, "connected_slaves"))
 		switch {
+		// one Redis without replicas is what somebody has chosen
 		case t.Kind != cluster.Single && following[m.Addr] == 0:
 			tell(Fact{Warn, "replicas", m.Addr, "has none: what it keeps cannot be reached while it is down",
 				"give it a replica"})
@@ -145,6 +155,7 @@ func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
 				"is granted", connected, o.Sync), "start more replicas, or set lock-sync to a lower number"})
 		}
 	}
+	// Replication of Redis is asynchronous: a grant that was answered may not have reached the replica.
 	if o.LocksThere && len(t.Replicas) > 0 && o.Sync == 0 && o.Grace == 0 {
 		tell(Fact{Warn, "failover", "", "a replica that takes over may lack the last grants, and grant " +
 			"them again",
@@ -162,15 +173,19 @@ func (w *wholeUpstream) field(addr, name string) string {
 	return ""
 }
 
+// reached says that the node at addr has answered.
 func (w *wholeUpstream) reached(addr string) bool {
 	return slices.ContainsFunc(w.nodes, func(n *checkedNode) bool { return n.addr == addr && n.err == nil })
 }
 
-// tellMasters tells what is known of the masters of RedLock.
+// tellMasters tells what is known of the masters of RedLock. What is wrong with a single one is told of it;
+// in the end only the number of those that can vote counts.
 func tellMasters(o *Options, masters []*checkedNode, tell func(Fact)) {
+	// runIDs has the address of each server that was seen, by its run id.
 	voting, runIDs := 0, make(map[string]string)
 	for _, n := range masters {
-		n.tell(o, tell)
+		n.tellFacts(o, tell)
+		// Called for each, in order: the second of two addresses of one server is told to be the first.
 		unfit, remedy := n.unfit(runIDs)
 		switch {
 		case n.err != nil:
@@ -224,6 +239,7 @@ func (n *checkedNode) unfit(runIDs map[string]string) (why, remedy string) {
 // silent is how long a master of RedLock that was started not long ago does not vote.
 func (n *checkedNode) silent(o *Options) time.Duration {
 	up, err := strconv.Atoi(n.is("uptime_in_seconds"))
+	// A master that writes each grant to its disk has forgotten nothing.
 	if n.durable() || err != nil {
 		return 0
 	}

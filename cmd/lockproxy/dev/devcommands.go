@@ -47,10 +47,12 @@ zrandmember -2 readonly 1 1 1
 zunion -3 readonly,movablekeys 0 0 0
 `
 
-// tellAll makes COMMAND of m list all commands that m has, and SETRANGE with nothing change nothing.
+// tellAll makes COMMAND of m list all commands that m has, and SETRANGE with nothing change nothing. Hooks
+// run on the goroutine of the connection, before miniredis's own command.
 func tellAll(m *miniredis.Miniredis) error {
 	var told bytes.Buffer
 	w := bufio.NewWriter(&told)
+	// Into a buffer in place of a connection: so its own table is had without asking over the network.
 	m.Server().Dispatch(server.NewPeer(w), []string{"COMMAND"})
 	w.Flush()
 	table, _, err := resp.Parse(told.Bytes())
@@ -58,8 +60,10 @@ func tellAll(m *miniredis.Miniredis) error {
 		return fmt.Errorf("COMMAND: %w", err)
 	}
 	for line := range strings.Lines(strings.TrimSpace(Untold)) {
+		// behind its own commands, in the form in which Redis 5 describes one
 		table.Elems = append(table.Elems, describedAs(line))
 	}
+	// made once, and not for each COMMAND
 	all := string(resp.AppendValue(nil, table))
 	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		switch {

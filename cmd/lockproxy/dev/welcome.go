@@ -25,6 +25,7 @@ type tip struct{ what, do string }
 // admin
 // HTTP (nil: there is none): in a few lines to read on a terminal, as lines of the log elsewhere.
 func Welcome(w io.Writer, log *slog.Logger, v *settings.Values, clients, at net.Addr) {
+	// log-level warn asks for quiet
 	if clients == nil || !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
@@ -38,7 +39,8 @@ func Welcome(w io.Writer, log *slog.Logger, v *settings.Values, clients, at net.
 	io.WriteString(w, banner(clients, all))
 }
 
-// hints are what can be tried at these addresses with a program of that name; at nil: there is no page.
+// hints are what can be tried at these addresses with a program of that name; at nil: there is no page. They
+// can be copied as they stand, but for passwords and authorities that are not known here.
 func hints(program string, v *settings.Values, clients, at net.Addr) (all []tip) {
 	cli, tool := "redis-cli", program+" lock"
 	if clients.Network() == "unix" {
@@ -46,6 +48,7 @@ func hints(program string, v *settings.Values, clients, at net.Addr) (all []tip)
 		tool += " --proxy " + clients.String()
 	} else {
 		host, port := reachable(clients)
+		// what redis-cli assumes need not be typed
 		if host != "127.0.0.1" {
 			cli += " -h " + host
 		}
@@ -76,7 +79,9 @@ func hints(program string, v *settings.Values, clients, at net.Addr) (all []tip)
 		tip{"end", "Ctrl-C, or SIGTERM"})
 }
 
-// authority is the file by which a client verifies the certificate in file.
+// authority is the file by which a client verifies the certificate in file. A certificate that has signed
+// itself can be given as it is. For another one the file is not known here, so a name that stands for it is
+// shown.
 func authority(file string) string {
 	text, _ := os.ReadFile(file)
 	if block, _ := pem.Decode(text); block != nil {

@@ -13,14 +13,16 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 )
 
-// Certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS.
+// Certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS. They
+// are read once here; Watch replaces what is in them, and not the pointers.
 type Certs struct {
 	Clients  *TLS
 	Upstream *TLS
 	Admin    *TLS
 }
 
-// ReadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting.
+// ReadCerts reads the files that the settings name, but no half of a pair. Its errors name the setting. A
+// listener with no certificate has no TLS, whatever its CA is: settings.check refuses that.
 func ReadCerts(v *settings.Values) (Certs, error) {
 	var c Certs
 	var ofClients, ofUpstream, ofAdmin error
@@ -61,6 +63,7 @@ func (c Certs) all() []*TLS {
 	return there
 }
 
+// readPair reads a certificate with its key. Errors name the settings and both files.
 func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, error) {
 	cert, wrongCert := readText(certName, certFile)
 	key, wrongKey := readText(keyName, keyFile)
@@ -75,6 +78,7 @@ func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, err
 	return pair, nil
 }
 
+// readPool reads authorities. A file without any is an error: it would trust nobody.
 func readPool(name, file string) (*x509.CertPool, error) {
 	text, err := readText(name, file)
 	if err != nil {
@@ -87,9 +91,11 @@ func readPool(name, file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// readText reads a file, whose setting is called name.
 func readText(name, file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
+		// Unwrapped, because os.PathError would name the file a second time.
 		return nil, fmt.Errorf("%s %s: %w", name, file, errors.Unwrap(err))
 	}
 	return text, nil

@@ -95,7 +95,7 @@ func TestTLSFilesAreReread(t *testing.T) {
 		t.Helper()
 		before := c.Clients.Config()
 		out.Reset()
-		c.Clients.reread(log)
+		c.Clients.rereadChanged(log)
 		if isNew := c.Clients.Config() != before; isNew != wantNew {
 			t.Errorf("another configuration: %v", isNew)
 		}

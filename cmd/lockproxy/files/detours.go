@@ -12,7 +12,8 @@ import (
 	"lockproxy/cmd/lockproxy/settings"
 )
 
-// ReadDetours are those of upstream-map or upstream-map-file. Its errors name the setting.
+// ReadDetours are those of upstream-map or upstream-map-file. Its errors name the setting. In the file #
+// begins a comment, and a line break parts two of them as a comma does.
 func ReadDetours(v *settings.Values) (cluster.Detours, error) {
 	if v.DetoursFile == "" {
 		return v.Detours, nil
@@ -33,12 +34,14 @@ func ReadDetours(v *settings.Values) (cluster.Detours, error) {
 	return d, nil
 }
 
-// LiveDetours are the detours that connections take from now on. Safe for concurrent use.
+// LiveDetours are the detours that connections take from now on. Safe for concurrent use. The zero
+// LiveDetours has none: each address is reached as it is announced.
 type LiveDetours struct {
 	now atomic.Pointer[cluster.Detours]
 }
 
-// Of is where the node is reached that announces addr.
+// Of is where the node is reached that announces addr. It may be called from any goroutine, for each
+// connection that is made.
 func (t *LiveDetours) Of(addr string) string {
 	if d := t.now.Load(); d != nil {
 		return d.Of(addr)
@@ -58,7 +61,9 @@ func (t *LiveDetours) Follow(v *settings.Values) {
 func (t *LiveDetours) Watch(ctx context.Context, c *settings.Config, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
+	// what was logged last, so the same mistake is logged once and not each two seconds
 	told := ""
+	// Without a file there is nothing to watch: that setting needs a restart.
 	for c.Values().DetoursFile != "" {
 		select {
 		case <-ctx.Done():

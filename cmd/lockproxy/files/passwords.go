@@ -30,7 +30,8 @@ const (
 )
 
 // Passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
-// that of clients, which is here only if it is read from a file.
+// that of clients, which is here only if it is read from a file. Follow, Source and OnRenewal may be called
+// of those that are nil.
 type Passwords struct{ Upstream, Sentinel, Redlock, Admin, Clients *password }
 
 // ReadPasswords reads each password for the first time. Its errors name the setting.
@@ -49,6 +50,8 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 		{&p.Admin, "admin-password", "", v.Admin.Password, v.Admin.From},
 		{&p.Clients, "requirepass", "", "", v.ClientsFrom},
 	} {
+		// Files are looked at each rereadEvery, since that costs next to nothing; programs run as seldom as
+		// the setting says.
 		w := &password{setting: one.setting + "-file", user: one.user, from: one.from, pause: rereadEvery,
 			again: make(chan struct{}, 1), alone: one.at == &p.Clients}
 		login := cluster.Login{User: one.user, Password: one.is}
@@ -58,9 +61,11 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 		case !one.from.Given() && w.alone:
 			continue // it is that of the settings
 		}
+		// It blocks, for commandLimit at most with a program: without a password nothing could be connected
+		// to.
 		if one.from.Given() {
 			var err error
-			if login, err = w.get(context.Background()); err != nil {
+			if login, err = w.readLogin(context.Background()); err != nil {
 				wrong = append(wrong, err)
 				continue
 			}
@@ -71,15 +76,15 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 	return p, errors.Join(wrong...)
 }
 
-// Watch reads them again and again until ctx ends.
+// Watch reads them again and again until ctx ends. It returns at once.
 func (p Passwords) Watch(ctx context.Context, log *slog.Logger) {
-	for _, w := range p.read() {
-		go w.watch(ctx, log) // ends when ctx does
+	for _, w := range p.thoseRead() {
+		go w.watchSource(ctx, log) // ends when ctx does
 	}
 }
 
-// read are those that are read from files and programs.
-func (p Passwords) read() []*password {
+// thoseRead are those that are read from files and programs.
+func (p Passwords) thoseRead() []*password {
 	var all []*password
 	for _, w := range []*password{p.Upstream, p.Sentinel, p.Redlock, p.Admin, p.Clients} {
 		if w != nil && w.from.Given() {
@@ -89,17 +94,18 @@ func (p Passwords) read() []*password {
 	return all
 }
 
-// States are those of what read returns.
+// States are those of what thoseRead returns.
 func (p Passwords) States() (all []State) {
-	for _, w := range p.read() {
+	for _, w := range p.thoseRead() {
 		all = append(all, State{Of: w.setting, Failed: w.failed.Load()})
 	}
 	return all
 }
 
-// Again has those that stand in files read at once.
+// Again has those that stand in files read at once. Programs are not run for it: they may be slow, or ask
+// somebody.
 func (p Passwords) Again() {
-	for _, w := range p.read() {
+	for _, w := range p.thoseRead() {
 		if w.from.File == "" {
 			continue
 		}
@@ -110,15 +116,17 @@ func (p Passwords) Again() {
 	}
 }
 
-// Follow takes over passwords that are settings, for connections that are made from now on.
+// Follow takes over passwords that are settings, for connections that are made from now on. That of clients
+// is not among them: it is a setting, or renewed by watchSource.
 func (p Passwords) Follow(v *settings.Values) {
-	p.Upstream.follow(v.Upstream.Password)
-	p.Sentinel.follow(v.Upstream.SentinelPassword)
-	p.Redlock.follow(v.Masters.Password)
-	p.Admin.follow(v.Admin.Password)
+	p.Upstream.followSetting(v.Upstream.Password)
+	p.Sentinel.followSetting(v.Upstream.SentinelPassword)
+	p.Redlock.followSetting(v.Masters.Password)
+	p.Admin.followSetting(v.Admin.Password)
 }
 
-// password is a password that may be renewed.
+// password is a password that may be renewed. It belongs to the goroutine of watchSource once that runs, but
+// for logins and failed.
 type password struct {
 	setting string
 	user    string // unless what is read names another
@@ -131,8 +139,8 @@ type password struct {
 	failed  atomic.Bool // it could not be read last
 }
 
-// follow is passwords.follow for one of them.
-func (w *password) follow(is string) {
+// followSetting is Passwords.Follow for one of them.
+func (w *password) followSetting(is string) {
 	if w != nil && !w.from.Given() {
 		w.logins.Renew(cluster.Login{User: w.user, Password: is})
 	}
@@ -146,17 +154,18 @@ func (w *password) Source() *cluster.Logins {
 	return w.logins
 }
 
-// OnRenewal has f called after each change. It is called before watch.
+// OnRenewal has f called after each change. It is called before Watch.
 func (w *password) OnRenewal(f func()) {
 	if w != nil {
 		w.renewed = f
 	}
 }
 
-// watch renews the Login. The last one that was read stays in use until there is a better one.
-func (w *password) watch(ctx context.Context, log *slog.Logger) {
+// watchSource renews the Login. The last one that was read stays in use until there is a better one.
+func (w *password) watchSource(ctx context.Context, log *slog.Logger) {
 	var told string // why it could not be had
 	var toldAt time.Time
+	// when it was read last, well or not
 	last := time.Now()
 	for pause := w.pause; ; {
 		select {
@@ -164,6 +173,8 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 			return
 		case <-time.After(pause):
 		case <-w.again:
+		// A node refuses what was right before: it was changed there, so the source may have a new one. Not
+		// at once, or a wrong password would have a program run without end.
 		case <-w.logins.Refused():
 			select {
 			case <-ctx.Done():
@@ -172,7 +183,7 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 			}
 		}
 		last = time.Now()
-		login, err := w.get(ctx)
+		login, err := w.readLogin(ctx)
 		w.failed.Store(err != nil)
 		switch {
 		case ctx.Err() != nil:
@@ -185,11 +196,13 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 					"has expired", "err", err)
 			}
 			continue
+		// the trouble is over, which whoever has seen the warning wants to know
 		case told != "":
 			told = ""
 			log.Info("the password can be read again", "setting", w.setting)
 		}
 		pause = w.pause
+		// Connections that are there stay: a server checks a password when it is given.
 		if w.logins.Renew(login) {
 			if w.renewed != nil {
 				w.renewed()
@@ -199,15 +212,16 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// get reads the file or runs the command. Its errors name the setting, the reason and the remedy, and nothing
-// of the password.
-func (w *password) get(ctx context.Context) (cluster.Login, error) {
-	text, err := w.text(ctx)
+// readLogin reads the file or runs the command. Its errors name the setting, the reason and the remedy, and
+// nothing of the password.
+func (w *password) readLogin(ctx context.Context) (cluster.Login, error) {
+	text, err := w.sourceText(ctx)
 	if err != nil {
 		return cluster.Login{}, fmt.Errorf("%s %w", w.setting, err)
 	}
 	login := cluster.Login{User: w.user, Renewed: true}
 	switch lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n"); {
+	// Only line ends at the end are cut: blanks may belong to the password.
 	case len(lines) == 1:
 		login.Password = lines[0]
 	case len(lines) == 2 && !w.alone:
@@ -224,10 +238,10 @@ func (w *password) get(ctx context.Context) (cluster.Login, error) {
 	return login, nil
 }
 
-// text is the content of the file or the output of the command.
-func (w *password) text(ctx context.Context) (string, error) {
+// sourceText is the content of the file or the output of the command.
+func (w *password) sourceText(ctx context.Context) (string, error) {
 	if w.from.Command != "" {
-		return run(ctx, w.from.Command)
+		return runCommand(ctx, w.from.Command)
 	}
 	text, err := os.ReadFile(w.from.File)
 	if err != nil {
@@ -237,8 +251,9 @@ func (w *password) text(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// run runs a command and returns what it writes.
-func run(ctx context.Context, command string) (string, error) {
+// runCommand runs a command and returns what it writes. Its standard error goes into the error, shortened;
+// its output does not.
+func runCommand(ctx context.Context, command string) (string, error) {
 	words, err := settings.SplitWords(command)
 	if err != nil || len(words) == 0 {
 		return "", errors.Join(errors.New("is no command"), err)
@@ -247,6 +262,7 @@ func run(ctx context.Context, command string) (string, error) {
 	defer cancel()
 	var out, reason bytes.Buffer
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
+	// WaitDelay: a child that holds the pipes open must not keep it waiting.
 	c.Stdout, c.Stderr, c.WaitDelay = &out, &reason, time.Second
 	err = c.Run()
 	switch {
@@ -259,6 +275,7 @@ func run(ctx context.Context, command string) (string, error) {
 	if len(text) > longestReason {
 		text = text[:longestReason] + "..."
 	}
+	// A program that prints the password on both, as with set -x, must not have it logged.
 	if secret := strings.TrimSpace(out.String()); secret != "" && strings.Contains(text, secret) {
 		text = "(its standard error has what it wrote)"
 	}

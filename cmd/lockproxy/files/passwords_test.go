@@ -37,7 +37,7 @@ func TestPasswordsRead(t *testing.T) {
 		c.want.Renewed = true
 		for _, from := range []settings.PasswordFrom{{File: file}, {Command: "cat '" + file + "'"}} {
 			w := &password{setting: "upstream-password-x", user: "shop", from: from}
-			got, err := w.get(t.Context())
+			got, err := w.readLogin(t.Context())
 			switch {
 			case c.want.Password == "" && err == nil:
 				t.Errorf("%q: %v", c.text, got)
@@ -54,7 +54,7 @@ func TestPasswordsRead(t *testing.T) {
 	} {
 		write(text)
 		w := &password{setting: "requirepass-file", alone: true, from: settings.PasswordFrom{File: file}}
-		got, err := w.get(t.Context())
+		got, err := w.readLogin(t.Context())
 		if got.Password != want || got.User != "" || (err == nil) != (want != "") || err != nil &&
 			err.Error() != "requirepass-file has to give one line, the password: it gives none, or more" {
 			t.Errorf("%q without a user: %v %v", text, got, err)
@@ -71,7 +71,7 @@ func TestPasswordsRead(t *testing.T) {
 		{settings.PasswordFrom{Command: "sh -c 'echo sesame; echo sesame >&2; exit 3'"}, "sh: exit status 3"},
 	} {
 		w := &password{setting: "upstream-password-x", from: c.from}
-		_, err := w.get(t.Context())
+		_, err := w.readLogin(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%+v: %v", c.from, err)
 		}

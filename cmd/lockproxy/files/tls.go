@@ -19,8 +19,9 @@ import (
 // rereadEvery is how soon a changed certificate, key or CA is noticed.
 const rereadEvery = 2 * time.Second
 
-// TLS is a TLS configuration made of PEM files, and made again when they change. Each is a new one and
-// no clone, so that no session ticket given under the old files is accepted under the new ones.
+// TLS is a TLS configuration made of PEM files, and made again when they change. Each is a new one and no
+// clone, so that no session ticket given under the old files is accepted under the new ones. sum belongs to
+// the goroutine of Watch once that runs.
 type TLS struct {
 	name   string // what the names of the settings begin with: tls, say
 	files  settings.PEM
@@ -36,17 +37,18 @@ type tlsRead struct {
 	ends   map[string]time.Time // when certificates end, by setting
 }
 
-// newTLSFiles reads the files for the first time. What they make is given to finish.
+// newTLSFiles reads the files for the first time. What they make is given to finish. The sum is taken first:
+// what changes while they are read is read again.
 func newTLSFiles(
 	name string, files settings.PEM, finish func(c *tls.Config, ca *x509.CertPool),
 ) (*TLS, error) {
 	f := &TLS{name: name, files: files, finish: finish}
 	f.sum = f.digest()
-	return f, f.read()
+	return f, f.readFiles()
 }
 
-// read makes a configuration of the files.
-func (f *TLS) read() error {
+// readFiles makes a configuration of the files. It changes nothing if they cannot be used.
+func (f *TLS) readFiles() error {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	var ca *x509.CertPool
 	var wrongPair, wrongCA error
@@ -60,6 +62,7 @@ func (f *TLS) read() error {
 	if err := errors.Join(wrongPair, wrongCA); err != nil {
 		return err
 	}
+	// Only a whole configuration is published: a certificate without its new key would break every handshake.
 	f.finish(c, ca)
 	all := make(map[string]time.Time)
 	if first, _ := ends(f.files.Cert); !first.IsZero() {
@@ -81,10 +84,10 @@ func (f *TLS) there() []string {
 // Config is the configuration for a new connection. Safe for concurrent use.
 func (f *TLS) Config() *tls.Config { return f.latest.Load().Config }
 
-// ForClient is config as a tls.Config wants it.
+// ForClient is Config as a tls.Config wants it.
 func (f *TLS) ForClient(*tls.ClientHelloInfo) (*tls.Config, error) { return f.Config(), nil }
 
-// Source is config for the data plane, where nil means no TLS.
+// Source is Config for the data plane, where nil means no TLS.
 func (f *TLS) Source() func() *tls.Config {
 	if f == nil {
 		return nil
@@ -92,7 +95,7 @@ func (f *TLS) Source() func() *tls.Config {
 	return f.Config
 }
 
-// State is how it went when something was read last.
+// State is how it went when something was read last. A State is for the metrics, and for nothing else.
 type State struct {
 	Of     string               // the name of the setting, or what such names begin with
 	Failed bool                 // what it says now cannot be used: what was read before stays in use
@@ -107,7 +110,8 @@ func (c Certs) States() (all []State) {
 	return all
 }
 
-// digest differs between two states of the files. A file that cannot be read is a state too.
+// digest differs between two states of the files. A file that cannot be read is a state too. Contents and not
+// times of files: Kubernetes changes a link, and some tools write the same again.
 func (f *TLS) digest() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range f.there() {
@@ -122,15 +126,16 @@ func (f *TLS) digest() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// reread takes over files that have changed. If they make no configuration, that is logged once, and the old
-// configuration stays in use.
-func (f *TLS) reread(log *slog.Logger) {
+// rereadChanged takes over files that have changed. If they make no configuration, that is logged once, and
+// the old configuration stays in use.
+func (f *TLS) rereadChanged(log *slog.Logger) {
 	sum := f.digest()
 	if sum == f.sum {
 		return
 	}
+	// Noted before it is known whether they can be used, so a mistake is logged once.
 	f.sum = sum
-	err := f.read()
+	err := f.readFiles()
 	f.failed.Store(err != nil)
 	if err != nil {
 		log.Error("TLS files have changed and cannot be used: those read before stay in use", "err", err)
@@ -139,7 +144,7 @@ func (f *TLS) reread(log *slog.Logger) {
 	log.Info("TLS files reread", "files", f.there())
 }
 
-// Watch rereads the files until ctx ends.
+// Watch rereads the files until ctx ends. It blocks until then, or returns at once if there are no files.
 func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
@@ -150,12 +155,13 @@ func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 		case <-tick.C:
 		}
 		for _, f := range c.all() {
-			f.reread(log)
+			f.rereadChanged(log)
 		}
 	}
 }
 
-// ends are when the certificates in a file end, the first and the last of them. Zero: there are none.
+// ends are when the certificates in a file end, the first and the last of them. Zero: there are none. Of an
+// authority's file the last one counts: it is good as long as any of its certificates is.
 func ends(file string) (first, last time.Time) {
 	text, _ := os.ReadFile(file)
 	for {

@@ -17,13 +17,14 @@ import (
 // Input is one place. As a flag its Type is what help calls what stands there.
 //
 // The text of an error of Set goes on after a name ("must be ..."); where Redis has a kind of the same sort
-// it is Redis's own text.
+// it is Redis's own text. String shows what is there as Set would take it, so that what was shown can be set
+// again.
 type Input interface {
 	pflag.Value
 	Allowed() string // what Set takes, for people
 }
 
-// text is any string that check takes.
+// text is any string that check takes. at is where the value goes; Set leaves it alone if it refuses.
 type text struct {
 	at            *string
 	kind, allowed string
@@ -100,7 +101,8 @@ type choice[T comparable] struct {
 	values []T
 }
 
-// Choice is one of some words, which are separated by blanks; values are what they stand for.
+// Choice is one of some words, which are separated by blanks; values are what they stand for. words and
+// values are as many as each other, and in the same order. What at has at first is the default.
 func Choice[T comparable](at *T, words string, values ...T) Input {
 	return choice[T]{at, strings.Fields(words), values}
 }
@@ -122,6 +124,7 @@ func (c choice[T]) String() string {
 	if i := slices.Index(c.values, *c.at); i >= 0 {
 		return c.words[i]
 	}
+	// not one of the values: only a program that forgot one comes here
 	return ""
 }
 
@@ -143,6 +146,7 @@ func Number(at *int, least, most int) Input { return number{at, least, most} }
 func (n number) Set(s string) error {
 	i, err := strconv.Atoi(s)
 	if err != nil {
+		// Redis's own words
 		return errors.New("couldn't be parsed into an integer")
 	}
 	if i < n.least || i > n.most {
@@ -167,6 +171,7 @@ func Time(at *time.Duration, least, most time.Duration) Input { return duration{
 
 func (d duration) Set(s string) error {
 	t, err := time.ParseDuration(s)
+	// A number without a unit is what people forget most often, so they are shown what they could have meant.
 	switch _, plain := strconv.ParseFloat(s, 64); {
 	case err != nil && plain == nil:
 		return fmt.Errorf("needs a unit: %ss or %sms", s, s)

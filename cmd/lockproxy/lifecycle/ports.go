@@ -10,7 +10,9 @@ import (
 )
 
 // Ports are the listening sockets of the program. Those that another process has handed to it are used in
-// place of new ones, so that no client is refused in between. Safe for concurrent use.
+// place of new ones, so that no client is refused in between. Safe for concurrent use. The zero Ports is
+// ready. Names are "listen 127.0.0.1:6380" or "admin ..." in both processes, as the settings have the
+// address.
 type Ports struct {
 	mu     sync.Mutex
 	bound  map[string]net.Addr // by setting, the first address that is listened on
@@ -31,16 +33,20 @@ func (p *Ports) Listen(setting, addr string) (net.Listener, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := setting + " " + addr
-	ln, err := p.used(name)
+	// An address that is named twice is used once: the second one is bound anew, and fails as it would
+	// without a takeover.
+	ln, err := p.useHanded(name)
 	if ln == nil && err == nil {
 		ln, err = door.Listen(addr)
 	}
 	if err == nil {
-		p.note(setting, ln.Addr())
+		p.noteAddr(setting, ln.Addr())
 	}
 	if err != nil || !p.copied {
 		return ln, err
 	}
+	// A copy of the descriptor: the listener may be closed, or be a loop's, and the socket stays for the next
+	// process.
 	file, err := ln.(interface{ File() (*os.File, error) }).File()
 	if err != nil {
 		ln.Close()
@@ -50,8 +56,8 @@ func (p *Ports) Listen(setting, addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// note keeps the first address of a setting.
-func (p *Ports) note(setting string, addr net.Addr) {
+// noteAddr keeps the first address of a setting.
+func (p *Ports) noteAddr(setting string, addr net.Addr) {
 	if p.bound == nil {
 		p.bound = make(map[string]net.Addr)
 	}
@@ -67,28 +73,30 @@ func (p *Ports) First(setting string) net.Addr {
 	return p.bound[setting]
 }
 
-// used is the listener of that name among those that were handed over; nil: there is none.
-func (p *Ports) used(name string) (net.Listener, error) {
+// useHanded is the listener of that name among those that were handed over; nil: there is none.
+func (p *Ports) useHanded(name string) (net.Listener, error) {
 	for i, one := range p.handed {
 		if one.name != name {
 			continue
 		}
 		p.handed = append(p.handed[:i], p.handed[i+1:]...)
+		// FileListener has a copy of its own.
 		defer one.file.Close()
 		return net.FileListener(one.file)
 	}
 	return nil, nil
 }
 
-// take notes ports that another process has handed over.
-func (p *Ports) take(all []port) {
+// takeHanded notes ports that another process has handed over.
+func (p *Ports) takeHanded(all []port) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handed = append(p.handed, all...)
 }
 
-// unused closes those that nobody wants, and returns their names.
-func (p *Ports) unused() (names []string) {
+// closeUnused closes those that nobody wants, and returns their names. A socket that stays open and is not
+// accepted from would let clients connect and wait in vain.
+func (p *Ports) closeUnused() (names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.handed {
@@ -99,8 +107,8 @@ func (p *Ports) unused() (names []string) {
 	return names
 }
 
-// all are copies of all ports; they stay those of p.
-func (p *Ports) all() []port {
+// portCopies are copies of all ports; they stay those of p.
+func (p *Ports) portCopies() []port {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.copies

@@ -21,7 +21,8 @@ import (
 	"lockproxy/proxy/door"
 )
 
-// Plane is the data plane as the program sees it.
+// Plane is the data plane as the program sees it. All of it may be called from any goroutine; Drain is called
+// once, and ends it.
 type Plane interface {
 	Stats() proxy.Stats
 	door.Successor // Serve serves one address of the setting listen until Drain
@@ -36,7 +37,8 @@ type Plane interface {
 	Drain(ctx context.Context) error
 }
 
-// State is what the program does now: starting, serving, draining. Safe for concurrent use.
+// State is what the program does now: starting, serving, draining. Safe for concurrent use. The zero State is
+// starting. It goes forward only, and each step may be noted from another goroutine.
 type State struct {
 	plane    atomic.Pointer[Plane]      // nil: starting
 	early    atomic.Pointer[door.Early] // has the clients now; nil: none do, or the plane does
@@ -45,6 +47,7 @@ type State struct {
 	draining atomic.Bool
 }
 
+// what /readyz says, for people who look why
 var (
 	errStarting = errors.New("starting: the upstream's topology is not known yet")
 	errLeaving  = errors.New("draining begins soon: this process is about to end, and serves until then")
@@ -92,6 +95,7 @@ func (s *State) Drain() Plane {
 func (s *State) Ready() error {
 	p, failed := s.Now(), s.Why()
 	switch {
+	// The order: what is nearest to the end counts.
 	case s.draining.Load():
 		return errDraining
 	case s.leaving.Load():
@@ -106,6 +110,7 @@ func (s *State) Ready() error {
 
 // Stats implements admin.Program.
 func (s *State) Stats() (st proxy.Stats) {
+	// Until Open has handed the clients over the plane has none, and would count 0.
 	if early := s.early.Load(); early != nil {
 		st.Clients, st.ClientsTotal, st.ClientsRejected = early.Counts()
 	} else if p := s.Now(); p != nil {
@@ -116,6 +121,7 @@ func (s *State) Stats() (st proxy.Stats) {
 
 // Source implements admin.Program.
 func (s *State) Source() adminpage.Source {
+	// planes of tests have none
 	if seen, ok := s.Now().(interface{ View() proxy.View }); ok {
 		return seen.View()
 	}

@@ -34,8 +34,8 @@ func NewManager(log *slog.Logger) *Manager { return &Manager{log: log} }
 // program from its end. daemon.SdNotify would wait for ever.
 const patience = time.Second
 
-// notify tells it of a state.
-func (m *Manager) notify(state string) {
+// notifyState tells it of a state.
+func (m *Manager) notifyState(state string) {
 	conn, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
 	if err != nil {
 		return // there is none, or it has gone
@@ -48,22 +48,23 @@ func (m *Manager) notify(state string) {
 // Ready tells it that clients can connect, and what they find.
 func (m *Manager) Ready(what string) {
 	m.toldReady.Store(true)
-	m.notify(daemon.SdNotifyReady + "\nSTATUS=" + what)
+	m.notifyState(daemon.SdNotifyReady + "\nSTATUS=" + what)
 }
 
 // Stopping tells it that the end has begun.
 func (m *Manager) Stopping() {
 	m.toldReady.Store(false)
-	m.notify(daemon.SdNotifyStopping)
+	m.notifyState(daemon.SdNotifyStopping)
 }
 
-// Rereading tells it that settings are reread, until done, if it was told that clients can connect.
+// Rereading tells it that settings are reread, until done, if it was told that clients can connect. While it
+// starts or ends, systemd must not take it for ready because a SIGHUP came.
 func (m *Manager) Rereading() (done func()) {
 	if !m.toldReady.Load() {
 		return func() {}
 	}
-	m.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
-	return func() { m.notify(daemon.SdNotifyReady) }
+	m.notifyState(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	return func() { m.notifyState(daemon.SdNotifyReady) }
 }
 
 // Watch feeds the watchdog of the service manager, if it has one, as long as s turns, until life ends.
@@ -73,13 +74,17 @@ func (m *Manager) Watch(life context.Context, s *State) {
 		m.log.Error("watchdog: cannot be fed", "err", err)
 	}
 	if err == nil && interval > 0 {
-		go m.feed(life, interval, s, m.notify) // ends with life
+		go m.feedWatchdog(life, interval, s, m.notifyState) // ends with life
 	}
 }
 
-// feed feeds a watchdog that waits for interval, as long as the event loops turn: a proxy that hangs is to be
-// started anew.
-func (m *Manager) feed(life context.Context, interval time.Duration, s *State, notify func(state string)) {
+// feedWatchdog feeds a watchdog that waits for interval, as long as the event loops turn: a proxy that hangs
+// is to be started anew.
+func (m *Manager) feedWatchdog(
+	life context.Context, interval time.Duration, s *State, notify func(state string),
+) {
+	// So a round that is lost leaves time for one that is not. systemd advises half of the interval
+	// (sd_watchdog_enabled).
 	tick := time.NewTicker(interval / 4)
 	defer tick.Stop()
 	for {
@@ -105,13 +110,15 @@ func (m *Manager) feed(life context.Context, interval time.Duration, s *State, n
 // Activate takes the listening sockets that the program was started with. Each has to be one that v names.
 func (p *Ports) Activate(v *settings.Values) error {
 	var wrong []error
+	// true takes the variables away, so that no program that this one starts takes the sockets for its own.
 	for _, file := range activation.Files(true) {
 		name, err := nameOf(v, file)
 		if err != nil {
+			// All are looked at, so that one start tells of all.
 			wrong = append(wrong, err)
 			continue
 		}
-		p.take([]port{{name, file}})
+		p.takeHanded([]port{{name, file}})
 		p.lent = true
 	}
 	return errors.Join(wrong...)
@@ -123,6 +130,7 @@ func nameOf(v *settings.Values, file *os.File) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("a descriptor that lockproxy was started with (LISTEN_FDS): %w", err)
 	}
+	// a copy: file stays open
 	defer ln.Close()
 	for _, addr := range v.Listen {
 		if isAt(ln.Addr(), addr) {
@@ -146,5 +154,6 @@ func isAt(bound net.Addr, addr string) bool {
 	if err != nil || want.Port != at.Port {
 		return false
 	}
+	// All addresses are written in several ways ("", 0.0.0.0, ::), and a socket tells one of them.
 	return want.IP.Equal(at.IP) || (want.IP == nil || want.IP.IsUnspecified()) && at.IP.IsUnspecified()
 }

@@ -33,7 +33,7 @@ func TestWatchdog(t *testing.T) {
 		var fed atomic.Int64
 		life, end := context.WithCancel(t.Context())
 		defer end()
-		go m.feed(life, 8*time.Second, s, func(string) { fed.Add(1) })
+		go m.feedWatchdog(life, 8*time.Second, s, func(string) { fed.Add(1) })
 		count := func() int64 {
 			fed.Store(0)
 			time.Sleep(80 * time.Second)

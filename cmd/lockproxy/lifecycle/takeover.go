@@ -41,7 +41,8 @@ const (
 	mostPorts, longestNames = 128, 16 << 10
 )
 
-// Before is the process before this one.
+// Before is the process before this one. Whoever has it calls Relieve, or ends: then the other process goes
+// on.
 type Before struct {
 	conn *net.UnixConn
 	pid  int
@@ -53,12 +54,14 @@ func (p *Ports) TakeOver(path string, log *slog.Logger) (*Before, error) {
 	if path == "" {
 		return nil, nil
 	}
+	// From now on Listen keeps copies, which HandOver gives away.
 	p.copied = true
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
 		return nil, fmt.Errorf("takeover %s: is there and is no socket: name another path", path)
 	}
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	switch {
+	// Nobody listens there: this is the first process, or the one before has died and left its file.
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, nil
 	case err != nil:
@@ -66,18 +69,18 @@ func (p *Ports) TakeOver(path string, log *slog.Logger) (*Before, error) {
 	}
 	b := &Before{conn: conn, log: log}
 	conn.SetDeadline(time.Now().Add(takeoverPatience))
-	all, err := b.receive()
+	all, err := b.receivePorts()
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("takeover %s: %w", path, err)
 	}
-	p.take(all)
+	p.takeHanded(all)
 	log.Info("ports of another process are taken over", "pid", b.pid, "ports", len(all))
 	return b, nil
 }
 
-// receive gets the ports.
-func (b *Before) receive() (all []port, err error) {
+// receivePorts gets the ports.
+func (b *Before) receivePorts() (all []port, err error) {
 	if b.pid, err = peer(b.conn); err != nil {
 		return nil, err
 	}
@@ -86,6 +89,7 @@ func (b *Before) receive() (all []port, err error) {
 		return nil, err
 	}
 	names := strings.Split(text, "\n")
+	// Descriptors without names could be any port: none of them is used.
 	if len(names) != len(files) {
 		for _, f := range files {
 			f.Close()
@@ -102,10 +106,10 @@ func (b *Before) receive() (all []port, err error) {
 // only
 // error that matters: the others are logged, and this process goes on.
 func (b *Before) Relieve(p *Ports) error {
-	if names := p.unused(); len(names) > 0 {
+	if names := p.closeUnused(); len(names) > 0 {
 		b.log.Warn("ports of the other process are closed: no setting names them", "ports", names)
 	}
-	err := b.relieve()
+	err := b.sayServing()
 	if err != nil && !errors.Is(err, errLate) {
 		b.log.Warn("the other process may go on: it has not said that it leaves", "pid", b.pid, "err", err)
 		return nil
@@ -113,11 +117,12 @@ func (b *Before) Relieve(p *Ports) error {
 	return err
 }
 
-// relieve tells the process before that this one serves.
-func (b *Before) relieve() error {
+// sayServing tells the process before that this one serves.
+func (b *Before) sayServing() error {
 	defer b.conn.Close()
 	b.conn.SetDeadline(time.Now().Add(takeoverPatience))
 	_, unsaid := io.WriteString(b.conn, servingLine)
+	// The answer is the end of the connection. A byte in its place is lateLine.
 	n, err := b.conn.Read(make([]byte, 1)) // until it has closed its copies, and so the connection
 	switch {
 	case n > 0:
@@ -133,7 +138,8 @@ func (b *Before) relieve() error {
 // errLate ends a process: the ports are another one's.
 var errLate = errors.New("another process has taken the ports over meanwhile")
 
-// successors hands the ports to a process that asks for them.
+// successors hands the ports to a process that asks for them. mu guards gone and asks. relief is called once
+// at most.
 type successors struct {
 	ln     *net.UnixListener
 	path   string
@@ -154,12 +160,15 @@ func (p *Ports) HandOver(
 	if path == "" {
 		return func() {}, nil
 	}
+	// Bound under a name of its own and then renamed: at no moment does the path lead nowhere. Until its mode
+	// is set others can open it, and peer turns them away.
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
 	os.Remove(fresh)
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
 	if err != nil {
 		return func() {}, fmt.Errorf("takeover: %w", err)
 	}
+	// The path may be the next process's by then.
 	ln.SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chmod(fresh, 0o600), os.Rename(fresh, path)); err != nil {
 		ln.Close()
@@ -169,15 +178,15 @@ func (p *Ports) HandOver(
 	s := &successors{ln: ln, path: path, ports: p, log: log, relief: relief,
 		asks: make(map[*net.UnixConn]bool)}
 	done := make(chan struct{})
-	go func() { defer close(done); s.serve(life) }() // ends in stop
+	go func() { defer close(done); s.serveSuccessors(life) }() // ends in stop
 	return func() {
-		s.close()
+		s.endServing()
 		<-done
 	}, nil
 }
 
-// close ends serve. The socket's file is removed, unless it is the successor's.
-func (s *successors) close() {
+// endServing ends serveSuccessors. The socket's file is removed, unless it is the successor's.
+func (s *successors) endServing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ln.Close()
@@ -190,8 +199,9 @@ func (s *successors) close() {
 // mostSuccessors is how many processes may ask for the ports at a time.
 const mostSuccessors = 8
 
-// serve answers all processes that ask, side by side, since one may stay silent, until one has taken over.
-func (s *successors) serve(life context.Context) {
+// serveSuccessors answers all processes that ask, side by side, since one may stay silent, until one has
+// taken over.
+func (s *successors) serveSuccessors(life context.Context) {
 	for {
 		conn, err := s.ln.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -202,18 +212,20 @@ func (s *successors) serve(life context.Context) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		if !s.enter(conn) {
+		if !s.addSuccessor(conn) {
 			conn.Close()
 			continue
 		}
-		go s.answer(life, conn) // ends with the other process, with the first that takes over, or with life
+		// ends with the other process, with the first that takes over, or with life
+		go s.answerSuccessor(life, conn)
 	}
 }
 
-// enter reports false if too many ask.
-func (s *successors) enter(conn *net.UnixConn) bool {
+// addSuccessor reports false if too many ask.
+func (s *successors) addSuccessor(conn *net.UnixConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Whoever may ask is of the same user. The bound is for a supervisor that starts it over and over.
 	if s.gone || len(s.asks) == mostSuccessors {
 		return false
 	}
@@ -221,12 +233,16 @@ func (s *successors) enter(conn *net.UnixConn) bool {
 	return true
 }
 
-// answer hands the ports to the process at the other end of conn, and leaves them to it once it serves.
-func (s *successors) answer(life context.Context, conn *net.UnixConn) {
+// answerSuccessor hands the ports to the process at the other end of conn, and leaves them to it once it
+// serves.
+func (s *successors) answerSuccessor(life context.Context, conn *net.UnixConn) {
+	// It wakes a read that waits for a process which has not served yet.
 	stop := context.AfterFunc(life, func() { conn.Close() })
-	err := s.hand(conn)
+	err := s.handPorts(conn)
 	stop()
-	if err == nil && s.first(conn) {
+	// The end of conn is what tells the other process that the ports are its own: relief has left them by
+	// then.
+	if err == nil && s.claimTakeover(conn) {
 		s.relief()
 		conn.Close()
 		return
@@ -240,14 +256,15 @@ func (s *successors) answer(life context.Context, conn *net.UnixConn) {
 	}
 }
 
-// first reports whether conn is the first to take over. If so, all others that ask are told.
-func (s *successors) first(conn *net.UnixConn) bool {
+// claimTakeover reports whether conn is the first to take over. If so, all others that ask are told.
+func (s *successors) claimTakeover(conn *net.UnixConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
 		return false
 	}
 	s.gone = true
+	// Nobody else gets the ports from here: the next process asks the one that has them now.
 	s.ln.Close()
 	for other := range s.asks {
 		if other != conn {
@@ -259,15 +276,15 @@ func (s *successors) first(conn *net.UnixConn) bool {
 	return true
 }
 
-// hand gives copies of all ports to a process, and waits until that serves.
-func (s *successors) hand(conn *net.UnixConn) error {
+// handPorts gives copies of all ports to a process, and waits until that serves.
+func (s *successors) handPorts(conn *net.UnixConn) error {
 	pid, err := peer(conn)
 	if err != nil {
 		return err
 	}
 	var names []string
 	var files []*os.File
-	for _, one := range s.ports.all() {
+	for _, one := range s.ports.portCopies() {
 		names, files = append(names, one.name), append(files, one.file)
 	}
 	conn.SetWriteDeadline(time.Now().Add(takeoverPatience))
@@ -275,6 +292,7 @@ func (s *successors) hand(conn *net.UnixConn) error {
 		return err
 	}
 	s.log.Info("another process gets the ports", "pid", pid)
+	// It blocks for as long as the other process looks for its upstream, with no limit but life.
 	line, err := bufio.NewReaderSize(io.LimitReader(conn, int64(len(servingLine))), 16).ReadString('\n')
 	if err == nil && line != servingLine {
 		err = fmt.Errorf("it says %q", line)

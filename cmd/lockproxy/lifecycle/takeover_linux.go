@@ -23,6 +23,7 @@ func peer(conn *net.UnixConn) (pid int, err error) {
 	}); ctl != nil || err != nil {
 		return 0, errors.Join(ctl, err)
 	}
+	// The mode of the path says the same for those who connect. This is also for whoever listens there.
 	if of.Uid != uint32(os.Geteuid()) {
 		return 0, fmt.Errorf("process %d belongs to user %d, and this one to user %d: a process takes over "+
 			"from one of the same user alone", of.Pid, of.Uid, os.Geteuid())
@@ -30,7 +31,8 @@ func peer(conn *net.UnixConn) (pid int, err error) {
 	return int(of.Pid), nil
 }
 
-// sendFiles sends descriptors with a text.
+// sendFiles sends descriptors with a text. The text and the descriptors go in one message, which a stream
+// socket delivers together with its first byte.
 func sendFiles(conn *net.UnixConn, text string, files []*os.File) error {
 	if len(files) > mostPorts || len(text) > longestNames {
 		return fmt.Errorf("%d ports are too many: %d can be handed over", len(files), mostPorts)
@@ -45,11 +47,12 @@ func sendFiles(conn *net.UnixConn, text string, files []*os.File) error {
 			return err
 		}
 	}
+	// The zero byte ends the text: names have none.
 	_, _, err := conn.WriteMsgUnix([]byte(text+"\x00"), unix.UnixRights(fds...), nil)
 	return err
 }
 
-// receiveFiles receives what sendFiles has sent.
+// receiveFiles receives what sendFiles has sent. On an error files may have some, which the caller owns.
 func receiveFiles(conn *net.UnixConn) (text string, files []*os.File, err error) {
 	buf, rights := make([]byte, longestNames+1), make([]byte, unix.CmsgSpace(4*mostPorts))
 	n, m, _, _, err := conn.ReadMsgUnix(buf, rights)

@@ -16,7 +16,9 @@ import (
 const (
 	// assumedMemory is used if it cannot be found out how much memory there is.
 	assumedMemory = 4 << 30
-	// softPercent is from which part of that memory on the garbage collector works harder.
+	// softPercent is from which part of that memory on the garbage collector works harder. The rest is for
+	// what the collector does not count: stacks of the kernel, buffers of sockets, and growth until it has
+	// caught up.
 	softPercent = 75
 )
 
@@ -47,6 +49,7 @@ func machineMemory(root fs.FS) int64 {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) == 3 && words[0] == "MemTotal:" {
 			n, _ := strconv.ParseInt(words[1], 10, 64)
+			// /proc/meminfo counts in kB of 1024 bytes
 			return n << 10
 		}
 	}
@@ -70,6 +73,7 @@ func groupFiles(root fs.FS) (files []string) {
 			}
 			base, name = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		}
+		// A group may have less than its parent allows, and a parent less than the group: all of them count.
 		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
 			files = append(files, path.Join(base, dir, name))
 			if dir == "/" {
@@ -95,6 +99,7 @@ func LimitHeap(log *slog.Logger, environ func(string) string) {
 		return
 	}
 	there := Memory()
+	// A soft limit: beyond it the collector runs more often, and nothing is refused.
 	debug.SetMemoryLimit(there / 100 * softPercent)
 	log.Debug("memory", "there", there)
 }

@@ -28,16 +28,19 @@ func FitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Va
 	if uint64(v.Proxy.MaxClients)*client+uint64(v.Proxy.MaxOwn)*own+spareFiles <= limit {
 		return v
 	}
+	// v itself is in use elsewhere, and never changes
 	fitted := *v
+	// unsigned: a limit below spareFiles must not wrap
 	spare := max(limit, spareFiles) - spareFiles
-	fitted.Proxy.MaxOwn = fit("upstream-own-connections", v.Proxy.MaxOwn, spare/ownShare/own, limit, log)
+	fitted.Proxy.MaxOwn = fitNumber("upstream-own-connections", v.Proxy.MaxOwn, spare/ownShare/own, limit,
+		log)
 	spare -= min(spare, uint64(fitted.Proxy.MaxOwn)*own)
-	fitted.Proxy.MaxClients = fit("maxclients", v.Proxy.MaxClients, spare/client, limit, log)
+	fitted.Proxy.MaxClients = fitNumber("maxclients", v.Proxy.MaxClients, spare/client, limit, log)
 	return &fitted
 }
 
-// fit is the configured number, or as many as fit into spare, but at least 1.
-func fit(name string, configured int, spare, limit uint64, log *slog.Logger) int {
+// fitNumber is the configured number, or as many as fit into spare, but at least 1.
+func fitNumber(name string, configured int, spare, limit uint64, log *slog.Logger) int {
 	if uint64(configured) <= spare {
 		return configured
 	}

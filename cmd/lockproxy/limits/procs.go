@@ -20,6 +20,7 @@ func SetProcs(log *slog.Logger) (undo func()) {
 			log.Debug("cpu quota", "result", fmt.Sprintf(format, args...))
 		}),
 	)
+	// then it stays what the runtime has found out
 	if err != nil {
 		log.Warn("the CPU quota could not be read", "err", err)
 	}

@@ -26,9 +26,13 @@ var ErrNoUpstream = errors.New(
 
 lockproxy --help lists all settings.`)
 
-// check finds what is wrong with settings that are each right by themselves.
+// check finds what is wrong with settings that are each right by themselves. It is asked when the settings
+// are read, and before each change of them, so a proxy never runs with a combination that it would not start
+// with. All that is wrong is told at once.
 func check(v *Values) error {
 	var wrong []error
+	// Each message begins with the settings that it is about: Reading.Add takes the line of the config file
+	// from that.
 	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 
 	switch {
@@ -38,6 +42,7 @@ func check(v *Values) error {
 	case v.Dev && v.Takeover != "":
 		refuse("takeover %s: is not for dev yes, whose data would not be taken over", v.Takeover)
 	case !v.Dev && len(v.Upstream.Addrs) == 0:
+		// as it is, so that it can be told apart from the others
 		wrong = append(wrong, ErrNoUpstream)
 	}
 	if sameZone := v.Proxy.ReplicaReads == commands.ReadsSameZone; sameZone != (v.Upstream.Zone != "") {
@@ -47,6 +52,8 @@ func check(v *Values) error {
 		refuse("listen: needs an address; allowed: %s", Find("listen").allowed())
 	}
 	for _, addr := range v.Listen {
+		// As Redis's protected-mode, which refuses connections; here the start is refused, so that nobody
+		// finds it out later.
 		if v.ProtectedMode && v.Open() && !IsLoopback(addr) {
 			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take "+
 				"and free locks: set requirepass, requirepass-file or client-auth upstream, or listen on "+
@@ -66,6 +73,7 @@ func check(v *Values) error {
 	checkAdmin(v, refuse)
 	checkPairs(v, refuse)
 	for _, addr := range v.Proxy.Announce {
+		// fine to listen on, but nobody can be sent there
 		if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
 			refuse("cluster-announce %s: clients cannot connect there: name a host and its port", addr)
 		}
@@ -95,6 +103,7 @@ func checkAdmin(v *Values, refuse func(format string, args ...any)) {
 		refuse("admin %s: reaches beyond this machine, and anybody could ask it: set admin-password or "+
 			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin.Addr)
 	}
+	// also where only this machine reaches it: any of its users could ask
 	if v.Admin.Actions && v.AdminOpen() {
 		refuse("admin-actions yes: anybody who reaches the page could break locks: set admin-password or " +
 			"admin-tls-ca")
@@ -113,15 +122,16 @@ var without = []struct{ other, value, why, names string }{
 	{"admin", "", "with admin off", "admin-hosts admin-password admin-password-file admin-tls-cert"},
 }
 
-// with is the setting with its value, unless that is a secret.
-func (s *Setting) with(value string) string {
+// withValue is the setting with its value, unless that is a secret.
+func (s *Setting) withValue(value string) string {
 	if s.Secret {
 		return s.Name
 	}
 	return s.Name + " " + value
 }
 
-// checkPairs is the part of check about settings that exclude or need each other.
+// checkPairs is the part of check about settings that exclude or need each other. A setting of that list that
+// has its default counts as not given.
 func checkPairs(v *Values, refuse func(format string, args ...any)) {
 	given := func(name string) string {
 		if s := Find(name); s != nil {
@@ -131,6 +141,7 @@ func checkPairs(v *Values, refuse func(format string, args ...any)) {
 	}
 	for _, s := range settings {
 		var all, there []string // what says the same
+		// The name alone ties them together: whoever adds a setting with -file at its end gets this check.
 		for _, one := range []string{s.Name, s.Name + "-file", s.Name + "-command"} {
 			if Find(one) != nil {
 				all = append(all, one)
@@ -154,7 +165,7 @@ func checkPairs(v *Values, refuse func(format string, args ...any)) {
 	for _, w := range without {
 		for name := range strings.FieldsSeq(w.names) {
 			if given(w.other) == w.value && given(name) != "" {
-				refuse("%s: has no effect %s", Find(name).with(given(name)), w.why)
+				refuse("%s: has no effect %s", Find(name).withValue(given(name)), w.why)
 			}
 		}
 	}
@@ -168,6 +179,7 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 		return
 	case n < 3:
 		refuse("redlock: %d of at least 3 masters are named; if it is one Redis, name it with upstream", n)
+	// four masters survive the loss of one, as three do
 	case n%2 == 0:
 		refuse("redlock: names %d masters, and needs an odd number: with %d as many may fail", n, n-1)
 	}
@@ -199,6 +211,7 @@ func checkCompat(v *Values, refuse func(format string, args ...any)) {
 
 // overlap finds one of some and one of others of which one begins with the other.
 func overlap(some, others []string) (a, b string, found bool) {
+	// A prefix that begins with another one names a part of the same locks.
 	for _, a := range some {
 		for _, b := range others {
 			if strings.HasPrefix(a, b) || strings.HasPrefix(b, a) {
@@ -218,5 +231,6 @@ func IsLoopback(addr string) bool {
 	if err != nil {
 		return false
 	}
+	// Other names are not looked up: what they mean could change, and an empty host is all addresses.
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }

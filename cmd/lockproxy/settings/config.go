@@ -11,10 +11,12 @@ import (
 	"lockproxy/internal/glob"
 )
 
-// Config holds the settings of a running program and answers CONFIG GET and
-// CONFIG SET. Safe for concurrent use; nothing of it blocks for long.
+// Config holds the settings of a running program and answers CONFIG GET and CONFIG SET. Safe for concurrent
+// use; nothing of it blocks for long. Values are read without mu, by loops too: they are never written to,
+// only replaced.
 type Config struct {
-	now     atomic.Pointer[Values]
+	now atomic.Pointer[Values]
+	// what a setting that is not live still runs with, whatever its source says by now
 	started *Values // as they were read at the start
 
 	mu       sync.Mutex // one change at a time
@@ -34,8 +36,8 @@ func (c *Config) Values() *Values { return c.now.Load() }
 // Started are the settings as they were at the start.
 func (c *Config) Started() *Values { return c.started }
 
-// OnChange calls watch with the settings as they are now, and again after each
-// change, in order. watch must not block and not call c.
+// OnChange calls watch with the settings as they are now, and again after each change, in order. watch must
+// not block and not call c. It is for the life of c: nothing takes a watch away.
 func (c *Config) OnChange(watch func(*Values)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +45,8 @@ func (c *Config) OnChange(watch func(*Values)) {
 	watch(c.now.Load())
 }
 
-// Fit replaces the settings by the result of f, before anybody watches them.
+// Fit replaces the settings by the result of f, before anybody watches them. It is called once, by the
+// program when it starts; Reread is given the same f.
 func (c *Config) Fit(f func(*Values) *Values) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,17 +76,18 @@ func (c *Config) Get(pattern string) [][2]string {
 		if strings.EqualFold(name, pattern) {
 			name = pattern // as Redis: the spelling that was asked for
 		}
-		found = append(found, [2]string{name, s.answer(v)})
+		found = append(found, [2]string{name, s.configAnswer(v)})
 	}
 	return found
 }
 
-// answer is what CONFIG GET shows of a setting.
-func (s *Setting) answer(v *Values) string {
+// configAnswer is what CONFIG GET shows of a setting.
+func (s *Setting) configAnswer(v *Values) string {
 	text := s.in(v).String()
 	if s.inFile(v) {
 		return hidden // not empty, which would say that there is no password
 	}
+	// Redis shows requirepass to those who may ask, and so it is here.
 	if s.Secret && s.Group != "clients" && text != "" {
 		return hidden
 	}
@@ -93,33 +97,34 @@ func (s *Setting) answer(v *Values) string {
 // inFile says that s is the password of clients, and stands in requirepass-file.
 func (s *Setting) inFile(v *Values) bool { return s.Name == "requirepass" && v.ClientsFrom.Given() }
 
-// SetAll changes settings, pairs of name and value, all of them or none (CONFIG
-// SET). Its errors are whole error replies in Redis's own words, from "ERR" on,
-// without the minus sign.
+// SetAll changes settings, pairs of name and value, all of them or none (CONFIG SET). Its errors are whole
+// error replies in Redis's own words, from "ERR" on, without the minus sign. What it has changed holds until
+// the next restart or SIGHUP: no file is written.
 func (c *Config) SetAll(pairs [][2]string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next, err := c.next(pairs)
+	next, err := c.nextValues(pairs)
 	if err != nil {
 		return err
 	}
-	c.adopt(next)
+	c.adoptValues(next)
 	return nil
 }
 
-// adopt makes next the settings. c.mu is held.
-func (c *Config) adopt(next *Values) {
+// adoptValues makes next the settings. c.mu is held.
+func (c *Config) adoptValues(next *Values) {
 	c.now.Store(next)
 	for _, watch := range c.watchers {
 		watch(next)
 	}
 }
 
-// Again has those who watch look Again: what the settings lead to has changed, such as a file.
+// Again has those who watch look again: what the settings lead to has changed, such as a file. Values stay
+// the same ones.
 func (c *Config) Again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.adopt(c.now.Load())
+	c.adoptValues(c.now.Load())
 }
 
 // Reread makes the settings what fresh says, all of them or none, as far as they can change while the proxy
@@ -129,6 +134,7 @@ func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, rest
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now.Load()
+	// It begins as what holds now, so settings that need a restart keep their values.
 	mixed := *now
 	for i := range settings {
 		s := &settings[i]
@@ -144,6 +150,7 @@ func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, rest
 			restart = append(restart, s)
 		}
 	}
+	// Before check and before the comparison: what is logged as changed is what will hold.
 	next := fit(&mixed)
 	if err := check(next); err != nil {
 		return nil, restart, err
@@ -153,7 +160,7 @@ func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, rest
 			changed = append(changed, s)
 		}
 	}
-	c.adopt(next)
+	c.adoptValues(next)
 	return changed, restart, nil
 }
 
@@ -173,13 +180,15 @@ func (c *Config) Has(name string) bool { return Find(name) != nil }
 
 // Check returns the error that SetAll would return, and changes nothing.
 func (c *Config) Check(pairs [][2]string) error {
-	_, err := c.next(pairs)
+	_, err := c.nextValues(pairs)
 	return err
 }
 
-// next returns the settings as they would be with pairs.
-func (c *Config) next(pairs [][2]string) (*Values, error) {
+// nextValues returns the settings as they would be with pairs.
+func (c *Config) nextValues(pairs [][2]string) (*Values, error) {
+	// A copy, which the pairs are written into one after the other.
 	next := *c.now.Load()
+	// Names first, as in Redis: an unknown one is told before any value is looked at.
 	for _, pair := range pairs {
 		if Find(strings.ToLower(pair[0])) == nil {
 			return nil, fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", pair[0])
@@ -189,7 +198,7 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	for _, pair := range pairs {
 		s := Find(strings.ToLower(pair[0]))
 		switch {
-		case (!s.settable() || s.inFile(&next)) && pair[1] == s.answer(&next):
+		case (!s.settable() || s.inFile(&next)) && pair[1] == s.configAnswer(&next):
 			continue // some clients set everything that they have read
 		case s.inFile(&next):
 			return nil, setError(s, errors.New("the password is that of requirepass-file: write it there"))
@@ -214,6 +223,7 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	if len(pairs) == 0 {
 		return &next, nil
 	}
+	// No single pair is to blame for a combination, and Redis's error has room for one name.
 	if err := check(&next); err != nil {
 		return nil, setError(Find(strings.ToLower(pairs[0][0])), err)
 	}
@@ -226,6 +236,7 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 // opens returns a change that would open the proxy to others. Only whoever starts the proxy may make it, no
 // client.
 func opens(now, next *Values) (*Setting, error) {
+	// listen itself cannot be changed, so the addresses are those of now
 	i := slices.IndexFunc(now.Listen, func(addr string) bool { return !IsLoopback(addr) })
 	if i < 0 {
 		return nil, nil
@@ -243,12 +254,14 @@ func opens(now, next *Values) (*Setting, error) {
 		"set it where lockproxy is started", now.Listen[i])
 }
 
+// setError is the error reply of CONFIG SET, in the form of Redis 7: the parameter in parentheses.
 func setError(s *Setting, why error) error {
+	// It is sent as one line of an error reply.
 	line := strings.ReplaceAll(why.Error(), "\n", "; ")
 	return fmt.Errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", s.Name, line)
 }
 
-// Changed is a setting that differs from its default.
+// Changed is a setting that differs from its default. It is for the page of the admin listener.
 type Changed struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`

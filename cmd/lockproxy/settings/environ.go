@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// environPrefix begins the variables of settings, and some others (Sources.Others).
 const environPrefix = "LOCKPROXY_"
 
 // injected are variables that Kubernetes sets in every container beside a service
@@ -20,6 +21,8 @@ func (src Sources) readEnviron() []given {
 	for _, variable := range slices.Sorted(slices.Values(src.Environ)) {
 		key, value, _ := strings.Cut(variable, "=")
 		word, ok := strings.CutPrefix(key, environPrefix)
+		// Others of this prefix that are no settings are mistakes: a misspelt LOCKPROXY_LOCK_LEESE must not
+		// be passed over.
 		if !ok || injected.MatchString(key) || slices.Contains(src.Others, key) {
 			continue
 		}
@@ -28,7 +31,7 @@ func (src Sources) readEnviron() []given {
 			name = word // lower case or dashes: variables are not written like that
 		}
 		if s := Find(name); s != nil {
-			all = append(all, given{name: name, value: value, where: key + "=" + s.shown(value)})
+			all = append(all, given{name: name, value: value, where: key + "=" + s.shownValue(value)})
 		} else {
 			all = append(all, stranger(name, key, spellEnviron))
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// readFile reads a config file: one setting a line, its name and its value, as
-// in redis.conf. Lines that begin with # are comments. A value with spaces
-// stands in quotes.
+// readFile reads a config file: one setting a line, its name and its value, as in redis.conf. Lines that
+// begin with # are comments. A value with spaces stands in quotes. The error is about the file as a whole;
+// what is wrong with single lines is in them.
 func readFile(path string) ([]given, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -19,10 +19,13 @@ func readFile(path string) ([]given, error) {
 	return parseFile(path, string(text)), nil
 }
 
+// parseFile reads the lines of a config file; path is for messages. Each line that is no comment is one
+// given, right or wrong.
 func parseFile(path, text string) []given {
 	var all []given
 	lines := make(map[string]int) // where a setting stands
 	for i, line := range strings.Split(text, "\n") {
+		// a byte order mark, which editors on Windows put in front
 		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
 		if line == "" || line[0] == '#' {
 			continue
@@ -30,6 +33,7 @@ func parseFile(path, text string) []given {
 		place := fmt.Sprintf("%s:%d: ", path, i+1)
 		g := parseLine(line, place)
 		g.place, g.line = place, i+1
+		// Redis takes the last one. Here two lines of one setting are most likely a mistake of a merge.
 		if first := lines[g.name]; g.wrong == nil && first != 0 {
 			g.wrong = fmt.Errorf("%s%s: stands in line %d already", place, g.name, first)
 		}
@@ -43,6 +47,7 @@ func parseFile(path, text string) []given {
 
 // parseLine reads one line; place stands before every error.
 func parseLine(line, place string) given {
+	// At least one word: the line is neither empty nor a comment.
 	words, err := SplitWords(line)
 	if err != nil {
 		name := line[:strings.IndexAny(line, " \t\"'")] // nothing of the value: it may be a secret
@@ -60,11 +65,12 @@ func parseLine(line, place string) given {
 	switch {
 	case len(words) == 1:
 		g.wrong = fmt.Errorf("%s%s: needs a value; allowed: %s", place, name, s.allowed())
+	// Most often it is a comment behind the value, which redis.conf does not know either.
 	case len(words) > 2:
 		g.wrong = fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with "+
 			"spaces, put a comment on a line of its own", place, name, len(words)-1)
 	default:
-		g.value, g.where = words[1], place+name+" "+s.shown(words[1])
+		g.value, g.where = words[1], place+name+" "+s.shownValue(words[1])
 	}
 	return g
 }
@@ -72,8 +78,9 @@ func parseLine(line, place string) given {
 var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a " +
 	"space")
 
-// SplitWords splits a line as Redis does (sdssplitargs): "double quotes" know
-// \n \r \t \b \a \\ \" and \xHH, 'single quotes' know \'.
+// SplitWords splits a line as Redis does (sdssplitargs): "double quotes" know \n \r \t \b \a \\ \" and \xHH,
+// 'single quotes' know \'. Programs that write passwords (package files) are split so, too: no shell is
+// between.
 func SplitWords(line string) ([]string, error) {
 	var words []string
 	for {
@@ -89,7 +96,8 @@ func SplitWords(line string) ([]string, error) {
 	}
 }
 
-// cutWord cuts the first word from line, which does not begin with a space.
+// cutWord cuts the first word from line, which does not begin with a space. A quote may open in the middle of
+// a word, and closes it.
 func cutWord(line string) (word, rest string, err error) {
 	var b strings.Builder
 	var quote byte // the one that is open, or 0

@@ -8,7 +8,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool"
 )
 
-// What the command line may ask for instead of serving.
+// What the command line may ask for instead of serving. main looks for them with errors.Is
 var (
 	ErrHelp    = errors.New("help is asked for")
 	ErrVersion = errors.New("the version is asked for")
@@ -43,7 +43,8 @@ func (src Sources) readFlags() ([]given, error) {
 			}
 			continue
 		case hasValue:
-		case len(args) > 0 && s.takes(args[0]):
+		// --dev no is understood as well as --dev=no
+		case len(args) > 0 && s.takesArgument(args[0]):
 			value, args = args[0], args[1:]
 		case s.boolean():
 			value = "yes"
@@ -52,23 +53,24 @@ func (src Sources) readFlags() ([]given, error) {
 				"that begins with -- is written --%s=VALUE)", name, s.allowed(), name)})
 			continue
 		}
-		all = append(all, given{name: name, value: value, where: "--" + name + " " + s.shown(value)})
+		all = append(all, given{name: name, value: value, where: "--" + name + " " + s.shownValue(value)})
 	}
 	return all, nil
 }
 
 func spellFlag(name string) string { return "--" + name }
 
-// takes says that the argument behind the flag is its value.
-func (s *Setting) takes(arg string) bool {
+// takesArgument says that the argument behind the flag is its value.
+func (s *Setting) takesArgument(arg string) bool {
 	if s.boolean() {
+		// whatever is neither yes nor no stands for itself: --dev lock, say
 		return s.in(new(Values)).Set(arg) == nil
 	}
 	return !strings.HasPrefix(arg, "--")
 }
 
-// shown is value as errors and logs may show it.
-func (s *Setting) shown(value string) string {
+// shownValue is value as errors and logs may show it.
+func (s *Setting) shownValue(value string) string {
 	if s.Secret {
 		return "(not shown)"
 	}
@@ -81,8 +83,10 @@ func (s *Setting) shown(value string) string {
 	return value
 }
 
+// notAFlag says what is wrong with a word that is no flag, and what may have been meant.
 func (src Sources) notAFlag(arg string) error {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	// one dash, or none
 	if Find(name) != nil {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}

@@ -153,7 +153,7 @@ func TestErrorsAreToldTogether(t *testing.T) {
 	if strings.Contains(got, "hunter2") {
 		t.Error("a secret is told")
 	}
-	if s := Find("requirepass"); strings.Contains(s.shown("hunter2"), "hunter2") {
+	if s := Find("requirepass"); strings.Contains(s.shownValue("hunter2"), "hunter2") {
 		t.Error("a secret is shown")
 	}
 }

@@ -14,9 +14,11 @@ import (
 const longDefault = 32
 
 // Flags declares the settings, as help, completion and the manual page tell of them. Their values go nowhere:
-// the proxy reads its settings by itself.
+// the proxy reads its settings by itself. Words are what completion offers; the default is shown if it is
+// short.
 func Flags(f *pflag.FlagSet) {
 	f.SortFlags = false
+	// One Values for all flags, so that each shows its default.
 	nowhere := Defaults()
 	for i := range settings {
 		s := &settings[i]

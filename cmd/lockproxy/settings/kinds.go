@@ -52,10 +52,12 @@ var sizeUnits = []struct {
 	name  string
 	bytes int64
 }{
+	// Longer names first, for each of them ends with a shorter one.
 	{"gb", 1 << 30}, {"mb", 1 << 20}, {"kb", 1 << 10},
 	{"g", 1e9}, {"m", 1e6}, {"k", 1e3}, {"b", 1}, {"", 1},
 }
 
+// parseSize reads a number of bytes with its unit. Units are in any case, as in Redis.
 func parseSize(s string) (int64, error) {
 	s = strings.ToLower(s)
 	for _, unit := range sizeUnits {
@@ -64,6 +66,7 @@ func parseSize(s string) (int64, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
+		// the product must fit into an int64
 		if err != nil || n < 0 || n > (1<<62)/unit.bytes {
 			break
 		}
@@ -82,8 +85,8 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// seconds is a time for which Redis has a parameter of the same name: a plain
-// number of seconds, as there, or a duration of whole seconds.
+// seconds is a time for which Redis has a parameter of the same name: a plain number of seconds, as there, or
+// a duration of whole seconds. String is plain seconds, which is what clients of CONFIG GET expect.
 type seconds struct {
 	at  *time.Duration
 	max int64
@@ -93,6 +96,7 @@ func (z seconds) Set(s string) error {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		t, err := time.ParseDuration(s)
+		// 5s is the same as 5, and 500ms cannot be said
 		if err != nil || t%time.Second != 0 {
 			return errors.New("couldn't be parsed into an integer")
 		}
@@ -128,7 +132,8 @@ func (a address) String() string  { return *a.at }
 func (a address) Type() string    { return "ADDR" }
 func (a address) Allowed() string { return "host:port, or off" }
 
-// list is several texts, separated by commas or spaces.
+// list is several texts, separated by commas or spaces. A value that is set is a new slice: the old one may
+// be in use.
 type list struct {
 	at      *[]string
 	allowed string
@@ -179,7 +184,8 @@ func addresses(at *[]string, paths bool, of string) list {
 	}}
 }
 
-// noURL says what to write for redis://user:password@host:port/1 and its like.
+// noURL says what to write for redis://user:password@host:port/1 and its like. The message repeats nothing of
+// what was given, which may have a password.
 func noURL(of string) error {
 	text := "must be host:port, and a URL is not: write localhost:6379 for redis://localhost:6379"
 	if of != "" {
@@ -200,6 +206,7 @@ func fewWords(at *[]string, most, longest int) list {
 			return fmt.Errorf("must be %d words at most, and %d are given", most, len(all))
 		}
 		for _, one := range all {
+			// Prometheus takes labels of UTF-8 alone.
 			if len(one) > longest || !utf8.ValidString(one) {
 				return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one", longest,
 					one)
@@ -214,6 +221,7 @@ func hosts(at *[]string) list {
 	return list{at: at, allowed: "host names, several with " +
 		"commas", fold: true, check: func(all []string) error {
 		for _, name := range all {
+			// a port, a URL or a pattern: none of them would ever be a Host without its port
 			if strings.ContainsAny(name, ":/*") {
 				return fmt.Errorf("must be host names without ports, and %q is not one", name)
 			}
@@ -254,6 +262,8 @@ func (d detours) Allowed() string {
 // IsSocket tells a unix socket from host:port.
 func IsSocket(addr string) bool { return strings.Contains(addr, "/") }
 
+// checkHostPort says why s cannot be host:port. The host may be empty, and is not looked up: it may come to
+// exist later.
 func checkHostPort(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -261,6 +271,7 @@ func checkHostPort(s string) error {
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("needs a port of 0 to 65535, and %q has not", s)
+		// One address has one spelling, or it could be named twice without being noticed.
 	} else if strconv.FormatUint(n, 10) != port {
 		return fmt.Errorf("has a port with leading zeros: %q", s)
 	}

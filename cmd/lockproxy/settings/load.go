@@ -11,7 +11,8 @@ import (
 	"lockproxy/cmd/lockproxy/tool"
 )
 
-// given is one setting as one source gives it.
+// given is one setting as one source gives it. It is right as long as wrong is nil; then name is that of a
+// setting, and value is not judged yet.
 type given struct {
 	name  string // "" if it is not known which one is meant
 	value string
@@ -21,7 +22,8 @@ type given struct {
 	wrong error  // why it cannot be used
 }
 
-// Reading is what the sources give, with all that is wrong with it.
+// Reading is what the sources give, with all that is wrong with it. Values are whole in any case: a setting
+// whose value is wrong has its default, or what a source of less weight says.
 type Reading struct {
 	Values *Values
 	used   map[string]given // where the value of a setting is from
@@ -30,7 +32,7 @@ type Reading struct {
 	typed  bool // some of what is wrong stands on the command line or in a variable
 }
 
-// Mistakes is all that is wrong with settings.
+// Mistakes is all that is wrong with settings. Its text has one mistake a line.
 type Mistakes struct {
 	all   []error
 	Typed bool // some of it stands on the command line or in a variable
@@ -41,7 +43,7 @@ func (m *Mistakes) Error() string { return errors.Join(m.all...).Error() }
 func (m *Mistakes) Unwrap() []error { return m.all }
 
 // Sources are where settings are read from. What stands first wins: the arguments, the environment, the
-// config file that these name.
+// config file that these name. They are as they were given, and each reading begins with them anew.
 type Sources struct {
 	Args, Environ []string
 	Tools         []string // names of subcommands
@@ -49,9 +51,10 @@ type Sources struct {
 }
 
 // Load reads all settings. A wrong value is an error also where another source overrides it. The error has
-// all that is wrong (see Apart): of the file by lines, then of the environment and the arguments.
+// all that is wrong (see Apart): of the file by lines, then of the environment and the arguments. Unlike Read
+// it does not look whether the settings go together: a probe needs the admin address alone.
 func (s Sources) Load() (*Values, error) {
-	r, err := s.read()
+	r, err := s.readSources()
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +65,15 @@ func (s Sources) Load() (*Values, error) {
 // may only be the consequence of another is left out. Its errors are ErrHelp and ErrVersion: what else is
 // wrong is in the Reading.
 func (s Sources) Read() (*Reading, error) {
-	r, err := s.read()
+	r, err := s.readSources()
 	if err == nil {
 		r.Add(check(r.Values))
 	}
 	return r, err
 }
 
-func (s Sources) read() (*Reading, error) {
+// readSources reads all sources. The file comes first, so that what comes behind it overrides it.
+func (s Sources) readSources() (*Reading, error) {
 	flags, err := s.readFlags()
 	if err != nil {
 		return nil, err
@@ -81,16 +85,18 @@ func (s Sources) read() (*Reading, error) {
 		if r.unread = err != nil; r.unread {
 			file = []given{{wrong: err}}
 		}
-		r.apply(file)
+		r.applyGiven(file)
 	}
+	// From here on mistakes are of what was typed.
 	before := len(r.wrong)
-	r.apply(env)
-	r.apply(flags)
+	r.applyGiven(env)
+	r.applyGiven(flags)
 	r.typed = len(r.wrong) > before
 	return r, nil
 }
 
-// last is the value that counts of the setting, "" if it is not given.
+// last is the value that counts of the setting, "" if it is not given. It looks before values are applied,
+// since the file must be read first of all.
 func last(name string, sources ...[]given) (value string) {
 	for _, gs := range sources {
 		for _, g := range gs {
@@ -102,10 +108,11 @@ func last(name string, sources ...[]given) (value string) {
 	return value
 }
 
-// apply takes over those of gs that are right.
-func (r *Reading) apply(gs []given) {
+// applyGiven takes over those of gs that are right.
+func (r *Reading) applyGiven(gs []given) {
 	for _, g := range gs {
 		if g.wrong == nil {
+			// Set leaves the place alone if it refuses.
 			in := Find(g.name).in(r.Values)
 			if err := in.Set(g.value); err != nil {
 				g.wrong = fmt.Errorf("%s: %s %w; allowed: %s", g.where, g.name, err, in.Allowed())
@@ -130,7 +137,9 @@ func (r *Reading) Add(err error) {
 		if errors.Is(one, ErrNoUpstream) && r.typed { // what is misspelt may have been meant to say it
 			continue
 		}
-		if slices.ContainsFunc(r.wrong, func(g given) bool { return g.name != "" && names(one, g.name) }) {
+		if slices.ContainsFunc(r.wrong, func(g given) bool {
+			return g.name != "" && namesSetting(one, g.name)
+		}) {
 			continue
 		}
 		subject, _, _ := strings.Cut(one.Error(), ": ")
@@ -145,15 +154,17 @@ func (r *Reading) Add(err error) {
 	}
 }
 
-// names says that the text of err has the name of a setting.
-func names(err error, setting string) bool {
+// namesSetting says that the text of err has the name of a setting. A word is letters and dashes, so
+// lock-lease is not found in lock-lease-x.
+func namesSetting(err error, setting string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(err.Error(), func(c rune) bool {
 		return c != '-' && (c < 'a' || c > 'z')
 	}), func(word string) bool { return strings.Trim(word, "-") == setting })
 }
 
-// Err is all that is wrong: what stands in the file first, by lines.
+// Err is all that is wrong: what stands in the file first, by lines. It is a *Mistakes, or nil.
 func (r *Reading) Err() error {
+	// stable, so mistakes without a line keep their order, behind the others
 	place := func(g given) int { return cmp.Or(g.line, math.MaxInt) }
 	slices.SortStableFunc(r.wrong, func(a, b given) int { return cmp.Compare(place(a), place(b)) })
 	if len(r.wrong) == 0 {
@@ -166,7 +177,8 @@ func (r *Reading) Err() error {
 	return m
 }
 
-// Apart is err in single errors.
+// Apart is err in single errors. An error that was joined of others is taken apart, however deep; nil has
+// none.
 func Apart(err error) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
@@ -184,6 +196,8 @@ func Apart(err error) []error {
 // stranger is what is given under a name that no setting has. where and spell say how the source writes
 // names.
 func stranger(name, where string, spell func(string) string) given {
+	// A given with the likely name and an error: what follows from that setting's being missing is then left
+	// out.
 	near := nearest(name)
 	if near != "" {
 		return given{name: near, wrong: fmt.Errorf("%s: there is no such setting; did you mean %s?", where,
@@ -202,6 +216,7 @@ func nearest(name string) string {
 		return best
 	}
 	for _, s := range settings {
+		// a part of a name: prefix for lock-prefix
 		if len(name) > 2 && strings.Contains(s.Name, name) {
 			return s.Name
 		}

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// leastMemory is the least that clients may be given.
+// leastMemory is the least that clients may be given. Less would close every client that sends anything.
 const leastMemory = 1 << 20
 
-// MemoryShare is how much memory all clients together may take.
+// MemoryShare is how much memory all clients together may take. The zero MemoryShare is no limit. A
+// percentage is of what limits.Memory finds when the options are made.
 type MemoryShare struct {
 	Percent int   // of what there is; 0: Bytes
 	Bytes   int64 // 0: any number
 }
 
-// Of is the share in bytes Of so many.
+// Of is the share in bytes, of so many.
 func (m MemoryShare) Of(there int64) int64 {
 	if m.Percent == 0 {
 		return m.Bytes

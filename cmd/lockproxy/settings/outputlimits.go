@@ -11,7 +11,7 @@ import (
 	"lockproxy/proxy/memory"
 )
 
-// noLimit stands in the data plane for the 0 of redis.conf.
+// noLimit stands in the data plane for the 0 of redis.conf. There 0 would be a limit that everything exceeds.
 const noLimit = math.MaxInt
 
 // longestSoft is how many seconds fit into a time.Duration.
@@ -21,6 +21,7 @@ const longestSoft = int64(math.MaxInt64 / time.Second)
 // changed. A single size is the hard limit of normal clients; the others then have Redis's defaults.
 type outputLimits struct{ at *memory.Limits }
 
+// Set changes nothing if any part of s is wrong.
 func (o outputLimits) Set(s string) error {
 	words := strings.Fields(s)
 	if len(words) == 1 {
@@ -34,6 +35,7 @@ func (o outputLimits) Set(s string) error {
 	if len(words) == 0 || len(words)%4 != 0 {
 		return configError("Wrong number of arguments in buffer limit configuration.")
 	}
+	// Classes that are not named keep what they have.
 	next := *o.at
 	for ; len(words) > 0; words = words[4:] {
 		class := classOf(&next, words[0])
@@ -56,10 +58,12 @@ func (o outputLimits) Set(s string) error {
 	return nil
 }
 
+// classOf is the limit of a class, by its name in redis.conf; nil: there is no such class.
 func classOf(o *memory.Limits, name string) *memory.Limit {
 	switch strings.ToLower(name) {
 	case "normal":
 		return &o.Normal
+	// Redis's name for the class before 5.0, which CONFIG GET still shows.
 	case "slave", "replica":
 		return &o.Replica
 	case "pubsub":

@@ -38,9 +38,11 @@ var settings = []Setting{
 	{Name: "listen", Group: "clients", Default: "127.0.0.1:6380",
 		Help: "where clients connect: TCP addresses and paths of unix sockets",
 		in:   func(v *Values) value { return addresses(&v.Listen, true, "") }},
+	// Without it, a client that connects while the upstream is away is refused by the kernel.
 	{Name: "listen-at-once", Group: "clients", Default: "yes",
 		Help: "whether clients can connect before the upstream is found: they are told why they have to wait",
 		in:   func(v *Values) value { return kind.YesNo(&v.ListenEarly) }},
+	// CONFIG SET may change it, as in Redis, but not so that others get in who could not before (opens).
 	{Name: "requirepass", Group: "clients", Secret: true,
 		Help: "the password that clients give with AUTH; empty: none is needed",
 		live: true,
@@ -57,10 +59,13 @@ var settings = []Setting{
 		Help: "refuse to listen beyond this machine unless clients must authenticate",
 		live: true,
 		in:   func(v *Values) value { return kind.YesNo(&v.ProtectedMode) }},
+	// Not live: clients that are there have logged in by the rules of before.
 	{Name: "client-auth", Group: "clients",
 		Help: "whose users clients are: `proxy`: all clients have the rights of the proxy; " +
 			"`upstream`: they log in as users of the upstream",
 		in: func(v *Values) value { return kind.Choice(&v.Proxy.UsersOnly, "proxy upstream", false, true) }},
+	// The names of files are fixed while the proxy runs, and not what they hold: package files reads them
+	// again.
 	{Name: "tls-cert", Group: "clients",
 		Help: "certificate of the listeners; with it, clients on TCP must use TLS",
 		in:   func(v *Values) value { return kind.File(&v.TLS.Cert, "a PEM file") }},
@@ -78,6 +83,7 @@ var settings = []Setting{
 			"empty: only the address where they have connected",
 		in: func(v *Values) value { return addresses(&v.Proxy.Announce, false, "") }},
 
+	// Not compared among proxies: each may name other nodes of the same upstream.
 	{Name: "upstream", Group: "upstream",
 		Help: "any nodes of the upstream: a cluster, Sentinels or one Redis",
 		in:   func(v *Values) value { return addresses(&v.Upstream.Addrs, true, "upstream") }},
@@ -92,6 +98,7 @@ var settings = []Setting{
 	{Name: "upstream-user", Group: "upstream",
 		Help: "ACL user of the proxy at the upstream",
 		in:   func(v *Values) value { return user(&v.Upstream.User) }},
+	// fileOnly: a client that may CONFIG SET must not be able to lock the proxy out of its upstream.
 	{Name: "upstream-password", Group: "upstream", Secret: true,
 		Help: "password of that user",
 		live: true, fileOnly: true,
@@ -152,6 +159,7 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Pipes.Timeout, 100*time.Millisecond, time.Hour)
 		}},
+	// 0 sends nothing again, so each fail-over is seen by clients.
 	{Name: "retry-budget", Group: "upstream",
 		Help: "how long a command is sent again and again while its shard has a master",
 		in:   func(v *Values) value { return kind.Time(&v.Proxy.Pipes.Budget, 0, 10*time.Minute) }},
@@ -159,6 +167,7 @@ var settings = []Setting{
 		Help: "how long a command may wait for a node in all, [fail-over and `retry-budget`]" +
 			"(pass-through.md#while-a-master-is-away) together; 0: three times `retry-budget`",
 		in: func(v *Values) value { return kind.Time(&v.Proxy.Pipes.MaxWait, 0, time.Hour) }},
+	// A change that nobody announces is noticed this late, so it may not be long.
 	{Name: "topology-refresh", Group: "upstream",
 		Help: "how often the topology is asked for",
 		in: func(v *Values) value {
@@ -190,16 +199,20 @@ var settings = []Setting{
 		Help: "commands that are refused; empty: all are passed on that can be",
 		in:   func(v *Values) value { return commandList(&v.Proxy.Refused) }},
 
+	// same: two proxies with different prefixes would grant one lock twice.
 	{Name: "lock-prefix", Group: "locks",
 		Help: "prefix of the keys of locks",
 		same: func(v *Values) string { return v.Proxy.Locks.Prefix },
 		in:   func(v *Values) value { return prefix(&v.Proxy.Locks.Prefix) }},
+	// Off by default: a server that evicts a lock lets a second client have it.
 	{Name: "lock-allow-eviction", Group: "locks",
 		Help: "keep locks at servers that may [evict](operations.md#memory-of-redis) them",
 		in:   func(v *Values) value { return kind.YesNo(&v.Proxy.AllowEviction) }},
 	{Name: "lock-events", Group: "locks",
 		Help: "publish what happens to locks, for [LOCKCTL WATCH](locks.md#lockctl); the same in all proxies",
 		in:   func(v *Values) value { return kind.YesNo(&v.Proxy.LockEvents) }},
+	// check compares it with lock-max-lease, lock-sync-timeout, lock-failover-grace and the settings of
+	// redlock.
 	{Name: "lock-lease", Group: "locks",
 		Help: "lease of a lock without PX or EX",
 		in:   func(v *Values) value { return kind.Time(&v.Proxy.Locks.Lease, time.Millisecond, year) }},
@@ -211,6 +224,7 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Locks.MaxWait, time.Millisecond, 24*time.Hour)
 		}},
+	// This and the next bound what one lock takes in Redis: every waiter and reader is a field of its hash.
 	{Name: "lock-max-queue", Group: "locks",
 		Help: "waiters of one lock; one more gets -QUEUEFULL",
 		in:   func(v *Values) value { return kind.Number(&v.Proxy.Locks.MaxQueue, 1, 1_000_000) }},
@@ -228,6 +242,7 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Locks.SyncTimeout, time.Millisecond, time.Minute)
 		}},
+	// same: the grace is only as long as that of the proxy with the shortest one.
 	{Name: "lock-failover-grace", Group: "locks",
 		Help: "how long no new locks are granted after a fail-over; 0s: not at all",
 		same: func(v *Values) string { return v.Proxy.Locks.FailoverGrace.String() },
@@ -238,6 +253,7 @@ var settings = []Setting{
 	{Name: "lock-stats-names", Group: "locks", Default: "1000",
 		Help: "for how many locks LOCKCTL STATS counts by name; 0: none",
 		in:   func(v *Values) value { return kind.Number(&v.Proxy.LockNames, 0, 1_000_000) }},
+	// Few and short: each is a label of several histograms.
 	{Name: "metrics-lock-prefixes", Group: "locks",
 		Help: "locks whose names begin with one of these have [metrics](operations.md#metrics) of their " +
 			"own for how long they are waited for and held",
@@ -267,11 +283,14 @@ var settings = []Setting{
 		Help: "locks whose names begin with one of these are kept there; empty: all locks",
 		same: func(v *Values) string { return unordered(v.Proxy.Redlock.Prefixes) },
 		in:   func(v *Values) value { return words(&v.Proxy.Redlock.Prefixes) }},
+	// A master that answers later than this has not voted, so it is a part of what a lease loses at its
+	// beginning.
 	{Name: "redlock-node-timeout", Group: "locks",
 		Help: "how long a request to one of these masters may take; at most a quarter of `lock-lease`",
 		in: func(v *Values) value {
 			return kind.Time(&v.Proxy.Redlock.NodeTimeout, time.Millisecond, time.Minute)
 		}},
+	// same: a proxy that lets a restarted master vote too soon would let it grant what another has granted.
 	{Name: "redlock-max-lease", Group: "locks", Default: "1m",
 		Help: "longest lease there; a master that has restarted does not vote for so long",
 		same: (*Values).quarantine,
@@ -290,6 +309,7 @@ var settings = []Setting{
 		Help: "program that writes that password, like `upstream-password-command`",
 		in:   func(v *Values) value { return command(&v.RedlockFrom.Command) }},
 
+	// Lower if the open files do not allow so many (limits.FitClients).
 	{Name: "maxclients", Group: "limits",
 		Help: "how many clients may be connected",
 		live: true,
@@ -298,6 +318,7 @@ var settings = []Setting{
 		Help: "memory of all clients together; above it the client that takes most is closed; 0: any",
 		live: true,
 		in:   func(v *Values) value { return memoryShare{&v.MaxMemory} }},
+	// From here on most names are those of Redis's own settings.
 	{Name: "timeout", Group: "limits",
 		Help: "seconds after which an idle client is closed; 0: never",
 		live: true,
@@ -339,6 +360,7 @@ var settings = []Setting{
 		Help: "address of the [admin HTTP](security.md#the-admin-listener) (a page at /, /metrics, " +
 			"/healthz, /readyz); off for none",
 		in: func(v *Values) value { return address{&v.Admin.Addr} }},
+	// Against web pages that have their own name resolve to this machine (DNS rebinding).
 	{Name: "admin-hosts", Group: "program",
 		Help: "host names under which the admin HTTP may be asked, besides localhost and IP addresses",
 		in:   func(v *Values) value { return hosts(&v.Admin.Hosts) }},
@@ -400,6 +422,7 @@ var settings = []Setting{
 	{Name: "audit-log", Group: "program",
 		Help: "file of the [audit log](operations.md#the-audit-log), or `stderr`; empty: there is none",
 		in:   func(v *Values) value { return kind.File(&v.AuditLog, "a file, stderr") }},
+	// Only flags and variables can name it: readSources looks for it there before the file is read.
 	{Name: "config", Group: "program",
 		Help: "file with a setting on each line, as in redis.conf",
 		in:   func(v *Values) value { return kind.File(&v.Proxy.ConfigFile, "a file") }},

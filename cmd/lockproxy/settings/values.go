@@ -14,7 +14,8 @@ import (
 
 // Values are all settings in parsed form: the options of the packages that they are for, and what the program
 // keeps for itself. What the program alone can give, such as a log, is not in these options yet: wire.go adds
-// it. One Values never changes: CONFIG SET makes a new one (Config).
+// it. One Values never changes: CONFIG SET makes a new one (Config). Slices in it are not written to either,
+// so a copy of the struct is a copy.
 type Values struct {
 	Upstream discovery.Options // where the data lives
 	Masters  master.Options    // of RedLock
@@ -73,9 +74,11 @@ type PasswordFrom struct {
 	Command string // run each password-command-interval, and when a node refuses what it said last
 }
 
+// Given says that there is a source.
 func (f PasswordFrom) Given() bool { return f.File != "" || f.Command != "" }
 
-// Open says that a client needs no password.
+// Open says that a client needs no password. A file counts whatever it holds: one that gives no password is
+// refused when it is read.
 func (v *Values) Open() bool {
 	return v.Proxy.Password == "" && !v.ClientsFrom.Given() && !v.Proxy.UsersOnly
 }
@@ -87,6 +90,7 @@ func (v *Values) AdminOpen() bool {
 
 // LongestRedlockLease is the longest lease of a lock over the masters of RedLock.
 func (v *Values) LongestRedlockLease() time.Duration {
+	// No grant there is longer than either allows.
 	return min(v.Proxy.Redlock.MaxLease, v.Proxy.Locks.MaxLease)
 }
 
@@ -98,7 +102,8 @@ func (v *Values) quarantine() string {
 	return v.LongestRedlockLease().String()
 }
 
-// Same is what all proxies must have the Same that share locks, by the name of the setting.
+// Same is what all proxies must have the same that share locks, by the name of the setting. Proxies send it
+// to each other, and warn where it differs.
 func (v *Values) Same() map[string]string {
 	all := make(map[string]string)
 	for i := range settings {

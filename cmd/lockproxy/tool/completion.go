@@ -39,6 +39,7 @@ in every shell, put the line of the example into ~/.bashrc, into ~/.zshrc behind
 		if !slices.Contains(shells, c.Operands[0]) {
 			return c.Misused(errors.New("which shell: " + strings.Join(shells, ", ") + "?"))
 		}
+		// it is embedded, and the name is one of shells
 		script, _ := scripts.ReadFile("completion." + c.Operands[0])
 		c.Stdout.Write(script)
 		return ExitOK
@@ -49,6 +50,7 @@ in every shell, put the line of the example into ~/.bashrc, into ~/.zshrc behind
 func Complete(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
+			// the shell completes files by itself
 			if f.Value.Type() == kind.FILE {
 				return
 			}
@@ -57,6 +59,7 @@ func Complete(root *cobra.Command) {
 				words = few.Words()
 			}
 			c.RegisterFlagCompletionFunc(f.Name,
+				// No words: nothing can be known of what comes there, and it is no file.
 				cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		})
 	}

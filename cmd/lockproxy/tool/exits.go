@@ -41,6 +41,7 @@ var Reaching = []Exit{
 func Long(about string, exits ...Exit) string {
 	all := append(slices.Clone(exits), Exit{ExitUsage, "the command line or a variable is wrong"})
 	slices.SortStableFunc(all, func(a, b Exit) int { return cmp.Compare(a.Code, b.Code) })
+	// Stable before: of two meanings of a code the one that was given first is left.
 	all = slices.CompactFunc(all, func(a, b Exit) bool { return a.Code == b.Code })
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(about+"\n\nExit codes:") + "\n")

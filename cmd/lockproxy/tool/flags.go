@@ -11,7 +11,8 @@ import (
 	"lockproxy/cmd/lockproxy/kind"
 )
 
-// yes is a flag without a value. With =no it says no, for what a variable has set.
+// yes is a flag without a value. With =no it says no, for what a variable has set. Its Type is bool, so that
+// pflag's help shows no placeholder behind it.
 type yes struct{ kind.Input }
 
 func (y yes) Type() string { return "bool" }
@@ -38,7 +39,8 @@ const (
 	Heading   = "heading"   // below which help has it
 )
 
-// Or names environment variables that stand for a flag where it is not given.
+// Or names environment variables that stand for a flag where it is not given. Help names them. A flag that is
+// given wins.
 func Or(flags *pflag.FlagSet, name string, all ...string) {
 	flags.SetAnnotation(name, variables, all)
 	flags.Lookup(name).Usage += " (" + strings.Join(all, ", ") + ")"

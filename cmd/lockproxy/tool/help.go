@@ -13,6 +13,7 @@ const width = 100
 
 // Root makes root the program with these subcommands.
 func Root(root *cobra.Command, all ...*cobra.Command) *cobra.Command {
+	// Execute tells errors in its own form, and the usage only to those who ask.
 	root.SilenceErrors, root.SilenceUsage, root.DisableFlagsInUseLine = true, true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(all...)
@@ -40,6 +41,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		if err != nil {
 			return call.Misused(err)
 		}
+		// cobra adds --help only when a command runs
 		of.InitDefaultHelpFlag()
 		of.Help()
 		return ExitOK
@@ -78,6 +80,7 @@ func flags(c *cobra.Command, columns int) (text string) {
 		}
 		under[name].AddFlag(f)
 	})
+	// in the order in which their first flags were declared
 	for _, name := range slices.Compact(headings) {
 		text += "\n" + name + ":\n" + under[name].FlagUsagesWrapped(columns)
 	}

@@ -16,7 +16,9 @@ const manWidth = 74
 // what
 // help says, as it stands there.
 func Man(w io.Writer, root *cobra.Command, version string) {
+	// The date is left out, so that the same version makes the same page.
 	fmt.Fprintf(w, ".TH LOCKPROXY 1 \"\" \"lockproxy %s\" \"User Commands\"\n", version)
+	// Paragraphs are parted by blank lines; one with indented lines is shown as it stands.
 	section := func(name, text string) {
 		fmt.Fprintf(w, ".SH \"%s\"\n", name)
 		for i, paragraph := range strings.Split(strings.Trim(text, "\n"), "\n\n") {
@@ -51,7 +53,7 @@ stand with them, from sysexits.h where it has one.`)
 }
 
 // special are the bytes that roff reads otherwise, those that it does not know, and lines that would be
-// requests.
+// requests. A line that begins with a dot or a quote would be a request.
 var special = regexp.MustCompile(`(?m)^[.']|[\\~^'"` + "`" + `-]|[^\x00-\x7f]`)
 
 // named are the escapes of roff for bytes that it reads otherwise.

@@ -19,6 +19,7 @@ func Nearest(typed string, words []string) string {
 	for _, word := range words {
 		all.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
 	}
+	// As few wrong letters as possible: the first distance with a result counts.
 	for most := range 2 + len(typed)/4 { // letters that may be wrong
 		all.SuggestionsMinimumDistance = most
 		if near := all.SuggestionsFor(typed); len(near) > 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Invocation is one use of a subcommand.
+// Invocation is one use of a subcommand. It belongs to the subcommand that runs.
 type Invocation struct {
 	Operands []string
 	Command  []string // what stands behind --, if the subcommand runs something
@@ -48,13 +48,15 @@ func (c *Invocation) Misused(err error) int {
 }
 
 // Command makes a subcommand of c that takes least to most operands. With -- in c.Use, what stands behind it
-// is Invocation.Command. c gets its flags afterwards.
+// is Invocation.Command. c gets its flags afterwards. run returns the exit code, and has told the user why by
+// then.
 func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobra.Command {
 	behind := strings.Contains(c.Use, " -- ")
+	// Use says itself where flags stand.
 	c.DisableFlagsInUseLine = true
 	c.Flags().SortFlags = false
 	c.ValidArgsFunction = cobra.FixedCompletions(c.ValidArgs, cobra.ShellCompDirectiveNoFileComp)
-	c.Args = func(c *cobra.Command, args []string) error { return count(c, args, least, most, behind) }
+	c.Args = func(c *cobra.Command, args []string) error { return countWords(c, args, least, most, behind) }
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := readVariables(c); err != nil {
 			return err
@@ -62,6 +64,7 @@ func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobr
 		call := callOf(c)
 		call.Operands = args
 		if behind {
+			// count has made sure that there is a --
 			call.Operands, call.Command = args[:c.ArgsLenAtDash()], args[c.ArgsLenAtDash():]
 		}
 		if code := run(call); code != ExitOK {
@@ -72,8 +75,8 @@ func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobr
 	return c
 }
 
-// count says what is wrong with the numbers of operands and of words of the command.
-func count(c *cobra.Command, args []string, least, most int, behind bool) error {
+// countWords says what is wrong with the numbers of operands and of words of the command.
+func countWords(c *cobra.Command, args []string, least, most int, behind bool) error {
 	n, dash := len(args), c.ArgsLenAtDash()
 	if behind && dash >= 0 {
 		n = dash
@@ -84,6 +87,7 @@ func count(c *cobra.Command, args []string, least, most int, behind bool) error 
 	case n > most:
 		return fmt.Errorf("%s: nothing is expected here: %s", args[most], c.UseLine())
 	case n < least:
+		// the name of the operand that is missing, as Use has it
 		words := strings.Fields(strings.Replace(c.Use, "[--flag value]... ", "", 1))
 		return fmt.Errorf("%s is missing: %s", words[1+n], c.UseLine())
 	case behind && (dash < 0 || dash == len(args)):
@@ -92,7 +96,8 @@ func count(c *cobra.Command, args []string, least, most int, behind bool) error 
 	return nil
 }
 
-// exit is a subcommand that has ended with that code, and has said why.
+// exit is a subcommand that has ended with that code, and has said why. cobra knows errors alone, so a code
+// travels as one.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprint("exit code ", int(e)) }
@@ -121,6 +126,7 @@ func HasSettings(c *cobra.Command) bool { return c.Annotations[takesSettings] !=
 
 // Execute runs the subcommand of root that args name; call has the environment and the streams.
 func Execute(root *cobra.Command, args []string, call Invocation) (code int) {
+	// cobra does not know the settings as flags of c, and would refuse them.
 	if c, _, err := root.Find(args); err == nil && HasSettings(c) {
 		args, call.Settings = splitSettings(c, args)
 	}
@@ -133,6 +139,7 @@ func Execute(root *cobra.Command, args []string, call Invocation) (code int) {
 	switch {
 	case err == nil:
 		return ExitOK
+	// its message was written already
 	case errors.As(err, &ended):
 		return int(ended)
 	}
@@ -140,7 +147,8 @@ func Execute(root *cobra.Command, args []string, call Invocation) (code int) {
 	return call.Misused(err)
 }
 
-// splitSettings returns the words that are c's own, which are its name and its flags, and all others.
+// splitSettings returns the words that are c's own, which are its name and its flags, and all others. args
+// begin with the name of c. A value that stands apart from its flag goes where the flag goes.
 func splitSettings(c *cobra.Command, args []string) (own, others []string) {
 	c.InitDefaultHelpFlag()
 	own = args[:1:1]
@@ -177,6 +185,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 }
 
 // Lookup is the value of a variable, "" if it is not set. Set twice, the last one counts, as in exec.Cmd.
+// environ is as os.Environ.
 func Lookup(environ []string, variable string) string {
 	for _, entry := range slices.Backward(environ) {
 		if name, value, _ := strings.Cut(entry, "="); name == variable {

@@ -15,10 +15,10 @@ func TestMeasure(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n = 10_000
 	for range n {
-		m.note(0, time.Duration(1+rng.IntN(1000))*time.Millisecond)
+		m.noteTime(0, time.Duration(1+rng.IntN(1000))*time.Millisecond)
 	}
-	m.note(0, -time.Second)
-	m.note(0, time.Hour)
+	m.noteTime(0, -time.Second)
+	m.noteTime(0, time.Hour)
 	r := resultOf("x", m.times[0], 2*time.Second)
 	if r.Count != n+2 || r.Rate != (n+2)/2 || r.P50 < 480_000 || r.P50 > 520_000 ||
 		r.Max < longest.Microseconds() {

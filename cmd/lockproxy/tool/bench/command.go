@@ -1,10 +1,10 @@
 // Package bench is lockproxy bench: what an installation can do, measured by clients of the proxy.
 //
-//	Command --> run --> phase: lock, contend, get, set; each for its share of the time
+//	Command --> runBench --> phase: lock, contend, get, set; each for its share of the time
 //	                      |
 //	        client, client ... a connection each: histograms of each kind of answer
 //	                      |
-//	    Ctrl-C or the end --> clean: the keys of this run --> show: a table, or JSON
+//	    Ctrl-C or the end --> deleteKeys: those of this run --> showReport: a table, or JSON
 package bench
 
 import (
@@ -45,7 +45,7 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
         more of it, elsewhere
   lockproxy bench --json > before.json
         to be compared after a change`,
-	}, 0, 0, r.run)
+	}, 0, 0, r.runBench)
 	f := c.Flags()
 	f.Var(kind.Number(&r.locks, 1, 100_000), "locks", "how many locks clients take in turn, at least one "+
 		"each")
@@ -58,7 +58,8 @@ One program on one machine is a limit of its own: look at its CPU, and start it 
 	return c
 }
 
-func (r *benchRun) run(c *tool.Invocation) int {
+// runBench is one use of the subcommand. What was measured is shown even if something went wrong later.
+func (r *benchRun) runBench(c *tool.Invocation) int {
 	if err := r.at.Check(); err != nil {
 		return c.Misused(err)
 	}
@@ -67,9 +68,9 @@ func (r *benchRun) run(c *tool.Invocation) int {
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
 	r.runReport = runReport{Proxy: r.at.Addr, Clients: r.clients, Locks: max(r.locks, r.clients),
 		Seconds: r.time.Seconds(), Measured: []result{}}
-	err := r.measure(ctx, c.Stderr)
+	err := r.measurePhases(ctx, c.Stderr)
 	r.Interrupted = ctx.Err() != nil
-	if wrong := r.show(c.Stdout); wrong != nil {
+	if wrong := r.showReport(c.Stdout); wrong != nil {
 		return c.Fail(tool.ExitSoftware, wrong)
 	}
 	switch {

@@ -44,11 +44,14 @@ type phase struct {
 	once  func(w *benchClient, n int) error
 }
 
+// phases are run in this order. once is called with n = 0, 1, 2 ... by each client until the phase is over;
+// its times go to the kinds by their index.
 var phases = []phase{
-	{"lock", "each client takes and frees locks of its own", []string{"LOCK", "UNLOCK"}, (*benchClient).pair},
-	{"contend", "all clients want one lock", []string{"wait", "hand-over"}, (*benchClient).contend},
-	{"get", "GET", []string{"GET"}, (*benchClient).get},
-	{"set", "SET of 100 bytes", []string{"SET"}, (*benchClient).set},
+	{"lock", "each client takes and frees locks of its own", []string{"LOCK", "UNLOCK"},
+		(*benchClient).takeAndFree},
+	{"contend", "all clients want one lock", []string{"wait", "hand-over"}, (*benchClient).contendForLock},
+	{"get", "GET", []string{"GET"}, (*benchClient).getKey},
+	{"set", "SET of 100 bytes", []string{"SET"}, (*benchClient).setKey},
 }
 
 // benchRun is one run: its flags, and what comes of it.
@@ -61,12 +64,14 @@ type benchRun struct {
 	at      *client.Options
 
 	runReport
-	prefix   string // of all names
-	began    time.Time
+	prefix string // of all names
+	began  time.Time
+	// in ns. Whoever frees the lock writes it, and whoever gets it next reads it.
 	released atomic.Int64 // when the contended lock was, since began
 }
 
-// benchClient is one client.
+// benchClient is one client. It is used by one goroutine at a time: measurePhases between the phases, its own
+// during them.
 type benchClient struct {
 	*benchRun
 	id       int
@@ -78,8 +83,9 @@ type benchClient struct {
 	timeouts int64                     // LOCKs whose WAIT was used up
 }
 
-// measure runs the phases. It blocks until they are over, ctx ends, or something is wrong.
-func (r *benchRun) measure(ctx context.Context, news io.Writer) error {
+// measurePhases runs the phases. It blocks until they are over, ctx ends, or something is wrong.
+func (r *benchRun) measurePhases(ctx context.Context, news io.Writer) error {
+	// No two runs have names in common, nor tokens.
 	id := rand.Text()
 	r.prefix, r.began = "lockproxy-bench:"+id[:8], time.Now()
 	var all []*benchClient
@@ -97,7 +103,8 @@ func (r *benchRun) measure(ctx context.Context, news io.Writer) error {
 	first, cancel := context.WithTimeout(ctx, r.at.Timeout)
 	defer cancel()
 	all[0].ctx = first
-	if _, err := all[0].do("LOCKCTL", "INFO", r.lock(0)); err != nil {
+	// A Redis without lockproxy does not know LOCKCTL.
+	if _, err := all[0].doCommand("LOCKCTL", "INFO", r.lockName(0)); err != nil {
 		return r.at.Explain(err)
 	}
 	wanted := slices.DeleteFunc(slices.Clone(phases), func(f phase) bool {
@@ -107,15 +114,15 @@ func (r *benchRun) measure(ctx context.Context, news io.Writer) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := r.play(ctx, &wanted[i], r.time/time.Duration(len(wanted)), all, news); err != nil {
+		if err := r.playPhase(ctx, &wanted[i], r.time/time.Duration(len(wanted)), all, news); err != nil {
 			return err
 		}
 	}
-	return clean(all)
+	return deleteKeys(all)
 }
 
-// play runs one phase.
-func (r *benchRun) play(
+// playPhase runs one phase.
+func (r *benchRun) playPhase(
 	ctx context.Context, f *phase, length time.Duration, all []*benchClient, news io.Writer,
 ) error {
 	over, end := context.WithTimeout(ctx, length)
@@ -124,6 +131,7 @@ func (r *benchRun) play(
 	answers, cut := context.WithTimeoutCause(context.WithoutCancel(ctx), length+grace, errSilent)
 	defer cut()
 	began := time.Now()
+	// room for an error of each, so that nobody waits for it to be read
 	failed := make(chan error, len(all)+1)
 	var working sync.WaitGroup
 	for _, w := range all {
@@ -145,6 +153,7 @@ func (r *benchRun) play(
 	working.Wait()
 	took := time.Since(began)
 	for i, name := range f.kinds {
+		// one histogram for all clients: a quantile of quantiles would say nothing
 		sum := newTimes()
 		for _, w := range all {
 			sum.Merge(w.times[i])
@@ -155,6 +164,7 @@ func (r *benchRun) play(
 		r.Timeouts += w.timeouts
 		w.timeouts = 0
 	}
+	// Behind the errors, if there are any: so the first of them is returned, or nil.
 	failed <- nil
 	return <-failed
 }
@@ -162,14 +172,15 @@ func (r *benchRun) play(
 // newTimes is times of one kind, in µs and to two digits. It is used by one goroutine at a time.
 func newTimes() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest.Microseconds(), 2) }
 
-// note adds a time of a kind.
-func (w *benchClient) note(kind int, took time.Duration) {
+// noteTime adds a time of a kind.
+func (w *benchClient) noteTime(kind int, took time.Duration) {
 	// The bounds are kept, so there is no error.
 	w.times[kind].RecordValue(min(max(took, time.Microsecond), longest).Microseconds())
 }
 
-// do sends a command, over a new connection if there is none yet.
-func (w *benchClient) do(args ...any) (v any, err error) {
+// doCommand sends a command, over a new connection if there is none yet. An error of the connection names the
+// address; an error reply comes back as it is, for client.Code.
+func (w *benchClient) doCommand(args ...any) (v any, err error) {
 	if w.conn == nil {
 		if w.conn, err = w.at.Connect(w.ctx); err != nil {
 			w.conn = nil
@@ -183,23 +194,26 @@ func (w *benchClient) do(args ...any) (v any, err error) {
 	return v, err
 }
 
-// lock is the name of the n-th lock.
-func (r *benchRun) lock(n int) string {
+// lockName is the name of the n-th lock. The hash tag has n modulo tags in it, so the names lie in that many
+// slots, all over a cluster.
+func (r *benchRun) lockName(n int) string {
 	return fmt.Sprintf("%s:{lockproxy-bench-%02d}:%d", r.prefix, n%tags, n)
 }
 
-// key is the n-th key of a client.
-func (w *benchClient) key(n int) string {
+// keyName is the n-th key of a client.
+func (w *benchClient) keyName(n int) string {
 	i := w.id*keys + n%keys
 	return fmt.Sprintf("%s:key:{lockproxy-bench-%02d}:%d", w.prefix, i%tags, i)
 }
 
-// pair is a LOCK and an UNLOCK of a lock that no other client wants.
-func (w *benchClient) pair(n int) error {
+// takeAndFree is a LOCK and an UNLOCK of a lock that no other client wants.
+func (w *benchClient) takeAndFree(n int) error {
+	// Lock 0 is the one that all want. The others are dealt out in turn, so no two clients have one in
+	// common.
 	own := max(w.locks/w.clients, 1)
-	name := w.lock(1 + w.id + (n%own)*w.clients)
+	name := w.lockName(1 + w.id + (n%own)*w.clients)
 	began := time.Now()
-	v, err := w.do("LOCK", name, "TOKEN", w.token, "PX", lease.Milliseconds())
+	v, err := w.doCommand("LOCK", name, "TOKEN", w.token, "PX", lease.Milliseconds())
 	switch {
 	case err != nil:
 		return err
@@ -207,16 +221,17 @@ func (w *benchClient) pair(n int) error {
 		return fmt.Errorf("%w: %s is taken, which nobody else knows", client.ErrProtocol, name)
 	}
 	granted := time.Now()
-	w.note(0, granted.Sub(began))
-	_, err = w.do("UNLOCK", name, w.token)
-	w.note(1, time.Since(granted))
+	w.noteTime(0, granted.Sub(began))
+	_, err = w.doCommand("UNLOCK", name, w.token)
+	w.noteTime(1, time.Since(granted))
 	return err
 }
 
-// contend is one turn with the lock that all clients want.
-func (w *benchClient) contend(int) error {
+// contendForLock is one turn with the lock that all clients want. A WAIT that is used up counts as a timeout,
+// and its time as none.
+func (w *benchClient) contendForLock(int) error {
 	began := time.Now()
-	v, err := w.do("LOCK", w.lock(0), "TOKEN", w.token, "PX", lease.Milliseconds(),
+	v, err := w.doCommand("LOCK", w.lockName(0), "TOKEN", w.token, "PX", lease.Milliseconds(),
 		"WAIT", patience.Milliseconds())
 	switch {
 	case err != nil:
@@ -226,46 +241,51 @@ func (w *benchClient) contend(int) error {
 		return nil
 	}
 	granted := time.Now()
-	w.note(0, granted.Sub(began))
-	// Nobody but the holder before has written it since this client asked, if it has waited.
+	w.noteTime(0, granted.Sub(began))
+	// Nobody but the holder before has written it since this client asked, if it has waited. If it was
+	// released before, the lock was free, and nobody has handed it on.
 	if released := w.began.Add(time.Duration(w.released.Load())); released.After(began) {
-		w.note(1, granted.Sub(released))
+		w.noteTime(1, granted.Sub(released))
 	}
+	// Before UNLOCK is sent: the next holder may have the lock before its reply comes here.
 	w.released.Store(int64(time.Since(w.began)))
-	_, err = w.do("UNLOCK", w.lock(0), w.token)
+	_, err = w.doCommand("UNLOCK", w.lockName(0), w.token)
 	return err
 }
 
-// get is a GET of a key that there is.
-func (w *benchClient) get(n int) error {
+// getKey is a GET of a key that there is.
+func (w *benchClient) getKey(n int) error {
+	// The first round through the keys writes them.
 	if n < keys {
-		if err := w.write(n); err != nil {
+		if err := w.writeKey(n); err != nil {
 			return err
 		}
 	}
 	began := time.Now()
-	_, err := w.do("GET", w.key(n))
-	w.note(0, time.Since(began))
+	_, err := w.doCommand("GET", w.keyName(n))
+	w.noteTime(0, time.Since(began))
 	return err
 }
 
-func (w *benchClient) set(n int) error {
+// setKey is a SET whose time counts.
+func (w *benchClient) setKey(n int) error {
 	began := time.Now()
-	err := w.write(n)
-	w.note(0, time.Since(began))
+	err := w.writeKey(n)
+	w.noteTime(0, time.Since(began))
 	return err
 }
 
-// write is a SET.
-func (w *benchClient) write(n int) error {
+// writeKey is a SET.
+func (w *benchClient) writeKey(n int) error {
 	w.wrote = true
+	// They end by themselves, should this program be killed.
 	lasts := w.time + time.Minute
-	_, err := w.do("SET", w.key(n), value, "PX", lasts.Milliseconds())
+	_, err := w.doCommand("SET", w.keyName(n), value, "PX", lasts.Milliseconds())
 	return err
 }
 
-// clean deletes the keys. Locks are free: each client has had its answer to UNLOCK.
-func clean(all []*benchClient) error {
+// deleteKeys deletes the keys. Locks are free: each client has had its answer to UNLOCK.
+func deleteKeys(all []*benchClient) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), grace, errSilent)
 	defer cancel()
 	for _, w := range all {
@@ -274,10 +294,10 @@ func clean(all []*benchClient) error {
 		}
 		del := []any{"DEL"}
 		for n := range keys {
-			del = append(del, w.key(n))
+			del = append(del, w.keyName(n))
 		}
 		w.ctx = ctx
-		if _, err := w.do(del...); err != nil {
+		if _, err := w.doCommand(del...); err != nil {
 			return fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", err)
 		}
 	}

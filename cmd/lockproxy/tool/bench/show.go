@@ -11,7 +11,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// runReport is all of a run.
+// runReport is all of a run. Its names are what scripts read: they stay.
 type runReport struct {
 	Proxy       string   `json:"proxy"`
 	Clients     int      `json:"clients"`
@@ -22,7 +22,7 @@ type runReport struct {
 	Measured    []result `json:"measured"`
 }
 
-// result is what was measured of one kind.
+// result is what was measured of one kind. Quantiles and Max are in µs, to two digits.
 type result struct {
 	Name  string  `json:"name"`
 	Count int64   `json:"count"`
@@ -34,14 +34,15 @@ type result struct {
 	Max   int64   `json:"max_us"`
 }
 
+// resultOf counts what was measured in took, the length of the phase with its last answers.
 func resultOf(name string, times *hdrhistogram.Histogram, took time.Duration) result {
 	n, q := times.TotalCount(), times.ValueAtQuantile
 	return result{Name: name, Count: n, Rate: float64(n) / took.Seconds(), P50: q(50), P90: q(90), P99: q(99),
 		P999: q(99.9), Max: times.Max()}
 }
 
-// show prints what was measured.
-func (r *benchRun) show(to io.Writer) error {
+// showReport prints what was measured.
+func (r *benchRun) showReport(to io.Writer) error {
 	if r.json {
 		return terminal.WriteJSON(to, r.runReport, "  ")
 	}

@@ -13,7 +13,8 @@ import (
 // ErrProtocol is an answer that no lockproxy gives.
 var ErrProtocol = errors.New("not the answer of a lockproxy")
 
-// Code is the exit code for an error of a connection or of a command.
+// Code is the exit code for an error of a connection or of a command. Scripts tell by it whether trying again
+// makes sense. What is not known is ExitUnavailable: most likely the network.
 func Code(err error) int {
 	if text, ok := Reply(err); ok {
 		return replyCode(text)

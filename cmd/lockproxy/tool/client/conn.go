@@ -11,10 +11,12 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// bounds are those of what a proxy may answer: whoever is there may announce anything.
+// bounds are those of what a proxy may answer: whoever is there may announce anything. A list of ten thousand
+// locks with their holders is some megabytes.
 var bounds = resp.Bounds{Bytes: 256 << 20, Values: 1 << 22, Depth: 32}
 
-// ErrorReply is an error that the proxy has answered.
+// ErrorReply is an error that the proxy has answered. It has no minus sign, and begins with its word: NOAUTH,
+// LOCKLOST.
 type ErrorReply string
 
 // Error implements error.
@@ -28,7 +30,8 @@ type Conn struct {
 	broken  bool // no answer can come any more
 }
 
-// Over is a Conn over a connection that there is.
+// Over is a Conn over a connection that there is. Its bytes count from here: nothing may have been read of
+// sock.
 func Over(sock net.Conn) *Conn {
 	sock = bounds.Conn(sock)
 	return &Conn{sock: sock, replies: resp.Reader{From: sock, Most: bounds.Bytes}}
@@ -38,10 +41,10 @@ func Over(sock net.Conn) *Conn {
 func (o *Options) Connect(ctx context.Context) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	sock, err := o.dial(ctx)
+	sock, err := o.dialProxy(ctx)
 	if err == nil {
 		c := Over(sock)
-		if err = o.greet(ctx, c); err == nil {
+		if err = o.greetProxy(ctx, c); err == nil {
 			return c, nil
 		}
 		c.Close()
@@ -49,7 +52,8 @@ func (o *Options) Connect(ctx context.Context) (*Conn, error) {
 	return nil, fmt.Errorf("%s: %w", o.Addr, o.Explain(err))
 }
 
-func (o *Options) dial(ctx context.Context) (net.Conn, error) {
+// dialProxy connects, with TLS if the options say so. ctx bounds the handshake as well.
+func (o *Options) dialProxy(ctx context.Context) (net.Conn, error) {
 	secure, err := o.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -66,14 +70,15 @@ func (o *Options) dial(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// greet logs in and asks for a sign of life. Also a user who may not PING gets one.
-func (o *Options) greet(ctx context.Context, c *Conn) error {
+// greetProxy logs in and asks for a sign of life. Also a user who may not PING gets one.
+func (o *Options) greetProxy(ctx context.Context, c *Conn) error {
 	if o.Password != "" {
 		if _, err := c.Do(ctx, "AUTH", cmp.Or(o.User, "default"), o.Password); err != nil {
 			return err
 		}
 	}
 	_, err := c.Do(ctx, "PING")
+	// an answer all the same: somebody is there who knows the user
 	if text, _ := Reply(err); strings.HasPrefix(text, "NOPERM") {
 		return nil
 	}
@@ -84,6 +89,7 @@ func (o *Options) greet(ctx context.Context, c *Conn) error {
 // comes, or ctx ends, which also breaks the connection: a late answer would be taken for that of the next
 // command. An error that is no ErrorReply has broken it, too.
 func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
+	// A reply that comes late would be taken for that of this command.
 	if c.broken {
 		return nil, net.ErrClosed
 	}
@@ -91,12 +97,14 @@ func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	for i, arg := range args {
 		words[i] = fmt.Sprint(arg)
 	}
+	// closing wakes a read that would wait on
 	stop := context.AfterFunc(ctx, c.Close)
 	_, err := c.sock.Write(resp.AppendCommandStrings(nil, words...))
 	var v resp.Value
 	if err == nil {
 		v, _, err = c.replies.Next()
 	}
+	// The connection was closed by ctx, and the error would only say so.
 	if !stop() && err != nil {
 		err = context.Cause(ctx)
 	}
@@ -111,7 +119,8 @@ func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	return plain(v), nil
 }
 
-// plain is v as Do returns it.
+// plain is v as Do returns it. A map comes as an array of names and values in turn: the connection speaks
+// RESP2.
 func plain(v resp.Value) any {
 	switch {
 	case v.Null():

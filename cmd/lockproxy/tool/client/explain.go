@@ -21,13 +21,14 @@ func (e *explained) Unwrap() error { return e.err }
 
 // Explain says what err most likely means, if the first command over a connection has ended with it: that
 // somebody else is at that address. An answer of a server that knows no locks is not repeated, for it has the
-// words of the command, and so the token.
+// words of the command, and so the token. Other errors come back as they are.
 func (o *Options) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
 	text, answered := Reply(err)
 	if command, unknown := strings.CutPrefix(text, "ERR unknown command "); unknown {
+		// Redis goes on with the arguments, which have the token.
 		command, _, _ = strings.Cut(command, ",")
 		return &explained{fmt.Sprintf("no lockproxy answers at %s, but a Redis or Valkey: it does not "+
 			"know %s", o.Addr, strings.Trim(command, "'`\"")), err}
@@ -39,6 +40,7 @@ func (o *Options) Explain(err error) error {
 	switch text = err.Error(); {
 	case errors.As(err, &noTLS):
 		text += ": is it there without --tls?"
+	// the framer shows how a reply begins that is none
 	case strings.Contains(text, `"HTTP/`):
 		text = "whoever is there speaks HTTP: it is no port for Redis"
 	case !o.TLS && (closed(err) || strings.Contains(text, `"\x15\x03`)): // an alert of TLS

@@ -20,7 +20,7 @@ import (
 )
 
 // Options say where the proxy is, and how to get in. The flags are named as those of redis-cli, where it has
-// them.
+// them. Flags fills them in when the command line is read; Check comes before Connect.
 type Options struct {
 	Addr     string // host:port, or the path of a unix socket
 	User     string
@@ -34,7 +34,7 @@ type Options struct {
 	Timeout  time.Duration
 }
 
-// passwordVariables hold the password if no flag does.
+// passwordVariables hold the password if no flag does. The second one is what redis-cli takes.
 var passwordVariables = []string{"LOCKPROXY_PASS", "REDISCLI_AUTH"}
 
 // IsPassword says that a variable of an environment, NAME=VALUE, is one of these.
@@ -47,9 +47,10 @@ func IsPassword(variable string) bool {
 const Addr = "127.0.0.1:6380"
 
 // Flags declares the flags of a connection in f, and returns where their values will be. Without --proxy the
-// address is addr.
+// address is addr. The Options are those of the flags: they change when the command line is read.
 func Flags(f *pflag.FlagSet, addr string) *Options {
 	o := &Options{Addr: addr, Timeout: 5 * time.Second}
+	// A set of their own, so that help has them below a heading, in this order.
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.Var(kind.Text(&o.Addr, "ADDR", "any text"), "proxy", "where the proxy is: host:port, or the "+
 		"path of its unix socket")
@@ -86,7 +87,8 @@ func (o *Options) network() string {
 	return "tcp"
 }
 
-// Check says what is wrong with the options.
+// Check says what is wrong with the options. It reads the files that are named, so that a wrong path is told
+// before anything connects.
 func (o *Options) Check() error {
 	if strings.Contains(o.Addr, "://") { // and maybe with a password, which is not repeated
 		return errors.New("--proxy must be host:port or the path of a unix socket, and a URL is neither: " +

@@ -1,13 +1,13 @@
 // Package lock is lockproxy lock: it runs a command while it holds a lock, for as long as that takes.
 //
-//	hold.acquire --> job.start --> the command, in a process group of its own
-//	     |                |
-//	hold.watch        signals and stops are passed to and fro; the terminal is lent
-//	     |                |
-//	  lost: the group is ended    the command ends --> hold.release --> its exit code
+//	acquireLock --> startJob --> the command, in a process group of its own
+//	     |             |
+//	hold.watchHold  signals and stops are passed to and fro; the terminal is lent
+//	     |             |
+//	  lost: the group is ended   the command ends --> hold.releaseLock --> its exit code
 //
 // The proxy keeps the hold alive for as long as the connection lives, and lets it linger when that breaks;
-// watch makes sure of it, and takes it over on another connection.
+// watchHold makes sure of it, and takes it over on another connection.
 package lock
 
 import (
@@ -37,7 +37,7 @@ const (
 	fenceVariable = "LOCKPROXY_FENCE"
 )
 
-// Variables are those that the command gets.
+// Variables are those that the command gets. They begin like settings, and are none.
 var Variables = []string{tokenVariable, fenceVariable}
 
 // Command is lockproxy lock.
@@ -48,7 +48,7 @@ func Command() *cobra.Command {
 		Short:   "Runs a command while it holds a lock",
 		Long:    tool.Long(about, append(exits, tool.Reaching...)...),
 		Example: examples,
-	}, 1, 1, o.run)
+	}, 1, 1, o.runLock)
 	f := c.Flags()
 	f.Var(kind.Time(&o.wait, 0, year), "wait", "how long to wait for the lock, in a queue; without it, "+
 		"not at all")
@@ -114,7 +114,7 @@ var exits = []tool.Exit{
 		"waiting: 143 for TERM"},
 }
 
-// options are what the flags say.
+// options are what the flags say. name is the operand. checkOptions sets grace and meta where no flag has.
 type options struct {
 	name    string
 	wait    time.Duration
@@ -136,7 +136,7 @@ const (
 	mostGrace  = 5 * time.Second // unless --grace says more
 )
 
-// origin says where this process is.
+// origin says where this process is. It is META of the grant, so LOCKCTL INFO leads people to the process.
 func origin() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -145,13 +145,15 @@ func origin() string {
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
-// check says what is wrong with the options together, and sets those that depend on others.
-func (o *options) check() error {
+// checkOptions says what is wrong with the options together, and sets those that depend on others.
+func (o *options) checkOptions() error {
 	switch {
 	case o.once && o.wait > 0:
 		return errors.New("--once and --wait exclude each other: whoever waits runs the command again")
 	case o.shared && o.permits > 0:
 		return errors.New("--shared and --permits exclude each other")
+	// TERM is sent a grace before the lease may end, and the hold is made sure of several times within what
+	// is left.
 	case o.grace > o.lease/3:
 		return fmt.Errorf("--grace must be at most a third of --lease, which is %s: the command must be "+
 			"dead before the lease ends", kind.Short(o.lease))

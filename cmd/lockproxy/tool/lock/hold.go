@@ -12,6 +12,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/client"
 )
 
+// What becomes of a hold, for errors.Is.
 var (
 	errHeld   = errors.New("somebody else holds the lock")
 	errLost   = errors.New("the lock is lost")
@@ -33,39 +34,43 @@ type hold struct {
 	token string
 	fence int64
 	conn  *client.Conn
+	// counted from when a request was sent, and not from its answer, so it is never too late
 	until time.Time // nobody else has the lock before
 }
 
-// acquire takes the lock. The error is errHeld, that of ctx, or what client.Code knows.
-func acquire(ctx context.Context, o *options) (*hold, error) {
+// acquireLock takes the lock. The error is errHeld, that of ctx, or what client.Code knows.
+func acquireLock(ctx context.Context, o *options) (*hold, error) {
+	// One token for all attempts, so that what was granted without this process hearing of it can be given
+	// back.
 	h := &hold{options: o, token: rand.Text()}
 	end := time.Now().Add(o.wait)
-	err := h.connect(ctx)
+	err := h.connectProxy(ctx)
 	if err != nil && client.Code(err) == tool.ExitUnavailable {
 		return nil, err // most likely the address is wrong, and waiting would not help
 	}
 	for {
 		if err == nil {
-			err = h.ask(ctx, max(0, time.Until(end)))
+			err = h.askForLock(ctx, max(0, time.Until(end)))
 		}
 		switch {
 		case err == nil:
 			return h, nil
+		// Out of time, or nothing that waiting would mend.
 		case ctx.Err() != nil, time.Now().After(end), !errors.Is(err, errHeld) && !passes(err):
-			h.abandon(err)
+			h.abandonGrant(err)
 			return nil, err
 		}
 		sleep(ctx, againAfter)
 		err = nil
 		if h.broken() {
-			err = h.connect(ctx)
+			err = h.connectProxy(ctx)
 		}
 	}
 }
 
-// connect makes a new connection in place of the one there was.
-func (h *hold) connect(ctx context.Context) error {
-	h.close()
+// connectProxy makes a new connection in place of the one there was.
+func (h *hold) connectProxy(ctx context.Context) error {
+	h.closeConn()
 	conn, err := h.proxy.Connect(ctx)
 	if err != nil {
 		return err
@@ -74,18 +79,20 @@ func (h *hold) connect(ctx context.Context) error {
 	return nil
 }
 
+// broken says that there is no connection by which the proxy could be asked.
 func (h *hold) broken() bool { return h.conn == nil || h.conn.Broken() }
 
-// abandon gives back what may have been granted after all: the answer was on its way, or what came behind it
-// went wrong.
-func (h *hold) abandon(why error) {
-	defer h.close()
+// abandonGrant gives back what may have been granted after all: the answer was on its way, or what came
+// behind it went wrong.
+func (h *hold) abandonGrant(why error) {
+	defer h.closeConn()
+	// An error or Null is an answer by which nothing is held.
 	if _, answered := client.Reply(why); h.fence == 0 && (answered || errors.Is(why, errHeld)) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), h.proxy.Timeout)
 	defer cancel()
-	if h.broken() && h.connect(ctx) != nil {
+	if h.broken() && h.connectProxy(ctx) != nil {
 		return
 	}
 	h.conn.Do(ctx, "UNLOCK", h.name, "TOKEN", h.token)
@@ -98,12 +105,13 @@ func passes(err error) bool {
 	return code == tool.ExitTemporary || code == tool.ExitUnavailable
 }
 
-// ask asks for the lock once, and waits for so long in the queue.
-func (h *hold) ask(ctx context.Context, wait time.Duration) error {
+// askForLock asks for the lock once, and waits for so long in the queue.
+func (h *hold) askForLock(ctx context.Context, wait time.Duration) error {
+	// acquireLock asks again as long as there is time; its place in the queue is then a new one.
 	wait = min(wait, longestWait)
 	ctx, cancel := context.WithTimeout(ctx, wait+h.proxy.Timeout)
 	defer cancel()
-	v, err := h.conn.Do(ctx, h.request(wait)...)
+	v, err := h.conn.Do(ctx, h.lockRequest(wait)...)
 	if err != nil {
 		return err
 	}
@@ -117,11 +125,11 @@ func (h *hold) ask(ctx context.Context, wait time.Duration) error {
 	h.fence, _ = grant[1].(int64)
 	// The ttl of a LOCK that waited is what was left when the proxy answered, and nobody knows when that was.
 	// And whoever may not ask for the hold later must know before the command runs.
-	return h.confirm(ctx)
+	return h.confirmHold(ctx)
 }
 
-// request is the command that asks for the lock.
-func (h *hold) request(wait time.Duration) []any {
+// lockRequest is the command that asks for the lock.
+func (h *hold) lockRequest(wait time.Duration) []any {
 	args := []any{"LOCK", h.name}
 	switch {
 	case h.permits > 0:
@@ -130,7 +138,7 @@ func (h *hold) request(wait time.Duration) []any {
 		args[0] = "RLOCK"
 	}
 	args = append(args, "TOKEN", h.token, "META", h.meta)
-	args = append(args, h.kept()...)
+	args = append(args, h.keepOptions()...)
 	if wait > 0 {
 		args = append(args, "WAIT", max(1, wait.Milliseconds()))
 	}
@@ -140,15 +148,16 @@ func (h *hold) request(wait time.Duration) []any {
 	return args
 }
 
-// kept are the options of LOCK and RENEW that keep the hold alive.
-func (h *hold) kept() []any {
+// keepOptions are the options of LOCK and RENEW that keep the hold alive. LINGER: when the connection breaks
+// the hold stays for a lease, in which it is taken over.
+func (h *hold) keepOptions() []any {
 	ms := h.lease.Milliseconds()
 	return []any{"PX", ms, "KEEPALIVE", "LINGER", ms}
 }
 
-// watch makes sure of the hold, again and again, and returns why it is lost, or nil when ctx ends. What
+// watchHold makes sure of the hold, again and again, and returns why it is lost, or nil when ctx ends. What
 // comes on now makes it look at once; sure is told each time that the hold is there.
-func (h *hold) watch(ctx context.Context, now <-chan struct{}, sure chan<- struct{}) error {
+func (h *hold) watchHold(ctx context.Context, now <-chan struct{}, sure chan<- struct{}) error {
 	var err error // of the last attempt
 	for {
 		pause := min(sureEach, h.lease/6)
@@ -159,12 +168,13 @@ func (h *hold) watch(ctx context.Context, now <-chan struct{}, sure chan<- struc
 		case <-ctx.Done():
 			return nil
 		case <-now:
-		case <-time.After(min(pause, max(0, time.Until(h.last())))):
+		case <-time.After(min(pause, max(0, time.Until(h.lastMoment())))):
 		}
-		if err != nil && !time.Now().Before(h.last()) {
+		// Only after an attempt has failed: a process that was stopped for long looks first.
+		if err != nil && !time.Now().Before(h.lastMoment()) {
 			return fmt.Errorf("%w (%w)", errSilent, err)
 		}
-		err = h.look(ctx)
+		err = h.confirmInTime(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -172,6 +182,7 @@ func (h *hold) watch(ctx context.Context, now <-chan struct{}, sure chan<- struc
 			return err
 		case err == nil:
 			select {
+			// whoever has not taken the last one gets that
 			case sure <- struct{}{}:
 			default:
 			}
@@ -179,27 +190,28 @@ func (h *hold) watch(ctx context.Context, now <-chan struct{}, sure chan<- struc
 	}
 }
 
-// last is when the command must be told to end if nobody confirms the hold before.
-func (h *hold) last() time.Time { return h.until.Add(-h.grace) }
+// lastMoment is when the command must be told to end if nobody confirms the hold before.
+func (h *hold) lastMoment() time.Time { return h.until.Add(-h.grace) }
 
-// look is confirm with the time that is left for it. A process that was stopped comes too late, and looks all
-// the same: the proxy has kept the hold.
-func (h *hold) look(ctx context.Context) error {
-	end := h.last()
+// confirmInTime is confirmHold with the time that is left for it. A process that was stopped comes too late,
+// and looks all the same: the proxy has kept the hold.
+func (h *hold) confirmInTime(ctx context.Context) error {
+	end := h.lastMoment()
 	if !time.Now().Before(end) {
 		end = time.Now().Add(h.grace)
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	return h.confirm(ctx)
+	return h.confirmHold(ctx)
 }
 
-// confirm asks the proxy for the hold, on another connection if this one is broken. The error is errLost, or
-// says why nobody knows.
-func (h *hold) confirm(ctx context.Context) error {
+// confirmHold asks the proxy for the hold, on another connection if this one is broken. The error is errLost,
+// or says why nobody knows.
+func (h *hold) confirmHold(ctx context.Context) error {
 	if !h.broken() {
 		sent := time.Now()
-		v, err := h.do(ctx, "LOCKCTL", "CHECK", h.name, h.token)
+		v, err := h.doCommand(ctx, "LOCKCTL", "CHECK", h.name, h.token)
+		// the first element is the ttl in ms
 		if check, ok := v.([]any); ok && err == nil && len(check) > 0 {
 			return h.extended(sent, check[0])
 		}
@@ -207,28 +219,30 @@ func (h *hold) confirm(ctx context.Context) error {
 			return lost(err)
 		}
 	}
-	return h.takeOver(ctx)
+	return h.takeOverHold(ctx)
 }
 
-// takeOver goes on with the hold on a new connection.
-func (h *hold) takeOver(ctx context.Context) error {
-	if err := h.connect(ctx); err != nil {
+// takeOverHold goes on with the hold on a new connection.
+func (h *hold) takeOverHold(ctx context.Context) error {
+	if err := h.connectProxy(ctx); err != nil {
 		return err
 	}
 	sent := time.Now()
-	v, err := h.do(ctx, append([]any{"RENEW", h.name, "TOKEN", h.token, "FENCE", h.fence}, h.kept()...)...)
+	v, err := h.doCommand(ctx, append([]any{"RENEW", h.name, "TOKEN", h.token, "FENCE", h.fence},
+		h.keepOptions()...)...)
 	if err == nil && v != int64(0) {
 		return h.extended(sent, v)
 	}
-	h.close() // it keeps nothing alive
+	h.closeConn() // it keeps nothing alive
 	if _, answered := client.Reply(err); !answered && err != nil {
 		return err
 	}
 	return lost(err)
 }
 
-// do is Do within the time for commands that need not wait.
-func (h *hold) do(ctx context.Context, args ...any) (any, error) {
+// doCommand is Do within the time for commands that need not wait. An error that is no answer breaks the
+// connection, as in client.Conn.Do.
+func (h *hold) doCommand(ctx context.Context, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.proxy.Timeout)
 	defer cancel()
 	return h.conn.Do(ctx, args...)
@@ -249,6 +263,7 @@ func (h *hold) extended(sent time.Time, ttl any) error {
 func lost(answer error) error {
 	text, answered := client.Reply(answer)
 	switch {
+	// Null, 0 or something else that is no error: this token holds nothing.
 	case !answered:
 		return errLost
 	case strings.HasPrefix(text, "LOCKLOST "):
@@ -257,25 +272,26 @@ func lost(answer error) error {
 	return answer
 }
 
-// release frees the lock. The error says that it was lost before, or that nobody knows.
-func (h *hold) release() error {
-	defer h.close()
+// releaseLock frees the lock. The error says that it was lost before, or that nobody knows.
+func (h *hold) releaseLock() error {
+	defer h.closeConn()
 	ctx, cancel := context.WithTimeout(context.Background(), h.proxy.Timeout)
 	defer cancel()
 	if !h.broken() {
-		err := h.unlock(ctx)
+		err := h.sendUnlock(ctx)
 		if _, answered := client.Reply(err); err == nil || answered || errors.Is(err, errLost) {
 			return err
 		}
 	}
 	// The connection broke: the hold lingers, and would for a lease.
-	if err := h.connect(ctx); err != nil {
+	if err := h.connectProxy(ctx); err != nil {
 		return err
 	}
-	return h.unlock(ctx)
+	return h.sendUnlock(ctx)
 }
 
-func (h *hold) unlock(ctx context.Context) error {
+// sendUnlock asks for UNLOCK once, with the fence: a later grant to the same token is left alone.
+func (h *hold) sendUnlock(ctx context.Context) error {
 	v, err := h.conn.Do(ctx, "UNLOCK", h.name, "TOKEN", h.token, "FENCE", h.fence)
 	if _, answered := client.Reply(err); err == nil && v != nil || err != nil && !answered {
 		return err
@@ -283,14 +299,15 @@ func (h *hold) unlock(ctx context.Context) error {
 	return lost(err)
 }
 
-// close ends the connection, if there is one.
-func (h *hold) close() {
+// closeConn ends the connection, if there is one.
+func (h *hold) closeConn() {
 	if h.conn != nil {
 		h.conn.Close()
 		h.conn = nil
 	}
 }
 
+// milliseconds are those of a reply as a time.
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // sleep is time.Sleep that ends with ctx.

@@ -32,13 +32,14 @@ type job struct {
 	states  chan syscall.WaitStatus // each stop, and the end
 }
 
-// start starts the command on the standard streams of this process. If this process is killed, the group of
-// the command gets TERM, and KILL after the grace.
-func start(cmd *exec.Cmd, grace time.Duration) (*job, error) {
+// startJob starts the command on the standard streams of this process. If this process is killed, the group
+// of the command gets TERM, and KILL after the grace.
+func startJob(cmd *exec.Cmd, grace time.Duration) (*job, error) {
 	w, err := startWatcher(grace)
 	if err != nil {
 		return nil, err
 	}
+	// Without room: a stop is handled before the next one is waited for.
 	j := &job{cmd: cmd, watcher: w, states: make(chan syscall.WaitStatus)}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -47,7 +48,7 @@ func start(cmd *exec.Cmd, grace time.Duration) (*job, error) {
 		w.dismiss()
 		return nil, err
 	}
-	defer g.close()
+	defer g.closeGate()
 	err = cmd.Start()
 	g.started()
 	if err != nil {
@@ -55,13 +56,14 @@ func start(cmd *exec.Cmd, grace time.Duration) (*job, error) {
 		return nil, err
 	}
 	j.group = cmd.Process.Pid
-	w.watch(j.group)
-	if err := g.open(); err != nil {
+	// Before the gate opens: from the first instruction of the command on its group is known to the watcher.
+	w.watchGroup(j.group)
+	if err := g.openGate(); err != nil {
 		cmd.Wait()
 		w.dismiss()
 		return nil, err
 	}
-	go j.attend() // ends with the command
+	go j.attendCommand() // ends with the command
 	j.tty, _ = os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	// Taking the terminal back is done from the background, where it would stop this program. The command is
 	// started already and has not inherited this.
@@ -69,10 +71,11 @@ func start(cmd *exec.Cmd, grace time.Duration) (*job, error) {
 	return j, nil
 }
 
-// attend reports the stops of the command, and its end.
-func (j *job) attend() {
+// attendCommand reports the stops of the command, and its end.
+func (j *job) attendCommand() {
 	for {
 		var s syscall.WaitStatus
+		// Not cmd.Wait, which does not tell of stops.
 		_, waitErr := syscall.Wait4(j.cmd.Process.Pid, &s, syscall.WUNTRACED, nil)
 		if waitErr == syscall.EINTR {
 			continue
@@ -87,47 +90,48 @@ func (j *job) attend() {
 	}
 }
 
-// signal sends sig to the group of the command.
-func (j *job) signal(sig syscall.Signal) { syscall.Kill(-j.group, sig) }
+// signalGroup sends sig to the group of the command.
+func (j *job) signalGroup(sig syscall.Signal) { syscall.Kill(-j.group, sig) }
 
 // alive says that there are processes in the group.
 func (j *job) alive() bool { return syscall.Kill(-j.group, 0) == nil }
 
-// stopped does what is to be done when the command was stopped by sig.
-func (j *job) stopped(sig syscall.Signal) {
+// handleStop does what is to be done when the command was stopped by sig.
+func (j *job) handleStop(sig syscall.Signal) {
 	asks := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
 	switch {
 	case sig == syscall.SIGSTOP: // somebody wants just this
-	case asks && (j.has(j.group) || j.has(own()) && j.give(j.group)):
-		j.signal(syscall.SIGCONT)
+	case asks && (j.hasTerminal(j.group) || j.hasTerminal(own()) && j.giveTerminal(j.group)):
+		j.signalGroup(syscall.SIGCONT)
 	case !orphaned():
-		j.takeBack()
+		j.takeTerminalBack()
 		syscall.Kill(0, syscall.SIGSTOP) // with all of the pipeline, or the shell would wait for the others
 	case asks: // and nobody could ever give it the terminal
-		j.signal(syscall.SIGHUP)
-		j.signal(syscall.SIGCONT)
+		j.signalGroup(syscall.SIGHUP)
+		j.signalGroup(syscall.SIGCONT)
 	default: // nobody could continue it
-		j.signal(syscall.SIGCONT)
+		j.signalGroup(syscall.SIGCONT)
 	}
 }
 
-// close takes the terminal back, and leaves alone what still runs in the group.
-func (j *job) close() {
+// closeJob takes the terminal back, and leaves alone what still runs in the group.
+func (j *job) closeJob() {
 	j.watcher.dismiss()
-	j.takeBack()
+	j.takeTerminalBack()
 	if j.tty != nil {
 		j.tty.Close()
 	}
 }
 
-func (j *job) takeBack() {
-	if j.has(j.group) {
-		j.give(own())
+// takeTerminalBack ends the loan, if there is one.
+func (j *job) takeTerminalBack() {
+	if j.hasTerminal(j.group) {
+		j.giveTerminal(own())
 	}
 }
 
-// has says that the terminal is the group's.
-func (j *job) has(group int) bool {
+// hasTerminal says that the terminal is the group's.
+func (j *job) hasTerminal(group int) bool {
 	if j.tty == nil {
 		return false
 	}
@@ -135,8 +139,8 @@ func (j *job) has(group int) bool {
 	return err == nil && foreground == group
 }
 
-// give makes the terminal the group's.
-func (j *job) give(group int) bool {
+// giveTerminal makes the terminal the group's.
+func (j *job) giveTerminal(group int) bool {
 	return unix.IoctlSetPointerInt(int(j.tty.Fd()), unix.TIOCSPGRP, group) == nil
 }
 

@@ -18,39 +18,44 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// run is one use of the subcommand.
-func (o *options) run(c *tool.Invocation) int {
+// runLock is one use of the subcommand.
+func (o *options) runLock(c *tool.Invocation) int {
 	o.name = c.Operands[0]
-	if err := o.check(); err != nil {
+	if err := o.checkOptions(); err != nil {
 		return c.Misused(err)
 	}
 	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	// exec.Command has looked for it in PATH: nobody should wait in a queue for a command that there is not
 	if cmd.Err != nil {
 		return c.Fail(cannotRun(cmd.Err), cmd.Err)
 	}
+	// Room for several signals: Notify drops those for which there is none.
 	r := &jobRun{Invocation: c, cmd: cmd, signals: make(chan os.Signal, 16)}
-	r.notify(fatal...)
+	// Before the lock is asked for: a signal in between must give it back.
+	r.notifySignals(fatal...)
 	defer signal.Stop(r.signals)
-	h, code := r.acquire(o)
+	h, code := r.acquireHold(o)
 	if h == nil {
 		return code
 	}
-	return r.work(h)
+	return r.workUnderHold(h)
 }
 
 // fatal are the signals that ask a program to end, and are passed on to the command.
 var fatal = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGALRM,
 	syscall.SIGUSR1, syscall.SIGUSR2}
 
-// jobRun is one run of a command.
+// jobRun is one run of a command. One goroutine uses it, that of workUnderHold: signals, the hold and the
+// command come to it through channels.
 type jobRun struct {
 	*tool.Invocation
 	cmd     *exec.Cmd
 	signals chan os.Signal
 }
 
-// notify asks for signals, but for those that whoever started this program wants to be ignored (nohup).
-func (r *jobRun) notify(all ...os.Signal) {
+// notifySignals asks for signals, but for those that whoever started this program wants to be ignored
+// (nohup).
+func (r *jobRun) notifySignals(all ...os.Signal) {
 	for _, sig := range all {
 		if !signal.Ignored(sig) {
 			signal.Notify(r.signals, sig)
@@ -66,22 +71,23 @@ func cannotRun(err error) int {
 	return exitCannotRun
 }
 
-// acquire takes the lock; a signal ends the attempt. Without a hold, code is the exit code.
-func (r *jobRun) acquire(o *options) (h *hold, code int) {
+// acquireHold takes the lock; a signal ends the attempt. Without a hold, code is the exit code.
+func (r *jobRun) acquireHold(o *options) (h *hold, code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
 	done := make(chan struct{})
 	go func() { // ends with ctx, at the latest
 		defer close(done)
-		h, err = acquire(ctx, o)
+		h, err = acquireLock(ctx, o)
 	}()
 	select {
 	case sig := <-r.signals:
 		cancel()
 		<-done
+		// granted at the last moment
 		if h != nil {
-			h.release()
+			h.releaseLock()
 		}
 		return nil, exitSignalBase + int(sig.(syscall.Signal))
 	case <-done:
@@ -92,47 +98,50 @@ func (r *jobRun) acquire(o *options) (h *hold, code int) {
 	case errors.Is(err, errHeld) && o.once:
 		return nil, tool.ExitOK
 	case errors.Is(err, errHeld):
-		return nil, r.fails(tool.ExitTemporary, o.name, err)
+		return nil, r.failWith(tool.ExitTemporary, o.name, err)
 	}
 	if _, answered := client.Reply(err); answered {
 		err = o.proxy.Explain(err)
 	}
-	return nil, r.fails(client.Code(err), o.name, err)
+	return nil, r.failWith(client.Code(err), o.name, err)
 }
 
-// fails tells what went wrong with a lock. A script may have the name from anybody.
-func (r *jobRun) fails(code int, name string, err error) int {
+// failWith tells what went wrong with a lock. A script may have the name from anybody.
+func (r *jobRun) failWith(code int, name string, err error) int {
 	return r.Fail(code, errors.New(terminal.Safe(name+": "+err.Error())))
 }
 
-// work runs the command under the hold, and frees that.
-func (r *jobRun) work(h *hold) int {
+// workUnderHold runs the command under the hold, and frees that.
+func (r *jobRun) workUnderHold(h *hold) int {
 	environ := slices.Clone(r.Environ)
 	if !h.passEnv { // the job needs the token of its lock, and no login
 		environ = slices.DeleteFunc(environ, client.IsPassword)
 	}
 	r.cmd.Env = append(environ, tokenVariable+"="+h.token,
 		fmt.Sprintf("%s=%d", fenceVariable, h.fence))
-	j, err := start(r.cmd, h.grace)
+	// Nothing has run if this fails, so the lock can be freed at once.
+	j, err := startJob(r.cmd, h.grace)
 	if err != nil {
-		h.release()
+		h.releaseLock()
 		return r.Fail(cannotRun(err), err)
 	}
-	defer j.close()
+	defer j.closeJob()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	now, sure, lost := make(chan struct{}, 1), make(chan struct{}, 1), make(chan error, 1)
-	go func() { lost <- h.watch(ctx, now, sure) }() // ends with ctx
-	r.notify(syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
+	go func() { lost <- h.watchHold(ctx, now, sure) }() // ends with ctx
+	r.notifySignals(syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
 
 	resume := false // once the hold is made sure of
 	for {
 		select {
 		case sig := <-r.signals:
 			if sig != syscall.SIGCONT {
-				j.signal(sig.(syscall.Signal))
+				j.signalGroup(sig.(syscall.Signal))
 				continue
 			}
+			// The shell continues this program. The command goes on only if the lock is still held, for the
+			// lease may have ended meanwhile.
 			resume = true
 			select {
 			case <-sure: // of before
@@ -141,25 +150,27 @@ func (r *jobRun) work(h *hold) int {
 			poke(now)
 		case <-sure:
 			if resume {
-				j.signal(syscall.SIGCONT)
+				j.signalGroup(syscall.SIGCONT)
 			}
 			resume = false
 		case why := <-lost:
-			r.fails(exitLost, h.name, fmt.Errorf("%w; the command is ended", why))
-			r.end(j, h.grace)
-			h.close()
+			r.failWith(exitLost, h.name, fmt.Errorf("%w; the command is ended", why))
+			r.endCommand(j, h.grace)
+			h.closeConn()
 			return exitLost
 		case s := <-j.states:
 			if !ended(s) {
-				j.stopped(s.StopSignal())
+				j.handleStop(s.StopSignal())
 				continue
 			}
+			// ends watchHold; its answer says whether the lock was held to the end
 			cancel()
+			// watchHold has ended by cancel, or had found the lock lost just before.
 			if why := <-lost; why != nil {
-				h.close()
-				return r.fails(exitLost, h.name, fmt.Errorf("%w, before the command had ended", why))
+				h.closeConn()
+				return r.failWith(exitLost, h.name, fmt.Errorf("%w, before the command had ended", why))
 			}
-			return r.free(h, s)
+			return r.freeLock(h, s)
 		}
 	}
 }
@@ -172,23 +183,25 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// free frees the lock behind a command that has ended with s, and returns the exit code.
-func (r *jobRun) free(h *hold, s syscall.WaitStatus) int {
-	switch err := h.release(); {
+// freeLock frees the lock behind a command that has ended with s, and returns the exit code.
+func (r *jobRun) freeLock(h *hold, s syscall.WaitStatus) int {
+	switch err := h.releaseLock(); {
 	case errors.Is(err, errLost):
-		return r.fails(exitLost, h.name, fmt.Errorf("%w, before the command had ended", err))
+		return r.failWith(exitLost, h.name, fmt.Errorf("%w, before the command had ended", err))
 	case err != nil:
-		r.fails(0, h.name,
+		// told, but the command has done its work: its exit code counts
+		r.failWith(0, h.name,
 			fmt.Errorf("nobody knows whether the lock is free; it is when its lease is over: %w", err))
 	}
 	return exitOf(s)
 }
 
-// end ends the command, and what it has started in its group: TERM, and after the grace KILL.
-func (r *jobRun) end(j *job, grace time.Duration) {
+// endCommand ends the command, and what it has started in its group: TERM, and after the grace KILL.
+func (r *jobRun) endCommand(j *job, grace time.Duration) {
 	over := time.After(grace)
-	j.signal(syscall.SIGTERM)
-	j.signal(syscall.SIGCONT) // a stopped process does not end
+	j.signalGroup(syscall.SIGTERM)
+	j.signalGroup(syscall.SIGCONT) // a stopped process does not end
+	// ends is nil once the command has ended: then only others of its group are waited for.
 	for ends := j.states; ; {
 		select {
 		case s := <-ends:
@@ -196,13 +209,13 @@ func (r *jobRun) end(j *job, grace time.Duration) {
 				ends = nil
 			}
 		case sig := <-r.signals:
-			j.signal(sig.(syscall.Signal))
+			j.signalGroup(sig.(syscall.Signal))
 		case <-time.After(lookAgain):
 			if ends == nil && !j.alive() {
 				return
 			}
 		case <-over:
-			j.signal(syscall.SIGKILL)
+			j.signalGroup(syscall.SIGKILL)
 			if ends != nil {
 				for !ended(<-ends) {
 				}
@@ -215,6 +228,7 @@ func (r *jobRun) end(j *job, grace time.Duration) {
 // lookAgain is how often a group is looked at whose first process has ended.
 const lookAgain = 20 * time.Millisecond
 
+// ended says that the process has gone, and was not only stopped.
 func ended(s syscall.WaitStatus) bool { return s.Exited() || s.Signaled() }
 
 // exitOf is the exit code for how a command has ended, as shells have it.

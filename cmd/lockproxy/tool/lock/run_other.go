@@ -9,8 +9,8 @@ import (
 	"lockproxy/cmd/lockproxy/tool"
 )
 
-// run refuses: without process groups and signals a command could not be ended.
-func (o *options) run(c *tool.Invocation) int {
+// runLock refuses: without process groups and signals a command could not be ended.
+func (o *options) runLock(c *tool.Invocation) int {
 	return c.Fail(tool.ExitSoftware, errors.New("this system has no process groups as Unix has them"))
 }
 

@@ -24,6 +24,7 @@ import (
 // Watcher is the word behind which this program is a watcher. No person types it.
 const Watcher = "lock-watcher"
 
+// no number, so it is never taken for a group
 const wordDone = "done"
 
 // watcher is the tool's end of the pipe.
@@ -41,6 +42,7 @@ func startWatcher(grace time.Duration) (*watcher, error) {
 	}
 	defer theirs.Close()
 	cmd := exec.Command(program, Watcher, grace.String())
+	// It keeps no folder busy, and knows no password.
 	cmd.Stdin, cmd.Dir, cmd.Env = theirs, "/", []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal sends it signals
 	if err := cmd.Start(); err != nil {
@@ -51,8 +53,8 @@ func startWatcher(grace time.Duration) (*watcher, error) {
 	return &watcher{ours}, nil
 }
 
-// watch names the group to be ended if this process dies.
-func (w *watcher) watch(group int) { fmt.Fprintln(w.pipe, group) }
+// watchGroup names the group to be ended if this process dies.
+func (w *watcher) watchGroup(group int) { fmt.Fprintln(w.pipe, group) }
 
 // dismiss says that the group is left as it is from now on.
 func (w *watcher) dismiss() {
@@ -62,7 +64,10 @@ func (w *watcher) dismiss() {
 
 // Watch is the life of a watcher: it reads from what its tool says.
 func Watch(args []string, from io.Reader) (code int) {
+	// It is not in the group of the tool or the command, but somebody may signal all processes of a user.
+	// Only the tool's death counts.
 	signal.Ignore(fatal...)
+	// as the tool itself would, if no grace came through
 	group, grace := 0, mostGrace
 	if len(args) > 0 {
 		grace, _ = time.ParseDuration(args[0])
@@ -74,15 +79,16 @@ func Watch(args []string, from io.Reader) (code int) {
 			return 1
 		}
 	}
+	// -1 and 0 would signal every process, or this one's own group
 	if group <= 1 { // the command has not started
 		return 0
 	}
 	j := &job{group: group}
-	j.signal(syscall.SIGTERM)
-	j.signal(syscall.SIGCONT) // a stopped process does not end
+	j.signalGroup(syscall.SIGTERM)
+	j.signalGroup(syscall.SIGCONT) // a stopped process does not end
 	for over := time.Now().Add(grace); j.alive(); time.Sleep(lookAgain) {
 		if time.Now().After(over) {
-			j.signal(syscall.SIGKILL)
+			j.signalGroup(syscall.SIGKILL)
 			return 0
 		}
 	}

@@ -1,7 +1,7 @@
 // Package locks is lockproxy locks: which locks there are, who holds one, and breaking one.
 //
-//	Command --> list: LOCKCTL LIST --> Lock (lock.go) --> a table, lines, or JSON (table.go, json.go)
-//	            watch (watch.go): list again and again; what has changed
+//	Command --> listLocks: LOCKCTL LIST --> Lock (lock.go) --> a table, lines, or JSON (table.go)
+//	            --watch (watch.go): listLocks again and again; what has changed
 //	            info, break: LOCKCTL INFO, LOCKCTL BREAK of one name
 //
 // Names, and what clients say of themselves, are shown through terminal.Safe alone.
@@ -24,7 +24,7 @@ import (
 // most is how many locks LOCKCTL LIST shows at most.
 const most = 10_000
 
-// locksFlags are the flags.
+// locksFlags are the flags. They are for one use: conn is closed when that ends.
 type locksFlags struct {
 	watch bool
 	every time.Duration
@@ -62,7 +62,7 @@ Control characters in names are shown as \x1b. To list a lock that is called inf
         who holds that lock, and who waits for it
   lockproxy locks break order:42 --yes
         takes it away from its holders, without asking`,
-	}, 0, 2, a.run)
+	}, 0, 2, a.runLocks)
 	f := c.Flags()
 	tool.Yes(f, &a.watch, "watch", "show again what has changed, until Ctrl-C")
 	f.Var(kind.Time(&a.every, 100*time.Millisecond, time.Hour), "every", "with --watch: how often to look")
@@ -75,15 +75,17 @@ Control characters in names are shown as \x1b. To list a lock that is called inf
 	return c
 }
 
-func (a *locksFlags) run(c *tool.Invocation) int {
+// runLocks is one use of the subcommand: info and break take a name, everything else is a pattern.
+func (a *locksFlags) runLocks(c *tool.Invocation) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
 	}
-	defer a.close()
+	defer a.closeConn()
 	word := ""
 	if len(c.Operands) > 0 {
 		word = c.Operands[0]
 	}
+	// A pattern of one word that is called info or break is written as '[i]nfo'.
 	switch one := word == "info" || word == "break"; {
 	case one && len(c.Operands) == 1:
 		return c.Misused(errors.New(word + " needs the name of a lock"))
@@ -92,26 +94,26 @@ func (a *locksFlags) run(c *tool.Invocation) int {
 	case one && a.watch:
 		return c.Misused(errors.New("--watch is for the list"))
 	case word == "info":
-		return a.info(c, c.Operands[1])
+		return a.showInfo(c, c.Operands[1])
 	case word == "break":
 		return a.breakLock(c, c.Operands[1])
 	case word == "":
 		word = "*"
 	}
 	if a.watch {
-		return a.follow(c, word)
+		return a.followLocks(c, word)
 	}
-	all, err := a.list(context.Background(), word)
+	all, err := a.listLocks(context.Background(), word)
 	if err != nil {
-		return a.failed(c, err)
+		return a.failWith(c, err)
 	}
-	return a.show(c, all)
+	return a.printLocks(c, all)
 }
 
-// ask sends a command to the proxy, over a new connection if there is none, and returns the answer, which
-// comes
-// within the given time.
-func (a *locksFlags) ask(ctx context.Context, within time.Duration, args ...any) (v any, err error) {
+// askProxy sends a command to the proxy, over a new connection if there is none, and returns the answer,
+// which comes within the given time.
+func (a *locksFlags) askProxy(ctx context.Context, within time.Duration, args ...any) (v any, err error) {
+	// A watch goes on over a new connection when the old one broke.
 	if a.conn == nil || a.conn.Broken() {
 		if a.conn, err = a.at.Connect(ctx); err != nil {
 			a.conn = nil
@@ -130,24 +132,26 @@ func (a *locksFlags) ask(ctx context.Context, within time.Duration, args ...any)
 	return v, nil
 }
 
-func (a *locksFlags) close() {
+// closeConn ends the connection, if there is one.
+func (a *locksFlags) closeConn() {
 	if a.conn != nil {
 		a.conn.Close()
 	}
 }
 
-// failed says what went wrong between here and the proxy.
-func (a *locksFlags) failed(c *tool.Invocation, err error) int {
+// failWith says what went wrong between here and the proxy. An error may have text of whoever is at that
+// address, so it is made safe.
+func (a *locksFlags) failWith(c *tool.Invocation, err error) int {
 	return c.Fail(client.Code(err), errors.New(terminal.Safe(err.Error())))
 }
 
-// list asks for all locks whose names match.
-func (a *locksFlags) list(ctx context.Context, match string) ([]Lock, error) {
+// listLocks asks for all locks whose names match.
+func (a *locksFlags) listLocks(ctx context.Context, match string) ([]Lock, error) {
 	args := []any{"LOCKCTL", "LIST", "MATCH", match, "COUNT", most}
 	if a.scan {
 		args = append(args, "SCAN")
 	}
-	reply, err := a.ask(ctx, a.most, args...)
+	reply, err := a.askProxy(ctx, a.most, args...)
 	if errors.Is(err, context.DeadlineExceeded) && a.conn != nil { // it has answered when this one connected
 		return nil, fmt.Errorf("the proxy answers, but has not listed the locks within %s: give a pattern "+
 			"that fits fewer, or a longer --timeout", kind.Short(a.most))
@@ -158,7 +162,7 @@ func (a *locksFlags) list(ctx context.Context, match string) ([]Lock, error) {
 	elems, _ := reply.([]any)
 	all := make([]Lock, len(elems))
 	for i, one := range elems {
-		all[i] = read(one)
+		all[i] = readLock(one)
 	}
 	return all, nil
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Lock is one lock as LOCKCTL LIST and LOCKCTL INFO tell it; its fields have the names that they have there.
-// Times are in ms.
+// Times are in ms. JSON has these names, too, so they stay.
 type Lock struct {
 	Name    string        `json:"name"`
 	State   string        `json:"state"` // free, read, write, permits or resting
@@ -28,7 +28,7 @@ type ShownClient struct {
 	Proxy  string `json:"proxy"`
 }
 
-// ShownHolder is one hold.
+// ShownHolder is one hold. Fields of newer proxies are zero with an older one.
 type ShownHolder struct {
 	Token string `json:"token"` // its digest
 	Mode  string `json:"mode"`
@@ -50,30 +50,32 @@ type ShownWaiter struct {
 	Waited int64 `json:"waited"`
 }
 
-// read makes a Lock of what the proxy has answered.
-func read(reply any) (l Lock) {
-	fill(reflect.ValueOf(&l).Elem(), reply)
+// readLock makes a Lock of what the proxy has answered. What the reply lacks is zero, and what it has besides
+// is left out: the proxy may be older or newer.
+func readLock(reply any) (l Lock) {
+	fillFields(reflect.ValueOf(&l).Elem(), reply)
 	return l
 }
 
-// fill sets the fields of s to what a map says that came as names and values in turn. What has another name
-// is
-// left out.
-func fill(s reflect.Value, reply any) {
+// fillFields sets the fields of s to what a map says that came as names and values in turn. What has another
+// name is left out.
+func fillFields(s reflect.Value, reply any) {
 	fields := reflect.VisibleFields(s.Type())
 	pairs, _ := reply.([]any)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		for _, f := range fields {
+			// the names of JSON are those of LOCKCTL
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name != "" && name == pairs[i] {
-				set(s.FieldByIndex(f.Index), pairs[i+1])
+				setField(s.FieldByIndex(f.Index), pairs[i+1])
 			}
 		}
 	}
 }
 
-// set sets one field. What is of another kind than expected counts as nothing.
-func set(field reflect.Value, to any) {
+// setField sets one field. What is of another kind than expected counts as nothing. A proxy of another
+// version may answer so.
+func setField(field reflect.Value, to any) {
 	switch field.Kind() {
 	case reflect.String:
 		text, _ := to.(string)
@@ -85,7 +87,7 @@ func set(field reflect.Value, to any) {
 		all, _ := to.([]any)
 		field.Set(reflect.MakeSlice(field.Type(), len(all), len(all)))
 		for i, one := range all {
-			fill(field.Index(i), one)
+			fillFields(field.Index(i), one)
 		}
 	}
 }

@@ -66,11 +66,11 @@ func TestReadHostile(t *testing.T) {
 	for _, reply := range []any{nil, "x", []any{"name"}, []any{1, 2}, []any{"holders", "x", "waiters",
 		"many"},
 		[]any{"holders", []any{"x", nil, []any{"ttl"}}, "name", "a"}} {
-		l := read(reply)
+		l := readLock(reply)
 		table([]Lock{l}, 80)
 		l.told()
 	}
-	l := read([]any{"name", "a", "new", "x", "waiters", int64(3), "holders", []any{
+	l := readLock([]any{"name", "a", "new", "x", "waiters", int64(3), "holders", []any{
 		[]any{"token", "t", "addr", "h:1", "ttl", int64(5)}}})
 	if l.Name != "a" || l.Waiters != 3 || len(l.Holders) != 1 || l.Holders[0].Addr != "h:1" {
 		t.Errorf("%+v", l)
@@ -83,7 +83,7 @@ func TestChanges(t *testing.T) {
 	step := func(all []Lock, want ...string) {
 		t.Helper()
 		b.Reset()
-		if err := w.show(all); err != nil {
+		if err := w.showLocks(all); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
@@ -131,13 +131,13 @@ func TestListTakesItsTime(t *testing.T) {
 			return scripted.Write(far, "*1\r\n*2\r\n$4\r\nname\r\n$3\r\njob\r\n")
 		}, nil)
 		a := &locksFlags{most: time.Minute, at: &client.Options{}, conn: client.Over(near)}
-		defer a.close()
-		all, err := a.list(t.Context(), "*")
+		defer a.closeConn()
+		all, err := a.listLocks(t.Context(), "*")
 		if err != nil || len(all) != 1 || all[0].Name != "job" {
 			t.Errorf("%v, %v", all, err)
 		}
 		takes = 2 * time.Minute
-		_, err = a.list(t.Context(), "*")
+		_, err = a.listLocks(t.Context(), "*")
 		if err == nil || !strings.Contains(err.Error(), "--timeout") {
 			t.Errorf("it is told: %v", err)
 		}

@@ -13,22 +13,22 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// inspect asks for one lock.
-func (a *locksFlags) inspect(name string) (Lock, error) {
-	reply, err := a.ask(context.Background(), a.at.Timeout, "LOCKCTL", "INFO", name)
-	l := read(reply)
+// inspectLock asks for one lock.
+func (a *locksFlags) inspectLock(name string) (Lock, error) {
+	reply, err := a.askProxy(context.Background(), a.at.Timeout, "LOCKCTL", "INFO", name)
+	l := readLock(reply)
 	l.Name = name
 	return l, err
 }
 
-// free says that nobody holds the lock or waits for it.
-func (l *Lock) free() bool { return l.State == "free" && l.Waiters == 0 }
+// isFree says that nobody holds the lock or waits for it.
+func (l *Lock) isFree() bool { return l.State == "free" && l.Waiters == 0 }
 
-// info is lockproxy locks info NAME.
-func (a *locksFlags) info(c *tool.Invocation, name string) int {
-	l, err := a.inspect(name)
+// showInfo is lockproxy locks info NAME.
+func (a *locksFlags) showInfo(c *tool.Invocation, name string) int {
+	l, err := a.inspectLock(name)
 	if err != nil {
-		return a.failed(c, err)
+		return a.failWith(c, err)
 	}
 	if a.json {
 		err = terminal.WriteJSON(c.Stdout, l, "  ")
@@ -38,7 +38,8 @@ func (a *locksFlags) info(c *tool.Invocation, name string) int {
 	switch {
 	case err != nil:
 		return c.Fail(tool.ExitSoftware, err)
-	case l.free():
+	// the exit code answers what a script wants to know
+	case l.isFree():
 		return tool.ExitNo
 	}
 	return tool.ExitOK
@@ -93,16 +94,19 @@ func (p *ShownClient) told() string {
 // breakLock is lockproxy locks break NAME.
 func (a *locksFlags) breakLock(c *tool.Invocation, name string) int {
 	if !a.yes {
+		// A script would break a lock, or hang, by a question that it does not see.
 		if !terminal.Reads(c.Stdin) {
 			return c.Misused(errors.New("nobody can be asked here: --yes breaks the lock without a question"))
 		}
-		l, err := a.inspect(name)
+		l, err := a.inspectLock(name)
 		switch {
 		case err != nil:
-			return a.failed(c, err)
+			return a.failWith(c, err)
+		// nothing to break, and nothing to ask
 		case l.State == "free":
 			return c.Fail(tool.ExitNo, fmt.Errorf("%s is free", terminal.Safe(name)))
 		}
+		// Standard error: standard output has the result alone.
 		fmt.Fprintf(c.Stderr, "%sIts holders will hold nothing, and whoever waits is next. Break it? "+
 			"[y/N] ", l.told())
 		if !agreed(c.Stdin) {
@@ -110,11 +114,11 @@ func (a *locksFlags) breakLock(c *tool.Invocation, name string) int {
 			return tool.ExitNo
 		}
 	}
-	answer, err := a.ask(context.Background(), a.at.Timeout, "LOCKCTL", "BREAK", name)
+	answer, err := a.askProxy(context.Background(), a.at.Timeout, "LOCKCTL", "BREAK", name)
 	broken := answer == int64(1)
 	switch {
 	case err != nil:
-		return a.failed(c, err)
+		return a.failWith(c, err)
 	case a.json:
 		if err := terminal.WriteJSON(c.Stdout, map[string]any{"name": name, "broken": broken},
 			""); err != nil {

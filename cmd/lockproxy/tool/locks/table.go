@@ -12,16 +12,18 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// tableRow is a line of the table.
+// tableRow is a line of the table. Its cells are safe to print.
 type tableRow [6]string
 
+// heads are the headings. Numbers begin with the fourth.
 var heads = tableRow{"NAME", "STATE", "HOLDER", "SINCE", "TTL", "WAITERS"}
 
 // longestHolder is how many columns a holder may take.
 const longestHolder = 40
 
-// show prints the list.
-func (a *locksFlags) show(c *tool.Invocation, all []Lock) int {
+// printLocks prints the list.
+func (a *locksFlags) printLocks(c *tool.Invocation, all []Lock) int {
+	// told on standard error, so that it is not taken for a lock
 	if len(all) == most {
 		fmt.Fprintf(c.Stderr, "lockproxy locks: these are %d, and there may be more: give a pattern\n", most)
 	}
@@ -32,6 +34,7 @@ func (a *locksFlags) show(c *tool.Invocation, all []Lock) int {
 		}
 		return tool.ExitOK
 	}
+	// A file gets whole lines, however long.
 	width := 0
 	if terminal.Is(c.Stdout) {
 		width, _ = terminal.Size(c.Stdout)
@@ -49,6 +52,7 @@ func table(all []Lock, width int) string {
 	for i := range all {
 		rows = append(rows, all[i].row())
 	}
+	// in columns, of which each rune counts as one
 	var wide [len(tableRow{})]int
 	for _, r := range rows {
 		for i, cell := range r {
@@ -60,6 +64,7 @@ func table(all []Lock, width int) string {
 		for _, w := range wide[1:] {
 			others += 2 + w
 		}
+		// Names give way first: the other columns are short.
 		wide[0] = min(wide[0], max(width-others, len(heads[0])+4))
 	}
 	var b strings.Builder
@@ -69,7 +74,8 @@ func table(all []Lock, width int) string {
 	return b.String()
 }
 
-// line is the row with cells as wide as that.
+// line is the row with cells as wide as that. width is that of the terminal, 0: any; the last cut is for a
+// line that is too wide all the same.
 func (r tableRow) line(wide [len(tableRow{})]int, width int) string {
 	var b strings.Builder
 	for i, cell := range r {
@@ -88,6 +94,7 @@ func (r tableRow) line(wide [len(tableRow{})]int, width int) string {
 	return line
 }
 
+// row is the line of a lock: its first holder stands for all, with the number of the others.
 func (l *Lock) row() tableRow {
 	r := tableRow{terminal.Safe(l.Name), l.state(), "", "", "", strconv.FormatInt(l.Waiters, 10)}
 	if len(l.Holders) > 0 {

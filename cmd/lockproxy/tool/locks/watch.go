@@ -14,29 +14,31 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// share is which part of the time, one of so many, the proxy lists locks for a watch.
+// share is which part of the time, one of so many, the proxy lists locks for a watch. So a list that takes a
+// second is asked for each five seconds at most, whatever --every says.
 const share = 4
 
-// follow is lockproxy locks --watch. It ends by a signal, which is what is expected, or when the first look
-// fails.
-func (a *locksFlags) follow(c *tool.Invocation, match string) int {
+// followLocks is lockproxy locks --watch. It ends by a signal, which is what is expected, or when the first
+// look fails.
+func (a *locksFlags) followLocks(c *tool.Invocation, match string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
 	v := newView(a, c)
-	defer v.end()
+	defer v.endView()
 	for first := true; ; first = false {
 		began := time.Now()
-		all, err := a.list(ctx, match)
+		all, err := a.listLocks(ctx, match)
 		switch {
 		case ctx.Err() != nil:
 			return tool.ExitOK
+		// later failures pass: a proxy that is restarted comes back
 		case err != nil && (first || client.Code(err) == tool.ExitDenied):
-			return a.failed(c, err)
+			return a.failWith(c, err)
 		case err != nil:
-			err = v.failed(err)
+			err = v.showFailure(err)
 		default:
-			err = v.show(all)
+			err = v.showLocks(all)
 		}
 		if err != nil {
 			return c.Fail(tool.ExitSoftware, err)
@@ -49,13 +51,15 @@ func (a *locksFlags) follow(c *tool.Invocation, match string) int {
 	}
 }
 
-// watchView is where a watch is shown.
+// watchView is where a watch is shown. showFailure shows why there is nothing new; what comes back is an
+// error of writing. endView leaves the terminal as it was.
 type watchView interface {
-	show(all []Lock) error
-	failed(err error) error
-	end()
+	showLocks(all []Lock) error
+	showFailure(err error) error
+	endView()
 }
 
+// newView is a screen at a terminal, and lines elsewhere, or with --json.
 func newView(a *locksFlags, c *tool.Invocation) watchView {
 	if terminal.Is(c.Stdout) && !a.json {
 		return &screen{to: c.Stdout}
@@ -70,24 +74,26 @@ type screen struct {
 	last  []Lock
 }
 
+// what VT100 and everything since takes; ?1049 is the other screen of xterm
 const (
 	clear = "\x1b[H\x1b[J"         // to the top, and nothing below
 	enter = "\x1b[?1049h\x1b[?25l" // another screen, no cursor
 	leave = "\x1b[?25h\x1b[?1049l"
 )
 
-func (s *screen) show(all []Lock) error {
+func (s *screen) showLocks(all []Lock) error {
 	s.last = all
-	return s.draw(fmt.Sprintf("%s  locks: %d  Ctrl-C ends", time.Now().Format(time.TimeOnly), len(all)))
+	return s.drawScreen(fmt.Sprintf("%s  locks: %d  Ctrl-C ends", time.Now().Format(time.TimeOnly), len(all)))
 }
 
-func (s *screen) failed(err error) error {
-	return s.draw(time.Now().Format(time.TimeOnly) + "  these are old: " + terminal.Safe(err.Error()))
+func (s *screen) showFailure(err error) error {
+	return s.drawScreen(time.Now().Format(time.TimeOnly) + "  these are old: " + terminal.Safe(err.Error()))
 }
 
-// draw shows as much of the table as there is room for, below a line of news.
-func (s *screen) draw(news string) error {
+// drawScreen shows as much of the table as there is room for, below a line of news.
+func (s *screen) drawScreen(news string) error {
 	width, height := terminal.Size(s.to)
+	// Four lines are the news, a blank one, the headings and the number of what is left out.
 	shown := s.last[:min(len(s.last), max(height-4, 0))]
 	text := clear + terminal.Cut(news, width) + "\n\n" + table(shown, width)
 	if more := len(s.last) - len(shown); more > 0 {
@@ -97,11 +103,13 @@ func (s *screen) draw(news string) error {
 		s.drawn = true
 		text = enter + text
 	}
+	// one write, so that nothing half-drawn is seen
 	_, err := io.WriteString(s.to, strings.ReplaceAll(text, "\n", "\r\n"))
 	return err
 }
 
-func (s *screen) end() {
+// endView has the screen of before come back, and with it the cursor.
+func (s *screen) endView() {
 	if s.drawn {
 		io.WriteString(s.to, leave)
 	}
@@ -111,7 +119,8 @@ func (s *screen) end() {
 type changes struct {
 	to, trouble io.Writer
 	json        bool
-	before      map[string]Lock
+	// by name; nil at first, so all locks are new
+	before map[string]Lock
 }
 
 // changeLine is a line of JSON.
@@ -121,24 +130,24 @@ type changeLine struct {
 	Lock
 }
 
-func (w *changes) show(all []Lock) error {
+func (w *changes) showLocks(all []Lock) error {
 	now := make(map[string]Lock, len(all))
 	for _, l := range all {
 		now[l.Name] = l
 		switch old, known := w.before[l.Name]; {
 		case !known:
-			if err := w.tell("held", l); err != nil {
+			if err := w.tellChange("held", l); err != nil {
 				return err
 			}
 		case old.differs(l):
-			if err := w.tell("changed", l); err != nil {
+			if err := w.tellChange("changed", l); err != nil {
 				return err
 			}
 		}
 	}
 	for name, l := range w.before {
 		if _, still := now[name]; !still {
-			if err := w.tell("gone", Lock{Name: name, State: "free", Fence: l.Fence,
+			if err := w.tellChange("gone", Lock{Name: name, State: "free", Fence: l.Fence,
 				Key: l.Key}); err != nil {
 				return err
 			}
@@ -162,7 +171,8 @@ func (l Lock) differs(o Lock) bool {
 	return false
 }
 
-func (w *changes) tell(what string, l Lock) error {
+// tellChange writes one line. Quotes in a value are escaped, so a line can be taken apart.
+func (w *changes) tellChange(what string, l Lock) error {
 	if w.json {
 		return terminal.WriteJSON(w.to, changeLine{time.Now(), what, l}, "")
 	}
@@ -175,9 +185,9 @@ func (w *changes) tell(what string, l Lock) error {
 	return err
 }
 
-func (w *changes) failed(err error) error {
+func (w *changes) showFailure(err error) error {
 	_, wrong := fmt.Fprintf(w.trouble, "lockproxy locks: %s; trying again\n", terminal.Safe(err.Error()))
 	return wrong
 }
 
-func (w *changes) end() {}
+func (w *changes) endView() {}

@@ -22,6 +22,7 @@ import (
 	"lockproxy/cmd/lockproxy/tool/client"
 )
 
+// whereAbout is the part of help that both have.
 const whereAbout = `The address is that of the setting admin: the probe takes the flags, variables
 and config file of the proxy, and so asks the right one when it runs beside it, as in a container.
 
@@ -36,7 +37,7 @@ func command(p *probe, c *cobra.Command) *cobra.Command {
 	p.within = 3 * time.Second
 	c.Long = tool.Long(c.Long, tool.Exit{Code: tool.ExitOK, Meaning: "yes"},
 		tool.Exit{Code: tool.ExitNo, Meaning: "no, or nobody answers; standard error says why"})
-	c = tool.TakesSettings(tool.Command(c, 0, 0, p.run))
+	c = tool.TakesSettings(tool.Command(c, 0, 0, p.runProbe))
 	c.Flags().Var(kind.Time(&p.within, time.Millisecond, time.Hour), "within",
 		"how long the proxy may take to answer")
 	p.proxy = client.Flags(c.Flags(), "")
@@ -94,11 +95,13 @@ type probe struct {
 	proxy   *client.Options
 }
 
-func (p *probe) run(c *tool.Invocation) int {
+// runProbe is one use of the subcommand. The settings are read only if the admin address is asked: with
+// --proxy they need not be right.
+func (p *probe) runProbe(c *tool.Invocation) int {
 	ctx, cancel := context.WithTimeout(context.Background(), p.within)
 	defer cancel()
 	if p.proxy.Addr != "" {
-		return p.answer(c, p.ping(ctx))
+		return p.answerWith(c, p.pingProxy(ctx))
 	}
 	v, err := p.load(c.Settings, c.Environ)
 	if err != nil {
@@ -108,17 +111,20 @@ func (p *probe) run(c *tool.Invocation) int {
 	if p.strict {
 		path += "?strict"
 	}
-	return p.answer(c, ask(ctx, v, path))
+	return p.answerWith(c, askAdmin(ctx, v, path))
 }
 
-func (p *probe) answer(c *tool.Invocation, err error) int {
+// answerWith is the exit code: nil is yes. What is wrong goes to standard error, where an orchestrator keeps
+// it for people.
+func (p *probe) answerWith(c *tool.Invocation, err error) int {
 	if err != nil {
 		return c.Fail(tool.ExitNo, err)
 	}
 	return tool.ExitOK
 }
 
-func (p *probe) ping(ctx context.Context) error {
+// pingProxy connects as any client does, and logs in if a password is given. accepts says what came of it.
+func (p *probe) pingProxy(ctx context.Context) error {
 	if err := p.proxy.Check(); err != nil {
 		return err
 	}
@@ -129,7 +135,8 @@ func (p *probe) ping(ctx context.Context) error {
 	return p.accepts(err)
 }
 
-// alive takes any answer of the proxy: it is there.
+// alive takes any answer of the proxy: it is there. A proxy without an upstream answers -LOADING, which is an
+// answer.
 func alive(err error) error {
 	if _, ok := client.Reply(err); ok {
 		return nil
@@ -137,7 +144,8 @@ func alive(err error) error {
 	return err
 }
 
-// serves takes an answer that only a proxy gives that has found its upstream.
+// serves takes an answer that only a proxy gives that has found its upstream. -NOAUTH: it asks for a
+// password, which the probe does not have, and so has found its upstream.
 func serves(err error) error {
 	if text, ok := client.Reply(err); ok && strings.HasPrefix(text, "NOAUTH") {
 		return nil
@@ -145,9 +153,9 @@ func serves(err error) error {
 	return err
 }
 
-// ask sends a request to the admin listener; the error is what it has answered instead of 200. The listener's
-// certificate is not looked at: it is for those who call from elsewhere, and no password is sent.
-func ask(ctx context.Context, v *settings.Values, path string) error {
+// askAdmin sends a request to the admin listener; the error is what it has answered instead of 200. The
+// listener's certificate is not looked at: it is for those who call from elsewhere, and no password is sent.
+func askAdmin(ctx context.Context, v *settings.Values, path string) error {
 	if v.Admin.Addr == "" {
 		return errors.New("admin is off, so there is nothing to ask; --proxy asks the port of clients")
 	}
@@ -155,6 +163,7 @@ func ask(ctx context.Context, v *settings.Values, path string) error {
 	if err != nil {
 		return err
 	}
+	// It listens on all addresses, of which loopback is one.
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 		host = "127.0.0.1"
 		if ip != nil && ip.To4() == nil {

@@ -20,7 +20,7 @@ const (
 	rows    = 24
 )
 
-// Is says whether w is a terminal.
+// Is says whether w is a terminal. Nothing but an *os.File can be one.
 func Is(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -30,7 +30,8 @@ func Is(w io.Writer) bool {
 	return ok
 }
 
-// Reads says whether r is a terminal: somebody there may answer.
+// Reads says whether r is a terminal: somebody there may answer. A question to anything else would be
+// answered by chance.
 func Reads(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -50,13 +51,15 @@ func Size(w io.Writer) (width, height int) {
 	return columns, rows
 }
 
-// Colors says whether colors may be written to w (no-color.org).
+// Colors says whether colors may be written to w (no-color.org). TERM is dumb in editors that show what is
+// written as it stands.
 func Colors(w io.Writer, environ []string) bool {
 	return Is(w) && tool.Lookup(environ, "NO_COLOR") == "" && tool.Lookup(environ, "TERM") != "dumb"
 }
 
 // Safe is text with nothing that could do more in a terminal than be read: control characters, marks that
 // turn the direction of text, and bytes that are no UTF-8 become \x1b or \u202e, and a backslash a pair.
+// Since a backslash is doubled, two names are never written alike.
 func Safe(text string) string {
 	plain := func(r rune) bool { return r != '\\' && r != utf8.RuneError && unicode.IsPrint(r) }
 	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
@@ -67,6 +70,7 @@ func Safe(text string) string {
 		r, n := utf8.DecodeRuneInString(text)
 		switch {
 		case r == utf8.RuneError && n <= 1:
+			// |0x100 makes three digits of it, so a leading zero is kept.
 			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0])|0x100, 16)[1:])
 		case r == '\\':
 			b.WriteString(`\\`)
@@ -90,7 +94,7 @@ func Cut(text string, width int) string {
 	return string(all[:max(width-1, 0)]) + "…"
 }
 
-// Brief is a time with about three digits.
+// Brief is a time with about three digits. It is for lengths that were measured: 1.23ms, 12.3ms, 1.23s.
 func Brief(d time.Duration) string {
 	for unit := time.Second; unit >= time.Millisecond; unit /= 1000 {
 		if d >= unit {
