@@ -206,7 +206,9 @@ func converse(conn net.Conn, commands []byte, asked []handshakeStep, self *Ident
 		case !reply.IsError():
 		case s == decisive, s == database && !RefusesLogin(text):
 			return &ModeError{text}
-		case s < optional || RefusesLogin(text) || turnsAway(text):
+		// The last two are no answers: Redis says so to a new client, and closes the connection.
+		case s < optional, RefusesLogin(text), strings.HasPrefix(text, "DENIED"),
+			strings.Contains(text, "max number of clients"):
 			return Said(text)
 		}
 	}

@@ -89,11 +89,6 @@ func RefusesLogin(text string) bool {
 	return false
 }
 
-// turnsAway says that an error of Redis is no answer: it says so to a new client and closes the connection.
-func turnsAway(text string) bool {
-	return strings.HasPrefix(text, "DENIED") || strings.Contains(text, "max number of clients")
-}
-
 // lacks is the rule of an ACL that allows what an error denies, "+config|get", and "" if the error does not
 // name it: "NOPERM this user has no permissions to run the 'config|get' command".
 func lacks(text string) string {

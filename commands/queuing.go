@@ -1,7 +1,5 @@
 package commands
 
-import "lockproxy/internal/resp"
-
 // Queuing says what becomes of a command between MULTI and EXEC.
 type Queuing uint8
 
@@ -25,11 +23,6 @@ const (
 )
 
 var errNoMulti = []byte("-ERR Command not allowed inside a transaction\r\n")
-
-// errNoMultiOf is that refusal in the words of servers that name the command.
-func errNoMultiOf(name string) []byte {
-	return resp.ErrorLine("ERR Command '%s' not allowed inside a transaction", name)
-}
 
 // settleQueuing works out c.Queue, and the refusal of c in a transaction, if there is one. The first case
 // that fits decides; rows say only what does not follow from their route and flags.

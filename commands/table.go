@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"lockproxy/internal/resp"
 	"maps"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ func (t *Table) numberCommand(c *Command) {
 	t.all = append(t.all, c)
 	settleCommand(c)
 	if c.Flags&NoMulti != 0 && t.namesInMulti() {
-		c.inMulti = errNoMultiOf(c.Name)
+		c.inMulti = resp.ErrorLine("ERR Command '%s' not allowed inside a transaction", c.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
 		t.numberCommand(c.Subs[name])

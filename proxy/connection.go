@@ -101,13 +101,6 @@ func (c *connection) Reset() { c.h.resetState() }
 // The rest of this file is for clients that are users of the upstream. The nodes decide what such a client
 // may do: its commands go over connections of its own, session.own, which authenticate as that user.
 
-// askHello is the first request over a new connection of a user, in the protocol of that connection: Redis
-// 6.0 has no HELLO without one. Redis 7.0 lets every user ask; before that, an answer that the user may not
-// ask also shows that the user was let in.
-func askHello(m pipe.Mode) []byte {
-	return resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(m.Proto))
-}
-
 // Login implements commands.Connection. Only a connection shows whether the upstream lets the user in, and
 // few are opened at a time. then is given the refusal, nil if there is none, and makes the answer. It has to
 // wait for its turn in login.Queue; later commands wait, too.
@@ -144,8 +137,12 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	h, own := c.h, c.own.Open(as, c.tracking)
 	mode := pipe.ModeOf(own)
+	// The first request is in the protocol of that connection: Redis 6.0 has no HELLO without one. Redis 7.0
+	// lets every user ask; before that, an answer that the user may not ask also shows that the user was let
+	// in.
 	c.askNode(pipe.Request{
-		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: mode, Bytes: askHello(mode),
+		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: mode,
+		Bytes: resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(mode.Proto)),
 	}, func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused

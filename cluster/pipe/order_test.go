@@ -234,13 +234,13 @@ func TestKnownScriptsCostNothing(t *testing.T) {
 	})
 }
 
-// A long reply is asked for once more, over another connection, also if its request was sent again before. What
-// its client has sent before it, and is aside, does not run any more then. R33
+// A long reply is asked for once more, over another connection, also if its request was sent again before.
+// What its client has sent before it, and is aside, does not run any more then. R33
 func TestLongRepliesInOrder(t *testing.T) {
 	long := fmt.Sprintf("$%d\r\n%s\r\n", 2*cluster.MaxShared, strings.Repeat("x", 2*cluster.MaxShared))
 	for name, test := range map[string]struct{ first, refusal, want string }{
 		"sent again":     {"GET {k}2", "-MOVED 7629 b:1\r\n", `0 "+OK\r\n"; 1 whole`},
-		"behind another": {"SET {k}1", "-LOADING Redis is loading\r\n", `0 "-LOADING Redis is loading\r\n"; 1 whole`},
+		"behind another": {"SET {k}1", "-LOADING wait\r\n", `0 "-LOADING wait\r\n"; 1 whole`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockproxy/cluster"
 	"lockproxy/cmd/lockproxy/checkup"
 	"lockproxy/cmd/lockproxy/files"
 	"lockproxy/cmd/lockproxy/limits"
@@ -123,9 +122,6 @@ func checkOptions(v *settings.Values, certs files.Certs, passwords files.Passwor
 	// The log of a proxy would tell the same as the facts, but in words for others.
 	o.Upstream.TLS, o.Upstream.Log = o.TLS, slog.New(slog.DiscardHandler)
 	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.Upstream.Source(), passwords.Sentinel.Source()
-	if o.Masters == nil {
-		o.Masters = cluster.NewLogins(cluster.Login{User: v.Masters.User, Password: v.Masters.Password})
-	}
 	return o
 }
 

@@ -64,7 +64,8 @@ func (l *Lockers) newVerb(
 		Row: commands.Row{Name: name, Arity: arity, Flags: flags | commands.LockVerb,
 			Route: commands.Local, Secret: secretTokens},
 		Keys:  []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}},
-		Needs: keyRight(l), Check: shortName(1), Docs: &docs,
+		Needs: func(args [][]byte) []commands.Right { return []commands.Right{writeRight(l.keyOf(args[1]))} },
+		Check: shortName(1), Docs: &docs,
 	}
 	s := newSyntax(verb)
 	verb.Run = func(c *commands.Call) { run.answerCall(c, s) }

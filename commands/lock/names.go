@@ -53,8 +53,8 @@ func manyNames(verb *commands.Command) func(args [][]byte) (refusal []byte) {
 	}
 }
 
-// keyRights is keyRight for all names. There are none where the number makes no sense, which the check
-// refuses.
+// keyRights are the rights to read and write the keys of all names. There are none where the number makes no
+// sense, which the check refuses.
 func keyRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) (all []commands.Right) {
 		for i := 2; i < behindNames(args); i++ {

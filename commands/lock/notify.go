@@ -55,9 +55,9 @@ var (
 		"be published in time: ask again")
 )
 
-// lockRights is keyRight, with NOTIFY the right to publish on that channel, and with BREAK that of LOCKCTL
-// BREAK. Options are found as secretTokens finds them: by their words, whatever the verb takes. Too many
-// rights are asked for at worst.
+// lockRights are the right to read and write the key, with NOTIFY the right to publish on that channel, and
+// with BREAK that of LOCKCTL BREAK. Options are found as secretTokens finds them: by their words, whatever
+// the verb takes. Too many rights are asked for at worst.
 func lockRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) []commands.Right {
 		rights := []commands.Right{writeRight(l.keyOf(args[1]))}

@@ -16,11 +16,6 @@ func readRights(key string) []commands.Right {
 	return []commands.Right{commands.NewRight("GET", key), commands.NewRight("HGETALL", key)}
 }
 
-// keyRight is the right to read and write the key of the lock that an argument names.
-func keyRight(l *Lockers) func(args [][]byte) []commands.Right {
-	return func(args [][]byte) []commands.Right { return []commands.Right{writeRight(l.keyOf(args[1]))} }
-}
-
 // breakRights are what it takes to break a lock, beside the right to write it: that removes its key, and
 // takes from another client what it holds.
 func breakRights(key string) []commands.Right {

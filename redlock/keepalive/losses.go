@@ -101,11 +101,6 @@ func (l *losses) tellLoss(name, token string, fence int64, forget bool, wanted f
 	return lost, ok
 }
 
-// forgetLoss forgets the loss of the token's hold.
-func (l *losses) forgetLoss(name, token string) {
-	l.tellLoss(name, token, 0, true, func(*remembered) bool { return false })
-}
-
 // Losses is how many holds were lost so far, for Relied.
 func (l *losses) Losses() uint64 { return l.so.Load() }
 

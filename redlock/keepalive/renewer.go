@@ -202,7 +202,7 @@ func (k *Renewer) keepHold(h *Kept) {
 // Otherwise Redis is asked: the hold that is kept now may be a later one. A loss of the token's hold is
 // forgotten.
 func (k *Renewer) Unlocked(name, token, keeper string) {
-	k.forgetLoss(name, token)
+	k.tellLoss(name, token, 0, true, func(*remembered) bool { return false })
 	if k.held.Load() == 0 {
 		return
 	}

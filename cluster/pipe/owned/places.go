@@ -137,7 +137,8 @@ func (o *Places) admitConn(c *Conn) {
 	case o.closed:
 		// not at once: the caller does not have c yet
 		o.Loop.Post(func() { c.Failed(net.ErrClosed) })
-	case o.shares.within(c.party, o.Most) && o.placeIsFree():
+	case o.shares.within(c.party, o.Most) &&
+		(len(o.all) < o.Most || o.endOneIdle() && len(o.all) < o.Most): // in the place of an idle one
 		o.occupy(c)
 	default:
 		o.queue = append(o.queue, c)
@@ -154,11 +155,6 @@ func (o *Places) occupy(c *Conn) {
 	o.all[c] = struct{}{}
 	o.shares.takePlace(c)
 	c.link.Dial()
-}
-
-// placeIsFree says that one more may connect, if need be in the place of an idle one.
-func (o *Places) placeIsFree() bool {
-	return len(o.all) < o.Most || o.endOneIdle() && len(o.all) < o.Most
 }
 
 // endOneIdle closes the connection that has been idle for the longest time, if there is one.

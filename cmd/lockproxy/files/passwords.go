@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -272,12 +273,15 @@ func runCommand(ctx context.Context, command string) (string, error) {
 		err = fmt.Errorf("not done after %v", commandLimit)
 	}
 	text := strings.TrimSpace(reason.String())
-	if len(text) > longestReason {
-		text = text[:longestReason] + "..."
-	}
-	// A program that prints the password on both, as with set -x, must not have it logged.
-	if secret := strings.TrimSpace(out.String()); secret != "" && strings.Contains(text, secret) {
+	// A program that prints the password on both, as with set -x, must not have it logged. It may be one of
+	// two lines.
+	hides := slices.ContainsFunc(strings.Fields(out.String()), func(secret string) bool {
+		return strings.Contains(text, secret)
+	})
+	if hides {
 		text = "(its standard error has what it wrote)"
+	} else if len(text) > longestReason {
+		text = text[:longestReason] + "..."
 	}
 	return "", fmt.Errorf("%s: %w: %s (run it as the user that lockproxy is)", words[0], err, text)
 }
