@@ -14,8 +14,8 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// knownSentinels bounds how many Sentinels are learnt of. They are never forgotten; those that are gone are
-// suspected again and again, so the others are asked before them.
+// knownSentinels is how many Sentinels are remembered: the latest that were learnt of. Those of them that are
+// gone are suspected again and again, so the others are asked before them.
 const knownSentinels = 32
 
 // sentinelReport is what one Sentinel says of the group.
@@ -40,9 +40,9 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 		// Most of them must name it, for one Sentinel may know of what is gone, or be of another group.
 		for _, peer := range unique(r.peers) {
 			peers[peer]++
-			if 2*peers[peer] > len(reports) && len(u.sentinels) < knownSentinels &&
-				!slices.Contains(u.sentinels, peer) {
-				u.sentinels = append(u.sentinels, peer)
+			if 2*peers[peer] > len(reports) && !slices.Contains(u.sentinels, peer) {
+				all := append(u.sentinels, peer)
+				u.sentinels = all[max(0, len(all)-knownSentinels):]
 			}
 		}
 	}

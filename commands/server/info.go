@@ -45,7 +45,8 @@ func info(c *commands.Call) {
 				texts = append(texts, v.Text())
 			}
 		}
-		if len(texts) == 0 && wanted.nothingOf(ours) {
+		asked := func(s infoSection) bool { return wanted.wantsSection(s.title) }
+		if len(texts) == 0 && !slices.ContainsFunc(ours, asked) {
 			return merge.FirstError(replies)
 		}
 		silent := len(replies) - len(texts)
@@ -81,11 +82,6 @@ func newWanted(args [][]byte) wanted {
 // wantsSection says whether the client wants a section that all servers show by default.
 func (w wanted) wantsSection(title string) bool {
 	return w["default"] || w["all"] || w["everything"] || w[strings.ToLower(title)]
-}
-
-// nothingOf says that none of these sections was asked for.
-func (w wanted) nothingOf(sections []infoSection) bool {
-	return !slices.ContainsFunc(sections, func(s infoSection) bool { return w.wantsSection(s.title) })
 }
 
 // proxyInfo are the lines that the proxy knows better than the upstream; its own section comes last. They

@@ -109,11 +109,14 @@ func (r *reading) addName(name string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names[name] = true; len(r.names) > mostNames {
-		r.err = errTooMany
-		return errTooMany
+	if r.names[name] = true; len(r.names) <= mostNames {
+		return nil
 	}
-	return nil
+	if r.err == nil { // and the other sets need not be read
+		r.err = errTooMany
+		r.cancel(errTooMany)
+	}
+	return errTooMany
 }
 
 // noteFailure notes an error, and ends the other readings.
