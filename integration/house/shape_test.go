@@ -16,11 +16,19 @@ func TestShapesOnlyFall(t *testing.T) {
 			packages[strings.TrimSuffix(filepath.Dir(file), "/")] = true
 		}
 	})
-	shapes, named := map[string]int{}, map[string]int{}
+	shapes, named, methods := map[string]int{}, map[string]int{}, map[string]int{}
 	most := func(what string, n int) { shapes[what] = max(shapes[what], n) }
 	for dir := range packages {
 		for _, n := range methodsOf(t, dir) {
 			most("methods of a type", n)
+		}
+		for _, f := range filesOf(t, dir) {
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && !fn.Name.IsExported() {
+					methods[fn.Name.Name]++
+					most("methods of one name, as askNode", methods[fn.Name.Name])
+				}
+			}
 		}
 		for name, spec := range declared(t, dir) {
 			if named[name]++; named[name] == 2 && name != "Options" {
@@ -39,6 +47,7 @@ func TestShapesOnlyFall(t *testing.T) {
 		"fields of a struct":                  40,
 		"methods of an interface":             18,
 		"type names in more than one package": 25,
+		"methods of one name, as askNode":     6,
 	} {
 		if n := shapes[what]; n == 0 || n > limit {
 			t.Errorf("%d %s, at most %d", n, what, limit)

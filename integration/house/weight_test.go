@@ -1,6 +1,7 @@
 package house
 
 import (
+	"bytes"
 	"go/scanner"
 	"go/token"
 	"io/fs"
@@ -28,6 +29,7 @@ func TestWeightOnlyFalls(t *testing.T) {
 			weights["lines of integration that are no tests"] += lines(source)
 		default:
 			weights["lines of code"] += codeLines(file, source)
+			weights["lines of code and comments"] += lines(source) - bytes.Count(source, []byte("\n\n"))
 			weights["files in "+strings.TrimSuffix(dir, "/")]++
 		}
 	})
@@ -43,6 +45,11 @@ func TestWeightOnlyFalls(t *testing.T) {
 		if n := weights[what]; n == 0 || n > most {
 			t.Errorf("%d %s, at most %d", n, what, most)
 		}
+	}
+	// Comments say why, in which units, and who may call. They do not get fewer.
+	all := weights["lines of code and comments"]
+	if share := 100 * (all - weights["lines of code"]) / all; share < 17 {
+		t.Errorf("%d %% of the lines are comments, at least 17", share)
 	}
 }
 
