@@ -37,12 +37,10 @@ func TestSelfWaitIsLogged(t *testing.T) {
 		go func() {
 			time.Sleep(100 * time.Millisecond)
 			b.Do("UNLOCK job x")
-		}()
-		expect(t, a, "LOCK job PX 20000 WAIT 9000 TOKEN y", "*[y F 20000 1]")
-		go func() {
 			time.Sleep(100 * time.Millisecond)
 			b.Do("UNLOCK job y")
 		}()
+		expect(t, a, "LOCK job PX 20000 WAIT 9000 TOKEN y", "*[y F 20000 1]")
 		expect(t, a, "LOCK job PX 20000 TRIES 1000000 EVERY 60000 TOKEN y2", "*[y2 F 20000 1]")
 		expect(t, a, "LOCK job WAIT 5000 TOKEN z NOTIFY news", "QUEUED")
 		time.Sleep(9 * time.Second)

@@ -153,7 +153,7 @@ func (r *retrier) sendLater(p *Pipe, h *heldRequest) {
 
 // byScript says that a script may have made the error that h was refused with.
 func (h *heldRequest) byScript() bool {
-	if h.reply == nil || h.read || h.resend && mayRepeat(h.req) {
+	if h.reply == nil || h.read || h.isOurScript(h.req) {
 		return false
 	}
 	e, rest := retry.ErrorOf(h.reply)

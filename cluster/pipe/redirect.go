@@ -37,7 +37,7 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	if !final && r.putAside(pipe, &c, req, reply) {
 		return true
 	}
-	if script && !c.believed && e.Verdict != retry.LoadScript && !(c.resend && mayRepeat(req)) {
+	if script && !c.believed && e.Verdict != retry.LoadScript && !c.isOurScript(req) {
 		r.doubtScript(pipe, c, e, req, reply)
 		return true
 	}

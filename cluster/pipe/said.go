@@ -205,12 +205,12 @@ func fromScript(c *call, req []byte, r *retry.Error, rest []byte) (script, raise
 	return true, !ok || int(c.slot) != n
 }
 
-// mayRepeat says that req, which may be sent twice, should be sent again. Of the requests of clients, only
-// scripts that only read may be sent twice, but what they return is for the client. The others are scripts
-// of locks, which return no such words.
-func mayRepeat(req []byte) bool {
+// isOurScript says that req, a script, is one of ours, such as that of a lock: they return no words of Redis.
+// So an error like those is of Redis, and the script has not run. Of the requests of clients, only scripts
+// that only read may be sent twice, and what they return is for the client.
+func (c *call) isOurScript(req []byte) bool {
 	args := firstArgs(req, 1)
-	return len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
+	return harmless(c) || c.resend && len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
 }
 
 // firstArgs are the first n arguments of req, one whole command, or all if it has fewer. There may be a

@@ -238,3 +238,24 @@ func TestDoubtAtTheImportingNode(t *testing.T) {
 		}
 	})
 }
+
+// A request about a lock is sent where the node says, also if it must not run twice: its script has not said
+// that, so nobody is asked. R33
+func TestLockIsRedirectedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &scripted.Node{Answer: func(string) string { return "-MOVED 7629 b:1\r\n" }}
+		b := &scripted.Node{Answer: func(string) string { return ":1\r\n" }}
+		r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
+		k := ofLock{ofOne{new(keeper), 0}}
+		r.on(func() {
+			r.pool.Send(&Request{Target: ToSlot(7629), Mode: Mode{Proto: 2}, To: k,
+				Bytes: command("EVALSHA", strings.Repeat("a", 40), "1", "k")})
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		k.want(t, "answer", `0 ":1\r\n"`)
+		if seen := a.Commands(); strings.Count(seen, ",") > 0 {
+			t.Errorf("it was asked %s", seen)
+		}
+	})
+}
