@@ -85,13 +85,16 @@ func (o *Outages) changeNode(addr string, f func(n *nodeState)) {
 // known any more, so that those that come and go do not add up.
 func (o *Outages) changeHeld(addr string, f func(n *nodeState)) {
 	n := o.nodes[addr]
-	if n.isLost() || n.isDoubted() {
+	was := n.isLost() || n.isDoubted()
+	f(&n)
+	is := n.isLost() || n.isDoubted()
+	// Once at most: who looks at troubled without mu must not find it lower in between.
+	if is && !was {
+		o.troubled.Add(1)
+	} else if was && !is {
 		o.troubled.Add(-1)
 	}
-	f(&n)
-	if n.isLost() || n.isDoubted() {
-		o.troubled.Add(1)
-	} else if !n.isFelt() && n.back.IsZero() {
+	if !is && !n.isFelt() && n.back.IsZero() {
 		delete(o.nodes, addr)
 		return
 	}
