@@ -32,7 +32,7 @@ release: ## dist: static binaries for Linux and macOS, an image context, bills o
 
 quick: fmt-check ## every test that needs no server and no build of the program, in less than a minute: to run before each commit
 	$(SHARED) CGO_ENABLED=0 $(GO) vet -tags quick $(QUICK)
-	$(SHARED) CGO_ENABLED=0 GOGC=400 $(GO) test -tags quick -short -vet=off -timeout 5m $(QUICK)
+	$(SHARED) CGO_ENABLED=0 GOGC=400 $(GO) test -tags quick -short -vet=off -timeout 10m $(QUICK)
 
 test: tools fmt-check ## install what is missing, then every test; at the end what each package has cost
 	GO="$(GO)" TIMEOUT=$(TIMEOUT) integration/gate.sh $(PKGS)

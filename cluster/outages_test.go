@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A master that stays in doubt is so at every moment, whatever else becomes known of it meanwhile: the control
-// plane sleeps while nobody is in trouble.
+// A master that stays in doubt is so at every moment, whatever else becomes known of it meanwhile: the
+// control plane sleeps while nobody is in trouble.
 func TestDoubtIsSeenAtEveryMoment(t *testing.T) {
 	const times = 50_000
 	o := new(Outages)

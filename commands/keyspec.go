@@ -40,7 +40,7 @@ func (k *KeySpec) span(args [][]byte) (first, last, step int, ok bool) {
 	if k.Unknown {
 		return 0, 0, 0, false
 	}
-	first, step = k.Begin, max(k.Step, 1)
+	first, step = k.Begin, min(max(k.Step, 1), len(args)) // a larger one would overflow
 	if k.Keyword != "" {
 		if first = k.behindKeyword(args); first == 0 {
 			return 0, 0, 0, false

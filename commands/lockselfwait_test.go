@@ -15,7 +15,8 @@ import (
 // one whose hold another connection releases soon.
 func TestSelfWaitIsLogged(t *testing.T) {
 	var text strings.Builder
-	o := locks.Options{Log: slog.New(slog.NewTextHandler(&text, nil)), Names: journal.NamesWhole}
+	o := locks.Options{Log: slog.New(slog.NewTextHandler(&text, nil)), Names: journal.NamesWhole,
+		MaxWait: 24 * time.Hour}
 	withLocks(t, o, func(t *testing.T, session func() *client) {
 		a, b := session(), session()
 		logged := func(want string) {
@@ -41,7 +42,7 @@ func TestSelfWaitIsLogged(t *testing.T) {
 			b.Do("UNLOCK job y")
 		}()
 		expect(t, a, "LOCK job PX 20000 WAIT 9000 TOKEN y", "*[y F 20000 1]")
-		expect(t, a, "LOCK job PX 20000 TRIES 1000000 EVERY 60000 TOKEN y2", "*[y2 F 20000 1]")
+		expect(t, a, "LOCK job PX 20000 TRIES 1000000 EVERY 86400000 TOKEN y2", "*[y2 F 20000 1]")
 		expect(t, a, "LOCK job WAIT 5000 TOKEN z NOTIFY news", "QUEUED")
 		time.Sleep(9 * time.Second)
 		logged("")

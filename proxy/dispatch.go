@@ -60,6 +60,7 @@ func (r *router) dispatchCommand(args [][]byte, raw []byte) bool {
 			return false
 		} else if no != nil {
 			s.beginCommand(w.counters.Of(cmd))
+			s.tx.Spoil() // as at Redis
 			s.Reply(no)
 			return true
 		}
@@ -93,7 +94,9 @@ func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) 
 		// Two numbers for one command: the first one is the empty answer, the second one is that of HELLO,
 		// behind it.
 		tag := s.current
+		silent := s.answers.at(tag).silent
 		s.beginCommand(nil)
+		s.answers.at(s.current).silent = silent
 		r.routeCommand(cmd, args, raw)
 		s.own.Hello(tag)
 		return

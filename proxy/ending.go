@@ -107,8 +107,10 @@ func (l *life) drainSession() {
 	s.blocking.Drain()
 	if s.hold&client.HoldPause != 0 { // the command that is held is answered, and none behind it is read
 		s.SetHold(client.HoldClosing)
-		s.beginCommand(nil)
-		s.Reply(refusedByDrain)
+		if s.upload.cmd == nil { // otherwise giveUp has answered it
+			s.beginCommand(nil)
+			s.Reply(refusedByDrain)
+		}
 		s.pause.End()
 	}
 	s.ClearHold(client.HoldLogin)
@@ -162,7 +164,7 @@ func (l *life) Closed(err error) {
 // connection. It is the only place that does.
 func (l *life) resetState() {
 	s := l.s
-	if s.silence == silentAlways && !s.gone {
+	if s.silence == silentAlways && s.answers.hasCommand(s.current) && !s.gone {
 		s.answers.Speak(s.current)
 	}
 	s.silence = 0

@@ -11,7 +11,7 @@ import (
 	"lockproxy/proxy/large"
 )
 
-// manyKeys are words that make a command longer than longFrom, of all slots.
+// manyKeys are words that make a command longer than client.LongFrom, of all slots.
 func manyKeys(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -283,6 +283,9 @@ func (s *session) advanceAnswers() {
 		case a.lost == nil:
 		case s.gone: // since the answer was begun
 			a.lost.Lost()
+			if a.owed { // Closed has counted it while it was written
+				s.w.shared.Tasks.Done()
+			}
 		default:
 			s.out.deliveries.Add(s.w.loop.Now(), a.lost)
 		}

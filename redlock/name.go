@@ -88,6 +88,14 @@ func (n *Names) LockOf(key string) (name string, braced, ok bool) {
 	return rest, false, hasTag(rest) // without a tag it is a fence, or a key of somebody else
 }
 
+// Unbraced is name without the braces that Place would add: a and {a} are one lock.
+func Unbraced(name []byte) []byte {
+	if n := len(name); n > 2 && name[0] == '{' && name[n-1] == '}' && !hasTag(string(name[1:n-1])) {
+		return name[1 : n-1]
+	}
+	return name
+}
+
 // KeeperChannel is the channel on which this proxy hears of the holds that it keeps alive.
 func (n *Names) KeeperChannel() string { return n.Prefix + "keeper:" + n.ID }
 

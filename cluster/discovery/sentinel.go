@@ -41,8 +41,11 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 		for _, peer := range unique(r.peers) {
 			peers[peer]++
 			if 2*peers[peer] > len(reports) && !slices.Contains(u.sentinels, peer) {
-				all := append(u.sentinels, peer)
-				u.sentinels = all[max(0, len(all)-knownSentinels):]
+				u.sentinels = append(u.sentinels, peer)
+				if len(u.sentinels) > knownSentinels {
+					u.sentinels = u.sentinels[1:]
+					u.forgetNodes(u.Topology())
+				}
 			}
 		}
 	}

@@ -25,6 +25,15 @@ func (p *Pipe) hangUp(why error) {
 	p.conn.Close()
 }
 
+// EOF implements loop.HalfCloser: what the node has said before its end is passed on, though nothing was read
+// because a client took nothing.
+func (p *Pipe) EOF() bool {
+	if p.Paused() {
+		p.conn.Resume()
+	}
+	return false
+}
+
 // Closed implements loop.Handler. What is owed is settled here: a connection of one client ends with it, a
 // shared one is made again when it is needed.
 func (p *Pipe) Closed(err error) {

@@ -42,10 +42,10 @@ func (r *retrier) abandonRequests(p *Pipe, err error) {
 		case c.to == nil: // ASKING, or a reply that was dropped: nobody waits
 		case c.cuts >= largeTries && !c.raw: // the node finds it too long
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), errCutLarge))
-		case refused != nil && !c.ran: // the next connection would be refused, too
-			c.to.Fail(c.tag, refused)
 		case busy != nil && !c.ran:
 			c.to.Receive(c.tag, busy, true)
+		case refused != nil && !c.ran: // the next connection would be refused, too
+			c.to.Fail(c.tag, refused)
 		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
 			if cut || written {
 				r.refuseOvertaken(p, c)

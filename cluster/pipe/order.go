@@ -59,7 +59,7 @@ func orderOf(c *call) (client int64, n uint32, latest bool) {
 	return 0, 0, true
 }
 
-// harmless says that a second run of c, a request about a lock, changes nothing.
+// harmless says that c is a request about a lock. It may run twice if c.resend is set.
 func harmless(c *call) bool {
 	_, ok := c.to.(Repeater)
 	return ok

@@ -106,7 +106,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		}
 		// It is sent again, put aside, or asked about: its receiver does not hear of this reply.
 		if !c.raw && p.home.redirect(p, c, p.log.oldest(c.size), chunk) {
-			p.popUnanswered()
+			popUnanswered(p)
 			return
 		}
 		chunk = madeUp(p, chunk, c.raw)
@@ -115,7 +115,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	// more.
 	if len(p.order.all) > 0 && !p.inReply {
 		if p.home.joinAside(p, c, chunk) {
-			p.popUnanswered()
+			popUnanswered(p)
 			return
 		}
 		p.home.refuseOvertaken(p, c)
@@ -181,7 +181,7 @@ func cutOff(p *Pipe, why error) {
 }
 
 // popUnanswered removes the oldest request, whose reply does not concern its client.
-func (p *Pipe) popUnanswered() {
+func popUnanswered(p *Pipe) {
 	p.popOldest()
 	p.home.goOn(p)
 	p.Answered(false, false)

@@ -15,7 +15,7 @@ import (
 //
 // Host names may lead to another node later. A managed service fails over by giving the name of the master to
 // its replica, while the old master lives on and answers READONLY, or MOVED to that very name. Then a new
-// connection is needed, which looks the name up again (redial).
+// connection is needed, which looks the name up again (redialPipe).
 
 const (
 	// sideIdle is how long a pipe in a rare mode is kept without use.

@@ -17,7 +17,8 @@ const (
 	// feedTick is how often a feed is looked at.
 	feedTick = 500 * time.Millisecond
 	// feedPing and feedDead are after how many ticks without a byte from a node it is asked for a sign of
-	// life, and given up. They are not times: a proxy that stood still has missed ticks, but not the node.
+	// life, and given up. They are not times: while a proxy stands still no ticks are counted, and what the
+	// node has said waits in the socket.
 	feedPing = 2
 	feedDead = 5
 	feedIdle = 30 * time.Second // a feed without topics is closed
@@ -45,6 +46,7 @@ type feed struct {
 	subscribed map[topicKey]*subscriptionAt // what it has subscribed or is about to
 	owed       []owedReply                  // replies that are to come, oldest first
 	pinged     bool                         // a PING is among them
+	refused    []owedReply                  // UNSUBSCRIBEs that are sent again with the next tick
 	busy       time.Time                    // when it had a topic last
 	heard      uint64                       // reads up to the last tick
 	silent     int                          // ticks since one of them
@@ -58,6 +60,7 @@ type owedReply struct {
 	at      *subscriptionAt // of subscribe and unsubscribe; else nil
 	number  uint64          // of subscribe: Topic.asked when it was sent
 	barrier *barrier        // waits for it; or nil
+	refused bool            // of unsubscribe: it was answered with an error
 }
 
 type feedVerb uint8
@@ -138,7 +141,7 @@ func (f *feed) sendCommand(d owedReply, command ...string) {
 }
 
 // runFeed connects and serves the connection until it fails or is not needed any more. It is the goroutine of
-// the feed, and returns when that is of no use any more.
+// the feed.
 func (f *feed) runFeed() {
 	proto := 2
 	if f.s.nodes.Login().Renewed {
@@ -181,7 +184,7 @@ func (f *feed) die(err error) {
 		l.topic.reason = err
 		f.forgetSubscription(l)
 	}
-	for _, d := range f.owed {
+	for _, d := range append(f.owed, f.refused...) {
 		d.barrier.answerArrived()
 	}
 	f.owed = nil
@@ -218,7 +221,18 @@ func (f *feed) checkFeed() error {
 		f.owed = append(f.owed, owedReply{verb: auth})
 		f.queueRequest(req)
 	}
+	for _, d := range f.refused {
+		if l := d.at; l.leaving && f.subscribed[l.topic.key()] == l {
+			f.sendCommand(owedReply{verb: unsubscribe, at: l, barrier: d.barrier},
+				words[l.topic.Kind][unsubscribe], l.topic.Name)
+			f.queueRequest(askFeed)
+		} else {
+			d.barrier.answerArrived()
+		}
+	}
+	f.refused = nil
 	f.silent++
+	stuck := f.stuck.Load() // before reads, which rises before it ends
 	if n := f.reads.Load(); n != f.heard {
 		f.heard, f.silent = n, 0
 	}
@@ -230,7 +244,7 @@ func (f *feed) checkFeed() error {
 			delete(f.s.feeds, f.addr)
 		}
 		return errFeedIdle
-	case f.stuck.Load():
+	case stuck:
 	case f.silent >= feedDead:
 		return errFeedSilent
 	case f.silent >= feedPing && !f.pinged:
@@ -282,7 +296,9 @@ func (f *feed) takeReply(frame []byte) error {
 		return cluster.Said(word)
 	case len(f.owed) == 0:
 		return errFeedOrder
-	case failed && f.owed[0].verb == unsubscribe: // the PING behind it is answered
+	// The PING behind it is answered: if that is refused as well (BUSY), the node has ended nothing.
+	case failed && f.owed[0].verb == unsubscribe && !f.owed[0].refused:
+		f.owed[0].refused = true
 		return nil
 	case !failed && !f.owed[0].answeredBy(word, name):
 		return errFeedOrder
@@ -290,11 +306,15 @@ func (f *feed) takeReply(frame []byte) error {
 	d := f.owed[0]
 	f.owed = f.owed[1:]
 	switch {
+	case failed && d.verb == unsubscribe:
+		f.refused = append(f.refused, d)
+		return nil
 	case d.verb == ping:
 		f.pinged = false
 	case failed && d.verb == subscribe:
 		f.noteRefused(d, word)
-		if passesByItself(word) && cluster.Named(f.addr) {
+		// to where it is already
+		if strings.HasPrefix(word, "MOVED ") && strings.HasSuffix(word, " "+f.addr) && cluster.Named(f.addr) {
 			return errNamed
 		}
 	case failed: // AUTH: the connection goes on under the login before

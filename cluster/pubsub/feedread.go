@@ -170,6 +170,9 @@ func (f *feed) noteRefused(d owedReply, text string) {
 	// what does not pass by itself is tried seldom
 	pause := maxResubscribe
 	switch {
+	case busy(text) && l.stands: // it still stands: only the answer is missing
+		l.again = true
+		pause = t.nextPause()
 	case passesByItself(text) && l.stands: // there must not be subscriptions at two nodes
 		if l.live() && f.addr == t.home {
 			f.s.loseTopic(t)

@@ -103,6 +103,10 @@ func (s *Subscriptions) placeTopic(t *Topic) {
 func (s *Subscriptions) subscribeAt(t *Topic, addr string) {
 	l := t.at(addr)
 	if l != nil && !l.leaving {
+		if l.again {
+			l.again = false
+			l.feed.sendSubscribe(l)
+		}
 		return
 	}
 	if l == nil {
@@ -246,5 +250,8 @@ func (s *Subscriptions) Redial() {
 // passesByItself says that an error goes away by itself: the slot moves, the node loads or fails over, or a
 // script keeps it busy.
 func passesByItself(text string) bool {
-	return retry.MayPass(text) || strings.HasPrefix(text, "BUSY ")
+	return retry.MayPass(text) || busy(text)
 }
+
+// busy says that a node refuses all commands, because it runs a script.
+func busy(text string) bool { return strings.HasPrefix(text, "BUSY ") }

@@ -23,8 +23,8 @@ type peer struct {
 
 // peers returns the nodes of the cluster that the client sees, in the order of their slots. The one that the
 // client is connected to is self, even if it is not the first of the setting. A client that came to an
-// address which is not announced, as behind a load balancer, is at the first of them. Each has slots from
-// first to last, inclusive.
+// address which is not announced, as behind a load balancer, is at the first of the setting. Each has slots
+// from first to last, inclusive.
 func peers(c *commands.Call) []peer {
 	addrs := c.Server.Announced()
 	own := reached(c.Client.LocalAddr, c.Server)

@@ -24,9 +24,10 @@ type together struct {
 	first int // the hold that was lost first
 }
 
-// KeepAll keeps several holds alive, as Keep does, until one of them is lost. letGo releases all of them. It
-// is called on the task of an MLOCK. A hold may be lost while the others are still being added.
-func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo func()) {
+// KeepAll keeps several holds alive, as Keep does, until one of them is lost. letGo releases all of them,
+// forget forgets them. It is called on the task of an MLOCK. A hold may be lost while the others are still
+// being added.
+func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo, forget func()) {
 	group := new(together)
 	var kept []*keepalive.Kept
 	for i, k := range all {
@@ -50,11 +51,14 @@ func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo func()) {
 		kept = append(kept, one)
 		group.addKept(one)
 	}
-	return func() {
-		for _, one := range kept {
-			one.Release()
+	each := func(end func(*keepalive.Kept)) func() {
+		return func() {
+			for _, one := range kept {
+				end(one)
+			}
 		}
 	}
+	return each((*keepalive.Kept).Release), each((*keepalive.Kept).Forget)
 }
 
 // addKept adds a hold. One that comes behind the loss is given up at once.

@@ -51,7 +51,7 @@ func (l *Lockers) engineOf(name []byte) *locks.Locker {
 		return l.Compat
 	case l.Quorum == nil:
 		return l.Plain
-	case len(l.Prefixes) == 0 || begins(name, l.Prefixes):
+	case len(l.Prefixes) == 0 || begins(redlock.Unbraced(name), l.Prefixes):
 		return l.Quorum
 	}
 	return l.Plain

@@ -60,6 +60,7 @@ type taking struct {
 	waited time.Duration
 	came   time.Time
 	at     time.Time // of the grant; zero: nothing is granted
+	forget func()    // has the holds renewed no more; nil without KEEPALIVE
 }
 
 // It is a task from the start: several locks may be at several masters, and are taken one after the other.
@@ -94,8 +95,16 @@ func (q *taking) prepareSet(c *commands.Call, all *Lockers, s *syntax) error {
 		}
 	}
 	if q.args.Keep {
-		if err := c.Client.Keepalives.Room(l, c.Client.Host(), len(q.set.Parts())); err != nil {
-			return err
+		more := 0 // to take over those that this proxy keeps already makes no more of them
+		for _, p := range q.set.Parts() {
+			if p.L.KeeperOf(p.Name, q.set.Token()) == "" {
+				more++
+			}
+		}
+		if more > 0 {
+			if err := c.Client.Keepalives.Room(l, c.Client.Host(), more); err != nil {
+				return err
+			}
 		}
 		q.keeps, q.push = c.Client.Keepalives.Open(), c.Pusher()
 	}
@@ -148,7 +157,7 @@ func (q *taking) keepHolds() error {
 	}
 	letGo := func() {}
 	if q.keeps != nil {
-		letGo = q.keeps.KeepAll(all, q.push)
+		letGo, q.forget = q.keeps.KeepAll(all, q.push)
 	}
 	// A token that was made just now had no holds to lose.
 	if q.args.Token == "" {
@@ -199,6 +208,9 @@ func (q *taking) Lost() {
 	}
 	for _, p := range q.set.Parts() {
 		q.all.Ledger.noteUndone(p.Ask(), p.Grant.Fence)
+	}
+	if q.forget != nil { // no renewal must come in between
+		q.forget()
 	}
 	q.set.Undo()
 }

@@ -84,7 +84,10 @@ func plainly(addr string) func() (net.Conn, error) {
 // goneTargets are a Redis, and proxies before one, before a cluster, and with TLS on both sides.
 func goneTargets(t *testing.T) []*goneTarget {
 	limit := []string{"--client-output-buffer-limit", "pubsub 1mb 0 0"}
-	overOne := func(args ...string) string { return rig.StartProxy(t, slices.Concat(limit, args)...).Addr }
+	overOne := func(args ...string) string { // a handshake of TLS may take long on a busy machine
+		args = append(args, "--upstream-connect-timeout", "1m")
+		return rig.StartProxy(t, slices.Concat(limit, args)...).Addr
+	}
 
 	bare := rig.StartRedis(t, append(limit[:1:1], strings.Fields(limit[1])...)...).Addr
 	one := rig.StartRedis(t).Addr

@@ -220,6 +220,9 @@ func (w *replicaWait) satisfied(reply []byte) bool {
 	if v.Kind == ':' {
 		got = []resp.Value{v}
 	}
+	if len(got) > len(args)-2 { // the last argument is the time-out
+		return false
+	}
 	for i := range got {
 		want, err := strconv.ParseInt(string(args[1+i]), 10, 64)
 		if err != nil || got[i].Kind != ':' || got[i].Int < want {

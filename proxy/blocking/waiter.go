@@ -80,8 +80,8 @@ type blockedCall struct {
 	sent  bool // its request is with a node
 }
 
-// blockingCommand is a command that blocks. Its methods run on the loop and, but for begin, only between
-// begin and its end.
+// blockingCommand is a command that blocks. Its methods run on the loop and, but for beginWait, only
+// between beginWait and its end.
 type blockingCommand interface {
 	// beginWait starts it. All earlier commands of the client are answered.
 	beginWait()

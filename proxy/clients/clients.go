@@ -25,6 +25,7 @@ type All struct {
 
 	paused     atomic.Pointer[Paused]
 	monitoring atomic.Int64 // clients in MONITOR
+	begun      atomic.Int64 // how often there was a first one
 	loops      []*Loop      // by index
 	// Each client that is connected, whichever loop it is on. Any goroutine may look there, but what it finds
 	// may be used on the client's loop only.

@@ -38,6 +38,7 @@ type Monitor struct {
 	on     *Loop
 	behind uint32 // the number of its MONITOR, whose answer comes before all lines
 	unseen []byte // commands of its transaction, which are shown when EXEC runs them
+	begun  int64  // All.begun when they were noted: what came while nobody listened is not known
 }
 
 // NewMonitor is that of a client of the loop.
@@ -52,7 +53,9 @@ func (m *Monitor) Start(reply []byte) {
 	m.h.About().Monitoring, m.behind = true, m.h.CurrentTag()
 	m.on.monitors.own[m] = struct{}{}
 	m.on.monitors.any.Store(true)
-	m.on.all.monitoring.Add(1)
+	if m.on.all.monitoring.Add(1) == 1 {
+		m.on.all.begun.Add(1)
+	}
 	m.h.AnswerLater(client.ByProxy)
 	m.h.SetHold(client.HoldOrder)
 	m.h.Answer(m.behind, reply)
@@ -76,6 +79,9 @@ func (m *Monitor) Observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	l, about := m.on, m.h.About()
 	if l.all.monitoring.Load() == 0 || !monitorline.Shows(cmd) {
 		return
+	}
+	if begun := l.all.begun.Load(); m.begun != begun {
+		m.unseen, m.begun = nil, begun
 	}
 	open := about.Transaction.Open
 	if open && cmd.Queue != commands.QueueNot {

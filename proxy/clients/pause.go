@@ -70,8 +70,8 @@ func (p *pause) stopTimer() {
 	}
 }
 
-// unpause lets all held clients go. Their places and the clients themselves are kept, for release takes some
-// rounds; what was known of functions is not, since these may be other ones by the next pause.
+// unpause lets all held clients go. Their places and the clients themselves are kept, for releaseHeld takes
+// some rounds; what was known of functions is not, since these may be other ones by the next pause.
 func (l *Loop) unpause() {
 	l.pause.stopTimer()
 	l.pause = pause{next: l.pause.next, held: l.pause.held}

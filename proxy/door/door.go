@@ -1,7 +1,8 @@
 // Package door lets clients in: it listens, counts them, turns away those that are too many, and does the
 // handshake of TLS before a loop sees a client.
 //
-//	Serve --> a loop accepts (Accepted), or a goroutine (accept --> handshake) --> Options.Come(Newcomer)
+//	Serve --> a loop accepts (Accepted), or a goroutine (acceptClients --> handshake)
+//	                                    --> Options.Come(Newcomer)
 //
 // Early has the clients that come before there is an upstream, behind a Door of its own.
 package door

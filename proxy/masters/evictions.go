@@ -141,10 +141,14 @@ func (e *Evictions) Of(slot int) error {
 		return nil
 	}
 	n := e.Upstream.Topology().Slots[slot]
-	if n == nil || (*e.known.Load())[n.Addr] == nil {
+	if n == nil {
 		return nil
 	}
-	return cluster.NodeError{Addr: n.Addr, Err: (*e.known.Load())[n.Addr]}
+	why := (*e.known.Load())[n.Addr] // read once: another map may come at any time
+	if why == nil {
+		return nil
+	}
+	return cluster.NodeError{Addr: n.Addr, Err: why}
 }
 
 // Refusal is the reason why new locks are refused, or nil. It names the first by address, so that the text

@@ -91,6 +91,8 @@ func (h *Relay) publishEvents(ctx context.Context, all []lockevent.Event) (publi
 // Join. It blocks until the upstream has confirmed the subscription; after an error there is nothing to
 // leave.
 func (h *Relay) Join(ctx context.Context) error {
+	ctx, stop := context.WithTimeoutCause(ctx, patience, errUnconfirmed)
+	defer stop()
 	select {
 	case h.joining <- struct{}{}:
 		defer func() { <-h.joining }()
@@ -104,8 +106,6 @@ func (h *Relay) Join(ctx context.Context) error {
 	if subscribed {
 		return nil
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, patience, errUnconfirmed)
-	defer stop()
 	// The room for one, and the look at it before sending, keep the callback from ever blocking: it comes
 	// again each time that a lost subscription lives again, when nobody listens to this channel any more.
 	answered := make(chan error, 1)

@@ -61,6 +61,11 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string, _ func(
 
 // Renew implements locks.engine.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
+	if e.Undoing(r.Name, r.Token) {
+		by.Await(func(done func([]byte)) { done(nil) },
+			func([]byte) []byte { return then(redlock.Renewed{}, errUndoing) }, nil)
+		return
+	}
 	of := *r
 	of.Keeper = "" // it may have any
 	c := scripts.CompatRenew(e.names, []redlock.Renew{of}, r.Keeper)
@@ -124,6 +129,11 @@ func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 // Inspect implements locks.engine. A client that relies on the answer has the same token again as its next
 // request; so nothing is noted here.
 func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
+	if token != "" && e.Undoing(name, token) {
+		by.Await(func(done func([]byte)) { done(nil) },
+			func([]byte) []byte { return then(redlock.State{}, errUndoing) }, nil)
+		return
+	}
 	at, c := scripts.CompatLook(e.names, name)
 	sendRequest(by, name, at, c.Req, true, func(reply []byte) []byte {
 		s, err := readLook(bytes.Clone(reply))
@@ -131,6 +141,10 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		return then(s, err)
 	}, nil)
 }
+
+// errUndoing is for a client that asks about a hold that may be taken back at any moment.
+var errUndoing = redlock.ReplyError("TRYAGAIN what a failed request of this token may have left is being " +
+	"taken back: ask again, or UNLOCK it")
 
 // readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it. The
 // reply is {value, ms that are left or -1, fence or 0, owner or "", keeper or ""}.

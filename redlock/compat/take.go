@@ -41,7 +41,7 @@ func (e *Engine) checkGrant(by redlock.Caller, a *redlock.Acquire, g redlock.Gra
 		switch h := s.Held(a.Token); {
 		case err != nil:
 			a.Unsure = true
-			return e.tellOutcome(a, g.At, taken{}, err, to)
+			return e.tellOutcome(a, g.At, taken{}, a.MayHold(err), to) // it was granted
 		case h == nil || h.Fence != g.Fence:
 			e.Acquire(by, a, to)
 			return nil
@@ -81,6 +81,7 @@ func (e *Engine) Follows(a *redlock.Acquire) bool { return e.waiters.Follows(a) 
 func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	if g, ok, err = e.waiters.Wait(ctx, a); err != nil && a.Unsure {
 		e.Undo(a)
+		err = a.MayHold(err)
 	}
 	return g, ok, err
 }

@@ -198,6 +198,30 @@ func (k *Renewer) keepHold(h *Kept) {
 	h.meetEvent(begun)
 }
 
+// mostKeepers is how many keepers a hold may have beside its own.
+const mostKeepers = 4
+
+// MayTake says that a request is about to give the hold of token another keeper. If that is not followed by
+// Keep, because the request is given back, or nobody knows whether it has run, the hold that is kept now goes
+// on, with whatever keeper Redis has.
+func (k *Renewer) MayTake(name, token, keeper string) {
+	if k.held.Load() == 0 {
+		return
+	}
+	k.changeHolds(func() {
+		h := k.holds[holdName{name, token}]
+		if h == nil || keeper == h.of.Keeper {
+			return
+		}
+		if len(h.others) == mostKeepers {
+			delete(k.keepers, h.others[0])
+			h.others = h.others[1:]
+		}
+		h.others = append(h.others, keeper)
+		k.keepers[keeper] = h
+	})
+}
+
 // Unlocked says that a hold of token was released whole. If keeper is named, that hold is not kept any more.
 // Otherwise Redis is asked: the hold that is kept now may be a later one. A loss of the token's hold is
 // forgotten.

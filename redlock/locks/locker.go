@@ -215,6 +215,7 @@ func (l *Locker) Complete(a *redlock.Acquire) {
 	}
 	if a.Keep {
 		a.Keeper = l.NewKeeper()
+		l.MayTake(a.Name, a.Token, a.Keeper)
 	}
 }
 

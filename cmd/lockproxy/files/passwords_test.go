@@ -69,7 +69,7 @@ func TestPasswordsRead(t *testing.T) {
 		{settings.PasswordFrom{Command: " "}, "is no command"},
 		{settings.PasswordFrom{Command: "sh -c 'echo why >&2; exit 3'"}, "sh: exit status 3: why"},
 		{settings.PasswordFrom{Command: "sh -c 'echo sesame; echo sesame >&2; exit 3'"}, "sh: exit status 3"},
-		{settings.PasswordFrom{Command: "sh -c 'echo me; echo sesame; echo sesame >&2; exit 3'"},
+		{settings.PasswordFrom{Command: "sh -c 'echo user; echo sesame; echo sesame >&2; exit 3'"},
 			"sh: exit status 3"},
 	} {
 		w := &password{setting: "upstream-password-x", from: c.from}

@@ -64,7 +64,7 @@ func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobr
 		call := callOf(c)
 		call.Operands = args
 		if behind {
-			// count has made sure that there is a --
+			// countWords has made sure that there is a --
 			call.Operands, call.Command = args[:c.ArgsLenAtDash()], args[c.ArgsLenAtDash():]
 		}
 		if code := run(call); code != ExitOK {
