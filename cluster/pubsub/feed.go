@@ -313,8 +313,10 @@ func (f *feed) takeReply(frame []byte) error {
 		f.pinged = false
 	case failed && d.verb == subscribe:
 		f.noteRefused(d, word)
-		// to where it is already
-		if strings.HasPrefix(word, "MOVED ") && strings.HasSuffix(word, " "+f.addr) && cluster.Named(f.addr) {
+		// to where it is already: an empty host is that of the node itself
+		to := word[strings.LastIndexByte(word, ' ')+1:]
+		if strings.HasPrefix(word, "MOVED ") && cluster.Named(f.addr) &&
+			(to == f.addr || strings.HasPrefix(to, ":") && strings.HasSuffix(f.addr, to)) {
 			return errNamed
 		}
 	case failed: // AUTH: the connection goes on under the login before

@@ -230,7 +230,7 @@ func (h *Kept) takeAnswer(q holdQuestion, began, left time.Duration, late bool) 
 	switch {
 	case left < 0 && q.Keeper != h.of.Keeper: // it was asked with another one since
 		return
-	case left < 0 && turnKeeper(h):
+	case left < 0 && h.state.kept() && turnKeeper(h):
 		e = silent
 	case left < 0:
 		e = elsewhere

@@ -11,6 +11,7 @@
 package owned
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"time"
@@ -85,13 +86,15 @@ type Conn struct {
 	party   Party // that it is counted for
 	counted bool
 
-	dead      error         // why it is of no use any more; nil: it may be used, connected or not
-	ended     bool          // its owner has no more requests
-	patient   bool          // see SetPatient
-	silence   time.Duration // how long its node may owe a reply; 0: as long as usual
-	proven    bool          // see SetProven
-	clientID  int64
-	idleSince time.Time // only while nobody has it
+	dead     error         // why it is of no use any more; nil: it may be used, connected or not
+	ended    bool          // its owner has no more requests
+	patient  bool          // see SetPatient
+	silence  time.Duration // how long its node may owe a reply; 0: as long as usual
+	proven   bool          // see SetProven
+	clientID int64
+	// CLIENT ID is asked again when the connection is lent
+	numberLater bool
+	idleSince   time.Time // only while nobody has it
 }
 
 // Link is what carries its requests.
@@ -289,8 +292,10 @@ var (
 	askPing     = resp.AppendCommandStrings(nil, "PING")
 )
 
-// numbered takes the answer to CLIENT ID. A node that knows no ids, Redis before 5.0, leaves it 0.
+// numbered takes the answer to CLIENT ID. A node that knows no ids, Redis before 5.0, leaves it 0. One that
+// runs a script tells it later.
 func (c *Conn) numbered(reply []byte, _ error) {
+	c.numberLater = bytes.HasPrefix(reply, []byte("-BUSY "))
 	if v, _, err := resp.Parse(reply); err == nil && v.Kind == ':' {
 		c.clientID = v.Int
 	}

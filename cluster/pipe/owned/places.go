@@ -104,7 +104,7 @@ func (o *Places) takeIdle(key Key, owner Owner) *Conn {
 	o.setIdle(key, idle[:len(idle)-1])
 	c.owner, c.party = owner, partyOf(owner)
 	o.shares.takePlace(c)
-	if c.clientID == 0 { // it was refused, as while a script runs
+	if c.numberLater {
 		c.link.Ask(askClientID, c.numbered)
 	}
 	return c
