@@ -136,11 +136,6 @@ func TestLingeringIsLost(t *testing.T) {
 		a.Lose()
 		time.Sleep(10 * time.Second)
 		begins(t, b, "LOCK job3 TOKEN t", "*[t ")
-		begins(t, a, "MLOCK 2 job4 job5 TOKEN t PX 3000 KEEPALIVE LINGER 60000", "*[t ")
-		closes(a)
-		a.Lose()
-		time.Sleep(10 * time.Second)
-		begins(t, b, "LOCK job4 TOKEN t", "*[t ")
 	})
 }
 

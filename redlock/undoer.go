@@ -136,6 +136,20 @@ func (u *Undoer) Undoing(name, token string) bool {
 	return u.all[[2]string{name, token}] > 0
 }
 
+// errUndoing is for a client that asks about a hold that may be taken back at any moment.
+var errUndoing = ReplyError("TRYAGAIN what a failed request of this token may have left is being " +
+	"taken back: ask again, or UNLOCK it")
+
+// RefuseUndoing has by answer with what refuse makes of errUndoing, if something of that token is being taken
+// back: the client would rely on an answer about its hold. It reports false otherwise, also for the token "".
+func (u *Undoer) RefuseUndoing(by Caller, name, token string, refuse func(error) []byte) bool {
+	if token == "" || !u.Undoing(name, token) {
+		return false
+	}
+	by.Await(func(done func([]byte)) { done(nil) }, func([]byte) []byte { return refuse(errUndoing) }, nil)
+	return true
+}
+
 // Close waits until all is taken back, at the latest until ctx ends. What could not be taken back ends with
 // its lease.
 func (u *Undoer) Close(ctx context.Context) {

@@ -21,7 +21,10 @@ import (
 // pipeRedis is as much of a Redis as the control plane needs, over net.Pipe.
 type pipeRedis struct {
 	hung  atomic.Bool
+	busy  atomic.Bool // a script runs: then all of a subscriber is answered with BUSY, as at Redis
 	dials atomic.Int64
+	ones  atomic.Int64 // SUBSCRIBE one, carried out
+	ends  atomic.Int64 // UNSUBSCRIBEs, carried out
 }
 
 func (p *pipeRedis) dial(context.Context, string, string) (net.Conn, error) {
@@ -35,16 +38,23 @@ func (p *pipeRedis) serve(conn net.Conn) {
 	defer conn.Close()
 	scripted.Each(conn, func(words []string) bool {
 		var out []byte
-		switch command := strings.ToUpper(words[0]); command {
-		case "INFO":
+		switch command := strings.ToUpper(words[0]); {
+		case command == "INFO":
 			out = redcon.AppendBulkString(out, servers.Reply("redis_version:6.2.0", "redis_mode:standalone",
 				"role:master"))
-		case "SUBSCRIBE", "UNSUBSCRIBE":
+		case p.busy.Load():
+			out = append(out, "-BUSY Redis is busy running a script.\r\n"...)
+		case command == "SUBSCRIBE", command == "UNSUBSCRIBE":
+			if command == "UNSUBSCRIBE" {
+				p.ends.Add(1)
+			} else if words[1] == "one" {
+				p.ones.Add(1)
+			}
 			out = redcon.AppendArray(out, 3)
 			out = redcon.AppendBulkString(out, strings.ToLower(command))
 			out = redcon.AppendBulkString(out, words[1])
 			out = redcon.AppendInt(out, 1)
-		case "PING":
+		case command == "PING":
 			out = append(out, servers.Reply("*2", "$4", "pong", "$0", "")...)
 		default:
 			out = append(out, servers.Reply("-ERR unknown command")...)

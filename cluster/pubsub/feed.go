@@ -46,7 +46,7 @@ type feed struct {
 	subscribed map[topicKey]*subscriptionAt // what it has subscribed or is about to
 	owed       []owedReply                  // replies that are to come, oldest first
 	pinged     bool                         // a PING is among them
-	refused    []owedReply                  // UNSUBSCRIBEs that are sent again with the next tick
+	refused    []owedReply                  // beside a script: sent again at a tick
 	busy       time.Time                    // when it had a topic last
 	heard      uint64                       // reads up to the last tick
 	silent     int                          // ticks since one of them
@@ -222,13 +222,15 @@ func (f *feed) checkFeed() error {
 		f.queueRequest(req)
 	}
 	for _, d := range f.refused {
-		if l := d.at; l.leaving && f.subscribed[l.topic.key()] == l {
-			f.sendCommand(owedReply{verb: unsubscribe, at: l, barrier: d.barrier},
-				words[l.topic.Kind][unsubscribe], l.topic.Name)
-			f.queueRequest(askFeed)
-		} else {
-			d.barrier.answerArrived()
+		switch l := d.at; {
+		case f.subscribed[l.topic.key()] != l, l.leaving != (d.verb == unsubscribe): // no longer wanted
+		case l.leaving:
+			l.leaving = false
+			f.sendUnsubscribe(l, d.barrier)
+		default:
+			f.sendSubscribe(l)
 		}
+		d.barrier.answerArrived()
 	}
 	f.refused = nil
 	f.silent++

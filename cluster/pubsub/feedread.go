@@ -166,13 +166,14 @@ func (f *feed) noteRefused(d owedReply, text string) {
 	if f.subscribed[t.key()] != l || l.leaving {
 		return
 	}
+	if busy(text) && l.stands { // it still stands: only the answer is missing
+		f.refused = append(f.refused, d)
+		return
+	}
 	t.reason = cluster.NodeError{Addr: f.addr, Err: SubscribeError(text)}
 	// what does not pass by itself is tried seldom
 	pause := maxResubscribe
 	switch {
-	case busy(text) && l.stands: // it still stands: only the answer is missing
-		l.again = true
-		pause = t.nextPause()
 	case passesByItself(text) && l.stands: // there must not be subscriptions at two nodes
 		if l.live() && f.addr == t.home {
 			f.s.loseTopic(t)

@@ -103,10 +103,6 @@ func (s *Subscriptions) placeTopic(t *Topic) {
 func (s *Subscriptions) subscribeAt(t *Topic, addr string) {
 	l := t.at(addr)
 	if l != nil && !l.leaving {
-		if l.again {
-			l.again = false
-			l.feed.sendSubscribe(l)
-		}
 		return
 	}
 	if l == nil {

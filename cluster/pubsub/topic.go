@@ -65,7 +65,6 @@ type subscriptionAt struct {
 	answer  uint64 // number of the latest that was confirmed
 	stands  bool   // we are subscribed at the node
 	leaving bool   // it is to end, or has been asked to
-	again   bool   // SUBSCRIBE is sent once more by placeTopic
 }
 
 // join is a barrier that waits for the SUBSCRIBE of that number.

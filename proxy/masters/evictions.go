@@ -140,15 +140,11 @@ func (e *Evictions) Of(slot int) error {
 	if !e.any.Load() || e.Allowed {
 		return nil
 	}
-	n := e.Upstream.Topology().Slots[slot]
-	if n == nil {
-		return nil
+	known := *e.known.Load() // read once: another map may come at any time
+	if n := e.Upstream.Topology().Slots[slot]; n != nil && known[n.Addr] != nil {
+		return cluster.NodeError{Addr: n.Addr, Err: known[n.Addr]}
 	}
-	why := (*e.known.Load())[n.Addr] // read once: another map may come at any time
-	if why == nil {
-		return nil
-	}
-	return cluster.NodeError{Addr: n.Addr, Err: why}
+	return nil
 }
 
 // Refusal is the reason why new locks are refused, or nil. It names the first by address, so that the text

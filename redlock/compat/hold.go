@@ -61,9 +61,8 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string, _ func(
 
 // Renew implements locks.engine.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	if e.Undoing(r.Name, r.Token) {
-		by.Await(func(done func([]byte)) { done(nil) },
-			func([]byte) []byte { return then(redlock.Renewed{}, errUndoing) }, nil)
+	refuse := func(err error) []byte { return then(redlock.Renewed{}, err) }
+	if e.RefuseUndoing(by, r.Name, r.Token, refuse) {
 		return
 	}
 	of := *r
@@ -72,7 +71,7 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	sendRequest(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
 		all, err := readRenewed(reply, 1)
 		if err != nil {
-			return then(redlock.Renewed{}, err)
+			return refuse(err)
 		}
 		return then(all[0], nil)
 	}, nil)
@@ -129,9 +128,8 @@ func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 // Inspect implements locks.engine. A client that relies on the answer has the same token again as its next
 // request; so nothing is noted here.
 func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
-	if token != "" && e.Undoing(name, token) {
-		by.Await(func(done func([]byte)) { done(nil) },
-			func([]byte) []byte { return then(redlock.State{}, errUndoing) }, nil)
+	refuse := func(err error) []byte { return then(redlock.State{}, err) }
+	if e.RefuseUndoing(by, name, token, refuse) {
 		return
 	}
 	at, c := scripts.CompatLook(e.names, name)
@@ -141,10 +139,6 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		return then(s, err)
 	}, nil)
 }
-
-// errUndoing is for a client that asks about a hold that may be taken back at any moment.
-var errUndoing = redlock.ReplyError("TRYAGAIN what a failed request of this token may have left is being " +
-	"taken back: ask again, or UNLOCK it")
 
 // readLook reads the reply to CompatLook. The owner of a library's hold is what the library calls it. The
 // reply is {value, ms that are left or -1, fence or 0, owner or "", keeper or ""}.

@@ -210,13 +210,10 @@ func (x *Index) appendMember(req []byte, name string) []byte {
 // canonical is the one name of a lock that has two, as a and {a}. Otherwise the lock would be listed twice,
 // and removing one name would leave the other.
 func (x *Index) canonical(name string) string {
-	if strings.IndexByte(name, '{') < 0 {
+	if strings.IndexByte(name, '{') < 0 { // nearly always, and without a copy
 		return name
 	}
-	if one, _, ok := x.names.LockOf(string(x.names.AppendKey(nil, name))); ok {
-		return one
-	}
-	return name
+	return string(redlock.Unbraced([]byte(name)))
 }
 
 // askSet sends one command. The error is that of the server, if it sent one. All of its commands may run

@@ -10,9 +10,8 @@ import (
 // Inspect implements locks.engine. What a client is told of its own hold it relies on, so that is not taken
 // back any more. As long as it is about to be, it is not told of.
 func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
-	if token != "" && e.Undoing(name, token) {
-		by.Await(func(done func([]byte)) { done(nil) },
-			func([]byte) []byte { return then(redlock.State{}, errUndoing) }, nil)
+	refuse := func(err error) []byte { return then(redlock.State{}, err) }
+	if e.RefuseUndoing(by, name, token, refuse) {
 		return
 	}
 	if token != "" {

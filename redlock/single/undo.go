@@ -7,10 +7,6 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// errUndoing is for a client that asks about a hold that may be taken back at any moment.
-var errUndoing = redlock.ReplyError("TRYAGAIN what a failed request of this token may have left is being " +
-	"taken back: ask again, or UNLOCK it")
-
 // Undo implements locks.engine.
 func (e *Engine) Undo(a *redlock.Acquire) {
 	e.waiters.Forget(a)
