@@ -109,10 +109,10 @@ func (c carrier) Fit() bool {
 // Owed implements owned.Link.
 func (c carrier) Owed() int { return c.calls.len() }
 
-// OwesOwner implements owned.Link.
-func (c carrier) OwesOwner() bool {
+// Owes implements owned.Link.
+func (c carrier) Owes(owner bool) bool {
 	for i := range c.calls.len() {
-		if one := c.calls.at(i); one.raw && !one.ours {
+		if one := c.calls.at(i); !one.ours && (one.raw || !owner) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
 	"lockproxy/internal/scripted"
 )
@@ -242,5 +243,19 @@ func TestPrivateEndedWaits(t *testing.T) {
 		if asked > most {
 			t.Errorf("it was sent %d times within 2 s", asked)
 		}
+	})
+}
+
+// TestPrivateUserEnds proves that the only request of a client's user, which waits for its connection, goes
+// over that one, although the client is another user by then.
+func TestPrivateUserEnds(t *testing.T) {
+	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		var k keeper
+		r.own(func() {
+			o := r.pool.Private(Mode{Proto: 2}, privateKeeper{&k}, &cluster.Login{User: "tom"})
+			r.send(ModeOf(o), &k, 1, false, "GET")
+			o.End()
+		})
+		k.want(t, "ended", `1 "+OK\r\n"`)
 	})
 }

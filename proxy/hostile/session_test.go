@@ -135,7 +135,8 @@ func converse(h *house, choices, junk, cuts []byte) (got []byte, wrong string) {
 		time.Sleep(time.Second) // for LOCK with WAIT and the like
 		synctest.Wait()
 	}
-	if bytes.Contains(c.got, []byte("-ERR Protocol error")) { // the rest of the command may come yet
+	refused := endsRefused(c.got) // if AUTH had to wait, it is later
+	if refused {                  // the rest of the command may come yet
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 	}
@@ -149,7 +150,7 @@ func converse(h *house, choices, junk, cuts []byte) (got []byte, wrong string) {
 	if bytes.Contains(bytes.ToLower(junk), []byte("pause")) { // of all clients, the next ones too
 		h.connect([]byte("CLIENT UNPAUSE\r\nQUIT\r\n"), nil)
 	}
-	replies, whole, err := frames(c.got)
+	_, whole, err := frames(c.got)
 	switch {
 	case !c.isClosed():
 		wrong = fmt.Sprintf("the connection stayed open after its end; it had %q", c.got)
@@ -157,11 +158,20 @@ func converse(h *house, choices, junk, cuts []byte) (got []byte, wrong string) {
 		wrong = fmt.Sprintf("got %q, want %q first", c.got, want)
 	case err != nil || !whole:
 		wrong = fmt.Sprintf("no replies: %q (%v)", c.got, err)
-	case open && len(replies) > 0 &&
-		bytes.HasPrefix(replies[len(replies)-1], []byte("-ERR Protocol error")):
+	case open && refused:
 		wrong = fmt.Sprintf("the connection stays open behind %q", c.got)
 	}
 	return c.got, wrong
+}
+
+// endsRefused says that the last of the replies in got is that to framing that Redis refuses.
+func endsRefused(got []byte) bool {
+	reason := []byte("-ERR Protocol error")
+	if !bytes.Contains(got, reason) {
+		return false
+	}
+	replies, _, _ := frames(got)
+	return len(replies) > 0 && bytes.HasPrefix(replies[len(replies)-1], reason)
 }
 
 // Who writes a command whole that is refused by its first bytes gets the reason: the proxy reads the rest.

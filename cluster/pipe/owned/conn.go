@@ -46,9 +46,9 @@ type Link interface {
 	// node is where it was.
 	Up() bool
 	Fit() bool
-	// Owed is how many replies are to come. OwesOwner says that one of them is for the owner.
+	// Owed is how many replies are to come. Owes says that one of them is for a client, or for the owner.
 	Owed() int
-	OwesOwner() bool
+	Owes(owner bool) bool
 	// Ask sends a question about the connection, of which its owner does not know; then may be nil. Front
 	// sends questions in front of what waits for the connection.
 	Ask(req []byte, then func(reply []byte, err error))

@@ -361,7 +361,7 @@ func (m *setConn) fade() {
 		m.tellStale()
 	}
 	m.fading = true
-	if owed > 0 && !m.onlySetup() || m.owner != nil {
+	if owed > 0 && (m.link.Up() || m.link.Owes(false)) || m.owner != nil {
 		return
 	}
 	m.Close(ErrReleased)
@@ -375,19 +375,10 @@ func (m *setConn) tellStale() {
 	}
 }
 
-// onlySetup says that only the setup waits for the connection to be made.
-func (m *setConn) onlySetup() bool {
-	setup := 1 + m.pending // and CLIENT ID
-	if m.tracking != nil && !m.tracking.ready {
-		setup--
-	}
-	return !m.link.Up() && m.link.Owed() <= setup
-}
-
 // giveBack ends the use by the owner. If replies are still to come, the next owner would get them, so the
 // connection is closed then.
 func (m *setConn) giveBack() {
-	if m.link.OwesOwner() {
+	if m.link.Owes(true) {
 		m.End()
 		return
 	}
