@@ -88,8 +88,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.makeShared()
 	locksHere := o.Redlock.Connect == nil || len(o.Redlock.Prefixes) > 0 // the upstream keeps locks
 	s.evictions = masters.Evictions{Upstream: o.Upstream, Allowed: o.AllowEviction, Log: o.Log}
-	s.forbids = masters.Forbidden{
-		Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere, Log: o.Log,
+	s.forbids = masters.Forbidden{Upstream: o.Upstream, UsersOnly: o.UsersOnly, Locks: locksHere}
+	if o.TellNeeds {
+		s.forbids.Log = o.Log
 	}
 	s.makeTopics()
 	// The order matters: RedLock's masters are on a loop, and the verbs of locks are in the command table.
@@ -98,9 +99,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.startLocks,
 		s.shared.Table.First,
 		func(ctx context.Context) error {
-			if o.TellNeeds {
-				s.forbids.Tell(ctx)
-			}
+			s.forbids.Tell(ctx, time.Second)
 			if !locksHere {
 				return nil
 			}
@@ -117,9 +116,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	go s.shared.Table.Keep(s.shared.Context, func() { // so does this
 		s.shared.Limits.Learn(s.upstream.Limits(s.shared.Context), o.Log)
-		if s.forbids.Refusal() != nil {
-			s.forbids.Ask(s.shared.Context)
-		}
+		s.forbids.Tell(s.shared.Context, 30*time.Second)
 	})
 	return s, nil
 }

@@ -13,32 +13,31 @@ import (
 	"lockproxy/proxy/needs"
 )
 
-// needsTimeout is how long a start waits for what the masters forbid.
-const needsTimeout = time.Second
-
 // lack is a command that a master forbids.
 type lack struct {
 	needs.Need
 	addr, err string
 }
 
-// Forbidden is what the masters forbid that nobody can do without, as they said last. Safe for concurrent
-// use.
+// Forbidden is what the masters forbid that nobody can do without, as they said last. Refusal is safe for
+// concurrent use; the other methods are called one at a time.
 type Forbidden struct {
 	Upstream  Upstream
-	UsersOnly bool // clients are users of the upstream
-	Locks     bool // the upstream keeps locks
-	Log       *slog.Logger
+	UsersOnly bool         // clients are users of the upstream
+	Locks     bool         // the upstream keeps locks
+	Log       *slog.Logger // nil: nobody is asked
 
 	// nil: nothing is forbidden that is Graver, or nobody has said so yet.
 	graver atomic.Pointer[lack]
+	whole  bool     // every master has answered everything
+	told   []string // rights that are in the log
 }
 
-// Ask asks all masters which commands that the proxy needs they forbid, be it by their ACL or by
-// rename-command: each once. A master that cannot be asked now is not waited for. It blocks for needsTimeout
-// at most. Connections of their own are used and then closed: to subscribe is one of the needs.
-func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
-	ctx, cancel := context.WithTimeout(ctx, needsTimeout)
+// askMasters asks all masters which commands that the proxy needs they forbid, be it by their ACL or by
+// rename-command: each once. A master that cannot be asked now is not waited for. It blocks for timeout at
+// most. Connections of their own are used and then closed: to subscribe is one of the needs.
+func (f *Forbidden) askMasters(ctx context.Context, timeout time.Duration) (found []lack) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	t := f.Upstream.Topology()
 	wanted, masters := needs.Of(needs.Site{
@@ -60,19 +59,26 @@ func (f *Forbidden) Ask(ctx context.Context) (found []lack) {
 	}
 	// A master that did not answer everything may still forbid what was lacking before. So only answers of
 	// all of them clear that.
-	whole := !slices.ContainsFunc(all, func(errs []string) bool { return len(errs) < len(wanted) })
+	f.whole = !slices.ContainsFunc(all, func(errs []string) bool { return len(errs) < len(wanted) })
 	if i := slices.IndexFunc(found, func(one lack) bool { return one.Graver }); i >= 0 {
 		f.graver.Store(&found[i])
-	} else if whole {
+	} else if f.whole {
 		f.graver.Store(nil)
 	}
 	return found
 }
 
-// Tell asks them, and logs what is lacking. The start goes on even if something graver is lacking: Refusal
-// then makes the proxy not ready, and it may be mended meanwhile.
-func (f *Forbidden) Tell(ctx context.Context) {
-	for _, one := range f.Ask(ctx) {
+// Tell asks them, until all have answered everything and nothing graver is lacking, and logs what is lacking,
+// once each. The start goes on even then: Refusal makes the proxy not ready, and it may be mended meanwhile.
+func (f *Forbidden) Tell(ctx context.Context, timeout time.Duration) {
+	if f.Log == nil || f.whole && f.Refusal() == nil {
+		return
+	}
+	for _, one := range f.askMasters(ctx, timeout) {
+		if slices.Contains(f.told, one.Right) {
+			continue
+		}
+		f.told = append(f.told, one.Right)
 		level := slog.LevelWarn
 		if one.Graver {
 			level = slog.LevelError
