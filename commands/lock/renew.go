@@ -51,7 +51,6 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		}
 		// With a new keeper, Redis takes the hold from whoever keeps it alive now.
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
-		l.MayTake(args.Name, args.Token, keeper)
 	}
 	sent, losses, fence := time.Now(), l.Losses(), l.Granting(args.Name, args.Token)
 	asked := &redlock.Renew{Name: args.Name, Token: args.Token, Lease: args.Lease, Fence: args.only,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -143,18 +144,25 @@ func (u *fakeUpstream) live(key string) *entry {
 	return nil
 }
 
+// proxyOf is the proxy of a keeper.
+func proxyOf(keeper string) string {
+	proxy, _, _ := strings.Cut(keeper, ":")
+	return proxy
+}
+
 func (u *fakeUpstream) renew(key, token string, lease time.Duration, fence int64, keeper string) int64 {
 	e := u.live(key)
 	if e == nil || redlock.OwnerOf(e.token) != token {
 		return 0
 	}
-	if e.keeper != keeper || e.fence != fence {
+	if proxyOf(e.keeper) != proxyOf(keeper) || e.fence != fence {
 		return -1
 	}
 	if lease == 0 {
 		u.asked[key]++
 	} else {
 		u.renewed[key] = append(u.renewed[key], time.Now())
+		e.keeper = keeper
 	}
 	if until := time.Now().Add(lease); until.After(e.until) {
 		e.until = until

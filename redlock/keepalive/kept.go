@@ -22,7 +22,7 @@ const (
 type Kept struct {
 	k    *Renewer
 	slot *slot
-	of   Hold // as it was asked for; only the fence and the keeper change, until it has ended
+	of   Hold // as it was asked for; only the fence changes, until it has ended
 
 	// The fields below are guarded by Renewer.mu. Times count from Renewer.born.
 	// What has become of it. Only meetEvent changes it.
@@ -37,8 +37,6 @@ type Kept struct {
 	latest time.Duration // and at most until then, if no renewal is under way
 	end    time.Duration // it is lost then if no answer comes; while it is freed: when to give up
 	heeded time.Duration // when a hint last made Redis be asked
-	others []string      // keepers that requests may have given the hold since: see MayTake
-	turned int           // so many of them were asked for in vain since the last answer that it lasts
 }
 
 // Release frees the hold in the background, if this keeper still has it: its connection has closed. It is
@@ -63,11 +61,7 @@ func (h *Kept) Ended() bool {
 }
 
 // Keeper is what a request of the hold's own client names, so that it is not taken for another one's.
-func (h *Kept) Keeper() string {
-	h.k.mu.Lock()
-	defer h.k.mu.Unlock()
-	return "=" + h.of.Keeper
-}
+func (h *Kept) Keeper() string { return "=" + h.of.Keeper }
 
 // meetEvent brings h into its state after an event. It says that the event means something to h. Renewer.mu
 // is held, here and below.
@@ -162,10 +156,8 @@ func (h *Kept) partHold(by ending) {
 	k.lingerers.removeLingerer(h)
 	k.held.Add(-1)
 	delete(k.holds, holdName{h.of.Name, h.of.Token})
-	for _, keeper := range append(h.others, h.of.Keeper) {
-		if k.keepers[keeper] == h {
-			delete(k.keepers, keeper)
-		}
+	if k.keepers[h.of.Keeper] == h {
+		delete(k.keepers, h.of.Keeper)
 	}
 	if by.how != "" {
 		h.tellEnd(by.how)
@@ -224,14 +216,10 @@ func (h *Kept) askHold(now time.Duration) holdQuestion {
 }
 
 // takeAnswer takes the answer to q, which was asked then: that h lasts for left, or that it does not (0), or
-// that another keeper has it. late says that it has been asked once more meanwhile.
+// that another proxy keeps it. late says that it has been asked once more meanwhile.
 func (h *Kept) takeAnswer(q holdQuestion, began, left time.Duration, late bool) {
 	e := lasts
 	switch {
-	case left < 0 && q.Keeper != h.of.Keeper: // it was asked with another one since
-		return
-	case left < 0 && h.state.kept() && turnKeeper(h):
-		e = silent
 	case left < 0:
 		e = elsewhere
 	case left == 0:
@@ -249,22 +237,10 @@ func (h *Kept) takeAnswer(q holdQuestion, began, left time.Duration, late bool) 
 	h.meetEvent(e)
 }
 
-// turnKeeper has h ask with the next keeper that it may have. false: it has been asked with all of them.
-func turnKeeper(h *Kept) bool {
-	if h.turned++; h.turned > len(h.others) {
-		return false
-	}
-	next := h.others[0]
-	h.others = append(h.others[1:], h.of.Keeper)
-	h.of.Keeper = next
-	return true
-}
-
 // noteRenewed notes that h lasted for at least that long when it was asked about. began is when the batch was
 // sent: the lease counts from there for the client, and from the answer for latest.
 func (h *Kept) noteRenewed(q holdQuestion, began, left time.Duration) {
 	k := h.k
-	h.turned = 0
 	if q.Lease > 0 {
 		h.made++
 		k.renewals++

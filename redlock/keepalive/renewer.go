@@ -198,33 +198,9 @@ func (k *Renewer) keepHold(h *Kept) {
 	h.meetEvent(begun)
 }
 
-// mostKeepers is how many keepers a hold may have beside its own.
-const mostKeepers = 4
-
-// MayTake says that a request is about to give the hold of token another keeper. If that is not followed by
-// Keep, because the request is given back, or nobody knows whether it has run, the hold that is kept now goes
-// on, with whatever keeper Redis has.
-func (k *Renewer) MayTake(name, token, keeper string) {
-	if k.held.Load() == 0 {
-		return
-	}
-	k.changeHolds(func() {
-		h := k.holds[holdName{name, token}]
-		if h == nil || keeper == h.of.Keeper {
-			return
-		}
-		if len(h.others) == mostKeepers {
-			delete(k.keepers, h.others[0])
-			h.others = h.others[1:]
-		}
-		h.others = append(h.others, keeper)
-		k.keepers[keeper] = h
-	})
-}
-
-// Unlocked says that a hold of token was released whole. If keeper is named, that hold is not kept any more.
-// Otherwise Redis is asked: the hold that is kept now may be a later one. A loss of the token's hold is
-// forgotten.
+// Unlocked says that a hold of token was released whole. The hold that had this keeper is not kept any more.
+// If there is none, Redis is asked: the one that is kept now may be a later one. A loss of the token's hold
+// is forgotten.
 func (k *Renewer) Unlocked(name, token, keeper string) {
 	k.tellLoss(name, token, 0, true, func(*remembered) bool { return false })
 	if k.held.Load() == 0 {
@@ -233,7 +209,7 @@ func (k *Renewer) Unlocked(name, token, keeper string) {
 	k.changeHolds(func() {
 		if h := k.keepers[keeper]; h != nil {
 			h.meetEvent(letGo)
-		} else if h := k.holds[holdName{name, token}]; h != nil && keeper == "" {
+		} else if h := k.holds[holdName{name, token}]; h != nil {
 			h.heedHint(saidReleased)
 		}
 	})

@@ -215,7 +215,6 @@ func (l *Locker) Complete(a *redlock.Acquire) {
 	}
 	if a.Keep {
 		a.Keeper = l.NewKeeper()
-		l.MayTake(a.Name, a.Token, a.Keeper)
 	}
 }
 

@@ -11,15 +11,15 @@
 --                5  id of the request that it was granted to, or ""; 6  keeper that it must have, or "";
 --                7  PUBLISH or SPUBLISH; 8  channel that wakes waiters
 --       renew    five for each lock: token; lease in ms, 0 leaves it; fence of the grant that is meant, or
---                ""; keeper that it must have, or ""; keeper that it gets, as for take, or ""
+--                ""; keeper that asks, as for renew.lua, or ""; keeper that it gets, as for take, or ""
 --       look     nothing
 -- Reply take     {1, fence, ttl ms}: granted; with a 1 behind it: and the hold of others has ended by this
 --                {0, ms}: others hold it, for so many ms; -1: without end
 --                {2}: nobody holds it, or BREAK would end the hold of others; and the request is content with
 --                a hold that it has
 --       release  the keeper, or "" if it had none: released; nil: the token holds nothing here
---       renew    for each lock {left, fence}: ms that remain; 0: the token holds nothing here; -1: it has
---                another keeper
+--       renew    for each lock {left, fence}: ms that remain; 0: the token holds nothing here; -1:
+--                another proxy keeps it
 --       look     nil: nobody holds it; {text, ms that are left or -1, fence or 0, token or "", keeper or ""}
 -- Effects: one hold, however often the request is sent. The same token again gets the same fence, and no
 --       lease gets shorter. Waiters are told of a lock that is free, and the proxy that kept a hold alive if
@@ -69,15 +69,13 @@ if what == 'renew' then
     local held = read(key)
     if not held or held.owner ~= token or fence ~= '' and fence ~= held.fence then
       replies[i] = {0, 0}
-    elseif had ~= '' and keeper_of(held.keeper) ~= had then
+    elseif had ~= '' and string.match(held.keeper, '^(.*):') ~= string.match(had, '^(.*):') then
       replies[i] = {-1, 0}
     else
       local left, keeper = held.left - 1, held.keeper
-      if had == '' and lease ~= '0' then
-        keeper = keeper_after(keeper, gets)
-        tell_taken(fence_name, held.keeper, keeper)
-      end
       if lease ~= '0' then -- also if nothing changes: WAIT counts from the last write of its connection
+        keeper = keeper_after(keeper, had ~= '' and had or gets)
+        tell_taken(fence_name, held.keeper, keeper)
         left = math.max(left, tonumber(lease))
         write(key, held.fence, token, held.id, keeper, left)
       end

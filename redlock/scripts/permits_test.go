@@ -139,7 +139,7 @@ var permits = []struct{ name, text string }{
 	{"a permit that is kept alive; R18", `
 		acquire a i1 p1 500 - - - P9:1 -> [a F1 ~500 1]
 		keep a 2000 P9:1 -> [~2000]
-		keep a 9000 P9:2 -> [-1]
+		keep a 9000 P8:1 -> [-1]
 		acquire b i2 p1 1000 P1 5000 -> [1 ~500 *]
 		detach a P9:1 -> 1
 		acquire b i2 p1 1000 P1 5000 -> [b F2 ~1000 1]`},

@@ -57,8 +57,8 @@ func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
 	return redlock.Renewed{Left: ms(n[0]), Fence: n[1]}, nil
 }
 
-// ReadKept reads the reply of renew.lua about n holds. They are ms; 0: the hold has gone; -1: it has another
-// keeper.
+// ReadKept reads the reply of renew.lua about n holds. They are ms; 0: the hold has gone; -1: another
+// proxy keeps it.
 func ReadKept(reply []byte, n int) (left []int64, err error) {
 	left, err = ReadNumbers(reply)
 	switch {

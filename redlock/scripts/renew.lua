@@ -5,15 +5,15 @@
 -- ARGV  1  who asks:
 --          client  RENEW: the hold has that keeper from now on; = and a keeper is the one that the client's
 --                  connection has for it already; "" for none
---          keeper  each hold must have that keeper. With the lease 0 nothing is renewed, it only asks: then
---                  "" as the keeper stands for any, and something is written that changes nothing. Since
---                  Redis 7.2 a WAIT counts replicas from the last write of its own connection; behind this
---                  script it counts those that have all of the lock.
+--          keeper  each hold must have a keeper of that proxy, and gets this one. With the lease 0 nothing is
+--                  renewed, it only asks: then "" as the keeper stands for any, and something is written that
+--                  changes nothing. Since Redis 7.2 a WAIT counts replicas from the last write of its own
+--                  connection; behind this script it counts those that have all of the lock.
 --       2  the name of the key of the slot's fence
 --       behind them four for each lock: token; lease in ms; fence of the grant that is meant, or for a client
 --       the id of this request, or ""; keeper
--- Reply an integer for each lock: the ms that remain; 0: the token holds nothing here; -1: it has another
---          keeper
+-- Reply an integer for each lock: the ms that remain; 0: the token holds nothing here; -1: it has no keeper,
+--          or one of another proxy
 --       for a client behind it the fence, if the hold has a new keeper, or 0
 --       behind them the clock in µs
 -- Effects: the leases of those holds and of their keys; the keeper. The proxy of the keeper before is told.

@@ -2,24 +2,22 @@
 --#include allowwrites.lua
 -- extend(key, token, lease, want, keeper, by_client, now, from) makes the lease of a hold longer, never
 -- shorter. want is as in meant; now and from are as in_ms returns them. If a client asks (by_client), the
--- hold gets the keeper that keeper_after says; otherwise its keeper asks, and must be the one that the hold
--- has, or is "" for any. With the lease 0 it only asks how long the hold lasts.
+-- hold gets the keeper that keeper_after says. Otherwise a keeper asks, or "" for any: it must be of the same
+-- proxy as that of the hold, and the hold gets it. A proxy keeps a token's hold alive only once, so a request
+-- that gave the hold another keeper came to nothing. With the lease 0 it only asks how long the hold lasts.
 --
 -- It returns the ms that remain, the fence, and the keeper before; 0 if the token has no hold, or only one of
--- a later grant; -1 if the hold has another keeper.
+-- a later grant; -1 if the hold has no keeper, or one of another proxy.
 local function extend(key, token, lease, want, keeper, by_client, now, from)
   local field, hold, packed = own_hold(key, token)
   if not hold then return 0 end
   local expiry, count, fence, since, kept, ids, note = parse_hold(hold)
   if expiry <= now or want ~= '' and not meant(want, fence, ids) then return 0 end
-  local new_kept = kept
-  if by_client then
-    new_kept = keeper_after(kept, keeper)
-  elseif keeper ~= '' and keeper ~= keeper_of(kept) then
-    return -1
-  elseif lease == 0 then
-    return expiry - from
+  if not by_client then
+    if keeper ~= '' and string.match(kept, '^(.*):') ~= string.match(keeper, '^(.*):') then return -1 end
+    if lease == 0 then return expiry - from end
   end
+  local new_kept = keeper_after(kept, keeper)
   -- A client that has renewed the hold relies on it. The id that stands for renewals says so, and from then
   -- on the requests that made the hold cannot be cancelled.
   local renewed = string.find(ids, '0000000000000000', 1, true)
