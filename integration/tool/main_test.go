@@ -14,7 +14,13 @@ import (
 	"lockproxy/integration/rig"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+// patience is how long subcommands wait for answers: the machine may be busy.
+const patience = "1m"
+
+func TestMain(m *testing.M) {
+	os.Setenv("LOCKPROXY_CONNECT_TIMEOUT", patience)
+	rig.Main(m)
+}
 
 // start starts lockproxy with these words, against that proxy.
 func start(t *testing.T, proxy string, words ...string) *rig.Process {

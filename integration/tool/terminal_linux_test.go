@@ -103,7 +103,7 @@ func openScreen(t *testing.T, proxy string, shell ...string) *screen {
 	t.Helper()
 	cmd := exec.Command(shell[0], shell[1:]...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb", "PS1=$ ",
-		"LOCKPROXY_PROXY=" + proxy, "lockproxy=" + rig.Binary(t)}
+		"LOCKPROXY_PROXY=" + proxy, "lockproxy=" + rig.Binary(t), "LOCKPROXY_CONNECT_TIMEOUT=" + patience}
 	return show(t, cmd)
 }
 

@@ -104,9 +104,8 @@ func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	if err == nil {
 		v, _, err = c.replies.Next()
 	}
-	// The connection was closed by ctx, and the error would only say so.
-	if !stop() && err != nil {
-		err = context.Cause(ctx)
+	if !stop() && err != nil { // it was closed by ctx, and the error would only say so
+		err = fmt.Errorf("there was no answer: %w", context.Cause(ctx))
 	}
 	switch {
 	case err != nil:

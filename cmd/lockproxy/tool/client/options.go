@@ -63,16 +63,16 @@ func Flags(f *pflag.FlagSet, addr string) *Options {
 	own.Var(kind.File(&o.Key, "a PEM file"), "key", "private key of --cert")
 	own.Var(kind.Text(&o.SNI, "HOST", "any text"), "sni", "name that the proxy's certificate must have, "+
 		"if not the host of --proxy")
-	for name, variables := range map[string][]string{
-		"proxy": {"LOCKPROXY_PROXY"}, "user": {"LOCKPROXY_USER"}, "pass": passwordVariables,
-		"tls": {"LOCKPROXY_TLS"}, "cacert": {"LOCKPROXY_CACERT"}, "cert": {"LOCKPROXY_CERT"},
-		"key": {"LOCKPROXY_KEY"}, "sni": {"LOCKPROXY_SNI"},
-	} {
-		tool.Or(own, name, variables...)
-	}
 	tool.Yes(own, &o.Insecure, "insecure", "take any certificate")
 	own.Var(kind.Time(&o.Timeout, time.Millisecond, time.Hour), "connect-timeout",
 		"how long connecting may take, and the answer to a command that need not wait")
+	for name, variables := range map[string][]string{
+		"proxy": {"LOCKPROXY_PROXY"}, "user": {"LOCKPROXY_USER"}, "pass": passwordVariables,
+		"tls": {"LOCKPROXY_TLS"}, "cacert": {"LOCKPROXY_CACERT"}, "cert": {"LOCKPROXY_CERT"},
+		"key": {"LOCKPROXY_KEY"}, "sni": {"LOCKPROXY_SNI"}, "connect-timeout": {"LOCKPROXY_CONNECT_TIMEOUT"},
+	} {
+		tool.Or(own, name, variables...)
+	}
 	tool.Under(own, "Connection")
 	own.SortFlags = false
 	f.AddFlagSet(own)
