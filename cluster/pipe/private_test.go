@@ -259,3 +259,30 @@ func TestPrivateUserEnds(t *testing.T) {
 		k.want(t, "ended", `1 "+OK\r\n"`)
 	})
 }
+
+// TestPrivateUserSelects proves that what a client's user sends behind SELECT goes over a connection to that
+// database, although the one before is needed still: its user may not be allowed SELECT.
+func TestPrivateUserSelects(t *testing.T) {
+	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		var k, b keeper
+		r.own(func() {
+			o := r.pool.Private(Mode{Proto: 2}, privateKeeper{&k}, &cluster.Login{User: "tom"})
+			lent := r.pool.Own("a:1", ModeOf(o), &b) // as by WATCH
+			o.SetMode(2, 3, func() { k.note("done") })
+			if pipe := r.send(ModeOf(o), &k, 1, false, "GET"); pipe == lent || pipe.Mode().DB != 3 {
+				t.Errorf("sent to database %d", pipe.Mode().DB)
+			}
+			lent.Release()
+			if pipe := r.send(ModeOf(o), &k, 2, false, "GET"); pipe.Mode().DB != 3 {
+				t.Errorf("then to database %d", pipe.Mode().DB)
+			}
+			o.End()
+		})
+		k.want(t, "selected", "done", `1 "+OK\r\n"`, `2 "+OK\r\n"`)
+		r.on(func() {
+			if now, sets := r.pool.own.Now(); now != (owned.Stats{}) || sets != 0 {
+				t.Errorf("%+v, %d sets", now, sets)
+			}
+		})
+	})
+}

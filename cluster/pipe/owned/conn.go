@@ -155,14 +155,6 @@ func (c *Conn) Patience(usual time.Duration) (d time.Duration, always bool) {
 	return usual, c.patient
 }
 
-// Before is the command that goes in front of each request, or nil.
-func (c *Conn) Before() []byte {
-	if c.set == nil {
-		return nil
-	}
-	return c.set.setup.Before
-}
-
 // Paused says that nothing is read from it, because its client takes nothing.
 func (c *Conn) Paused() bool { return c.InSet() && c.of.of.paused }
 

@@ -234,9 +234,7 @@ func (m *setConn) Party() Party { return partyOf(m.of.owner) }
 // requests of the setup name its id; they go in front of what clients have sent meanwhile.
 func (m *setConn) beginSetup() {
 	if m.of.setup.Redirect {
-		m.pending++
 		m.tracking = newTrackingConn(m, func() {
-			m.pending--
 			m.link.Front(m.requests(), m.setUp)
 			m.places.admitConn(m.Conn)
 		})
@@ -274,11 +272,7 @@ func (m *setConn) configure() {
 	switch {
 	case m.tracking != nil && !m.tracking.ready: // its requests are still to be made
 	case m.of.setup.Redirect && m.tracking == nil:
-		m.pending++
-		m.tracking = newTrackingConn(m, func() {
-			m.pending--
-			m.configure()
-		})
+		m.tracking = newTrackingConn(m, m.configure)
 	default:
 		m.sendSetup(m.requests())
 	}
@@ -287,6 +281,7 @@ func (m *setConn) configure() {
 // turnMode changes the mode of the connection.
 func (m *setConn) turnMode(mode cluster.Mode) {
 	if m.key.Mode.DB != mode.DB && m.Special() { // its user may not be allowed SELECT
+		m.leaveSet() // what it owes, or is lent for, does not keep it there
 		m.fade()
 		return
 	}
@@ -321,7 +316,11 @@ func (m *setConn) setUp(reply []byte, err error) {
 
 // leaveSet takes the connection out of the set. Requests from now on, perhaps sent by an owner who hears that
 // it was lost, take a new one.
-func (m *setConn) leaveSet() { delete(m.of.byAddr, m.key.Addr) }
+func (m *setConn) leaveSet() {
+	if m.of.byAddr[m.key.Addr] == m {
+		delete(m.of.byAddr, m.key.Addr)
+	}
+}
 
 // endBeside ends what is beside a connection that is lost.
 func (m *setConn) endBeside() {
@@ -361,10 +360,9 @@ func (m *setConn) fade() {
 		m.tellStale()
 	}
 	m.fading = true
-	if owed > 0 && (m.link.Up() || m.link.Owes(false)) || m.owner != nil {
-		return
+	if m.owner == nil && (owed == 0 || !m.link.Up() && !m.link.Owes(false)) {
+		m.Close(ErrReleased)
 	}
-	m.Close(ErrReleased)
 }
 
 // tellStale says that pushes may have been missed, unless there was nothing that they could be about.

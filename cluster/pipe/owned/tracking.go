@@ -17,9 +17,11 @@ type trackingConn struct {
 // takes one place more, of the same party.
 func newTrackingConn(m *setConn, opened func()) *trackingConn {
 	s := &trackingConn{of: m}
+	m.pending++
 	s.conn = m.places.Lend(Key{m.key.Addr, cluster.Mode{Proto: 3}}, s)
 	s.pingNode(func() { // the reply comes behind the id
 		s.ready = true
+		m.pending--
 		opened()
 	})
 	return s
