@@ -45,6 +45,9 @@ func TestPrivate(t *testing.T) {
 		send := func(word string, tag uint32) { r.send(ModeOf(o), &k, tag, true, word) }
 		r.own(func() { send("GET", 1); send("PUSH", 2) })
 		k.want(t, "set", `1 "+OK\r\n"`, `push ">1\r\n+x\r\n"`, `2 "+OK\r\n"`)
+		if now := r.stats.Own(); now != (owned.Stats{Used: 1}) {
+			t.Errorf("%+v are told", now)
+		}
 		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
 			t.Errorf("sent %s, want %s", got, want)
 		}

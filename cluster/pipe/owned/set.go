@@ -187,7 +187,6 @@ func (s *Set) At(addr string) *Conn {
 // Lend is Places.Lend for the client of the set: it gets the connection of the set, which Release gives back
 // to the set, or another one beside it.
 func (s *Set) Lend(addr string, owner Owner) *Conn {
-	defer s.places.countConns()
 	c := s.At(addr)
 	if c.owner == nil {
 		c.owner = owner
