@@ -272,12 +272,12 @@ func TestPrivateUserSelects(t *testing.T) {
 			o := r.pool.Private(Mode{Proto: 2}, privateKeeper{&k}, &cluster.Login{User: "tom"})
 			lent := r.pool.Own("a:1", ModeOf(o), &b) // as by WATCH
 			o.SetMode(2, 3, func() { k.note("done") })
-			if pipe := r.send(ModeOf(o), &k, 1, false, "GET"); pipe == lent || pipe.Mode().DB != 3 {
-				t.Errorf("sent to database %d", pipe.Mode().DB)
+			if pipe := r.send(ModeOf(o), &k, 1, false, "GET"); pipe == lent || pipe.mode.DB != 3 {
+				t.Errorf("sent to database %d", pipe.mode.DB)
 			}
 			lent.Release()
-			if pipe := r.send(ModeOf(o), &k, 2, false, "GET"); pipe.Mode().DB != 3 {
-				t.Errorf("then to database %d", pipe.Mode().DB)
+			if pipe := r.send(ModeOf(o), &k, 2, false, "GET"); pipe.mode.DB != 3 {
+				t.Errorf("then to database %d", pipe.mode.DB)
 			}
 			o.End()
 		})

@@ -100,9 +100,6 @@ type Conn struct {
 // Link is what carries its requests.
 func (c *Conn) Link() Link { return c.link }
 
-// Mode is the mode that it is in, or will be.
-func (c *Conn) Mode() cluster.Mode { return c.key.Mode }
-
 // Special says that it belongs to another user than the proxy.
 func (c *Conn) Special() bool { return c != nil && c.key.Mode.As != nil }
 

@@ -324,7 +324,7 @@ func (m *setConn) leaveSet() {
 // endBeside ends what is beside a connection that is lost.
 func (m *setConn) endBeside() {
 	if m.tracking != nil {
-		m.tracking.endConn()
+		m.tracking.conn.End()
 	}
 }
 
