@@ -259,7 +259,9 @@ func (c *Conn) Failed(err error) {
 	owner := c.owner
 	if c.of != nil {
 		c.owner = nil
-		c.of.endBeside()
+		if beside := c.of.tracking; beside != nil {
+			beside.conn.End()
+		}
 	}
 	if owner != nil {
 		owner.Lost(err)

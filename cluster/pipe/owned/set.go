@@ -239,15 +239,8 @@ func (m *setConn) beginSetup() {
 		})
 		return
 	}
-	m.sendSetup(m.requests())
+	m.configure()
 	m.places.admitConn(m.Conn)
-}
-
-// sendSetup sends the requests of the setup.
-func (m *setConn) sendSetup(reqs [][]byte) {
-	for _, req := range reqs {
-		m.link.Ask(req, m.setUp)
-	}
 }
 
 // requests are the requests of the Setup, which are about to be sent.
@@ -266,14 +259,16 @@ func (m *setConn) requests() [][]byte {
 	return reqs
 }
 
-// configure takes over a new Setup.
+// configure takes over the Setup, the first one or a new one.
 func (m *setConn) configure() {
 	switch {
 	case m.tracking != nil && !m.tracking.ready: // its requests are still to be made
 	case m.of.setup.Redirect && m.tracking == nil:
 		m.tracking = newTrackingConn(m, m.configure)
 	default:
-		m.sendSetup(m.requests())
+		for _, req := range m.requests() {
+			m.link.Ask(req, m.setUp)
+		}
 	}
 }
 
@@ -318,13 +313,6 @@ func (m *setConn) setUp(reply []byte, err error) {
 func (m *setConn) leaveSet() {
 	if m.of.byAddr[m.key.Addr] == m {
 		delete(m.of.byAddr, m.key.Addr)
-	}
-}
-
-// endBeside ends what is beside a connection that is lost.
-func (m *setConn) endBeside() {
-	if m.tracking != nil {
-		m.tracking.conn.End()
 	}
 }
 
