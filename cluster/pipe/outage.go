@@ -208,13 +208,15 @@ func (o *outages) holdsRequest(slot int16, addr string, m Mode, shared map[nodeK
 	return p != nil && slot != anySlot && o.isHeld(p)
 }
 
-// hang says why a request should not wait in p, or returns nil. The reason: its node owes replies, or has
-// been down for long. It has the node dialled.
+// hang says why a request should not wait in p, or returns nil. The reason: its node owes replies, could not
+// be reached a moment ago, or has been down for long. It has the node dialled.
 func (o *outages) hang(p *Pipe) (why error) {
-	if o.isHeld(p) {
+	switch {
+	case o.isHeld(p):
 		return cluster.NodeError{Addr: p.addr, Err: errOwes}
-	}
-	if p.Conn != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung) {
+	case p.conn == nil && !p.dialing && p.loop.Now().Before(p.retryAt):
+		return p.dialErr
+	case p.Conn != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung):
 		return nil
 	}
 	out, long := o.longOutage(p.addr)

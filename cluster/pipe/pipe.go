@@ -252,7 +252,7 @@ func (p *Pipe) dialNode() {
 		cancel()
 		posted := l.Post(func() {
 			p.dialing = false
-			if p.Dead() != nil { // ended meanwhile
+			if p.Dead() != nil || p.closed { // ended meanwhile
 				if err == nil {
 					nc.Close()
 				}

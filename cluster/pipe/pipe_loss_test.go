@@ -2,6 +2,8 @@ package pipe
 
 import (
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -231,4 +233,31 @@ func TestRequestsThatMayRunTwice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCloseEndsLateDial proves that a connection which is there only when the pool has been closed is closed,
+// too.
+func TestCloseEndsLateDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, nil)
+		near, far := net.Pipe()
+		made := make(chan struct{})
+		r.dialed = func() net.Conn {
+			<-made
+			return near
+		}
+		var k keeper
+		r.own(func() { r.send(Mode{Proto: 2}, &k, 1, true, "GET") })
+		r.own(r.pool.Close)
+		k.want(t, "closed", "1 not run")
+		close(made)
+		synctest.Wait()
+		far.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := far.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the connection stays open: %v", err)
+		}
+		if up := r.stats.Nodes()[0].Connections; up != 0 {
+			t.Errorf("%d connections", up)
+		}
+	})
 }

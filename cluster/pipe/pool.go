@@ -142,7 +142,6 @@ func (p *Pool) sendToSlot(c *call, m Mode, req []byte) *Pipe {
 	i := p.chooseMaster(int(c.slot))
 	if i < 0 {
 		p.control.Refresh()
-		c.to.Detour(c.tag)
 		p.deferRequest("", m, *c, req, retry.Unserved, nil)
 		return nil
 	}
@@ -160,13 +159,7 @@ func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 		c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), net.ErrClosed))
 		return nil
 	}
-	if pipe.conn == nil && !pipe.dialing && p.loop.Now().Before(pipe.retryAt) {
-		c.to.Detour(c.tag)
-		p.deferRequest(pipe.addr, pipe.mode, *c, req, nil, pipe.dialErr)
-		return nil
-	}
 	if why := p.hang(pipe); why != nil {
-		c.to.Detour(c.tag)
 		p.deferRequest(pipe.addr, pipe.mode, *c, req, nil, why)
 		return nil
 	}

@@ -45,6 +45,9 @@ func TestPrivate(t *testing.T) {
 		send := func(word string, tag uint32) { r.send(ModeOf(o), &k, tag, true, word) }
 		r.own(func() { send("GET", 1); send("PUSH", 2) })
 		k.want(t, "set", `1 "+OK\r\n"`, `push ">1\r\n+x\r\n"`, `2 "+OK\r\n"`)
+		if now := r.stats.Own(); now != (owned.Stats{Used: 1}) {
+			t.Errorf("%+v are told", now)
+		}
 		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
 			t.Errorf("sent %s, want %s", got, want)
 		}
@@ -257,5 +260,32 @@ func TestPrivateUserEnds(t *testing.T) {
 			o.End()
 		})
 		k.want(t, "ended", `1 "+OK\r\n"`)
+	})
+}
+
+// TestPrivateUserSelects proves that what a client's user sends behind SELECT goes over a connection to that
+// database, although the one before is needed still: its user may not be allowed SELECT.
+func TestPrivateUserSelects(t *testing.T) {
+	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		var k, b keeper
+		r.own(func() {
+			o := r.pool.Private(Mode{Proto: 2}, privateKeeper{&k}, &cluster.Login{User: "tom"})
+			lent := r.pool.Own("a:1", ModeOf(o), &b) // as by WATCH
+			o.SetMode(2, 3, func() { k.note("done") })
+			if pipe := r.send(ModeOf(o), &k, 1, false, "GET"); pipe == lent || pipe.mode.DB != 3 {
+				t.Errorf("sent to database %d", pipe.mode.DB)
+			}
+			lent.Release()
+			if pipe := r.send(ModeOf(o), &k, 2, false, "GET"); pipe.mode.DB != 3 {
+				t.Errorf("then to database %d", pipe.mode.DB)
+			}
+			o.End()
+		})
+		k.want(t, "selected", "done", `1 "+OK\r\n"`, `2 "+OK\r\n"`)
+		r.on(func() {
+			if now, sets := r.pool.own.Now(); now != (owned.Stats{}) || sets != 0 {
+				t.Errorf("%+v, %d sets", now, sets)
+			}
+		})
 	})
 }

@@ -58,7 +58,6 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	case retry.Later:
 		r.stats.Redirects[e.Counts].Add(1)
 		r.Refresh()
-		c.to.Detour(c.tag)
 		r.nodes.redialPipe(pipe, reply) // the next try may reach another node by the same name
 		r.deferRequest(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true

@@ -41,7 +41,6 @@ type nodes interface {
 
 // nextRound has the request sent again soon, and does not count that as a try.
 func (r *retrier) nextRound(pipe *Pipe, c call, req, reply []byte, err error) {
-	c.to.Detour(c.tag)
 	if d := r.deferRequest(pipe.addr, pipe.mode, c, req, reply, err); d != nil {
 		d.try, d.next = c.try, r.loop.Now()
 	}
@@ -50,6 +49,7 @@ func (r *retrier) nextRound(pipe *Pipe, c call, req, reply []byte, err error) {
 // deferRequest has the request sent again after a pause that grows, until its budget is used up. addr is the
 // node that had it, "" if none had. req is kept. It returns nil if there is no room for one more.
 func (r *retrier) deferRequest(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
+	c.to.Detour(c.tag)
 	c.healed, c.again = false, true
 	if !c.try.Paused() {
 		r.felt.Feel(addr, cluster.Felt{Delayed: 1})
@@ -66,11 +66,12 @@ func (r *retrier) deferRequest(addr string, m Mode, c call, req, reply []byte, e
 	return d
 }
 
-// armRetry has the deferred requests tried soon. One timer is enough for all.
+// armRetry has the deferred requests tried soon. One timer is enough for all. To look at one takes a
+// microsecond at most, and the loop has others to serve: of its time they get a fifth.
 func (r *retrier) armRetry() {
-	if !r.armed && len(r.waiting.all) > 0 {
+	if n := len(r.waiting.all); !r.armed && n > 0 {
 		r.armed = true
-		r.loop.After(10*time.Millisecond, func() {
+		r.loop.After(max(10*time.Millisecond, time.Duration(n)*4*time.Microsecond), func() {
 			r.armed = false
 			r.retryDeferred()
 		})

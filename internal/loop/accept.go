@@ -34,8 +34,8 @@ type Listener struct {
 	// it doubles with each failure up to retryMost, and is retryFirst again after a success
 	retry  time.Duration // how long nothing is accepted after the next failure
 	closed bool
-	// connections that wait to be accepted were made with the options that the socket has now then accept4
-	// has given them to the connection, and setting them again would be four system calls for nothing
+	// Connections that wait to be accepted were made with the options that the socket has now. Then accept4
+	// has given them those, and setting them again would be four system calls for nothing.
 	inherited bool
 }
 

@@ -67,8 +67,7 @@ func (b *Buffer) Adopt(l *Loop, p []byte) {
 // needed.
 func (b *Buffer) makeRoom(l *Loop, n int) bool {
 	waiting := b.b[b.start:]
-	// otherwise others may be reading it A buffer above largest may be one that was adopted, and others may
-	// read it.
+	// A buffer above largest may be one that was adopted, and others may read it.
 	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) && cap(b.b) <= largest {
 		b.b, b.start = b.b[:copy(b.b, waiting)], 0
 		return true

@@ -100,9 +100,6 @@ type Conn struct {
 // Link is what carries its requests.
 func (c *Conn) Link() Link { return c.link }
 
-// Mode is the mode that it is in, or will be.
-func (c *Conn) Mode() cluster.Mode { return c.key.Mode }
-
 // Special says that it belongs to another user than the proxy.
 func (c *Conn) Special() bool { return c != nil && c.key.Mode.As != nil }
 
@@ -153,14 +150,6 @@ func (c *Conn) Patience(usual time.Duration) (d time.Duration, always bool) {
 		usual = c.silence
 	}
 	return usual, c.patient
-}
-
-// Before is the command that goes in front of each request, or nil.
-func (c *Conn) Before() []byte {
-	if c.set == nil {
-		return nil
-	}
-	return c.set.setup.Before
 }
 
 // Paused says that nothing is read from it, because its client takes nothing.
@@ -270,7 +259,9 @@ func (c *Conn) Failed(err error) {
 	owner := c.owner
 	if c.of != nil {
 		c.owner = nil
-		c.of.endBeside()
+		if beside := c.of.tracking; beside != nil {
+			beside.conn.End()
+		}
 	}
 	if owner != nil {
 		owner.Lost(err)

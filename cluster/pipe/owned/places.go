@@ -67,10 +67,7 @@ func NewPlaces(o Options, counters *Totals) *Places {
 // Lend returns a connection that only owner uses, until it is lost, or owner ends its use with Release or
 // End. Requests may be given to it at once. They wait until it is connected; before that it may wait, for
 // the Budget at most, for one of the places that the owner's Party may take.
-func (o *Places) Lend(key Key, owner Owner) *Conn {
-	defer o.countConns()
-	return o.lend(key, owner, nil)
-}
+func (o *Places) Lend(key Key, owner Owner) *Conn { return o.lend(key, owner, nil) }
 
 // lend finds or makes a connection. set, if not nil, is the Set that it is beside.
 func (o *Places) lend(key Key, owner Owner, set *Set) *Conn {
@@ -104,6 +101,7 @@ func (o *Places) takeIdle(key Key, owner Owner) *Conn {
 	o.setIdle(key, idle[:len(idle)-1])
 	c.owner, c.party = owner, partyOf(owner)
 	o.shares.takePlace(c)
+	o.countConns()
 	if c.numberLater {
 		c.link.Ask(askClientID, c.numbered)
 	}
@@ -136,6 +134,7 @@ func (o *Places) keepIdle(c *Conn) bool {
 // admitConn connects c as soon as there is a place for it. Requests may be given to it before: they wait in
 // its link. The Budget ends the wait, with an error that Lost gets.
 func (o *Places) admitConn(c *Conn) {
+	defer o.countConns()
 	switch {
 	case o.closed:
 		// not at once: the caller does not have c yet

@@ -187,7 +187,6 @@ func (s *Set) At(addr string) *Conn {
 // Lend is Places.Lend for the client of the set: it gets the connection of the set, which Release gives back
 // to the set, or another one beside it.
 func (s *Set) Lend(addr string, owner Owner) *Conn {
-	defer s.places.countConns()
 	c := s.At(addr)
 	if c.owner == nil {
 		c.owner = owner
@@ -234,23 +233,14 @@ func (m *setConn) Party() Party { return partyOf(m.of.owner) }
 // requests of the setup name its id; they go in front of what clients have sent meanwhile.
 func (m *setConn) beginSetup() {
 	if m.of.setup.Redirect {
-		m.pending++
 		m.tracking = newTrackingConn(m, func() {
-			m.pending--
 			m.link.Front(m.requests(), m.setUp)
 			m.places.admitConn(m.Conn)
 		})
 		return
 	}
-	m.sendSetup(m.requests())
+	m.configure()
 	m.places.admitConn(m.Conn)
-}
-
-// sendSetup sends the requests of the setup.
-func (m *setConn) sendSetup(reqs [][]byte) {
-	for _, req := range reqs {
-		m.link.Ask(req, m.setUp)
-	}
 }
 
 // requests are the requests of the Setup, which are about to be sent.
@@ -269,24 +259,23 @@ func (m *setConn) requests() [][]byte {
 	return reqs
 }
 
-// configure takes over a new Setup.
+// configure takes over the Setup, the first one or a new one.
 func (m *setConn) configure() {
 	switch {
 	case m.tracking != nil && !m.tracking.ready: // its requests are still to be made
 	case m.of.setup.Redirect && m.tracking == nil:
-		m.pending++
-		m.tracking = newTrackingConn(m, func() {
-			m.pending--
-			m.configure()
-		})
+		m.tracking = newTrackingConn(m, m.configure)
 	default:
-		m.sendSetup(m.requests())
+		for _, req := range m.requests() {
+			m.link.Ask(req, m.setUp)
+		}
 	}
 }
 
 // turnMode changes the mode of the connection.
 func (m *setConn) turnMode(mode cluster.Mode) {
 	if m.key.Mode.DB != mode.DB && m.Special() { // its user may not be allowed SELECT
+		m.leaveSet() // what it owes, or is lent for, does not keep it there
 		m.fade()
 		return
 	}
@@ -321,12 +310,9 @@ func (m *setConn) setUp(reply []byte, err error) {
 
 // leaveSet takes the connection out of the set. Requests from now on, perhaps sent by an owner who hears that
 // it was lost, take a new one.
-func (m *setConn) leaveSet() { delete(m.of.byAddr, m.key.Addr) }
-
-// endBeside ends what is beside a connection that is lost.
-func (m *setConn) endBeside() {
-	if m.tracking != nil {
-		m.tracking.endConn()
+func (m *setConn) leaveSet() {
+	if m.of.byAddr[m.key.Addr] == m {
+		delete(m.of.byAddr, m.key.Addr)
 	}
 }
 
@@ -361,10 +347,9 @@ func (m *setConn) fade() {
 		m.tellStale()
 	}
 	m.fading = true
-	if owed > 0 && (m.link.Up() || m.link.Owes(false)) || m.owner != nil {
-		return
+	if m.owner == nil && (owed == 0 || !m.link.Up() && !m.link.Owes(false)) {
+		m.Close(ErrReleased)
 	}
-	m.Close(ErrReleased)
 }
 
 // tellStale says that pushes may have been missed, unless there was nothing that they could be about.

@@ -9,7 +9,6 @@ type trackingConn struct {
 	conn    *Conn
 	ready   bool // its id is known
 	retired bool // it ends once what came before is passed on
-	leaving bool
 	heard   pushText
 }
 
@@ -17,9 +16,11 @@ type trackingConn struct {
 // takes one place more, of the same party.
 func newTrackingConn(m *setConn, opened func()) *trackingConn {
 	s := &trackingConn{of: m}
+	m.pending++
 	s.conn = m.places.Lend(Key{m.key.Addr, cluster.Mode{Proto: 3}}, s)
 	s.pingNode(func() { // the reply comes behind the id
 		s.ready = true
+		m.pending--
 		opened()
 	})
 	return s
@@ -37,18 +38,10 @@ func (s *trackingConn) pingNode(then func()) {
 	})
 }
 
-// endConn ends the connection at once, and its loss is no news then.
-func (s *trackingConn) endConn() {
-	s.leaving = true
-	s.conn.End()
-}
-
 // retireConn ends the connection once everything that the node has sent over it is passed on.
 func (s *trackingConn) retireConn() {
 	s.retired = true
-	if s.conn.dead == nil {
-		s.pingNode(s.endConn)
-	}
+	s.pingNode(s.conn.End)
 }
 
 // Push implements Owner.
@@ -56,15 +49,12 @@ func (s *trackingConn) Push(chunk []byte, last bool) { s.of.of.passPush(&s.heard
 
 // Lost implements Owner.
 func (s *trackingConn) Lost(err error) {
-	switch {
-	// this side has ended it
-	case s.leaving:
-	case s.retired:
+	if s.retired {
 		s.of.tellStale() // it may have missed an invalidation
-	default:
-		// Nobody hears any more what changes at that node, so nothing may be read over it.
-		s.of.Close(err)
+		return
 	}
+	// Nobody hears any more what changes at that node, so nothing may be read over it.
+	s.of.Close(err)
 }
 
 // pushText collects a push message.
