@@ -85,9 +85,9 @@ func (s *Setting) shownValue(value string) string {
 
 // notAFlag says what is wrong with a word that is no flag, and what may have been meant.
 func (src Sources) notAFlag(arg string) error {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	arg, _, _ = strings.Cut(arg, "=") // the value may be a secret
 	// one dash, or none
-	if Find(name) != nil {
+	if name := strings.TrimLeft(arg, "-"); Find(name) != nil {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}
 	why := "neither a setting (--name value) nor a subcommand"

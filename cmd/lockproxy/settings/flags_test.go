@@ -116,6 +116,9 @@ func TestFlagErrors(t *testing.T) {
 				`--lock-lease=VALUE)`},
 		{"-lock-lease 30s", "-lock-lease: settings are written --lock-lease VALUE\n30s: " +
 			"neither a setting (--name value) nor a subcommand; lockproxy --help lists both"},
+		{"-requirepass=sesame", `-requirepass: settings are written --requirepass VALUE`},
+		{"requirepas=sesame",
+			`requirepas: neither a setting (--name value) nor a subcommand; lockproxy --help lists both`},
 		{"lokc", `lokc: neither a setting (--name value) nor a subcommand; did you mean lock?`},
 		{"serve", `serve: neither a setting (--name value) nor a subcommand; lockproxy --help lists both`},
 		{"--dev perhaps",
