@@ -118,7 +118,6 @@ func (p *program) run(signals <-chan os.Signal) error {
 	if err == nil && asked.Err() == nil {
 		stopTakeover, err = p.succeed(life, old)
 	}
-	defer stopTakeover()
 	if err == nil && asked.Err() == nil {
 		p.manager.Ready("serving")
 		if v.Dev {
@@ -131,6 +130,8 @@ func (p *program) run(signals <-chan os.Signal) error {
 		return err
 	}
 	<-asked.Done()
+	// From now on there are no ports to give: whoever begins has its own.
+	stopTakeover()
 	// Nothing may keep the process longer than the setting says, or whoever has sent SIGTERM sends KILL.
 	late := time.AfterFunc(max(p.config.Values().DrainTimeout, toEnd), p.endAtOnce)
 	defer late.Stop()
