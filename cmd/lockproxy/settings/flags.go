@@ -30,16 +30,17 @@ func (src Sources) readFlags() ([]given, error) {
 		}
 		name, value, hasValue := strings.Cut(arg, "=")
 		name, ok := strings.CutPrefix(name, "--")
-		if !ok {
-			all = append(all, given{wrong: src.notAFlag(arg)})
-			continue
-		}
 		s := Find(name)
 		switch {
-		case s == nil:
-			all = append(all, stranger(name, "--"+name, spellFlag))
-			if !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				args = args[1:] // its value, most likely
+		case !ok || s == nil:
+			wrong := stranger(name, "--"+name, spellFlag)
+			if !ok {
+				wrong = given{wrong: src.notAFlag(arg)}
+			}
+			all = append(all, wrong)
+			likely := ok || Find(strings.TrimLeft(name, "-")) != nil
+			if likely && !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				args = args[1:] // its value, most likely, which may be a secret
 			}
 			continue
 		case hasValue:
