@@ -13,6 +13,9 @@ import (
 type notMaster struct{ identity }
 
 func (e notMaster) Error() string {
+	if e.follows == "" {
+		return "it is a replica, and does not say whose (allow its user +info, or name the master)"
+	}
 	return "it is a replica of " + e.follows + ", and the master could not be reached"
 }
 

@@ -50,6 +50,8 @@ func TestProbes(t *testing.T) {
 		{"health --admin " + other, "", tool.ExitNo, "404"},
 		{"ready --admin off", "", tool.ExitNo, "admin is off"},
 		{"health --admin nowhere", "", tool.ExitUsage, "host:port"},
+		{"health --proxy nowhere", "", tool.ExitUsage, "host:port"},
+		{"ready --proxy a:1 --cert x", "", tool.ExitUsage, "need each other"},
 		{"health elsewhere", "", tool.ExitUsage, "elsewhere"},
 		{"ready --within 3", "", tool.ExitUsage, "needs a unit: 3s or 3ms"},
 		{"health --help", "", tool.ExitOK, ""},

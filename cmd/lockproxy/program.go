@@ -57,8 +57,7 @@ func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *progra
 // run serves until a signal asks for the end and then drains; a second signal
 // ends the process at once. The error says why serving was not possible.
 func (p *program) run(signals <-chan os.Signal) error {
-	// Before anything else is started: loops and the collector ask for processors and memory when they begin.
-	defer limits.SetProcs(p.log)()
+	// Before anything else is started: it may take memory when it begins.
 	limits.LimitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
 	// Before anybody watches the settings, so nobody sees the number that the process cannot keep.
@@ -119,7 +118,6 @@ func (p *program) run(signals <-chan os.Signal) error {
 	if err == nil && asked.Err() == nil {
 		stopTakeover, err = p.succeed(life, old)
 	}
-	defer stopTakeover()
 	if err == nil && asked.Err() == nil {
 		p.manager.Ready("serving")
 		if v.Dev {
@@ -132,6 +130,8 @@ func (p *program) run(signals <-chan os.Signal) error {
 		return err
 	}
 	<-asked.Done()
+	// From now on there are no ports to give: whoever begins has its own.
+	stopTakeover()
 	// Nothing may keep the process longer than the setting says, or whoever has sent SIGTERM sends KILL.
 	late := time.AfterFunc(max(p.config.Values().DrainTimeout, toEnd), p.endAtOnce)
 	defer late.Stop()

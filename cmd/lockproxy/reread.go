@@ -33,7 +33,7 @@ func (p *program) rereadSettings() {
 		p.refuseSettings(err)
 		return
 	}
-	changed, restart, err := p.config.Reread(fresh, p.fitClients)
+	changed, restart, err := p.config.Reread(fresh)
 	// Told in any case: whoever has changed the file expects it to count.
 	for _, s := range restart {
 		p.log.Warn("a setting has changed and needs a restart", "setting", s.Name,
@@ -67,7 +67,7 @@ func (p *program) refuseSettings(err error) {
 }
 
 // fitClients lowers the settings to what the process may have. It is called with the settings of the start,
-// and with those of each reread.
+// and with those of each change.
 func (p *program) fitClients(v *settings.Values) *settings.Values {
 	return limits.FitClients(v, limits.OpenFiles(), p.log)
 }

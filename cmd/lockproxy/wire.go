@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -116,21 +117,12 @@ func proxyOptions(p *program, v *settings.Values, up *discovery.Upstream) proxy.
 	}
 	// The Redis of --dev lacks commands by nature, and nobody could allow them.
 	o.TellNeeds, o.Failed, o.Same = !v.Dev, p.state.Waits, v.Same()
-	o.KeepAlive = orNever(o.KeepAlive)
 	o.MaxMemory = v.MaxMemory.Of(limits.Memory())
 	o.Pipes.ConnectTimeout = v.Upstream.ConnectTimeout
-	o.Pipes.Budget = max(o.Pipes.Budget, 1) // 0 would mean the default
+	// 0 would mean the default; in the settings it switches something off.
+	o.KeepAlive, o.Pipes.Budget = cmp.Or(o.KeepAlive, -1), max(o.Pipes.Budget, 1)
 	o.Redlock.MaxLease = v.LongestRedlockLease()
 	return o
-}
-
-// orNever replaces 0, which switches something off in the settings, by a time that does so in Options, where
-// 0 is the default.
-func orNever(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
 }
 
 // Turns implements lifecycle.Plane.

@@ -59,10 +59,10 @@ func Serve(ln net.Listener, o Options) (stop func()) {
 	}
 	page := o.newPage()
 	srv := &http.Server{
-		Handler:     onlyHosts(names(v), o.handler(newGate(o), page)),
+		Handler:     boundedBodies(onlyHosts(names(v), o.handler(newGate(o), page))),
 		ConnContext: gateContext,
 		// No WriteTimeout, which would end the stream of the page: that has a time-out for each write.
-		ReadHeaderTimeout: 5 * time.Second,
+		ReadHeaderTimeout: askPatience,
 		IdleTimeout:       time.Minute,
 		// What browsers and scanners do wrong is no warning.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
@@ -85,6 +85,19 @@ func Serve(ln net.Listener, o Options) (stop func()) {
 		}
 		<-done
 	}
+}
+
+// askPatience is how long a request may take to come: its header, and its body.
+const askPatience = 5 * time.Second
+
+// boundedBodies bounds how long a body may take to come. ReadTimeout would, and end the stream of the page.
+func boundedBodies(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(askPatience))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // tellReady answers /readyz: 200 while the proxy serves anything at all, since a balancer that took it away

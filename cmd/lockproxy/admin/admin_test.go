@@ -2,11 +2,14 @@ package admin
 
 import (
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockproxy/cluster/master"
@@ -161,4 +164,33 @@ func TestReloadMetrics(t *testing.T) {
 			t.Errorf("no metric %s in\n%s", want, body)
 		}
 	}
+}
+
+// pipes is a listener whose clients are the other ends of pipes.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if nc, open := <-p; open {
+		return nc, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
+
+// A body that does not come keeps no connection.
+func TestBodyThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := make(pipes)
+		defer Serve(ln, optionsOf(fixed{}, settings.Defaults()))()
+		here, there := net.Pipe()
+		ln <- there
+		io.WriteString(here, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+		here.SetReadDeadline(time.Now().Add(time.Hour))
+		if _, err := io.ReadAll(here); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -52,12 +52,19 @@ type teller struct {
 }
 
 func (t teller) number(n float64, labels ...string) {
-	t.ch <- prometheus.MustNewConstMetric(t.desc, t.kind, n, labels...)
+	t.pass(prometheus.NewConstMetric(t.desc, t.kind, n, labels...))
 }
 
 // times takes a histogram: below is how many values are not above each bound.
 func (t teller) times(count uint64, sum float64, below map[float64]uint64, labels ...string) {
-	t.ch <- prometheus.MustNewConstHistogram(t.desc, count, sum, below, labels...)
+	t.pass(prometheus.NewConstHistogram(t.desc, count, sum, below, labels...))
+}
+
+// pass leaves out what a node of the upstream has given a name that is no UTF-8, and so no label.
+func (t teller) pass(m prometheus.Metric, err error) {
+	if err == nil {
+		t.ch <- m
+	}
 }
 
 type amount interface{ ~int | ~int64 | ~uint64 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -8,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lockproxy/cluster/pipe"
+	"lockproxy/proxy"
+	"lockproxy/proxy/stats"
 )
 
 // TestDocsTellTheMetrics proves that the table of docs/operations.md has the metrics that there are, with
@@ -47,5 +52,19 @@ func TestDocsTellTheMetrics(t *testing.T) {
 		if !slices.Contains(there, name) {
 			t.Errorf("docs/operations.md tells of %s, which there is not", name)
 		}
+	}
+}
+
+// A node, or a command of it, may call itself what no label can be: it is left out, and nothing else is.
+func TestMetricsOfNamesThatAreNoText(t *testing.T) {
+	c := stats.CommandCount{Calls: 1}
+	c.Name = "\xff"
+	said := proxy.Stats{Nodes: []pipe.NodeStats{{Addr: "\xff:1"}, {Addr: "a:1"}},
+		Commands: []stats.CommandCount{c}}
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(collector{optionsOf(fixed{stats: said}, nil)})
+	all, err := r.Gather()
+	if text := fmt.Sprint(all); err != nil || !strings.Contains(text, "a:1") {
+		t.Errorf("%v: %s", err, text)
 	}
 }

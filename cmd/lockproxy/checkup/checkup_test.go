@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock/scripts"
 )
@@ -115,4 +116,18 @@ func TestCertificate(t *testing.T) {
 			t.Errorf("%+v: %+v", c, f)
 		}
 	}
+}
+
+// Where INFO is forbidden nothing is said to be wrong that only INFO could tell; HELLO tells the role.
+func TestWithoutInfo(t *testing.T) {
+	forbidden := resp.Value{Kind: '-', Str: []byte("NOPERM")}
+	all := []*checkedNode{{addr: "a:1", info: forbidden}, {addr: "b:1", info: forbidden, replica: true}}
+	w := &wholeUpstream{nodes: all, topology: &cluster.Topology{Masters: []*cluster.Node{{Addr: "a:1"}}}}
+	o := &Options{LocksThere: true, Sync: 1}
+	w.tellFacts(o, func(f Fact) {
+		wrong := f.Node == "b:1" && f.About == "node" && !strings.Contains(f.Text, ": replica, ")
+		if f.Level == Fail || wrong {
+			t.Errorf("%+v", f)
+		}
+	})
 }

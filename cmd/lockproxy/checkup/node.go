@@ -51,6 +51,7 @@ type checkedNode struct {
 	trip        time.Duration
 	clock       clock
 	server      cluster.Server
+	replica     bool
 	info        resp.Value
 	clusterInfo resp.Value
 	quorum      resp.Value // of a Sentinel: what it thinks of its group
@@ -173,6 +174,8 @@ func (n *checkedNode) identifyServer(c *conversation) error {
 		return err
 	}
 	n.info, n.server = all[0], cluster.ServerOf(all...)
+	// INFO may be forbidden, and HELLO is of 6.0 on.
+	n.replica = n.is("role") == "slave" || cluster.Pairs(all[1])["role"] == "replica"
 	return nil
 }
 
@@ -248,9 +251,6 @@ func (n *checkedNode) keepsLocks(o *Options) bool {
 // is is a field of INFO.
 func (n *checkedNode) is(field string) string { return cluster.Field(n.info, field) }
 
-// master says that the node is one. So it counts, too, if INFO is forbidden.
-func (n *checkedNode) master() bool { return n.is("role") != "slave" }
-
 // tellFacts tells what is so at the node alone.
 func (n *checkedNode) tellFacts(o *Options, tell func(Fact)) {
 	say := func(l Level, about, text, remedy string) { tell(Fact{l, about, n.addr, text, remedy}) }
@@ -284,8 +284,10 @@ func (n *checkedNode) role() string {
 	switch {
 	case n.part == watcher:
 		return "Sentinel"
-	case n.master():
+	case !n.replica:
 		return "master"
+	case n.info.IsError():
+		return "replica"
 	}
 	return "replica of " + net.JoinHostPort(n.is("master_host"), n.is("master_port"))
 }
@@ -317,7 +319,7 @@ func (n *checkedNode) tellState(say func(l Level, about, text, remedy string)) {
 	if state := cluster.Field(n.clusterInfo, "cluster_state"); state != "" && state != "ok" {
 		say(Fail, "cluster", "calls the cluster "+state, "redis-cli --cluster check "+n.addr+" says more")
 	}
-	if !n.master() && n.is("master_link_status") != "up" {
+	if n.is("master_link_status") == "down" {
 		say(Fail, "replica", "has no link to its master", "look at the log of the replica: masterauth, the "+
 			"network, or the size of the backlog")
 	}

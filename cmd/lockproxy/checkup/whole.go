@@ -2,7 +2,6 @@ package checkup
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,14 +142,14 @@ func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
 		following[n.Follows]++
 	}
 	for _, m := range t.Masters {
-		// 0 too if INFO is forbidden
-		connected, _ := strconv.Atoi(w.field(m.Addr, "connected_slaves"))
+		// An error is also that INFO is forbidden, or that the node was not reached.
+		connected, err := strconv.Atoi(w.field(m.Addr, "connected_slaves"))
 		switch {
 		// one Redis without replicas is what somebody has chosen
 		case t.Kind != cluster.Single && following[m.Addr] == 0:
 			tell(Fact{Warn, "replicas", m.Addr, "has none: what it keeps cannot be reached while it is down",
 				"give it a replica"})
-		case o.LocksThere && o.Sync > connected && w.reached(m.Addr):
+		case o.LocksThere && err == nil && o.Sync > connected:
 			tell(Fact{Fail, "replicas", m.Addr, fmt.Sprintf("has %d, and lock-sync %d wants more: no lock "+
 				"is granted", connected, o.Sync), "start more replicas, or set lock-sync to a lower number"})
 		}
@@ -171,11 +170,6 @@ func (w *wholeUpstream) field(addr, name string) string {
 		}
 	}
 	return ""
-}
-
-// reached says that the node at addr has answered.
-func (w *wholeUpstream) reached(addr string) bool {
-	return slices.ContainsFunc(w.nodes, func(n *checkedNode) bool { return n.addr == addr && n.err == nil })
 }
 
 // tellMasters tells what is known of the masters of RedLock. What is wrong with a single one is told of it;
@@ -230,8 +224,8 @@ func (n *checkedNode) unfit(runIDs map[string]string) (why, remedy string) {
 		return "is the same server as " + other, independent
 	case n.server.Mode == "cluster", n.server.Mode == "sentinel":
 		return "runs in " + n.server.Mode + " mode", independent
-	case !n.master():
-		return "is a replica of " + net.JoinHostPort(n.is("master_host"), n.is("master_port")), independent
+	case n.replica:
+		return "is a " + n.role(), independent
 	}
 	return "", ""
 }

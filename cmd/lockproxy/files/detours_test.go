@@ -1,10 +1,14 @@
 package files
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lockproxy/cmd/lockproxy/settings"
 )
@@ -35,4 +39,25 @@ func TestDetoursFile(t *testing.T) {
 			t.Errorf("%q: it is at %s, want %s", step.text, at, step.at)
 		}
 	}
+}
+
+// A mistake that comes again is told again.
+func TestDetoursFileIsWrongTwice(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "map")
+	synctest.Test(t, func(t *testing.T) {
+		v := &settings.Values{DetoursFile: file}
+		var table LiveDetours
+		var log bytes.Buffer
+		go table.Watch(t.Context(), settings.NewConfig(v), slog.New(slog.NewTextHandler(&log, nil)))
+		for _, text := range []string{"a=b", "a", "a=b", "a"} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * rereadEvery)
+		}
+		synctest.Wait()
+		if n := strings.Count(log.String(), "cannot be reread"); n != 2 {
+			t.Errorf("told %d times:\n%s", n, &log)
+		}
+	})
 }

@@ -19,13 +19,14 @@ type Config struct {
 	// what a setting that is not live still runs with, whatever its source says by now
 	started *Values // as they were read at the start
 
-	mu       sync.Mutex // one change at a time
+	fit      func(*Values) *Values // lowers them to what the process may have; set by Fit
+	mu       sync.Mutex            // one change at a time
 	watchers []func(*Values)
 }
 
 // NewConfig returns a Config that starts with v.
 func NewConfig(v *Values) *Config {
-	c := &Config{started: v}
+	c := &Config{started: v, fit: func(v *Values) *Values { return v }}
 	c.now.Store(v)
 	return c
 }
@@ -45,11 +46,12 @@ func (c *Config) OnChange(watch func(*Values)) {
 	watch(c.now.Load())
 }
 
-// Fit replaces the settings by the result of f, before anybody watches them. It is called once, by the
-// program when it starts; Reread is given the same f.
+// Fit replaces the settings by the result of f, before anybody watches them, and those of each change. It is
+// called once, by the program when it starts.
 func (c *Config) Fit(f func(*Values) *Values) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.fit = f
 	c.now.Store(f(c.now.Load()))
 }
 
@@ -107,7 +109,7 @@ func (c *Config) SetAll(pairs [][2]string) error {
 	if err != nil {
 		return err
 	}
-	c.adoptValues(next)
+	c.adoptValues(c.fit(next))
 	return nil
 }
 
@@ -129,8 +131,8 @@ func (c *Config) Again() {
 
 // Reread makes the settings what fresh says, all of them or none, as far as they can change while the proxy
 // runs: then they are what they would be after a restart, and what CONFIG SET has changed is over. It returns
-// those that differ from before, and those that only a restart changes. fit is as in fit.
-func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, restart []*Setting, err error) {
+// those that differ from before, and those that only a restart changes.
+func (c *Config) Reread(fresh *Values) (changed, restart []*Setting, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now.Load()
@@ -151,7 +153,7 @@ func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, rest
 		}
 	}
 	// Before check and before the comparison: what is logged as changed is what will hold.
-	next := fit(&mixed)
+	next := c.fit(&mixed)
 	if err := check(next); err != nil {
 		return nil, restart, err
 	}

@@ -126,7 +126,7 @@ func TestConfigReread(t *testing.T) {
 			}
 			return strings.Join(names, " ")
 		}
-		ch, re, err := c.Reread(v, func(v *Values) *Values { return v })
+		ch, re, err := c.Reread(v)
 		return list(ch), list(re), err
 	}
 	changed, restart, err := reread("--dev --admin 127.0.0.1:1 --upstream-password x --log-level error")
@@ -164,7 +164,7 @@ func TestConfigRereadMovesNoPassword(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		changed, restart, err := c.Reread(then, func(v *Values) *Values { return v })
+		changed, restart, err := c.Reread(then)
 		if now := c.Values(); err != nil || len(changed) > 0 || len(restart) == 0 ||
 			secrets(now) != before {
 			t.Errorf("%s: changed %d, restart %d: %v", test.then, len(changed), len(restart), err)
@@ -187,6 +187,19 @@ func TestConfigOfAPasswordInAFile(t *testing.T) {
 	}
 	if err := set(c, "requirepass", hidden); err != nil || c.Values().Proxy.Password != "" {
 		t.Errorf("what was read cannot be set again: %v", err)
+	}
+}
+
+// CONFIG SET gives no more than the process may have, as the start.
+func TestConfigSetFits(t *testing.T) {
+	c := newTestConfig(t, "--dev")
+	c.Fit(func(v *Values) *Values {
+		fitted := *v
+		fitted.Proxy.MaxClients = min(v.Proxy.MaxClients, 100)
+		return &fitted
+	})
+	if err := set(c, "maxclients", "200"); err != nil || c.Values().Proxy.MaxClients != 100 {
+		t.Errorf("%d clients: %v", c.Values().Proxy.MaxClients, err)
 	}
 }
 

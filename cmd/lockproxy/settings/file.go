@@ -50,19 +50,22 @@ func parseLine(line, place string) given {
 	// At least one word: the line is neither empty nor a comment.
 	words, err := SplitWords(line)
 	if err != nil {
-		name := line[:strings.IndexAny(line, " \t\"'")] // nothing of the value: it may be a secret
+		name := line[:strings.IndexAny(line, " \t\"'=:")] // nothing of the value: it may be a secret
 		return given{name: strings.ToLower(name), wrong: fmt.Errorf("%s%s: %w", place, name, err)}
 	}
-	name := strings.ToLower(words[0])
+	word := words[0][:strings.IndexAny(words[0]+"=", "=:")] // as above: name=value
+	name := strings.ToLower(word)
 	if name == "config" {
 		return given{wrong: errors.New(place + "config: a config file cannot name another one")}
 	}
 	s := Find(name)
 	if s == nil {
-		return stranger(name, place+words[0], func(near string) string { return near })
+		return stranger(name, place+word, func(near string) string { return near })
 	}
 	g := given{name: name}
 	switch {
+	case word != words[0]:
+		g.wrong = fmt.Errorf("%s%s: a space parts it from its value", place, name)
 	case len(words) == 1:
 		g.wrong = fmt.Errorf("%s%s: needs a value; allowed: %s", place, name, s.allowed())
 	// Most often it is a comment behind the value, which redis.conf does not know either.

@@ -39,6 +39,12 @@ func TestFileErrors(t *testing.T) {
 		{"dev yes # no upstream",
 			`1: dev: takes one value, and 4 words follow: quote a value with spaces, put a comment on a ` +
 				`line of its own`},
+		{"requirepass=hunter2", `1: requirepass: a space parts it from its value`},
+		{"requirepass: hunter2", `1: requirepass: a space parts it from its value`},
+		{"requirepas=hunter2", `1: requirepas: there is no such setting; did you mean requirepass?`},
+		{`requirepass=hunter2"open`,
+			`1: requirepass: its quotes are not balanced, or something follows a closing quote without a ` +
+				`space`},
 		{`requirepass "open`,
 			`1: requirepass: its quotes are not balanced, or something follows a closing quote without a ` +
 				`space`},

@@ -30,16 +30,17 @@ func (src Sources) readFlags() ([]given, error) {
 		}
 		name, value, hasValue := strings.Cut(arg, "=")
 		name, ok := strings.CutPrefix(name, "--")
-		if !ok {
-			all = append(all, given{wrong: src.notAFlag(arg)})
-			continue
-		}
 		s := Find(name)
 		switch {
-		case s == nil:
-			all = append(all, stranger(name, "--"+name, spellFlag))
-			if !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				args = args[1:] // its value, most likely
+		case !ok || s == nil:
+			wrong := stranger(name, "--"+name, spellFlag)
+			if !ok {
+				wrong = given{wrong: src.notAFlag(arg)}
+			}
+			all = append(all, wrong)
+			likely := ok || Find(strings.TrimLeft(name, "-")) != nil
+			if likely && !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				args = args[1:] // its value, most likely, which may be a secret
 			}
 			continue
 		case hasValue:
@@ -85,9 +86,9 @@ func (s *Setting) shownValue(value string) string {
 
 // notAFlag says what is wrong with a word that is no flag, and what may have been meant.
 func (src Sources) notAFlag(arg string) error {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	arg, _, _ = strings.Cut(arg, "=") // the value may be a secret
 	// one dash, or none
-	if Find(name) != nil {
+	if name := strings.TrimLeft(arg, "-"); Find(name) != nil {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}
 	why := "neither a setting (--name value) nor a subcommand"

@@ -114,8 +114,12 @@ func TestFlagErrors(t *testing.T) {
 		{"--lock-lease --dev",
 			`--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written ` +
 				`--lock-lease=VALUE)`},
-		{"-lock-lease 30s", "-lock-lease: settings are written --lock-lease VALUE\n30s: " +
+		{"-requirepass sesame", "-requirepass: settings are written --requirepass VALUE"},
+		{"requirepass sesame serve", "requirepass: settings are written --requirepass VALUE\nserve: " +
 			"neither a setting (--name value) nor a subcommand; lockproxy --help lists both"},
+		{"-requirepass=sesame", `-requirepass: settings are written --requirepass VALUE`},
+		{"requirepas=sesame",
+			`requirepas: neither a setting (--name value) nor a subcommand; lockproxy --help lists both`},
 		{"lokc", `lokc: neither a setting (--name value) nor a subcommand; did you mean lock?`},
 		{"serve", `serve: neither a setting (--name value) nor a subcommand; lockproxy --help lists both`},
 		{"--dev perhaps",

@@ -60,7 +60,10 @@ func acquireLock(ctx context.Context, o *options) (*hold, error) {
 			h.abandonGrant(err)
 			return nil, err
 		}
-		sleep(ctx, againAfter)
+		select {
+		case <-ctx.Done():
+		case <-time.After(againAfter):
+		}
 		err = nil
 		if h.broken() {
 			err = h.connectProxy(ctx)
@@ -181,11 +184,7 @@ func (h *hold) watchHold(ctx context.Context, now <-chan struct{}, sure chan<- s
 		case errors.Is(err, errLost):
 			return err
 		case err == nil:
-			select {
-			// whoever has not taken the last one gets that
-			case sure <- struct{}{}:
-			default:
-			}
+			poke(sure) // whoever has not taken the last one gets that
 		}
 	}
 }
@@ -254,7 +253,7 @@ func (h *hold) extended(sent time.Time, ttl any) error {
 	if !ok {
 		return fmt.Errorf("%w: %v in place of a ttl", client.ErrProtocol, ttl)
 	}
-	h.until = sent.Add(milliseconds(ms))
+	h.until = sent.Add(time.Duration(ms) * time.Millisecond)
 	return nil
 }
 
@@ -307,13 +306,10 @@ func (h *hold) closeConn() {
 	}
 }
 
-// milliseconds are those of a reply as a time.
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// sleep is time.Sleep that ends with ctx.
-func sleep(ctx context.Context, d time.Duration) {
+// poke wakes whoever reads c.
+func poke(c chan<- struct{}) {
 	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+	case c <- struct{}{}:
+	default:
 	}
 }

@@ -175,14 +175,6 @@ func (r *jobRun) workUnderHold(h *hold) int {
 	}
 }
 
-// poke wakes whoever reads c.
-func poke(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // freeLock frees the lock behind a command that has ended with s, and returns the exit code.
 func (r *jobRun) freeLock(h *hold, s syscall.WaitStatus) int {
 	switch err := h.releaseLock(); {

@@ -94,8 +94,9 @@ func (p *ShownClient) told() string {
 // breakLock is lockproxy locks break NAME.
 func (a *locksFlags) breakLock(c *tool.Invocation, name string) int {
 	if !a.yes {
-		// A script would break a lock, or hang, by a question that it does not see.
-		if !terminal.Reads(c.Stdin) {
+		// A script would break a lock, or hang, by a question that it does not see. Anything but a terminal
+		// would answer it by chance.
+		if !terminal.Is(c.Stdin) {
 			return c.Misused(errors.New("nobody can be asked here: --yes breaks the lock without a question"))
 		}
 		l, err := a.inspectLock(name)

@@ -101,6 +101,9 @@ func (p *probe) runProbe(c *tool.Invocation) int {
 	ctx, cancel := context.WithTimeout(context.Background(), p.within)
 	defer cancel()
 	if p.proxy.Addr != "" {
+		if err := p.proxy.Check(); err != nil {
+			return c.Misused(err)
+		}
 		return p.answerWith(c, p.pingProxy(ctx))
 	}
 	v, err := p.load(c.Settings, c.Environ)
@@ -125,9 +128,6 @@ func (p *probe) answerWith(c *tool.Invocation, err error) int {
 
 // pingProxy connects as any client does, and logs in if a password is given. accepts says what came of it.
 func (p *probe) pingProxy(ctx context.Context) error {
-	if err := p.proxy.Check(); err != nil {
-		return err
-	}
 	conn, err := p.proxy.Connect(ctx)
 	if err == nil {
 		conn.Close()

@@ -20,20 +20,9 @@ const (
 	rows    = 24
 )
 
-// Is says whether w is a terminal. Nothing but an *os.File can be one.
-func Is(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, _, ok = size(f)
-	return ok
-}
-
-// Reads says whether r is a terminal: somebody there may answer. A question to anything else would be
-// answered by chance.
-func Reads(r io.Reader) bool {
-	f, ok := r.(*os.File)
+// Is says whether a Reader or Writer is a terminal. Nothing but an *os.File can be one.
+func Is(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -61,7 +61,7 @@ func TestNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if Is(null) || Reads(null) || Is(new(strings.Builder)) {
+	if Is(null) || Is(new(strings.Builder)) {
 		t.Error("no terminal is taken for one")
 	}
 	if w, h := Size(null); w != columns || h != rows {
