@@ -88,5 +88,17 @@ func Refusal(name, reason string) []byte {
 // NoSubcommand answers a container command whose subcommand the proxy does not know.
 func NoSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }
 
+// SinceValkey makes the function of a subcommand that Valkey has since a version. Servers without it answer
+// as to any word that they do not know.
+func SinceValkey(major, minor int, run func(c *Call)) func(c *Call) {
+	return func(c *Call) {
+		if !c.Server.Upstream().IsValkey(major, minor) {
+			NoSubcommand(c)
+			return
+		}
+		run(c)
+	}
+}
+
 // ErrNoCluster is what Redis says of cluster commands where there is no cluster.
 var ErrNoCluster = []byte("-ERR This instance has cluster support disabled\r\n")

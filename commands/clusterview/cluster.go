@@ -3,6 +3,7 @@ package clusterview
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,18 +26,6 @@ func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 			return
 		}
 		run(c)
-	}
-}
-
-// ofValkey9 makes the function of a subcommand that Valkey has since 9.0. Servers without it answer as to any
-// word that they do not know.
-func ofValkey9(run func(c *commands.Call)) func(c *commands.Call) {
-	return func(c *commands.Call) {
-		if !c.Server.Upstream().IsValkey(9, 0) {
-			commands.NoSubcommand(c)
-			return
-		}
-		inCluster(run)(c)
 	}
 }
 
@@ -180,24 +169,14 @@ func clusterMyShardID(c *commands.Call) {
 	inCluster(clusterMyID)(c)
 }
 
-// longKey is the length from which on the slot of a key is computed on a goroutine. In bytes: the hash looks
-// at each of them.
-const longKey = 256 << 10
-
-// clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too. The key lies in the read
-// buffer of a long command, which nobody writes to any more, so a goroutine may read it.
+// clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too.
 func clusterKeySlot(c *commands.Call) {
 	if !c.Server.ClusterMode() && !c.Server.Upstream().IsValkey(9, 0) {
 		c.Reply(commands.ErrNoCluster)
 		return
 	}
 	key := c.Args[2]
-	answer := func() []byte { return redcon.AppendInt(nil, int64(slot.Of(key))) }
-	if len(key) < longKey {
-		c.Reply(answer())
-		return
-	}
-	commands.Beside(c, answer)
+	c.ReplyAbout(key, func() []byte { return redcon.AppendInt(nil, int64(slot.Of(key))) })
 }
 
 // clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers. It
@@ -225,7 +204,7 @@ func clusterFailures(c *commands.Call) { ofPeer(c, redcon.AppendInt(nil, 0)) }
 // ofPeer answers a question about the node whose id is the third argument. reply is for an id that one of the
 // peers has.
 func ofPeer(c *commands.Call, reply []byte) {
-	if peerOf(peers(c), c.Args[2]) == nil {
+	if !slices.ContainsFunc(peers(c), func(p peer) bool { return p.id == string(c.Args[2]) }) {
 		reply = resp.ErrorLine("ERR Unknown node %s", c.Args[2])
 	}
 	c.Reply(reply)

@@ -25,11 +25,7 @@ func hello(c *commands.Call) {
 		}
 		proto = int(n)
 	}
-	var options [][]byte
-	if len(c.Args) > 2 {
-		options = c.Args[2:]
-	}
-	if reply := helloAs(c, proto, options); reply != nil {
+	if reply := helloAs(c, proto, c.Args[min(2, len(c.Args)):]); reply != nil {
 		c.Reply(reply)
 	}
 }

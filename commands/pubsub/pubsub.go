@@ -210,16 +210,11 @@ func broadcastApart(c *commands.Call, raw []byte, combine func(commands.Subscrib
 			if err := merge.FirstError(replies); err != nil {
 				return err
 			}
-			actions.Await(func(done func([]byte)) {
-				go func() { done(combine(counts, replies)) }() // ends by itself
-			}, asItIs, nil)
+			commands.Beside(actions, func() []byte { return combine(counts, replies) })
 			return nil
 		})
 	})
 }
-
-// asItIs is for an Await whose goroutine makes the answer itself.
-func asItIs(reply []byte) []byte { return reply }
 
 // publishes is for PUBLISH in a transaction: the node's number lacks the clients of this proxy.
 func publishes([][]byte) commands.Queued { return commands.Queued{DB: -1, Publishes: true} }
