@@ -225,8 +225,8 @@ func lockctlCheck(c *commands.Call, l *Lockers) {
 			}
 			return resp.AppendNull(nil, proto)
 		}
-		if lost, ok := of.Untold(name, token, h.Fence); ok { // it is about to be freed
-			return commands.ErrorReply(errLost(name, lost, thenLock))
+		if err := untold(of, name, token, h.Fence, thenLock); err != nil { // it is about to be freed
+			return commands.ErrorReply(err)
 		}
 		b := redcon.AppendArray(nil, 3)
 		b = redcon.AppendInt(b, h.TTL.Milliseconds())

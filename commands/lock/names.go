@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,9 +159,7 @@ func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
 // then says what to do at last. The error names the first.
 func (m *many) untold(then string) (err error) {
 	for _, p := range m.set.Parts() {
-		if lost, ok := p.L.Untold(p.Name, m.set.Token(), 0); ok && err == nil {
-			err = errLost(p.Name, lost, then)
-		}
+		err = cmp.Or(err, untold(p.L, p.Name, m.set.Token(), 0, then))
 	}
 	return err
 }

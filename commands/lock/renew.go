@@ -38,8 +38,8 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		args.Lease = l.Lease()
 	}
 	// A lost hold must not be renewed: see lost.go.
-	if lost, ok := l.Untold(args.Name, args.Token, args.only); ok {
-		return errLost(args.Name, lost, thenLock)
+	if err := untold(l, args.Name, args.Token, args.only, thenLock); err != nil {
+		return err
 	}
 	ledger, by := all.Ledger, c.Client.Holder()
 	var keeps *holds.KeptSet
@@ -63,8 +63,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		left := r.Left
 		if left <= 0 {
 			if args.only == 0 {
-				e, ok := l.NotHeld(args.Name, args.Token, fence, nil)
-				ledger.noteNotHeld(args.Name, e, ok)
+				ledger.noteNotHeld(args.Name, args.Token, fence, nil)
 			}
 			if err := whyNothing(l, args.Name, args.Token, args.only); err != nil {
 				return commands.ErrorReply(err)
