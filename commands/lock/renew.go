@@ -92,10 +92,10 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 
 // mayKeep returns an error if the connection may not keep the hold alive. To take one over that this proxy
 // keeps alive already makes no more of them. The bound is that of the Locker, for all connections together:
-// see Keepalives.Full.
+// see Keepalives.Room.
 func mayKeep(c *commands.Call, l *locks.Locker, a *arguments) error {
 	if a.Token != "" && l.KeeperOf(a.Name, a.Token) != "" {
 		return nil
 	}
-	return c.Client.Keepalives.Full(l, c.Client.Host())
+	return c.Client.Keepalives.Room(l, c.Client.Host(), 1)
 }
