@@ -42,12 +42,9 @@ func clusterSlots(c *commands.Call) {
 	peers := peers(c)
 	out := redcon.AppendArray(nil, len(peers))
 	for _, p := range peers {
-		out = redcon.AppendArray(out, 3)
-		out = redcon.AppendInt(out, int64(p.first))
-		out = redcon.AppendInt(out, int64(p.last))
+		out = resp.AppendInts(redcon.AppendArray(out, 3), p.first, p.last)
 		out = redcon.AppendArray(out, 4)
-		out = resp.AppendBulks(out, p.host)
-		out = redcon.AppendInt(out, int64(p.port))
+		out = resp.AppendInts(resp.AppendBulks(out, p.host), p.port)
 		out = resp.AppendBulks(out, p.id)
 		out = resp.AppendMap(out, c.Client.Proto, 0)
 	}
@@ -72,9 +69,7 @@ func clusterShards(c *commands.Call) {
 		}
 		out = resp.AppendMap(out, proto, fields)
 		out = resp.AppendBulks(out, "slots")
-		out = redcon.AppendArray(out, 2)
-		out = redcon.AppendInt(out, int64(p.first))
-		out = redcon.AppendInt(out, int64(p.last))
+		out = resp.AppendInts(redcon.AppendArray(out, 2), p.first, p.last)
 		out = resp.AppendBulks(out, "nodes")
 		out = redcon.AppendArray(out, 1)
 		fields = 7
@@ -82,14 +77,14 @@ func clusterShards(c *commands.Call) {
 			fields++
 		}
 		out = resp.AppendMap(out, proto, fields)
-		out = resp.AppendBulks(out, "id", p.id, port)
-		out = redcon.AppendInt(out, int64(p.port))
+		out = resp.AppendBulks(out, "id", p.id)
+		out = resp.AppendNumber(out, port, p.port)
 		out = resp.AppendBulks(out, "ip", p.host, "endpoint", p.host)
 		if p.hasHostName() {
 			out = resp.AppendBulks(out, "hostname", p.host)
 		}
-		out = resp.AppendBulks(out, "role", "master", "replication-offset")
-		out = redcon.AppendInt(out, 0)
+		out = resp.AppendBulks(out, "role", "master")
+		out = resp.AppendNumber(out, "replication-offset", 0)
 		out = resp.AppendBulks(out, "health", "online")
 		if newer {
 			out = resp.AppendBulks(out, "id", p.id)

@@ -80,10 +80,9 @@ var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byt
 func appendHello(dst []byte, c *commands.Call) []byte {
 	dst = resp.AppendMap(dst, c.Client.Proto, 7)
 	product, version := commands.ToldProduct(c.Server)
-	dst = resp.AppendBulks(dst, "server", product, "version", version, "proto")
-	dst = redcon.AppendInt(dst, int64(c.Client.Proto))
-	dst = resp.AppendBulks(dst, "id")
-	dst = redcon.AppendInt(dst, c.Client.ID)
+	dst = resp.AppendBulks(dst, "server", product, "version", version)
+	dst = resp.AppendNumber(dst, "proto", c.Client.Proto)
+	dst = resp.AppendNumber(dst, "id", c.Client.ID)
 	dst = resp.AppendBulks(dst, "mode", commands.ModeName(c.Server), "role", "master", "modules")
 	return redcon.AppendArray(dst, 0)
 }

@@ -181,8 +181,7 @@ func clientTrackingInfo(c *commands.Call) {
 	}
 	out := resp.AppendMap(nil, proto, 3)
 	out = resp.AppendSet(resp.AppendBulks(out, "flags"), proto, len(flags))
-	out = resp.AppendBulks(resp.AppendBulks(out, flags...), "redirect")
-	out = redcon.AppendInt(out, t.Redir())
+	out = resp.AppendNumber(resp.AppendBulks(out, flags...), "redirect", t.Redir())
 	out = redcon.AppendArray(resp.AppendBulks(out, "prefixes"), len(t.Prefixes))
 	c.Reply(resp.AppendBulks(out, t.Prefixes...))
 }

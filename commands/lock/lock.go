@@ -431,7 +431,5 @@ func (q *acquisition) undoAcquire() { q.l.Undo(&q.Acquire) }
 func appendGrant(dst []byte, g redlock.Grant) []byte {
 	dst = redcon.AppendArray(dst, 4)
 	dst = redcon.AppendBulkString(dst, g.Token)
-	dst = redcon.AppendInt(dst, g.Fence)
-	dst = redcon.AppendInt(dst, g.TTL.Milliseconds())
-	return redcon.AppendInt(dst, g.Count)
+	return resp.AppendInts(dst, g.Fence, g.TTL.Milliseconds(), g.Count)
 }

@@ -36,9 +36,6 @@ func behindNames(args [][]byte) int {
 // manyNames is the Check of these verbs. It runs before the verb, so that behindNames cannot be 0 there.
 func manyNames(verb *commands.Command) func(args [][]byte) (refusal []byte) {
 	return func(args [][]byte) []byte {
-		if len(args) < 3 {
-			return nil // the wrong number of arguments
-		}
 		end := behindNames(args)
 		if end == 0 {
 			err := fmt.Errorf("numkeys must be the number of the keys behind it, from 1 to %d, not %q",
