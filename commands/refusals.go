@@ -80,8 +80,7 @@ func UnknownOrArity(args [][]byte) []byte {
 // Refusal is the reply that a command is not available, and why. reason goes on behind "is not available
 // through lockproxy".
 func Refusal(name, reason string) []byte {
-	container, sub, _ := strings.Cut(name, "|")
-	name = strings.TrimSpace(strings.ToUpper(container) + " " + strings.ToUpper(sub))
+	name = strings.ToUpper(strings.ReplaceAll(name, "|", " "))
 	return resp.ErrorLine("ERR %s is not available through lockproxy%s", name, reason)
 }
 

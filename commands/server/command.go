@@ -190,7 +190,8 @@ func commandList(c *commands.Call) {
 	verbs := c.Table.Verbs()
 	switch {
 	case len(c.Args) == 2:
-		c.Reply(appendNames(c.Table, nil))
+		listed := c.Table.Listed()
+		c.Reply(resp.AppendBulks(redcon.AppendArray(nil, len(listed)), listed...))
 		return
 	case len(c.Args) != 5 || !resp.IsWord(c.Args[2], "FILTERBY"):
 		c.Reply(resp.ErrSyntax)
@@ -291,12 +292,6 @@ func verbsNamed(t *commands.Table, names [][]byte) []*commands.Command {
 		found[i] = verb
 	}
 	return found
-}
-
-// appendNames appends the names of all commands that COMMAND tells of, and of their subcommands.
-func appendNames(t *commands.Table, dst []byte) []byte {
-	dst = redcon.AppendArray(dst, len(t.Listed()))
-	return resp.AppendBulks(dst, t.Listed()...)
 }
 
 // bulkText is the text of a string reply. It is "" for what is no reply.
