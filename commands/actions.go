@@ -31,6 +31,15 @@ func Beside(by redlock.Caller, task func() []byte) {
 	}, func(reply []byte) []byte { return reply }, nil)
 }
 
+// Answering makes a Row.Run of a function that returns the answer. nil: it answers by Actions, now or later.
+func Answering(run func(c *Call) []byte) func(c *Call) {
+	return func(c *Call) {
+		if answer := run(c); answer != nil {
+			c.Reply(answer)
+		}
+	}
+}
+
 // maxBrief is how many bytes of an argument the loop looks at itself. More would hold up its other clients.
 const maxBrief = 256 << 10
 

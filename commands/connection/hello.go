@@ -11,23 +11,19 @@ import (
 
 // hello is HELLO [protover [AUTH user password] [SETNAME name]]. Its options take effect one by one: those
 // before a wrong one have taken effect, as in Redis.
-func hello(c *commands.Call) {
+func hello(c *commands.Call) []byte {
 	proto := c.Client.Proto
 	if len(c.Args) > 1 {
 		n, ok := resp.Integer(c.Args[1])
 		switch {
 		case !ok:
-			c.Reply(resp.ErrorLine("ERR Protocol version is not an integer or out of range"))
-			return
+			return resp.ErrorLine("ERR Protocol version is not an integer or out of range")
 		case n < 2 || n > 3:
-			c.Reply(resp.ErrorLine("NOPROTO unsupported protocol version"))
-			return
+			return resp.ErrorLine("NOPROTO unsupported protocol version")
 		}
 		proto = int(n)
 	}
-	if reply := helloAs(c, proto, c.Args[min(2, len(c.Args)):]); reply != nil {
-		c.Reply(reply)
-	}
+	return helloAs(c, proto, c.Args[min(2, len(c.Args)):])
 }
 
 // helloAs is HELLO from its options on. It returns the answer, or nil if a node is asked before.
