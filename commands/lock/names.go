@@ -119,14 +119,6 @@ func (l *Lockers) heldVerb(
 	return verb
 }
 
-// namesOf copies the names. The check has passed.
-func namesOf(args [][]byte) (names []string) {
-	for _, name := range args[2:behindNames(args)] {
-		names = append(names, string(name))
-	}
-	return names
-}
-
 // many is a verb for several locks on its way. Its methods are called on the goroutine of the task.
 type many struct {
 	set    *locks.LockSet
@@ -141,7 +133,12 @@ type many struct {
 func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
 	of := func(name string) *locks.Locker { return l.engineOf([]byte(name)) }
 	a.Client, a.ID = c.Client.Holder(), "" // each lock has its own
-	m := many{set: locks.NewSet(of, namesOf(c.Args), a), all: l, grants: c.Client.Grants, who: a.Client}
+	var names []string
+	// the check has passed
+	for _, name := range c.Args[2:behindNames(c.Args)] {
+		names = append(names, string(name))
+	}
+	m := many{set: locks.NewSet(of, names, a), all: l, grants: c.Client.Grants, who: a.Client}
 	for _, p := range m.set.Parts() {
 		if p.Keeper == "" {
 			p.Keeper = c.Client.Keepalives.Keeper(p.Name, m.set.Token())
