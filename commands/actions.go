@@ -31,6 +31,28 @@ func Beside(by redlock.Caller, task func() []byte) {
 	}, func(reply []byte) []byte { return reply }, nil)
 }
 
+// Answering makes a Row.Run of a function that returns the answer. nil: it answers by Actions, now or later.
+func Answering(run func(c *Call) []byte) func(c *Call) {
+	return func(c *Call) {
+		if answer := run(c); answer != nil {
+			c.Reply(answer)
+		}
+	}
+}
+
+// maxBrief is how many bytes of an argument the loop looks at itself. More would hold up its other clients.
+const maxBrief = 256 << 10
+
+// ReplyAbout answers with what answer makes of arg, each byte of which it looks at: beside the loop if arg is
+// long.
+func (c *Call) ReplyAbout(arg []byte, answer func() []byte) {
+	if len(arg) > maxBrief {
+		Beside(c, answer)
+		return
+	}
+	c.Reply(answer())
+}
+
 // LockWaiter is a redlock.Delivery of a task that waits for locks during a part of its time only. The task of
 // any other command that blocks does nothing but wait.
 type LockWaiter interface {

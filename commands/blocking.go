@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -86,10 +87,7 @@ func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
 // might be BLOCK is taken for it: a wrong guess costs a connection, while a shared connection must never
 // block.
 func StreamTimeout(args [][]byte) (t Timeout, blocks bool) {
-	for _, arg := range args[1:] {
-		blocks = blocks || resp.IsWord(arg, "BLOCK")
-	}
-	if !blocks {
+	if !slices.ContainsFunc(args[1:], func(arg []byte) bool { return resp.IsWord(arg, "BLOCK") }) {
 		return t, false
 	}
 	for i := 1; i < len(args); i++ {

@@ -52,9 +52,7 @@ func syntax(c *Command) string {
 	}
 	var subs []string
 	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
-		if sub := c.Subs[name]; sub.Docs != nil {
-			subs = append(subs, strings.ToUpper(name)+syntaxOf(sub.Docs.Arguments, " "))
-		}
+		subs = append(subs, strings.ToUpper(name)+syntaxOf(c.Subs[name].Docs.Arguments, " "))
 	}
 	return line + " " + strings.Join(subs, " | ")
 }

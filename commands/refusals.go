@@ -80,13 +80,24 @@ func UnknownOrArity(args [][]byte) []byte {
 // Refusal is the reply that a command is not available, and why. reason goes on behind "is not available
 // through lockproxy".
 func Refusal(name, reason string) []byte {
-	container, sub, _ := strings.Cut(name, "|")
-	name = strings.TrimSpace(strings.ToUpper(container) + " " + strings.ToUpper(sub))
+	name = strings.ToUpper(strings.ReplaceAll(name, "|", " "))
 	return resp.ErrorLine("ERR %s is not available through lockproxy%s", name, reason)
 }
 
 // NoSubcommand answers a container command whose subcommand the proxy does not know.
 func NoSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }
+
+// SinceValkey makes the function of a subcommand that Valkey has since a version. Servers without it answer
+// as to any word that they do not know.
+func SinceValkey(major, minor int, run func(c *Call)) func(c *Call) {
+	return func(c *Call) {
+		if !c.Server.Upstream().IsValkey(major, minor) {
+			NoSubcommand(c)
+			return
+		}
+		run(c)
+	}
+}
 
 // ErrNoCluster is what Redis says of cluster commands where there is no cluster.
 var ErrNoCluster = []byte("-ERR This instance has cluster support disabled\r\n")

@@ -192,11 +192,9 @@ var AskUsers = resp.AppendCommandStrings(nil, "ACL", "LIST")
 func Users(reply []byte) (rules map[string]string, lacks string, ok bool) {
 	v, _, err := resp.Parse(reply)
 	switch {
-	case err != nil:
-		return nil, "", false
 	case strings.HasPrefix(v.Err(), "NOPERM"):
 		return nil, "acl|list", false
-	case v.Err() != "" || v.Kind != '*':
+	case err != nil || v.Err() != "" || v.Kind != '*':
 		return nil, "", false
 	}
 	rules = make(map[string]string, len(v.Elems))

@@ -3,6 +3,7 @@ package clusterview
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,18 +29,6 @@ func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 	}
 }
 
-// ofValkey9 makes the function of a subcommand that Valkey has since 9.0. Servers without it answer as to any
-// word that they do not know.
-func ofValkey9(run func(c *commands.Call)) func(c *commands.Call) {
-	return func(c *commands.Call) {
-		if !c.Server.Upstream().IsValkey(9, 0) {
-			commands.NoSubcommand(c)
-			return
-		}
-		inCluster(run)(c)
-	}
-}
-
 // clusterChange refuses what changes a cluster.
 func clusterChange(c *commands.Call) {
 	c.Reply(commands.Refusal(c.Command.Name,
@@ -53,12 +42,9 @@ func clusterSlots(c *commands.Call) {
 	peers := peers(c)
 	out := redcon.AppendArray(nil, len(peers))
 	for _, p := range peers {
-		out = redcon.AppendArray(out, 3)
-		out = redcon.AppendInt(out, int64(p.first))
-		out = redcon.AppendInt(out, int64(p.last))
+		out = resp.AppendInts(redcon.AppendArray(out, 3), p.first, p.last)
 		out = redcon.AppendArray(out, 4)
-		out = resp.AppendBulks(out, p.host)
-		out = redcon.AppendInt(out, int64(p.port))
+		out = resp.AppendInts(resp.AppendBulks(out, p.host), p.port)
 		out = resp.AppendBulks(out, p.id)
 		out = resp.AppendMap(out, c.Client.Proto, 0)
 	}
@@ -83,9 +69,7 @@ func clusterShards(c *commands.Call) {
 		}
 		out = resp.AppendMap(out, proto, fields)
 		out = resp.AppendBulks(out, "slots")
-		out = redcon.AppendArray(out, 2)
-		out = redcon.AppendInt(out, int64(p.first))
-		out = redcon.AppendInt(out, int64(p.last))
+		out = resp.AppendInts(redcon.AppendArray(out, 2), p.first, p.last)
 		out = resp.AppendBulks(out, "nodes")
 		out = redcon.AppendArray(out, 1)
 		fields = 7
@@ -93,14 +77,14 @@ func clusterShards(c *commands.Call) {
 			fields++
 		}
 		out = resp.AppendMap(out, proto, fields)
-		out = resp.AppendBulks(out, "id", p.id, port)
-		out = redcon.AppendInt(out, int64(p.port))
+		out = resp.AppendBulks(out, "id", p.id)
+		out = resp.AppendNumber(out, port, p.port)
 		out = resp.AppendBulks(out, "ip", p.host, "endpoint", p.host)
 		if p.hasHostName() {
 			out = resp.AppendBulks(out, "hostname", p.host)
 		}
-		out = resp.AppendBulks(out, "role", "master", "replication-offset")
-		out = redcon.AppendInt(out, 0)
+		out = resp.AppendBulks(out, "role", "master")
+		out = resp.AppendNumber(out, "replication-offset", 0)
 		out = resp.AppendBulks(out, "health", "online")
 		if newer {
 			out = resp.AppendBulks(out, "id", p.id)
@@ -180,24 +164,14 @@ func clusterMyShardID(c *commands.Call) {
 	inCluster(clusterMyID)(c)
 }
 
-// longKey is the length from which on the slot of a key is computed on a goroutine. In bytes: the hash looks
-// at each of them.
-const longKey = 256 << 10
-
-// clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too. The key lies in the read
-// buffer of a long command, which nobody writes to any more, so a goroutine may read it.
+// clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too.
 func clusterKeySlot(c *commands.Call) {
 	if !c.Server.ClusterMode() && !c.Server.Upstream().IsValkey(9, 0) {
 		c.Reply(commands.ErrNoCluster)
 		return
 	}
 	key := c.Args[2]
-	answer := func() []byte { return redcon.AppendInt(nil, int64(slot.Of(key))) }
-	if len(key) < longKey {
-		c.Reply(answer())
-		return
-	}
-	commands.Beside(c, answer)
+	c.ReplyAbout(key, func() []byte { return redcon.AppendInt(nil, int64(slot.Of(key))) })
 }
 
 // clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers. It
@@ -225,7 +199,7 @@ func clusterFailures(c *commands.Call) { ofPeer(c, redcon.AppendInt(nil, 0)) }
 // ofPeer answers a question about the node whose id is the third argument. reply is for an id that one of the
 // peers has.
 func ofPeer(c *commands.Call, reply []byte) {
-	if peerOf(peers(c), c.Args[2]) == nil {
+	if !slices.ContainsFunc(peers(c), func(p peer) bool { return p.id == string(c.Args[2]) }) {
 		reply = resp.ErrorLine("ERR Unknown node %s", c.Args[2])
 	}
 	c.Reply(reply)

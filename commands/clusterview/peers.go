@@ -67,11 +67,3 @@ func reached(local string, f commands.Frontend) string {
 func self(peers []peer) *peer {
 	return &peers[slices.IndexFunc(peers, func(p peer) bool { return p.self })]
 }
-
-// peerOf is the peer of that id, or nil.
-func peerOf(peers []peer, id []byte) *peer {
-	if i := slices.IndexFunc(peers, func(p peer) bool { return p.id == string(id) }); i >= 0 {
-		return &peers[i]
-	}
-	return nil
-}

@@ -9,27 +9,22 @@ import (
 
 // auth is AUTH [user] password. A client may authenticate again as somebody else. An attempt that fails
 // leaves it as it was, as in Redis.
-func auth(c *commands.Call) {
+func auth(c *commands.Call) []byte {
 	user, password := []byte(commands.DefaultUser), c.Args[1]
 	switch {
 	case len(c.Args) > 3:
-		c.Reply(resp.ErrSyntax)
-		return
+		return resp.ErrSyntax
 	case len(c.Args) == 3:
 		user, password = c.Args[1], c.Args[2]
 	case !c.Server.AuthRequired():
-		c.Reply(errNoPassword)
-		return
+		return errNoPassword
 	}
-	reply := login(c, user, password, func(refusal []byte) []byte {
+	return login(c, user, password, func(refusal []byte) []byte {
 		if refusal != nil {
 			return refusal
 		}
 		return resp.OK
 	})
-	if reply != nil {
-		c.Reply(reply)
-	}
 }
 
 // login authenticates the client and returns the answer, which then makes; or nil if the answer comes later.

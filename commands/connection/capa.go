@@ -6,12 +6,8 @@ import (
 )
 
 // clientImportSource is CLIENT IMPORT-SOURCE ON | OFF, by which a tool marks the connection over which it
-// fills one server of Valkey with the data of another. Older servers, and Redis, do not know it.
+// fills one server of Valkey with the data of another.
 func clientImportSource(c *commands.Call) {
-	if !c.Server.Upstream().IsValkey(8, 1) {
-		commands.NoSubcommand(c)
-		return
-	}
 	c.Reply(commands.Refusal(c.Command.Name,
 		": it marks the connection of a tool that fills one server; connect to that server for it"))
 }
@@ -20,10 +16,6 @@ func clientImportSource(c *commands.Call) {
 // CLIENT LIST alone. The only word with a meaning, "redirect", is about an error of replicas that the proxy
 // never gives; and Valkey accepts any word.
 func clientCapa(c *commands.Call) {
-	if !c.Server.Upstream().IsValkey(8, 0) {
-		commands.NoSubcommand(c)
-		return
-	}
 	for _, capability := range c.Args[2:] {
 		c.Client.Redirectable = c.Client.Redirectable || resp.IsWord(capability, "REDIRECT")
 	}

@@ -140,10 +140,22 @@ func atLeast(field func(p *commands.Peer, now time.Time) time.Duration) newCondi
 // maxSeconds is how many fit into a time.Duration.
 const maxSeconds = int64(1<<63-1) / int64(time.Second)
 
-// ofType selects clients by what they do: see kindOf.
+// peerTypes are the words behind TYPE. Of masters and replicas the proxy has none.
+var peerTypes = []string{"NORMAL", "PUBSUB", "MASTER", "REPLICA", "SLAVE"}
+
+// ofType selects clients by what they do. A client in MONITOR is a normal one, also if it listens.
 func ofType(_ string, value []byte) (condition, []byte) {
-	kind, refusal := newPeerType(value)
-	return func(p *commands.Peer, _ time.Time) bool { return kindOf(p) == kind }, refusal
+	i := slices.IndexFunc(peerTypes, func(word string) bool { return resp.IsWord(value, word) })
+	if i < 0 {
+		return nil, resp.ErrorLine("ERR Unknown client type '%s'", value)
+	}
+	return func(p *commands.Peer, _ time.Time) bool {
+		kind := "NORMAL"
+		if p.Subscribed() && !p.Monitoring {
+			kind = "PUBSUB"
+		}
+		return kind == peerTypes[i]
+	}, nil
 }
 
 // knownFlags are the letters that flags of CLIENT LIST may have at Valkey. Some of them no client of the

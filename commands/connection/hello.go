@@ -11,27 +11,19 @@ import (
 
 // hello is HELLO [protover [AUTH user password] [SETNAME name]]. Its options take effect one by one: those
 // before a wrong one have taken effect, as in Redis.
-func hello(c *commands.Call) {
+func hello(c *commands.Call) []byte {
 	proto := c.Client.Proto
 	if len(c.Args) > 1 {
 		n, ok := resp.Integer(c.Args[1])
 		switch {
 		case !ok:
-			c.Reply(resp.ErrorLine("ERR Protocol version is not an integer or out of range"))
-			return
+			return resp.ErrorLine("ERR Protocol version is not an integer or out of range")
 		case n < 2 || n > 3:
-			c.Reply(resp.ErrorLine("NOPROTO unsupported protocol version"))
-			return
+			return resp.ErrorLine("NOPROTO unsupported protocol version")
 		}
 		proto = int(n)
 	}
-	var options [][]byte
-	if len(c.Args) > 2 {
-		options = c.Args[2:]
-	}
-	if reply := helloAs(c, proto, options); reply != nil {
-		c.Reply(reply)
-	}
+	return helloAs(c, proto, c.Args[min(2, len(c.Args)):])
 }
 
 // helloAs is HELLO from its options on. It returns the answer, or nil if a node is asked before.
@@ -84,10 +76,9 @@ var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byt
 func appendHello(dst []byte, c *commands.Call) []byte {
 	dst = resp.AppendMap(dst, c.Client.Proto, 7)
 	product, version := commands.ToldProduct(c.Server)
-	dst = resp.AppendBulks(dst, "server", product, "version", version, "proto")
-	dst = redcon.AppendInt(dst, int64(c.Client.Proto))
-	dst = resp.AppendBulks(dst, "id")
-	dst = redcon.AppendInt(dst, c.Client.ID)
+	dst = resp.AppendBulks(dst, "server", product, "version", version)
+	dst = resp.AppendNumber(dst, "proto", c.Client.Proto)
+	dst = resp.AppendNumber(dst, "id", c.Client.ID)
 	dst = resp.AppendBulks(dst, "mode", commands.ModeName(c.Server), "role", "master", "modules")
 	return redcon.AppendArray(dst, 0)
 }

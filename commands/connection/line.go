@@ -1,13 +1,12 @@
 package connection
 
 import (
+	"cmp"
 	"strconv"
-	"strings"
 	"time"
 
 	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
-	"lockproxy/internal/resp"
 )
 
 // staticReplies is how many bytes of replies Redis counts as the buffer that each client has. What is beyond
@@ -76,7 +75,7 @@ func appendLine(p *commands.Peer, b []byte, now time.Time, with fields) []byte {
 	number(" omem=", listed)
 	number(" tot-mem=", p.Memory)
 	text(" events=", events)
-	text(" cmd=", orNull(p.Command))
+	text(" cmd=", cmp.Or(p.Command, "NULL")) // as Redis prints it for a client that has sent none
 	text(" user=", p.UserName())
 	b = strconv.AppendInt(append(b, " redir="...), p.Tracking.Redir(), 10)
 	number(" resp=", p.Proto)
@@ -100,14 +99,6 @@ func capabilities(p *commands.Peer) string {
 		return "r"
 	}
 	return ""
-}
-
-// orNull is the field cmd: Redis prints the word NULL for a client that has not sent a command.
-func orNull(command string) string {
-	if command == "" {
-		return "NULL"
-	}
-	return command
 }
 
 // appendFlags appends the letters that tell of the client's state, in the order of Redis. N stands for a
@@ -140,40 +131,4 @@ func appendFlags(p *commands.Peer, b []byte) []byte {
 		b = append(b, 'N')
 	}
 	return b
-}
-
-// peerType is what the filter TYPE looks for.
-type peerType uint8
-
-// The zero value is for a word that peerTypes does not have.
-const (
-	anyType peerType = iota
-	normalType
-	pubsubType
-	linkType // of a master or a replica, of which the proxy has none
-)
-
-// kindOf is what p is to the filter TYPE. A client in MONITOR is a normal one, also if it listens.
-func kindOf(p *commands.Peer) peerType {
-	if p.Subscribed() && !p.Monitoring {
-		return pubsubType
-	}
-	return normalType
-}
-
-// peerTypes are the words behind TYPE.
-var peerTypes = map[string]peerType{
-	"normal": normalType, "pubsub": pubsubType, "master": linkType, "replica": linkType, "slave": linkType,
-}
-
-// longestType is in bytes. One more is looked at, so that a longer word is none of peerTypes.
-const longestType = len("replica")
-
-// newPeerType reads the word behind TYPE.
-func newPeerType(word []byte) (t peerType, refusal []byte) {
-	t = peerTypes[strings.ToLower(string(word[:min(len(word), longestType+1)]))]
-	if t == anyType {
-		return t, resp.ErrorLine("ERR Unknown client type '%s'", word)
-	}
-	return t, nil
 }

@@ -42,12 +42,8 @@ func clientList(c *commands.Call) {
 // need not be sorted, may be repeated, and give the order of the lines.
 func newListFilter(c *commands.Call) (f filter, refusal []byte) {
 	switch args := c.Args[2:]; {
-	case c.Server.Upstream().IsValkey(8, 1):
-		refusal = f.parseFilters(dialectOf(c), args, c.Client.ID)
-		return f, refusal
-	case len(args) == 0:
-		return f, nil
-	case len(args) == 2 && resp.IsWord(args[0], "TYPE"):
+	case c.Server.Upstream().IsValkey(8, 1), len(args) == 0,
+		len(args) == 2 && resp.IsWord(args[0], "TYPE"):
 		refusal = f.parseFilters(dialectOf(c), args, c.Client.ID)
 		return f, refusal
 	case len(args) >= 2 && resp.IsWord(args[0], "ID"):

@@ -10,13 +10,12 @@ import (
 // The subcommands of CLIENT that concern the connection which sends them.
 
 // clientSetName is CLIENT SETNAME name. An empty one takes the name away.
-func clientSetName(c *commands.Call) {
+func clientSetName(c *commands.Call) []byte {
 	if !printable(c.Args[2]) {
-		c.Reply(errName("Client names"))
-		return
+		return errName("Client names")
 	}
 	c.Client.Name = string(c.Args[2])
-	c.Reply(resp.OK)
+	return resp.OK
 }
 
 // clientGetName is CLIENT GETNAME: Null without a name.
@@ -33,7 +32,7 @@ func clientID(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
 
 // clientSetInfo is CLIENT SETINFO LIB-NAME | LIB-VER text, which libraries send by themselves. It is for
 // people who read CLIENT LIST.
-func clientSetInfo(c *commands.Call) {
+func clientSetInfo(c *commands.Call) []byte {
 	option, value := c.Args[2], c.Args[3]
 	var field *string
 	what := "lib-name"
@@ -43,15 +42,13 @@ func clientSetInfo(c *commands.Call) {
 	case resp.IsWord(option, "LIB-VER"):
 		field, what = &c.Client.LibVersion, "lib-ver"
 	default:
-		c.Reply(resp.ErrorLine("ERR Unrecognized option '%s'", option))
-		return
+		return resp.ErrorLine("ERR Unrecognized option '%s'", option)
 	}
 	if !printable(value) {
-		c.Reply(errName(what))
-		return
+		return errName(what)
 	}
 	*field = string(value)
-	c.Reply(resp.OK)
+	return resp.OK
 }
 
 // Both are properties of the client for the proxy: NO-EVICT keeps it when all clients together take too much

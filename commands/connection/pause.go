@@ -10,28 +10,24 @@ import (
 
 // clientPause is CLIENT PAUSE milliseconds [WRITE|ALL]. The pause holds for all clients of this proxy, and
 // for none of another. The nodes are not told: they would hold back the proxy's own requests too.
-func clientPause(c *commands.Call) {
+func clientPause(c *commands.Call) []byte {
 	kind := commands.PauseAll
 	switch {
 	case len(c.Args) > 4:
-		c.Reply(commands.UnknownOrArity(c.Args))
-		return
+		return commands.UnknownOrArity(c.Args)
 	// without a mode: all
 	case len(c.Args) < 4 || resp.IsWord(c.Args[3], "ALL"):
 	case resp.IsWord(c.Args[3], "WRITE"):
 		kind = commands.PauseWrites
 	default:
-		c.Reply(resp.ErrorLine("ERR CLIENT PAUSE mode must be WRITE or ALL"))
-		return
+		return resp.ErrorLine("ERR CLIENT PAUSE mode must be WRITE or ALL")
 	}
 	ms, ok := resp.Integer(c.Args[2])
 	switch {
 	case !ok:
-		c.Reply(resp.ErrorLine("ERR timeout is not an integer or out of range"))
-		return
+		return resp.ErrorLine("ERR timeout is not an integer or out of range")
 	case ms < 0:
-		c.Reply(resp.ErrorLine("ERR timeout is negative"))
-		return
+		return resp.ErrorLine("ERR timeout is negative")
 	}
 	// The zero time, which is over, widens a pause that is on, but begins none.
 	var until time.Time
@@ -39,6 +35,7 @@ func clientPause(c *commands.Call) {
 		until = now.Add(time.Duration(min(ms, int64(longestPause/time.Millisecond))) * time.Millisecond)
 	}
 	c.Clients().Pause(until, kind, resp.OK)
+	return nil
 }
 
 // longestPause is longer than any process lives.

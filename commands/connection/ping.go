@@ -32,19 +32,10 @@ func ping(c *commands.Call) {
 	}
 }
 
-// echo answers with the argument. A long argument is copied beside the loop; nobody writes to the memory
-// that it lies in. So PING with a text is answered too.
+// echo answers with the argument. So PING with a text is answered too.
 func echo(c *commands.Call) {
 	arg := c.Args[1]
-	if len(arg) <= maxBrief {
-		c.Reply(redcon.AppendBulk(nil, arg))
-		return
-	}
-	commands.Beside(c, func() []byte { return redcon.AppendBulk(make([]byte, 0, len(arg)+32), arg) })
+	c.ReplyAbout(arg, func() []byte { return redcon.AppendBulk(make([]byte, 0, len(arg)+32), arg) })
 }
-
-// maxBrief is how many bytes of arguments the loop copies itself. More would hold up the other clients of the
-// loop.
-const maxBrief = 256 << 10
 
 var replyPong = []byte("+PONG\r\n")

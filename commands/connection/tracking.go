@@ -15,7 +15,7 @@ import (
 // clientTracking is CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT]
 // [NOLOOP]. The options are read to the end before ON or OFF counts, as in Redis, so a wrong one is an error
 // with OFF too. The order of the checks, and their words, are those of Redis as well.
-func clientTracking(c *commands.Call) {
+func clientTracking(c *commands.Call) []byte {
 	var next commands.Tracking
 	var prefixes []string
 	for i := 3; i < len(c.Args); i++ {
@@ -24,18 +24,15 @@ func clientTracking(c *commands.Call) {
 		case resp.IsWord(option, "REDIRECT") && more:
 			i++
 			if next.Redirect != 0 {
-				c.Reply(resp.ErrorLine("ERR A client can only redirect to a single other client"))
-				return
+				return resp.ErrorLine("ERR A client can only redirect to a single other client")
 			}
 			id, err := strconv.ParseInt(string(c.Args[i]), 10, 64)
 			if err != nil {
-				c.Reply(resp.ErrInteger)
-				return
+				return resp.ErrInteger
 			}
 			// It may go later: then the invalidations are lost, and the client is told by Tracking.Broken.
 			if !c.Clients().Connected(id) {
-				c.Reply(resp.ErrorLine("ERR The client ID you want redirect to does not exist"))
-				return
+				return resp.ErrorLine("ERR The client ID you want redirect to does not exist")
 			}
 			next.Redirect = id
 		case resp.IsWord(option, "PREFIX") && more:
@@ -50,28 +47,26 @@ func clientTracking(c *commands.Call) {
 		case resp.IsWord(option, "NOLOOP"):
 			next.NoLoop = true
 		default:
-			c.Reply(resp.ErrSyntax)
-			return
+			return resp.ErrSyntax
 		}
 	}
 	switch {
 	case resp.IsWord(c.Args[2], "ON"):
-		trackingOn(c, next, prefixes)
+		return trackingOn(c, next, prefixes)
 	case resp.IsWord(c.Args[2], "OFF"):
 		c.Tracker().Untrack()
-		c.Reply(resp.OK)
+		return resp.OK
 	default:
-		c.Reply(resp.ErrSyntax)
+		return resp.ErrSyntax
 	}
 }
 
 // trackingOn turns tracking on, or adds prefixes to that which is on. The new state becomes that of the
 // client when the upstream has accepted it (Tracker.Track).
-func trackingOn(c *commands.Call, next commands.Tracking, prefixes []string) {
+func trackingOn(c *commands.Call, next commands.Tracking, prefixes []string) []byte {
 	now := &c.Client.Tracking
 	if refusal := refuses(now, &next, prefixes); refusal != "" {
-		c.Reply(resp.ErrorLine("ERR %s", refusal))
-		return
+		return resp.ErrorLine("ERR %s", refusal)
 	}
 	next.On, next.Caching = true, now.Caching
 	// Broadcasting without a prefix means all keys, which is the prefix "".
@@ -81,11 +76,11 @@ func trackingOn(c *commands.Call, next commands.Tracking, prefixes []string) {
 	next.Prefixes = append(slices.Clone(now.Prefixes), prefixes...)
 	slices.Sort(next.Prefixes)
 	// the bytes of the prefixes, and the words that point to them, which slices hold
-	next.Size = 0
 	for _, prefix := range next.Prefixes {
 		next.Size += len(prefix) + int(unsafe.Sizeof(prefix))
 	}
 	c.Tracker().Track(next, prefixes)
+	return nil
 }
 
 // refuses says why tracking cannot change from t to next, in Redis's words; "": it can.
@@ -181,8 +176,7 @@ func clientTrackingInfo(c *commands.Call) {
 	}
 	out := resp.AppendMap(nil, proto, 3)
 	out = resp.AppendSet(resp.AppendBulks(out, "flags"), proto, len(flags))
-	out = resp.AppendBulks(resp.AppendBulks(out, flags...), "redirect")
-	out = redcon.AppendInt(out, t.Redir())
+	out = resp.AppendNumber(resp.AppendBulks(out, flags...), "redirect", t.Redir())
 	out = redcon.AppendArray(resp.AppendBulks(out, "prefixes"), len(t.Prefixes))
 	c.Reply(resp.AppendBulks(out, t.Prefixes...))
 }

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -45,7 +46,7 @@ type Grants struct{ book *grantBook }
 type grantBook struct {
 	mu      sync.Mutex
 	ended   *simplelru.LRU[string, string] // tokens of holds that have ended, by name; nil: none has
-	accused bool                           // see Accuse
+	accused atomic.Bool                    // see Accuse
 }
 
 // The errors of Token.
@@ -140,15 +141,7 @@ func (g *Grants) Others(l *locks.Locker, name, token string) []string {
 
 // Accuse notes that the log has named this connection as one that waits for itself. Grants is prepared, here
 // and below.
-func (g *Grants) Accuse() {
-	g.book.mu.Lock()
-	defer g.book.mu.Unlock()
-	g.book.accused = true
-}
+func (g *Grants) Accuse() { g.book.accused.Store(true) }
 
 // Accused says that Accuse was called.
-func (g *Grants) Accused() bool {
-	g.book.mu.Lock()
-	defer g.book.mu.Unlock()
-	return g.book.accused
-}
+func (g *Grants) Accused() bool { return g.book.accused.Load() }

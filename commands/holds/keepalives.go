@@ -52,13 +52,16 @@ func (k *Keepalives) Open() *KeptSet {
 
 // Any says that a hold is being kept alive. A hold counts from when it begins to be kept alive, and until its
 // end is noted.
-func (k *Keepalives) Any() bool {
+func (k *Keepalives) Any() bool { return k.countHolds() > 0 }
+
+// countHolds is how many holds are being kept alive.
+func (k *Keepalives) countHolds() int {
 	if k.keeps == nil {
-		return false
+		return 0
 	}
 	k.keeps.mu.Lock()
 	defer k.keeps.mu.Unlock()
-	return len(k.keeps.holds) > 0
+	return len(k.keeps.holds)
 }
 
 // Close releases all holds, also those that are still to come: the client is done with them.
@@ -167,35 +170,22 @@ func (k *Keepalives) Memory() int {
 	return int(k.keeps.memory.Load())
 }
 
-// Full returns an error if the connection, which comes from host, may not keep another hold alive. With what
-// lingers of its host, it may have at most as many as are left for all others: so no connection can take all
-// of them, nor a client that connects again and again.
-func (k *Keepalives) Full(l *locks.Locker, host string) error { return k.Room(l, host, 1) }
-
-// Room is Full for so many more holds. The number is one of this moment: holds that are asked for at the same
-// time do not see each other.
+// Room returns an error if the connection, which comes from host, may not keep so many more holds alive. With
+// what lingers of its host, it may have at most as many as are left for all others: so no connection can take
+// all of them, nor a client that connects again and again. The number is one of this moment: holds that are
+// asked for at the same time do not see each other.
 func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 	free, err := l.Free()
 	if err != nil {
 		return err
 	}
-	n := l.Lingering(host)
-	if k.keeps != nil {
-		n += k.keeps.countHolds()
-	}
+	n := l.Lingering(host) + k.countHolds()
 	if n+more <= free {
 		return nil
 	}
 	return fmt.Errorf("ERR this connection keeps %d holds alive, those included that linger of its host, "+
 		"and only %d are left for all others: unlock some, lock without KEEPALIVE, or raise "+
 		"lock-max-keepalive", n, free)
-}
-
-// countHolds is how many holds there are.
-func (s *KeptSet) countHolds() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.holds)
 }
 
 // tellLoss pushes a loss to the client. Verbs that come with the token are told by the Locker. The hold is

@@ -34,9 +34,7 @@ func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo, forget func()) {
 		// what the caller wants to know, of each hold
 		told := k.Hold.Lost
 		k.Hold.Lost = func(lost keepalive.Lost) {
-			if told != nil {
-				told(lost)
-			}
+			told(lost)
 			group.loseHold(i)
 		}
 		one := s.Keep(k.L, k.Hold, func(message func(int) []byte) {

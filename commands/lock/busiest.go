@@ -31,18 +31,6 @@ func NewBusiest(names int) *Busiest {
 	return &Busiest{all: all}
 }
 
-// countEnd notes how a LOCK ended.
-func (b *Busiest) countEnd(name string, granted bool) {
-	if granted {
-		b.addCounts(name, Count{Grants: 1})
-	} else {
-		b.addCounts(name, Count{Refusals: 1})
-	}
-}
-
-// countWait notes that a LOCK has to wait.
-func (b *Busiest) countWait(name string) { b.addCounts(name, Count{Waits: 1}) }
-
 // addCounts adds the counts of more to the lock. The lock counts as the one that was used last.
 func (b *Busiest) addCounts(name string, more Count) {
 	if b == nil || len(name) > maxBusiestName {

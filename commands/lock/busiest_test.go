@@ -10,11 +10,11 @@ import (
 func TestBusiest(t *testing.T) {
 	b := NewBusiest(100)
 	for i := range 1000 {
-		b.countEnd(fmt.Sprint("other", i), true)
-		b.countEnd("job", i%2 == 0)
+		b.addCounts(fmt.Sprint("other", i), Count{Grants: 1})
+		b.addCounts("job", Count{Grants: uint64(i % 2), Refusals: uint64(1 - i%2)})
 	}
-	b.countWait("job")
-	b.countEnd(strings.Repeat("x", maxBusiestName+1), true)
+	b.addCounts("job", Count{Waits: 1})
+	b.addCounts(strings.Repeat("x", maxBusiestName+1), Count{Grants: 1})
 	if got := b.Top(2); len(got) != 2 || got[0] != (Count{"job", 500, 500, 1}) || got[1].sum() != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -22,8 +22,8 @@ func TestBusiest(t *testing.T) {
 		t.Errorf("%d names", n)
 	}
 	b = NewBusiest(0)
-	b.countEnd("job", true)
-	b.countWait("job")
+	b.addCounts("job", Count{Grants: 1})
+	b.addCounts("job", Count{Waits: 1})
 	if got := b.Top(10); got != nil {
 		t.Errorf("switched off: %v", got)
 	}

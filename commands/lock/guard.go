@@ -86,7 +86,7 @@ func guard(c *commands.Call, all *Lockers) error {
 		return err
 	}
 	// What would run with the wrong rights is refused first, whatever its keys are.
-	keys, err := g.findKeys(c)
+	err = g.findKeys(c)
 	switch {
 	case g.runsAsProxy(c) && err == commands.ErrAskKeys:
 		return errRunsUnjudged
@@ -97,10 +97,10 @@ func guard(c *commands.Call, all *Lockers) error {
 		// A node is asked for the keys, and c is not valid any more when it answers.
 		by := c.Actions
 		by.FindKeys(g.Command, func(keys [][]byte) []byte {
-			if err := g.fitsSlot(keys); err != nil {
+			g.Keys = keys
+			if err := g.fitsSlot(); err != nil {
 				return commands.ErrorReply(err)
 			}
-			g.Keys = keys
 			g.askGuard(by)
 			return nil
 		})
@@ -108,7 +108,6 @@ func guard(c *commands.Call, all *Lockers) error {
 	case err != nil:
 		return err
 	}
-	g.Keys = keys
 	g.askGuard(c.Actions)
 	return nil
 }
@@ -169,7 +168,7 @@ func guardInMulti(c *commands.Call, all *Lockers, db int) (req []byte, err error
 	if err != nil {
 		return nil, err
 	}
-	keys, err := g.findKeys(c)
+	err = g.findKeys(c)
 	switch {
 	case g.runsAsProxy(c) && (err == commands.ErrAskKeys || !c.Server.Upstream().AtLeast(7, 0)):
 		return nil, errRunsUnjudged
@@ -179,7 +178,6 @@ func guardInMulti(c *commands.Call, all *Lockers, db int) (req []byte, err error
 	case err != nil:
 		return nil, err
 	}
-	g.Keys = keys
 	return g.l.GuardRequest(&g.Guard)
 }
 
@@ -276,26 +274,26 @@ func (g *guarded) runsAsProxy(c *commands.Call) bool {
 	return err == commands.ErrAskKeys
 }
 
-// findKeys returns the keys of the guarded command. commands.ErrAskKeys: a node has to be asked for them.
+// findKeys finds the keys of the guarded command. commands.ErrAskKeys: a node has to be asked for them.
 // Only a cluster has slots: elsewhere the keys are where the lock is. It fails with commands.ErrCrossSlot if
 // they are not in the slot of the lock.
-func (g *guarded) findKeys(c *commands.Call) (keys [][]byte, err error) {
+func (g *guarded) findKeys(c *commands.Call) error {
 	if !c.Server.Clustered() {
-		return nil, nil
+		return nil
 	}
 	if _, err := g.inner.Slot(g.Command); err != nil {
-		return nil, err
+		return err
 	}
 	for _, i := range g.inner.KeyIndexes(g.Command) {
-		keys = append(keys, g.Command[i])
+		g.Keys = append(g.Keys, g.Command[i])
 	}
-	return keys, g.fitsSlot(keys)
+	return g.fitsSlot()
 }
 
 // fitsSlot says whether the keys are in the slot of the lock.
-func (g *guarded) fitsSlot(keys [][]byte) error {
+func (g *guarded) fitsSlot() error {
 	at := slot.Of([]byte(g.l.Key(g.Name)))
-	for _, key := range keys {
+	for _, key := range g.Keys {
 		if slot.Of(key) != at {
 			return commands.ErrCrossSlot
 		}

@@ -134,10 +134,10 @@ func endingEvent(e index.Ended, why string) lockevent.Event {
 	return lockevent.Event{Mode: modeNames[e.Mode], Fence: e.Fence, Reason: why}
 }
 
-// noteNotHeld notes that a token holds nothing any more. If its lease should still go on, somebody has ended
-// the hold through another proxy, nobody here knows when.
-func (l *Ledger) noteNotHeld(name string, e index.Ended, ok bool) {
-	if ok && e.Over {
+// noteNotHeld notes that a token holds nothing any more; fence and by are those of index.Index.NotHeld. If
+// its lease should still go on, somebody has ended the hold through another proxy, nobody here knows when.
+func (l *Ledger) noteNotHeld(name, token string, fence int64, by redlock.HoldOwner) {
+	if e, ok := l.index.NotHeld(name, token, fence, by); ok && e.Over {
 		l.noteEnded(name, e)
 	}
 }

@@ -171,8 +171,8 @@ func (q *acquisition) prepareAcquire(c *commands.Call, s *syntax, mode redlock.M
 	}
 	q.losses = l.Losses()
 	// Asked only now, because a loss is told once: what fails before must not use it up.
-	if lost, ok := q.untold(); ok {
-		return errLost(q.Name, lost, thenAgain)
+	if err := untold(l, q.Name, q.Token, 0, thenAgain); err != nil {
+		return err
 	}
 	if !q.syncs {
 		q.Sync = l.Sync()
@@ -182,14 +182,6 @@ func (q *acquisition) prepareAcquire(c *commands.Call, s *syntax, mode redlock.M
 	q.Keeper, q.Client = c.Client.Keepalives.Keeper(q.Name, q.Token), c.Client.Holder()
 	l.Complete(&q.Acquire)
 	return q.registerWait(c)
-}
-
-// untold returns a loss that nobody who came with the token was told of. A fresh token has lost nothing.
-func (q *acquisition) untold() (keepalive.Lost, bool) {
-	if q.Token == "" {
-		return keepalive.Lost{}, false
-	}
-	return q.l.Untold(q.Name, q.Token, 0)
 }
 
 // askEngine sends the first attempt. If others of this proxy wait for the lock already, it need not ask
@@ -207,7 +199,7 @@ func (q *acquisition) askEngine() {
 // goOn has the LOCK wait: beside the client, which is answered that it does, or as a task that answers. It
 // returns nil if the task answers.
 func (q *acquisition) goOn() (answer []byte) {
-	q.all.Busiest.countWait(q.Name)
+	q.all.Busiest.addCounts(q.Name, Count{Waits: 1})
 	q.all.Ledger.noteWaiting(&q.Acquire)
 	if q.notice != nil {
 		q.Connection().Aside(q.awaitBeside)
@@ -379,7 +371,7 @@ func (q *acquisition) noteGrant(g *redlock.Grant, now time.Time) {
 		q.grants.Forget(q.Name, "")
 	}
 	q.l.CountAcquire(q.Mode, true, nil)
-	q.all.Busiest.countEnd(q.Name, true)
+	q.all.Busiest.addCounts(q.Name, Count{Grants: 1})
 	q.all.Ledger.noteGranted(&q.Acquire, q.fence, q.came, now)
 	// With NOTIFY the connection may end without harm: the message tells the client.
 	if q.notice == nil {
@@ -393,7 +385,7 @@ func (q *acquisition) noteRefusal(err error) {
 	q.l.Refused(&q.Acquire)
 	q.l.CountAcquire(q.Mode, false, err)
 	if err == nil {
-		q.all.Busiest.countEnd(q.Name, false)
+		q.all.Busiest.addCounts(q.Name, Count{Refusals: 1})
 	}
 }
 
@@ -439,7 +431,5 @@ func (q *acquisition) undoAcquire() { q.l.Undo(&q.Acquire) }
 func appendGrant(dst []byte, g redlock.Grant) []byte {
 	dst = redcon.AppendArray(dst, 4)
 	dst = redcon.AppendBulkString(dst, g.Token)
-	dst = redcon.AppendInt(dst, g.Fence)
-	dst = redcon.AppendInt(dst, g.TTL.Milliseconds())
-	return redcon.AppendInt(dst, g.Count)
+	return resp.AppendInts(dst, g.Fence, g.TTL.Milliseconds(), g.Count)
 }

@@ -157,32 +157,31 @@ func statePairs(s *redlock.State) int {
 // and client, addr, user and proxy are empty, if nobody knows the client.
 func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 	b = resp.AppendBulks(b, "state", s.Name())
-	b = appendCount(b, "fence", s.Fence)
+	b = resp.AppendNumber(b, "fence", s.Fence)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "holders"), len(s.Holders))
 	now := time.Now()
 	for _, h := range s.Holders {
 		b = resp.AppendMap(b, proto, 14)
 		b = resp.AppendBulks(b, "token", h.Digest())
 		b = resp.AppendBulks(b, "mode", modeNames[h.Mode])
-		b = appendCount(b, "ttl", h.TTL.Milliseconds())
-		b = appendCount(b, "count", h.Count)
-		b = appendCount(b, "fence", h.Fence)
-		b = appendCount(b, "age", h.Age.Milliseconds())
+		b = resp.AppendNumber(b, "ttl", h.TTL.Milliseconds())
+		b = resp.AppendNumber(b, "count", h.Count)
+		b = resp.AppendNumber(b, "fence", h.Fence)
+		b = resp.AppendNumber(b, "age", h.Age.Milliseconds())
 		b = resp.AppendBulks(b, "meta", h.Meta)
-		b = appendCount(b, "kept", oneIf(h.Kept))
+		b = resp.AppendNumber(b, "kept", oneIf(h.Kept))
 		holder, ok := known.Holders[h.Digest()]
-		waited := int64(-1)
-		if ok {
-			waited = holder.Waited
+		if !ok {
+			holder.Waited = -1
 		}
 		b = appendClient(b, holder.Client, holder.Proxy)
-		b = appendCount(b, "since", now.Add(-h.Age).UnixMilli())
-		b = appendCount(b, "waited", waited)
+		b = resp.AppendNumber(b, "since", now.Add(-h.Age).UnixMilli())
+		b = resp.AppendNumber(b, "waited", holder.Waited)
 	}
-	b = appendCount(b, "waiters", int64(s.Waiters))
+	b = resp.AppendNumber(b, "waiters", s.Waiters)
 	if used := s.Used(); used > 0 {
-		b = appendCount(b, "used", int64(used))
-		b = appendCount(b, "of", int64(s.Permits))
+		b = resp.AppendNumber(b, "used", used)
+		b = resp.AppendNumber(b, "of", s.Permits)
 	}
 	b = resp.AppendBulks(b, "key", s.Key)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "waiting"), len(known.Waiters))
@@ -190,10 +189,10 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 		b = resp.AppendMap(b, proto, 6)
 		b = resp.AppendBulks(b, "mode", modeNames[w.Mode])
 		b = appendClient(b, w.Client, w.Proxy)
-		b = appendCount(b, "waited", w.Waited)
+		b = resp.AppendNumber(b, "waited", w.Waited)
 	}
 	if s.Rest > 0 {
-		b = appendCount(b, "rest", s.Rest.Milliseconds())
+		b = resp.AppendNumber(b, "rest", s.Rest.Milliseconds())
 	}
 	return b
 }
@@ -201,11 +200,6 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 // They are those of replies, events and metrics.
 var modeNames = map[redlock.Mode]string{
 	redlock.Write: "write", redlock.Read: "read", redlock.Permit: "permit",
-}
-
-// appendCount appends a pair of a name and a number.
-func appendCount(b []byte, name string, n int64) []byte {
-	return redcon.AppendInt(redcon.AppendBulkString(b, name), n)
 }
 
 // lockctlCheck replies an array of ttl in ms, fence and count, or Null. An error instead of Null says that
@@ -225,13 +219,10 @@ func lockctlCheck(c *commands.Call, l *Lockers) {
 			}
 			return resp.AppendNull(nil, proto)
 		}
-		if lost, ok := of.Untold(name, token, h.Fence); ok { // it is about to be freed
-			return commands.ErrorReply(errLost(name, lost, thenLock))
+		if err := untold(of, name, token, h.Fence, thenLock); err != nil { // it is about to be freed
+			return commands.ErrorReply(err)
 		}
-		b := redcon.AppendArray(nil, 3)
-		b = redcon.AppendInt(b, h.TTL.Milliseconds())
-		b = redcon.AppendInt(b, h.Fence)
-		return redcon.AppendInt(b, h.Count)
+		return resp.AppendInts(redcon.AppendArray(nil, 3), h.TTL.Milliseconds(), h.Fence, h.Count)
 	})
 }
 

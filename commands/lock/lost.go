@@ -16,9 +16,13 @@ import (
 // RENEW are told of each loss once, before Redis is asked, unless another verb was told of it: after that
 // the token may take the lock again. CHECK is told of it if Redis has the very hold that is lost.
 
-// errLost is the error for a client that comes with the token of a lost hold. then says what to do at last.
-// The name is shortened, for it may be long. Clients know the error by its first word.
-func errLost(name string, lost keepalive.Lost, then string) error {
+// errLost is the error for a client that comes with the token of a lost hold; nil without ok: none was lost.
+// then says what to do at last. The name is shortened, for it may be long. Clients know the error by its
+// first word.
+func errLost(name string, lost keepalive.Lost, ok bool, then string) error {
+	if !ok {
+		return nil
+	}
 	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then %s",
 		resp.Clip([]byte(name)), lost.Why, lost.Fence, lossTexts[lost.Why], then)
 }
@@ -38,15 +42,19 @@ const (
 	thenLock  = "lock again"
 )
 
+// untold is the error for a loss that nobody who came with the token was told of. then says what to do at
+// last.
+func untold(l *locks.Locker, name, token string, fence int64, then string) error {
+	lost, ok := l.Untold(name, token, fence)
+	return errLost(name, lost, ok, then)
+}
+
 // whyNothing is the error for a verb if Redis has no hold of the token because that was lost. A fence that is
 // not 0 is that of the only hold that was meant. nil: it is not remembered as lost, so it never was a hold,
 // or has ended in order.
 func whyNothing(l *locks.Locker, name, token string, fence int64) error {
 	lost, ok := l.Lost(name, token, fence)
-	if !ok {
-		return nil
-	}
-	return errLost(name, lost, thenLock)
+	return errLost(name, lost, ok, thenLock)
 }
 
 // lostMeanwhile is the error for a verb that found a hold of the token, if that was lost while the verb was
@@ -54,8 +62,5 @@ func whyNothing(l *locks.Locker, name, token string, fence int64) error {
 // the hold, but its proxy has told a client that it is lost, so nobody may rely on it.
 func lostMeanwhile(l *locks.Locker, so uint64, name, token string, fence int64) error {
 	lost, ok := l.Relied(so, name, token, fence)
-	if !ok {
-		return nil
-	}
-	return errLost(name, lost, thenLock)
+	return errLost(name, lost, ok, thenLock)
 }

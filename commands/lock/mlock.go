@@ -86,7 +86,7 @@ func (q *taking) prepareSet(c *commands.Call, all *Lockers, s *syntax) error {
 		if q.waits.IsZero() {
 			q.waits = time.Now()
 		}
-		q.all.Busiest.countWait(p.Name)
+		q.all.Busiest.addCounts(p.Name, Count{Waits: 1})
 		q.all.Ledger.noteWaiting(p.Ask())
 	}
 	for _, p := range q.set.Parts() {
@@ -179,7 +179,7 @@ func (q *taking) noteOutcome(held *locks.SetPart, err error) {
 	switch {
 	case err != nil:
 	case held != nil:
-		q.all.Busiest.countEnd(held.Name, false)
+		q.all.Busiest.addCounts(held.Name, Count{Refusals: 1})
 		if !q.waits.IsZero() {
 			q.all.Ledger.noteTimedOut(held.Ask(), q.came)
 		}
@@ -187,7 +187,7 @@ func (q *taking) noteOutcome(held *locks.SetPart, err error) {
 		q.at = time.Now()
 		for _, p := range parts {
 			p.L.Granted(p.Ask(), &p.Grant, q.came, q.grants.Owner())
-			q.all.Busiest.countEnd(p.Name, true)
+			q.all.Busiest.addCounts(p.Name, Count{Grants: 1})
 			q.grants.Forget(p.Name, "")
 			q.all.Ledger.noteGranted(p.Ask(), p.Grant.Fence, q.came, q.at)
 		}

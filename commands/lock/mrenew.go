@@ -57,7 +57,6 @@ func (m *many) noteRenewed(p *locks.SetPart, sent time.Time) {
 		p.L.Prolonged(p.Name, token, until, 0)
 		p.L.Renewed(p.Name, token, until, m.who, p.L.KeeperOf(p.Name, token) != "")
 	default:
-		e, ok := p.L.NotHeld(p.Name, token, p.Fence, nil)
-		m.all.Ledger.noteNotHeld(p.Name, e, ok)
+		m.all.Ledger.noteNotHeld(p.Name, token, p.Fence, nil)
 	}
 }

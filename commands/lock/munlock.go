@@ -46,8 +46,7 @@ func (m *many) noteReleased(p *locks.SetPart) bool {
 		m.all.Ledger.noteReleased(p.Name, m.set.Token(), m.who, e, ok)
 		m.grants.Forget(p.Name, m.set.Token())
 	case !p.Released.Held && p.Err == nil:
-		e, ok := p.L.NotHeld(p.Name, m.set.Token(), p.Fence, m.grants.Owner())
-		m.all.Ledger.noteNotHeld(p.Name, e, ok)
+		m.all.Ledger.noteNotHeld(p.Name, m.set.Token(), p.Fence, m.grants.Owner())
 		m.grants.Forget(p.Name, m.set.Token())
 	}
 	return p.Released.Whole

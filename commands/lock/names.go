@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,9 +36,6 @@ func behindNames(args [][]byte) int {
 // manyNames is the Check of these verbs. It runs before the verb, so that behindNames cannot be 0 there.
 func manyNames(verb *commands.Command) func(args [][]byte) (refusal []byte) {
 	return func(args [][]byte) []byte {
-		if len(args) < 3 {
-			return nil // the wrong number of arguments
-		}
 		end := behindNames(args)
 		if end == 0 {
 			err := fmt.Errorf("numkeys must be the number of the keys behind it, from 1 to %d, not %q",
@@ -121,14 +119,6 @@ func (l *Lockers) heldVerb(
 	return verb
 }
 
-// namesOf copies the names. The check has passed.
-func namesOf(args [][]byte) (names []string) {
-	for _, name := range args[2:behindNames(args)] {
-		names = append(names, string(name))
-	}
-	return names
-}
-
 // many is a verb for several locks on its way. Its methods are called on the goroutine of the task.
 type many struct {
 	set    *locks.LockSet
@@ -143,7 +133,12 @@ type many struct {
 func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
 	of := func(name string) *locks.Locker { return l.engineOf([]byte(name)) }
 	a.Client, a.ID = c.Client.Holder(), "" // each lock has its own
-	m := many{set: locks.NewSet(of, namesOf(c.Args), a), all: l, grants: c.Client.Grants, who: a.Client}
+	var names []string
+	// the check has passed
+	for _, name := range c.Args[2:behindNames(c.Args)] {
+		names = append(names, string(name))
+	}
+	m := many{set: locks.NewSet(of, names, a), all: l, grants: c.Client.Grants, who: a.Client}
 	for _, p := range m.set.Parts() {
 		if p.Keeper == "" {
 			p.Keeper = c.Client.Keepalives.Keeper(p.Name, m.set.Token())
@@ -158,9 +153,7 @@ func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
 // then says what to do at last. The error names the first.
 func (m *many) untold(then string) (err error) {
 	for _, p := range m.set.Parts() {
-		if lost, ok := p.L.Untold(p.Name, m.set.Token(), 0); ok && err == nil {
-			err = errLost(p.Name, lost, then)
-		}
+		err = cmp.Or(err, untold(p.L, p.Name, m.set.Token(), 0, then))
 	}
 	return err
 }

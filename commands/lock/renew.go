@@ -38,8 +38,8 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		args.Lease = l.Lease()
 	}
 	// A lost hold must not be renewed: see lost.go.
-	if lost, ok := l.Untold(args.Name, args.Token, args.only); ok {
-		return errLost(args.Name, lost, thenLock)
+	if err := untold(l, args.Name, args.Token, args.only, thenLock); err != nil {
+		return err
 	}
 	ledger, by := all.Ledger, c.Client.Holder()
 	var keeps *holds.KeptSet
@@ -63,8 +63,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		left := r.Left
 		if left <= 0 {
 			if args.only == 0 {
-				e, ok := l.NotHeld(args.Name, args.Token, fence, nil)
-				ledger.noteNotHeld(args.Name, e, ok)
+				ledger.noteNotHeld(args.Name, args.Token, fence, nil)
 			}
 			if err := whyNothing(l, args.Name, args.Token, args.only); err != nil {
 				return commands.ErrorReply(err)
@@ -93,10 +92,10 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 
 // mayKeep returns an error if the connection may not keep the hold alive. To take one over that this proxy
 // keeps alive already makes no more of them. The bound is that of the Locker, for all connections together:
-// see Keepalives.Full.
+// see Keepalives.Room.
 func mayKeep(c *commands.Call, l *locks.Locker, a *arguments) error {
 	if a.Token != "" && l.KeeperOf(a.Name, a.Token) != "" {
 		return nil
 	}
-	return c.Client.Keepalives.Full(l, c.Client.Host())
+	return c.Client.Keepalives.Room(l, c.Client.Host(), 1)
 }

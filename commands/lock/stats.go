@@ -44,7 +44,7 @@ func statsOfAll(c *commands.Call, l *Lockers) {
 		differ := l.Peers.Differing()
 		pairs, counters := appendCounters(nil, proto, s.Stats)
 		b := resp.AppendMap(nil, proto, 3+pairs)
-		b = appendCount(b, "proxies", int64(s.Proxies))
+		b = resp.AppendNumber(b, "proxies", s.Proxies)
 		b = redcon.AppendArray(redcon.AppendBulkString(b, "silent"), len(s.Silent))
 		for _, id := range s.Silent {
 			b = redcon.AppendBulkString(b, id)
@@ -73,9 +73,9 @@ func (l *Lockers) ownStats(c *commands.Call) []byte {
 	for _, one := range all {
 		b = resp.AppendMap(b, proto, 4)
 		b = resp.AppendBulks(b, "name", one.Name)
-		b = appendCount(b, "grants", int64(one.Grants))
-		b = appendCount(b, "refusals", int64(one.Refusals))
-		b = appendCount(b, "waits", int64(one.Waits))
+		b = resp.AppendNumber(b, "grants", int64(one.Grants))
+		b = resp.AppendNumber(b, "refusals", int64(one.Refusals))
+		b = resp.AppendNumber(b, "waits", int64(one.Waits))
 	}
 	if l.Quorum != nil {
 		b = appendMasters(redcon.AppendBulkString(b, "nodes"), proto, l.Masters())
@@ -91,7 +91,7 @@ func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) 
 	for c, row := range locks.Counters {
 		group, name, inside := strings.Cut(row.Name, ".")
 		if !inside {
-			b = appendCount(b, row.Name, int64(s[c]))
+			b = resp.AppendNumber(b, row.Name, int64(s[c]))
 			pairs++
 			continue
 		}
@@ -106,7 +106,7 @@ func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) 
 			in = group
 			pairs++
 		}
-		b = appendCount(b, name, int64(s[c]))
+		b = resp.AppendNumber(b, name, int64(s[c]))
 	}
 	return pairs, b
 }
@@ -116,17 +116,13 @@ func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) 
 func appendMasters(b []byte, proto int, all []master.Health) []byte {
 	b = redcon.AppendArray(b, len(all))
 	for _, m := range all {
-		until := int64(0)
-		if !m.Until.IsZero() {
-			until = max(time.Until(m.Until).Milliseconds(), 0)
-		}
 		b = resp.AppendMap(b, proto, 6)
 		b = resp.AppendBulks(b, "addr", m.Addr)
-		b = appendCount(b, "up", oneIf(m.Up))
-		b = appendCount(b, "votes", oneIf(m.Votes))
+		b = resp.AppendNumber(b, "up", oneIf(m.Up))
+		b = resp.AppendNumber(b, "votes", oneIf(m.Votes))
 		b = resp.AppendBulks(b, "why", m.Why)
-		b = appendCount(b, "until_ms", until)
-		b = appendCount(b, "clock_offset_ms", m.ClockOffset.Milliseconds())
+		b = resp.AppendNumber(b, "until_ms", max(time.Until(m.Until).Milliseconds(), 0))
+		b = resp.AppendNumber(b, "clock_offset_ms", m.ClockOffset.Milliseconds())
 	}
 	return b
 }

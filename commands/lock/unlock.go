@@ -82,8 +82,7 @@ func (r *release) releaseReply(done redlock.Released, err error) []byte {
 	switch {
 	case !done.Held:
 		if r.asked.Fence == 0 {
-			e, ok := r.l.NotHeld(name, token, r.fence, r.grants.Owner())
-			r.ledger.noteNotHeld(name, e, ok)
+			r.ledger.noteNotHeld(name, token, r.fence, r.grants.Owner())
 		}
 		if err := whyNothing(r.l, name, token, r.asked.Fence); err != nil {
 			return commands.ErrorReply(err)

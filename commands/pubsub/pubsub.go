@@ -18,16 +18,21 @@ func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Patte
 func publish(c *commands.Call)      { c.Subscriptions().Publish(false) }
 func spublish(c *commands.Call)     { c.Subscriptions().Publish(true) }
 
-// ssubscribe is SSUBSCRIBE channel [channel ...]. Servers older than 7.0 have no shard channels, and do not
-// know the command.
-func ssubscribe(c *commands.Call) {
-	switch {
-	case !c.Subscriptions().Shards():
-		c.Reply(commands.UnknownCommand(c.Args))
-	case crossesSlots(c):
-		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
-	default:
-		listenTo(c, pubsub.Shard)
+func ssubscribe(c *commands.Call)   { listenTo(c, pubsub.Shard) }
+func sunsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Shard, topicsNamed(c)) }
+
+// ofShards is for commands about shard channels, all of one slot. Servers older than 7.0 have none, and do
+// not know these commands.
+func ofShards(run func(c *commands.Call)) func(c *commands.Call) {
+	return func(c *commands.Call) {
+		switch {
+		case !c.Subscriptions().Shards():
+			c.Reply(commands.UnknownCommand(c.Args))
+		case crossesSlots(c):
+			c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
+		default:
+			run(c)
+		}
 	}
 }
 
@@ -35,18 +40,6 @@ func ssubscribe(c *commands.Call) {
 // confirmed as well.
 func listenTo(c *commands.Call, kind pubsub.Kind) {
 	c.Subscriptions().Subscribe(kind, c.Args[1:])
-}
-
-// sunsubscribe is SUNSUBSCRIBE [channel ...].
-func sunsubscribe(c *commands.Call) {
-	switch {
-	case !c.Subscriptions().Shards():
-		c.Reply(commands.UnknownCommand(c.Args))
-	case crossesSlots(c):
-		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
-	default:
-		c.Subscriptions().Unsubscribe(pubsub.Shard, topicsNamed(c))
-	}
 }
 
 // topicsNamed returns the arguments, nil if there are none. nil means all topics of the kind, as in Redis.
@@ -210,16 +203,11 @@ func broadcastApart(c *commands.Call, raw []byte, combine func(commands.Subscrib
 			if err := merge.FirstError(replies); err != nil {
 				return err
 			}
-			actions.Await(func(done func([]byte)) {
-				go func() { done(combine(counts, replies)) }() // ends by itself
-			}, asItIs, nil)
+			commands.Beside(actions, func() []byte { return combine(counts, replies) })
 			return nil
 		})
 	})
 }
-
-// asItIs is for an Await whose goroutine makes the answer itself.
-func asItIs(reply []byte) []byte { return reply }
 
 // publishes is for PUBLISH in a transaction: the node's number lacks the clients of this proxy.
 func publishes([][]byte) commands.Queued { return commands.Queued{DB: -1, Publishes: true} }

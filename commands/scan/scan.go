@@ -95,15 +95,13 @@ func (s *scanning) showPage(keys []byte) []byte {
 	return appendScan(nil, n, keys)
 }
 
-// keepKeys adds keys, an array, to those to be shown. It reports false if it is no array. They are copied,
-// for the reply does not last.
-func (s *scanning) keepKeys(keys []byte) bool {
-	all, ok := resp.Elements(keys)
+// keepKeys adds keys, an array, to those to be shown. They are copied, for the reply does not last.
+func (s *scanning) keepKeys(keys []byte) {
+	all, _ := resp.Elements(keys)
 	for _, key := range all {
 		s.found = append(s.found, key...)
 	}
 	s.count += len(all)
-	return ok
 }
 
 var errScanRoom = []byte("-ERR the cursor of the node is too large for SCAN through lockproxy\r\n")
@@ -117,17 +115,9 @@ func appendScan(dst []byte, cursor uint64, keys []byte) []byte {
 
 // bulkNumber is the unsigned number that a bulk string spells.
 func bulkNumber(elem []byte) (uint64, bool) {
-	n, err := strconv.ParseUint(string(bulkBytes(elem)), 10, 64)
-	return n, err == nil
-}
-
-// bulkBytes are the bytes of a bulk string. nil: it is none.
-func bulkBytes(elem []byte) []byte {
-	v, _, err := resp.Parse(elem)
-	if err != nil || v.Kind != '$' {
-		return nil
-	}
-	return v.Str
+	text, ok := resp.BulkReply(elem)
+	n, err := strconv.ParseUint(string(text), 10, 64)
+	return n, ok && err == nil
 }
 
 var errCursor = []byte("-ERR invalid cursor\r\n")

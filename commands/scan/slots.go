@@ -299,7 +299,7 @@ func findKeys(reply, match []byte) keysFound {
 	}
 	var picked [][]byte
 	for _, key := range keys {
-		if match == nil || glob.Match(match, bulkBytes(key)) {
+		if name, _ := resp.BulkReply(key); match == nil || glob.Match(match, name) {
 			picked = append(picked, bytes.Clone(key))
 		}
 	}
@@ -315,7 +315,7 @@ func (p *slotScan) endPage() []byte {
 	parts := make([]cut.Part, len(p.keys))
 	p.runApart(func() {
 		for i, key := range p.keys {
-			name := bulkBytes(key)
+			name, _ := resp.BulkReply(key)
 			parts[i] = cut.Part{Slot: slot.Of(name),
 				Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
 		}

@@ -13,22 +13,18 @@ import (
 type nodeView struct {
 	slots  *[slot.Count]bool // nil: it says nothing
 	epoch  string            // of its configuration
-	moving []movingSlot      // slots that it hands over just now
+	moving map[int]string    // slots that it hands over just now, to which node (id): it may have some keys
 	addrs  map[string]string // of nodes, by id
 	names  map[string]string // the same by their host names; "": it has none
 	blind  bool              // CLUSTER NODES is forbidden: nobody says whether slots are moving
 }
 
-// movingSlot is a slot that is being handed over: some of its keys may be at another node already.
-type movingSlot struct {
-	slot int
-	to   string // node id
-}
-
 // parseNodeView reads the reply to CLUSTER NODES. Only the line of the node itself tells of slots that move,
 // and of its epoch.
 func parseNodeView(reply []byte) nodeView {
-	v := nodeView{addrs: make(map[string]string), names: make(map[string]string)}
+	v := nodeView{
+		moving: make(map[int]string), addrs: make(map[string]string), names: make(map[string]string),
+	}
 	parsed, _, err := resp.Parse(reply)
 	if err != nil || parsed.Err() != "" {
 		v.blind = resp.Forbidden(reply)
@@ -52,7 +48,7 @@ func (v *nodeView) takeWord(word string) {
 	if inner, ok := strings.CutPrefix(word, "["); ok {
 		number, to, leaves := strings.Cut(strings.TrimSuffix(inner, "]"), "->-")
 		if n, err := strconv.Atoi(number); err == nil && leaves {
-			v.moving = append(v.moving, movingSlot{n, to})
+			v.moving[n] = to
 		}
 		return
 	}
@@ -77,14 +73,7 @@ func (v *nodeView) hasSlot(n int) bool { return v.blind || v.slots != nil && v.s
 func (v *nodeView) settled() bool { return v.blind || v.slots != nil && len(v.moving) == 0 }
 
 // target is the id of the node to which slot n is being handed over, or "".
-func (v *nodeView) target(n int) string {
-	for _, m := range v.moving {
-		if m.slot == n {
-			return m.to
-		}
-	}
-	return ""
-}
+func (v *nodeView) target(n int) string { return v.moving[n] }
 
 // runID tells one process of Redis from another by its reply to INFO server. Where INFO is forbidden all
 // processes look alike: then a fail-over is seen by the layout and the epoch alone. "": it cannot be told.

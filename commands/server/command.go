@@ -190,7 +190,8 @@ func commandList(c *commands.Call) {
 	verbs := c.Table.Verbs()
 	switch {
 	case len(c.Args) == 2:
-		c.Reply(appendNames(c.Table, nil))
+		listed := c.Table.Listed()
+		c.Reply(resp.AppendBulks(redcon.AppendArray(nil, len(listed)), listed...))
 		return
 	case len(c.Args) != 5 || !resp.IsWord(c.Args[2], "FILTERBY"):
 		c.Reply(resp.ErrSyntax)
@@ -235,12 +236,12 @@ const longestPattern = 1 << 10
 // commandGetKeys is COMMAND GETKEYS and GETKEYSANDFLAGS command [arg ...]. The keys of a verb are found here,
 // since no node knows it; all else is asked of a node. The errors have Redis's words. Keys of the command
 // inside a GUARD are shown with the flags that GUARD has for its own key.
-func commandGetKeys(c *commands.Call) {
+func commandGetKeys(c *commands.Call) []byte {
 	args := c.Args[2:]
 	verb := verbNamed(c.Table, args[0])
 	if verb == nil {
 		c.Forward(commands.AnySlot)
-		return
+		return nil
 	}
 	if len(args) > 1 {
 		if sub := commands.FindSub(verb.Subs, args[1]); sub != nil {
@@ -250,11 +251,9 @@ func commandGetKeys(c *commands.Call) {
 	keys := verb.KeyIndexes(args)
 	switch {
 	case !verb.Accepts(len(args)):
-		c.Reply(resp.ErrorLine("ERR Invalid number of arguments specified for command"))
-		return
+		return resp.ErrorLine("ERR Invalid number of arguments specified for command")
 	case len(keys) == 0:
-		c.Reply(resp.ErrorLine("ERR The command has no key arguments"))
-		return
+		return resp.ErrorLine("ERR The command has no key arguments")
 	}
 	flagged := strings.HasSuffix(c.Command.Name, "flags")
 	out := redcon.AppendArray(nil, len(keys))
@@ -267,7 +266,7 @@ func commandGetKeys(c *commands.Call) {
 		out = redcon.AppendBulk(out, args[at])
 		out = appendWords(out, c.Client.Proto, verb.Keys[0].Flags)
 	}
-	c.Reply(out)
+	return out
 }
 
 // verbNamed is the lock verb of that name, or nil.
@@ -291,12 +290,6 @@ func verbsNamed(t *commands.Table, names [][]byte) []*commands.Command {
 		found[i] = verb
 	}
 	return found
-}
-
-// appendNames appends the names of all commands that COMMAND tells of, and of their subcommands.
-func appendNames(t *commands.Table, dst []byte) []byte {
-	dst = redcon.AppendArray(dst, len(t.Listed()))
-	return resp.AppendBulks(dst, t.Listed()...)
 }
 
 // bulkText is the text of a string reply. It is "" for what is no reply.

@@ -38,7 +38,7 @@ func ofOneServer(name string) bool {
 
 // configGet is CONFIG GET glob ... The first master stands for all: CONFIG SET gives all of them the same.
 func configGet(c *commands.Call) {
-	own, all := ownSettings(c)
+	own, have, all := ownSettings(c)
 	if all {
 		c.Reply(appendSettings(nil, c.Client.Proto, own))
 		return
@@ -56,10 +56,6 @@ func configGet(c *commands.Call) {
 			return resp.ErrUnexpected
 		}
 		// A name that both have means the proxy's setting, so that of the server is left out.
-		have := make(map[string]bool, len(own))
-		for _, s := range own {
-			have[strings.ToLower(s[0])] = true
-		}
 		for i := 0; i+1 < len(v.Elems); i += 2 {
 			name, value := v.Elems[i].Text(), v.Elems[i+1].Text()
 			if have[strings.ToLower(name)] {
@@ -71,23 +67,22 @@ func configGet(c *commands.Call) {
 	})
 }
 
-// ownSettings are the settings of the proxy that the globs of CONFIG GET name, each once. all says that the
-// globs cannot name anything else. With all, no server needs to be asked: each glob is the plain name of a
-// setting of the proxy.
-func ownSettings(c *commands.Call) (own [][2]string, all bool) {
-	seen := make(map[string]bool)
-	all = true
+// ownSettings are the settings of the proxy that the globs of CONFIG GET name, each once, and these names in
+// lower case. all says that the globs cannot name anything else. With all, no server needs to be asked: each
+// glob is the plain name of a setting of the proxy.
+func ownSettings(c *commands.Call) (own [][2]string, names map[string]bool, all bool) {
+	names, all = make(map[string]bool), true
 	for _, glob := range c.Args[2:] {
 		found := c.Server.Config().Get(string(glob))
 		all = all && len(found) > 0 && !strings.ContainsAny(string(glob), "*?[\\")
 		for _, s := range found {
-			if name := strings.ToLower(s[0]); !seen[name] {
-				seen[name] = true
+			if name := strings.ToLower(s[0]); !names[name] {
+				names[name] = true
 				own = append(own, s)
 			}
 		}
 	}
-	return own, all
+	return own, names, all
 }
 
 // saysUnknown says that a server does not have the command that it was sent. So it is with upstreams that

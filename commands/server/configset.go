@@ -24,11 +24,10 @@ type configChange struct {
 // configSet is CONFIG SET name value ...: all of it takes effect or nothing, as far as that is possible with
 // several servers. The servers are asked first, because the proxy can tell beforehand what it will accept.
 // For the same reason Check stands before anything is sent.
-func configSet(c *commands.Call) {
+func configSet(c *commands.Call) []byte {
 	args := c.Args[2:]
 	if len(args)%2 != 0 {
-		c.Reply(resp.ErrSyntax)
-		return
+		return resp.ErrSyntax
 	}
 	ch := &configChange{actions: c.Actions, server: c.Server, client: c.Client}
 	config := c.Server.Config()
@@ -49,9 +48,8 @@ func configSet(c *commands.Call) {
 			if strings.HasSuffix(name, "port") {
 				why = "Unable to listen on this port through lockproxy"
 			}
-			c.Reply(resp.ErrorLine("ERR CONFIG SET failed (possibly related to argument '%.128s') - %s: "+
-				"it belongs to one server", pair[0], why))
-			return
+			return resp.ErrorLine("ERR CONFIG SET failed (possibly related to argument '%.128s') - %s: "+
+				"it belongs to one server", pair[0], why)
 		default:
 			ch.theirs = append(ch.theirs, pair)
 		}
@@ -59,12 +57,10 @@ func configSet(c *commands.Call) {
 	// If the servers refuse this too, theirs is the error: perhaps another parameter comes first.
 	if err := config.Check(ch.own); err != nil &&
 		!(len(ch.own) == 1 && len(ch.theirs) > 1 && bothTheirs[strings.ToLower(ch.own[0][0])]) {
-		c.Reply(resp.ErrorLine("%s", err))
-		return
+		return resp.ErrorLine("%s", err)
 	}
 	if len(ch.theirs) == 0 {
-		c.Reply(ch.setOwn())
-		return
+		return ch.setOwn()
 	}
 	// The command as it came, if all of it is theirs; it is kept for the replicas.
 	ch.req = slices.Clone(c.Raw)
@@ -72,6 +68,7 @@ func configSet(c *commands.Call) {
 		ch.req = setRequest(ch.theirs)
 	}
 	c.AskAll(ch.req, commands.Asking{Resend: true, Always: true}, ch.mastersAnswered)
+	return nil
 }
 
 // setRequest is the CONFIG SET of some parameters. So the servers never see a setting that only the proxy

@@ -31,9 +31,7 @@ func appendCommand(dst []byte, proto int, c *commands.Command) []byte {
 	if at := c.KeyAt(); at > 0 {
 		first, last, step = at, at, 1
 	}
-	dst = redcon.AppendInt(dst, int64(first))
-	dst = redcon.AppendInt(dst, int64(last))
-	dst = redcon.AppendInt(dst, int64(step))
+	dst = resp.AppendInts(dst, first, last, step)
 	dst = appendWords(dst, proto, categories(c.Flags))
 	dst = resp.AppendSet(dst, proto, 0) // tips
 	dst = resp.AppendSet(dst, proto, len(c.Keys))
@@ -105,18 +103,18 @@ func appendKeySpec(dst []byte, proto int, k *commands.KeySpec) []byte {
 	dst = appendWords(dst, proto, k.Flags)
 	dst = resp.AppendBulks(dst, "begin_search")
 	dst = appendSpec(dst, proto, "index", 1)
-	dst = appendNumber(dst, "index", k.Begin)
+	dst = resp.AppendNumber(dst, "index", k.Begin)
 	dst = resp.AppendBulks(dst, "find_keys")
 	if k.Counted {
 		dst = appendSpec(dst, proto, "keynum", 3)
-		dst = appendNumber(dst, "keynumidx", k.Count)
-		dst = appendNumber(dst, "firstkey", k.First)
-		return appendNumber(dst, "keystep", max(k.Step, 1))
+		dst = resp.AppendNumber(dst, "keynumidx", k.Count)
+		dst = resp.AppendNumber(dst, "firstkey", k.First)
+		return resp.AppendNumber(dst, "keystep", max(k.Step, 1))
 	}
 	dst = appendSpec(dst, proto, "range", 3)
-	dst = appendNumber(dst, "lastkey", k.Last)
-	dst = appendNumber(dst, "keystep", max(k.Step, 1))
-	return appendNumber(dst, "limit", k.Limit)
+	dst = resp.AppendNumber(dst, "lastkey", k.Last)
+	dst = resp.AppendNumber(dst, "keystep", max(k.Step, 1))
+	return resp.AppendNumber(dst, "limit", k.Limit)
 }
 
 // appendSpec begins one half of a key spec, which goes on with n pairs. A key spec has two of them: where the
@@ -125,11 +123,6 @@ func appendSpec(dst []byte, proto int, kind string, n int) []byte {
 	dst = resp.AppendMap(dst, proto, 2)
 	dst = resp.AppendBulks(dst, "type", kind, "spec")
 	return resp.AppendMap(dst, proto, n)
-}
-
-// appendNumber appends a pair of a map. COMMAND has the name as a bulk string, like all names.
-func appendNumber(dst []byte, name string, n int) []byte {
-	return redcon.AppendInt(resp.AppendBulks(dst, name), int64(n))
 }
 
 // appendWords appends a set of simple strings.
@@ -142,12 +135,9 @@ func appendWords(dst []byte, proto int, words []string) []byte {
 }
 
 // appendDocs appends the documentation of c, as in COMMAND DOCS. Entries that have nothing to say are left
-// out, as Redis leaves them out, so the number of pairs is counted first. A verb without Docs has empty ones.
+// out, as Redis leaves them out, so the number of pairs is counted first.
 func appendDocs(dst []byte, proto int, c *commands.Command) []byte {
 	docs := c.Docs
-	if docs == nil {
-		docs = &commands.Docs{}
-	}
 	texts := []string{"summary", docs.Summary, "since", docs.Since, "group", docs.Group}
 	if docs.Complexity != "" {
 		texts = append(texts, "complexity", docs.Complexity)
@@ -202,7 +192,7 @@ func appendArgument(dst []byte, proto int, arg commands.Argument) []byte {
 	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
 	// a verb has one key spec, and its keys are what that finds
 	if isKey {
-		dst = appendNumber(dst, "key_spec_index", 0)
+		dst = resp.AppendNumber(dst, "key_spec_index", 0)
 	}
 	if arg.Token != "" {
 		dst = resp.AppendBulks(dst, "token", arg.Token)

@@ -72,6 +72,19 @@ func AppendBulks(dst []byte, texts ...string) []byte {
 	return dst
 }
 
+// AppendInts appends integers.
+func AppendInts[N int | int64](dst []byte, all ...N) []byte {
+	for _, n := range all {
+		dst = redcon.AppendInt(dst, int64(n))
+	}
+	return dst
+}
+
+// AppendNumber appends a pair of a map: a name, and a number.
+func AppendNumber[N int | int64](dst []byte, name string, n N) []byte {
+	return AppendInts(AppendBulks(dst, name), n)
+}
+
 // Clip keeps errors short.
 func Clip(v []byte) string {
 	if len(v) > 64 {
