@@ -124,3 +124,19 @@ func TestBlockingReadBesideWatch(t *testing.T) {
 		c.tell("$4\r\nread\r\n+OK\r\n", "XREAD BLOCK 1000 STREAMS s $", "GET k")
 	})
 }
+
+// The connection of a WATCH that came before CLIENT TRACKING does not track: who reads over it is told to
+// forget what it read.
+func TestTrackingBetweenWatchAndMulti(t *testing.T) {
+	inBubble(t, 1, Options{}, transacting(func(_ int, command string) string {
+		if command == "WATCH k" {
+			return "+OK\r\n"
+		}
+		return ""
+	}), func(r *rig) {
+		c := r.connect()
+		c.hello3()
+		c.tell("+OK\r\n+OK\r\n", "WATCH k", trackOn)
+		c.tell("+OK\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n"+allInvalid, "MULTI", "GET k", "EXEC")
+	})
+}
