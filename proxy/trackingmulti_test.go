@@ -140,3 +140,24 @@ func TestTrackingBetweenWatchAndMulti(t *testing.T) {
 		c.tell("+OK\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n"+allInvalid, "MULTI", "GET k", "EXEC")
 	})
 }
+
+// CLIENT CACHING holds for each part of a command that is too long to be sent at once.
+func TestCachingOfLongCommand(t *testing.T) {
+	inBubble(t, 2, Options{}, trackingNode(func(_ int, command string) string {
+		n := strings.Count(command, " ")
+		return fmt.Sprintf("*%d\r\n%s", n, strings.Repeat("$1\r\nv\r\n", n))
+	}), func(r *rig) {
+		c := r.newTracker("OPTIN")
+		c.tell("+OK\r\n*5000\r\n", "CLIENT CACHING YES", "MGET"+manyKeys(5000))
+		c.expect(strings.Repeat("$1\r\nv\r\n", 5000))
+		for _, node := range []string{"1: ", "2: "} {
+			before := ""
+			for command := range strings.SplitSeq(r.commandsAt(node), ", ") {
+				if strings.HasPrefix(command, node+"MGET") && before != node+"CLIENT CACHING YES" {
+					r.Fatalf("%.20q comes behind %.20q", command, before)
+				}
+				before = command
+			}
+		}
+	})
+}
