@@ -467,6 +467,15 @@ func TestBlockDrained(t *testing.T) {
 			"needed any more\r\n")
 		c.expectClosed()
 	})
+	inBlockBubble(t, 3, Options{}, func(n *blockNodes) { // a node that fails in the middle of its reply
+		c := n.connect()
+		c.send("BLPOP b 0")
+		n.reply(1, "*2\r\n$1\r\nb\r\n$9\r\nhal", false)
+		c.expect("*2\r\n$1\r\nb\r\n$9\r\nhal")
+		n.drain()
+		n.kill(1)
+		c.expectClosed()
+	})
 }
 
 // TestBlockModes: a command goes over a connection of its client's protocol.

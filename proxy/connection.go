@@ -156,7 +156,7 @@ func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) 
 	})
 }
 
-// Logout implements commands.Connection. Logout implements commands.Connection: the client is the proxy's own
+// Logout implements commands.Connection: the client is the proxy's own
 // user again. If it tracks, it still needs connections of its own.
 func (c *connection) Logout() {
 	switch {

@@ -101,10 +101,7 @@ func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) 
 		s.own.Hello(tag)
 		return
 	}
-	set := s.own.Set()
-	set.Precede(caching)
-	r.routeCommand(cmd, args, raw)
-	set.Precede(false)
+	s.own.Set().Preceding(caching, func() { r.routeCommand(cmd, args, raw) })
 }
 
 // comesLater says that a command must wait for earlier ones of its client. If it need not, later commands

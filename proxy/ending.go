@@ -173,4 +173,5 @@ func (l *life) resetState() {
 	s.watcher.End()
 	s.tx.End()
 	s.tracking.End()
+	s.CountMemory()
 }

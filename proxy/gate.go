@@ -41,11 +41,7 @@ func (r *router) Judge(
 			r.denyCommand(v)
 			return
 		}
-		if set := s.own.Set(); caching && set != nil {
-			set.Precede(true)
-			defer set.Precede(false)
-		}
-		goOn(cmd, q.args, q.raw)
+		s.own.Set().Preceding(caching, func() { goOn(cmd, q.args, q.raw) })
 	}
 	q.beginInquiry()
 }

@@ -136,7 +136,6 @@ func (in *input) takeApart(s *session, raw []byte) {
 	bySlot := s.router.BySlot()
 	s.Background(func() { long.Read(table, scripts, raw, bySlot) }, func() {
 		long.Ready = true
-		s.CountMemory()
 		s.ClearHold(client.HoldLong)
 	})
 }

@@ -105,6 +105,35 @@ func TestMemoryIsCounted(t *testing.T) {
 	}
 }
 
+// What a command had that its client waited for is not counted any more once that is answered.
+func TestMemoryIsLetGo(t *testing.T) {
+	long := strings.Repeat("x", 16<<10) // which is too short for a buffer of its own
+	for _, tt := range []struct {
+		want     string
+		commands []string
+	}{
+		{"+OK\r\n+OK\r\n+OK\r\n", []string{"MULTI", "SET a " + long, "EXEC"}},
+		{"+OK\r\n+OK\r\n+OK\r\n", []string{"MULTI", "SET a " + long, "DISCARD"}},
+		{"+OK\r\n+OK\r\n+RESET\r\n", []string{"MULTI", "SET a " + long, "RESET"}},
+		{"+OK\r\n", []string{"BLPOP " + long + " 0"}},
+	} {
+		inBubble(t, 1, Options{}, func(_ int, command string) string {
+			if command == "CLIENT ID" {
+				return ":7\r\n"
+			}
+			return "+OK\r\n"
+		}, func(r *rig) {
+			c := r.connect()
+			c.tell("$1\r\na\r\n", "ECHO a")
+			before := r.used()
+			c.tell(tt.want, tt.commands...)
+			if n := r.used() - before; n != 0 {
+				r.Errorf("%d bytes are left of %.20q", n, tt.commands)
+			}
+		})
+	}
+}
+
 // Who takes most is closed first, with a line in the log, until it is enough; others go on.
 func TestEviction(t *testing.T) {
 	var text textLog

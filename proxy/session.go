@@ -351,12 +351,14 @@ func mostAhead(s *session) int {
 	return s.w.shared.Limits.Of(s.Authenticated).CommandLimit()
 }
 
-// ClearHold reads on if no other reason to wait is left. It does nothing if none of h was set.
+// ClearHold reads on if no other reason to wait is left. It does nothing if none of h was set. What the
+// client waited for, EXEC or BLPOP, may have let go of memory.
 func (s *session) ClearHold(h client.HoldReasons) {
 	if s.hold&h == 0 {
 		return
 	}
 	s.hold &^= h
+	s.CountMemory()
 	s.own.Turn()
 	switch {
 	case s.gone:

@@ -27,11 +27,7 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
-		if set := s.own.Set(); caching && set != nil {
-			set.Precede(true)
-			defer set.Precede(false)
-		}
-		goOn(slot, raw)
+		s.own.Set().Preceding(caching, func() { goOn(slot, raw) })
 		return nil
 	})
 }

@@ -124,3 +124,40 @@ func TestBlockingReadBesideWatch(t *testing.T) {
 		c.tell("$4\r\nread\r\n+OK\r\n", "XREAD BLOCK 1000 STREAMS s $", "GET k")
 	})
 }
+
+// The connection of a WATCH that came before CLIENT TRACKING does not track: who reads over it is told to
+// forget what it read.
+func TestTrackingBetweenWatchAndMulti(t *testing.T) {
+	inBubble(t, 1, Options{}, transacting(func(_ int, command string) string {
+		if command == "WATCH k" {
+			return "+OK\r\n"
+		}
+		return ""
+	}), func(r *rig) {
+		c := r.connect()
+		c.hello3()
+		c.tell("+OK\r\n+OK\r\n", "WATCH k", trackOn)
+		c.tell("+OK\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n"+allInvalid, "MULTI", "GET k", "EXEC")
+	})
+}
+
+// CLIENT CACHING holds for each part of a command that is too long to be sent at once.
+func TestCachingOfLongCommand(t *testing.T) {
+	inBubble(t, 2, Options{}, trackingNode(func(_ int, command string) string {
+		n := strings.Count(command, " ")
+		return fmt.Sprintf("*%d\r\n%s", n, strings.Repeat("$1\r\nv\r\n", n))
+	}), func(r *rig) {
+		c := r.newTracker("OPTIN")
+		c.tell("+OK\r\n*5000\r\n", "CLIENT CACHING YES", "MGET"+manyKeys(5000))
+		c.expect(strings.Repeat("$1\r\nv\r\n", 5000))
+		for _, node := range []string{"1: ", "2: "} {
+			before := ""
+			for command := range strings.SplitSeq(r.commandsAt(node), ", ") {
+				if strings.HasPrefix(command, node+"MGET") && before != node+"CLIENT CACHING YES" {
+					r.Fatalf("%.20q comes behind %.20q", command, before)
+				}
+				before = command
+			}
+		}
+	})
+}

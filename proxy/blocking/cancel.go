@@ -90,12 +90,13 @@ func (b *block) leaveNode() {
 	})
 }
 
-// cutShort ends the command without a reply of the node. A client that has gone gets no answer.
+// cutShort ends the command without a reply of the node, or behind a part of one: then the connection of the
+// client ends, too. A client that has gone gets no answer.
 func (b *block) cutShort() {
 	b.stopAttempt()
 	b.setSent(false)
 	if b.drained {
-		b.answerCall(commands.ErrorReply(commands.ErrDraining))
+		b.failCall(commands.ErrDraining)
 		return
 	}
 	b.h.CloseAfterWrite()

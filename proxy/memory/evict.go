@@ -100,7 +100,7 @@ func (e *eviction) chooseVictims() {
 	}
 	loop.Each(a.loops, func(l *Loop) { l.evictClients(victims[l]) }, func() {
 		a.evicting.Store(false)
-		if a.Over() > 0 && len(victims) > 0 {
+		if a.Over() > 0 { // a loop may have told of more only now
 			a.checkLimit()
 			return
 		}

@@ -60,6 +60,8 @@ type spread struct {
 	sizes  []int      // size of each part, if they are counted for the client
 	how    How
 	mode   pipe.Mode
+	// CLIENT CACHING came before the command, and so comes before each part, whenever that is sent
+	caching bool
 }
 
 // How says how the parts of a command are sent.
@@ -73,6 +75,7 @@ type How struct {
 // Send sends the parts of the current command of h to the nodes of their slots, and merges the replies.
 func Send(h Host, list *Parts, how How, merge commands.Merge) {
 	x := &spread{Gather: NewGather(h, list.len(), merge, false), list: list, mode: h.Mode(), how: how}
+	x.caching = x.mode.Own.Precedes()
 	if x.writes = !how.Resend; how.Pure != nil {
 		x.pure, x.most = true, mostOf(how.Pure)
 	}
@@ -198,10 +201,12 @@ func (x *spread) giveUp() {
 }
 
 // sendPart sends one part.
-func (x *spread) sendPart(part cut.Part) *pipe.Pipe {
-	p := x.h.Pool().Send(&pipe.Request{
-		Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
-		To: x, Tag: uint32(part.Place), Resend: x.how.Resend, Readers: x.how.Readers, Seed: x.h.About().ID,
+func (x *spread) sendPart(part cut.Part) (p *pipe.Pipe) {
+	x.mode.Own.Preceding(x.caching, func() {
+		p = x.h.Pool().Send(&pipe.Request{
+			Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil, To: x,
+			Tag: uint32(part.Place), Resend: x.how.Resend, Readers: x.how.Readers, Seed: x.h.About().ID,
+		})
 	})
 	x.h.Sent(p, x.how.Resend)
 	return p

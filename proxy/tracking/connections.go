@@ -31,7 +31,7 @@ func (p *Connections) User() *User { return p.as }
 func (p *Connections) Turning() bool { return p.turning }
 
 // Precedes says that CLIENT CACHING applies to the current command.
-func (p *Connections) Precedes() bool { return p.set != nil && p.set.Precedes() }
+func (p *Connections) Precedes() bool { return p.set.Precedes() }
 
 // User is one of the upstream's ACL.
 type User struct {

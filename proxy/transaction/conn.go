@@ -183,11 +183,12 @@ func (l *txConn) enterMode() {
 
 // sendCaching sends CLIENT CACHING before MULTI if the client has said it: it applies to the whole
 // transaction. It cannot be combined with ASKING, since each ends the other; and nobody tells of changes to
-// what was read at the target of an ASK if the slot stays where it was.
+// what was read at the target of an ASK if the slot stays where it was, or over a connection from a WATCH
+// that came before CLIENT TRACKING.
 func (l *txConn) sendCaching() {
 	t, h := l.t, l.t.h
 	switch {
-	case l.asking:
+	case l.asking, !l.pipe.InSet():
 		l.unheard = t.of.own.Set() != nil && !h.About().Tracking.BCast
 	case !t.caching:
 	case h.About().Tracking.OptIn:

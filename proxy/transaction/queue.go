@@ -71,11 +71,7 @@ func (t *transaction) standIn(cmd *commands.Command, args [][]byte, raw []byte) 
 		t.refuseCommand(refusal)
 		return
 	}
-	words, _, err := resp.Split(req, nil)
-	if err != nil || len(words) == 0 {
-		t.refuseCommand(resp.ErrUnexpected)
-		return
-	}
+	words, _, _ := resp.Split(req, nil) // the proxy has made it, so it is one
 	t.queueByKeys(table.Lookup(words[0]), words, req)
 }
 

@@ -113,11 +113,20 @@ func (s *Set) Refused() []byte { return s.refused }
 // Precede turns on or off that Setup.Before goes in front of each request, also when that is sent again.
 func (s *Set) Precede(on bool) { s.preceded = on }
 
+// Preceding runs f, with Precede on if on is true. s may be nil.
+func (s *Set) Preceding(on bool, f func()) {
+	if s != nil && on {
+		s.preceded = true
+		defer s.Precede(false)
+	}
+	f()
+}
+
 // Before is the command that Precede puts in front of requests.
 func (s *Set) Before() []byte { return s.setup.Before }
 
-// Precedes is what Precede said.
-func (s *Set) Precedes() bool { return s.preceded }
+// Precedes is what Precede said. s may be nil.
+func (s *Set) Precedes() bool { return s != nil && s.preceded }
 
 // Pause stops reading from the connections, as long as their client does not take what came: the nodes keep
 // the rest. Otherwise they are read on.
