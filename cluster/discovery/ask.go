@@ -126,10 +126,9 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 		return nil, net.ErrClosed
 	}
 	c := a.clients[key]
-	switch {
-	case c == nil:
-	// Its pool would answer with the error of that dial, or the password was renewed. What is under way goes on.
-	case c.failed.Load() && c.redis.PoolStats().TotalConns == 0, c.as != key.as.Now():
+	// Its pool would answer with the error of that dial, or the password was renewed. What is under way goes
+	// on.
+	if c != nil && (c.failed.Load() && c.redis.PoolStats().TotalConns == 0 || c.as != key.as.Now()) {
 		a.endClientLater(c)
 		c = nil
 	}
