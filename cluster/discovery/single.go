@@ -57,10 +57,12 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 		_, lost := u.outages.Of(f.Addr)
 		return present(f.Addr) && f.Err == errLate && !lost
 	}
+	// by any of its addresses: the run ids tell below whether all are one
+	followed := func(m identity) bool { return slices.Contains(addrs(t.Replicas), m.addr) }
 	i := masters[0]
 	if at := slices.IndexFunc(masters, func(m identity) bool { return present(m.addr) }); at >= 0 {
 		i = masters[at]
-	} else if slices.ContainsFunc(failed, late) && !slices.Contains(addrs(t.Replicas), i.addr) {
+	} else if slices.ContainsFunc(failed, late) && !slices.ContainsFunc(masters, followed) {
 		return &cluster.DiscoverError{Failed: failed}
 	}
 	// A master that stays is not compared with the others.
