@@ -127,8 +127,7 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 		return conn, nil
 	}
 	config := d.TLS()
-	if host, _, err := net.SplitHostPort(addr); err == nil && config.ServerName == "" &&
-		!config.InsecureSkipVerify {
+	if host, _, err := net.SplitHostPort(addr); err == nil && config.ServerName == "" {
 		config = config.Clone()
 		config.ServerName = host
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,24 +182,19 @@ func (o *Outages) trouble(addr string) (n nodeState) {
 func (o *Outages) Masters(t *Topology) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	masters, replicas := make(map[string]bool), make(map[string]bool)
-	for _, n := range t.Masters {
-		masters[n.Addr] = true
-	}
-	for _, n := range t.Replicas {
-		replicas[n.Addr] = true
-	}
 	for addr := range o.nodes {
+		master := t.Master(addr) != nil
+		replica := slices.ContainsFunc(t.Replicas, func(n *Node) bool { return n.Addr == addr })
 		o.changeHeld(addr, func(n *nodeState) {
-			if !masters[addr] { // since when it serves again is of use for masters only
+			if !master { // since when it serves again is of use for masters only
 				n.back = time.Time{}
 			}
 			switch {
 			case !n.isDoubted():
-			case n.left.IsZero() && !masters[addr]:
+			case n.left.IsZero() && !master:
 				n.left = time.Now()
 			case n.left.IsZero(): // still a master, in doubt
-			case masters[addr], replicas[addr], time.Since(n.left) > remembered:
+			case master, replica, time.Since(n.left) > remembered:
 				n.endDoubt()
 			}
 		})

@@ -22,8 +22,9 @@ import (
 //
 // Retries of go-redis are off: they would ask a silent node again when nobody waits any more, and the next
 // refresh asks anyway. The question itself goes on then: otherwise a node that is far away would never have a
-// connection. A client is replaced once a dial has failed: its pool counts failed dials, and after a few
-// answers with the last error for up to a second after the node is back.
+// connection. A client is replaced once a dial has failed, if it has no connection: its pool counts failed
+// dials, and after a few answers with the last error for up to a second after the node is back. But what it
+// has is used for as long as it lasts: perhaps only the name of the node cannot be resolved now.
 //
 // A client reads from a connection that lets no more through than honest nodes say: it would make room for
 // whatever length a node announces. Answers are taken as bytes, because error replies are answers here, and
@@ -125,14 +126,9 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 		return nil, net.ErrClosed
 	}
 	c := a.clients[key]
-	switch {
-	case c == nil:
-	// Its pool would answer with the error of that dial.
-	case c.failed.Load():
-		c.end()
-		c = nil
-	// The password was renewed. It is logged in under the old one, which works for what is under way.
-	case c.as != key.as.Now():
+	// Its pool would answer with the error of that dial, or the password was renewed. What is under way goes
+	// on.
+	if c != nil && (c.failed.Load() && c.redis.PoolStats().TotalConns == 0 || c.as != key.as.Now()) {
 		a.endClientLater(c)
 		c = nil
 	}

@@ -81,6 +81,53 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 	})
 }
 
+// What is under way to a node is answered although more connections to it cannot be dialled, and the node is
+// asked on over those that there are.
+func TestFailedDialEndsNoQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := &scripted.Node{Answer: func(c string) string {
+			switch c {
+			case "SLOW":
+				time.Sleep(400 * time.Millisecond)
+			case "INFO":
+			default:
+				return "-ERR unknown command\r\n"
+			}
+			return "+OK\r\n"
+		}}
+		var away atomic.Bool
+		u := newUpstream(Options{Addrs: []string{"a:1"},
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				if away.Load() {
+					return nil, errors.New("no such host")
+				}
+				return node.Dial(), nil
+			}})
+		defer time.Sleep(time.Second) // a pool looks so often whether it can dial again, or was closed
+		defer u.Close()
+		redis.SetLogger(redisLog{u.o.Log})
+		ask := func(word string) error {
+			_, err := u.asker.askNode(t.Context(), "a:1", u.o.Logins, []any{word})
+			return err
+		}
+		slow := make(chan error, 1)
+		go func() { slow <- ask("SLOW") }()
+		time.Sleep(100 * time.Millisecond)
+		away.Store(true)
+		for range 9 {
+			if ask("INFO") == nil {
+				t.Error("there is a second connection")
+			}
+		}
+		if err := <-slow; err != nil {
+			t.Errorf("what was under way: %v", err)
+		}
+		if err := ask("INFO"); err != nil {
+			t.Errorf("over the connection that there is: %v", err)
+		}
+	})
+}
+
 // The connection to a node is used for as long as it lasts, also while its name cannot be resolved. When the
 // node says that it is a replica, its name is looked up again: it may lead to the new master by then.
 func TestNameOfAReplicaIsLookedUpAgain(t *testing.T) {

@@ -15,27 +15,19 @@ import (
 func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error {
 	// Taken before the question: who is asked for from now on is looked for the next time.
 	stranger := u.stranger.Swap(false)
-	heard, failed := gather(ctx, u.asker, first, rest, patience,
+	views, failed := gather(ctx, u.asker, first, rest, patience,
 		func(ctx context.Context, addr string) (*view, error) { return u.viewOf(ctx, addr, stranger) })
 	u.suspectNodes(failed)
-	if len(heard) == 0 {
+	if len(views) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
-	var views []*view
 	members, failing := make(map[string]string), make(map[string]bool)
-	for _, v := range heard {
-		// even of one that is not believed: publishView asks only for those of its view
+	for _, v := range views {
 		u.servers[v.self] = v.server
-		if u.trusts(v) {
-			views = append(views, v)
-			maps.Copy(members, addressesOf(v.members))
-			maps.Copy(failing, failingOf(v.members))
-		}
+		maps.Copy(members, addressesOf(v.members))
+		maps.Copy(failing, failingOf(v.members))
 	}
 	u.vigil.noteFailing(failing)
-	if len(views) == 0 {
-		return fmt.Errorf("cluster: node %s belongs to another cluster", heard[0].from)
-	}
 	if stranger {
 		u.members.Store(&members)
 	}
@@ -81,6 +73,9 @@ func (u *Upstream) viewOf(ctx context.Context, addr string, stranger bool) (*vie
 	// It may have been reset, or not have met the others yet: its view would empty the topology.
 	case len(v.shares) == 0:
 		return nil, errors.New("it knows of no slots: is the cluster set up?")
+	// Others are asked then: the cluster may have been made anew where it was.
+	case !u.trusts(v):
+		return nil, errors.New("it belongs to another cluster")
 	}
 	if stranger || hasFailing(info) || hidesNodes(info, v.shares) {
 		// Without the answer the view would lack nodes that are there.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"lockproxy/cluster"
@@ -58,6 +59,10 @@ func parseSlots(v resp.Value, from string) ([]share, error) {
 			}
 			nodes = append(nodes, n)
 		}
+		if nodes[0].Addr == "" { // then nobody serves them
+			continue
+		}
+		nodes = slices.DeleteFunc(nodes, func(n cluster.Node) bool { return n.Addr == "" })
 		if err := l.addRange(row.Elems[0].Int, row.Elems[1].Int, nodes); err != nil {
 			return nil, err
 		}
@@ -65,8 +70,9 @@ func parseSlots(v resp.Value, from string) ([]share, error) {
 	return l.shares, nil
 }
 
-// parseNode reads one node of CLUSTER SLOTS: endpoint, port, id and, since 7.0, more names for it. A node
-// that no one can dial is an error.
+// parseNode reads one node of CLUSTER SLOTS: endpoint, port, id and, since 7.0, more names for it. One that
+// nobody can dial has no Addr: where a node has lost its nodes.conf, the others do not know any more where
+// the node is that it was before, but still call that a master or a replica.
 func parseNode(e []resp.Value, from string) (n cluster.Node, err error) {
 	if len(e) < 2 || e[1].Kind != ':' {
 		return n, errSlots
@@ -77,11 +83,9 @@ func parseNode(e []resp.Value, from string) (n cluster.Node, err error) {
 		names = cluster.Pairs(e[3])
 	}
 	host := endpoint(string(e[0].Str), names["ip"], from)
-	addr, ok := cluster.AddrOf(host, strconv.FormatInt(e[1].Int, 10))
-	if !ok {
-		return n, fmt.Errorf("%w: %.80q is no host", errSlots, host)
+	if addr, ok := cluster.AddrOf(host, strconv.FormatInt(e[1].Int, 10)); ok {
+		n.Addr = addr
 	}
-	n.Addr = addr
 	if len(e) > 2 {
 		n.ID = string(e[2].Str)
 	}

@@ -40,7 +40,7 @@ func TestParseSlots(t *testing.T) {
 		{"IPv6", servers.Reply("*1", "*3", ":5", ":5", "*3", "$3", "::1", ":6379", "$1", "a"),
 			[]string{"[::1]:6379", "a"}},
 		{"a path in place of a host",
-			servers.Reply("*1", "*3", ":5", ":5", "*3", "$5", "/sock", ":6379", "$1", "a"), nil},
+			servers.Reply("*1", "*3", ":5", ":5", "*3", "$5", "/sock", ":6379", "$1", "a"), []string{}},
 		{"3.0, no ids", servers.Reply("*1", "*3", ":5", ":5", "*2", "$3", "::1", ":6379"),
 			[]string{"[::1]:6379", ""}},
 		{"nothing", servers.Reply("*0"), []string{}},
@@ -52,8 +52,15 @@ func TestParseSlots(t *testing.T) {
 		{"slot twice",
 			servers.Reply("*2", "*3", ":0", ":5", "*2", "$1", "a", ":1", "*3", ":5", ":6", "*2", "$1",
 				"b", ":1"), nil},
-		{"no port", servers.Reply("*1", "*3", ":0", ":5", "*2", "$1", "a", ":0"), nil},
-		{"port out of range", servers.Reply("*1", "*3", ":0", ":5", "*2", "$1", "a", ":65536"), nil},
+		// Its nodes.conf is lost, and another node answers where it was: others name it without an address.
+		{"a replica without an address",
+			servers.Reply("*1", "*4", ":0", ":5", "*3", "$1", "a", ":1", "$1", "a", "*3", "$0", "", ":0",
+				"$1", "x"), []string{"a:1", "a"}},
+		{"a master without an address",
+			servers.Reply("*2", "*4", ":0", ":5", "*3", "$0", "", ":0", "$1", "a", "*3", "$1", "x", ":1",
+				"$1", "x", "*3", ":6", ":9", "*3", "$1", "b", ":1", "$1", "b"), []string{"b:1", "b"}},
+		{"port out of range",
+			servers.Reply("*1", "*3", ":0", ":5", "*2", "$1", "a", ":65536"), []string{}},
 		{"node is text", servers.Reply("*1", "*3", ":0", ":5", "$1", "a"), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -52,17 +52,24 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 	if len(masters) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
 	}
-	// The present master comes before all others that call themselves one.
-	i := masters[0]
-	if len(t.Masters) > 0 {
-		if at := slices.IndexFunc(masters,
-			func(m identity) bool { return m.addr == t.Masters[0].Addr }); at >= 0 {
-			i = masters[at]
-		}
+	// The present master comes before all others that call themselves one. An old one may come back as a
+	// master, and must not end the service of the present one, which may only be slow. A replica of it is
+	// believed at once.
+	present := func(addr string) bool { return len(t.Masters) > 0 && addr == t.Masters[0].Addr }
+	late := func(f cluster.NodeError) bool {
+		_, lost := u.outages.Of(f.Addr)
+		return present(f.Addr) && f.Err == errLate && !lost
 	}
-	// A master that stays is not compared with the others: an old one may come back as a master, and must not
-	// end the service of the present one.
-	if len(t.Masters) == 0 || i.addr != t.Masters[0].Addr {
+	// by any of its addresses: the run ids tell below whether all are one
+	followed := func(m identity) bool { return slices.Contains(addrs(t.Replicas), m.addr) }
+	i := masters[0]
+	if at := slices.IndexFunc(masters, func(m identity) bool { return present(m.addr) }); at >= 0 {
+		i = masters[at]
+	} else if slices.ContainsFunc(failed, late) && !slices.ContainsFunc(masters, followed) {
+		return &cluster.DiscoverError{Failed: failed}
+	}
+	// A master that stays is not compared with the others.
+	if !present(i.addr) {
 		for _, m := range masters {
 			if m.server.RunID != i.server.RunID {
 				return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: m.addr,

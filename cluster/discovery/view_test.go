@@ -1,10 +1,19 @@
 package discovery
 
 import (
+	"context"
+	"fmt"
+	"net"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+
+	"github.com/redis/go-redis/v9"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 )
 
@@ -108,4 +117,42 @@ func TestTrust(t *testing.T) {
 	if !u.trusts(stranger) {
 		t.Error("a node that was named is not believed")
 	}
+}
+
+// A cluster that was made anew at the same addresses is found by the node that was named, which is none of
+// its masters.
+func TestClusterMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var made atomic.Int64
+		u := newUpstream(Options{Addrs: []string{"seed:1"},
+			Dial: func(_ context.Context, _, addr string) (net.Conn, error) {
+				n := &scripted.Node{Answer: func(question string) string {
+					id := func(name string) string { return bulk(fmt.Sprint(name, made.Load())) }
+					switch question {
+					case "CLUSTER MYID":
+						return id(strings.TrimSuffix(addr, ":1"))
+					case "CLUSTER SLOTS":
+						slots := "*4\r\n"
+						for i, name := range []string{"a", "b", "c", "d"} {
+							slots += fmt.Sprintf("*3\r\n:%d\r\n:%d\r\n*3\r\n%s:1\r\n%s", i, i,
+								bulk(name), id(name))
+						}
+						return slots
+					case "INFO server":
+						return bulk("redis_version:7.0.15\r\nredis_mode:cluster\r\n")
+					}
+					return "-ERR unknown command\r\n"
+				}}
+				return n.Dial(), nil
+			}})
+		defer u.Close()
+		redis.SetLogger(redisLog{u.o.Log})
+		if err := u.discover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		made.Add(1)
+		if err := u.lookUpstream(t.Context()); err != nil || u.Topology().Masters[0].ID != "a1" {
+			t.Errorf("%v, and the first master is %s", err, u.Topology().Masters[0].ID)
+		}
+	})
 }
