@@ -104,7 +104,7 @@ func (o *Places) takeIdle(key Key, owner Owner) *Conn {
 	o.setIdle(key, idle[:len(idle)-1])
 	c.owner, c.party = owner, partyOf(owner)
 	o.shares.takePlace(c)
-	if c.numberLater {
+	if c.unnumbered != nil {
 		c.link.Ask(askClientID, c.numbered)
 	}
 	return c
