@@ -103,6 +103,24 @@ func TestWatchLocks(t *testing.T) {
 	})
 }
 
+// What is sent behind LOCKCTL WATCH, with no wait for its answer, comes behind it: another one is refused, and
+// RESET ends it.
+func TestWatchLocksPipelined(t *testing.T) {
+	watching(t, func(h *heard, tell func(all ...lockevent.Event)) {
+		a := h.connect()
+		a.tell("+OK\r\n"+string(watch.Only), "LOCKCTL WATCH MATCH job*", "LOCKCTL WATCH MATCH other*")
+		tell(lockevent.Event{Kind: lockevent.Granted, Lock: "job", Time: time.Now()})
+		if got := a.lines(); !strings.Contains(got, "$3\r\njob\r\n") {
+			t.Errorf("told %q", got)
+		}
+		a.tell("+RESET\r\n+OK\r\n+RESET\r\n", "RESET", "LOCKCTL WATCH", "RESET")
+		tell(lockevent.Event{Kind: lockevent.Granted, Lock: "job", Time: time.Now()})
+		if got := a.lines(); got != "" || h.names != nil {
+			t.Errorf("after RESET: %q, subscribed %v", got, h.names)
+		}
+	})
+}
+
 // Who does not read is told how many events were left out. No memory is kept for them.
 func TestWatchLocksSlowly(t *testing.T) {
 	watching(t, func(h *heard, tell func(all ...lockevent.Event)) {
