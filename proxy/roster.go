@@ -6,7 +6,6 @@ import (
 	"lockproxy/cluster/pipe"
 	topics "lockproxy/cluster/pubsub"
 	"lockproxy/commands"
-	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
@@ -195,6 +194,5 @@ func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	s.resetState()
 	s.Waits.Close(commands.ErrEnded)
 	s.Keepalives.Close()
-	s.Grants, s.Keepalives = holds.Grants{}, holds.Keepalives{}
-	s.User, s.Authenticated = "", false
+	s.Renew(s.w.shared.Server, false)
 }

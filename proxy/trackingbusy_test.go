@@ -31,8 +31,8 @@ func TestTrackAgainBesideScript(t *testing.T) {
 	})
 }
 
-// A node that runs a script does not tell the id of the connection that gets the invalidations. Then nothing is
-// tracked.
+// A node that runs a script does not tell the id of the connection that gets the invalidations. Then nothing
+// is tracked.
 func TestRedirectBesideScript(t *testing.T) {
 	var busy atomic.Bool
 	inBubble(t, 1, Options{}, func(node int, command string) string {
