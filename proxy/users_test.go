@@ -122,8 +122,8 @@ func TestUserGoneInsideExec(t *testing.T) {
 	})
 }
 
-// A client whose user is deleted begins anew, as after RESET: who authenticates then finds neither its name nor
-// its database.
+// A client whose user is deleted begins anew, as after RESET: who authenticates then finds neither its name
+// nor its database.
 func TestUserGoneBeginsAnew(t *testing.T) {
 	var gone atomic.Bool
 	inUsersBubble(t, 1, usersNode(func(user, _ string) string {
