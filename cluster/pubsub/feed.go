@@ -318,8 +318,9 @@ func (f *feed) takeReply(frame []byte) error {
 		f.noteRefused(d, word)
 		// to where it is already: an empty host is that of the node itself
 		to := word[strings.LastIndexByte(word, ' ')+1:]
-		if strings.HasPrefix(word, "MOVED ") && cluster.Named(f.addr) &&
-			(to == f.addr || strings.HasPrefix(to, ":") && strings.HasSuffix(f.addr, to)) {
+		here := to == f.addr || strings.HasPrefix(to, ":") && strings.HasSuffix(f.addr, to)
+		if cluster.Named(f.addr) &&
+			(here && strings.HasPrefix(word, "MOVED ") || word == "CLUSTERDOWN Hash slot not served") {
 			return errNamed
 		}
 	case failed && d.verb == auth: // the connection goes on under the login before
