@@ -15,19 +15,23 @@ func subscribe(c *commands.Call)    { listenTo(c, pubsub.Classic) }
 func psubscribe(c *commands.Call)   { listenTo(c, pubsub.Pattern) }
 func unsubscribe(c *commands.Call)  { c.Subscriptions().Unsubscribe(pubsub.Classic, topicsNamed(c)) }
 func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Pattern, topicsNamed(c)) }
+func ssubscribe(c *commands.Call)   { listenTo(c, pubsub.Shard) }
+func sunsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Shard, topicsNamed(c)) }
 func publish(c *commands.Call)      { c.Subscriptions().Publish(false) }
 func spublish(c *commands.Call)     { c.Subscriptions().Publish(true) }
 
-// ssubscribe is SSUBSCRIBE channel [channel ...]. Servers older than 7.0 have no shard channels, and do not
-// know the command.
-func ssubscribe(c *commands.Call) {
-	switch {
-	case !c.Subscriptions().Shards():
-		c.Reply(commands.UnknownCommand(c.Args))
-	case crossesSlots(c):
-		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
-	default:
-		listenTo(c, pubsub.Shard)
+// ofShards runs a command about shard channels, SSUBSCRIBE or SUNSUBSCRIBE. Servers older than 7.0 have none,
+// and do not know the command.
+func ofShards(run func(c *commands.Call)) func(c *commands.Call) {
+	return func(c *commands.Call) {
+		switch {
+		case !c.Subscriptions().Shards():
+			c.Reply(commands.UnknownCommand(c.Args))
+		case crossesSlots(c):
+			c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
+		default:
+			run(c)
+		}
 	}
 }
 
@@ -35,18 +39,6 @@ func ssubscribe(c *commands.Call) {
 // confirmed as well.
 func listenTo(c *commands.Call, kind pubsub.Kind) {
 	c.Subscriptions().Subscribe(kind, c.Args[1:])
-}
-
-// sunsubscribe is SUNSUBSCRIBE [channel ...].
-func sunsubscribe(c *commands.Call) {
-	switch {
-	case !c.Subscriptions().Shards():
-		c.Reply(commands.UnknownCommand(c.Args))
-	case crossesSlots(c):
-		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
-	default:
-		c.Subscriptions().Unsubscribe(pubsub.Shard, topicsNamed(c))
-	}
 }
 
 // topicsNamed returns the arguments, nil if there are none. nil means all topics of the kind, as in Redis.
