@@ -40,6 +40,19 @@ type Client struct {
 	holder *redlock.Client // what Holder returned last
 }
 
+// Renew makes it begin anew. Whatever is not named here does: the user, the database, the grants, the
+// transaction.
+func (c *Client) Renew(s Server, authenticated bool) {
+	*c = Client{
+		ID: c.ID, Addr: c.Addr, LocalAddr: c.LocalAddr, Unix: c.Unix, Created: c.Created,
+		Proto: 2, Authenticated: authenticated,
+		LibName: c.LibName, LibVersion: c.LibVersion,
+		Redirectable: c.Redirectable,
+		// RESET of Redis 7.0 leaves this one as it is.
+		NoEvict: c.NoEvict && !s.Upstream().AtLeast(7, 2),
+	}
+}
+
 // Holder is the client as a holder of locks, with the name and the user that it has now. It is made anew only
 // when one of these has changed: locks share it, and it is immutable.
 func (c *Client) Holder() *redlock.Client {

@@ -156,8 +156,8 @@ func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) 
 	})
 }
 
-// Logout implements commands.Connection: the client is the proxy's own
-// user again. If it tracks, it still needs connections of its own.
+// Logout implements commands.Connection: the client is the proxy's own user again. If it tracks, it still
+// needs connections of its own.
 func (c *connection) Logout() {
 	switch {
 	case c.own.User() == nil:
@@ -171,11 +171,8 @@ func (c *connection) Logout() {
 // becomeUser makes the client's commands go over set, the connections of that user, or over the shared ones
 // if set is nil. set must have been opened for that user.
 func (c *connection) becomeUser(as *tracking.User, set *owned.Set) {
-	before := c.own.Become(as, set)
+	c.own.Become(as, set)
 	c.tx.Lose(errUser) // its connection is still that of the previous user
-	if before != nil {
-		before.End()
-	}
 	now := &c.h.About().Tracking
 	if !now.On {
 		return

@@ -4,11 +4,9 @@ import (
 	"strings"
 
 	"lockproxy/cluster/pipe"
-	topics "lockproxy/cluster/pubsub"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
-	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
-	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 )
 
@@ -131,8 +129,8 @@ func (l *listing) countReply() {
 
 // rejudgeClient closes a client that listens to what its user must not hear any more.
 func (r *roster) rejudgeClient(s *session) {
-	for kind := range topics.Shard + 1 {
-		right := commands.Right{[]byte(pubsub.Subscribed[kind])}
+	for kind := range pubsub.Shard + 1 {
+		right := commands.Right{[]byte(pubsub.Words[kind].Subscribe)}
 		for _, name := range s.subscriber.Names(kind) {
 			right = append(right, []byte(name))
 		}
@@ -195,6 +193,5 @@ func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	s.resetState()
 	s.Waits.Close(commands.ErrEnded)
 	s.Keepalives.Close()
-	s.Grants, s.Keepalives = holds.Grants{}, holds.Keepalives{}
-	s.User, s.Authenticated = "", false
+	s.Renew(s.w.shared.Server, false)
 }

@@ -122,6 +122,30 @@ func TestUserGoneInsideExec(t *testing.T) {
 	})
 }
 
+// A client whose user is deleted begins anew, as after RESET: who authenticates then finds neither its name
+// nor its database.
+func TestUserGoneBeginsAnew(t *testing.T) {
+	var gone atomic.Bool
+	inUsersBubble(t, 1, usersNode(func(user, _ string) string {
+		if gone.Load() {
+			return "-ERR User 'alice' not found\r\n"
+		}
+		return "+OK\r\n"
+	}), func(r *rig) {
+		c := r.connect()
+		c.tell(strings.Repeat("+OK\r\n", 3), "AUTH alice secret", "CLIENT SETNAME me", "SELECT 3")
+		gone.Store(true)
+		c.tell("-NOAUTH Authentication required.\r\n", "CLIENT GETNAME")
+		gone.Store(false)
+		c.tell("+OK\r\n$-1\r\n", "AUTH bob secret", "CLIENT GETNAME")
+		r.on(func() {
+			if db := r.sessionOf(1).DB; db != 0 {
+				t.Errorf("it is in database %d", db)
+			}
+		})
+	})
+}
+
 // What a user has sent in front of a command for a lock has run at the lock's node before that command goes
 // there, though both go over connections of their own.
 func TestOrderOfUsersAndLocks(t *testing.T) {

@@ -23,11 +23,11 @@ type heard struct {
 func (h *heard) Subscribe(_ int, channel string, notify func(subscription.Change)) (cancel func()) {
 	if h.refuse != nil {
 		notify(subscription.Change{Kind: subscription.Refused, Err: h.refuse})
-	} else {
-		h.names = append(h.names, channel)
-		notify(subscription.Change{Kind: subscription.Live})
+		return func() {}
 	}
-	return func() { h.names = nil }
+	h.names = append(h.names, channel)
+	notify(subscription.Change{Kind: subscription.Live})
+	return func() { h.names = h.names[1:] }
 }
 
 // watching runs test with a server that tells of events, which nodes take.
@@ -92,13 +92,31 @@ func TestWatchLocks(t *testing.T) {
 		b.Close()
 		synctest.Wait()
 		tell(lockevent.Event{Kind: lockevent.Granted, Lock: "job", Time: time.Now()})
-		if got := a.lines(); got != "" || h.names != nil {
+		if got := a.lines(); got != "" || len(h.names) > 0 {
 			t.Errorf("after RESET: %q, subscribed %v", got, h.names)
 		}
 		h.refuse = errors.New("no such right")
 		a.send("LOCKCTL WATCH", "PING")
 		if got := a.lines(); !strings.HasPrefix(got, "-ERR no such right\r\n+PONG\r\n") {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// What is sent behind LOCKCTL WATCH, with no wait for its answer, comes behind it: another one is refused,
+// and RESET ends it.
+func TestWatchLocksPipelined(t *testing.T) {
+	watching(t, func(h *heard, tell func(all ...lockevent.Event)) {
+		a := h.connect()
+		a.tell("+OK\r\n"+string(watch.Only), "LOCKCTL WATCH MATCH job*", "LOCKCTL WATCH MATCH o*")
+		tell(lockevent.Event{Kind: lockevent.Granted, Lock: "job", Time: time.Now()})
+		if got := a.lines(); !strings.Contains(got, "$3\r\njob\r\n") {
+			t.Errorf("told %q", got)
+		}
+		a.tell("+RESET\r\n+OK\r\n+RESET\r\n", "RESET", "LOCKCTL WATCH", "RESET")
+		tell(lockevent.Event{Kind: lockevent.Granted, Lock: "job", Time: time.Now()})
+		if got := a.lines(); got != "" || len(h.names) > 0 {
+			t.Errorf("after RESET: %q, subscribed %v", got, h.names)
 		}
 	})
 }

@@ -56,6 +56,39 @@ func TestUnsubscribeBesideScript(t *testing.T) {
 	})
 }
 
+// A script may begin, or end, between an UNSUBSCRIBE and the PING behind it. Then one of the two is refused,
+// and nobody else's replies get out of step: the node ends the subscription once.
+func TestUnsubscribeAtEdgeOfScript(t *testing.T) {
+	for name, runs := range map[string]bool{"begins": false, "ends": true} {
+		t.Run(name, func(t *testing.T) {
+			besideScript(t, "10.0.0.1:6379", func(t *testing.T, p *pipeRedis, u *hub) {
+				a := newInbox()
+				a.join(t, u, Classic, "one")
+				topics := a.join(t, u, Classic, "two")
+				p.busy.Store(runs)
+				p.turn.Store(true)
+				left := make(chan error, 1)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				go func() { u.Leave(ctx, topics, a); left <- ctx.Err() }()
+				time.Sleep(300 * time.Millisecond)
+				p.busy.Store(false)
+				if err := <-left; err != nil {
+					t.Error("UNSUBSCRIBE was not answered:", err)
+				}
+				a.join(t, u, Classic, "three")
+				time.Sleep(20 * time.Second)
+				if n := p.ends.Load(); n != 1 {
+					t.Errorf("the node has ended %d subscriptions, want 1", n)
+				}
+				if n := p.ones.Load(); n != 1 {
+					t.Errorf("another topic was subscribed %d times", n)
+				}
+			})
+		})
+	}
+}
+
 // One more client that subscribes to a channel while a script runs waits for its end. The others stay
 // subscribed.
 func TestJoinAgainBesideScript(t *testing.T) {

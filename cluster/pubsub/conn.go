@@ -64,7 +64,8 @@ func newFeedConn(user feedUser, mu sync.Locker) *feedConn {
 }
 
 // beginConn dials the node at addr, to speak RESP version proto, and serves the connection until endConn,
-// or until it fails; then c.life ends. An error says that there is none, and nothing is served.
+// or until it fails; then c.ctx ends, and its cause says why. An error says that there is none, and nothing
+// is served.
 func (c *feedConn) beginConn(ctx context.Context, by cluster.NodeDialer, addr string, proto int) error {
 	as := by.Login()
 	conn, err := by.Dial(ctx, addr, cluster.Mode{Proto: proto}, nil)
@@ -105,9 +106,6 @@ func (c *feedConn) renewal() []byte {
 	c.as = now
 	return req
 }
-
-// life ends with the connection; its cause says why.
-func (c *feedConn) life() context.Context { return c.ctx }
 
 // writeQueued writes what is queued. mu is not held during the write. Two buffers take turns.
 func (c *feedConn) writeQueued() error {

@@ -22,6 +22,7 @@ import (
 type pipeRedis struct {
 	hung  atomic.Bool
 	busy  atomic.Bool // a script runs: then all of a subscriber is answered with BUSY, as at Redis
+	turn  atomic.Bool // busy turns behind the next UNSUBSCRIBE, in front of the PING
 	dials atomic.Int64
 	ones  atomic.Int64 // SUBSCRIBE one, carried out
 	ends  atomic.Int64 // UNSUBSCRIBEs, carried out
@@ -58,6 +59,9 @@ func (p *pipeRedis) serve(conn net.Conn) {
 			out = append(out, servers.Reply("*2", "$4", "pong", "$0", "")...)
 		default:
 			out = append(out, servers.Reply("-ERR unknown command")...)
+		}
+		if strings.EqualFold(words[0], "UNSUBSCRIBE") && p.turn.Swap(false) {
+			p.busy.Store(!p.busy.Load())
 		}
 		return p.hung.Load() || scripted.Write(conn, string(out))
 	}, nil)

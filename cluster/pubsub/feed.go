@@ -60,7 +60,8 @@ type owedReply struct {
 	at      *subscriptionAt // of subscribe and unsubscribe; else nil
 	number  uint64          // of subscribe: Topic.asked when it was sent
 	barrier *barrier        // waits for it; or nil
-	refused bool            // of unsubscribe: it was answered with an error
+	said    bool            // of unsubscribe: it was answered, and the PING behind it was not yet
+	refused bool            // of unsubscribe: that answer was BUSY
 }
 
 type feedVerb uint8
@@ -72,11 +73,11 @@ const (
 	auth
 )
 
-// words are the names of the kinds of topics, in commands and in replies.
-var words = [...][2]string{
-	Classic: {subscribe: "subscribe", unsubscribe: "unsubscribe"},
-	Pattern: {subscribe: "psubscribe", unsubscribe: "punsubscribe"},
-	Shard:   {subscribe: "ssubscribe", unsubscribe: "sunsubscribe"},
+// Words are the names of the kinds of topics, in commands and in replies.
+var Words = [...]struct{ Subscribe, Unsubscribe string }{
+	Classic: {"subscribe", "unsubscribe"},
+	Pattern: {"psubscribe", "punsubscribe"},
+	Shard:   {"ssubscribe", "sunsubscribe"},
 }
 
 // newFeed is a feed that is not connected. What is queued until runFeed has connected goes first.
@@ -91,7 +92,7 @@ func newFeed(s *Subscriptions, addr string) *feed {
 func (f *feed) sendSubscribe(l *subscriptionAt) {
 	l.sent = l.topic.asked
 	f.sendCommand(owedReply{verb: subscribe, at: l, number: l.sent},
-		words[l.topic.Kind][subscribe], l.topic.Name)
+		Words[l.topic.Kind].Subscribe, l.topic.Name)
 }
 
 // sendUnsubscribe unsubscribes l, which belongs to f until the node has confirmed that. o, if not nil, waits
@@ -108,8 +109,8 @@ func (f *feed) sendUnsubscribe(l *subscriptionAt, o *barrier) {
 		o.missing++
 	}
 	f.sendCommand(owedReply{verb: unsubscribe, at: l, barrier: o},
-		words[l.topic.Kind][unsubscribe], l.topic.Name)
-	f.queueRequest(askFeed)
+		Words[l.topic.Kind].Unsubscribe, l.topic.Name)
+	f.queueRequest(resp.AppendCommandStrings(nil, "PING"))
 }
 
 // sendPing has o wait until everything that the node has sent up to now is handled. mu is held.
@@ -160,8 +161,8 @@ func (f *feed) watchFeed() error {
 	defer tick.Stop()
 	for {
 		select {
-		case <-f.life().Done():
-			return context.Cause(f.life())
+		case <-f.ctx.Done():
+			return context.Cause(f.ctx)
 		case <-tick.C:
 		}
 		if err := f.checkFeed(); err != nil {
@@ -259,9 +260,6 @@ func (f *feed) checkFeed() error {
 	return nil
 }
 
-// askFeed follows each UNSUBSCRIBE.
-var askFeed = resp.AppendCommandStrings(nil, "PING")
-
 // errNamed ends a connection to a node that has not what it should have: its name may lead to another one by
 // now.
 var errNamed = errors.New("its name is looked up again")
@@ -283,9 +281,12 @@ func (f *feed) takeReply(frame []byte) error {
 	defer f.s.unlockAndTell()
 	if len(v.Elems) >= 3 {
 		name = string(v.Elems[1].Str)
-		for kind, verbs := range words {
-			if word == verbs[unsubscribe] {
-				f.noteWithdrawn(topicKey{Kind(kind), name})
+		for kind, verbs := range Words {
+			if key := (topicKey{Kind(kind), name}); word == verbs.Unsubscribe {
+				if len(f.owed) > 0 && f.owed[0].verb == unsubscribe && f.owed[0].at.topic.key() == key {
+					f.owed[0].said = true
+				}
+				f.noteWithdrawn(key)
 				return nil
 			}
 		}
@@ -298,9 +299,9 @@ func (f *feed) takeReply(frame []byte) error {
 		return cluster.Said(word)
 	case len(f.owed) == 0:
 		return errFeedOrder
-	// The PING behind it is answered: if that is refused as well (BUSY), the node has ended nothing.
-	case failed && f.owed[0].verb == unsubscribe && !f.owed[0].refused:
-		f.owed[0].refused = true
+	// The PING behind it is answered, too.
+	case failed && f.owed[0].verb == unsubscribe && (!f.owed[0].said || ofSlot(word)):
+		f.owed[0].said, f.owed[0].refused = true, busy(word)
 		return nil
 	case !failed && !f.owed[0].answeredBy(word, name):
 		return errFeedOrder
@@ -308,7 +309,7 @@ func (f *feed) takeReply(frame []byte) error {
 	d := f.owed[0]
 	f.owed = f.owed[1:]
 	switch {
-	case failed && d.verb == unsubscribe:
+	case d.refused:
 		f.refused = append(f.refused, d)
 		return nil
 	case d.verb == ping:
@@ -317,11 +318,12 @@ func (f *feed) takeReply(frame []byte) error {
 		f.noteRefused(d, word)
 		// to where it is already: an empty host is that of the node itself
 		to := word[strings.LastIndexByte(word, ' ')+1:]
-		if strings.HasPrefix(word, "MOVED ") && cluster.Named(f.addr) &&
-			(to == f.addr || strings.HasPrefix(to, ":") && strings.HasSuffix(f.addr, to)) {
+		here := to == f.addr || strings.HasPrefix(to, ":") && strings.HasSuffix(f.addr, to)
+		if cluster.Named(f.addr) &&
+			(here && strings.HasPrefix(word, "MOVED ") || word == "CLUSTERDOWN Hash slot not served") {
 			return errNamed
 		}
-	case failed: // AUTH: the connection goes on under the login before
+	case failed && d.verb == auth: // the connection goes on under the login before
 		f.s.log.Warn(cluster.NotRenewed, "node", f.addr, "err", cluster.Explain(cluster.Said(word)))
 	case d.verb == subscribe:
 		f.noteConfirmed(d)
@@ -336,7 +338,7 @@ func (f *feed) takeReply(frame []byte) error {
 func (d *owedReply) answeredBy(word, name string) bool {
 	switch d.verb {
 	case subscribe:
-		return word == words[d.at.topic.Kind][subscribe] && name == d.at.topic.Name
+		return word == Words[d.at.topic.Kind].Subscribe && name == d.at.topic.Name
 	case auth:
 		return strings.EqualFold(word, "ok")
 	}

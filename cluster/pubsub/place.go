@@ -249,5 +249,11 @@ func passesByItself(text string) bool {
 	return retry.MayPass(text) || busy(text)
 }
 
+// ofSlot says that an error is about the slot of a shard channel. PING never gets such a one.
+func ofSlot(text string) bool {
+	r, _ := retry.ErrorOf([]byte("-" + text))
+	return r != nil && r.OfKeys
+}
+
 // busy says that a node refuses all commands, because it runs a script.
 func busy(text string) bool { return strings.HasPrefix(text, "BUSY ") }

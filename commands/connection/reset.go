@@ -27,17 +27,8 @@ func reset(c *commands.Call) {
 	client.Waits.Close(commands.ErrEnded)
 	client.Keepalives.Close()
 	c.Subscriptions().End(func() []byte {
-		// Only now, because messages may still come in the protocol that it spoke. Whatever is not named here
-		// begins anew: the user, the database, the grants, the transaction.
-		*client = commands.Client{
-			ID: client.ID, Addr: client.Addr, LocalAddr: client.LocalAddr, Unix: client.Unix,
-			Created: client.Created,
-			Proto:   2, Authenticated: !server.AuthRequired(),
-			LibName: client.LibName, LibVersion: client.LibVersion,
-			Redirectable: client.Redirectable,
-			// RESET of Redis 7.0 leaves this one as it is.
-			NoEvict: client.NoEvict && !server.Upstream().AtLeast(7, 2),
-		}
+		// only now, because messages may still come in the protocol that it spoke
+		client.Renew(server, !server.AuthRequired())
 		return replyReset
 	})
 }

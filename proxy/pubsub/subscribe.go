@@ -203,7 +203,7 @@ func (j *joining) confirmNames(names []string) []byte {
 				l.own.User().Rules = "" // they may have changed since the upstream was asked
 			}
 		}
-		j.out = l.appendConfirmation(j.out, Subscribed[j.kind], j.kind, name)
+		j.out = l.appendConfirmation(j.out, pubsub.Words[j.kind].Subscribe, j.kind, name)
 	}
 	l.h.CountMemory()
 	return j.out

@@ -72,20 +72,6 @@ type subscriptions struct {
 	bytes  int    // of the names, and the cost of each subscription
 }
 
-// The words of confirmations.
-var (
-	Subscribed = [3]string{
-		pubsub.Classic: "subscribe",
-		pubsub.Pattern: "psubscribe",
-		pubsub.Shard:   "ssubscribe",
-	}
-	unsubscribed = [3]string{
-		pubsub.Classic: "unsubscribe",
-		pubsub.Pattern: "punsubscribe",
-		pubsub.Shard:   "sunsubscribe",
-	}
-)
-
 // findSubscription returns the client's subscription to a topic, or nil.
 func (l *Subscriber) findSubscription(kind pubsub.Kind, name string) *subscription {
 	if l.has == nil {

@@ -125,7 +125,7 @@ func (u *unsubscribing) confirmRound() {
 			u.l.removeSubscription(sub)
 		}
 		if u.then == nil {
-			u.out = u.l.appendConfirmation(u.out, unsubscribed[t.kind], t.kind, t.name)
+			u.out = u.l.appendConfirmation(u.out, pubsub.Words[t.kind].Unsubscribe, t.kind, t.name)
 		}
 	}
 	u.round, u.topics = u.round[:0], nil
@@ -144,7 +144,7 @@ func (u *unsubscribing) makeAnswer() []byte {
 	case len(u.out) == 0: // it listened to nothing
 		proto, kind := u.l.h.About().Proto, u.kinds[0]
 		u.out = resp.AppendPush(u.out, proto, 3)
-		u.out = redcon.AppendBulkString(u.out, unsubscribed[kind])
+		u.out = redcon.AppendBulkString(u.out, pubsub.Words[kind].Unsubscribe)
 		u.out = resp.AppendNull(u.out, proto)
 		u.out = redcon.AppendInt(u.out, u.l.confirmedCount(kind))
 	}

@@ -64,21 +64,13 @@ func (p *Connections) Open(as *User, owner *Tracker) *owned.Set {
 	return set
 }
 
-// useSet makes the client's commands go over set, or over the shared connections if it is nil. The set before
-// ends once what was sent over it is answered.
-func (p *Connections) useSet(set *owned.Set) {
+// Become makes the client's commands go over set, the connections of that user, or over the shared ones if
+// set is nil. The set before ends once what was sent over it is answered.
+func (p *Connections) Become(as *User, set *owned.Set) {
 	if p.set != nil {
 		p.set.End()
 	}
-	p.set = set
-}
-
-// Become makes the client's commands go over set, the connections of that user, or over the shared ones if
-// set is nil. It returns the set that was used before, which the caller has to end, or nil.
-func (p *Connections) Become(as *User, set *owned.Set) (before *owned.Set) {
-	before = p.set
 	p.as, p.set = as, set
-	return before
 }
 
 // Hello answers HELLO, the command tag, once the connections speak the new protocol: a node drops pushes to a

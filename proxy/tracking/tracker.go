@@ -37,6 +37,7 @@ var (
 	trackingPing = resp.AppendCommandStrings(nil, "PING")
 	trackingOK   = []byte("+OK\r\n")
 	noPerm       = []byte("-NOPERM ")
+	busy         = []byte("-BUSY ")
 )
 
 // CachingYes and CachingNo are CLIENT CACHING, before a command of a client that opted in, or out.
@@ -78,7 +79,7 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	about.Tracking = next
 	t.all.On.Add(1)
 	set := t.own.Open(t.own.as, t)
-	t.own.useSet(set)
+	t.own.Become(t.own.as, set)
 	finish := func(reply []byte) []byte {
 		switch {
 		case t.own.set != set: // the client has gone
@@ -119,7 +120,9 @@ func (t *Tracker) retrack(next commands.Tracking, prefixes []string) {
 	t.h.AnswerLater(client.ByNode)
 	t.h.About().Tracking = next
 	set.Configure(trackingSetup(next, prefixes), func() {
-		if refused := set.Refused(); refused != nil {
+		refused := set.Refused()
+		// Beside a script the node is asked again, over a new connection.
+		if refused != nil && !bytes.HasPrefix(refused, busy) {
 			t.Untrack()
 			t.h.Answer(tag, refused)
 			return
@@ -134,9 +137,9 @@ func (t *Tracker) Untrack() {
 	if t.own.set == nil || !tracked && t.own.as != nil {
 		return
 	}
-	t.own.useSet(nil)
+	t.own.Become(t.own.as, nil)
 	if t.own.as != nil {
-		t.own.useSet(t.own.Open(t.own.as, t))
+		t.own.Become(t.own.as, t.own.Open(t.own.as, t))
 	}
 }
 

@@ -52,7 +52,7 @@ type Relay struct {
 
 	// A second Join waits for the first one: otherwise both would subscribe.
 	joining chan struct{} // full while Join subscribes; capacity 1
-	// Below mu: how many Joins were not undone, and the one subscription that serves them all.
+	// Below mu: how many Joins were not undone, and the one subscription whose events they all get.
 	mu       sync.Mutex
 	watchers int
 	cancel   func() // of the subscription; nil: there is none
@@ -101,35 +101,37 @@ func (h *Relay) Join(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	h.watchers++
-	subscribed := h.cancel != nil
+	first := h.cancel == nil
 	h.mu.Unlock()
-	if subscribed {
-		return nil
-	}
-	// The room for one, and the look at it before sending, keep the callback from ever blocking: it comes
-	// again each time that a lost subscription lives again, when nobody listens to this channel any more.
+	// A later one subscribes only to learn that the subscription lives. The room for one, and the look at it
+	// before sending, keep the callback from ever blocking: it comes again each time that a lost subscription
+	// lives again, when nobody listens to this channel any more.
 	answered := make(chan error, 1)
 	cancel := h.o.Subscribe(func(e subscription.Change) {
 		if (e.Kind == subscription.Live || e.Kind == subscription.Refused) && len(answered) == 0 {
 			answered <- e.Err
 		}
-		h.hearChange(e)
+		if first {
+			h.hearChange(e)
+		}
 	})
+	if first {
+		h.mu.Lock()
+		h.cancel = cancel
+		h.mu.Unlock()
+	} else {
+		defer cancel()
+	}
 	var err error
 	select {
 	case err = <-answered:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if err != nil {
-		cancel()
-		h.watchers--
-		return err
+		h.Leave()
 	}
-	h.cancel = cancel
-	return nil
+	return err
 }
 
 var errUnconfirmed = errors.New("cluster: subscribe: no node confirmed it in time")

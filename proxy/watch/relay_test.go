@@ -16,7 +16,8 @@ import (
 // upstream is one channel, and what hubs tell of it.
 type upstream struct {
 	mu       sync.Mutex
-	notify   func(subscription.Change)
+	notify   map[int]func(subscription.Change) // of those who listen
+	lost     bool                              // no subscription lives now
 	messages int
 	told     []lockevent.Event
 	fail     error
@@ -24,6 +25,7 @@ type upstream struct {
 }
 
 func (u *upstream) hub() *Relay {
+	u.notify = make(map[int]func(subscription.Change))
 	return New(Options{Proxy: "p1", Log: slog.New(slog.DiscardHandler),
 		Publish: func(ctx context.Context, message []byte) error {
 			u.mu.Lock()
@@ -38,28 +40,34 @@ func (u *upstream) hub() *Relay {
 				return u.fail
 			}
 			u.messages++
-			if u.notify != nil {
-				u.notify(subscription.Change{Payload: message})
-			}
+			u.tell(subscription.Change{Payload: message})
 			return nil
 		},
 		Subscribe: func(notify func(subscription.Change)) (cancel func()) {
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			u.notify = notify
+			one := len(u.notify) + 1
+			u.notify[one] = notify
 			if u.fail != nil {
 				notify(subscription.Change{Kind: subscription.Refused, Err: u.fail})
-			} else {
+			} else if !u.lost {
 				notify(subscription.Change{Kind: subscription.Live})
 			}
 			return func() {
 				u.mu.Lock()
 				defer u.mu.Unlock()
-				u.notify = nil
+				delete(u.notify, one)
 			}
 		},
 		Tell: func(all []lockevent.Event) { u.told = append(u.told, all...) },
 	})
+}
+
+// tell tells all who listen.
+func (u *upstream) tell(e subscription.Change) {
+	for _, notify := range u.notify {
+		notify(e)
+	}
 }
 
 // becomes sets how the upstream answers from now on.
@@ -120,8 +128,8 @@ func TestEventsInBatches(t *testing.T) {
 		h.Leave()
 		h.Note(event(1001))
 		later()
-		if len(u.told) != 1001 || u.notify != nil {
-			t.Errorf("%d events told; still subscribed: %v", len(u.told), u.notify != nil)
+		if len(u.told) != 1001 || len(u.notify) > 0 {
+			t.Errorf("%d events told; still subscribed: %v", len(u.told), len(u.notify) > 0)
 		}
 	})
 }
@@ -174,13 +182,45 @@ func TestEventsThatAreNotHeard(t *testing.T) {
 		if err := h.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		u.notify(subscription.Change{Kind: subscription.Lost})
-		u.notify(subscription.Change{Kind: subscription.Live})
-		u.notify(subscription.Change{Payload: []byte("nonsense")})
+		u.tell(subscription.Change{Kind: subscription.Lost})
+		u.tell(subscription.Change{Kind: subscription.Live})
+		u.tell(subscription.Change{Payload: []byte("nonsense")})
 		if len(u.told) != 1 || u.told[0].Kind != lockevent.Missed || u.told[0].Reason != lockevent.NotHeard {
 			t.Errorf("told %v", u.told)
 		}
 		h.Leave()
+	})
+}
+
+// Who joins while the subscription of others is lost waits until it lives again, or is told that it does not:
+// what happens before that nobody would hear.
+func TestJoinWhileLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, u *upstream, h *Relay) {
+		if err := h.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		u.lost = true
+		u.tell(subscription.Change{Kind: subscription.Lost})
+		if err := h.Join(t.Context()); !errors.Is(err, errUnconfirmed) {
+			t.Error(err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			u.tell(subscription.Change{Kind: subscription.Live})
+		}()
+		if err := h.Join(t.Context()); err != nil {
+			t.Error(err)
+		}
+		h.Note(event(0))
+		later()
+		if len(u.told) != 2 {
+			t.Errorf("told %v", u.told)
+		}
+		h.Leave()
+		h.Leave()
+		if len(u.notify) > 0 {
+			t.Error("still subscribed")
+		}
 	})
 }
 

@@ -115,6 +115,7 @@ func NewWatcher(h client.Host, on *Loop, unread func() int) Watcher {
 // event is missed. Join blocks, so it runs on a goroutine; its result comes back to the loop.
 func (w *Watcher) Start(match []byte) {
 	h, hub, ctx := w.h, w.on.all.Hub, w.on.all.Context
+	h.SetHold(client.HoldOrder) // RESET, or another WATCH, comes behind it
 	h.Actions().Await(func(done func([]byte)) {
 		go func() { // ends when the upstream has answered, or after some seconds
 			if err := hub.Join(ctx); err != nil {
@@ -126,9 +127,7 @@ func (w *Watcher) Start(match []byte) {
 	}, func(reply []byte) []byte {
 		switch {
 		case resp.IsError(reply):
-		// End has run already, or a watch is in force that End will undo once: this Join would never be
-		// undone.
-		case h.Gone() || h.About().Watching:
+		case h.Gone(): // End has run already: this Join would never be undone
 			hub.Leave()
 		default:
 			w.match = match

@@ -92,9 +92,9 @@ type Conn struct {
 	silence  time.Duration // how long its node may owe a reply; 0: as long as usual
 	proven   bool          // see SetProven
 	clientID int64
-	// CLIENT ID is asked again when the connection is lent
-	numberLater bool
-	idleSince   time.Time // only while nobody has it
+	// BUSY, if it answered CLIENT ID with that: it is asked again when the connection is lent
+	unnumbered []byte
+	idleSince  time.Time // only while nobody has it
 }
 
 // Link is what carries its requests.
@@ -286,8 +286,10 @@ var (
 // numbered takes the answer to CLIENT ID. A node that knows no ids, Redis before 5.0, leaves it 0. One that
 // runs a script tells it later.
 func (c *Conn) numbered(reply []byte, _ error) {
-	c.numberLater = bytes.HasPrefix(reply, []byte("-BUSY "))
-	if v, _, err := resp.Parse(reply); err == nil && v.Kind == ':' {
+	c.unnumbered = nil
+	if bytes.HasPrefix(reply, []byte("-BUSY ")) {
+		c.unnumbered = reply
+	} else if v, _, err := resp.Parse(reply); err == nil && v.Kind == ':' {
 		c.clientID = v.Int
 	}
 }

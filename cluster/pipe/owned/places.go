@@ -102,7 +102,7 @@ func (o *Places) takeIdle(key Key, owner Owner) *Conn {
 	c.owner, c.party = owner, partyOf(owner)
 	o.shares.takePlace(c)
 	o.countConns()
-	if c.numberLater {
+	if c.unnumbered != nil {
 		c.link.Ask(askClientID, c.numbered)
 	}
 	return c

@@ -300,7 +300,7 @@ func (m *setConn) setUp(reply []byte, err error) {
 	m.pending--
 	if reply[0] == '-' || reply[0] == '!' {
 		m.of.refused = reply
-		m.link.HangUp(fmt.Errorf("%w: %s", ErrRefused, bytes.TrimRight(reply[1:], "\r\n")))
+		m.Close(fmt.Errorf("%w: %s", ErrRefused, bytes.TrimRight(reply[1:], "\r\n")))
 		return
 	}
 	if m.pending > 0 {

@@ -19,6 +19,10 @@ func newTrackingConn(m *setConn, opened func()) *trackingConn {
 	m.pending++
 	s.conn = m.places.Lend(Key{m.key.Addr, cluster.Mode{Proto: 3}}, s)
 	s.pingNode(func() { // the reply comes behind the id
+		if busy := s.conn.unnumbered; busy != nil { // without an id the invalidations would go nowhere
+			m.setUp(busy, nil)
+			return
+		}
 		s.ready = true
 		m.pending--
 		opened()
