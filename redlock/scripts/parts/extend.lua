@@ -29,12 +29,12 @@ local function extend(key, token, lease, want, keeper, by_client, now, from)
     if longer > expiry then redis.call('PEXPIREAT', key, longer) end
     return longer - from, fence, others
   end
-  local others, expires, readers_end = string.match(packed, '^(.*) (%d+) (%d+)$') -- as state.lua says
+  local counts, expires, readers_end = string.match(packed, '^(.*) (%d+) (%d+)$') -- as state.lua says
   expires, readers_end = tonumber(expires), tonumber(readers_end)
   local grows = longer > expires
   if grows then expires = longer end
   if field ~= 'w' and readers_end > 0 and longer > readers_end then readers_end = longer end
-  redis.call('HSET', key, field, hold, 's', table.concat({others, expires, readers_end}, ' '))
+  redis.call('HSET', key, field, hold, 's', table.concat({counts, expires, readers_end}, ' '))
   if grows then redis.call('PEXPIREAT', key, expires) end
   return longer - from, fence, others
 end
