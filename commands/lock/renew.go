@@ -49,7 +49,8 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		if err := mayKeep(c, l, &args); err != nil {
 			return err
 		}
-		// With a new keeper, Redis takes the hold from whoever keeps it alive now.
+		// With a new keeper, Redis takes the hold from whoever keeps it alive now; from another proxy
+		// by the first renewal.
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
 	}
 	sent, losses, fence := time.Now(), l.Losses(), l.Granting(args.Name, args.Token)

@@ -203,6 +203,32 @@ func TestKeeperChanges(t *testing.T) {
 	})
 }
 
+// A request that asked another proxy for KEEPALIVE in vain does not end what the first one keeps alive, which
+// hears of its UNLOCK there. R18 R24
+func TestKeeperInVainElsewhere(t *testing.T) {
+	t.Parallel()
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		var lost lostHolds
+		lockKept(p[0], redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+		listening(p[0], t)
+		inVain := &redlock.Renew{Name: "job", Token: "t", Lease: keptLease, Keeper: p[1].NewKeeper()}
+		if r, err := p[1].Client().Renew(inVain); err != nil || r.Left == 0 {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		time.Sleep(2 * keptLease)
+		if st := p[1].State(); len(st.Holders) != 1 || p[0].Stats()[locks.Kept] != 1 {
+			t.Errorf("%+v, %d kept", st, p[0].Stats()[locks.Kept])
+		}
+		if r, err := p[1].Client().Release(&redlock.Release{Name: "job", Token: "t"}); err != nil || r != 1 {
+			t.Errorf("%+v: %v", r, err)
+		}
+		until(t, "told of it", func() bool { return p[0].Stats()[locks.Kept] == 0 })
+		lost.await(t)
+		s.Empty(t)
+	})
+}
+
 // A hold that lingers at one proxy is kept alive there, until it is taken over, released or broken through
 // another one. R18 R19
 func TestLingersUntilTakenElsewhere(t *testing.T) {

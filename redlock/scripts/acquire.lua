@@ -163,7 +163,7 @@ else
   --#include welcome.lua
   --#include request.lua
   local r = {token = token, id = id, mode = mode, reentrant = reentrant, lease = lease, from = from,
-    note = note, fence_key = fence_key, wanted_keeper = wanted_keeper or '', keeper = keeper,
+    note = note, wanted_keeper = wanted_keeper or '', keeper = keeper,
     ends_with = ends_with}
 
   if version ~= form then -- is it in use?

@@ -69,8 +69,6 @@ local now, from = in_ms(clock)
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
   from = from, me = me, publish = publish, place = tonumber(place)}, packed, writer)
 if breaks then
-  --#include keeper.lua
-  --#include keeperchannel.lua
   --#include lastfence.lua
   --#include endholds.lua
   local had_readers = lock.readers > 0

@@ -109,7 +109,7 @@ end
 local lock = load_state({key = key, now = now}, packed, writer)
 
 local r = {token = token, id = id, mode = mode, reentrant = reentrant, lease = lease, from = from,
-  note = note, fence_key = fence_key, wanted_keeper = wanted_keeper, keeper = keeper}
+  note = note, wanted_keeper = wanted_keeper, keeper = keeper}
 local function tell() redis.call('PUBLISH', key, id) end
 
 -- Does the token hold the lock already?

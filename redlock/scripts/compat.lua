@@ -36,7 +36,8 @@ local key, fence_key, what, fence_name, token = KEYS[1], KEYS[2], ARGV[1], ARGV[
 --#include foreign.lua
 --#include keeper.lua
 --#include keeperafter.lua
---#include keepertaken.lua
+--#include keeperrenews.lua
+--#include tellkeepers.lua
 
 -- read(key) is who holds a lock: a table, or nil if nobody does, or nil and an error if the key holds
 -- something else. In the table are text, the value; left, the ms of its lease, -1 if it has none; and fence,
@@ -56,26 +57,23 @@ local function write(key, fence, owner, id, keeper, lease)
   redis.call('SET', key, table.concat({'lockproxy', fence, owner, id, keeper}, ':'), 'PX', lease + 1)
 end
 
--- tell(word, kept) tells the proxy that keeps a hold alive what becomes of it. No lock depends on that.
-local function tell(word, kept)
-  local proxy = string.match(kept or '', '^(.*):')
-  if proxy then redis.pcall('PUBLISH', keeper_channel(fence_name, proxy), word .. ' ' .. keeper_of(kept)) end
-end
-
 if what == 'renew' then
   local replies = {}
   for i, key in ipairs(KEYS) do
     local token, lease, fence, had, gets = unpack(ARGV, 5 * i - 2, 5 * i + 2)
-    local held = read(key)
-    if not held or held.owner ~= token or fence ~= '' and fence ~= held.fence then
-      replies[i] = {0, 0}
-    elseif had ~= '' and string.match(held.keeper, '^(.*):') ~= string.match(had, '^(.*):') then
-      replies[i] = {-1, 0}
+    local held, keeper, others = read(key), nil, ''
+    local found = held and held.owner == token and (fence == '' or fence == held.fence)
+    if found and had ~= '' then
+      keeper, others = keeper_renews(held.keeper, had)
+    elseif found then
+      keeper = keeper_after(held.keeper, gets)
+    end
+    if not keeper then
+      replies[i] = {found and -1 or 0, 0}
     else
-      local left, keeper = held.left - 1, held.keeper
+      local left = held.left - 1
       if lease ~= '0' then -- also if nothing changes: WAIT counts from the last write of its connection
-        keeper = keeper_after(keeper, had ~= '' and had or gets)
-        tell_taken(fence_name, held.keeper, keeper)
+        tell_keepers(fence_name, 'taken', others)
         left = math.max(left, tonumber(lease))
         write(key, held.fence, token, held.id, keeper, left)
       end
@@ -99,13 +97,14 @@ if what == 'release' then
     or id ~= '' and id ~= held.id or keeper ~= '' and keeper_of(held.keeper) ~= keeper then
     return false
   end
-  if keeper ~= '' and held.keeper ~= keeper then
-    write(key, held.fence, token, held.id, '-', math.max(held.left, 1) - 1)
+  if keeper ~= '' and string.find(held.keeper, '!', 1, true) then
+    local kept = string.gsub(string.match(held.keeper, '<(.*)$') or '-', '^%w+:%w+', '%0!')
+    write(key, held.fence, token, held.id, kept, math.max(held.left, 1) - 1)
     return false
   end
   redis.call('DEL', key)
   redis.pcall(publish, channel, '0')
-  if keeper == '' then tell(token == '' and 'broken' or 'released', held.keeper) end
+  tell_keepers(fence_name, token == '' and 'broken' or 'released', string.sub(held.keeper or '', #keeper + 1))
   return held.keeper and held.keeper ~= '-' and keeper_of(held.keeper) or ''
 end
 
@@ -115,7 +114,6 @@ if others and not breaks then return {0, held.left} end
 if own and (others or not held) then return {2} end
 if held and not others then
   fence, keeper = held.fence, keeper_after(held.keeper, keeper)
-  tell_taken(fence_name, held.keeper, keeper)
   if held.id ~= id then id = id .. '+' end
   lease = math.max(lease, held.left - 1)
 else
@@ -125,5 +123,5 @@ else
 end
 write(key, fence, token, id, keeper, lease)
 if not others then return {1, tonumber(fence), lease} end
-tell('broken', held.keeper)
+tell_keepers(fence_name, 'broken', held.keeper or '')
 return {1, tonumber(fence), lease, 1}

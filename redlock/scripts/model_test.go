@@ -60,6 +60,7 @@ type modelHold struct {
 	made       []string        // +id, =id, -id, ^id:fence:count, *id:fence:count as in acquire.lua
 	gone       map[string]bool // of these, the ids of those that were cancelled
 	least      time.Time       // if it is released before, it rests until then
+	others     []string        // keepers of other proxies, which renew it until kept has done so
 }
 
 // resting is the token of a hold that was released, and rests; of each permit it is the beginning.
@@ -177,7 +178,7 @@ func (m *model) grant(a *redlock.Acquire, fence int64, ttl time.Duration) error 
 		clear(m.hold)
 	}
 	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl + runs), 1, fence, taking(a.Keeper), false, a.Meta,
-		[]string{"+" + a.ID}, map[string]bool{}, m.least(a)}
+		[]string{"+" + a.ID}, map[string]bool{}, m.least(a), nil}
 	delete(m.queue, a.ID)
 	return nil
 }
@@ -345,10 +346,23 @@ func taking(keeper string) string {
 func (h *modelHold) rely(keeper string) {
 	switch {
 	case taking(keeper) != "":
+		if h.kept != "" {
+			h.others = slices.DeleteFunc(append([]string{h.kept}, h.others...),
+				func(other string) bool { return other[:2] == keeper[:2] })
+		}
 		h.kept = keeper
 	case h.kept != "" && keeper != "="+h.kept:
 		h.askedSince = true
 	}
+}
+
+// renewedBy notes that a keeper renews the hold. false: it may not.
+func (h *modelHold) renewedBy(keeper string) bool {
+	if h.kept != "" && h.kept[:2] == keeper[:2] { // of one proxy
+		h.kept, h.others = keeper, nil
+		return true
+	}
+	return slices.ContainsFunc(h.others, func(other string) bool { return other[:2] == keeper[:2] })
 }
 
 // again notes that the token of h has asked once more.
@@ -1084,9 +1098,8 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 				keeper := rapid.SampledFrom(keepers).Draw(t, "keeper")
 				v := renewedIn(ask(keepScript, token, millis(lease), "", keeper))
 				want := int64(0)
-				if h := m.live(token); h != nil && h.kept != "" && h.kept[:2] == keeper[:2] { // of one proxy
+				if h := m.live(token); h != nil && h.renewedBy(keeper) {
 					want = h.renew(m.now, lease).Milliseconds()
-					h.rely(keeper)
 				} else if h != nil {
 					want = -1
 				}
@@ -1117,7 +1130,9 @@ func testModel(t testing.TB, permitsOf *rapid.Generator[int], variant func(scrip
 						t.Fatalf("%s freed what %s does not hold: %s", keeper, token, textOf(v))
 					}
 				case h.askedSince: // it stays
-					h.kept, h.askedSince = "", false
+					if h.kept, h.askedSince = "", len(h.others) > 0; h.askedSince {
+						h.kept, h.others = h.others[0], h.others[1:]
+					}
 					if textOf(v) != "1" {
 						t.Fatalf("%s of %s: %s", keeper, token, textOf(v))
 					}

@@ -168,9 +168,10 @@ if not certain then
   if not no_queue and overtaken(want, ids) then return -1 end
 end
 --#include allowwrites.lua
-if keeper and kept ~= keeper then
+if keeper and string.find(kept, '!', 1, true) then
   allow_writes(key)
-  redis.call('HSET', key, field, pack_hold(expiry, count, fence, since, '-', ids, note))
+  kept = string.gsub(string.match(kept, '<(.*)$') or '-', '^%w+:%w+', '%0!')
+  redis.call('HSET', key, field, pack_hold(expiry, count, fence, since, kept, ids, note))
   return 1
 end
 if count > 1 and not keeper then
@@ -180,13 +181,12 @@ if count > 1 and not keeper then
   return 0
 end
 local own_keeper
-if kept ~= '-' and not keeper then
-  --#include keeperchannel.lua
-  local keeping_proxy = string.match(kept, '^(.*):')
-  if keeping_proxy == me then
-    own_keeper = keeper_of(kept)
-  elseif keeping_proxy then
-    redis.call('PUBLISH', keeper_channel(fence_name, keeping_proxy), 'released ' .. keeper_of(kept))
+for each, proxy in string.gmatch(kept, '((%w+):%w+)') do
+  if proxy ~= me and each ~= keeper then
+    --#include keeperchannel.lua
+    redis.call('PUBLISH', keeper_channel(fence_name, proxy), 'released ' .. each)
+  elseif not keeper then
+    own_keeper = each
   end
 end
 if no_queue then redis.call(publish, key, id) end

@@ -475,6 +475,7 @@ var transitions = []struct{ name, text string }{
 		keep a 3000 P9:1 -> [~3000]
 		keep a 0 P9:1 -> [~3000]
 		renew a 1000 - P8:1 -> [~3000 F1]
+		keep a 3000 P8:1 -> [~3000]
 		keep a 9000 P9:1 -> [-1]
 		keep a 0 P9:1 -> [-1]
 		detach a P9:1 -> 0
@@ -494,6 +495,25 @@ var transitions = []struct{ name, text string }{
 		renew a 1000 - P9:3 -> [~3000 F1]
 		keep a 4000 P9:1 -> [~4000]
 		detach a P9:1 -> 1
+		release a u1 -> 1`},
+	{"a hold is renewed by its former keeper until the one at another proxy has done so; R18", `
+		acquire a i1 w 1000 - - - P9:1 -> [a F1 ~1000 1]
+		acquire a i2 w 1000 - - - P8:1 -> [a F1 ~1000 1]
+		keep a 2000 P9:1 -> [~2000]
+		detach a P9:1 -> 0
+		renew a 1000 - P7:1 -> [~2000 F1]
+		renew a 1000 - P8:2 -> [~2000 F1]
+		keep a 0 P8:2 -> [~2000]
+		keep a 3000 P7:1 -> [~3000]
+		keep a 3000 P9:1 -> [~3000]
+		renew a 1000 - =P8:2 -> ~3000
+		renew a 1000 -> ~3000
+		detach a P8:2 -> 1
+		keep a 4000 P9:1 -> [~4000]
+		keep a 5000 P7:1 -> [~5000]
+		keep a 5000 P9:1 -> [-1]
+		keep a 5000 P8:2 -> [-1]
+		renew a 1000 - P9:2 -> [~5000 F1]
 		release a u1 -> 1`},
 	{"detach leaves a hold that somebody else has asked for since; R18", `
 		acquire a i1 r 5000 - - - P9:1 -> [a F1 ~5000 1]
@@ -518,6 +538,7 @@ var transitions = []struct{ name, text string }{
 	{"a former keeper that does not know it yet takes nothing back; R18", `
 		acquire a i1 r 5000 - - - P9:1 -> [a F1 ~5000 1]
 		renew a 1000 - P8:1 -> [~5000 F1]
+		keep a 1000 P8:1 -> [~5000]
 		acquire a i2 r 5000 - - - =P9:1 -> [a F1 ~5000 1]
 		keep a 6000 P9:1 -> [-1]
 		detach a P9:1 -> 0

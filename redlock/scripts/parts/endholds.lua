@@ -1,3 +1,4 @@
+--#include keeperchannel.lua
 -- end_holds(lock, writer, fence_key, fence_name, goes, but) ends the holds of a lock, what rests too, and
 -- tells the proxies that keep them alive. lock is the table of load_state, and writer its field w, which is
 -- left for the caller to delete or to write.
@@ -20,10 +21,9 @@ local function end_holds(lock, writer, fence_key, fence_name, goes, but)
       return false
     end
     broken, highest = true, math.max(highest, tonumber(fence))
-    if kept ~= '-' then
-      local proxy = string.match(kept, '^(.*):')
+    for keeper, proxy in string.gmatch(kept, '((%w+):%w+)') do
       keepers_of[proxy] = keepers_of[proxy] or {}
-      table.insert(keepers_of[proxy], keeper_of(kept))
+      table.insert(keepers_of[proxy], keeper)
     end
     return true
   end

@@ -1,9 +1,12 @@
 -- keeper_after(kept, wanted) is what is stored as the keeper once a client has asked for a hold. wanted is a
 -- new keeper; or = and the keeper that the client believes to have already; or "" for none.
+local function proxy_of(kept) return string.match(kept, '^%w+:') end
 local function keeper_after(kept, wanted)
+  local first, others = string.match(kept, '^([^!<]*)!?(.*)$')
   if wanted == '' or string.sub(wanted, 1, 1) == '=' then
-    if kept == '-' or wanted == '=' .. keeper_of(kept) then return kept end
-    return keeper_of(kept) .. '!'
+    if kept == '-' or wanted == '=' .. first then return kept end
+    return first .. '!' .. others
   end
-  return string.sub(kept, -1) == '!' and wanted .. '!' or wanted
+  if first ~= '-' then others = string.gsub('<' .. first .. others, '<' .. proxy_of(wanted) .. '%w+', '') end
+  return wanted .. (string.find(kept, '!', 1, true) and '!' or '') .. others
 end

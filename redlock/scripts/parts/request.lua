@@ -1,7 +1,6 @@
 --#include noteafter.lua
---#include keepertaken.lua
 -- request.lua is what a LOCK does to a lock: that its token holds already, or that it is granted. The table r
--- is the request: token, id, mode, reentrant, lease, from (see now.lua), note (see noteof.lua), fence_key,
+-- is the request: token, id, mode, reentrant, lease, from (see now.lua), note (see noteof.lua),
 -- wanted_keeper as in keeper_after, keeper, which is that or "", and for permits ends_with of permits.lua.
 -- The table lock is that of load_state.
 
@@ -20,7 +19,7 @@ local function ask_for_own(lock, r, owner, writer, shared)
     return {}
   end
   allow_writes(lock.key)
-  local id, name, before, upgrade = r.id, string.match(r.id, ',%w+'), kept, false
+  local id, name, upgrade = r.id, string.match(r.id, ',%w+'), false
   local sent_before = string.find(ids, id, 1, true)
   if not sent_before and name and string.find(ids, name, 1, true) then
     -- The client has sent it again itself, so the proxy has given it another id.
@@ -34,7 +33,6 @@ local function ask_for_own(lock, r, owner, writer, shared)
     kept = keeper_after(kept, r.wanted_keeper)
     note = note_after(note, r.note)
   end
-  tell_taken(r.fence_key, before, kept)
   return {field = field, expiry = math.max(expiry, r.from + r.lease), count = count, fence = fence,
     since = since, kept = kept, ids = ids, note = note, sent_before = sent_before, upgrade = upgrade}
 end
