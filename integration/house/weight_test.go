@@ -37,7 +37,7 @@ func TestWeightOnlyFalls(t *testing.T) {
 		"lines of code":                          54_176, // Go, without comments, blank lines and tests
 		"lines of Lua":                           2_275,
 		"lines of integration that are no tests": 11_700,
-		"words of docs":                          64_400,
+		"words of docs":                          61_775,
 		"files in cmd/lockproxy":                 8,
 		"files in proxy":                         25,
 		"files in cluster/pipe":                  28,
