@@ -57,7 +57,8 @@ func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *progra
 // run serves until a signal asks for the end and then drains; a second signal
 // ends the process at once. The error says why serving was not possible.
 func (p *program) run(signals <-chan os.Signal) error {
-	// Before anything else is started: it may take memory when it begins.
+	// Before anything else is started: loops and the collector ask for processors and memory when they begin.
+	defer limits.SetProcs(p.log)()
 	limits.LimitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
 	// Before anybody watches the settings, so nobody sees the number that the process cannot keep.

@@ -20,6 +20,7 @@ const (
 
 // noAction are lines at WARN and ERROR after which nobody on call has anything to do, and why not.
 var noAction = map[string]string{
+	"the CPU quota could not be read": "the proxy takes the processors of the host instead",
 	"dev: one Redis in the memory of this process; nothing survives it, and no other proxy " +
 		"shares its locks": "it says what --dev is",
 }

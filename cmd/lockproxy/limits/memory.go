@@ -1,5 +1,5 @@
-// Package limits finds out what this process may have (memory, open files), and keeps it within that. Of
-// processors Go takes no more than the CPU quota of a container allows.
+// Package limits finds out what this process may have (memory, processors, open files),
+// and keeps it within that.
 package limits
 
 import (
