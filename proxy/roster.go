@@ -180,7 +180,8 @@ func (r *roster) logLack(right string) {
 
 // expelClient makes a client whose user no longer exists nobody. A client with more than so many commands
 // under way, or that listens to something, is closed, as Redis closes all connections of a deleted user. Any
-// other begins anew as after RESET, and may authenticate again.
+// other begins anew as after RESET, and may authenticate again. But its protocol and database stay: it would
+// not notice.
 func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.User() == nil || s.gone:
@@ -193,5 +194,7 @@ func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	s.resetState()
 	s.Waits.Close(commands.ErrEnded)
 	s.Keepalives.Close()
+	proto, db := s.Proto, s.DB
 	s.Renew(s.w.shared.Server, false)
+	s.Proto, s.DB = proto, db
 }

@@ -138,6 +138,9 @@ func TestTrackingBetweenWatchAndMulti(t *testing.T) {
 		c.hello3()
 		c.tell("+OK\r\n+OK\r\n", "WATCH k", trackOn)
 		c.tell("+OK\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n"+allInvalid, "MULTI", "GET k", "EXEC")
+		// Its connection tracked, but others do now.
+		c.tell(strings.Repeat("+OK\r\n", 3), "WATCH k", "CLIENT TRACKING OFF", trackOn)
+		c.tell("+OK\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n"+allInvalid, "MULTI", "GET k", "EXEC")
 	})
 }
 

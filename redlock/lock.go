@@ -135,7 +135,7 @@ type Renew struct {
 	Lease       time.Duration // 0: leave it, for a keeper that only looks
 	Fence       int64         // of the grant to renew; 0: whatever the token holds
 	// Keeper is who keeps the hold alive from now on, or Kept.Keeper of who does already, or "". If a keeper
-	// asks, it is that one, as Redis has it: a hold with another keeper is not renewed.
+	// asks, it is that one: a hold that its proxy does not keep alive is not renewed.
 	Keeper string
 }
 

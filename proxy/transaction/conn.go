@@ -188,7 +188,7 @@ func (l *txConn) enterMode() {
 func (l *txConn) sendCaching() {
 	t, h := l.t, l.t.h
 	switch {
-	case l.asking, !l.pipe.InSet():
+	case l.asking, l.mode.Own != t.of.own.Set():
 		l.unheard = t.of.own.Set() != nil && !h.About().Tracking.BCast
 	case !t.caching:
 	case h.About().Tracking.OptIn:

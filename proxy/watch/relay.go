@@ -50,7 +50,7 @@ type Relay struct {
 	o      Options
 	failed journal.Lines
 
-	// A second Join waits for the first one: otherwise both would subscribe.
+	// A second Join waits for the first one: otherwise both would be the first.
 	joining chan struct{} // full while Join subscribes; capacity 1
 	// Below mu: how many Joins were not undone, and the one subscription whose events they all get.
 	mu       sync.Mutex

@@ -206,6 +206,8 @@ func TestJoinWhileLost(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(time.Second)
+			u.mu.Lock()
+			defer u.mu.Unlock()
 			u.tell(subscription.Change{Kind: subscription.Live})
 		}()
 		if err := h.Join(t.Context()); err != nil {

@@ -77,7 +77,7 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	}, nil)
 }
 
-// Keep implements keepalive.Engine. Each hold must have the keeper that its Renew names.
+// Keep implements keepalive.Engine. Each hold must have a keeper of that proxy.
 func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
 	reply, err := e.askNode(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
 	if err != nil {

@@ -162,7 +162,6 @@ func (u *fakeUpstream) renew(key, token string, lease time.Duration, fence int64
 		u.asked[key]++
 	} else {
 		u.renewed[key] = append(u.renewed[key], time.Now())
-		e.keeper = keeper
 	}
 	if until := time.Now().Add(lease); until.After(e.until) {
 		e.until = until

@@ -54,7 +54,7 @@ type End string
 const (
 	Freed     End = "freed"     // it was freed, since its connection has gone
 	Elsewhere End = "elsewhere" // its client has let go of it through another proxy
-	Taken     End = "taken"     // another keeper has it
+	Taken     End = "taken"     // another proxy keeps it
 )
 
 // Hold describes a hold that is to be kept alive.
@@ -83,7 +83,7 @@ type holdName struct{ name, token string }
 // Engine is what a Renewer needs of the engine of the locks. Safe for concurrent use.
 type Engine interface {
 	// Keep renews holds of one slot. For each it returns the ms that were left when it was asked, or a little
-	// later; 0: the hold is gone; negative: it has another keeper.
+	// later; 0: the hold is gone; negative: this proxy keeps it no more.
 	Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error)
 	// Detach frees a hold, if keeper still has it. It calls freed before it tells a waiter that this gave it
 	// the lock.

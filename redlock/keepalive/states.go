@@ -33,7 +33,7 @@ const (
 	lastsLate                  // the same, but it has been asked once more meanwhile
 	gone                       // Redis does not have it
 	goneWhy                    // the same, and a hint has told why
-	elsewhere                  // another keeper has it
+	elsewhere                  // another proxy keeps it
 	silent                     // no answer yet
 	missed                     // a hint that says nothing but that Redis should be asked
 	told                       // a hint that says why it is gone, if it is
@@ -106,7 +106,7 @@ type ending struct {
 }
 
 // The endings after an event, and after one of the two that are about a hint. What was released is no loss,
-// nor is what another keeper has, which hears of its end.
+// nor is what another proxy keeps, which hears of its end.
 var (
 	endings = [events]ending{expired: {loss: Expired}, spent: {loss: Max}, gone: {loss: Gone},
 		elsewhere: {how: Taken}, givenUp: {loss: Together}}

@@ -54,6 +54,7 @@ type SetPart struct {
 	first *redlock.Acquire // the request that takes the lock
 	last  *redlock.Acquire // the request that has asked for it last; nil: first
 	left  bool             // they may have left something in Redis
+	kept  string           // the keeper that the token's hold had here before, or ""
 }
 
 // NewSet returns the set of the locks of these names, each of them once, for requests like a; of says which
@@ -120,14 +121,20 @@ func (s *LockSet) Left(now time.Time) time.Duration {
 func (s *LockSet) Take(ctx context.Context) (ok bool, held *SetPart, err error) {
 	s.until = time.Now().Add(s.wait)
 	for _, p := range s.parts {
-		p.first.Keeper = p.Keeper
+		p.first.Keeper, p.kept = p.Keeper, p.L.KeeperOf(p.Name, p.first.Token)
 	}
 	held, err = s.takeAll(ctx)
 	if held == nil && err == nil {
 		err = s.finishSet(ctx)
 	}
-	if held != nil || err != nil {
+	switch {
+	case err != nil:
+		s.restoreKeepers(ctx)
 		err = s.GiveBack(err)
+	case held != nil:
+		if err = s.GiveBack(nil); err == nil {
+			s.restoreKeepers(ctx)
+		}
 	}
 	return held == nil && err == nil, held, err
 }
@@ -313,6 +320,27 @@ func (s *LockSet) finishSet(ctx context.Context) error {
 		return err == nil, err
 	})
 	return err
+}
+
+// restoreKeepers has holds that were kept alive here before go on with their keepers, since Take has given
+// them new ones in vain. What Take has made itself is taken back first.
+func (s *LockSet) restoreKeepers(ctx context.Context) {
+	eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
+		if !p.left || p.kept == "" || p.first.Keeper == "" || p.first.Keeper[0] == '=' {
+			return true, nil
+		}
+		for _, a := range p.madeRequests() {
+			err = cmp.Or(err, p.L.engine.UndoOnce(a))
+		}
+		if err == nil {
+			_, err = p.L.renewHold(ctx, &redlock.Renew{
+				Name: p.Name, Token: p.first.Token, Lease: p.first.Lease, Keeper: p.kept})
+		}
+		if err != nil {
+			p.L.o.Log.Warn("a lock that is kept alive could not be given its keeper again", "err", err)
+		}
+		return true, nil
+	})
 }
 
 // GiveBack takes back what Take has left, before anybody hears that nothing is held: why, nil if others hold

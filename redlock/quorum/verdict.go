@@ -92,7 +92,7 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 }
 
 // kept is what was left of each hold of a batch when it was asked about, in ms, at least 1 if a majority has
-// it; 0: it is gone; -1: a majority has another keeper.
+// it; 0: it is gone; -1: for a majority, this proxy does not keep it alive.
 func (p *poll) kept(n int) (all []int64, clear bool) {
 	if len(p.said) < p.need {
 		return nil, false
@@ -122,7 +122,7 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 		// the silent nodes may have it
 		case gone+other < p.need:
 			return nil, false
-		// It is gone here, but it may turn out to have another keeper.
+		// It is gone here, but another proxy may turn out to keep it alive.
 		case other+p.pending >= p.need:
 			return nil, false
 		}

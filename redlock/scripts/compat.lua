@@ -24,7 +24,7 @@
 -- Effects: one hold, however often the request is sent. The same token again gets the same fence, and no
 --       lease gets shorter. Waiters are told of a lock that is free, and the proxy that kept a hold alive if
 --       another one frees it, ends it or keeps it from now on. With a keeper, release leaves a hold that
---       another client has asked for since, without its keeper.
+--       another client has asked for since, with the next keeper (see keeper.lua) if there is one.
 --
 -- How such a lock is kept
 --

@@ -358,11 +358,11 @@ func (h *modelHold) rely(keeper string) {
 
 // renewedBy notes that a keeper renews the hold. false: it may not.
 func (h *modelHold) renewedBy(keeper string) bool {
-	if h.kept != "" && h.kept[:2] == keeper[:2] { // of one proxy
-		h.kept, h.others = keeper, nil
-		return true
+	if h.kept == keeper {
+		h.others = nil
 	}
-	return slices.ContainsFunc(h.others, func(other string) bool { return other[:2] == keeper[:2] })
+	return h.kept != "" && slices.ContainsFunc(append(h.others, h.kept),
+		func(other string) bool { return other[:2] == keeper[:2] }) // of one proxy
 }
 
 // again notes that the token of h has asked once more.

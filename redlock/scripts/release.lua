@@ -33,7 +33,7 @@
 --       same until 32 more releases in the slot, or, as to who got the lock, until the lock was handed on
 --       eight times more. If that very grant is meant it replies nil: see redlock/single/free.go. It never
 --       ends a grant that its proxy has asked for since. For a keeper, a hold that another client has asked
---       for since stays, without its keeper.
+--       for since stays, with the next keeper (see keeper.lua) if there is one.
 local key, holder = KEYS[1], ARGV[1]
 
 -- Nearly every UNLOCK ends here: the lock is still what it was when it was granted, so nobody waits for it.

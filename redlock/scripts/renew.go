@@ -9,8 +9,8 @@ var Renew = loadScript("renew", 0)
 type Asks string
 
 const (
-	// A client that says RENEW: its keeper becomes that of the hold. A keeper asks for holds that have it
-	// already.
+	// A client that says RENEW: its keeper becomes that of the hold. A keeper asks for holds that its proxy
+	// keeps alive already.
 	Client Asks = "client"
 	Keeper Asks = "keeper"
 )

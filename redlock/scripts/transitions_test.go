@@ -483,19 +483,18 @@ var transitions = []struct{ name, text string }{
 		detach a P8:1 -> 1
 		keep a 9000 P8:1 -> [0]
 		exists -> 0`},
-	{"a proxy keeps its hold alive whatever keeper a request of its own has given it in vain; R18", `
+	{"a proxy renews a hold under any keeper of its own, but frees it under the last one; R18", `
 		acquire a i1 w 1000 - - - P9:1 -> [a F1 ~1000 1]
 		acquire a i2 w 1000 - - - P9:2 -> [a F1 ~1000 1]
-		detach a P9:1 -> 0
 		keep a 0 P9:1 -> [~1000]
-		detach a P9:1 -> 0
 		keep a 3000 P9:1 -> [~3000]
+		detach a P9:1 -> 0
+		keep a 3000 P9:2 -> [~3000]
+		renew a 1000 - P9:1 -> [~3000 F1]
+		keep a 4000 P9:2 -> [~4000]
 		detach a P9:2 -> 0
-		acquire a i3 w 1000 -> [a F1 ~3000 1]
-		renew a 1000 - P9:3 -> [~3000 F1]
-		keep a 4000 P9:1 -> [~4000]
 		detach a P9:1 -> 1
-		release a u1 -> 1`},
+		exists -> 0`},
 	{"a hold is renewed by its former keeper until the one at another proxy has done so; R18", `
 		acquire a i1 w 1000 - - - P9:1 -> [a F1 ~1000 1]
 		acquire a i2 w 1000 - - - P8:1 -> [a F1 ~1000 1]

@@ -116,8 +116,8 @@ func (s *Set) Precede(on bool) { s.preceded = on }
 // Preceding runs f, with Precede on if on is true. s may be nil.
 func (s *Set) Preceding(on bool, f func()) {
 	if s != nil && on {
+		defer s.Precede(s.preceded)
 		s.preceded = true
-		defer s.Precede(false)
 	}
 	f()
 }
@@ -284,6 +284,9 @@ func (m *setConn) configure() {
 // turnMode changes the mode of the connection.
 func (m *setConn) turnMode(mode cluster.Mode) {
 	if m.key.Mode.DB != mode.DB && m.Special() { // its user may not be allowed SELECT
+		if m.link.Up() {
+			m.link.Listen(true) // Pause does not reach it any more
+		}
 		m.leaveSet() // what it owes, or is lent for, does not keep it there
 		m.fade()
 		return

@@ -148,6 +148,7 @@ type successors struct {
 	relief func()
 	mu     sync.Mutex
 	gone   bool // handed over: the path belongs to the other process
+	ended  bool // nobody gets the ports any more; whoever has them may still take over
 	asks   map[*net.UnixConn]bool
 }
 
@@ -192,8 +193,8 @@ func (s *successors) endServing() {
 	s.ln.Close()
 	if !s.gone {
 		os.Remove(s.path)
-		s.gone = true
 	}
+	s.ended = true
 }
 
 // mostSuccessors is how many processes may ask for the ports at a time.
@@ -226,7 +227,7 @@ func (s *successors) addSuccessor(conn *net.UnixConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Whoever may ask is of the same user. The bound is for a supervisor that starts it over and over.
-	if s.gone || len(s.asks) == mostSuccessors {
+	if s.gone || s.ended || len(s.asks) == mostSuccessors {
 		return false
 	}
 	s.asks[conn] = true
