@@ -40,9 +40,9 @@ type Client struct {
 	holder *redlock.Client // what Holder returned last
 }
 
-// Renew makes it begin anew. Whatever is not named here does: the user, the database, the grants, the
-// transaction.
-func (c *Client) Renew(s Server, authenticated bool) {
+// Reset makes it begin anew, as RESET does. Whatever is not named here does: the user, the database, the
+// grants, the transaction.
+func (c *Client) Reset(s Server, authenticated bool) {
 	*c = Client{
 		ID: c.ID, Addr: c.Addr, LocalAddr: c.LocalAddr, Unix: c.Unix, Created: c.Created,
 		Proto: 2, Authenticated: authenticated,

@@ -195,6 +195,6 @@ func (r *roster) expelClient(s *session, commandsOnTheirWay int) {
 	s.Waits.Close(commands.ErrEnded)
 	s.Keepalives.Close()
 	proto, db := s.Proto, s.DB
-	s.Renew(s.w.shared.Server, false)
+	s.Client.Reset(s.w.shared.Server, false)
 	s.Proto, s.DB = proto, db
 }

@@ -99,7 +99,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.startLocks,
 		s.shared.Table.First,
 		func(ctx context.Context) error {
-			s.forbids.Tell(ctx, time.Second)
+			s.forbids.Tell(ctx, time.Second) // a start does not wait longer for it
 			if !locksHere {
 				return nil
 			}

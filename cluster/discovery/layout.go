@@ -71,8 +71,8 @@ func parseSlots(v resp.Value, from string) ([]share, error) {
 }
 
 // parseNode reads one node of CLUSTER SLOTS: endpoint, port, id and, since 7.0, more names for it. One that
-// nobody can dial has no Addr: where a node has lost its nodes.conf, the others do not know any more where
-// the node is that it was before, but still call that a master or a replica.
+// nobody can dial has no Addr. Such a one is the former self of a node that came back without its nodes.conf:
+// the others still call that a master or a replica, but do not know where it is.
 func parseNode(e []resp.Value, from string) (n cluster.Node, err error) {
 	if len(e) < 2 || e[1].Kind != ':' {
 		return n, errSlots

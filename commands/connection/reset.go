@@ -28,7 +28,7 @@ func reset(c *commands.Call) {
 	client.Keepalives.Close()
 	c.Subscriptions().End(func() []byte {
 		// only now, because messages may still come in the protocol that it spoke
-		client.Renew(server, !server.AuthRequired())
+		client.Reset(server, !server.AuthRequired())
 		return replyReset
 	})
 }

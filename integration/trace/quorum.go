@@ -98,7 +98,7 @@ const (
 	// is agreed on when the token asks again.
 	HigherCount = "higher count"
 	// Disagreed: readers who came together are told NOQUORUM since each raised the fence
-	// that another had proposed.
+	// that another had proposed; or a BREAK has ended the hold while its fence was agreed on.
 	Disagreed = "disagreed"
 )
 
@@ -151,11 +151,11 @@ func rechain(history []porcupine.Operation) {
 		func(p porcupine.Operation) bool { return several[p.Input.(*input).Token] }))
 }
 
-// disagreed says whether o may be a reader that met another one.
+// disagreed says whether o may be a reader that met another one, or may have met a BREAK.
 func (m *monitor) disagreed(o Op) bool {
 	return o.noQuorum() && strings.Contains(o.Err, "did not agree on a fence") &&
 		slices.ContainsFunc(m.ops, func(w Op) bool {
-			return w.acquires() && w.Token != o.Token && w.meets(&o)
+			return (w.acquires() && w.Token != o.Token || w.Verb == Free) && w.meets(&o)
 		})
 }
 

@@ -41,6 +41,8 @@ func TestQuorum(t *testing.T) {
 		Err: vain + "others hold one of the locks"}
 	doubt := Op{Verb: Write, Token: "a", Outcome: Unknown,
 		Err: "NOQUORUM 2/3: why; the token may hold what it asked for all the same"}
+	disagreed := Op{Verb: Write, Token: "a", Outcome: Unknown,
+		Err: "NOQUORUM 0/2 of the nodes could be had (they did not agree on a fence)"}
 	away := Event{Name: "no majority", Start: 100 * ms, End: 900 * ms, Barren: true}
 	fault := Event{Name: "cut", Start: 0, End: 50 * ms}
 	for name, c := range map[string]struct {
@@ -57,6 +59,12 @@ func TestQuorum(t *testing.T) {
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1995))}},
 		"a ttl that nothing explains": {rule: "linearizable",
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1500))}},
+		"no fence without anybody else": {rule: "answered", ops: []Op{at(0, 0, 9, disagreed)}},
+		"no fence behind a BREAK": {rule: "answered",
+			ops: []Op{at(1, 0, 3, breakUp), at(0, 5, 9, disagreed)}},
+		"no fence beside a BREAK": {ops: []Op{at(0, 0, 9, disagreed), at(1, 2, 8, breakUp)}},
+		"no fence beside another that asks": {ops: []Op{at(0, 0, 9, disagreed),
+			at(1, 2, 8, null(Write, "b"))}},
 		"Null while another asks": {ops: []Op{at(0, 0, 9, null(Write, "a")),
 			at(1, 2, 8, null(Write, "b"))}},
 		"Null for no reason": {rule: "linearizable",

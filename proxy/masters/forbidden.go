@@ -68,8 +68,8 @@ func (f *Forbidden) askMasters(ctx context.Context, timeout time.Duration) (foun
 	return found
 }
 
-// Tell asks them, until all have answered everything and nothing graver is lacking, and logs what is lacking,
-// once each. The start goes on even then: Refusal makes the proxy not ready, and it may be mended meanwhile.
+// Tell asks them, and logs what is lacking, once each. It does nothing once all have answered everything and
+// nothing graver is lacking. If something is, Refusal makes the proxy not ready, until that is mended.
 func (f *Forbidden) Tell(ctx context.Context, timeout time.Duration) {
 	if f.Log == nil || f.whole && f.Refusal() == nil {
 		return
