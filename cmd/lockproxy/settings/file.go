@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
+
+	"lockproxy/internal/resp"
 )
 
 // readFile reads a config file: one setting a line, its name and its value, as in redis.conf. Lines that
@@ -50,7 +51,7 @@ func parseLine(line, place string) given {
 	// At least one word: the line is neither empty nor a comment.
 	words, err := SplitWords(line)
 	if err != nil {
-		name := line[:strings.IndexAny(line, " \t\"'=:")] // nothing of the value: it may be a secret
+		name := line[:strings.IndexAny(line, " \t\"'=:\x00")] // nothing of the value: it may be a secret
 		return given{name: strings.ToLower(name), wrong: fmt.Errorf("%s%s: %w", place, name, err)}
 	}
 	word := words[0][:strings.IndexAny(words[0]+"=", "=:")] // as above: name=value
@@ -78,78 +79,22 @@ func parseLine(line, place string) given {
 	return g
 }
 
-var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a " +
-	"space")
-
 // SplitWords splits a line as Redis does (sdssplitargs): "double quotes" know \n \r \t \b \a \\ \" and \xHH,
 // 'single quotes' know \'. Programs that write passwords (package files) are split so, too: no shell is
 // between.
 func SplitWords(line string) ([]string, error) {
+	if strings.Contains(line, "\x00") {
+		return nil, errors.New(`has a zero byte: write it as \x00 in double quotes`)
+	}
+	// The blank in front: what begins with * would be read as a command that no person types.
+	args, _, err := resp.Split([]byte(" "+line), nil)
+	if err != nil {
+		return nil, errors.New("its quotes are not balanced, or something follows a closing quote without a " +
+			"space")
+	}
 	var words []string
-	for {
-		line = strings.TrimLeft(line, " \t\r")
-		if line == "" {
-			return words, nil
-		}
-		word, rest, err := cutWord(line)
-		if err != nil {
-			return nil, err
-		}
-		words, line = append(words, word), rest
+	for _, arg := range args {
+		words = append(words, string(arg))
 	}
-}
-
-// cutWord cuts the first word from line, which does not begin with a space. A quote may open in the middle of
-// a word, and closes it.
-func cutWord(line string) (word, rest string, err error) {
-	var b strings.Builder
-	var quote byte // the one that is open, or 0
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case quote == 0 && (c == ' ' || c == '\t'):
-			return b.String(), line[i:], nil
-		case quote == 0 && (c == '"' || c == '\''):
-			quote = c
-		case quote != 0 && c == quote:
-			if i+1 < len(line) && line[i+1] != ' ' && line[i+1] != '\t' {
-				return "", "", errQuotes
-			}
-			quote = 0
-		case quote != 0 && c == '\\' && i+1 < len(line):
-			n := unescape(&b, line[i:], quote)
-			i += n - 1
-		default:
-			b.WriteByte(c)
-		}
-	}
-	if quote != 0 {
-		return "", "", errQuotes
-	}
-	return b.String(), "", nil
-}
-
-// unescape writes what the backslash at the start of s means between quotes, and
-// returns how many bytes that took.
-func unescape(b *strings.Builder, s string, quote byte) int {
-	if quote == '\'' {
-		if s[1] == '\'' {
-			b.WriteByte('\'')
-			return 2
-		}
-		b.WriteByte('\\')
-		return 1
-	}
-	if s[1] == 'x' && len(s) >= 4 {
-		if code, err := strconv.ParseUint(s[2:4], 16, 8); err == nil {
-			b.WriteByte(byte(code))
-			return 4
-		}
-	}
-	if i := strings.IndexByte("nrtba", s[1]); i >= 0 {
-		b.WriteByte("\n\r\t\b\a"[i])
-	} else {
-		b.WriteByte(s[1])
-	}
-	return 2
+	return words, nil
 }
