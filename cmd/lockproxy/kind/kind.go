@@ -24,21 +24,41 @@ type Input interface {
 	Allowed() string // what Set takes, for people
 }
 
-// text is any string that check takes. at is where the value goes; Set leaves it alone if it refuses.
-type text struct {
-	at            *string
+// written is a place of a kind whose values are of type T.
+type written[T any] struct {
+	at            *T
 	kind, allowed string
-	check         func(string) error
+	read          func(string) (T, error)
+	show          func(T) string
 }
 
-func anything(string) error { return nil }
+// Of is the place at, of a kind of values: read makes one of what somebody wrote, and show writes one as read
+// would take it. allowed is what read takes, in words.
+func Of[T any](at *T, kind, allowed string, read func(string) (T, error), show func(T) string) Input {
+	return written[T]{at, kind, allowed, read, show}
+}
+
+// Set leaves what is there alone if it refuses.
+func (w written[T]) Set(s string) error {
+	v, err := w.read(s)
+	if err == nil {
+		*w.at = v
+	}
+	return err
+}
+
+func (w written[T]) String() string  { return w.show(*w.at) }
+func (w written[T]) Type() string    { return w.kind }
+func (w written[T]) Allowed() string { return w.allowed }
 
 // Text is any string; help calls it kind.
-func Text(at *string, kind, allowed string) Input { return text{at, kind, allowed, anything} }
+func Text(at *string, kind, allowed string) Input {
+	return Checked(at, kind, allowed, func(string) error { return nil })
+}
 
 // Checked is a Text that check takes.
 func Checked(at *string, kind, allowed string, check func(string) error) Input {
-	return text{at, kind, allowed, check}
+	return Of(at, kind, allowed, func(s string) (string, error) { return s, check(s) }, strings.Clone)
 }
 
 // FILE is the Type of what is the path of a file.
@@ -47,46 +67,22 @@ const FILE = "FILE"
 // File is the path of a file.
 func File(at *string, allowed string) Input { return Text(at, FILE, allowed) }
 
-func (t text) Set(s string) error {
-	err := t.check(s)
-	if err == nil {
-		*t.at = s
-	}
-	return err
-}
-
-func (t text) String() string  { return *t.at }
-func (t text) Type() string    { return t.kind }
-func (t text) Allowed() string { return t.allowed }
-
 // yesNo is a boolean, in the words of redis.conf.
-type yesNo struct{ at *bool }
+type yesNo struct{ Input }
 
 // YesNo is yes or no.
-func YesNo(at *bool) Input { return yesNo{at} }
-
-func (b yesNo) Set(s string) error {
-	switch strings.ToLower(s) {
-	case "yes":
-		*b.at = true
-	case "no":
-		*b.at = false
-	default:
-		return errors.New("must be 'yes' or 'no'")
-	}
-	return nil
+func YesNo(at *bool) Input {
+	words := map[bool]string{true: "yes", false: "no"}
+	return yesNo{Of(at, "yes|no", "yes or no", func(s string) (bool, error) {
+		s = strings.ToLower(s)
+		if s != words[true] && s != words[false] {
+			return false, errors.New("must be 'yes' or 'no'")
+		}
+		return s == words[true], nil
+	}, func(yes bool) string { return words[yes] })}
 }
 
-func (b yesNo) String() string {
-	if *b.at {
-		return "yes"
-	}
-	return "no"
-}
-
-func (b yesNo) Type() string    { return "yes|no" }
-func (b yesNo) Words() []string { return []string{"yes", "no"} }
-func (b yesNo) Allowed() string { return "yes or no" }
+func (yesNo) Words() []string { return []string{"yes", "no"} }
 
 // Boolean says that v is yes or no.
 func Boolean(v Input) bool {
@@ -95,98 +91,76 @@ func Boolean(v Input) bool {
 }
 
 // choice is one of a few words, each of which stands for a value.
-type choice[T comparable] struct {
-	at     *T
-	words  []string
-	values []T
+type choice struct {
+	Input
+	words []string
 }
 
 // Choice is one of some words, which are separated by blanks; values are what they stand for. words and
 // values are as many as each other, and in the same order. What at has at first is the default.
 func Choice[T comparable](at *T, words string, values ...T) Input {
-	return choice[T]{at, strings.Fields(words), values}
+	return choiceOf(at, strings.Fields(words), values)
 }
 
 // OneOf is one of some words.
-func OneOf(at *string, words ...string) Input { return choice[string]{at, words, words} }
+func OneOf(at *string, words ...string) Input { return choiceOf(at, words, words) }
 
-func (c choice[T]) Set(s string) error {
-	for i, word := range c.words {
-		if strings.EqualFold(word, s) {
-			*c.at = c.values[i]
-			return nil
+func choiceOf[T comparable](at *T, words []string, values []T) Input {
+	allowed := strings.Join(words, ", ")
+	return choice{Of(at, "WORD", allowed, func(s string) (v T, err error) {
+		i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, s) })
+		if i < 0 {
+			return v, fmt.Errorf("must be one of the following: %s", allowed)
 		}
-	}
-	return fmt.Errorf("must be one of the following: %s", c.Allowed())
+		return values[i], nil
+	}, func(v T) string {
+		if i := slices.Index(values, v); i >= 0 {
+			return words[i]
+		}
+		// not one of the values: only a program that forgot one comes here
+		return ""
+	}), words}
 }
 
-func (c choice[T]) String() string {
-	if i := slices.Index(c.values, *c.at); i >= 0 {
-		return c.words[i]
-	}
-	// not one of the values: only a program that forgot one comes here
-	return ""
-}
-
-func (c choice[T]) Type() string    { return "WORD" }
-func (c choice[T]) Words() []string { return c.words }
-func (c choice[T]) Allowed() string { return strings.Join(c.words, ", ") }
+func (c choice) Words() []string { return c.words }
 
 // Subject is what Redis's error begins with.
-func (c choice[T]) Subject() string { return "argument(s)" }
-
-type number struct {
-	at          *int
-	least, most int
-}
+func (choice) Subject() string { return "argument(s)" }
 
 // Number counts things.
-func Number(at *int, least, most int) Input { return number{at, least, most} }
-
-func (n number) Set(s string) error {
-	i, err := strconv.Atoi(s)
-	if err != nil {
-		// Redis's own words
-		return errors.New("couldn't be parsed into an integer")
-	}
-	if i < n.least || i > n.most {
-		return fmt.Errorf("must be between %d and %d inclusive", n.least, n.most)
-	}
-	*n.at = i
-	return nil
-}
-
-func (n number) String() string  { return strconv.Itoa(*n.at) }
-func (n number) Type() string    { return "N" }
-func (n number) Allowed() string { return fmt.Sprintf("%d to %d", n.least, n.most) }
-
-type duration struct {
-	at          *time.Duration
-	least, most time.Duration
+func Number(at *int, least, most int) Input {
+	return Of(at, "N", fmt.Sprintf("%d to %d", least, most), func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			// Redis's own words
+			return 0, errors.New("couldn't be parsed into an integer")
+		}
+		if n < least || n > most {
+			return 0, fmt.Errorf("must be between %d and %d inclusive", least, most)
+		}
+		return n, nil
+	}, strconv.Itoa)
 }
 
 // Time is a time with its unit. A plain number is refused, because some would mean seconds and others
 // milliseconds.
-func Time(at *time.Duration, least, most time.Duration) Input { return duration{at, least, most} }
-
-func (d duration) Set(s string) error {
-	t, err := time.ParseDuration(s)
-	// A number without a unit is what people forget most often, so they are shown what they could have meant.
-	switch _, plain := strconv.ParseFloat(s, 64); {
-	case err != nil && plain == nil:
-		return fmt.Errorf("needs a unit: %ss or %sms", s, s)
-	case err != nil:
-		return errors.New("must be a duration, such as 30s, 500ms or 10m")
-	case t < d.least || t > d.most:
-		return fmt.Errorf("must be between %s and %s inclusive", Short(d.least), Short(d.most))
-	}
-	*d.at = t
-	return nil
+func Time(at *time.Duration, least, most time.Duration) Input {
+	allowed := fmt.Sprintf("%s to %s", Short(least), Short(most))
+	return Of(at, "TIME", allowed, func(s string) (time.Duration, error) {
+		t, err := time.ParseDuration(s)
+		// A number without a unit is what people forget most often, so they are shown what they could have
+		// meant.
+		switch _, plain := strconv.ParseFloat(s, 64); {
+		case err != nil && plain == nil:
+			err = fmt.Errorf("needs a unit: %ss or %sms", s, s)
+		case err != nil:
+			err = errors.New("must be a duration, such as 30s, 500ms or 10m")
+		case t < least || t > most:
+			err = fmt.Errorf("must be between %s and %s inclusive", Short(least), Short(most))
+		}
+		return t, err
+	}, Short)
 }
-
-func (d duration) String() string  { return Short(*d.at) }
-func (d duration) Type() string    { return "TIME" }
-func (d duration) Allowed() string { return fmt.Sprintf("%s to %s", Short(d.least), Short(d.most)) }
 
 // Short is Duration.String without the parts that are zero: 10m.
 func Short(d time.Duration) string {

@@ -89,8 +89,8 @@ func SplitWords(line string) ([]string, error) {
 	// The blank in front: what begins with * would be read as a command that no person types.
 	args, _, err := resp.Split([]byte(" "+line), nil)
 	if err != nil {
-		return nil, errors.New("its quotes are not balanced, or something follows a closing quote without a " +
-			"space")
+		return nil, errors.New("its quotes are not balanced, or something follows a closing quote " +
+			"without a space")
 	}
 	var words []string
 	for _, arg := range args {

@@ -21,30 +21,22 @@ func password(at *string) value { return kind.Text(at, "PASSWORD", "any text, em
 
 func command(at *string) value { return kind.Text(at, "COMMAND", "a program and its arguments") }
 
+// shortened is a kind that help shows in a shorter form.
+type shortened struct {
+	value
+	short func() string
+}
+
 // size is a number of bytes, written as in redis.conf: 1k is 1000, 1kb is 1024.
-type size struct {
-	at       *int
-	min, max int64
-}
-
-func (z size) Set(s string) error {
-	n, err := parseSize(s)
-	if err != nil {
-		return err
-	}
-	if n < z.min || n > z.max {
-		return fmt.Errorf("must be between %d and %d inclusive", z.min, z.max)
-	}
-	*z.at = int(n)
-	return nil
-}
-
-func (z size) String() string { return strconv.Itoa(*z.at) }
-func (z size) Type() string   { return "SIZE" }
-func (z size) Short() string  { return formatSize(int64(*z.at)) }
-
-func (z size) Allowed() string {
-	return fmt.Sprintf("%s to %s", formatSize(z.min), formatSize(z.max))
+func size(at *int, least, most int64) value {
+	allowed := fmt.Sprintf("%s to %s", formatSize(least), formatSize(most))
+	return shortened{kind.Of(at, "SIZE", allowed, func(s string) (int, error) {
+		n, err := parseSize(s)
+		if err == nil && (n < least || n > most) {
+			err = fmt.Errorf("must be between %d and %d inclusive", least, most)
+		}
+		return int(n), err
+	}, strconv.Itoa), func() string { return formatSize(int64(*at)) }}
 }
 
 // sizeUnits are those of redis.conf.
@@ -86,87 +78,60 @@ func formatSize(n int64) string {
 }
 
 // seconds is a time for which Redis has a parameter of the same name: a plain number of seconds, as there, or
-// a duration of whole seconds. String is plain seconds, which is what clients of CONFIG GET expect.
-type seconds struct {
-	at  *time.Duration
-	max int64
-}
-
-func (z seconds) Set(s string) error {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		t, err := time.ParseDuration(s)
-		// 5s is the same as 5, and 500ms cannot be said
-		if err != nil || t%time.Second != 0 {
-			return errors.New("couldn't be parsed into an integer")
+// a duration of whole seconds. It is shown in plain seconds, which is what clients of CONFIG GET expect.
+func seconds(at *time.Duration, most int64) value {
+	allowed := fmt.Sprintf("seconds, 0 to %d", most)
+	return kind.Of(at, "SECONDS", allowed, func(s string) (time.Duration, error) {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			t, err := time.ParseDuration(s)
+			// 5s is the same as 5, and 500ms cannot be said
+			if err != nil || t%time.Second != 0 {
+				return 0, errors.New("couldn't be parsed into an integer")
+			}
+			n = int64(t / time.Second)
 		}
-		n = int64(t / time.Second)
-	}
-	if n < 0 || n > z.max {
-		return fmt.Errorf("must be between 0 and %d inclusive", z.max)
-	}
-	*z.at = time.Duration(n) * time.Second
-	return nil
+		if n < 0 || n > most {
+			return 0, fmt.Errorf("must be between 0 and %d inclusive", most)
+		}
+		return time.Duration(n) * time.Second, nil
+	}, func(t time.Duration) string { return strconv.FormatInt(int64(t/time.Second), 10) })
 }
-
-func (z seconds) String() string  { return strconv.FormatInt(int64(*z.at/time.Second), 10) }
-func (z seconds) Type() string    { return "SECONDS" }
-func (z seconds) Allowed() string { return fmt.Sprintf("seconds, 0 to %d", z.max) }
 
 // address is where to listen: host:port, or "" and off for nowhere.
-type address struct{ at *string }
-
-func (a address) Set(s string) error {
-	if s == "" || strings.EqualFold(s, "off") {
-		*a.at = ""
-		return nil
-	}
-	if err := checkHostPort(s); err != nil {
-		return err
-	}
-	*a.at = s
-	return nil
+func address(at *string) value {
+	return kind.Of(at, "ADDR", "host:port, or off", func(s string) (string, error) {
+		if s == "" || strings.EqualFold(s, "off") {
+			return "", nil
+		}
+		return s, checkHostPort(s)
+	}, strings.Clone)
 }
-
-func (a address) String() string  { return *a.at }
-func (a address) Type() string    { return "ADDR" }
-func (a address) Allowed() string { return "host:port, or off" }
 
 // list is several texts, separated by commas or spaces. A value that is set is a new slice: the old one may
-// be in use.
-type list struct {
-	at      *[]string
-	allowed string
-	fold    bool                     // upper case is kept as lower case
-	check   func(all []string) error // nil: they may be any
-}
-
-func (l list) Set(s string) error {
-	if l.fold {
-		s = strings.ToLower(s)
-	}
-	all := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
-	if l.check != nil {
-		if err := l.check(all); err != nil {
-			return err
+// be in use. With fold upper case is kept as lower case. check says what is wrong with them; nil: they may be
+// any.
+func list(at *[]string, allowed string, fold bool, check func(all []string) error) value {
+	return kind.Of(at, "LIST", allowed, func(s string) ([]string, error) {
+		if fold {
+			s = strings.ToLower(s)
 		}
-	}
-	*l.at = all
-	return nil
+		all := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+		if check == nil {
+			return all, nil
+		}
+		return all, check(all)
+	}, func(all []string) string { return strings.Join(all, ",") })
 }
-
-func (l list) String() string  { return strings.Join(*l.at, ",") }
-func (l list) Type() string    { return "LIST" }
-func (l list) Allowed() string { return l.allowed }
 
 // addresses are host:port, or with paths also unix sockets. The settings that say the rest of what a URL says
 // begin with of; "": none does.
-func addresses(at *[]string, paths bool, of string) list {
+func addresses(at *[]string, paths bool, of string) value {
 	allowed := "host:port, several with commas"
 	if paths {
 		allowed = "host:port or /path, several with commas"
 	}
-	return list{at: at, allowed: allowed, check: func(all []string) error {
+	return list(at, allowed, false, func(all []string) error {
 		for i, one := range all {
 			switch {
 			case strings.Contains(one, "://"): // and maybe with a password, which is not repeated
@@ -181,7 +146,7 @@ func addresses(at *[]string, paths bool, of string) list {
 			}
 		}
 		return nil
-	}}
+	})
 }
 
 // noURL says what to write for redis://user:password@host:port/1 and its like. The message repeats nothing of
@@ -196,12 +161,12 @@ func noURL(of string) error {
 }
 
 // words are any.
-func words(at *[]string) list { return list{at: at, allowed: "any words, several with commas"} }
+func words(at *[]string) value { return list(at, "any words, several with commas", false, nil) }
 
 // fewWords are words of which there is a bounded number, each of them with few bytes.
-func fewWords(at *[]string, most, longest int) list {
+func fewWords(at *[]string, most, longest int) value {
 	allowed := fmt.Sprintf("up to %d words of %d bytes, with commas", most, longest)
-	return list{at: at, allowed: allowed, check: func(all []string) error {
+	return list(at, allowed, false, func(all []string) error {
 		if len(all) > most {
 			return fmt.Errorf("must be %d words at most, and %d are given", most, len(all))
 		}
@@ -213,13 +178,12 @@ func fewWords(at *[]string, most, longest int) list {
 			}
 		}
 		return nil
-	}}
+	})
 }
 
 // hosts are names of this machine without ports.
-func hosts(at *[]string) list {
-	return list{at: at, allowed: "host names, several with " +
-		"commas", fold: true, check: func(all []string) error {
+func hosts(at *[]string) value {
+	return list(at, "host names, several with commas", true, func(all []string) error {
 		for _, name := range all {
 			// a port, a URL or a pattern: none of them would ever be a Host without its port
 			if strings.ContainsAny(name, ":/*") {
@@ -227,13 +191,13 @@ func hosts(at *[]string) list {
 			}
 		}
 		return nil
-	}}
+	})
 }
 
 // commandList are names of commands, "config|set" for a subcommand.
-func commandList(at *[]string) list {
+func commandList(at *[]string) value {
 	allowed := `commands, several with commas, subcommands as config\|set`
-	return list{at: at, allowed: allowed, fold: true, check: func(all []string) error {
+	return list(at, allowed, true, func(all []string) error {
 		for _, name := range all {
 			container, sub, isSub := strings.Cut(name, "|")
 			if container == "" || isSub && sub == "" || strings.Contains(sub, "|") {
@@ -241,22 +205,13 @@ func commandList(at *[]string) list {
 			}
 		}
 		return nil
-	}}
+	})
 }
 
 // detours are pairs of addresses.
-type detours struct{ at *cluster.Detours }
-
-func (d detours) Set(s string) (err error) {
-	*d.at, err = cluster.ParseDetours(s)
-	return err
-}
-
-func (d detours) String() string { return d.at.String() }
-func (d detours) Type() string   { return "LIST" }
-
-func (d detours) Allowed() string {
-	return "announced=reached, each host:port or a host; commas between several"
+func detours(at *cluster.Detours) value {
+	return kind.Of(at, "LIST", "announced=reached, each host:port or a host; commas between several",
+		cluster.ParseDetours, cluster.Detours.String)
 }
 
 // IsSocket tells a unix socket from host:port.

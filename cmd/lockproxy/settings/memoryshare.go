@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"lockproxy/cmd/lockproxy/kind"
 )
 
 // leastMemory is the least that clients may be given. Less would close every client that sends anything.
@@ -26,38 +28,36 @@ func (m MemoryShare) Of(there int64) int64 {
 }
 
 // memoryShare is written as maxmemory-clients in redis.conf: a size, or a part such as 5%.
-type memoryShare struct{ at *MemoryShare }
+func memoryShare(at *MemoryShare) value {
+	return kind.Of(at, "SIZE", "0, a size from 1mb on, or 1% to 100% of the memory", readShare,
+		MemoryShare.String)
+}
 
-func (m memoryShare) Set(s string) error {
+func readShare(s string) (share MemoryShare, err error) {
 	if digits, ok := strings.CutSuffix(s, "%"); ok {
-		n, err := strconv.Atoi(digits)
+		share.Percent, err = strconv.Atoi(digits)
 		switch {
-		case err != nil || n < 0:
-			return errors.New("must be a memory or percent value")
-		case n > 100:
-			return configError("percentage argument must be less or equal to 100")
+		case err != nil || share.Percent < 0:
+			err = errors.New("must be a memory or percent value")
+		case share.Percent > 100:
+			err = configError("percentage argument must be less or equal to 100")
 		}
-		*m.at = MemoryShare{Percent: n}
-		return nil
+		return share, err
 	}
-	n, err := parseSize(s)
+	share.Bytes, err = parseSize(s)
 	switch {
 	case err != nil:
-		return errors.New("must be a memory or percent value")
-	case n != 0 && n < leastMemory:
-		return fmt.Errorf("must be 0, or at least %d", leastMemory)
+		err = errors.New("must be a memory or percent value")
+	case share.Bytes != 0 && share.Bytes < leastMemory:
+		err = fmt.Errorf("must be 0, or at least %d", leastMemory)
 	}
-	*m.at = MemoryShare{Bytes: n}
-	return nil
+	return share, err
 }
 
-func (m memoryShare) String() string {
-	if m.at.Percent > 0 {
-		return strconv.Itoa(m.at.Percent) + "%"
+// String is m as it is written.
+func (m MemoryShare) String() string {
+	if m.Percent > 0 {
+		return strconv.Itoa(m.Percent) + "%"
 	}
-	return strconv.FormatInt(m.at.Bytes, 10)
+	return strconv.FormatInt(m.Bytes, 10)
 }
-
-func (m memoryShare) Type() string { return "SIZE" }
-
-func (m memoryShare) Allowed() string { return "0, a size from 1mb on, or 1% to 100% of the memory" }

@@ -13,11 +13,11 @@ func TestMemoryShare(t *testing.T) {
 		{"", "", 0},
 	} {
 		var m MemoryShare
-		err := memoryShare{&m}.Set(tt.text)
+		err := memoryShare(&m).Set(tt.text)
 		if (err != nil) != (tt.shown == "") {
 			t.Errorf("%q: %v", tt.text, err)
 		}
-		if got := (memoryShare{&m}).String(); err == nil && (got != tt.shown || m.Of(1<<30) != tt.of) {
+		if got := memoryShare(&m).String(); err == nil && (got != tt.shown || m.Of(1<<30) != tt.of) {
 			t.Errorf("%q: shown as %s, %d bytes", tt.text, got, m.Of(1<<30))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/proxy/memory"
 )
 
@@ -19,34 +20,34 @@ const longestSoft = int64(math.MaxInt64 / time.Second)
 
 // outputLimits are written as in redis.conf: a class, two sizes and seconds, for each class that is to be
 // changed. A single size is the hard limit of normal clients; the others then have Redis's defaults.
-type outputLimits struct{ at *memory.Limits }
+func outputLimits(at *memory.Limits) value {
+	return shortened{kind.Of(at, "LIMITS", "1mb to 1024gb, or as in redis.conf: pubsub 32mb 8mb 60",
+		func(s string) (memory.Limits, error) { return readLimits(*at, s) }, showLimits),
+		func() string { return shortLimits(*at) }}
+}
 
-// Set changes nothing if any part of s is wrong.
-func (o outputLimits) Set(s string) error {
+// readLimits reads limits in the place of next: classes that are not named keep what they have.
+func readLimits(next memory.Limits, s string) (memory.Limits, error) {
 	words := strings.Fields(s)
 	if len(words) == 1 {
-		next := memory.DefaultLimits()
-		if err := (size{&next.Normal.Hard, mb, 1 << 40}).Set(words[0]); err != nil {
-			return err
-		}
-		*o.at = next
-		return nil
+		next = memory.DefaultLimits()
+		err := size(&next.Normal.Hard, mb, 1<<40).Set(words[0])
+		return next, err
 	}
 	if len(words) == 0 || len(words)%4 != 0 {
-		return configError("Wrong number of arguments in buffer limit configuration.")
+		return next, configError("Wrong number of arguments in buffer limit configuration.")
 	}
-	// Classes that are not named keep what they have.
-	next := *o.at
 	for ; len(words) > 0; words = words[4:] {
 		class := classOf(&next, words[0])
 		if class == nil {
-			return configError("Invalid client class specified in buffer limit configuration.")
+			return next, configError("Invalid client class specified in buffer limit configuration.")
 		}
 		hard, err1 := parseSize(words[1])
 		soft, err2 := parseSize(words[2])
 		seconds, err3 := strconv.Atoi(words[3])
 		if errors.Join(err1, err2, err3) != nil || seconds < 0 || int64(seconds) > longestSoft {
-			return configError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+			return next, configError("Error in hard, soft or soft_seconds setting in buffer limit " +
+				"configuration.")
 		}
 		if hard == 0 {
 			hard = noLimit
@@ -54,8 +55,7 @@ func (o outputLimits) Set(s string) error {
 		*class = memory.Limit{Hard: int(hard), Soft: int(soft),
 			SoftFor: time.Duration(seconds) * time.Second}
 	}
-	*o.at = next
-	return nil
+	return next, nil
 }
 
 // classOf is the limit of a class, by its name in redis.conf; nil: there is no such class.
@@ -72,30 +72,24 @@ func classOf(o *memory.Limits, name string) *memory.Limit {
 	return nil
 }
 
-func (o outputLimits) String() string {
+func showLimits(o memory.Limits) string {
 	text := func(name string, l memory.Limit) string {
 		if l.Hard == noLimit {
 			l.Hard = 0
 		}
 		return fmt.Sprintf("%s %d %d %d", name, l.Hard, l.Soft, l.SoftFor/time.Second)
 	}
-	return text("normal", o.at.Normal) + " " + text("slave", o.at.Replica) + " " + text("pubsub", o.at.PubSub)
+	return text("normal", o.Normal) + " " + text("slave", o.Replica) + " " + text("pubsub", o.PubSub)
 }
 
-// Short is the hard limit of normal clients, if the others have their defaults.
-func (o outputLimits) Short() string {
-	others := *o.at
+// shortLimits is the hard limit of normal clients, if the others have their defaults.
+func shortLimits(o memory.Limits) string {
+	others := o
 	others.Normal = memory.Limit{Hard: memory.DefaultLimits().Normal.Hard}
 	if others != memory.DefaultLimits() {
-		return o.String()
+		return showLimits(o)
 	}
-	return formatSize(int64(o.at.Normal.Hard))
-}
-
-func (o outputLimits) Type() string { return "LIMITS" }
-
-func (o outputLimits) Allowed() string {
-	return "1mb to 1024gb, or as in redis.conf: pubsub 32mb 8mb 60"
+	return formatSize(int64(o.Normal.Hard))
 }
 
 // configError is an error of CONFIG SET that does not go on behind "argument".

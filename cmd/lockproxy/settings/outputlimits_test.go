@@ -11,7 +11,7 @@ import (
 
 func TestOutputLimits(t *testing.T) {
 	l := Defaults().Proxy.Output
-	in := outputLimits{&l}
+	in := outputLimits(&l)
 	for _, tt := range []struct{ set, want string }{
 		{"", "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
 		{"pubsub 1mb 0 0", "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 1048576 0 0"},

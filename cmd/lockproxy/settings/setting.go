@@ -60,8 +60,8 @@ func Defaults() *Values {
 // standard is the value that v has for the setting, as a user would write it.
 func (s *Setting) standard(v *Values) string {
 	in := s.in(v)
-	if short, ok := in.(interface{ Short() string }); ok {
-		return short.Short()
+	if long, ok := in.(shortened); ok {
+		return long.short()
 	}
 	return in.String()
 }
