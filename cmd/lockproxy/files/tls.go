@@ -2,13 +2,12 @@ package files
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,13 +19,13 @@ import (
 const rereadEvery = 2 * time.Second
 
 // TLS is a TLS configuration made of PEM files, and made again when they change. Each is a new one and no
-// clone, so that no session ticket given under the old files is accepted under the new ones. sum belongs to
+// clone, so that no session ticket given under the old files is accepted under the new ones. texts belong to
 // the goroutine of Watch once that runs.
 type TLS struct {
 	name   string // what the names of the settings begin with: tls, say
 	files  settings.PEM
 	finish func(c *tls.Config, ca *x509.CertPool) // nil: no CA is named
-	sum    [sha256.Size]byte                      // of what the files held when they were read last
+	texts  [3]string                              // what the files held when they were read last
 	latest atomic.Pointer[tlsRead]
 	failed atomic.Bool // what they held then cannot be used
 }
@@ -37,27 +36,54 @@ type tlsRead struct {
 	ends   map[string]time.Time // when certificates end, by setting
 }
 
-// newTLSFiles reads the files for the first time. What they make is given to finish. The sum is taken first:
-// what changes while they are read is read again.
+// newTLSFiles reads the files for the first time, but no half of a pair. What they make is given to finish.
 func newTLSFiles(
 	name string, files settings.PEM, finish func(c *tls.Config, ca *x509.CertPool),
 ) (*TLS, error) {
+	if !files.Pair() {
+		files.Cert, files.Key = "", ""
+	}
 	f := &TLS{name: name, files: files, finish: finish}
-	f.sum = f.digest()
-	return f, f.readFiles()
+	var wrong [3]error
+	f.texts, wrong = f.readTexts()
+	return f, f.makeConfig(wrong)
 }
 
-// readFiles makes a configuration of the files. It changes nothing if they cannot be used.
-func (f *TLS) readFiles() error {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	var ca *x509.CertPool
-	var wrongPair, wrongCA error
-	if f.files.Pair() {
-		c.Certificates = make([]tls.Certificate, 1)
-		c.Certificates[0], wrongPair = readPair(f.name+"-cert", f.files.Cert, f.name+"-key", f.files.Key)
+// readTexts reads certificate, key and authority. Contents and not times of files: Kubernetes changes a link,
+// and some tools write the same again. A file that cannot be read is a state too: its text is the error.
+func (f *TLS) readTexts() (texts [3]string, wrong [3]error) {
+	names := [3]string{"-cert", "-key", "-ca"}
+	for i, file := range [3]string{f.files.Cert, f.files.Key, f.files.CA} {
+		if file == "" {
+			continue
+		}
+		text, err := readText(f.name+names[i], file)
+		if texts[i], wrong[i] = string(text), err; err != nil {
+			texts[i] = err.Error()
+		}
 	}
-	if f.files.CA != "" {
-		ca, wrongCA = readPool(f.name+"-ca", f.files.CA)
+	return texts, wrong
+}
+
+// makeConfig makes a configuration of the texts. It changes nothing if they cannot be used.
+func (f *TLS) makeConfig(wrong [3]error) error {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	wrongPair, wrongCA := errors.Join(wrong[0], wrong[1]), wrong[2]
+	if f.files.Pair() && wrongPair == nil {
+		pair, err := tls.X509KeyPair([]byte(f.texts[0]), []byte(f.texts[1]))
+		if err != nil {
+			wrongPair = fmt.Errorf("%[1]s-cert %[2]s and %[1]s-key %[3]s: need a certificate and its key, "+
+				"as PEM: %[4]w", f.name, f.files.Cert, f.files.Key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	var ca *x509.CertPool
+	if f.files.CA != "" && wrongCA == nil {
+		ca = x509.NewCertPool()
+		// A file without any is an error: it would trust nobody.
+		if !ca.AppendCertsFromPEM([]byte(f.texts[2])) {
+			wrongCA = fmt.Errorf("%s-ca %s: needs certificates, as PEM, and has none", f.name, f.files.CA)
+		}
 	}
 	if err := errors.Join(wrongPair, wrongCA); err != nil {
 		return err
@@ -65,10 +91,10 @@ func (f *TLS) readFiles() error {
 	// Only a whole configuration is published: a certificate without its new key would break every handshake.
 	f.finish(c, ca)
 	all := make(map[string]time.Time)
-	if first, _ := ends(f.files.Cert); !first.IsZero() {
+	if first, _ := ends(f.texts[0]); !first.IsZero() {
 		all[f.name+"-cert"] = first
 	}
-	if _, last := ends(f.files.CA); !last.IsZero() {
+	if _, last := ends(f.texts[2]); !last.IsZero() {
 		all[f.name+"-ca"] = last
 	}
 	f.latest.Store(&tlsRead{c, all})
@@ -104,38 +130,22 @@ type State struct {
 
 // States are those of all TLS files.
 func (c Certs) States() (all []State) {
-	for _, f := range c.all() {
+	for _, f := range c.all {
 		all = append(all, State{f.name, f.failed.Load(), f.latest.Load().ends})
 	}
 	return all
 }
 
-// digest differs between two states of the files. A file that cannot be read is a state too. Contents and not
-// times of files: Kubernetes changes a link, and some tools write the same again.
-func (f *TLS) digest() (sum [sha256.Size]byte) {
-	h := sha256.New()
-	for _, name := range f.there() {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			text = []byte(err.Error())
-		}
-		one := sha256.Sum256(text)
-		h.Write(one[:])
-	}
-	h.Sum(sum[:0])
-	return sum
-}
-
 // rereadChanged takes over files that have changed. If they make no configuration, that is logged once, and
 // the old configuration stays in use.
 func (f *TLS) rereadChanged(log *slog.Logger) {
-	sum := f.digest()
-	if sum == f.sum {
+	texts, wrong := f.readTexts()
+	if texts == f.texts {
 		return
 	}
 	// Noted before it is known whether they can be used, so a mistake is logged once.
-	f.sum = sum
-	err := f.readFiles()
+	f.texts = texts
+	err := f.makeConfig(wrong)
 	f.failed.Store(err != nil)
 	if err != nil {
 		log.Error("TLS files have changed and cannot be used: those read before stay in use", "err", err)
@@ -148,13 +158,13 @@ func (f *TLS) rereadChanged(log *slog.Logger) {
 func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
-	for len(c.all()) > 0 {
+	for len(c.all) > 0 {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		for _, f := range c.all() {
+		for _, f := range c.all {
 			f.rereadChanged(log)
 		}
 	}
@@ -162,13 +172,8 @@ func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 
 // ends are when the certificates in a file end, the first and the last of them. Zero: there are none. Of an
 // authority's file the last one counts: it is good as long as any of its certificates is.
-func ends(file string) (first, last time.Time) {
-	text, _ := os.ReadFile(file)
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return first, last
-		}
+func ends(text string) (first, last time.Time) {
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			continue // a key, say
@@ -180,4 +185,5 @@ func ends(file string) (first, last time.Time) {
 			last = c.NotAfter
 		}
 	}
+	return first, last
 }
