@@ -71,15 +71,15 @@ func (t *LiveDetours) Watch(ctx context.Context, c *settings.Config, log *slog.L
 		case <-tick.C:
 		}
 		d, err := ReadDetours(c.Values())
-		switch now := t.now.Load(); {
-		case err != nil && err.Error() != told:
-			told = err.Error()
-			log.Error("addresses of nodes cannot be reread: those read before stay in use", "err", err)
-		case err != nil: // told
-		case now != nil && d.String() == now.String():
-			told = ""
-		default:
-			told = ""
+		if err != nil {
+			if err.Error() != told {
+				told = err.Error()
+				log.Error("addresses of nodes cannot be reread: those read before stay in use", "err", err)
+			}
+			continue
+		}
+		told = ""
+		if now := t.now.Load(); now == nil || d.String() != now.String() {
 			t.now.Store(&d)
 			log.Info("addresses of nodes reread", "file", c.Values().DetoursFile, "upstream-map", d.String())
 		}

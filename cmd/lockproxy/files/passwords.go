@@ -33,7 +33,10 @@ const (
 // Passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
 // that of clients, which is here only if it is read from a file. Follow, Source and OnRenewal may be called
 // of those that are nil.
-type Passwords struct{ Upstream, Sentinel, Redlock, Admin, Clients *password }
+type Passwords struct {
+	Upstream, Sentinel, Redlock, Admin, Clients *password
+	read                                        []*password // those of files and programs
+}
 
 // ReadPasswords reads each password for the first time. Its errors name the setting.
 func ReadPasswords(v *settings.Values) (Passwords, error) {
@@ -70,6 +73,7 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 				wrong = append(wrong, err)
 				continue
 			}
+			p.read = append(p.read, w)
 		}
 		w.logins = cluster.NewLogins(login)
 		*one.at = w
@@ -79,25 +83,14 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 
 // Watch reads them again and again until ctx ends. It returns at once.
 func (p Passwords) Watch(ctx context.Context, log *slog.Logger) {
-	for _, w := range p.thoseRead() {
+	for _, w := range p.read {
 		go w.watchSource(ctx, log) // ends when ctx does
 	}
 }
 
-// thoseRead are those that are read from files and programs.
-func (p Passwords) thoseRead() []*password {
-	var all []*password
-	for _, w := range []*password{p.Upstream, p.Sentinel, p.Redlock, p.Admin, p.Clients} {
-		if w != nil && w.from.Given() {
-			all = append(all, w)
-		}
-	}
-	return all
-}
-
-// States are those of what thoseRead returns.
+// States are those of what is read.
 func (p Passwords) States() (all []State) {
-	for _, w := range p.thoseRead() {
+	for _, w := range p.read {
 		all = append(all, State{Of: w.setting, Failed: w.failed.Load()})
 	}
 	return all
@@ -106,7 +99,7 @@ func (p Passwords) States() (all []State) {
 // Again has those that stand in files read at once. Programs are not run for it: they may be slow, or ask
 // somebody.
 func (p Passwords) Again() {
-	for _, w := range p.thoseRead() {
+	for _, w := range p.read {
 		if w.from.File == "" {
 			continue
 		}
