@@ -49,12 +49,3 @@ const (
 
 // Addr is the address that it listens on.
 func (l *Listener) Addr() net.Addr { return l.addr }
-
-// Refuse writes b, as far as it can be written at once, and closes the connection. A short b, such as one
-// error line, fits into the empty buffer of a new socket, so it is not waited for.
-func (in Incoming) Refuse(b []byte) {
-	if len(b) > 0 {
-		rawWrite(in.fd, b)
-	}
-	closeDescriptor(in.fd)
-}

@@ -86,7 +86,7 @@ func (n *Listener) setOptions(fd int) {
 // Close stops listening. It must not be called on the loop.
 func (n *Listener) Close() error {
 	done := make(chan struct{})
-	if n.loop.Post(func() { n.forgetSocket(); n.endListening(); close(done) }) {
+	if n.loop.Post(func() { n.endListening(); close(done) }) {
 		<-done
 		return nil
 	}
@@ -103,14 +103,6 @@ func (n *Listener) Leave() error {
 	return n.Close()
 }
 
-// forgetSocket has the loop wait for no more connections. The kernel does not forget a socket by itself of
-// which others have copies.
-func (n *Listener) forgetSocket() {
-	if !n.closed {
-		n.loop.poller.(*epoll).watchDescriptor(unix.EPOLL_CTL_DEL, n.fd, 0)
-	}
-}
-
 // endListening runs on the loop, or when that has ended.
 func (n *Listener) endListening() {
 	if n.closed {
@@ -119,6 +111,8 @@ func (n *Listener) endListening() {
 	n.closed = true
 	// The loop may have ended before it came to addListener: then the table has no place for fd.
 	if e := n.loop.poller.(*epoll); n.fd < len(e.conns) {
+		// The kernel does not forget a socket by itself of which others have copies.
+		e.watchDescriptor(unix.EPOLL_CTL_DEL, n.fd, 0)
 		e.conns[n.fd] = nil
 	}
 	if n.path != "" {
@@ -216,4 +210,11 @@ func (l *Loop) Take(in Incoming, h Handler) (*Conn, error) {
 	return l.addConn(h, func(c *Conn) (socket, error) { return l.poller.(*epoll).registerSocket(in.fd, c) })
 }
 
-func closeDescriptor(fd int) { unix.Close(fd) }
+// Refuse writes b, as far as it can be written at once, and closes the connection. A short b, such as one
+// error line, fits into the empty buffer of a new socket, so it is not waited for.
+func (in Incoming) Refuse(b []byte) {
+	if len(b) > 0 {
+		rawWrite(in.fd, b)
+	}
+	unix.Close(in.fd)
+}

@@ -98,6 +98,9 @@ type socket interface {
 	passing() bool // what was written is not all with the kernel yet
 	unread() int   // bytes that the peer has not got yet, as far as is known
 	closeSocket()
+	descriptor() int // -1: it has none
+	unheard() bool   // see Conn.Unheard and Conn.Probe
+	probePeer(within time.Duration)
 }
 
 // poller waits for sockets.
@@ -245,12 +248,7 @@ func (c *Conn) InputMemory() int { return c.spent + cap(c.in) }
 
 // Descriptor is the file descriptor of the connection, or -1 where it has none. It stays the connection's,
 // and is only good for telling which connection is meant (CLIENT LIST, fd=).
-func (c *Conn) Descriptor() int {
-	if s, ok := c.sock.(interface{ descriptor() int }); ok {
-		return s.descriptor()
-	}
-	return -1
-}
+func (c *Conn) Descriptor() int { return c.sock.descriptor() }
 
 // Acknowledged is for Handler.Closed, when a connection has broken: how many of the bytes written to it the
 // peer has acknowledged, by the account of the kernel, and whether there is one. Acknowledged bytes are at
@@ -260,24 +258,15 @@ func (c *Conn) Acknowledged() (n uint64, known, final bool) {
 	return c.account.acked, c.account.known, c.account.final
 }
 
-// wire is a socket whose connection the kernel can tell about.
-type wire interface {
-	unheard() bool
-	probePeer(within time.Duration)
-}
-
 // Unheard says that the kernel has sent something again and again, and the peer has acknowledged nothing
 // since. It never does where the kernel does not tell.
-func (c *Conn) Unheard() bool {
-	w, ok := c.sock.(wire)
-	return ok && !c.closed && w.unheard()
-}
+func (c *Conn) Unheard() bool { return !c.closed && c.sock.unheard() }
 
 // Probe has the kernel find out whether the peer is there, if it can, and close the connection after within
 // if not. While nothing is sent, it does so again each third of that.
 func (c *Conn) Probe(within time.Duration) {
-	if w, ok := c.sock.(wire); ok && !c.closed {
-		w.probePeer(within)
+	if !c.closed {
+		c.sock.probePeer(within)
 	}
 }
 

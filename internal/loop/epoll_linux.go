@@ -64,8 +64,7 @@ func (e *epoll) openDescriptors() (err error) {
 	if e.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return err
 	}
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(e.bell)}
-	if err = unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, e.bell, &event); err != nil {
+	if err = e.watchDescriptor(unix.EPOLL_CTL_ADD, e.bell, unix.EPOLLIN); err != nil {
 		return err
 	}
 	if e.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
@@ -219,10 +218,9 @@ func (e *epoll) adoptConn(nc net.Conn, c *Conn) (socket, error) {
 // registerSocket waits for events of a descriptor that does not block. It closes fd if it fails.
 func (e *epoll) registerSocket(fd int, c *Conn) (*fdSocket, error) {
 	s := &fdSocket{epoll: e, conn: c, fd: fd, events: unix.EPOLLIN}
-	event := unix.EpollEvent{Events: s.events, Fd: int32(fd)}
-	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+	if err := e.watchDescriptor(unix.EPOLL_CTL_ADD, fd, s.events); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("loop: epoll_ctl: %w", err)
+		return nil, fmt.Errorf("loop: %w", err)
 	}
 	e.putSocket(s)
 	return s, nil
@@ -304,7 +302,7 @@ func (s *fdSocket) writeBytes(p []byte) (int, error) {
 func (s *fdSocket) setInterest(read, write bool) {
 	events := uint32(0)
 	if s.conn.lingering && s.conn.eof { // both sides have ended: epoll would say so for ever
-		unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_DEL, s.fd, nil)
+		s.epoll.watchDescriptor(unix.EPOLL_CTL_DEL, s.fd, 0)
 		return
 	}
 	if read {
@@ -317,9 +315,8 @@ func (s *fdSocket) setInterest(read, write bool) {
 		return
 	}
 	s.events = events
-	event := unix.EpollEvent{Events: events, Fd: int32(s.fd)}
 	// It fails only for a descriptor that is not registered, and this one is until closeSocket.
-	unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_MOD, s.fd, &event)
+	s.epoll.watchDescriptor(unix.EPOLL_CTL_MOD, s.fd, events)
 }
 
 // acknowledged implements socket. TCP has an account (TCP_INFO, tcpi_bytes_acked), which can be read after a
@@ -382,7 +379,7 @@ func queued(fd int) int {
 // shortest pauses, 200 and 400 ms, that takes 0.6 s.
 const resent = 2
 
-// unheard implements wire.
+// unheard implements socket.
 func (s *fdSocket) unheard() (is bool) {
 	s.controlPeer(func(fd int) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -391,7 +388,7 @@ func (s *fdSocket) unheard() (is bool) {
 	return is
 }
 
-// probePeer implements wire.
+// probePeer implements socket.
 func (s *fdSocket) probePeer(within time.Duration) {
 	// TCP_KEEP* are in whole seconds, TCP_USER_TIMEOUT is in ms. The second bounds how long bytes that were
 	// sent may go unacknowledged, for which keepalive is not responsible.

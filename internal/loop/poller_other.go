@@ -25,7 +25,5 @@ func (n *Listener) Leave() error { return nil }
 // KeepAlive sets after how long without bytes connections are probed.
 func (n *Listener) KeepAlive(time.Duration) {}
 
-// rawWrite is for Incoming.Refuse. Without accept4 there is no Incoming, so these two are never called.
-func rawWrite(int, []byte) (int, error) { return 0, errors.ErrUnsupported }
-
-func closeDescriptor(int) {}
+// Refuse is never called: without accept4 there is no Incoming.
+func (in Incoming) Refuse([]byte) {}

@@ -239,6 +239,13 @@ func (s *netSocket) unread() int {
 	return 0
 }
 
+func (s *netSocket) descriptor() int { return -1 }
+
+// unheard implements socket: nobody tells.
+func (s *netSocket) unheard() bool { return false }
+
+func (s *netSocket) probePeer(time.Duration) {}
+
 // closeSocket lets the writer finish what it was given, so that a last reply still
 // goes out, but not for longer than the peer takes it.
 func (s *netSocket) closeSocket() {
