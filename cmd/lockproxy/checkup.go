@@ -52,22 +52,16 @@ one that runs, use lockproxy ready.`,
 }
 
 // runCheck finds the facts out, in the order of how soon they are known.
-func runCheck(c *tool.Invocation, r checkup.Report) int {
-	// A warning leaves the exit code 0: a script that guards a start must not fail for it.
-	failed := false
-	tell := func(f checkup.Fact) {
-		failed = failed || f.Level == checkup.Fail
-		r.Tell(f)
-	}
-	v, o, err := checkSettings(c, tell)
+func runCheck(c *tool.Invocation, r *checkup.Report) int {
+	v, err := checkSettings(c, r.Tell)
 	// With settings that are wrong there is nothing to ask: their mistakes are all the facts.
 	if err == nil {
-		checkFiles(v, tell)
+		checkFiles(v, r.Tell)
 		if v.Dev {
-			tell(checkup.Fact{About: "upstream", Text: "is in the memory of the proxy (dev): nothing " +
+			r.Tell(checkup.Fact{About: "upstream", Text: "is in the memory of the proxy (dev): nothing " +
 				"survives it"})
 		}
-		checkup.Run(context.Background(), o, tell)
+		checkup.Run(context.Background(), v, r.Tell)
 	}
 	if err := r.End(); err != nil {
 		return c.Fail(tool.ExitSoftware, err)
@@ -78,14 +72,15 @@ func runCheck(c *tool.Invocation, r checkup.Report) int {
 	// could not start with it.
 	case errors.As(err, &wrong) && wrong.Typed:
 		return tool.ExitUsage
-	case failed:
+	// A warning leaves the exit code 0: a script that guards a start must not fail for it.
+	case !r.OK:
 		return tool.ExitNo
 	}
 	return tool.ExitOK
 }
 
-// checkSettings reads the settings as the proxy would. Values and options are of use only without an error.
-func checkSettings(c *tool.Invocation, tell func(checkup.Fact)) (*settings.Values, checkup.Options, error) {
+// checkSettings reads the settings as the proxy would, with the files that they name.
+func checkSettings(c *tool.Invocation, tell func(checkup.Fact)) (*settings.Values, error) {
 	v, certs, passwords, err := loadAll(settingsFrom(c.Settings, c.Environ))
 	// One fact for each mistake, so that all are mended in one go.
 	for _, one := range settings.Apart(err) {
@@ -99,30 +94,24 @@ func checkSettings(c *tool.Invocation, tell func(checkup.Fact)) (*settings.Value
 		tell(checkup.Fact{Level: checkup.Fail, About: "settings", Text: text, Remedy: remedy})
 	}
 	if err != nil {
-		return nil, checkup.Options{}, err
+		return nil, err
 	}
 	tell(checkup.Fact{About: "settings", Text: "are right"})
 	checkCerts(v, certs, tell)
-	return v, checkOptions(v, certs, passwords), nil
+	return checkValues(*v, certs, passwords), nil
 }
 
-// checkOptions are the settings as checkup has them.
-func checkOptions(v *settings.Values, certs files.Certs, passwords files.Passwords) checkup.Options {
-	o := checkup.Options{
-		Upstream: v.Upstream, Prefix: v.Proxy.Locks.Prefix, Same: v.Same(), Fleet: v.Proxy.Fleet,
-		UsersOnly: v.Proxy.UsersOnly, LocksThere: len(v.Redlock) == 0 || len(v.Proxy.Redlock.Prefixes) > 0,
-		AllowEviction: v.Proxy.AllowEviction, Sync: v.Proxy.Locks.Sync, Grace: v.Proxy.Locks.FailoverGrace,
-		Redlock: v.Redlock, Masters: passwords.Redlock.Source(), TLS: certs.Upstream.Source(),
-		NodeTimeout: v.Proxy.Redlock.NodeTimeout, RedlockLease: v.LongestRedlockLease(),
-	}
+// checkValues are the settings with what only the program has, as checkup asks for them.
+func checkValues(v settings.Values, certs files.Certs, passwords files.Passwords) *settings.Values {
 	// It was read without an error a moment ago, by loadAll.
-	if d, err := files.ReadDetours(v); err == nil {
-		o.Upstream.Detour = d.Of
+	if d, err := files.ReadDetours(&v); err == nil {
+		v.Upstream.Detour = d.Of
 	}
 	// The log of a proxy would tell the same as the facts, but in words for others.
-	o.Upstream.TLS, o.Upstream.Log = o.TLS, slog.New(slog.DiscardHandler)
-	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.Upstream.Source(), passwords.Sentinel.Source()
-	return o
+	v.Upstream.TLS, v.Upstream.Log = certs.Upstream.Source(), slog.New(slog.DiscardHandler)
+	v.Upstream.Logins, v.Upstream.SentinelLogins = passwords.Upstream.Source(), passwords.Sentinel.Source()
+	v.Masters.Logins = passwords.Redlock.Source()
+	return &v
 }
 
 // checkCerts tells how long the proxy's own certificates are good for.

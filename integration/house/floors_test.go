@@ -45,8 +45,8 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/locks": "cmd/lockproxy/kind cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
-	"cmd/lockproxy/checkup": "cmd/lockproxy/tool/terminal proxy/needs cluster cluster/discovery " +
-		"redlock/peers internal",
+	"cmd/lockproxy/checkup": "cmd/lockproxy/settings cmd/lockproxy/tool/terminal proxy/needs cluster " +
+		"cluster/discovery redlock/peers internal",
 	"cmd/lockproxy/adminpage": "cmd/lockproxy/settings cmd/lockproxy/tool/terminal proxy proxy/stats " +
 		"cluster commands/lock redlock redlock/locks redlock/totals internal",
 

@@ -11,7 +11,6 @@ package checkup
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/discovery"
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // Level says how bad a fact is.
@@ -49,26 +49,6 @@ type Fact struct {
 	Remedy string `json:"remedy,omitempty"` // what to do, unless it is OK
 }
 
-// Options say what a proxy would be started with. Upstream.Log discards: facts tell the same.
-type Options struct {
-	Upstream discovery.Options // no Addrs: there is none to be asked
-	Prefix   string            // of the keys of locks
-	Same     map[string]string // settings that all proxies must have the same, by name
-	Fleet    string            // which proxies these are
-
-	UsersOnly     bool          // clients are users of the upstream
-	LocksThere    bool          // the upstream keeps locks
-	AllowEviction bool          // they may be evicted
-	Sync          int           // replicas that must have a grant
-	Grace         time.Duration // no grants for so long after a fail-over
-
-	Redlock      []string        // its masters
-	Masters      *cluster.Logins // of them
-	TLS          func() *tls.Config
-	NodeTimeout  time.Duration // for a request to one of them
-	RedlockLease time.Duration // the longest there
-}
-
 const (
 	// attempts is how often finding the upstream may fail. Each attempt tries all addresses, and the pauses
 	// between them are Find's.
@@ -80,47 +60,49 @@ const (
 	mostNodes = 2000
 )
 
-// Run calls tell with each fact, in an order that is good to read. It blocks until all nodes have been asked,
-// each for a few connect time-outs at most, or ctx ends. tell is called on the goroutine of Run.
-func Run(ctx context.Context, o Options, tell func(Fact)) {
+// Run calls tell with each fact, in an order that is good to read. v are the settings that a proxy would be
+// started with, with the logins and certificates that they name; Upstream.Log discards, for facts tell the
+// same. It blocks until all nodes have been asked, each for a few connect time-outs at most, or ctx ends.
+// tell is called on the goroutine of Run.
+func Run(ctx context.Context, v *settings.Values, tell func(Fact)) {
 	var all []*checkedNode
-	if len(o.Upstream.Addrs) > 0 {
-		w, err := findUpstream(ctx, &o)
+	if len(v.Upstream.Addrs) > 0 {
+		w, err := findUpstream(ctx, v)
 		if err != nil {
-			unfound(&o, err, tell)
+			unfound(v, err, tell)
 		} else {
-			visitNodes(ctx, &o, w.nodes)
+			visitNodes(ctx, v, w.nodes)
 			// Nodes of which others speak, such as a master that is down: the topology does not have them,
 			// but somebody should know.
-			visitNodes(ctx, &o, w.learnNodes(&o))
-			w.tellFacts(&o, tell)
-			w.tellPeers(ctx, &o, tell)
+			visitNodes(ctx, v, w.learnNodes(v))
+			w.tellFacts(v, tell)
+			w.tellPeers(ctx, v, tell)
 			all = w.nodes
 		}
 	}
 	var masters []*checkedNode
-	for _, addr := range o.Redlock {
-		n := &checkedNode{addr: addr, part: redlocked, dialer: o.dialer(o.Masters)}
+	for _, addr := range v.Redlock {
+		n := &checkedNode{addr: addr, part: redlocked, dialer: dialerOf(v, v.Masters.Logins)}
 		n.dialer.Detour = nil // nobody announces it
 		masters = append(masters, n)
 	}
-	visitNodes(ctx, &o, masters)
-	tellMasters(&o, masters, tell)
+	visitNodes(ctx, v, masters)
+	tellMasters(v, masters, tell)
 	tellClocks(slices.Concat(all, masters), tell)
 }
 
-// dialer dials nodes as a proxy with these settings does, with its detours and certificates. Each node has
+// dialerOf dials nodes as a proxy with these settings does, with its detours and certificates. Each node has
 // one of its own.
-func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
-	return &cluster.Dialer{Logins: logins, TLS: o.TLS, ConnectTimeout: o.Upstream.ConnectTimeout,
-		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log, Detour: o.Upstream.Detour, Net: o.Upstream.Dial}
+func dialerOf(v *settings.Values, logins *cluster.Logins) *cluster.Dialer {
+	return &cluster.Dialer{Logins: logins, TLS: v.Upstream.TLS, ConnectTimeout: v.Upstream.ConnectTimeout,
+		KeepAlive: v.Upstream.KeepAlive, Log: v.Upstream.Log, Detour: v.Upstream.Detour, Net: v.Upstream.Dial}
 }
 
 // findUpstream finds the upstream.
-func findUpstream(ctx context.Context, o *Options) (*wholeUpstream, error) {
+func findUpstream(ctx context.Context, v *settings.Values) (*wholeUpstream, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	failed, found := 0, o.Upstream
+	failed, found := 0, v.Upstream
 	found.Failed = func(error) {
 		// A proxy would try on for ever. Whoever runs check wants an answer.
 		if failed++; failed == attempts {
@@ -133,25 +115,25 @@ func findUpstream(ctx context.Context, o *Options) (*wholeUpstream, error) {
 	}
 	// Only the topology is wanted: nodes are then asked over connections of their own.
 	defer up.Close()
-	return newWhole(o, up.Topology()), nil
+	return newWhole(v, up.Topology()), nil
 }
 
 // unfound tells why there is no upstream.
-func unfound(o *Options, err error, tell func(Fact)) {
+func unfound(v *settings.Values, err error, tell func(Fact)) {
 	var failed *cluster.DiscoverError
 	if !errors.As(err, &failed) {
 		tell(Fact{Fail, "upstream", "", err.Error(), "name any of its nodes with upstream"})
 		return
 	}
 	for _, f := range failed.Failed {
-		tell(unreached(o, f.Addr, f.Err))
+		tell(unreached(v, f.Addr, f.Err))
 	}
 	tell(Fact{Fail, "upstream", "", "none of the nodes that are named can be used",
 		"a proxy would wait for one of them"})
 }
 
 // unreached is the fact that a node cannot be used. Other nodes may call it what leads nowhere from here.
-func unreached(o *Options, addr string, err error) Fact {
+func unreached(v *settings.Values, addr string, err error) Fact {
 	var named cluster.NodeError
 	if errors.As(err, &named) {
 		// without the address, which the fact has by itself
@@ -161,7 +143,7 @@ func unreached(o *Options, addr string, err error) Fact {
 	if remedy = strings.TrimSuffix(remedy, ")"); remedy == "" {
 		remedy = "look at the log of the node, and at the network between"
 	}
-	if !slices.Contains(o.Upstream.Addrs, addr) && !slices.Contains(o.Redlock, addr) {
+	if !slices.Contains(v.Upstream.Addrs, addr) && !slices.Contains(v.Redlock, addr) {
 		remedy += "; other nodes call it so: if it is reached elsewhere from here (NAT, containers, " +
 			"a tunnel), say where with upstream-map " + addr + "=HOST:PORT"
 	}
@@ -169,13 +151,13 @@ func unreached(o *Options, addr string, err error) Fact {
 }
 
 // visitNodes asks all nodes.
-func visitNodes(ctx context.Context, o *Options, all []*checkedNode) {
+func visitNodes(ctx context.Context, v *settings.Values, all []*checkedNode) {
 	var asking sync.WaitGroup
 	places := make(chan struct{}, abreast)
 	for _, n := range all {
 		asking.Go(func() { // ends with ctx, or when the node is silent
 			places <- struct{}{}
-			n.visitNode(ctx, o)
+			n.visitNode(ctx, v)
 			<-places
 		})
 	}

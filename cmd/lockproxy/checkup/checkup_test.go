@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock/scripts"
 )
@@ -123,8 +124,9 @@ func TestWithoutInfo(t *testing.T) {
 	forbidden := resp.Value{Kind: '-', Str: []byte("NOPERM")}
 	all := []*checkedNode{{addr: "a:1", info: forbidden}, {addr: "b:1", info: forbidden, replica: true}}
 	w := &wholeUpstream{nodes: all, topology: &cluster.Topology{Masters: []*cluster.Node{{Addr: "a:1"}}}}
-	o := &Options{LocksThere: true, Sync: 1}
-	w.tellFacts(o, func(f Fact) {
+	v := new(settings.Values)
+	v.Proxy.Locks.Sync = 1
+	w.tellFacts(v, func(f Fact) {
 		wrong := f.Node == "b:1" && f.About == "node" && !strings.Contains(f.Text, ": replica, ")
 		if f.Level == Fail || wrong {
 			t.Errorf("%+v", f)

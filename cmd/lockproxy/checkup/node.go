@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/cmd/lockproxy/tool/terminal"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/needs"
@@ -69,7 +70,7 @@ type checkedNode struct {
 
 // visitNode asks the node all that is to be known. It blocks until then, or until the node is silent for too
 // long.
-func (n *checkedNode) visitNode(ctx context.Context, o *Options) {
+func (n *checkedNode) visitNode(ctx context.Context, v *settings.Values) {
 	ctx, cancel := context.WithTimeout(ctx, patience*n.dialer.ConnectTimeout)
 	defer cancel()
 	conn, err := n.dialNode(ctx)
@@ -88,10 +89,10 @@ func (n *checkedNode) visitNode(ctx context.Context, o *Options) {
 	switch {
 	case n.err != nil:
 	case n.part == watcher:
-		n.err = n.askSentinel(c, o.Upstream.SentinelMaster)
+		n.err = n.askSentinel(c, v.Upstream.SentinelMaster)
 	default:
-		n.err = n.askForLocks(c, o)
-		n.wanted = o.needsAt(n)
+		n.err = n.askForLocks(c, v)
+		n.wanted = needsAt(v, n)
 		n.forbidden = needs.Forbidden(conn, n.wanted) // the last: it subscribes
 	}
 	if n.err != nil && ctx.Err() != nil {
@@ -213,7 +214,7 @@ func (n *checkedNode) askSentinel(c *conversation, master string) error {
 
 // askForLocks asks for what locks need. What is forbidden stays unknown, and is told later as such: only a
 // connection that breaks is an error.
-func (n *checkedNode) askForLocks(c *conversation, o *Options) error {
+func (n *checkedNode) askForLocks(c *conversation, v *settings.Values) error {
 	all, err := c.askAll([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
 		[]string{"CLUSTER", "INFO"}, []string{"CLUSTER", "NODES"})
 	if err != nil {
@@ -237,25 +238,30 @@ func (n *checkedNode) askForLocks(c *conversation, o *Options) error {
 			n.lost = append(n.lost, addr)
 		}
 	}
-	if !n.keepsLocks(o) {
+	if !n.keepsLocks(v) {
 		return nil
 	}
-	return n.tryRights(c, o)
+	return n.tryRights(c, v)
+}
+
+// locksThere says that the upstream keeps locks: masters of RedLock have not all of them.
+func locksThere(v *settings.Values) bool {
+	return len(v.Redlock) == 0 || len(v.Proxy.Redlock.Prefixes) > 0
 }
 
 // keepsLocks says that there are locks at the node.
-func (n *checkedNode) keepsLocks(o *Options) bool {
-	return n.part == redlocked || n.part == member && o.LocksThere
+func (n *checkedNode) keepsLocks(v *settings.Values) bool {
+	return n.part == redlocked || n.part == member && locksThere(v)
 }
 
 // is is a field of INFO.
 func (n *checkedNode) is(field string) string { return cluster.Field(n.info, field) }
 
 // tellFacts tells what is so at the node alone.
-func (n *checkedNode) tellFacts(o *Options, tell func(Fact)) {
+func (n *checkedNode) tellFacts(v *settings.Values, tell func(Fact)) {
 	say := func(l Level, about, text, remedy string) { tell(Fact{l, about, n.addr, text, remedy}) }
 	if n.err != nil {
-		tell(unreached(o, n.addr, n.err))
+		tell(unreached(v, n.addr, n.err))
 		return
 	}
 	say(OK, "node", fmt.Sprintf("answers in %s: %s, %s", terminal.Brief(n.trip), n.role(), n.release()), "")
@@ -272,10 +278,10 @@ func (n *checkedNode) tellFacts(o *Options, tell func(Fact)) {
 	}
 	n.tellState(say)
 	n.tellNeeds(say)
-	n.tellRights(o, say)
-	if n.keepsLocks(o) {
-		n.tellMemory(o, say)
-		n.tellPersistence(o, say)
+	n.tellRights(v, say)
+	if n.keepsLocks(v) {
+		n.tellMemory(v, say)
+		n.tellPersistence(v, say)
 	}
 }
 
@@ -327,9 +333,9 @@ func (n *checkedNode) tellState(say func(l Level, about, text, remedy string)) {
 
 // needsAt are the commands that the proxy needs at a node. What they are depends on the server: a newer one
 // has commands that an older one does without.
-func (o *Options) needsAt(n *checkedNode) []needs.Need {
+func needsAt(v *settings.Values, n *checkedNode) []needs.Need {
 	if n.part == redlocked {
-		all := needs.Of(needs.Site{Server: n.server, Locks: true, Channels: o.Prefix})
+		all := needs.Of(needs.Site{Server: n.server, Locks: true, Channels: v.Proxy.Locks.Prefix})
 		return slices.DeleteFunc(all, func(w needs.Need) bool {
 			return !slices.Contains(atMasters, w.Right)
 		})
@@ -338,7 +344,8 @@ func (o *Options) needsAt(n *checkedNode) []needs.Need {
 	if n.server.Mode == "cluster" {
 		kind = cluster.Cluster
 	}
-	return needs.Of(needs.Site{Kind: kind, Server: n.server, UsersOnly: o.UsersOnly, Locks: o.LocksThere})
+	return needs.Of(needs.Site{Kind: kind, Server: n.server, UsersOnly: v.Proxy.UsersOnly,
+		Locks: locksThere(v)})
 }
 
 // atMasters are the rights that the proxy needs at the masters of RedLock. RedLock has no pass-through: what

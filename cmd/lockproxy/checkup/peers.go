@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock/peers"
@@ -14,9 +15,9 @@ import (
 
 // tellPeers asks the proxies that run whether they have the settings that all must have alike. It blocks for
 // as long as peers.Compare. With no master that can be reached there is nobody to ask.
-func (w *wholeUpstream) tellPeers(ctx context.Context, o *Options, tell func(Fact)) {
+func (w *wholeUpstream) tellPeers(ctx context.Context, v *settings.Values, tell func(Fact)) {
 	// Proxies talk through channels of the upstream, so whoever can reach it can ask them.
-	b := &bus{dialer: o.dialer(w.logins)}
+	b := &bus{dialer: dialerOf(v, v.Upstream.Logins)}
 	defer b.closeNodes()
 	for _, m := range w.topology.Masters {
 		if conn, err := b.dialer.Dial(ctx, m.Addr, cluster.Mode{Proto: 2}, nil); err == nil {
@@ -28,8 +29,8 @@ func (w *wholeUpstream) tellPeers(ctx context.Context, o *Options, tell func(Fac
 		return
 	}
 	// Quiet: it answers nobody, since it grants no locks, and would be counted as a proxy.
-	p := peers.New(b, peers.Options{ID: strings.ToLower(rand.Text()[:16]), Fleet: o.Fleet, Settings: o.Same,
-		Quiet: true})
+	p := peers.New(b, peers.Options{ID: strings.ToLower(rand.Text()[:16]), Fleet: v.Proxy.Fleet,
+		Settings: v.Same(), Quiet: true})
 	heard, silent := p.Compare(ctx)
 	differing := p.Differing()
 	p.Close()

@@ -8,27 +8,20 @@ import (
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
-// Report shows facts. Tell is called on one goroutine. An error of writing is kept until End.
-type Report interface {
-	Tell(Fact)
-	// End is called once all are told.
-	End() error
-}
-
-// NewReport writes to w: JSON, or a line for each fact, with colors at a terminal that may have them.
-func NewReport(w io.Writer, asJSON, colors bool) Report {
-	if asJSON {
-		return &jsonReport{to: w, OK: true, Facts: []Fact{}}
-	}
-	return &lineReport{to: w, marks: terminal.Is(w), colors: colors}
-}
-
-// lineReport writes a fact a line. marks are signs in place of words, which a terminal shows; colors are
-// ANSI.
-type lineReport struct {
+// Report shows facts: a line for each, or itself as JSON at the End, since ok stands in front there. It is
+// used by one goroutine.
+type Report struct {
 	to            io.Writer
-	marks, colors bool
-	err           error
+	json          bool
+	marks, colors bool   // signs in place of words, which a terminal shows; ANSI
+	err           error  // of writing
+	OK            bool   `json:"ok"` // no fact says fail
+	Facts         []Fact `json:"facts"`
+}
+
+// NewReport writes to w, with colors at a terminal that may have them.
+func NewReport(w io.Writer, asJSON, colors bool) *Report {
+	return &Report{to: w, json: asJSON, marks: terminal.Is(w), colors: colors, OK: true, Facts: []Fact{}}
 }
 
 var (
@@ -37,7 +30,12 @@ var (
 	factColors = [...]string{"\x1b[32m", "\x1b[33m", "\x1b[31m"}
 )
 
-func (r *lineReport) Tell(f Fact) {
+// Tell takes a fact.
+func (r *Report) Tell(f Fact) {
+	r.OK = r.OK && f.Level != Fail
+	if r.Facts = append(r.Facts, f); r.json {
+		return
+	}
 	// A file, or a program that reads it, gets words and no signs.
 	mark := fmt.Sprintf("%-4s", f.Level)
 	if r.marks {
@@ -62,18 +60,10 @@ func (r *lineReport) Tell(f Fact) {
 	}
 }
 
-func (r *lineReport) End() error { return r.err }
-
-// jsonReport writes all facts as one object. Nothing is written before End, since ok stands in front.
-type jsonReport struct {
-	to    io.Writer
-	OK    bool   `json:"ok"`
-	Facts []Fact `json:"facts"`
+// End is called once all are told. Its error is that of writing.
+func (r *Report) End() error {
+	if r.json {
+		return terminal.WriteJSON(r.to, r, "  ")
+	}
+	return r.err
 }
-
-func (r *jsonReport) Tell(f Fact) {
-	r.OK = r.OK && f.Level != Fail
-	r.Facts = append(r.Facts, f)
-}
-
-func (r *jsonReport) End() error { return terminal.WriteJSON(r.to, r, "  ") }

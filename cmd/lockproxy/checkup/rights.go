@@ -3,6 +3,8 @@ package checkup
 import (
 	"fmt"
 	"strings"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // onLocks are the commands that scripts run on the keys of locks, each with arguments that a server takes.
@@ -22,7 +24,7 @@ var inIndex = [][]string{
 }
 
 // tryRights asks the server whether its user may do all that with the keys of locks. Nothing is run.
-func (n *checkedNode) tryRights(c *conversation, o *Options) error {
+func (n *checkedNode) tryRights(c *conversation, v *settings.Values) error {
 	asked := onLocks
 	if n.part == member {
 		// cut to its length, so that the table itself is not appended to
@@ -32,7 +34,7 @@ func (n *checkedNode) tryRights(c *conversation, o *Options) error {
 	for _, words := range asked {
 		// ACL DRYRUN user command arg...: the key is the first argument of each of these.
 		question := append([]string{"ACL", "DRYRUN", n.user}, words...)
-		question[4] = o.Prefix + "{lockproxy-check}"
+		question[4] = v.Proxy.Locks.Prefix + "{lockproxy-check}"
 		questions = append(questions, question)
 	}
 	all, err := c.askAll(questions...)
@@ -53,9 +55,10 @@ func (n *checkedNode) tryRights(c *conversation, o *Options) error {
 }
 
 // tellRights tells whether the user may use the keys of locks.
-func (n *checkedNode) tellRights(o *Options, say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellRights(v *settings.Values, say func(l Level, about, text, remedy string)) {
+	prefix := v.Proxy.Locks.Prefix
 	switch {
-	case !n.keepsLocks(o):
+	case !n.keepsLocks(v):
 	case n.unjudged != "" && !n.server.AtLeast(7, 0):
 		say(OK, "rights", fmt.Sprintf("nobody knows whether user %q may use the keys of locks: this server "+
 			"has no ACL DRYRUN", n.user), "")
@@ -67,15 +70,15 @@ func (n *checkedNode) tellRights(o *Options, say func(l Level, about, text, reme
 	// command.
 	case len(n.denied) == len(onLocks) || len(n.denied) == len(onLocks)+len(inIndex):
 		say(Fail, "rights", fmt.Sprintf("user %q may not use keys and channels that begin with "+
-			"%s", n.user, o.Prefix),
-			n.allow(fmt.Sprintf("~%s* &*", o.Prefix)))
+			"%s", n.user, prefix),
+			n.allow(fmt.Sprintf("~%s* &*", prefix)))
 	case len(n.denied) > 0:
 		say(Fail, "rights", fmt.Sprintf("user %q may not run on keys and channels that begin with %s "+
-			"these commands: %s", n.user, o.Prefix, strings.Join(n.denied, ", ")),
-			n.allow(fmt.Sprintf("~%s* &* +%s", o.Prefix, strings.Join(n.denied, " +"))))
+			"these commands: %s", n.user, prefix, strings.Join(n.denied, ", ")),
+			n.allow(fmt.Sprintf("~%s* &* +%s", prefix, strings.Join(n.denied, " +"))))
 	default:
 		say(OK, "rights", fmt.Sprintf("user %q may use keys and channels that begin with "+
-			"%s", n.user, o.Prefix), "")
+			"%s", n.user, prefix), "")
 	}
 }
 

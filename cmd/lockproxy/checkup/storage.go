@@ -5,19 +5,20 @@ import (
 	"strconv"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // nearlyFull is which percentage of maxmemory is worth a warning.
 const nearlyFull = 90
 
 // tellMemory tells whether the server may delete locks, or refuse them.
-func (n *checkedNode) tellMemory(o *Options, say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellMemory(v *settings.Values, say func(l Level, about, text, remedy string)) {
 	m := cluster.MemoryOf(n.info)
 	const never = "CONFIG SET maxmemory-policy noeviction there, and in its redis.conf"
 	used, _ := strconv.ParseInt(n.is("used_memory"), 10, 64)
 	switch {
 	case m.Policy == "": // INFO is forbidden, which is told
-	case m.Evicts() != nil && o.AllowEviction:
+	case m.Evicts() != nil && v.Proxy.AllowEviction:
 		say(Warn, "memory", fmt.Sprintf("evicts: with maxmemory-policy %s and maxmemory %d it may delete "+
 			"locks that are held, which lock-allow-eviction allows", m.Policy, m.Most), never)
 	case m.Evicts() != nil:
@@ -43,7 +44,7 @@ func (n *checkedNode) durable() bool {
 }
 
 // tellPersistence tells what a restart of the server would do to locks.
-func (n *checkedNode) tellPersistence(o *Options, say func(l Level, about, text, remedy string)) {
+func (n *checkedNode) tellPersistence(v *settings.Values, say func(l Level, about, text, remedy string)) {
 	// stop-writes-on-bgsave-error is yes by default, and then Redis refuses all writes
 	if n.is("rdb_last_bgsave_status") == "err" || n.is("aof_last_write_status") == "err" {
 		say(Fail, "persistence", "cannot write to its disk, and so may refuse all writes (MISCONF)",
@@ -57,8 +58,9 @@ func (n *checkedNode) tellPersistence(o *Options, say func(l Level, about, text,
 	after, remedy := "after a restart two clients may hold one lock", "appendonly yes and appendfsync "+
 		"always there"
 	if n.part == redlocked {
-		after = fmt.Sprintf("after a restart it does not vote for %v (redlock-max-lease)", o.RedlockLease)
-	} else if o.Redlock == nil {
+		after = fmt.Sprintf("after a restart it does not vote for %v (redlock-max-lease)",
+			v.LongestRedlockLease())
+	} else if v.Redlock == nil {
 		remedy += "; or keep locks at independent masters (redlock)"
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/slot"
 )
 
@@ -15,41 +16,30 @@ import (
 type wholeUpstream struct {
 	topology *cluster.Topology
 	nodes    []*checkedNode
-
-	// of its nodes, and of its Sentinels
-	logins, sentinels *cluster.Logins
 }
 
 // newWhole collects the nodes: those of the topology, and those that only the settings name.
-func newWhole(o *Options, t *cluster.Topology) *wholeUpstream {
-	u := o.Upstream
-	w := &wholeUpstream{topology: t, logins: u.Logins, sentinels: u.SentinelLogins}
-	if w.logins == nil {
-		w.logins = cluster.NewLogins(cluster.Login{User: u.User, Password: u.Password})
-	}
-	if w.sentinels == nil {
-		as := cluster.Login{User: u.SentinelUser, Password: u.SentinelPassword}
-		w.sentinels = cluster.NewLogins(as)
-	}
+func newWhole(v *settings.Values, t *cluster.Topology) *wholeUpstream {
+	w := &wholeUpstream{topology: t}
 	for _, n := range t.Nodes() {
-		w.addNode(&checkedNode{addr: n.Addr, dialer: o.dialer(w.logins)})
+		w.addNode(&checkedNode{addr: n.Addr, dialer: dialerOf(v, v.Upstream.Logins)})
 	}
-	for _, addr := range u.Addrs {
+	for _, addr := range v.Upstream.Addrs {
 		if t.Kind == cluster.Sentinel {
-			w.addNode(w.watcher(o, addr))
+			w.addNode(newWatcher(v, addr))
 		} else {
 			// The topology may know it under another address: then tellFacts sees by its run id that it is
 			// the same server.
-			w.addNode(&checkedNode{addr: addr, dialer: o.dialer(w.logins), named: true})
+			w.addNode(&checkedNode{addr: addr, dialer: dialerOf(v, v.Upstream.Logins), named: true})
 		}
 	}
 	return w
 }
 
-// watcher is the Sentinel at addr. It may have a login of its own.
-func (w *wholeUpstream) watcher(o *Options, addr string) *checkedNode {
-	return &checkedNode{addr: addr, part: watcher, dialer: o.dialer(w.sentinels),
-		others: []*cluster.Dialer{o.dialer(w.logins)}}
+// newWatcher is the Sentinel at addr. It may have a login of its own.
+func newWatcher(v *settings.Values, addr string) *checkedNode {
+	return &checkedNode{addr: addr, part: watcher, dialer: dialerOf(v, v.Upstream.SentinelLogins),
+		others: []*cluster.Dialer{dialerOf(v, v.Upstream.Logins)}}
 }
 
 // addNode adds n, unless there is a node of that address, and says whether it has.
@@ -63,16 +53,16 @@ func (w *wholeUpstream) addNode(n *checkedNode) bool {
 }
 
 // learnNodes adds the nodes of which only other nodes know, and returns them.
-func (w *wholeUpstream) learnNodes(o *Options) (more []*checkedNode) {
+func (w *wholeUpstream) learnNodes(v *settings.Values) (more []*checkedNode) {
 	// a copy: nodes that are added here have not been asked, and know nobody yet
 	for _, n := range slices.Clone(w.nodes) {
 		for _, addr := range n.lost {
-			if found := (&checkedNode{addr: addr, dialer: o.dialer(w.logins)}); w.addNode(found) {
+			if found := (&checkedNode{addr: addr, dialer: dialerOf(v, v.Upstream.Logins)}); w.addNode(found) {
 				more = append(more, found)
 			}
 		}
 		for _, addr := range n.watchers {
-			if found := w.watcher(o, addr); w.addNode(found) {
+			if found := newWatcher(v, addr); w.addNode(found) {
 				more = append(more, found)
 			}
 		}
@@ -81,7 +71,7 @@ func (w *wholeUpstream) learnNodes(o *Options) (more []*checkedNode) {
 }
 
 // tellFacts tells what is known of the upstream and of each node.
-func (w *wholeUpstream) tellFacts(o *Options, tell func(Fact)) {
+func (w *wholeUpstream) tellFacts(v *settings.Values, tell func(Fact)) {
 	t := w.topology
 	// run ids of the nodes that the topology has
 	seen := make(map[string]bool)
@@ -114,10 +104,10 @@ func (w *wholeUpstream) tellFacts(o *Options, tell func(Fact)) {
 				"it: " + n.role() + ", " +
 				n.release(), "leave it away, or let it join"})
 		default:
-			n.tellFacts(o, tell)
+			n.tellFacts(v, tell)
 		}
 	}
-	w.tellFailover(o, tell)
+	w.tellFailover(v, tell)
 }
 
 // tellSlots tells whether every slot has a master.
@@ -135,8 +125,8 @@ func (w *wholeUpstream) tellSlots(tell func(Fact)) {
 }
 
 // tellFailover tells what becomes of locks when a master is lost.
-func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
-	t := w.topology
+func (w *wholeUpstream) tellFailover(v *settings.Values, tell func(Fact)) {
+	t, own := w.topology, &v.Proxy.Locks
 	following := make(map[string]int)
 	for _, n := range t.Replicas {
 		following[n.Follows]++
@@ -149,13 +139,14 @@ func (w *wholeUpstream) tellFailover(o *Options, tell func(Fact)) {
 		case t.Kind != cluster.Single && following[m.Addr] == 0:
 			tell(Fact{Warn, "replicas", m.Addr, "has none: what it keeps cannot be reached while it is down",
 				"give it a replica"})
-		case o.LocksThere && err == nil && o.Sync > connected:
+		case locksThere(v) && err == nil && own.Sync > connected:
 			tell(Fact{Fail, "replicas", m.Addr, fmt.Sprintf("has %d, and lock-sync %d wants more: no lock "+
-				"is granted", connected, o.Sync), "start more replicas, or set lock-sync to a lower number"})
+				"is granted", connected, own.Sync), "start more replicas, or set lock-sync to a lower " +
+				"number"})
 		}
 	}
 	// Replication of Redis is asynchronous: a grant that was answered may not have reached the replica.
-	if o.LocksThere && len(t.Replicas) > 0 && o.Sync == 0 && o.Grace == 0 {
+	if locksThere(v) && len(t.Replicas) > 0 && own.Sync == 0 && own.FailoverGrace == 0 {
 		tell(Fact{Warn, "failover", "", "a replica that takes over may lack the last grants, and grant " +
 			"them again",
 			"lock-sync 1, or lock-failover-grace, or redlock (docs/locks.md)"})
@@ -174,11 +165,11 @@ func (w *wholeUpstream) field(addr, name string) string {
 
 // tellMasters tells what is known of the masters of RedLock. What is wrong with a single one is told of it;
 // in the end only the number of those that can vote counts.
-func tellMasters(o *Options, masters []*checkedNode, tell func(Fact)) {
+func tellMasters(v *settings.Values, masters []*checkedNode, tell func(Fact)) {
 	// runIDs has the address of each server that was seen, by its run id.
 	voting, runIDs := 0, make(map[string]string)
 	for _, n := range masters {
-		n.tellFacts(o, tell)
+		n.tellFacts(v, tell)
 		// Called for each, in order: the second of two addresses of one server is told to be the first.
 		unfit, remedy := n.unfit(runIDs)
 		switch {
@@ -187,14 +178,14 @@ func tellMasters(o *Options, masters []*checkedNode, tell func(Fact)) {
 		case unfit != "":
 			tell(Fact{Fail, "redlock", n.addr, unfit, remedy})
 			continue
-		case n.silent(o) > 0:
+		case n.silent(v) > 0:
 			tell(Fact{Warn, "redlock", n.addr, fmt.Sprintf("does not vote for another %v: it was started "+
-				"not long ago, and may have forgotten locks", n.silent(o)), "wait, or appendonly yes and " +
+				"not long ago, and may have forgotten locks", n.silent(v)), "wait, or appendonly yes and " +
 				"appendfsync always there"})
-		case n.trip > o.NodeTimeout:
+		case n.trip > v.Proxy.Redlock.NodeTimeout:
 			tell(Fact{Warn, "redlock", n.addr, fmt.Sprintf("takes longer than redlock-node-timeout, which "+
-				"is %v: its votes come too late", o.NodeTimeout), "raise redlock-node-timeout, or use " +
-				"nearer masters"})
+				"is %v: its votes come too late", v.Proxy.Redlock.NodeTimeout), "raise " +
+				"redlock-node-timeout, or use nearer masters"})
 		}
 		voting++
 	}
@@ -231,11 +222,11 @@ func (n *checkedNode) unfit(runIDs map[string]string) (why, remedy string) {
 }
 
 // silent is how long a master of RedLock that was started not long ago does not vote.
-func (n *checkedNode) silent(o *Options) time.Duration {
+func (n *checkedNode) silent(v *settings.Values) time.Duration {
 	up, err := strconv.Atoi(n.is("uptime_in_seconds"))
 	// A master that writes each grant to its disk has forgotten nothing.
 	if n.durable() || err != nil {
 		return 0
 	}
-	return max(o.RedlockLease-time.Duration(up)*time.Second, 0).Round(time.Second)
+	return max(v.LongestRedlockLease()-time.Duration(up)*time.Second, 0).Round(time.Second)
 }
