@@ -32,6 +32,7 @@ type Invocation struct {
 	Stderr   io.Writer
 
 	name string
+	code int // with which it has ended
 }
 
 // Fail tells the user what is wrong, and returns code.
@@ -62,14 +63,12 @@ func Command(c *cobra.Command, least, most int, run func(*Invocation) int) *cobr
 			return err
 		}
 		call := callOf(c)
-		call.Operands = args
+		call.name, call.Operands = c.Name(), args
 		if behind {
 			// countWords has made sure that there is a --
 			call.Operands, call.Command = args[:c.ArgsLenAtDash()], args[c.ArgsLenAtDash():]
 		}
-		if code := run(call); code != ExitOK {
-			return exit(code)
-		}
+		call.code = run(call)
 		return nil
 	}
 	return c
@@ -96,21 +95,11 @@ func countWords(c *cobra.Command, args []string, least, most int, behind bool) e
 	return nil
 }
 
-// exit is a subcommand that has ended with that code, and has said why. cobra knows errors alone, so a code
-// travels as one.
-type exit int
-
-func (e exit) Error() string { return fmt.Sprint("exit code ", int(e)) }
-
 // callKey is where the context of a cobra.Command has the Invocation.
 type callKey struct{}
 
-// callOf is a Invocation of c without its operands.
-func callOf(c *cobra.Command) *Invocation {
-	call := *c.Context().Value(callKey{}).(*Invocation)
-	call.name = c.Name()
-	return &call
-}
+// callOf is the use that Execute makes of c.
+func callOf(c *cobra.Command) *Invocation { return c.Context().Value(callKey{}).(*Invocation) }
 
 // takesSettings is the annotation of a subcommand whose flags are also the settings of the proxy.
 const takesSettings = "settings"
@@ -135,13 +124,8 @@ func Execute(root *cobra.Command, args []string, call Invocation) (code int) {
 	root.SetOut(call.Stdout)
 	root.SetErr(call.Stderr)
 	c, err := root.ExecuteContextC(context.WithValue(context.Background(), callKey{}, &call))
-	var ended exit
-	switch {
-	case err == nil:
-		return ExitOK
-	// its message was written already
-	case errors.As(err, &ended):
-		return int(ended)
+	if err == nil {
+		return call.code
 	}
 	call.name = c.Name()
 	return call.Misused(err)
