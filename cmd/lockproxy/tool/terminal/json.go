@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"unicode"
+	"unicode/utf16"
 )
 
 // WriteJSON writes v and a line feed; indent is that of lines within it, "" for a single line. What cannot be
@@ -21,15 +22,12 @@ func WriteJSON(w io.Writer, v any, indent string) error {
 	}
 	var safe bytes.Buffer
 	for _, r := range b.String() {
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
+		if r == '\n' || unicode.IsPrint(r) {
 			safe.WriteRune(r)
-		// JSON has no escape for these but two halves (UTF-16 surrogates).
-		case r > 0xffff:
-			r -= 0x10000
-			fmt.Fprintf(&safe, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			fmt.Fprintf(&safe, `\u%04x`, r)
+			continue
+		}
+		for _, half := range utf16.Encode([]rune{r}) { // JSON has no escape for the long ones but two halves
+			fmt.Fprintf(&safe, `\u%04x`, half)
 		}
 	}
 	_, err := w.Write(safe.Bytes())

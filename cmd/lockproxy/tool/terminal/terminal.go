@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"lockproxy/cmd/lockproxy/tool"
@@ -50,28 +49,8 @@ func Colors(w io.Writer, environ []string) bool {
 // turn the direction of text, and bytes that are no UTF-8 become \x1b or \u202e, and a backslash a pair.
 // Since a backslash is doubled, two names are never written alike.
 func Safe(text string) string {
-	plain := func(r rune) bool { return r != '\\' && r != utf8.RuneError && unicode.IsPrint(r) }
-	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && n <= 1:
-			// |0x100 makes three digits of it, so a leading zero is kept.
-			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0])|0x100, 16)[1:])
-		case r == '\\':
-			b.WriteString(`\\`)
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r) // with its quotes
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		text = text[n:]
-	}
-	return b.String()
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // Cut is text in at most width columns; its end is … then. Each rune counts as one column.

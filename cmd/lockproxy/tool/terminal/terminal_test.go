@@ -21,6 +21,7 @@ func TestSafe(t *testing.T) {
 		"\xff\xfe":                  `\xff\xfe`,
 		`a\x1b`:                     `a\\x1b`,
 		"\ufffd":                    "\ufffd",
+		`a"b\"c`:                    `a"b\\"c`,
 		"a b":                       "a b",
 		"a\u00a0b\u200bc\U000e0001": `a\u00a0b\u200bc\U000e0001`,
 	} {
