@@ -68,19 +68,19 @@ type benchRun struct {
 	began  time.Time
 	// in ns. Whoever frees the lock writes it, and whoever gets it next reads it.
 	released atomic.Int64 // when the contended lock was, since began
+	timeouts atomic.Int64 // LOCKs whose WAIT was used up
 }
 
 // benchClient is one client. It is used by one goroutine at a time: measurePhases between the phases, its own
 // during them.
 type benchClient struct {
 	*benchRun
-	id       int
-	token    string
-	conn     *client.Conn // nil: not yet
-	ctx      context.Context
-	times    []*hdrhistogram.Histogram // of its phase, by kind
-	wrote    bool                      // it has keys
-	timeouts int64                     // LOCKs whose WAIT was used up
+	id    int
+	token string
+	conn  *client.Conn // nil: not yet
+	ctx   context.Context
+	times []*hdrhistogram.Histogram // of its phase, by kind
+	wrote bool                      // it has keys
 }
 
 // measurePhases runs the phases. It blocks until they are over, ctx ends, or something is wrong.
@@ -94,9 +94,7 @@ func (r *benchRun) measurePhases(ctx context.Context, news io.Writer) error {
 	}
 	defer func() {
 		for _, w := range all {
-			if w.conn != nil {
-				w.conn.Close()
-			}
+			w.conn.Close()
 		}
 	}()
 	// Whether a lockproxy is there is seen before a thousand connections are made.
@@ -160,10 +158,7 @@ func (r *benchRun) playPhase(
 		}
 		r.Measured = append(r.Measured, resultOf(name, sum, took))
 	}
-	for _, w := range all {
-		r.Timeouts += w.timeouts
-		w.timeouts = 0
-	}
+	r.Timeouts = r.timeouts.Load()
 	// Behind the errors, if there are any: so the first of them is returned, or nil.
 	failed <- nil
 	return <-failed
@@ -183,7 +178,6 @@ func (w *benchClient) noteTime(kind int, took time.Duration) {
 func (w *benchClient) doCommand(args ...any) (v any, err error) {
 	if w.conn == nil {
 		if w.conn, err = w.at.Connect(w.ctx); err != nil {
-			w.conn = nil
 			return nil, err
 		}
 	}
@@ -237,7 +231,7 @@ func (w *benchClient) contendForLock(int) error {
 	case err != nil:
 		return err
 	case v == nil:
-		w.timeouts++
+		w.timeouts.Add(1)
 		return nil
 	}
 	granted := time.Now()

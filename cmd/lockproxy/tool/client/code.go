@@ -19,10 +19,6 @@ func Code(err error) int {
 	if text, ok := Reply(err); ok {
 		return replyCode(text)
 	}
-	var known *explained
-	if errors.As(err, &known) {
-		err = known.err
-	}
 	var unverified *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var alert tls.AlertError

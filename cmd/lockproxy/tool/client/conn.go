@@ -136,8 +136,12 @@ func plain(v resp.Value) any {
 	return v.Text()
 }
 
-// Broken says that a command has had no answer, and none will have one.
-func (c *Conn) Broken() bool { return c.broken }
+// Broken says that a command has had no answer, and none will have one. Nil, no connection, is broken.
+func (c *Conn) Broken() bool { return c == nil || c.broken }
 
-// Close ends the connection, and with it what waits and what is kept alive there.
-func (c *Conn) Close() { c.sock.Close() }
+// Close ends the connection, if there is one, and with it what waits and what is kept alive there.
+func (c *Conn) Close() {
+	if c != nil {
+		c.sock.Close()
+	}
+}

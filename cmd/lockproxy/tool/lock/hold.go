@@ -33,7 +33,7 @@ type hold struct {
 	*options
 	token string
 	fence int64
-	conn  *client.Conn
+	conn  *client.Conn // nil: there is none
 	// counted from when a request was sent, and not from its answer, so it is never too late
 	until time.Time // nobody else has the lock before
 }
@@ -65,25 +65,18 @@ func acquireLock(ctx context.Context, o *options) (*hold, error) {
 		case <-time.After(againAfter):
 		}
 		err = nil
-		if h.broken() {
+		if h.conn.Broken() {
 			err = h.connectProxy(ctx)
 		}
 	}
 }
 
 // connectProxy makes a new connection in place of the one there was.
-func (h *hold) connectProxy(ctx context.Context) error {
-	h.closeConn()
-	conn, err := h.proxy.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	h.conn = conn
-	return nil
+func (h *hold) connectProxy(ctx context.Context) (err error) {
+	h.conn.Close()
+	h.conn, err = h.proxy.Connect(ctx)
+	return err
 }
-
-// broken says that there is no connection by which the proxy could be asked.
-func (h *hold) broken() bool { return h.conn == nil || h.conn.Broken() }
 
 // abandonGrant gives back what may have been granted after all: the answer was on its way, or what came
 // behind it went wrong.
@@ -95,7 +88,7 @@ func (h *hold) abandonGrant(why error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), h.proxy.Timeout)
 	defer cancel()
-	if h.broken() && h.connectProxy(ctx) != nil {
+	if h.conn.Broken() && h.connectProxy(ctx) != nil {
 		return
 	}
 	h.conn.Do(ctx, "UNLOCK", h.name, "TOKEN", h.token)
@@ -207,7 +200,7 @@ func (h *hold) confirmInTime(ctx context.Context) error {
 // confirmHold asks the proxy for the hold, on another connection if this one is broken. The error is errLost,
 // or says why nobody knows.
 func (h *hold) confirmHold(ctx context.Context) error {
-	if !h.broken() {
+	if !h.conn.Broken() {
 		sent := time.Now()
 		v, err := h.doCommand(ctx, "LOCKCTL", "CHECK", h.name, h.token)
 		// the first element is the ttl in ms
@@ -276,7 +269,7 @@ func (h *hold) releaseLock() error {
 	defer h.closeConn()
 	ctx, cancel := context.WithTimeout(context.Background(), h.proxy.Timeout)
 	defer cancel()
-	if !h.broken() {
+	if !h.conn.Broken() {
 		err := h.sendUnlock(ctx)
 		if _, answered := client.Reply(err); err == nil || answered || errors.Is(err, errLost) {
 			return err
@@ -300,10 +293,8 @@ func (h *hold) sendUnlock(ctx context.Context) error {
 
 // closeConn ends the connection, if there is one.
 func (h *hold) closeConn() {
-	if h.conn != nil {
-		h.conn.Close()
-		h.conn = nil
-	}
+	h.conn.Close()
+	h.conn = nil
 }
 
 // poke wakes whoever reads c.

@@ -80,7 +80,7 @@ func (a *locksFlags) runLocks(c *tool.Invocation) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
 	}
-	defer a.closeConn()
+	defer func() { a.conn.Close() }()
 	word := ""
 	if len(c.Operands) > 0 {
 		word = c.Operands[0]
@@ -114,9 +114,8 @@ func (a *locksFlags) runLocks(c *tool.Invocation) int {
 // which comes within the given time.
 func (a *locksFlags) askProxy(ctx context.Context, within time.Duration, args ...any) (v any, err error) {
 	// A watch goes on over a new connection when the old one broke.
-	if a.conn == nil || a.conn.Broken() {
+	if a.conn.Broken() {
 		if a.conn, err = a.at.Connect(ctx); err != nil {
-			a.conn = nil
 			return nil, err
 		}
 	}
@@ -130,13 +129,6 @@ func (a *locksFlags) askProxy(ctx context.Context, within time.Duration, args ..
 		return nil, fmt.Errorf("%s: %w", a.at.Addr, err)
 	}
 	return v, nil
-}
-
-// closeConn ends the connection, if there is one.
-func (a *locksFlags) closeConn() {
-	if a.conn != nil {
-		a.conn.Close()
-	}
 }
 
 // failWith says what went wrong between here and the proxy. An error may have text of whoever is at that

@@ -131,7 +131,7 @@ func TestListTakesItsTime(t *testing.T) {
 			return scripted.Write(far, "*1\r\n*2\r\n$4\r\nname\r\n$3\r\njob\r\n")
 		}, nil)
 		a := &locksFlags{most: time.Minute, at: &client.Options{}, conn: client.Over(near)}
-		defer a.closeConn()
+		defer a.conn.Close()
 		all, err := a.listLocks(t.Context(), "*")
 		if err != nil || len(all) != 1 || all[0].Name != "job" {
 			t.Errorf("%v, %v", all, err)

@@ -27,19 +27,18 @@ func (a *locksFlags) printLocks(c *tool.Invocation, all []Lock) int {
 	if len(all) == most {
 		fmt.Fprintf(c.Stderr, "lockproxy locks: these are %d, and there may be more: give a pattern\n", most)
 	}
-	if a.json {
-		err := terminal.WriteJSON(c.Stdout, all, "  ")
-		if err != nil {
-			return c.Fail(tool.ExitSoftware, err)
-		}
-		return tool.ExitOK
-	}
 	// A file gets whole lines, however long.
 	width := 0
 	if terminal.Is(c.Stdout) {
 		width, _ = terminal.Size(c.Stdout)
 	}
-	if _, err := io.WriteString(c.Stdout, table(all, width)); err != nil {
+	var err error
+	if a.json {
+		err = terminal.WriteJSON(c.Stdout, all, "  ")
+	} else {
+		_, err = io.WriteString(c.Stdout, table(all, width))
+	}
+	if err != nil {
 		return c.Fail(tool.ExitSoftware, err)
 	}
 	return tool.ExitOK
