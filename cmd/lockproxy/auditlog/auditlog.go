@@ -80,12 +80,14 @@ func newLog(out io.Writer, log *slog.Logger, names journal.NameStyle) *Log {
 	return a
 }
 
-// asEvent makes a line of the log tell of an event. It leaves out the level: events have none.
+// asEvent makes a line of the log tell of an event. It leaves out the level, which events have not, and what
+// is empty: a line has only what applies.
 func asEvent(_ []string, at slog.Attr) slog.Attr {
-	switch at.Key {
-	case slog.LevelKey:
+	switch v := at.Value; {
+	case at.Key == slog.LevelKey, v.Equal(slog.StringValue("")), v.Equal(slog.Int64Value(0)),
+		v.Equal(slog.Uint64Value(0)):
 		return slog.Attr{}
-	case slog.MessageKey:
+	case at.Key == slog.MessageKey:
 		at.Key = "event"
 	}
 	return at
@@ -141,32 +143,13 @@ func (a *Log) appendLine(e *lockevent.Event) {
 	if e.Lock != "" {
 		all = a.names.Lock(all, e.Lock)
 	}
-	for _, field := range [][2]string{{"mode", e.Mode}, {"token", e.Token}} {
-		all = addText(all, field[0], field[1])
-	}
-	if e.Fence != 0 {
-		all = append(all, "fence", e.Fence)
-	}
-	for _, field := range [][2]string{{"client", e.Client.Addr}, {"name", e.Client.Name},
-		{"user", e.Client.User}, {"setting", e.Setting}, {"value", e.Value}, {"reason", e.Reason}} {
-		all = addText(all, field[0], field[1])
-	}
-	if e.Count != 0 {
-		all = append(all, "count", e.Count)
-	}
-	all = addText(all, "proxy", e.Proxy)
+	all = append(all, "mode", e.Mode, "token", e.Token, "fence", e.Fence, "client", e.Client.Addr,
+		"name", e.Client.Name, "user", e.Client.User, "setting", e.Setting, "value", e.Value,
+		"reason", e.Reason, "count", e.Count, "proxy", e.Proxy)
 	// Past the Logger, whose records have the time of the call and not that of the event.
 	r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
 	r.Add(all...)
 	a.json.Handler().Handle(context.Background(), r)
-}
-
-// addText appends a name and its value, if there is one: a line has only what applies.
-func addText(all []any, name, value string) []any {
-	if value == "" {
-		return all
-	}
-	return append(all, name, value)
 }
 
 // Close ends it, and waits half a second at most until all is written. Nil is none.
