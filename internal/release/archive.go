@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 )
 
 // archiveFile is one of an archive. name is a path within the folder of the archive.
@@ -29,16 +30,13 @@ func (r version) commonFiles(program string) (files []archiveFile, err error) {
 		}
 		files = append(files, archiveFile{name, 0o644, text})
 	}
-	for _, printed := range []struct{ name, command, shell string }{
-		{"lockproxy.1", "man", ""},
-		{"completions/lockproxy.bash", "completion", "bash"},
-		{"completions/_lockproxy", "completion", "zsh"},
-		{"completions/lockproxy.fish", "completion", "fish"},
+	for _, printed := range []struct{ name, by string }{
+		{"lockproxy.1", "man"},
+		{"completions/lockproxy.bash", "completion bash"},
+		{"completions/_lockproxy", "completion zsh"},
+		{"completions/lockproxy.fish", "completion fish"},
 	} {
-		args := []string{printed.command}
-		if printed.shell != "" {
-			args = append(args, printed.shell)
-		}
+		args := strings.Fields(printed.by)
 		text, err := exec.Command(program, args...).Output()
 		if err != nil || len(text) == 0 {
 			return nil, fmt.Errorf("lockproxy %v: %d bytes, %w", args, len(text), err)
