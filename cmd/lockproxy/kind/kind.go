@@ -53,12 +53,7 @@ func (w written[T]) Allowed() string { return w.allowed }
 
 // Text is any string; help calls it kind.
 func Text(at *string, kind, allowed string) Input {
-	return Checked(at, kind, allowed, func(string) error { return nil })
-}
-
-// Checked is a Text that check takes.
-func Checked(at *string, kind, allowed string, check func(string) error) Input {
-	return Of(at, kind, allowed, func(s string) (string, error) { return s, check(s) }, strings.Clone)
+	return Of(at, kind, allowed, func(s string) (string, error) { return s, nil }, strings.Clone)
 }
 
 // FILE is the Type of what is the path of a file.

@@ -236,13 +236,13 @@ func checkHostPort(s string) error {
 // prefix is the beginning of the names of keys. Braces in it would put every lock into one slot, or replace
 // the lock's own hash tag.
 func prefix(at *string) value {
-	return kind.Checked(at, "TEXT", "any text without { and }", func(s string) error {
+	return kind.Of(at, "TEXT", "any text without { and }", func(s string) (string, error) {
 		switch {
 		case strings.ContainsAny(s, "{}"):
-			return errors.New("must not contain { or }: they would change the slot of every lock")
+			return "", errors.New("must not contain { or }: they would change the slot of every lock")
 		case s == "":
-			return errors.New("must not be empty: locks would mix with other keys")
+			return "", errors.New("must not be empty: locks would mix with other keys")
 		}
-		return nil
-	})
+		return s, nil
+	}, strings.Clone)
 }
