@@ -3,7 +3,7 @@
 package limits
 
 import (
-	"bufio"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -27,10 +27,7 @@ const (
 func memoryThere(root fs.FS) int64 {
 	least := machineMemory(root)
 	for _, file := range groupFiles(root) {
-		text, err := fs.ReadFile(root, file)
-		if err != nil {
-			continue
-		}
+		text, _ := fs.ReadFile(root, file)
 		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is none
 		if err == nil && n > 0 && (least == 0 || n < least) {
 			least = n
@@ -40,20 +37,12 @@ func memoryThere(root fs.FS) int64 {
 }
 
 // machineMemory is MemTotal of /proc/meminfo, or 0.
-func machineMemory(root fs.FS) int64 {
-	f, err := root.Open("proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if words := strings.Fields(lines.Text()); len(words) == 3 && words[0] == "MemTotal:" {
-			n, _ := strconv.ParseInt(words[1], 10, 64)
-			// /proc/meminfo counts in kB of 1024 bytes
-			return n << 10
-		}
-	}
-	return 0
+func machineMemory(root fs.FS) (kb int64) {
+	text, _ := fs.ReadFile(root, "proc/meminfo")
+	_, total, _ := strings.Cut(string(text), "MemTotal:")
+	fmt.Sscan(total, &kb)
+	// /proc/meminfo counts in kB of 1024 bytes
+	return kb << 10
 }
 
 // groupFiles are the files that hold the limits of the control groups that the process is in, from its own
