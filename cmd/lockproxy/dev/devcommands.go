@@ -8,6 +8,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
 )
@@ -81,17 +82,13 @@ func tellAll(m *miniredis.Miniredis) error {
 
 // describedAs is a line of Untold as an element of COMMAND's reply.
 func describedAs(line string) resp.Value {
-	var name, flags string
-	numbers := make([]int64, 4) // arity, first key, last key, step
-	fmt.Sscan(line, &name, &numbers[0], &flags, &numbers[1], &numbers[2], &numbers[3])
-	described := resp.Value{Kind: '*', Elems: []resp.Value{
-		{Kind: '$', Str: []byte(name)}, {Kind: ':', Int: numbers[0]}, {Kind: '*'},
-	}}
-	for flag := range strings.SplitSeq(flags, ",") {
-		described.Elems[2].Elems = append(described.Elems[2].Elems, resp.Value{Kind: '+', Str: []byte(flag)})
+	var name, words string
+	var arity, first, last, step redcon.SimpleInt
+	fmt.Sscan(line, &name, &arity, &words, &first, &last, &step)
+	var flags []redcon.SimpleString
+	for flag := range strings.SplitSeq(words, ",") {
+		flags = append(flags, redcon.SimpleString(flag))
 	}
-	for _, n := range numbers[1:] {
-		described.Elems = append(described.Elems, resp.Value{Kind: ':', Int: n})
-	}
+	described, _, _ := resp.Parse(redcon.AppendAny(nil, []any{name, arity, flags, first, last, step}))
 	return described
 }
