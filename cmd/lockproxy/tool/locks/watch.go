@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -159,16 +160,11 @@ func (w *changes) showLocks(all []Lock) error {
 
 // differs says that another client holds the lock, or that others wait.
 func (l Lock) differs(o Lock) bool {
-	if l.State != o.State || l.Fence != o.Fence || l.Waiters != o.Waiters || l.Used != o.Used ||
-		len(l.Holders) != len(o.Holders) {
-		return true
+	same := func(a, b ShownHolder) bool {
+		return a.Token == b.Token && a.Count == b.Count && a.Mode == b.Mode
 	}
-	for i, h := range l.Holders {
-		if h.Token != o.Holders[i].Token || h.Count != o.Holders[i].Count || h.Mode != o.Holders[i].Mode {
-			return true
-		}
-	}
-	return false
+	return l.State != o.State || l.Fence != o.Fence || l.Waiters != o.Waiters || l.Used != o.Used ||
+		!slices.EqualFunc(l.Holders, o.Holders, same)
 }
 
 // tellChange writes one line. Quotes in a value are escaped, so a line can be taken apart.
