@@ -136,18 +136,12 @@ func checkCerts(v *settings.Values, c files.Certs, tell func(checkup.Fact)) {
 // onlyCert is the certificate in a file, nil if there is none, or more than one: then it is a bundle, some of
 // which may well have expired.
 func onlyCert(file string) *x509.Certificate {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
+	text, _ := os.ReadFile(file)
 	block, rest := pem.Decode(text)
 	if next, _ := pem.Decode(rest); block == nil || next != nil {
 		return nil
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil
-	}
+	cert, _ := x509.ParseCertificate(block.Bytes)
 	return cert
 }
 

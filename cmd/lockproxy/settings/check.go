@@ -227,10 +227,7 @@ func IsLoopback(addr string) bool {
 	if IsSocket(addr) {
 		return true
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
+	host, _, _ := net.SplitHostPort(addr)
 	// Other names are not looked up: what they mean could change, and an empty host is all addresses.
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
