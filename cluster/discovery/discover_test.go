@@ -22,6 +22,7 @@ import (
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/internal/servers"
 	"lockproxy/cluster/internal/upstream"
+	"lockproxy/integration/rig"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
@@ -37,8 +38,8 @@ func TestDiscoverSingle(t *testing.T) {
 }
 
 func TestDiscoverUnixSocket(t *testing.T) {
-	s := servers.StartRedis(t, "--unixsocket", "r.sock")
-	path := filepath.Join(s.Dir, "r.sock")
+	path := filepath.Join(t.TempDir(), "r.sock")
+	servers.StartRedis(t, "--unixsocket", path)
 	u := upstream.Find(t, discovery.Options{Addrs: []string{path}})
 	if got := u.Topology().Slots[0].Addr; got != path {
 		t.Errorf("master at %s", got)
@@ -53,10 +54,9 @@ func TestDiscoverUnixSocket(t *testing.T) {
 // A replica leads to its master, and the upstream follows when the roles change.
 func TestDiscoverReplicaOfOne(t *testing.T) {
 	master := servers.StartRedis(t)
-	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port,
-		"--repl-diskless-sync-delay", "0")
+	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
 	servers.Eventually(t, "replica in sync", func() bool {
-		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
+		return replica.Info(t, "replication", "master_link_status") == "up"
 	})
 	u := upstream.Find(t, discovery.Options{Addrs: []string{replica.Addr}})
 	top := u.Topology()
@@ -80,12 +80,11 @@ func TestDiscoverReplicaOfOne(t *testing.T) {
 
 func TestDiscoverSentinel(t *testing.T) {
 	master := servers.StartRedis(t)
-	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port,
-		"--repl-diskless-sync-delay", "0")
+	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
 	sentinels := servers.StartSentinels(t, 3, master)
 	for _, s := range sentinels {
 		servers.Eventually(t, "Sentinel "+s.Addr+" knows the group", func() bool {
-			info := s.Info(t.Context()).Val()
+			info := s.Client.Info(t.Context()).Val()
 			return strings.Contains(info, "slaves=1,sentinels=3")
 		})
 	}
@@ -99,9 +98,10 @@ func TestDiscoverSentinel(t *testing.T) {
 	sentinels[0].Kill()
 	master.Kill()
 	servers.Eventually(t, "the Sentinels agree", func() bool {
-		at, _ := sentinels[1].Do(t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mine").StringSlice()
-		role := replica.Info(t.Context(), "replication").Val()
-		return len(at) == 2 && at[1] == replica.Port && strings.Contains(role, "role:master")
+		at, _ := sentinels[1].Client.Do(t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME",
+			"mine").StringSlice()
+		role := replica.Client.Info(t.Context(), "replication").Val()
+		return len(at) == 2 && at[1] == strconv.Itoa(replica.Port) && strings.Contains(role, "role:master")
 	})
 	servers.Eventually(t, "the fail-over is seen",
 		func() bool { return u.Topology().Slots[7].Addr == replica.Addr })
@@ -128,17 +128,16 @@ const wrong = 500 * time.Millisecond
 func always(c *tls.Config) func() *tls.Config { return func() *tls.Config { return c } }
 
 func TestDiscoverTLS(t *testing.T) {
-	ca, cert, key := servers.Certificates(t)
-	s := servers.StartServer(t, "redis-server", func(_, port string) []string {
-		n, _ := strconv.Atoi(port)
-		return []string{"--tls-port", strconv.Itoa(n + 10000), "--tls-ca-cert-file", ca,
-			"--tls-cert-file", cert,
-			"--tls-key-file", key,
-			"--user", "proxy", "on", ">secret", "~*", "&*", "+@all", "--save", ""}
-	})
-	n, _ := strconv.Atoi(s.Port)
-	addr := "127.0.0.1:" + strconv.Itoa(n+10000)
-	config := servers.Trusting(t, ca, cert, key)
+	a := rig.NewAuthority(t)
+	cert, key := a.Issue(t, "redis", rig.LoopbackIP)
+	port := strconv.Itoa(rig.FreePort(t))
+	s := servers.StartRedis(t, "--tls-port", port, "--tls-ca-cert-file", a.File("ca.crt"),
+		"--tls-cert-file", a.File("redis.crt"), "--tls-key-file", a.File("redis.key"),
+		"--user", "proxy", "on", ">secret", "~*", "&*", "+@all")
+	addr := "127.0.0.1:" + port
+	config := &tls.Config{RootCAs: x509.NewCertPool(),
+		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}
+	config.RootCAs.AddCert(a.Cert)
 	u := upstream.Find(t, discovery.Options{Addrs: []string{addr}, TLS: always(config), User: "proxy",
 		Password: "secret"})
 	for _, proto := range []int{2, 3} {
@@ -259,8 +258,8 @@ func TestDiscoverErrors(t *testing.T) {
 		})
 	}
 	t.Run("stopped node", func(t *testing.T) {
-		open.Signal(t, syscall.SIGSTOP)
-		defer open.Signal(t, syscall.SIGCONT)
+		open.Signal(syscall.SIGSTOP)
+		defer open.Signal(syscall.SIGCONT)
 		refused(t, wrong, discovery.Options{Addrs: servers.Addrs(open)}, "did not answer in time")
 	})
 }
@@ -277,7 +276,7 @@ func TestDialErrors(t *testing.T) {
 		}
 	}
 	s.Must(t, "CONFIG", "SET", "requirepass", "right")
-	s.Signal(t, syscall.SIGSTOP)
+	s.Signal(syscall.SIGSTOP)
 	if _, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: 2}, nil); !errors.Is(err,
 		context.DeadlineExceeded) {
 		t.Error(err)
@@ -287,7 +286,7 @@ func TestDialErrors(t *testing.T) {
 	if _, err := u.Dial(ctx, s.Addr, cluster.Mode{Proto: 2}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	s.Signal(t, syscall.SIGCONT)
+	s.Signal(syscall.SIGCONT)
 }
 
 // A node that has no place for one more client says so and closes. That is told, by the control plane and by

@@ -22,7 +22,7 @@ import (
 // must find out.
 func TestWatchCluster(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
-	servers.NoFailovers(t, nodes)
+	servers.Cluster(nodes).NoFailovers(t)
 	t.Run("discovered", func(t *testing.T) { discovered(t, nodes) })
 	t.Run("refreshed", func(t *testing.T) { refreshed(t, nodes) })
 	seeds := []*servers.Server{nodes[0], nodes[1]}
@@ -80,7 +80,7 @@ func TestWatchCluster(t *testing.T) {
 	successor := replicaOf(old)
 	successor.Must(t, "CLUSTER", "FAILOVER")
 	servers.Eventually(t, "the cluster agreed", func() bool {
-		return strings.Contains(successor.Info(t.Context(), "replication").Val(), "role:master")
+		return strings.Contains(successor.Client.Info(t.Context(), "replication").Val(), "role:master")
 	})
 	servers.Eventually(t, "the fail-over is seen",
 		func() bool { return u.Topology().Slots[9000].Addr == successor.Addr })
@@ -94,24 +94,24 @@ func TestWatchCluster(t *testing.T) {
 	}
 	// A master that hangs delays nothing: what it is asked may take longer than what is seen of the others.
 	hung := successor
-	hung.Signal(t, syscall.SIGSTOP)
+	hung.Signal(syscall.SIGSTOP)
 	for range 3 {
 		move(100, hung)
 	}
 	servers.Eventually(t, "its replica took over",
 		func() bool { return u.Topology().Slots[9000].Addr == old.Addr })
-	hung.Signal(t, syscall.SIGCONT)
+	hung.Signal(syscall.SIGCONT)
 
 	// kill -9 of a master.
 	dying := servers.ByAddr(nodes, u.Topology().Slots[16000].Addr)
 	successor = replicaOf(dying)
 	servers.Eventually(t, "the replica is in sync", func() bool {
-		return strings.Contains(successor.Info(t.Context(), "replication").Val(), "master_link_status:up")
+		return successor.Info(t, "replication", "master_link_status") == "up"
 	})
 	dying.Kill()
 	witness := alive(successor)
 	servers.Eventually(t, "the cluster agreed", func() bool {
-		return strings.Contains(successor.Info(t.Context(), "replication").Val(), "role:master") &&
+		return strings.Contains(successor.Client.Info(t.Context(), "replication").Val(), "role:master") &&
 			strings.Contains(witness.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
 	servers.Eventually(t, "the fail-over is seen",
@@ -123,10 +123,10 @@ func TestWatchCluster(t *testing.T) {
 		if s == dying {
 			continue
 		}
-		if replica := s.Info(t.Context(), "replication").Val(); !strings.Contains(replica, "role:slave") {
+		if s.Info(t, "replication", "role") != "slave" {
 			successor := replicaOf(s)
 			servers.Eventually(t, "the replica is in sync", func() bool {
-				info := successor.Info(t.Context(), "replication").Val()
+				info := successor.Client.Info(t.Context(), "replication").Val()
 				return strings.Contains(info, "master_link_status:up")
 			})
 		}

@@ -15,6 +15,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/internal/servers"
+	"lockproxy/integration/rig"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/subscription"
 )
@@ -101,10 +102,10 @@ func TestMasterRealStop(t *testing.T) {
 			if set("before") != nil {
 				return false
 			}
-			s.Signal(t, syscall.SIGSTOP)
+			s.Signal(syscall.SIGSTOP)
 			err := set("meanwhile")
 			if errors.Is(err, cluster.ErrUnavailable) { // it was away before, on a busy machine
-				s.Signal(t, syscall.SIGCONT)
+				s.Signal(syscall.SIGCONT)
 				return false
 			}
 			if !errors.Is(err, errReplyLate) {
@@ -116,7 +117,7 @@ func TestMasterRealStop(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(pause) // 2 s: the connection is given up, and others after it
-		s.Signal(t, syscall.SIGCONT)
+		s.Signal(syscall.SIGCONT)
 		servers.Eventually(t, "it is back", func() bool { return m.Vote() == nil })
 		servers.Eventually(t, "it answers", func() bool { return set("after") == nil })
 		time.Sleep(50 * time.Millisecond)
@@ -181,7 +182,7 @@ func TestNameOfAMasterLeadsElsewhere(t *testing.T) {
 			dials.Add(1)
 			return new(net.Dialer).DialContext(ctx, network, named.Load().Addr)
 		},
-	}, &servers.Server{Addr: "db.test:6379"})[0]
+	}, &servers.Server{Server: &rig.Server{Addr: "db.test:6379"}})[0]
 	servers.Eventually(t, "it votes", func() bool { return m.Vote() == nil })
 	heard := make(chan string, 100)
 	defer m.Subscribe("news", func(e subscription.Change) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -81,8 +80,7 @@ func TestNamesOfAClusterAreExchanged(t *testing.T) {
 	h := &hostNames{at: make(map[string]*servers.Server)}
 	name := func(i int) string { return fmt.Sprintf("n%d.test", i) }
 	for i, n := range nodes {
-		port, _ := strconv.Atoi(n.Port)
-		n.Must(t, "CONFIG", "SET", "cluster-announce-bus-port", port+10000)
+		n.Must(t, "CONFIG", "SET", "cluster-announce-bus-port", n.Port+10000)
 		n.Must(t, "CONFIG", "SET", "cluster-announce-port", "6379")
 		n.Must(t, "CONFIG", "SET", "cluster-announce-hostname", name(i))
 		n.Must(t, "CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname")

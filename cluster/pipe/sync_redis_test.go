@@ -69,10 +69,10 @@ func TestSyncedReplicas(t *testing.T) {
 			t.Errorf("%s has %q and yet said that it has all", r.Addr, v)
 		}
 	}
-	two.Signal(t, syscall.SIGSTOP)
+	two.Signal(syscall.SIGSTOP)
 	check("SET k 2", 1, 1)
 	check("SET k 3", 2, 1)
-	one.Signal(t, syscall.SIGSTOP)
+	one.Signal(syscall.SIGSTOP)
 	// Writes of others count too: what a request reads must be there.
 	master.Must(t, "SET", "k", "4")
 	check("GET k", 1, 0)
@@ -111,8 +111,8 @@ func TestSyncedReplicas(t *testing.T) {
 	if most > 8 {
 		t.Errorf("%d connections at a time", most)
 	}
-	one.Signal(t, syscall.SIGCONT)
-	two.Signal(t, syscall.SIGCONT)
+	one.Signal(syscall.SIGCONT)
+	two.Signal(syscall.SIGCONT)
 	servers.Eventually(t, "the replicas have it again", func() bool {
 		_, acked, err := synced(t.Context(), c, "SET k 5", 2, timeout)
 		return err == nil && acked == 2
@@ -120,7 +120,7 @@ func TestSyncedReplicas(t *testing.T) {
 
 	// A master that is stopped holds nobody longer than asked for, one that is gone no
 	// longer than the budget.
-	master.Signal(t, syscall.SIGSTOP)
+	master.Signal(syscall.SIGSTOP)
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if _, _, err := synced(ctx, c, "SET k 6", 2, timeout); !errors.Is(err, context.DeadlineExceeded) {

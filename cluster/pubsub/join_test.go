@@ -200,7 +200,7 @@ func TestJoinFails(t *testing.T) {
 	}
 	servers.Eventually(t, "only what was joined is left",
 		func() bool { return u.topicsLeft() == 1 })
-	s.Signal(t, syscall.SIGSTOP)
+	s.Signal(syscall.SIGSTOP)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, cause)
 	defer cancel()
@@ -208,7 +208,7 @@ func TestJoinFails(t *testing.T) {
 		t.Error(err)
 	}
 	u.Leave(ctx, kept, a)
-	s.Signal(t, syscall.SIGCONT)
+	s.Signal(syscall.SIGCONT)
 	servers.Eventually(t, "nothing is left", func() bool { return u.topicsLeft() == 0 })
 	u.Close()
 	if _, err := u.Join(t.Context(), Classic, []string{"open5"}, a); err == nil {
@@ -310,9 +310,9 @@ func joinNotificationsOfKeys(t *testing.T, nodes []*servers.Server) {
 	if u.Home() == lost.Addr {
 		lost = nodes[1]
 	}
-	lost.Signal(t, syscall.SIGSTOP)
+	lost.Signal(syscall.SIGSTOP)
 	topics := a.join(t, u, Pattern, "__*")
-	lost.Signal(t, syscall.SIGCONT)
+	lost.Signal(syscall.SIGCONT)
 	key := keyOf(lost)
 	servers.Eventually(t, "notifications of a master that is back", func() bool {
 		for len(a.came) > 0 {
@@ -320,7 +320,7 @@ func joinNotificationsOfKeys(t *testing.T, nodes []*servers.Server) {
 				return true
 			}
 		}
-		lost.Do(t.Context(), "SET", key, "v")
+		lost.Client.Do(t.Context(), "SET", key, "v")
 		time.Sleep(20 * time.Millisecond)
 		return false
 	})
@@ -345,9 +345,9 @@ func TestJoinMoves(t *testing.T) {
 		i, heard := 0, map[string]bool{}
 		servers.Eventually(t, "both channels are heard "+what, func() bool {
 			for _, s := range nodes {
-				s.Do(t.Context(), "SPUBLISH", "{job}", i)
+				s.Client.Do(t.Context(), "SPUBLISH", "{job}", i)
 			}
-			nodes[i%len(nodes)].Do(t.Context(), "PUBLISH", "news", i)
+			nodes[i%len(nodes)].Client.Do(t.Context(), "PUBLISH", "news", i)
 			for i++; len(a.came) > 0; {
 				heard[(<-a.came)[:1]] = true
 			}
@@ -364,9 +364,9 @@ func TestJoinMoves(t *testing.T) {
 		hears("after the slot moved")
 	}
 	for _, s := range nodes[3:] {
-		servers.Agreed(t, nodes)
+		servers.Cluster(nodes).Agreed(t)
 		servers.Eventually(t, "a replica in sync", func() bool {
-			return strings.Contains(s.Info(t.Context(), "replication").Val(), "master_link_status:up")
+			return strings.Contains(s.Client.Info(t.Context(), "replication").Val(), "master_link_status:up")
 		})
 		s.Must(t, "CLUSTER", "FAILOVER", "TAKEOVER") // others may refuse their votes
 		servers.Eventually(t, "it is a master",

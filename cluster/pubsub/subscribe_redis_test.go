@@ -115,11 +115,11 @@ func TestSubscribeHalfOpen(t *testing.T) {
 	a := listen(t, u, "a")
 	time.Sleep(1700 * time.Millisecond) // it was pinged once
 	a.silent(t)
-	s.Signal(t, syscall.SIGSTOP)
+	s.Signal(syscall.SIGSTOP)
 	a.expect(t, "lost")
 	b := begin(u, -1, "b")
 	b.silent(t)
-	s.Signal(t, syscall.SIGCONT)
+	s.Signal(syscall.SIGCONT)
 	a.expect(t, "live")
 	b.expect(t, "live")
 	s.Must(t, "SPUBLISH", "a", "1")
@@ -277,11 +277,11 @@ func TestSubscribeFailOver(t *testing.T) {
 
 	next = replica()
 	servers.Eventually(t, "replica in sync", func() bool {
-		return strings.Contains(next.Info(t.Context(), "replication").Val(), "master_link_status:up")
+		return strings.Contains(next.Client.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	master().Kill()
 	servers.Eventually(t, "the cluster agreed", func() bool {
-		return strings.Contains(next.Info(t.Context(), "replication").Val(), "role:master")
+		return strings.Contains(next.Client.Info(t.Context(), "replication").Val(), "role:master")
 	})
 	h.expectLive(t, u, n, next)
 	hears(next, "2")

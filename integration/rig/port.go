@@ -8,8 +8,7 @@ import (
 )
 
 // Ports are from lowestPort to below highestPort. A cluster bus listens 10000 above its port, which is no
-// port of another server then, nor one of those that systems hand out for outgoing connections. The packages
-// below cluster have their servers between highestPort and the first bus, and Redis's own
+// port of another server then, nor one of those that systems hand out for outgoing connections. Redis's own
 // suite listens above the last.
 const lowestPort, highestPort = 10240, 16240
 

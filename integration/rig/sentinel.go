@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // sentinelGroup is a master, its replica, and three sentinels that watch them.
@@ -22,26 +23,32 @@ func StartSentinels(l Life) *sentinelGroup {
 		return g.Replica.Info(l, "replication", "master_link_status") == "up"
 	})
 	for range 3 {
-		s := newRedis(l)
-		file := filepath.Join(s.dir, "sentinel.conf")
-		conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n"+
-			"sentinel monitor mymaster 127.0.0.1 %d 2\n"+
-			"sentinel down-after-milliseconds mymaster 1000\n"+
-			"sentinel failover-timeout mymaster 4000\n", s.Port, s.dir, g.Master.Port)
-		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-			l.Fatalf("%v", err)
-		}
-		s.Process = StartProcess(l, s.program, file, "--sentinel")
-		g.Sentinels = append(g.Sentinels, s)
+		g.Sentinels = append(g.Sentinels, StartSentinel(l,
+			fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2", g.Master.Port),
+			"sentinel down-after-milliseconds mymaster 1000",
+			"sentinel failover-timeout mymaster 4000"))
 	}
 	for _, s := range g.Sentinels {
-		s.ready(l)
 		Eventually(l, 2*Patience, "sentinels know each other and the replica", func() bool {
 			m := s.Do(l, "SENTINEL", "MASTER", "mymaster")
 			return m.Field("num-other-sentinels").Text == "2" && m.Field("num-slaves").Text == "1"
 		})
 	}
 	return g
+}
+
+// StartSentinel starts a Sentinel that has lines in its configuration.
+func StartSentinel(l Life, lines ...string) *Server {
+	l.Helper()
+	s := newRedis(l)
+	file := filepath.Join(s.dir, "sentinel.conf")
+	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s\n", s.Port, s.dir, strings.Join(lines, "\n"))
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		l.Fatalf("%v", err)
+	}
+	s.Process = StartProcess(l, s.program, file, "--sentinel")
+	s.ready(l)
+	return s
 }
 
 // Promoted waits until the replica is master. Sentinel closes all connections to a server that it promotes,
