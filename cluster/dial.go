@@ -205,9 +205,7 @@ func converse(conn net.Conn, commands []byte, asked []handshakeStep, self *Ident
 		case !reply.IsError():
 		case s == decisive, s == database && !RefusesLogin(text):
 			return &ModeError{text}
-		// The last two are no answers: Redis says so to a new client, and closes the connection.
-		case s < optional, RefusesLogin(text), strings.HasPrefix(text, "DENIED"),
-			strings.Contains(text, "max number of clients"):
+		case s < optional, RefusesLogin(text), TurnsAway(text):
 			return Said(text)
 		}
 	}
@@ -215,6 +213,12 @@ func converse(conn net.Conn, commands []byte, asked []handshakeStep, self *Ident
 		return errors.New("the node said more than it was asked for")
 	}
 	return nil
+}
+
+// TurnsAway says that text is no answer: a node in protected mode, or without a place for one more client,
+// says so to a new client, whatever that asks, and closes the connection.
+func TurnsAway(text string) bool {
+	return strings.HasPrefix(text, "DENIED") || strings.Contains(text, "max number of clients")
 }
 
 // mostSaid is how many bytes a node may say about one connection, or about some of them.

@@ -220,7 +220,7 @@ func newClient(life context.Context, dialer *cluster.Dialer, addr string, as *cl
 				c.failed.Store(true)
 				return nil, err
 			}
-			return heeding(resp.Answer.Conn(conn)), nil
+			return resp.Answer.Conn(conn), nil
 		},
 		// One dial, and no retry: see asker. ConnectTimeout bounds each step, and the context of the pipeline
 		// all of them together.
@@ -238,8 +238,32 @@ func newClient(life context.Context, dialer *cluster.Dialer, addr string, as *cl
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
+	c.redis.AddHook(heeding{})
 	context.AfterFunc(life, func() { c.redis.Close() })
 	return c
+}
+
+// heeding has the login of a client fail with the words of a node that turns it away. go-redis takes them for
+// the answer to its HELLO, goes on without, and sees only the end of the connection.
+type heeding struct{}
+
+// ProcessHook implements redis.Hook. All but the login goes through pipelines.
+func (heeding) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil && cluster.TurnsAway(err.Error()) {
+			return errors.New(err.Error()) // no redis.Error, which would be an answer
+		}
+		return err
+	}
+}
+
+// DialHook implements redis.Hook.
+func (heeding) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (heeding) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // redisLog passes the log lines of go-redis on to slog, for developers only: the errors themselves are

@@ -3,7 +3,9 @@ package discovery
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"lockproxy/cluster"
@@ -165,6 +167,11 @@ func (p *pulse) doubtMaster(addr string, silent bool) {
 		p.vigil.wake.hintNow()
 		p.refresh.hint()
 	}
+}
+
+// connEnded says that err is the end of a connection. A time-out is none.
+func connEnded(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // askMaster asks the master at addr why it does not serve; nil: it does. err is that there is no answer. A
