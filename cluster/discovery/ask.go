@@ -142,14 +142,7 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 // redialNode has the next question to addr asked over a new connection. Questions under way are still
 // answered over the old one.
 func (a *asker) redialNode(addr string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for key, c := range a.clients {
-		if key.addr == addr {
-			delete(a.clients, key)
-			a.endClientLater(c)
-		}
-	}
+	a.dropClients(func(at string) bool { return at == addr }, a.endClientLater)
 }
 
 // endClientLater ends c when nobody waits for its answers any more: by then each question over it has been
@@ -159,12 +152,17 @@ func (a *asker) endClientLater(c *nodeClient) { time.AfterFunc(a.dialer.ConnectT
 // keepClients closes all clients except those of the nodes for which wanted returns true. What is under way
 // to the others fails.
 func (a *asker) keepClients(wanted func(addr string) bool) {
+	a.dropClients(func(addr string) bool { return !wanted(addr) }, func(c *nodeClient) { c.end() })
+}
+
+// dropClients has end end the clients of the nodes for which unwanted returns true.
+func (a *asker) dropClients(unwanted func(addr string) bool, end func(c *nodeClient)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key, c := range a.clients {
-		if !wanted(key.addr) {
+		if unwanted(key.addr) {
 			delete(a.clients, key)
-			c.end()
+			end(c)
 		}
 	}
 }
