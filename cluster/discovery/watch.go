@@ -61,7 +61,6 @@ const (
 type Upstream struct {
 	*controlPlane
 	sentinelLogins *cluster.Logins
-	dialer         *cluster.Dialer
 	readers        *readers
 	pulse          *pulse
 	vigil          *vigil
@@ -86,12 +85,11 @@ func newUpstream(o Options) *Upstream {
 	u := &Upstream{
 		controlPlane:   c,
 		sentinelLogins: c.o.SentinelLogins,
-		dialer:         c.o.dialer(),
 		servers:        make(map[string]cluster.Server),
 		suspects:       make(map[string]time.Time),
 	}
 	u.life, u.end = context.WithCancel(context.Background())
-	c.asker = &asker{dialer: u.dialer, life: u.life, clients: make(map[askKey]*nodeClient)}
+	c.asker = &asker{dialer: c.o.dialer(), life: u.life, clients: make(map[askKey]*nodeClient)}
 	u.readers = &readers{controlPlane: c, wake: newWaker()}
 	u.vigil = newVigil(c)
 	u.pulse = newPulse(c, u.vigil)
@@ -102,11 +100,11 @@ func newUpstream(o Options) *Upstream {
 func (u *Upstream) Dial(ctx context.Context, addr string, m cluster.Mode,
 	before *cluster.Identity) (net.Conn, error) {
 	m.Replica = m.Replica && u.kind == cluster.Cluster
-	return u.dialer.Dial(ctx, addr, m, before)
+	return u.asker.dialer.Dial(ctx, addr, m, before)
 }
 
 // Login is how connections to the nodes authenticate that are dialled now.
-func (u *Upstream) Login() *cluster.Login { return u.dialer.Login() }
+func (u *Upstream) Login() *cluster.Login { return u.asker.dialer.Login() }
 
 // Refresh hints that the topology may be out of date: a node redirected, or a
 // connection was lost. It never blocks; many hints make one refresh.
