@@ -64,10 +64,7 @@ func setting(v resp.Value) int {
 	if v.IsError() || len(v.Elems) != 2 {
 		return 0
 	}
-	n, err := strconv.Atoi(v.Elems[1].Text())
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.Atoi(v.Elems[1].Text())
 	return n
 }
 
