@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -80,7 +81,7 @@ func (s *Subscriptions) Join(ctx context.Context, kind Kind, names []string, out
 	}
 	s.waitFor(ctx, o)
 	defer s.mu.Unlock()
-	err := o.outcome(ctx, topics...)
+	err := o.outcome(ctx, topics)
 	if err == nil {
 		return topics, nil
 	}
@@ -132,7 +133,7 @@ func (s *Subscriptions) waitFor(ctx context.Context, o *barrier) {
 }
 
 // outcome says why a join to topics was in vain, if it was: then they forget it. mu is held.
-func (o *barrier) outcome(ctx context.Context, topics ...*Topic) error {
+func (o *barrier) outcome(ctx context.Context, topics []*Topic) error {
 	if o.missing == 0 && o.err == nil {
 		return nil
 	}
@@ -140,23 +141,13 @@ func (o *barrier) outcome(ctx context.Context, topics ...*Topic) error {
 		t.joins = slices.DeleteFunc(t.joins, func(j join) bool { return j.barrier == o })
 	}
 	err := o.err
-	if err == nil {
-		worst := max(slices.IndexFunc(topics, func(t *Topic) bool { return t.reason != nil }), 0)
-		err = topics[worst].explainWait(ctx)
+	if err == nil { // it was waited for in vain
+		err = cmp.Or(context.Cause(ctx), net.ErrClosed)
+		if i := slices.IndexFunc(topics, func(t *Topic) bool { return t.reason != nil }); i >= 0 {
+			err = fmt.Errorf("%w (%w)", err, topics[i].reason)
+		}
 	}
 	return fmt.Errorf("cluster: subscribe: %w", err)
-}
-
-// explainWait is the error if t was waited for in vain. mu is held.
-func (t *Topic) explainWait(ctx context.Context) error {
-	err := context.Cause(ctx)
-	if err == nil {
-		err = net.ErrClosed
-	}
-	if t.reason != nil {
-		return fmt.Errorf("%w (%w)", err, t.reason)
-	}
-	return err
 }
 
 // awaitTopic subscribes t at its nodes once more, so that o ends behind everything that they have sent so
