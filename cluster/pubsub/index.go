@@ -74,21 +74,15 @@ func (c *topicIndex) removeTopic(t *Topic) {
 	}
 }
 
-// Topic is the topic of that name, or nil.
+// Topic is the topic of that name, or nil. A name that is longer than any topic's is not looked up, because
+// that takes longer the longer it is.
 func (s *Subscriptions) Topic(kind Kind, name []byte) *Topic {
-	c := &s.index
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.named(kind, name)
-}
-
-// named is the topic of that name, or nil. A name that is longer than any topic's is not looked up, because
-// that takes longer the longer it is. mu is held.
-func (c *topicIndex) named(kind Kind, name []byte) *Topic {
 	if len(name) > cluster.MaxShared {
 		return nil
 	}
-	return c.all[topicKey{kind, string(name)}]
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	return s.index.all[topicKey{kind, string(name)}]
 }
 
 // Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even
@@ -123,17 +117,11 @@ const (
 // gives up if finding them would take more than most steps, of some nanoseconds each. left is how many steps
 // are left; a negative one means that it has given up.
 func (s *Subscriptions) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
-	if shard {
-		if t := s.Topic(Shard, channel); t != nil {
-			topics = append(topics, t)
-		}
-		return topics, most
+	kind, patterns := Shard, []*Topic(nil)
+	if !shard {
+		kind, patterns = Classic, s.Topics(Pattern)
 	}
-	c := &s.index
-	c.mu.RLock()
-	t, patterns := c.named(Classic, channel), c.patterns
-	c.mu.RUnlock()
-	if t != nil {
+	if t := s.Topic(kind, channel); t != nil {
 		topics = append(topics, t)
 	}
 	left = most
