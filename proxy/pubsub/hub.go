@@ -66,6 +66,7 @@ type Hub struct {
 	late      func() bool
 	box       *mailbox
 	listeners map[*pubsub.Topic]*listeners
+	next      uint64 // order of the next subscription
 
 	messages atomic.Uint64   // messages given to clients
 	taken    [3]atomic.Int64 // subscriptions, by kind
@@ -83,7 +84,7 @@ type subscription struct {
 	of      *Subscriber
 	topic   *pubsub.Topic
 	at      int    // in listeners.all
-	order   uint64 // its age among the client's subscriptions
+	order   uint64 // its age among the subscriptions of the loop
 	behind  uint32 // the command that subscribed
 	told    bool   // that command has been answered, and messages may be sent
 	leaving bool   // it is being ended: it no longer counts, but gets the messages under way

@@ -188,9 +188,6 @@ func (j *joining) confirmNames(names []string) []byte {
 	if l.h.Gone() {
 		return nil
 	}
-	if l.has == nil {
-		l.has = &subscriptions{}
-	}
 	if l.has.byName[j.kind] == nil {
 		l.has.byName[j.kind] = make(map[string]*subscription)
 	}

@@ -20,7 +20,7 @@ type Subscriber struct {
 	hub   *Hub
 	own   *tracking.Connections
 	tasks Starter
-	has   *subscriptions // nil: it listens to nothing
+	has   subscriptions
 }
 
 // Host is a session as its subscriptions see it, beside what all features see.
@@ -46,37 +46,25 @@ func NewSubscriber(h Host, hub *Hub, own *tracking.Connections, tasks Starter) S
 }
 
 // Listens says that the client listens to something.
-func (l *Subscriber) Listens() bool { return l.has != nil }
+func (l *Subscriber) Listens() bool { return l.has.bytes > 0 }
 
 // Memory is how many bytes its subscriptions take.
-func (l *Subscriber) Memory() int {
-	if l.has == nil {
-		return 0
-	}
-	return l.has.bytes
-}
+func (l *Subscriber) Memory() int { return l.has.bytes }
 
 // Names returns the names of all topics of a kind that it listens to. They are sorted, and a copy.
 func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
-	if l.has == nil {
-		return nil
-	}
 	return slices.Sorted(maps.Keys(l.has.byName[kind]))
 }
 
-// subscriptions are those of one client, by the kind and name of their topics. It exists while there is at
-// least one.
+// subscriptions are those of one client, by the kind and name of their topics. Without any it is the zero
+// value.
 type subscriptions struct {
 	byName [3]map[string]*subscription
-	next   uint64 // order of the next subscription
-	bytes  int    // of the names, and the cost of each subscription
+	bytes  int // of the names, and the cost of each subscription
 }
 
 // findSubscription returns the client's subscription to a topic, or nil.
 func (l *Subscriber) findSubscription(kind pubsub.Kind, name string) *subscription {
-	if l.has == nil {
-		return nil
-	}
 	return l.has.byName[kind][name]
 }
 
@@ -86,12 +74,11 @@ const cost = 700
 
 // addSubscription makes the client listen to t, beginning after the answer to command tag.
 func (l *Subscriber) addSubscription(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
-	has := l.has
-	sub := &subscription{of: l, topic: t, order: has.next, behind: tag}
-	has.next++
-	has.byName[kind][t.Name] = sub
-	has.bytes += len(t.Name) + cost
-	l.h.About().Topics[kind] = len(has.byName[kind])
+	sub := &subscription{of: l, topic: t, order: l.hub.next, behind: tag}
+	l.hub.next++
+	l.has.byName[kind][t.Name] = sub
+	l.has.bytes += len(t.Name) + cost
+	l.h.About().Topics[kind] = len(l.has.byName[kind])
 	l.hub.addListener(sub)
 }
 
@@ -104,18 +91,15 @@ func (l *Subscriber) removeSubscription(sub *subscription) {
 	l.has.bytes -= len(sub.topic.Name) + cost
 	l.h.About().Topics[kind] = len(l.has.byName[kind])
 	if !l.h.About().Subscribed() {
-		l.has = nil
+		l.has = subscriptions{}
 	}
 }
 
 // Leave ends all subscriptions of a client that has gone. It returns at once; many are left over several
 // rounds.
 func (l *Subscriber) Leave() {
-	if l.has == nil {
-		return
-	}
 	has := l.has
-	l.has = nil
+	l.has = subscriptions{}
 	has.leaveTopics(l.hub)
 }
 

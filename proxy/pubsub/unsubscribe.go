@@ -154,9 +154,6 @@ func (u *unsubscribing) makeAnswer() []byte {
 // oldestTopics returns subscriptions of some kinds, at most PerRound, the oldest first. all: there are no
 // more.
 func (l *Subscriber) oldestTopics(kinds []pubsub.Kind) (some []topicName, all bool) {
-	if l.has == nil {
-		return nil, true
-	}
 	var subs []*subscription
 	all = true
 	for _, kind := range kinds {
