@@ -3,6 +3,8 @@ package pubsub
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -158,11 +160,7 @@ func (j *joining) endJoining(err error) []byte {
 	case err != nil:
 		return subscribeError(err)
 	case j.l.h.Gone():
-		topics := make([]*pubsub.Topic, 0, len(j.topics))
-		for _, t := range j.topics {
-			topics = append(topics, t)
-		}
-		j.l.hub.releaseTopics(topics)
+		j.l.hub.releaseTopics(slices.Collect(maps.Values(j.topics)))
 		return client.NoAnswer
 	}
 	j.l.h.Answers().Speak(j.tag)
