@@ -113,11 +113,7 @@ func countListeners(reply []byte, topics []*pubsub.Topic, own int) []byte {
 		return reply
 	}
 	n, _ := strconv.Atoi(string(reply[1 : len(reply)-2]))
-	n = max(n-own, 0)
-	for _, t := range topics {
-		n += t.Listeners()
-	}
-	return redcon.AppendInt(nil, int64(n))
+	return redcon.AppendInt(nil, int64(max(n-own, 0)+listenersOf(topics)))
 }
 
 // Recount is countListeners for a PUBLISH or SPUBLISH that ran in a transaction, if that takes no more than
