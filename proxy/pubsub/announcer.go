@@ -116,21 +116,18 @@ func (a *Announcer) Announce(ctx context.Context, channel, message string) (comm
 
 // elsewhere says whether somebody has got the message at another node than at. at has said itself how many
 // got it there.
-func elsewhere(all []ears, at string) (commands.Heard, error) {
-	var doubt error
+func elsewhere(all []ears, at string) (heard commands.Heard, doubt error) {
+	heard = commands.Unheard
 	for _, e := range all {
 		switch {
 		case e.Addr == at:
 		case e.heard:
 			return commands.Told, nil
 		case e.doubt != nil:
-			doubt = e.doubt
+			heard, doubt = commands.InDoubt, e.doubt
 		}
 	}
-	if doubt != nil {
-		return commands.InDoubt, doubt
-	}
-	return commands.Unheard, nil
+	return heard, doubt
 }
 
 // bestMaster is the master to publish at: one that has subscribers, and of those the one at which this
