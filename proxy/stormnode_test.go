@@ -274,7 +274,7 @@ func (st *tempest) Join(ctx context.Context, kind pubsub.Kind, names []string,
 	for _, name := range names {
 		key := fmt.Sprint(kind, name)
 		if st.topics[key] == nil {
-			st.topics[key] = &pubsub.Topic{Kind: kind, Name: name}
+			st.topics[key] = &pubsub.Topic{TopicName: pubsub.TopicName{Kind: kind, Name: name}}
 		}
 		all = append(all, st.topics[key])
 	}

@@ -42,14 +42,14 @@ type feed struct {
 	addr  string
 	stuck atomic.Bool // it waits for an outlet, and reads nothing
 
-	elsewhere  bool                         // its name leads to another node by now
-	subscribed map[topicKey]*subscriptionAt // what it has subscribed or is about to
-	owed       []owedReply                  // replies that are to come, oldest first
-	pinged     bool                         // a PING is among them
-	refused    []owedReply                  // beside a script: sent again at a tick
-	busy       time.Time                    // when it had a topic last
-	heard      uint64                       // reads up to the last tick
-	silent     int                          // ticks since one of them
+	elsewhere  bool                          // its name leads to another node by now
+	subscribed map[TopicName]*subscriptionAt // what it has subscribed or is about to
+	owed       []owedReply                   // replies that are to come, oldest first
+	pinged     bool                          // a PING is among them
+	refused    []owedReply                   // beside a script: sent again at a tick
+	busy       time.Time                     // when it had a topic last
+	heard      uint64                        // reads up to the last tick
+	silent     int                           // ticks since one of them
 
 	full []Outlet // only for the goroutine that reads: outlets that are full
 }
@@ -82,7 +82,7 @@ var Words = [...]struct{ Subscribe, Unsubscribe string }{
 
 // newFeed is a feed that is not connected. What is queued until runFeed has connected goes first.
 func newFeed(s *Subscriptions, addr string) *feed {
-	f := &feed{s: s, addr: addr, busy: time.Now(), subscribed: make(map[topicKey]*subscriptionAt)}
+	f := &feed{s: s, addr: addr, busy: time.Now(), subscribed: make(map[TopicName]*subscriptionAt)}
 	f.feedConn = newFeedConn(f, &s.mu)
 	return f
 }
@@ -126,7 +126,7 @@ func (f *feed) forgetSubscription(l *subscriptionAt) {
 	if l.live() && f.addr == t.home {
 		f.s.loseTopic(t)
 	}
-	delete(f.subscribed, t.key())
+	delete(f.subscribed, t.TopicName)
 	t.places = slices.DeleteFunc(slices.Clone(t.places), func(o *subscriptionAt) bool { return o == l })
 	t.noteCountedAt(f.addr, false)
 	f.busy = time.Now()
@@ -224,7 +224,7 @@ func (f *feed) checkFeed() error {
 	}
 	for _, d := range f.refused {
 		switch l := d.at; {
-		case f.subscribed[l.topic.key()] != l, l.leaving != (d.verb == unsubscribe): // no longer wanted
+		case f.subscribed[l.topic.TopicName] != l, l.leaving != (d.verb == unsubscribe): // no longer wanted
 		case l.leaving:
 			l.leaving = false
 			f.sendUnsubscribe(l, d.barrier)
@@ -282,8 +282,8 @@ func (f *feed) takeReply(frame []byte) error {
 	if len(v.Elems) >= 3 {
 		name = string(v.Elems[1].Str)
 		for kind, verbs := range Words {
-			if key := (topicKey{Kind(kind), name}); word == verbs.Unsubscribe {
-				if len(f.owed) > 0 && f.owed[0].verb == unsubscribe && f.owed[0].at.topic.key() == key {
+			if key := (TopicName{Kind(kind), name}); word == verbs.Unsubscribe {
+				if len(f.owed) > 0 && f.owed[0].verb == unsubscribe && f.owed[0].at.topic.TopicName == key {
 					f.owed[0].said = true
 				}
 				f.noteWithdrawn(key)

@@ -67,7 +67,7 @@ func (f *feed) passMessage(kind Kind, frame, rest []byte) error {
 	}
 	f.s.mu.Lock()
 	defer f.s.unlockAndTell()
-	l := f.subscribed[topicKey{kind, string(name)}]
+	l := f.subscribed[TopicName{kind, string(name)}]
 	if l == nil || !l.stands || l.topic.everywhere && f.addr != l.topic.home && !notifiesOfKeys(channel) {
 		return nil
 	}
@@ -115,7 +115,7 @@ func cutBulk(b []byte) (text, rest []byte, ok bool) {
 // longer rests.
 func (f *feed) noteConfirmed(d owedReply) {
 	l, t := d.at, d.at.topic
-	if f.subscribed[t.key()] != l {
+	if f.subscribed[t.TopicName] != l {
 		return
 	}
 	l.stands = true
@@ -136,7 +136,7 @@ func (f *feed) noteConfirmed(d owedReply) {
 func (f *feed) noteUnsubscribed(d owedReply) {
 	l, t := d.at, d.at.topic
 	switch {
-	case f.subscribed[t.key()] != l:
+	case f.subscribed[t.TopicName] != l:
 	case l.leaving:
 		f.forgetSubscription(l)
 	default:
@@ -147,7 +147,7 @@ func (f *feed) noteUnsubscribed(d owedReply) {
 
 // noteWithdrawn handles a subscription that the node ended by itself, as it does when the slot moves away. mu
 // is held.
-func (f *feed) noteWithdrawn(key topicKey) {
+func (f *feed) noteWithdrawn(key TopicName) {
 	l := f.subscribed[key]
 	if l == nil || !l.live() { // as after an UNSUBSCRIBE of ours
 		return
@@ -163,7 +163,7 @@ func (f *feed) noteWithdrawn(key topicKey) {
 // before.
 func (f *feed) noteRefused(d owedReply, text string) {
 	l, t := d.at, d.at.topic
-	if f.subscribed[t.key()] != l || l.leaving {
+	if f.subscribed[t.TopicName] != l || l.leaving {
 		return
 	}
 	if busy(text) && l.stands { // it still stands: only the answer is missing

@@ -49,7 +49,7 @@ const topicsAtOnce = 1024
 // as it is, and others do not wait for that, which may be held for long.
 type topicIndex struct {
 	mu       sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
-	all      map[topicKey]*Topic
+	all      map[TopicName]*Topic
 	patterns []*Topic // those of them that are; never changed in place
 }
 
@@ -58,7 +58,7 @@ type topicIndex struct {
 func (c *topicIndex) addTopic(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all[t.key()] = t
+	c.all[t.TopicName] = t
 	if t.Kind == Pattern {
 		c.patterns = append(c.patterns, t)
 	}
@@ -68,7 +68,7 @@ func (c *topicIndex) addTopic(t *Topic) {
 func (c *topicIndex) removeTopic(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.all, t.key())
+	delete(c.all, t.TopicName)
 	if t.Kind == Pattern {
 		c.patterns = slices.DeleteFunc(slices.Clone(c.patterns), func(o *Topic) bool { return o == t })
 	}
@@ -82,7 +82,7 @@ func (s *Subscriptions) Topic(kind Kind, name []byte) *Topic {
 	}
 	s.index.mu.RLock()
 	defer s.index.mu.RUnlock()
-	return s.index.all[topicKey{kind, string(name)}]
+	return s.index.all[TopicName{kind, string(name)}]
 }
 
 // Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even

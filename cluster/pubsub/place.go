@@ -119,7 +119,7 @@ func (s *Subscriptions) subscribeAt(t *Topic, addr string) {
 		}
 		l = &subscriptionAt{topic: t, feed: f}
 		t.places = append(t.places, l)
-		f.subscribed[t.key()] = l
+		f.subscribed[t.TopicName] = l
 	}
 	if l.leaving || t.asked == 0 {
 		t.asked++ // earlier requests do not count any more
@@ -142,7 +142,7 @@ func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 
 // forgetIfOver drops a topic that has no listeners and no subscriptions. mu is held.
 func (s *Subscriptions) forgetIfOver(t *Topic) {
-	if t.used() || len(t.places) > 0 || s.index.all[t.key()] != t {
+	if t.used() || len(t.places) > 0 || s.index.all[t.TopicName] != t {
 		return
 	}
 	delete(s.loose, t)

@@ -31,7 +31,7 @@ func countedPrice(kind Kind, name string) int {
 func (s *Subscriptions) afford(kind Kind, names []string) error {
 	more := 0
 	for _, name := range names {
-		if price := countedPrice(kind, name); price > 0 && s.index.all[topicKey{kind, name}] == nil {
+		if price := countedPrice(kind, name); price > 0 && s.index.all[TopicName{kind, name}] == nil {
 			more += price
 		}
 	}

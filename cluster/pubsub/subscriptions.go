@@ -61,7 +61,7 @@ func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 	s := &Subscriptions{
 		nodes:   nodes,
 		log:     log,
-		index:   topicIndex{all: make(map[topicKey]*Topic)},
+		index:   topicIndex{all: make(map[TopicName]*Topic)},
 		loose:   make(map[*Topic]time.Time),
 		feeds:   make(map[string]*feed),
 		resting: make(map[string]feedPause),
@@ -75,9 +75,9 @@ func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 // topic finds or makes a topic. The caller is about to become a listener. mu is held. slot counts only for a
 // new one; -1: it has none.
 func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
-	t := s.index.all[topicKey{kind, name}]
+	t := s.index.all[TopicName{kind, name}]
 	if t == nil {
-		t = &Topic{Kind: kind, Name: name, slot: slot}
+		t = &Topic{TopicName: TopicName{kind, name}, slot: slot}
 		switch kind {
 		case Classic:
 			t.everywhere = notifiesOfKeys([]byte(name))

@@ -32,11 +32,15 @@ const (
 	Shard               // a shard channel, of SSUBSCRIBE
 )
 
-// Topic is something that this process is subscribed to. The exported fields do not
-// change.
-type Topic struct {
+// TopicName says which Topic is meant.
+type TopicName struct {
 	Kind Kind
 	Name string
+}
+
+// Topic is something that this process is subscribed to. Its name does not change.
+type Topic struct {
+	TopicName
 
 	slot       int  // a node that has it is the home; -1: that of all topics without
 	everywhere bool // it is subscribed at every master, for notifications of the key space
@@ -72,13 +76,6 @@ type join struct {
 	barrier *barrier
 	number  uint64
 }
-
-type topicKey struct {
-	kind Kind
-	name string
-}
-
-func (t *Topic) key() topicKey { return topicKey{t.Kind, t.Name} }
 
 // used says that somebody listens. Those who are leaving do not count.
 func (t *Topic) used() bool {

@@ -17,7 +17,7 @@ func TestMailbox(t *testing.T) {
 	l := loop.NewPortable()
 	go l.Run()
 	t.Cleanup(l.Close)
-	topic := &pubsub.Topic{Name: "x"}
+	topic := &pubsub.Topic{TopicName: pubsub.TopicName{Name: "x"}}
 	var got []string
 	var m *mailbox
 	calls := 0

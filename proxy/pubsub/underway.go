@@ -21,7 +21,7 @@ import (
 type Underway struct {
 	n  atomic.Int64 // how many there are; most PUBLISHes find 0 and look no further
 	mu sync.Mutex
-	by map[topicName]subscribeRequests
+	by map[pubsub.TopicName]subscribeRequests
 }
 
 // subscribeRequests is a set of those under way. A set, so that thousands of clients that ask for one channel
@@ -30,13 +30,13 @@ type subscribeRequests map[*subscribeRequest]struct{}
 
 // subscribeRequest is one command that subscribes.
 type subscribeRequest struct {
-	topics   []topicName   // where it is in Underway.by: its channels, or wide
-	patterns []string      // of a wide one; nil: it may be about any channel
-	done     chan struct{} // closed at its end
+	topics   []pubsub.TopicName // where it is in Underway.by: its channels, or wide
+	patterns []string           // of a wide one; nil: it may be about any channel
+	done     chan struct{}      // closed at its end
 }
 
 // wide is in the place of channels for a request for patterns, or for too many names to look at.
-var wide = topicName{kind: pubsub.Pattern}
+var wide = pubsub.TopicName{Kind: pubsub.Pattern}
 
 // underwayMost bounds how long a command waits for subscriptions: those at a silent node end only after the
 // retry budget.
@@ -48,10 +48,10 @@ const underwayMost = time.Second
 func (u *Underway) beginRequest(kind pubsub.Kind, names []string) (end func()) {
 	r := &subscribeRequest{done: make(chan struct{})}
 	if kind == pubsub.Pattern || names == nil {
-		r.topics, r.patterns = []topicName{wide}, names
+		r.topics, r.patterns = []pubsub.TopicName{wide}, names
 	} else {
 		for _, name := range names {
-			r.topics = append(r.topics, topicName{kind, name})
+			r.topics = append(r.topics, pubsub.TopicName{Kind: kind, Name: name})
 		}
 	}
 	// Counted before it can be found: a PUBLISH that reads 0 has come before this request.
@@ -59,7 +59,7 @@ func (u *Underway) beginRequest(kind pubsub.Kind, names []string) (end func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.by == nil {
-		u.by = make(map[topicName]subscribeRequests)
+		u.by = make(map[pubsub.TopicName]subscribeRequests)
 	}
 	for _, t := range r.topics {
 		if u.by[t] == nil {
@@ -99,7 +99,7 @@ func (u *Underway) concernedRequests(name []byte, shard bool) (all []*subscribeR
 		kind = pubsub.Shard
 	}
 	if len(name) <= cluster.MaxShared { // nobody can subscribe to a longer one, which takes long to look up
-		all = slices.Collect(maps.Keys(u.by[topicName{kind, string(name)}]))
+		all = slices.Collect(maps.Keys(u.by[pubsub.TopicName{Kind: kind, Name: string(name)}]))
 	}
 	left := PublishSteps
 	for r := range u.by[wide] {

@@ -28,16 +28,11 @@ type unsubscribing struct {
 	all   bool          // names has nothing: whatever the client listens to ends
 	names []string      // for later rounds
 
-	round  []topicName     // that end now
-	topics []*pubsub.Topic // of round, which are being left
-	last   bool            // no round follows
-	out    []byte          // confirmations
-	then   func() []byte   // makes the answer; nil: that is out
-}
-
-type topicName struct {
-	kind pubsub.Kind
-	name string
+	round  []pubsub.TopicName // that end now
+	topics []*pubsub.Topic    // of round, which are being left
+	last   bool               // no round follows
+	out    []byte             // confirmations
+	then   func() []byte      // makes the answer; nil: that is out
 }
 
 // Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; nil: to
@@ -106,11 +101,11 @@ func (u *unsubscribing) turnRound() {
 		u.names = u.names[len(now):]
 		u.last = len(u.names) == 0
 		for _, name := range now {
-			u.round = append(u.round, topicName{u.kinds[0], name})
+			u.round = append(u.round, pubsub.TopicName{Kind: u.kinds[0], Name: name})
 		}
 	}
 	for _, t := range u.round {
-		if sub := u.l.findSubscription(t.kind, t.name); sub != nil && !sub.leaving {
+		if sub := u.l.findSubscription(t.Kind, t.Name); sub != nil && !sub.leaving {
 			u.topics, sub.leaving = append(u.topics, sub.topic), true
 			u.l.hub.uncountListener(sub)
 		}
@@ -121,11 +116,11 @@ func (u *unsubscribing) turnRound() {
 // by a command that was sent before.
 func (u *unsubscribing) confirmRound() {
 	for _, t := range u.round {
-		if sub := u.l.findSubscription(t.kind, t.name); sub != nil {
+		if sub := u.l.findSubscription(t.Kind, t.Name); sub != nil {
 			u.l.removeSubscription(sub)
 		}
 		if u.then == nil {
-			u.out = u.l.appendConfirmation(u.out, pubsub.Words[t.kind].Unsubscribe, t.kind, t.name)
+			u.out = u.l.appendConfirmation(u.out, pubsub.Words[t.Kind].Unsubscribe, t.Kind, t.Name)
 		}
 	}
 	u.round, u.topics = u.round[:0], nil
@@ -153,7 +148,7 @@ func (u *unsubscribing) makeAnswer() []byte {
 
 // oldestTopics returns subscriptions of some kinds, at most PerRound, the oldest first. all: there are no
 // more.
-func (l *Subscriber) oldestTopics(kinds []pubsub.Kind) (some []topicName, all bool) {
+func (l *Subscriber) oldestTopics(kinds []pubsub.Kind) (some []pubsub.TopicName, all bool) {
 	var subs []*subscription
 	all = true
 	for _, kind := range kinds {
@@ -167,7 +162,7 @@ func (l *Subscriber) oldestTopics(kinds []pubsub.Kind) (some []topicName, all bo
 	}
 	slices.SortFunc(subs, func(a, b *subscription) int { return cmp.Compare(a.order, b.order) })
 	for _, sub := range subs {
-		some = append(some, topicName{sub.topic.Kind, sub.topic.Name})
+		some = append(some, sub.topic.TopicName)
 	}
 	return some, all
 }
