@@ -35,14 +35,14 @@ type joining struct {
 	kind    pubsub.Kind
 	names   []string                 // of the command
 	missing []string                 // names that the client does not listen to yet, each once
-	topics  map[string]*pubsub.Topic // by name: topics that it has no subscription for yet
+	topics  map[string]*pubsub.Topic // by name: those of missing that it has no subscription for yet
 	out     []byte                   // confirmations
 }
 
 // Subscribe implements commands.Subscriptions: it makes the client listen to topics of these names. Where the
 // client listens to all of them already, no node is asked.
 func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
-	j := &joining{l: l, tag: l.h.CurrentTag(), kind: kind}
+	j := &joining{l: l, tag: l.h.CurrentTag(), kind: kind, topics: make(map[string]*pubsub.Topic)}
 	if len(names) > PerRound {
 		// Only to look up so many names would hold up the loop: the goroutine has it do that in rounds.
 		raw := client.Lasting(l.h.Call().Raw)
@@ -51,7 +51,7 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 		return
 	}
 	j.names = texts(names)
-	j.lookForMissing(j.uniqueNames())
+	j.lookForMissing(j.names)
 	if len(j.missing) == 0 {
 		l.h.Answers().Speak(j.tag)
 		l.h.Reply(j.confirmNames(j.names))
@@ -92,24 +92,12 @@ func texts(names [][]byte) []string {
 	return all
 }
 
-// uniqueNames returns each name once. The order stays. Redis confirms a name as often as it was given, but it
-// is subscribed once.
-func (j *joining) uniqueNames() (names []string) {
-	seen := make(map[string]bool, len(j.names))
-	for _, name := range j.names {
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// lookForMissing finds out which of names the client does not listen to. It runs on the loop: the
-// subscriptions of the client are there.
+// lookForMissing finds out which of names the client does not listen to. Redis confirms a name as often as it
+// was given, but it is subscribed once. It runs on the loop: the subscriptions of the client are there.
 func (j *joining) lookForMissing(names []string) {
 	for _, name := range names {
-		if j.l.findSubscription(j.kind, name) == nil {
+		if _, seen := j.topics[name]; !seen && j.l.findSubscription(j.kind, name) == nil {
+			j.topics[name] = nil // until it is joined
 			j.missing = append(j.missing, name)
 		}
 	}
@@ -122,7 +110,6 @@ func (j *joining) joinTopics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.topics = make(map[string]*pubsub.Topic, len(topics))
 	for _, t := range topics {
 		j.topics[t.Name] = t
 	}
@@ -133,7 +120,7 @@ func (j *joining) joinTopics(ctx context.Context) error {
 // The last ones are confirmed by endJoining, in the same step in which the answer is given.
 func (j *joining) joinManyTopics(ctx context.Context, raw []byte) error {
 	j.names, j.out = namesOf(raw)
-	j.l.eachRound(j.uniqueNames(), 0, j.lookForMissing)
+	j.l.eachRound(j.names, 0, j.lookForMissing)
 	if len(j.missing) > 0 {
 		if err := j.joinTopics(ctx); err != nil {
 			return err
