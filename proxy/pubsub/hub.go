@@ -234,11 +234,17 @@ func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
 		return
 	}
 	raw = client.Lasting(raw)
+	l.keepApart(len(raw), func() { awaitRequests(first) }, func() { then(raw) })
+}
+
+// keepApart runs task on a goroutine, and then then on the loop, which goes on with the current command. That
+// keeps size bytes meanwhile.
+func (l *Subscriber) keepApart(size int, task, then func()) {
 	tag := l.h.CurrentTag()
-	l.h.KeepFor(tag, len(raw))
-	client.Apart(l.h, func() { awaitRequests(first) }, func() []byte {
-		l.h.KeepFor(tag, -len(raw))
-		then(raw)
+	l.h.KeepFor(tag, size)
+	client.Apart(l.h, task, func() []byte {
+		l.h.KeepFor(tag, -size)
+		then()
 		return nil
 	})
 }
@@ -275,9 +281,6 @@ func (c ourTopics) Heard(kind pubsub.Kind) (names []string) {
 }
 
 // OwnTopics implements commands.SubscriberCounts.
-func (c ourTopics) OwnTopics(kind pubsub.Kind, i int) (n int) {
-	for _, t := range c.upstream.Topics(kind) {
-		n += t.CountedAt(c.masters[i].Addr)
-	}
-	return n
+func (c ourTopics) OwnTopics(kind pubsub.Kind, i int) int {
+	return countedAt(c.upstream.Topics(kind), c.masters[i].Addr)
 }

@@ -79,17 +79,14 @@ func (l *Subscriber) publishSlot(shard bool, ofShard int) int {
 func (l *Subscriber) publishApart(first []*subscribeRequest, shard bool, slot int) {
 	call := l.h.Call()
 	channel, raw := client.Lasting(call.Args[1]), client.Lasting(call.Raw)
-	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
-	l.h.KeepFor(tag, size)
 	node := l.h.Pool().MasterOf(l.publishSlot(shard, slot))
 	var topics []*pubsub.Topic
 	var before int
-	client.Apart(l.h, func() {
+	l.keepApart(len(channel)+len(raw), func() {
 		awaitRequests(first)
 		topics, _ = l.hub.upstream.Concerned(channel, shard, math.MaxInt)
 		before = countedAt(topics, node)
-	}, func() []byte {
-		l.h.KeepFor(tag, -size)
+	}, func() {
 		slot := l.publishSlot(shard, slot)
 		// Another master publishes now, at which nobody has counted before.
 		if now := l.h.Pool().MasterOf(slot); now != node {
@@ -102,7 +99,6 @@ func (l *Subscriber) publishApart(first []*subscribeRequest, shard bool, slot in
 			}, func() []byte { return reply })
 			return nil
 		})
-		return nil
 	})
 }
 
