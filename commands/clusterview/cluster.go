@@ -51,9 +51,8 @@ func clusterSlots(c *commands.Call) {
 	c.Reply(out)
 }
 
-// clusterShards is CLUSTER SHARDS: a map a shard. Since Valkey 9.1 a shard has an id. The number of pairs
-// stands in front of a map, so it is worked out first. All proxies are shown as healthy masters: none knows
-// how the others are.
+// clusterShards is CLUSTER SHARDS: a map a shard. Since Valkey 9.1 a shard has an id. All proxies are shown
+// as healthy masters: none knows how the others are.
 func clusterShards(c *commands.Call) {
 	peers, proto, newer := peers(c), c.Client.Proto, c.Server.Upstream().IsValkey(9, 1)
 	// Redis shows those of both that it has, and clients with TLS look for tls-port.
@@ -63,32 +62,23 @@ func clusterShards(c *commands.Call) {
 	}
 	out := redcon.AppendArray(nil, len(peers))
 	for _, p := range peers {
-		fields := 2
-		if newer {
-			fields++
-		}
-		out = resp.AppendMap(out, proto, fields)
-		out = resp.AppendBulks(out, "slots")
-		out = resp.AppendInts(redcon.AppendArray(out, 2), p.first, p.last)
-		out = resp.AppendBulks(out, "nodes")
-		out = redcon.AppendArray(out, 1)
-		fields = 7
+		node := resp.AppendBulks(nil, "id", p.id)
+		node = resp.AppendNumber(node, port, p.port)
+		node = resp.AppendBulks(node, "ip", p.host, "endpoint", p.host)
 		if p.hasHostName() {
-			fields++
+			node = resp.AppendBulks(node, "hostname", p.host)
 		}
-		out = resp.AppendMap(out, proto, fields)
-		out = resp.AppendBulks(out, "id", p.id)
-		out = resp.AppendNumber(out, port, p.port)
-		out = resp.AppendBulks(out, "ip", p.host, "endpoint", p.host)
-		if p.hasHostName() {
-			out = resp.AppendBulks(out, "hostname", p.host)
-		}
-		out = resp.AppendBulks(out, "role", "master")
-		out = resp.AppendNumber(out, "replication-offset", 0)
-		out = resp.AppendBulks(out, "health", "online")
+		node = resp.AppendBulks(node, "role", "master")
+		node = resp.AppendNumber(node, "replication-offset", 0)
+		node = resp.AppendBulks(node, "health", "online")
+		shard := resp.AppendBulks(nil, "slots")
+		shard = resp.AppendInts(redcon.AppendArray(shard, 2), p.first, p.last)
+		shard = redcon.AppendArray(resp.AppendBulks(shard, "nodes"), 1)
+		shard = resp.AppendPairs(shard, proto, node)
 		if newer {
-			out = resp.AppendBulks(out, "id", p.id)
+			shard = resp.AppendBulks(shard, "id", p.id)
 		}
+		out = resp.AppendPairs(out, proto, shard)
 	}
 	c.Reply(out)
 }

@@ -41,9 +41,8 @@ func lockctlList(c *commands.Call, l *Lockers, a *arguments) error {
 		known := l.knownClients(ctx, sees, all...)
 		b := redcon.AppendArray(nil, len(all))
 		for _, one := range all {
-			b = resp.AppendMap(b, proto, 1+statePairs(&one.State))
-			b = resp.AppendBulks(b, "name", one.Name)
-			b = appendState(b, proto, one.State, known[one.Name])
+			pairs := resp.AppendBulks(nil, "name", one.Name)
+			b = resp.AppendPairs(b, proto, appendState(pairs, proto, one.State, known[one.Name]))
 		}
 		return b
 	}), nil)

@@ -127,7 +127,7 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 	o, name, sees := c.Actions, string(c.Args[2]), l.sees(c)
 	inspectLock(c, l, "", func(s redlock.State, proto int) []byte {
 		show := func(known who.Known) []byte {
-			return appendState(resp.AppendMap(nil, proto, statePairs(&s)), proto, s, known)
+			return resp.AppendPairs(nil, proto, appendState(nil, proto, s, known))
 		}
 		if len(s.Holders) == 0 && s.Waiters == 0 || l.Who == nil {
 			return show(who.Known{})
@@ -137,19 +137,6 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 		}), nil)
 		return nil
 	})
-}
-
-// statePairs is how many pairs appendState appends. It must be changed with it: a map of RESP3 is announced
-// with its size.
-func statePairs(s *redlock.State) int {
-	pairs := 6
-	if s.Used() > 0 {
-		pairs += 2
-	}
-	if s.Rest > 0 {
-		pairs++
-	}
-	return pairs
 }
 
 // appendState appends the state of a lock as pairs of a map, with the clients that are known to hold it and

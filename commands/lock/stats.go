@@ -42,9 +42,7 @@ func statsOfAll(c *commands.Call, l *Lockers) {
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
 		s := totals.Ask(ctx, l.Peers, l.Stats())
 		differ := l.Peers.Differing()
-		pairs, counters := appendCounters(nil, proto, s.Stats)
-		b := resp.AppendMap(nil, proto, 3+pairs)
-		b = resp.AppendNumber(b, "proxies", s.Proxies)
+		b := resp.AppendNumber(nil, "proxies", s.Proxies)
 		b = redcon.AppendArray(redcon.AppendBulkString(b, "silent"), len(s.Silent))
 		for _, id := range s.Silent {
 			b = redcon.AppendBulkString(b, id)
@@ -53,21 +51,15 @@ func statsOfAll(c *commands.Call, l *Lockers) {
 		for _, d := range differ {
 			b = resp.AppendBulks(b, d.Proxy, strings.Join(d.Settings, ", "))
 		}
-		return append(b, counters...)
+		return resp.AppendPairs(nil, proto, appendCounters(b, proto, s.Stats))
 	}), nil)
 }
 
 // ownStats is the answer to STATS without ALL. busiest is empty without lock-stats-names.
 func (l *Lockers) ownStats(c *commands.Call) []byte {
 	proto := c.Client.Proto
-	pairs, counters := appendCounters(nil, proto, l.Stats())
-	size := 3 + pairs
-	if l.Quorum != nil {
-		size++
-	}
-	b := resp.AppendMap(nil, proto, size)
-	b = resp.AppendBulks(b, "proxy", l.Plain.ID(), "version", c.Server.Facts().Version)
-	b = append(b, counters...)
+	b := resp.AppendBulks(nil, "proxy", l.Plain.ID(), "version", c.Server.Facts().Version)
+	b = appendCounters(b, proto, l.Stats())
 	all := l.Busiest.Top(busiestShown)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "busiest"), len(all))
 	for _, one := range all {
@@ -80,19 +72,17 @@ func (l *Lockers) ownStats(c *commands.Call) []byte {
 	if l.Quorum != nil {
 		b = appendMasters(redcon.AppendBulkString(b, "nodes"), proto, l.Masters())
 	}
-	return b
+	return resp.AppendPairs(nil, proto, b)
 }
 
 // appendCounters appends counters as pairs of a map. Those with a point in their name stand in a map each.
-// The rows of a group stand behind each other in locks.Counters. pairs is how many pairs were appended to b,
-// groups as one each.
-func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) {
+// The rows of a group stand behind each other in locks.Counters.
+func appendCounters(b []byte, proto int, s locks.Stats) []byte {
 	in := ""
 	for c, row := range locks.Counters {
 		group, name, inside := strings.Cut(row.Name, ".")
 		if !inside {
 			b = resp.AppendNumber(b, row.Name, int64(s[c]))
-			pairs++
 			continue
 		}
 		if group != in {
@@ -104,11 +94,10 @@ func appendCounters(b []byte, proto int, s locks.Stats) (pairs int, all []byte) 
 			}
 			b = resp.AppendMap(redcon.AppendBulkString(b, group), proto, size)
 			in = group
-			pairs++
 		}
 		b = resp.AppendNumber(b, name, int64(s[c]))
 	}
-	return pairs, b
+	return b
 }
 
 // appendMasters appends the health of the masters of RedLock as an array of maps. until_ms is what is left

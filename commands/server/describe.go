@@ -135,32 +135,23 @@ func appendWords(dst []byte, proto int, words []string) []byte {
 }
 
 // appendDocs appends the documentation of c, as in COMMAND DOCS. Entries that have nothing to say are left
-// out, as Redis leaves them out, so the number of pairs is counted first.
+// out, as Redis leaves them out.
 func appendDocs(dst []byte, proto int, c *commands.Command) []byte {
 	docs := c.Docs
-	texts := []string{"summary", docs.Summary, "since", docs.Since, "group", docs.Group}
+	pairs := resp.AppendBulks(nil, "summary", docs.Summary, "since", docs.Since, "group", docs.Group)
 	if docs.Complexity != "" {
-		texts = append(texts, "complexity", docs.Complexity)
+		pairs = resp.AppendBulks(pairs, "complexity", docs.Complexity)
 	}
-	subs := offeredSubs(c)
-	pairs := len(texts) / 2
 	if len(docs.Arguments) > 0 {
-		pairs++
+		pairs = appendArguments(resp.AppendBulks(pairs, "arguments"), proto, docs.Arguments)
 	}
-	if len(subs) > 0 {
-		pairs++
-	}
-	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
-	if len(docs.Arguments) > 0 {
-		dst = appendArguments(resp.AppendBulks(dst, "arguments"), proto, docs.Arguments)
-	}
-	if len(subs) > 0 {
-		dst = resp.AppendMap(resp.AppendBulks(dst, "subcommands"), proto, len(subs))
+	if subs := offeredSubs(c); len(subs) > 0 {
+		pairs = resp.AppendMap(resp.AppendBulks(pairs, "subcommands"), proto, len(subs))
 		for _, sub := range subs {
-			dst = appendDocs(resp.AppendBulks(dst, sub.Name), proto, sub)
+			pairs = appendDocs(resp.AppendBulks(pairs, sub.Name), proto, sub)
 		}
 	}
-	return dst
+	return resp.AppendPairs(dst, proto, pairs)
 }
 
 // appendArguments appends a list of arguments, in the order in which they are written. Those of oneof and
@@ -174,7 +165,7 @@ func appendArguments(dst []byte, proto int, args []commands.Argument) []byte {
 }
 
 func appendArgument(dst []byte, proto int, arg commands.Argument) []byte {
-	texts := []string{"name", strings.ToLower(arg.Name), "type", arg.Type}
+	pairs := resp.AppendBulks(nil, "name", strings.ToLower(arg.Name), "type", arg.Type)
 	var flags []string
 	if arg.Optional {
 		flags = append(flags, "optional")
@@ -182,26 +173,18 @@ func appendArgument(dst []byte, proto int, arg commands.Argument) []byte {
 	if arg.Multiple {
 		flags = append(flags, "multiple")
 	}
-	isKey, nested := arg.Type == "key", len(arg.Arguments) > 0
-	pairs := 2
-	for _, has := range []bool{isKey, arg.Token != "", flags != nil, nested} {
-		if has {
-			pairs++
-		}
-	}
-	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
 	// a verb has one key spec, and its keys are what that finds
-	if isKey {
-		dst = resp.AppendNumber(dst, "key_spec_index", 0)
+	if arg.Type == "key" {
+		pairs = resp.AppendNumber(pairs, "key_spec_index", 0)
 	}
 	if arg.Token != "" {
-		dst = resp.AppendBulks(dst, "token", arg.Token)
+		pairs = resp.AppendBulks(pairs, "token", arg.Token)
 	}
 	if flags != nil {
-		dst = appendWords(resp.AppendBulks(dst, "flags"), proto, flags)
+		pairs = appendWords(resp.AppendBulks(pairs, "flags"), proto, flags)
 	}
-	if nested {
-		dst = appendArguments(resp.AppendBulks(dst, "arguments"), proto, arg.Arguments)
+	if len(arg.Arguments) > 0 {
+		pairs = appendArguments(resp.AppendBulks(pairs, "arguments"), proto, arg.Arguments)
 	}
-	return dst
+	return resp.AppendPairs(dst, proto, pairs)
 }

@@ -81,6 +81,21 @@ func Elements(reply []byte) (elems [][]byte, ok bool) {
 	return elems, true
 }
 
+// AppendPairs appends a map of pairs: names and values in turn, whose number is counted here, since it stands
+// in front of them.
+func AppendPairs(dst []byte, proto int, pairs []byte) []byte {
+	n := 0
+	for rest := pairs; len(rest) > 0; n++ {
+		var f Framer
+		size, done, err := f.Next(rest)
+		if err != nil || !done {
+			break // it was not appended by the functions of this package
+		}
+		rest = rest[size:]
+	}
+	return append(AppendMap(dst, proto, n/2), pairs...)
+}
+
 // AppendElements adds n elements, whose bytes are extra, to a reply that has
 // elements; other replies stay as they are.
 func AppendElements(reply []byte, n int, extra []byte) []byte {
