@@ -374,7 +374,7 @@ func (r *router) Server() commands.Server { return r.s.w.shared.Server }
 func (r *router) Table() *commands.Table { return r.s.w.table }
 
 // CommandLimit implements transaction.Proxy.
-func (r *router) CommandLimit() int { return r.s.w.shared.Limits.Of(true).CommandLimit() }
+func (r *router) CommandLimit() int { return r.s.w.shared.Limits.Of(true).Command }
 
 // ScriptLoaded implements transaction.Proxy.
 func (r *router) ScriptLoaded() { r.s.w.shared.Pipes.Redirects[retry.NoScript].Add(1) }

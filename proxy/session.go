@@ -348,7 +348,7 @@ func mostAhead(s *session) int {
 	if s.hold&client.HoldWaiting == 0 || s.hold&client.HoldMemory != 0 || !s.Authenticated {
 		return 0
 	}
-	return s.w.shared.Limits.Of(s.Authenticated).CommandLimit()
+	return s.w.shared.Limits.Of(s.Authenticated).Command
 }
 
 // ClearHold reads on if no other reason to wait is left. It does nothing if none of h was set. What the

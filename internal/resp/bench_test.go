@@ -15,7 +15,7 @@ var benchCommands = map[string]string{
 func BenchmarkGuardSplit(b *testing.B) {
 	for name, text := range benchCommands {
 		b.Run(name, func(b *testing.B) {
-			cmd, lim := []byte(text), &Limits{}
+			cmd, lim := []byte(text), &defaults
 			var g InputGuard
 			var args [][]byte
 			b.ReportAllocs()
@@ -35,7 +35,7 @@ func BenchmarkGuardSplit(b *testing.B) {
 func BenchmarkGuard(b *testing.B) {
 	for name, text := range benchCommands {
 		b.Run(name, func(b *testing.B) {
-			cmd, lim := []byte(text), &Limits{}
+			cmd, lim := []byte(text), &defaults
 			var g InputGuard
 			b.ReportAllocs()
 			for b.Loop() {
@@ -62,7 +62,7 @@ func BenchmarkGuardDripped(b *testing.B) {
 	var g InputGuard
 	for b.Loop() {
 		for i := range cmd {
-			if _, err := g.Next(cmd[:i+1], &Limits{}); err != nil {
+			if _, err := g.Next(cmd[:i+1], &defaults); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -20,7 +20,7 @@ func FuzzGuard(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, input []byte, size byte, before bool) {
-		var lim Limits
+		lim := defaults
 		if before {
 			lim = lim.Unauthenticated()
 		}

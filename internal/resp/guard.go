@@ -184,9 +184,9 @@ func (g *InputGuard) readCount(buf []byte, lim *Limits) (n, next int, err error)
 	case !ok || v > math.MaxInt32:
 		return 0, 0, errCount
 	// Redis has words of its own for a client that has not given its password.
-	case v > int64(lim.args()) && lim.later > 0:
+	case v > int64(lim.Args) && lim.later > 0:
 		return 0, 0, errCountNoAuth
-	case v > int64(lim.args()):
+	case v > int64(lim.Args):
 		return 0, 0, errCount
 	case buf[next-1] != '\n':
 		return 0, 0, errCRLF
@@ -207,14 +207,14 @@ func (g *InputGuard) readSize(buf []byte, pos int, lim *Limits) (n, next int, er
 	switch {
 	case !ok || v < 0:
 		return 0, 0, errSize
-	case v > int64(lim.bulk()) && v <= int64(lim.later):
+	case v > int64(lim.Bulk) && v <= int64(lim.later):
 		return 0, 0, errSizeNoAuth
-	case v > int64(lim.bulk()):
+	case v > int64(lim.Bulk):
 		return 0, 0, errSize
 	case buf[next-1] != '\n':
 		return 0, 0, errCRLF
 	// Told as soon as the length is known, so nothing is read in vain.
-	case v > int64(lim.command()-g.passed-next-2):
+	case v > int64(lim.Command-g.passed-next-2):
 		return 0, 0, errCommandSize
 	}
 	return int(v), next, nil
@@ -246,11 +246,11 @@ func (g *InputGuard) header(buf []byte, pos int, tooBig ProtocolError) (line []b
 
 // frameInline frames a command that does not start with '*': one line of words.
 func (g *InputGuard) frameInline(buf []byte, lim *Limits) (n int, err error) {
-	to := min(len(buf), lim.inline()+1)
+	to := min(len(buf), lim.Inline+1)
 	from := min(g.seen, to)
 	lf := bytes.IndexByte(buf[from:to], '\n')
 	if lf < 0 {
-		if len(buf) > lim.inline() {
+		if len(buf) > lim.Inline {
 			return g.refuseInput(errInlineSize)
 		}
 		return g.noteStop(InputGuard{seen: to, missing: 1})

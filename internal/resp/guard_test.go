@@ -12,9 +12,11 @@ import (
 	"pgregory.net/rapid"
 )
 
+var defaults = DefaultLimits()
+
 func TestGuardLimits(t *testing.T) {
 	small := Limits{Args: 3, Bulk: 5, Inline: 20, Command: 36}
-	before := Limits{}.Unauthenticated()
+	before := defaults.Unauthenticated()
 	smallBefore := small.Unauthenticated()
 	for _, c := range []struct {
 		name    string
@@ -30,8 +32,9 @@ func TestGuardLimits(t *testing.T) {
 		{"inline with CR", small, "1234567890123456789\r\n", `["1234567890123456789"]`},
 		{"inline too long", small, "123456789012345678901\n", "too big inline request"},
 		{"inline too long, without end", small, "123456789012345678901", "too big inline request"},
-		{"command", Limits{Command: 29}, "*2\r\n$6\r\nabcdef\r\n$7\r\nabcdef2\r\n", `["abcdef" "abcdef2"]`},
-		{"command too long", Limits{Command: 28}, "*2\r\n$6\r\nabcdef\r\n$7\r\nabcdef2\r\n",
+		{"command", Limits{Command: 29}.OrDefaults(), "*2\r\n$6\r\nabcdef\r\n$7\r\nabcdef2\r\n",
+			`["abcdef" "abcdef2"]`},
+		{"command too long", Limits{Command: 28}.OrDefaults(), "*2\r\n$6\r\nabcdef\r\n$7\r\nabcdef2\r\n",
 			"too big command"},
 		{"command too long, not there yet", small, "*3\r\n$5\r\nabcde\r\n$5\r\nabcde\r\n$5\r\n",
 			"too big command"},
@@ -78,7 +81,7 @@ func TestGuardMissing(t *testing.T) {
 		{"PING", 1},
 	} {
 		var g InputGuard
-		n, err := g.Next([]byte(c.input), &Limits{})
+		n, err := g.Next([]byte(c.input), &defaults)
 		if n != 0 || err != nil || g.Missing() != c.missing {
 			t.Errorf("%q: got %d, %v, missing %d, want %d", c.input, n, err, g.Missing(), c.missing)
 		}
@@ -92,7 +95,7 @@ func TestGuardMissingLeadsToTheEnd(t *testing.T) {
 	var g InputGuard
 	have, calls := 0, 0
 	for {
-		n, err := g.Next(cmd[:have], &Limits{})
+		n, err := g.Next(cmd[:have], &defaults)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,22 +113,22 @@ func TestGuardMissingLeadsToTheEnd(t *testing.T) {
 func TestGuardStartsAgain(t *testing.T) {
 	ping := []byte("*1\r\n$4\r\nPING\r\n")
 	for name, upset := range map[string]func(g *InputGuard){
-		"after an error":    func(g *InputGuard) { g.Next([]byte("*2\r\n$4\r\nPING\r\n$x\r\n"), &Limits{}) },
-		"after a whole one": func(g *InputGuard) { g.Next(ping[:9], &Limits{}); g.Next(ping, &Limits{}) },
+		"after an error":    func(g *InputGuard) { g.Next([]byte("*2\r\n$4\r\nPING\r\n$x\r\n"), &defaults) },
+		"after a whole one": func(g *InputGuard) { g.Next(ping[:9], &defaults); g.Next(ping, &defaults) },
 		"after Reset": func(g *InputGuard) {
 			g.Next([]byte("*3\r\n$900\r\nabc"),
-				&Limits{})
+				&defaults)
 			g.Reset()
 		},
 		"after an empty one": func(g *InputGuard) {
-			g.Next([]byte("*0\r"), &Limits{})
+			g.Next([]byte("*0\r"), &defaults)
 			g.Next([]byte("*0\r\n"),
-				&Limits{})
+				&defaults)
 		},
 		"after a line": func(g *InputGuard) {
-			g.Next([]byte("PING"), &Limits{})
+			g.Next([]byte("PING"), &defaults)
 			g.Next([]byte("PING\n"),
-				&Limits{})
+				&defaults)
 		},
 	} {
 		var g InputGuard
@@ -133,7 +136,7 @@ func TestGuardStartsAgain(t *testing.T) {
 		if g != (InputGuard{}) {
 			t.Errorf("%s: %+v", name, g)
 		}
-		if n, err := g.Next(ping, &Limits{}); n != len(ping) || err != nil {
+		if n, err := g.Next(ping, &defaults); n != len(ping) || err != nil {
 			t.Errorf("%s: %d, %v", name, n, err)
 		}
 	}
@@ -146,9 +149,9 @@ func TestGuardMisused(t *testing.T) {
 		"*" + strings.Repeat("1", 9000), "*2\r\n$5000\r\n"}
 	for _, first := range inputs {
 		for _, second := range inputs {
-			for _, lim := range []Limits{{}, {1, 1, 1, 1, 0}} {
+			for _, lim := range []Limits{DefaultLimits(), {1, 1, 1, 1, 0}} {
 				var g InputGuard
-				g.Next([]byte(first), &Limits{})
+				g.Next([]byte(first), &defaults)
 				if n, err := g.Next([]byte(second), &lim); n > len(second) || n > 0 && err != nil {
 					t.Errorf("%.20q, %.20q: %d, %v", first, second, n, err)
 				}
@@ -167,7 +170,7 @@ func TestGuardDripped(t *testing.T) {
 		"a long line":     []byte("ECHO " + strings.Repeat("x", 60<<10) + "\r\n"),
 	} {
 		var g InputGuard
-		var lim Limits
+		lim := defaults
 		for i := range cmd {
 			n, err := g.Next(cmd[:i+1], &lim)
 			if err != nil || n != 0 && i+1 < len(cmd) || n == 0 && i+1 == len(cmd) {
@@ -184,7 +187,7 @@ func TestGuardAllocatesNothing(t *testing.T) {
 		"*-1\r\n", "*0\r\n", "PING 'a b'\r\n", "*-9223372036854775808\r\n",
 	}
 	for _, input := range inputs {
-		buf, lim := []byte(input), &Limits{}
+		buf, lim := []byte(input), &defaults
 		if n := testing.AllocsPerRun(100, func() {
 			var g InputGuard
 			for i := 0; i <= len(buf); i += 3 {
@@ -208,8 +211,8 @@ func TestGuardCutAnywhere(t *testing.T) {
 		for range rapid.IntRange(0, 5).Draw(t, "commands") {
 			stream = append(stream, drawCommand(t)...)
 		}
-		whole := judge([][]byte{stream}, &Limits{})
-		if cut := judge(drawPieces(t, stream), &Limits{}); cut != whole {
+		whole := judge([][]byte{stream}, &defaults)
+		if cut := judge(drawPieces(t, stream), &defaults); cut != whole {
 			t.Fatalf("%q: %s in pieces, %s as a whole", stream, cut, whole)
 		}
 	})
@@ -386,7 +389,7 @@ func TestGuardLikely(t *testing.T) {
 		{"*2\r\n$3\r\nGET\r\n$1000000\r\n" + strings.Repeat("x", 1000), 0, 0}, // Missing knows better
 	} {
 		var g InputGuard
-		if n, err := g.Next([]byte(test.input), &Limits{}); n != 0 || err != nil {
+		if n, err := g.Next([]byte(test.input), &defaults); n != 0 || err != nil {
 			t.Fatalf("%q: %d, %v", test.input, n, err)
 		}
 		if n := g.Likely([]byte(test.input)); n < test.least || n > test.most {
@@ -413,6 +416,7 @@ func TestGuardPasses(t *testing.T) {
 			lim: long, err: errCommandSize},
 		{input: "*3\r\n$3\r\nSET\r\n$69\r\n" + strings.Repeat("k", 69) + "\r\n$1\r\nv\r\n", lim: long},
 	} {
+		lim := c.lim.OrDefaults()
 		for size := 1; size < 40; size++ {
 			var g InputGuard
 			var buf, passed []byte
@@ -421,7 +425,7 @@ func TestGuardPasses(t *testing.T) {
 			for _, piece := range cutEvery(size, []byte(c.input+c.rest)) {
 				buf = append(buf, piece...)
 				for n := 1; n > 0 && !last && err == nil; {
-					n, last, err = g.Pass(buf, &c.lim)
+					n, last, err = g.Pass(buf, &lim)
 					passed, buf = append(passed, buf[:n]...), buf[n:]
 				}
 			}
@@ -446,7 +450,7 @@ func TestGuardBegun(t *testing.T) {
 		"SET key":                                  `[] 0`,
 	} {
 		var g InputGuard
-		if n, err := g.Next([]byte(input), &Limits{}); n != 0 || err != nil {
+		if n, err := g.Next([]byte(input), &defaults); n != 0 || err != nil {
 			t.Fatalf("%q: %d, %v", input, n, err)
 		}
 		args, all := g.Begun([]byte(input), 2)

@@ -102,7 +102,7 @@ func show(args [][]byte) string {
 // Bytes that break other parsers get from the guard what they get from Redis.
 func TestHostileInput(t *testing.T) {
 	for _, c := range readHostile(t) {
-		if got := judge([][]byte{c.input}, &Limits{}); got != c.verdict {
+		if got := judge([][]byte{c.input}, &defaults); got != c.verdict {
 			t.Errorf("hostile.txt:%d: %.60q: got %s, want %s", c.line, c.input, got, c.verdict)
 		}
 	}
@@ -115,7 +115,7 @@ func TestHostileInputDripped(t *testing.T) {
 		for i := range c.input {
 			drops = append(drops, c.input[i:i+1])
 		}
-		if got := judge(drops, &Limits{}); got != c.verdict {
+		if got := judge(drops, &defaults); got != c.verdict {
 			t.Errorf("hostile.txt:%d: %.60q: got %s, want %s", c.line, c.input, got, c.verdict)
 		}
 	}

@@ -12,14 +12,14 @@ func whole(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte) {
 	if left > 9 || buf[2] != '\r' || buf[3] != '\n' {
 		left, pos = number(buf, 1)
 	}
-	if pos == 0 || left > lim.args() {
+	if pos == 0 || left > lim.Args {
 		return 0, nil
 	}
 	fits := left <= cap(dst)
 	args = dst[:0]
 	// A command that is too long, or whose end has not come, is out of the ordinary, too: who looks closely
 	// says which.
-	maxBulk, maxEnd := lim.bulk(), min(len(buf), lim.command())
+	maxBulk, maxEnd := lim.Bulk, min(len(buf), lim.Command)
 	for ; left > 0; left-- {
 		if pos+5 > maxEnd {
 			return 0, nil

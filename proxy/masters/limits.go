@@ -51,10 +51,10 @@ func (c *CommandLimits) Learn(learnt cluster.Limits, log *slog.Logger) {
 // applyLimits makes the loops use the limits. An argument larger than a client's query buffer may be breaks
 // its connection, as one above proto-max-bulk-len does.
 func (c *CommandLimits) applyLimits() {
-	l := c.set
+	l := c.set.OrDefaults()
 	for _, most := range []int{c.learnt.Bulk, c.learnt.Buffer} {
 		if most > 0 {
-			l.Bulk = min(l.BulkLimit(), most)
+			l.Bulk = min(l.Bulk, most)
 		}
 	}
 	c.now.Store(&limits{l, l.Unauthenticated()})
