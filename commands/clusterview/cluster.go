@@ -100,7 +100,7 @@ func clusterNodes(c *commands.Call) {
 		fmt.Fprintf(&text, "%s %s:%d@%d %s - 0 %d %d connected %d-%d\n", p.id, p.host, p.port, p.bus(), flags,
 			pong, i+1, p.first, p.last)
 	}
-	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", text.String()))
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, text.String()))
 }
 
 // bus is the conventional port of the cluster bus; nobody listens there. Redis adds 10000 to the port of
@@ -124,7 +124,7 @@ func clusterInfo(c *commands.Call) {
 	if c.Server.Upstream().IsValkey(9, 1) {
 		failing, bytes = failingNodes, statsBytes
 	}
-	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", fmt.Sprintf(
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, fmt.Sprintf(
 		"cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
 			"cluster_slots_fail:%d\r\n%s"+
 			"cluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:%d\r\ncluster_my_epoch:1\r\n"+

@@ -9,7 +9,7 @@ import (
 
 // clientInfo is CLIENT INFO. It is the line of CLIENT LIST for the client itself.
 func clientInfo(c *commands.Call) {
-	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt",
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto,
 		string(appendLine(c.Clients().Self(), nil, time.Now(), newFields(c)))))
 }
 
@@ -33,7 +33,7 @@ func clientList(c *commands.Call) {
 			if !ok {
 				return resp.ErrorLine("ERR the same ids are named too often for one reply")
 			}
-			return resp.AppendVerbatim(nil, proto, "txt", text)
+			return resp.AppendVerbatim(nil, proto, text)
 		})
 	})
 }

@@ -8,6 +8,7 @@ package monitorline
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockproxy/commands"
@@ -73,19 +74,9 @@ func appendQuoted(dst, arg []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	for _, b := range arg {
-		switch {
-		case b == '\\' || b == '"':
-			dst = append(dst, '\\', b)
-		case b == '\n':
-			dst = append(dst, `\n`...)
-		case b == '\r':
-			dst = append(dst, `\r`...)
-		case b == '\t':
-			dst = append(dst, `\t`...)
-		case b == '\a':
-			dst = append(dst, `\a`...)
-		case b == '\b':
-			dst = append(dst, `\b`...)
+		switch letter := strings.IndexByte("\\\"\n\r\t\a\b", b); {
+		case letter >= 0:
+			dst = append(dst, '\\', `\"nrtab`[letter])
 		case b < ' ' || b > '~':
 			dst = append(dst, '\\', 'x', hex[b>>4], hex[b&15])
 		default:

@@ -34,7 +34,7 @@ func info(c *commands.Call) {
 	ours := proxyInfo(facts, c.Server, time.Now())
 	// That section is the last of ours, and needs no master.
 	if len(wanted) == 1 && wanted[strings.ToLower(proxySection)] {
-		c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", infoText(ours[len(ours)-1:])))
+		c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, infoText(ours[len(ours)-1:])))
 		return
 	}
 	own, table := c.Server.OwnStats(), c.Table
@@ -61,7 +61,7 @@ func info(c *commands.Call) {
 				[2]string{"upstream_masters", strconv.Itoa(len(replies))},
 				[2]string{"upstream_masters_silent", strconv.Itoa(silent)})
 		}
-		return resp.AppendVerbatim(nil, proto, "txt", infoText(sections))
+		return resp.AppendVerbatim(nil, proto, infoText(sections))
 	})
 }
 

@@ -18,28 +18,21 @@ func AppendMap(dst []byte, proto, n int) []byte {
 }
 
 // AppendSet appends the header of a set of n elements. RESP2: of an array.
-func AppendSet(dst []byte, proto, n int) []byte {
-	if proto < 3 {
-		return redcon.AppendArray(dst, n)
-	}
-	return appendHeader(dst, '~', n)
-}
+func AppendSet(dst []byte, proto, n int) []byte { return appendTyped(dst, proto, '~', n) }
 
 // AppendPush appends the header of a push of n elements. RESP2: of an array.
-func AppendPush(dst []byte, proto, n int) []byte {
+func AppendPush(dst []byte, proto, n int) []byte { return appendTyped(dst, proto, '>', n) }
+
+// appendTyped appends the header of n elements of a kind that only RESP3 has. RESP2: of an array.
+func appendTyped(dst []byte, proto int, kind byte, n int) []byte {
 	if proto < 3 {
-		return redcon.AppendArray(dst, n)
+		kind = '*'
 	}
-	return appendHeader(dst, '>', n)
+	return appendHeader(dst, kind, n)
 }
 
 // AppendNull appends Null. RESP2: the null bulk string.
-func AppendNull(dst []byte, proto int) []byte {
-	if proto < 3 {
-		return append(dst, "$-1\r\n"...)
-	}
-	return append(dst, "_\r\n"...)
-}
+func AppendNull(dst []byte, proto int) []byte { return append(dst, Null(proto)...) }
 
 // AppendNullArray appends Null. RESP2: the null array.
 func AppendNullArray(dst []byte, proto int) []byte {
@@ -49,17 +42,14 @@ func AppendNullArray(dst []byte, proto int) []byte {
 	return append(dst, "_\r\n"...)
 }
 
-// AppendVerbatim appends text of a format of three letters, "txt" or "mkd". RESP2: a bulk string of the text.
-// The length that goes in front counts the format and the colon, too.
-func AppendVerbatim(dst []byte, proto int, format, text string) []byte {
+// AppendVerbatim appends text of the format txt. RESP2: a bulk string of the text. The length that goes in
+// front counts the format and the colon, too.
+func AppendVerbatim(dst []byte, proto int, text string) []byte {
 	if proto < 3 {
 		return redcon.AppendBulkString(dst, text)
 	}
-	dst = appendHeader(dst, '=', len(format)+1+len(text))
-	dst = append(dst, format...)
-	dst = append(dst, ':')
-	dst = append(dst, text...)
-	return append(dst, '\r', '\n')
+	dst = append(appendHeader(dst, '=', len("txt:")+len(text)), "txt:"...)
+	return append(append(dst, text...), '\r', '\n')
 }
 
 // AppendCommand appends a command, as clients send it. An array of bulk strings is the only form that nodes
@@ -74,11 +64,7 @@ func AppendCommand(dst []byte, args ...[]byte) []byte {
 
 // AppendCommandStrings is AppendCommand for strings.
 func AppendCommandStrings(dst []byte, args ...string) []byte {
-	dst = redcon.AppendArray(dst, len(args))
-	for _, arg := range args {
-		dst = redcon.AppendBulkString(dst, arg)
-	}
-	return dst
+	return AppendBulks(redcon.AppendArray(dst, len(args)), args...)
 }
 
 func appendHeader(dst []byte, kind byte, n int) []byte {

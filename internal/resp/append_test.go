@@ -15,7 +15,7 @@ func TestAppend(t *testing.T) {
 		{"push", func(d []byte, p int) []byte { return AppendPush(d, p, 3) }, "*3\r\n", ">3\r\n"},
 		{"null", AppendNull, "$-1\r\n", "_\r\n"},
 		{"null array", AppendNullArray, "*-1\r\n", "_\r\n"},
-		{"verbatim", func(d []byte, p int) []byte { return AppendVerbatim(d, p, "txt", "ab\r\n") },
+		{"verbatim", func(d []byte, p int) []byte { return AppendVerbatim(d, p, "ab\r\n") },
 			"$4\r\nab\r\n\r\n", "=8\r\ntxt:ab\r\n\r\n"},
 	} {
 		if got := c.append([]byte("x"), 2); string(got) != "x"+c.resp2 {

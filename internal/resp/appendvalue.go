@@ -21,7 +21,7 @@ func AppendValue(dst []byte, v Value) []byte {
 		}
 		return append(dst, "#f\r\n"...)
 	case '=':
-		return AppendVerbatim(dst, 3, "txt", string(v.Str))
+		return AppendVerbatim(dst, 3, string(v.Str))
 	case '$', '!':
 		if v.Null() {
 			return append(dst, "$-1\r\n"...)
@@ -32,13 +32,10 @@ func AppendValue(dst []byte, v Value) []byte {
 	}
 	// What is left has elements: arrays, sets, pushes and maps.
 	n := len(v.Elems)
-	switch {
-	case v.Null():
+	if v.Null() {
 		n = -1
-	case v.Kind == '%':
-		n /= 2
 	}
-	dst = appendHeader(dst, v.Kind, n)
+	dst = AppendAggregate(dst, v.Kind, n)
 	for _, elem := range v.Elems {
 		dst = AppendValue(dst, elem)
 	}

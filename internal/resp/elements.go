@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"bytes"
 	"strconv"
+	"strings"
 )
 
 // IsError says that reply is an error, or empty. The functions here look at one whole reply, which a Framer
@@ -35,29 +37,18 @@ func BulkReply(reply []byte) (text []byte, ok bool) {
 // bytes. Parse would decode every element, and whoever only adds some, or counts them, needs none. A null
 // array is no elements, and ok; what has none by its kind is not ok.
 func Aggregate(reply []byte) (n int, body []byte, ok bool) {
-	var pairs bool
-	switch {
-	case len(reply) == 0:
-		return 0, nil, false
-	case reply[0] == '%':
-		pairs = true
-	case reply[0] != '*' && reply[0] != '~' && reply[0] != '>':
+	header, body, ok := bytes.Cut(reply, []byte("\r\n"))
+	if !ok || len(header) == 0 || strings.IndexByte("*~>%", header[0]) < 0 {
 		return 0, nil, false
 	}
-	for i := 1; i+1 < len(reply); i++ {
-		if reply[i] != '\r' {
-			continue
-		}
-		n, err := strconv.Atoi(string(reply[1:i]))
-		if err != nil || n < 0 {
-			return 0, nil, err == nil // a null array has no elements
-		}
-		if pairs {
-			n *= 2
-		}
-		return n, reply[i+2:], true
+	n, err := strconv.Atoi(string(header[1:]))
+	if err != nil || n < 0 {
+		return 0, nil, err == nil // a null array has no elements
 	}
-	return 0, nil, false
+	if header[0] == '%' {
+		n *= 2
+	}
+	return n, body, true
 }
 
 // Elements are the elements of a reply, as they are.
@@ -115,7 +106,5 @@ func AppendAggregate(dst []byte, kind byte, n int) []byte {
 	if kind == '%' {
 		n /= 2
 	}
-	dst = append(dst, kind)
-	dst = strconv.AppendInt(dst, int64(n), 10)
-	return append(dst, '\r', '\n')
+	return appendHeader(dst, kind, n)
 }

@@ -182,7 +182,6 @@ func FuzzParse(f *testing.F) {
 		}
 		v.Text()
 		v.Err()
-		v.Integer()
 		again, rest, err := Parse(encode(nil, v))
 		if err != nil || len(rest) != 0 || spell(again) != spell(v) {
 			t.Fatalf("%q: %s, again %s, %q, %v", b, spell(v), spell(again), rest, err)
@@ -208,7 +207,7 @@ func encode(dst []byte, v Value) []byte {
 	case ':':
 		return line(strconv.FormatInt(v.Int, 10))
 	case '=':
-		return AppendVerbatim(dst, 3, "txt", v.Text())
+		return AppendVerbatim(dst, 3, v.Text())
 	case '$', '!':
 		if dst = line(strconv.FormatInt(v.Int, 10)); v.Null() {
 			return dst
@@ -222,4 +221,17 @@ func encode(dst []byte, v Value) []byte {
 		return dst
 	}
 	return line(v.Text())
+}
+
+// hex is the value of a hexadecimal digit, -1 of any other byte.
+func hex(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
 }

@@ -154,9 +154,6 @@ func (g *InputGuard) Likely(buf []byte) int {
 	return max(g.pos/(n-g.left)*g.left-(len(buf)-g.pos), 0)
 }
 
-// Reset makes g ready for the first byte of a command.
-func (g *InputGuard) Reset() { *g = InputGuard{} }
-
 // noteStop notes where an incomplete command stopped.
 func (g *InputGuard) noteStop(at InputGuard) (int, error) {
 	at.passed = g.passed

@@ -1,6 +1,10 @@
 package resp
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
 
 // line is an inline command without its line end, which is LF or CRLF. Inline commands are what people type
 // into telnet or nc (Redis protocol specification, inline commands).
@@ -111,12 +115,14 @@ func unquote(dst, word []byte) []byte {
 				i++
 				c = '\''
 			}
-		case i+3 < len(word) && word[i+1] == 'x' && hex(word[i+2]) >= 0 && hex(word[i+3]) >= 0:
-			c = byte(hex(word[i+2])<<4 | hex(word[i+3]))
-			i += 3
 		default:
 			i++
-			c = escaped(word[i])
+			if c = escaped(word[i]); c == 'x' && i+2 < len(word) {
+				if code, err := strconv.ParseUint(string(word[i+1:i+3]), 16, 8); err == nil {
+					c = byte(code)
+					i += 2
+				}
+			}
 		}
 		dst = append(dst, c)
 	}
@@ -125,32 +131,10 @@ func unquote(dst, word []byte) []byte {
 
 // escaped is what a backslash and c stand for.
 func escaped(c byte) byte {
-	switch c {
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	case 'b':
-		return '\b'
-	case 'a':
-		return '\a'
+	if i := strings.IndexByte("nrtba", c); i >= 0 {
+		return "\n\r\t\b\a"[i]
 	}
 	return c
-}
-
-// hex is the value of a hexadecimal digit, -1 of any other byte.
-func hex(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 // isSpace is C's isspace.

@@ -1,9 +1,6 @@
 package resp
 
-import (
-	"errors"
-	"strconv"
-)
+import "errors"
 
 // maxDepth is how deep a value that Parse decodes may be nested. Parse calls itself for each level, and a
 // goroutine's stack has an end. Redis's own replies have a handful of levels.
@@ -129,17 +126,4 @@ func (v Value) Err() string {
 // Text is the text of strings, errors and numbers, "" of anything else.
 func (v Value) Text() string {
 	return string(v.Str)
-}
-
-// Integer is the number of an integer or a boolean, or the one that a string
-// spells.
-func (v Value) Integer() (n int64, ok bool) {
-	switch v.Kind {
-	case ':', '#':
-		return v.Int, true
-	case '$', '+', '(', '=':
-		n, err := strconv.ParseInt(string(v.Str), 10, 64)
-		return n, err == nil
-	}
-	return 0, false
 }

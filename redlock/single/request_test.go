@@ -1,6 +1,7 @@
 package single
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 			if err != nil || len(rest) > 0 {
 				t.Fatalf("%s of %q: %q: %v, %d bytes too many", script, name, req, err, len(rest))
 			}
-			keys, _ := v.Elems[2].Integer()
+			keys, _ := strconv.Atoi(v.Elems[2].Text())
 			if want := e.names.Place(name); v.Elems[3].Text() != want.Key || n != want.Slot {
 				t.Errorf("%s of %q: key %q in slot %d, want %q in %d",
 					script, name, v.Elems[3].Text(), n, want.Key, want.Slot)
