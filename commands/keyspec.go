@@ -1,8 +1,9 @@
 package commands
 
 import (
-	"bytes"
 	"strconv"
+
+	"lockproxy/internal/resp"
 )
 
 // KeySpec says where some of the keys of a command stand, as Redis 7 describes
@@ -77,7 +78,7 @@ func (k *KeySpec) behindKeyword(args [][]byte) int {
 		i, end, step = len(args)+i, 1, -1
 	}
 	for ; i != end && i > 0 && i < len(args); i += step {
-		if len(args[i]) == len(k.Keyword) && bytes.EqualFold(args[i], []byte(k.Keyword)) {
+		if resp.IsWord(args[i], k.Keyword) {
 			return i + 1
 		}
 	}

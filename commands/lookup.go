@@ -1,5 +1,7 @@
 package commands
 
+import "lockproxy/internal/resp"
+
 // index finds commands by name without regard to case. Every command of every client is looked up here, so
 // only four values of its name are hashed. Names of one bucket are compared one by one; there are a few
 // hundred in all, so few share one.
@@ -7,15 +9,10 @@ type index [1 << indexBits][]*Command
 
 const indexBits = 11
 
-func (x *index) addCommand(c *Command) {
-	i := indexOf([]byte(c.Name))
-	x[i] = append(x[i], c)
-}
-
-// nil: there is none.
-func (x *index) findCommand(name []byte) *Command {
-	for _, c := range x[indexOf(name)] {
-		if equalFold(name, c.Name) {
+// Lookup is the command of that name in any mixture of cases, or nil.
+func (t *Table) Lookup(name []byte) *Command {
+	for _, c := range t.index[indexOf(name)] {
+		if resp.IsWord(name, c.Name) {
 			return c
 		}
 	}
@@ -33,23 +30,6 @@ func indexOf(name []byte) uint32 {
 	return h * 0x9e3779b1 >> (32 - indexBits) // Knuth's multiplicative hashing
 }
 
-// equalFold compares name with a name in lower case. Only letters A to Z have another case; b-'A' wraps
-// around for bytes below them.
-func equalFold(name []byte, lower string) bool {
-	if len(name) != len(lower) {
-		return false
-	}
-	for i, b := range name {
-		if b-'A' < 26 {
-			b |= 0x20
-		}
-		if b != lower[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // FindSub looks up the name of a subcommand without regard to case. The name is copied to the stack, so that
 // a lookup allocates nothing.
 func FindSub(m map[string]*Command, name []byte) *Command {
@@ -58,7 +38,7 @@ func FindSub(m map[string]*Command, name []byte) *Command {
 		return nil
 	}
 	for i, b := range name {
-		if b-'A' < 26 {
+		if b-'A' < 26 { // below 'A' it wraps
 			b |= 0x20
 		}
 		space[i] = b

@@ -63,7 +63,7 @@ func allowsCommand(rules string, c *Command, r Right) bool {
 		}
 	}
 	return all || len(r) > 1 && slices.ContainsFunc(subs,
-		func(sub string) bool { return resp.IsWord(r[1], strings.ToUpper(sub)) })
+		func(sub string) bool { return resp.IsWord(r[1], sub) })
 }
 
 // allowsKey says whether one of the patterns of a user fits the key.

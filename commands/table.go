@@ -67,7 +67,8 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 	// Last, when all fields are known; by name, so that each Table numbers them alike.
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		t.numberCommand(t.byName[name])
-		t.index.addCommand(t.byName[name])
+		i := indexOf([]byte(name))
+		t.index[i] = append(t.index[i], t.byName[name])
 	}
 	t.numberCommand(t.unknown)
 	return t, nil
@@ -123,9 +124,6 @@ func (t *Table) Commands() []*Command { return t.all }
 
 // Unknown stands for all commands that are not in the table. None of them is ever sent to a node.
 func (t *Table) Unknown() *Command { return t.unknown }
-
-// Lookup is the command of that name in any mixture of cases, or nil.
-func (t *Table) Lookup(name []byte) *Command { return t.index.findCommand(name) }
 
 // Resolve finds the command of args, which holds at least its name, and steps into subcommands. It never
 // returns nil: a command that is not in the table is Unknown. refusal, if not nil, is the reply to a command

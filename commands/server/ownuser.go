@@ -62,7 +62,7 @@ func shutsOut(password string, rules [][]byte) bool {
 	// It has logged in with it, so that works now.
 	on, fits := true, true
 	for _, rule := range rules {
-		is := func(word string) bool { return resp.IsWord(rule, strings.ToUpper(word)) }
+		is := func(word string) bool { return resp.IsWord(rule, word) }
 		switch text := string(rule); {
 		case is("on"):
 			on = true
