@@ -35,10 +35,7 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 			// Its Args and Raw are not valid any more when the answer comes; options are copied for that
 			// reason, and nothing else of it is used.
 			later := *c // c is valid only until Run returns
-			rest := make([][]byte, 0, more-2)
-			for _, arg := range options[3:] {
-				rest = append(rest, bytes.Clone(arg))
-			}
+			rest := resp.CloneArgs(options[3:])
 			return login(c, options[1], options[2], func(refusal []byte) []byte {
 				if refusal != nil {
 					return refusal

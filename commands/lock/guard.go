@@ -71,7 +71,7 @@ func guardSecrets(args [][]byte) []bool {
 	return secret
 }
 
-// guarded is one GUARD on its way. Its Command and Keys alias the read buffer until lasting has copied them.
+// guarded is one GUARD on its way. Its Command and Keys alias the read buffer, unless guard has copied them.
 type guarded struct {
 	redlock.Guard
 	l     *locks.Locker
@@ -93,7 +93,7 @@ func guard(c *commands.Call, all *Lockers) error {
 	case g.runsAsProxy(c):
 		return errRunsAsProxy
 	case err == commands.ErrAskKeys:
-		g.Command = lasting(g.Command)
+		g.Command = resp.CloneArgs(g.Command)
 		// A node is asked for the keys, and c is not valid any more when it answers.
 		by := c.Actions
 		by.FindKeys(g.Command, func(keys [][]byte) []byte {
@@ -299,14 +299,4 @@ func (g *guarded) fitsSlot() error {
 		}
 	}
 	return nil
-}
-
-// lasting copies words that alias the read buffer. The copies are for a request that is sent when the call
-// has ended.
-func lasting(words [][]byte) [][]byte {
-	copied := make([][]byte, len(words))
-	for i, word := range words {
-		copied[i] = bytes.Clone(word)
-	}
-	return copied
 }

@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -32,10 +31,8 @@ func scan(c *commands.Call) {
 		return
 	}
 	s := &scanning{Actions: c.Actions, nodes: c.Nodes(), notes: c.Nodes().Notes(),
-		clustered: c.Server.Clustered(), scanCursor: cursor}
-	// they are sent again when the call has ended
-	for _, arg := range c.Args {
-		s.args = append(s.args, bytes.Clone(arg))
+		clustered: c.Server.Clustered(), scanCursor: cursor,
+		args: resp.CloneArgs(c.Args), // they are sent again when the call has ended
 	}
 	var answer []byte
 	if s.kind == bySlot {

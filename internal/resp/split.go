@@ -1,6 +1,10 @@
 package resp
 
-import "github.com/tidwall/redcon"
+import (
+	"bytes"
+
+	"github.com/tidwall/redcon"
+)
 
 // Split returns the arguments of cmd, one whole command that InputGuard.Next let
 // through, in the memory of dst. raw is the command as multibulk RESP: cmd
@@ -31,4 +35,13 @@ func Split(cmd []byte, dst [][]byte) (args [][]byte, raw []byte, err error) {
 	}
 	size := len(cmd) + 16*(len(args)+1) // room for the lengths
 	return args, AppendCommand(make([]byte, 0, size), args...), nil
+}
+
+// CloneArgs copies arguments that alias a read buffer, for what goes on when that has others.
+func CloneArgs(args [][]byte) [][]byte {
+	copied := make([][]byte, len(args))
+	for i, arg := range args {
+		copied[i] = bytes.Clone(arg)
+	}
+	return copied
 }
