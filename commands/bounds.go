@@ -66,15 +66,13 @@ func dear(c *Command, args [][]byte) []byte {
 	return nil
 }
 
-// GlobsFrom returns a Row.Globs: all arguments from the first on.
-func GlobsFrom(first int) func(args [][]byte) [][]byte {
-	return func(args [][]byte) [][]byte { return args[min(first, len(args)):] }
-}
+// AllGlobs is a Row.Globs: all arguments.
+func AllGlobs(args [][]byte) [][]byte { return args[min(1, len(args)):] }
 
-// GlobsBehind returns a Row.Globs: the arguments behind a word, from argument first on.
-func GlobsBehind(word string, first int) func(args [][]byte) [][]byte {
+// GlobsBehind returns a Row.Globs: the arguments behind a word, which is not the first argument.
+func GlobsBehind(word string) func(args [][]byte) [][]byte {
 	return func(args [][]byte) (globs [][]byte) {
-		for i := first; i+1 < len(args); i++ {
+		for i := 2; i+1 < len(args); i++ {
 			if resp.IsWord(args[i], word) {
 				globs = append(globs, args[i+1])
 			}

@@ -77,7 +77,7 @@ func (r *Row) applyRow(c *Command) {
 	default:
 		c.tips.applyTips(c)
 		if strings.HasSuffix(c.Name, "scan") { // HSCAN and its like
-			c.Globs = GlobsBehind("MATCH", 2)
+			c.Globs = GlobsBehind("MATCH")
 		}
 	}
 }

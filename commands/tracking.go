@@ -30,20 +30,6 @@ type Tracker interface {
 	Untrack()
 }
 
-// Flags are those of CLIENT LIST.
-func (t *Tracking) Flags() (flags string) {
-	if t.On {
-		flags = "t"
-	}
-	if t.Broken {
-		flags += "R"
-	}
-	if t.BCast {
-		flags += "B"
-	}
-	return flags
-}
-
 // Redir is the number that CLIENT GETREDIR gives: 0 without redirection, -1 without tracking.
 func (t *Tracking) Redir() int64 {
 	if !t.On {

@@ -46,7 +46,6 @@ type Cut struct {
 	first, end, step int
 	positions        []int32 // of the keys among the keys of the command, by slot
 	slots            []slotKeys
-	size             int // of all requests, in bytes
 }
 
 // slotKeys are the keys of one slot, from the end of those of the slot before on. Slots and positions have 32
@@ -90,7 +89,6 @@ func (c *Cut) measureParts() {
 	for i := range c.slots {
 		k := &c.slots[i]
 		k.size += fixed + headerSize(c.first+(int(k.to)-from)*c.step+len(c.args)-c.end)
-		c.size += k.size
 		from = int(k.to)
 	}
 }
@@ -109,9 +107,6 @@ func (c *Cut) share(i int) (size int) {
 
 // Len is how many parts there are.
 func (c *Cut) Len() int { return len(c.slots) }
-
-// Size is how many bytes all parts have together.
-func (c *Cut) Size() int { return c.size }
 
 // Slot is that of the i-th part. They come by slot.
 func (c *Cut) Slot(i int) int { return int(c.slots[i].slot) }

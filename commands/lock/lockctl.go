@@ -77,7 +77,7 @@ func lockctlVerb(l *Lockers) *commands.Command {
 		verb.AddSub(sub)
 	}
 	// So the cost of a pattern is bounded as for KEYS.
-	verb.Subs["list"].Globs = commands.GlobsBehind("MATCH", 2)
+	verb.Subs["list"].Globs = commands.GlobsBehind("MATCH")
 	verb.Subs["check"].Secret = commands.SecretsFrom(3)
 	return verb
 }

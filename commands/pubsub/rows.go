@@ -29,7 +29,7 @@ var Rows = []commands.Row{
 	{Name: "subscribe", Arity: -2, MaxArgs: commands.MaxIDs, Run: subscribe, Queue: commands.QueueNever,
 		Topics: commands.TopicNames, Flags: commands.Alone | commands.InSubscriber | commands.Bulky},
 	{Name: "psubscribe", Arity: -2, MaxArgs: commands.MaxIDs, Run: psubscribe, Queue: commands.QueueNever,
-		Globs: commands.GlobsFrom(1), Topics: commands.TopicPatterns,
+		Globs: commands.AllGlobs, Topics: commands.TopicPatterns,
 		Flags: commands.Alone | commands.InSubscriber | commands.Bulky},
 	{Name: "ssubscribe", Arity: -2, MaxArgs: commands.MaxIDs, Run: ofShards(ssubscribe),
 		Queue: commands.QueueNever, Flags: commands.Alone | commands.InSubscriber | commands.Bulky},

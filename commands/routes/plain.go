@@ -28,7 +28,7 @@ var plain = []commands.Row{
 	{Name: "dbsize", Route: commands.AllNodes, Merge: merge.Sum, Queue: commands.QueueEverywhere,
 		Flags: commands.ReadOnly},
 	{Name: "keys", Route: commands.AllNodes, Merge: merge.Concat, Queue: commands.QueueEverywhere,
-		Globs: commands.GlobsFrom(1), Flags: commands.ReadOnly | commands.Lists},
+		Globs: commands.AllGlobs, Flags: commands.ReadOnly | commands.Lists},
 	{Name: "flushall", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "flushdb", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "bgsave", Route: commands.AllNodes, Merge: merge.First},
@@ -76,7 +76,6 @@ var plain = []commands.Row{
 
 // Reasons for refusing a command.
 const (
-	oneServer      = ": it acts on one server; connect to that server for it"
 	forReplicas    = ": it is for replicas; connect to the server for it"
 	stopsServers   = ": it stops the servers of the upstream; do that at each of them"
 	changesMasters = ": it changes who is a master; do that at the servers"

@@ -49,7 +49,7 @@ var Rows = []commands.Row{
 	{Name: "function|restore", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "function|delete", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "function|flush", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
-	{Name: "function|list", Route: commands.AnyNode, Globs: commands.GlobsBehind("LIBRARYNAME", 2),
+	{Name: "function|list", Route: commands.AnyNode, Globs: commands.GlobsBehind("LIBRARYNAME"),
 		Flags: commands.ReadOnly},
 	{Name: "function|dump", Route: commands.AnyNode, Flags: commands.ReadOnly},
 	{Name: "function|stats", Run: functionStats, Queue: commands.QueueSpread,
