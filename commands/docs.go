@@ -36,8 +36,8 @@ func (c *Command) Usage(err error) error {
 	return fmt.Errorf("ERR %w. Syntax: %s", err, syntax(c))
 }
 
-// wrongArity is the reply to c with a wrong number of arguments.
-func wrongArity(c *Command) []byte {
+// WrongArity is the reply to c with a wrong number of arguments.
+func (c *Command) WrongArity() []byte {
 	if c.Flags&LockVerb != 0 {
 		return ErrorReply(c.Usage(errors.New("wrong number of arguments")))
 	}

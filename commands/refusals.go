@@ -7,11 +7,6 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// WrongArity is what Redis says of a command with too many or too few arguments.
-func WrongArity(name string) []byte {
-	return resp.ErrorLine("ERR wrong number of arguments for '%s' command", name)
-}
-
 // rejects is an error reply to c before it runs. An EXEC that is rejected ends the transaction all the same.
 func rejects(c *Command, format string, args ...any) []byte {
 	word := "ERR "

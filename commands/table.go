@@ -146,7 +146,7 @@ func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 		}
 	}
 	if !c.Accepts(len(args)) {
-		return c, wrongArity(c)
+		return c, c.WrongArity()
 	}
 	if c.TooLong(len(args)) {
 		return c, tooLong(c)

@@ -21,7 +21,7 @@ func ping(c *commands.Call) {
 	switch {
 	// in Redis, too, the arity allows any number of arguments, and PING itself refuses them
 	case len(c.Args) > 2:
-		c.Reply(commands.WrongArity("ping"))
+		c.Reply(c.Command.WrongArity())
 	case subscribed: // then everything that the client gets has this form, also while a script runs
 		out := resp.AppendBulks(redcon.AppendArray(nil, 2), "pong")
 		c.Reply(redcon.AppendBulk(out, bytes.Join(c.Args[1:], nil)))

@@ -239,7 +239,7 @@ func unguardable(c *commands.Command, args [][]byte) (refusal []byte) {
 	case c.Flags&commands.Scripted != 0 && c.Fits(len(args)):
 		return nil
 	case c.Flags&commands.Scripted != 0:
-		return commands.WrongArity(c.Name)
+		return c.WrongArity()
 	case blocks:
 		why = ": it may block, and in a script nothing waits"
 	case c.Flags&commands.NoScript != 0:
@@ -248,7 +248,7 @@ func unguardable(c *commands.Command, args [][]byte) (refusal []byte) {
 		c.Flags&publishes != publishes:
 		why = ": it is not about keys"
 	case !c.Fits(len(args)):
-		return commands.WrongArity(c.Name)
+		return c.WrongArity()
 	// the bounds of the command hold inside GUARD too
 	default:
 

@@ -156,7 +156,7 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 		b = resp.AppendNumber(b, "fence", h.Fence)
 		b = resp.AppendNumber(b, "age", h.Age.Milliseconds())
 		b = resp.AppendBulks(b, "meta", h.Meta)
-		b = resp.AppendNumber(b, "kept", oneIf(h.Kept))
+		b = resp.AppendNumber(b, "kept", resp.Truth(h.Kept))
 		holder, ok := known.Holders[h.Digest()]
 		if !ok {
 			holder.Waited = -1

@@ -107,19 +107,11 @@ func appendMasters(b []byte, proto int, all []master.Health) []byte {
 	for _, m := range all {
 		b = resp.AppendMap(b, proto, 6)
 		b = resp.AppendBulks(b, "addr", m.Addr)
-		b = resp.AppendNumber(b, "up", oneIf(m.Up))
-		b = resp.AppendNumber(b, "votes", oneIf(m.Votes))
+		b = resp.AppendNumber(b, "up", resp.Truth(m.Up))
+		b = resp.AppendNumber(b, "votes", resp.Truth(m.Votes))
 		b = resp.AppendBulks(b, "why", m.Why)
 		b = resp.AppendNumber(b, "until_ms", max(time.Until(m.Until).Milliseconds(), 0))
 		b = resp.AppendNumber(b, "clock_offset_ms", m.ClockOffset.Milliseconds())
 	}
 	return b
-}
-
-// oneIf is b as replies have it: RESP2 has no booleans.
-func oneIf(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -8,17 +8,9 @@ var (
 	Sum = elementwise(func(a, b int64) int64 { return a + b })
 	Min = elementwise(func(a, b int64) int64 { return min(a, b) })
 	Max = elementwise(func(a, b int64) int64 { return max(a, b) })
-	And = elementwise(func(a, b int64) int64 { return truth(a != 0 && b != 0) })
-	Or  = elementwise(func(a, b int64) int64 { return truth(a != 0 || b != 0) })
+	And = elementwise(func(a, b int64) int64 { return resp.Truth(a != 0 && b != 0) })
+	Or  = elementwise(func(a, b int64) int64 { return resp.Truth(a != 0 || b != 0) })
 )
-
-// truth is 1 or 0, the numbers of servers that have no booleans.
-func truth(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
 
 // elementwise makes a Func of a function on two numbers. The order of the replies does not matter to any f
 // above.

@@ -92,3 +92,11 @@ func Clip(v []byte) string {
 	}
 	return string(v)
 }
+
+// Truth is 1 or 0: RESP2 has no booleans.
+func Truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
