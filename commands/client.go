@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -72,12 +73,7 @@ func (c *Client) Subscribed() bool { return c.Topics != [3]int{} }
 const DefaultUser = "default"
 
 // UserName is the user that the client has authenticated as.
-func (c *Client) UserName() string {
-	if c.User == "" {
-		return DefaultUser
-	}
-	return c.User
-}
+func (c *Client) UserName() string { return cmp.Or(c.User, DefaultUser) }
 
 // Authenticates says that args, a command, may make its client another user: it is AUTH or HELLO, and not
 // certain to fail.

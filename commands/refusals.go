@@ -48,10 +48,7 @@ const maxSaid = 128
 
 // printed is arg as C prints it by "%.*s": at most n bytes, and nothing from a NUL on.
 func printed(arg []byte, n int) []byte {
-	arg = arg[:min(n, len(arg))]
-	if i := bytes.IndexByte(arg, 0); i >= 0 {
-		arg = arg[:i]
-	}
+	arg, _, _ = bytes.Cut(arg[:min(n, len(arg))], []byte{0})
 	return arg
 }
 

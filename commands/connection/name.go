@@ -1,6 +1,8 @@
 package connection
 
 import (
+	"bytes"
+
 	"github.com/tidwall/redcon"
 
 	"lockproxy/commands"
@@ -58,27 +60,19 @@ func clientNoTouch(c *commands.Call) { toggle(c, &c.Client.NoTouch) }
 
 // toggle sets a property of the client by the ON or OFF of the third argument.
 func toggle(c *commands.Call, property *bool) {
-	switch {
-	case resp.IsWord(c.Args[2], "ON"):
-		*property = true
-	case resp.IsWord(c.Args[2], "OFF"):
-		*property = false
-	default:
+	on := resp.IsWord(c.Args[2], "ON")
+	if !on && !resp.IsWord(c.Args[2], "OFF") {
 		c.Reply(resp.ErrSyntax)
 		return
 	}
+	*property = on
 	c.Reply(resp.OK)
 }
 
 // printable says that b can stand in a line of CLIENT INFO. A blank would end its field there, and a line
 // break would begin another client. Empty is printable.
 func printable(b []byte) bool {
-	for _, c := range b {
-		if c < '!' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsFunc(b, func(r rune) bool { return r < '!' || r > '~' })
 }
 
 // errName has Redis's words; what names the thing that was given.

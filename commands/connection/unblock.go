@@ -1,8 +1,6 @@
 package connection
 
 import (
-	"strconv"
-
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
@@ -20,9 +18,8 @@ func clientUnblock(c *commands.Call) []byte {
 			return resp.ErrorLine("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 		}
 	}
-	// Redis takes no other spelling of a number: no plus sign, no leading zeros.
-	id, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
-	if err != nil || strconv.FormatInt(id, 10) != string(c.Args[2]) {
+	id, ok := resp.Integer(c.Args[2])
+	if !ok {
 		return resp.ErrInteger
 	}
 	c.Clients().Unblock(id, withError)

@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"lockproxy/cluster/master"
@@ -59,12 +61,7 @@ func (l *Lockers) engineOf(name []byte) *locks.Locker {
 
 // begins says that name begins with one of prefixes. A prefix that is empty fits all names.
 func begins(name []byte, prefixes []string) bool {
-	for _, p := range prefixes {
-		if len(name) >= len(p) && string(name[:len(p)]) == p {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(name, []byte(p)) })
 }
 
 // Independent says that the lock of that name is kept by independent masters. For such a lock, later verbs of
@@ -86,11 +83,10 @@ func (l *Lockers) engines() []*locks.Locker {
 // Stats are the counters of all engines. A counter of the proxy is the sum over them.
 func (l *Lockers) Stats() locks.Stats {
 	s := l.Plain.Stats()
-	if l.Compat != nil {
-		s = s.Plus(l.Compat.Stats())
-	}
-	if l.Quorum != nil {
-		s = s.Plus(l.Quorum.Stats())
+	for _, other := range []*locks.Locker{l.Compat, l.Quorum} {
+		if other != nil {
+			s = s.Plus(other.Stats())
+		}
 	}
 	return s
 }

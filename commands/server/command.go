@@ -217,17 +217,13 @@ func commandList(c *commands.Call) {
 
 // matching are the verbs whose names match a pattern, in any mixture of cases. A pattern that is longer than
 // any name matches none.
-func matching(verbs []*commands.Command, pattern []byte) (found []*commands.Command) {
+func matching(verbs []*commands.Command, pattern []byte) []*commands.Command {
 	if len(pattern) > longestPattern {
 		return nil
 	}
 	lower := bytes.ToLower(pattern)
-	for _, verb := range verbs {
-		if glob.Match(lower, []byte(verb.Name)) {
-			found = append(found, verb)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(verbs),
+		func(verb *commands.Command) bool { return !glob.Match(lower, []byte(verb.Name)) })
 }
 
 // longestPattern is in bytes: matching is done on the loop, and its cost grows with the pattern.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/redcon"
-
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -28,12 +26,8 @@ func ofOneServer(name string) bool {
 	case "port", "tls-port", "bind", "bind-source-addr", "unixsocket":
 		return true
 	}
-	for _, prefix := range []string{"cluster-announce-", "replica-announce-", "slave-announce-"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	prefixes := []string{"cluster-announce-", "replica-announce-", "slave-announce-"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // configGet is CONFIG GET glob ... The first master stands for all: CONFIG SET gives all of them the same.
@@ -149,9 +143,4 @@ func configResetStat(c *commands.Call) {
 
 // role is ROLE: a master, as in HELLO and INFO. The offset of the replication log is 0 and there are no
 // replicas: nobody replicates the proxy.
-func role(c *commands.Call) {
-	out := redcon.AppendArray(nil, 3)
-	out = resp.AppendBulks(out, "master")
-	out = redcon.AppendInt(out, 0)
-	c.Reply(redcon.AppendArray(out, 0))
-}
+func role(c *commands.Call) { c.Reply([]byte("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n")) }

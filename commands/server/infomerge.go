@@ -75,12 +75,8 @@ func mergeInfoValues(title, name string, values []string) string {
 		return values[0]
 	// of saves and of the append-only file: one that failed must be seen
 	case strings.HasSuffix(name, "_status"):
-		for _, v := range values {
-			if v != "ok" {
-				return v
-			}
-		}
-		return values[0]
+		failed := slices.IndexFunc(values, func(v string) bool { return v != "ok" })
+		return values[max(failed, 0)]
 	case strings.Contains(values[0], "="):
 		return mergePairs(values, title == "Latencystats")
 	case name == "rdb_last_save_time":
@@ -119,18 +115,9 @@ func goesEverywhere(t *commands.Table, name string) bool {
 // isPeak says that the highest value of several servers stands for all. So it is with ratios and percentages,
 // which cannot be added, with times, and with the longest of something.
 func isPeak(name string) bool {
-	for _, same := range sameEverywhere {
-		if strings.HasPrefix(name, same) {
-			return true
-		}
-	}
-	for _, end := range []string{"_ratio", "_perc", "_time", "_usec", "_max_input_buffer",
-		"_max_output_buffer"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
+	ends := []string{"_ratio", "_perc", "_time", "_usec", "_max_input_buffer", "_max_output_buffer"}
+	return slices.ContainsFunc(sameEverywhere, func(s string) bool { return strings.HasPrefix(name, s) }) ||
+		slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // sameEverywhere are prefixes of names whose values are the same at all servers: the number of scripts, and
