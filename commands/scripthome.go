@@ -30,15 +30,16 @@ func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 		}
 		return s.homeNamed(name, nil, t)
 	}
-	return s.homeOf(string(args[1][:min(len(args[1]), maxNaming+1)]))
+	if home, known := s.homes.Get(string(args[1][:min(len(args[1]), maxNaming+1)])); known {
+		return home
+	}
+	return AnySlot
 }
 
 // homeNamed is Home of a script by its SHA1. source is nil if it is to be looked up. It is remembered only if
 // the source is known: without it the guess may get better.
 func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
-	s.mu.Lock()
 	home, known := s.named.Get(string(name[:]))
-	s.mu.Unlock()
 	if known {
 		return home
 	}
@@ -49,9 +50,7 @@ func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
 		home = slot.Of(name[:])
 	}
 	if len(source) > 0 {
-		s.mu.Lock()
 		s.named.Add(string(name[:]), home)
-		s.mu.Unlock()
 	}
 	return home
 }
@@ -61,9 +60,7 @@ func (s *Scripts) shaOf(source []byte) sha {
 	if len(source) > MaxSource {
 		return digest(source)
 	}
-	s.mu.Lock()
 	key, known := s.recent.Get(unsafe.String(unsafe.SliceData(source), len(source))) // does not keep it
-	s.mu.Unlock()
 	if !known {
 		key = digest(source)
 	}
@@ -148,18 +145,6 @@ func (s *Scripts) AddLibrary(source []byte, t *Table) {
 		if home == AnySlot {
 			home = whole
 		}
-		s.mu.Lock()
 		s.homes.Add(string(name[1:len(name)-1]), home)
-		s.mu.Unlock()
 	}
-}
-
-// homeOf is the slot of the keys that a function names, or AnySlot.
-func (s *Scripts) homeOf(function string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if home, ok := s.homes.Get(function); ok {
-		return home
-	}
-	return AnySlot
 }

@@ -27,6 +27,7 @@ const (
 // the least recently used go first. Safe for concurrent use; nothing blocks for
 // longer than a lookup or a SHA1.
 type Scripts struct {
+	// Each cache has a mutex of its own; mu keeps bySHA and bytes as recent is.
 	mu     sync.Mutex
 	recent *lru.Cache[string, sha] // by source: a script that is known costs no SHA1
 	// of the same strings as recent
@@ -34,7 +35,7 @@ type Scripts struct {
 	bytes  int // in recent
 	most   int // of bytes
 	pinned map[sha][]byte
-	homes  *lru.Cache[string, int] // by function: see homeOf
+	homes  *lru.Cache[string, int] // by function: see Home
 	named  *lru.Cache[string, int] // by SHA1: see Home
 
 	flushes atomic.Uint64

@@ -40,33 +40,26 @@ func eval(c *commands.Call) {
 }
 
 // scriptLoad loads the script on all masters. The proxy remembers it when one has taken it. The masters
-// answer with the SHA1. Asking.Always: the proxy must know it also if the client has gone.
+// answer with the SHA1.
 func scriptLoad(c *commands.Call) {
 	// longer ones are not remembered
 	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), commands.MaxSource+1)])
-	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
-		if anyTook(replies) {
-			scripts.Add(source)
-		}
-		return merge.First(proto, replies)
-	})
+	askMasters(c, func() { scripts.Add(source) })
 }
 
 // scriptFlush makes the nodes forget all scripts, and the proxy too when one node has: a flushed script must
 // not come back, and a client without the right to flush must change nothing.
-func scriptFlush(c *commands.Call) {
-	scripts := c.Server.Scripts()
+func scriptFlush(c *commands.Call) { askMasters(c, c.Server.Scripts().Flush) }
+
+// askMasters runs the command on all masters, and taken here when one of them has taken it. Asking.Always:
+// the proxy must know it also if the client has gone.
+func askMasters(c *commands.Call, taken func()) {
 	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
-		if anyTook(replies) {
-			scripts.Flush()
+		if slices.ContainsFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) }) {
+			taken()
 		}
 		return merge.First(proto, replies)
 	})
-}
-
-// anyTook says that not all replies are errors.
-func anyTook(replies [][]byte) bool {
-	return slices.ContainsFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
 }
 
 // scriptExists says for which scripts EVALSHA will work: those that all masters have, and those that the
