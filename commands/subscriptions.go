@@ -9,7 +9,7 @@ type Subscriptions interface {
 	// each of them once everything that is published from then on reaches the client.
 	Subscribe(kind pubsub.Kind, names [][]byte)
 	// Unsubscribe ends subscriptions and confirms that for each name, also those without a subscription.
-	// nil: for all names of that kind.
+	// Without names: for all names of that kind, as in Redis.
 	Unsubscribe(kind pubsub.Kind, names [][]byte)
 	// End ends all subscriptions of the client, and answers with what end then returns. Messages may come
 	// until end is called, in the protocol that the client speaks; only end may change that.

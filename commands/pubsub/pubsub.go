@@ -8,18 +8,19 @@ import (
 	"lockproxy/commands/merge"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 )
 
-func subscribe(c *commands.Call)    { listenTo(c, pubsub.Classic) }
-func psubscribe(c *commands.Call)   { listenTo(c, pubsub.Pattern) }
-func unsubscribe(c *commands.Call)  { c.Subscriptions().Unsubscribe(pubsub.Classic, topicsNamed(c)) }
-func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Pattern, topicsNamed(c)) }
+// A name that the client listens to already is confirmed as well. Without names all topics of the kind are
+// left.
+func subscribe(c *commands.Call)    { c.Subscriptions().Subscribe(pubsub.Classic, c.Args[1:]) }
+func psubscribe(c *commands.Call)   { c.Subscriptions().Subscribe(pubsub.Pattern, c.Args[1:]) }
+func unsubscribe(c *commands.Call)  { c.Subscriptions().Unsubscribe(pubsub.Classic, c.Args[1:]) }
+func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Pattern, c.Args[1:]) }
 func publish(c *commands.Call)      { c.Subscriptions().Publish(false) }
 func spublish(c *commands.Call)     { c.Subscriptions().Publish(true) }
 
-func ssubscribe(c *commands.Call)   { listenTo(c, pubsub.Shard) }
-func sunsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Shard, topicsNamed(c)) }
+func ssubscribe(c *commands.Call)   { c.Subscriptions().Subscribe(pubsub.Shard, c.Args[1:]) }
+func sunsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Shard, c.Args[1:]) }
 
 // ofShards is for commands about shard channels, all of one slot. Servers older than 7.0 have none, and do
 // not know these commands.
@@ -36,36 +37,17 @@ func ofShards(run func(c *commands.Call)) func(c *commands.Call) {
 	}
 }
 
-// listenTo subscribes to the topics that the arguments name. A name that the client listens to already is
-// confirmed as well.
-func listenTo(c *commands.Call, kind pubsub.Kind) {
-	c.Subscriptions().Subscribe(kind, c.Args[1:])
-}
-
-// topicsNamed returns the arguments, nil if there are none. nil means all topics of the kind, as in Redis.
-func topicsNamed(c *commands.Call) [][]byte {
-	if len(c.Args) == 1 {
-		return nil
-	}
-	return c.Args[1:]
-}
-
 // crossesSlots says that the arguments are of several slots, which a cluster does not accept. A slot is
 // worked out for each name, so for a long command a goroutine has done it before.
 func crossesSlots(c *commands.Call) bool {
-	if !c.Server.Clustered() || len(c.Args) < 3 {
+	if !c.Server.Clustered() {
 		return false
 	}
 	if c.Place != nil { // a long command
 		return c.Place.Err == commands.ErrCrossSlot
 	}
-	first := slot.Of(c.Args[1])
-	for _, name := range c.Args[2:] {
-		if slot.Of(name) != first {
-			return true
-		}
-	}
-	return false
+	_, err := c.Command.Slot(c.Args)
+	return err == commands.ErrCrossSlot
 }
 
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern]. A node compares the pattern with

@@ -16,7 +16,7 @@
 // patterns have bounds (commands.Command.Excess), and so have all patterns of the proxy's clients together
 // (cluster/pubsub).
 //
-// Begin with listenTo (pubsub.go), then mergeNumSub.
+// Begin with subscribe (pubsub.go), then mergeNumSub.
 package pubsub
 
 import (

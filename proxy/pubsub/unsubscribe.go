@@ -35,10 +35,10 @@ type unsubscribing struct {
 	then   func() []byte      // makes the answer; nil: that is out
 }
 
-// Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; nil: to
-// all of that kind. Names that it does not listen to are confirmed, too, as Redis does.
+// Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; none:
+// to all of that kind. Names that it does not listen to are confirmed, too, as Redis does.
 func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
-	u := &unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: []pubsub.Kind{kind}, all: names == nil}
+	u := &unsubscribing{l: l, tag: l.h.CurrentTag(), kinds: []pubsub.Kind{kind}, all: len(names) == 0}
 	if len(names) > PerRound {
 		raw := client.Lasting(l.h.Call().Raw)
 		l.h.KeepFor(u.tag, 3*len(raw)) // the command, its names, and the confirmations
