@@ -45,7 +45,7 @@ type Grants struct{ book *grantBook }
 // grantBook is the content of Grants.
 type grantBook struct {
 	mu      sync.Mutex
-	ended   *simplelru.LRU[string, string] // tokens of holds that have ended, by name; nil: none has
+	ended   *simplelru.LRU[string, string] // tokens of holds that have ended, by name
 	accused atomic.Bool                    // see Accuse
 }
 
@@ -60,7 +60,8 @@ var (
 // Owner, Accuse and Accused work as for a connection without locks.
 func (g *Grants) Prepare() {
 	if g.book == nil {
-		g.book = new(grantBook)
+		ended, _ := simplelru.NewLRU[string, string](maxGrantNames, nil) // it fails for a bound of 0
+		g.book = &grantBook{ended: ended}
 	}
 }
 
@@ -75,9 +76,6 @@ func (b *grantBook) Over(name, token string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended == nil {
-		b.ended, _ = simplelru.NewLRU[string, string](maxGrantNames, nil) // it fails for a bound of 0
-	}
 	b.ended.Add(name, token)
 }
 
@@ -86,9 +84,7 @@ func (b *grantBook) Over(name, token string) {
 func (b *grantBook) lastToken(name string) (token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended != nil {
-		token, _ = b.ended.Peek(name)
-	}
+	token, _ = b.ended.Peek(name)
 	return token
 }
 
@@ -100,9 +96,6 @@ func (g *Grants) Forget(name, token string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended == nil {
-		return
-	}
 	if last, ok := b.ended.Peek(name); ok && (token == "" || token == last) {
 		b.ended.Remove(name)
 	}

@@ -204,10 +204,7 @@ func (s *KeptSet) tellLoss(as holdKey, lost keepalive.Lost) {
 func (s *KeptSet) lossPush(proto int, as holdKey, lost keepalive.Lost) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.end != nil {
-		return nil // RESET released it: that is no loss
-	}
-	if proto < 3 {
+	if proto < 3 || s.end != nil { // RESET released it: that is no loss
 		return nil
 	}
 	// lock-lost, name, fence, why: as docs/locks.md tells clients

@@ -2,6 +2,7 @@ package holds
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/locks"
@@ -18,10 +19,9 @@ type Keeping struct {
 // client is told of the one. A hold that is released, or that another connection keeps from now on, leaves
 // the others alone. It lives as long as one of its holds is kept.
 type together struct {
-	mu    sync.Mutex
-	kept  []*keepalive.Kept
-	lost  bool
-	first int // the hold that was lost first
+	mu   sync.Mutex
+	kept []*keepalive.Kept
+	lost atomic.Int64 // the place, from 1 on, of the hold that was lost first; 0: none is
 }
 
 // KeepAll keeps several holds alive, as Keep does, until one of them is lost. letGo releases all of them,
@@ -29,29 +29,26 @@ type together struct {
 // being added.
 func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo, forget func()) {
 	group := new(together)
-	var kept []*keepalive.Kept
 	for i, k := range all {
 		// what the caller wants to know, of each hold
-		told := k.Hold.Lost
+		told, place := k.Hold.Lost, int64(i+1)
 		k.Hold.Lost = func(lost keepalive.Lost) {
 			told(lost)
-			group.loseHold(i)
+			group.loseHold(place)
 		}
-		one := s.Keep(k.L, k.Hold, func(message func(int) []byte) {
+		group.addKept(s.Keep(k.L, k.Hold, func(message func(int) []byte) {
 			push(func(proto int) []byte {
 				// Only the first loss is pushed: the others follow from it.
-				if line := message(proto); group.tellsOf(i) {
+				if line := message(proto); group.lost.Load() == place {
 					return line
 				}
 				return nil
 			})
-		})
-		kept = append(kept, one)
-		group.addKept(one)
+		}))
 	}
 	each := func(end func(*keepalive.Kept)) func() {
 		return func() {
-			for _, one := range kept {
+			for _, one := range group.kept { // all are there
 				end(one)
 			}
 		}
@@ -63,33 +60,22 @@ func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo, forget func()) {
 func (g *together) addKept(kept *keepalive.Kept) {
 	g.mu.Lock()
 	g.kept = append(g.kept, kept)
-	lost := g.lost
 	g.mu.Unlock()
-	if lost {
+	if g.lost.Load() > 0 { // looked at behind the append: loseHold has seen it, or this has seen the loss
 		kept.GiveUp()
 	}
 }
 
-// loseHold gives up the other holds, since the i-th is lost. GiveUp calls Lost of each, and so this again,
-// which then does nothing; mu must not be held. The i-th has ended already, so GiveUp leaves it alone.
-func (g *together) loseHold(i int) {
-	g.mu.Lock()
-	before, kept := g.lost, g.kept
-	if !before {
-		g.lost, g.first = true, i
-	}
-	g.mu.Unlock()
-	if before {
+// loseHold gives up the other holds, since the one at that place is lost. GiveUp calls Lost of each, and so
+// this again, which then does nothing; mu must not be held. What has ended already GiveUp leaves alone.
+func (g *together) loseHold(place int64) {
+	if !g.lost.CompareAndSwap(0, place) {
 		return
 	}
+	g.mu.Lock()
+	kept := g.kept
+	g.mu.Unlock()
 	for _, one := range kept {
 		one.GiveUp()
 	}
-}
-
-// tellsOf says that the client is told of the i-th hold, which is lost.
-func (g *together) tellsOf(i int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.first == i
 }
