@@ -2,7 +2,6 @@ package connection
 
 import (
 	"bytes"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -46,17 +45,16 @@ func (f *filter) selectsPeer(p *commands.Peer, now time.Time) bool {
 // newCondition returns.
 type newCondition func(name string, value []byte) (fits condition, refusal []byte)
 
-// dialect says which filters an upstream has, besides ID and SKIPME, which all have. An upstream refuses what
-// its release does not have, and so does the proxy: a script that meets several servers can rely on the
-// error.
+// dialect says what the filters of an upstream are like. An upstream refuses what its release does not have,
+// and so does the proxy: a script that meets several servers can rely on the error. The zero value is that of
+// Redis, and of Valkey 8.0.
 type dialect struct {
-	// by name in capitals, without NOT-
-	names     map[string]newCondition
-	ids       bool // ID takes several values
-	opposites bool // names have opposites, such as NOT-ADDR
+	ids bool // ID takes several values, as at Valkey since 8.1
+	all bool // valkeyFilters are there too, and names have opposites, such as NOT-ADDR
 }
 
-// redisFilters are the filters of CLIENT KILL of Redis; MAXAGE came with 7.4.
+// redisFilters are the filters of CLIENT KILL of Redis besides ID and SKIPME, by name in capitals; MAXAGE
+// came with 7.4.
 var redisFilters = map[string]newCondition{
 	"ADDR":   equal(func(p *commands.Peer) string { return p.Addr }),
 	"LADDR":  equal(func(p *commands.Peer) string { return p.LocalAddr }),
@@ -77,27 +75,10 @@ var valkeyFilters = map[string]newCondition{
 	"CAPA":     capable,
 }
 
-var (
-	redisDialect   = dialect{names: redisFilters}
-	valkey8Dialect = dialect{names: redisFilters, ids: true}
-	valkey9Dialect = dialect{names: allFilters(), ids: true, opposites: true}
-)
-
-func allFilters() map[string]newCondition {
-	all := maps.Clone(redisFilters)
-	maps.Copy(all, valkeyFilters)
-	return all
-}
-
-// dialectOf is the dialect of the client's upstream. Valkey of 8.0 is like Redis here.
+// dialectOf is the dialect of the client's upstream.
 func dialectOf(c *commands.Call) dialect {
-	switch upstream := c.Server.Upstream(); {
-	case upstream.IsValkey(9, 0):
-		return valkey9Dialect
-	case upstream.IsValkey(8, 1):
-		return valkey8Dialect
-	}
-	return redisDialect
+	upstream := c.Server.Upstream()
+	return dialect{ids: upstream.IsValkey(8, 1), all: upstream.IsValkey(9, 0)}
 }
 
 // equal selects clients by the value of a field. The comparison is exact, as in Redis: cases count, and there
@@ -214,7 +195,7 @@ func (f *filter) parseFilters(d dialect, args [][]byte, self int64) (refusal []b
 		if len(args) == 0 {
 			return resp.ErrSyntax
 		}
-		if d.ids && name == "ID" || d.opposites && name == "NOT-ID" {
+		if d.ids && name == "ID" || d.all && name == "NOT-ID" {
 			args, refusal = f.setIDs(name, args)
 			continue
 		}
@@ -250,9 +231,12 @@ func (f *filter) setFilter(d dialect, name string, value []byte, self int64) (re
 		return nil
 	}
 	base, not := strings.CutPrefix(name, opposite)
-	read := d.names[base]
+	read := redisFilters[base]
+	if read == nil && d.all {
+		read = valkeyFilters[base]
+	}
 	// MAXAGE and IDLE have no opposites at Valkey either.
-	if read == nil || not && (!d.opposites || base == "MAXAGE" || base == "IDLE") {
+	if read == nil || not && (!d.all || base == "MAXAGE" || base == "IDLE") {
 		return resp.ErrSyntax
 	}
 	fits, refusal := read(name, value)

@@ -57,7 +57,7 @@ func TestFilters(t *testing.T) {
 		for _, word := range strings.Fields(test.args) {
 			args = append(args, []byte(word))
 		}
-		got := strings.TrimSpace(string(f.parseFilters(valkey9Dialect, args, 1)))
+		got := strings.TrimSpace(string(f.parseFilters(dialect{ids: true, all: true}, args, 1)))
 		if got == "" {
 			var ids []int64
 			for _, p := range all {

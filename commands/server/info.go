@@ -86,7 +86,7 @@ func (w wanted) wantsSection(title string) bool {
 
 // proxyInfo are the lines that the proxy knows better than the upstream; its own section comes last. They
 // take the place of the lines of the same names that the servers have (overlayInfo). A proxy on a unix socket
-// alone has port 0, as Redis has.
+// alone has port 0, as Redis has. cluster_enabled is what the proxy looks like, and not what the upstream is.
 func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection {
 	_, port, err := net.SplitHostPort(f.Addr)
 	if err != nil {
@@ -131,7 +131,7 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 			{"evicted_clients", count(f.Evicted)},
 		}},
 		{"Replication", [][2]string{{"role", "master"}, {"connected_slaves", "0"}}},
-		{"Cluster", [][2]string{{"cluster_enabled", clusterEnabled(s)}}},
+		{"Cluster", [][2]string{{"cluster_enabled", strconv.FormatInt(resp.Truth(s.ClusterMode()), 10)}}},
 		{proxySection, [][2]string{
 			{"upstream", f.Upstream},
 			{"clients_memory", strconv.FormatInt(f.Memory, 10)},
@@ -263,15 +263,6 @@ func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
 			ours[i].setLine([2]string{"blocked_clients", strconv.Itoa(sent + waiting + f.Held)})
 		}
 	}
-}
-
-// clusterEnabled is 1 in cluster mode, otherwise 0. It is what the proxy looks like, and not what the
-// upstream is.
-func clusterEnabled(f commands.Frontend) string {
-	if f.ClusterMode() {
-		return "1"
-	}
-	return "0"
 }
 
 // sum adds up counters that are kept by kind.
