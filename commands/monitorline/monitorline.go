@@ -53,14 +53,10 @@ func AppendCall(dst []byte, cl *commands.Client, c *commands.Command, args [][]b
 	secret := c.Secrets(shown)
 	for i, arg := range shown {
 		dst = append(dst, ' ')
-		switch {
-		case secret != nil && secret[i]:
-			dst = appendQuoted(dst, commands.Redacted)
-		case len(arg) > monitorArg:
-			dst = appendQuoted(dst, resp.Shortened(arg, monitorArg))
-		default:
-			dst = appendQuoted(dst, arg)
+		if secret != nil && secret[i] {
+			arg = commands.Redacted
 		}
+		dst = appendQuoted(dst, resp.Shortened(arg, monitorArg))
 	}
 	if more := len(args) - len(shown); more > 0 {
 		dst = appendQuoted(append(dst, ' '), fmt.Appendf(nil, "... (%d more arguments)", more))

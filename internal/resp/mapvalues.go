@@ -20,10 +20,8 @@ func IndexOf(v Value, name []byte) int {
 
 // Field is the value of a name in a map. The zero Value, whose Kind is 0, means that there is none.
 func Field(v Value, name string) Value {
-	for i := 0; i+1 < len(v.Elems); i += 2 {
-		if string(v.Elems[i].Str) == name {
-			return v.Elems[i+1]
-		}
+	if i := IndexOf(v, []byte(name)); i >= 0 {
+		return v.Elems[i]
 	}
 	return Value{}
 }

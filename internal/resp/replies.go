@@ -39,13 +39,9 @@ func ErrorLine(format string, args ...any) []byte {
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case []byte:
-			if len(arg) > MaxQuoted {
-				args[i] = Shortened(arg, MaxQuoted)
-			}
+			args[i] = Shortened(arg, MaxQuoted)
 		case string:
-			if len(arg) > MaxQuoted {
-				args[i] = Shortened(arg, MaxQuoted)
-			}
+			args[i] = Shortened(arg, MaxQuoted)
 		}
 	}
 	// A line break in an argument would end the reply, and what stands behind it would be taken for the next
@@ -59,9 +55,12 @@ func ErrorLine(format string, args ...any) []byte {
 	return []byte("-" + text + "\r\n")
 }
 
-// Shortened is the first most bytes of arg, and how many follow. arg is longer than most.
-func Shortened[T []byte | string](arg T, most int) []byte {
-	return fmt.Appendf(nil, "%s... (%d more bytes)", arg[:most], len(arg)-most)
+// Shortened is arg, if that is not longer than most; otherwise its first most bytes, and how many follow.
+func Shortened[T []byte | string](arg T, most int) T {
+	if len(arg) <= most {
+		return arg
+	}
+	return T(fmt.Appendf(nil, "%s... (%d more bytes)", arg[:most], len(arg)-most))
 }
 
 // AppendBulks appends texts as bulk strings.
