@@ -100,7 +100,7 @@ type Command struct {
 	Docs *Docs               // of commands that are lockproxy's own
 	// StandIn makes what a node gets in its place between MULTI and EXEC, for a verb; db is the database in
 	// which it is queued. nil: the verb is not queued.
-	StandIn func(c *Call, db int) (req, refusal []byte)
+	StandIn func(c *Call, db int) (req []byte, err error)
 	// InnerAt is where the command begins that args, a verb, run; 0: nowhere. nil: it runs none.
 	InnerAt func(args [][]byte) int
 	Check   func(args [][]byte) (refusal []byte) // what is wrong besides their number; nil: nothing

@@ -35,13 +35,7 @@ func guardVerb(l *Lockers) *commands.Command {
 	verb.Needs = func(args [][]byte) []commands.Right { return readRights(l.keyOf(args[1])) }
 	// StandIn is called when the command is queued, with the database that it will run in.
 	verb.Secret, verb.InnerAt = guardSecrets, guardedAt
-	verb.StandIn = func(c *commands.Call, db int) (req, refusal []byte) {
-		req, err := guardInMulti(c, l, db)
-		if err != nil {
-			return nil, commands.ErrorReply(err)
-		}
-		return req, nil
-	}
+	verb.StandIn = func(c *commands.Call, db int) ([]byte, error) { return guardInMulti(c, l, db) }
 	return verb
 }
 

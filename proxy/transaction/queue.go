@@ -64,11 +64,11 @@ func (t *transaction) dispatchQueued(cmd *commands.Command, args [][]byte, raw, 
 // it is.
 func (t *transaction) standIn(cmd *commands.Command, args [][]byte, raw []byte) {
 	table := t.of.proxy.Table()
-	req, refusal := cmd.StandIn(&commands.Call{
+	req, err := cmd.StandIn(&commands.Call{
 		Command: cmd, Args: args, Raw: raw, Client: t.h.About(), Table: table, Server: t.of.proxy.Server(),
 	}, t.db)
-	if refusal != nil {
-		t.refuseCommand(refusal)
+	if err != nil {
+		t.refuseCommand(commands.ErrorReply(err))
 		return
 	}
 	words, _, _ := resp.Split(req, nil) // the proxy has made it, so it is one
