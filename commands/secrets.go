@@ -42,23 +42,25 @@ type SecretWord struct {
 	N    int
 }
 
-// SecretBehind looks for words from argument i on. What stands behind a word is not looked at as a word
-// itself, so a value AUTH hides nothing.
-func SecretBehind(args [][]byte, i int, words ...SecretWord) []bool {
-	secret := make([]bool, len(args))
-	for ; i < len(args); i++ {
-		for _, w := range words {
-			if !resp.IsWord(args[i], w.Word) {
-				continue
-			}
-			for n := range w.N {
-				if i+1+n < len(args) {
-					secret[i+1+n] = true
+// SecretBehind is for commands that have such words, from argument first on. What stands behind a word is not
+// looked at as a word itself, so a value AUTH hides nothing.
+func SecretBehind(first int, words ...SecretWord) func(args [][]byte) []bool {
+	return func(args [][]byte) []bool {
+		secret := make([]bool, len(args))
+		for i := first; i < len(args); i++ {
+			for _, w := range words {
+				if !resp.IsWord(args[i], w.Word) {
+					continue
 				}
+				for n := range w.N {
+					if i+1+n < len(args) {
+						secret[i+1+n] = true
+					}
+				}
+				i += max(w.N, 1)
+				break
 			}
-			i += max(w.N, 1)
-			break
 		}
+		return secret
 	}
-	return secret
 }

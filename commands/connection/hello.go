@@ -84,13 +84,6 @@ var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client alread
 	"otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the " +
 	"RESP protocol version at the same time\r\n")
 
-// helloSecrets marks user and password behind AUTH. The word behind SETNAME may be AUTH itself, and what
-// follows is no secret then.
-func helloSecrets(args [][]byte) []bool {
-	return commands.SecretBehind(args, 2, commands.SecretWord{Word: "AUTH", N: 2},
-		commands.SecretWord{Word: "SETNAME", N: 0})
-}
-
 // setsProtocol is for a HELLO in a transaction, which the node runs; the proxy has to speak that protocol
 // from then on.
 func setsProtocol(args [][]byte) commands.Queued {

@@ -30,8 +30,10 @@ var Rows = []commands.Row{
 	{Name: "echo", Arity: 2, Flags: commands.Bulky, Run: echo, Queue: commands.QueueForward},
 	{Name: "hello", Arity: -1, MaxArgs: commands.MaxOptions,
 		Run: commands.Answering(hello), Queued: setsProtocol,
-		Secret: helloSecrets,
-		Flags:  commands.NoAuth | commands.Alone | commands.LogsIn | commands.SetsProtocol},
+		// The word behind SETNAME may be AUTH itself, and what follows is no secret then.
+		Secret: commands.SecretBehind(2, commands.SecretWord{Word: "AUTH", N: 2},
+			commands.SecretWord{Word: "SETNAME"}),
+		Flags: commands.NoAuth | commands.Alone | commands.LogsIn | commands.SetsProtocol},
 	{Name: "auth", Arity: -2, MaxArgs: commands.MaxOptions,
 		Run: commands.Answering(auth), Secret: commands.SecretsFrom(1),
 		Flags: commands.NoAuth | commands.LogsIn},

@@ -69,7 +69,9 @@ var plain = []commands.Row{
 	{Name: "slaveof", Run: commands.OneNode, Why: changesMasters},
 	{Name: "failover", Run: commands.OneNode, Why: changesMasters},
 	{Name: "shutdown", Route: commands.AllNodes, Merge: merge.First, Why: stopsServers},
-	{Name: "migrate", Route: commands.ByKeys, Why: movesKeys, Secret: migrateSecrets},
+	{Name: "migrate", Route: commands.ByKeys, Why: movesKeys,
+		Secret: commands.SecretBehind(6, commands.SecretWord{Word: "AUTH", N: 1},
+			commands.SecretWord{Word: "AUTH2", N: 2})},
 	{Name: "restore-asking", Route: commands.ByKeys, Why: amongServers},
 	{Name: "pfselftest", Route: commands.AnyNode, Why: ": it can stop or damage the servers of the upstream"},
 }
@@ -86,13 +88,3 @@ const (
 	standsStill  = ": no master would answer anybody until all its data is on disk; BGSAVE does it in " +
 		"the background"
 )
-
-// migrateSecrets marks the passwords behind AUTH and AUTH2.
-func migrateSecrets(args [][]byte) []bool {
-	return commands.SecretBehind(
-		args,
-		6,
-		commands.SecretWord{Word: "AUTH", N: 1},
-		commands.SecretWord{Word: "AUTH2", N: 2},
-	)
-}
