@@ -70,7 +70,7 @@ var options = [...]option{
 		func(a *arguments) *time.Duration { return &a.Lease }).in("lease"),
 	timed("WAIT", time.Millisecond, longestWait,
 		func(a *arguments) *time.Duration { return &a.Wait }).in("wait"),
-	number("TRIES", "count", 1, maxTries, func(a *arguments) *int { return &a.tries }).in("wait"),
+	number("TRIES", "count", maxTries, func(a *arguments) *int { return &a.tries }).in("wait"),
 	flag("BREAK", func(a *arguments) *bool { return &a.Break }).in("wait"),
 	timed("EVERY", time.Millisecond, longestWait,
 		func(a *arguments) *time.Duration { return &a.every }),
@@ -81,14 +81,11 @@ var options = [...]option{
 		}
 		return nil
 	}),
-	number("PERMITS", "count", 1, maxPermits, func(a *arguments) *int { return &a.Permits }),
+	number("PERMITS", "count", maxPermits, func(a *arguments) *int { return &a.Permits }),
 	flag("REENTRANT", func(a *arguments) *bool { return &a.Reentrant }),
-	valued("FENCE", "fence", "integer", func(a *arguments, v []byte) (err error) {
-		a.only, err = integerArg("FENCE", v, 1, maxFence, "")
-		return err
-	}),
+	number("FENCE", "fence", maxFence, func(a *arguments) *int64 { return &a.only }),
 	flag("KEEPALIVE", func(a *arguments) *bool { return &a.Keep }),
-	number("MAX", "renewals", 1, maxRenewals,
+	number("MAX", "renewals", maxRenewals,
 		func(a *arguments) *int { return &a.renewals }).with("KEEPALIVE"),
 	timed("LINGER", time.Millisecond, longestLease,
 		func(a *arguments) *time.Duration { return &a.linger }).with("KEEPALIVE"),
@@ -119,7 +116,7 @@ var options = [...]option{
 		a.listing.Match = string(v)
 		return nil
 	}),
-	number("COUNT", "count", 1, maxListCount, func(a *arguments) *int { return &a.listing.Count }),
+	number("COUNT", "count", maxListCount, func(a *arguments) *int { return &a.listing.Count }),
 	flag("SCAN", func(a *arguments) *bool { return &a.listing.Scan }),
 	flag("ALL", func(a *arguments) *bool { return &a.total }),
 }
@@ -157,12 +154,12 @@ func valued(word, name, kind string, set func(a *arguments, value []byte) error)
 	}
 }
 
-// number is an option whose value is a whole number from least to most. What is not such a number is an
+// number is an option whose value is a whole number from 1 to most. What is not such a number is an
 // error, and its place in arguments means nothing then.
-func number(word, name string, least, most int64, at func(a *arguments) *int) option {
+func number[N int | int64](word, name string, most int64, at func(a *arguments) *N) option {
 	return valued(word, name, "integer", func(a *arguments, value []byte) error {
-		n, err := integerArg(word, value, least, most, "")
-		*at(a) = int(n)
+		n, err := integerArg(word, value, 1, most, "")
+		*at(a) = N(n)
 		return err
 	})
 }

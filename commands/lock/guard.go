@@ -145,12 +145,11 @@ func (g *guarded) takeScript(c *commands.Call) error {
 
 // askGuard sends it. The reply of the command, errors too, goes to the client as it is.
 func (g *guarded) askGuard(by redlock.Caller) {
-	l := g.l
-	l.Guard(by, &g.Guard, func(reply []byte, err error) []byte {
+	g.l.Guard(by, &g.Guard, func(reply []byte, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
-		l.CountGuard(reply)
+		g.l.CountGuard(reply)
 		return reply
 	})
 }

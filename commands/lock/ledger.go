@@ -29,7 +29,7 @@ type Ledger struct {
 	// at prefix*len(modes) + mode
 	series []series // for each prefix and mode
 	index  *index.Index
-	tell   atomic.Pointer[func(lockevent.Event)] // nil: nobody wants to know
+	tell   atomic.Pointer[func(lockevent.Event)] // what it points to may be nil: nobody wants to know
 }
 
 // series counts how long locks of one prefix are waited for and held, in one mode. The first line has waits
@@ -59,13 +59,7 @@ func NewLedger(x *index.Index, prefixes []string, tell func(lockevent.Event)) *L
 
 // Tell has the events told from now on: tell gets them, on any goroutine, and must not block; nil: there are
 // none.
-func (l *Ledger) Tell(tell func(lockevent.Event)) {
-	if tell == nil {
-		l.tell.Store(nil)
-		return
-	}
-	l.tell.Store(&tell)
-}
+func (l *Ledger) Tell(tell func(lockevent.Event)) { l.tell.Store(&tell) }
 
 // maxEventName is the length up to which events show the name of a client, in bytes. Clients may give
 // themselves names of any length.
@@ -74,7 +68,7 @@ const maxEventName = 128
 // tellOf tells of an event, if anybody wants to know. more has what else the event says; time, kind, lock,
 // token and client are filled in here. token may be "", and who nil.
 func (l *Ledger) tellOf(kind lockevent.Kind, name, token string, who *redlock.Client, more lockevent.Event) {
-	tell := l.tell.Load()
+	tell := *l.tell.Load()
 	if tell == nil {
 		return
 	}
@@ -87,7 +81,7 @@ func (l *Ledger) tellOf(kind lockevent.Kind, name, token string, who *redlock.Cl
 		more.Client = lockevent.Client(*who)
 		more.Client.Name = who.Name[:min(len(who.Name), maxEventName)]
 	}
-	(*tell)(more)
+	tell(more)
 }
 
 // seriesOf finds the series of a lock. There are few prefixes, so they are tried one by one. A mode that is

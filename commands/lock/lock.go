@@ -356,7 +356,12 @@ func (q *acquisition) keepHold(g redlock.Grant, renewals int) error {
 	}
 	if !q.Fresh {
 		if err := lostMeanwhile(q.l, q.losses, q.Name, q.Token, 0); err != nil {
-			q.letGo()
+			// It is given up and not only forgotten: its client will begin anew.
+			if q.kept != nil {
+				q.kept.Release()
+			} else {
+				q.undoAcquire()
+			}
 			return q.MayHold(err)
 		}
 	}
@@ -386,16 +391,6 @@ func (q *acquisition) noteRefusal(err error) {
 	q.l.CountAcquire(q.Mode, false, err)
 	if err == nil {
 		q.all.Busiest.addCounts(q.Name, Count{Refusals: 1})
-	}
-}
-
-// letGo gives up a grant that relied on a hold that was lost. The hold is given up and not only forgotten:
-// its client will begin anew.
-func (q *acquisition) letGo() {
-	if q.kept != nil {
-		q.kept.Release()
-	} else {
-		q.undoAcquire()
 	}
 }
 

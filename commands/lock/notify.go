@@ -2,6 +2,7 @@ package lock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +150,8 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 		left := confirmed.Left(time.Now())
 		if ctx.Err() != nil || left <= 0 {
 			q.giveBack()
-			return q.MayHold(reason(ctx, errLate))
+			// A ctx ends with ErrUnlocked, ErrEnded or ErrDraining, all of which clients are told.
+			return q.MayHold(cmp.Or(context.Cause(ctx), error(errLate)))
 		}
 		heard, err := q.notice.publishMessage(fmt.Sprintf("granted %s %d %d %d", q.Name, g.Fence,
 			left.Milliseconds(), g.Count))
@@ -163,7 +165,11 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 			q.l.TellUntold(q.Name, "the lock stays taken until its lease is over: nobody knows whether "+
 				"its client was told", err)
 			q.noteGrant(&g, time.Now())
-			q.keepInDoubt(g)
+			// It is renewed once at most, and counts as lost after that (keepalive.Max): a client that was
+			// not told would never free it, and one that was told hears that it is lost.
+			if q.Keep {
+				q.keepHold(g, 1) // an error has freed it
+			}
 			return nil
 		// Nobody listens on that channel, so nobody will ever unlock it.
 		case commands.Unheard:
@@ -181,23 +187,6 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
-	}
-}
-
-// reason is why ctx has ended, or otherwise. A ctx ends with ErrUnlocked, ErrEnded or ErrDraining, all of
-// which clients are told.
-func reason(ctx context.Context, otherwise error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return otherwise
-}
-
-// keepInDoubt has a hold that is kept alive renewed once at most: a client that was not told would never free
-// it, and one that was told hears that it is lost. After that renewal it counts as lost (keepalive.Max).
-func (q *acquisition) keepInDoubt(g redlock.Grant) {
-	if q.Keep {
-		q.keepHold(g, 1) // an error has freed it
 	}
 }
 

@@ -62,23 +62,18 @@ func configSet(c *commands.Call) []byte {
 	if len(ch.theirs) == 0 {
 		return ch.setOwn()
 	}
-	// The command as it came, if all of it is theirs; it is kept for the replicas.
+	// The command as it came, if all of it is theirs; it is kept for the replicas. The servers never see a
+	// setting that only the proxy knows: they would refuse all of them.
 	ch.req = slices.Clone(c.Raw)
 	if len(ch.theirs) < len(args)/2 {
-		ch.req = setRequest(ch.theirs)
+		words := []string{"CONFIG", "SET"}
+		for _, pair := range ch.theirs {
+			words = append(words, pair[:]...)
+		}
+		ch.req = resp.AppendCommandStrings(nil, words...)
 	}
 	c.AskAll(ch.req, commands.Asking{Resend: true, Always: true}, ch.mastersAnswered)
 	return nil
-}
-
-// setRequest is the CONFIG SET of some parameters. So the servers never see a setting that only the proxy
-// knows: they would refuse all of them.
-func setRequest(pairs [][2]string) []byte {
-	words := []string{"CONFIG", "SET"}
-	for _, p := range pairs {
-		words = append(words, p[0], p[1])
-	}
-	return resp.AppendCommandStrings(nil, words...)
 }
 
 // setOwn changes the settings of the proxy, and returns the answer. The servers have taken theirs by then, if

@@ -25,10 +25,9 @@ func addOwn(sections []infoSection, own commands.OwnStats) {
 				s.addNumbers("errorstat_"+name, "count="+strconv.FormatUint(errors[name], 10))
 			}
 		case "Stats":
-			total := sum(own.Errors())
 			// Servers older than 6.2 do not count them.
 			if have, err := strconv.ParseUint(s.valueOf("total_error_replies"), 10, 64); err == nil {
-				s.setLine([2]string{"total_error_replies", strconv.FormatUint(have+total, 10)})
+				s.setLine([2]string{"total_error_replies", strconv.FormatUint(have+sum(own.Errors()), 10)})
 			}
 		}
 	}
