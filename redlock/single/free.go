@@ -7,7 +7,6 @@ import (
 
 	"lockproxy/redlock"
 	"lockproxy/redlock/index"
-	"lockproxy/redlock/scripts"
 )
 
 // This file is about plain locks, which most UNLOCKs free. Their release.lua is as cheap as a script can be
@@ -62,54 +61,4 @@ func (f freedBefore) Released(done redlock.Released, err error) []byte {
 		err = errOverMeanwhile
 	}
 	return f.to.Released(done, err)
-}
-
-// deletePlain frees a plain lock by a command, if the nodes have one for it, and if the fence is known.
-// false: nothing was sent.
-func (l *releaser) deletePlain(
-	by redlock.Caller, r *redlock.Release, to redlock.Releaser, p index.Plain,
-) bool {
-	with := l.upstream.DeleteIf()
-	if p.Fence == 0 || with == "" || l.scripted.Load() {
-		return false
-	}
-	slot, req := scripts.DeleteRequest(by.Buffer(), l.names, with, r.Name, r.Token, p.ID, p.Fence)
-	sent, _ := l.deletions.Get().(*sentDeletion)
-	if sent == nil {
-		sent = new(sentDeletion)
-	}
-	*sent = sentDeletion{l, by, r, to, p, false}
-	by.SendHome(slot, req, true, sent, nil)
-	return true
-}
-
-// sentDeletion is a Release that is on its way as DELIFEQ or DELEX. It is used again as a firstAttempt is.
-type sentDeletion struct {
-	of *releaser
-	by redlock.Caller
-	r  *redlock.Release
-	to redlock.Releaser
-
-	plain    index.Plain
-	repeated bool // it was sent again, and may have run before
-}
-
-// Repeated implements redlock.Repeater.
-func (s *sentDeletion) Repeated() { s.repeated = true }
-
-// Answer implements redlock.Exchange.
-func (s *sentDeletion) Answer(reply []byte) []byte {
-	was := *s
-	*s = sentDeletion{}
-	was.of.deletions.Put(s)
-	reply, unable := scripts.ReadDeleted(reply)
-	if unable {
-		was.of.scripted.Store(true) // a script does as well: nobody need be told
-	}
-	done, _, err := scripts.ReadFreed(reply)
-	if err != nil || done.Held {
-		return was.to.Released(done, err)
-	}
-	was.of.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
-	return nil
 }

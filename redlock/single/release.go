@@ -19,22 +19,20 @@ type releaser struct {
 	grants   *index.Index
 	waiters  *wait.Redis
 	scripted atomic.Bool // plain locks are freed by release.lua, whatever the upstream says of a command
-
-	releases  sync.Pool // of *sentRelease
-	deletions sync.Pool // of *sentDeletion
+	releases sync.Pool   // of *sentRelease
 }
 
 // Release implements locks.engine. The first request is the cheapest that can be right; each that finds
 // nothing is followed by one that knows less and looks at more.
 func (l *releaser) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	p := l.grants.TakePlain(r)
-	if !p.Ends.IsZero() {
+	s := sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest(), plain: l.grants.TakePlain(r)}
+	if !s.plain.Ends.IsZero() {
 		by.Hold(r.Name) // more may follow, and a LOCK that came between would be freed by that
-		if l.deletePlain(by, r, to, p) {
-			return
+		if s.plain.Fence != 0 && !l.scripted.Load() {
+			s.deletes = l.upstream.DeleteIf()
 		}
 	}
-	l.sendRelease(sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest(), plain: p})
+	l.sendRelease(s)
 }
 
 // releaseAny has release.lua free the hold, whatever the lock was when it was granted.
@@ -42,7 +40,7 @@ func (l *releaser) releaseAny(by redlock.Caller, r *redlock.Release, to redlock.
 	l.sendRelease(sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest()})
 }
 
-// sendRelease sends release.lua. It copies s into one of the pool.
+// sendRelease sends the request of s. It copies s into one of the pool.
 func (l *releaser) sendRelease(s sentRelease) {
 	var req []byte
 	s.slot, req = l.releaseRequest(s.by.Buffer(), &s)
@@ -66,6 +64,7 @@ type sentRelease struct {
 	at       time.Time
 	fresh    [redlock.IDBytes]byte // its id, unless its client has named it
 	plain    index.Plain           // that very grant is meant
+	deletes  string                // the command that does it; "": release.lua does
 	repeated bool                  // it was sent again, and may have run before
 	apart    bool                  // it cannot look whether it was answered before
 }
@@ -92,6 +91,12 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 		was.apart = true
 		was.of.sendRelease(was)
 		return nil
+	}
+	if was.deletes != "" {
+		var unable bool
+		if reply, unable = scripts.ReadDeleted(reply); unable {
+			was.of.scripted.Store(true) // a script does as well: nobody need be told
+		}
 	}
 	done, to, err := was.of.readRelease(was.slot, was.r.Name, was.at, reply)
 	switch {
@@ -132,6 +137,9 @@ func (l *releaser) releasing(s *sentRelease) scripts.Releasing {
 
 // releaseRequest may be sent again. buf is as that of scripts.PlainCall.
 func (l *releaser) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
+	if s.deletes != "" {
+		return scripts.DeleteRequest(buf, l.names, s.deletes, s.r.Name, s.r.Token, s.plain.ID, s.plain.Fence)
+	}
 	releasing := l.releasing(s)
 	slot, c := releasing.Call(buf, l.names)
 	return slot, c.Req
