@@ -444,8 +444,8 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	for i := range x.notes.shards {
-		if s := &x.notes.shards[i]; s.spares > 1 || s.locks != 0 {
-			t.Errorf("%d records to be used again, of %d locks", s.spares, s.locks)
+		if s := &x.notes.shards[i]; len(s.spare) > 1 || len(s.notes) != 0 {
+			t.Errorf("%d records to be used again, of %d locks", len(s.spare), len(s.notes))
 		}
 	}
 }

@@ -21,8 +21,6 @@ const (
 	mostBytes = 1 << 18
 	// mostHolders is how many holds of one lock are noted.
 	mostHolders = 1 << 10
-	// leastTable is how many places the table of a shard has at least.
-	leastTable = 8
 	// mostSpare is how many notes of free locks a shard keeps, to use them again.
 	mostSpare = 64
 	// keptFor is how long a hold is noted behind its lease that is kept alive: who keeps it says how it ends.
@@ -97,7 +95,7 @@ func (n *notes) startNotes() {
 	n.seed, n.born, n.nobody = maphash.MakeSeed(), time.Now(), rand.Text()
 	for i := range n.shards {
 		s := &n.shards[i]
-		s.table, s.waits = make([]*note, leastTable), make(map[*wait]bool)
+		s.notes, s.waits = make(map[uint64]*note), make(map[*wait]bool)
 	}
 }
 
@@ -122,12 +120,11 @@ func (n *notes) noteGrant(name string, h *held, shared bool) bool {
 	defer s.mu.Unlock()
 	k := s.findNote(name, hash)
 	if k == nil {
-		if !s.hasRoom(len(name) + len(h.token)) {
+		added := s.addNote(name, hash, h, h.noted)
+		if !added {
 			n.countUnnoted(h)
-			return false
 		}
-		s.addNote(name, hash, h, h.noted)
-		return true
+		return added
 	}
 	known := k.holdOf(h.token)
 	if known != nil {
@@ -322,7 +319,7 @@ func (n *notes) anyNote() bool {
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()
-		some := s.locks > 0 || len(s.gone) > 0
+		some := len(s.notes)+len(s.gone) > 0
 		s.mu.Unlock()
 		if some {
 			return true

@@ -38,7 +38,7 @@ func (x *Index) Ask(a *redlock.Acquire, sent time.Time) {
 		if !h.granted {
 			h.until = wish.ends
 		}
-	} else if (k == nil || n.expireHolds(s, k, now)) && s.hasRoom(len(a.Name)+len(a.Token)) {
+	} else if k == nil || n.expireHolds(s, k, now) {
 		s.addNote(a.Name, hash, &held{token: a.Token, until: wish.ends, plain: wish}, now)
 	}
 }

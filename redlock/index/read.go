@@ -139,11 +139,11 @@ func (n *notes) eachName(f func(name string)) {
 		s := &n.shards[i]
 		var names []string
 		s.mu.Lock()
-		s.eachNote(func(k *note) {
+		for _, k := range s.notes {
 			if k.first.granted {
 				names = append(names, k.name)
 			}
-		})
+		}
 		for w := range s.waits {
 			names = append(names, w.name)
 		}

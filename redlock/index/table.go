@@ -6,20 +6,17 @@ import (
 	"time"
 )
 
-// This file is where notes are kept: hash tables, each with a lock of its own, and a list of its fresh notes.
+// This file is where notes are kept: maps, each with a lock of its own, and a list of its fresh notes.
 
-// noteShard has some of the notes, in a hash table. Times count from notes.born. Its lock is held only for a
+// noteShard has some of the notes. Times count from notes.born. Its lock is held only for a
 // moment: nothing in it blocks.
 type noteShard struct {
 	mu    sync.Mutex
-	table []*note // by hash; its length is a power of two
-	locks int     // in it
+	notes map[uint64]*note // by hash
 	// The first and the last of those that were noted a moment ago. They are looked at again when it is known
 	// which of them last.
 	first, last *note
-	// Notes of free locks, linked by next: a lock that comes and goes needs no new memory.
-	spare  *note // to be used again
-	spares int
+	spare       []*note // of free locks: a lock that comes and goes needs no new memory
 	// What mostNotes and mostBytes bound.
 	count int // holds
 	bytes int // of names and tokens
@@ -32,7 +29,6 @@ type noteShard struct {
 // note is the record of one lock.
 type note struct {
 	hash  uint64
-	next  *note // in its place of the table, or of shard.spare
 	name  string
 	first held // a lock without holds has an empty one
 	// The other holds, in no order; nil for most locks. Pointers into it are good until it changes.
@@ -47,68 +43,39 @@ type note struct {
 
 // findNote finds the note of a lock, nil if there is none. Here and below mu is held.
 func (s *noteShard) findNote(name string, hash uint64) *note {
-	k := *s.placeOf(hash)
-	for k != nil && (k.hash != hash || k.name != name) {
-		k = k.next
+	k := s.notes[hash]
+	if k == nil || k.name != name {
+		return nil
 	}
 	return k
-}
-
-// placeOf is where the notes of that hash begin. hash % shards has chosen the shard, so what is left of the
-// hash chooses the place.
-func (s *noteShard) placeOf(hash uint64) **note { return &s.table[hash/shards&uint64(len(s.table)-1)] }
-
-// eachNote calls f for each note. f may forget it.
-func (s *noteShard) eachNote(f func(*note)) {
-	for _, k := range s.table {
-		for k != nil {
-			next := k.next
-			f(k)
-			k = next
-		}
-	}
 }
 
 // hasRoom says that there is room for a hold of so many bytes.
 func (s *noteShard) hasRoom(bytes int) bool { return s.count < mostNotes && s.bytes+bytes <= mostBytes }
 
-// addNote adds a note of one hold. There must be none of that name, and room.
-func (s *noteShard) addNote(name string, hash uint64, h *held, now time.Duration) {
-	if s.locks == len(s.table) {
-		s.growTable()
+// addNote adds a note of one hold, if there is room. There must be none of that name. If one of another name
+// has the same 64 bits of hash, which hardly ever happens, there is no room either.
+func (s *noteShard) addNote(name string, hash uint64, h *held, now time.Duration) (added bool) {
+	if !s.hasRoom(len(name)+len(h.token)) || s.notes[hash] != nil {
+		return false
 	}
-	k := s.spare
-	if k != nil {
-		s.spare = k.next
-		s.spares--
+	var k *note
+	if last := len(s.spare) - 1; last >= 0 {
+		k, s.spare = s.spare[last], s.spare[:last]
 	} else {
 		k = new(note)
 	}
-	place := s.placeOf(hash)
-	*k = note{hash: hash, next: *place, name: name, first: *h, at: now, fresh: true, older: s.last}
-	*place = k
+	*k = note{hash: hash, name: name, first: *h, at: now, fresh: true, older: s.last}
+	s.notes[hash] = k
 	if s.last == nil {
 		s.first = k
 	} else {
 		s.last.newer = k
 	}
 	s.last = k
-	s.locks++
 	s.count++
 	s.bytes += len(name) + len(h.token)
-}
-
-// growTable makes the table twice as large. So there is one note in a place on average, at most.
-func (s *noteShard) growTable() {
-	old := s.table
-	s.table = make([]*note, 2*len(old))
-	for _, k := range old {
-		for k != nil {
-			place, next := s.placeOf(k.hash), k.next
-			k.next, *place = *place, k
-			k = next
-		}
-	}
+	return true
 }
 
 // ageNote says that a note is fresh no more. It leaves the list of fresh ones, wherever it stands in that.
@@ -212,19 +179,13 @@ func (k *note) until() time.Duration {
 // forgetNote removes the note of a lock that is free now. One that stands in due is not used again:
 // collectDue finds it there, empty, and passes it over.
 func (s *noteShard) forgetNote(k *note, now time.Duration) {
-	place := s.placeOf(k.hash)
-	for *place != k {
-		place = &(*place).next
-	}
-	*place = k.next
+	delete(s.notes, k.hash)
 	s.ageNote(k)
-	s.locks--
 	s.bytes -= len(k.name)
 	if k.written > 0 && len(s.gone) < mostNotes {
 		s.gone = append(s.gone, freed{k.name, now})
 	}
-	if *k = (note{queued: k.queued}); !k.queued && s.spares < mostSpare {
-		k.next, s.spare = s.spare, k
-		s.spares++
+	if *k = (note{queued: k.queued}); !k.queued && len(s.spare) < mostSpare {
+		s.spare = append(s.spare, k)
 	}
 }

@@ -130,9 +130,11 @@ func (n *notes) sweepSome(now time.Duration) {
 func (s *noteShard) sweepShard(n *notes, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.eachNote(func(k *note) { n.expireHolds(s, k, now) })
-	if s.locks == 0 { // it may have been large
-		s.table = make([]*note, leastTable)
+	for _, k := range s.notes {
+		n.expireHolds(s, k, now)
+	}
+	if len(s.notes) == 0 { // it may have been large
+		s.notes = make(map[uint64]*note)
 	}
 }
 
