@@ -18,21 +18,10 @@ func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	}, nil)
 }
 
-// releaseCall is the call that frees a hold of token, or whoever holds the lock if that is "": any hold, or
-// that of a fence, of a request or of a keeper.
+// releaseCall is the call that frees a hold, as CompatRelease has it.
 func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string) (at int, c scripts.Call) {
-	at, c = scripts.CompatRelease(e.names, name)
-	if token == "" {
-		c.Empty()
-	} else {
-		c.Owner(token)
-	}
-	c.Text(scripts.Optional(fence))
-	c.Text(id)
-	c.Text(keeper)
-	c.Text(redlock.Publish(e.upstream))
-	c.Text(e.channel(name))
-	return at, c
+	return scripts.CompatRelease(e.names, name, token, fence, id, keeper, redlock.Publish(e.upstream),
+		e.channel(name))
 }
 
 // readReleased reads the reply to CompatRelease: the keeper, "" for none, or Null.

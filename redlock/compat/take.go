@@ -95,14 +95,9 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 // takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy, but with BREAK.
 // At a master that evicts nobody is granted anything new.
 func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
-	at, c = scripts.CompatTake(e.names, a.Name)
-	c.Owner(a.Token)
-	c.Number(a.Lease.Milliseconds())
-	c.Text(a.ID)
-	c.Text(a.Keeper)
-	c.Flag(!a.Breaks() && e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil)
-	c.Flag(a.Breaks())
-	return at, c
+	at = e.names.Place(a.Name).Slot
+	kept := !a.Breaks() && e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil
+	return scripts.CompatTake(e.names, a, kept)
 }
 
 // readTaken reads the reply to takeCall, which was sent at that time. It notes in a what has become of it.

@@ -30,22 +30,15 @@ type Waiting struct {
 // PlainCall is the call of acquire.lua for a plain lock. buf is as that of eval; now makes the fence. It sets
 // a.Fence, for which the reply 1 stands.
 func PlainCall(buf []byte, n *redlock.Names, a *redlock.Acquire, now time.Time) (at int, c Call) {
-	at, c = eval(buf, n, &Acquire, false, a.Name, 2)
+	at, c = eval(buf, n, &Acquire, false, a.Name)
 	c.appendPlainLock(a, now)
-	return at, c
+	return at, c.whole()
 }
 
-// Call is the call for r.
+// Call is the call for r. It has as many arguments as are needed: each costs Redis time. BREAK stands behind
+// all others.
 func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c Call) {
-	// So many arguments as are needed: each costs Redis time. BREAK stands behind all others.
-	args := 8
-	switch {
-	case r.Breaks():
-		args = 12
-	case r.More:
-		args = 11
-	}
-	at, c = eval(buf, n, &Acquire, false, r.Name, args)
+	at, c = eval(buf, n, &Acquire, false, r.Name)
 	c.appendPlainLock(r.Acquire, now)
 	if r.Behind {
 		c.Text("behind")
@@ -58,8 +51,8 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 		c.appendWait(max(r.Left, time.Millisecond), r.Stood)
 		c.appendMost(r.Acquire, r.MaxQueue, r.MaxReaders)
 	} else {
-		c.Empty()
-		c.Empty()
+		c.Text("")
+		c.Text("")
 		c.appendMost(r.Acquire, 0, r.MaxReaders)
 	}
 	c.Text(r.Publish)
@@ -71,7 +64,7 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 	if r.Breaks() {
 		c.Flag(true)
 	}
-	return at, c
+	return at, c.whole()
 }
 
 // appendPlainLock appends the first two arguments of acquire.lua, which are all of a LOCK without options:
@@ -79,7 +72,7 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 // more, since Redis counts the one that runs as a whole one.
 func (c *Call) appendPlainLock(a *redlock.Acquire, now time.Time) {
 	a.Fence = max(now.UnixMicro(), leastClock)
-	c.Req = appendPlain(c.Req, a.Fence, a.ID, a.Token)
+	c.add(appendPlain(c.Req, a.Fence, a.ID, a.Token))
 	c.Number(a.Lease.Milliseconds() + 1)
 }
 
@@ -155,7 +148,7 @@ func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 	if g, ok := readGrant(a.Token, reply); ok {
 		return AcquireReply{Granted: true, Grant: g}, nil
 	}
-	v, err := parseReply(reply)
+	v, err := ReadValue(reply)
 	switch {
 	case err != nil, v.Null():
 		return r, err

@@ -9,7 +9,7 @@ import (
 	"lockproxy/redlock"
 )
 
-// Call is a script on its way to Redis. Req is not changed any more once it is sent.
+// Call is a script on its way to Redis. Req is not changed any more once it is whole.
 type Call struct {
 	Script *Script
 	Req    []byte // the EVALSHA, whole
@@ -26,21 +26,32 @@ func (c *Call) WithSource() []byte {
 	return append(req, c.Req[c.body:]...)
 }
 
-// beginCall begins the EVALSHA of s with so many keys; the keys and args arguments follow. It is appended to
-// buf. Redis wants the number of words in front, so it has to be known here.
-func beginCall(buf []byte, s *Script, keys, args int) Call {
-	c := Call{Script: s, Req: buf, words: 3 + keys + args}
-	c.Req = redcon.AppendArray(c.Req, c.words)
-	c.Req = append(append(append(c.Req, "$7\r\nEVALSHA\r\n$40\r\n"...), s.SHA...), "\r\n"...)
+// header is the room in front of an EVALSHA for the number of its words, which is known last.
+const header = "*1000000"
+
+// beginCall begins the EVALSHA of s with so many keys; the keys and the arguments follow, then whole. buf
+// must be empty.
+func beginCall(buf []byte, s *Script, keys int) Call {
+	c := Call{Script: s, words: 2, Req: append(append(buf, header...), "$7\r\nEVALSHA\r\n$40\r\n"...)}
+	c.Req = append(append(c.Req, s.SHA...), "\r\n"...)
 	c.body = len(c.Req)
-	c.Req = appendNumber(c.Req, int64(keys))
+	c.Number(int64(keys))
+	return c
+}
+
+// whole is c with all of its words.
+func (c Call) whole() Call {
+	var space [len(header)]byte
+	words := redcon.AppendArray(space[:0], c.words)
+	left := len(header) - len(words)
+	copy(c.Req[left:], words)
+	c.Req, c.body = c.Req[left:], c.body-left
 	return c
 }
 
 // eval begins the EVALSHA of s with the keys of a lock: the lock, and if s has two the fence of its slot,
-// unless the call is to be apart. args arguments follow. at is the slot. It appends to buf, or to memory of
-// its own if buf is nil.
-func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string, args int) (at int, c Call) {
+// unless the call is to be apart. at is the slot. It writes to buf, or to memory of its own if buf is nil.
+func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string) (at int, c Call) {
 	if buf == nil {
 		buf = make([]byte, 0, 384+len(name))
 	}
@@ -48,17 +59,22 @@ func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string, args
 	if apart {
 		keys = 1
 	}
-	c = beginCall(buf, s, keys, args)
-	req := strconv.AppendInt(append(c.Req, '$'), int64(n.KeySize(name)), 10)
-	req = append(req, "\r\n"...)
-	key := len(req)
-	req = n.AppendKey(req, name)
-	at = slot.Of(req[key:])
-	c.Req = append(req, "\r\n"...)
+	c = beginCall(buf, s, keys)
+	req, at := appendLock(c.Req, n, name)
+	c.add(req)
 	if keys > 1 {
 		c.fenceKey(n, at)
 	}
 	return at, c
+}
+
+// appendLock appends the key of a lock as a bulk string. at is its slot.
+func appendLock(req []byte, n *redlock.Names, name string) (with []byte, at int) {
+	req = strconv.AppendInt(append(req, '$'), int64(n.KeySize(name)), 10)
+	req = append(req, "\r\n"...)
+	key := len(req)
+	req = n.AppendKey(req, name)
+	return append(req, "\r\n"...), slot.Of(req[key:])
 }
 
 // fenceKey appends the key of the fence of slot at. It allocates nothing but room in the request. A slot has
@@ -67,17 +83,40 @@ func (c *Call) fenceKey(n *redlock.Names, at int) {
 	tag := slot.Tag(at)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(len(n.Fences)+len(tag)+1), 10)
 	req = append(req, "\r\n"...)
-	c.Req = append(append(append(req, n.Fences...), tag...), "}\r\n"...)
+	c.add(append(append(append(req, n.Fences...), tag...), "}\r\n"...))
 }
 
-// Arguments of a call are appended in their order. Owner turns a token into an owner. Empty is "", which
-// scripts take for what is not given.
+// add notes that req is the request with one more word.
+func (c *Call) add(req []byte) {
+	c.Req = req
+	c.words++
+}
 
-func (c *Call) Owner(token string) { c.Req = appendOwnerOf(c.Req, token) }
-func (c *Call) Text(s string)      { c.Req = redcon.AppendBulkString(c.Req, s) }
-func (c *Call) Bytes(b []byte)     { c.Req = redcon.AppendBulk(c.Req, b) }
-func (c *Call) Number(n int64)     { c.Req = appendNumber(c.Req, n) }
-func (c *Call) Empty()             { c.Req = append(c.Req, "$0\r\n\r\n"...) }
+// Words of a call are appended in their order. "" is what scripts take for what is not given.
+
+func (c *Call) Text(s string)  { c.add(redcon.AppendBulkString(c.Req, s)) }
+func (c *Call) Bytes(b []byte) { c.add(redcon.AppendBulk(c.Req, b)) }
+
+// Number appends n.
+func (c *Call) Number(n int64) {
+	var digits [20]byte
+	c.Bytes(strconv.AppendInt(digits[:0], n, 10))
+}
+
+// OwnerIf is Owner, but "" stays "".
+func (c *Call) OwnerIf(token string) {
+	if token == "" {
+		c.Text("")
+	} else {
+		c.Owner(token)
+	}
+}
+
+// Owner appends the owner that a token becomes. It allocates nothing but room in the request.
+func (c *Call) Owner(token string) {
+	req := redlock.AppendOwner(append(c.Req, "$33\r\n"...), token)
+	c.add(append(req, "\r\n"...))
+}
 
 // Flag appends 1 or 0.
 func (c *Call) Flag(on bool) {
@@ -88,22 +127,10 @@ func (c *Call) Flag(on bool) {
 	}
 }
 
-// appendNumber appends n as a bulk string.
-func appendNumber(req []byte, n int64) []byte {
-	var digits [20]byte
-	return redcon.AppendBulk(req, strconv.AppendInt(digits[:0], n, 10))
-}
-
 // Optional is a fence as an argument of scripts; 0 becomes "".
 func Optional(fence int64) string {
 	if fence == 0 {
 		return ""
 	}
 	return strconv.FormatInt(fence, 10)
-}
-
-// appendOwnerOf appends OwnerOf(token) as a bulk string. It allocates nothing but room in req.
-func appendOwnerOf(req []byte, token string) []byte {
-	req = append(req, "$33\r\n"...)
-	return append(redlock.AppendOwner(req, token), "\r\n"...)
 }

@@ -13,11 +13,7 @@ var (
 // is 0. So many readers may share the lock. Here the lease is what was asked for: claim.lua itself adds the
 // millisecond that acquire.lua gets.
 func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) Call {
-	args := 9
-	if a.Break {
-		args = 10
-	}
-	_, c := eval(nil, n, &Claim, false, a.Name, args)
+	_, c := eval(nil, n, &Claim, false, a.Name)
 	c.Owner(a.Token)
 	c.Number(a.Lease.Milliseconds())
 	c.Text(string(a.Mode))
@@ -30,18 +26,14 @@ func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) C
 	if a.Break {
 		c.Flag(true)
 	}
-	return c
+	return c.whole()
 }
 
 // SettleCall is the call of settle.lua that gives the hold of the request id this fence and count. agreed: a
 // majority has them already, so the node must not refuse. Of a hold that another request has touched since it
 // changes nothing.
 func SettleCall(n *redlock.Names, name, token, id string, fence, count int64, agreed bool) Call {
-	args := 4
-	if agreed {
-		args = 5
-	}
-	_, c := eval(nil, n, &Settle, false, name, args)
+	_, c := eval(nil, n, &Settle, false, name)
 	c.Owner(token)
 	c.Text(id)
 	c.Number(fence)
@@ -49,5 +41,5 @@ func SettleCall(n *redlock.Names, name, token, id string, fence, count int64, ag
 	if agreed {
 		c.Text("agreed")
 	}
-	return c
+	return c.whole()
 }

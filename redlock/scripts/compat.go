@@ -6,36 +6,47 @@ import "lockproxy/redlock"
 // many locks. What is to be done is its first argument, so that a node keeps one script.
 var Compat = loadScript("compat", 2)
 
-// CompatTake begins the call of compat.lua that takes a lock; six arguments follow. They are token, lease in
-// ms, id, keeper, and the two flags that compat.lua describes.
-func CompatTake(n *redlock.Names, name string) (at int, c Call) {
-	at, c = eval(nil, n, &Compat, false, name, 8)
+// CompatTake is the call that takes a lock for a. kept: only if its token holds the lock already.
+func CompatTake(n *redlock.Names, a *redlock.Acquire, kept bool) (at int, c Call) {
+	at, c = eval(nil, n, &Compat, false, a.Name)
 	c.Text("take")
 	c.fenceKey(n, at)
-	return at, c
+	c.Owner(a.Token)
+	c.Number(a.Lease.Milliseconds())
+	c.Text(a.ID)
+	c.Text(a.Keeper)
+	c.Flag(kept)
+	c.Flag(a.Breaks())
+	return at, c.whole()
 }
 
-// CompatRelease begins the call that frees a lock; six arguments follow. They are token, fence, id, keeper,
-// PUBLISH or SPUBLISH, and the channel. The fence is not among the keys, so that a slot that moves stops no
-// release.
-func CompatRelease(n *redlock.Names, name string) (at int, c Call) {
-	at, c = eval(nil, n, &Compat, true, name, 8)
+// CompatRelease is the call that frees a hold of token, or whoever holds the lock if that is "": any hold, or
+// that of a fence, of a request or of a keeper. It wakes those who wait by publish on a channel. The fence is
+// not among the keys, so that a slot that moves stops no release.
+func CompatRelease(
+	n *redlock.Names, name, token string, fence int64, id, keeper, publish, channel string,
+) (at int, c Call) {
+	at, c = eval(nil, n, &Compat, true, name)
 	c.Text("release")
 	c.fenceKey(n, at)
-	return at, c
+	c.OwnerIf(token)
+	for _, arg := range []string{Optional(fence), id, keeper, publish, channel} {
+		c.Text(arg)
+	}
+	return at, c.whole()
 }
 
 // CompatLook is the call that says who holds a lock. It writes nothing.
 func CompatLook(n *redlock.Names, name string) (at int, c Call) {
-	at, c = eval(nil, n, &Compat, true, name, 1)
+	at, c = eval(nil, n, &Compat, true, name)
 	c.Text("look")
-	return at, c
+	return at, c.whole()
 }
 
 // CompatRenew is the call that renews holds of one slot. gets is the keeper that they get, or ""; then their
 // Keeper is the one that they must have. batch must not be empty.
 func CompatRenew(n *redlock.Names, batch []redlock.Renew, gets string) Call {
-	c := beginCall(make([]byte, 0, 80+200*len(batch)), &Compat, len(batch), 2+5*len(batch))
+	c := beginCall(make([]byte, 0, 80+200*len(batch)), &Compat, len(batch))
 	for _, r := range batch {
 		c.Text(n.Place(r.Name).Key)
 	}
@@ -48,5 +59,5 @@ func CompatRenew(n *redlock.Names, batch []redlock.Renew, gets string) Call {
 		c.Text(r.Keeper)
 		c.Text(gets)
 	}
-	return c
+	return c.whole()
 }

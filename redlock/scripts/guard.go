@@ -17,20 +17,16 @@ func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
 		size += len(key) + 16
 	}
 	place := n.Place(g.Name)
-	c = beginCall(make([]byte, 0, size), &Guard, 1+len(g.Keys), 3+len(g.Command))
+	c = beginCall(make([]byte, 0, size), &Guard, 1+len(g.Keys))
 	c.Text(place.Key)
 	for _, key := range g.Keys {
 		c.Bytes(key)
 	}
-	if g.Token == "" {
-		c.Empty()
-	} else {
-		c.Owner(g.Token)
-	}
+	c.OwnerIf(g.Token)
 	c.Text(Optional(g.Fence))
 	c.Number(int64(g.DB))
 	for _, word := range g.Command {
 		c.Bytes(word)
 	}
-	return place.Slot, c
+	return place.Slot, c.whole()
 }

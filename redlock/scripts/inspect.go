@@ -16,18 +16,12 @@ var Inspect = loadScript("inspect", 1)
 // InspectCall is the call that reads a lock, or goes on behind the pages p; if token is not "", only its
 // hold. With a token it is a write: what made that hold cannot be taken back any more.
 func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call) {
-	switch {
-	case token != "":
-		at, c = eval(nil, n, &Inspect, false, name, 1)
-		c.Owner(token)
-	case p.next == "":
-		at, c = eval(nil, n, &Inspect, false, name, 0)
-	default:
-		at, c = eval(nil, n, &Inspect, false, name, 2)
-		c.Empty()
+	at, c = eval(nil, n, &Inspect, false, name)
+	c.OwnerIf(token)
+	if p.next != "" {
 		c.Text(p.next)
 	}
-	return at, c
+	return at, c.whole()
 }
 
 // scanStep is how many keys a node looks at in one SCAN, which takes it about 0.1 ms.
@@ -41,7 +35,7 @@ func ScanRequest(cursor, glob string) []byte {
 // ReadLock reads the reply of inspect.lua. The zero State is that of a free lock. After ErrAgain ask for the
 // next page, with the same p. reply must stay as it is until then.
 func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
-	v, err := parseReply(reply)
+	v, err := ReadValue(reply)
 	if err != nil || v.Null() {
 		return s, err
 	}
@@ -56,7 +50,7 @@ func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
 
 // ReadKeys reads a page of SCAN. next is the cursor of the next page, "0" behind the last one.
 func ReadKeys(reply []byte) (keys []string, next string, err error) {
-	v, err := parseReply(reply)
+	v, err := ReadValue(reply)
 	switch {
 	case err != nil:
 		return nil, "", err

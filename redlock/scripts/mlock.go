@@ -9,7 +9,7 @@ var Mlock = loadScript("mlock", 0)
 // granter is the replication id of the master that may grant, "" if any may. at is the slot of one of them,
 // by which that node is found.
 func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int, c Call) {
-	c = beginCall(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all), 4+2*len(all))
+	c = beginCall(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all))
 	for _, a := range all {
 		c.Text(n.Place(a.Name).Key)
 	}
@@ -25,26 +25,16 @@ func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int
 		c.Text(a.ID)
 		c.Text(a.Keeper)
 	}
-	return at, c
+	return at, c.whole()
 }
 
 // ReadMlock reads the reply of mlock.lua about n locks: their fences, or which of them others hold, counted
 // from 1; 0: they are to be asked for one after the other. All that are not granted leave nothing behind.
 func ReadMlock(reply []byte, n int) (fences []int64, held int, err error) {
-	v, err := parseReply(reply)
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case v.Kind == ':' && v.Int >= 0 && v.Int <= int64(n):
+	v, err := ReadValue(reply)
+	if err == nil && v.Kind == ':' && v.Int >= 0 && v.Int <= int64(n) {
 		return nil, int(v.Int), nil
-	case len(v.Elems) != n:
-		return nil, 0, ErrReply
 	}
-	for _, e := range v.Elems {
-		if e.Kind != ':' {
-			return nil, 0, ErrReply
-		}
-		fences = append(fences, e.Int)
-	}
-	return fences, 0, nil
+	fences, err = readNumbers(reply, n)
+	return fences, 0, err
 }

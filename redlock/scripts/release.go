@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 
 	"github.com/tidwall/redcon"
@@ -32,13 +31,7 @@ func DeleteRequest(
 	if command == "DELEX" {
 		words = 4
 	}
-	req = redcon.AppendBulkString(redcon.AppendArray(buf, words), command)
-	req = strconv.AppendInt(append(req, '$'), int64(n.KeySize(name)), 10)
-	req = append(req, "\r\n"...)
-	key := len(req)
-	req = n.AppendKey(req, name)
-	at = slot.Of(req[key:])
-	req = append(req, "\r\n"...)
+	req, at = appendLock(redcon.AppendBulkString(redcon.AppendArray(buf, words), command), n, name)
 	if command == "DELEX" {
 		req = redcon.AppendBulkString(req, "IFEQ")
 	}
@@ -79,17 +72,11 @@ type Releasing struct {
 // Call is the call of r. buf is as that of eval. It has two arguments if that will do, which is nearly
 // always; three with a fence, a name or a keeper; and four if the fence's key is no key of the call.
 func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
-	args, plain := 3, r.Plain[0] != 0
-	switch {
-	case plain, !r.Apart && r.Fence == 0 && r.Named == "" && r.Keeper == "":
-		args = 2
-	case r.Apart && r.Keeper == "":
-		args = 4
-	}
-	at, c = eval(buf, n, &Release, plain || r.Apart, r.Name, args)
+	plain := r.Plain[0] != 0
+	at, c = eval(buf, n, &Release, plain || r.Apart, r.Name)
 	if plain {
-		c.Req = append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
-		c.Req = append(appendEnding(c.Req, r.Plain[:], r.Token), "\r\n"...)
+		req := append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
+		c.add(append(appendEnding(req, r.Plain[:], r.Token), "\r\n"...))
 	} else {
 		c.Owner(r.Token)
 	}
@@ -111,20 +98,22 @@ func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
 	}
 	c.Bytes(request)
 	switch {
-	case args == 2:
+	case plain:
+		return at, c.whole()
 	case r.Keeper != "":
 		c.Text(r.Keeper)
+		return at, c.whole()
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	case r.Named != "":
 		c.Bytes(r.Fresh[:])
-	default:
-		c.Empty()
+	case r.Apart:
+		c.Text("")
 	}
-	if args == 4 {
+	if r.Apart {
 		c.fenceKey(n, at)
 	}
-	return at, c
+	return at, c.whole()
 }
 
 // ID is the id of the request: Fresh, unless its client has given it a name.
@@ -138,12 +127,12 @@ func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
 // Answered is the call that looks for the answer that r was given before. It changes nothing.
 func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	at = n.Place(r.Name).Slot
-	c = beginCall(nil, &Release, 1, 2)
+	c = beginCall(nil, &Release, 1)
 	c.fenceKey(n, at)
-	c.Empty()
+	c.Text("")
 	id := r.ID()
 	c.Text(string(id[:]) + " - - -")
-	return at, c
+	return at, c.whole()
 }
 
 // After says what becomes of a lock that a script frees. release.lua describes the words.
@@ -177,28 +166,24 @@ func (f *Freeing) appendTo(c *Call) {
 // CancelCall is the call of cancel.lua for the LOCK with that id. It takes back what that LOCK has done,
 // unless its client was told of it since.
 func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c Call) {
-	at, c = eval(nil, n, &Cancel, f.Apart, name, 5)
+	at, c = eval(nil, n, &Cancel, f.Apart, name)
 	c.Owner(token)
 	c.Text(id)
 	f.appendTo(&c)
-	return at, c
+	return at, c.whole()
 }
 
 // BreakCall is the call of cancel.lua that ends what was there before the request id. A copy of it may end
 // the next hold.
 func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) (at int, c Call) {
-	args := 5
-	if f.Apart {
-		args = 6
-	}
-	at, c = eval(nil, n, &Cancel, f.Apart, name, args)
-	c.Empty()
+	at, c = eval(nil, n, &Cancel, f.Apart, name)
+	c.Text("")
 	c.Bytes(id[:])
 	f.appendTo(&c)
 	if f.Apart {
 		c.fenceKey(n, at)
 	}
-	return at, c
+	return at, c.whole()
 }
 
 // HandedOn says who got a lock that was freed: a waiter of this proxy, "" for nobody. Its client has not
@@ -229,7 +214,7 @@ func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		return redlock.Released{Held: true, Whole: n == 1}, to, nil
 	}
-	v, err := parseReply(reply)
+	v, err := ReadValue(reply)
 	switch {
 	case err != nil, v.Null():
 		return r, to, err

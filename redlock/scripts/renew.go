@@ -18,7 +18,7 @@ const (
 // RenewCall is the call of renew.lua for the holds of batch, all of one slot. A client asks for one. If it
 // names no fence, the hold is meant that its token has now. A lease of 0 leaves it, and only asks.
 func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
-	c := beginCall(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch), 2+4*len(batch))
+	c := beginCall(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch))
 	at := 0
 	for _, r := range batch {
 		place := n.Place(r.Name)
@@ -37,22 +37,19 @@ func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
 			id := n.NewRequest()
 			c.Bytes(id[:])
 		default:
-			c.Empty()
+			c.Text("")
 		}
 		c.Text(r.Keeper)
 	}
-	return c
+	return c.whole()
 }
 
 // ReadRenewed reads the reply of renew.lua to a client. The third number is the clock, which one Redis needs
 // not.
 func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
-	n, err := ReadNumbers(reply)
-	switch {
-	case err != nil:
+	n, err := readNumbers(reply, 3)
+	if err != nil {
 		return r, err
-	case len(n) != 3:
-		return r, ErrReply
 	}
 	return redlock.Renewed{Left: ms(n[0]), Fence: n[1]}, nil
 }
@@ -60,12 +57,6 @@ func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
 // ReadKept reads the reply of renew.lua about n holds. They are ms; 0: the hold has gone; -1: another
 // proxy keeps it.
 func ReadKept(reply []byte, n int) (left []int64, err error) {
-	left, err = ReadNumbers(reply)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(left) != n+1: // behind them is the clock
-		return nil, ErrReply
-	}
-	return left[:n], nil
+	left, err = readNumbers(reply, n+1) // behind them is the clock
+	return left[:min(n, len(left))], err
 }

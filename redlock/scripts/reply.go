@@ -14,9 +14,9 @@ import (
 // ErrReply is the error for a reply that no script gives.
 var ErrReply = errors.New("redlock: the script's reply makes no sense")
 
-// parseReply reads a reply that may be an error. An error reply becomes a redlock.ReplyError. v points into
+// ReadValue reads a reply that may be an error. An error reply becomes a redlock.ReplyError. v points into
 // reply.
-func parseReply(reply []byte) (resp.Value, error) {
+func ReadValue(reply []byte) (resp.Value, error) {
 	v, _, err := resp.Parse(reply)
 	switch {
 	case err != nil:
@@ -44,12 +44,21 @@ func cutInteger(b []byte) (n int64, rest []byte, ok bool) {
 	return 0, b, false
 }
 
-// ReadValue reads a reply of any kind but an error.
-func ReadValue(reply []byte) (resp.Value, error) { return parseReply(reply) }
+// readNumbers reads a reply that is an array of n numbers.
+func readNumbers(reply []byte, n int) ([]int64, error) {
+	all, err := ReadNumbers(reply)
+	if err == nil && len(all) != n {
+		err = ErrReply
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
 
 // ReadNumbers reads a reply that is an array of numbers. Null, and what is no array, gives none.
 func ReadNumbers(reply []byte) (all []int64, err error) {
-	v, err := parseReply(reply)
+	v, err := ReadValue(reply)
 	if len(v.Elems) > 0 {
 		all = make([]int64, 0, len(v.Elems))
 	}
