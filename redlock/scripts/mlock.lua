@@ -25,10 +25,9 @@ local now, from = in_ms(clock)
 local function held_by_others(key, plain)
   local _, _, plain_owner = read_plain(plain)
   if plain_owner then return plain_owner ~= token end
-  local kind = call('TYPE', key)
-  if (kind.ok or kind) ~= 'hash' or call('HGET', key, 'v') ~= '1' then return false end
-  local _, own, _, owner, writer = own_hold(key, token)
-  return writer and owner ~= token and not own and tonumber(string.match(writer, '^%d+')) > now
+  local _, own, _, owner, writer, version = own_hold(key, token)
+  return version == '1' and writer and owner ~= token and not own
+    and tonumber(string.match(writer, '^%d+')) > now
 end
 
 if call('EXISTS', unpack(locks)) > 0 then
