@@ -74,18 +74,18 @@ func (n *Names) KeySize(name string) int {
 	return len(n.Prefix) + len(name) + 2
 }
 
-// LockOf returns the name of the lock that key belongs to. braced says that Place added the braces.
-func (n *Names) LockOf(key string) (name string, braced, ok bool) {
+// LockOf returns the name of the lock that key belongs to.
+func (n *Names) LockOf(key string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(key, n.Prefix)
 	if !ok {
-		return "", false, false
+		return "", false
 	}
 	if inner, ok := strings.CutPrefix(rest, "{"); ok {
 		if inner, ok = strings.CutSuffix(inner, "}"); ok && inner != "" && !hasTag(inner) {
-			return inner, true, true
+			return inner, true
 		}
 	}
-	return rest, false, hasTag(rest) // without a tag it is a fence, or a key of somebody else
+	return rest, hasTag(rest) // without a tag it is a fence, or a key of somebody else
 }
 
 // Unbraced is name without the braces that Place would add: a and {a} are one lock.

@@ -627,7 +627,7 @@ func TestKeysOfSets(t *testing.T) {
 	slots := map[int]bool{}
 	for _, set := range x.sets {
 		slots[set.slot] = true
-		if name, _, ok := names.LockOf(set.key); ok {
+		if name, ok := names.LockOf(set.key); ok {
 			t.Errorf("%s is the key of the lock %s", set.key, name)
 		}
 		if key := names.Place(strings.TrimPrefix(set.key, "lock:")).Key; key == set.key {

@@ -86,20 +86,13 @@ func (f *finder) lookInIndex() error {
 
 // scanAll looks through all keys.
 func (f *finder) scanAll() error {
-	prefix := glob.Literal(f.l.names.Prefix)
-	patterns := []pattern{{prefix + "{" + f.of.Match + "}", true}, {prefix + f.of.Match, false}}
-	if strings.Trim(f.of.Match, "*") == "" {
-		patterns = patterns[1:] // the first pattern finds the others too
-	}
 	masters := f.l.engine.Masters()
 	if masters == 0 {
 		return errNoMasters
 	}
 	for i := range masters {
-		for _, p := range patterns {
-			if err := f.scanMaster(i, p, len(patterns) == 1); err != nil {
-				return err
-			}
+		if err := f.scanMaster(i); err != nil {
+			return err
 		}
 	}
 	if f.l.engine.Masters() != masters {
@@ -111,13 +104,6 @@ func (f *finder) scanAll() error {
 // mine says that the lock is one of those that are to be found.
 func (f *finder) mine(name string) bool { return f.of.Mine == nil || f.of.Mine(name) }
 
-// pattern is a glob for keys: either for locks whose name stands in braces, or for those with a hash tag of
-// their own.
-type pattern struct {
-	glob   string
-	braced bool
-}
-
 // finder is one List. It is used by one goroutine.
 type finder struct {
 	l     *Locker
@@ -128,19 +114,19 @@ type finder struct {
 	names int // that the index has
 }
 
-// scanMaster reads the keys of the i-th master. either: for locks of both kinds. It ends early once enough
-// locks were found.
-func (f *finder) scanMaster(i int, p pattern, either bool) error {
-	cursor := "0"
+// scanMaster reads the keys of the i-th master. It ends early once enough locks were found. The names are
+// matched here: in its key a name stands in braces, or has a hash tag of its own.
+func (f *finder) scanMaster(i int) error {
+	cursor, all := "0", glob.Literal(f.l.names.Prefix)+"*"
 	for len(f.found) < f.of.Count {
-		keys, next, err := f.l.engine.Scan(f.ctx, i, cursor, p.glob)
+		keys, next, err := f.l.engine.Scan(f.ctx, i, cursor, all)
 		if err != nil {
 			return err
 		}
 		var names []string
 		for _, key := range keys {
-			name, braced, ok := f.l.names.LockOf(key)
-			if ok && (either || braced == p.braced) && !f.seen[key] && f.mine(name) {
+			name, ok := f.l.names.LockOf(key)
+			if ok && !f.seen[key] && f.mine(name) && glob.Match([]byte(f.of.Match), []byte(name)) {
 				f.seen[key] = true
 				names = append(names, name)
 			}

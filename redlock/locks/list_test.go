@@ -116,10 +116,7 @@ func TestListIsWhole(t *testing.T) {
 	if _, err := l.List(t.Context(), Listing{Match: "a?", Count: 5}); err != nil {
 		t.Error(err)
 	}
-	want := []string{`0 SCAN 0 MATCH l\*\[{a?} COUNT 1000`, `0 SCAN 0 MATCH l\*\[a? COUNT 1000`}
-	for _, w := range want {
-		if !slices.Contains(u.asked, w) {
-			t.Errorf("%q was not asked, but %q", w, u.asked)
-		}
+	if want := `0 SCAN 0 MATCH l\*\[* COUNT 1000`; !slices.Contains(u.asked, want) {
+		t.Errorf("%q was not asked, but %q", want, u.asked)
 	}
 }
