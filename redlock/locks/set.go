@@ -417,13 +417,6 @@ func (s *LockSet) Renew(ctx context.Context) error {
 // eachPart calls do for all parts at once. It returns one for which that is not ok, and an error if there was
 // one.
 func eachPart(parts []*SetPart, do func(p *SetPart) (ok bool, err error)) (failed *SetPart, err error) {
-	if len(parts) == 1 {
-		ok, err := do(parts[0])
-		if !ok {
-			failed = parts[0]
-		}
-		return failed, err
-	}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, p := range parts {
