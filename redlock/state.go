@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -49,8 +50,12 @@ func (s *State) Held(token string) *Holder {
 // rest.lua makes it.
 const nobody = "-"
 
-// SetRest takes the holds of nobody out of the holders.
+// SetRest takes the holds of nobody out of the holders, and puts the others in order.
 func (s *State) SetRest() {
+	slices.SortFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(a.Fence, b.Fence) })
+	if last := len(s.Holders) - 1; last >= 0 {
+		s.Fence = s.Holders[last].Fence
+	}
 	s.Holders = slices.DeleteFunc(s.Holders, func(h Holder) bool {
 		permit := h.Mode == Permit && strings.HasPrefix(h.Owner, nobody)
 		rests := permit || h.Owner == nobody

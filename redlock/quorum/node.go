@@ -77,7 +77,7 @@ func lostScript(c *scripts.Call, reply []byte, err error) bool {
 // it as such: it is for those who wait themselves, or are part of busy. No vote is looked at.
 func (n *votingNode) askAndWait(ctx context.Context, c *scripts.Call, timeout time.Duration) ([]byte, error) {
 	for req := c.Req; ; req = c.WithSource() {
-		a := make(nodeAnswer, 1)
+		a := make(awaited, 1)
 		n.Ask(req, timeout, 0, a)
 		select {
 		case said := <-a:
@@ -91,19 +91,17 @@ func (n *votingNode) askAndWait(ctx context.Context, c *scripts.Call, timeout ti
 }
 
 // nodeAnswer is the answer of one node.
-type nodeAnswer chan struct {
+type nodeAnswer struct {
 	reply []byte
 	err   error
 }
 
+// awaited is where somebody waits for an answer.
+type awaited chan nodeAnswer
+
 // Answer implements NodeAnswerer. The channel has room for it, so it does not block even if nobody waits any
 // more.
-func (a nodeAnswer) Answer(_ int, reply []byte, err error) {
-	a <- struct {
-		reply []byte
-		err   error
-	}{bytes.Clone(reply), err}
-}
+func (a awaited) Answer(_ int, reply []byte, err error) { a <- nodeAnswer{bytes.Clone(reply), err} }
 
 // word parses an answer for those who count answers. fault is why it does not count. LOCKTYPE is no fault but
 // an answer: the key holds something else. v points into reply, so it lasts as long.

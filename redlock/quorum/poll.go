@@ -156,21 +156,4 @@ func highest(all []int64, n int) int64 {
 	return sorted[len(sorted)-n]
 }
 
-// commonest returns the commonest value of all, and of equally common ones the highest.
-func commonest(all []int64) (most int64) {
-	best := 0
-	for _, v := range all {
-		n := 0
-		for _, w := range all {
-			if v == w {
-				n++
-			}
-		}
-		if n > best || n == best && v > most {
-			best, most = n, v
-		}
-	}
-	return most
-}
-
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

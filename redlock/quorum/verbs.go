@@ -126,10 +126,15 @@ func (v verb[T]) beginVerb(then func(is T, err error)) {
 
 // answerClient runs it for a client, whose answer is what then makes of the outcome.
 func (v verb[T]) answerClient(by redlock.Caller, then func(T, error) []byte) {
+	answer(by, v.beginVerb, then)
+}
+
+// answer answers a client with what then makes of the outcome that begin tells.
+func answer[T any](by redlock.Caller, begin func(tell func(T, error)), then func(T, error) []byte) {
 	var is T
 	var err error
 	by.Await(func(done func([]byte)) {
-		v.beginVerb(func(one T, failed error) {
+		begin(func(one T, failed error) {
 			is, err = one, failed
 			done(nil)
 		})
@@ -245,18 +250,13 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 	}
 	first := q.keeping(redlock.Renew{Name: name, Token: token})
 	first.lock = key
-	var s redlock.State
-	var err error
-	by.Await(func(done func([]byte)) {
-		first.beginVerb(func(left []int64, failed error) {
-			if err = failed; err != nil || left[0] == 0 {
-				done(nil)
+	answer(by, func(tell func(redlock.State, error)) {
+		first.beginVerb(func(left []int64, err error) {
+			if err != nil || left[0] == 0 {
+				tell(redlock.State{}, err)
 				return
 			}
-			inspection.beginVerb(func(is redlock.State, failed error) {
-				s, err = is, failed
-				done(nil)
-			})
+			inspection.beginVerb(tell)
 		})
-	}, func([]byte) []byte { return told(s, err) }, nil)
+	}, told)
 }

@@ -1,9 +1,6 @@
 package quorum
 
 import (
-	"cmp"
-	"slices"
-
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 )
@@ -173,10 +170,6 @@ func (p *poll) state() (s redlock.State, clear bool) {
 		h.Owner, h.Mode = as.owner, as.mode
 		s.Holders = append(s.Holders, h)
 	}
-	slices.SortFunc(s.Holders, func(a, b redlock.Holder) int { return cmp.Compare(a.Fence, b.Fence) })
-	for _, h := range s.Holders {
-		s.Fence = max(s.Fence, h.Fence)
-	}
 	s.SetRest()
 	return s, true
 }
@@ -204,12 +197,17 @@ func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool)
 // says so, or when no node is left that could: a node that missed what the others agreed on must not be
 // believed before.
 func (p *poll) common(all []int64) (most int64, clear bool) {
-	most = commonest(all)
-	n := 0
+	best := 0
 	for _, v := range all {
-		if v == most {
-			n++
+		n := 0
+		for _, w := range all {
+			if v == w {
+				n++
+			}
+		}
+		if n > best || n == best && v > most {
+			best, most = n, v
 		}
 	}
-	return most, n >= p.need || p.pending == 0
+	return most, best >= p.need || p.pending == 0
 }

@@ -1,8 +1,6 @@
 package scripts
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -86,7 +84,8 @@ func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 	return v, more
 }
 
-// ReadState reads a reply with a whole lock. A hold that rests is among the holders still. The first element
+// ReadState reads a reply with a whole lock. A hold that rests is among the holders still, which stand in no
+// order, and the fence of the lock is not set: see SetRest. The first element
 // is the clock in µs; behind it stand fields and values, as acquire.lua describes them.
 func ReadState(v resp.Value) (s redlock.State, err error) {
 	if len(v.Elems)%2 == 0 {
@@ -110,10 +109,6 @@ func ReadState(v resp.Value) (s redlock.State, err error) {
 		}
 	}
 	s.Waiters = int(parseNumber(field["waiters"]))
-	slices.SortFunc(s.Holders, func(a, b redlock.Holder) int { return cmp.Compare(a.Fence, b.Fence) })
-	for _, h := range s.Holders {
-		s.Fence = max(s.Fence, h.Fence)
-	}
 	return s, nil
 }
 
