@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/journal"
@@ -37,9 +38,10 @@ type Undoer struct {
 	lines  journal.Again
 	late   sync.WaitGroup // those that are taken back once more
 
-	mu     sync.Mutex
-	all    map[[2]string]int // that are being taken back, by name and token
-	lately int               // how many late has
+	lately atomic.Int64 // how many late has
+
+	mu  sync.Mutex
+	all map[[2]string]int // that are being taken back, by name and token
 }
 
 // NewUndoer is an Undoer that makes its attempts by once.
@@ -76,40 +78,37 @@ func (u *Undoer) Undo(a *Acquire) {
 				u.lines.Write(u.log, slog.LevelWarn,
 					"a lock that nobody waits for any more could not be given back yet", "err", err)
 			}
-			select {
-			case <-time.After(pause):
-			case <-u.Ctx.Done():
+			if !u.sleep(pause) {
 				return
 			}
 		}
 	})
 }
 
+// sleep waits for so long. It says false if u is closed meanwhile.
+func (u *Undoer) sleep(pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-u.Ctx.Done():
+		return false
+	}
+}
+
 // undoLate takes back, until over, what a request of unknown outcome does late: it may still be in the
 // network when its cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s
 // and so on. Close does not wait for that time.
 func (u *Undoer) undoLate(a *Acquire, over time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.lately == maxLate {
+	if u.lately.Add(1) > maxLate {
+		u.lately.Add(-1)
 		return
 	}
-	u.lately++
 	began := time.Now()
 	u.late.Go(func() { // ends at over, or with u.Ctx
-		defer func() {
-			u.mu.Lock()
-			u.lately--
-			u.mu.Unlock()
-		}()
+		defer u.lately.Add(-1)
 		for after := time.Second; ; after *= 3 {
 			next := began.Add(after)
-			if next.After(over) {
-				return
-			}
-			select {
-			case <-time.After(time.Until(next)):
-			case <-u.Ctx.Done():
+			if next.After(over) || !u.sleep(time.Until(next)) {
 				return
 			}
 			if err := u.UndoOnce(a); err != nil {
