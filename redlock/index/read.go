@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -44,17 +45,12 @@ func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 	}
 	all.Wait()
 	if r.err == nil {
-		x.notes.eachName(func(name string) { r.addName(x.canonical(name)) })
+		x.notes.eachName(func(name string) { r.noteFailure(r.addName(x.canonical(name))) })
 	}
 	if r.err != nil {
 		return nil, r.err
 	}
-	names := make([]string, 0, len(r.names))
-	for name := range r.names {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, nil
+	return slices.Sorted(maps.Keys(r.names)), nil
 }
 
 // reading is one call of Names. Its sets are read at the same time, each by a goroutine that ends with Names.
@@ -109,14 +105,10 @@ func (r *reading) addName(name string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names[name] = true; len(r.names) <= mostNames {
-		return nil
+	if r.names[name] = true; len(r.names) > mostNames {
+		return errTooMany
 	}
-	if r.err == nil { // and the other sets need not be read
-		r.err = errTooMany
-		r.cancel(errTooMany)
-	}
-	return errTooMany
+	return nil
 }
 
 // noteFailure notes an error, and ends the other readings.

@@ -332,11 +332,7 @@ func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []A
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.asked, id)
-	for one := range a.wanted {
-		silent = append(silent, one)
-	}
-	slices.Sort(silent)
-	return a.all, silent
+	return a.all, slices.Sorted(maps.Keys(a.wanted))
 }
 
 // noteQuestion notes a question, unless too many are open.
