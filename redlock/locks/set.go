@@ -65,23 +65,17 @@ func NewSet(of func(name string) *Locker, names []string, a redlock.Acquire) *Lo
 	}
 	s := &LockSet{wait: a.Wait}
 	a.Wait, a.Mode = 0, redlock.Write
-	type lock struct {
-		l   *Locker
-		key string
-	}
-	known := make(map[lock]*SetPart)
 	for _, name := range names {
 		l := of(name)
 		place := l.names.Place(name)
-		p := known[lock{l, place.Key}]
-		if p == nil {
-			a.Name, a.Sync = name, l.Sync()
-			p = &SetPart{Name: name, L: l, slot: place.Slot, key: place.Key, first: l.NewAcquire(a)}
+		at := slices.IndexFunc(s.parts, func(p *SetPart) bool { return p.L == l && p.key == place.Key })
+		if at < 0 {
+			a.Name, a.Sync, at = name, l.Sync(), len(s.parts)
+			p := &SetPart{Name: name, L: l, slot: place.Slot, key: place.Key, first: l.NewAcquire(a)}
 			p.Keeper = p.first.Keeper
-			known[lock{l, place.Key}] = p
 			s.parts = append(s.parts, p)
 		}
-		s.given = append(s.given, p)
+		s.given = append(s.given, s.parts[at])
 	}
 	slices.SortFunc(s.parts, byPlace)
 	return s
