@@ -20,13 +20,6 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// Options are those of an Engine.
-type Options struct {
-	MaxQueue    int           // waiters of one lock, at most
-	SyncTimeout time.Duration // replicas are waited for so long
-	Log         *slog.Logger
-}
-
 // look is how often a waiter looks whether a library has freed the lock, which says so to nobody.
 const look = 50 * time.Millisecond
 
@@ -35,15 +28,14 @@ type Engine struct {
 	*redlock.Undoer
 	upstream redlock.Upstream
 	names    *redlock.Names // Bare ones
-	o        Options
 	waiters  *wait.Local
 }
 
-// New is an Engine that reaches its Redis by u. names are Bare.
-func New(u redlock.Upstream, names *redlock.Names, o Options) *Engine {
-	e := &Engine{upstream: u, names: names, o: o}
-	e.waiters = wait.NewLocal(e, names, o.MaxQueue, o.Log)
-	e.Undoer = redlock.NewUndoer(o.Log, func(ctx context.Context, a *redlock.Acquire) error {
+// New is an Engine that reaches its Redis by u. names are Bare. A lock has at most maxQueue waiters.
+func New(u redlock.Upstream, names *redlock.Names, maxQueue int, log *slog.Logger) *Engine {
+	e := &Engine{upstream: u, names: names}
+	e.waiters = wait.NewLocal(e, names, maxQueue, log)
+	e.Undoer = redlock.NewUndoer(log, func(ctx context.Context, a *redlock.Acquire) error {
 		return e.freeHold(ctx, a.Name, a.Token, a.ID, "")
 	})
 	return e

@@ -132,13 +132,13 @@ func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []b
 }
 
 // Confirm implements locks.engine.
-func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
-	g redlock.Grant) (left time.Duration, acked int, err error) {
+func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant, timeout time.Duration) (
+	left time.Duration, acked int, err error) {
 	// A write that changes nothing, so that the replicas have it once they have the grant.
 	c := scripts.CompatRenew(e.names, []redlock.Renew{{
 		Name: a.Name, Token: a.Token, Lease: a.Lease, Fence: g.Fence}}, a.Keeper)
-	return redlock.Confirmed(ctx, e.upstream, e.names.Place(a.Name).Slot, c.Req, a.Sync, e.o.SyncTimeout,
-		g.TTL, func(reply []byte) ([]int64, error) { return readKept(reply, 1) })
+	return redlock.Confirmed(ctx, e.upstream, e.names.Place(a.Name).Slot, c.Req, a.Sync, timeout, g.TTL,
+		func(reply []byte) ([]int64, error) { return readKept(reply, 1) })
 }
 
 // Undo implements locks.engine.

@@ -17,7 +17,7 @@ func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 	if a.Sync <= 0 {
 		return g, nil
 	}
-	left, acked, err := l.engine.Confirm(ctx, a, g)
+	left, acked, err := l.engine.Confirm(ctx, a, g, l.o.SyncTimeout)
 	switch {
 	case err != nil:
 		l.Undo(a)

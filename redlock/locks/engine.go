@@ -35,9 +35,10 @@ type engine interface {
 	// Wait goes on waiting with an a that stands in the queue or follows others, until a.Wait is over; then
 	// ok is false. Unless it is granted, what a left in Redis is taken back.
 	Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
-	// Confirm waits until a.Sync replicas have g. acked is how many do; left is what is left of the lease.
-	Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant) (left time.Duration,
-		acked int, err error)
+	// Confirm waits until a.Sync replicas have g, or timeout is over. acked is how many do; left is what is
+	// left of the lease.
+	Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant, timeout time.Duration) (
+		left time.Duration, acked int, err error)
 	// UndoOnce makes one attempt to take back what a left in Redis: its place in the queue, its hold, or its
 	// re-entry.
 	UndoOnce(a *redlock.Acquire) error

@@ -107,7 +107,7 @@ func New(u redlock.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewNames(o.Prefix)
 	e := single.New(u, names, single.Options{MaxQueue: o.MaxQueue, MaxReaders: o.MaxReaders,
-		FailoverGrace: o.FailoverGrace, SyncTimeout: o.SyncTimeout, Log: o.Log, Grants: o.Index})
+		FailoverGrace: o.FailoverGrace, Log: o.Log, Grants: o.Index})
 	l := newLocker(e, names, o)
 	l.home, l.beside = u, e
 	return l
@@ -129,8 +129,7 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 func NewCompat(u redlock.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewBareNames(o.Prefix)
-	l := newLocker(compat.New(u, names, compat.Options{MaxQueue: o.MaxQueue, SyncTimeout: o.SyncTimeout,
-		Log: o.Log}), names, o)
+	l := newLocker(compat.New(u, names, o.MaxQueue, o.Log), names, o)
 	l.home, l.unguarded = u, errGuardCompat
 	return l
 }

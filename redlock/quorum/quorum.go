@@ -93,7 +93,8 @@ var ErrSync = redlock.ReplyError("ERR SYNC is not for RedLock: " +
 	"a lock is on a majority of independent masters already, leave SYNC out")
 
 // Confirm implements locks.engine.
-func (q *Engine) Confirm(context.Context, *redlock.Acquire, redlock.Grant) (time.Duration, int, error) {
+func (q *Engine) Confirm(context.Context, *redlock.Acquire, redlock.Grant, time.Duration) (
+	left time.Duration, acked int, err error) {
 	return 0, 0, ErrSync
 }
 

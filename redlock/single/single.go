@@ -38,7 +38,6 @@ type Options struct {
 	MaxQueue      int           // waiters of one lock
 	MaxReaders    int           // readers of one lock
 	FailoverGrace time.Duration // a new master grants nothing new for that; 0: it does
-	SyncTimeout   time.Duration // replicas are waited for so long
 	Grants        *index.Index  // of this proxy; nil: of this Engine
 	Log           *slog.Logger
 }
