@@ -7,7 +7,8 @@
 //	master      is one of the masters of RedLock, with its health   on a loop, with looks beside it
 //	retry       says what an error reply means for the request
 //
-// They do not know each other, but for master, which listens by pubsub. What they have in common is here:
+// They do not know each other, but for master, which asks by pipe and listens by pubsub. What they have in
+// common is here:
 //
 //	Topology    one consistent view of the upstream: its Nodes, and which master serves which slot
 //	Dialer      opens a connection to a node: TLS, login, Mode, and the end of the one before it (Identity)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/loop"
 )
 
@@ -102,6 +103,7 @@ func tallyMasters(all []*Master) (up, pending int, failed []cluster.NodeError) {
 // votes.
 type masterSet struct {
 	changed chan struct{} // capacity 1: something has
+	stats   pipe.Stats
 
 	mu     sync.Mutex
 	runIDs map[string]string // by address

@@ -122,7 +122,6 @@ func (m *Master) greetServer(c *conn) error {
 		load = append(load, resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", string(script)))
 	}
 	m.mu.Lock()
-	c.id = r.id
 	if m.last > 0 && m.last != r.id && m.state.runID == r.runID {
 		// A server that has hung finds unread requests on both connections. If CLIENT KILL is forbidden, it
 		// reads the older one first as a rule.
@@ -141,6 +140,7 @@ func (m *Master) greetServer(c *conn) error {
 			return cluster.Said(string(text[1 : len(text)-2]))
 		}
 	}
+	m.last = r.id
 	m.judgeReport(r)
 	return nil
 }

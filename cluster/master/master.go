@@ -4,11 +4,11 @@
 //	                |
 //	                +--> a look each second --> Vote, Health
 //
-// A Master is asked over one connection, so that what was asked first runs first. After its time a request is
-// given up, and its answerer told so; it may run all the same, but before whatever is asked later. The
-// connections of all masters are on one loop of the proxy: what is asked of them in one round leaves in one
-// write to each, and the votes are counted where the replies are read. Only connecting and the looks are on
-// goroutines of their own.
+// A Master is asked over one connection, an owned one of a pipe.Pool, so that what was asked first runs
+// first. After its time a request is given up, and its answerer told so; it may run all the same, but before
+// whatever is asked later. The connections of all masters are on one loop of the proxy: what is asked of them
+// in one round leaves in one write to each, and the votes are counted where the replies are read. Only
+// dialling and the looks are on goroutines of their own.
 //
 // What a master grants counts only if it has forgotten nothing. So each look asks for its run id, its
 // settings of persistence and its clock (look.go): one that has restarted, or whose clock has stepped, does
@@ -22,12 +22,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/subscription"
@@ -102,12 +103,14 @@ type Master struct {
 	o      Options
 	loop   *loop.Loop
 	nodes  *lone
+	pool   *pipe.Pool            // of the loop: the connection
 	topics *pubsub.Subscriptions // of channels of this server
 	set    *masterSet
 	born   time.Time
 	ctx    context.Context // ends with Close
 	end    context.CancelFunc
 	tasks  sync.WaitGroup
+	last   int64 // the server's id of the last connection that was of use; 0: none
 
 	mu     sync.Mutex
 	conn   *conn     // nil: not connected
@@ -116,7 +119,6 @@ type Master struct {
 	silent bool      // it owes a reply, and says nothing
 	gone   time.Time // since when it is away, and
 	said   time.Time // when that was logged last; zero: it is there
-	last   int64     // the server's id of the last connection that was of use; 0: none
 	state  serverState
 }
 
@@ -131,6 +133,12 @@ func newMaster(l *loop.Loop, addr string, o Options, set *masterSet) *Master {
 		Log:            o.Log, Net: o.Dial,
 	})
 	m.topics = pubsub.New(m.nodes, o.Log)
+	l.Post(func() {
+		m.pool = pipe.New(l, m.nodes, pipe.Options{
+			ConnectTimeout: o.ConnectTimeout, Timeout: math.MaxInt64, // looks show silence
+			Log: o.Log,
+		}, &set.stats)
+	})
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.tasks.Go(m.keepConnected) // ends with m.ctx
 	return m
@@ -144,6 +152,7 @@ func (m *Master) Addr() string { return m.addr }
 func (m *Master) Close() {
 	m.end()
 	m.tasks.Wait()
+	m.loop.Post(func() { m.pool.Close() })
 	m.topics.Close()
 }
 
@@ -207,26 +216,22 @@ func (m *Master) keepConnected() {
 // serveConn serves one connection until it ends. It reports whether it was of use. The error of a connection
 // that could not be used is known to Ask and Vote until the next one is there.
 func (m *Master) serveConn() (joined bool) {
-	c, err := m.openConn(m.ctx)
-	if err != nil {
-		var n cluster.NodeError
-		if errors.As(err, &n) {
-			err = n.Err // the address is added where it is logged
-		}
-		m.giveUpConn(nil, err)
-		return false
-	}
-	if err = m.greetServer(c); err == nil {
+	c := m.openConn()
+	err := m.greetServer(c)
+	if err == nil {
 		joined = true
 		m.adoptConn(c)
 		err = m.watchServer(c)
 	}
 	err = c.endConn(err)
+	if n, ok := errors.AsType[cluster.NodeError](err); ok {
+		err = n.Err // the address is added where it is logged
+	}
 	if _, again := err.(misled); joined && !again {
 		// The text tells it from a connection that never worked.
 		err = errors.New("the connection was lost: " + err.Error())
 	}
-	m.giveUpConn(c, err)
+	m.giveUpConn(err)
 	return joined
 }
 
@@ -239,27 +244,20 @@ func (m *Master) adoptConn(c *conn) {
 		m.logNode(slog.LevelInfo, "master is back", "after", time.Since(m.gone).Round(time.Millisecond))
 	}
 	m.gone, m.said = time.Time{}, time.Time{}
-	m.conn, m.why, m.silent, m.tried, m.last = c, nil, false, true, c.id
+	m.conn, m.why, m.silent, m.tried = c, nil, false, true
 	m.set.signalChange()
 }
 
-// giveUpConn gives up c, if it was the connection to the server, and the requests that wait for replies on
-// it. c is nil if none could be made. The answerers are told when mu is free again, in the order in which
-// they asked.
-func (m *Master) giveUpConn(c *conn, err error) {
+// giveUpConn notes that there is no connection to the server, and why.
+func (m *Master) giveUpConn(err error) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	// misled is no trouble of the master: its name is only looked up again. After Close nobody minds.
 	if _, is := err.(misled); !is && m.ctx.Err() == nil {
 		m.tellAway(err)
 	}
 	m.conn, m.why, m.tried, m.silent = nil, err, true, false
-	tell := func() {}
-	if c != nil {
-		tell = c.abandonRequests(err)
-	}
 	m.set.signalChange()
-	m.mu.Unlock()
-	tell()
 }
 
 // tellAway logs at once that m is away, and each ten seconds that it still is. mu is held.
@@ -289,39 +287,14 @@ func (m *Master) watchServer(c *conn) error {
 			return context.Cause(c.ctx)
 		case <-tick.C:
 		}
-		m.renewLogin(c)
 		if err := m.lookAtServer(c); err != nil {
 			return err
 		}
 	}
 }
 
-// renewLogin has c take over another login, if there is one. AUTH goes behind what was asked before. c.as
-// becomes the new one even if the node refuses it, or the node would be sent it again each second.
-func (m *Master) renewLogin(c *conn) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.nodes.Login()
-	if req := cluster.Renewal(c.as, now); req != nil {
-		c.pushOwn(request{req: req, to: renewal{m}})
-	}
-	c.as = now
-}
-
-// renewal is a Master that takes the answer to AUTH.
-type renewal struct{ m *Master }
-
-// Answer implements Answerer. That the connection was lost needs no word here: it is told elsewhere, and the
-// next one logs in anew.
-func (r renewal) Answer(_ int, reply []byte, err error) {
-	if err == nil && reply[0] == '-' {
-		text := strings.TrimSpace(string(reply[1:]))
-		r.m.logNode(slog.LevelWarn, cluster.NotRenewed, "err", cluster.Explain(cluster.Said(text)))
-	}
-}
-
-// lone is the Nodes of subscriptions with one server. All slots are the server's, so that the home of any
-// channel is this one.
+// lone is one server, as subscriptions and pipes ask for their nodes. All slots are the server's, so that the
+// home of any channel is this one.
 type lone struct {
 	*cluster.Dialer
 	topology cluster.Topology
@@ -336,8 +309,17 @@ func newLone(addr string, dialer *cluster.Dialer) *lone {
 	return l
 }
 
-// Topology implements Nodes.
+// Topology implements pubsub.Nodes and pipe.Control.
 func (l *lone) Topology() *cluster.Topology { return &l.topology }
 
-// Refresh implements Nodes: the server is always the same.
+// Refresh implements pubsub.Nodes and pipe.Control: the server is always the same.
 func (l *lone) Refresh() {}
+
+// Suspect implements pipe.Control: the looks of the Master find out.
+func (l *lone) Suspect() {}
+
+// Outages implements pipe.Control.
+func (l *lone) Outages() *cluster.Outages { return nil }
+
+// Member implements pipe.Control: the server has no others beside it.
+func (l *lone) Member(string) string { return "" }

@@ -113,7 +113,7 @@ var floors = map[string]string{
 	"cluster/pipe":       "cluster cluster/pipe/owned cluster/retry internal",
 	"cluster/pipe/owned": "cluster internal",
 	"cluster/pubsub":     "cluster cluster/retry internal",
-	"cluster/master":     "cluster cluster/pubsub internal",
+	"cluster/master":     "cluster cluster/pipe cluster/pubsub internal",
 	// These are for tests of the packages above alone.
 	"cluster/internal/servers":  "internal integration/rig",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",
