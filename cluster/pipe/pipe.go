@@ -1,7 +1,6 @@
 package pipe
 
 import (
-	"context"
 	"time"
 
 	"lockproxy/cluster"
@@ -41,40 +40,6 @@ type Pipe struct {
 
 	waiting []func()        // to be called when the queue has become short
 	loading map[string]bool // by SHA1: scripts that are on their way to the node
-}
-
-// link is a connection that is made again whenever it is needed.
-type link struct {
-	conn    *loop.Conn       // nil while not connected
-	self    cluster.Identity // of the connection, or of the last one; only if the pipe is shared
-	as      *cluster.Login   // of the connection, or what it is about to take over
-	renewAt time.Time        // not before
-	dialing bool
-	cancel  context.CancelFunc // of the dial
-	retryAt time.Time          // no dial before
-	dialErr error
-	why     error // the reason this side closed the connection
-	leaving bool  // it closes as soon as all is answered, or is released; see shared.go
-
-	since    time.Time     // the connection is there
-	progress time.Time     // when bytes came last, or the queue began
-	habit    time.Duration // how long its node owed replies lately
-	late     bool          // it owes one for longer
-	asked    time.Time     // when its node was asked about it last; see forgotten.go
-	said     time.Time     // when it was heard last, if only in the handshake
-	retired  time.Time     // when its node left the topology, or zero
-	shunned  time.Time     // if it is a replica's: no reads before
-}
-
-// noteRetired notes when the node left the topology, if it has. It is called with each topology; the first
-// time without the node counts.
-func (l *link) noteRetired(gone bool, now time.Time) {
-	switch {
-	case !gone:
-		l.retired = time.Time{}
-	case l.retired.IsZero():
-		l.retired = now
-	}
 }
 
 // newPipe is a pipe that is not connected yet.
@@ -229,92 +194,6 @@ func (p *Pipe) Wrote(n int) {
 	if p.stream != nil {
 		p.stream.wrote(n, !logged)
 	}
-}
-
-// dialNode connects in the background. The loop goes on meanwhile, and requests wait in the log. Of a shared
-// pipe the identity of the last connection goes along: the node ends that one before it gets anything again.
-func (p *Pipe) dialNode() {
-	ctx, cancel := context.WithTimeout(context.Background(), p.o.ConnectTimeout)
-	p.dialing, p.cancel = true, cancel
-	l, control, m := p.loop, p.control, p.mode.dialled()
-	p.as = control.Login()
-	var self *cluster.Identity
-	switch {
-	case p.Conn == nil:
-		// a copy, for the dial is not on the loop
-		last := p.self
-		self = &last
-	case m.As != nil:
-		self = &cluster.Identity{}
-	}
-	go func() { // ends with the dial's time-out at the latest
-		nc, err := control.Dial(ctx, p.addr, m, self)
-		cancel()
-		posted := l.Post(func() {
-			p.dialing = false
-			if p.Dead() != nil || p.closed { // ended meanwhile
-				if err == nil {
-					nc.Close()
-				}
-				return
-			}
-			if err == nil {
-				switch {
-				case p.Conn == nil:
-					p.self = *self
-				case self != nil:
-					p.SetClientID(self.Number)
-				}
-				p.conn, err = l.Add(nc, p)
-			}
-			p.dialed(err)
-		})
-		if !posted && err == nil {
-			nc.Close()
-		}
-	}()
-}
-
-// dialed is told how the dial ended: p.conn is there, or err says why not. Then all requests are settled.
-// Those of a shared pipe are sent again after a pause; until retryAt nobody dials.
-func (p *Pipe) dialed(err error) {
-	if err == nil {
-		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
-		p.frame.Reset()
-		p.inReply, p.inPush = false, false
-		p.proof.answer = p.proof.answer[:0]
-		p.progress = p.loop.Now()
-		p.since, p.said = p.progress, p.progress
-		p.counts.connects.Add(1)
-		p.counts.up.Add(1)
-		p.conn.Flush()
-		p.home.connected()
-		if p.Conn != nil {
-			p.Connected()
-		}
-		return
-	}
-	// A node that refuses the mode works: that is no reason to ask for the topology.
-	refused := refusedMode(err, p.mode) != nil
-	if p.Conn != nil {
-		if !refused {
-			p.counts.dialErrors.Add(1)
-			p.Refresh()
-		}
-		p.Failed(err)
-		return
-	}
-	if refused {
-		p.home.abandonRequests(p, err)
-		return
-	}
-	p.dialErr = err
-	p.retryAt = p.loop.Now().Add(redialAfter)
-	p.counts.dialErrors.Add(1)
-	p.Refresh()
-	p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
-	p.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
-	p.home.abandonRequests(p, err)
 }
 
 // env is what the pipes of one loop stand on.

@@ -24,7 +24,7 @@
 // A Pipe does not know its Pool: it tells its home what happens. No file uses what a file above it has:
 //
 //	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, late, stuck
-//	those --> reply --> pipe --> order, health, stats --> said, request --> call
+//	those --> reply --> pipe, link --> order, health, stats --> said, request --> call
 //
 // Begin reading at Pool.Send (pool.go), Pipe.appendRequest (pipe.go) and Pipe.deliver (reply.go), then
 // redirect.go.
