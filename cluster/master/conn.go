@@ -10,6 +10,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pipe/queue"
 )
 
 // request is one request on its way to a master.
@@ -48,43 +49,12 @@ type conn struct {
 	part []byte // of a reply that comes in pieces
 
 	// Guarded by Master.mu.
-	asked [][]byte  // those of owed that the pipe does not have yet
-	owed  requests  // replies to come, oldest first
-	heard time.Time // when a reply came last, or a piece of one
-	alarm time.Time // when timer has owed looked at; zero: it does not
+	asked [][]byte            // those of owed that the pipe does not have yet
+	owed  queue.Ring[request] // replies to come
+	size  int                 // bytes of those requests
+	heard time.Time           // when a reply came last, or a piece of one
+	alarm time.Time           // when timer has owed looked at; zero: it does not
 	timer *time.Timer
-}
-
-// requests is a queue, oldest first. Those before from are gone; their place is used again when all is full.
-type requests struct {
-	all  []request
-	from int
-	size int // bytes
-}
-
-func (q *requests) len() int       { return len(q.all) - q.from }
-func (q *requests) head() *request { return &q.all[q.from] }
-
-// push moves what is left to the front before the queue would have to grow.
-func (q *requests) push(e request) {
-	if q.from > 0 && len(q.all) == cap(q.all) {
-		left := copy(q.all, q.all[q.from:])
-		clear(q.all[left:])
-		q.all, q.from = q.all[:left], 0
-	}
-	q.all = append(q.all, e)
-	q.size += len(e.req)
-}
-
-func (q *requests) pop() request {
-	e := q.all[q.from]
-	// Its bytes and its answerer are not kept in memory by the queue.
-	q.all[q.from] = request{}
-	if q.from++; q.from == len(q.all) {
-		q.all, q.from = q.all[:0], 0
-	}
-	q.size -= len(e.req)
-	return e
 }
 
 // openConn begins a connection to the server of m, which may be asked at once. It ends by endConn.
@@ -137,7 +107,7 @@ func (c *conn) Receive(_ uint32, chunk []byte, last bool) {
 		m.logNode(slog.LevelInfo, "master answers again")
 		m.set.signalChange()
 	}
-	e := c.owed.pop()
+	e := c.popOldest()
 	m.mu.Unlock()
 	c.part = c.part[:0]
 	if !e.told {
@@ -149,11 +119,18 @@ func (c *conn) Receive(_ uint32, chunk []byte, last bool) {
 func (c *conn) Fail(_ uint32, err error) {
 	c.fail(c.pipe.Dead())
 	c.m.mu.Lock()
-	e := c.owed.pop()
+	e := c.popOldest()
 	c.m.mu.Unlock()
 	if !e.told {
 		e.to.Answer(e.tag, nil, cluster.NodeError{Addr: c.m.addr, Err: err})
 	}
+}
+
+// popOldest takes out the oldest request. Master.mu is held.
+func (c *conn) popOldest() request {
+	e := c.owed.Pop()
+	c.size -= len(e.req)
+	return e
 }
 
 // Discard implements pipe.Receiver. It is not called: nothing is sent twice.
@@ -165,7 +142,7 @@ func (c *conn) Detour(uint32) {}
 // pushRequest queues e, which has to be answered within timeout. Master.mu is held. An error says that it is
 // not queued, and never runs.
 func (c *conn) pushRequest(e request, timeout time.Duration) error {
-	if c.owed.len() >= maxMasterRequests || c.owed.size+len(e.req) > maxMasterBytes {
+	if c.owed.Len() >= maxMasterRequests || c.size+len(e.req) > maxMasterBytes {
 		return errQueueFull
 	}
 	e.late = time.Now().Add(timeout)
@@ -179,7 +156,8 @@ func (c *conn) pushRequest(e request, timeout time.Duration) error {
 // server is. Master.mu is held.
 func (c *conn) queueRequest(e request) {
 	e.at = time.Now()
-	c.owed.push(e)
+	c.owed.Push(&e)
+	c.size += len(e.req)
 	if c.asked = append(c.asked, e.req); len(c.asked) == 1 {
 		c.m.loop.Post(c.sendAsked)
 	}
@@ -219,8 +197,8 @@ func (c *conn) expireRequests() {
 	now := time.Now()
 	var over []request
 	next := time.Time{}
-	for i := range c.owed.len() {
-		switch e := &c.owed.all[c.owed.from+i]; {
+	for i := range c.owed.Len() {
+		switch e := c.owed.At(i); {
 		case e.told || e.late.IsZero():
 		case !e.late.After(now):
 			e.told = true
@@ -248,10 +226,10 @@ func (c *conn) expireRequests() {
 
 // owing is for how long the server has owed a reply without sending anything. Master.mu is held.
 func (c *conn) owing() time.Duration {
-	if c.owed.len() == 0 {
+	if c.owed.Len() == 0 {
 		return 0
 	}
-	return min(time.Since(c.owed.head().at), time.Since(c.heard))
+	return min(time.Since(c.owed.Head().at), time.Since(c.heard))
 }
 
 // errReticent is why the connection to a silent server is given up.

@@ -79,7 +79,7 @@ func (f *forgotten) askDue(p *Pipe, now time.Time) bool {
 // owesLong says that p has owed a reply for long. Where this side is at fault, because it sends or reads
 // nothing, it does not.
 func (f *forgotten) owesLong(p *Pipe, now time.Time) bool {
-	return p.conn != nil && p.calls.len() > 0 && now.Sub(p.progress) >= cluster.SilentLong &&
+	return p.conn != nil && p.calls.Len() > 0 && now.Sub(p.progress) >= cluster.SilentLong &&
 		!(p.stream != nil && p.stream.starves()) && !p.Paused()
 }
 
@@ -92,7 +92,7 @@ func (f *forgotten) askAbout(addr string, now time.Time) {
 			continue
 		}
 		s := silent{Pipe: p, conn: p.conn, progress: p.progress}
-		if p.log.written(p.calls.head().size) && !f.mute[addr] {
+		if p.log.Written(p.calls.Head().size) && !f.mute[addr] {
 			s.id, s.addr = nameOf(p)
 		}
 		switch {

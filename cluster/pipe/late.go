@@ -46,8 +46,8 @@ func (l *lateness) lookForLate() {
 	for _, pipe := range l.shared {
 		// A node that was slow once is not expected to be so for ever.
 		pipe.habit -= pipe.habit / lateFades
-		due = due || pipe.calls.len() > 0
-		if pipe.conn == nil || pipe.calls.len() == 0 {
+		due = due || pipe.calls.Len() > 0
+		if pipe.conn == nil || pipe.calls.Len() == 0 {
 			continue
 		}
 		if !pipe.late && now.Sub(pipe.progress) > max(lateLeast, lateFactor*pipe.habit) {
@@ -58,7 +58,7 @@ func (l *lateness) lookForLate() {
 		}
 	}
 	for pipe := range l.ownPipes {
-		due = due || pipe.calls.len() > 0 && !mayBlock(pipe)
+		due = due || pipe.calls.Len() > 0 && !mayBlock(pipe)
 		if l.forgotten.askDue(pipe, now) {
 			silent = append(silent, pipe.addr)
 		}

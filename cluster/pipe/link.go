@@ -98,7 +98,7 @@ func (p *Pipe) dialed(err error) {
 		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
 		p.frame.Reset()
 		p.inReply, p.inPush = false, false
-		p.proof.answer = p.proof.answer[:0]
+		p.proof.Begin()
 		p.progress = p.loop.Now()
 		p.since, p.said = p.progress, p.progress
 		p.counts.connects.Add(1)
@@ -186,7 +186,7 @@ func (p *Pipe) hangUp(why error) {
 	if p.why == nil && errors.Is(why, cluster.ErrFraming) {
 		p.counts.garbled.Add(1)
 		p.stats.garbled.Write(p.o.Log, slog.LevelWarn, "node breaks the protocol", "node", p.addr,
-			"requests", p.calls.len(), "err", why)
+			"requests", p.calls.Len(), "err", why)
 	}
 	p.why = why
 	p.conn.Close()
@@ -212,7 +212,7 @@ func (p *Pipe) Closed(err error) {
 		p.home.restarted(p.addr)
 	}
 	// Only then does the next connection have to end this one at the node.
-	p.self.Owed = p.calls.len() > 0
+	p.self.Owed = p.calls.Len() > 0
 	p.counts.up.Add(-1)
 	if p.why != nil {
 		err = p.why
@@ -225,14 +225,14 @@ func (p *Pipe) Closed(err error) {
 		p.Failed(err)
 		return
 	}
-	if err == errIdle || err == errUnfit && p.calls.len() == 0 {
+	if err == errIdle || err == errUnfit && p.calls.Len() == 0 {
 		return
 	}
 	if !p.closed && err != owned.ErrReleased {
-		if p.calls.len() > 0 {
+		if p.calls.Len() > 0 {
 			p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
 		}
-		p.o.Log.Debug("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
+		p.o.Log.Debug("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.Len())
 	}
 	p.Refresh()
 	p.home.abandonRequests(p, err)

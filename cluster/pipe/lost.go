@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/pipe/queue"
 	"lockproxy/cluster/retry"
 )
 
@@ -25,19 +26,18 @@ const largeTries = 3
 func (r *retrier) abandonRequests(p *Pipe, err error) {
 	calls, log, cut := p.calls, p.log, p.inReply
 	// The pipe is empty before anybody is told: receivers may send over it at once.
-	p.calls, p.log, p.inReply = ring{}, backlog{}, false
+	p.calls, p.log, p.inReply = queue.Ring[call]{}, queue.Backlog{}, false
 	final, refused, busy := errors.Is(err, owned.ErrRefused), refusedMode(err, p.mode), busyReply(err)
-	for calls.len() > 0 {
-		c := *calls.head()
-		calls.pop()
+	for calls.Len() > 0 {
+		c := calls.Pop()
 		if c.again {
 			r.senders.noteEnded(&c)
 		}
-		req, written := log.oldest(c.size), log.written(c.size)
-		if c.size > cluster.MaxShared && !written && log.begun() {
+		req, written := log.Oldest(c.size), log.Written(c.size)
+		if c.size > cluster.MaxShared && !written && log.Begun() {
 			c.cuts++
 		}
-		log.pop(c.size, 0)
+		log.Pop(c.size, 0)
 		switch {
 		case c.to == nil: // ASKING, or a reply that was dropped: nobody waits
 		case c.cuts >= largeTries && !c.raw: // the node finds it too long
@@ -105,7 +105,7 @@ func (r *retrier) refuseOvertaken(p *Pipe, c call) {
 func (r *retrier) joinAside(p *Pipe, c call, reply []byte) bool {
 	joins := p.order.joins(&c)
 	if joins {
-		r.keepAside(p, &heldRequest{call: c, req: lasting(p.log.oldest(c.size)), reply: bytes.Clone(reply),
+		r.keepAside(p, &heldRequest{call: c, req: lasting(p.log.Oldest(c.size)), reply: bytes.Clone(reply),
 			read: true})
 	}
 	return joins
@@ -191,7 +191,7 @@ func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {
 	if !again {
 		return
 	}
-	another, req := *c, bytes.Clone(p.log.oldest(c.size))
+	another, req := *c, bytes.Clone(p.log.Oldest(c.size))
 	if c.again { // it is under way no more, and must not stand in its own way
 		r.senders.noteEnded(c)
 	}

@@ -75,7 +75,7 @@ func (o *outages) leaveRetired(shared map[nodeKey]*Pipe, own map[*Pipe]struct{})
 			pipe.Close(owned.ErrRetired)
 		case pipe.dialing:
 			pipe.cancel()
-		case pipe.calls.len() > 0:
+		case pipe.calls.Len() > 0:
 			pipe.hangUp(owned.ErrRetired)
 		}
 	}
@@ -216,7 +216,7 @@ func (o *outages) hang(p *Pipe) (why error) {
 		return cluster.NodeError{Addr: p.addr, Err: errOwes}
 	case p.conn == nil && !p.dialing && p.loop.Now().Before(p.retryAt):
 		return p.dialErr
-	case p.Conn != nil || p.conn != nil && (p.calls.len() == 0 || p.loop.Now().Sub(p.progress) < hung):
+	case p.Conn != nil || p.conn != nil && (p.calls.Len() == 0 || p.loop.Now().Sub(p.progress) < hung):
 		return nil
 	}
 	out, long := o.longOutage(p.addr)

@@ -6,6 +6,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/pipe/queue"
 	"lockproxy/cluster/retry"
 )
 
@@ -129,16 +130,16 @@ func (c carrier) Up() bool { return c.conn != nil }
 
 // Fit implements owned.Link.
 func (c carrier) Fit() bool {
-	return c.conn != nil && c.calls.len() == 0 && c.retired.IsZero() && !c.leaving
+	return c.conn != nil && c.calls.Len() == 0 && c.retired.IsZero() && !c.leaving
 }
 
 // Owed implements owned.Link.
-func (c carrier) Owed() int { return c.calls.len() }
+func (c carrier) Owed() int { return c.calls.Len() }
 
 // Owes implements owned.Link.
 func (c carrier) Owes(owner bool) bool {
-	for i := range c.calls.len() {
-		if one := c.calls.at(i); !one.ours && (one.raw || !owner) {
+	for i := range c.calls.Len() {
+		if one := c.calls.At(i); !one.ours && (one.raw || !owner) {
 			return true
 		}
 	}
@@ -152,16 +153,15 @@ func (c carrier) Ask(req []byte, then func(reply []byte, err error)) { c.askNode
 func (c carrier) Front(reqs [][]byte, then func(reply []byte, err error)) {
 	// None of it is written: the connection is not there yet.
 	calls, log := c.calls, c.log
-	c.calls, c.log = ring{}, backlog{}
+	c.calls, c.log = queue.Ring[call]{}, queue.Backlog{}
 	for _, req := range reqs {
 		c.askNode(req, then)
 	}
-	for calls.len() > 0 {
-		one := *calls.head()
-		calls.pop()
-		c.log.appendBytes(log.oldest(one.size))
-		log.pop(one.size, 0)
-		c.calls.push(&one)
+	for calls.Len() > 0 {
+		one := calls.Pop()
+		c.log.Append(log.Oldest(one.size))
+		log.Pop(one.size, 0)
+		c.calls.Push(&one)
 	}
 }
 
@@ -191,7 +191,7 @@ func (o *ownedPipes) patrolOwn(now time.Time) {
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
 			pipe.hangUp(owned.ErrRetired)
 		case pipe.stream != nil && pipe.stream.starves(), pipe.Paused():
-		case pipe.calls.len() > 0 && !always && now.Sub(pipe.progress) > patience:
+		case pipe.calls.Len() > 0 && !always && now.Sub(pipe.progress) > patience:
 			pipe.hangUp(errSilent)
 		}
 	}

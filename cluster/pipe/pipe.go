@@ -5,6 +5,8 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/pipe/queue"
+	"lockproxy/cluster/pipe/signs"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -22,17 +24,17 @@ type Pipe struct {
 	*owned.Conn           // of the client that has it to itself; nil: it is shared
 	stream      streaming // the request that is being sent as it comes; nothing else may be queued then
 
-	log        backlog    // the bytes of the requests in calls, in the same order
-	calls      ring       // requests without an answer, oldest first: the next reply is that of the first
-	congestion congestion // only with Options.ShedAfter
+	log        queue.Backlog    // the bytes of the requests in calls, in the same order
+	calls      queue.Ring[call] // requests without an answer, oldest first: the next reply is that of the first
+	congestion signs.Congestion // only with Options.ShedAfter
 	frame      resp.Framer
 	inReply    bool // part of the head's reply has been delivered
 	came       int  // how many bytes
-	pace       pace
-	inPush     bool   // inside a push message, which no request asked for
-	proof      proof  // only if the pipe is shared
-	answered   uint64 // requests, ever: the clock of order
-	order      order  // what is aside until later requests are answered
+	pace       signs.Pace
+	inPush     bool        // inside a push message, which no request asked for
+	proof      signs.Proof // only if the pipe is shared
+	answered   uint64      // requests, ever: the clock of order
+	order      order       // what is aside until later requests are answered
 
 	stuck     bool // behind a script; see stuck.go
 	crowded   int  // bytes of long replies since nothing was owed
@@ -48,7 +50,7 @@ func newPipe(e *env, h home, addr string, m Mode) *Pipe {
 }
 
 // unused says that the pipe has nothing to do.
-func (p *Pipe) unused() bool { return p.calls.len() == 0 && !p.dialing }
+func (p *Pipe) unused() bool { return p.calls.Len() == 0 && !p.dialing }
 
 // streaming is a request whose bytes are sent as they come: a Stream.
 type streaming interface {
@@ -105,13 +107,13 @@ func (p *Pipe) appendRequest(c *call, req []byte) {
 		p.dialNode()
 	}
 	now := p.loop.Now()
-	if p.calls.len() == 0 {
+	if p.calls.Len() == 0 {
 		p.progress = now
 		p.home.noteOwed()
-		p.proof.noteRest(now)
-		// Requests behind others may get the reply of another one if the node is out of step: prove.go.
-	} else if c.slot >= anySlot && p.Conn == nil && p.conn != nil && p.proof.questionDue(now) {
-		tag, question := p.proof.question(now)
+		p.proof.Rest(now)
+		// Requests behind others may get the reply of another one if the node is out of step: signs.Proof.
+	} else if c.slot >= anySlot && p.Conn == nil && p.conn != nil && p.proof.Due(now) {
+		tag, question := p.proof.Question(now)
 		p.appendRequest(&call{slot: proving, tag: tag, resend: true}, question)
 	}
 	if c.script {
@@ -121,14 +123,14 @@ func (p *Pipe) appendRequest(c *call, req []byte) {
 		p.precede(c)
 	}
 	if c.lasting {
-		p.log.keepBytes(req)
+		p.log.Keep(req)
 	} else {
-		p.log.appendBytes(req)
+		p.log.Append(req)
 	}
 	c.size = len(req)
-	p.calls.push(c)
+	p.calls.Push(c)
 	if p.o.ShedAfter > 0 {
-		p.congestion.noteQueued(p.calls.len(), p.loop.Now())
+		p.congestion.Queued(p.calls.Len(), p.loop.Now())
 	}
 	if p.conn != nil {
 		p.conn.Flush()
@@ -160,7 +162,7 @@ func (p *Pipe) askNode(req []byte, then func(reply []byte, err error)) {
 }
 
 // queued is how many bytes of requests wait to be written or answered.
-func (p *Pipe) queued() int { return p.log.size }
+func (p *Pipe) queued() int { return p.log.Size() }
 
 // Full says that clients which send to this pipe should not be read from now.
 func (p *Pipe) Full() bool { return p.queued() > p.o.QueueLimit }
@@ -179,7 +181,7 @@ func (p *Pipe) wakeWaiting() {
 
 // Output implements loop.Handler.
 func (p *Pipe) Output() []byte {
-	if out := p.log.output(); len(out) > 0 || p.stream == nil {
+	if out := p.log.Output(); len(out) > 0 || p.stream == nil {
 		return out
 	}
 	return p.stream.output()
@@ -187,9 +189,9 @@ func (p *Pipe) Output() []byte {
 
 // Wrote implements loop.Handler.
 func (p *Pipe) Wrote(n int) {
-	logged := p.stream == nil || len(p.log.output()) > 0
+	logged := p.stream == nil || len(p.log.Output()) > 0
 	if logged {
-		p.log.sent += n
+		p.log.Wrote(n)
 	}
 	if p.stream != nil {
 		p.stream.wrote(n, !logged)

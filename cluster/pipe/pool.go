@@ -186,7 +186,7 @@ func (p *Pool) Overloaded(slot int, m Mode) bool {
 		return false
 	}
 	pipe := p.master(i, m)
-	if pipe.conn == nil || !pipe.congestion.exceeds(pipe.calls.len(), p.loop.Now(), limit) {
+	if pipe.conn == nil || !pipe.congestion.Exceeds(pipe.calls.Len(), p.loop.Now(), limit) {
 		return false
 	}
 	p.stats.Shed.Add(1)

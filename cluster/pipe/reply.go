@@ -32,14 +32,14 @@ func (p *Pipe) Read(buf []byte) int {
 		p.deliver(buf[used:used+n], done)
 		used += n
 	}
-	p.pace.some, p.pace.bytes = true, p.pace.bytes+used
-	if p.crowded > 0 && p.calls.len() == 0 {
+	p.pace.Came(used)
+	if p.crowded > 0 && p.calls.Len() == 0 {
 		p.home.crowd(p, 0)
 	}
 	if p.waiting != nil && p.queued() <= p.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
-	if p.leaving && p.Conn == nil && p.calls.len() == 0 {
+	if p.leaving && p.Conn == nil && p.calls.Len() == 0 {
 		p.hangUp(owned.ErrReleased)
 	}
 	return used
@@ -56,17 +56,17 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		}
 		return
 	}
-	if p.calls.len() == 0 {
+	if p.calls.Len() == 0 {
 		p.hangUp(fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming))
 		return
 	}
-	p.pace.whole = p.pace.whole || last
+	p.pace.Ended(last)
 	if !last {
 		if !p.inReply {
 			// The beginning shows how long it is, and that the request has run: so what its client has sent
 			// before it, and is aside, must not run any more.
-			p.home.refuseOvertaken(p, *p.calls.head())
-			p.home.letChoose(p, p.calls.head(), chunk)
+			p.home.refuseOvertaken(p, *p.calls.Head())
+			p.home.letChoose(p, p.calls.Head(), chunk)
 			chunk = madeUp(p, chunk, false)
 		} else if p.Conn == nil && !p.mode.Second {
 			p.home.crowd(p, len(chunk))
@@ -75,7 +75,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			return
 		}
 		p.inReply = true
-		switch c := p.calls.head(); {
+		switch c := p.calls.Head(); {
 		case c.slot == proving:
 			p.prove(c.tag, chunk, false)
 		case c.to != nil:
@@ -83,8 +83,8 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		}
 		return
 	}
-	c := *p.calls.head()
-	if !p.log.written(c.size) {
+	c := *p.calls.Head()
+	if !p.log.Written(c.size) {
 		// Redis refuses a command by its first bytes, and closes. It would take the rest, which is still to
 		// be written, for commands. Any other reply belongs to another request.
 		why := cluster.ErrHasty
@@ -102,10 +102,10 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		}
 		if c.again { // it is under way no more, and must not stand in its own way
 			p.home.noteArrived(c)
-			p.calls.head().again = false
+			p.calls.Head().again = false
 		}
 		// It is sent again, put aside, or asked about: its receiver does not hear of this reply.
-		if !c.raw && p.home.redirect(p, c, p.log.oldest(c.size), chunk) {
+		if !c.raw && p.home.redirect(p, c, p.log.Oldest(c.size), chunk) {
 			popUnanswered(p)
 			return
 		}
@@ -139,7 +139,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 
 // prove takes a part of the reply to a question that proves that replies belong to their requests.
 func (p *Pipe) prove(tag uint32, chunk []byte, last bool) {
-	if err := p.proof.takeAnswer(tag, chunk, last); err != nil {
+	if err := p.proof.Take(tag, chunk, last); err != nil {
 		p.hangUp(err)
 	}
 }
@@ -158,7 +158,7 @@ func madeUp(p *Pipe, chunk []byte, good bool) []byte {
 
 // exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.
 func exceeds(p *Pipe, chunk []byte) bool {
-	c, size := p.calls.head(), 0
+	c, size := p.calls.Head(), 0
 	if !p.inReply {
 		p.came, size = 0, announced(chunk)
 	}
@@ -176,7 +176,7 @@ func exceeds(p *Pipe, chunk []byte) bool {
 
 // cutOff hangs up inside of a reply, whose request fails and is not asked again.
 func cutOff(p *Pipe, why error) {
-	p.calls.head().raw = true
+	p.calls.Head().raw = true
 	p.hangUp(why)
 }
 
@@ -191,7 +191,7 @@ func popUnanswered(p *Pipe) {
 // long it takes.
 func (p *Pipe) noteHeard() {
 	now := p.loop.Now()
-	if p.calls.len() > 0 {
+	if p.calls.Len() > 0 {
 		p.habit = max(p.habit, now.Sub(p.progress))
 	}
 	p.progress, p.said, p.late = now, now, false
@@ -199,15 +199,15 @@ func (p *Pipe) noteHeard() {
 
 // popOldest removes the oldest request. Its bytes may be overwritten from now on.
 func (p *Pipe) popOldest() {
-	c := p.calls.head()
-	p.log.pop(c.size, p.o.QueueLimit)
+	c := p.calls.Head()
+	p.log.Pop(c.size, p.o.QueueLimit)
 	if c.again {
 		p.home.noteArrived(*c)
 	}
-	p.calls.pop()
+	p.calls.Pop()
 	p.answered++
 	p.counts.requests.Add(1)
 	if p.o.ShedAfter > 0 {
-		p.congestion.noteAnswered(p.loop.Now())
+		p.congestion.Answered(p.loop.Now())
 	}
 }

@@ -155,6 +155,6 @@ func (r *retrier) putAside(p *Pipe, c *call, req, reply []byte) bool {
 // keepAside puts h aside until all is answered that p owes now. Meanwhile nothing else is sent again for its
 // client and slot.
 func (r *retrier) keepAside(p *Pipe, h *heldRequest) {
-	p.order.keepHeld(h, p.answered+uint64(p.calls.len()))
+	p.order.keepHeld(h, p.answered+uint64(p.calls.Len()))
 	r.senders.noteSent(nil, &h.call)
 }

@@ -187,11 +187,11 @@ func (s *sharedPipes) patrolShared(now time.Time) {
 			s.forgetPipe(pipe)
 			pipe.hangUp(errIdle)
 		// A script may run for as long as it likes, if the node says so.
-		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > s.o.Timeout:
+		case pipe.conn != nil && pipe.calls.Len() > 0 && now.Sub(pipe.progress) > s.o.Timeout:
 			if !s.busyWith(pipe, now) {
 				pipe.hangUp(errSilent)
 			}
-		case pipe.pace.crawls(pipe.conn != nil && pipe.calls.len() >= 2, now, s.o.Timeout):
+		case pipe.pace.Crawls(pipe.conn != nil && pipe.calls.Len() >= 2, now, s.o.Timeout):
 			cutOff(pipe, errCrawls)
 		}
 	}
@@ -199,7 +199,7 @@ func (s *sharedPipes) patrolShared(now time.Time) {
 		switch {
 		case pipe.conn == nil:
 			delete(s.leaving, pipe)
-		case pipe.calls.len() == 0:
+		case pipe.calls.Len() == 0:
 			pipe.hangUp(owned.ErrReleased)
 		case now.Sub(pipe.progress) > s.o.Timeout:
 			pipe.hangUp(errSilent)

@@ -72,7 +72,7 @@ func (s *Stream) Write(b []byte, last bool) {
 			c.before = sayAsking
 		}
 		p.appendRequest(c, b)
-		s.left = p.log.unwritten()
+		s.left = p.log.Unwritten()
 	default:
 		p.progress = s.pool.loop.Now()
 		n := 0

@@ -51,7 +51,7 @@ func (s *stuckPipes) lookForStuck(now time.Time) {
 		return
 	}
 	for _, pipe := range s.shared {
-		s.setStuck(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
+		s.setStuck(pipe, pipe.conn != nil && pipe.calls.Len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
 			hasScript(pipe))
 	}
 }
@@ -122,7 +122,7 @@ func (s *stuckPipes) busyWith(p *Pipe, now time.Time) bool {
 	if other == p {
 		return false
 	}
-	if other.calls.len() == 0 {
+	if other.calls.Len() == 0 {
 		other.askNode(askPing, func(reply []byte, _ error) {
 			if p.idleSigns++; bytes.HasPrefix(reply, []byte("-BUSY ")) {
 				p.idleSigns = 0
@@ -139,16 +139,11 @@ const scriptWithin = 4096
 
 // hasScript says that a script is among the first requests of p.
 func hasScript(p *Pipe) bool {
-	part, at := 0, p.log.start
-	for i := range min(p.calls.len(), scriptWithin) {
-		for at == len(p.log.parts[part]) {
-			part, at = part+1, 0
-		}
-		size := p.calls.at(i).size
-		if isScript(firstArgs(p.log.parts[part][at:at+size], 1)) {
+	size := func(i int) int { return p.calls.At(i).size }
+	for req := range p.log.First(min(p.calls.Len(), scriptWithin), size) {
+		if isScript(firstArgs(req, 1)) {
 			return true
 		}
-		at += size
 	}
 	return false
 }

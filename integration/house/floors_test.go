@@ -107,13 +107,16 @@ var floors = map[string]string{
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
-	"cluster":            "internal",
-	"cluster/retry":      "",
-	"cluster/discovery":  "cluster internal",
-	"cluster/pipe":       "cluster cluster/pipe/owned cluster/retry internal",
+	"cluster":           "internal",
+	"cluster/retry":     "",
+	"cluster/discovery": "cluster internal",
+	"cluster/pipe": "cluster cluster/pipe/owned cluster/pipe/queue cluster/pipe/signs cluster/retry " +
+		"internal",
+	"cluster/pipe/queue": "internal",
+	"cluster/pipe/signs": "cluster",
 	"cluster/pipe/owned": "cluster internal",
 	"cluster/pubsub":     "cluster cluster/retry internal",
-	"cluster/master":     "cluster cluster/pipe cluster/pubsub internal",
+	"cluster/master":     "cluster cluster/pipe cluster/pipe/queue cluster/pubsub internal",
 	// These are for tests of the packages above alone.
 	"cluster/internal/servers":  "internal integration/rig",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",

@@ -1,4 +1,4 @@
-package pipe
+package signs
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"lockproxy/cluster"
 )
 
-// This file proves that the replies of a shared connection belong to their requests. A node, or something on
+// A proof shows that the replies of a shared connection belong to their requests. A node, or something on
 // the way to it, that sends one reply too many or too few would give each client the reply of another:
 //
 //	--> GET a   PING 7f03...   GET b
@@ -30,8 +30,8 @@ const (
 var errAskew = errors.New("the replies do not belong to the requests: the node, or something before it, " +
 	"sent one too many or too few")
 
-// proof is what a pipe knows about that.
-type proof struct {
+// Proof is what a pipe knows about that.
+type Proof struct {
 	queued int       // requests since the last question, or since nothing was owed
 	at     time.Time // when that was
 	secret uint64    // of this pipe, so that nobody can foresee an answer; 0: it is still to be drawn
@@ -39,18 +39,21 @@ type proof struct {
 	answer []byte    // to the question at the head of the queue, as far as it has come
 }
 
-// noteRest notes that nothing is owed.
-func (o *proof) noteRest(now time.Time) { o.queued, o.at = 0, now }
+// Begin begins a connection.
+func (o *Proof) Begin() { o.answer = o.answer[:0] }
 
-// questionDue counts a request that is about to be queued, and says whether a question comes first.
-func (o *proof) questionDue(now time.Time) bool {
+// Rest notes that nothing is owed.
+func (o *Proof) Rest(now time.Time) { o.queued, o.at = 0, now }
+
+// Due counts a request that is about to be queued, and says whether a question comes first.
+func (o *Proof) Due(now time.Time) bool {
 	o.queued++
 	return o.queued > proveAfter || now.Sub(o.at) >= proveEvery
 }
 
-// question is what is asked next.
-func (o *proof) question(now time.Time) (tag uint32, req []byte) {
-	o.noteRest(now)
+// Question is what is asked next.
+func (o *Proof) Question(now time.Time) (tag uint32, req []byte) {
+	o.Rest(now)
 	for o.secret == 0 {
 		o.secret = rand.Uint64()
 	}
@@ -60,14 +63,14 @@ func (o *proof) question(now time.Time) (tag uint32, req []byte) {
 
 // expected is the answer to a question. All are equally long, and no client has one as a value but by a
 // chance of 2^-64.
-func (o *proof) expected(tag uint32) []byte {
+func (o *Proof) expected(tag uint32) []byte {
 	return fmt.Appendf(nil, "$16\r\n%016x\r\n", (o.secret+uint64(tag))*0x9e3779b97f4a7c15)
 }
 
-// takeAnswer takes a part of the reply to a question, and says whether it may be right. Errors prove nothing:
+// Take takes a part of the reply to a question, and says whether it may be right. Errors prove nothing:
 // the node is loading, or busy, or PING is not allowed. A part that is wrong is enough: the connection ends
 // before a client gets what is behind it.
-func (o *proof) takeAnswer(tag uint32, chunk []byte, last bool) error {
+func (o *Proof) Take(tag uint32, chunk []byte, last bool) error {
 	o.answer = append(o.answer, chunk...)
 	answer, right := o.answer, o.expected(tag)
 	if last {

@@ -1,20 +1,24 @@
-package pipe
+// Package signs is about what the replies of a node show beside what they say:
+//
+//	Congestion   the node answers, but later and later: it gets more than it can do
+//	Pace         a reply comes drop by drop, and others wait behind it
+//	Proof        the replies belong to their requests, and none came too many or too few
+//
+// A pipe has one of each. They know no pipe, and no clock but the times that they are given.
+package signs
 
-import (
-	"time"
-)
+import "time"
 
 // A node that gets more than it can do answers all the time, but later and later. Then new requests had
-// better be refused at once than wait for longer than their clients do: with Options.ShedAfter the sender
-// asks Pool.Overloaded first.
+// better be refused at once than wait for longer than their clients do.
 
-// congestion is how late the answers of a pipe are, and how fast they come. One request at a time is timed,
+// Congestion is how late the answers of a pipe are, and how fast they come. One request at a time is timed,
 // from when it is queued until it is answered. One that takes long may stand behind a long command. The node
 // is overloaded if the next one takes long, too, or if twice as many wait as it answers in time: from then on
 // only so many requests wait as it answers in time. Clients that all get their answers at once, and all ask
 // again at once, ask when the timed request is a moment old: then the two before it tell. All of it is in the
 // time of the loop.
-type congestion struct {
+type Congestion struct {
 	ahead  int           // so many answers are to come until that of the timed request; 0: none is timed
 	since  time.Time     // when it was queued
 	took   time.Duration // the one before it
@@ -40,8 +44,8 @@ const (
 	wary = 10
 )
 
-// noteQueued is told that n requests wait, one of them new.
-func (l *congestion) noteQueued(n int, now time.Time) {
+// Queued is told that n requests wait, one of them new.
+func (l *Congestion) Queued(n int, now time.Time) {
 	if n == 1 {
 		l.last = now
 	}
@@ -50,8 +54,8 @@ func (l *congestion) noteQueued(n int, now time.Time) {
 	}
 }
 
-// noteAnswered is told that the oldest request is answered.
-func (l *congestion) noteAnswered(now time.Time) {
+// Answered is told that the oldest request is answered.
+func (l *Congestion) Answered(now time.Time) {
 	if l.busy >= stretch && now.Sub(l.full) > together {
 		l.rate = float64(l.answers) / l.busy.Seconds()
 		l.answers, l.busy = 0, 0
@@ -70,8 +74,8 @@ func (l *congestion) noteAnswered(now time.Time) {
 	}
 }
 
-// exceeds says whether answers take longer than limit, while n requests wait, so that one more is too many.
-func (l *congestion) exceeds(n int, now time.Time, limit time.Duration) bool {
+// Exceeds says whether answers take longer than limit, while n requests wait, so that one more is too many.
+func (l *Congestion) Exceeds(n int, now time.Time, limit time.Duration) bool {
 	if now.Sub(l.last) > 2*max(l.took, limit) { // standing still is another trouble
 		return false
 	}
@@ -92,26 +96,30 @@ func (l *congestion) exceeds(n int, now time.Time, limit time.Duration) bool {
 // leastRate is how many bytes a second come of a reply behind which others wait.
 const leastRate = 16 << 10
 
-// pace is how fast the oldest reply comes.
-type pace struct {
+// Pace is how fast the oldest reply comes.
+type Pace struct {
 	since time.Time // others have waited, or were looked at last
 	bytes int       // came since
 	some  bool      // or at least something that is no whole line
 	whole bool      // a reply ended since
 }
 
-// crawls says that for longer than limit too little has come of a reply behind which others wait, if any do.
+// Came notes that so many bytes came, perhaps none that make a line; Ended, whether a reply did end.
+func (o *Pace) Came(bytes int)  { o.some, o.bytes = true, o.bytes+bytes }
+func (o *Pace) Ended(last bool) { o.whole = o.whole || last }
+
+// Crawls says that for longer than limit too little has come of a reply behind which others wait, if any do.
 // It is asked again and again.
-func (o *pace) crawls(others bool, now time.Time, limit time.Duration) bool {
+func (o *Pace) Crawls(others bool, now time.Time, limit time.Duration) bool {
 	was := *o
 	if !others || was.whole || was.since.IsZero() {
-		*o = pace{since: now}
+		*o = Pace{since: now}
 		return false
 	}
 	waited := now.Sub(was.since)
 	if waited <= limit {
 		return false
 	}
-	*o = pace{since: now}
+	*o = Pace{since: now}
 	return was.some && float64(was.bytes) < leastRate*waited.Seconds()
 }

@@ -1,4 +1,4 @@
-package pipe
+package signs
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 // line is a node that answers one request after the other, and those who send to it.
 type line struct {
-	l       congestion
+	l       Congestion
 	waiting []time.Duration // when each request came
 	answers time.Duration   // when the next answer is there
 	limit   time.Duration
@@ -22,13 +22,13 @@ func at(d time.Duration) time.Time { return time.Unix(1_800_000_000, 0).Add(d) }
 func (q *line) run(from, to, every, takes time.Duration) {
 	for now := from; now < to; now += every {
 		for len(q.waiting) > 0 && q.answers <= now {
-			q.l.noteAnswered(at(q.answers))
+			q.l.Answered(at(q.answers))
 			q.longest = max(q.longest, q.answers-q.waiting[0])
 			q.served++
 			q.waiting = q.waiting[1:]
 			q.answers += takes
 		}
-		if q.l.exceeds(len(q.waiting), at(now), q.limit) {
+		if q.l.Exceeds(len(q.waiting), at(now), q.limit) {
 			q.shed++
 			continue
 		}
@@ -36,7 +36,7 @@ func (q *line) run(from, to, every, takes time.Duration) {
 			q.answers = now + takes
 		}
 		q.waiting = append(q.waiting, now)
-		q.l.noteQueued(len(q.waiting), at(now))
+		q.l.Queued(len(q.waiting), at(now))
 	}
 }
 
@@ -77,22 +77,22 @@ func TestOverloadInStep(t *testing.T) {
 		takes   = 5 * ms / 2
 		limit   = 100 * ms
 	)
-	var l congestion
+	var l Congestion
 	now, served, shed := time.Duration(0), 0, 0
 	for round := range 100 {
 		waiting := 0
 		for range clients {
-			if l.exceeds(waiting, at(now), limit) {
+			if l.Exceeds(waiting, at(now), limit) {
 				shed++
 				continue
 			}
 			waiting++
-			l.noteQueued(waiting, at(now))
+			l.Queued(waiting, at(now))
 			now += ms / 100
 		}
 		now += time.Duration(waiting) * takes
 		for range waiting {
-			l.noteAnswered(at(now))
+			l.Answered(at(now))
 		}
 		served += waiting
 		if round >= 4 && (waiting < 35 || waiting > 45) {
@@ -123,19 +123,19 @@ func TestLongCommandsAreNoOverload(t *testing.T) {
 // many requests are on their way.
 func TestDistanceIsNoOverload(t *testing.T) {
 	const ms = time.Millisecond
-	l, limit, shed := congestion{}, 200*ms, 0
+	l, limit, shed := Congestion{}, 200*ms, 0
 	var sent []time.Duration
 	for now := time.Duration(0); now < 10*time.Second; now += ms / 10 {
 		for len(sent) > 0 && sent[0]+150*ms <= now {
-			l.noteAnswered(at(now))
+			l.Answered(at(now))
 			sent = sent[1:]
 		}
-		if l.exceeds(len(sent), at(now), limit) {
+		if l.Exceeds(len(sent), at(now), limit) {
 			shed++
 			continue
 		}
 		sent = append(sent, now)
-		l.noteQueued(len(sent), at(now))
+		l.Queued(len(sent), at(now))
 	}
 	if shed > 0 {
 		t.Errorf("%d were refused", shed)
