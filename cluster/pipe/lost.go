@@ -10,6 +10,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/pipe/queue"
+	"lockproxy/cluster/pipe/script"
 	"lockproxy/cluster/retry"
 )
 
@@ -131,7 +132,7 @@ func (r *retrier) sendAgain(p *Pipe, h *heldRequest) {
 	default:
 		h.alone = true
 		if !r.redirect(p, h.call, h.req, h.reply) {
-			h.to.Receive(h.tag, plainError(h.reply), true)
+			h.to.Receive(h.tag, retry.Plain(h.reply), true)
 		}
 	}
 }
@@ -157,8 +158,8 @@ func (h *heldRequest) byScript() bool {
 		return false
 	}
 	e, rest := retry.ErrorOf(h.reply)
-	script, _ := fromScript(&h.call, h.req, e, rest)
-	return script && e.Verdict != retry.LoadScript
+	said, _ := script.From(int(h.slot), h.req, e, rest)
+	return said && e.Verdict != retry.LoadScript
 }
 
 // refuseHeld ends h without sending it again. Its client gets the reply that put it aside, or why its
@@ -169,10 +170,10 @@ func (r *retrier) refuseHeld(h *heldRequest) {
 		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), h.err))
 	case h.ran && !h.read:
 		h.to.Fail(h.tag, fmt.Errorf("%w: %w", h.outcome(), complaint(h.reply)))
-	case isRedirect(h.reply) && !h.read && !h.byScript():
+	case retry.IsRedirect(h.reply) && !h.read && !h.byScript():
 		h.to.Fail(h.tag, cluster.NotTaken(h.outcome(), errOvertaken, true))
 	default:
-		h.to.Receive(h.tag, plainError(h.reply), true)
+		h.to.Receive(h.tag, retry.Plain(h.reply), true)
 	}
 }
 

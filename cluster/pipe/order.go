@@ -3,6 +3,8 @@ package pipe
 import (
 	"bytes"
 	"slices"
+
+	"lockproxy/cluster/retry"
 )
 
 // This file keeps the requests of one client to one slot in order when some of them are sent again. A node
@@ -120,7 +122,7 @@ func (h *heldRequest) conflicts(c *call) bool {
 	switch {
 	case int32(m-n) <= 0, bytes.HasPrefix(h.reply, ask), h.ran && harmless(&h.call):
 		return false
-	case isRedirect(h.reply) && !h.read: // the node has no key of that slot
+	case retry.IsRedirect(h.reply) && !h.read: // the node has no key of that slot
 		return h.slot == c.slot
 	}
 	return h.slot == c.slot || h.wide || c.wide

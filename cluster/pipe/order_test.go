@@ -202,38 +202,6 @@ func TestGivenUpReadIsNotOld(t *testing.T) {
 	})
 }
 
-// A call of a script that the node is known to have costs no memory.
-func TestKnownScriptsCostNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source := func([]byte) ([]byte, bool) { return []byte("return 1"), true }
-		r := newRig(t, Options{Source: source}, map[string]*scripted.Node{"a:1": {Answer: ok}})
-		call := command("EVALSHA", strings.Repeat("Ab", 20), "1", "k")
-		r.on(func() {
-			pipe := r.pool.pipe("a:1", Mode{Proto: 2})
-			r.pool.scripts.noteScript("a:1", strings.Repeat("ab", 20))
-			if n := testing.AllocsPerRun(100, func() { r.pool.scripts.ahead(pipe, call) }); n > 0 {
-				t.Errorf("%v allocations", n)
-			}
-			if len(pipe.loading) > 0 {
-				t.Error("it is loaded again")
-			}
-			call = command("EVALSHA", strings.Repeat("ab", 20), "1", "k")
-			for range 2 {
-				r.pool.scripts.ahead(pipe, call)
-			}
-			if !r.pool.scripts.ranLately("a:1", call) || r.pool.scripts.ranLately("b:1", call) ||
-				len(pipe.loading) > 0 {
-				t.Error("it is not known as one that ran there")
-			}
-			r.pool.scripts.noteLost("a:1", call)
-			r.pool.scripts.ahead(pipe, call)
-			if len(pipe.loading) != 1 {
-				t.Error("it is not loaded at a node that has lost it")
-			}
-		})
-	})
-}
-
 // A long reply is asked for once more, over another connection, also if its request was sent again before.
 // What its client has sent before it, and is aside, does not run any more then. R33
 func TestLongRepliesInOrder(t *testing.T) {

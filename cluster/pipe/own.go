@@ -78,7 +78,7 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 	case r == nil, r.Verdict == retry.LoadScript:
 		return Redirection{}, false
 	case r.Verdict == retry.Redirect:
-		if _, to.Addr, ok = parseRedirect(rest, p.addr); !ok {
+		if _, to.Addr, ok = retry.ParseRedirect(rest, p.addr); !ok {
 			return Redirection{}, false
 		}
 		to.Addr = p.home.member(to.Addr) // "": until the topology shows it

@@ -14,6 +14,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/pipe/script"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -205,7 +206,7 @@ func (m *model) send() {
 	a, req := m.request(fmt.Sprintf("way %d, DB %d, proto %d, own %v", way, mode.DB, mode.Proto,
 		mode.Own != nil), resend)
 	tag := uint32(a.id)
-	if isScript(firstArgs(req, 1)) {
+	if script.Is(req) {
 		m.pool.WatchScripts()
 	}
 	if chance(m.rng, 6) {

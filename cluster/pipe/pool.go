@@ -37,6 +37,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/pipe/script"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 )
@@ -74,10 +75,8 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	p.retrier = retrier{
 		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
 		outages: newOutages(e, &p.routing),
-		scripts: scriptLoads{
-			source: o.Source, flushes: o.Flushes, there: make(map[string]map[string]bool),
-		},
-		rests: rests{timers: l, all: make(map[*rest]struct{})},
+		scripts: script.NewKnown(o.Source, o.Flushes),
+		rests:   rests{timers: l, all: make(map[*rest]struct{})},
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)
 	p.lateness = lateness{
@@ -88,8 +87,15 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	return p
 }
 
-// loadAhead implements home.
-func (p *Pool) loadAhead(pipe *Pipe, req []byte) { p.scripts.ahead(pipe, req) }
+// loadAhead implements home. Users of the upstream may not be allowed to load scripts.
+func (p *Pool) loadAhead(pipe *Pipe, req []byte) {
+	if p.scripts.Forbidden || pipe.Special() {
+		return
+	}
+	if sha, source := p.scripts.Missing(pipe.addr, req, pipe.loading, p.loop.Now()); source != nil {
+		loadScript(&p.scripts, pipe, sha, source)
+	}
+}
 
 // noteArrived implements home.
 func (p *Pool) noteArrived(c call) { p.senders.noteEnded(&c) }
@@ -98,7 +104,7 @@ func (p *Pool) noteArrived(c call) { p.senders.noteEnded(&c) }
 func (p *Pool) connected() { p.waiting.tryNow(p.loop.Now()) }
 
 // restarted implements home.
-func (p *Pool) restarted(addr string) { p.scripts.forgetScripts(addr) }
+func (p *Pool) restarted(addr string) { p.scripts.Forget(addr) }
 
 // Close ends all connections; requests on their way fail. The loop goes on, and what is sent from now on
 // fails at once.

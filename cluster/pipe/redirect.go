@@ -2,10 +2,10 @@ package pipe
 
 import (
 	"bytes"
-	"strings"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/script"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/resp"
 )
@@ -21,12 +21,12 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		return false
 	}
 	// What a script has said itself is for the client. Sent again, it would run twice.
-	script, raised := fromScript(&c, req, e, rest)
+	byScript, raised := script.From(int(c.slot), req, e, rest)
 	if raised {
 		return false
 	}
 	if e.Verdict == retry.LoadScript {
-		r.scripts.noteLost(pipe.addr, req)
+		r.scripts.Lost(pipe.addr, req)
 	} else if pipe.mode.Replica {
 		r.declined(pipe, c, req, e)
 		return true
@@ -37,7 +37,7 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	if !final && r.putAside(pipe, &c, req, reply) {
 		return true
 	}
-	if script && !c.believed && e.Verdict != retry.LoadScript && !c.isOurScript(req) {
+	if byScript && !c.believed && e.Verdict != retry.LoadScript && !c.isOurScript(req) {
 		r.doubtScript(pipe, c, e, req, reply)
 		return true
 	}
@@ -69,7 +69,7 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 // it has.
 func (r *retrier) followRedirect(pipe *Pipe, c call, req, reply []byte, first bool) bool {
 	e, rest := retry.ErrorOf(reply)
-	_, addr, ok := parseRedirect(rest, pipe.addr)
+	_, addr, ok := retry.ParseRedirect(rest, pipe.addr)
 	if !ok || c.slot == thisNode || r.topology.Kind != cluster.Cluster {
 		return false
 	}
@@ -129,29 +129,28 @@ func (r *retrier) declined(pipe *Pipe, c call, req []byte, e *retry.Error) {
 // becomes an EVAL.
 func (r *retrier) healScript(pipe *Pipe, c call, req, reply []byte) bool {
 	s := &r.scripts
-	if c.healed && !s.whole && !(c.resend && c.try.Hop()) {
+	if c.healed && !s.Forbidden && !(c.resend && c.try.Hop()) {
 		return false
 	}
-	sha, ok := s.shaOf(req, new(hexSHA))
+	sha, ok := s.SHA(req)
 	if !ok {
 		return false
 	}
 	req = lasting(req) // it may lie in the backlog of pipe, which changes
-	loading := pipe.loading[string(sha)]
-	if r.waiting.delays(c.slot) || !loading && s.roundIsFull(r.loop.Now()) {
+	loading := pipe.loading[sha]
+	if r.waiting.delays(c.slot) || !loading && s.RoundIsFull(r.loop.Now()) {
 		r.nextRound(pipe, c, req, bytes.Clone(reply), nil)
 		return true
 	}
 	if !loading {
-		source, ok := s.source(sha)
+		source, ok := s.Source(sha)
 		if !ok {
 			return false
 		}
-		s.loaded += len(source)
-		if s.whole {
-			req = withSource(req, source)
+		if s.Forbidden {
+			req = script.WithSource(req, source)
 		} else {
-			s.loadScript(pipe, string(sha), source)
+			loadScript(s, pipe, sha, source)
 		}
 	}
 	r.stats.Redirects[retry.NoScript].Add(1)
@@ -159,6 +158,24 @@ func (r *retrier) healScript(pipe *Pipe, c call, req, reply []byte) bool {
 	c.to.Detour(c.tag)
 	r.nodes.sendTo(pipe, &c, req)
 	return true
+}
+
+// loadScript queues a script for the node of p, and notes when it has it, or that it forbids SCRIPT LOAD. The
+// pipe runs it before whatever is queued later.
+func loadScript(s *script.Known, p *Pipe, sha string, source []byte) {
+	if p.loading == nil {
+		p.loading = make(map[string]bool)
+	}
+	p.loading[sha] = true
+	p.askNode(resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source), func(reply []byte, err error) {
+		delete(p.loading, sha)
+		if err != nil {
+			return
+		}
+		if s.Forbidden = s.Forbidden || resp.Forbidden(reply); !isErrorReply(reply) {
+			s.Note(p.addr, sha)
+		}
+	})
 }
 
 // Scripts raise errors in words of Redis. A script that returns "CLUSTERDOWN Hash
@@ -192,11 +209,11 @@ func (r *retrier) doubtScript(pipe *Pipe, c call, e *retry.Error, req, reply []b
 		pipe.appendRequest(d.question(), resp.AppendCommandStrings(nil, "ROLE"))
 	case len(d.req) > doubtAtOnce:
 		go func() { // ends by itself
-			question := idleScript(d.req)
+			question := script.Idle(d.req)
 			r.loop.Post(func() { r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), d.question(), question) })
 		}()
 	default:
-		pipe.appendRequest(d.question(), idleScript(d.req))
+		pipe.appendRequest(d.question(), script.Idle(d.req))
 	}
 }
 
@@ -210,26 +227,6 @@ func (d *doubt) question() *call {
 		c.before = sayAsking
 	}
 	return c
-}
-
-// idleScript is a script, or a function, of the same kind as that of req and with the same keys, that does
-// nothing.
-func idleScript(req []byte) []byte {
-	args, _, err := resp.Split(req, nil)
-	if err != nil || len(args) < 3 {
-		return resp.AppendCommandStrings(nil, "PING")
-	}
-	n, _ := resp.Integer(args[2])
-	last := 3 + int(max(0, min(n, int64(len(args)-3))))
-	body := "return" // of EVAL
-	switch word := strings.ToUpper(string(args[0])); {
-	case strings.HasPrefix(word, "EVALSHA"):
-		body = strings.Repeat("0", 40) // which no script has
-	case strings.HasPrefix(word, "FCALL"):
-		body = ""
-	}
-	same := append([][]byte{args[0], []byte(body)}, args[2:last]...)
-	return resp.AppendCommand(nil, same...)
 }
 
 // takeAnswer takes the answer. It runs once, on the loop.
@@ -278,5 +275,5 @@ func (d *doubt) wasRefused() bool {
 // client gets it.
 func (d *doubt) tellClient() {
 	d.r.waiting.removeDeferred(d.deferred)
-	d.to.Receive(d.tag, plainError(d.reply), true)
+	d.to.Receive(d.tag, retry.Plain(d.reply), true)
 }

@@ -147,13 +147,13 @@ func (p *Pipe) prove(tag uint32, chunk []byte, last bool) {
 // madeUp is an error, or the beginning of a long one, without what would send a client to another node: no
 // node says that here, and a client would follow. good: its receiver goes to the nodes that it names.
 func madeUp(p *Pipe, chunk []byte, good bool) []byte {
-	if good && isRedirect(chunk) {
+	if good && retry.IsRedirect(chunk) {
 		_, to := retry.ErrorOf(chunk)
-		if _, _, ok := parseRedirect(to, p.addr); ok {
+		if _, _, ok := retry.ParseRedirect(to, p.addr); ok {
 			return chunk
 		}
 	}
-	return plainError(chunk)
+	return retry.Plain(chunk)
 }
 
 // exceeds counts chunk, a part of the oldest request's reply, and hangs up if its receiver takes less.

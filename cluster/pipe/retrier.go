@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/script"
+	"lockproxy/cluster/retry"
 )
 
 // waitingLimit bounds the bytes of the requests that wait for their nodes, in
@@ -20,7 +22,7 @@ type retrier struct {
 	nodes  nodes
 	shared map[nodeKey]*Pipe
 	outages
-	scripts scriptLoads
+	scripts script.Known
 	senders senders      // whose requests are under way again
 	waiting deferredList // what is tried again later
 	armed   bool         // retryDeferred will run
@@ -115,7 +117,7 @@ func (r *retrier) hasLeft(addr string, m Mode) bool {
 func (r *retrier) giveUp(d *deferred) {
 	r.stats.GivenUp.Add(1)
 	r.felt.Feel(d.addr, cluster.Felt{Failed: 1})
-	if d.reply != nil && !d.ran && !isRedirect(d.reply) {
+	if d.reply != nil && !d.ran && !retry.IsRedirect(d.reply) {
 		d.to.Receive(d.tag, d.reply, true)
 		return
 	}

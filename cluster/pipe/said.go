@@ -3,15 +3,13 @@ package pipe
 import (
 	"bytes"
 	"errors"
-	"net"
-	"strconv"
 	"strings"
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/pipe/script"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 )
 
 // This file reads what nodes say in errors, and makes errors of it.
@@ -56,39 +54,6 @@ func isTryAgain(reply []byte) bool { return bytes.HasPrefix(reply, tryAgain) }
 // isErrorReply says that reply is an error; "!" is a long one of RESP3.
 func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }
 
-// isRedirect says that an error reply names another node.
-func isRedirect(reply []byte) bool {
-	return bytes.HasPrefix(reply, []byte("-MOVED ")) || bytes.HasPrefix(reply, ask)
-}
-
-// parseRedirect reads "3999 127.0.0.1:6381". An empty host means the host that answered (Redis Cluster
-// specification, MOVED redirection), and "?" one without a name at a node that prefers names.
-func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
-	number, rest, _ := bytes.Cut(bytes.TrimRight(b, "\r\n"), []byte(" "))
-	n, err := strconv.Atoi(string(number))
-	if err != nil || n < 0 || n >= slot.Count {
-		return 0, "", false
-	}
-	// An IPv6 address comes without brackets: the port is behind the last colon.
-	colon := bytes.LastIndexByte(rest, ':')
-	if colon < 0 {
-		return 0, "", false
-	}
-	host, port := string(rest[:colon]), string(rest[colon+1:])
-	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
-		return 0, "", false
-	}
-	if strings.ContainsAny(host, "[]") {
-		return 0, "", false
-	}
-	if host == "" {
-		if host, _, err = net.SplitHostPort(from); err != nil {
-			return 0, "", false
-		}
-	}
-	return n, net.JoinHostPort(host, port), true
-}
-
 // misled says that reply, an error of the node at addr, may mean that its name leads elsewhere by now.
 func misled(addr string, reply []byte) bool {
 	r, rest := retry.ErrorOf(reply)
@@ -99,23 +64,15 @@ func misled(addr string, reply []byte) bool {
 	case retry.ReadOnly, retry.MasterDown, retry.Loading:
 		return true
 	case retry.Moved:
-		_, to, ok := parseRedirect(rest, addr)
+		_, to, ok := retry.ParseRedirect(rest, addr)
 		return ok && to == addr
 	}
 	return false
 }
 
-// plainError is a reply of which clients do not follow the redirect.
-func plainError(reply []byte) []byte {
-	if isRedirect(reply) {
-		return append([]byte("-ERR "), reply[1:]...)
-	}
-	return reply
-}
-
 // complaint turns an error reply into an error.
 func complaint(reply []byte) error {
-	if isRedirect(reply) {
+	if retry.IsRedirect(reply) {
 		return errRedirected
 	}
 	return errors.New(string(bytes.TrimSpace(reply)))
@@ -168,61 +125,9 @@ func announced(chunk []byte) int {
 // trimLine is an error reply without the end of its line. It lies in b.
 func trimLine(b []byte) []byte { return bytes.TrimRight(b, "\r\n") }
 
-// Scripts and functions may raise errors of any text, also texts by which Redis says that a command was not
-// run. But they have run by then, and would run twice if they were sent again. What only Redis would say is
-// checked further: see redirect.go.
-
-// scripts are the commands that run scripts and functions. The number of keys is their third argument.
-var scripts = map[string]bool{
-	"EVAL": true, "EVALSHA": true, "EVAL_RO": true, "EVALSHA_RO": true, "FCALL": true, "FCALL_RO": true,
-}
-
-// isScript says that the command with these arguments runs a script or a function.
-func isScript(args [][]byte) bool {
-	return len(args) > 0 && len(args[0]) <= len("EVALSHA_RO") && scripts[string(bytes.ToUpper(args[0]))]
-}
-
-// fromScript says that a script may have made the error reply to req, which r and rest describe; raised,
-// that it certainly has. Redis redirects for the slot of the keys, which is that of c.
-func fromScript(c *call, req []byte, r *retry.Error, rest []byte) (script, raised bool) {
-	args := firstArgs(req, 3)
-	if len(args) < 3 || !isScript(args) {
-		return false, false
-	}
-	keys, err := strconv.Atoi(string(args[2][:min(len(args[2]), 20)]))
-	if r.OfKeys && (err != nil || keys < 1) { // Redis never refuses a script without keys in that way
-		return true, true
-	}
-	if r.Verdict != retry.Redirect {
-		for _, phrase := range r.Phrases {
-			if bytes.HasPrefix(rest, []byte(phrase)) {
-				return true, false
-			}
-		}
-		return true, true
-	}
-	n, _, ok := parseRedirect(rest, "[::]:1")
-	return true, !ok || int(c.slot) != n
-}
-
 // isOurScript says that req, a script, is one of ours, such as that of a lock: they return no words of Redis.
 // So an error like those is of Redis, and the script has not run. Of the requests of clients, only scripts
 // that only read may be sent twice, and what they return is for the client.
 func (c *call) isOurScript(req []byte) bool {
-	args := firstArgs(req, 1)
-	return harmless(c) || c.resend && len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
-}
-
-// firstArgs are the first n arguments of req, one whole command, or all if it has fewer. There may be a
-// million.
-func firstArgs(req []byte, n int) (args [][]byte) {
-	_, rest, _ := bytes.Cut(req, []byte("\n"))
-	for len(rest) > 0 && len(args) < n {
-		v, next, err := resp.Parse(rest)
-		if err != nil {
-			break
-		}
-		args, rest = append(args, v.Str), next
-	}
-	return args
+	return harmless(c) || c.resend && !script.OnlyReads(req)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 )
 
@@ -160,7 +161,7 @@ func (s *Stream) Receive(_ uint32, chunk []byte, last bool) {
 		return
 	case last && s.begun && chunk[0] == '-':
 		s.pipe.Retryable(chunk) // refreshes the topology
-		if isRedirect(chunk) {
+		if retry.IsRedirect(chunk) {
 			s.finishStream()
 			s.to.Fail(s.tag, &cluster.Untaken{Why: errLeft, Nodes: true})
 			return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"lockproxy/cluster/pipe/script"
 	"lockproxy/internal/resp"
 )
 
@@ -141,7 +142,7 @@ const scriptWithin = 4096
 func hasScript(p *Pipe) bool {
 	size := func(i int) int { return p.calls.At(i).size }
 	for req := range p.log.First(min(p.calls.Len(), scriptWithin), size) {
-		if isScript(firstArgs(req, 1)) {
+		if script.Is(req) {
 			return true
 		}
 	}

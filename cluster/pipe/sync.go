@@ -13,6 +13,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
+	"lockproxy/cluster/pipe/script"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/resp"
 )
@@ -154,7 +155,7 @@ func (s *syncing) connectAttempt(to Redirection, source []byte) {
 	a.pipe.SetSilence(s.timeout + s.p.o.ConnectTimeout)
 	req := s.req
 	if source != nil {
-		req = withSource(req, source)
+		req = script.WithSource(req, source)
 	}
 	if to.Asking { // right before the request that it is for
 		a.pipe.Request(asking, &Collector{Then: func([]byte, error) {}}, 0)
@@ -181,7 +182,7 @@ func (s *syncing) attemptLater(reply []byte, err error) {
 // giveUp answers with the node's own words, or with why no node could be asked.
 func (s *syncing) giveUp() {
 	s.p.GaveUp()
-	if s.reply == nil || s.ran || isRedirect(s.reply) {
+	if s.reply == nil || s.ran || retry.IsRedirect(s.reply) {
 		outcome := cluster.ErrUnavailable
 		if s.ran {
 			outcome = cluster.ErrUnknownOutcome
@@ -247,7 +248,11 @@ func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
 	if r, _ := retry.ErrorOf(reply); r == nil || r.Verdict != retry.LoadScript || a.healed && !a.s.try.Hop() {
 		return nil, false
 	}
-	if source, ok = a.s.p.scripts.sourceFor(a.s.req); ok {
+	sha, ok := a.s.p.scripts.SHA(a.s.req)
+	if ok {
+		source, ok = a.s.p.scripts.Source(sha)
+	}
+	if ok {
 		a.s.p.stats.Redirects[retry.NoScript].Add(1)
 	}
 	return source, ok

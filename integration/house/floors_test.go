@@ -110,13 +110,14 @@ var floors = map[string]string{
 	"cluster":           "internal",
 	"cluster/retry":     "",
 	"cluster/discovery": "cluster internal",
-	"cluster/pipe": "cluster cluster/pipe/owned cluster/pipe/queue cluster/pipe/signs cluster/retry " +
-		"internal",
-	"cluster/pipe/queue": "internal",
-	"cluster/pipe/signs": "cluster",
-	"cluster/pipe/owned": "cluster internal",
-	"cluster/pubsub":     "cluster cluster/retry internal",
-	"cluster/master":     "cluster cluster/pipe cluster/pipe/queue cluster/pubsub internal",
+	"cluster/pipe": "cluster cluster/pipe/owned cluster/pipe/queue cluster/pipe/script " +
+		"cluster/pipe/signs cluster/retry internal",
+	"cluster/pipe/queue":  "internal",
+	"cluster/pipe/script": "cluster/retry internal",
+	"cluster/pipe/signs":  "cluster",
+	"cluster/pipe/owned":  "cluster internal",
+	"cluster/pubsub":      "cluster cluster/retry internal",
+	"cluster/master":      "cluster cluster/pipe cluster/pipe/queue cluster/pubsub internal",
 	// These are for tests of the packages above alone.
 	"cluster/internal/servers":  "internal integration/rig",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",
