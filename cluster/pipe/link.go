@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,6 +13,15 @@ import (
 )
 
 // This file is about the connection of a pipe, from the dial to its end.
+
+// Why a connection ends, or could not be had.
+var (
+	errSilent = errors.New("no reply within upstream-timeout")
+	errCrawls = errors.New("a reply came too slowly, and others waited behind it")
+	errLong   = errors.New("its reply is longer than any to this request")
+	errIdle   = errors.New("nobody used it")
+	errUnfit  = errors.New("the replica is not fit to be read from") // its reads go elsewhere
+)
 
 // link is a connection that is made again whenever it is needed.
 type link struct {
@@ -133,6 +143,21 @@ func (p *Pipe) dialed(err error) {
 	p.home.abandonRequests(p, err)
 }
 
+// notRun is a ModeError for a request that has not run because of it. It wraps ErrUnavailable too.
+type notRun struct{ *cluster.ModeError }
+
+func (e notRun) Unwrap() []error { return []error{e.ModeError, cluster.ErrUnavailable} }
+
+// refusedMode is the error of a node that will not be put into mode m, if err is one. A replica is not asked
+// twice either, but its master is.
+func refusedMode(err error, m Mode) error {
+	var refused *cluster.ModeError
+	if !m.Replica && errors.As(err, &refused) {
+		return notRun{refused}
+	}
+	return nil
+}
+
 // Logins are renewed. The node may end connections that authenticated too long ago, so AUTH with a new
 // password goes behind what was sent:
 //
@@ -172,7 +197,7 @@ func (p *Pipe) loggedIn(reply []byte, _ error) {
 	if p.refused != p.as {
 		p.refused = p.as
 		p.o.Log.Warn(cluster.NotRenewed, "node", p.addr,
-			"err", cluster.Explain(cluster.Said(string(trimLine(reply[1:])))))
+			"err", cluster.Explain(cluster.Said(string(bytes.TrimRight(reply[1:], "\r\n")))))
 	}
 	p.as, p.renewAt = nil, p.loop.Now().Add(renewAgain)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
@@ -81,6 +82,16 @@ func (r *retrier) abandonRequests(p *Pipe, err error) {
 		// other nodes can take them
 		r.newsSoon()
 	}
+}
+
+// busyReply is the reply of a node that could not put a new connection into its mode because of a script; nil
+// for other errors. Every request would have got that reply.
+func busyReply(err error) []byte {
+	var node cluster.NodeError
+	if errors.As(err, &node) && strings.HasPrefix(node.Err.Error(), "BUSY ") {
+		return []byte("-" + node.Err.Error() + "\r\n")
+	}
+	return nil
 }
 
 // takeAside takes what is aside for the client whose turn it is, once so many requests of p are answered.

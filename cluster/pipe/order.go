@@ -120,7 +120,7 @@ func (h *heldRequest) conflicts(c *call) bool {
 	_, n, _ := orderOf(&h.call)
 	_, m, _ := orderOf(c)
 	switch {
-	case int32(m-n) <= 0, bytes.HasPrefix(h.reply, ask), h.ran && harmless(&h.call):
+	case int32(m-n) <= 0, bytes.HasPrefix(h.reply, []byte("-ASK ")), h.ran && harmless(&h.call):
 		return false
 	case retry.IsRedirect(h.reply) && !h.read: // the node has no key of that slot
 		return h.slot == c.slot

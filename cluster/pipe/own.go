@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -88,6 +89,14 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 	p.Refresh()
 	return to, true
 }
+
+// interruption is the error by which a node that becomes a replica ends the commands that block there. Then
+// it closes their connections.
+var interruption = []byte("-UNBLOCKED force unblock")
+
+// Interrupted says that an error reply ended a blocking command that had no effect, because its node is no
+// longer a master.
+func Interrupted(reply []byte) bool { return bytes.HasPrefix(reply, interruption) }
 
 // carrier is a Pipe as the link of a connection.
 type carrier struct{ *Pipe }

@@ -25,7 +25,7 @@ type Pipe struct {
 	stream      streaming // the request that is being sent as it comes; nothing else may be queued then
 
 	log        queue.Backlog    // the bytes of the requests in calls, in the same order
-	calls      queue.Ring[call] // requests without an answer, oldest first: the next reply is that of the first
+	calls      queue.Ring[call] // requests without an answer: the next reply is that of the oldest
 	congestion signs.Congestion // only with Options.ShedAfter
 	frame      resp.Framer
 	inReply    bool // part of the head's reply has been delivered
@@ -136,6 +136,8 @@ func (p *Pipe) appendRequest(c *call, req []byte) {
 		p.conn.Flush()
 	}
 }
+
+var asking = []byte("*1\r\n$6\r\nASKING\r\n")
 
 // precede queues the command that goes in front of c, if any.
 func (p *Pipe) precede(c *call) {

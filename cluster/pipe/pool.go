@@ -16,6 +16,8 @@
 // (Request.Resend). Scripts may say what only Redis should. All that is decided by one type, the retrier:
 // redirect.go (refused), lost.go (the connection has ended), waiting.go (what waits).
 //
+// What replies show beside what they say is in package signs, what is known of scripts in package script.
+//
 // What a shared Pipe cannot carry has connections of its own, which are pipes too (package owned):
 //
 //	Pool.Own       for one client, until it is released: transactions, commands that block, SYNC
@@ -24,7 +26,7 @@
 // A Pipe does not know its Pool: it tells its home what happens. No file uses what a file above it has:
 //
 //	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, late, stuck
-//	those --> reply --> pipe, link --> order, health, stats --> said, request --> call
+//	those --> reply --> pipe, link --> order, stats --> request
 //
 // Begin reading at Pool.Send (pool.go), Pipe.appendRequest (pipe.go) and Pipe.deliver (reply.go), then
 // redirect.go.

@@ -167,7 +167,8 @@ func loadScript(s *script.Known, p *Pipe, sha string, source []byte) {
 		p.loading = make(map[string]bool)
 	}
 	p.loading[sha] = true
-	p.askNode(resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source), func(reply []byte, err error) {
+	req := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
+	p.askNode(req, func(reply []byte, err error) {
 		delete(p.loading, sha)
 		if err != nil {
 			return
@@ -219,6 +220,13 @@ func (r *retrier) doubtScript(pipe *Pipe, c call, e *retry.Error, req, reply []b
 
 // doubtAtOnce is how long a request may be that is parsed on the loop.
 const doubtAtOnce = 256 << 10
+
+// isOurScript says that req, a script, is one of ours, such as that of a lock: they return no words of Redis.
+// So an error like those is of Redis, and the script has not run. Of the requests of clients, only scripts
+// that only read may be sent twice, and what they return is for the client.
+func (c *call) isOurScript(req []byte) bool {
+	return harmless(c) || c.resend && !script.OnlyReads(req)
+}
 
 // question is the call that asks the node.
 func (d *doubt) question() *call {

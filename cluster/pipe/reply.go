@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"bytes"
 	"fmt"
 
 	"lockproxy/cluster"
@@ -174,6 +175,16 @@ func exceeds(p *Pipe, chunk []byte) bool {
 	return true
 }
 
+// announced is how long the reply is that begins with chunk, if it is a string; otherwise 0.
+func announced(chunk []byte) int {
+	if chunk[0] != '$' {
+		return 0
+	}
+	line, _, _ := bytes.Cut(chunk[1:], []byte("\r\n"))
+	n, _ := resp.Integer(line)
+	return int(n)
+}
+
 // cutOff hangs up inside of a reply, whose request fails and is not asked again.
 func cutOff(p *Pipe, why error) {
 	p.calls.Head().raw = true
@@ -211,3 +222,6 @@ func (p *Pipe) popOldest() {
 		p.congestion.Answered(p.loop.Now())
 	}
 }
+
+// isErrorReply says that reply is an error; "!" is a long one of RESP3.
+func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }

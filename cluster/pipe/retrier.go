@@ -2,9 +2,11 @@ package pipe
 
 import (
 	"bytes"
+	"errors"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/pipe/script"
 	"lockproxy/cluster/retry"
 )
@@ -12,6 +14,18 @@ import (
 // waitingLimit bounds the bytes of the requests that wait for their nodes, in
 // queues of Options.QueueLimit.
 const waitingLimit = 16
+
+// Why a request is not sent, or not now.
+var (
+	errRedirected = errors.New("it was redirected again and again")
+	errOvertaken  = errors.New("what was sent behind it has run already")
+	errBehind     = errors.New("what its client has sent before it is not answered")
+	errOwes       = errors.New("it does not answer")
+	errShared     = errors.New("a request of more than 1 MiB is not sent over a connection " +
+		"that clients share")
+	errCutLarge = errors.New("the node closed the connection inside of it, " +
+		"as it does above its client-query-buffer-limit")
+)
 
 // retrier decides what becomes of requests that their nodes have refused: they are sent again, at once or
 // later, or asked about (redirect.go), or the client gets the refusal. What becomes of those whose connection
@@ -159,4 +173,21 @@ func (r *retrier) putAside(p *Pipe, c *call, req, reply []byte) bool {
 func (r *retrier) keepAside(p *Pipe, h *heldRequest) {
 	p.order.keepHeld(h, p.answered+uint64(p.calls.Len()))
 	r.senders.noteSent(nil, &h.call)
+}
+
+// complaint turns an error reply into an error.
+func complaint(reply []byte) error {
+	if retry.IsRedirect(reply) {
+		return errRedirected
+	}
+	return errors.New(string(bytes.TrimSpace(reply)))
+}
+
+// notTaken is the error of a request whose budget is used up: err, or what reply complains of, is why. reply
+// counts only without err.
+func notTaken(outcome error, reply []byte, err error) error {
+	if err == nil {
+		err = complaint(reply)
+	}
+	return cluster.NotTaken(outcome, err, err == errRedirected || errors.Is(err, owned.ErrNoPlace))
 }

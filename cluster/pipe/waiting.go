@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -28,7 +29,7 @@ type deferred struct {
 // delays says that later requests of the slot wait as well, whoever sends them. TRYAGAIN delays those of its
 // client only: it is about requests with several keys, and those with one are served meanwhile.
 func (d *deferred) delays() bool {
-	return d.slot >= 0 && !isTryAgain(d.reply) && d.err != errBehind
+	return d.slot >= 0 && !bytes.HasPrefix(d.reply, []byte("-TRYAGAIN ")) && d.err != errBehind
 }
 
 // deferredList is the requests that wait, in the order in which they came. Those that come together were

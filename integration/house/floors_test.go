@@ -108,7 +108,7 @@ var floors = map[string]string{
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
 	// know nothing of each other.
 	"cluster":           "internal",
-	"cluster/retry":     "",
+	"cluster/retry":     "internal",
 	"cluster/discovery": "cluster internal",
 	"cluster/pipe": "cluster cluster/pipe/owned cluster/pipe/queue cluster/pipe/script " +
 		"cluster/pipe/signs cluster/retry internal",

@@ -1,5 +1,5 @@
-// Package queue has the queues of a connection whose replies come in the order of the requests: a Ring of what
-// is known of each request, and a Backlog of their bytes.
+// Package queue has the queues of a connection whose replies come in the order of the requests: a Ring of
+// what is known of each request, and a Backlog of their bytes.
 package queue
 
 // Ring is a queue that re-uses its memory.

@@ -1,9 +1,9 @@
-// Package script is about the scripts that clients run: what their requests look like (request.go), what they may
-// say in the words of Redis, and which nodes have them.
+// Package script is about the scripts that clients run: what their requests look like (request.go), what they
+// may say in the words of Redis, and which nodes have them.
 //
-// Nodes are given the scripts that clients run by their SHA1. A script goes ahead of the first request
-// that needs it, unless the node is known to have it; so nothing of the client overtakes that request. What
-// is known of a node is forgotten when a connection to it breaks, and when scripts are flushed:
+// Nodes are given the scripts that clients run by their SHA1. A script goes ahead of the first request that
+// needs it, unless the node is known to have it; so nothing of the client overtakes that request. What is
+// known of a node is forgotten when a connection to it breaks, and when scripts are flushed:
 //
 //	a request --> Missing --> SCRIPT LOAD, EVALSHA --> node
 //	   again, behind SCRIPT LOAD <-- Lost <-- -NOSCRIPT, from a node that has lost it all the same
@@ -38,8 +38,8 @@ type Known struct {
 	loaded  int                        // bytes
 }
 
-// NewKnown knows no node yet. source is the script with this SHA1 (40 hex digits); nil: NOSCRIPT is passed on.
-// flushes is how often all nodes were told to forget their scripts; nil: never.
+// NewKnown knows no node yet. source is the script with this SHA1 (40 hex digits); nil: NOSCRIPT is passed
+// on. flushes is how often all nodes were told to forget their scripts; nil: never.
 func NewKnown(source func(sha []byte) (source []byte, ok bool), flushes func() uint64) Known {
 	return Known{source: source, flushes: flushes, there: make(map[string]map[string]bool)}
 }
@@ -94,9 +94,9 @@ func (s *Known) shaOf(req []byte, buf *hexSHA) (sha []byte, ok bool) {
 	return buf[:len(v.Str)], true
 }
 
-// Missing is the script that req is about to run at the node at addr, if it is known and may be missing there:
-// it is to be loaded. nil: it is not, as where many bytes are loaded already. loading has what is on its way
-// to the node.
+// Missing is the script that req is about to run at the node at addr, if it is known and may be missing
+// there: it is to be loaded. nil: it is not, as where many bytes are loaded already. loading has what is on
+// its way to the node.
 func (s *Known) Missing(addr string, req []byte, loading map[string]bool, now time.Time) (
 	sha string, source []byte,
 ) {
