@@ -29,23 +29,51 @@ func NewClient(loops []*loop.Loop, pools []*Pool) *Client {
 // reply, the budget of the pool is used up (ErrUnavailable), the reply was lost (ErrUnknownOutcome), or ctx
 // ends; in the last case req may run all the same.
 func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
-	return c.doForSlot(ctx, n, req, resend, false)
+	return c.send(ctx, n, Request{Target: ToSlot(n), Bytes: req, Resend: resend})
 }
 
 // DoSplit is Do for a caller that asks for one key at a time after TRYAGAIN: it gets TRYAGAIN at once.
 func (c *Client) DoSplit(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
-	return c.doForSlot(ctx, n, req, resend, true)
+	return c.send(ctx, n, Request{Target: ToSlot(n), Bytes: req, Resend: resend, Splits: true})
 }
 
-// doForSlot sends a request from the loop that all requests of its slot go over, so that they keep their
-// order.
-func (c *Client) doForSlot(ctx context.Context, n int, req []byte, resend, splits bool) ([]byte, error) {
+// DoMaster is Do for the i-th master, in the order of their lowest slots.
+func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
+	return c.send(ctx, 0, Request{Target: ToMaster(i), Bytes: req, Resend: resend})
+}
+
+// DoNode is Do for the node at addr and no other.
+func (c *Client) DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error) {
+	return c.send(ctx, 0, Request{Target: ToNode(addr), Bytes: req, Resend: resend})
+}
+
+// send sends r from the loop that all requests of slot n go over, so that they keep their order, and waits
+// for the reply. When ctx ends first, the reply is dropped when it comes: nobody reads it.
+func (c *Client) send(ctx context.Context, n int, r Request) ([]byte, error) {
 	i := max(n, 0) % len(c.loops)
-	return c.doOnLoop(ctx, i, func(to *Collector) {
-		c.pools[i].Send(&Request{
-			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend, Splits: splits,
-		})
-	})
+	var reply []byte
+	var err error
+	done := make(chan struct{})
+	r.Mode = Mode{Proto: 2}
+	r.To = &Collector{Then: func(got []byte, failed error) {
+		reply, err = got, failed
+		close(done)
+	}}
+	if !c.loops[i].Post(func() {
+		if r.Target.kind == toMaster && int(r.Target.n) >= len(c.pools[i].Topology().Masters) {
+			r.To.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
+			return
+		}
+		c.pools[i].Send(&r)
+	}) {
+		return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, net.ErrClosed)
+	}
+	select {
+	case <-done:
+		return reply, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Masters is how many masters the upstream has now.
@@ -57,49 +85,6 @@ func (c *Client) Master(n int) string {
 		return m.Addr
 	}
 	return ""
-}
-
-// DoMaster is Do for the i-th master, in the order of their lowest slots.
-func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
-	return c.doOnLoop(ctx, 0, func(to *Collector) {
-		if i >= len(c.pools[0].Topology().Masters) {
-			to.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
-			return
-		}
-		c.pools[0].Send(&Request{
-			Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend,
-		})
-	})
-}
-
-// DoNode is Do for the node at addr and no other.
-func (c *Client) DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error) {
-	return c.doOnLoop(ctx, 0, func(to *Collector) {
-		c.pools[0].Send(&Request{
-			Target: ToNode(addr), Mode: Mode{Proto: 2}, Bytes: req, To: to, Resend: resend,
-		})
-	})
-}
-
-// doOnLoop calls send on loop i, where it sends a request, and waits for the reply. When ctx ends first, the
-// reply is dropped when it comes: nobody reads it.
-func (c *Client) doOnLoop(ctx context.Context, i int, send func(to *Collector)) ([]byte, error) {
-	var reply []byte
-	var err error
-	done := make(chan struct{})
-	to := &Collector{Then: func(got []byte, failed error) {
-		reply, err = got, failed
-		close(done)
-	}}
-	if !c.loops[i].Post(func() { send(to) }) {
-		return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, net.ErrClosed)
-	}
-	select {
-	case <-done:
-		return reply, err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // Parted is when a node last said that some keys of slot n are at another node, because it moves there. The
