@@ -78,7 +78,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
 		outages: newOutages(e, &p.routing),
 		scripts: script.NewKnown(o.Source, o.Flushes),
-		rests:   rests{timers: l, all: make(map[*rest]struct{})},
+		rests:   rests{timers: l, all: make(map[*time.Timer]func())},
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)
 	p.lateness = lateness{

@@ -188,36 +188,30 @@ func (s senders) noteEnded(c *call) {
 // rests is what waits on a loop until it is tried again.
 type rests struct {
 	timers *loop.Loop
-	all    map[*rest]struct{}
-	told   bool // news will come in the next round
-}
-
-// rest is one of them.
-type rest struct {
-	again func()
-	timer *time.Timer
+	all    map[*time.Timer]func() // what is called, by what calls it
+	told   bool                   // news will come in the next round
 }
 
 // Rest calls again, on the loop, after a pause, or earlier if there is news: another topology, or a master
 // that answers again. Nothing calls it off.
 func (r *rests) Rest(pause time.Duration, again func()) {
-	one := &rest{again: again}
-	r.all[one] = struct{}{}
-	one.timer = r.timers.After(pause, func() { r.wakeRest(one) })
+	var timer *time.Timer
+	timer = r.timers.After(pause, func() { r.wakeRest(timer) })
+	r.all[timer] = again
 }
 
 // wakeRest calls one of them, unless it was called already: its timer may have been posted when news came.
-func (r *rests) wakeRest(one *rest) {
-	if _, rests := r.all[one]; rests {
-		delete(r.all, one)
-		one.timer.Stop()
-		one.again()
+func (r *rests) wakeRest(timer *time.Timer) {
+	if again, rests := r.all[timer]; rests {
+		delete(r.all, timer)
+		timer.Stop()
+		again()
 	}
 }
 
 // wakeAll calls those that rest now; what they add waits.
 func (r *rests) wakeAll() {
-	for _, one := range slices.Collect(maps.Keys(r.all)) {
-		r.wakeRest(one)
+	for _, timer := range slices.Collect(maps.Keys(r.all)) {
+		r.wakeRest(timer)
 	}
 }
