@@ -85,7 +85,7 @@ func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity
 	}
 	if before != nil {
 		// Only if something was lost does it matter that the node did not end that connection.
-		if before.Owed && (before.id == "" || self.refused != "") {
+		if before.Owed && (before.ID == "" || self.refused != "") {
 			d.cannotKill.Do(func() {
 				d.Log.Warn("a node does not end connections for us (CLIENT INFO, CLIENT KILL): "+
 					"what was lost on its way may still run after it was sent again",

@@ -13,23 +13,19 @@ import (
 // node. Before it is sent again over the next connection, that connection ends the one before it: from then
 // on the first copy has run or never will.
 type Identity struct {
-	id, addr string // as the node has them; "": it does not tell
+	ID, Addr string // as the node has them; "": it does not tell
 	Number   int64  // from CLIENT ID, which is asked for only on connections of a client's user; 0: none
 	Owed     bool   // requests were on their way when the connection was lost
 	refused  string // why the node would not say who it is, or not end the one before
 }
 
-// ID is what the node calls the connection, and Addr where it sees it; "" if it does not tell.
-func (i *Identity) ID() string   { return i.id }
-func (i *Identity) Addr() string { return i.addr }
-
 // killCommand is the command that ends the connection; nil if its identity is not known. Without a request on
 // its way there is nothing to prevent.
 func (i *Identity) killCommand() []byte {
-	if i.id == "" || !i.Owed {
+	if i.ID == "" || !i.Owed {
 		return nil
 	}
-	return resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", i.id, "ADDR", i.addr)
+	return resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", i.ID, "ADDR", i.Addr)
 }
 
 // askIdentity asks for the identity of a connection. Redis knows it since 6.2; an older one answers with an
@@ -46,10 +42,10 @@ func (i *Identity) takeIdentity(v resp.Value) {
 	}
 	for field := range strings.FieldsSeq(strings.TrimPrefix(string(v.Str), "txt:")) {
 		if id, ok := strings.CutPrefix(field, "id="); ok {
-			i.id = id
+			i.ID = id
 		}
 		if addr, ok := strings.CutPrefix(field, "addr="); ok {
-			i.addr = addr
+			i.Addr = addr
 		}
 	}
 }

@@ -43,11 +43,11 @@ func Settled(ctx context.Context, nodes NodeDialer, addr string, ids []string) (
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	if self.id == "" { // what is said of this connection shows whether the rest can be believed
+	if self.ID == "" { // what is said of this connection shows whether the rest can be believed
 		return nil, ErrUntold
 	}
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	first, err := settledOf(conn, self.id, ids)
+	first, err := settledOf(conn, self.ID, ids)
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func Settled(ctx context.Context, nodes NodeDialer, addr string, ids []string) (
 		return nil, ctx.Err()
 	case <-time.After(settledAgain):
 	}
-	second, err := settledOf(conn, self.id, ids)
+	second, err := settledOf(conn, self.ID, ids)
 	maps.DeleteFunc(first, func(id, addr string) bool { return second[id] != addr })
 	return first, err
 }

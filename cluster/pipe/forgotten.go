@@ -155,7 +155,7 @@ func (f *forgotten) takeAnswer(addr string, all []silent, settled map[string]str
 func nameOf(p *Pipe) (id, addr string) {
 	switch {
 	case p.Conn == nil:
-		return p.self.ID(), p.self.Addr()
+		return p.self.ID, p.self.Addr
 	case p.ClientID() != 0:
 		return strconv.FormatInt(p.ClientID(), 10), ""
 	}
