@@ -174,7 +174,7 @@ func loadScript(s *script.Known, p *Pipe, sha string, source []byte) {
 			return
 		}
 		if s.Forbidden = s.Forbidden || resp.Forbidden(reply); !isErrorReply(reply) {
-			s.Note(p.addr, sha)
+			s.Given(p.addr, sha)
 		}
 	})
 }

@@ -151,9 +151,9 @@ func (s *Known) Lost(addr string, req []byte) {
 	}
 }
 
-// Note notes that the node at addr has a script. A node that has too many noted begins anew, so the
+// Given notes that the node at addr has a script. A node that has too many noted begins anew, so the
 // memory is bounded.
-func (s *Known) Note(addr, sha string) {
+func (s *Known) Given(addr, sha string) {
 	if there := s.there[addr]; there == nil || len(there) >= maxThere {
 		s.Forget(addr)
 		s.there[addr] = make(map[string]bool)

@@ -17,7 +17,7 @@ func TestKnownScriptsCostNothing(t *testing.T) {
 		_, source := k.Missing("a:1", call, nil, time.Time{})
 		return source != nil
 	}
-	k.Note("a:1", strings.Repeat("ab", 20))
+	k.Given("a:1", strings.Repeat("ab", 20))
 	if n := testing.AllocsPerRun(100, func() { missing() }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
