@@ -30,11 +30,8 @@ func (r *roster) askRules() {
 	r.asked = true
 	l := &listing{roster: r, replies: make([][]byte, n), missing: n}
 	for i := range n {
-		r.w.pool.Send(&pipe.Request{
-			Target: pipe.ToMaster(i), Mode: pipe.Mode{Proto: 2}, Bytes: commands.AskUsers,
-			To:     &pipe.Collector{Then: func(reply []byte, err error) { l.addReply(i, reply, err) }},
-			Resend: true,
-		})
+		pipe.Ask(r.w.pool, pipe.ToMaster(i), pipe.Mode{Proto: 2}, commands.AskUsers,
+			func(reply []byte, err error) { l.addReply(i, reply, err) })
 	}
 }
 
@@ -139,11 +136,8 @@ func (r *roster) rejudgeClient(s *session) {
 		}
 		user := commands.NewRightsOf(s.own.User().Name, s.w.shared.Server, s.w.table)
 		slot, as := s.w.pool.SomeSlot(s.ID), s.own.User()
-		s.w.pool.Send(&pipe.Request{
-			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
-			To:     &pipe.Collector{Then: func(reply []byte, err error) { r.hearVerdict(s, as, reply, err) }},
-			Resend: true,
-		})
+		pipe.Ask(s.w.pool, pipe.ToSlot(slot), pipe.Mode{Proto: 2}, user.Ask(right),
+			func(reply []byte, err error) { r.hearVerdict(s, as, reply, err) })
 	}
 }
 

@@ -90,3 +90,9 @@ func (c *Client) Master(n int) string {
 // Parted is when a node last said that some keys of slot n are at another node, because it moves there. The
 // zero time: never.
 func (c *Client) Parted(n int) time.Time { return c.pools[0].stats.moving.at(n) }
+
+// Ask is for who is on the loop of p: it sends req, which may run twice, and has then called with the
+// whole reply, or with why there is none.
+func Ask(p *Pool, to Target, m Mode, req []byte, then func(reply []byte, err error)) {
+	p.Send(&Request{Target: to, Mode: m, Bytes: req, To: &Collector{Then: then}, Resend: true})
+}

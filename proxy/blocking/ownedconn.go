@@ -38,19 +38,10 @@ func (l *ownedConn) askUnblock(pool *pipe.Pool, withError bool, ended func(bool)
 	}
 	l.questions++
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
-	pool.Send(&pipe.Request{
-		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
-		To: &pipe.Collector{Then: func(reply []byte, _ error) {
-			l.countUnblocked()
-			ended(string(reply) == ":1\r\n")
-		}},
-		Resend: true,
+	pipe.Ask(pool, pipe.ToNode(l.Addr()), pipe.Mode{Proto: 2}, req, func(reply []byte, _ error) {
+		if l.questions--; l.returned && l.questions == 0 {
+			l.Release()
+		}
+		ended(string(reply) == ":1\r\n")
 	})
-}
-
-// countUnblocked notes that the answer to a CLIENT UNBLOCK has come, or will not.
-func (l *ownedConn) countUnblocked() {
-	if l.questions--; l.returned && l.questions == 0 {
-		l.Release()
-	}
 }

@@ -156,10 +156,7 @@ func (l *Loop) reads(name []byte, id int64) bool {
 	if p := &l.pause; p.readers == nil && !p.asking {
 		p.asking = true
 		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
-		l.pool.Send(&pipe.Request{
-			Target: pipe.ToSlot(l.pool.SomeSlot(id)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
-			To: &pipe.Collector{Then: l.learnReaders}, Resend: true,
-		})
+		pipe.Ask(l.pool, pipe.ToSlot(l.pool.SomeSlot(id)), pipe.Mode{Proto: 2}, list, l.learnReaders)
 	}
 	return l.pause.readers[string(name)]
 }

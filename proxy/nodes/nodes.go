@@ -57,13 +57,8 @@ func (n *Nodes) Busy() bool { return n.stats.Stuck.Load() > 0 }
 // TellReplicas implements commands.Nodes.
 func (n *Nodes) TellReplicas(req []byte) {
 	for _, node := range n.pool.Topology().Replicas {
-		n.pool.Send(&pipe.Request{
-			Target: pipe.ToNode(node.Addr), Mode: pipe.Mode{Proto: 2}, Bytes: req,
-			To: &pipe.Collector{
-				Then: func(reply []byte, err error) { n.takeReply(node.Addr, reply, err) },
-			},
-			Resend: true,
-		})
+		pipe.Ask(n.pool, pipe.ToNode(node.Addr), pipe.Mode{Proto: 2}, req,
+			func(reply []byte, err error) { n.takeReply(node.Addr, reply, err) })
 	}
 }
 

@@ -97,8 +97,6 @@ func (l *txConn) loadSome(missing [][]byte) {
 // must not go over the transaction's own connection, where it would be queued.
 func (l *txConn) askBesides(req []byte, then func(reply []byte)) {
 	h := l.t.h
-	h.Pool().Send(&pipe.Request{
-		Target: pipe.ToNode(l.pipe.Addr()), Mode: sharedMode(h.Mode()), Bytes: req,
-		To: &pipe.Collector{Then: func(reply []byte, _ error) { then(reply) }}, Resend: true,
-	})
+	pipe.Ask(h.Pool(), pipe.ToNode(l.pipe.Addr()), sharedMode(h.Mode()), req,
+		func(reply []byte, _ error) { then(reply) })
 }
