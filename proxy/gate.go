@@ -68,15 +68,10 @@ type inquiry struct {
 func (q *inquiry) beginInquiry() {
 	h := q.h
 	h.AnswerLater(client.ByNode)
-	if len(q.raw) <= client.LongFrom {
-		q.prepareRequests()
-		if err := q.askRights(q.concludeInquiry); err != nil {
-			h.Reply(err)
-		}
-		return
-	}
 	h.KeepFor(h.CurrentTag(), 2*len(q.raw)) // the command and the question
-	client.Apart(h, q.prepareRequests, func() []byte { return q.askRights(q.concludeApart) })
+	if err := client.ApartIfLong(h, len(q.raw), q.prepareRequests, q.askRights); err != nil {
+		h.Reply(err)
+	}
 }
 
 // prepareRequests makes the requests. It may run on any goroutine.
@@ -91,17 +86,17 @@ func (q *inquiry) prepareRequests() {
 	}
 }
 
-// askRights sends the requests, and continues with then when the replies are there; or it returns the answer
-// to the command. A large request goes over a connection that ends with it. Rules of Valkey may name
+// askRights sends the requests, and continues with conclude when the replies are there; or it returns the
+// answer to the command. A large request goes over a connection that ends with it. Rules of Valkey may name
 // databases: DRYRUN judges by that in which it is asked. All questions go to one node, for rules are meant to
 // be the same everywhere.
-func (q *inquiry) askRights(then commands.Merge) []byte {
+func (q *inquiry) askRights() []byte {
 	h := q.h
 	if h.Gone() || q.err != nil {
 		return client.NoAnswer
 	}
 	slot := h.Pool().SomeSlot(h.About().ID)
-	g := scatter.NewGather(h, len(q.requests), then, false)
+	g := scatter.NewGather(h, len(q.requests), q.conclude, false)
 	for i, request := range q.requests {
 		mode := pipe.Mode{Proto: 2}
 		if i >= q.inner {
@@ -130,16 +125,10 @@ func (q *inquiry) verdict(replies [][]byte) commands.RightsVerdict {
 	return commands.RightsVerdict{}
 }
 
-// concludeInquiry runs the command, or refuses it.
-func (q *inquiry) concludeInquiry(_ int, replies [][]byte) []byte {
-	q.judged(q.verdict(replies))
-	return nil
-}
-
-// concludeApart is concludeInquiry for a long command.
-func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
+// conclude runs the command, or refuses it.
+func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
 	var v commands.RightsVerdict
-	client.Apart(q.h, func() { v = q.verdict(replies) }, func() []byte {
+	return client.ApartIfLong(q.h, len(q.raw), func() { v = q.verdict(replies) }, func() []byte {
 		if q.h.Gone() {
 			return client.NoAnswer
 		}
@@ -147,7 +136,6 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 		q.judged(v)
 		return nil
 	})
-	return nil
 }
 
 // denyCommand answers the current command with the upstream's refusal. If there is no such user any more, the

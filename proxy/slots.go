@@ -40,32 +40,18 @@ func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 	s := r.s
 	s.SetHold(client.HoldOrder)
 	s.KeepFor(s.current, 2*len(raw)) // the command and the request
-	send := func(req []byte) {
-		ask(req, func(reply []byte) []byte {
-			if len(reply) <= client.LongFrom {
-				return found(slotOfKeys(reply))
-			}
-			var slot int
-			var err error
-			client.Apart(
-				s,
-				func() { slot, err = slotOfKeys(reply) },
-				func() []byte { return found(slot, err) },
-			)
-			return nil
-		})
-	}
-	if len(raw) <= client.LongFrom {
-		send(keysRequest(args))
-		return
-	}
 	var req []byte
-	client.Apart(s, func() { req = keysRequest(args) }, func() []byte {
+	client.ApartIfLong(s, len(raw), func() { req = keysRequest(args) }, func() []byte {
 		// Nobody would take the answer.
 		if s.gone {
 			return client.NoAnswer
 		}
-		send(req)
+		ask(req, func(reply []byte) []byte {
+			var slot int
+			var err error
+			return client.ApartIfLong(s, len(reply), func() { slot, err = slotOfKeys(reply) },
+				func() []byte { return found(slot, err) })
+		})
 		return nil
 	})
 }

@@ -108,3 +108,14 @@ func Apart(h Host, task func(), then func() []byte) {
 		}()
 	}, func([]byte) []byte { return then() }, nil)
 }
+
+// ApartIfLong is Apart if what task looks at, size bytes, is too long for a loop. Otherwise task runs at
+// once, and the result is what then returns: the answer, or nil if that comes later.
+func ApartIfLong(h Host, size int, task func(), then func() []byte) []byte {
+	if size > LongFrom {
+		Apart(h, task, then)
+		return nil
+	}
+	task()
+	return then()
+}

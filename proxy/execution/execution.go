@@ -271,15 +271,9 @@ func (a *execution) joinParts() []byte {
 func (a *execution) callQueued(e *transaction.QueuedCommand) []byte {
 	long := &large.LongCommand{Size: len(e.Raw)}
 	table, scripts := a.Router.Table(), a.Router.Server().Scripts()
-	if len(e.Raw) <= client.LongFrom {
-		long.Read(table, scripts, e.Raw, false)
-		return a.actOn(e, long)
-	}
-	bySlot := a.Router.BySlot()
-	client.Apart(a.Host, func() { long.Read(table, scripts, e.Raw, bySlot) }, func() []byte {
-		return a.actOn(e, long)
-	})
-	return nil
+	bySlot := len(e.Raw) > client.LongFrom && a.Router.BySlot()
+	return client.ApartIfLong(a.Host, len(e.Raw), func() { long.Read(table, scripts, e.Raw, bySlot) },
+		func() []byte { return a.actOn(e, long) })
 }
 
 // actOn is callQueued for a command that has been read.
