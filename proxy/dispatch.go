@@ -257,13 +257,10 @@ func (r *router) routeByKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 			r.refuseCommand(cmd, args, raw, commands.ErrorReply(err))
 			return
 		}
-		if s.own.User() != nil { // either all of it is allowed, or nothing is done
-			r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) {
-				r.splitCommand(cmd, parts, merge)
-			})
-			return
-		}
-		r.splitCommand(cmd, parts, merge)
+		// Either all of it is allowed, or nothing is done.
+		r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) {
+			r.splitCommand(cmd, parts, merge)
+		})
 	case err == commands.ErrAskKeys:
 		r.askKeys(args, raw, func(slot int, raw []byte) { r.forwardCommand(slot, cmd, raw) })
 	default:
@@ -274,10 +271,6 @@ func (r *router) routeByKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 // refuseCommand answers no to the current command. What a user of the upstream may not comes first, as at
 // Redis. A user who may not run it at all hears that, and nothing of what the proxy lacks.
 func (r *router) refuseCommand(cmd *commands.Command, args [][]byte, raw, no []byte) {
-	if r.s.own.User() == nil {
-		r.s.Reply(no)
-		return
-	}
 	r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.s.Reply(no) })
 }
 
@@ -290,14 +283,10 @@ func (r *router) routeBlocking(cmd *commands.Command, args [][]byte, raw []byte)
 		r.routeByKeys(cmd, args, raw)
 		return
 	}
-	switch {
-	case cmd.Merge != nil && s.own.User() != nil:
+	if cmd.Merge != nil {
 		r.Judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) {
 			s.blocking.WaitForReplicas(cmd, raw, timeout)
 		})
-		return
-	case cmd.Merge != nil:
-		s.blocking.WaitForReplicas(cmd, raw, timeout)
 		return
 	}
 	slot, err := commands.AnySlot, error(nil)
@@ -363,7 +352,7 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 // Assemble implements transaction.Proxy.
 func (r *router) Assemble(t transaction.Executed) []byte {
 	s := r.s
-	of := execution.Of{Host: s, Router: r, Attempts: &s.attempts, Subscriber: &s.subscriber, Own: &s.own}
+	of := execution.Of{Host: s, Router: r, Attempts: &s.attempts, Subscriber: &s.subscriber}
 	return of.Assemble(t)
 }
 

@@ -16,9 +16,9 @@ import (
 //
 //	router.Run, transactions, execution --> Judge --> inquiry: ACL DRYRUN as the proxy --> goOn or a refusal
 
-// Judge asks whether the client's user may run cmd, the current command; if so, goOn runs it. Later commands
-// of the client wait meanwhile. goOn is given args and raw that last. A refusal is answered here. In a
-// transaction a refusal makes EXEC fail, as one by a node does.
+// Judge asks whether the client's user may run cmd, the current command; if so, goOn runs it, and at once for
+// who is no user of the upstream. Later commands of the client wait meanwhile, and goOn is given args and raw
+// that last. A refusal is answered here. In a transaction a refusal makes EXEC fail, as one by a node does.
 func (r *router) Judge(
 	cmd *commands.Command,
 	args [][]byte,
@@ -26,6 +26,10 @@ func (r *router) Judge(
 	goOn func(cmd *commands.Command, args [][]byte, raw []byte),
 ) {
 	s := r.s
+	if s.own.User() == nil {
+		goOn(cmd, args, raw)
+		return
+	}
 	if lacks := s.w.roster.lacks; lacks != "" {
 		r.denyCommand(commands.RightsVerdict{Refusal: commands.Unable(lacks), Lacks: lacks})
 		return

@@ -21,7 +21,6 @@ import (
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/scatter"
-	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 )
 
@@ -35,7 +34,6 @@ type Of struct {
 	Router     Router
 	Attempts   *login.Attempts
 	Subscriber *pubsub.Subscriber
-	Own        *tracking.Connections
 }
 
 // Assemble is transaction.Proxy.Assemble for that client. It returns the answer to EXEC, or nil if that comes
@@ -305,7 +303,7 @@ func (a *execution) actOn(e *transaction.QueuedCommand, read *large.LongCommand)
 		cmd.Run(call)
 	}
 	// The rules may have changed since it was queued, so the upstream is asked once more.
-	if a.Own.User() != nil && e.Here != nil && !cmd.Free() {
+	if e.Here != nil && !cmd.Free() {
 		a.Router.Judge(cmd, args, e.Raw, run)
 		return nil
 	}
