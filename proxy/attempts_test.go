@@ -20,7 +20,7 @@ const wrongPass = "-WRONGPASS invalid username-password pair or user is disabled
 // time and nobody else any, that a right one still gets in, and that the log is short and shows no password.
 func TestGuessesAreSlow(t *testing.T) {
 	var out textLog
-	o := Options{Password: "the-right-one", Log: slog.New(slog.NewTextHandler(&out, nil))}
+	o := Options{Settings: Settings{Password: "the-right-one"}, Log: slog.New(slog.NewTextHandler(&out, nil))}
 	inBubble(t, 1, o, echo, func(r *rig) {
 		other := r.connect()
 		other.tell("+OK\r\n", "AUTH the-right-one")
@@ -95,7 +95,7 @@ func TestGuessesAreSlow(t *testing.T) {
 
 // TestGuessesInATransaction proves that EXEC tries no second password behind a wrong one.
 func TestGuessesInATransaction(t *testing.T) {
-	inTxBubble(t, 1, Options{Password: "secret"}, func(r *rig, n *txNodes) {
+	inTxBubble(t, 1, Options{Settings: Settings{Password: "secret"}}, func(r *rig, n *txNodes) {
 		c := r.connect()
 		c.tell(ok, "AUTH secret")
 		c.send("MULTI", "SET foo 1", "AUTH x", "AUTH y", "HELLO 2 AUTH default secret", "EXEC")
@@ -115,7 +115,7 @@ func TestGuessesInATransaction(t *testing.T) {
 // TestWaitingGuessEnds proves that who waits for his next guess is let go when he goes, and when the proxy
 // drains.
 func TestWaitingGuessEnds(t *testing.T) {
-	inBubble(t, 1, Options{Password: "secret"}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{Password: "secret"}}, echo, func(r *rig) {
 		gone, waits := r.connect(), r.connect()
 		for _, c := range []*testClient{gone, waits} {
 			for range 5 {
@@ -198,7 +198,7 @@ func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 
 // TestShownUser proves that the log shows names, and no password in the place of one.
 func TestShownUser(t *testing.T) {
-	inBubble(t, 1, Options{Password: "pass-word"}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{Password: "pass-word"}}, echo, func(r *rig) {
 		for name, want := range map[string]string{
 			"alice": "alice", "a.b@c-d": "a.b@c-d", "pass-word": "(not shown)", "a b": "(not shown)",
 			"a\nlevel=ERROR": "(not shown)", strings.Repeat("a", 65): "(not shown)",

@@ -162,7 +162,8 @@ func TestBlockedClientEnds(t *testing.T) {
 
 // TestBlockedBehindMoreThanIsKept: a client that sends more than is kept of it, and is not read, is closed.
 func TestBlockedBehindMoreThanIsKept(t *testing.T) {
-	inBlockBubble(t, 1, Options{Limits: resp.Limits{Command: 1 << 20}}, func(n *blockNodes) {
+	o := Options{Settings: Settings{Limits: resp.Limits{Command: 1 << 20}}}
+	inBlockBubble(t, 1, o, func(n *blockNodes) {
 		a := n.connect()
 		a.send("BLPOP b 0")
 		if n.blocks(1) != 1 {

@@ -188,7 +188,7 @@ func TestClientListShowsWhatWaits(t *testing.T) {
 
 // timeout is not for clients that wait, nor for those that only listen.
 func TestIdleClients(t *testing.T) {
-	inBubble(t, 1, Options{IdleTimeout: 10 * time.Second}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{IdleTimeout: 10 * time.Second}}, echo, func(r *rig) {
 		all := r.connectAll(4)
 		idle, monitor, held, busy := all[0], all[1], all[2], all[3]
 		monitor.send("MONITOR")

@@ -45,7 +45,7 @@ func (c *testClient) closeWrite() { c.Conn.(halves).CloseWrite() }
 // What a client sent before it ended its side is answered, all of it.
 func TestHalfClosedClientGetsEveryReply(t *testing.T) {
 	hold, answer := holding("", echo)
-	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{MaxPipeline: 1}}, answer, func(r *rig) {
 		hold.begin()
 		c := r.connectHalves()
 		c.send("GET k", "PING", "PING", "GET k2", "PING")
@@ -59,7 +59,7 @@ func TestHalfClosedClientGetsEveryReply(t *testing.T) {
 
 func TestDrainAnswersEveryCommandThatHasCome(t *testing.T) {
 	hold, answer := holding("", echo)
-	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{MaxPipeline: 1}}, answer, func(r *rig) {
 		hold.begin()
 		c := r.connect()
 		c.send("GET k", "PING", "PING", "GET k2", "PING")

@@ -22,7 +22,9 @@ import (
 type commandsServer struct{ s *Server }
 
 // AuthRequired implements commands.Server.
-func (v commandsServer) AuthRequired() bool { return v.s.o.UsersOnly || v.s.now.Load().Password != "" }
+func (v commandsServer) AuthRequired() bool {
+	return v.s.o.UsersOnly || v.s.shared.Now.Load().Password != ""
+}
 
 // UsersOnly implements commands.Server.
 func (v commandsServer) UsersOnly() bool { return v.s.o.UsersOnly }
@@ -30,7 +32,7 @@ func (v commandsServer) UsersOnly() bool { return v.s.o.UsersOnly }
 // CheckAuth implements commands.Server. The one user is called "default", as in a Redis without ACL rules.
 func (v commandsServer) CheckAuth(user, password []byte) bool {
 	// Digests have one length, so the comparison tells nothing about the password's.
-	want, got := sha256.Sum256([]byte(v.s.now.Load().Password)), sha256.Sum256(password)
+	want, got := sha256.Sum256([]byte(v.s.shared.Now.Load().Password)), sha256.Sum256(password)
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && string(user) == "default"
 }
 
@@ -60,7 +62,7 @@ func (v commandsServer) Facts() commands.Facts {
 		ConfigFile: v.s.o.ConfigFile,
 		RunID:      v.s.runID,
 		Started:    v.s.started,
-		MaxClients: v.s.now.Load().MaxClients,
+		MaxClients: v.s.shared.Now.Load().MaxClients,
 		Stats:      v.s.shared.Own.SinceReset(),
 	}
 	if p := v.s.shared.Clients.Paused(); p != nil {

@@ -124,7 +124,8 @@ func inFarBubble(t *testing.T, late time.Duration, test func(r *rig)) {
 		for s := range r.topology.Slots {
 			r.topology.Slots[s] = r.topology.Masters[0]
 		}
-		o := Options{Upstream: r, PubSub: r, Portable: true, Loops: 1, Redlock: Redlock{Connect: connect}}
+		o := Options{Upstream: r, PubSub: r, Portable: true, Loops: 1}
+		o.Redlock.Connect = connect
 		r.run(o, test)
 	})
 }

@@ -37,7 +37,7 @@ func TestDurationWithoutWaiting(t *testing.T) {
 		}
 		return "+OK\r\n"
 	}
-	inBubble(t, 1, Options{LockPrefixes: []string{"job"}}, answer, func(r *rig) {
+	inBubble(t, 1, Options{LockOptions: LockOptions{LockPrefixes: []string{"job"}}}, answer, func(r *rig) {
 		c := r.connect()
 		c.send("LOCK job1 TRIES 3 EVERY 10000")
 		c.expect("$-1\r\n")

@@ -137,7 +137,8 @@ func TestMemoryIsLetGo(t *testing.T) {
 // Who takes most is closed first, with a line in the log, until it is enough; others go on.
 func TestEviction(t *testing.T) {
 	var text textLog
-	o := Options{Loops: 2, MaxMemory: 32 << 20, Log: slog.New(slog.NewTextHandler(&text, nil))}
+	o := Options{Loops: 2, Log: slog.New(slog.NewTextHandler(&text, nil))}
+	o.MaxMemory = 32 << 20
 	inBubble(t, 1, o, echo, func(r *rig) {
 		half := func(mib int) *testClient {
 			c := r.connect()
@@ -193,7 +194,7 @@ func TestEvictionOfMany(t *testing.T) {
 
 // CLIENT NO-EVICT ON saves a client as long as those that have said so take no more than half.
 func TestNoEvict(t *testing.T) {
-	inBubble(t, 1, Options{MaxMemory: 8 << 20}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{MaxMemory: 8 << 20}}, echo, func(r *rig) {
 		half := func(mib int, first string) {
 			c := r.connect()
 			c.tell("+OK\r\n", first)

@@ -134,7 +134,8 @@ func TestMonitorWaitsForItsReply(t *testing.T) {
 
 // One that does not read what it is shown is closed, and the others go on.
 func TestSlowMonitorIsClosed(t *testing.T) {
-	inBubble(t, 1, Options{Output: memory.Limits{Normal: memory.Limit{Hard: 1 << 20}}}, echo, func(r *rig) {
+	o := Options{Settings: Settings{Output: memory.Limits{Normal: memory.Limit{Hard: 1 << 20}}}}
+	inBubble(t, 1, o, echo, func(r *rig) {
 		all := r.connectAll(2)
 		slow, c := all[0], all[1]
 		slow.send("MONITOR")

@@ -136,7 +136,7 @@ func TestHeldClientsLeave(t *testing.T) {
 // Without the password nothing is held, and nothing is run. With it a pause of all commands can be ended,
 // also by somebody who connects while it lasts.
 func TestPauseAndPassword(t *testing.T) {
-	inBubble(t, 1, Options{Password: "x"}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{Password: "x"}}, echo, func(r *rig) {
 		a, b := r.connect(), r.connect()
 		a.send("AUTH x", "CLIENT PAUSE 60000 ALL")
 		a.expect("+OK\r\n+OK\r\n")
@@ -193,7 +193,7 @@ func TestPauseAndFunctions(t *testing.T) {
 // What is still unread when the proxy drains, or when the client has ended its side, does not wait either.
 func TestPausedLate(t *testing.T) {
 	hold, answer := holding("", echo)
-	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{MaxPipeline: 1}}, answer, func(r *rig) {
 		hold.begin()
 		a, b, c := r.connect(), r.connectHalves(), r.connect()
 		for _, x := range []*testClient{b, c} {
@@ -221,7 +221,7 @@ func TestPausedLate(t *testing.T) {
 // A session that gets to a command that writes while it drains answers it and goes on.
 func TestPausedWhileDraining(t *testing.T) {
 	hold, answer := holding("", echo)
-	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{MaxPipeline: 1}}, answer, func(r *rig) {
 		hold.begin()
 		a, c := r.connect(), r.connect()
 		c.send("GET k", "SET k v", "GET k")

@@ -397,7 +397,7 @@ func TestMessagesKeepOutOfReplies(t *testing.T) {
 // the others get everything.
 func TestSlowSubscriber(t *testing.T) {
 	limits := memory.Limits{PubSub: memory.Limit{Hard: 1 << 20, Soft: 100 << 10, SoftFor: time.Minute}}
-	inStageBubble(t, Options{Output: limits}, func(st *stage) {
+	inStageBubble(t, Options{Settings: Settings{Output: limits}}, func(st *stage) {
 		closed := func() uint64 { return st.server.Stats().ClosedFull["pubsub"] }
 		text := strings.Repeat("m", 10_000)
 		reader := st.connect()
@@ -457,7 +457,7 @@ func TestSlowSubscriber(t *testing.T) {
 
 // Who listens is never idle.
 func TestSubscriberIsNotIdle(t *testing.T) {
-	inStageBubble(t, Options{IdleTimeout: time.Minute}, func(st *stage) {
+	inStageBubble(t, Options{Settings: Settings{IdleTimeout: time.Minute}}, func(st *stage) {
 		a, b := st.connect(), st.connect()
 		a.subscribe("x")
 		b.send("PING")

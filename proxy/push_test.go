@@ -204,7 +204,7 @@ func TestWhoKeepsALockIsNotIdle(t *testing.T) {
 		}
 		return grants(node, command)
 	}
-	inBubble(t, 1, Options{IdleTimeout: 10 * time.Second}, renews, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{IdleTimeout: 10 * time.Second}}, renews, func(r *rig) {
 		c := r.connect()
 		c.send("LOCK job TOKEN t PX 3000 KEEPALIVE")
 		c.expect(granted)

@@ -266,7 +266,8 @@ func (c *testClient) expectClosed() {
 
 // change has the server follow changed options.
 func (r *rig) change(f func(*Options)) {
-	o := *r.server.now.Load()
+	o := r.server.o
+	o.Settings = *r.server.shared.Now.Load()
 	f(&o)
 	r.server.Change(o)
 }

@@ -61,8 +61,7 @@ import (
 type Server struct {
 	*door.Door
 	o       Options
-	now     atomic.Pointer[Options] // options that Change may change; the others are in o
-	shared  Shared                  // by the clients of all loops
+	shared  Shared // by the clients of all loops
 	started time.Time
 	// 40 hex digits, as Redis has them; made anew at each start.
 	runID string
@@ -195,7 +194,7 @@ func (s *Server) startLoops(context.Context) error {
 		TLSFailed: func(client net.Addr, err error) {
 			all.Login.Failures.Tls.Note(s.o.Log, "TLS handshake failed", "client", client, "err", err)
 		},
-	}, doorSettings(&s.o))
+	}, s.o.LiveSettings)
 	update := func(*cluster.Topology) {
 		for i, l := range loops {
 			l.Post(pools[i].Update)
@@ -209,25 +208,16 @@ func (s *Server) startLoops(context.Context) error {
 	return nil
 }
 
-func doorSettings(o *Options) door.LiveSettings {
-	return door.LiveSettings{MaxClients: o.MaxClients, KeepAlive: o.KeepAlive, AuthTimeout: o.AuthTimeout}
-}
-
-// Change sets those options of the Server that may change while it runs: the password, the limits of clients
-// and commands, and times. It ignores the others. Safe for concurrent use. Clients follow with their next
-// command.
+// Change changes the Settings of the Server while it runs to those of o, and ignores its other options. Safe
+// for concurrent use. Clients follow with their next command.
 func (s *Server) Change(o Options) {
-	o = o.withDefaults()
-	s.now.Store(&o)
-	all := &s.shared
-	all.Now.Store(&Settings{
-		IdleTimeout: o.IdleTimeout, AuthTimeout: o.AuthTimeout, Output: o.Output, MaxPipeline: o.MaxPipeline,
-	})
-	all.Memory.SetLimit(o.MaxMemory)
-	all.Scripts.SetLimit(int(o.MaxMemory / scriptShare))
-	all.Limits.Follow(o.Limits)
+	is, all := o.withDefaults().Settings, &s.shared
+	all.Now.Store(&is)
+	all.Memory.SetLimit(is.MaxMemory)
+	all.Scripts.SetLimit(int(is.MaxMemory / scriptShare))
+	all.Limits.Follow(is.Limits)
 	if s.Door != nil { // New calls it before
-		s.Door.Change(doorSettings(&o))
+		s.Door.Change(is.LiveSettings)
 	}
 	for _, w := range s.workers {
 		w.Change()

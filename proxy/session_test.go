@@ -162,7 +162,7 @@ func TestReplyCutInItsMiddle(t *testing.T) {
 }
 
 func TestAuthentication(t *testing.T) {
-	inBubble(t, 1, Options{Password: "secret"}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{Password: "secret"}}, echo, func(r *rig) {
 		c := r.connect()
 		c.send("GET k", "PING", "AUTH wrong", "AUTH secret", "GET k")
 		c.expect("-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n" +
@@ -247,7 +247,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestIdleClientsAreClosed(t *testing.T) {
-	inBubble(t, 1, Options{IdleTimeout: 10 * time.Second}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{IdleTimeout: 10 * time.Second}}, echo, func(r *rig) {
 		c := r.connect()
 		time.Sleep(9 * time.Second)
 		c.send("PING")
@@ -264,7 +264,9 @@ func TestIdleClientsAreClosed(t *testing.T) {
 }
 
 func TestMaxClients(t *testing.T) {
-	inBubble(t, 1, Options{MaxClients: 1}, echo, func(r *rig) {
+	var o Options
+	o.MaxClients = 1
+	inBubble(t, 1, o, echo, func(r *rig) {
 		r.connect().send("PING")
 		synctest.Wait()
 		here := r.connect()
@@ -277,7 +279,7 @@ func TestMaxClients(t *testing.T) {
 func TestBackpressure(t *testing.T) {
 	big := strings.Repeat("x", 100<<10)
 	answer := func(int, string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(big), big) }
-	o := Options{Output: memory.Limits{Normal: memory.Limit{Hard: 32 << 20}}}
+	o := Options{Settings: Settings{Output: memory.Limits{Normal: memory.Limit{Hard: 32 << 20}}}}
 	inBubble(t, 1, o, answer, func(r *rig) {
 		c := r.connect()
 		go func() {

@@ -9,9 +9,11 @@ import (
 
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/internal/resp"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
+	"lockproxy/proxy/door"
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/masters"
 	"lockproxy/proxy/memory"
@@ -55,10 +57,13 @@ type Shared struct {
 
 // Settings may change while clients are served. They are never changed, but replaced as a whole.
 type Settings struct {
-	IdleTimeout time.Duration // a client that is silent for so long is closed; 0: never
-	AuthTimeout time.Duration // a client that has not authenticated after so long is closed; 0: never
-	Output      memory.Limits // of what waits for one client
-	MaxPipeline int           // commands of one client on their way at once
+	door.LiveSettings               // a client that has not authenticated after AuthTimeout is closed
+	Password          string        // clients must AUTH with it; "": no AUTH is needed
+	IdleTimeout       time.Duration // a client that is silent for so long is closed; 0: never
+	Limits            resp.Limits   // limits of one command
+	Output            memory.Limits // limits of what waits for one client
+	MaxMemory         int64         // bytes that all clients together may take; 0: any number
+	MaxPipeline       int           // commands of one client on their way at once
 }
 
 // host is client.Host for the parts that belong to the proxy as a whole, not to one feature.

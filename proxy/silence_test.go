@@ -51,7 +51,7 @@ func TestSilentReplyIsCutOff(t *testing.T) {
 
 // Errors before AUTH, a protocol error and QUIT are silent, too; pushes are not.
 func TestSilenceAndOtherOutput(t *testing.T) {
-	inBubble(t, 1, Options{Password: "x"}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{Password: "x"}}, echo, func(r *rig) {
 		c := r.connect()
 		c.send("AUTH x", "CLIENT REPLY OFF", "RESET", "PING", "AUTH x")
 		c.expect("+OK\r\n+RESET\r\n-NOAUTH Authentication required.\r\n+OK\r\n")

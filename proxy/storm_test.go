@@ -86,7 +86,7 @@ func storms(t *testing.T, seed uint64, large bool) {
 	st.whole = stormTopology(1, 3, func(s int) int { return s * 3 / 16384 })
 	r.topology = st.whole
 	o := Options{Upstream: st, PubSub: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20),
-		MaxPipeline: 1 + dice.IntN(20), Config: noSettings{},
+		Settings: Settings{MaxPipeline: 1 + dice.IntN(20)}, Config: noSettings{},
 		Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second,
 			QueueLimit: 100 << dice.IntN(10)}}
 	if dice.IntN(4) == 0 {

@@ -16,7 +16,7 @@ import (
 // Before AUTH no more is read from a client that leaves 16 KiB of replies unread, and it goes on
 // when it has read them.
 func TestUnreadBeforeAuth(t *testing.T) {
-	inBubble(t, 1, Options{Password: "secret"}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{Password: "secret"}}, echo, func(r *rig) {
 		c := r.connect()
 		const n = 200_000
 		sent := make(chan error, 1)
@@ -43,7 +43,7 @@ func TestUnreadBeforeAuth(t *testing.T) {
 
 // A reply of more than 64 KiB closes a client that has not authenticated.
 func TestOutputLimitBeforeAuth(t *testing.T) {
-	inBubble(t, 1, Options{Password: "secret"}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{Password: "secret"}}, echo, func(r *rig) {
 		c := r.connect()
 		synctest.Wait()
 		ses := r.theOne()
@@ -58,7 +58,9 @@ func TestOutputLimitBeforeAuth(t *testing.T) {
 
 // Who must authenticate has auth-timeout for it, counted anew when RESET asks for it again.
 func TestAuthTimeout(t *testing.T) {
-	inBubble(t, 1, Options{Password: "secret", AuthTimeout: 10 * time.Second}, echo, func(r *rig) {
+	o := Options{Settings: Settings{Password: "secret"}}
+	o.AuthTimeout = 10 * time.Second
+	inBubble(t, 1, o, echo, func(r *rig) {
 		idle, busy, user := r.connect(), r.connect(), r.connect()
 		user.tell("+OK\r\n", "AUTH secret")
 		for range 8 {
@@ -86,7 +88,9 @@ func TestAuthTimeout(t *testing.T) {
 
 // Who needs no password is no stranger, and a TLS handshake has no longer than AUTH.
 func TestAuthTimeoutOfOthers(t *testing.T) {
-	inBubble(t, 1, Options{AuthTimeout: time.Second, TLS: func() *tls.Config { return &tls.Config{} }}, echo,
+	o := Options{TLS: func() *tls.Config { return &tls.Config{} }}
+	o.AuthTimeout = time.Second
+	inBubble(t, 1, o, echo,
 		func(r *rig) {
 			open := r.connect()
 			here, there := net.Pipe()

@@ -289,7 +289,8 @@ func TestResetEndsATransaction(t *testing.T) {
 
 // The commands that wait for EXEC are bounded.
 func TestLongTransaction(t *testing.T) {
-	inTxBubble(t, 1, Options{Limits: resp.Limits{Command: 4 << 10}}, func(r *rig, n *txNodes) {
+	o := Options{Settings: Settings{Limits: resp.Limits{Command: 4 << 10}}}
+	inTxBubble(t, 1, o, func(r *rig, n *txNodes) {
 		c := r.connect()
 		value := strings.Repeat("x", 1000)
 		c.send("MULTI", "SET foo "+value, "SET foo "+value, "SET foo "+value, "SET foo "+value, "EXEC")

@@ -32,7 +32,8 @@ func (h *heard) Subscribe(_ int, channel string, notify func(subscription.Change
 
 // watching runs test with a server that tells of events, which nodes take.
 func watching(t *testing.T, test func(h *heard, tell func(all ...lockevent.Event))) {
-	inBubble(t, 1, Options{LockEvents: true}, func(int, string) string { return ":0\r\n" }, func(r *rig) {
+	o := Options{LockOptions: LockOptions{LockEvents: true}}
+	inBubble(t, 1, o, func(int, string) string { return ":0\r\n" }, func(r *rig) {
 		h := &heard{rig: r}
 		r.server.topics = h
 		test(h, func(all ...lockevent.Event) {

@@ -59,7 +59,7 @@ func TestLargeReplies(t *testing.T) {
 		}
 		return "+OK\r\n"
 	}
-	inBubble(t, 1, Options{MaxMemory: 64 << 20}, answer, func(r *rig) {
+	inBubble(t, 1, Options{Settings: Settings{MaxMemory: 64 << 20}}, answer, func(r *rig) {
 		c := r.connect()
 		go io.WriteString(c, strings.Repeat("GET big\r\n", asked)) // ends when all is read
 		synctest.Wait()
