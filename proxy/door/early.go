@@ -30,13 +30,13 @@ type Early struct {
 	o     EarlyOptions
 	since time.Time
 	door  *Door
-	end   context.CancelFunc // of handshakes
+	over  context.Context // ended by Open and Close, and all handshakes with it
+	end   context.CancelFunc
 
 	mu      sync.Mutex
 	clients map[net.Conn]struct{}
-	handed  uint64        // clients that went to the Successor
-	to      Successor     // after Open
-	over    chan struct{} // closed by Open and Close
+	handed  uint64    // clients that went to the Successor
+	to      Successor // after Open
 	work    sync.WaitGroup
 }
 
@@ -69,11 +69,10 @@ const (
 
 // NewEarly is an Early without listeners.
 func NewEarly(o EarlyOptions) *Early {
-	e := &Early{o: o, since: time.Now(), clients: make(map[net.Conn]struct{}), over: make(chan struct{})}
-	ctx, cancel := context.WithCancel(context.Background())
-	e.end = cancel
+	e := &Early{o: o, since: time.Now(), clients: make(map[net.Conn]struct{})}
+	e.over, e.end = context.WithCancel(context.Background())
 	e.door = New(Options{
-		TLS: o.TLS, TLSFailed: func(net.Addr, error) {}, Come: e.come, Context: ctx, Log: o.Log,
+		TLS: o.TLS, TLSFailed: func(net.Addr, error) {}, Come: e.come, Context: e.over, Log: o.Log,
 	}, LiveSettings{MaxClients: o.MaxClients, KeepAlive: 15 * time.Second})
 	return e
 }
@@ -118,26 +117,18 @@ func (e *Early) stopClients(s Successor) []net.Listener {
 		return nil
 	}
 	e.to = s
-	close(e.over)
+	e.end()
 	for nc := range e.clients {
 		nc.SetReadDeadline(time.Now())
 	}
 	e.mu.Unlock()
-	e.end()
 	all := e.door.Pause()
 	e.work.Wait()
 	return all
 }
 
 // isOver says that Open or Close was called. It needs no lock, but only under mu it stays as it is.
-func (e *Early) isOver() bool {
-	select {
-	case <-e.over:
-		return true
-	default:
-		return false
-	}
-}
+func (e *Early) isOver() bool { return e.over.Err() != nil }
 
 // come is the stay of one client. Who comes through the door while it ends is handed over at once.
 func (e *Early) come(n Newcomer) {
@@ -189,7 +180,7 @@ func (e *Early) answerCommands(nc net.Conn) (rest []byte, stays bool) {
 	for {
 		if len(buf) == cap(buf) {
 			if len(buf) >= earlyRoom {
-				<-e.over
+				<-e.over.Done()
 				return buf, true
 			}
 			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
@@ -230,7 +221,7 @@ func (e *Early) answerCommands(nc net.Conn) (rest []byte, stays bool) {
 func (e *Early) openSoon() bool {
 	for e.o.Why() == nil && time.Since(e.since) < grace {
 		select {
-		case <-e.over:
+		case <-e.over.Done():
 			return true
 		case <-time.After(5 * time.Millisecond):
 		}
