@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -17,41 +18,46 @@ const (
 	AskLimit = time.Second
 )
 
-// tableQuestion asks the upstream for its commands when clients send unknown ones: one question at a time for
-// all clients, and at most one each AskPause. Safe for concurrent use.
+// tableQuestion is what the upstream is asked when clients send unknown commands: one question at a time for
+// all clients, and at most one each AskPause.
 type tableQuestion struct {
 	mu      sync.Mutex
 	asked   time.Time // when the last question ended
 	waiting []func()  // clients that wait for the end of the open question; nil: there is none
 }
 
-// awaitAnswer calls ready as soon as the upstream has answered, or will not. It reports false, without
-// calling ready, if it has answered just now. ask asks the upstream, on a goroutine that start begins. It
-// never blocks, so loops may call it. ready is called on the goroutine that has asked.
-func (r *tableQuestion) awaitAnswer(ready func(), ask func(), start func(func())) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.waiting == nil {
-		if time.Since(r.asked) < AskPause {
+// Again has the upstream asked for its commands because a client has sent an unknown one, and calls ready as
+// soon as that has ended, on the goroutine that has asked. It reports false, without calling ready, if the
+// upstream has answered just now. start begins a goroutine, which ends within AskLimit, or when ctx ends. It
+// never blocks, so loops may call it.
+func (l *Learner) Again(ctx context.Context, start func(func()), ready func()) bool {
+	q := &l.question
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == nil {
+		if time.Since(q.asked) < AskPause {
 			return false
 		}
-		start(func() {
-			ask()
-			r.endQuestion()
-		})
+		start(func() { l.askAgain(ctx) })
 	}
-	// The goroutine cannot end the question before this: endQuestion takes the lock.
-	r.waiting = append(r.waiting, ready)
+	// The goroutine cannot end the question before this: it takes the lock.
+	q.waiting = append(q.waiting, ready)
 	return true
 }
 
-// endQuestion lets all who wait go on. They are called without the lock: one of them may send the next
-// unknown command at once.
-func (r *tableQuestion) endQuestion() {
-	r.mu.Lock()
-	waiting := r.waiting
-	r.waiting, r.asked = nil, time.Now()
-	r.mu.Unlock()
+// askAgain asks the upstream, and lets all who wait go on. They are called without the lock: one of them may
+// send the next unknown command at once.
+func (l *Learner) askAgain(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, AskLimit)
+	defer cancel()
+	if err := l.Learn(limited); err != nil && ctx.Err() == nil {
+		l.Log.Warn("the upstream's commands could not be learned for a command that is unknown", "err", err)
+	}
+	q := &l.question
+	q.mu.Lock()
+	waiting := q.waiting
+	q.waiting, q.asked = nil, time.Now()
+	q.mu.Unlock()
 	for _, ready := range waiting {
 		ready()
 	}

@@ -41,7 +41,7 @@ type Learner struct {
 	mu      sync.Mutex // held while the commands are learned
 	command []byte     // the upstream's reply to COMMAND from which the table was made
 
-	asking tableQuestion // asks again when clients send unknown commands
+	question tableQuestion // for clients that have sent unknown commands
 }
 
 // First learns the commands at the start. A master that answers late, or cannot be reached for a while, is
@@ -106,18 +106,4 @@ func (l *Learner) Keep(ctx context.Context, each func()) {
 			l.Log.Warn("the upstream's commands could not be learned anew", "err", err)
 		}
 	}
-}
-
-// Again has the upstream asked for its commands because a client has sent an unknown one, and calls ready as
-// soon as that has ended. It reports false, without calling ready, if the upstream has answered just now.
-// start begins a goroutine, which ends within AskLimit, or when ctx ends.
-func (l *Learner) Again(ctx context.Context, start func(func()), ready func()) bool {
-	return l.asking.awaitAnswer(ready, func() {
-		limited, cancel := context.WithTimeout(ctx, AskLimit)
-		defer cancel()
-		if err := l.Learn(limited); err != nil && ctx.Err() == nil {
-			l.Log.Warn("the upstream's commands could not be learned for a command that is unknown",
-				"err", err)
-		}
-	}, start)
 }
