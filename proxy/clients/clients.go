@@ -91,10 +91,11 @@ func (l *Loop) Alert() bool { return l.pause.Kind != commands.PauseNone || l.all
 // follows from its ID, and nobody has to remember it.
 func (a *All) IndexOf(id int64) int { return int(uint64(id) % uint64(len(a.loops))) }
 
-// onEach runs f on every loop, and after all of them then on the loop of h, which is on here. Later commands
-// of h wait. f runs on each of the loops, and must touch only what belongs to that one.
-func (l *Loop) onEach(h client.Host, f func(l *Loop), then func()) {
+// onEach runs f on every loop, and after all of them answers the current command of h, which is on l, with
+// reply. Later commands of h wait. f runs on each of the loops, and must touch only what belongs to that one.
+func (l *Loop) onEach(h client.Host, f func(l *Loop), reply []byte) {
 	h.AnswerLater(client.ByProxy)
 	h.SetHold(client.HoldOrder)
-	loop.Each(l.all.loops, f, func() { l.Post(then) })
+	tag := h.CurrentTag()
+	loop.Each(l.all.loops, f, func() { l.Post(func() { h.Answer(tag, reply) }) })
 }

@@ -37,7 +37,7 @@ func (c Commands) Self() *commands.Peer { return c.Describe() }
 // Connected implements commands.Clients.
 func (c Commands) Connected(id int64) bool { return c.On.all.Find(id) != nil }
 
-// Each implements commands.Clients. ids: only these clients, each once; nil: all. The answer lists them by
+// Each implements commands.Clients. ids: only these clients, each once however often it is named; nil: all. The answer lists them by
 // ID, whichever loop has answered first.
 func (c Commands) Each(
 	ids []int64,
@@ -47,37 +47,23 @@ func (c Commands) Each(
 	c.Host.AnswerLater(client.ByProxy)
 	c.Host.SetHold(client.HoldOrder)
 	all := c.On.all
-	g := &visits{h: c.Host, tag: c.Host.CurrentTag(), self: c.Describe(), visit: visit, then: then}
-	if ids == nil {
-		g.missing = len(all.loops)
-		for _, l := range all.loops {
-			g.visitLoop(l, func() []Client { return slices.Collect(l.clients) })
+	whom := func(l *Loop) []Client { return slices.Collect(l.clients) }
+	if ids != nil {
+		byLoop := make(map[*Loop][]Client)
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+			if found := all.Find(id); found != nil {
+				l := all.loops[all.IndexOf(id)]
+				byLoop[l] = append(byLoop[l], found)
+			}
 		}
-		return
+		whom = func(l *Loop) []Client { return byLoop[l] }
 	}
-	// An ID may be named twice.
-	wanted := make(map[int64]Client)
-	byLoop := make(map[*Loop][]Client)
-	for _, id := range ids {
-		if found := all.Find(id); found != nil && wanted[id] == nil {
-			wanted[id] = found
-			l := all.loops[all.IndexOf(id)]
-			byLoop[l] = append(byLoop[l], found)
+	g := &visits{h: c.Host, tag: c.Host.CurrentTag(), self: c.Describe(), visit: visit, then: then,
+		missing: len(all.loops)}
+	for _, l := range all.loops {
+		if !l.Post(func() { g.visitSome(l, whom(l), nil) }) {
+			g.addSeen(nil) // the loop has ended, and its clients with it
 		}
-	}
-	g.missing = len(byLoop)
-	if len(byLoop) == 0 {
-		g.h.Loop().Post(func() { g.addSeen(nil) })
-	}
-	for l, some := range byLoop {
-		g.visitLoop(l, func() []Client { return some })
-	}
-}
-
-// visitLoop visits the clients that whom returns on the loop l.
-func (g *visits) visitLoop(l *Loop, whom func() []Client) {
-	if !l.Post(func() { g.visitSome(l, whom(), nil) }) {
-		g.addSeen(nil) // the loop has ended, and its clients with it
 	}
 }
 

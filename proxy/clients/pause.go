@@ -27,14 +27,12 @@ type pause struct {
 
 // Pause implements commands.Clients.
 func (c Commands) Pause(until time.Time, kind commands.Pause, reply []byte) {
-	tag := c.Host.CurrentTag()
-	c.On.onEach(c.Host, func(l *Loop) { l.pauseClients(until, kind) }, func() { c.Host.Answer(tag, reply) })
+	c.On.onEach(c.Host, func(l *Loop) { l.pauseClients(until, kind) }, reply)
 }
 
 // Unpause implements commands.Clients.
 func (c Commands) Unpause(reply []byte) {
-	tag := c.Host.CurrentTag()
-	c.On.onEach(c.Host, (*Loop).unpause, func() { c.Host.Answer(tag, reply) })
+	c.On.onEach(c.Host, (*Loop).unpause, reply)
 }
 
 // pauseClients begins a pause, or makes the present one longer and wider, never shorter or narrower. So it is
