@@ -57,8 +57,14 @@ func (n *Nodes) Busy() bool { return n.stats.Stuck.Load() > 0 }
 // TellReplicas implements commands.Nodes.
 func (n *Nodes) TellReplicas(req []byte) {
 	for _, node := range n.pool.Topology().Replicas {
-		pipe.Ask(n.pool, pipe.ToNode(node.Addr), pipe.Mode{Proto: 2}, req,
-			func(reply []byte, err error) { n.takeReply(node.Addr, reply, err) })
+		pipe.Ask(n.pool, pipe.ToNode(node.Addr), pipe.Mode{Proto: 2}, req, func(reply []byte, err error) {
+			switch {
+			case err != nil:
+				n.log.Warn("replica could not be told what its master was", "node", node.Addr, "err", err)
+			case reply[0] == '-':
+				n.log.Warn("replica refused what its master took", "node", node.Addr, "err", string(reply))
+			}
+		})
 	}
 }
 
@@ -98,14 +104,4 @@ func (n *Nodes) Set(name, text string) {
 		n.notes = make(map[string]string)
 	}
 	n.notes[name] = text
-}
-
-// takeReply takes the reply of the replica at addr.
-func (n *Nodes) takeReply(addr string, reply []byte, err error) {
-	switch log := n.log; {
-	case err != nil:
-		log.Warn("replica could not be told what its master was", "node", addr, "err", err)
-	case reply[0] == '-':
-		log.Warn("replica refused what its master took", "node", addr, "err", string(reply))
-	}
 }
