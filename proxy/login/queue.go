@@ -70,13 +70,6 @@ func (l *Queue) Leave(from string) {
 	l.startNext()
 }
 
-// Idle says that no login runs or waits.
-func (l *Queue) Idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.running == 0 && l.waiting == 0 && len(l.origins) == 0 && len(l.turns) == 0
-}
-
 // offerTurn gives o a turn if it may have one.
 func (l *Queue) offerTurn(o *origin) {
 	if !o.queued && len(o.waiting) > 0 && o.running < MaxOfOrigin {
