@@ -100,7 +100,7 @@ func (a actions) inOrder(slot int, req []byte, lost redlock.Delivery, send func(
 		return
 	}
 	req = client.Lasting(req)
-	a.askNode(pipe.ToSlot(slot), ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
+	a.askNode(pipe.ToSlot(slot), client.Ping, commands.Reread, redlock.ExchangeFunc(func([]byte) []byte {
 		send(req)
 		return nil
 	}), lost)

@@ -37,11 +37,6 @@ type connectionHost interface {
 	CountMemory()
 }
 
-var (
-	ping     = resp.AppendCommandStrings(nil, "PING")
-	selected = []byte("+OK\r\n")
-)
-
 // UpstreamUser implements commands.Connection.
 func (c *connection) UpstreamUser() string {
 	if u := c.own.User(); u != nil {
@@ -58,16 +53,16 @@ func (c *connection) Select(n int) {
 	mode := pipe.Mode{Proto: about.Proto, DB: n}
 	if n == 0 || h.Pool().Reaches(mode) {
 		about.DB = n
-		h.Reply(selected)
+		h.Reply(resp.OK)
 		return
 	}
 	h.SetHold(client.HoldOrder)
-	c.askNode(pipe.Request{Mode: mode, Bytes: ping}, func(reply []byte) []byte {
+	c.askNode(pipe.Request{Mode: mode, Bytes: client.Ping}, func(reply []byte) []byte {
 		if reply[0] == '-' && !h.Pool().Reaches(mode) {
 			return reply
 		}
 		about.DB = n
-		return selected
+		return resp.OK
 	})
 }
 

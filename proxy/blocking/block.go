@@ -8,7 +8,6 @@ import (
 	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
-	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 )
 
@@ -92,7 +91,7 @@ func (b *block) now() time.Time { return b.h.Loop().Now() }
 func (b *block) beginWait() {
 	b.start = b.now()
 	if b.h.HalfClosed() {
-		b.leaveNode()
+		b.halfClosed()
 	}
 	b.connectNode()
 }
@@ -122,13 +121,8 @@ func (b *block) connectNode() {
 		b.sendCommand()
 		return
 	}
-	b.own.Request(pingRequest, b, b.tagOf(greeting))
+	b.own.Request(client.Ping, b, b.tagOf(greeting))
 }
-
-var (
-	pingRequest   = resp.AppendCommandStrings(nil, "PING")
-	askingRequest = resp.AppendCommandStrings(nil, "ASKING")
-)
 
 func (b *block) tagOf(request uint32) uint32 { return b.attempt<<tagBits | request }
 
@@ -151,7 +145,7 @@ func (b *block) sendCommand() {
 	b.setSent(true)
 	switch {
 	case b.asking:
-		own.Request(askingRequest, b, b.tagOf(aheadTag))
+		own.Request(client.Asking, b, b.tagOf(aheadTag))
 	case b.caching && b.of.own.Set() != nil:
 		own.Request(b.of.own.Set().Before(), b, b.tagOf(aheadTag))
 	}

@@ -53,9 +53,6 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	ended(true)
 }
 
-// halfClosed implements blockingCommand.
-func (b *block) halfClosed() { b.leaveNode() }
-
 // drainWait implements blockingCommand. Its client is there, and gets what the node takes from a list for it:
 // at the end of a connection a node may drop that.
 func (b *block) drainWait() {
@@ -76,10 +73,10 @@ func (b *block) drainWait() {
 	})
 }
 
-// leaveNode has the node treat the command as that of a client which has ended its side, and does so just
+// halfClosed implements blockingCommand. It has the node treat the command as that of a client which has ended its side, and does so just
 // now: what is there, it gets, and after that nothing is taken from a list and lost. It is called for a
 // client that has half-closed. The node answers at once, or ends the connection.
-func (b *block) leaveNode() {
+func (b *block) halfClosed() {
 	if b.sent {
 		pipe.EndRequests(b.own.Pipe)
 	}

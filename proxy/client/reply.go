@@ -5,6 +5,13 @@ import (
 	"errors"
 
 	"lockproxy/internal/loop"
+	"lockproxy/internal/resp"
+)
+
+// Ping asks whether a node is there; Asking goes before what a node runs in a slot that it imports.
+var (
+	Ping   = resp.AppendCommandStrings(nil, "PING")
+	Asking = resp.AppendCommandStrings(nil, "ASKING")
 )
 
 // NoAnswer is what a client gets if a command ended without an answer.

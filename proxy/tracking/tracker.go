@@ -31,13 +31,11 @@ import (
 )
 
 var (
-	toldInvalid  = []byte(">2\r\n$10\r\ninvalidate\r\n")
-	toldMessage  = []byte("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n")
-	toldBroken   = []byte(">2\r\n$21\r\ntracking-redir-broken\r\n:")
-	trackingPing = resp.AppendCommandStrings(nil, "PING")
-	trackingOK   = []byte("+OK\r\n")
-	noPerm       = []byte("-NOPERM ")
-	busy         = []byte("-BUSY ")
+	toldInvalid = []byte(">2\r\n$10\r\ninvalidate\r\n")
+	toldMessage = []byte("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n")
+	toldBroken  = []byte(">2\r\n$21\r\ntracking-redir-broken\r\n:")
+	noPerm      = []byte("-NOPERM ")
+	busy        = []byte("-BUSY ")
 )
 
 // CachingYes and CachingNo are CLIENT CACHING, before a command of a client that opted in, or out.
@@ -92,16 +90,16 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 		case next.BCast:
 			set.Everywhere()
 		}
-		return trackingOK
+		return resp.OK
 	}
 	again := commands.Asking{Resend: true}
 	if next.BCast && client.Masters(t.h) > 0 {
 		t.h.Actions().
-			AskAll(trackingPing, again,
+			AskAll(client.Ping, again,
 				func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
-	t.h.Actions().Ask(pipe.Target{}, trackingPing, again, finish)
+	t.h.Actions().Ask(pipe.Target{}, client.Ping, again, finish)
 }
 
 // firstFailed returns the first error among replies that is not about rights; if all are, the first of them.
@@ -127,7 +125,7 @@ func (t *Tracker) retrack(next commands.Tracking, prefixes []string) {
 			t.h.Answer(tag, refused)
 			return
 		}
-		t.h.Answer(tag, trackingOK)
+		t.h.Answer(tag, resp.OK)
 	})
 }
 

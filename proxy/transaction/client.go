@@ -29,7 +29,7 @@ func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking
 func (c *Client) IsOpen() bool { return c.open != nil }
 
 // Fails says that EXEC will run nothing, as far as is known. It is false while there is no transaction.
-func (c *Client) Fails() bool { return c.open.execFails() }
+func (c *Client) Fails() bool { return c.open != nil && (c.open.refused || c.open.rejected) }
 
 // Spoil makes EXEC run nothing, if commands are queued. The proxy has refused a command of it in another
 // place.
@@ -55,9 +55,6 @@ func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []b
 
 // InMulti says that commands are queued.
 func (c *Client) InMulti() bool { return c.open != nil && c.open.multi }
-
-// execFails says that EXEC will run nothing, as far as is known.
-func (t *transaction) execFails() bool { return t != nil && (t.refused || t.rejected) }
 
 // beginTransaction returns the transaction, a new one if there is none.
 func (c *Client) beginTransaction() *transaction {
@@ -87,7 +84,7 @@ func (c *Client) Multi() {
 	t.multi, t.caching, t.db = true, c.own.Precedes(), c.h.About().DB
 	c.h.About().Transaction.Open = true
 	c.h.AnswerLater(client.ByNode)
-	c.h.Answer(c.h.CurrentTag(), replyOK) // not as an error of the proxy, since the node counts it too
+	c.h.Answer(c.h.CurrentTag(), resp.OK) // not as an error of the proxy, since the node counts it too
 }
 
 // Watch implements commands.Transactions. All earlier commands are answered, so that what they write does not
@@ -119,7 +116,7 @@ func (c *Client) Watch() {
 // it.
 func (c *Client) Unwatch() {
 	if c.open == nil {
-		c.h.Reply(replyOK)
+		c.h.Reply(resp.OK)
 		return
 	}
 	c.open.takeStep(unwatchStep, unwatchCommand)
@@ -205,12 +202,12 @@ func (t *transaction) answerQueued(e *QueuedCommand, reply []byte) {
 // the outcome waits for EXEC.
 func (t *transaction) concludeStep() {
 	h, step := t.h, t.step
-	reply := replyOK
+	reply := resp.OK
 	switch {
 	case step.kind == noStep:
 		return
 	case step.kind == watchStep: // no point in watching more
-		t.step = stepNone
+		t.step = txStep{}
 		h.Answer(step.tag, reply)
 		return
 	case step.kind == abortStep, step.kind == execStep && (t.refused || t.outcome == aborted):
@@ -226,7 +223,7 @@ func (t *transaction) concludeStep() {
 // finishStep ends the transaction with the answer to its step. What Expect had set for EXEC is taken back,
 // for reply is the answer already.
 func (t *transaction) finishStep(tag uint32, reply []byte) {
-	t.step = stepNone
+	t.step = txStep{}
 	t.endTransaction()
 	t.h.Answers().Expect(tag, nil)
 	t.h.Answer(tag, reply)

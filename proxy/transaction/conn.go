@@ -177,7 +177,7 @@ func (l *txConn) enterMode() {
 		l.pipe.Request(resp.AppendCommandStrings(nil, "SELECT", strconv.Itoa(want.DB)), l, tagMode)
 	}
 	if l.now = want; l.asking {
-		l.pipe.Request(askingCommand, l, tagMode)
+		l.pipe.Request(client.Asking, l, tagMode)
 	}
 }
 

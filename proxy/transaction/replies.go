@@ -116,7 +116,7 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 	case !last:
 	case step.kind == watchStep:
 		t.trying = trying{}
-		t.step, l.stepped, l.partly = stepNone, false, false
+		t.step, l.stepped, l.partly = txStep{}, false, false
 		if reply[0] != '-' {
 			t.noteWatch(step.raw)
 		} else if !t.watched {
@@ -129,19 +129,14 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 		if step.kind == abortStep {
 			reply = execAborted
 		}
-		t.noteWrites()
+		if step.kind == execStep && t.writes { // for WAIT
+			t.of.writes.Add(l.pipe)
+		}
 		t.endTransaction()
 	}
 	h.Receive(step.tag, reply, last)
 	if last && l.unheard && step.kind == execStep {
 		t.of.tracker.Unheard()
-	}
-}
-
-// noteWrites notes for WAIT that EXEC may have written at the node.
-func (t *transaction) noteWrites() {
-	if t.step.kind == execStep && t.writes {
-		t.of.writes.Add(t.conn.pipe)
 	}
 }
 

@@ -167,7 +167,6 @@ const (
 
 var (
 	// What the proxy says in place of a node, in the words of Redis (multi.c).
-	replyOK      = []byte("+OK\r\n")
 	replyQueued  = []byte("+QUEUED\r\n")
 	execAborted  = []byte("-EXECABORT Transaction discarded because of previous errors.\r\n")
 	nestedMulti  = []byte("-ERR MULTI calls can not be nested\r\n")
@@ -179,7 +178,6 @@ var (
 	multiCommand   = resp.AppendCommandStrings(nil, "MULTI")
 	discardCommand = resp.AppendCommandStrings(nil, "DISCARD")
 	unwatchCommand = resp.AppendCommandStrings(nil, "UNWATCH")
-	askingCommand  = resp.AppendCommandStrings(nil, "ASKING")
 )
 
 // endTransaction ends the transaction. Its connection may be used again if it is in its original state. It
@@ -195,8 +193,6 @@ func (t *transaction) forgetTransaction() {
 	t.of.open = nil
 	t.h.About().Transaction = commands.Transaction{}
 }
-
-var stepNone txStep
 
 // noteWatch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all keys of EXEC, or
 // if EXEC has only one, although the watched keys may still be at the other node. So the keys of WATCH are
