@@ -36,7 +36,7 @@ func (a actions) Forward(slot int) {
 	a.s.router.forwardCommand(slot, a.s.w.call.Command, a.s.w.call.Raw)
 }
 
-// Ask implements commands.Actions. Requests for any node all go to the same one, as in router.sendToSlot.
+// Ask implements commands.Actions.
 func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	a.askNode(to, req, o, redlock.ExchangeFunc(then), nil)
 }
@@ -47,9 +47,6 @@ func (a actions) askNode(
 ) {
 	s := a.s
 	a.expectReply(then, lost)
-	if to.Any() {
-		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
-	}
 	// The request itself only reads, but the command may write by what follows it, over other connections.
 	if o.Resend && s.answers.at(s.current).counter.Writes {
 		s.writes.AddSomewhere()

@@ -156,25 +156,18 @@ func (r *router) attendCommand(cmd *commands.Command, args [][]byte) (refusal []
 	case s.Watching && cmd.MeetsData():
 		return watch.Only, false
 	case s.pause.Must(cmd, args):
-		return r.holdBack()
+		switch { // nobody waits while the proxy drains, nor who has ended the client's side
+		case s.draining:
+			return refusedByDrain, false
+		case s.eof:
+			s.endSession()
+		default:
+			s.pause.Begin()
+		}
+		return nil, true
 	}
 	s.monitor.Observe(cmd, args, s.tx.Fails())
 	return nil, false
-}
-
-// holdBack makes the session wait before its next command. Nobody waits while the proxy drains, nor a client
-// that has ended its side of the connection.
-func (r *router) holdBack() (refusal []byte, wait bool) {
-	s := r.s
-	switch {
-	case s.draining:
-		return refusedByDrain, false
-	case s.eof:
-		s.endSession()
-		return nil, true
-	}
-	s.pause.Begin()
-	return nil, true
 }
 
 // runsCommand says that a command of n arguments will run, as far as can be told without the node. Others see
@@ -234,7 +227,7 @@ func (r *router) forwardCommand(slot int, cmd *commands.Command, raw []byte) {
 		}))
 		return
 	}
-	r.sendToSlot(slot, raw, cmd.Flags&commands.ReadOnly != 0, script)
+	r.sendTo(pipe.ToSlot(slot), raw, cmd.Flags&commands.ReadOnly != 0, script)
 }
 
 // routeByKeys routes a command by the slot of its keys. With one master nobody looks for the slot. But a

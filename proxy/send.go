@@ -30,25 +30,19 @@ func (r *router) inOrder() bool {
 	return true
 }
 
-// sendToSlot sends req to the master of slot. Requests for any node all go to the same one, so that the
-// commands of a client, such as PUBLISH, stay in order. It is the current command that is sent.
-func (r *router) sendToSlot(slot int, req []byte, resend, script bool) {
-	s := r.s
-	if slot == commands.AnySlot {
-		slot = s.w.pool.SomeSlot(s.ID)
-	}
-	r.sendTo(pipe.ToSlot(slot), req, resend, script)
-}
-
 // Order implements pipe.Ordered. latest: no later command has been read yet, so nothing can be overtaken.
 func (s *session) Order(tag uint32) (client int64, n uint32, latest bool) {
 	return s.ID, tag, tag+1 == s.answers.tail
 }
 
 // sendTo sends req: the current command, or a request on its behalf. script: it may run one by its SHA1. One
-// that may be sent again is given a receiver that may choose another connection for it (reader).
+// that may be sent again is given a receiver that may choose another connection for it (reader). Requests for
+// any node all go to the same one, so that the commands of a client, such as PUBLISH, stay in order.
 func (r *router) sendTo(to pipe.Target, req []byte, resend, script bool) {
 	s := r.s
+	if to.Any() {
+		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
+	}
 	var receiver pipe.Receiver = s
 	if resend {
 		receiver = reader{s}
