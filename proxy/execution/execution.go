@@ -8,7 +8,6 @@ package execution
 
 import (
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -64,19 +63,10 @@ func (a *execution) runApart(task func(), then func() []byte) {
 	})
 }
 
-// elementsOf returns the elements of reply; false: it is no array. They alias reply, and none may be appended
-// to. It runs on any goroutine.
+// elementsOf returns the elements of reply, which alias it; false: it is no array. It runs on any goroutine.
 func elementsOf(reply []byte) (elems [][]byte, ok bool) {
-	n, rest, ok := arrayOf(reply)
-	for ; ok && n > 0; n-- {
-		var f resp.Framer
-		end, whole, err := f.Next(rest)
-		if err != nil || !whole {
-			return append(elems, nil), true // arrange will find that something is wrong with it
-		}
-		elems, rest = append(elems, rest[:end:end]), rest[end:]
-	}
-	return elems, ok
+	elems, ok = resp.Elements(reply)
+	return elems, ok && reply[0] == '*' && !resp.IsNull(reply)
 }
 
 // arrange puts the elements of reply into the places of their commands, and starts the commands that are left
@@ -162,17 +152,6 @@ func (a *execution) countReceivers(published []*transaction.QueuedCommand) {
 // badExec is for a reply that does not fit what was queued: part of it in the wrong place would be worse than
 // none.
 var badExec = []byte("-ERR the upstream answered EXEC in a form that lockproxy does not expect\r\n")
-
-// arrayOf returns the number of elements of reply, an array, and their bytes.
-func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
-	for i := 1; i < len(reply) && reply[0] == '*'; i++ {
-		if reply[i] == '\n' {
-			n, err := strconv.Atoi(string(reply[1 : i-1]))
-			return n, reply[i+1:], err == nil && n >= 0
-		}
-	}
-	return 0, nil, false
-}
 
 // execution runs commands for EXEC, and takes their answers in place of the client. While it runs, the
 // answers to its commands are diverted to it (Host.Divert), and the client gets one answer, to EXEC. It
