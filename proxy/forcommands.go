@@ -58,7 +58,7 @@ func (v commandsServer) Clustered() bool { return v.s.upstream.Topology().Kind =
 func (v commandsServer) Facts() commands.Facts {
 	f := commands.Facts{
 		Version:    v.s.o.Version,
-		Upstream:   kindNames[v.s.upstream.Topology().Kind],
+		Upstream:   v.s.upstream.Topology().Kind.String(),
 		ConfigFile: v.s.o.ConfigFile,
 		RunID:      v.s.runID,
 		Started:    v.s.started,
@@ -73,11 +73,6 @@ func (v commandsServer) Facts() commands.Facts {
 		f.Addr = all[0].String()
 	}
 	return f
-}
-
-// kindNames are the kinds of upstreams as INFO shows them.
-var kindNames = map[cluster.Kind]string{
-	cluster.Single: "single", cluster.Sentinel: "sentinel", cluster.Cluster: "cluster",
 }
 
 // newRunID makes an id as Redis has one: 40 hex digits.

@@ -55,14 +55,6 @@ func (l *largeCommands) takesRead(s *session, args [][]byte) bool {
 	return true
 }
 
-// ownSet returns the connections that the current command goes over, nil if it is not large.
-func (l *largeCommands) ownSet() *owned.Set {
-	if l.on {
-		return l.set
-	}
-	return nil
-}
-
 // turnConnections makes the next command, large or not, go over the right connections. It reports false while
 // the command must wait for the answers to earlier ones.
 func (l *largeCommands) turnConnections(s *session, large bool) bool {

@@ -18,6 +18,7 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
 	"lockproxy/proxy/door"
+	"lockproxy/proxy/masters"
 	"lockproxy/proxy/memory"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/redlock/locks"
@@ -28,14 +29,11 @@ import (
 // for concurrent use. All that may block takes a context; the rest answers from what is known now.
 type Upstream interface {
 	pipe.Control
-	// OnChange registers f, which is called with each new topology and must not block.
-	OnChange(f func(*cluster.Topology))
+	masters.Upstream
 	// Command returns the reply of COMMAND.
 	Command(ctx context.Context) ([]byte, error)
 	// Limits are the masters' limits for one client, as far as they tell.
 	Limits(ctx context.Context) cluster.Limits
-	// Memories is what the masters say of their memory, by address. Those that do not answer are left out.
-	Memories(ctx context.Context) map[string]cluster.Memory
 	// Ready returns the reason why some commands can probably not be served now, or nil.
 	Ready() error
 	// Serves says whether any command can probably be served now.

@@ -67,9 +67,6 @@ func (r *roster) compareRules(masters []map[string]string) {
 
 // rulesOf returns the rules of a user at all masters. They serve to be compared only.
 func rulesOf(name string, masters []map[string]string) string {
-	if len(masters) == 1 {
-		return masters[0][name]
-	}
 	var all []string
 	for _, users := range masters {
 		all = append(all, users[name])
@@ -95,14 +92,10 @@ type listing struct {
 	failed  bool // the next second asks again
 }
 
-// addReply takes the answer of the i-th master.
+// addReply takes the answer of the i-th master. If one has failed nothing is concluded from the others:
+// whoever is not listed there may just not be known.
 func (l *listing) addReply(i int, reply []byte, err error) {
 	l.replies[i], l.failed = reply, l.failed || err != nil
-	l.countReply()
-}
-
-// If one has failed nothing is concluded from the others: whoever is not listed there may just not be known.
-func (l *listing) countReply() {
 	if l.missing--; l.missing > 0 {
 		return
 	}

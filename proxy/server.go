@@ -275,7 +275,9 @@ func (s *Server) haltClients() {
 func (s *Server) stopServer() {
 	s.cancel(commands.ErrDraining)
 	s.close()
-	s.locks.leaveMasters()
+	for _, m := range s.locks.masters { // behind closeEngines, where engines may have something to give back
+		m.Close()
+	}
 	for _, w := range s.workers {
 		done := make(chan struct{})
 		if w.loop.Post(func() { w.pool.Close(); close(done) }) {
@@ -298,8 +300,10 @@ func (e InPart) Unwrap() error { return e.Err }
 // Ready returns the reasons why the proxy cannot serve all commands now, one a line, or nil.
 func (s *Server) Ready() error {
 	var all []error
+	if s.IsShut() {
+		all = append(all, commands.ErrDraining)
+	}
 	for _, reason := range []func() error{
-		s.drains,
 		s.upstream.Ready,
 		s.locks.ready,
 		s.evictions.Refusal,
@@ -313,12 +317,4 @@ func (s *Server) Ready() error {
 		return InPart{err}
 	}
 	return err
-}
-
-// drains is one of the reasons.
-func (s *Server) drains() error {
-	if s.IsShut() {
-		return commands.ErrDraining
-	}
-	return nil
 }

@@ -80,8 +80,8 @@ type among struct {
 // router.inOrder.
 func (s *session) Mode() pipe.Mode {
 	own := s.own.Set()
-	if own == nil {
-		own = s.large.ownSet()
+	if own == nil && s.large.on {
+		own = s.large.set
 	}
 	return pipe.Mode{Proto: s.Proto, DB: s.DB, Second: s.router.stuckEpoch != 0 && own == nil, Own: own}
 }
