@@ -156,8 +156,12 @@ func (l *life) Closed(err error) {
 		}
 	}
 	s.out.pushes, s.out.held = nil, 0
-	s.footprint.endCounting()
-	s.w.removeSession(s) // last, because Drain may go on after this
+	// Nothing is counted for it after that, whoever still asks.
+	s.w.memory.Add(-s.bytes)
+	s.bytes = 0
+	delete(s.w.sessions, s)
+	s.w.shared.Clients.Remove(s.ID)
+	s.w.shared.Left() // last, because Drain may go on after this
 }
 
 // resetState undoes all of a connection's state outside commands.Client, for RESET and for a closed

@@ -23,13 +23,6 @@ func (f *footprint) addBytes(n int) {
 	}
 }
 
-// endCounting stops counting the client, which has gone. After that nothing is counted for it, whoever still
-// asks.
-func (f *footprint) endCounting() {
-	f.s.w.memory.Add(-f.bytes)
-	f.bytes = 0
-}
-
 const (
 	// sessionSize is the least memory of a session.
 	sessionSize = int(unsafe.Sizeof(session{}) + unsafe.Sizeof(loop.Conn{}))

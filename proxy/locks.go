@@ -117,17 +117,6 @@ func (l *lockEngines) closeEngines(ctx context.Context) {
 	l.peers.Close()
 }
 
-// leaveMasters ends the connections to the masters. It comes behind closeEngines: until then engines may have
-// something to give back there.
-func (l *lockEngines) leaveMasters() {
-	for _, m := range l.masters {
-		m.Close()
-	}
-}
-
-// stats are the counters of all lock engines.
-func (l *lockEngines) stats() locks.Stats { return l.engines.Stats() }
-
 // health returns the health of the masters of RedLock.
 func (l *lockEngines) health() []master.Health {
 	var all []master.Health

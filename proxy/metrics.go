@@ -80,15 +80,14 @@ func (s *Server) totals() commands.Stats {
 		Memory:          s.shared.Memory.Used(),
 		MaxMemory:       s.shared.Memory.Limit(),
 		Redirects:       make(map[string]uint64),
-		Locks:           s.locks.stats(),
+		Locks:           s.locks.engines.Stats(),
 	}
 	for i := range s.shared.Pipes.Redirects {
 		st.Redirects[retry.Reason(i).String()] = s.shared.Pipes.Redirects[i].Load()
 	}
 	for _, w := range s.workers {
-		in, out := w.Bytes()
-		st.BytesIn += in
-		st.BytesOut += out
+		st.BytesIn += w.bytesIn.Load()
+		st.BytesOut += w.bytesOut.Load()
 	}
 	st.Calls = s.shared.Counters.Calls()
 	return st
@@ -100,7 +99,7 @@ func subscriptions(workers []*worker) (now map[string]int64, messages uint64) {
 	kinds := []string{pubsub.Classic: "channel", pubsub.Pattern: "pattern", pubsub.Shard: "shard"}
 	now = make(map[string]int64)
 	for _, w := range workers {
-		taken, given := w.Topics()
+		taken, given := w.hub.Counts()
 		for kind, name := range kinds {
 			now[name] += taken[kind]
 		}

@@ -63,8 +63,11 @@ func (t *tasks) startTask(task commands.Task, post func(func()) bool, lost redlo
 	} else if t.h.Draining() {
 		t.cancel(commands.ErrDraining)
 	}
+	// A wait for a lock writes at the upstream, at nodes that nobody here knows.
 	if forLock {
-		t.waitForLock()
+		t.writes.AddSomewhere()
+		t.lockWaits++
+		t.h.About().Blocked = true
 	}
 	t.h.SetHold(client.HoldTask)
 	shared.Tasks.Add(1)
@@ -129,17 +132,9 @@ func (t *tasks) unblockWait(withError bool) bool {
 	return true
 }
 
-// waitForLock notes that a task begins to wait for a lock. A wait for a lock writes at the upstream, at nodes
-// that nobody here knows.
-func (t *tasks) waitForLock() {
-	t.writes.AddSomewhere()
-	t.lockWaits++
-	t.h.About().Blocked = true
-}
-
-// waitedForLock notes that such a task has ended. If CLIENT UNBLOCK ended it, it makes the reply that of
-// CLIENT UNBLOCK. A lock that was granted at the same moment stays granted: then CLIENT UNBLOCK came too
-// late.
+// waitedForLock notes that a task that waited for a lock has ended. If CLIENT UNBLOCK ended it, it makes the
+// reply that of CLIENT UNBLOCK. A lock that was granted at the same moment stays granted: then CLIENT UNBLOCK
+// came too late.
 func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 	t.lockWaits--
 	t.h.About().Blocked = t.lockWaits > 0

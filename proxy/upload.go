@@ -24,11 +24,12 @@ import (
 // upload is the command of a client that goes to its node as it comes. It belongs to the loop. One command at
 // most is sent so; nothing else of the client is read until it has come whole.
 type upload struct {
-	s        *session
-	stream   *pipe.Stream      // or nil
-	cmd      *commands.Command // it has not been read to its end; or nil
-	tag      uint32
-	answered bool // what is left of it is dropped
+	client.Passive // nothing overtakes it: nothing behind it is read
+	s              *session
+	stream         *pipe.Stream      // or nil
+	cmd            *commands.Command // it has not been read to its end; or nil
+	tag            uint32
+	answered       bool // what is left of it is dropped
 }
 
 // beginsCommand says that the incomplete command at the front of buf is one to be sent as it comes, and
@@ -182,12 +183,6 @@ func (u *upload) Fail(tag uint32, err error) {
 	u.dropRest()
 	u.s.Fail(tag, err)
 }
-
-// Discard implements pipe.Receiver.
-func (u *upload) Discard(uint32) bool { return true }
-
-// Detour implements pipe.Receiver. Nothing overtakes it: nothing behind it is read.
-func (u *upload) Detour(uint32) {}
 
 // Most implements pipe.Longer.
 func (u *upload) Most(tag uint32) int { return u.s.Most(tag) }

@@ -36,7 +36,7 @@ func (v View) Busiest(n int) []lock.Count { return v.s.locks.engines.Busiest.Top
 
 // Proxies asks all proxies what they have done with locks. It blocks for a moment.
 func (v View) Proxies(ctx context.Context) totals.Sum {
-	return totals.Ask(ctx, v.s.locks.peers, v.s.locks.stats())
+	return totals.Ask(ctx, v.s.locks.peers, v.s.locks.engines.Stats())
 }
 
 // Locks are up to most locks that are held or waited for and whose names match a glob, by name. names is how

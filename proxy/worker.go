@@ -90,12 +90,6 @@ func (w *worker) Change() {
 	})
 }
 
-// Bytes are how many came from clients, and how many they were sent.
-func (w *worker) Bytes() (in, out uint64) { return w.bytesIn.Load(), w.bytesOut.Load() }
-
-// Topics are the subscriptions of the clients now, by kind, and the messages that they were given.
-func (w *worker) Topics() (now [3]int64, given uint64) { return w.hub.Counts() }
-
 // Come serves a client that has come in. It may be called on any goroutine. A loop that has ended serves
 // nobody: then the client is turned away.
 func (w *worker) Come(n door.Newcomer, authenticated bool) {
@@ -190,25 +184,12 @@ func (w *worker) serveClient(s *session, n door.Newcomer) {
 	if w.pool.StuckEpoch() != 0 { // others ask for long replies, and this client may, too
 		s.window.Size = 1
 	}
-	w.addSession(s)
+	w.sessions[s] = struct{}{}
+	s.CountMemory()
+	w.shared.Clients.Add(s.ID, otherClient{s}) // from now on others see it
 	if w.draining {
 		s.drainSession()
 	}
-}
-
-// addSession makes the client one that others see, by its ID.
-func (w *worker) addSession(s *session) {
-	w.sessions[s] = struct{}{}
-	s.CountMemory()
-	w.shared.Clients.Add(s.ID, otherClient{s})
-}
-
-// removeSession is the last that is done for a client. Left may let a drain go on, so nothing of the session
-// may follow it.
-func (w *worker) removeSession(s *session) {
-	delete(w.sessions, s)
-	w.shared.Clients.Remove(s.ID)
-	w.shared.Left()
 }
 
 // tidySessions closes clients that have been idle for too long, and looks after those that block. It runs
