@@ -105,8 +105,11 @@ type Actions interface {
 	Gone() bool
 	// Close closes the connection once the answers so far are written.
 	Close()
+	Capabilities
+}
 
-	// The capabilities, which are valid as long as Actions is.
+// Capabilities are what a command may ask for beside answers. They are valid as long as Actions is.
+type Capabilities interface {
 	Nodes() Nodes
 	Clients() Clients
 	Connection() Connection

@@ -39,7 +39,7 @@ func TestSeams(t *testing.T) {
 		}
 	}
 	most := map[string]int{
-		"Actions": 18, "Nodes": 8, "Notes": 8, "Clients": 8, "Connection": 9, "Transactions": 8,
+		"Actions": 13, "Capabilities": 6, "Nodes": 8, "Notes": 8, "Clients": 8, "Connection": 9, "Transactions": 8,
 		"Subscriptions": 8,
 		"Tracker":       8,
 	}
