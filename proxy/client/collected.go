@@ -1,6 +1,10 @@
 package client
 
-import "lockproxy/internal/loop"
+import (
+	"slices"
+
+	"lockproxy/internal/loop"
+)
 
 // Collected is what has arrived of a reply. A long one is kept in pieces, so that it is not copied again and
 // again while it grows. It belongs to a loop.
@@ -50,11 +54,7 @@ func (c *Collected) Whole() []byte {
 	if len(c.Front) == 0 {
 		return c.Buf
 	}
-	all := make([]byte, 0, c.Size())
-	for _, piece := range c.Front {
-		all = append(all, piece...)
-	}
-	return append(all, c.Buf...)
+	return slices.Concat(append(slices.Clip(c.Front), c.Buf)...)
 }
 
 // Drop forgets it and returns its memory to the loop.

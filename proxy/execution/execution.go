@@ -8,6 +8,7 @@ package execution
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -232,15 +233,8 @@ func (a *execution) runCommands() {
 
 // joinParts makes EXEC's answer. It only reads parts, so a goroutine may do it while EXEC waits for that.
 func (a *execution) joinParts() []byte {
-	size := 0
-	for _, part := range a.parts {
-		size += len(part)
-	}
-	out := redcon.AppendArray(make([]byte, 0, size+16), len(a.parts))
-	for _, part := range a.parts {
-		out = append(out, part...)
-	}
-	return out
+	head := redcon.AppendArray(nil, len(a.parts))
+	return slices.Concat(append([][]byte{head}, a.parts...)...)
 }
 
 // callQueued runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart

@@ -1,7 +1,6 @@
 package masters
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -153,20 +152,17 @@ func (e *Evictions) Refusal() error {
 	if !e.any.Load() || e.Allowed {
 		return nil
 	}
-	var all []cluster.NodeError
-	for addr, err := range *e.known.Load() {
-		if err != nil {
-			all = append(all, cluster.NodeError{Addr: addr, Err: err})
-		}
-	}
-	slices.SortFunc(all, func(a, b cluster.NodeError) int { return cmp.Compare(a.Addr, b.Addr) })
+	known := *e.known.Load()
+	all := slices.Sorted(maps.Keys(known))
+	all = slices.DeleteFunc(all, func(addr string) bool { return known[addr] == nil })
 	if len(all) == 0 { // the masters have answered since any was read
 		return nil
 	}
+	first := cluster.NodeError{Addr: all[0], Err: known[all[0]]}
 	if len(all) > 1 {
-		return fmt.Errorf("locks: %w; and so do %d more masters", all[0], len(all)-1)
+		return fmt.Errorf("locks: %w; and so do %d more masters", first, len(all)-1)
 	}
-	return fmt.Errorf("locks: %w", all[0])
+	return fmt.Errorf("locks: %w", first)
 }
 
 // Stats says of each master whether it evicts, as far as that is known.
