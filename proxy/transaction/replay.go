@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"lockproxy/cluster"
@@ -101,8 +102,8 @@ func (t *transaction) giveUp(reply []byte, err error) {
 		t.endTransaction()
 		t.h.Answer(step.tag, reply)
 	case step.kind == execStep && !queue && t.unsure == nil:
-		if _, ok := cutAbort(reply); !ok {
-			reply = append([]byte("-EXECABORT Transaction discarded because of: "), reply[1:]...)
+		if !bytes.HasPrefix(reply, abortedBecause) {
+			reply = slices.Concat(abortedBecause, reply[1:])
 		}
 		t.finishStep(step.tag, reply)
 	default:
@@ -132,11 +133,13 @@ func (t *transaction) settleQueued(reply []byte) {
 	}
 }
 
-// cutAbort takes the error for which EXEC did not run out of its reply. Redis puts it behind those words.
-func cutAbort(reply []byte) (why []byte, ok bool) {
-	rest, ok := bytes.CutPrefix(reply, []byte("-EXECABORT Transaction discarded because of: "))
-	if !ok {
-		return nil, false
+// abortedBecause is what Redis puts before the error for which EXEC did not run.
+var abortedBecause = []byte("-EXECABORT Transaction discarded because of: ")
+
+// cutAbort takes that error out of the reply to EXEC. Other replies stay as they are.
+func cutAbort(reply []byte) []byte {
+	if rest, ok := bytes.CutPrefix(reply, abortedBecause); ok {
+		return append([]byte("-"), rest...)
 	}
-	return append([]byte("-"), rest...), true
+	return reply
 }

@@ -106,7 +106,7 @@ func (l *txConn) takeQueued(i int, reply []byte) {
 func (l *txConn) stepDone(reply []byte, last bool) {
 	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
-		if to, ok := l.redirection(reply); ok {
+		if to, ok := l.pipe.Retryable(cutAbort(reply)); ok {
 			t.dropConn(l, to, reply, nil)
 			return
 		}
@@ -138,14 +138,6 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 	if last && l.unheard && step.kind == execStep {
 		t.of.tracker.Unheard()
 	}
-}
-
-// redirection is Pipe.Retryable for the reply to a step: the error of EXEC also contains why it did not run.
-func (l *txConn) redirection(reply []byte) (to pipe.Redirection, ok bool) {
-	if why, ok := cutAbort(reply); ok {
-		return l.pipe.Retryable(why)
-	}
-	return l.pipe.Retryable(reply)
 }
 
 // Fail implements pipe.Receiver. If the step was sent, its failure alone decides what becomes of the
