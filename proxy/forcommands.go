@@ -118,12 +118,12 @@ const maxShownUser = 64
 // not that of the address.
 func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
 	s := v.s
-	attempts := s.shared.Attempts(c.ID)
-	if attempts == nil {
+	from := s.shared.session(c.ID)
+	if from == nil {
 		return
 	}
 	if refusal == nil {
-		attempts.Reset()
+		from.attempts.Reset()
 		return
 	}
 	if !bytes.HasPrefix(refusal, []byte("-WRONGPASS")) &&
@@ -131,7 +131,7 @@ func (v commandsServer) LoginEnded(c *commands.Client, user string, upstream boo
 		return // it tells nothing about the password
 	}
 	now := time.Now()
-	attempts.Failed(now)
+	from.attempts.Failed(now)
 	s.shared.Login.Addresses.Failed(login.Origin(c.Addr), now)
 	kind, reason := &s.shared.Login.Failures.Password, "password"
 	if upstream {

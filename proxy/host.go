@@ -8,7 +8,6 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/clients"
 	"lockproxy/proxy/large"
-	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
@@ -19,12 +18,20 @@ import (
 // the loop.
 type onLoop struct{ w *worker }
 
-func (l onLoop) shared() *Shared              { return l.w.shared }
-func (l onLoop) Loop() *loop.Loop             { return l.w.loop }
-func (l onLoop) Pool() *pipe.Pool             { return l.w.pool }
-func (l onLoop) Call() *commands.Call         { return &l.w.call }
-func (l onLoop) InTurn(f func())              { l.w.later.Run(f) }
-func (l onLoop) Background(task, then func()) { l.w.background(task, then) }
+func (l onLoop) shared() *Shared      { return l.w.shared }
+func (l onLoop) Loop() *loop.Loop     { return l.w.loop }
+func (l onLoop) Pool() *pipe.Pool     { return l.w.pool }
+func (l onLoop) Call() *commands.Call { return &l.w.call }
+func (l onLoop) InTurn(f func())      { l.w.later.Run(f) }
+
+// Background runs task on a goroutine, then then on the loop. A drain waits for both. If the loop has ended,
+// then never runs.
+func (l onLoop) Background(task, then func()) {
+	l.w.shared.Tasks.Go(func() { // the loop stays open until it ends
+		task()
+		l.w.loop.Post(then)
+	})
+}
 
 func (s *session) About() *commands.Client   { return &s.Client }
 func (s *session) Answers() client.Answers   { return &s.answers }
@@ -159,19 +166,16 @@ func selfOf(s *session) *commands.Peer {
 	return &p
 }
 
-// tracker is that of the client with this ID; nil: there is no such client.
-func (s *Shared) tracker(id int64) *tracking.Tracker {
-	if found, ok := s.Clients.Find(id).(otherClient); ok {
-		return &found.s.tracking
-	}
-	return nil
+// session is that of the client with this ID; nil: there is no such client. It belongs to its loop.
+func (s *Shared) session(id int64) *session {
+	found, _ := s.Clients.Find(id).(otherClient)
+	return found.s
 }
 
-// Attempts are those of the client with this ID to authenticate; nil: there is no such client. They belong
-// to its loop.
-func (s *Shared) Attempts(id int64) *login.Attempts {
-	if found, ok := s.Clients.Find(id).(otherClient); ok {
-		return &found.s.attempts
+// tracker is that of the client with this ID; nil: there is no such client.
+func (s *Shared) tracker(id int64) *tracking.Tracker {
+	if found := s.session(id); found != nil {
+		return &found.tracking
 	}
 	return nil
 }

@@ -70,9 +70,7 @@ func (t *tasks) startTask(task commands.Task, post func(func()) bool, lost redlo
 		t.h.About().Blocked = true
 	}
 	t.h.SetHold(client.HoldTask)
-	shared.Tasks.Add(1)
-	go func() { // ends when the task does, which ctx bounds
-		defer shared.Tasks.Done()
+	shared.Tasks.Go(func() { // ends when the task does, which ctx bounds
 		task(ctx, func(end func() []byte) {
 			posted := post(func() {
 				// A task may answer early and once more at its end: only the first time counts.
@@ -94,7 +92,7 @@ func (t *tasks) startTask(task commands.Task, post func(func()) bool, lost redlo
 				lost.Lost()
 			}
 		})
-	}()
+	})
 }
 
 // answerTask gives the answer, and has the client read on.

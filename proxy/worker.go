@@ -138,17 +138,6 @@ func (w *worker) countCommand(a *answer) {
 	}
 }
 
-// background runs task on a goroutine, then then on the loop. A drain waits for both. If the loop has ended,
-// then never runs.
-func (w *worker) background(task, then func()) {
-	w.shared.Tasks.Add(1)
-	go func() { // ends with task
-		defer w.shared.Tasks.Done() // the loop stays open until then
-		task()
-		w.loop.Post(then)
-	}()
-}
-
 // alert says that clients are paused or monitored, or watch locks: see router.attendCommand. It is asked for
 // each command, so these are a few comparisons.
 func (w *worker) alert() bool { return w.clients.Alert() || w.watchers.Any() }

@@ -92,14 +92,12 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 		}
 		return resp.OK
 	}
-	again := commands.Asking{Resend: true}
 	if next.BCast && client.Masters(t.h) > 0 {
-		t.h.Actions().
-			AskAll(client.Ping, again,
-				func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
+		t.h.Actions().AskAll(client.Ping, commands.Reread,
+			func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
-	t.h.Actions().Ask(pipe.Target{}, client.Ping, again, finish)
+	t.h.Actions().Ask(pipe.Target{}, client.Ping, commands.Reread, finish)
 }
 
 // firstFailed returns the first error among replies that is not about rights; if all are, the first of them.
