@@ -161,17 +161,6 @@ type lockUpstream struct {
 	evictions *masters.Evictions
 }
 
-// Do implements redlock.Upstream. While its slot moves the engine is told so at once, and asks for one key at
-// a time.
-func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
-	return u.DoSplit(ctx, slot, req, resend)
-}
-
-// DoWhole implements redlock.Upstream.
-func (u lockUpstream) DoWhole(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
-	return u.Client.Do(ctx, slot, req, resend)
-}
-
 // DeleteIf implements redlock.Upstream.
 func (u lockUpstream) DeleteIf() string { return u.nodes.Topology().Server.DeleteIf }
 
@@ -248,7 +237,7 @@ func startWatching(s *Server, prefix, proxy string) *watch.Relay {
 	channel := prefix + "events"
 	publish := func(ctx context.Context, message []byte) error {
 		req := resp.AppendCommand(nil, []byte("PUBLISH"), []byte(channel), message)
-		reply, err := s.client.Do(ctx, slot.Of([]byte(channel)), req, false)
+		reply, err := s.client.DoWhole(ctx, slot.Of([]byte(channel)), req, false)
 		if err == nil && resp.IsError(reply) {
 			err = errors.New(strings.TrimSpace(string(reply[1:])))
 		}

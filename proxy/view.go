@@ -47,7 +47,7 @@ func (v View) Locks(ctx context.Context, match string, most int) (all []lock.See
 
 // Break takes a lock away from its holders. It blocks.
 func (v View) Break(ctx context.Context, name string, by redlock.Client) (broken bool, err error) {
-	one := &redlock.Patient{Ctx: ctx, Home: lockUpstream{Client: v.s.client}}
+	one := &redlock.Patient{Ctx: ctx, Home: v.s.client}
 	v.s.locks.engines.Break(one, name, &by, func(is bool, failed error) []byte {
 		broken, err = is, failed
 		return resp.OK

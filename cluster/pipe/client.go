@@ -22,27 +22,27 @@ func NewClient(loops []*loop.Loop, pools []*Pool) *Client {
 	return &Client{loops: loops, pools: pools}
 }
 
-// Do sends req, one whole command, to the master of slot n (AnySlot: to any)
+// DoWhole sends req, one whole command, to the master of slot n (AnySlot: to any)
 // and returns the node's whole RESP2 reply, error replies included. Requests
-// for one slot are run in the order in which Do was called. resend says that
+// for one slot are run in the order in which they were asked for. resend says that
 // req may be sent again when its reply was lost. It blocks until there is a
 // reply, the budget of the pool is used up (ErrUnavailable), the reply was lost (ErrUnknownOutcome), or ctx
 // ends; in the last case req may run all the same.
-func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
+func (c *Client) DoWhole(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
 	return c.send(ctx, n, Request{Target: ToSlot(n), Bytes: req, Resend: resend})
 }
 
-// DoSplit is Do for a caller that asks for one key at a time after TRYAGAIN: it gets TRYAGAIN at once.
-func (c *Client) DoSplit(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
+// Do is DoWhole for a caller that asks for one key at a time after TRYAGAIN: it gets TRYAGAIN at once.
+func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
 	return c.send(ctx, n, Request{Target: ToSlot(n), Bytes: req, Resend: resend, Splits: true})
 }
 
-// DoMaster is Do for the i-th master, in the order of their lowest slots.
+// DoMaster is DoWhole for the i-th master, in the order of their lowest slots.
 func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
 	return c.send(ctx, 0, Request{Target: ToMaster(i), Bytes: req, Resend: resend})
 }
 
-// DoNode is Do for the node at addr and no other.
+// DoNode is DoWhole for the node at addr and no other.
 func (c *Client) DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error) {
 	return c.send(ctx, 0, Request{Target: ToNode(addr), Bytes: req, Resend: resend})
 }

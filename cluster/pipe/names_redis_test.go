@@ -48,7 +48,7 @@ func TestNameOfTheMasterLeadsElsewhere(t *testing.T) {
 	u := upstream.Find(t, discovery.Options{Addrs: []string{"db.test:6379"}, Dial: h.dial})
 	c, _ := clientOf(t, u, Options{MaxOwn: 8})
 	set := func(value string) error {
-		reply, err := c.Do(t.Context(), -1, resp.AppendCommandStrings(nil, "SET", "k", value), false)
+		reply, err := c.DoWhole(t.Context(), -1, resp.AppendCommandStrings(nil, "SET", "k", value), false)
 		if err == nil && reply[0] == '-' {
 			err = fmt.Errorf("%s", reply)
 		}
@@ -115,7 +115,7 @@ func TestNamesOfAClusterAreExchanged(t *testing.T) {
 			agree("n1.test:6379")
 		}
 		for key, slot := range keys {
-			reply, err := c.Do(t.Context(), slot, resp.AppendCommandStrings(nil, "SET", key, "1"), false)
+			reply, err := c.DoWhole(t.Context(), slot, resp.AppendCommandStrings(nil, "SET", key, "1"), false)
 			if err != nil || reply[0] != '+' {
 				t.Fatalf("round %d: %s: %s %v", round, key, reply, err)
 			}

@@ -125,7 +125,7 @@ func (r *rig) do(line string, resend bool) (string, error) {
 	case len(words) > 1:
 		n = slot.Of([]byte(words[1]))
 	}
-	reply, err := r.client().Do(r.t.Context(), n, resp.AppendCommandStrings(nil, words...), resend)
+	reply, err := r.client().DoWhole(r.t.Context(), n, resp.AppendCommandStrings(nil, words...), resend)
 	return string(reply), err
 }
 
