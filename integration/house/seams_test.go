@@ -39,9 +39,8 @@ func TestSeams(t *testing.T) {
 		}
 	}
 	most := map[string]int{
-		"Actions": 13, "Capabilities": 6, "Nodes": 8, "Notes": 8, "Clients": 8, "Connection": 9, "Transactions": 8,
-		"Subscriptions": 8,
-		"Tracker":       8,
+		"Actions": 13, "Capabilities": 6, "Nodes": 8, "Notes": 8, "Clients": 8, "Connection": 9,
+		"Transactions": 8, "Subscriptions": 8, "Tracker": 8,
 	}
 	for name, spec := range declared(t, "commands") {
 		if i, ok := spec.(*ast.InterfaceType); ok && most[name] > 0 {

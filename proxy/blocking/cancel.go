@@ -73,9 +73,9 @@ func (b *block) drainWait() {
 	})
 }
 
-// halfClosed implements blockingCommand. It has the node treat the command as that of a client which has ended its side, and does so just
-// now: what is there, it gets, and after that nothing is taken from a list and lost. It is called for a
-// client that has half-closed. The node answers at once, or ends the connection.
+// halfClosed implements blockingCommand. It has the node treat the command as that of a client which has
+// ended its side, and does so just now: what is there, it gets, and after that nothing is taken from a list
+// and lost. The node answers at once, or ends the connection.
 func (b *block) halfClosed() {
 	if b.sent {
 		pipe.EndRequests(b.own.Pipe)

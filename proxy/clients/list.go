@@ -37,8 +37,8 @@ func (c Commands) Self() *commands.Peer { return c.Describe() }
 // Connected implements commands.Clients.
 func (c Commands) Connected(id int64) bool { return c.On.all.Find(id) != nil }
 
-// Each implements commands.Clients. ids: only these clients, each once however often it is named; nil: all. The answer lists them by
-// ID, whichever loop has answered first.
+// Each implements commands.Clients. ids: only these clients, each once however often it is named; nil: all.
+// The answer lists them by ID, whichever loop has answered first.
 func (c Commands) Each(
 	ids []int64,
 	visit func(p *commands.Peer) []byte,
