@@ -27,7 +27,8 @@ const (
 // the least recently used go first. Safe for concurrent use; nothing blocks for
 // longer than a lookup or a SHA1.
 type Scripts struct {
-	// Each cache has a mutex of its own; mu keeps bySHA and bytes as recent is.
+	// mu guards bySHA, bytes, most and pinned, and keeps the first two in step with recent. Each cache has a
+	// mutex of its own besides.
 	mu     sync.Mutex
 	recent *lru.Cache[string, sha] // by source: a script that is known costs no SHA1
 	// of the same strings as recent

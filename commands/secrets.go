@@ -42,8 +42,8 @@ type SecretWord struct {
 	N    int
 }
 
-// SecretBehind is for commands that have such words, from argument first on. What stands behind a word is not
-// looked at as a word itself, so a value AUTH hides nothing.
+// SecretBehind returns a Row.Secret, which marks what follows words from argument first on. What stands
+// behind a word is not looked at as a word itself, so a value AUTH hides nothing.
 func SecretBehind(first int, words ...SecretWord) func(args [][]byte) []bool {
 	return func(args [][]byte) []bool {
 		secret := make([]bool, len(args))

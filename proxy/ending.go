@@ -156,7 +156,7 @@ func (l *life) Closed(err error) {
 		}
 	}
 	s.out.pushes, s.out.held = nil, 0
-	// Nothing is counted for it after that, whoever still asks.
+	// What was counted for it is given back. Since it is gone nothing more is, whoever still asks.
 	s.w.memory.Add(-s.bytes)
 	s.bytes = 0
 	delete(s.w.sessions, s)

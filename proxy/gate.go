@@ -16,9 +16,10 @@ import (
 //
 //	router.Run, transactions, execution --> Judge --> inquiry: ACL DRYRUN as the proxy --> goOn or a refusal
 
-// Judge asks whether the client's user may run cmd, the current command; if so, goOn runs it, and at once for
-// who is no user of the upstream. Later commands of the client wait meanwhile, and goOn is given args and raw
-// that last. A refusal is answered here. In a transaction a refusal makes EXEC fail, as one by a node does.
+// Judge has goOn run cmd, the current command, if the client's user may. For a client that is no user of the
+// upstream it runs at once, with args and raw as they were given. Otherwise the upstream is asked, later
+// commands of the client wait meanwhile, and goOn is given args and raw that last. A refusal is answered
+// here. In a transaction a refusal makes EXEC fail, as one by a node does.
 func (r *router) Judge(
 	cmd *commands.Command,
 	args [][]byte,

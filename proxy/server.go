@@ -275,7 +275,8 @@ func (s *Server) haltClients() {
 func (s *Server) stopServer() {
 	s.cancel(commands.ErrDraining)
 	s.close()
-	for _, m := range s.locks.masters { // behind closeEngines, where engines may have something to give back
+	// Until a drain has closed the engines, these may have something to give back there.
+	for _, m := range s.locks.masters {
 		m.Close()
 	}
 	for _, w := range s.workers {

@@ -57,13 +57,14 @@ type Shared struct {
 
 // Settings may change while clients are served. They are never changed, but replaced as a whole.
 type Settings struct {
-	door.LiveSettings               // a client that has not authenticated after AuthTimeout is closed
-	Password          string        // clients must AUTH with it; "": no AUTH is needed
-	IdleTimeout       time.Duration // a client that is silent for so long is closed; 0: never
-	Limits            resp.Limits   // limits of one command
-	Output            memory.Limits // limits of what waits for one client
-	MaxMemory         int64         // bytes that all clients together may take; 0: any number
-	MaxPipeline       int           // commands of one client on their way at once
+	// a client that has not authenticated after AuthTimeout is closed; 0: never
+	door.LiveSettings
+	Password    string        // clients must AUTH with it; "": no AUTH is needed
+	IdleTimeout time.Duration // a client that is silent for so long is closed; 0: never
+	Limits      resp.Limits   // limits of one command
+	Output      memory.Limits // limits of what waits for one client
+	MaxMemory   int64         // bytes that all clients together may take; 0: any number
+	MaxPipeline int           // commands of one client on their way at once
 }
 
 // host is client.Host for the parts that belong to the proxy as a whole, not to one feature.

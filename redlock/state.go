@@ -50,7 +50,8 @@ func (s *State) Held(token string) *Holder {
 // rest.lua makes it.
 const nobody = "-"
 
-// SetRest takes the holds of nobody out of the holders, and puts the others in order.
+// SetRest puts the holders in order, sets Fence to the highest of theirs, and takes the holds of nobody out.
+// It is called once.
 func (s *State) SetRest() {
 	slices.SortFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(a.Fence, b.Fence) })
 	if last := len(s.Holders) - 1; last >= 0 {

@@ -155,7 +155,7 @@ func (a *asker) keepClients(wanted func(addr string) bool) {
 	a.dropClients(func(addr string) bool { return !wanted(addr) }, func(c *nodeClient) { c.end() })
 }
 
-// dropClients has end end the clients of the nodes for which unwanted returns true.
+// dropClients forgets the clients of the nodes for which unwanted returns true, and calls end with each.
 func (a *asker) dropClients(unwanted func(addr string) bool, end func(c *nodeClient)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/cluster/pipe/queue"
+	"lockproxy/internal/loop"
 )
 
 // request is one request on its way to a master.
@@ -45,8 +46,10 @@ type conn struct {
 	ended chan struct{} // closed once nothing is read or written any more
 
 	// Of the loop.
-	pipe *pipe.Pipe
-	part []byte // of a reply that comes in pieces
+	pipe  *pipe.Pipe
+	part  []byte   // of a reply that comes in pieces
+	send  func()   // sendAsked, made once
+	spare [][]byte // empty: it and asked change places each round
 
 	// Guarded by Master.mu.
 	asked [][]byte            // those of owed that the pipe does not have yet
@@ -60,6 +63,7 @@ type conn struct {
 // openConn begins a connection to the server of m, which may be asked at once. It ends by endConn.
 func (m *Master) openConn() *conn {
 	c := &conn{m: m, ended: make(chan struct{}), heard: time.Now()}
+	c.send = c.sendAsked
 	c.ctx, c.fail = context.WithCancelCause(m.ctx)
 	if !m.loop.Post(func() { c.pipe = m.pool.Own(m.addr, pipe.Mode{Proto: 2}, c) }) {
 		c.fail(net.ErrClosed)
@@ -109,7 +113,9 @@ func (c *conn) Receive(_ uint32, chunk []byte, last bool) {
 	}
 	e := c.popOldest()
 	m.mu.Unlock()
-	c.part = c.part[:0]
+	if c.part = c.part[:0]; cap(c.part) > loop.Shared { // long ones are rare
+		c.part = nil
+	}
 	if !e.told {
 		e.to.Answer(e.tag, chunk, nil)
 	}
@@ -159,7 +165,7 @@ func (c *conn) queueRequest(e request) {
 	c.owed.Push(&e)
 	c.size += len(e.req)
 	if c.asked = append(c.asked, e.req); len(c.asked) == 1 {
-		c.m.loop.Post(c.sendAsked)
+		c.m.loop.Post(c.send)
 	}
 }
 
@@ -167,11 +173,13 @@ func (c *conn) queueRequest(e request) {
 func (c *conn) sendAsked() {
 	c.m.mu.Lock()
 	asked := c.asked
-	c.asked = nil
+	c.asked, c.spare = c.spare, nil
 	c.m.mu.Unlock()
 	for _, req := range asked {
 		c.pipe.Request(req, c, 0)
 	}
+	clear(asked)
+	c.spare = asked[:0]
 }
 
 // expectReply sets the timer to a time, which is in d, when the loop checks what is owed: behind what has
@@ -251,15 +259,11 @@ func (q *question) Answer(_ int, reply []byte, err error) {
 }
 
 // askOwn sends questions of the Master itself and waits for all replies, error replies among them, for
-// Options.ConnectTimeout at most, and for as long again while c still has to connect. An error ends the
-// connection: its caller has no other use for it. got is when each reply came, which bounds the clock.
-func (c *conn) askOwn(questions ...[]byte) ([]*question, error) {
+// limit at most. An error ends the connection: its caller has no other use for it. got is when each reply
+// came, which bounds the clock.
+func (c *conn) askOwn(limit time.Duration, questions ...[]byte) ([]*question, error) {
 	all := make([]*question, len(questions))
-	limit := c.m.o.ConnectTimeout
 	c.m.mu.Lock()
-	if c.m.conn != c {
-		limit *= 2
-	}
 	for i, req := range questions {
 		all[i] = &question{done: make(chan struct{})}
 		c.queueRequest(request{req: req, to: all[i]})

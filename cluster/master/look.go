@@ -62,7 +62,8 @@ var (
 // memory an error only means that less is known.
 func (c *conn) inquire() (r serverReport, err error) {
 	r.sent = time.Now()
-	all, err := c.askOwn(askTime, askServer, askReplication, askConfig, askID, askMemory)
+	all, err := c.askOwn(c.m.o.ConnectTimeout,
+		askTime, askServer, askReplication, askConfig, askID, askMemory)
 	if err != nil {
 		return r, err
 	}
@@ -113,6 +114,11 @@ func (c *conn) inquire() (r serverReport, err error) {
 // sure that nothing will run any more that came over the connection before. It returns once the server has
 // answered all of that. Then its report is judged, so Vote is right before the first request.
 func (m *Master) greetServer(c *conn) error {
+	// Only then it is connected. The clock is asked for behind that, or dialling would count as its answer's
+	// time, within which no step shows.
+	if _, err := c.askOwn(2*m.o.ConnectTimeout, askID); err != nil {
+		return err
+	}
 	r, err := c.inquire()
 	if err != nil {
 		return err
@@ -129,7 +135,7 @@ func (m *Master) greetServer(c *conn) error {
 		load = append(load, resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", id))
 	}
 	m.mu.Unlock()
-	loaded, err := c.askOwn(load...)
+	loaded, err := c.askOwn(m.o.ConnectTimeout, load...)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/loop"
+	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
 )
 
@@ -76,7 +77,7 @@ const (
 	// What may wait for the replies of one master. Beyond that Ask fails at once, since a master that hangs
 	// must not fill the memory.
 	maxMasterRequests = 10_000
-	maxMasterBytes    = 16 << 20 // bytes that are not written yet
+	maxMasterBytes    = 16 << 20 // of those requests
 )
 
 // Why a master is asked nothing.
@@ -136,7 +137,7 @@ func newMaster(l *loop.Loop, addr string, o Options, set *masterSet) *Master {
 	l.Post(func() {
 		m.pool = pipe.New(l, m.nodes, pipe.Options{
 			ConnectTimeout: o.ConnectTimeout, Timeout: math.MaxInt64, // looks show silence
-			Log: o.Log,
+			Within: &resp.Answer, Log: o.Log,
 		}, &set.stats)
 	})
 	m.ctx, m.end = context.WithCancel(context.Background())
@@ -187,6 +188,8 @@ func (m *Master) away() error {
 	switch {
 	case m.conn == nil:
 		return m.why
+	case m.conn.ctx.Err() != nil: // lost; giveUpConn is about to note it
+		return context.Cause(m.conn.ctx)
 	case m.silent:
 		return errNoSign
 	}

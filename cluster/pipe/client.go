@@ -91,8 +91,8 @@ func (c *Client) Master(n int) string {
 // zero time: never.
 func (c *Client) Parted(n int) time.Time { return c.pools[0].stats.moving.at(n) }
 
-// Ask is for who is on the loop of p: it sends req, which may run twice, and has then called with the
-// whole reply, or with why there is none.
+// Ask sends req, which may run twice, over p. It is called on p's loop, which calls then with the whole
+// reply, or with why there is none.
 func Ask(p *Pool, to Target, m Mode, req []byte, then func(reply []byte, err error)) {
 	p.Send(&Request{Target: to, Mode: m, Bytes: req, To: &Collector{Then: then}, Resend: true})
 }

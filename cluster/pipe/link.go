@@ -106,7 +106,9 @@ func (p *Pipe) dialNode() {
 func (p *Pipe) dialed(err error) {
 	if err == nil {
 		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
-		p.frame.Reset()
+		if p.frame.Reset(); p.o.Within != nil {
+			p.frame = p.o.Within.Framer()
+		}
 		p.inReply, p.inPush = false, false
 		p.proof.Begin()
 		p.progress = p.loop.Now()
@@ -201,6 +203,9 @@ func (p *Pipe) loggedIn(reply []byte, _ error) {
 	}
 	p.as, p.renewAt = nil, p.loop.Now().Add(renewAgain)
 }
+
+// isErrorReply says that reply is an error; "!" is a long one of RESP3.
+func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }
 
 // hangUp closes the connection from this side. Closed follows, perhaps before it returns, and knows why by
 // p.why. It does nothing without a connection.

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -181,6 +182,9 @@ type nodeSlot struct {
 func (o *outages) Left(slot int, came time.Time) time.Duration {
 	return o.timeLeft(o.shardOf(slot, ""), came.Sub(o.born), o.age())
 }
+
+// errOwes is why nothing new is sent to a node that owes answers.
+var errOwes = errors.New("it does not answer")
 
 // Silent is why nothing new should be sent to the master at addr, nil if it may be: it has owed an answer for
 // a while. There will be news once it has answered, or is no master any more.

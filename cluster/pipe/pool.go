@@ -77,7 +77,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	p.retrier = retrier{
 		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
 		outages: newOutages(e, &p.routing),
-		scripts: script.NewKnown(o.Source, o.Flushes),
+		scripts: script.NewInventory(o.Source, o.Flushes),
 		rests:   rests{timers: l, all: make(map[*time.Timer]func())},
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)

@@ -162,7 +162,7 @@ func (r *retrier) healScript(pipe *Pipe, c call, req, reply []byte) bool {
 
 // loadScript queues a script for the node of p, and notes when it has it, or that it forbids SCRIPT LOAD. The
 // pipe runs it before whatever is queued later.
-func loadScript(s *script.Known, p *Pipe, sha string, source []byte) {
+func loadScript(s *script.Inventory, p *Pipe, sha string, source []byte) {
 	if p.loading == nil {
 		p.loading = make(map[string]bool)
 	}

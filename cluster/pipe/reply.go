@@ -223,5 +223,18 @@ func (p *Pipe) popOldest() {
 	}
 }
 
-// isErrorReply says that reply is an error; "!" is a long one of RESP3.
-func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }
+// misled says that reply, an error of the node at addr, may mean that its name leads elsewhere by now.
+func misled(addr string, reply []byte) bool {
+	r, rest := retry.ErrorOf(reply)
+	if r == nil || !cluster.Named(addr) {
+		return false
+	}
+	switch r.Counts {
+	case retry.ReadOnly, retry.MasterDown, retry.Loading:
+		return true
+	case retry.Moved:
+		_, to, ok := retry.ParseRedirect(rest, addr)
+		return ok && to == addr
+	}
+	return false
+}

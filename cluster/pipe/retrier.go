@@ -20,7 +20,6 @@ var (
 	errRedirected = errors.New("it was redirected again and again")
 	errOvertaken  = errors.New("what was sent behind it has run already")
 	errBehind     = errors.New("what its client has sent before it is not answered")
-	errOwes       = errors.New("it does not answer")
 	errShared     = errors.New("a request of more than 1 MiB is not sent over a connection " +
 		"that clients share")
 	errCutLarge = errors.New("the node closed the connection inside of it, " +
@@ -36,7 +35,7 @@ type retrier struct {
 	nodes  nodes
 	shared map[nodeKey]*Pipe
 	outages
-	scripts script.Known
+	scripts script.Inventory
 	senders senders      // whose requests are under way again
 	waiting deferredList // what is tried again later
 	armed   bool         // retryDeferred will run

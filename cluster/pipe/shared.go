@@ -6,7 +6,6 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe/owned"
-	"lockproxy/cluster/retry"
 )
 
 // This file is about the pipes that clients share: one for each node and mode, made when first needed.
@@ -105,22 +104,6 @@ func (s *sharedPipes) redialPipe(pipe *Pipe, reply []byte) {
 		s.redials++
 		s.own.EndIdle(pipe.addr)
 	}
-}
-
-// misled says that reply, an error of the node at addr, may mean that its name leads elsewhere by now.
-func misled(addr string, reply []byte) bool {
-	r, rest := retry.ErrorOf(reply)
-	if r == nil || !cluster.Named(addr) {
-		return false
-	}
-	switch r.Counts {
-	case retry.ReadOnly, retry.MasterDown, retry.Loading:
-		return true
-	case retry.Moved:
-		_, to, ok := retry.ParseRedirect(rest, addr)
-		return ok && to == addr
-	}
-	return false
 }
 
 // Reaches says that there is a connection to the database of m, so the upstream has that database.

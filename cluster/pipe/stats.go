@@ -13,6 +13,7 @@ import (
 	"lockproxy/cluster/pipe/owned"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/journal"
+	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
 
@@ -205,6 +206,7 @@ type Options struct {
 	Source func(sha []byte) (source []byte, ok bool)
 	// Flushes is how often all nodes were told to forget their scripts. nil: never.
 	Flushes func() uint64
+	Within  *resp.Bounds // of each reply; nil: none but those of who asks
 	Log     *slog.Logger
 }
 

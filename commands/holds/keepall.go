@@ -48,7 +48,7 @@ func (s *KeptSet) KeepAll(all []Keeping, push Pusher) (letGo, forget func()) {
 	}
 	each := func(end func(*keepalive.Kept)) func() {
 		return func() {
-			for _, one := range group.kept { // all are there
+			for _, one := range group.kept { // without mu, since KeepAll has returned: nothing is added
 				end(one)
 			}
 		}

@@ -65,7 +65,8 @@ func guardSecrets(args [][]byte) []bool {
 	return secret
 }
 
-// guarded is one GUARD on its way. Its Command and Keys alias the read buffer, unless guard has copied them.
+// guarded is one GUARD on its way. Its Command and Keys alias the read buffer, unless a node was asked for
+// the keys: then Command is a copy.
 type guarded struct {
 	redlock.Guard
 	l     *locks.Locker
@@ -145,11 +146,12 @@ func (g *guarded) takeScript(c *commands.Call) error {
 
 // askGuard sends it. The reply of the command, errors too, goes to the client as it is.
 func (g *guarded) askGuard(by redlock.Caller) {
-	g.l.Guard(by, &g.Guard, func(reply []byte, err error) []byte {
+	l := g.l // g, which has the read buffer, is not kept until the reply
+	l.Guard(by, &g.Guard, func(reply []byte, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
-		g.l.CountGuard(reply)
+		l.CountGuard(reply)
 		return reply
 	})
 }

@@ -52,8 +52,8 @@ func NewLedger(x *index.Index, prefixes []string, tell func(lockevent.Event)) *L
 	})
 	all = slices.Compact(all)
 	l := &Ledger{prefixes: all, series: make([]series, len(modes)*len(all)), index: x}
-	x.Tell(l.noteEnded)
 	l.Tell(tell)
+	x.Tell(l.noteEnded)
 	return l
 }
 

@@ -356,7 +356,7 @@ func (q *acquisition) keepHold(g redlock.Grant, renewals int) error {
 	}
 	if !q.Fresh {
 		if err := lostMeanwhile(q.l, q.losses, q.Name, q.Token, 0); err != nil {
-			// It is given up and not only forgotten: its client will begin anew.
+			// The hold is given up and not only forgotten: its client will begin anew.
 			if q.kept != nil {
 				q.kept.Release()
 			} else {

@@ -70,13 +70,12 @@ func appendQuoted(dst, arg []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	for _, b := range arg {
-		switch letter := strings.IndexByte("\\\"\n\r\t\a\b", b); {
-		case letter >= 0:
-			dst = append(dst, '\\', `\"nrtab`[letter])
-		case b < ' ' || b > '~':
-			dst = append(dst, '\\', 'x', hex[b>>4], hex[b&15])
-		default:
+		if b >= ' ' && b <= '~' && b != '"' && b != '\\' {
 			dst = append(dst, b)
+		} else if letter := strings.IndexByte("\\\"\n\r\t\a\b", b); letter >= 0 {
+			dst = append(dst, '\\', `\"nrtab`[letter])
+		} else {
+			dst = append(dst, '\\', 'x', hex[b>>4], hex[b&15])
 		}
 	}
 	return append(dst, '"')

@@ -34,13 +34,13 @@ func TestWeightOnlyFalls(t *testing.T) {
 		}
 	})
 	for what, most := range map[string]int{
-		"lines of code":                          54_097, // Go, without comments, blank lines and tests
-		"lines of Lua":                           2_275,
+		"lines of code":                          52_757, // Go, without comments, blank lines and tests
+		"lines of Lua":                           2_274,
 		"lines of integration that are no tests": 11_700,
-		"words of docs":                          61_850,
+		"words of docs":                          61_848,
 		"files in cmd/lockproxy":                 8,
 		"files in proxy":                         25,
-		"files in cluster/pipe":                  28,
+		"files in cluster/pipe":                  20,
 	} {
 		if n := weights[what]; n == 0 || n > most {
 			t.Errorf("%d %s, at most %d", n, what, most)

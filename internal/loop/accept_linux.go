@@ -109,8 +109,8 @@ func (n *Listener) endListening() {
 		return
 	}
 	n.closed = true
-	// The loop may have ended before it came to addListener: then the table has no place for fd.
-	if e := n.loop.poller.(*epoll); n.fd < len(e.conns) {
+	// The loop may have ended before it came to addListener: then the table has nothing at fd.
+	if e := n.loop.poller.(*epoll); n.fd < len(e.conns) && e.conns[n.fd] != nil {
 		// The kernel does not forget a socket by itself of which others have copies.
 		e.watchDescriptor(unix.EPOLL_CTL_DEL, n.fd, 0)
 		e.conns[n.fd] = nil

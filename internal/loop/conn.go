@@ -98,9 +98,9 @@ type socket interface {
 	passing() bool // what was written is not all with the kernel yet
 	unread() int   // bytes that the peer has not got yet, as far as is known
 	closeSocket()
-	descriptor() int // -1: it has none
-	unheard() bool   // see Conn.Unheard and Conn.Probe
-	probePeer(within time.Duration)
+	descriptor() int                // -1: it has none
+	unheard() bool                  // see Conn.Unheard
+	probePeer(within time.Duration) // see Conn.Probe
 }
 
 // poller waits for sockets.

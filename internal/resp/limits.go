@@ -7,7 +7,7 @@ const (
 	unauthenticatedBulk = 16 << 10 // the same place
 )
 
-// Limits bound what a client may send.
+// Limits bound what a client may send. A field that is 0 allows nothing: see OrDefaults.
 type Limits struct {
 	Args    int // arguments of a command
 	Bulk    int // bytes of one argument (proto-max-bulk-len)

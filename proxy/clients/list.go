@@ -50,8 +50,10 @@ func (c Commands) Each(
 	whom := func(l *Loop) []Client { return slices.Collect(l.clients) }
 	if ids != nil {
 		byLoop := make(map[*Loop][]Client)
-		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-			if found := all.Find(id); found != nil {
+		known := make(map[int64]bool)
+		for _, id := range ids {
+			if found := all.Find(id); found != nil && !known[id] {
+				known[id] = true
 				l := all.loops[all.IndexOf(id)]
 				byLoop[l] = append(byLoop[l], found)
 			}

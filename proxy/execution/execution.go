@@ -187,7 +187,8 @@ type Host interface {
 type Router interface {
 	Server() commands.Server
 	Table() *commands.Table
-	// Judge asks whether the client's user may run the current command; if so, goOn runs it.
+	// Judge has goOn run the current command if the client's user may, at once if it is no user of the
+	// upstream.
 	Judge(cmd *commands.Command, args [][]byte, raw []byte,
 		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
 	// BySlot says that the slot of a command matters.

@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
 	"lockproxy/cmd/lockproxy/checkup"
+	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/loop"
 )
 
@@ -86,9 +88,10 @@ func TestMonstersInACheck(t *testing.T) {
 	for _, reply := range monsters {
 		alone(t, reply, addresses, honest, 16<<20, func(t *testing.T, l *liar) {
 			var facts []string
-			checkup.Run(t.Context(), checkup.Options{
+			checkup.Run(t.Context(), &settings.Values{
 				Upstream: discovery.Options{Addrs: addresses, Dial: l.dial, ConnectTimeout: time.Second,
-					KeepAlive: time.Second, Logins: cluster.NewLogins(cluster.Login{})},
+					KeepAlive: time.Second, Logins: cluster.NewLogins(cluster.Login{}),
+					Log: slog.New(slog.DiscardHandler)},
 			}, func(f checkup.Fact) {
 				if f.Level == checkup.Fail {
 					facts = append(facts, f.Node)

@@ -237,8 +237,8 @@ func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
 	l.keepApart(len(raw), func() { awaitRequests(first) }, func() { then(raw) })
 }
 
-// keepApart runs task on a goroutine, and then then on the loop, which goes on with the current command. That
-// keeps size bytes meanwhile.
+// keepApart runs task on a goroutine. Behind it the loop calls then, which goes on with the current command.
+// Until that the command counts as keeping size bytes.
 func (l *Subscriber) keepApart(size int, task, then func()) {
 	tag := l.h.CurrentTag()
 	l.h.KeepFor(tag, size)

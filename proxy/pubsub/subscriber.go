@@ -98,6 +98,9 @@ func (l *Subscriber) removeSubscription(sub *subscription) {
 // Leave ends all subscriptions of a client that has gone. It returns at once; many are left over several
 // rounds.
 func (l *Subscriber) Leave() {
+	if !l.Listens() { // most clients
+		return
+	}
 	has := l.has
 	l.has = subscriptions{}
 	has.leaveTopics(l.hub)

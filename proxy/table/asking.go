@@ -19,7 +19,7 @@ const (
 )
 
 // tableQuestion is what the upstream is asked when clients send unknown commands: one question at a time for
-// all clients, and at most one each AskPause.
+// all clients, and at most one each AskPause. Safe for concurrent use.
 type tableQuestion struct {
 	mu      sync.Mutex
 	asked   time.Time // when the last question ended
@@ -28,8 +28,8 @@ type tableQuestion struct {
 
 // Again has the upstream asked for its commands because a client has sent an unknown one, and calls ready as
 // soon as that has ended, on the goroutine that has asked. It reports false, without calling ready, if the
-// upstream has answered just now. start begins a goroutine, which ends within AskLimit, or when ctx ends. It
-// never blocks, so loops may call it.
+// upstream has answered just now. start begins a goroutine, which ends within AskLimit, or when ctx ends.
+// Again never blocks, so loops may call it.
 func (l *Learner) Again(ctx context.Context, start func(func()), ready func()) bool {
 	q := &l.question
 	q.mu.Lock()

@@ -95,7 +95,7 @@ type Proxy interface {
 	// Run runs the current command at the proxy if its user may; Act does so without asking.
 	Run(cmd *commands.Command, args [][]byte, raw []byte)
 	Act(cmd *commands.Command, args [][]byte, raw []byte)
-	// Judge asks whether the client's user may run the command, then calls goOn.
+	// Judge calls goOn if the client's user may run the command, at once if it is no user of the upstream.
 	Judge(cmd *commands.Command, args [][]byte, raw []byte,
 		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
 	// Assemble makes the answer to EXEC when more belongs to it than the node's reply.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 	"lockproxy/redlock/wait"
@@ -95,7 +96,8 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 // takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy, but with BREAK.
 // At a master that evicts nobody is granted anything new.
 func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
-	at = e.names.Place(a.Name).Slot
+	var space [128]byte
+	at = slot.Of(e.names.AppendKey(space[:0], a.Name))
 	kept := !a.Breaks() && e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil
 	return scripts.CompatTake(e.names, a, kept)
 }

@@ -30,7 +30,7 @@ const (
 // notes are the records of a proxy: one for each lock that it has granted, or asks for. A name belongs to a
 // shard by its hash.
 type notes struct {
-	// The hashes are other ones in each proxy, so no client can choose names that fall into one place.
+	// The hashes are other ones in each proxy, so no client can choose names of one hash.
 	seed   maphash.Seed
 	born   time.Time
 	nobody string // the token of holds that were freed and rest; no client has it

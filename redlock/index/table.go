@@ -8,8 +8,8 @@ import (
 
 // This file is where notes are kept: maps, each with a lock of its own, and a list of its fresh notes.
 
-// noteShard has some of the notes. Times count from notes.born. Its lock is held only for a
-// moment: nothing in it blocks.
+// noteShard has some of the notes. Times count from notes.born. Its lock is held only for a moment:
+// nothing in it blocks.
 type noteShard struct {
 	mu    sync.Mutex
 	notes map[uint64]*note // by hash

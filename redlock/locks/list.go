@@ -117,7 +117,7 @@ type finder struct {
 // scanMaster reads the keys of the i-th master. It ends early once enough locks were found. The names are
 // matched here: in its key a name stands in braces, or has a hash tag of its own.
 func (f *finder) scanMaster(i int) error {
-	cursor, all := "0", glob.Literal(f.l.names.Prefix)+"*"
+	cursor, all, match := "0", glob.Literal(f.l.names.Prefix)+"*", []byte(f.of.Match)
 	for len(f.found) < f.of.Count {
 		keys, next, err := f.l.engine.Scan(f.ctx, i, cursor, all)
 		if err != nil {
@@ -126,7 +126,7 @@ func (f *finder) scanMaster(i int) error {
 		var names []string
 		for _, key := range keys {
 			name, ok := f.l.names.LockOf(key)
-			if ok && !f.seen[key] && f.mine(name) && glob.Match([]byte(f.of.Match), []byte(name)) {
+			if ok && !f.seen[key] && glob.Match(match, []byte(name)) && f.mine(name) {
 				f.seen[key] = true
 				names = append(names, name)
 			}

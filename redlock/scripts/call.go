@@ -27,7 +27,7 @@ func (c *Call) WithSource() []byte {
 }
 
 // header is the room in front of an EVALSHA for the number of its words, which is known last.
-const header = "*1000000"
+const header = "*1000000\r\n"
 
 // beginCall begins the EVALSHA of s with so many keys; the keys and the arguments follow, then whole. buf
 // must be empty.

@@ -35,6 +35,6 @@ func ReadMlock(reply []byte, n int) (fences []int64, held int, err error) {
 	if err == nil && v.Kind == ':' && v.Int >= 0 && v.Int <= int64(n) {
 		return nil, int(v.Int), nil
 	}
-	fences, err = readNumbers(reply, n)
+	fences, err = exactNumbers(reply, n)
 	return fences, 0, err
 }

@@ -47,7 +47,7 @@ func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
 // ReadRenewed reads the reply of renew.lua to a client. The third number is the clock, which one Redis needs
 // not.
 func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
-	n, err := readNumbers(reply, 3)
+	n, err := exactNumbers(reply, 3)
 	if err != nil {
 		return r, err
 	}
@@ -57,6 +57,6 @@ func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
 // ReadKept reads the reply of renew.lua about n holds. They are ms; 0: the hold has gone; -1: another
 // proxy keeps it.
 func ReadKept(reply []byte, n int) (left []int64, err error) {
-	left, err = readNumbers(reply, n+1) // behind them is the clock
+	left, err = exactNumbers(reply, n+1) // behind them is the clock
 	return left[:min(n, len(left))], err
 }

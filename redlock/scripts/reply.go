@@ -44,8 +44,8 @@ func cutInteger(b []byte) (n int64, rest []byte, ok bool) {
 	return 0, b, false
 }
 
-// readNumbers reads a reply that is an array of n numbers.
-func readNumbers(reply []byte, n int) ([]int64, error) {
+// exactNumbers reads a reply that is an array of n numbers.
+func exactNumbers(reply []byte, n int) ([]int64, error) {
 	all, err := ReadNumbers(reply)
 	if err == nil && len(all) != n {
 		err = ErrReply

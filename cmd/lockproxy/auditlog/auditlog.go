@@ -80,8 +80,8 @@ func newLog(out io.Writer, log *slog.Logger, names journal.NameStyle) *Log {
 	return a
 }
 
-// asEvent makes a line of the log tell of an event. It leaves out the level, which events have not, and what
-// is empty: a line has only what applies.
+// asEvent makes a line of the log tell of an event. It leaves out the level, which events do not have,
+// and what is empty or 0: a line has only what applies.
 func asEvent(_ []string, at slog.Attr) slog.Attr {
 	switch v := at.Value; {
 	case at.Key == slog.LevelKey, v.Equal(slog.StringValue("")), v.Equal(slog.Int64Value(0)),

@@ -62,7 +62,7 @@ const (
 
 // Run calls tell with each fact, in an order that is good to read. v are the settings that a proxy would be
 // started with, with the logins and certificates that they name; Upstream.Log discards, for facts tell the
-// same. It blocks until all nodes have been asked, each for a few connect time-outs at most, or ctx ends.
+// same. Run blocks until all nodes have been asked, each for a few connect time-outs at most, or ctx ends.
 // tell is called on the goroutine of Run.
 func Run(ctx context.Context, v *settings.Values, tell func(Fact)) {
 	var all []*checkedNode

@@ -170,8 +170,8 @@ func (c Certs) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// ends are when the certificates in a file end, the first and the last of them. Zero: there are none. Of an
-// authority's file the last one counts: it is good as long as any of its certificates is.
+// ends are when the certificates in the text of a file end, the first and the last of them. Zero: there are
+// none. Of an authority's file the last one counts: it is good as long as any of its certificates is.
 func ends(text string) (first, last time.Time) {
 	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)

@@ -37,7 +37,8 @@ func memoryThere(root fs.FS) int64 {
 }
 
 // machineMemory is MemTotal of /proc/meminfo, or 0.
-func machineMemory(root fs.FS) (kb int64) {
+func machineMemory(root fs.FS) int64 {
+	var kb int64
 	text, _ := fs.ReadFile(root, "proc/meminfo")
 	_, total, _ := strings.Cut(string(text), "MemTotal:")
 	fmt.Sscan(total, &kb)

@@ -51,7 +51,7 @@ func parseLine(line, place string) given {
 	// At least one word: the line is neither empty nor a comment.
 	words, err := SplitWords(line)
 	if err != nil {
-		name := line[:strings.IndexAny(line, " \t\"'=:\x00")] // nothing of the value: it may be a secret
+		name := line[:strings.IndexAny(line, " \t\r\"'=:\x00")] // nothing of the value: it may be a secret
 		return given{name: strings.ToLower(name), wrong: fmt.Errorf("%s%s: %w", place, name, err)}
 	}
 	word := words[0][:strings.IndexAny(words[0]+"=", "=:")] // as above: name=value
@@ -84,9 +84,9 @@ func parseLine(line, place string) given {
 // between.
 func SplitWords(line string) ([]string, error) {
 	if strings.Contains(line, "\x00") {
-		return nil, errors.New(`has a zero byte: write it as \x00 in double quotes`)
+		return nil, errors.New(`a zero byte: a file has to be UTF-8; \x00 in double quotes stands for it`)
 	}
-	// The blank in front: what begins with * would be read as a command that no person types.
+	// The blank in front: Split takes a line that begins with * for RESP, and not for words.
 	args, _, err := resp.Split([]byte(" "+line), nil)
 	if err != nil {
 		return nil, errors.New("its quotes are not balanced, or something follows a closing quote " +

@@ -98,7 +98,7 @@ func countWords(c *cobra.Command, args []string, least, most int, behind bool) e
 // callKey is where the context of a cobra.Command has the Invocation.
 type callKey struct{}
 
-// callOf is the use that Execute makes of c.
+// callOf is the Invocation that Execute has put into the context of c. All callers share it.
 func callOf(c *cobra.Command) *Invocation { return c.Context().Value(callKey{}).(*Invocation) }
 
 // takesSettings is the annotation of a subcommand whose flags are also the settings of the proxy.

@@ -64,11 +64,11 @@ type benchRun struct {
 	at      *client.Options
 
 	runReport
-	prefix string // of all names
-	began  time.Time
+	prefix   string // of all names
+	began    time.Time
+	timeouts atomic.Int64 // LOCKs whose WAIT was used up
 	// in ns. Whoever frees the lock writes it, and whoever gets it next reads it.
 	released atomic.Int64 // when the contended lock was, since began
-	timeouts atomic.Int64 // LOCKs whose WAIT was used up
 }
 
 // benchClient is one client. It is used by one goroutine at a time: measurePhases between the phases, its own

@@ -24,8 +24,8 @@ const maxThere = 10_000
 // All other clients of the loop wait while scripts are found and copied.
 const maxLoaded = 1 << 20
 
-// Known are the scripts that the proxy has, and what it knows of nodes that have them, for one loop.
-type Known struct {
+// Inventory is which scripts the proxy has, and which nodes have them as far as it knows, for one loop.
+type Inventory struct {
 	// Forbidden: a node forbids SCRIPT LOAD, so requests carry the script.
 	Forbidden bool
 
@@ -38,10 +38,10 @@ type Known struct {
 	loaded  int                        // bytes
 }
 
-// NewKnown knows no node yet. source is the script with this SHA1 (40 hex digits); nil: NOSCRIPT is passed
-// on. flushes is how often all nodes were told to forget their scripts; nil: never.
-func NewKnown(source func(sha []byte) (source []byte, ok bool), flushes func() uint64) Known {
-	return Known{source: source, flushes: flushes, there: make(map[string]map[string]bool)}
+// NewInventory knows no node yet. source is the script with this SHA1 (40 hex digits); nil: NOSCRIPT is
+// passed on. flushes is how often all nodes were told to forget their scripts; nil: never.
+func NewInventory(source func(sha []byte) (source []byte, ok bool), flushes func() uint64) Inventory {
+	return Inventory{source: source, flushes: flushes, there: make(map[string]map[string]bool)}
 }
 
 // usual is a script that a node has, and that was run there lately.
@@ -52,14 +52,14 @@ type usual struct {
 
 // usualPlace is where a script may be among the usual ones. sha has 40 digits; the last two choose, and a
 // later script takes the place of an earlier one.
-func (s *Known) usualPlace(sha []byte) *usual { return &s.usual[(sha[38]<<4+sha[39])%64] }
+func (s *Inventory) usualPlace(sha []byte) *usual { return &s.usual[(sha[38]<<4+sha[39])%64] }
 
 // evalsha is how requests begin that run a script, behind the number of their words and in front of its SHA1.
 const evalsha = "\n$7\r\nEVALSHA\r\n$40\r\n"
 
 // ranLately says that the node at addr has the script that req runs, because that was so when it last ran it.
 // It costs less than to look.
-func (s *Known) ranLately(addr string, req []byte) bool {
+func (s *Inventory) ranLately(addr string, req []byte) bool {
 	at := bytes.IndexByte(req, '\n')
 	if at < 0 || len(req) < at+len(evalsha)+len(hexSHA{}) || string(req[at:at+len(evalsha)]) != evalsha {
 		return false
@@ -73,7 +73,7 @@ func (s *Known) ranLately(addr string, req []byte) bool {
 type hexSHA [2 * sha1.Size]byte
 
 // shaOf is the SHA1 of the script that req may run, in lower case. It is kept in buf.
-func (s *Known) shaOf(req []byte, buf *hexSHA) (sha []byte, ok bool) {
+func (s *Inventory) shaOf(req []byte, buf *hexSHA) (sha []byte, ok bool) {
 	if s.source == nil {
 		return nil, false
 	}
@@ -97,7 +97,7 @@ func (s *Known) shaOf(req []byte, buf *hexSHA) (sha []byte, ok bool) {
 // Missing is the script that req is about to run at the node at addr, if it is known and may be missing
 // there: it is to be loaded. nil: it is not, as where many bytes are loaded already. loading has what is on
 // its way to the node.
-func (s *Known) Missing(addr string, req []byte, loading map[string]bool, now time.Time) (
+func (s *Inventory) Missing(addr string, req []byte, loading map[string]bool, now time.Time) (
 	sha string, source []byte,
 ) {
 	if s.flushes != nil && s.flushed != s.flushes() {
@@ -125,13 +125,13 @@ func (s *Known) Missing(addr string, req []byte, loading map[string]bool, now ti
 }
 
 // SHA is the SHA1 of the script that req may run, in lower case.
-func (s *Known) SHA(req []byte) (sha string, ok bool) {
+func (s *Inventory) SHA(req []byte) (sha string, ok bool) {
 	name, ok := s.shaOf(req, new(hexSHA))
 	return string(name), ok
 }
 
 // Source is the script with that SHA1, which is about to be loaded.
-func (s *Known) Source(sha string) (source []byte, ok bool) {
+func (s *Inventory) Source(sha string) (source []byte, ok bool) {
 	source, ok = s.source([]byte(sha))
 	s.loaded += len(source)
 	return source, ok
@@ -139,21 +139,21 @@ func (s *Known) Source(sha string) (source []byte, ok bool) {
 
 // Forget forgets which scripts the node at addr has. The usual ones of all nodes go, too; those of
 // others are found in there again.
-func (s *Known) Forget(addr string) {
+func (s *Inventory) Forget(addr string) {
 	delete(s.there, addr)
 	s.usual = [64]usual{}
 }
 
 // Lost forgets which scripts the node at addr has, because it lacks that of req, which it had.
-func (s *Known) Lost(addr string, req []byte) {
+func (s *Inventory) Lost(addr string, req []byte) {
 	if sha, ok := s.SHA(req); ok && s.there[addr][sha] {
 		s.Forget(addr)
 	}
 }
 
-// Given notes that the node at addr has a script. A node that has too many noted begins anew, so the
-// memory is bounded.
-func (s *Known) Given(addr, sha string) {
+// Given notes that the node at addr has a script. A node that has too many noted begins anew, so the memory
+// is bounded.
+func (s *Inventory) Given(addr, sha string) {
 	if there := s.there[addr]; there == nil || len(there) >= maxThere {
 		s.Forget(addr)
 		s.there[addr] = make(map[string]bool)
@@ -162,7 +162,7 @@ func (s *Known) Given(addr, sha string) {
 }
 
 // RoundIsFull says that no more may be loaded in the round that began at now.
-func (s *Known) RoundIsFull(now time.Time) bool {
+func (s *Inventory) RoundIsFull(now time.Time) bool {
 	if s.round != now {
 		s.round, s.loaded = now, 0
 	}

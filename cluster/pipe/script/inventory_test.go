@@ -11,7 +11,7 @@ import (
 
 // A call of a script that the node is known to have costs no memory.
 func TestKnownScriptsCostNothing(t *testing.T) {
-	k := NewKnown(func([]byte) ([]byte, bool) { return []byte("return 1"), true }, nil)
+	k := NewInventory(func([]byte) ([]byte, bool) { return []byte("return 1"), true }, nil)
 	call := resp.AppendCommandStrings(nil, "EVALSHA", strings.Repeat("Ab", 20), "1", "k")
 	missing := func() bool {
 		_, source := k.Missing("a:1", call, nil, time.Time{})
@@ -41,7 +41,8 @@ func TestKnownScriptsCostNothing(t *testing.T) {
 
 // In one round no more is loaded than a loop has time for.
 func TestRoundOfScripts(t *testing.T) {
-	k := NewKnown(func([]byte) ([]byte, bool) { return bytes.Repeat([]byte("-"), maxLoaded*2/3), true }, nil)
+	large := func([]byte) ([]byte, bool) { return bytes.Repeat([]byte("-"), maxLoaded*2/3), true }
+	k := NewInventory(large, nil)
 	now, n := time.Unix(1, 0), 0
 	for ; !k.RoundIsFull(now); n++ {
 		k.Source("ab")
