@@ -43,6 +43,8 @@ type loneRedis struct {
 	conns   map[int64]net.Conn
 
 	refuse bool          // connections
+	slow   time.Duration // to make one takes so long
+	odd    string        // the answer to ECHO; "": what it should be
 	hung   chan struct{} // not nil: it reads nothing until this is closed
 	mute   bool          // it runs commands, and its replies are lost
 	lost   int64         // the connections up to this one were forgotten: nothing comes through
@@ -76,6 +78,10 @@ func newLoneRedis(runID string) *loneRedis {
 }
 
 func (p *loneRedis) dial(context.Context, string, string) (net.Conn, error) {
+	p.mu.Lock()
+	slow := p.slow
+	p.mu.Unlock()
+	time.Sleep(slow)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refuse {
@@ -192,6 +198,9 @@ func (p *loneRedis) answer(id int64, words []string) (out []byte) {
 		return redcon.AppendInt(nil, int64(p.calls))
 	case "ECHO":
 		p.ran = append(p.ran, words[1])
+		if p.odd != "" {
+			return []byte(p.odd)
+		}
 		return redcon.AppendBulkString(nil, words[1])
 	case "PING":
 		return []byte(servers.Reply("*2", "$4", "pong", "$0", ""))
@@ -650,6 +659,50 @@ func TestMasterClockBehindSilence(t *testing.T) {
 		votes(t, m, "clock stepped")
 	})
 }
+
+// A new connection shows a step at once, however long it took to make. R27
+func TestMasterClockBehindADial(t *testing.T) {
+	inBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		time.Sleep(10500 * time.Millisecond)
+		p.with(func() {
+			p.slow, p.step = 300*time.Millisecond, -200*time.Millisecond
+			p.cut()
+		})
+		time.Sleep(500 * time.Millisecond) // less than to the next look
+		synctest.Wait()
+		votes(t, m, "clock stepped")
+	})
+}
+
+// A reply of more values than any to a lock ends the connection before they come.
+func TestMasterWithoutMeasure(t *testing.T) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		p.with(func() { p.odd = "*600000\r\n" })
+		if took, err := echo(m, "a", time.Second); !errors.Is(err, resp.ErrBounds) || took != 0 {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// Whoever is told that a request was lost finds the master away: a count of those that answer is right then.
+func TestMasterIsAwayOnceLost(t *testing.T) {
+	inBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		p.with(func() { p.mute, p.refuse = true, true })
+		vote := make(chan error, 1)
+		ask := resp.AppendCommandStrings(nil, "ECHO", "lost")
+		m.Ask(ask, time.Minute, 0, lossFunc(func() { vote <- m.Vote() }))
+		synctest.Wait()
+		p.with(p.cut)
+		if err := <-vote; err == nil {
+			t.Error("it votes")
+		}
+	})
+}
+
+// lossFunc is called when there is an answer, or none any more.
+type lossFunc func()
+
+func (f lossFunc) Answer(int, []byte, error) { f() }
 
 // The scripts are there before anything else. Who asks for one that was lost since is told so.
 func TestMasterScripts(t *testing.T) {
