@@ -156,7 +156,7 @@ func (r *router) attendCommand(cmd *commands.Command, args [][]byte) (refusal []
 	case s.Watching && cmd.MeetsData():
 		return watch.Only, false
 	case s.pause.Must(cmd, args):
-		switch { // nobody waits while the proxy drains, nor a client that sends no more
+		switch { // nobody waits while the proxy drains, nor does a client that sends no more
 		case s.draining:
 			return refusedByDrain, false
 		case s.eof:

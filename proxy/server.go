@@ -275,7 +275,8 @@ func (s *Server) haltClients() {
 func (s *Server) stopServer() {
 	s.cancel(commands.ErrDraining)
 	s.close()
-	// Until a drain has closed the engines, these may have something to give back there.
+	// They come behind the engines, which may have something to give back to them until a drain has closed
+	// them.
 	for _, m := range s.locks.masters {
 		m.Close()
 	}

@@ -114,8 +114,8 @@ func (c *conn) inquire() (r serverReport, err error) {
 // sure that nothing will run any more that came over the connection before. It returns once the server has
 // answered all of that. Then its report is judged, so Vote is right before the first request.
 func (m *Master) greetServer(c *conn) error {
-	// Only then it is connected. The clock is asked for behind that, or dialling would count as its answer's
-	// time, within which no step shows.
+	// Once that is answered it is connected. The clock is asked for only then: otherwise dialling would count
+	// as a part of the time of its answer, within which no step shows.
 	if _, err := c.askOwn(2*m.o.ConnectTimeout, askID); err != nil {
 		return err
 	}

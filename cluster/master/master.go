@@ -188,7 +188,7 @@ func (m *Master) away() error {
 	switch {
 	case m.conn == nil:
 		return m.why
-	case m.conn.ctx.Err() != nil: // lost; giveUpConn is about to note it
+	case m.conn.ctx.Err() != nil: // lost, or ended by Close: giveUpConn is about to note it
 		return context.Cause(m.conn.ctx)
 	case m.silent:
 		return errNoSign

@@ -206,7 +206,7 @@ type Options struct {
 	Source func(sha []byte) (source []byte, ok bool)
 	// Flushes is how often all nodes were told to forget their scripts. nil: never.
 	Flushes func() uint64
-	Within  *resp.Bounds // of each reply; nil: none but those of who asks
+	Within  *resp.Bounds // of each reply; nil: only those that its Receiver has (Longer)
 	Log     *slog.Logger
 }
 

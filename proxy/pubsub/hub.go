@@ -238,7 +238,7 @@ func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
 }
 
 // keepApart runs task on a goroutine. Behind it the loop calls then, which goes on with the current command.
-// Until that the command counts as keeping size bytes.
+// Until then the command counts as keeping size bytes.
 func (l *Subscriber) keepApart(size int, task, then func()) {
 	tag := l.h.CurrentTag()
 	l.h.KeepFor(tag, size)

@@ -91,7 +91,7 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	*s = sentRelease{}
 	was.of.releases.Put(s)
 	if redlock.Parted(reply) {
-		if was.deletes != "" {
+		if was.deletes != "" { // no node that knows Redis says so to one key
 			was.deletes, was.fresh = "", was.of.names.NewRequest()
 		}
 		was.apart = true

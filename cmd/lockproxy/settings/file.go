@@ -84,7 +84,7 @@ func parseLine(line, place string) given {
 // between.
 func SplitWords(line string) ([]string, error) {
 	if strings.Contains(line, "\x00") {
-		return nil, errors.New(`a zero byte: a file has to be UTF-8; \x00 in double quotes stands for it`)
+		return nil, errors.New("has a zero byte")
 	}
 	// The blank in front: Split takes a line that begins with * for RESP, and not for words.
 	args, _, err := resp.Split([]byte(" "+line), nil)
