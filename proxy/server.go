@@ -275,8 +275,7 @@ func (s *Server) haltClients() {
 func (s *Server) stopServer() {
 	s.cancel(commands.ErrDraining)
 	s.close()
-	// They come behind the engines, which may have something to give back to them until a drain has closed
-	// them.
+	// Only now: until a drain has closed the engines, these may have something to give back to the masters.
 	for _, m := range s.locks.masters {
 		m.Close()
 	}

@@ -57,7 +57,6 @@ type Shared struct {
 
 // Settings may change while clients are served. They are never changed, but replaced as a whole.
 type Settings struct {
-	// a client that has not authenticated after AuthTimeout is closed; 0: never
 	door.LiveSettings
 	Password    string        // clients must AUTH with it; "": no AUTH is needed
 	IdleTimeout time.Duration // a client that is silent for so long is closed; 0: never

@@ -74,15 +74,21 @@ func (c *topicIndex) removeTopic(t *Topic) {
 	}
 }
 
-// Topic is the topic of that name, or nil. A name that is longer than any topic's is not looked up, because
-// that takes longer the longer it is.
+// Topic is the topic of that name, or nil.
 func (s *Subscriptions) Topic(kind Kind, name []byte) *Topic {
-	if len(name) > cluster.MaxShared {
-		return nil
+	t, _ := s.index.findTopic(kind, name)
+	return t
+}
+
+// findTopic is the topic of that name, or nil, and all patterns: who publishes takes the lock once. A name
+// that is longer than any topic's is not looked up, because that takes longer the longer it is.
+func (c *topicIndex) findTopic(kind Kind, name []byte) (t *Topic, patterns []*Topic) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if len(name) <= cluster.MaxShared {
+		t = c.all[TopicName{kind, string(name)}]
 	}
-	s.index.mu.RLock()
-	defer s.index.mu.RUnlock()
-	return s.index.all[TopicName{kind, string(name)}]
+	return t, c.patterns
 }
 
 // Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even
@@ -117,14 +123,17 @@ const (
 // gives up if finding them would take more than most steps, of some nanoseconds each. left is how many steps
 // are left; a negative one means that it has given up.
 func (s *Subscriptions) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
-	kind, patterns := Shard, []*Topic(nil)
-	if !shard {
-		kind, patterns = Classic, s.Topics(Pattern)
+	kind := Classic
+	if shard {
+		kind = Shard
 	}
-	if t := s.Topic(kind, channel); t != nil {
+	t, patterns := s.index.findTopic(kind, channel)
+	if t != nil {
 		topics = append(topics, t)
 	}
-	left = most
+	if left = most; shard { // no pattern fits its name
+		return topics, left
+	}
 	for _, p := range patterns {
 		var ok bool
 		if ok, left = glob.MatchWithin([]byte(p.Name), channel, left-stepsToTopic); ok {

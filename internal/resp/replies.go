@@ -39,13 +39,9 @@ func ErrorLine(format string, args ...any) []byte {
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case []byte:
-			if len(arg) > MaxQuoted {
-				args[i] = Shortened(arg, MaxQuoted)
-			}
+			args[i] = Shortened(arg, MaxQuoted)
 		case string:
-			if len(arg) > MaxQuoted {
-				args[i] = Shortened(arg, MaxQuoted)
-			}
+			args[i] = Shortened(arg, MaxQuoted)
 		}
 	}
 	// A line break in an argument would end the reply, and what stands behind it would be taken for the next

@@ -42,9 +42,11 @@ type Options struct {
 
 // LiveSettings may change while a Door is open.
 type LiveSettings struct {
-	MaxClients  int           // inside at a time
-	KeepAlive   time.Duration // of TCP; negative: never
-	AuthTimeout time.Duration // the longest handshake, if it is less than handshakeTimeout; 0: it is not
+	MaxClients int           // inside at a time
+	KeepAlive  time.Duration // of TCP; negative: never
+	// a client that has not authenticated after so long is closed, and one in its TLS handshake no later than
+	// after handshakeTimeout; 0: only the latter
+	AuthTimeout time.Duration
 }
 
 // Door is where clients come in. Its methods may be called from any goroutine, but for those of

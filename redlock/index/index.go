@@ -1,7 +1,7 @@
 // Package index has the record of each grant of this proxy, and knows which locks are held, so that nobody
 // has to look through all keys for them.
 //
-//	LOCK --> Ask, then Granted or Refused: a note in the memory of this proxy (notes.go, table.go)
+//	LOCK --> Ask, then Granted or Refused: a note in the memory of this proxy (notes.go, shard.go)
 //	            | a quarter of a second later
 //	            v
 //	         ZADD, in batches, to one of a few sorted sets at the upstream (write.go)

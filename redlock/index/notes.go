@@ -10,7 +10,7 @@ import (
 )
 
 // This file is what becomes of holds: granted, renewed, taken over, freed, over. They are kept in the tables
-// of table.go.
+// of shard.go.
 
 // The bounds of the notes. A hold beyond them is not noted, but counted: LOCKCTL LIST may lack it.
 const (

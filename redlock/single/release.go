@@ -25,15 +25,12 @@ type releaser struct {
 // Release implements locks.engine. The first request is the cheapest that can be right; each that finds
 // nothing is followed by one that knows less and looks at more.
 func (l *releaser) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	s := sentRelease{of: l, by: by, r: r, to: to, plain: l.grants.TakePlain(r)}
+	s := sentRelease{of: l, by: by, r: r, to: to, fresh: l.names.NewRequest(), plain: l.grants.TakePlain(r)}
 	if !s.plain.Ends.IsZero() {
 		by.Hold(r.Name) // more may follow, and a LOCK that came between would be freed by that
 		if s.plain.Fence != 0 && !l.scripted.Load() {
 			s.deletes = l.upstream.DeleteIf()
 		}
-	}
-	if s.deletes == "" {
-		s.fresh = l.names.NewRequest()
 	}
 	l.sendRelease(s)
 }
@@ -65,7 +62,7 @@ type sentRelease struct {
 
 	slot     int
 	at       time.Time
-	fresh    [redlock.IDBytes]byte // its id, unless its client has named it; none with deletes
+	fresh    [redlock.IDBytes]byte // its id, unless its client has named it
 	plain    index.Plain           // that very grant is meant
 	deletes  string                // the command that does it; "": release.lua does
 	repeated bool                  // it was sent again, and may have run before
@@ -91,10 +88,7 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	*s = sentRelease{}
 	was.of.releases.Put(s)
 	if redlock.Parted(reply) {
-		if was.deletes != "" { // no node that knows Redis says so to one key
-			was.deletes, was.fresh = "", was.of.names.NewRequest()
-		}
-		was.apart = true
+		was.deletes, was.apart = "", true
 		was.of.sendRelease(was)
 		return nil
 	}
