@@ -125,7 +125,7 @@ func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
 }
 
 // Answered is the call that looks for the answer that r was given before. It changes nothing.
-func (r *Releasing) Answered(n *redlock.Names) (at int, c Call) {
+func (r Releasing) Answered(n *redlock.Names) (at int, c Call) {
 	at = n.Place(r.Name).Slot
 	c = beginCall(nil, &Release, 1)
 	c.fenceKey(n, at)

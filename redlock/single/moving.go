@@ -14,8 +14,8 @@ import (
 //
 //	acquire.lua, lock and fence  --> TRYAGAIN ... granted; or the client gets TRYAGAIN after retry-budget
 //	release.lua, lock and fence  --> TRYAGAIN
-//	release.lua, lock            --> freed
-//	                              \-> nil: release.lua, fence --> what it was answered before, if it was
+//	release.lua, fence           --> what it was answered before: a copy of it has run
+//	                              \-> nil: release.lua, lock --> freed, or nil
 
 const (
 	// movingFor is how long a slot counts as moving after a node has said so.

@@ -2,7 +2,10 @@ package single
 
 import (
 	"context"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,10 +73,23 @@ func TestGrantOfAStrayedRequest(t *testing.T) {
 	}
 }
 
+// fenceOf is the key of the fence of a slot.
+var fenceOf = regexp.MustCompile(`lock:fence:\{.*\}`)
+
 // releasing is a client that has asked for an UNLOCK.
 type releasing struct {
 	breaking
 	done redlock.Released
+	t    *testing.T
+	keys []string // of each request
+}
+
+func (r *releasing) SendHome(slot int, req []byte, resend bool, to redlock.Exchange, d redlock.Delivery) {
+	args := arguments(r.t, req)
+	n, _ := strconv.Atoi(args[2])
+	keys := strings.Join(args[3:3+n], " ")
+	r.keys = append(r.keys, fenceOf.ReplaceAllString(keys, "fence"))
+	r.breaking.SendHome(slot, req, resend, to, d)
 }
 
 func (r *releasing) Released(done redlock.Released, err error) []byte {
@@ -81,27 +97,25 @@ func (r *releasing) Released(done redlock.Released, err error) []byte {
 	return nil
 }
 
-// An UNLOCK goes on with the lock as its only key while the slot moves. If it finds nothing then, it may have
-// come before that: the answer stands with the fence. R33
+// An UNLOCK goes on with the lock as its only key while the slot moves. Before that it looks whether a copy
+// of it has run: that answer stands with the fence, and the token may have the lock anew. R8 R33
 func TestUnlockWhileTheSlotMoves(t *testing.T) {
-	moves := "-TRYAGAIN Multiple keys request\r\n"
+	const moves, null = "-TRYAGAIN Multiple keys request\r\n", "$-1\r\n"
+	const lock, both = "lock:{job}", "lock:{job} fence"
 	for _, tt := range []struct {
 		replies []string
 		done    redlock.Released
-		sent    []string
+		keys    []string
 	}{
-		{[]string{moves, ":1\r\n"}, redlock.Released{Held: true, Whole: true},
-			[]string{"release+", "release+"}},
-		{[]string{moves, "$-1\r\n", ":0\r\n"}, redlock.Released{Held: true},
-			[]string{"release+", "release+", "release+"}},
-		{[]string{moves, "$-1\r\n", "$-1\r\n"}, redlock.Released{},
-			[]string{"release+", "release+", "release+"}},
+		{[]string{moves, ":1\r\n"}, redlock.Released{Held: true, Whole: true}, []string{both, "fence"}},
+		{[]string{moves, null, ":0\r\n"}, redlock.Released{Held: true}, []string{both, "fence", lock}},
+		{[]string{moves, null, null}, redlock.Released{}, []string{both, "fence", lock}},
 	} {
-		r := &releasing{breaking: breaking{replies: tt.replies, a: &redlock.Acquire{}}}
+		r := &releasing{breaking: breaking{replies: tt.replies, a: &redlock.Acquire{}}, t: t}
 		e := New(r, redlock.NewNames("lock:"), Options{})
 		e.Release(r, &redlock.Release{Name: "job", Token: "t"}, r)
-		if r.err != nil || r.done != tt.done || !slices.Equal(r.sent, tt.sent) {
-			t.Errorf("%q: %+v %v, sent %v", tt.replies, r.done, r.err, r.sent)
+		if r.err != nil || r.done != tt.done || !slices.Equal(r.keys, tt.keys) {
+			t.Errorf("%q: %+v %v, sent for %q", tt.replies, r.done, r.err, r.keys)
 		}
 		e.Close(t.Context())
 	}

@@ -66,7 +66,7 @@ type sentRelease struct {
 	plain    index.Plain           // that very grant is meant
 	deletes  string                // the command that does it; "": release.lua does
 	repeated bool                  // it was sent again, and may have run before
-	apart    bool                  // it cannot look whether it was answered before
+	apart    bool                  // its slot moves: the lock is its only key
 }
 
 // Splits implements redlock.Splitter.
@@ -89,7 +89,7 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	was.of.releases.Put(s)
 	if redlock.Parted(reply) {
 		was.deletes, was.apart = "", true
-		was.of.sendRelease(was)
+		was.releaseApart()
 		return nil
 	}
 	if was.deletes != "" {
@@ -103,9 +103,6 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	case err == nil && !done.Held && !was.plain.Ends.IsZero():
 		was.of.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
 		return nil
-	case err == nil && !done.Held && was.apart:
-		was.askAgain()
-		return nil
 	case err == redlock.ErrAgain:
 		was.of.releaseAny(was.by, was.r, was.to)
 		return nil
@@ -115,13 +112,17 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	return answer
 }
 
-// askAgain asks for the answer that s was given before its slot began to move.
-func (s sentRelease) askAgain() {
-	releasing := s.of.releasing(&s)
-	slot, c := releasing.Answered(s.of.names)
+// releaseApart looks for the answer that s was given before its slot began to move, and releases if there is
+// none. It looks first, because the token may have been granted the lock anew since a copy of s has run.
+func (s sentRelease) releaseApart() {
+	slot, c := s.of.releasing(&s).Answered(s.of.names)
 	s.by.SendHome(slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		done, _, err := scripts.ReadFreed(reply)
-		return s.to.Released(done, err)
+		if done.Held || err != nil {
+			return s.to.Released(done, err)
+		}
+		s.of.sendRelease(s)
+		return nil
 	}), nil)
 }
 
