@@ -35,34 +35,11 @@
 --       queue waits on. Nothing ends before it is clear that the request is not refused, nor if its token
 --       holds the lock already and need not become the writer.
 --
--- How a lock is kept
---
--- A token, in all scripts, is what OwnerOf makes of the client's token: a digest of it.
---
--- A plain lock has one writer that holds it once; nobody waits for it, keeps it alive or describes it. It is
--- a string: "lockproxy 1 fence requests token". Any other lock is a hash.
---
--- In the hash, the field w is the hold of the writer, whose token is in the field o, and a field r:<token> is
--- the hold of a reader. A hold is "expiry count fence since keeper requests meta"; what else may stand before
--- the meta is said in noteof.lua, and in rest.lua who has a hold that was released, but goes on (ATLEAST).
--- The requests are the last eight that made a hold what it is, each an id behind a mark:
---   +id         it counted the hold up (the first did so too)     -id   it counted it down
---   =id         the same token asked again; =0000000000000000 stands for all renewals, =1111111111111111 for
---               the last CHECK
---   ^id  *id    it made the reader the writer; * also counted it up. Behind the id are the fence and the
---               count from before, each behind a colon. A request that came before that and is sent again
---               gets the answer that was true then. Once it is cancelled, the hold has that fence again
---   !id ?id &id   +id, ^id and *id that were cancelled after others had been told of their effect
---   @id         the very first, to which the lock was granted, if there is no room for all
--- The id of a LOCK to which its client gave a name (ID) is "id,name".
---
--- A semaphore is a hash too, whose permits are kept as the holds of readers. Its field v is "permits" and how
--- many there are; that of a lock is 1. Proxies that do not know semaphores take it for a foreign key.
--- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a
--- semaphore.
---
--- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
--- readers.lua.
+-- A token, in all scripts, is what OwnerOf makes of the client's token: a digest of it. The fields of a lock
+-- are listed in docs/house.md (A lock's life): a plain lock is a string, any other one a hash. hold.lua says
+-- what a hold is, state.lua what s is, queue.lua and readers.lua how their lists are kept. A semaphore is a
+-- hash whose permits are the holds of readers; once nobody holds or waits for it, the key may become a lock,
+-- and a lock a semaphore.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
 local wanted_keeper, call = ARGV[9], redis.call
 
@@ -105,14 +82,10 @@ if plain_fence and plain_owner ~= token and not proxy and not breaks then return
 --#include now.lua
 --#include fence.lua
 --#include master.lua
-local clock
-if plain_fence then
-  -- This writes nothing. But a server that is full refuses it: there nobody joins a queue, or ends a hold.
-  if plain_owner ~= token then call('SETRANGE', fence_key, '0', '') end
-  --#include unfold.lua
-  clock = unfold(key, plain_fence, plain_ids, plain_owner)
-end
-clock = clock or call('TIME')
+-- This writes nothing. But a server that is full refuses it: there nobody joins a queue, or ends a hold.
+if plain_fence and plain_owner ~= token then call('SETRANGE', fence_key, '0', '') end
+--#include unfold.lua
+local clock = unfold(key, plain_fence, plain_ids, plain_owner)
 local now, from = in_ms(clock)
 --#include noteof.lua
 local note = note_of(meta, from)
@@ -163,8 +136,7 @@ else
   --#include welcome.lua
   --#include request.lua
   local r = {token = token, id = id, mode = mode, reentrant = reentrant, lease = lease, from = from,
-    note = note, wanted_keeper = wanted_keeper or '', keeper = keeper,
-    ends_with = ends_with}
+    note = note, wanted_keeper = wanted_keeper or '', keeper = keeper}
 
   if version ~= form then -- is it in use?
     local used = writing or read_until(lock)
@@ -176,7 +148,7 @@ else
     end
     if used then return saved(lock, other_form(key, version, mode)) end
     call('HSET', key, 'v', form)
-    call('HDEL', key, 'o', 'w', 'pe')
+    call('HDEL', key, 'o', 'w')
     owner, writer, shared, lock.permits = nil, nil, nil, mode == 'p' and most_readers or nil
   end
 

@@ -29,7 +29,7 @@
 local key, fence_key = KEYS[1], KEYS[2]
 local token, id, me, publish, after, fence_name = unpack(ARGV, 1, 6)
 local breaks = token == ''
--- The marks of requests (see acquire.lua), and what they become when these are cancelled.
+-- The marks of requests (see hold.lua), and what they become when these are cancelled.
 local cancelled = {['+'] = '!', ['^'] = '?', ['*'] = '&', ['='] = ''}
 --#include plain.lua
 --#include now.lua
@@ -42,11 +42,8 @@ if plain_fence and not breaks then
   return 1
 end
 if plain_fence and id ~= '' and not meant(id, plain_fence, plain_ids) then return 0 end
-local clock
-if plain_fence then
-  --#include unfold.lua
-  clock = unfold(key, plain_fence, plain_ids, plain_owner)
-end
+--#include unfold.lua
+local clock = unfold(key, plain_fence, plain_ids, plain_owner)
 local version, owner, writer, packed, shared, place =
   unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
 --#include islock.lua
@@ -54,7 +51,6 @@ if not is_lock(version) then
   --#include foreign.lua
   return breaks and foreign(key) or 0
 end
-clock = clock or redis.call('TIME')
 local now, from = in_ms(clock)
 --#include hold.lua
 --#include allowwrites.lua
@@ -128,8 +124,8 @@ if hold then
     elseif reads_on then -- the writer is a reader again
       redis.call('HDEL', key, 'o', 'w')
       redis.call('HSET', key, 'r:' .. token, pack_hold(expiry, count, fence, since, kept, ids, note),
-        enlist(lock, 'r:' .. token))
-      owner, writer_expiry, lock.readers, lock.readers_end = false, 0, 1, expiry
+        enlist(lock, 'r:' .. token, expiry))
+      owner, writer_expiry = false, 0
     else
       redis.call('HSET', key, field, pack_hold(expiry, count, fence, since, kept, ids, note))
     end

@@ -1,7 +1,6 @@
 -- claim takes a lock on one of several independent masters, changes how it is held, or says that others hold
 -- it. It does what acquire does on one Redis, but has no queue, and a majority of masters has to agree on the
--- fence: see redlock/quorum/attempt.go and redlock/quorum/fence.go. How a lock is kept is described on top of
--- acquire.lua.
+-- fence: see redlock/quorum/attempt.go and redlock/quorum/fence.go.
 --
 -- KEYS  1  the lock
 --       2  the fence of its slot

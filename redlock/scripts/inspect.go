@@ -86,7 +86,7 @@ func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 
 // ReadState reads a reply with a whole lock. A hold that rests is among the holders still, which stand in no
 // order, and the fence of the lock is not set: see SetRest. The first element is the clock in µs; behind it
-// stand fields and values, as acquire.lua describes them.
+// stand fields and values, as docs/house.md lists them.
 func ReadState(v resp.Value) (s redlock.State, err error) {
 	if len(v.Elems)%2 == 0 {
 		return s, ErrReply

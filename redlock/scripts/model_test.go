@@ -57,7 +57,7 @@ type modelHold struct {
 	kept       string // its keeper
 	askedSince bool   // others have asked for it since it has one
 	meta       string
-	made       []string        // +id, =id, -id, ^id:fence:count, *id:fence:count as in acquire.lua
+	made       []string        // +id, =id, -id, ^id:fence:count, *id:fence:count as in hold.lua
 	gone       map[string]bool // of these, the ids of those that were cancelled
 	least      time.Time       // if it is released before, it rests until then
 	others     []string        // keepers of other proxies, which renew it until kept has done so

@@ -79,7 +79,6 @@ var permits = []struct{ name, text string }{
 		exists -> 1
 		acquire e ia w 1000 -> [e F6 ~1000 1]
 		redis HGET lock:{job} v -> 1
-		redis HEXISTS lock:{job} pe -> 0
 		acquire d ib r 1000 -> nil
 		release e u1 -> 1
 		exists -> 0`},

@@ -13,7 +13,7 @@
 //	             --#include queue.lua    the queue of a lock
 //	             ...
 //
-// Begin reading at acquire.lua. Its head says how a lock is kept: as a string while one writer has it and
+// Begin reading at acquire.lua. A lock is kept as docs/house.md says: as a string while one writer has it and
 // nobody waits, otherwise as a hash. A plain LOCK ends after ten lines of it, a plain UNLOCK after three of
 // release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
 // turn.lua (who is first), passon.lua (who gets a lock that was freed).

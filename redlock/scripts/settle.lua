@@ -28,12 +28,8 @@ if plain_fence and new_count == '1' then
   --#include rewrite.lua
   rewrite(key, 'lockproxy 1 ' .. new_fence .. ' ' .. plain_ids .. ' ' .. token)
 else
-  local clock
-  if plain_fence then
-    --#include unfold.lua
-    clock = unfold(key, plain_fence, plain_ids, plain_owner)
-  end
-  local now = in_ms(clock or redis.call('TIME'))
+  --#include unfold.lua
+  local now = in_ms(unfold(key, plain_fence, plain_ids, plain_owner))
   --#include ownhold.lua
   --#include hold.lua
   --#include islock.lua

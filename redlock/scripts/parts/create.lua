@@ -12,7 +12,6 @@ local function create(key, form, mode, token, fence, lease, now, from, keeper, i
   else
     local packed, field = '1 1 1 0 0 0 ' .. expiry .. ' ' .. expiry, 'r:' .. token
     redis.call('HSET', key, 'v', form, 's', packed, field, hold, 'm', '1', 'm:0', field .. ' ')
-    if mode == 'p' then redis.call('HSET', key, 'pe', string.format('%d', expiry)) end
   end
   redis.call('PEXPIREAT', key, expiry)
 end

@@ -1,7 +1,7 @@
--- enlist(lock, field) adds a reader to the list of readers (see readers.lua): it returns the fields and
--- values that are to be written. lock.readers must not count that reader yet. If more than half of the list
--- are readers that have gone, the list is written anew first.
-local function enlist(lock, field)
+-- enlist(lock, field, expiry) counts one more reader, or permit, whose lease ends then, and adds it to the
+-- list of readers (see readers.lua): it returns the fields and values that are to be written. If more than
+-- half of the list are readers that have gone, the list is written anew first.
+local function enlist(lock, field, expiry)
   local listed, part = tonumber(redis.call('HGET', lock.key, 'm') or 0), ''
   if listed >= 2 * lock.readers + 16 then
     local fields = {}
@@ -18,6 +18,8 @@ local function enlist(lock, field)
     end
     listed = #fields
   end
+  local bound = lock.permits and lock.readers > 0 and math.min or math.max
+  lock.readers, lock.readers_end = lock.readers + 1, bound(lock.readers_end, expiry)
   local at = 'm:' .. math.floor(listed / 16)
   if listed % 16 > 0 then part = redis.call('HGET', lock.key, at) end
   return 'm', listed + 1, at, part .. field .. ' '

@@ -8,7 +8,7 @@
 -- It returns the ms that remain, the fence, and the keepers that keep it alive no more; 0 if the token has no
 -- hold, or only one of a later grant; -1 if no keeper of that proxy keeps it alive.
 local function extend(key, token, lease, want, keeper, by_client, now, from)
-  local field, hold, packed = own_hold(key, token)
+  local field, hold, packed, _, _, version = own_hold(key, token)
   if not hold then return 0 end
   local expiry, count, fence, since, kept, ids, note = parse_hold(hold)
   if expiry <= now or want ~= '' and not meant(want, fence, ids) then return 0 end
@@ -33,7 +33,7 @@ local function extend(key, token, lease, want, keeper, by_client, now, from)
   expires, readers_end = tonumber(expires), tonumber(readers_end)
   local grows = longer > expires
   if grows then expires = longer end
-  if field ~= 'w' and readers_end > 0 and longer > readers_end then readers_end = longer end
+  if field ~= 'w' and version == '1' then readers_end = math.max(readers_end, longer) end
   redis.call('HSET', key, field, hold, 's', table.concat({counts, expires, readers_end}, ' '))
   if grows then redis.call('PEXPIREAT', key, expires) end
   return longer - from, fence, others

@@ -1,6 +1,16 @@
--- hold.lua reads and writes holds. Their format is described on top of acquire.lua.
+-- hold.lua reads and writes holds. A hold is "expiry count fence since keeper requests meta". The keeper
+-- (kept) is as keeper.lua says, - for none. What stands behind the requests is the note, see noteof.lua.
 --
--- kept is the keeper of a hold as it is stored, - for none. note is the meta with a blank in front, or "".
+-- The requests are the last eight that made the hold what it is, each an id behind a mark:
+--   +id         it counted the hold up (the first did so too)     -id   it counted it down
+--   =id         the same token asked again; =0000000000000000 stands for all renewals, =1111111111111111 for
+--               the last CHECK
+--   ^id  *id    it made the reader the writer; * also counted it up. Behind the id are the fence and the
+--               count from before, each behind a colon. A request that came before that and is sent again
+--               gets the answer that was true then. Once it is cancelled, the hold has that fence again
+--   !id ?id &id   +id, ^id and *id that were cancelled after others had been told of their effect
+--   @id         the very first, to which the lock was granted, if there is no room for all
+-- The id of a LOCK to which its client gave a name (ID) is "id,name".
 local function parse_hold(hold)
   local expiry, count, fence, since, kept, ids, note =
     string.match(hold, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S*)(.*)$')

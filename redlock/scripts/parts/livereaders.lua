@@ -1,21 +1,22 @@
 -- livereaders.lua says who reads a lock. The table lock is that of load_state.
 
 -- drop_readers(lock, fields, holds, but) removes those of these readers whose leases are over. It returns
--- when the last lease of the others ends; 0: no others are left. The reader with the field but, if given, is
--- removed too when its lease is over, but does not count for the result.
+-- when the last lease of the others ends, and when the first does; 0 and infinite: no others are left. The
+-- reader with the field but, if given, is removed too when its lease is over, but does not count for the
+-- result.
 local function drop_readers(lock, fields, holds, but)
-  local over, latest = {}, 0
+  local over, latest, first = {}, 0, math.huge
   for i, hold in ipairs(holds) do
     local expiry = tonumber(string.match(hold, '^%d+'))
     if expiry <= lock.now then
       over[#over + 1] = fields[i]
     elseif fields[i] ~= but then
-      latest = math.max(latest, expiry)
+      latest, first = math.max(latest, expiry), math.min(first, expiry)
     end
   end
   if #over > 0 then redis.call('HDEL', lock.key, unpack(over)) end
   lock.readers = lock.readers - #over
-  return latest
+  return latest, first
 end
 
 -- read_until(lock, but) is a time until which somebody reads the lock for certain; nil: nobody does. The hold
@@ -35,6 +36,6 @@ local function read_until(lock, but)
     if latest > 0 then break end
   end
   if latest == 0 then lock.readers = own > lock.now and 1 or 0 end
-  lock.readers_end = math.max(latest, own > lock.now and own or 0)
+  lock.readers_end = lock.permits and 0 or math.max(latest, own > lock.now and own or 0)
   return latest > 0 and latest or nil
 end

@@ -1,8 +1,7 @@
 --#include noteafter.lua
 -- request.lua is what a LOCK does to a lock: that its token holds already, or that it is granted. The table r
 -- is the request: token, id, mode, reentrant, lease, from (see now.lua), note (see noteof.lua),
--- wanted_keeper as in keeper_after, keeper, which is that or "", and for permits ends_with of permits.lua.
--- The table lock is that of load_state.
+-- wanted_keeper as in keeper_after, and keeper, which is that or "". The table lock is that of load_state.
 
 -- ask_for_own(lock, r, owner, writer, shared) applies the request to the hold that its token has, if there is
 -- one: owner and writer are the fields o and w of the lock, shared is the hold as a reader. It returns the
@@ -44,11 +43,10 @@ local function keep_own(lock, r, h, share)
   if h.field == 'w' and r.mode == 'r' and not h.sent_before and not overtaken(r.id, h.ids) then
     redis.call('HDEL', lock.key, 'o', 'w')
     h.field = 'r:' .. r.token
-    redis.call('HSET', lock.key, enlist(lock, h.field))
-    lock.readers, lock.readers_end = 1, h.expiry
+    redis.call('HSET', lock.key, enlist(lock, h.field, h.expiry))
     share(lock)
   end
-  if h.field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, h.expiry) end
+  if h.field ~= 'w' and not lock.permits then lock.readers_end = math.max(lock.readers_end, h.expiry) end
   save(lock, h.field, pack_hold(h.expiry, h.count, h.fence, h.since, h.kept, h.ids, h.note))
 end
 
@@ -70,10 +68,7 @@ local function grant(lock, r, h, writer, fence, share)
     save(lock, 'o', r.token, 'w', hold)
   else
     if writer then redis.call('HDEL', lock.key, 'o', 'w') end
-    local listed = {enlist(lock, 'r:' .. r.token)}
-    if lock.permits then listed[5], listed[6] = r.ends_with(lock, expiry) end
-    lock.readers = lock.readers + 1
-    lock.readers_end = math.max(lock.readers_end, expiry)
+    local listed = {enlist(lock, 'r:' .. r.token, expiry)}
     share(lock)
     save(lock, 'r:' .. r.token, hold, unpack(listed))
   end

@@ -19,17 +19,14 @@ local function rest(lock, field, fence, ids, note)
     lock.rest, lock.rest_end = hold, least
     return
   end
-  local resting, listed = lock.permits and 'r:-' .. fence or 'r:-', {}
+  local resting = lock.permits and 'r:-' .. fence or 'r:-'
   local other = redis.call('HGET', lock.key, resting)
-  if not other then
-    listed = {enlist(lock, resting)}
-    lock.readers = lock.readers + 1
+  if other then
+    local others_end = tonumber(string.match(other, '^%d+'))
+    lock.readers_end = math.max(lock.readers_end, others_end, least)
+    if others_end < least then redis.call('HSET', lock.key, resting, hold) end
+  else
+    redis.call('HSET', lock.key, resting, hold, enlist(lock, resting, least))
   end
-  local others_end = tonumber(string.match(other or '0', '^%d+'))
-  if others_end < least then redis.call('HSET', lock.key, resting, hold, unpack(listed)) end
-  lock.readers_end = math.max(lock.readers_end, others_end, least)
-  -- It may end before the hold would have.
-  local ends = lock.permits and tonumber(redis.call('HGET', lock.key, 'pe')) -- see permits.lua
-  if ends and ends > least then redis.call('HSET', lock.key, 'pe', string.format('%d', least)) end
   if lock.waiters > 0 then tell_to_ask(lock) end
 end

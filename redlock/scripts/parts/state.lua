@@ -11,7 +11,8 @@
 --   head, tail, waiters    the queue is q:<head> to q:<tail - 1>, with holes; how many wait in it
 --   offered, offer_end     waiters at places before offered may take the lock until offer_end
 --   expires                when the key expires
---   readers_end            when the last lease of a reader ends; 0: not known
+--   readers_end            a time until which somebody reads for certain; of a semaphore, one until which no
+--                          permit ends; 0: not known
 -- Places begin at 1, so that a reader that is to become the writer can stand before all others.
 local function load_state(script, packed, writer)
   local readers, head, tail, waiters, offered, offer_end, expires, readers_end = string.match(
@@ -58,5 +59,5 @@ end
 -- reader_left(lock, expiry) notes that a reader has gone, whose lease would have ended then.
 local function reader_left(lock, expiry)
   lock.readers = lock.readers - 1
-  if lock.readers == 0 or tonumber(expiry) >= lock.readers_end then lock.readers_end = 0 end
+  if lock.readers == 0 or not lock.permits and expiry - lock.readers_end >= 0 then lock.readers_end = 0 end
 end

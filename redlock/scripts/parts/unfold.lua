@@ -1,6 +1,7 @@
--- unfold(key, fence, ids, owner) turns a plain lock into a hash with the same hold. It returns the reply of
--- TIME: the script goes by that clock from now on. In the last millisecond of a lease the key is still there,
--- so the hash lives long enough for the script to read it.
+-- unfold(key, fence, ids, owner) turns a plain lock into a hash with the same hold; without a fence it is
+-- none, and nothing is done. It returns the reply of TIME: the script goes by that clock from now on. In the
+-- last millisecond of a lease the key is still there, so the hash lives long enough for the script to read
+-- it.
 --
 -- The server may stand still between any two commands, and before Redis 7.2 its clock goes on meanwhile. If
 -- the clock were read before the PTTL, the lease would be cut short. And the expiry is set as a time to live,
@@ -11,6 +12,7 @@
 -- files, version 6, with their CRC-64). A server that is full refuses RESTORE, but not after a write: PEXPIRE
 -- is one, and changes nothing.
 local function unfold(key, fence, ids, owner)
+  if not fence then return redis.call('TIME') end
   local left = redis.call('PTTL', key)
   local clock = redis.call('TIME')
   local expiry = clock[1] * 1000 + math.floor(clock[2] / 1000) + left
