@@ -49,7 +49,7 @@ func check(v *Values) error {
 		refuse("replica-reads same-zone and availability-zone go together: one of them is not set")
 	}
 	if len(v.Listen) == 0 {
-		refuse("listen: needs an address; allowed: %s", Find("listen").allowed())
+		refuse("listen: needs an address; allowed: %s", Find("listen").at.Allowed())
 	}
 	for _, addr := range v.Listen {
 		// As Redis's protected-mode, which refuses connections; here the start is refused, so that nobody
@@ -133,25 +133,26 @@ func (s *Setting) withValue(value string) string {
 // checkPairs is the part of check about settings that exclude or need each other. A setting of that list that
 // has its default counts as not given.
 func checkPairs(v *Values, refuse func(format string, args ...any)) {
+	all := table(v)
 	given := func(name string) string {
-		if s := Find(name); s != nil {
-			return s.in(v).String()
+		if s := findIn(all, name); s != nil {
+			return s.at.String()
 		}
 		return ""
 	}
-	for _, s := range settings {
-		var all, there []string // what says the same
+	for _, s := range all {
+		var same, there []string // what says the same
 		// The name alone ties them together: whoever adds a setting with -file at its end gets this check.
 		for _, one := range []string{s.Name, s.Name + "-file", s.Name + "-command"} {
 			if Find(one) != nil {
-				all = append(all, one)
+				same = append(same, one)
 			}
 			if given(one) != "" {
 				there = append(there, one)
 			}
 		}
 		if len(there) > 1 {
-			refuse("%s exclude each other: more than one of them is given", strings.Join(all, " and "))
+			refuse("%s exclude each other: more than one of them is given", strings.Join(same, " and "))
 		}
 	}
 	for _, of := range certificates {

@@ -70,7 +70,7 @@ func (c *Config) Get(pattern string) [][2]string {
 	v := c.Values()
 	lower := []byte(strings.ToLower(pattern))
 	var found [][2]string
-	for _, s := range settings {
+	for _, s := range table(v) {
 		if !glob.Match(lower, []byte(s.Name)) {
 			continue
 		}
@@ -83,9 +83,9 @@ func (c *Config) Get(pattern string) [][2]string {
 	return found
 }
 
-// configAnswer is what CONFIG GET shows of a setting.
+// configAnswer is what CONFIG GET shows of a setting of v.
 func (s *Setting) configAnswer(v *Values) string {
-	text := s.in(v).String()
+	text := s.at.String()
 	if s.inFile(v) {
 		return hidden // not empty, which would say that there is no password
 	}
@@ -138,43 +138,41 @@ func (c *Config) Reread(fresh *Values) (changed, restart []*Setting, err error) 
 	now := c.now.Load()
 	// It begins as what holds now, so settings that need a restart keep their values.
 	mixed := *now
+	running, given, next := table(c.started), table(fresh), table(&mixed)
 	for i := range settings {
-		s := &settings[i]
-		text := s.in(fresh).String()
+		s, text := &settings[i], given[i].at.String()
 		switch {
-		case s.live && movesPassword(s, c.started, fresh):
+		case s.live && movesPassword(s, running, given):
 			// stays until the restart that changes the other setting: else there would be none till then
 		case s.live:
-			if err := s.in(&mixed).Set(text); err != nil {
+			if err := next[i].at.Set(text); err != nil {
 				return nil, nil, fmt.Errorf("%s %w", s.Name, err)
 			}
-		case text != s.in(c.started).String():
+		case text != running[i].at.String():
 			restart = append(restart, s)
 		}
 	}
 	// Before check and before the comparison: what is logged as changed is what will hold.
-	next := c.fit(&mixed)
-	if err := check(next); err != nil {
+	fitted := c.fit(&mixed)
+	if err := check(fitted); err != nil {
 		return nil, restart, err
 	}
-	for i := range settings {
-		if s := &settings[i]; s.live && s.in(next).String() != s.in(now).String() {
-			changed = append(changed, s)
+	before := table(now)
+	for i, then := range table(fitted) {
+		if then.live && then.at.String() != before[i].at.String() {
+			changed = append(changed, &settings[i])
 		}
 	}
-	c.adoptValues(next)
+	c.adoptValues(fitted)
 	return changed, restart, nil
 }
 
 // movesPassword says that the password s comes from another setting in fresh: it moves into a file, say.
-func movesPassword(s *Setting, started, fresh *Values) bool {
-	for _, source := range []string{"-file", "-command"} {
-		if other := Find(s.Name + source); other != nil &&
-			other.in(started).String() != other.in(fresh).String() {
-			return true
-		}
-	}
-	return false
+func movesPassword(s *Setting, started, fresh []Setting) bool {
+	return slices.ContainsFunc([]string{"-file", "-command"}, func(source string) bool {
+		other := findIn(started, s.Name+source)
+		return other != nil && other.at.String() != findIn(fresh, s.Name+source).at.String()
+	})
 }
 
 // Has says whether there is a setting of that name.
@@ -196,9 +194,9 @@ func (c *Config) nextValues(pairs [][2]string) (*Values, error) {
 			return nil, fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", pair[0])
 		}
 	}
-	seen := make(map[string]bool, len(pairs))
+	all, seen := table(&next), make(map[string]bool, len(pairs))
 	for _, pair := range pairs {
-		s := Find(strings.ToLower(pair[0]))
+		s := findIn(all, strings.ToLower(pair[0]))
 		switch {
 		case (!s.settable() || s.inFile(&next)) && pair[1] == s.configAnswer(&next):
 			continue // some clients set everything that they have read
@@ -210,12 +208,12 @@ func (c *Config) nextValues(pairs [][2]string) (*Values, error) {
 			return nil, setError(s, errors.New("duplicate parameter"))
 		}
 		seen[s.Name] = true
-		in, subject := s.in(&next), "argument"
-		if c, ok := in.(interface{ Subject() string }); ok {
+		subject := "argument"
+		if c, ok := s.at.(interface{ Subject() string }); ok {
 			subject = c.Subject()
 		}
 		var whole configError
-		switch err := in.Set(pair[1]); {
+		switch err := s.at.Set(pair[1]); {
 		case errors.As(err, &whole):
 			return nil, setError(s, err)
 		case err != nil:
@@ -272,9 +270,9 @@ type Changed struct {
 
 // Changed are the settings that differ from their defaults. Secrets are not shown.
 func (v *Values) Changed() []Changed {
-	all, standard := []Changed{}, Defaults()
-	for _, s := range settings {
-		now, then := s.in(v).String(), s.in(standard).String()
+	all, standard := []Changed{}, table(Defaults())
+	for i, s := range table(v) {
+		now, then := s.at.String(), standard[i].at.String()
 		if now == then {
 			continue
 		}

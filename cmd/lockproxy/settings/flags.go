@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 )
 
@@ -47,11 +48,11 @@ func (src Sources) readFlags() ([]given, error) {
 		// --dev no is understood as well as --dev=no
 		case len(args) > 0 && s.takesArgument(args[0]):
 			value, args = args[0], args[1:]
-		case s.boolean():
+		case kind.Boolean(s.at):
 			value = "yes"
 		default:
 			all = append(all, given{name: name, wrong: fmt.Errorf("--%s: needs a value; allowed: %s (one "+
-				"that begins with -- is written --%s=VALUE)", name, s.allowed(), name)})
+				"that begins with -- is written --%s=VALUE)", name, s.at.Allowed(), name)})
 			continue
 		}
 		all = append(all, given{name: name, value: value, where: "--" + name + " " + s.shownValue(value)})
@@ -63,9 +64,9 @@ func spellFlag(name string) string { return "--" + name }
 
 // takesArgument says that the argument behind the flag is its value.
 func (s *Setting) takesArgument(arg string) bool {
-	if s.boolean() {
+	if kind.Boolean(s.at) {
 		// whatever is neither yes nor no stands for itself: --dev lock, say
-		return s.in(new(Values)).Set(arg) == nil
+		return kind.YesNo(new(bool)).Set(arg) == nil
 	}
 	return !strings.HasPrefix(arg, "--")
 }

@@ -19,22 +19,19 @@ const longDefault = 32
 func Flags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	// One Values for all flags, so that each shows its default.
-	nowhere := Defaults()
-	for i := range settings {
-		s := &settings[i]
-		in := s.in(nowhere)
+	for _, s := range table(Defaults()) {
 		help := plain(s.Help)
-		if !kind.Boolean(in) {
-			help += "; allowed: " + plain(in.Allowed())
+		if !kind.Boolean(s.at) {
+			help += "; allowed: " + plain(s.at.Allowed())
 		}
 		if s.settable() {
 			help += "; CONFIG SET changes it"
 		}
-		flag := f.VarPF(in, s.Name, "", help)
-		if flag.DefValue = s.standard(nowhere); len(flag.DefValue) > longDefault {
+		flag := f.VarPF(s.at, s.Name, "", help)
+		if flag.DefValue = s.standard(); len(flag.DefValue) > longDefault {
 			flag.DefValue = "..."
 		}
-		if kind.Boolean(in) {
+		if kind.Boolean(s.at) {
 			flag.NoOptDefVal = "yes"
 		}
 		f.SetAnnotation(s.Name, tool.Heading, []string{s.Group})

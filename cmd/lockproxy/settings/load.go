@@ -110,10 +110,11 @@ func last(name string, sources ...[]given) (value string) {
 
 // applyGiven takes over those of gs that are right.
 func (r *Reading) applyGiven(gs []given) {
+	all := table(r.Values)
 	for _, g := range gs {
 		if g.wrong == nil {
 			// Set leaves the place alone if it refuses.
-			in := Find(g.name).in(r.Values)
+			in := findIn(all, g.name).at
 			if err := in.Set(g.value); err != nil {
 				g.wrong = fmt.Errorf("%s: %s %w; allowed: %s", g.where, g.name, err, in.Allowed())
 			}

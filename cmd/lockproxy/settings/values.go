@@ -106,9 +106,9 @@ func (v *Values) quarantine() string {
 // to each other, and warn where it differs.
 func (v *Values) Same() map[string]string {
 	all := make(map[string]string)
-	for i := range settings {
-		if s := &settings[i]; s.same != nil {
-			all[s.Name] = s.same(v)
+	for _, s := range table(v) {
+		if s.same != nil {
+			all[s.Name] = s.same()
 		}
 	}
 	return all
