@@ -10,49 +10,49 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 )
 
-// Input is one place. As a flag its Type is what help calls what stands there.
+// Input is one place. It is a pflag.Value, whose Type is what help calls what stands there.
 //
 // The text of an error of Set goes on after a name ("must be ..."); where Redis has a kind of the same sort
 // it is Redis's own text. String shows what is there as Set would take it, so that what was shown can be set
 // again.
-type Input interface {
-	pflag.Value
-	Allowed() string // what Set takes, for people
-}
-
-// written is a place of a kind whose values are of type T.
-type written[T any] struct {
-	at            *T
-	kind, allowed string
-	read          func(string) (T, error)
-	show          func(T) string
+type Input struct {
+	Allowed string        // what Set takes, for people
+	Words   []string      // all that Set takes; nil: others, too
+	Subject string        // what Redis's error begins with
+	Brief   func() string // String in a shorter form, for help
+	kind    string
+	set     func(string) error
+	show    func() string
 }
 
 // Of is the place at, of a kind of values: read makes one of what somebody wrote, and show writes one as read
 // would take it. allowed is what read takes, in words.
-func Of[T any](at *T, kind, allowed string, read func(string) (T, error), show func(T) string) Input {
-	return written[T]{at, kind, allowed, read, show}
+func Of[T any](
+	at *T, kind, allowed string, read func(string) (T, error), show func(T) string,
+) *Input {
+	text := func() string { return show(*at) }
+	return &Input{Allowed: allowed, Subject: "argument", Brief: text, kind: kind, show: text,
+		set: func(s string) error {
+			v, err := read(s)
+			if err == nil {
+				*at = v
+			}
+			return err
+		}}
 }
 
 // Set leaves what is there alone if it refuses.
-func (w written[T]) Set(s string) error {
-	v, err := w.read(s)
-	if err == nil {
-		*w.at = v
-	}
-	return err
-}
+func (i *Input) Set(s string) error { return i.set(s) }
 
-func (w written[T]) String() string  { return w.show(*w.at) }
-func (w written[T]) Type() string    { return w.kind }
-func (w written[T]) Allowed() string { return w.allowed }
+func (i *Input) String() string { return i.show() }
+
+// Type implements pflag.Value.
+func (i *Input) Type() string { return i.kind }
 
 // Text is any string; help calls it kind.
-func Text(at *string, kind, allowed string) Input {
+func Text(at *string, kind, allowed string) *Input {
 	return Of(at, kind, allowed, func(s string) (string, error) { return s, nil }, strings.Clone)
 }
 
@@ -60,49 +60,40 @@ func Text(at *string, kind, allowed string) Input {
 const FILE = "FILE"
 
 // File is the path of a file.
-func File(at *string, allowed string) Input { return Text(at, FILE, allowed) }
+func File(at *string, allowed string) *Input { return Text(at, FILE, allowed) }
 
-// yesNo is a boolean, in the words of redis.conf.
-type yesNo struct{ Input }
+// yesNo is the Type of a boolean in the words of redis.conf.
+const yesNo = "yes|no"
 
 // YesNo is yes or no.
-func YesNo(at *bool) Input {
+func YesNo(at *bool) *Input {
 	words := map[bool]string{true: "yes", false: "no"}
-	return yesNo{Of(at, "yes|no", "yes or no", func(s string) (bool, error) {
+	in := Of(at, yesNo, "yes or no", func(s string) (bool, error) {
 		s = strings.ToLower(s)
 		if s != words[true] && s != words[false] {
 			return false, errors.New("must be 'yes' or 'no'")
 		}
 		return s == words[true], nil
-	}, func(yes bool) string { return words[yes] })}
+	}, func(yes bool) string { return words[yes] })
+	in.Words = []string{"yes", "no"}
+	return in
 }
 
-func (yesNo) Words() []string { return []string{"yes", "no"} }
-
-// Boolean says that v is yes or no.
-func Boolean(v Input) bool {
-	_, ok := v.(yesNo)
-	return ok
-}
-
-// choice is one of a few words, each of which stands for a value.
-type choice struct {
-	Input
-	words []string
-}
+// Boolean says that it is yes or no.
+func (i *Input) Boolean() bool { return i.kind == yesNo }
 
 // Choice is one of some words, which are separated by blanks; values are what they stand for. words and
 // values are as many as each other, and in the same order. What at has at first is the default.
-func Choice[T comparable](at *T, words string, values ...T) Input {
+func Choice[T comparable](at *T, words string, values ...T) *Input {
 	return choiceOf(at, strings.Fields(words), values)
 }
 
 // OneOf is one of some words.
-func OneOf(at *string, words ...string) Input { return choiceOf(at, words, words) }
+func OneOf(at *string, words ...string) *Input { return choiceOf(at, words, words) }
 
-func choiceOf[T comparable](at *T, words []string, values []T) Input {
+func choiceOf[T comparable](at *T, words []string, values []T) *Input {
 	allowed := strings.Join(words, ", ")
-	return choice{Of(at, "WORD", allowed, func(s string) (v T, err error) {
+	in := Of(at, "WORD", allowed, func(s string) (v T, err error) {
 		i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, s) })
 		if i < 0 {
 			return v, fmt.Errorf("must be one of the following: %s", allowed)
@@ -114,16 +105,13 @@ func choiceOf[T comparable](at *T, words []string, values []T) Input {
 		}
 		// not one of the values: only a program that forgot one comes here
 		return ""
-	}), words}
+	})
+	in.Words, in.Subject = words, "argument(s)"
+	return in
 }
 
-func (c choice) Words() []string { return c.words }
-
-// Subject is what Redis's error begins with.
-func (choice) Subject() string { return "argument(s)" }
-
 // Number counts things.
-func Number(at *int, least, most int) Input {
+func Number(at *int, least, most int) *Input {
 	return Of(at, "N", fmt.Sprintf("%d to %d", least, most), func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil {
@@ -139,7 +127,7 @@ func Number(at *int, least, most int) Input {
 
 // Time is a time with its unit. A plain number is refused, because some would mean seconds and others
 // milliseconds.
-func Time(at *time.Duration, least, most time.Duration) Input {
+func Time(at *time.Duration, least, most time.Duration) *Input {
 	allowed := fmt.Sprintf("%s to %s", Short(least), Short(most))
 	return Of(at, "TIME", allowed, func(s string) (time.Duration, error) {
 		t, err := time.ParseDuration(s)

@@ -49,7 +49,7 @@ func check(v *Values) error {
 		refuse("replica-reads same-zone and availability-zone go together: one of them is not set")
 	}
 	if len(v.Listen) == 0 {
-		refuse("listen: needs an address; allowed: %s", Find("listen").at.Allowed())
+		refuse("listen: needs an address; allowed: %s", Find("listen").at.Allowed)
 	}
 	for _, addr := range v.Listen {
 		// As Redis's protected-mode, which refuses connections; here the start is refused, so that nobody

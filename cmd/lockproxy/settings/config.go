@@ -208,16 +208,12 @@ func (c *Config) nextValues(pairs [][2]string) (*Values, error) {
 			return nil, setError(s, errors.New("duplicate parameter"))
 		}
 		seen[s.Name] = true
-		subject := "argument"
-		if c, ok := s.at.(interface{ Subject() string }); ok {
-			subject = c.Subject()
-		}
 		var whole configError
 		switch err := s.at.Set(pair[1]); {
 		case errors.As(err, &whole):
 			return nil, setError(s, err)
 		case err != nil:
-			return nil, setError(s, fmt.Errorf("%s %w", subject, err))
+			return nil, setError(s, fmt.Errorf("%s %w", s.at.Subject, err))
 		}
 	}
 	if len(pairs) == 0 {

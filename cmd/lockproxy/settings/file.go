@@ -68,7 +68,7 @@ func parseLine(line, place string) given {
 	case word != words[0]:
 		g.wrong = fmt.Errorf("%s%s: a space parts it from its value", place, name)
 	case len(words) == 1:
-		g.wrong = fmt.Errorf("%s%s: needs a value; allowed: %s", place, name, s.at.Allowed())
+		g.wrong = fmt.Errorf("%s%s: needs a value; allowed: %s", place, name, s.at.Allowed)
 	// Most often it is a comment behind the value, which redis.conf does not know either.
 	case len(words) > 2:
 		g.wrong = fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with "+

@@ -48,11 +48,11 @@ func (src Sources) readFlags() ([]given, error) {
 		// --dev no is understood as well as --dev=no
 		case len(args) > 0 && s.takesArgument(args[0]):
 			value, args = args[0], args[1:]
-		case kind.Boolean(s.at):
+		case s.at.Boolean():
 			value = "yes"
 		default:
 			all = append(all, given{name: name, wrong: fmt.Errorf("--%s: needs a value; allowed: %s (one "+
-				"that begins with -- is written --%s=VALUE)", name, s.at.Allowed(), name)})
+				"that begins with -- is written --%s=VALUE)", name, s.at.Allowed, name)})
 			continue
 		}
 		all = append(all, given{name: name, value: value, where: "--" + name + " " + s.shownValue(value)})
@@ -64,7 +64,7 @@ func spellFlag(name string) string { return "--" + name }
 
 // takesArgument says that the argument behind the flag is its value.
 func (s *Setting) takesArgument(arg string) bool {
-	if kind.Boolean(s.at) {
+	if s.at.Boolean() {
 		// whatever is neither yes nor no stands for itself: --dev lock, say
 		return kind.YesNo(new(bool)).Set(arg) == nil
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"lockproxy/cmd/lockproxy/kind"
 	"lockproxy/cmd/lockproxy/tool"
 )
 
@@ -21,17 +20,17 @@ func Flags(f *pflag.FlagSet) {
 	// One Values for all flags, so that each shows its default.
 	for _, s := range table(Defaults()) {
 		help := plain(s.Help)
-		if !kind.Boolean(s.at) {
-			help += "; allowed: " + plain(s.at.Allowed())
+		if !s.at.Boolean() {
+			help += "; allowed: " + plain(s.at.Allowed)
 		}
 		if s.settable() {
 			help += "; CONFIG SET changes it"
 		}
 		flag := f.VarPF(s.at, s.Name, "", help)
-		if flag.DefValue = s.standard(); len(flag.DefValue) > longDefault {
+		if flag.DefValue = s.at.Brief(); len(flag.DefValue) > longDefault {
 			flag.DefValue = "..."
 		}
-		if kind.Boolean(s.at) {
+		if s.at.Boolean() {
 			flag.NoOptDefVal = "yes"
 		}
 		f.SetAnnotation(s.Name, tool.Heading, []string{s.Group})

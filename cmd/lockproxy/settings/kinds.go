@@ -21,22 +21,18 @@ func password(at *string) value { return kind.Text(at, "PASSWORD", "any text, em
 
 func command(at *string) value { return kind.Text(at, "COMMAND", "a program and its arguments") }
 
-// shortened is a kind that help shows in a shorter form.
-type shortened struct {
-	value
-	short func() string
-}
-
 // size is a number of bytes, written as in redis.conf: 1k is 1000, 1kb is 1024.
 func size(at *int, least, most int64) value {
 	allowed := fmt.Sprintf("%s to %s", formatSize(least), formatSize(most))
-	return shortened{kind.Of(at, "SIZE", allowed, func(s string) (int, error) {
+	in := kind.Of(at, "SIZE", allowed, func(s string) (int, error) {
 		n, err := parseSize(s)
 		if err == nil && (n < least || n > most) {
 			err = fmt.Errorf("must be between %d and %d inclusive", least, most)
 		}
 		return int(n), err
-	}, strconv.Itoa), func() string { return formatSize(int64(*at)) }}
+	}, strconv.Itoa)
+	in.Brief = func() string { return formatSize(int64(*at)) }
+	return in
 }
 
 // sizeUnits are those of redis.conf.

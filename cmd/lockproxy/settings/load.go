@@ -116,7 +116,7 @@ func (r *Reading) applyGiven(gs []given) {
 			// Set leaves the place alone if it refuses.
 			in := findIn(all, g.name).at
 			if err := in.Set(g.value); err != nil {
-				g.wrong = fmt.Errorf("%s: %s %w; allowed: %s", g.where, g.name, err, in.Allowed())
+				g.wrong = fmt.Errorf("%s: %s %w; allowed: %s", g.where, g.name, err, in.Allowed)
 			}
 		}
 		if g.wrong != nil {

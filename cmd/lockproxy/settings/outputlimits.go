@@ -21,9 +21,10 @@ const longestSoft = int64(math.MaxInt64 / time.Second)
 // outputLimits are written as in redis.conf: a class, two sizes and seconds, for each class that is to be
 // changed. A single size is the hard limit of normal clients; the others then have Redis's defaults.
 func outputLimits(at *memory.Limits) value {
-	return shortened{kind.Of(at, "LIMITS", "1mb to 1024gb, or as in redis.conf: pubsub 32mb 8mb 60",
-		func(s string) (memory.Limits, error) { return readLimits(*at, s) }, showLimits),
-		func() string { return shortLimits(*at) }}
+	in := kind.Of(at, "LIMITS", "1mb to 1024gb, or as in redis.conf: pubsub 32mb 8mb 60",
+		func(s string) (memory.Limits, error) { return readLimits(*at, s) }, showLimits)
+	in.Brief = func() string { return shortLimits(*at) }
+	return in
 }
 
 // readLimits reads limits in the place of next: classes that are not named keep what they have.

@@ -60,11 +60,3 @@ func Defaults() *Values {
 	}
 	return v
 }
-
-// standard is the value that the setting has, as a user would write it.
-func (s *Setting) standard() string {
-	if long, ok := s.at.(shortened); ok {
-		return long.short()
-	}
-	return s.at.String()
-}

@@ -23,7 +23,7 @@ import (
 )
 
 // value is the place of one setting in a Values.
-type value = kind.Input
+type value = *kind.Input
 
 const year = 365 * 24 * time.Hour
 

@@ -22,7 +22,7 @@ func TestSettingsTable(t *testing.T) {
 			t.Errorf("%s: not a name, or one that is taken", s.Name)
 		}
 		names[s.Name] = true
-		if s.Help == "" || s.Group == "" || s.at.Allowed() == "" {
+		if s.Help == "" || s.Group == "" || s.at.Allowed == "" {
 			t.Errorf("%s: lacks a text", s.Name)
 		}
 		if i > 0 && s.Group != settings[i-1].Group &&
@@ -80,11 +80,11 @@ func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| setting | default | allowed | changes | what it is |\n|---|---|---|---|---|\n")
 	for _, s := range table(Defaults()) {
-		shown := s.standard()
+		shown := s.at.Brief()
 		if shown != "" {
 			shown = "`" + strings.ReplaceAll(shown, "|", `\|`) + "`" // a bare one ends the cell
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.Name, shown, s.at.Allowed(), s.changes(), s.Help)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.Name, shown, s.at.Allowed, s.changes(), s.Help)
 	}
 	return b.String()
 }

@@ -55,8 +55,8 @@ func Complete(root *cobra.Command) {
 				return
 			}
 			var words []string
-			if few, ok := f.Value.(interface{ Words() []string }); ok {
-				words = few.Words()
+			if in, ok := f.Value.(*kind.Input); ok {
+				words = in.Words
 			}
 			c.RegisterFlagCompletionFunc(f.Name,
 				// No words: nothing can be known of what comes there, and it is no file.

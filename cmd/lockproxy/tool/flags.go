@@ -13,7 +13,7 @@ import (
 
 // yes is a flag without a value. With =no it says no, for what a variable has set. Its Type is bool, so that
 // pflag's help shows no placeholder behind it.
-type yes struct{ kind.Input }
+type yes struct{ *kind.Input }
 
 func (y yes) Type() string { return "bool" }
 
