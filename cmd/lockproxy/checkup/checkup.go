@@ -74,7 +74,7 @@ func Run(ctx context.Context, v *settings.Values, tell func(Fact)) {
 			visitNodes(ctx, v, w.nodes)
 			// Nodes of which others speak, such as a master that is down: the topology does not have them,
 			// but somebody should know.
-			visitNodes(ctx, v, w.learnNodes(v))
+			visitNodes(ctx, v, w.learnNodes())
 			w.tellFacts(v, tell)
 			w.tellPeers(ctx, v, tell)
 			all = w.nodes
@@ -82,9 +82,7 @@ func Run(ctx context.Context, v *settings.Values, tell func(Fact)) {
 	}
 	var masters []*checkedNode
 	for _, addr := range v.Redlock {
-		n := &checkedNode{addr: addr, part: redlocked, dialer: dialerOf(v, v.Masters.Logins)}
-		n.dialer.Detour = nil // nobody announces it
-		masters = append(masters, n)
+		masters = append(masters, &checkedNode{addr: addr, part: redlocked})
 	}
 	visitNodes(ctx, v, masters)
 	tellMasters(v, masters, tell)

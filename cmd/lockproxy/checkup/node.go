@@ -42,22 +42,20 @@ const (
 // second one by it; err is why the rest is missing. Nodes are visited side by side, and each belongs to one
 // goroutine meanwhile.
 type checkedNode struct {
-	addr   string
-	part   part
-	dialer *cluster.Dialer
-	others []*cluster.Dialer // to be tried if that login is refused
-	named  bool              // in the settings only: the topology does not have it
+	addr  string
+	part  part
+	named bool // in the settings only: the topology does not have it
 
 	err         error // why it cannot be asked
+	dialer      *cluster.Dialer
 	trip        time.Duration
 	clock       clock
 	server      cluster.Server
 	replica     bool
 	info        resp.Value
 	clusterInfo resp.Value
-	quorum      resp.Value // of a Sentinel: what it thinks of its group
-	lost        []string   // addresses of nodes that this one calls down
-	watchers    []string   // of a Sentinel: the addresses of the others
+	quorum      resp.Value     // of a Sentinel: what it thinks of its group
+	knows       []*checkedNode // nodes that this one calls down; of a Sentinel also the others
 	// settings whose names have "append", nil if CONFIG GET is forbidden
 	append    map[string]string
 	user      string
@@ -71,9 +69,9 @@ type checkedNode struct {
 // visitNode asks the node all that is to be known. It blocks until then, or until the node is silent for too
 // long.
 func (n *checkedNode) visitNode(ctx context.Context, v *settings.Values) {
-	ctx, cancel := context.WithTimeout(ctx, patience*n.dialer.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience*v.Upstream.ConnectTimeout)
 	defer cancel()
-	conn, err := n.dialNode(ctx)
+	conn, err := n.dialNode(ctx, v)
 	if err != nil {
 		n.err = err
 		return
@@ -102,13 +100,20 @@ func (n *checkedNode) visitNode(ctx context.Context, v *settings.Values) {
 
 // dialNode connects with the first login that the node accepts. Only a refused login has the others tried: a
 // node that is down would be waited for once for each.
-func (n *checkedNode) dialNode(ctx context.Context) (net.Conn, error) {
-	conn, err := n.dialer.Dial(ctx, n.addr, cluster.Mode{Proto: 2}, nil)
-	for _, other := range n.others {
+func (n *checkedNode) dialNode(ctx context.Context, v *settings.Values) (conn net.Conn, err error) {
+	logins := map[part][]*cluster.Logins{
+		member: {v.Upstream.Logins}, redlocked: {v.Masters.Logins},
+		watcher: {v.Upstream.SentinelLogins, v.Upstream.Logins}, // it may have one of its own
+	}
+	for _, login := range logins[n.part] {
+		n.dialer = dialerOf(v, login)
+		if n.part == redlocked {
+			n.dialer.Detour = nil // nobody announces it
+		}
+		conn, err = n.dialer.Dial(ctx, n.addr, cluster.Mode{Proto: 2}, nil)
 		if err == nil || !cluster.RefusesLogin(err.Error()) {
 			break
 		}
-		conn, err = other.Dial(ctx, n.addr, cluster.Mode{Proto: 2}, nil)
 	}
 	return conn, err
 }
@@ -202,12 +207,13 @@ func (n *checkedNode) askSentinel(c *conversation, master string) error {
 	for _, v := range all[1].Elems {
 		// s_down and o_down
 		if r := cluster.Pairs(v); strings.Contains(r["flags"], "down") {
-			n.lost = append(n.lost, net.JoinHostPort(r["ip"], r["port"]))
+			n.knows = append(n.knows, &checkedNode{addr: net.JoinHostPort(r["ip"], r["port"])})
 		}
 	}
 	for _, v := range all[2].Elems {
 		peer := cluster.Pairs(v)
-		n.watchers = append(n.watchers, net.JoinHostPort(peer["ip"], peer["port"]))
+		addr := net.JoinHostPort(peer["ip"], peer["port"])
+		n.knows = append(n.knows, &checkedNode{addr: addr, part: watcher})
 	}
 	return nil
 }
@@ -235,7 +241,7 @@ func (n *checkedNode) askForLocks(c *conversation, v *settings.Values) error {
 	for _, m := range cluster.Members(all[3], "") {
 		// not fail?, which is the opinion of this node alone
 		if addr := m.Addr(); addr != "" && m.Is("fail") {
-			n.lost = append(n.lost, addr)
+			n.knows = append(n.knows, &checkedNode{addr: addr})
 		}
 	}
 	if !n.keepsLocks(v) {

@@ -22,52 +22,38 @@ type wholeUpstream struct {
 func newWhole(v *settings.Values, t *cluster.Topology) *wholeUpstream {
 	w := &wholeUpstream{topology: t}
 	for _, n := range t.Nodes() {
-		w.addNode(&checkedNode{addr: n.Addr, dialer: dialerOf(v, v.Upstream.Logins)})
+		w.addNode(&checkedNode{addr: n.Addr})
 	}
 	for _, addr := range v.Upstream.Addrs {
+		// The topology may know it under another address: then tellFacts sees by its run id that it is the
+		// same server.
+		n := &checkedNode{addr: addr, named: true}
 		if t.Kind == cluster.Sentinel {
-			w.addNode(newWatcher(v, addr))
-		} else {
-			// The topology may know it under another address: then tellFacts sees by its run id that it is
-			// the same server.
-			w.addNode(&checkedNode{addr: addr, dialer: dialerOf(v, v.Upstream.Logins), named: true})
+			n = &checkedNode{addr: addr, part: watcher}
 		}
+		w.addNode(n)
 	}
 	return w
 }
 
-// newWatcher is the Sentinel at addr. It may have a login of its own.
-func newWatcher(v *settings.Values, addr string) *checkedNode {
-	return &checkedNode{addr: addr, part: watcher, dialer: dialerOf(v, v.Upstream.SentinelLogins),
-		others: []*cluster.Dialer{dialerOf(v, v.Upstream.Logins)}}
-}
-
-// addNode adds n, unless there is a node of that address, and says whether it has.
-func (w *wholeUpstream) addNode(n *checkedNode) bool {
-	if len(w.nodes) == mostNodes ||
-		slices.ContainsFunc(w.nodes, func(other *checkedNode) bool { return other.addr == n.addr }) {
-		return false
+// addNode adds n, unless there is a node of that address.
+func (w *wholeUpstream) addNode(n *checkedNode) {
+	if len(w.nodes) < mostNodes &&
+		!slices.ContainsFunc(w.nodes, func(other *checkedNode) bool { return other.addr == n.addr }) {
+		w.nodes = append(w.nodes, n)
 	}
-	w.nodes = append(w.nodes, n)
-	return true
 }
 
 // learnNodes adds the nodes of which only other nodes know, and returns them.
-func (w *wholeUpstream) learnNodes(v *settings.Values) (more []*checkedNode) {
-	// a copy: nodes that are added here have not been asked, and know nobody yet
-	for _, n := range slices.Clone(w.nodes) {
-		for _, addr := range n.lost {
-			if found := (&checkedNode{addr: addr, dialer: dialerOf(v, v.Upstream.Logins)}); w.addNode(found) {
-				more = append(more, found)
-			}
-		}
-		for _, addr := range n.watchers {
-			if found := newWatcher(v, addr); w.addNode(found) {
-				more = append(more, found)
-			}
+func (w *wholeUpstream) learnNodes() []*checkedNode {
+	// Nodes that are added here have not been asked, and know nobody yet.
+	asked := w.nodes
+	for _, n := range asked {
+		for _, other := range n.knows {
+			w.addNode(other)
 		}
 	}
-	return more
+	return w.nodes[len(asked):]
 }
 
 // tellFacts tells what is known of the upstream and of each node.
