@@ -25,8 +25,7 @@ var metrics = []metric{
 		one(func(s *scrape) int64 { return oneIf(s.ready) })},
 	// Negative once it has ended: an alert on a low number goes on then.
 	{gauge, "certificate_remaining_seconds", "How long a certificate in use is still good: the first to " +
-		"end " +
-		"of its chain, of an authority's file the last.", []string{"setting"},
+		"end of its chain, of an authority's file the last.", []string{"setting"},
 		func(s *scrape, to teller) {
 			for _, read := range s.reloads {
 				for setting, end := range read.Ends {
@@ -35,8 +34,7 @@ var metrics = []metric{
 			}
 		}},
 	{gauge, "reload_success", "1 if what was read last could be used, 0 if what was read before it stays " +
-		"in " +
-		"use: settings, certificates, passwords.", []string{"of"},
+		"in use: settings, certificates, passwords.", []string{"of"},
 		func(s *scrape, to teller) {
 			for _, read := range s.reloads {
 				to.number(float64(oneIf(!read.Failed)), read.Of)

@@ -83,6 +83,6 @@ func (c clock) String() string {
 	if c.offset < 0 {
 		side = "behind"
 	}
-	return fmt.Sprintf("%s %s this machine, give or take "+
-		"%s", terminal.Brief(c.offset.Abs()), side, terminal.Brief(c.about))
+	return fmt.Sprintf("%s %s this machine, give or take %s", terminal.Brief(c.offset.Abs()), side,
+		terminal.Brief(c.about))
 }

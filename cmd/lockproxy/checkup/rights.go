@@ -19,8 +19,8 @@ var onLocks = [][]string{
 
 // inIndex are those that the proxy runs on its index of the locks that are held.
 var inIndex = [][]string{
-	{"ZADD", "KEY", "1", "x"}, {"ZREM", "KEY", "x"}, {"ZREMRANGEBYSCORE", "KEY", "0", "1"}, {"ZSCAN", "KEY",
-		"0"},
+	{"ZADD", "KEY", "1", "x"}, {"ZREM", "KEY", "x"}, {"ZREMRANGEBYSCORE", "KEY", "0", "1"},
+	{"ZSCAN", "KEY", "0"},
 }
 
 // tryRights asks the server whether its user may do all that with the keys of locks. Nothing is run.
@@ -64,21 +64,19 @@ func (n *checkedNode) tellRights(v *settings.Values, say func(l Level, about, te
 			"has no ACL DRYRUN", n.user), "")
 	case n.unjudged != "":
 		say(Warn, "rights", fmt.Sprintf("nobody knows whether user %q may use the keys of locks: %s", n.user,
-			n.unjudged),
-			"allow it +acl|dryrun")
+			n.unjudged), "allow it +acl|dryrun")
 	// Everything is denied: it is the pattern of keys that is missing, most likely, and not each single
 	// command.
 	case len(n.denied) == len(onLocks) || len(n.denied) == len(onLocks)+len(inIndex):
-		say(Fail, "rights", fmt.Sprintf("user %q may not use keys and channels that begin with "+
-			"%s", n.user, prefix),
-			n.allow(fmt.Sprintf("~%s* &*", prefix)))
+		say(Fail, "rights", fmt.Sprintf("user %q may not use keys and channels that begin with %s", n.user,
+			prefix), n.allow(fmt.Sprintf("~%s* &*", prefix)))
 	case len(n.denied) > 0:
 		say(Fail, "rights", fmt.Sprintf("user %q may not run on keys and channels that begin with %s "+
 			"these commands: %s", n.user, prefix, strings.Join(n.denied, ", ")),
 			n.allow(fmt.Sprintf("~%s* &* +%s", prefix, strings.Join(n.denied, " +"))))
 	default:
-		say(OK, "rights", fmt.Sprintf("user %q may use keys and channels that begin with "+
-			"%s", n.user, prefix), "")
+		say(OK, "rights", fmt.Sprintf("user %q may use keys and channels that begin with %s", n.user, prefix),
+			"")
 	}
 }
 

@@ -27,9 +27,8 @@ func (n *checkedNode) tellMemory(v *settings.Values, say func(l Level, about, te
 	case m.Policy != "noeviction":
 		say(Warn, "memory", "would evict locks if it had a maxmemory: maxmemory-policy is "+m.Policy, never)
 	case m.Most > 0 && used*100 >= m.Most*nearlyFull:
-		say(Warn, "memory", fmt.Sprintf("is nearly full: %d of %d bytes; then it refuses new "+
-			"locks", used, m.Most),
-			"give it more maxmemory, or delete something")
+		say(Warn, "memory", fmt.Sprintf("is nearly full: %d of %d bytes; then it refuses new locks", used,
+			m.Most), "give it more maxmemory, or delete something")
 	default:
 		say(OK, "memory", "evicts nothing: maxmemory-policy noeviction", "")
 	}
@@ -71,8 +70,7 @@ func (n *checkedNode) tellPersistence(v *settings.Values, say func(l Level, abou
 		say(Warn, "persistence", "appendonly is no: "+after, remedy)
 	case fsync == "":
 		say(Warn, "persistence", "appendonly is yes; how soon that is on its disk it does not tell (CONFIG "+
-			"GET)",
-			"allow its user +config|get, or look yourself: "+remedy)
+			"GET)", "allow its user +config|get, or look yourself: "+remedy)
 	case fsync != "always":
 		say(Warn, "persistence", fmt.Sprintf("appendfsync is %s: a crash of its machine forgets the last "+
 			"grants, and %s", fsync, after), remedy)

@@ -86,9 +86,8 @@ func (w *wholeUpstream) tellFacts(v *settings.Values, tell func(Fact)) {
 		// It answers, and nothing leads to it: most likely the address is an old one, or one of another
 		// installation.
 		case n.named && n.err == nil:
-			tell(Fact{Warn, "node", n.addr, "is named in upstream, and is not part of " +
-				"it: " + n.role() + ", " +
-				n.release(), "leave it away, or let it join"})
+			tell(Fact{Warn, "node", n.addr, "is named in upstream, and is not part of it: " +
+				n.role() + ", " + n.release(), "leave it away, or let it join"})
 		default:
 			n.tellFacts(v, tell)
 		}
@@ -134,8 +133,7 @@ func (w *wholeUpstream) tellFailover(v *settings.Values, tell func(Fact)) {
 	// Replication of Redis is asynchronous: a grant that was answered may not have reached the replica.
 	if locksThere(v) && len(t.Replicas) > 0 && own.Sync == 0 && own.FailoverGrace == 0 {
 		tell(Fact{Warn, "failover", "", "a replica that takes over may lack the last grants, and grant " +
-			"them again",
-			"lock-sync 1, or lock-failover-grace, or redlock (docs/locks.md)"})
+			"them again", "lock-sync 1, or lock-failover-grace, or redlock (docs/locks.md)"})
 	}
 }
 

@@ -15,8 +15,7 @@ func SetProcs(log *slog.Logger) (undo func()) {
 	undo, err := maxprocs.Set(
 		maxprocs.Min(min(2, runtime.NumCPU())),
 		maxprocs.RoundQuotaFunc(roundQuota),
-		maxprocs.Logger(func(format string,
-			args ...any) {
+		maxprocs.Logger(func(format string, args ...any) {
 			log.Debug("cpu quota", "result", fmt.Sprintf(format, args...))
 		}),
 	)

@@ -63,9 +63,8 @@ func (l *Lock) told() string {
 			more += ", kept alive"
 		}
 		fmt.Fprintf(&b, "  %s since %s, ttl %s, fence %d%s: %s, token %s\n", terminal.Safe(h.Mode),
-			time.UnixMilli(h.Since).Format("2006-01-02 "+
-				"15:04:05"), brief(h.TTL), h.Fence, more, h.ShownClient.told(),
-			terminal.Safe(h.Token))
+			time.UnixMilli(h.Since).Format(time.DateTime), brief(h.TTL), h.Fence, more,
+			h.ShownClient.told(), terminal.Safe(h.Token))
 		if h.Meta != "" {
 			fmt.Fprintf(&b, "    meta %s\n", terminal.Safe(h.Meta))
 		}
