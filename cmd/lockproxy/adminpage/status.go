@@ -3,7 +3,6 @@ package adminpage
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -144,8 +143,11 @@ type sample struct {
 	grants   uint64
 }
 
-// nodeCounts are the replies of a node, and those of them that were errors.
-type nodeCounts struct{ requests, errors uint64 }
+// nodeCounts are the replies of a node, those of them that were errors, and its connections.
+type nodeCounts struct {
+	requests, errors uint64
+	connections      int64
+}
 
 func newGauge(o Options) *gauge { return &gauge{o: o} }
 
@@ -205,7 +207,7 @@ func sampleOf(now time.Time, counts *proxy.Stats) sample {
 		}
 	}
 	for _, n := range counts.Nodes {
-		s.nodes[n.Addr] = nodeCounts{n.Requests, n.Errors}
+		s.nodes[n.Addr] = nodeCounts{n.Requests, n.Errors, n.Connections}
 	}
 	return s
 }
@@ -282,14 +284,10 @@ func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, n
 		}
 	}
 	s.NoMaster = g.slots[""]
-	connections := make(map[string]int64)
-	for _, n := range stats.Nodes {
-		connections[n.Addr] = n.Connections
-	}
 	for _, n := range append(slices.Clone(t.Masters), t.Replicas...) {
 		now, then := next.nodes[n.Addr], before.nodes[n.Addr]
 		one := nodeRow{Addr: n.Addr, Master: n.Master, Follows: n.Follows, Slots: g.slots[n.Addr],
-			Connections: connections[n.Addr], Evicts: stats.Evicts[n.Addr],
+			Connections: now.connections, Evicts: stats.Evicts[n.Addr],
 			Rate:   next.per(before, now.requests, then.requests),
 			Errors: next.per(before, now.errors, then.errors)}
 		if out, down := source.Down(n.Addr); down {
@@ -298,10 +296,10 @@ func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, n
 		}
 		if !n.Master && t.Readers != nil {
 			one.Fit = "no"
-			if slices.ContainsFunc(slices.Collect(maps.Values(t.Readers)), func(fit []*cluster.Node) bool {
-				return slices.Contains(fit, n)
-			}) {
-				one.Fit = "yes"
+			for _, fit := range t.Readers {
+				if slices.Contains(fit, n) {
+					one.Fit = "yes"
+				}
 			}
 		}
 		s.Nodes = append(s.Nodes, one)
