@@ -78,9 +78,14 @@ func (s Sources) readSources() (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := s.readEnviron()
+	typed, path := append(s.readEnviron(), flags...), ""
+	for _, g := range typed {
+		if g.name == "config" && g.wrong == nil {
+			path = g.value
+		}
+	}
 	r := &Reading{Values: Defaults(), used: make(map[string]given)}
-	if path := last("config", env, flags); path != "" {
+	if path != "" {
 		file, err := readFile(path)
 		if r.unread = err != nil; r.unread {
 			file = []given{{wrong: err}}
@@ -89,23 +94,9 @@ func (s Sources) readSources() (*Reading, error) {
 	}
 	// From here on mistakes are of what was typed.
 	before := len(r.wrong)
-	r.applyGiven(env)
-	r.applyGiven(flags)
+	r.applyGiven(typed)
 	r.typed = len(r.wrong) > before
 	return r, nil
-}
-
-// last is the value that counts of the setting, "" if it is not given. It looks before values are applied,
-// since the file must be read first of all.
-func last(name string, sources ...[]given) (value string) {
-	for _, gs := range sources {
-		for _, g := range gs {
-			if g.name == name && g.wrong == nil {
-				value = g.value
-			}
-		}
-	}
-	return value
 }
 
 // applyGiven takes over those of gs that are right.

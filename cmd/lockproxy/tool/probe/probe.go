@@ -159,10 +159,7 @@ func askAdmin(ctx context.Context, v *settings.Values, path string) error {
 	if v.Admin.Addr == "" {
 		return errors.New("admin is off, so there is nothing to ask; --proxy asks the port of clients")
 	}
-	host, port, err := net.SplitHostPort(v.Admin.Addr)
-	if err != nil {
-		return err
-	}
+	host, port, _ := net.SplitHostPort(v.Admin.Addr) // as the settings have checked
 	// It listens on all addresses, of which loopback is one.
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 		host = "127.0.0.1"
