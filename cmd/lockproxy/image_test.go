@@ -119,10 +119,7 @@ func TestImageFacts(t *testing.T) {
 	// password only.
 	environ := []string{instruction(t, "ENV ")}
 	args := []string{"--upstream", "redis:6379"}
-	r, err := settingsFrom(args, environ).Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := settingsFrom(args, environ).Read()
 	v := r.Values
 	if _, port, _ := net.SplitHostPort(v.Listen[0]); port != instruction(t, "EXPOSE ") {
 		t.Errorf("listens on %v, which is not exposed", v.Listen)
@@ -130,7 +127,7 @@ func TestImageFacts(t *testing.T) {
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "requirepass") {
 		t.Errorf("without a password: %v", err)
 	}
-	r, _ = settingsFrom(append(args, "--requirepass", "secret"), environ).Read()
+	r = settingsFrom(append(args, "--requirepass", "secret"), environ).Read()
 	if err := r.Err(); err != nil {
 		t.Errorf("with a password: %v", err)
 	}

@@ -74,10 +74,7 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	defer signal.Stop(hups)
 	// The command line and the environment are those of the start; the config file is read anew each time.
 	p.hups, p.settings = hups, func() (*settings.Values, error) {
-		r, err := src.Read()
-		if err != nil {
-			return nil, err
-		}
+		r := src.Read()
 		return r.Values, r.Err()
 	}
 	if err := p.run(signals); err != nil {
@@ -99,10 +96,7 @@ func settingsFrom(args, environ []string) settings.Sources {
 // loadAll reads the settings and the files that they name, with all mistakes of both. It is the one place
 // where files are read before anything runs, for the proxy and for check alike.
 func loadAll(src settings.Sources) (*settings.Values, files.Certs, files.Passwords, error) {
-	r, err := src.Read()
-	if err != nil {
-		return nil, files.Certs{}, files.Passwords{}, err
-	}
+	r := src.Read()
 	c, wrongCerts := files.ReadCerts(r.Values)
 	p, wrongPasswords := files.ReadPasswords(r.Values)
 	_, wrongMap := files.ReadDetours(r.Values)

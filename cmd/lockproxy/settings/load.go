@@ -28,7 +28,7 @@ type Reading struct {
 	Values *Values
 	used   map[string]given // where the value of a setting is from
 	wrong  []given
-	unread bool // there is a config file that cannot be read
+	unread bool // there is a config file that cannot be read, or something else is asked for
 	typed  bool // some of what is wrong stands on the command line or in a variable
 }
 
@@ -54,29 +54,26 @@ type Sources struct {
 // all that is wrong (see Apart): of the file by lines, then of the environment and the arguments. Unlike Read
 // it does not look whether the settings go together: a probe needs the admin address alone.
 func (s Sources) Load() (*Values, error) {
-	r, err := s.readSources()
-	if err != nil {
-		return nil, err
-	}
+	r := s.readSources()
 	return r.Values, r.Err()
 }
 
 // Read reads all settings, as Load does, and looks for mistakes that only show when all are known. One that
-// may only be the consequence of another is left out. Its errors are ErrHelp and ErrVersion: what else is
-// wrong is in the Reading.
-func (s Sources) Read() (*Reading, error) {
-	r, err := s.readSources()
-	if err == nil {
-		r.Add(check(r.Values))
-	}
-	return r, err
+// may only be the consequence of another is left out.
+func (s Sources) Read() *Reading {
+	r := s.readSources()
+	r.Add(check(r.Values))
+	return r
 }
 
-// readSources reads all sources. The file comes first, so that what comes behind it overrides it.
-func (s Sources) readSources() (*Reading, error) {
+// readSources reads all sources. The file comes first, so that what comes behind it overrides it. Where help
+// or the version is asked for, that is all that is wrong.
+func (s Sources) readSources() *Reading {
+	r := &Reading{Values: Defaults(), used: make(map[string]given)}
 	flags, err := s.readFlags()
 	if err != nil {
-		return nil, err
+		r.wrong, r.unread = []given{{wrong: err}}, true
+		return r
 	}
 	typed, path := append(s.readEnviron(), flags...), ""
 	for _, g := range typed {
@@ -84,7 +81,6 @@ func (s Sources) readSources() (*Reading, error) {
 			path = g.value
 		}
 	}
-	r := &Reading{Values: Defaults(), used: make(map[string]given)}
 	if path != "" {
 		file, err := readFile(path)
 		if r.unread = err != nil; r.unread {
@@ -96,7 +92,7 @@ func (s Sources) readSources() (*Reading, error) {
 	before := len(r.wrong)
 	r.applyGiven(typed)
 	r.typed = len(r.wrong) > before
-	return r, nil
+	return r
 }
 
 // applyGiven takes over those of gs that are right.

@@ -5,10 +5,7 @@ func load(args, environ []string) (*Values, error) { return from(args, environ).
 
 // loadChecked is load with the mistakes that only show when all are known.
 func loadChecked(args, environ []string) (*Values, error) {
-	r, err := from(args, environ).Read()
-	if err != nil {
-		return nil, err
-	}
+	r := from(args, environ).Read()
 	return r.Values, r.Err()
 }
 
