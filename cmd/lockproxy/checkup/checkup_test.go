@@ -1,8 +1,11 @@
 package checkup
 
 import (
+	"context"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +16,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cmd/lockproxy/settings"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 	"lockproxy/redlock/scripts"
 )
 
@@ -117,6 +121,26 @@ func TestCertificate(t *testing.T) {
 			t.Errorf("%+v: %+v", c, f)
 		}
 	}
+}
+
+// A node that goes in the middle of the questions is told of once, and not for each that came too late.
+func TestNodeThatGoes(t *testing.T) {
+	node := &scripted.Node{Answer: func(command string) string {
+		if command == "TIME" {
+			return scripted.Cut
+		}
+		return "+OK\r\n"
+	}}
+	v := settings.Defaults()
+	v.Upstream.Log = slog.New(slog.DiscardHandler)
+	v.Upstream.Dial = func(context.Context, string, string) (net.Conn, error) { return node.Dial(), nil }
+	n := &checkedNode{addr: "a:1"}
+	n.visitNode(t.Context(), v)
+	n.tellFacts(v, func(f Fact) {
+		if f.Level != Fail || f.Text != "cannot be used: EOF" {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 // Where INFO is forbidden nothing is said to be wrong that only INFO could tell; HELLO tells the role.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -83,7 +82,9 @@ func (n *checkedNode) visitNode(ctx context.Context, v *settings.Values) {
 		n.certs = secured.ConnectionState().PeerCertificates
 	}
 	c := &conversation{conn, resp.Reader{From: conn, Most: longest}}
-	n.err = errors.Join(n.measureTrips(c), n.identifyServer(c))
+	if n.err = n.measureTrips(c); n.err == nil {
+		n.err = n.identifyServer(c)
+	}
 	switch {
 	case n.err != nil:
 	case n.part == watcher:
