@@ -81,20 +81,19 @@ func (n *checkedNode) visitNode(ctx context.Context, v *settings.Values) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		n.certs = secured.ConnectionState().PeerCertificates
 	}
-	c := &conversation{conn, resp.Reader{From: conn, Most: longest}}
-	if n.err = n.measureTrips(c); n.err == nil {
-		n.err = n.identifyServer(c)
-	}
+	c := newConversation(conn)
+	n.measureTrips(c)
+	n.identifyServer(c)
 	switch {
-	case n.err != nil:
+	case c.err != nil:
 	case n.part == watcher:
-		n.err = n.askSentinel(c, v.Upstream.SentinelMaster)
+		n.askSentinel(c, v.Upstream.SentinelMaster)
 	default:
-		n.err = n.askForLocks(c, v)
+		n.askForLocks(c, v)
 		n.wanted = needsAt(v, n)
 		n.forbidden = needs.Forbidden(conn, n.wanted) // the last: it subscribes
 	}
-	if n.err != nil && ctx.Err() != nil {
+	if n.err = c.err; n.err != nil && ctx.Err() != nil {
 		n.err = context.Cause(ctx)
 	}
 }
@@ -120,15 +119,20 @@ func (n *checkedNode) dialNode(ctx context.Context, v *settings.Values) (conn ne
 }
 
 // conversation is a connection on which questions are answered in turn. It is used by one goroutine at a
-// time. After an error it is of no use.
+// time.
 type conversation struct {
 	conn    net.Conn
 	replies resp.Reader
+	err     error // it is over, and why
+}
+
+func newConversation(conn net.Conn) *conversation {
+	return &conversation{conn: conn, replies: resp.Reader{From: conn, Most: longest}}
 }
 
 // askAll sends commands and returns their replies. It blocks until all have come. Error replies are values,
-// not errors: err means that the conversation is over.
-func (c *conversation) askAll(commands ...[]string) ([]resp.Value, error) {
+// not errors. Once the conversation is over replies are empty.
+func (c *conversation) askAll(commands ...[]string) []resp.Value {
 	var asked []byte
 	for _, words := range commands {
 		asked = resp.AppendCommandStrings(asked, words...)
@@ -137,24 +141,19 @@ func (c *conversation) askAll(commands ...[]string) ([]resp.Value, error) {
 	go c.conn.Write(asked) // ends with conn
 	all := make([]resp.Value, len(commands))
 	for i := range all {
-		v, _, err := c.replies.Next()
-		if err != nil {
-			return nil, err
+		if c.err == nil {
+			all[i], _, c.err = c.replies.Next()
 		}
-		all[i] = v
 	}
-	return all, nil
+	return all
 }
 
 // measureTrips finds out how long a round trip takes, and what the clock of the node shows.
-func (n *checkedNode) measureTrips(c *conversation) error {
+func (n *checkedNode) measureTrips(c *conversation) {
 	var trips []time.Duration
 	for range rounds {
 		sent := time.Now()
-		all, err := c.askAll([]string{"TIME"})
-		if err != nil {
-			return err
-		}
+		all := c.askAll([]string{"TIME"})
 		trip := time.Since(sent)
 		trips = append(trips, trip)
 		n.clock.heardTime(all[0], sent, trip)
@@ -162,11 +161,10 @@ func (n *checkedNode) measureTrips(c *conversation) error {
 	slices.Sort(trips)
 	// The median: one slow answer among five is no news.
 	n.trip = trips[len(trips)/2]
-	return nil
 }
 
 // identifyServer asks what the server is.
-func (n *checkedNode) identifyServer(c *conversation) error {
+func (n *checkedNode) identifyServer(c *conversation) {
 	questions := [][]string{{"INFO"}}
 	// The first of them asks for a part of INFO, and here all of it is wanted.
 	for _, q := range cluster.ServerQuestions[1:] {
@@ -176,34 +174,23 @@ func (n *checkedNode) identifyServer(c *conversation) error {
 		}
 		questions = append(questions, words)
 	}
-	all, err := c.askAll(questions...)
-	if err != nil {
-		return err
-	}
+	all := c.askAll(questions...)
 	n.info, n.server = all[0], cluster.ServerOf(all...)
 	// INFO may be forbidden, and HELLO is of 6.0 on.
 	n.replica = n.is("role") == "slave" || cluster.Pairs(all[1])["role"] == "replica"
-	return nil
 }
 
 // askSentinel asks a Sentinel about its group. master is the name of the group, "" if the settings do not
 // say. The replies are kept as they are, for tellQuorum.
-func (n *checkedNode) askSentinel(c *conversation, master string) error {
+func (n *checkedNode) askSentinel(c *conversation, master string) {
 	// one group, most likely: Sentinels that watch several need sentinel-master
 	if master == "" {
-		all, err := c.askAll([]string{"SENTINEL", "MASTERS"})
-		if err != nil {
-			return err
-		}
-		if len(all[0].Elems) > 0 {
+		if all := c.askAll([]string{"SENTINEL", "MASTERS"}); len(all[0].Elems) > 0 {
 			master = cluster.Pairs(all[0].Elems[0])["name"]
 		}
 	}
-	all, err := c.askAll([]string{"SENTINEL", "CKQUORUM", master}, []string{"SENTINEL", "REPLICAS", master},
+	all := c.askAll([]string{"SENTINEL", "CKQUORUM", master}, []string{"SENTINEL", "REPLICAS", master},
 		[]string{"SENTINEL", "SENTINELS", master})
-	if err != nil {
-		return err
-	}
 	n.quorum = all[0]
 	for _, v := range all[1].Elems {
 		// s_down and o_down
@@ -216,17 +203,12 @@ func (n *checkedNode) askSentinel(c *conversation, master string) error {
 		addr := net.JoinHostPort(peer["ip"], peer["port"])
 		n.knows = append(n.knows, &checkedNode{addr: addr, part: watcher})
 	}
-	return nil
 }
 
-// askForLocks asks for what locks need. What is forbidden stays unknown, and is told later as such: only a
-// connection that breaks is an error.
-func (n *checkedNode) askForLocks(c *conversation, v *settings.Values) error {
-	all, err := c.askAll([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
+// askForLocks asks for what locks need. What is forbidden stays unknown, and is told later as such.
+func (n *checkedNode) askForLocks(c *conversation, v *settings.Values) {
+	all := c.askAll([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
 		[]string{"CLUSTER", "INFO"}, []string{"CLUSTER", "NODES"})
-	if err != nil {
-		return err
-	}
 	if !all[0].IsError() {
 		n.append = cluster.Pairs(all[0])
 	}
@@ -245,10 +227,9 @@ func (n *checkedNode) askForLocks(c *conversation, v *settings.Values) error {
 			n.knows = append(n.knows, &checkedNode{addr: addr})
 		}
 	}
-	if !n.keepsLocks(v) {
-		return nil
+	if n.keepsLocks(v) {
+		n.tryRights(c, v)
 	}
-	return n.tryRights(c, v)
 }
 
 // locksThere says that the upstream keeps locks: masters of RedLock have not all of them.

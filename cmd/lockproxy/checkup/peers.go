@@ -8,7 +8,6 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cmd/lockproxy/settings"
-	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock/peers"
 )
@@ -21,7 +20,7 @@ func (w *wholeUpstream) tellPeers(ctx context.Context, v *settings.Values, tell 
 	defer b.closeNodes()
 	for _, m := range w.topology.Masters {
 		if conn, err := b.dialer.Dial(ctx, m.Addr, cluster.Mode{Proto: 2}, nil); err == nil {
-			b.nodes = append(b.nodes, conversation{conn, resp.Reader{From: conn, Most: longest}})
+			b.nodes = append(b.nodes, newConversation(conn))
 			b.addrs = append(b.addrs, m.Addr)
 		}
 	}
@@ -51,7 +50,7 @@ func (w *wholeUpstream) tellPeers(ctx context.Context, v *settings.Values, tell 
 type bus struct {
 	dialer *cluster.Dialer
 	addrs  []string
-	nodes  []conversation
+	nodes  []*conversation
 }
 
 func (b *bus) closeNodes() {
@@ -70,7 +69,7 @@ func (b *bus) Do(ctx context.Context, _ int, req []byte, resend bool) ([]byte, e
 
 // DoMaster implements peers.Bus.
 func (b *bus) DoMaster(ctx context.Context, i int, req []byte, _ bool) ([]byte, error) {
-	c := &b.nodes[i]
+	c := b.nodes[i]
 	// The connection is used for this one question, so it may break.
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
 	if _, err := c.conn.Write(req); err != nil {
@@ -95,8 +94,8 @@ func (b *bus) listenChannel(ctx context.Context, channel string, notify func(sub
 	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
-	c := conversation{conn, resp.Reader{From: conn, Most: longest}}
-	if all, err := c.askAll([]string{"SUBSCRIBE", channel}); err != nil || all[0].IsError() {
+	c := newConversation(conn)
+	if all := c.askAll([]string{"SUBSCRIBE", channel}); c.err != nil || all[0].IsError() {
 		return
 	}
 	notify(subscription.Change{Kind: subscription.Live})

@@ -24,7 +24,7 @@ var inIndex = [][]string{
 }
 
 // tryRights asks the server whether its user may do all that with the keys of locks. Nothing is run.
-func (n *checkedNode) tryRights(c *conversation, v *settings.Values) error {
+func (n *checkedNode) tryRights(c *conversation, v *settings.Values) {
 	asked := onLocks
 	if n.part == member {
 		// cut to its length, so that the table itself is not appended to
@@ -37,21 +37,16 @@ func (n *checkedNode) tryRights(c *conversation, v *settings.Values) error {
 		question[4] = v.Proxy.Locks.Prefix + "{lockproxy-check}"
 		questions = append(questions, question)
 	}
-	all, err := c.askAll(questions...)
-	if err != nil {
-		return err
-	}
-	for i, v := range all {
+	for i, v := range c.askAll(questions...) {
 		switch {
 		// not a verdict: the server has no ACL DRYRUN, or forbids it
 		case v.IsError():
 			n.unjudged = v.Err()
-			return nil
+			return
 		case v.Text() != "OK":
 			n.denied = append(n.denied, strings.ToLower(asked[i][0]))
 		}
 	}
-	return nil
 }
 
 // tellRights tells whether the user may use the keys of locks.
