@@ -131,31 +131,29 @@ type changeLine struct {
 	Lock
 }
 
-func (w *changes) showLocks(all []Lock) error {
+func (w *changes) showLocks(all []Lock) (err error) {
+	tell := func(what string, l Lock) {
+		if err == nil {
+			err = w.tellChange(what, l)
+		}
+	}
 	now := make(map[string]Lock, len(all))
 	for _, l := range all {
 		now[l.Name] = l
 		switch old, known := w.before[l.Name]; {
 		case !known:
-			if err := w.tellChange("held", l); err != nil {
-				return err
-			}
+			tell("held", l)
 		case old.differs(l):
-			if err := w.tellChange("changed", l); err != nil {
-				return err
-			}
+			tell("changed", l)
 		}
 	}
 	for name, l := range w.before {
 		if _, still := now[name]; !still {
-			if err := w.tellChange("gone", Lock{Name: name, State: "free", Fence: l.Fence,
-				Key: l.Key}); err != nil {
-				return err
-			}
+			tell("gone", Lock{Name: name, State: "free", Fence: l.Fence, Key: l.Key})
 		}
 	}
 	w.before = now
-	return nil
+	return err
 }
 
 // differs says that another client holds the lock, or that others wait.
