@@ -23,7 +23,7 @@ import (
 )
 
 // program is one run of lockproxy. It is used once. Fields are set before run, or on run's goroutine, but for
-// what says otherwise; state, ports, config and manager are safe for concurrent use.
+// what says otherwise; state, config and manager are safe for concurrent use.
 type program struct {
 	config *settings.Config
 	certs  files.Certs
@@ -76,8 +76,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 	defer end()
 	go p.certs.Watch(life, p.log) // ends with run
 	// A new password of clients changes no setting. Those who watch settings have to look all the same.
-	p.passwords.Clients.OnRenewal(p.config.Again)
-	p.passwords.Watch(life, p.log)
+	p.passwords.Watch(life, p.log, p.config.Again)
 	p.config.OnChange(p.passwords.Follow)
 	p.detours.Follow(p.config.Values())
 	p.config.OnChange(p.detours.Follow)

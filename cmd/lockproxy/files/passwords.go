@@ -31,8 +31,8 @@ const (
 )
 
 // Passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener, and
-// that of clients, which is here only if it is read from a file. Follow, Source and OnRenewal may be called
-// of those that are nil.
+// that of clients, which is here only if it is read from a file. Follow and Source may be called of those
+// that are nil.
 type Passwords struct {
 	Upstream, Sentinel, Redlock, Admin, Clients *password
 	read                                        []*password // those of files and programs
@@ -81,10 +81,11 @@ func ReadPasswords(v *settings.Values) (Passwords, error) {
 	return p, errors.Join(wrong...)
 }
 
-// Watch reads them again and again until ctx ends. It returns at once.
-func (p Passwords) Watch(ctx context.Context, log *slog.Logger) {
+// Watch reads them again and again until ctx ends, and calls renewed when that of clients has changed. It
+// returns at once.
+func (p Passwords) Watch(ctx context.Context, log *slog.Logger, renewed func()) {
 	for _, w := range p.read {
-		go w.watchSource(ctx, log) // ends when ctx does
+		go w.watchSource(ctx, log, renewed) // ends when ctx does
 	}
 }
 
@@ -124,12 +125,11 @@ func (p Passwords) Follow(v *settings.Values) {
 type password struct {
 	setting string
 	user    string // unless what is read names another
-	alone   bool   // no user goes with it
+	alone   bool   // it is that of clients: no user goes with it
 	from    settings.PasswordFrom
 	pause   time.Duration
 	again   chan struct{} // each asks for it to be read now
 	logins  *cluster.Logins
-	renewed func()      // called after each change of logins; may be nil
 	failed  atomic.Bool // it could not be read last
 }
 
@@ -148,15 +148,8 @@ func (w *password) Source() *cluster.Logins {
 	return w.logins
 }
 
-// OnRenewal has f called after each change. It is called before Watch.
-func (w *password) OnRenewal(f func()) {
-	if w != nil {
-		w.renewed = f
-	}
-}
-
 // watchSource renews the Login. The last one that was read stays in use until there is a better one.
-func (w *password) watchSource(ctx context.Context, log *slog.Logger) {
+func (w *password) watchSource(ctx context.Context, log *slog.Logger, renewed func()) {
 	var told string // why it could not be had
 	var toldAt time.Time
 	// when it was read last, well or not
@@ -198,8 +191,8 @@ func (w *password) watchSource(ctx context.Context, log *slog.Logger) {
 		pause = w.pause
 		// Connections that are there stay: a server checks a password when it is given.
 		if w.logins.Renew(login) {
-			if w.renewed != nil {
-				w.renewed()
+			if w.alone {
+				renewed()
 			}
 			log.Info("a new password is in use", "setting", w.setting, "user", login.User)
 		}
