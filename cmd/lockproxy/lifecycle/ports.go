@@ -10,11 +10,11 @@ import (
 )
 
 // Ports are the listening sockets of the program. Those that another process has handed to it are used in
-// place of new ones, so that no client is refused in between. Safe for concurrent use. The zero Ports is
-// ready. Names are "listen 127.0.0.1:6380" or "admin ..." in both processes, as the settings have the
-// address.
+// place of new ones, so that no client is refused in between. The zero Ports is ready. It belongs to the
+// goroutine that listens, but First and Close may be called from any. Names are "listen 127.0.0.1:6380" or
+// "admin ..." in both processes, as the settings have the address.
 type Ports struct {
-	mu     sync.Mutex
+	mu     sync.Mutex          // of bound and copies
 	bound  map[string]net.Addr // by setting, the first address that is listened on
 	handed []port              // by another process, and not used yet
 	copied bool                // copies are kept, to hand them over
@@ -87,18 +87,9 @@ func (p *Ports) useHanded(name string) (net.Listener, error) {
 	return nil, nil
 }
 
-// takeHanded notes ports that another process has handed over.
-func (p *Ports) takeHanded(all []port) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.handed = append(p.handed, all...)
-}
-
 // closeUnused closes those that nobody wants, and returns their names. A socket that stays open and is not
 // accepted from would let clients connect and wait in vain.
 func (p *Ports) closeUnused() (names []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, one := range p.handed {
 		one.file.Close()
 		names = append(names, one.name)
@@ -126,8 +117,4 @@ func (p *Ports) Close() {
 
 // Lent says that some of them belong to the service manager, which has them served again: they stay open when
 // this process ends.
-func (p *Ports) Lent() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lent
-}
+func (p *Ports) Lent() bool { return p.lent }

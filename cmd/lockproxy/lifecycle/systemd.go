@@ -118,8 +118,7 @@ func (p *Ports) Activate(v *settings.Values) error {
 			wrong = append(wrong, err)
 			continue
 		}
-		p.takeHanded([]port{{name, file}})
-		p.lent = true
+		p.handed, p.lent = append(p.handed, port{name, file}), true
 	}
 	return errors.Join(wrong...)
 }

@@ -74,7 +74,7 @@ func (p *Ports) TakeOver(path string, log *slog.Logger) (*Before, error) {
 		conn.Close()
 		return nil, fmt.Errorf("takeover %s: %w", path, err)
 	}
-	p.takeHanded(all)
+	p.handed = append(p.handed, all...)
 	log.Info("ports of another process are taken over", "pid", b.pid, "ports", len(all))
 	return b, nil
 }
