@@ -66,19 +66,15 @@ func (p *program) run(signals <-chan os.Signal) error {
 
 	asked, ask := context.WithCancel(context.Background())
 	defer ask()
-	// Closed when run returns, for those goroutines that wait for signals.
-	over := make(chan struct{})
-	defer close(over)
-	go p.heedSignals(signals, over, ask) // ends with run
 	// For what goes on while clients are drained: certificates and passwords may be needed until the last
 	// connection has ended.
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	go p.certs.Watch(life, p.log) // ends with run
+	go p.heedSignals(life, signals, ask) // ends with run
+	go p.certs.Watch(life, p.log)        // ends with run
 	// A new password of clients changes no setting. Those who watch settings have to look all the same.
 	p.passwords.Watch(life, p.log, p.config.Again)
 	p.config.OnChange(p.passwords.Follow)
-	p.detours.Follow(p.config.Values())
 	p.config.OnChange(p.detours.Follow)
 	go p.detours.Watch(life, p.config, p.log) // ends with run
 
@@ -88,7 +84,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 		return err
 	}
 	defer p.audit.Close()
-	go p.heedReread(p.hups, over) // ends with run
+	go p.heedReread(life) // ends with run
 	// Sockets of systemd come before those of a process to be relieved: a name that both have is taken from
 	// the first.
 	if err := p.ports.Activate(v); err != nil {
@@ -170,10 +166,10 @@ func (p *program) relief() {
 
 // heedSignals turns the first signal, or a takeover, into a drain, behind drain-delay. The next signal ends
 // the delay, and one while it drains ends the process.
-func (p *program) heedSignals(signals <-chan os.Signal, over <-chan struct{}, ask func()) {
+func (p *program) heedSignals(life context.Context, signals <-chan os.Signal, ask func()) {
 	delay, why := time.Duration(0), ""
 	select {
-	case <-over:
+	case <-life.Done():
 		return
 	case sig := <-signals:
 		why = sig.String()
@@ -186,7 +182,7 @@ func (p *program) heedSignals(signals <-chan os.Signal, over <-chan struct{}, as
 	if p.state.Leave() && delay > 0 {
 		p.log.Info("not ready any more: draining begins later", "why", why, "delay", delay)
 		select {
-		case <-over:
+		case <-life.Done():
 			return
 		case sig := <-signals:
 			why = sig.String()
@@ -196,7 +192,7 @@ func (p *program) heedSignals(signals <-chan os.Signal, over <-chan struct{}, as
 	p.log.Info("draining", "why", why, "timeout", p.config.Values().DrainTimeout)
 	ask()
 	select {
-	case <-over:
+	case <-life.Done():
 	case sig := <-signals:
 		p.log.Warn("lockproxy ends at once", "signal", sig)
 		p.exit(exitFailed)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"os"
+	"context"
 	"time"
 
 	"lockproxy/cmd/lockproxy/limits"
@@ -9,14 +9,14 @@ import (
 	"lockproxy/internal/lockevent"
 )
 
-// heedReread rereads the settings at each of hups. It returns when over is closed. They are reread on this
-// goroutine alone, so no two rereads overlap.
-func (p *program) heedReread(hups <-chan os.Signal, over <-chan struct{}) {
+// heedReread rereads the settings at each of hups, until life ends. They are reread on this goroutine alone,
+// so no two rereads overlap.
+func (p *program) heedReread(life context.Context) {
 	for {
 		select {
-		case <-over:
+		case <-life.Done():
 			return
-		case <-hups:
+		case <-p.hups:
 			p.rereadSettings()
 		}
 	}
