@@ -105,18 +105,19 @@ func address(at *string) value {
 }
 
 // list is several texts, separated by commas or spaces. A value that is set is a new slice: the old one may
-// be in use. With fold upper case is kept as lower case. check says what is wrong with them; nil: they may be
-// any.
-func list(at *[]string, allowed string, fold bool, check func(all []string) error) value {
+// be in use. With fold upper case is kept as lower case. check says what is wrong with the i-th of them.
+func list(at *[]string, allowed string, fold bool, check func(i int, all []string) error) value {
 	return kind.Of(at, "LIST", allowed, func(s string) ([]string, error) {
 		if fold {
 			s = strings.ToLower(s)
 		}
 		all := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
-		if check == nil {
-			return all, nil
+		for i := range all {
+			if err := check(i, all); err != nil {
+				return nil, err
+			}
 		}
-		return all, check(all)
+		return all, nil
 	}, func(all []string) string { return strings.Join(all, ",") })
 }
 
@@ -127,21 +128,17 @@ func addresses(at *[]string, paths bool, of string) value {
 	if paths {
 		allowed = "host:port or /path, several with commas"
 	}
-	return list(at, allowed, false, func(all []string) error {
-		for i, one := range all {
-			switch {
-			case strings.Contains(one, "://"): // and maybe with a password, which is not repeated
-				return noURL(of)
-			case slices.Contains(all[:i], one):
-				return fmt.Errorf("names %s twice", one)
-			case paths && IsSocket(one):
-				continue
-			}
-			if err := checkHostPort(one); err != nil {
-				return err
-			}
+	return list(at, allowed, false, func(i int, all []string) error {
+		switch one := all[i]; {
+		case strings.Contains(one, "://"): // and maybe with a password, which is not repeated
+			return noURL(of)
+		case slices.Contains(all[:i], one):
+			return fmt.Errorf("names %s twice", one)
+		case paths && IsSocket(one):
+			return nil
+		default:
+			return checkHostPort(one)
 		}
-		return nil
 	})
 }
 
@@ -157,21 +154,21 @@ func noURL(of string) error {
 }
 
 // words are any.
-func words(at *[]string) value { return list(at, "any words, several with commas", false, nil) }
+func words(at *[]string) value {
+	return list(at, "any words, several with commas", false, func(int, []string) error { return nil })
+}
 
 // fewWords are words of which there is a bounded number, each of them with few bytes.
 func fewWords(at *[]string, most, longest int) value {
 	allowed := fmt.Sprintf("up to %d words of %d bytes, with commas", most, longest)
-	return list(at, allowed, false, func(all []string) error {
-		if len(all) > most {
+	return list(at, allowed, false, func(i int, all []string) error {
+		switch one := all[i]; {
+		case len(all) > most:
 			return fmt.Errorf("must be %d words at most, and %d are given", most, len(all))
-		}
-		for _, one := range all {
-			// Prometheus takes labels of UTF-8 alone.
-			if len(one) > longest || !utf8.ValidString(one) {
-				return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one", longest,
-					one)
-			}
+		// Prometheus takes labels of UTF-8 alone.
+		case len(one) > longest || !utf8.ValidString(one):
+			return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one", longest,
+				one)
 		}
 		return nil
 	})
@@ -179,12 +176,10 @@ func fewWords(at *[]string, most, longest int) value {
 
 // hosts are names of this machine without ports.
 func hosts(at *[]string) value {
-	return list(at, "host names, several with commas", true, func(all []string) error {
-		for _, name := range all {
-			// a port, a URL or a pattern: none of them would ever be a Host without its port
-			if strings.ContainsAny(name, ":/*") {
-				return fmt.Errorf("must be host names without ports, and %q is not one", name)
-			}
+	return list(at, "host names, several with commas", true, func(i int, all []string) error {
+		// a port, a URL or a pattern: none of them would ever be a Host without its port
+		if strings.ContainsAny(all[i], ":/*") {
+			return fmt.Errorf("must be host names without ports, and %q is not one", all[i])
 		}
 		return nil
 	})
@@ -193,12 +188,10 @@ func hosts(at *[]string) value {
 // commandList are names of commands, "config|set" for a subcommand.
 func commandList(at *[]string) value {
 	allowed := `commands, several with commas, subcommands as config\|set`
-	return list(at, allowed, true, func(all []string) error {
-		for _, name := range all {
-			container, sub, isSub := strings.Cut(name, "|")
-			if container == "" || isSub && sub == "" || strings.Contains(sub, "|") {
-				return errors.New("must be names of commands, such as debug or config|set")
-			}
+	return list(at, allowed, true, func(i int, all []string) error {
+		container, sub, isSub := strings.Cut(all[i], "|")
+		if container == "" || isSub && sub == "" || strings.Contains(sub, "|") {
+			return errors.New("must be names of commands, such as debug or config|set")
 		}
 		return nil
 	})
