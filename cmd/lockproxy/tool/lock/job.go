@@ -93,6 +93,21 @@ func (j *job) attendCommand() {
 // signalGroup sends sig to the group of the command.
 func (j *job) signalGroup(sig syscall.Signal) { syscall.Kill(-j.group, sig) }
 
+// lookAgain is how often a group is looked at that is to end.
+const lookAgain = 20 * time.Millisecond
+
+// endGroup ends the group: TERM, and after the grace KILL. It blocks until nobody is left, or all are killed.
+func (j *job) endGroup(grace time.Duration) {
+	j.signalGroup(syscall.SIGTERM)
+	j.signalGroup(syscall.SIGCONT) // a stopped process does not end
+	for over := time.Now().Add(grace); j.alive(); time.Sleep(lookAgain) {
+		if time.Now().After(over) {
+			j.signalGroup(syscall.SIGKILL)
+			return
+		}
+	}
+}
+
 // alive says that there are processes in the group.
 func (j *job) alive() bool { return syscall.Kill(-j.group, 0) == nil }
 

@@ -188,13 +188,14 @@ func (r *jobRun) freeLock(h *hold, s syscall.WaitStatus) int {
 	return exitOf(s)
 }
 
-// endCommand ends the command, and what it has started in its group: TERM, and after the grace KILL.
+// endCommand ends the command, and what it has started in its group.
 func (r *jobRun) endCommand(j *job, grace time.Duration) {
-	over := time.After(grace)
-	j.signalGroup(syscall.SIGTERM)
-	j.signalGroup(syscall.SIGCONT) // a stopped process does not end
-	// ends is nil once the command has ended: then only others of its group are waited for.
-	for ends := j.states; ; {
+	done := make(chan struct{})
+	go func() { // ends soon after the grace, at the latest
+		defer close(done)
+		j.endGroup(grace)
+	}()
+	for ends := j.states; ends != nil || done != nil; {
 		select {
 		case s := <-ends:
 			if ended(s) {
@@ -202,23 +203,11 @@ func (r *jobRun) endCommand(j *job, grace time.Duration) {
 			}
 		case sig := <-r.signals:
 			j.signalGroup(sig.(syscall.Signal))
-		case <-time.After(lookAgain):
-			if ends == nil && !j.alive() {
-				return
-			}
-		case <-over:
-			j.signalGroup(syscall.SIGKILL)
-			if ends != nil {
-				for !ended(<-ends) {
-				}
-			}
-			return
+		case <-done:
+			done = nil
 		}
 	}
 }
-
-// lookAgain is how often a group is looked at whose first process has ended.
-const lookAgain = 20 * time.Millisecond
 
 // ended says that the process has gone, and was not only stopped.
 func ended(s syscall.WaitStatus) bool { return s.Exited() || s.Signaled() }

@@ -83,14 +83,6 @@ func Watch(args []string, from io.Reader) (code int) {
 	if group <= 1 { // the command has not started
 		return 0
 	}
-	j := &job{group: group}
-	j.signalGroup(syscall.SIGTERM)
-	j.signalGroup(syscall.SIGCONT) // a stopped process does not end
-	for over := time.Now().Add(grace); j.alive(); time.Sleep(lookAgain) {
-		if time.Now().After(over) {
-			j.signalGroup(syscall.SIGKILL)
-			return 0
-		}
-	}
+	(&job{group: group}).endGroup(grace)
 	return 0
 }
