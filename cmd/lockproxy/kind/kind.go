@@ -145,14 +145,8 @@ func Time(at *time.Duration, least, most time.Duration) *Input {
 	}, Short)
 }
 
+// zeros are the parts that Short leaves out.
+var zeros = strings.NewReplacer("h0m0s", "h", "m0s", "m")
+
 // Short is Duration.String without the parts that are zero: 10m.
-func Short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+func Short(d time.Duration) string { return zeros.Replace(d.String()) }
