@@ -31,7 +31,7 @@ type board struct {
 	changed chan struct{} // closed, and made anew, when there is more to see
 	closed  bool
 	viewers int
-	stop    context.CancelFunc // of what is done for viewers; nil: there are none
+	stop    context.CancelFunc // of what is done for viewers, if there are any
 	over    *sync.WaitGroup    // of the goroutines that do it
 	status  shown
 	// by what is searched for: all who search for the same look at one search
@@ -54,8 +54,8 @@ type shown struct {
 func (s *shown) setNewest(text []byte) { s.text, s.n = text, s.n+1 }
 
 func newBoard(o Options) *board {
-	return &board{o: o, token: rand.Text(), changed: make(chan struct{}), over: new(sync.WaitGroup),
-		searches: make(map[string]*search), kick: make(chan struct{}, 1)}
+	return &board{o: o, token: rand.Text(), changed: make(chan struct{}), stop: func() {},
+		over: new(sync.WaitGroup), searches: make(map[string]*search), kick: make(chan struct{}, 1)}
 }
 
 // addViewer adds a viewer of a search. The first one has the work begin. Each calls removeViewer once.
@@ -120,13 +120,9 @@ func (b *board) removeViewer(s *search) {
 // end. It may be called again.
 func (b *board) closeBoard() {
 	b.mu.Lock()
-	if !b.closed {
-		b.closed = true
-		b.tellViewers()
-	}
-	if b.viewers > 0 {
-		b.stop()
-	}
+	b.closed = true
+	b.tellViewers()
+	b.stop()
 	over := b.over
 	b.mu.Unlock()
 	over.Wait()

@@ -101,12 +101,6 @@ func (f *TLS) makeConfig(wrong [3]error) error {
 	return nil
 }
 
-// there are the names of the files.
-func (f *TLS) there() []string {
-	all := []string{f.files.Cert, f.files.Key, f.files.CA}
-	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
-}
-
 // Config is the configuration for a new connection. Safe for concurrent use.
 func (f *TLS) Config() *tls.Config { return f.latest.Load().Config }
 
@@ -151,7 +145,9 @@ func (f *TLS) rereadChanged(log *slog.Logger) {
 		log.Error("TLS files have changed and cannot be used: those read before stay in use", "err", err)
 		return
 	}
-	log.Info("TLS files reread", "files", f.there())
+	there := slices.DeleteFunc([]string{f.files.Cert, f.files.Key, f.files.CA},
+		func(name string) bool { return name == "" })
+	log.Info("TLS files reread", "files", there)
 }
 
 // Watch rereads the files until ctx ends. It blocks until then, or returns at once if there are no files.
