@@ -17,9 +17,9 @@ import (
 func (w *wholeUpstream) tellPeers(ctx context.Context, v *settings.Values, tell func(Fact)) {
 	// Proxies talk through channels of the upstream, so whoever can reach it can ask them.
 	b := &bus{dialer: dialerOf(v, v.Upstream.Logins)}
-	defer b.closeNodes()
 	for _, m := range w.topology.Masters {
 		if conn, err := b.dialer.Dial(ctx, m.Addr, cluster.Mode{Proto: 2}, nil); err == nil {
+			defer conn.Close() // when all is told
 			b.nodes = append(b.nodes, newConversation(conn))
 			b.addrs = append(b.addrs, m.Addr)
 		}
@@ -51,12 +51,6 @@ type bus struct {
 	dialer *cluster.Dialer
 	addrs  []string
 	nodes  []*conversation
-}
-
-func (b *bus) closeNodes() {
-	for _, c := range b.nodes {
-		c.conn.Close()
-	}
 }
 
 // Masters implements peers.Bus.
