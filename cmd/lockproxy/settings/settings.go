@@ -6,8 +6,8 @@
 // of the options that it sets. The options are those of the packages that they are for (Values), which also
 // have the defaults.
 //
-//	{Name: "maxclients", ..., live: true,
-//		at: kind.Number(&v.Proxy.MaxClients, 1, 1_000_000)}
+//	{Name: "maxclients", Help: "how many clients may be connected",
+//		live: true, at: kind.Number(&v.Proxy.MaxClients, 1, 1_000_000)}
 //
 // Of that row come the flag --maxclients, the variable LOCKPROXY_MAXCLIENTS, the line of a file, --help, the
 // table in docs/settings.md, and CONFIG GET. With live, CONFIG SET changes the options of the running server.
