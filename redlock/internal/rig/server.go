@@ -4,9 +4,7 @@ package rig
 
 import (
 	"bytes"
-	"errors"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,11 +36,14 @@ func NewMini(t testing.TB) *Server {
 	return &Server{T: t, Mini: m, Dial: m.Dial}
 }
 
-// Conn is a connection to a server. buf is what was read behind the last reply.
+// Conn is a connection to a server.
 type Conn struct {
 	net.Conn
-	buf []byte
+	replies resp.Reader
 }
+
+// longest is how many bytes the replies of a server may have that have come at once.
+const longest = 1 << 30
 
 // Connect opens a connection, or fails the test.
 func (s *Server) Connect() *Conn {
@@ -50,26 +51,14 @@ func (s *Server) Connect() *Conn {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return &Conn{Conn: c}
+	return &Conn{c, resp.Reader{From: c, Most: longest}}
 }
 
 // Reply reads one whole reply.
 func (c *Conn) Reply() ([]byte, error) {
-	chunk := make([]byte, 16<<10)
-	for {
-		if _, rest, err := resp.Parse(c.buf); err == nil {
-			whole := c.buf[:len(c.buf)-len(rest)]
-			c.buf = rest
-			return whole, nil
-		} else if !errors.Is(err, resp.ErrIncomplete) {
-			return nil, err
-		}
-		n, err := c.Read(chunk)
-		if err != nil {
-			return nil, err
-		}
-		c.buf = append(slices.Clip(c.buf), chunk[:n]...)
-	}
+	_, raw, err := c.replies.Next()
+	_, behind, _ := resp.Parse(raw)
+	return raw[:len(raw)-len(behind)], err
 }
 
 // Do runs one command, whose script is loaded when the server does not have it.

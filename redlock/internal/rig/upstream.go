@@ -252,5 +252,3 @@ type Nothing struct{ *Upstream }
 func (Nothing) Sharded() bool { return true }
 
 func (Nothing) DeleteIf() string { return "" }
-
-func (Nothing) Master(slot int) string { return "" }
