@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,13 +25,6 @@ type Names struct {
 func NewNames(prefix string) *Names {
 	n := &Names{Prefix: prefix, Fences: prefix + "fence:{", ID: newProxyID()}
 	n.ids.startIDs()
-	return n
-}
-
-// NewBareNames makes the names of a proxy for locks whose keys are their names.
-func NewBareNames(prefix string) *Names {
-	n := NewNames(prefix)
-	n.Bare = true
 	return n
 }
 
@@ -138,16 +130,7 @@ func NewToken() string { return rand.Text() }
 
 // newProxyID makes the id of a proxy: 80 random bits. It is not secret; it only has to be unique.
 func newProxyID() string {
-	var b [IDBytes]byte
-	bits := mathrand.Uint64()
-	for i := range b {
-		if i == len(b)/2 {
-			bits = mathrand.Uint64()
-		}
-		b[i] = "abcdefghijklmnopqrstuvwxyz234567"[bits&31]
-		bits >>= 5
-	}
-	return string(b[:])
+	return strings.ToLower(rand.Text()[:IDBytes])
 }
 
 // OwnerBytes is the length of an owner.

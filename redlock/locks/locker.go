@@ -128,7 +128,8 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 // name.
 func NewCompat(u redlock.Upstream, o Options) *Locker {
 	o = o.withDefaults()
-	names := redlock.NewBareNames(o.Prefix)
+	names := redlock.NewNames(o.Prefix)
+	names.Bare = true
 	l := newLocker(compat.New(u, names, o.MaxQueue, o.Log), names, o)
 	l.home, l.unguarded = u, errGuardCompat
 	return l
