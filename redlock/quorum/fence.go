@@ -98,10 +98,7 @@ func (f *fences) noteClock(i int, clock int64) {
 func (f *fences) clock() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var space [8]int64
-	sorted := append(space[:0], f.is...)
-	slices.Sort(sorted)
-	return sorted[len(sorted)/2] + time.Since(f.born).Microseconds()
+	return highest(f.is, f.need) + time.Since(f.born).Microseconds()
 }
 
 // candidate returns a new candidate: the fence that the node with the highest one would make now. A node
@@ -111,11 +108,8 @@ func (f *fences) clock() int64 {
 func (f *fences) candidate() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var space [8]int64
-	sorted := append(space[:0], f.base...)
-	slices.Sort(sorted)
-	highest, middle := sorted[len(sorted)-1], sorted[len(sorted)/2]
-	f.last = max(f.last+1, min(highest, middle+aheadMost.Microseconds())+time.Since(f.born).Microseconds())
+	most := min(slices.Max(f.base), highest(f.base, f.need)+aheadMost.Microseconds())
+	f.last = max(f.last+1, most+time.Since(f.born).Microseconds())
 	return f.last
 }
 
