@@ -75,17 +75,17 @@ func (*Engine) Scan(context.Context, int, string, string) (keys []string, next s
 // sendRequest sends one request about a lock for a client. While the slot of the lock moves, it is sent again
 // until one node has all of its keys; so later commands of the client about the lock wait. lost may be nil.
 func sendRequest(
-	by redlock.Caller, name string, at int, req []byte, resend bool, then redlock.ExchangeFunc,
+	by redlock.Caller, name string, c scripts.Call, resend bool, then redlock.ExchangeFunc,
 	lost redlock.Delivery,
 ) {
 	by.Hold(name)
-	by.SendHome(at, req, resend, then, lost)
+	by.SendHome(c.Slot, c.Req, resend, then, lost)
 }
 
 // askNode sends one request that nobody's loop waits for. It blocks. It may be sent again: only requests for
 // which that does no harm go this way.
-func (e *Engine) askNode(ctx context.Context, at int, c scripts.Call) ([]byte, error) {
-	return e.upstream.Do(ctx, at, c.Req, true)
+func (e *Engine) askNode(ctx context.Context, c scripts.Call) ([]byte, error) {
+	return e.upstream.Do(ctx, c.Slot, c.Req, true)
 }
 
 // Close implements locks.engine: it waits until what is to be taken back is.

@@ -11,15 +11,15 @@ import (
 
 // Release implements locks.engine. It is sent once: no note is left by which a copy would be known.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	at, c := e.releaseCall(r.Name, r.Token, r.Fence, "", "")
-	sendRequest(by, r.Name, at, c.Req, false, func(reply []byte) []byte {
+	c := e.releaseCall(r.Name, r.Token, r.Fence, "", "")
+	sendRequest(by, r.Name, c, false, func(reply []byte) []byte {
 		done, err := readReleased(reply)
 		return to.Released(done, err)
 	}, nil)
 }
 
 // releaseCall is the call that frees a hold, as CompatRelease has it.
-func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string) (at int, c scripts.Call) {
+func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string) scripts.Call {
 	return scripts.CompatRelease(e.names, name, token, fence, id, keeper, redlock.Publish(e.upstream),
 		e.channel(name))
 }
@@ -35,8 +35,7 @@ func readReleased(reply []byte) (done redlock.Released, err error) {
 
 // freeHold frees the hold of a request or of a keeper. It blocks. One of id and keeper is "".
 func (e *Engine) freeHold(ctx context.Context, name, token, id, keeper string) error {
-	at, c := e.releaseCall(name, token, 0, id, keeper)
-	reply, err := e.askNode(ctx, at, c)
+	reply, err := e.askNode(ctx, e.releaseCall(name, token, 0, id, keeper))
 	if err == nil {
 		_, err = readReleased(reply)
 	}
@@ -57,7 +56,7 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	of := *r
 	of.Keeper = "" // it may have any
 	c := scripts.CompatRenew(e.names, []redlock.Renew{of}, r.Keeper)
-	sendRequest(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
+	sendRequest(by, r.Name, c, true, func(reply []byte) []byte {
 		all, err := readRenewed(reply, 1)
 		if err != nil {
 			return refuse(err)
@@ -67,8 +66,8 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 }
 
 // Keep implements keepalive.Engine. Each hold must have a keeper of that proxy.
-func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
-	reply, err := e.askNode(ctx, slot, scripts.CompatRenew(e.names, batch, ""))
+func (e *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renew) ([]int64, error) {
+	reply, err := e.askNode(ctx, scripts.CompatRenew(e.names, batch, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +106,7 @@ func readRenewed(reply []byte, n int) ([]redlock.Renewed, error) {
 // Break implements locks.engine. It is sent once: a copy could break the hold of the next one. Whatever holds
 // it goes, also that of a library.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	at, c := e.releaseCall(name, "", 0, "", "")
-	sendRequest(by, name, at, c.Req, false, func(reply []byte) []byte {
+	sendRequest(by, name, e.releaseCall(name, "", 0, "", ""), false, func(reply []byte) []byte {
 		done, err := readReleased(reply)
 		return then(done.Held, err)
 	}, nil)
@@ -121,8 +119,7 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 	if e.RefuseUndoing(by, name, token, refuse) {
 		return
 	}
-	at, c := scripts.CompatLook(e.names, name)
-	sendRequest(by, name, at, c.Req, true, func(reply []byte) []byte {
+	sendRequest(by, name, scripts.CompatLook(e.names, name), true, func(reply []byte) []byte {
 		s, err := readLook(bytes.Clone(reply))
 		s.Key = name
 		return then(s, err)

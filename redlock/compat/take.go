@@ -21,10 +21,10 @@ type taken struct {
 // more.
 func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
 	sent := time.Now()
-	at, c := e.takeCall(a)
-	sendRequest(by, a.Name, at, c.Req, !a.Breaks(), func(reply []byte) []byte {
-		t, err := e.readTaken(a, at, sent, reply)
-		if t.ok && !e.upstream.Parted(at).Before(sent) {
+	c := e.takeCall(a)
+	sendRequest(by, a.Name, c, !a.Breaks(), func(reply []byte) []byte {
+		t, err := e.readTaken(a, c.Slot, sent, reply)
+		if t.ok && !e.upstream.Parted(c.Slot).Before(sent) {
 			e.checkGrant(by, a, t.grant, to)
 			return nil
 		}
@@ -36,8 +36,8 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 // of a slot that moves, where it made a lock that nobody else can see, because the slot had moved back. If it
 // was not, the same request is sent once more.
 func (e *Engine) checkGrant(by redlock.Caller, a *redlock.Acquire, g redlock.Grant, to redlock.Acquirer) {
-	at, c := scripts.CompatLook(e.names, a.Name)
-	by.SendHome(at, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
+	c := scripts.CompatLook(e.names, a.Name)
+	by.SendHome(c.Slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		s, err := readLook(reply)
 		switch h := s.Held(a.Token); {
 		case err != nil:
@@ -95,9 +95,9 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 
 // takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy, but with BREAK.
 // At a master that evicts nobody is granted anything new.
-func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
+func (e *Engine) takeCall(a *redlock.Acquire) scripts.Call {
 	var space [128]byte
-	at = slot.Of(e.names.AppendKey(space[:0], a.Name))
+	at := slot.Of(e.names.AppendKey(space[:0], a.Name))
 	kept := !a.Breaks() && e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil
 	return scripts.CompatTake(e.names, a, kept)
 }
@@ -139,7 +139,7 @@ func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 	// A write that changes nothing, so that the replicas have it once they have the grant.
 	c := scripts.CompatRenew(e.names, []redlock.Renew{{
 		Name: a.Name, Token: a.Token, Lease: a.Lease, Fence: g.Fence}}, a.Keeper)
-	return redlock.Confirmed(ctx, e.upstream, e.names.Place(a.Name).Slot, c.Req, a.Sync, timeout, g.TTL,
+	return redlock.Confirmed(ctx, e.upstream, c.Slot, c.Req, a.Sync, timeout, g.TTL,
 		func(reply []byte) ([]int64, error) { return readKept(reply, 1) })
 }
 

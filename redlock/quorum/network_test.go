@@ -494,7 +494,7 @@ func unlockAt(l *locks.Locker, token string, fence int64) (int, error) {
 // holdsOn are the masters that have a hold of token.
 func (s *network) holdsOn(token string) (on []int) {
 	for i, n := range s.masters {
-		_, c := scripts.InspectCall(redlock.NewNames("lock:"), "job", "", &scripts.Pages{})
+		c := scripts.InspectCall(redlock.NewNames("lock:"), "job", "", &scripts.Pages{})
 		reply, err := n.run(c.Req)
 		if err != nil {
 			continue

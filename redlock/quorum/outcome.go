@@ -154,7 +154,7 @@ func (q *Engine) cancelRequest(a *redlock.Acquire, id string, tell bool) *script
 	if tell {
 		next = scripts.TellAll
 	}
-	_, c := scripts.CancelCall(q.names, q.freeing(next), a.Name, a.Token, id)
+	c := scripts.CancelCall(q.names, q.freeing(next), a.Name, a.Token, id)
 	return &c
 }
 

@@ -161,8 +161,7 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	if passed {
 		request.Next = scripts.TellOthers
 	}
-	_, c := request.Call(nil, q.names)
-	p := q.newPoll(c)
+	p := q.newPoll(request.Call(nil, q.names))
 	p.lock = at.Key
 	p.next, _ = next.(*attempt)
 	p.asked = func() { q.waiters.WakeNext(at, id) }
@@ -183,8 +182,7 @@ func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 
 // Break implements locks.engine.
 func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	_, c := scripts.BreakCall(q.names, q.freeing(scripts.TellAll), name, q.names.NewRequest())
-	p := q.newPoll(c)
+	p := q.newPoll(scripts.BreakCall(q.names, q.freeing(scripts.TellAll), name, q.names.NewRequest()))
 	// By node: one script has ended some holds there, but not all. Then it is asked again, and its last
 	// answer may be that there was nothing more.
 	some := make([]bool, len(q.nodes))
@@ -206,8 +204,7 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
 	r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
 		Freeing: q.freeing(scripts.TellAll)}
-	_, c := r.Call(nil, q.names)
-	_, err := verb[bool]{q.newPoll(c), (*poll).broken}.awaitOutcome(ctx)
+	_, err := verb[bool]{q.newPoll(r.Call(nil, q.names)), (*poll).broken}.awaitOutcome(ctx)
 	return err
 }
 
@@ -227,8 +224,8 @@ func (q *Engine) keeping(batch ...redlock.Renew) verb[[]int64] {
 // told of is not taken back any more. So it is asked behind what is to be taken back, and of what too few
 // nodes have nothing is told.
 func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
-	_, c := scripts.InspectCall(q.names, name, token, &scripts.Pages{})
-	p, key := q.newPoll(c), q.names.Place(name).Key
+	p := q.newPoll(scripts.InspectCall(q.names, name, token, &scripts.Pages{}))
+	key := q.names.Place(name).Key
 	// By node, since long lists of readers come in pages, of any number.
 	read := make([]scripts.Pages, len(q.nodes))
 	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
@@ -236,7 +233,7 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		if !more {
 			return v, nil
 		}
-		_, next := scripts.InspectCall(q.names, name, token, &read[i])
+		next := scripts.InspectCall(q.names, name, token, &read[i])
 		return v, &next
 	}
 	inspection := verb[redlock.State]{p, (*poll).state}

@@ -29,16 +29,16 @@ type Waiting struct {
 
 // PlainCall is the call of acquire.lua for a plain lock. buf is as that of eval; now makes the fence. It sets
 // a.Fence, for which the reply 1 stands.
-func PlainCall(buf []byte, n *redlock.Names, a *redlock.Acquire, now time.Time) (at int, c Call) {
-	at, c = eval(buf, n, &Acquire, false, a.Name)
+func PlainCall(buf []byte, n *redlock.Names, a *redlock.Acquire, now time.Time) Call {
+	c := eval(buf, n, &Acquire, false, a.Name)
 	c.appendPlainLock(a, now)
-	return at, c.whole()
+	return c.whole()
 }
 
 // Call is the call for r. It has as many arguments as are needed: each costs Redis time. BREAK stands behind
 // all others.
-func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c Call) {
-	at, c = eval(buf, n, &Acquire, false, r.Name)
+func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) Call {
+	c := eval(buf, n, &Acquire, false, r.Name)
 	c.appendPlainLock(r.Acquire, now)
 	if r.Behind {
 		c.Text("behind")
@@ -64,7 +64,7 @@ func (r *Waiting) Call(buf []byte, n *redlock.Names, now time.Time) (at int, c C
 	if r.Breaks() {
 		c.Flag(true)
 	}
-	return at, c.whole()
+	return c.whole()
 }
 
 // appendPlainLock appends the first two arguments of acquire.lua, which are all of a LOCK without options:

@@ -12,6 +12,7 @@ import (
 // Call is a script on its way to Redis. Req is not changed any more once it is whole.
 type Call struct {
 	Script *Script
+	Slot   int    // of its locks, by which their node is found
 	Req    []byte // the EVALSHA, whole
 	words  int    // of it
 	body   int    // where the part behind the SHA1 begins
@@ -50,8 +51,8 @@ func (c Call) whole() Call {
 }
 
 // eval begins the EVALSHA of s with the keys of a lock: the lock, and if s has two the fence of its slot,
-// unless the call is to be apart. at is the slot. It writes to buf, or to memory of its own if buf is nil.
-func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string) (at int, c Call) {
+// unless the call is to be apart. It writes to buf, or to memory of its own if buf is nil.
+func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string) Call {
 	if buf == nil {
 		buf = make([]byte, 0, 384+len(name))
 	}
@@ -59,13 +60,14 @@ func eval(buf []byte, n *redlock.Names, s *Script, apart bool, name string) (at 
 	if apart {
 		keys = 1
 	}
-	c = beginCall(buf, s, keys)
-	req, at := appendLock(c.Req, n, name)
+	c := beginCall(buf, s, keys)
+	var req []byte
+	req, c.Slot = appendLock(c.Req, n, name)
 	c.add(req)
 	if keys > 1 {
-		c.fenceKey(n, at)
+		c.fenceKey(n)
 	}
-	return at, c
+	return c
 }
 
 // appendLock appends the key of a lock as a bulk string. at is its slot.
@@ -77,10 +79,10 @@ func appendLock(req []byte, n *redlock.Names, name string) (with []byte, at int)
 	return append(req, "\r\n"...), slot.Of(req[key:])
 }
 
-// fenceKey appends the key of the fence of slot at. It allocates nothing but room in the request. A slot has
+// fenceKey appends the key of the fence of its slot. It allocates nothing but room in the request. A slot has
 // a tag of its own (slot.Tag), so that this key lies in it, too.
-func (c *Call) fenceKey(n *redlock.Names, at int) {
-	tag := slot.Tag(at)
+func (c *Call) fenceKey(n *redlock.Names) {
+	tag := slot.Tag(c.Slot)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(len(n.Fences)+len(tag)+1), 10)
 	req = append(req, "\r\n"...)
 	c.add(append(append(append(req, n.Fences...), tag...), "}\r\n"...))

@@ -13,7 +13,7 @@ var (
 // is 0. So many readers may share the lock. Here the lease is what was asked for: claim.lua itself adds the
 // millisecond that acquire.lua gets.
 func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) Call {
-	_, c := eval(nil, n, &Claim, false, a.Name)
+	c := eval(nil, n, &Claim, false, a.Name)
 	c.Owner(a.Token)
 	c.Number(a.Lease.Milliseconds())
 	c.Text(string(a.Mode))
@@ -33,7 +33,7 @@ func ClaimCall(n *redlock.Names, a *redlock.Acquire, fence int64, readers int) C
 // majority has them already, so the node must not refuse. Of a hold that another request has touched since it
 // changes nothing.
 func SettleCall(n *redlock.Names, name, token, id string, fence, count int64, agreed bool) Call {
-	_, c := eval(nil, n, &Settle, false, name)
+	c := eval(nil, n, &Settle, false, name)
 	c.Owner(token)
 	c.Text(id)
 	c.Number(fence)

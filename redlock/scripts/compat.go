@@ -7,17 +7,17 @@ import "lockproxy/redlock"
 var Compat = loadScript("compat", 2)
 
 // CompatTake is the call that takes a lock for a. kept: only if its token holds the lock already.
-func CompatTake(n *redlock.Names, a *redlock.Acquire, kept bool) (at int, c Call) {
-	at, c = eval(nil, n, &Compat, false, a.Name)
+func CompatTake(n *redlock.Names, a *redlock.Acquire, kept bool) Call {
+	c := eval(nil, n, &Compat, false, a.Name)
 	c.Text("take")
-	c.fenceKey(n, at)
+	c.fenceKey(n)
 	c.Owner(a.Token)
 	c.Number(a.Lease.Milliseconds())
 	c.Text(a.ID)
 	c.Text(a.Keeper)
 	c.Flag(kept)
 	c.Flag(a.Breaks())
-	return at, c.whole()
+	return c.whole()
 }
 
 // CompatRelease is the call that frees a hold of token, or whoever holds the lock if that is "": any hold, or
@@ -25,22 +25,22 @@ func CompatTake(n *redlock.Names, a *redlock.Acquire, kept bool) (at int, c Call
 // not among the keys, so that a slot that moves stops no release.
 func CompatRelease(
 	n *redlock.Names, name, token string, fence int64, id, keeper, publish, channel string,
-) (at int, c Call) {
-	at, c = eval(nil, n, &Compat, true, name)
+) Call {
+	c := eval(nil, n, &Compat, true, name)
 	c.Text("release")
-	c.fenceKey(n, at)
+	c.fenceKey(n)
 	c.OwnerIf(token)
 	for _, arg := range []string{Optional(fence), id, keeper, publish, channel} {
 		c.Text(arg)
 	}
-	return at, c.whole()
+	return c.whole()
 }
 
 // CompatLook is the call that says who holds a lock. It writes nothing.
-func CompatLook(n *redlock.Names, name string) (at int, c Call) {
-	at, c = eval(nil, n, &Compat, true, name)
+func CompatLook(n *redlock.Names, name string) Call {
+	c := eval(nil, n, &Compat, true, name)
 	c.Text("look")
-	return at, c.whole()
+	return c.whole()
 }
 
 // CompatRenew is the call that renews holds of one slot. gets is the keeper that they get, or ""; then their
@@ -51,7 +51,8 @@ func CompatRenew(n *redlock.Names, batch []redlock.Renew, gets string) Call {
 		c.Text(n.Place(r.Name).Key)
 	}
 	c.Text("renew")
-	c.fenceKey(n, n.Place(batch[0].Name).Slot)
+	c.Slot = n.Place(batch[0].Name).Slot
+	c.fenceKey(n)
 	for _, r := range batch {
 		c.Owner(r.Token)
 		c.Number(r.Lease.Milliseconds())

@@ -8,7 +8,7 @@ var Guard = loadScript("guard", 1)
 // GuardCall is the call that runs a command if a hold goes on. In a cluster the keys of the command must lie
 // in the slot of the lock, which its node checks. It runs in the database of the command, while locks are in
 // 0.
-func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
+func GuardCall(n *redlock.Names, g *redlock.Guard) Call {
 	size := 288 + len(g.Name)
 	for _, word := range g.Command {
 		size += len(word) + 16
@@ -17,7 +17,8 @@ func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
 		size += len(key) + 16
 	}
 	place := n.Place(g.Name)
-	c = beginCall(make([]byte, 0, size), &Guard, 1+len(g.Keys))
+	c := beginCall(make([]byte, 0, size), &Guard, 1+len(g.Keys))
+	c.Slot = place.Slot
 	c.Text(place.Key)
 	for _, key := range g.Keys {
 		c.Bytes(key)
@@ -28,5 +29,5 @@ func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
 	for _, word := range g.Command {
 		c.Bytes(word)
 	}
-	return place.Slot, c.whole()
+	return c.whole()
 }

@@ -13,13 +13,13 @@ var Inspect = loadScript("inspect", 1)
 
 // InspectCall is the call that reads a lock, or goes on behind the pages p; if token is not "", only its
 // hold. With a token it is a write: what made that hold cannot be taken back any more.
-func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call) {
-	at, c = eval(nil, n, &Inspect, false, name)
+func InspectCall(n *redlock.Names, name, token string, p *Pages) Call {
+	c := eval(nil, n, &Inspect, false, name)
 	c.OwnerIf(token)
 	if p.next != "" {
 		c.Text(p.next)
 	}
-	return at, c.whole()
+	return c.whole()
 }
 
 // scanStep is how many keys a node looks at in one SCAN, which takes it about 0.1 ms.

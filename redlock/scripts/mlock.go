@@ -6,16 +6,16 @@ import "lockproxy/redlock"
 var Mlock = loadScript("mlock", 0)
 
 // MlockCall is the call that takes the locks of all, which are at one node, and of one token and lease.
-// granter is the replication id of the master that may grant, "" if any may. at is the slot of one of them,
-// by which that node is found.
-func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int, c Call) {
-	c = beginCall(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all))
+// granter is the replication id of the master that may grant, "" if any may. The slot of the call is that of
+// one of them.
+func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) Call {
+	c := beginCall(make([]byte, 0, 256+192*len(all)), &Mlock, 2*len(all))
 	for _, a := range all {
 		c.Text(n.Place(a.Name).Key)
 	}
 	for _, a := range all {
-		at = n.Place(a.Name).Slot
-		c.fenceKey(n, at)
+		c.Slot = n.Place(a.Name).Slot
+		c.fenceKey(n)
 	}
 	c.Owner(all[0].Token)
 	c.Number(all[0].Lease.Milliseconds())
@@ -25,7 +25,7 @@ func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int
 		c.Text(a.ID)
 		c.Text(a.Keeper)
 	}
-	return at, c.whole()
+	return c.whole()
 }
 
 // ReadMlock reads the reply of mlock.lua about n locks: their fences, or which of them others hold, counted

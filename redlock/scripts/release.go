@@ -23,7 +23,7 @@ var (
 // so it deletes nothing but that very grant, unchanged. buf is as that of eval.
 func DeleteRequest(
 	buf []byte, n *redlock.Names, command, name, token string, id [redlock.IDBytes]byte, fence int64,
-) (at int, req []byte) {
+) Call {
 	if buf == nil {
 		buf = make([]byte, 0, 192+len(name))
 	}
@@ -31,11 +31,11 @@ func DeleteRequest(
 	if command == "DELEX" {
 		words = 4
 	}
-	req, at = appendLock(redcon.AppendBulkString(redcon.AppendArray(buf, words), command), n, name)
+	req, at := appendLock(redcon.AppendBulkString(redcon.AppendArray(buf, words), command), n, name)
 	if command == "DELEX" {
 		req = redcon.AppendBulkString(req, "IFEQ")
 	}
-	return at, appendPlain(req, fence, id[:], token)
+	return Call{Slot: at, Req: appendPlain(req, fence, id[:], token)}
 }
 
 // endingBytes is the length of the value of a plain lock behind its fence. By this length release.lua knows
@@ -71,9 +71,9 @@ type Releasing struct {
 
 // Call is the call of r. buf is as that of eval. It has two arguments if that will do, which is nearly
 // always; three with a fence, a name or a keeper; and four if the fence's key is no key of the call.
-func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
+func (r *Releasing) Call(buf []byte, n *redlock.Names) Call {
 	plain := r.Plain[0] != 0
-	at, c = eval(buf, n, &Release, plain || r.Apart, r.Name)
+	c := eval(buf, n, &Release, plain || r.Apart, r.Name)
 	if plain {
 		req := append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
 		c.add(append(appendEnding(req, r.Plain[:], r.Token), "\r\n"...))
@@ -99,10 +99,10 @@ func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
 	c.Bytes(request)
 	switch {
 	case plain:
-		return at, c.whole()
+		return c.whole()
 	case r.Keeper != "":
 		c.Text(r.Keeper)
-		return at, c.whole()
+		return c.whole()
 	case r.Fence != 0:
 		c.Number(r.Fence)
 	case r.Named != "":
@@ -111,9 +111,9 @@ func (r *Releasing) Call(buf []byte, n *redlock.Names) (at int, c Call) {
 		c.Text("")
 	}
 	if r.Apart {
-		c.fenceKey(n, at)
+		c.fenceKey(n)
 	}
-	return at, c.whole()
+	return c.whole()
 }
 
 // ID is the id of the request: Fresh, unless its client has given it a name.
@@ -125,14 +125,14 @@ func (r *Releasing) ID() (id [redlock.IDBytes]byte) {
 }
 
 // Answered is the call that looks for the answer that r was given before. It changes nothing.
-func (r Releasing) Answered(n *redlock.Names) (at int, c Call) {
-	at = n.Place(r.Name).Slot
-	c = beginCall(nil, &Release, 1)
-	c.fenceKey(n, at)
+func (r Releasing) Answered(n *redlock.Names) Call {
+	c := beginCall(nil, &Release, 1)
+	c.Slot = n.Place(r.Name).Slot
+	c.fenceKey(n)
 	c.Text("")
 	id := r.ID()
 	c.Text(string(id[:]) + " - - -")
-	return at, c.whole()
+	return c.whole()
 }
 
 // After says what becomes of a lock that a script frees. release.lua describes the words.
@@ -165,25 +165,25 @@ func (f *Freeing) appendTo(c *Call) {
 
 // CancelCall is the call of cancel.lua for the LOCK with that id. It takes back what that LOCK has done,
 // unless its client was told of it since.
-func CancelCall(n *redlock.Names, f Freeing, name, token, id string) (at int, c Call) {
-	at, c = eval(nil, n, &Cancel, f.Apart, name)
+func CancelCall(n *redlock.Names, f Freeing, name, token, id string) Call {
+	c := eval(nil, n, &Cancel, f.Apart, name)
 	c.Owner(token)
 	c.Text(id)
 	f.appendTo(&c)
-	return at, c.whole()
+	return c.whole()
 }
 
 // BreakCall is the call of cancel.lua that ends what was there before the request id. A copy of it may end
 // the next hold.
-func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) (at int, c Call) {
-	at, c = eval(nil, n, &Cancel, f.Apart, name)
+func BreakCall(n *redlock.Names, f Freeing, name string, id [redlock.IDBytes]byte) Call {
+	c := eval(nil, n, &Cancel, f.Apart, name)
 	c.Text("")
 	c.Bytes(id[:])
 	f.appendTo(&c)
 	if f.Apart {
-		c.fenceKey(n, at)
+		c.fenceKey(n)
 	}
-	return at, c.whole()
+	return c.whole()
 }
 
 // HandedOn says who got a lock that was freed: a waiter of this proxy, "" for nobody. Its client has not

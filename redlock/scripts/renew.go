@@ -19,14 +19,13 @@ const (
 // names no fence, the hold is meant that its token has now. A lease of 0 leaves it, and only asks.
 func RenewCall(n *redlock.Names, who Asks, batch ...redlock.Renew) Call {
 	c := beginCall(make([]byte, 0, 160+200*len(batch)), &Renew, len(batch))
-	at := 0
 	for _, r := range batch {
 		place := n.Place(r.Name)
-		at = place.Slot
+		c.Slot = place.Slot
 		c.Text(place.Key)
 	}
 	c.Text(string(who))
-	c.fenceKey(n, at)
+	c.fenceKey(n)
 	for _, r := range batch {
 		c.Owner(r.Token)
 		c.Number(r.Lease.Milliseconds())

@@ -23,16 +23,16 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 // sendAttempt sends the attempt f, which is kept in first. first must be unused.
 func (e *Engine) sendAttempt(first *firstAttempt, f firstAttempt) {
 	f.sent = time.Now()
-	slot, req := e.acquireRequest(f.by.Buffer(), f.a, f.sent)
+	c := e.acquireCall(f.by.Buffer(), f.a, f.sent)
 	if e.asksPlain(f.a) {
 		e.grants.Ask(f.a, f.sent)
 	}
-	if e.moving(slot) {
+	if e.moving(c.Slot) {
 		f.by.Hold(f.a.Name) // it may have to wait
 	}
-	f.slot = slot
+	f.slot = c.Slot
 	*first = f
-	f.by.SendHome(slot, req, !f.a.Breaks(), first, f.to)
+	f.by.SendHome(c.Slot, c.Req, !f.a.Breaks(), first, f.to)
 }
 
 // firstAttempt is an Acquire on its way. It is used again once it has its reply, which comes once.
@@ -108,12 +108,11 @@ func (e *Engine) asksPlain(a *redlock.Acquire) bool {
 	return a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant && !e.needsAll(a)
 }
 
-// acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
-// sent again. buf is as that of scripts.PlainCall; at is now.
-func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (slot int, req []byte) {
+// acquireCall is the call that tries to take the lock. It may be sent again. buf is as that of
+// scripts.PlainCall; at is now.
+func (e *Engine) acquireCall(buf []byte, a *redlock.Acquire, at time.Time) scripts.Call {
 	if e.asksPlain(a) { // most of them
-		slot, c := scripts.PlainCall(buf, e.names, a, at)
-		return slot, c.Req
+		return scripts.PlainCall(buf, e.names, a, at)
 	}
 	r := scripts.Waiting{Acquire: a, Proxy: e.names.ID, Publish: redlock.Publish(e.upstream),
 		MaxQueue: e.o.MaxQueue, MaxReaders: e.o.MaxReaders}
@@ -124,11 +123,10 @@ func (e *Engine) acquireRequest(buf []byte, a *redlock.Acquire, at time.Time) (s
 		r.Behind = a.Mode == redlock.Write && e.waiters.Waited(a)
 		r.Left, r.Stood = e.waiters.Expect(a, at).Sub(at), e.waiters.Stood(a)
 	}
-	slot, c := r.Call(buf, e.names, at)
-	return slot, c.Req
+	return r.Call(buf, e.names, at)
 }
 
-// readAcquire reads the reply to acquireRequest, which was sent at that time. After ErrAgain make the request
+// readAcquire reads the reply to acquireCall, which was sent at that time. After ErrAgain make the request
 // again, and send it. It also notes in a what has become of it, for the attempts behind it.
 func (e *Engine) readAcquire(
 	a *redlock.Acquire, at time.Time, reply []byte,

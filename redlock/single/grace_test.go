@@ -44,8 +44,7 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 func TestNoGrace(t *testing.T) {
 	a := &redlock.Acquire{Name: "job", Mode: redlock.Write, Lease: time.Second, ID: "id"}
 	request := func(o Options) []byte {
-		_, req := New(rig.Nothing{}, redlock.NewNames("lock:"), o).acquireRequest(nil, a, time.Now())
-		return req
+		return New(rig.Nothing{}, redlock.NewNames("lock:"), o).acquireCall(nil, a, time.Now()).Req
 	}
 	plain, named := request(Options{}), request(Options{FailoverGrace: time.Second})
 	if strings.Contains(string(plain), unmet) || !strings.HasSuffix(string(named), "$1\r\n?\r\n") {

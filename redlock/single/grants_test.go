@@ -26,7 +26,7 @@ func TestUnlockSaysTheFenceOfItsHold(t *testing.T) {
 			{redlock.Release{Name: "job", Token: "t", Fence: 42}, "42"},
 			{redlock.Release{Name: "job", Token: "t", Named: "mine"}, ""},
 		} {
-			_, req := e.releaseRequest(nil, &sentRelease{r: &c.r, fresh: e.names.NewRequest()})
+			req := e.releaseCall(nil, &sentRelease{r: &c.r, fresh: e.names.NewRequest()}).Req
 			request := strings.Split(arguments(t, req)[6], " ")
 			if got := request[len(request)-1]; got != c.want {
 				t.Errorf("%+v says %q, want %q", c.r, got, c.want)

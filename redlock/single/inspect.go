@@ -25,8 +25,8 @@ func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 func (e *Engine) readPage(
 	by redlock.Caller, name, token string, p *scripts.Pages, then func(redlock.State, error) []byte,
 ) {
-	slot, c := scripts.InspectCall(e.names, name, token, p)
-	by.SendHome(slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
+	c := scripts.InspectCall(e.names, name, token, p)
+	by.SendHome(c.Slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		s, err := e.readLock(name, bytes.Clone(reply), p)
 		if err == redlock.ErrAgain {
 			e.readPage(by, name, token, p, then)

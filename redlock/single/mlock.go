@@ -11,10 +11,9 @@ import (
 // TakeAll implements locks.beside. A master that may not grant yet and all that mlock.lua does not decide are
 // left to the requests for one lock. all are of one token and lease. held is an index of all.
 func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error) {
-	slot := e.names.Place(all[0].Name).Slot
-	slot, c := scripts.MlockCall(e.names, all, e.granter(slot))
+	c := scripts.MlockCall(e.names, all, e.granter(e.slot(all[0].Name)))
 	at := time.Now()
-	reply, err := e.upstream.DoWhole(e.Ctx, slot, c.Req, true)
+	reply, err := e.upstream.DoWhole(e.Ctx, c.Slot, c.Req, true)
 	var fences []int64
 	if err == nil {
 		fences, held, err = scripts.ReadMlock(reply, len(all))
@@ -34,7 +33,7 @@ func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held i
 	case held > 0:
 		return nil, held - 1, nil
 	// what mlock.lua leaves to requests for one lock, or a grant that nobody else may see
-	case fences == nil, e.mayStray(slot, at):
+	case fences == nil, e.mayStray(c.Slot, at):
 		return nil, 0, redlock.ErrOneByOne
 	}
 	for i, a := range all {

@@ -42,15 +42,14 @@ func (l *releaser) releaseAny(by redlock.Caller, r *redlock.Release, to redlock.
 
 // sendRelease sends the request of s. It copies s into one of the pool.
 func (l *releaser) sendRelease(s sentRelease) {
-	var req []byte
-	s.slot, req = l.releaseRequest(s.by.Buffer(), &s)
+	c := l.releaseCall(s.by.Buffer(), &s)
 	sent, _ := l.releases.Get().(*sentRelease)
 	if sent == nil {
 		sent = new(sentRelease)
 	}
-	s.at = time.Now()
+	s.at, s.slot = time.Now(), c.Slot
 	*sent = s
-	s.by.SendHome(s.slot, req, true, sent, nil)
+	s.by.SendHome(c.Slot, c.Req, true, sent, nil)
 }
 
 // sentRelease is a Release on its way. It is used again as a firstAttempt is.
@@ -115,8 +114,8 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 // releaseApart looks for the answer that s was given before its slot began to move, and releases if there is
 // none. It looks first, because the token may have been granted the lock anew since a copy of s has run.
 func (s sentRelease) releaseApart() {
-	slot, c := s.of.releasing(&s).Answered(s.of.names)
-	s.by.SendHome(slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
+	c := s.of.releasing(&s).Answered(s.of.names)
+	s.by.SendHome(c.Slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		done, _, err := scripts.ReadFreed(reply)
 		if done.Held || err != nil {
 			return s.to.Released(done, err)
@@ -136,17 +135,16 @@ func (l *releaser) releasing(s *sentRelease) scripts.Releasing {
 	return c
 }
 
-// releaseRequest may be sent again. buf is as that of scripts.PlainCall.
-func (l *releaser) releaseRequest(buf []byte, s *sentRelease) (slot int, req []byte) {
+// releaseCall may be sent again. buf is as that of scripts.PlainCall.
+func (l *releaser) releaseCall(buf []byte, s *sentRelease) scripts.Call {
 	if s.deletes != "" {
 		return scripts.DeleteRequest(buf, l.names, s.deletes, s.r.Name, s.r.Token, s.plain.ID, s.plain.Fence)
 	}
 	releasing := l.releasing(s)
-	slot, c := releasing.Call(buf, l.names)
-	return slot, c.Req
+	return releasing.Call(buf, l.names)
 }
 
-// readRelease reads the reply to releaseRequest, and that of all who free a lock: at is when the request was
+// readRelease reads the reply to releaseCall, and that of all who free a lock: at is when the request was
 // sent. Whoever got the lock by it is to be told (handOver). After ErrAgain make the request again, and send
 // it.
 func (l *releaser) readRelease(slot int, name string, at time.Time, reply []byte) (
@@ -190,14 +188,14 @@ func (l *releaser) Break(by redlock.Caller, name string, then func(bool, error) 
 func (l *releaser) breakSome(by redlock.Caller, name string, id [redlock.IDBytes]byte, apart, broken bool,
 	then func(bool, error) []byte) {
 	l.grants.Changed(name)
-	slot, c := scripts.BreakCall(l.names, l.freeing(name, apart), name, id)
+	c := scripts.BreakCall(l.names, l.freeing(name, apart), name, id)
 	at := time.Now()
-	by.SendHome(slot, c.Req, false, splitting{func(reply []byte) []byte {
+	by.SendHome(c.Slot, c.Req, false, splitting{func(reply []byte) []byte {
 		if redlock.Parted(reply) {
 			l.breakSome(by, name, id, true, broken, then)
 			return nil
 		}
-		r, to, err := l.readRelease(slot, name, at, reply)
+		r, to, err := l.readRelease(c.Slot, name, at, reply)
 		l.handOver(to)
 		if err == redlock.ErrAgain {
 			l.breakSome(by, name, id, apart, true, then)
@@ -215,30 +213,27 @@ func (splitting) Splits() {}
 
 // Detach implements locks.engine.
 func (l *releaser) Detach(ctx context.Context, name, token, keeper string, freed func()) error {
-	return l.freeLock(ctx, name, freed, func(apart bool) (slot int, req []byte) {
+	return l.freeLock(ctx, name, freed, func(apart bool) scripts.Call {
 		r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
 			Freeing: l.freeing(name, apart)}
-		slot, c := r.Call(nil, l.names)
-		return slot, c.Req
+		return r.Call(nil, l.names)
 	})
 }
 
 // freeLock runs a script that frees a lock, with the lock alone as its key if the slot moves. freed is as in
 // keepalive.Engine. It blocks. A grant that it brings is handed over on this goroutine.
 func (l *releaser) freeLock(
-	ctx context.Context, name string, freed func(), request func(apart bool) (slot int, req []byte),
+	ctx context.Context, name string, freed func(), request func(apart bool) scripts.Call,
 ) error {
-	at := time.Now()
-	slot, req := request(false)
-	reply, err := l.upstream.Do(ctx, slot, req, true)
+	at, c := time.Now(), request(false)
+	reply, err := l.upstream.Do(ctx, c.Slot, c.Req, true)
 	if err == nil && redlock.Parted(reply) {
-		at = time.Now()
-		slot, req = request(true)
-		reply, err = l.upstream.Do(ctx, slot, req, true)
+		at, c = time.Now(), request(true)
+		reply, err = l.upstream.Do(ctx, c.Slot, c.Req, true)
 	}
 	if err == nil {
 		var to scripts.HandedOn
-		if _, to, err = l.readRelease(slot, name, at, reply); to.Waiter != "" {
+		if _, to, err = l.readRelease(c.Slot, name, at, reply); to.Waiter != "" {
 			freed()
 		}
 		l.handOver(to)

@@ -11,7 +11,7 @@ import (
 // look at it.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
 	c := scripts.RenewCall(e.names, scripts.Client, *r)
-	by.SendHome(e.slot(r.Name), c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
+	by.SendHome(c.Slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		e.grants.Changed(r.Name)
 		return then(scripts.ReadRenewed(reply))
 	}), nil)

@@ -20,28 +20,25 @@ func TestRequestsAreWellFormed(t *testing.T) {
 	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}",
 		"fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
 		a := &redlock.Acquire{Name: name, Mode: redlock.Write, Token: "me", Lease: time.Second, ID: "id"}
-		for script, build := range map[string]func() (int, []byte){
-			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a, time.Now()) },
-			"release": func() (int, []byte) {
+		for script, build := range map[string]func() scripts.Call{
+			"acquire": func() scripts.Call { return e.acquireCall(nil, a, time.Now()) },
+			"release": func() scripts.Call {
 				r := &redlock.Release{Name: name, Token: "me", Fence: 42}
-				at, req := e.releaseRequest(nil, &sentRelease{r: r, fresh: e.names.NewRequest()})
-				return at, req
+				return e.releaseCall(nil, &sentRelease{r: r, fresh: e.names.NewRequest()})
 			},
-			"renew": func() (int, []byte) {
-				c := scripts.RenewCall(e.names, scripts.Client,
+			"renew": func() scripts.Call {
+				return scripts.RenewCall(e.names, scripts.Client,
 					redlock.Renew{Name: name, Token: "me", Lease: time.Second})
-				return e.slot(name), c.Req
 			},
-			"cancel": func() (int, []byte) {
-				at, c := scripts.CancelCall(e.names, e.freeing(name, false), name, a.Token, a.ID)
-				return at, c.Req
+			"cancel": func() scripts.Call {
+				return scripts.CancelCall(e.names, e.freeing(name, false), name, a.Token, a.ID)
 			},
-			"inspect": func() (int, []byte) {
-				at, c := scripts.InspectCall(e.names, name, "", &scripts.Pages{})
-				return at, c.Req
+			"inspect": func() scripts.Call {
+				return scripts.InspectCall(e.names, name, "", &scripts.Pages{})
 			},
 		} {
-			n, req := build()
+			c := build()
+			n, req := c.Slot, c.Req
 			v, rest, err := resp.Parse(req)
 			if err != nil || len(rest) > 0 {
 				t.Fatalf("%s of %q: %q: %v, %d bytes too many", script, name, req, err, len(rest))
@@ -76,7 +73,7 @@ func TestRequestsAllocateLittle(t *testing.T) {
 		}
 		room := make([]byte, 0, 1024)
 		n := testing.AllocsPerRun(100, func() {
-			e.acquireRequest(room, a, time.Now())
+			e.acquireCall(room, a, time.Now())
 			e.readAcquire(a, sent, reply)
 		})
 		if n > 0 {
@@ -89,7 +86,7 @@ func BenchmarkAcquire(b *testing.B) {
 	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		e.acquireRequest(nil, &redlock.Acquire{
+		e.acquireCall(nil, &redlock.Acquire{
 			Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id",
 		}, time.Now())
 	}
