@@ -6,53 +6,48 @@ import (
 )
 
 // Patient is a Caller that waits for each reply. It is for goroutines that ask for one thing at a time, and
-// have no other commands whose order would matter.
+// have no other commands whose order would matter. It is told the outcome itself: it implements Acquirer and
+// Releaser.
 type Patient struct {
 	Ctx context.Context // it waits no longer than that
 	// Home has the locks; nil: independent masters have them, which are not asked through a Caller.
 	Home Home
-	// Err is why there is no answer. What was asked for may have run then, and is told no outcome.
-	Err error
+	// Err is the error that it was told, or why there is no answer. What was asked for may have run then, and
+	// is told no outcome.
+	Err  error
+	Told bool     // the outcome of an Acquire
+	Done Released // the outcome of a Release
+
+	grant Grant
+	ok    bool
 }
 
-// outcome is what a Patient was told. It implements Acquirer and Releaser.
-type outcome struct {
-	grant    Grant
-	ok       bool
-	released Released
-	err      error
-}
-
-func (o *outcome) Acquired(g Grant, ok bool, err error) []byte {
-	o.grant, o.ok, o.err = g, ok, err
+func (p *Patient) Acquired(g Grant, ok bool, err error) []byte {
+	p.grant, p.ok, p.Err, p.Told = g, ok, err, true
 	return nil
 }
 
-func (o *outcome) Released(r Released, err error) []byte {
-	o.released, o.err = r, err
+func (p *Patient) Released(r Released, err error) []byte {
+	p.Done, p.Err = r, err
 	return nil
 }
 
 // Lost and Arrived implement Delivery: whoever waits has the answer.
-func (*outcome) Lost()    {}
-func (*outcome) Arrived() {}
+func (*Patient) Lost()    {}
+func (*Patient) Arrived() {}
 
 // Acquire asks for a lock once, by the method of an engine. Without ok and without an error a is in the queue
 // if it may wait.
 func (p *Patient) Acquire(ask func(Caller, *Acquire, Acquirer), a *Acquire) (g Grant, ok bool, err error) {
-	var is outcome
-	if ask(p, a, &is); p.Err != nil {
-		a.Unsure = true
-		return g, false, p.Err
-	}
-	return is.grant, is.ok, is.err
+	ask(p, a, p)
+	a.Unsure = a.Unsure || !p.Told
+	return p.grant, p.ok, p.Err
 }
 
 // Release frees a hold, by the method of an engine.
 func (p *Patient) Release(ask func(Caller, *Release, Releaser), r *Release) (Released, error) {
-	var is outcome
-	ask(p, r, &is)
-	return is.released, cmp.Or(p.Err, is.err)
+	ask(p, r, p)
+	return p.Done, p.Err
 }
 
 // Ask is the outcome of what is asked on behalf of p, by a method of an engine that tells it to then.

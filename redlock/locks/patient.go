@@ -17,7 +17,7 @@ func (l *Locker) patient(ctx context.Context) *redlock.Patient {
 // is in the queue if it may wait. It blocks.
 func (l *Locker) attemptOnce(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	by := l.patient(context.WithoutCancel(ctx))
-	if g, ok, err = by.Acquire(l.engine.Acquire, a); !ok && by.Err == nil {
+	if g, ok, err = by.Acquire(l.engine.Acquire, a); !ok && by.Told {
 		l.Refused(a)
 	}
 	return g, ok, err

@@ -82,35 +82,17 @@ func (c *Asker) State(name string) (redlock.State, error) {
 }
 
 // Noted is a client whose request is not sent but kept, so that a test can send it as often as it likes. It
-// is its own Acquirer and Releaser, and keeps the outcome.
+// keeps the outcome.
 type Noted struct {
 	redlock.Patient
 	Slot int
 	Req  []byte
 	Then redlock.Exchange
-	Done redlock.Released
-	Err  error
 }
 
 // SendHome implements Caller.
 func (n *Noted) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, _ redlock.Delivery) {
 	n.Slot, n.Req, n.Then = slot, bytes.Clone(req), then
-}
-
-// Acquired implements Acquirer.
-func (n *Noted) Acquired(_ redlock.Grant, _ bool, err error) []byte {
-	n.Err = err
-	return nil
-}
-
-// Lost and Arrived implement Delivery.
-func (*Noted) Lost()    {}
-func (*Noted) Arrived() {}
-
-// Released implements Releaser.
-func (n *Noted) Released(r redlock.Released, err error) []byte {
-	n.Done, n.Err = r, err
-	return nil
 }
 
 // NotedAcquire is the request of a. l must send it before Acquire returns, as the engines for one Redis do.
