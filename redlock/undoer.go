@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/internal/journal"
+	"lockproxy/internal/sleep"
 )
 
 const (
@@ -78,21 +79,11 @@ func (u *Undoer) Undo(a *Acquire) {
 				u.lines.Write(u.log, slog.LevelWarn,
 					"a lock that nobody waits for any more could not be given back yet", "err", err)
 			}
-			if !u.sleep(pause) {
+			if !sleep.For(u.Ctx, pause) {
 				return
 			}
 		}
 	})
-}
-
-// sleep waits for so long. It says false if u is closed meanwhile.
-func (u *Undoer) sleep(pause time.Duration) bool {
-	select {
-	case <-time.After(pause):
-		return true
-	case <-u.Ctx.Done():
-		return false
-	}
 }
 
 // undoLate takes back, until over, what a request of unknown outcome does late: it may still be in the
@@ -108,7 +99,7 @@ func (u *Undoer) undoLate(a *Acquire, over time.Time) {
 		defer u.lately.Add(-1)
 		for after := time.Second; ; after *= 3 {
 			next := began.Add(after)
-			if next.After(over) || !u.sleep(time.Until(next)) {
+			if next.After(over) || !sleep.For(u.Ctx, time.Until(next)) {
 				return
 			}
 			if err := u.UndoOnce(a); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/sleep"
 )
 
 const (
@@ -70,7 +71,7 @@ func (e *Evictions) First(ctx context.Context) error {
 func (e *Evictions) Keep(ctx context.Context) {
 	tick := time.NewTicker(memoryLook)
 	defer tick.Stop()
-	for {
+	for goOn := true; goOn; goOn = sleep.For(ctx, memoryGap) {
 		select {
 		case <-ctx.Done():
 			return
@@ -78,11 +79,6 @@ func (e *Evictions) Keep(ctx context.Context) {
 		case <-e.moved:
 		}
 		e.logChanges(e.askMemories(ctx))
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(memoryGap):
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/internal/sleep"
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 )
@@ -240,10 +241,7 @@ func (n *votingNode) sendAgain() {
 			pause = 20 * time.Millisecond
 			continue
 		}
-		select {
-		case <-time.After(pause):
-		case <-n.q.ctx.Done():
-		}
+		sleep.For(n.q.ctx, pause)
 		pause = min(2*pause, time.Second)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"lockproxy/internal/sleep"
 	"lockproxy/redlock"
 )
 
@@ -56,9 +57,7 @@ func (q *Engine) breakIn(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 			return t.grant, t.outcome == won, t.err
 		}
 		err = t.err
-		select {
-		case <-time.After(rand.N(time.Duration(round+1) * 4 * time.Millisecond)):
-		case <-ctx.Done():
+		if !sleep.For(ctx, rand.N(time.Duration(round+1)*4*time.Millisecond)) {
 			return g, false, context.Cause(ctx)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/sleep"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock/scripts"
 )
@@ -132,12 +133,8 @@ func (u *Upstream) Synced(
 	if have != nil {
 		acked = have(replicas)
 	}
-	if acked < replicas {
-		select {
-		case <-time.After(timeout):
-		case <-ctx.Done():
-			return nil, 0, context.Cause(ctx)
-		}
+	if acked < replicas && !sleep.For(ctx, timeout) {
+		return nil, 0, context.Cause(ctx)
 	}
 	return reply, acked, nil
 }
