@@ -114,7 +114,7 @@ func (a *attempt) loseAttempt(held bool, err error) (follow func()) {
 			}
 		}
 		if awaited {
-			a.q.undoing(a.lock, a.undoRequest(held)).beginVerb(func(_ bool, err error) {
+			a.q.undoing(a.lock, a.undoRequest(held)).startPoll(func(_ bool, err error) {
 				if err != nil {
 					a.err = a.by.MayHold(err)
 				}

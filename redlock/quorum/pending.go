@@ -95,15 +95,15 @@ func (q *Engine) mayHold(a *redlock.Acquire) bool {
 	return left >= q.need
 }
 
-// undoing is the verb that takes back what an attempt left: it is done when a majority has run undo, and with
-// that what was pending before.
-func (q *Engine) undoing(lock string, undo *scripts.Call) verb[bool] {
-	p := q.newPoll(*undo)
-	p.lock = lock
-	return verb[bool]{p, func(p *poll) (done, clear bool) {
-		done = len(p.said) >= p.need
+// undoing takes back what an attempt left: it is done when a majority has run undo, and with that what was
+// pending before.
+func (q *Engine) undoing(lock string, undo *scripts.Call) *poll[bool] {
+	p := newPoll(q, *undo, func(p *nodeReplies) (done, clear bool) {
+		done = len(p.said) >= q.need
 		return done, done
-	}}
+	})
+	p.lock = lock
+	return p
 }
 
 // duePending returns the pending requests of a lock that must be sent before anything else for it. ok is

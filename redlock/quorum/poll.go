@@ -11,49 +11,51 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// poll runs one script on all nodes and combines the answers of those that vote.
-type poll struct {
-	q    *Engine
-	call scripts.Call
-	// How many nodes there are, and how many of them are a majority.
-	n, need int
+// nodeReplies is what the nodes have said to a script that is run on all of them.
+type nodeReplies struct {
+	q     *Engine
+	began time.Time
+	said  []resp.Value // answers of those that vote
+	// Nodes that have not answered yet, whether they vote or not.
+	pending int
+}
+
+// poll runs one script on all nodes and combines the answers of those that vote. It is run once.
+type poll[T any] struct {
+	nodeReplies
+	call    scripts.Call
 	clocked bool     // the reply ends with the time of the node's clock
 	lock    string   // the key of the lock, if taking back an attempt changes the answer; otherwise ""
 	next    *attempt // sent to each node right behind the script, if not nil
 	asked   func()   // called when all nodes have been asked, or nil
-	// combine combines the answers so far. It returns true once the missing answers cannot change the
-	// outcome, which it keeps. mu is held.
-	combine func() bool
+	// verdict is the outcome, and true once the answers that are missing cannot change it. mu is held.
+	verdict func(*nodeReplies) (outcome T, clear bool)
 	// more, if not nil, adds an answer of node i to its earlier ones, and returns what the node is asked
 	// next, nil when it is done. For one node it is called by one goroutine at a time.
 	more  func(i int, v resp.Value) (all resp.Value, next *scripts.Call)
-	then  func() // called when the outcome is clear, or nil; must not block
-	began time.Time
-	voted []error  // by node: why it did not vote when it was asked
-	space [5]error // of voted, for most
+	then  func(is T, err error) // is told the outcome once it is clear; must not block
+	voted []error               // by node: why it did not vote when it was asked
+	space [5]error              // of voted, for most
 
-	mu   sync.Mutex
-	said []resp.Value // answers of those that vote
-	// Nodes that have not answered yet, whether they vote or not.
-	pending int
-	foreign string // the error of a node whose key is no lock
-	fault   error  // the first failure
+	mu      sync.Mutex // of said and pending, too
+	foreign string     // the error of a node whose key is no lock
+	fault   error      // the first failure
 	clear   bool
-	err     error // valid once the outcome is clear: why there is none
 }
 
-// newPoll returns a poll that has not been sent yet. The caller sets how to combine the answers.
-func (q *Engine) newPoll(c scripts.Call) *poll {
+// newPoll returns a poll that has not been sent yet.
+func newPoll[T any](q *Engine, c scripts.Call, verdict func(*nodeReplies) (T, bool)) *poll[T] {
 	n := len(q.nodes)
-	p := &poll{q: q, call: c, n: n, need: q.need, pending: n, said: make([]resp.Value, 0, n)}
+	p := &poll[T]{nodeReplies: nodeReplies{q: q, pending: n, said: make([]resp.Value, 0, n)}, call: c,
+		verdict: verdict}
 	p.voted = append(p.space[:0], make([]error, n)...)
 	return p
 }
 
-// startPoll sends the script to all nodes. Nodes may answer before it returns. All are asked, whatever the
-// first ones say: each is to have what the others have.
-func (p *poll) startPoll() {
-	p.began = time.Now()
+// startPoll sends the script to all nodes. then is told the outcome; it must not block. Nodes may answer
+// before it returns. All are asked, whatever the first ones say: each is to have what the others have.
+func (p *poll[T]) startPoll(then func(is T, err error)) {
+	p.then, p.began = then, time.Now()
 	for i, node := range p.q.nodes {
 		// before it is asked, for its Answer reads this
 		p.voted[i] = node.Vote()
@@ -69,7 +71,7 @@ func (p *poll) startPoll() {
 
 // Answer implements NodeAnswerer. A node whose script was lost, or that has more to say, is asked again, and
 // counts as pending until it has answered that.
-func (p *poll) Answer(i int, reply []byte, err error) {
+func (p *poll[T]) Answer(i int, reply []byte, err error) {
 	defer p.q.busy.Done()
 	if p.q.nodes[i].heal(&p.call, reply, err, p) {
 		return
@@ -104,7 +106,7 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 
 // countAnswer takes the answer of one node. fault is why it does not count. Answers that come once the
 // outcome is clear change nothing.
-func (p *poll) countAnswer(v resp.Value, fault error) {
+func (p *poll[T]) countAnswer(v resp.Value, fault error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending--
@@ -120,27 +122,28 @@ func (p *poll) countAnswer(v resp.Value, fault error) {
 	if p.clear {
 		return
 	}
-	p.clear = p.combine()
-	switch {
-	case p.clear:
+	var none T
+	is, clear := p.verdict(&p.nodeReplies)
+	switch p.clear = true; {
+	case clear:
+		p.then(is, nil)
 	// A key that holds no lock is told only if no majority says anything else.
 	case p.foreign != "" && p.pending == 0:
-		p.err, p.clear = redlock.ReplyError(p.foreign), true
-	case p.pending == 0 || len(p.said)+p.pending < p.need && p.foreign == "":
+		p.then(none, redlock.ReplyError(p.foreign))
+	case p.pending == 0 || len(p.said)+p.pending < p.q.need && p.foreign == "":
 		why := ""
 		if p.fault != nil {
 			why = p.fault.Error()
 		}
-		p.err, p.clear = p.q.noQuorum(len(p.said), why), true
-	}
-	if p.clear && p.then != nil {
-		p.then()
+		p.then(none, p.q.noQuorum(len(p.said), why))
+	default:
+		p.clear = false
 	}
 }
 
 // leaseLeft returns what is left, in ms, of a lease of which most was left when the poll began. It counts
 // from when the poll began, since a node may have answered at any time after that.
-func (p *poll) leaseLeft(most int64) int64 {
+func (p *nodeReplies) leaseLeft(most int64) int64 {
 	lease := ms(most)
 	return max((lease - time.Since(p.began) - drift(lease)).Milliseconds(), 0)
 }

@@ -106,15 +106,12 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 		// What is told late was there all the same.
 		{&scripts.Inspect, "nil nil .. w1100 w1100 w1100", "1"},
 	} {
-		p := New(make([]Node, 5), redlock.NewNames("lock:"), Options{}).newPoll(scripts.Call{
-			Script: c.script,
-		})
+		p := newPoll(New(make([]Node, 5), redlock.NewNames("lock:"), Options{}), scripts.Call{},
+			func(p *nodeReplies) (said string, clear bool) { return together(c.script, p) })
 		p.began = time.Now()
-		got := ""
-		p.combine = func() (clear bool) {
-			got, clear = together(p)
-			return clear
-		}
+		var got string
+		var failed error
+		p.then = func(said string, err error) { got, failed = said, err }
 		for _, s := range strings.Fields(c.replies) {
 			switch s {
 			case "..":
@@ -135,19 +132,19 @@ func testCombination(t *testing.T) { // in fake time, of which only .. takes any
 			t.Errorf("%s: %s: nothing", c.script.Name, c.replies)
 			continue
 		}
-		if p.err != nil {
-			word, _, _ := strings.Cut(p.err.Error(), " ")
+		if failed != nil {
+			word, _, _ := strings.Cut(failed.Error(), " ")
 			got = "-" + word
 		}
 		if got != c.want {
-			t.Errorf("%s: %s: %s %v, want %s", c.script.Name, c.replies, got, p.err, c.want)
+			t.Errorf("%s: %s: %s %v, want %s", c.script.Name, c.replies, got, failed, c.want)
 		}
 	}
 }
 
-// together is what the nodes of p say together, as the table above spells it.
-func together(p *poll) (said string, clear bool) {
-	switch p.call.Script {
+// together is what the nodes say together to a script, as the table above spells it.
+func together(script *scripts.Script, p *nodeReplies) (said string, clear bool) {
+	switch script {
 	case &scripts.Release:
 		r, clear := p.released()
 		switch {

@@ -101,32 +101,9 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 	return q.outcome(a, t)
 }
 
-// verb is a script that is run on all nodes: how it is put to them, and how their answers become one.
-type verb[T any] struct {
-	*poll
-	// verdict is the outcome, and true once the answers that are missing cannot change it.
-	verdict func(*poll) (outcome T, clear bool)
-}
-
-// beginVerb runs it. then is told the outcome; it must not block. A verb is begun once.
-func (v verb[T]) beginVerb(then func(is T, err error)) {
-	var is T
-	v.combine = func() (clear bool) {
-		is, clear = v.verdict(v.poll)
-		return clear
-	}
-	v.then = func() {
-		if v.err != nil {
-			is = *new(T)
-		}
-		then(is, v.err)
-	}
-	v.startPoll()
-}
-
 // answerClient runs it for a client, whose answer is what then makes of the outcome.
-func (v verb[T]) answerClient(by redlock.Caller, then func(T, error) []byte) {
-	answer(by, v.beginVerb, then)
+func (p *poll[T]) answerClient(by redlock.Caller, then func(T, error) []byte) {
+	answer(by, p.startPoll, then)
 }
 
 // answer answers a client with what then makes of the outcome that begin tells.
@@ -143,9 +120,9 @@ func answer[T any](by redlock.Caller, begin func(tell func(T, error)), then func
 
 // awaitOutcome runs it and waits for the outcome. When ctx ends first, it goes on all the same. The error is
 // then the cause of ctx.
-func (v verb[T]) awaitOutcome(ctx context.Context) (T, error) {
+func (p *poll[T]) awaitOutcome(ctx context.Context) (T, error) {
 	return redlock.Ask(&redlock.Patient{Ctx: ctx}, func(by *redlock.Patient, then func(T, error) []byte) {
-		v.answerClient(by, then)
+		p.answerClient(by, then)
 	})
 }
 
@@ -161,11 +138,11 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	if passed {
 		request.Next = scripts.TellOthers
 	}
-	p := q.newPoll(request.Call(nil, q.names))
+	p := newPoll(q, request.Call(nil, q.names), (*nodeReplies).released)
 	p.lock = at.Key
 	p.next, _ = next.(*attempt)
 	p.asked = func() { q.waiters.WakeNext(at, id) }
-	verb[redlock.Released]{p, (*poll).released}.answerClient(by, to.Released)
+	p.answerClient(by, to.Released)
 }
 
 // freeing says what becomes of a lock that the scripts free. Nobody waits for it there.
@@ -175,14 +152,15 @@ func (q *Engine) freeing(next scripts.After) scripts.Freeing {
 
 // Renew implements locks.engine. The replies end with the clocks of the nodes, as those of Keep do.
 func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	p := q.newPoll(scripts.RenewCall(q.names, scripts.Client, *r))
+	p := newPoll(q, scripts.RenewCall(q.names, scripts.Client, *r), (*nodeReplies).renewed)
 	p.clocked = true
-	verb[redlock.Renewed]{p, (*poll).renewed}.answerClient(by, then)
+	p.answerClient(by, then)
 }
 
 // Break implements locks.engine.
 func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	p := q.newPoll(scripts.BreakCall(q.names, q.freeing(scripts.TellAll), name, q.names.NewRequest()))
+	p := newPoll(q, scripts.BreakCall(q.names, q.freeing(scripts.TellAll), name, q.names.NewRequest()),
+		(*nodeReplies).broken)
 	// By node: one script has ended some holds there, but not all. Then it is asked again, and its last
 	// answer may be that there was nothing more.
 	some := make([]bool, len(q.nodes))
@@ -196,7 +174,7 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 		}
 		return v, nil
 	}
-	verb[bool]{p, (*poll).broken}.answerClient(by, then)
+	p.answerClient(by, then)
 }
 
 // Detach implements locks.engine. freed is not called: a release here grants nothing to anybody, waiters are
@@ -204,7 +182,7 @@ func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []
 func (q *Engine) Detach(ctx context.Context, name, token, keeper string, _ func()) error {
 	r := scripts.Releasing{Release: &redlock.Release{Name: name, Token: token}, Keeper: keeper,
 		Freeing: q.freeing(scripts.TellAll)}
-	_, err := verb[bool]{q.newPoll(r.Call(nil, q.names)), (*poll).broken}.awaitOutcome(ctx)
+	_, err := newPoll(q, r.Call(nil, q.names), (*nodeReplies).broken).awaitOutcome(ctx)
 	return err
 }
 
@@ -213,18 +191,19 @@ func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renew) ([]int6
 	return q.keeping(batch...).awaitOutcome(ctx)
 }
 
-// keeping is the verb that asks about holds of one slot.
-func (q *Engine) keeping(batch ...redlock.Renew) verb[[]int64] {
-	p := q.newPoll(scripts.RenewCall(q.names, scripts.Keeper, batch...))
+// keeping asks about holds of one slot.
+func (q *Engine) keeping(batch ...redlock.Renew) *poll[[]int64] {
+	p := newPoll(q, scripts.RenewCall(q.names, scripts.Keeper, batch...),
+		func(p *nodeReplies) ([]int64, bool) { return p.kept(len(batch)) })
 	p.clocked = true
-	return verb[[]int64]{p, func(p *poll) ([]int64, bool) { return p.kept(len(batch)) }}
+	return p
 }
 
 // Inspect implements locks.engine. A client that asks for its own hold relies on the answer, so what it is
 // told of is not taken back any more. So it is asked behind what is to be taken back, and of what too few
 // nodes have nothing is told.
 func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
-	p := q.newPoll(scripts.InspectCall(q.names, name, token, &scripts.Pages{}))
+	p := newPoll(q, scripts.InspectCall(q.names, name, token, &scripts.Pages{}), (*nodeReplies).state)
 	key := q.names.Place(name).Key
 	// By node, since long lists of readers come in pages, of any number.
 	read := make([]scripts.Pages, len(q.nodes))
@@ -236,24 +215,23 @@ func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redloc
 		next := scripts.InspectCall(q.names, name, token, &read[i])
 		return v, &next
 	}
-	inspection := verb[redlock.State]{p, (*poll).state}
 	told := func(s redlock.State, err error) []byte {
 		s.Key = key
 		return then(s, err)
 	}
 	if token == "" {
-		inspection.answerClient(by, told)
+		p.answerClient(by, told)
 		return
 	}
 	first := q.keeping(redlock.Renew{Name: name, Token: token})
 	first.lock = key
 	answer(by, func(tell func(redlock.State, error)) {
-		first.beginVerb(func(left []int64, err error) {
+		first.startPoll(func(left []int64, err error) {
 			if err != nil || left[0] == 0 {
 				tell(redlock.State{}, err)
 				return
 			}
-			inspection.beginVerb(tell)
+			p.startPoll(tell)
 		})
 	}, told)
 }

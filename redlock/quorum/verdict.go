@@ -13,7 +13,7 @@ import (
 // tally counts the nodes that said Null, 0, and anything else. A release says Null if the token holds
 // nothing, 0 if its hold was counted down, and something else if it has gone. A BREAK, and a release for a
 // keeper, say 0 in place of Null.
-func (p *poll) tally() (null, zero, other int) {
+func (p *nodeReplies) tally() (null, zero, other int) {
 	for _, v := range p.said {
 		switch {
 		case v.Null():
@@ -29,14 +29,14 @@ func (p *poll) tally() (null, zero, other int) {
 
 // released: held by nobody if a majority has nothing; counted down if a majority counted down; whole if too
 // few nodes are left with the hold, and a majority cannot turn out to have had nothing.
-func (p *poll) released() (r redlock.Released, clear bool) {
+func (p *nodeReplies) released() (r redlock.Released, clear bool) {
 	null, zero, one := p.tally()
 	switch {
-	case null >= p.need:
+	case null >= p.q.need:
 		return r, true
-	case zero >= p.need:
+	case zero >= p.q.need:
 		return redlock.Released{Held: true}, true
-	case null+one >= p.need && null+p.pending < p.need:
+	case null+one >= p.q.need && null+p.pending < p.q.need:
 		r = redlock.Released{Held: true, Whole: true}
 		for _, v := range p.said {
 			if len(v.Elems) == 2 { // the hold was kept alive
@@ -50,12 +50,12 @@ func (p *poll) released() (r redlock.Released, clear bool) {
 
 // broken: false if a majority had nothing; true if too few nodes are left with the lock, and a majority
 // cannot turn out to have had nothing.
-func (p *poll) broken() (broken, clear bool) {
+func (p *nodeReplies) broken() (broken, clear bool) {
 	_, zero, one := p.tally()
 	switch {
-	case zero >= p.need:
+	case zero >= p.q.need:
 		return false, true
-	case zero+one >= p.need && zero+p.pending < p.need:
+	case zero+one >= p.q.need && zero+p.pending < p.q.need:
 		return true, true
 	}
 	return false, false
@@ -63,7 +63,7 @@ func (p *poll) broken() (broken, clear bool) {
 
 // renewed: what is left on a majority; nothing if a majority has nothing. A reply is {ms that are left, fence
 // if the hold has a new keeper, otherwise 0}, once its clock is taken off.
-func (p *poll) renewed() (r redlock.Renewed, clear bool) {
+func (p *nodeReplies) renewed() (r redlock.Renewed, clear bool) {
 	var left, fences []int64
 	none, keeper := 0, false
 	for _, v := range p.said {
@@ -75,12 +75,12 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 		left, fences = append(left, v.Elems[0].Int), append(fences, v.Elems[1].Int)
 	}
 	switch {
-	case none >= p.need:
+	case none >= p.q.need:
 		return r, true
-	case len(left) < p.need:
+	case len(left) < p.q.need:
 		return r, false
 	}
-	r.Left = ms(p.leaseLeft(highest(left, p.need)))
+	r.Left = ms(p.leaseLeft(highest(left, p.q.need)))
 	if keeper && r.Left > 0 {
 		r.Fence, clear = p.common(p.q.fences.believed(fences))
 		return r, clear
@@ -90,8 +90,8 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 
 // kept is what was left of each hold of a batch when it was asked about, in ms, at least 1 if a majority has
 // it; 0: it is gone; -1: for a majority, this proxy does not keep it alive.
-func (p *poll) kept(n int) (all []int64, clear bool) {
-	if len(p.said) < p.need {
+func (p *nodeReplies) kept(n int) (all []int64, clear bool) {
+	if len(p.said) < p.q.need {
 		return nil, false
 	}
 	all = make([]int64, n)
@@ -111,16 +111,16 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 			}
 		}
 		switch {
-		case len(left) >= p.need:
-			most := highest(left, p.need)
+		case len(left) >= p.q.need:
+			most := highest(left, p.q.need)
 			all[i] = max((ms(most) - drift(ms(most))).Milliseconds(), 1)
-		case other >= p.need:
+		case other >= p.q.need:
 			all[i] = -1
 		// the silent nodes may have it
-		case gone+other < p.need:
+		case gone+other < p.q.need:
 			return nil, false
 		// It is gone here, but another proxy may turn out to keep it alive.
-		case other+p.pending >= p.need:
+		case other+p.pending >= p.q.need:
 			return nil, false
 		}
 	}
@@ -130,8 +130,8 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 // state is the lock with the holds that a majority has. The lease of each is what is left on a majority;
 // fence, count and age are what most nodes have. A node where the lease of a hold is over does not have it:
 // it may have missed a renewal that the others have. clear is false, too, for a reply that makes no sense.
-func (p *poll) state() (s redlock.State, clear bool) {
-	if len(p.said) < p.need {
+func (p *nodeReplies) state() (s redlock.State, clear bool) {
+	if len(p.said) < p.q.need {
 		return s, false
 	}
 	type hold struct {
@@ -157,8 +157,8 @@ func (p *poll) state() (s redlock.State, clear bool) {
 		}
 	}
 	for as, holders := range all {
-		if len(holders) < p.need {
-			if len(holders)+p.n-len(p.said) >= p.need {
+		if len(holders) < p.q.need {
+			if len(holders)+len(p.q.nodes)-len(p.said) >= p.q.need {
 				return redlock.State{}, false // the silent nodes may have it
 			}
 			continue
@@ -176,7 +176,7 @@ func (p *poll) state() (s redlock.State, clear bool) {
 
 // together combines one hold as several nodes have it, with the leases that are left. clear is false as long
 // as a fence or a count may still become another one. The age is only shown, so any will do.
-func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool) {
+func (p *nodeReplies) together(holders []redlock.Holder) (h redlock.Holder, clear bool) {
 	var ttls, fences, counts, ages []int64
 	for _, one := range holders {
 		ttls, fences = append(ttls, one.TTL.Milliseconds()), append(fences, one.Fence)
@@ -189,14 +189,14 @@ func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool)
 	fence, one := p.common(p.q.fences.believed(fences))
 	count, same := p.common(counts)
 	age, _ := p.common(ages)
-	h.TTL, h.Fence, h.Count, h.Age = ms(highest(ttls, p.need)), fence, count, ms(age)
+	h.TTL, h.Fence, h.Count, h.Age = ms(highest(ttls, p.q.need)), fence, count, ms(age)
 	return h, one && same
 }
 
 // common returns what most nodes say, and of equally common values the highest. It is clear when a majority
 // says so, or when no node is left that could: a node that missed what the others agreed on must not be
 // believed before.
-func (p *poll) common(all []int64) (most int64, clear bool) {
+func (p *nodeReplies) common(all []int64) (most int64, clear bool) {
 	best := 0
 	for _, v := range all {
 		n := 0
@@ -209,5 +209,5 @@ func (p *poll) common(all []int64) (most int64, clear bool) {
 			best, most = n, v
 		}
 	}
-	return most, best >= p.need || p.pending == 0
+	return most, best >= p.q.need || p.pending == 0
 }
