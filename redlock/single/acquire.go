@@ -11,17 +11,13 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Acquire implements locks.engine. The attempt is taken from a pool: nearly all LOCKs are one attempt.
+// Acquire implements locks.engine.
 func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
-	first, _ := e.firsts.Get().(*firstAttempt)
-	if first == nil {
-		first = new(firstAttempt)
-	}
-	e.sendAttempt(first, firstAttempt{e: e, by: by, a: a, to: to})
+	e.sendAttempt(firstAttempt{e: e, by: by, a: a, to: to})
 }
 
-// sendAttempt sends the attempt f, which is kept in first. first must be unused.
-func (e *Engine) sendAttempt(first *firstAttempt, f firstAttempt) {
+// sendAttempt sends the attempt f. It copies f into one of the pool: nearly all LOCKs are one attempt.
+func (e *Engine) sendAttempt(f firstAttempt) {
 	f.sent = time.Now()
 	c := e.acquireCall(f.by.Buffer(), f.a, f.sent)
 	if e.asksPlain(f.a) {
@@ -31,6 +27,7 @@ func (e *Engine) sendAttempt(first *firstAttempt, f firstAttempt) {
 		f.by.Hold(f.a.Name) // it may have to wait
 	}
 	f.slot = c.Slot
+	first := e.firsts.Get().(*firstAttempt)
 	*first = f
 	f.by.SendHome(c.Slot, c.Req, !f.a.Breaks(), first, f.to)
 }
@@ -57,7 +54,7 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 	// The same request once more finds that grant, or is granted the lock by the node that has it now.
 	if ok && !was.granted && was.e.mayStray(was.slot, was.sent) {
 		was.granted = true
-		was.e.sendAttempt(new(firstAttempt), was)
+		was.e.sendAttempt(was)
 		return nil
 	}
 	err = strayed(was.a, was.granted, err)

@@ -2,7 +2,6 @@ package single
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,15 +86,12 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 // otherMaster handles the script's answer that the master is not the one that the request named. The answer
 // is "MASTER <id> <id before> <seconds that it has been up>", see master.lua.
 func (g *grace) otherMaster(n int, said redlock.ReplyError) error {
-	f := strings.Fields(string(said))
-	if len(f) != 4 {
+	var word, is, was string
+	var up int
+	if _, err := fmt.Sscan(string(said), &word, &is, &was, &up); err != nil {
 		return scripts.ErrReply
 	}
-	up, err := strconv.Atoi(f[3])
-	if err != nil {
-		return scripts.ErrReply
-	}
-	left := g.met(n, f[1], f[2], time.Duration(up)*time.Second)
+	left := g.met(n, is, was, time.Duration(up)*time.Second)
 	if left == 0 {
 		return redlock.ErrAgain
 	}

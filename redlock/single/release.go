@@ -43,10 +43,7 @@ func (l *releaser) releaseAny(by redlock.Caller, r *redlock.Release, to redlock.
 // sendRelease sends the request of s. It copies s into one of the pool.
 func (l *releaser) sendRelease(s sentRelease) {
 	c := l.releaseCall(s.by.Buffer(), &s)
-	sent, _ := l.releases.Get().(*sentRelease)
-	if sent == nil {
-		sent = new(sentRelease)
-	}
+	sent := l.releases.Get().(*sentRelease)
 	s.at, s.slot = time.Now(), c.Slot
 	*sent = s
 	s.by.SendHome(c.Slot, c.Req, true, sent, nil)

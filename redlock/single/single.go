@@ -47,6 +47,8 @@ func New(u redlock.Upstream, names *redlock.Names, o Options) *Engine {
 	m := &masters{upstream: u, names: names, o: o}
 	m.grace.period = o.FailoverGrace
 	e := &Engine{masters: m, releaser: &releaser{masters: m, grants: o.Grants}}
+	e.firsts.New = func() any { return new(firstAttempt) }
+	e.releases.New = func() any { return new(sentRelease) }
 	m.Undoer = redlock.NewUndoer(o.Log, e.undoOnce)
 	if e.grants == nil {
 		e.grants = index.New(nil, index.Options{})
