@@ -82,12 +82,6 @@ func sendRequest(
 	by.SendHome(c.Slot, c.Req, resend, then, lost)
 }
 
-// askNode sends one request that nobody's loop waits for. It blocks. It may be sent again: only requests for
-// which that does no harm go this way.
-func (e *Engine) askNode(ctx context.Context, c scripts.Call) ([]byte, error) {
-	return e.upstream.Do(ctx, c.Slot, c.Req, true)
-}
-
 // Close implements locks.engine: it waits until what is to be taken back is.
 func (e *Engine) Close(ctx context.Context) {
 	e.Undoer.Close(ctx)

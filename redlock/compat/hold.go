@@ -33,9 +33,11 @@ func readReleased(reply []byte) (done redlock.Released, err error) {
 	return done, err
 }
 
-// freeHold frees the hold of a request or of a keeper. It blocks. One of id and keeper is "".
+// freeHold frees the hold of a request or of a keeper. It blocks. One of id and keeper is "". It may be sent
+// again, which does no harm then.
 func (e *Engine) freeHold(ctx context.Context, name, token, id, keeper string) error {
-	reply, err := e.askNode(ctx, e.releaseCall(name, token, 0, id, keeper))
+	c := e.releaseCall(name, token, 0, id, keeper)
+	reply, err := e.upstream.Do(ctx, c.Slot, c.Req, true)
 	if err == nil {
 		_, err = readReleased(reply)
 	}
@@ -66,8 +68,8 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 }
 
 // Keep implements keepalive.Engine. Each hold must have a keeper of that proxy.
-func (e *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renew) ([]int64, error) {
-	reply, err := e.askNode(ctx, scripts.CompatRenew(e.names, batch, ""))
+func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renew) ([]int64, error) {
+	reply, err := e.upstream.Do(ctx, slot, scripts.CompatRenew(e.names, batch, "").Req, true)
 	if err != nil {
 		return nil, err
 	}
@@ -139,11 +141,8 @@ func readLook(reply []byte) (s redlock.State, err error) {
 	text, left, fence, owner, keeper := v.Elems[0].Text(), v.Elems[1].Int, v.Elems[2].Int, v.Elems[3].Text(),
 		v.Elems[4].Text()
 	h := redlock.Holder{Owner: owner, Mode: redlock.Write, Count: 1, Fence: fence,
-		Kept: keeper != "" && keeper != "-"}
-	switch {
-	case left < 0:
-		h.TTL = endless
-	default:
+		Kept: keeper != "" && keeper != "-", TTL: endless}
+	if left >= 0 {
 		h.TTL = max(ms(left-1), 0)
 	}
 	if owner == "" {
