@@ -31,34 +31,31 @@ func (p *nodeReplies) tally() (null, zero, other int) {
 // few nodes are left with the hold, and a majority cannot turn out to have had nothing.
 func (p *nodeReplies) released() (r redlock.Released, clear bool) {
 	null, zero, one := p.tally()
-	switch {
-	case null >= p.q.need:
-		return r, true
-	case zero >= p.q.need:
+	if zero >= p.q.need {
 		return redlock.Released{Held: true}, true
-	case null+one >= p.q.need && null+p.pending < p.q.need:
-		r = redlock.Released{Held: true, Whole: true}
+	}
+	if r.Whole, clear = p.gone(null, one); r.Whole {
+		r.Held = true
 		for _, v := range p.said {
 			if len(v.Elems) == 2 { // the hold was kept alive
 				r.Keeper = v.Elems[1].Text()
 			}
 		}
-		return r, true
 	}
-	return r, false
+	return r, clear
 }
 
-// broken: false if a majority had nothing; true if too few nodes are left with the lock, and a majority
-// cannot turn out to have had nothing.
+// broken: false if a majority had nothing, true as in gone.
 func (p *nodeReplies) broken() (broken, clear bool) {
 	_, zero, one := p.tally()
-	switch {
-	case zero >= p.q.need:
-		return false, true
-	case zero+one >= p.q.need && zero+p.pending < p.q.need:
-		return true, true
-	}
-	return false, false
+	return p.gone(zero, one)
+}
+
+// gone: something that some nodes had nothing of, and others had and freed. It is true if too few nodes are
+// left with it, and a majority cannot turn out to have had nothing.
+func (p *nodeReplies) gone(nothing, freed int) (gone, clear bool) {
+	gone = nothing+freed >= p.q.need && nothing+p.pending < p.q.need
+	return gone, gone || nothing >= p.q.need
 }
 
 // renewed: what is left on a majority; nothing if a majority has nothing. A reply is {ms that are left, fence
