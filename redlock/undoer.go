@@ -33,11 +33,12 @@ type Undoer struct {
 	Ctx  context.Context
 	Work sync.WaitGroup
 
-	cancel context.CancelFunc
-	once   func(context.Context, *Acquire) error // makes one attempt
-	log    *slog.Logger
-	lines  journal.Again
-	late   sync.WaitGroup // those that are taken back once more
+	cancel  context.CancelFunc
+	waiters Forgetter
+	once    func(context.Context, *Acquire) error // makes one attempt
+	log     *slog.Logger
+	lines   journal.Again
+	late    sync.WaitGroup // those that are taken back once more
 
 	lately atomic.Int64 // how many late has
 
@@ -45,9 +46,17 @@ type Undoer struct {
 	all map[[2]string]int // that are being taken back, by name and token
 }
 
-// NewUndoer is an Undoer that makes its attempts by once.
-func NewUndoer(log *slog.Logger, once func(context.Context, *Acquire) error) *Undoer {
-	u := &Undoer{once: once, log: log, all: make(map[[2]string]int)}
+// Forgetter has those who wait for the locks of an engine.
+type Forgetter interface {
+	// Forget drops who waits for a: it need not be told anything any more.
+	Forget(a *Acquire)
+	// Close is called when nobody waits any more.
+	Close()
+}
+
+// NewUndoer is an Undoer that makes its attempts by once. Nobody of waiters waits for what is taken back.
+func NewUndoer(log *slog.Logger, waiters Forgetter, once func(context.Context, *Acquire) error) *Undoer {
+	u := &Undoer{waiters: waiters, once: once, log: log, all: make(map[[2]string]int)}
 	u.Ctx, u.cancel = context.WithCancel(context.Background())
 	return u
 }
@@ -62,6 +71,7 @@ func (u *Undoer) UndoOnce(a *Acquire) error {
 // Undo takes back what a left, in the background. There is one goroutine for each a, however often it has to
 // try: the pauses grow from 20 ms to 5 s.
 func (u *Undoer) Undo(a *Acquire) {
+	u.waiters.Forget(a)
 	u.countUndo(a, 1)
 	u.Work.Go(func() { // ends when it is taken back, or over, or u is closed
 		defer u.countUndo(a, -1)
@@ -148,4 +158,5 @@ func (u *Undoer) Close(ctx context.Context) {
 	u.Work.Wait()
 	u.cancel()
 	u.late.Wait()
+	u.waiters.Close()
 }

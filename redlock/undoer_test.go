@@ -12,13 +12,20 @@ import (
 	"time"
 )
 
+// noWaiters waits for nothing.
+type noWaiters struct{}
+
+func (noWaiters) Forget(*Acquire) {}
+func (noWaiters) Close()          {}
+
 // An outage of 30 s in which a hundred locks cannot be given back is a line: it has others besides. One of
 // 8 s is none.
 func TestUndoneIsFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
 		var away atomic.Bool
-		u := NewUndoer(slog.New(slog.NewTextHandler(&text, nil)), func(context.Context, *Acquire) error {
+		u := NewUndoer(slog.New(slog.NewTextHandler(&text, nil)), noWaiters{}, func(
+			context.Context, *Acquire) error {
 			if away.Load() {
 				return errors.New("Redis is away")
 			}

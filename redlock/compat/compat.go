@@ -35,7 +35,7 @@ type Engine struct {
 func New(u redlock.Upstream, names *redlock.Names, maxQueue int, log *slog.Logger) *Engine {
 	e := &Engine{upstream: u, names: names}
 	e.waiters = wait.NewLocal(e, names, maxQueue, log)
-	e.Undoer = redlock.NewUndoer(log, func(ctx context.Context, a *redlock.Acquire) error {
+	e.Undoer = redlock.NewUndoer(log, e.waiters, func(ctx context.Context, a *redlock.Acquire) error {
 		return e.freeHold(ctx, a.Name, a.Token, a.ID, "")
 	})
 	return e
@@ -80,10 +80,4 @@ func sendRequest(
 ) {
 	by.Hold(name)
 	by.SendHome(c.Slot, c.Req, resend, then, lost)
-}
-
-// Close implements locks.engine: it waits until what is to be taken back is.
-func (e *Engine) Close(ctx context.Context) {
-	e.Undoer.Close(ctx)
-	e.waiters.Close()
 }

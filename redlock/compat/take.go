@@ -143,10 +143,4 @@ func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 		func(reply []byte) ([]int64, error) { return readKept(reply, 1) })
 }
 
-// Undo implements locks.engine.
-func (e *Engine) Undo(a *redlock.Acquire) {
-	e.waiters.Forget(a)
-	e.Undoer.Undo(a)
-}
-
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -15,7 +15,6 @@
 package single
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -49,16 +48,10 @@ func New(u redlock.Upstream, names *redlock.Names, o Options) *Engine {
 	e := &Engine{masters: m, releaser: &releaser{masters: m, grants: o.Grants}}
 	e.firsts.New = func() any { return new(firstAttempt) }
 	e.releases.New = func() any { return new(sentRelease) }
-	m.Undoer = redlock.NewUndoer(o.Log, e.undoOnce)
 	if e.grants == nil {
 		e.grants = index.New(nil, index.Options{})
 	}
 	e.waiters = wait.NewRedis(e, names, o.Log)
+	m.Undoer = redlock.NewUndoer(o.Log, e.waiters, e.undoOnce)
 	return e
-}
-
-// Close implements locks.engine: it waits until what is to be taken back is.
-func (e *Engine) Close(ctx context.Context) {
-	e.Undoer.Close(ctx)
-	e.waiters.Close()
 }

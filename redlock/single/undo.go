@@ -7,12 +7,6 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Undo implements locks.engine.
-func (e *Engine) Undo(a *redlock.Acquire) {
-	e.waiters.Forget(a)
-	e.Undoer.Undo(a)
-}
-
 // undoOnce makes one attempt to take back what a has made. A waiter that gets the lock by that hears of it at
 // once.
 func (e *Engine) undoOnce(ctx context.Context, a *redlock.Acquire) error {
