@@ -32,6 +32,7 @@ import (
 	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/sleep"
 	"lockproxy/internal/subscription"
 )
 
@@ -208,9 +209,7 @@ func (m *Master) keepConnected() {
 		if m.serveConn() {
 			pause = minRedial
 		}
-		select {
-		case <-time.After(pause):
-		case <-m.ctx.Done():
+		if !sleep.For(m.ctx, pause) {
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
+	"lockproxy/internal/sleep"
 	"lockproxy/redlock"
 )
 
@@ -183,10 +184,7 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 			q.giveBack()
 			return q.MayHold(errLate)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, pause)
 	}
 }
 

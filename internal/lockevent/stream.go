@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/internal/sleep"
 )
 
 const (
@@ -58,10 +60,7 @@ func (s *Stream) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case e := <-s.events:
-			select {
-			case <-time.After(s.Pause):
-			case <-ctx.Done():
-			}
+			sleep.For(ctx, s.Pause)
 			s.tellWaiting(ctx, e)
 		case <-ctx.Done():
 		}

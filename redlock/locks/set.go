@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/internal/sleep"
 	"lockproxy/redlock"
 )
 
@@ -244,12 +245,7 @@ const leastPause = 5 * time.Millisecond
 func (s *LockSet) keepUp(ctx context.Context, cancel context.CancelCauseFunc, held []*SetPart) {
 	lease := s.Lease()
 	due := held[0].Grant.At.Add(lease / 3)
-	for {
-		select {
-		case <-time.After(max(time.Until(due), leastPause)):
-		case <-ctx.Done():
-			return
-		}
+	for sleep.For(ctx, max(time.Until(due), leastPause)) {
 		due = time.Now().Add(lease / 3)
 		switch held, err := eachPart(held, func(p *SetPart) (bool, error) { return p.askAgain(ctx) }); {
 		case held != nil && err == nil:

@@ -30,6 +30,7 @@ import (
 
 	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/sleep"
 	"lockproxy/internal/slot"
 	"lockproxy/internal/subscription"
 )
@@ -156,10 +157,7 @@ func (p *Peers) takePart() {
 		if !p.o.Quiet {
 			p.publishMessage(p.ctx, p.channel, message{topic: announcing})
 		}
-		select {
-		case <-time.After(announceEach):
-		case <-p.ctx.Done():
-		}
+		sleep.For(p.ctx, announceEach)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/internal/sleep"
 	"lockproxy/redlock/totals"
 )
 
@@ -182,18 +183,8 @@ func (b *board) askProxies(ctx context.Context) {
 			b.proxies = sum
 			b.mu.Unlock()
 		}
-		if !pauseFor(ctx, proxiesEvery) {
+		if !sleep.For(ctx, proxiesEvery) {
 			return
 		}
-	}
-}
-
-// pauseFor waits, and reports false if ctx ends before.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

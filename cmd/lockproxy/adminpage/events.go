@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockproxy/internal/lockevent"
+	"lockproxy/internal/sleep"
 	"lockproxy/redlock"
 )
 
@@ -56,7 +57,7 @@ func (b *board) watchEvents(ctx context.Context) {
 			b.noteEvents([]lockevent.Event{{Time: time.Now(), Kind: lockevent.Missed,
 				Reason: err.Error()}})
 		}
-		if !pauseFor(ctx, watchAgain) {
+		if !sleep.For(ctx, watchAgain) {
 			return
 		}
 	}

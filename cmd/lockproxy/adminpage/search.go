@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/commands/lock"
+	"lockproxy/internal/sleep"
 	"lockproxy/redlock"
 )
 
@@ -136,7 +137,7 @@ func (b *board) makeSearches(ctx context.Context) {
 		b.mu.Unlock()
 		// One search at a time, and four times as long a pause as it took: searches go on for a fifth of the
 		// time at most, however many look.
-		if !pauseFor(ctx, searchShare*took) {
+		if !sleep.For(ctx, searchShare*took) {
 			return
 		}
 	}
