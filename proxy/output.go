@@ -100,6 +100,13 @@ func (o *output) writeAll(c *client.Collected) {
 	o.writeBytes(c.Buf)
 }
 
+// keepAnswer keeps a piece of an answer whose turn has not come, or of a reply of which it will be made.
+func (o *output) keepAnswer(a *answer, piece []byte) {
+	a.Keep(o.s.w.loop, piece)
+	o.held += len(piece)
+	o.checkLimits()
+}
+
 // waitingBytes is how many bytes of replies wait for the client, or for their turn.
 func (o *output) waitingBytes() int { return o.buf.Len() + o.held }
 

@@ -100,41 +100,47 @@ func (s *session) beginCommand(c *stats.Counter) {
 	}
 }
 
-// Receive implements pipe.Receiver for requests that are forwarded as they are, and for those of Send. There
-// are three ways. The oldest answer goes to the client as it comes. One whose turn has not come is kept. One
-// that the command makes of the reply itself (then) is kept until it is whole.
+// Receive implements pipe.Receiver for requests that are forwarded as they are, and for those of Send. A
+// reply of which the command makes the answer itself (then) is kept until it is whole.
 func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	a := s.answers.at(tag)
-	if a.then == nil && tag == s.answers.head && !s.gone {
-		a.noteBegun(chunk)
-		if !a.silent {
-			s.out.writeBytes(chunk)
-		}
-		if last {
-			s.advanceAnswers()
-		}
+	switch {
+	case a.then == nil:
+		s.passAnswer(tag, a, chunk, last)
 		return
-	}
-	if a.then != nil && last && a.Size() == 0 && len(chunk) <= loop.Shared { // the whole reply is in chunk
+	case last && a.Size() == 0 && len(chunk) <= loop.Shared: // the whole reply is in chunk
 		applyReply(s, tag, a, chunk)
 		return
 	}
-	if a.then != nil || !s.gone && !a.silent {
-		a.noteBegun(chunk)
-		a.Keep(s.w.loop, chunk)
-		s.out.held += len(chunk)
-		s.out.checkLimits()
-	}
-	if !last {
-		return
-	}
+	a.noteBegun(chunk)
+	s.out.keepAnswer(a, chunk)
 	switch {
-	case a.then == nil:
-		s.settleAnswer(tag)
+	case !last:
 	case len(a.Front) > 0:
 		applyApart(s, tag, a.Collected)
 	default:
 		applyKept(s, tag, a)
+	}
+}
+
+// passAnswer takes a piece of answer a, which is that of command tag. The oldest answer goes to the client as
+// it comes. One whose turn has not come is kept.
+func (s *session) passAnswer(tag uint32, a *answer, piece []byte, last bool) {
+	a.noteBegun(piece)
+	turn := tag == s.answers.head && !s.gone
+	switch {
+	case s.gone || a.silent: // nobody gets it
+	case turn:
+		s.out.writeBytes(piece)
+	default:
+		s.out.keepAnswer(a, piece)
+	}
+	switch {
+	case !last:
+	case turn:
+		s.advanceAnswers()
+	default:
+		s.settleAnswer(tag)
 	}
 }
 
@@ -229,27 +235,9 @@ func (s *session) Detour(uint32) {
 // it must not be changed any more. It is for the oldest command as for any other; if it is not its turn yet,
 // it waits here.
 func (s *session) Answer(tag uint32, reply []byte) {
-	if s.taker != nil && s.taker(tag, reply) {
-		return
+	if s.taker == nil || !s.taker(tag, reply) {
+		s.passAnswer(tag, s.answers.at(tag), reply, true)
 	}
-	a := s.answers.at(tag)
-	a.noteBegun(reply)
-	if s.gone {
-		s.settleAnswer(tag)
-		return
-	}
-	if a.silent {
-		reply = nil
-	}
-	if tag == s.answers.head {
-		s.out.writeBytes(reply)
-		s.advanceAnswers()
-		return
-	}
-	s.out.held += len(reply)
-	a.Keep(s.w.loop, reply)
-	s.settleAnswer(tag)
-	s.out.checkLimits()
 }
 
 // settleAnswer marks an answer as complete; it waits for its turn. If the client has gone nobody takes
