@@ -145,12 +145,9 @@ func (l *life) Closed(err error) {
 		if a.then == nil {
 			a.Drop(s.w.loop)
 		}
-		if a.done && a.lost != nil {
-			lost := a.lost
-			a.lost = nil
-			lost.Lost()
-		}
-		if a.lost != nil && a.by != client.ByProxy { // otherwise it is a task already
+		if a.done {
+			s.takeBack(a)
+		} else if a.lost != nil && a.by != client.ByProxy { // otherwise it is a task already
 			a.owed = true
 			s.w.shared.Tasks.Add(1)
 		}
@@ -162,6 +159,18 @@ func (l *life) Closed(err error) {
 	delete(s.w.sessions, s)
 	s.w.shared.Clients.Remove(s.ID)
 	s.w.shared.Left() // last, because Drain may go on after this
+}
+
+// takeBack takes back what an answer gave to a client that has gone.
+func (l *life) takeBack(a *answer) {
+	if lost := a.lost; lost != nil {
+		a.lost = nil
+		lost.Lost()
+	}
+	if a.owed { // Closed has counted it as a task
+		a.owed = false
+		l.s.w.shared.Tasks.Done()
+	}
 }
 
 // resetState undoes all of a connection's state outside commands.Client, for RESET and for a closed

@@ -247,16 +247,7 @@ func (s *session) settleAnswer(tag uint32) {
 	a.done = true
 	if s.gone {
 		s.w.countCommand(a)
-		if a.lost != nil {
-			lost := a.lost
-			a.lost = nil
-			lost.Lost()
-		}
-		// Closed has counted it as a task.
-		if a.owed {
-			a.owed = false
-			s.w.shared.Tasks.Done()
-		}
+		s.takeBack(a)
 	}
 }
 
@@ -270,10 +261,7 @@ func (s *session) advanceAnswers() {
 		switch {
 		case a.lost == nil:
 		case s.gone: // since the answer was begun
-			a.lost.Lost()
-			if a.owed { // Closed has counted it while it was written
-				s.w.shared.Tasks.Done()
-			}
+			s.takeBack(a)
 		default:
 			s.out.deliveries.Add(s.w.loop.Now(), a.lost)
 		}
