@@ -20,12 +20,7 @@ import (
 // upstream it runs at once, with args and raw as they were given. Otherwise the upstream is asked, later
 // commands of the client wait meanwhile, and goOn is given args and raw that last. A refusal is answered
 // here. In a transaction a refusal makes EXEC fail, as one by a node does.
-func (r *router) Judge(
-	cmd *commands.Command,
-	args [][]byte,
-	raw []byte,
-	goOn func(cmd *commands.Command, args [][]byte, raw []byte),
-) {
+func (r *router) Judge(cmd *commands.Command, args [][]byte, raw []byte, goOn client.GoOn) {
 	s := r.s
 	if s.own.User() == nil {
 		goOn(cmd, args, raw)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -26,6 +27,9 @@ var ErrNoMasters = errors.New("CLUSTERDOWN The upstream has no master")
 // LongFrom is the size from which on a command or reply is too long to be handled on a loop at once. It is
 // more than loop.Shared, so the memory of a longer command is never written to.
 const LongFrom = 256 << 10
+
+// GoOn goes on with the current command.
+type GoOn func(cmd *commands.Command, args [][]byte, raw []byte)
 
 // Lasting returns raw, which aliases a read buffer, in memory that nobody writes to.
 func Lasting(raw []byte) []byte {

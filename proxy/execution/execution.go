@@ -189,8 +189,7 @@ type Router interface {
 	Table() *commands.Table
 	// Judge has goOn run the current command if the client's user may, at once if it is no user of the
 	// upstream.
-	Judge(cmd *commands.Command, args [][]byte, raw []byte,
-		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
+	Judge(cmd *commands.Command, args [][]byte, raw []byte, goOn client.GoOn)
 	// BySlot says that the slot of a command matters.
 	BySlot() bool
 }

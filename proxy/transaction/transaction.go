@@ -96,8 +96,7 @@ type Proxy interface {
 	Run(cmd *commands.Command, args [][]byte, raw []byte)
 	Act(cmd *commands.Command, args [][]byte, raw []byte)
 	// Judge calls goOn if the client's user may run the command, at once if it is no user of the upstream.
-	Judge(cmd *commands.Command, args [][]byte, raw []byte,
-		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
+	Judge(cmd *commands.Command, args [][]byte, raw []byte, goOn client.GoOn)
 	// Assemble makes the answer to EXEC when more belongs to it than the node's reply.
 	Assemble(e Executed) []byte
 }
