@@ -1,6 +1,9 @@
 package transaction
 
 import (
+	"bytes"
+	"slices"
+
 	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 )
@@ -31,12 +34,8 @@ func (l *txConn) haveScripts() bool {
 // node, which will say that it has none.
 func (l *txConn) askScripts() {
 	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
-	seen := make(map[string]bool)
-	for _, sha := range l.t.shas {
-		if seen[string(sha)] {
-			continue
-		}
-		seen[string(sha)] = true
+	shas := slices.SortedFunc(slices.Values(l.t.shas), bytes.Compare)
+	for _, sha := range slices.CompactFunc(shas, bytes.Equal) {
 		if source, ok := l.t.of.proxy.Server().Scripts().Get(sha); ok {
 			ask, sources = append(ask, sha), append(sources, source)
 		}
@@ -59,37 +58,21 @@ func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 			missing = append(missing, sources[i])
 		}
 	}
-	l.loadSome(missing)
+	l.loadNext(missing)
 }
 
-// loadAtOnce is how many bytes of scripts are copied for a node in one round of the loop.
-const loadAtOnce = 256 << 10
-
-// loadSome loads some of the scripts, and goes on with the rest when the node has them. Whether the node took
-// them is not looked at: EXEC itself will say.
-func (l *txConn) loadSome(missing [][]byte) {
+// loadNext loads the first of the scripts, and goes on with the rest when the node has it: so no round of the
+// loop copies more than one. Whether the node took it is not looked at: EXEC itself will say.
+func (l *txConn) loadNext(missing [][]byte) {
 	switch {
 	case l.over:
-		return
 	case len(missing) == 0:
 		l.scripts = scriptsThere
 		l.pumpRequests()
-		return
-	}
-	n, size := 0, 0
-	for n < len(missing) && (n == 0 || size+len(missing[n]) <= loadAtOnce) {
-		size += len(missing[n])
-		n++
-	}
-	unanswered := n
-	for _, source := range missing[:n] {
+	default:
 		l.t.of.proxy.ScriptLoaded()
-		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
-		l.askBesides(load, func([]byte) {
-			if unanswered--; unanswered == 0 {
-				l.loadSome(missing[n:])
-			}
-		})
+		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), missing[0])
+		l.askBesides(load, func([]byte) { l.loadNext(missing[1:]) })
 	}
 }
 
