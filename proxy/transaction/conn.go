@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"strconv"
 
 	"lockproxy/cluster/pipe"
@@ -57,7 +58,7 @@ const (
 // leads. If there is no node now, or it is silent, it is tried again later.
 func (t *transaction) openConn(addr string, asking bool) {
 	h, pool := t.h, t.h.Pool()
-	t.trying.beginBudget(h.Loop().Now())
+	t.trying.began = cmp.Or(t.trying.began, h.Loop().Now())
 	if addr == "" {
 		addr = t.masterAddr()
 	}

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +46,7 @@ func (t *transaction) dropConn(l *txConn, to pipe.Redirection, reply []byte, err
 // tryAgain tries another connection, at once or after a growing pause, until the budget is used up. Redirects
 // are followed at once, up to a number of them in a row; everything else pauses.
 func (t *transaction) tryAgain(to pipe.Redirection, reply []byte, err error) {
-	t.trying.beginBudget(t.h.Loop().Now())
+	t.trying.began = cmp.Or(t.trying.began, t.h.Loop().Now())
 	switch {
 	case t.h.Pool().Left(t.homeSlot(), t.trying.began) <= 0, errors.Is(err, cluster.ErrMode):
 		t.h.Pool().GaveUp()
@@ -73,13 +74,6 @@ type trying struct {
 	tries retry.Tries
 }
 
-// beginBudget starts the budget, unless it runs.
-func (y *trying) beginBudget(now time.Time) {
-	if y.began.IsZero() {
-		y.began = now
-	}
-}
-
 // giveUp answers what the client waits for with the error that is in the way. reply or err is that error.
 // EXEC answers with EXECABORT, for nothing has run; queued commands answer with the error itself, and EXEC
 // after them with EXECABORT.
@@ -93,7 +87,7 @@ func (t *transaction) giveUp(reply []byte, err error) {
 		}
 		reply = commands.ErrorReply(err)
 	}
-	if word, _, _ := bytes.Cut(reply, []byte(" ")); string(word) == "-MOVED" || string(word) == "-ASK" {
+	if retry.IsRedirect(reply) {
 		reply = commands.ErrorReply(&cluster.Untaken{Why: errMoves, Nodes: true})
 	}
 	step, queue := t.step, t.unanswered > 0
