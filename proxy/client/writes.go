@@ -11,15 +11,10 @@ import (
 // Writes is where a client has written since its writes were last known to be on the replicas that it asked
 // for. WAIT needs that. The zero value: it has not written.
 type Writes struct {
-	last  *pipe.Pipe // the last one that was noted
-	since *written
-}
-
-// written are the writes since WAIT was satisfied.
-type written struct {
-	nodes     []string // addresses of nodes
-	somewhere bool     // also somewhere else, nobody knows where
-	synced    bool     // WAIT was satisfied: the next write starts anew
+	last      *pipe.Pipe // the last one that was noted
+	nodes     []string   // addresses of nodes
+	somewhere bool       // also somewhere else, nobody knows where
+	synced    bool       // WAIT was satisfied: the next write starts anew
 }
 
 var errReplaced = errors.New(
@@ -37,30 +32,28 @@ func (w *Writes) Add(p *pipe.Pipe) {
 }
 
 func (w *Writes) addNode(p *pipe.Pipe) {
-	n := w.nextWritten()
+	w.beginWrite()
 	w.last = p
-	if !slices.Contains(n.nodes, p.Addr()) {
-		n.nodes = append(n.nodes, p.Addr())
+	if !slices.Contains(w.nodes, p.Addr()) {
+		w.nodes = append(w.nodes, p.Addr())
 	}
 }
 
 // AddSomewhere notes a write that any master may have.
-func (w *Writes) AddSomewhere() { w.nextWritten().somewhere = true }
+func (w *Writes) AddSomewhere() {
+	w.beginWrite()
+	w.somewhere = true
+}
 
-// nextWritten returns where to note the next write.
-func (w *Writes) nextWritten() *written {
-	if w.since == nil || w.since.synced {
-		w.since = new(written)
+// beginWrite comes before a write is noted.
+func (w *Writes) beginWrite() {
+	if w.synced {
+		*w = Writes{}
 	}
-	return w.since
 }
 
 // Synced notes that a WAIT got as many replicas as it asked for.
-func (w *Writes) Synced() {
-	if w.since != nil {
-		w.since.synced, w.last = true, nil
-	}
-}
+func (w *Writes) Synced() { w.last, w.synced = nil, true }
 
 // Nodes are the addresses of the masters that the client has written to. any says that it has written. If
 // nobody knows where, they are all masters. If one of the masters has left, nobody knows what became of the
@@ -73,17 +66,17 @@ func (w *Writes) Nodes(masters []*cluster.Node) (nodes []string, any bool, err e
 	switch {
 	case len(all) == 0:
 		return nil, false, ErrNoMasters
-	case w.since == nil:
+	case len(w.nodes) == 0 && !w.somewhere:
 		return all, false, nil
 	}
-	for _, node := range w.since.nodes {
+	for _, node := range w.nodes {
 		if !slices.Contains(all, node) {
 			*w = Writes{}
 			return nil, false, errReplaced
 		}
 	}
-	if w.since.somewhere {
+	if w.somewhere {
 		return all, true, nil
 	}
-	return w.since.nodes, true, nil
+	return w.nodes, true, nil
 }
