@@ -68,7 +68,7 @@ func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics 
 	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.later.Late)
 	w.memory = shared.Memory.Loop(l, w.counted)
 	w.watchers = shared.Watchers.Loop(l)
-	w.clients = shared.Clients.Loop(l, pool, w.peers)
+	w.clients = shared.Clients.Loop(l, pool, w.later, w.peers)
 	l.After(time.Second, w.tidySessions)
 	return w
 }

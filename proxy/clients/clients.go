@@ -68,6 +68,7 @@ type Loop struct {
 	all     *All
 	index   int // in All.loops
 	pool    *pipe.Pool
+	later   *loop.Later
 	clients iter.Seq[Client]
 
 	pause    pause
@@ -75,8 +76,8 @@ type Loop struct {
 }
 
 // Loop makes one more loop, before there is any client. clients are those that it has.
-func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, clients iter.Seq[Client]) *Loop {
-	one := &Loop{Loop: l, all: a, index: len(a.loops), pool: pool, clients: clients}
+func (a *All) Loop(l *loop.Loop, pool *pipe.Pool, later *loop.Later, clients iter.Seq[Client]) *Loop {
+	one := &Loop{Loop: l, all: a, index: len(a.loops), pool: pool, later: later, clients: clients}
 	one.pause.held = make(map[*PausedClient]struct{})
 	one.monitors.own = make(map[*Monitor]struct{})
 	a.loops = append(a.loops, one)

@@ -131,19 +131,11 @@ func (p *PausedClient) End() {
 // releaseHeld dispatches the held commands again, in the order in which they came. They are dispatched again
 // even if a new pause has begun meanwhile: then they are held again.
 func (l *Loop) releaseHeld() {
-	l.releaseSome(slices.SortedFunc(maps.Keys(l.pause.held), func(a, b *PausedClient) int {
+	held := slices.SortedFunc(maps.Keys(l.pause.held), func(a, b *PausedClient) int {
 		return cmp.Compare(a.place, b.place)
-	}))
-}
-
-// releaseSome releases a few clients and posts the rest.
-func (l *Loop) releaseSome(all []*PausedClient) {
-	n := min(len(all), chunk)
-	for _, p := range all[:n] {
-		p.End()
-	}
-	if rest := all[n:]; len(rest) > 0 {
-		l.Post(func() { l.releaseSome(rest) })
+	})
+	for _, p := range held {
+		l.later.Run(p.End)
 	}
 }
 
