@@ -28,10 +28,15 @@ func (r *roster) askRules() {
 		return
 	}
 	r.asked = true
-	l := &listing{roster: r, replies: make([][]byte, n), missing: n}
+	replies, missing, failed := make([][]byte, n), n, false
 	for i := range n {
 		pipe.Ask(r.w.pool, pipe.ToMaster(i), pipe.Mode{Proto: 2}, commands.AskUsers,
-			func(reply []byte, err error) { l.addReply(i, reply, err) })
+			func(reply []byte, err error) {
+				replies[i], failed = reply, failed || err != nil
+				if missing--; missing == 0 {
+					r.hearRules(replies, failed)
+				}
+			})
 	}
 }
 
@@ -84,37 +89,24 @@ func letsIn(u *tracking.User, masters []map[string]string) bool {
 	return true
 }
 
-// listing collects the masters' answers. It lives until the last of them has answered, or failed.
-type listing struct {
-	*roster
-	replies [][]byte
-	missing int
-	failed  bool // the next second asks again
-}
-
-// addReply takes the answer of the i-th master. If one has failed nothing is concluded from the others:
-// whoever is not listed there may just not be known.
-func (l *listing) addReply(i int, reply []byte, err error) {
-	l.replies[i], l.failed = reply, l.failed || err != nil
-	if l.missing--; l.missing > 0 {
+// hearRules takes the answers of all masters. If one has failed nothing is concluded from the others: whoever
+// is not listed there may just not be known. Then the next second asks again.
+func (r *roster) hearRules(replies [][]byte, failed bool) {
+	if r.asked = false; failed {
 		return
 	}
-	l.asked = false
-	masters := make([]map[string]string, len(l.replies))
-	for i, reply := range l.replies {
-		if l.failed {
-			return
-		}
+	masters := make([]map[string]string, len(replies))
+	for i, reply := range replies {
 		rules, lacks, ok := commands.Users(reply)
 		if lacks != "" {
-			l.logLack(lacks)
+			r.logLack(lacks)
 		}
-		if l.lacks = lacks; !ok {
+		if r.lacks = lacks; !ok {
 			return
 		}
 		masters[i] = rules
 	}
-	l.compareRules(masters)
+	r.compareRules(masters)
 }
 
 // rejudgeClient closes a client that listens to what its user must not hear any more.
