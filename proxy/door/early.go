@@ -1,9 +1,11 @@
 package door
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -165,7 +167,7 @@ func (e *Early) handOver(nc net.Conn, rest []byte, stays bool) {
 	// The deadline that woke its goroutine would end the first read of the next owner, too.
 	nc.SetDeadline(time.Time{})
 	if len(rest) > 0 {
-		nc = &begun{nc, rest}
+		nc = &begun{nc, io.MultiReader(bytes.NewReader(rest), nc)}
 	}
 	to.Admit(nc)
 }
@@ -260,18 +262,11 @@ func (e *Early) text() string {
 	return text + ": " + cluster.Reasons(why)
 }
 
-// begun is a connection of which something was read already.
+// begun is a connection of which something was read already: from has that, and then what comes.
 type begun struct {
 	net.Conn
-	rest []byte
+	from io.Reader
 }
 
 // Read implements net.Conn.
-func (b *begun) Read(p []byte) (int, error) {
-	if len(b.rest) == 0 {
-		return b.Conn.Read(p)
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
+func (b *begun) Read(p []byte) (int, error) { return b.from.Read(p) }
