@@ -108,20 +108,14 @@ func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchan
 	a.expectReply(then, lost)
 	_, splits := then.(redlock.Splitter)
 	s.Feed(s.w.pool.Send(&pipe.Request{
-		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: locking{s}, Tag: s.current,
+		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: locking{receiving{s}}, Tag: s.current,
 		Resend: resend, Splits: splits, Script: true,
 	}))
 }
 
 // locking is a session as the pipe.Receiver of a request about a lock. It tells whom it is for if the request
 // may run twice.
-type locking struct{ s *session }
-
-func (l locking) Receive(tag uint32, chunk []byte, last bool) { l.s.Receive(tag, chunk, last) }
-func (l locking) Fail(tag uint32, err error)                  { l.s.Fail(tag, err) }
-func (l locking) Discard(tag uint32) bool                     { return l.s.Discard(tag) }
-func (l locking) Detour(tag uint32)                           { l.s.Detour(tag) }
-func (l locking) Order(tag uint32) (int64, uint32, bool)      { return l.s.Order(tag) }
+type locking struct{ receiving }
 
 // Repeated implements pipe.Repeater.
 func (l locking) Repeated(tag uint32) {

@@ -45,7 +45,7 @@ func (r *router) sendTo(to pipe.Target, req []byte, resend, script bool) {
 	}
 	var receiver pipe.Receiver = s
 	if resend {
-		receiver = reader{s}
+		receiver = reader{receiving{s}}
 	}
 	p := s.w.pool.Send(&pipe.Request{
 		Target: to, Mode: s.Mode(), Bytes: req, To: receiver, Tag: s.current, Resend: resend,
@@ -71,16 +71,21 @@ func (r *router) shedCommand(slot int, cmd *commands.Command) bool {
 	return true
 }
 
+// receiving is a session as a pipe.Receiver, for those that tell the pipe more of a request.
+type receiving struct{ s *session }
+
+func (r receiving) Receive(tag uint32, chunk []byte, last bool) { r.s.Receive(tag, chunk, last) }
+func (r receiving) Fail(tag uint32, err error)                  { r.s.Fail(tag, err) }
+func (r receiving) Discard(tag uint32) bool                     { return r.s.Discard(tag) }
+func (r receiving) Detour(tag uint32)                           { r.s.Detour(tag) }
+func (r receiving) Order(tag uint32) (int64, uint32, bool)      { return r.s.Order(tag) }
+
 // reader is a session as the pipe.Chooser of what it reads. It is asked, when the size of a reply is known,
 // whether the request should rather be sent again over a connection of the client's own.
-type reader struct{ s *session }
+type reader struct{ receiving }
 
-func (r reader) Receive(tag uint32, chunk []byte, last bool) { r.s.Receive(tag, chunk, last) }
-func (r reader) Fail(tag uint32, err error)                  { r.s.Fail(tag, err) }
-func (r reader) Discard(tag uint32) bool                     { return r.s.Discard(tag) }
-func (r reader) Detour(tag uint32)                           { r.s.Detour(tag) }
-func (r reader) Most(tag uint32) int                         { return r.s.Most(tag) }
-func (r reader) Order(tag uint32) (int64, uint32, bool)      { return r.s.Order(tag) }
+// Most implements pipe.Longer.
+func (r reader) Most(tag uint32) int { return r.s.Most(tag) }
 
 // Apart implements pipe.Chooser. Later commands that were sent already would overtake the request. It also
 // declines where the client already has such connections, or a place for another one is not to be had.
