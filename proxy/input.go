@@ -81,7 +81,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		}
 		raw := buf[used : used+n]
 		if args == nil {
-			if args, raw, err = s.in.args(raw, s.w.args); err != nil {
+			if args, raw, err = resp.Split(raw, s.w.args); err != nil {
 				refuseBytes(s, err)
 				return len(buf)
 			}
@@ -106,23 +106,14 @@ func (s *session) readCommands(buf []byte) (used int) {
 	return used
 }
 
-// nextCommand is Guard.NextArgs, but does not ask it again about a command that is being taken apart.
+// nextCommand is Guard.NextArgs, or what a goroutine has found of the command at the front of the input.
 func (in *input) nextCommand(
 	buf []byte, limits *resp.Limits, scratch [][]byte,
 ) (n int, args [][]byte, err error) {
 	if in.long != nil {
-		return in.long.Size, nil, nil
+		return in.long.Size, in.long.Args, in.long.Err
 	}
 	return in.guard.NextArgs(buf, limits, scratch)
-}
-
-// args is resp.Split for the command at the front of the input. It returns the bytes as well, for an inline
-// command is turned into one in the form of an array.
-func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, err error) {
-	if in.long != nil {
-		return in.long.Args, raw, in.long.Err
-	}
-	return resp.Split(raw, scratch)
 }
 
 // takeApart makes a goroutine take raw apart; then raw is read once more. If one master has the keys of all

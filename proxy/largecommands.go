@@ -41,9 +41,10 @@ const expectLarge = 100
 func (l *largeCommands) expectReads() { l.reads = expectLarge }
 
 // takesRead says that the command is a read to go over the connections, and counts it. What replicas may
-// answer is none. A client for which there is no room for one more connection uses the shared ones.
+// answer, or a goroutine has taken apart, is none. A client for which there is no room for one more
+// connection uses the shared ones.
 func (l *largeCommands) takesRead(s *session, args [][]byte) bool {
-	if len(args) == 0 || s.own.Set() != nil || s.tx.IsOpen() {
+	if len(args) == 0 || s.in.long != nil || s.own.Set() != nil || s.tx.IsOpen() {
 		return false
 	}
 	cmd := s.w.table.Lookup(args[0])
