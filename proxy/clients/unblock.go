@@ -1,30 +1,23 @@
 package clients
 
-import (
-	"context"
-
-	"lockproxy/commands"
-)
+import "lockproxy/proxy/client"
 
 // Unblock implements commands.Clients. Whether it did is known on the loop of the other client, perhaps only
-// once its node has answered. So the asking one waits in a task.
+// once its node has answered.
 func (c Commands) Unblock(id int64, withError bool) {
-	all := c.On.all
-	c.Host.Actions().Task(commands.Returning(func(ctx context.Context) []byte {
-		blocked, ended := all.Find(id), make(chan bool, 1)
-		if blocked == nil || !all.loops[all.IndexOf(id)].Post(func() {
-			blocked.Unblock(withError, func(done bool) { ended <- done })
-		}) {
-			ended <- false
-		}
-		select {
-		case done := <-ended:
-			if done {
-				return []byte(":1\r\n")
+	c.Host.AnswerLater(client.ByProxy)
+	c.Host.Actions().Await(func(done func([]byte)) {
+		ended := func(did bool) {
+			if did {
+				done([]byte(":1\r\n"))
+			} else {
+				done([]byte(":0\r\n"))
 			}
-			return []byte(":0\r\n")
-		case <-ctx.Done():
-			return commands.ErrorReply(context.Cause(ctx))
 		}
-	}), nil)
+		all := c.On.all
+		blocked := all.Find(id)
+		if blocked == nil || !all.loops[all.IndexOf(id)].Post(func() { blocked.Unblock(withError, ended) }) {
+			ended(false)
+		}
+	}, func(reply []byte) []byte { return reply }, nil)
 }
