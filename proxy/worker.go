@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -66,9 +67,10 @@ func NewWorker(shared *Shared, index int, l *loop.Loop, pool *pipe.Pool, topics 
 	}
 	w.roster.w = w
 	w.hub = pubsub.NewHub(l, topics, &shared.Underway, budget, w.later.Late)
-	w.memory = shared.Memory.Loop(l, w.counted)
+	w.memory = shared.Memory.Loop(l, seenAs(w, func(s *session) memory.Client { return &s.footprint }))
 	w.watchers = shared.Watchers.Loop(l)
-	w.clients = shared.Clients.Loop(l, pool, w.later, w.peers)
+	other := func(s *session) clients.Client { return otherClient{s} }
+	w.clients = shared.Clients.Loop(l, pool, w.later, seenAs(w, other))
 	l.After(time.Second, w.tidySessions)
 	return w
 }
@@ -142,20 +144,13 @@ func (w *worker) countCommand(a *answer) {
 // each command, so these are a few comparisons.
 func (w *worker) alert() bool { return w.clients.Alert() || w.watchers.Any() }
 
-// peers are the clients of the loop as others see them.
-func (w *worker) peers(yield func(clients.Client) bool) {
-	for s := range w.sessions {
-		if !yield(otherClient{s}) {
-			return
-		}
-	}
-}
-
-// counted are the clients of the loop as memory counts them.
-func (w *worker) counted(yield func(memory.Client) bool) {
-	for s := range w.sessions {
-		if !yield(&s.footprint) {
-			return
+// seenAs are the clients of a loop as others see them, which as says.
+func seenAs[T any](w *worker, as func(*session) T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for s := range w.sessions {
+			if !yield(as(s)) {
+				return
+			}
 		}
 	}
 }
