@@ -47,12 +47,6 @@ func (c *Client) Lose(why error) {
 	}
 }
 
-// Dispatch takes the current command of a client in MULTI. refusal is the proxy's objection to it, or nil.
-// The client must be InMulti. raw may alias the read buffer: what is kept of it is copied.
-func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
-	c.open.dispatchQueued(cmd, args, raw, refusal)
-}
-
 // InMulti says that commands are queued.
 func (c *Client) InMulti() bool { return c.open != nil && c.open.multi }
 

@@ -19,10 +19,11 @@ const queueCost = 128
 
 var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
 
-// dispatchQueued takes the current command. refusal is the proxy's objection to it, or nil. The order of the
-// cases matters: the first that fits answers the command, or has it queued.
-func (t *transaction) dispatchQueued(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
-	h := t.h
+// Dispatch takes the current command of a client, which must be InMulti. refusal is the proxy's objection to
+// it, or nil. raw may alias the read buffer: what is kept of it is copied. The order of the cases matters:
+// the first that fits answers the command, or has it queued.
+func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
+	t, h := c.open, c.h
 	t.of.tracker.Asked()
 	h.AnswerLater(client.ByNode)
 	switch {

@@ -2,7 +2,7 @@
 // that nobody else uses. It logs what is queued there, so that the same can be queued at another node:
 //
 //	MULTI             nothing is sent: the first key decides the node
-//	SET, GET ...  --> dispatchQueued --> log --> conn: MULTI, SET, GET ... --> QUEUED
+//	SET, GET ...  --> Dispatch --> log --> conn: MULTI, SET, GET ... --> QUEUED
 //	EXEC          --> takeStep --> EXEC --> the reply, as it comes
 //	                      \
 //	                       +--> MOVED, a lost connection: another conn is sent the log again
