@@ -173,11 +173,7 @@ func (q *answers) isAnswered(tag uint32) bool { return !q.hasCommand(tag) || q.a
 // midAnswer says that a part of an answer is written. Then what arrives of the oldest answer is written at
 // once, unless the command makes its own answer of it.
 func (q *answers) midAnswer() bool {
-	if q.len() == 0 {
-		return false
-	}
-	a := q.first()
-	return a.isShown() && !a.done
+	return q.len() > 0 && q.first().isShown() && !q.first().done
 }
 
 // noteBegun notes the first bytes of an answer. An error begins with - or, in RESP3, with ! if it is long.
