@@ -28,7 +28,6 @@ type Queue struct {
 
 // origin has the logins of one origin.
 type origin struct {
-	name    string
 	running int
 	waiting []func()
 	queued  bool // it is in turns
@@ -44,7 +43,7 @@ func (l *Queue) Enter(from string, start func()) bool {
 	}
 	o := l.origins[from]
 	if o == nil {
-		o = &origin{name: from}
+		o = new(origin)
 		if l.origins == nil {
 			l.origins = make(map[string]*origin)
 		}
