@@ -28,7 +28,7 @@ build: ## bin/lockproxy, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o bin/lockproxy ./cmd/lockproxy
 
 release: ## dist: static binaries for Linux and macOS, an image context, bills of materials, checksums
-	$(GO) run ./internal/release -version $(VERSION)
+	GO="$(GO)" integration/release.sh $(VERSION)
 
 quick: fmt-check ## every test that needs no server and no build of the program, in less than a minute: to run before each commit
 	$(SHARED) CGO_ENABLED=0 $(GO) vet -tags quick $(QUICK)

@@ -2,7 +2,7 @@
 # install.sh installs what the integration tests need and is missing here:
 # redis-server with sentinel and tools, one Redis client library for each of Python,
 # Ruby, PHP, Perl and C, a compiler of Java, what Redis's own test suite wants, PostgreSQL, haproxy, Chromium, shells and
-# readers of manual pages, and what judges the files of docs/deploy: Prometheus with promtool, systemd-analyze. It
+# readers of manual pages, jq, and what judges the files of docs/deploy: Prometheus with promtool, systemd-analyze. It
 # says what it does, does nothing when all is there, and starts no system service.
 #
 #	integration/install.sh           install what is missing
@@ -31,7 +31,7 @@ missing() {
 	done
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
 		command -v google-chrome >/dev/null || echo chromium
-	for tool in zsh fish groff mandoc haproxy; do command -v "$tool" >/dev/null || echo "$tool"; done
+	for tool in zsh fish groff mandoc haproxy jq; do command -v "$tool" >/dev/null || echo "$tool"; done
 	have_postgres || echo postgresql
 	command -v tclsh8.6 >/dev/null || command -v tclsh8.5 >/dev/null || echo tcl
 	have_client "$(interpreter python3)" -c 'import redis' || echo python-client
@@ -94,7 +94,7 @@ apt_packages() {
 		chromium) echo chromium fonts-dejavu-core ;;
 		postgresql) echo postgresql ;;
 		tcl) echo tcl8.6 ;;
-		zsh | fish | mandoc | haproxy) echo "$name" ;;
+		zsh | fish | mandoc | haproxy | jq) echo "$name" ;;
 		groff) echo groff-base ;;
 		python-client) echo python3-redis ;;
 		ruby-client) echo ruby-redis ;;
@@ -116,7 +116,7 @@ brew_install() {
 		chromium) echo "install.sh: brew install chromium"; brew install --cask chromium ;;
 		postgresql) echo "install.sh: brew install postgresql@17"; brew install postgresql@17 ;;
 		tcl) echo "install.sh: brew install tcl-tk@8"; brew install tcl-tk@8 ;;
-		zsh | fish | mandoc | groff | haproxy) echo "install.sh: brew install $name"; brew install "$name" ;;
+		zsh | fish | mandoc | groff | haproxy | jq) echo "install.sh: brew install $name"; brew install "$name" ;;
 		python-client) echo "install.sh: pip3 install --user redis"; pip3 install --user --break-system-packages redis ;;
 		ruby-client) echo "install.sh: gem install redis"; gem install --user-install redis ;;
 		php-client) echo "install.sh: brew install php, pecl install redis"; command -v php >/dev/null || brew install php; yes '' | pecl install redis ;;

@@ -1,10 +1,12 @@
 //go:build !quick
 
-package main
+// Package release tests what `make release` makes (integration/release.sh).
+package release
 
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/elf"
@@ -19,12 +21,36 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
-// here is packed without compression, which would be most of the work.
-var here = version{
-	version: "9.8.7", commit: "c0ffee123456", source: "../..", time: time.Unix(1.8e9, 0).UTC(),
+const version, commit, seconds = "9.8.7", "c0ffee123456", 1_800_000_000
+
+// all are the platforms that are published.
+var all = strings.Fields("linux/amd64 linux/arm64 darwin/amd64 darwin/arm64")
+
+// packed is a file of an archive.
+type packed struct {
+	mode int64
+	text []byte
+}
+
+// makeRelease makes a release of the sources in a directory, into out. command is the Go command; "": the
+// usual one. Compression would be most of the work, so there is hardly any.
+func makeRelease(t *testing.T, source, out, command string, args ...string) error {
+	t.Helper()
+	script, err := filepath.Abs("../release.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := exec.Command(script, args...)
+	made.Dir = source
+	made.Env = append(os.Environ(), "OUT="+out, "COMMIT="+commit, "LEVEL=1", "GO="+cmp.Or(command, "go"),
+		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", seconds))
+	said, err := made.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return nil
 }
 
 // copySources makes a copy of the sources elsewhere, without tests.
@@ -65,13 +91,13 @@ func read(t *testing.T, elem ...string) []byte {
 }
 
 // unpack returns the files of an archive by name, and sees that each could have been packed by anybody.
-func unpack(t *testing.T, packed []byte, folder string) map[string]archiveFile {
+func unpack(t *testing.T, archive []byte, folder string) map[string]packed {
 	t.Helper()
-	plain, err := gzip.NewReader(bytes.NewReader(packed))
+	plain, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]archiveFile{}
+	all := map[string]packed{}
 	for r := tar.NewReader(plain); ; {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -81,43 +107,40 @@ func unpack(t *testing.T, packed []byte, folder string) map[string]archiveFile {
 			t.Fatal(err)
 		}
 		name, inside := strings.CutPrefix(h.Name, folder+"/")
-		if !inside || h.Uid != 0 || h.Uname != "" || !h.ModTime.Equal(here.time) {
+		if !inside || h.Uid != 0 || h.Uname != "" || h.ModTime.Unix() != seconds {
 			t.Errorf("%s is of %d %q, from %v", h.Name, h.Uid, h.Uname, h.ModTime)
 		}
 		text, err := io.ReadAll(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[name] = archiveFile{name, h.Mode, text}
+		all[name] = packed{h.Mode, text}
 	}
 }
 
 // A release of one platform is made twice, of sources in two places: the bytes are the same, and all is there
 // that the others have too.
 func TestRelease(t *testing.T) {
-	r := here
-	r.out = filepath.Join(t.TempDir(), "dist")
-	if err := r.makeRelease([]platform{{"linux", "amd64"}}); err != nil {
+	out, again := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "deeper", "dist")
+	if err := makeRelease(t, "../..", out, "", version, "linux/amd64"); err != nil {
 		t.Fatal(err)
 	}
-	again := r
-	again.source, again.out = copySources(t), filepath.Join(t.TempDir(), "deeper", "dist")
-	if err := again.makeRelease([]platform{{"linux", "amd64"}}); err != nil {
+	if err := makeRelease(t, copySources(t), again, "", version, "linux/amd64"); err != nil {
 		t.Fatal(err)
 	}
-	list := string(read(t, r.out, "SHA256SUMS"))
-	if other := string(read(t, again.out, "SHA256SUMS")); other != list {
+	list := string(read(t, out, "SHA256SUMS"))
+	if other := string(read(t, again, "SHA256SUMS")); other != list {
 		t.Errorf("made again it is another one:\n%s\n%s", list, other)
 	}
 	names := []string{"image.tar.gz", "linux_amd64.cdx.json", "linux_amd64.tar.gz"}
 	for i, line := range strings.Split(strings.TrimSpace(list), "\n") {
 		name := "lockproxy_9.8.7_" + names[i]
-		if want := fmt.Sprintf("%x  %s", sha256.Sum256(read(t, r.out, name)), name); line != want {
+		if want := fmt.Sprintf("%x  %s", sha256.Sum256(read(t, out, name)), name); line != want {
 			t.Errorf("SHA256SUMS has %q, want %q", line, want)
 		}
 	}
 
-	files := unpack(t, read(t, r.out, "lockproxy_9.8.7_linux_amd64.tar.gz"), "lockproxy_9.8.7_linux_amd64")
+	files := unpack(t, read(t, out, "lockproxy_9.8.7_linux_amd64.tar.gz"), "lockproxy_9.8.7_linux_amd64")
 	program := files["lockproxy"]
 	binary, err := elf.NewFile(bytes.NewReader(program.text))
 	if err != nil || program.mode != 0o755 {
@@ -146,9 +169,9 @@ func TestRelease(t *testing.T) {
 	if len(files) != 8 {
 		t.Errorf("%d files", len(files))
 	}
-	testBill(t, read(t, r.out, "lockproxy_9.8.7_linux_amd64.cdx.json"), program.text)
+	testBill(t, read(t, out, "lockproxy_9.8.7_linux_amd64.cdx.json"), program.text)
 
-	image := unpack(t, read(t, r.out, "lockproxy_9.8.7_image.tar.gz"), "lockproxy_9.8.7_image")
+	image := unpack(t, read(t, out, "lockproxy_9.8.7_image.tar.gz"), "lockproxy_9.8.7_image")
 	testImage(t, image)
 	if !bytes.Equal(image["lockproxy-linux-amd64"].text, program.text) {
 		t.Error("the image has another binary")
@@ -191,8 +214,8 @@ func testBill(t *testing.T, text, program []byte) {
 		t.Fatal(err)
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(program))
-	if c := b.Metadata.Component; c.Hashes[0].Content != sum || c.Version != "9.8.7" ||
-		c.Properties[0].Value != here.commit {
+	if c := b.Metadata.Component; c.Hashes[0].Content != sum || c.Version != version ||
+		c.Properties[0].Value != commit {
 		t.Errorf("it is about %+v", c)
 	}
 	serial := regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-` +
@@ -208,8 +231,8 @@ func testBill(t *testing.T, text, program []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := regexp.MustCompile(`^\S+ go(\S+)`).FindSubmatch(said)
-	want := []string{"pkg:golang/std@" + string(version[1])}
+	compiler := regexp.MustCompile(`^\S+ go(\S+)`).FindSubmatch(said)
+	want := []string{"pkg:golang/std@" + string(compiler[1])}
 	for _, m := range regexp.MustCompile(`(?m)^\tdep\t(\S+)\t(\S+)\t`).FindAllSubmatch(said, -1) {
 		want = append(want, "pkg:golang/"+string(m[1])+"@"+string(m[2]))
 	}
@@ -224,7 +247,7 @@ func testBill(t *testing.T, text, program []byte) {
 }
 
 // testImage sees that what the Dockerfile copies is in the context, and that it runs as that of the sources.
-func testImage(t *testing.T, files map[string]archiveFile) {
+func testImage(t *testing.T, files map[string]packed) {
 	t.Helper()
 	text := string(files["Dockerfile"].text)
 	ours := string(read(t, "../../Dockerfile"))
@@ -258,7 +281,8 @@ func TestPlatforms(t *testing.T) {
 		list := exec.Command("go", "list", "-deps", "-f",
 			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/lockproxy")
 		list.Dir = "../.."
-		list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
+		system, processor, _ := strings.Cut(p, "/")
+		list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+processor)
 		out, err := list.Output()
 		if err != nil {
 			t.Fatalf("%v: %v", p, err)
@@ -273,21 +297,59 @@ func TestPlatforms(t *testing.T) {
 	}
 }
 
+// compiler stands in for the Go command: what it makes prints its arguments.
+const compiler = `#!/bin/sh
+case $1 in
+env) exec go "$@" ;;
+version)
+	echo '{"GoVersion": "go1.2", "Deps": [{"Path": "a", "Replace":
+		{"Path": "b", "Version": "v1", "Sum": "h1"}}]}' ;;
+build)
+	while [ "$1" != -o ]; do shift; done
+	printf '#!/bin/sh\necho "$@"\n' >"$2"
+	chmod +x "$2" ;;
+esac
+`
+
 func TestArguments(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
-	args := []string{"-version", "1.2.3", "-commit", "abc"}
-	r, chosen, err := parseFlags(append(args, "-only", "linux/arm64,darwin/amd64"))
-	if err != nil || r.version != "1.2.3" || r.commit != "abc" || r.time.Unix() != 1700000000 ||
-		r.level != gzip.BestCompression ||
-		!slices.Equal(chosen, []platform{{"linux", "arm64"}, {"darwin", "amd64"}}) {
-		t.Errorf("%+v %v %v", r, chosen, err)
+	command := filepath.Join(t.TempDir(), "go")
+	if err := os.WriteFile(command, []byte(compiler), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	if _, chosen, err := parseFlags(args); err != nil || len(chosen) != 4 {
-		t.Errorf("%v %v", chosen, err)
+	out := filepath.Join(t.TempDir(), "dist")
+	some := []string{"linux/arm64", "darwin/amd64"}
+	for _, only := range [][]string{nil, some} { // the second takes the place of the first
+		if err := makeRelease(t, "../..", out, command, append([]string{version}, only...)...); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"SHA256SUMS", "lockproxy_9.8.7_image.tar.gz"}
+		if only == nil {
+			only = all
+		}
+		for _, p := range only {
+			name := "lockproxy_9.8.7_" + strings.ReplaceAll(p, "/", "_")
+			want = append(want, name+".cdx.json", name+".tar.gz")
+		}
+		slices.Sort(want)
+		var got []string
+		entries, err := os.ReadDir(out)
+		for _, e := range entries {
+			got = append(got, e.Name())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v makes\n%q, want\n%q", only, got, want)
+		}
 	}
-	for _, wrong := range [][]string{{}, {"-version", "1", "-only", "plan9/386"},
-		{"-version", "1", "-only", "linux/amd64,linux/risc"}, {"-version", "1", "more"}} {
-		if _, _, err := parseFlags(wrong); err == nil {
+	var b bill
+	err := json.Unmarshal(read(t, out, "lockproxy_9.8.7_darwin_amd64.cdx.json"), &b)
+	if err != nil || b.Metadata.Timestamp != "2027-01-15T08:00:00Z" ||
+		b.Components[1].Ref != "pkg:golang/b@v1" ||
+		fmt.Sprint(b.Components[1].Properties) != "[{go.sum h1} {replaces a}]" {
+		t.Errorf("%+v, %v", b, err)
+	}
+	for _, wrong := range [][]string{{}, {"1", "plan9/386"}, {"1", "linux/amd64", "linux/risc"},
+		{"1", "more"}} {
+		if err := makeRelease(t, "../..", out, command, wrong...); err == nil {
 			t.Errorf("%q is taken", wrong)
 		}
 	}
