@@ -127,8 +127,8 @@ func (f *feed) forgetSubscription(l *subscriptionAt) {
 		f.s.loseTopic(t)
 	}
 	delete(f.subscribed, t.TopicName)
-	t.places = slices.DeleteFunc(slices.Clone(t.places), func(o *subscriptionAt) bool { return o == l })
-	t.noteCountedAt(f.addr, false)
+	places := slices.DeleteFunc(slices.Clone(t.places()), func(o *subscriptionAt) bool { return o == l })
+	t.where.Store(&places)
 	f.busy = time.Now()
 	f.s.settleJoins(t)
 	f.s.forgetIfOver(t)

@@ -68,7 +68,8 @@ func (f *feed) passMessage(kind Kind, frame, rest []byte) error {
 	f.s.mu.Lock()
 	defer f.s.unlockAndTell()
 	l := f.subscribed[TopicName{kind, string(name)}]
-	if l == nil || !l.stands || l.topic.everywhere && f.addr != l.topic.home && !notifiesOfKeys(channel) {
+	if l == nil || !l.stands.Load() ||
+		l.topic.everywhere && f.addr != l.topic.home && !notifiesOfKeys(channel) {
 		return nil
 	}
 	t := l.topic
@@ -118,8 +119,7 @@ func (f *feed) noteConfirmed(d owedReply) {
 	if f.subscribed[t.TopicName] != l {
 		return
 	}
-	l.stands = true
-	t.noteCountedAt(f.addr, true)
+	l.stands.Store(true)
 	delete(f.s.resting, f.addr)
 	if !l.leaving && d.number >= l.since {
 		l.answer = d.number
@@ -140,8 +140,7 @@ func (f *feed) noteUnsubscribed(d owedReply) {
 	case l.leaving:
 		f.forgetSubscription(l)
 	default:
-		l.stands = false
-		t.noteCountedAt(f.addr, false)
+		l.stands.Store(false)
 	}
 }
 
@@ -166,7 +165,7 @@ func (f *feed) noteRefused(d owedReply, text string) {
 	if f.subscribed[t.TopicName] != l || l.leaving {
 		return
 	}
-	if busy(text) && l.stands { // it still stands: only the answer is missing
+	if busy(text) && l.stands.Load() { // it still stands: only the answer is missing
 		f.refused = append(f.refused, d)
 		return
 	}
@@ -174,7 +173,7 @@ func (f *feed) noteRefused(d owedReply, text string) {
 	// what does not pass by itself is tried seldom
 	pause := maxResubscribe
 	switch {
-	case passesByItself(text) && l.stands: // there must not be subscriptions at two nodes
+	case passesByItself(text) && l.stands.Load(): // there must not be subscriptions at two nodes
 		if l.live() && f.addr == t.home {
 			f.s.loseTopic(t)
 		}
@@ -187,7 +186,7 @@ func (f *feed) noteRefused(d owedReply, text string) {
 		// Callers who have not joined yet get the error; for the others it is tried again.
 		f.s.refuseTopic(t)
 		t.endJoins(d.number, t.reason)
-		if l.stands {
+		if l.stands.Load() {
 			pause = 0
 			break
 		}

@@ -21,25 +21,12 @@ func (t *Topic) Listeners() int { return int(t.heard.Load()) }
 // CountedAt is how many subscribers of t at the node at addr are this process: 1 or 0. A shard channel is
 // counted wherever it is.
 func (t *Topic) CountedAt(addr string) int {
-	at := *t.counted.Load()
-	if t.Kind == Shard && len(at) > 0 || slices.Contains(at, addr) {
-		return 1
+	for _, l := range t.places() {
+		if l.stands.Load() && (t.Kind == Shard || l.feed.addr == addr) {
+			return 1
+		}
 	}
 	return 0
-}
-
-// noteCountedAt notes whether we are subscribed at the node at addr. Subscriptions.mu is held. The slice is
-// replaced, never changed, for loops read it without a lock.
-func (t *Topic) noteCountedAt(addr string, yes bool) {
-	old := *t.counted.Load()
-	if slices.Contains(old, addr) == yes {
-		return
-	}
-	now := slices.DeleteFunc(slices.Clone(old), func(a string) bool { return a == addr })
-	if yes {
-		now = append(now, addr)
-	}
-	t.counted.Store(&now)
 }
 
 // topicsAtOnce is how many topics are listed before the lock is released for a moment.

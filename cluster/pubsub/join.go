@@ -105,7 +105,7 @@ func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) 
 			s.endIfUnused(t, o)
 			continue
 		}
-		for _, l := range t.places {
+		for _, l := range t.places() {
 			if !fenced[l.feed] {
 				fenced[l.feed] = true
 				l.feed.sendPing(o)
@@ -157,7 +157,7 @@ func (s *Subscriptions) awaitTopic(t *Topic, o *barrier) {
 	o.missing++
 	t.asked++
 	s.placeTopic(t)
-	for _, l := range t.places {
+	for _, l := range t.places() {
 		if !l.leaving && l.sent < t.asked {
 			l.feed.sendSubscribe(l)
 		}

@@ -130,7 +130,7 @@ func TestJoin(t *testing.T) {
 	}
 	for _, topic := range concerned {
 		if topic.CountedAt(s.Addr) != 1 || topic.CountedAt("elsewhere") != 0 {
-			t.Errorf("%s: counted at %v", topic.Name, *topic.counted.Load())
+			t.Errorf("%s: counted at %v", topic.Name, topic.places())
 		}
 	}
 	if u.Home() != s.Addr {

@@ -76,7 +76,7 @@ func (s *Subscriptions) placeTopic(t *Topic) {
 		t.home = home
 	}
 	now := s.nodes.Topology()
-	for _, l := range slices.Clone(t.places) {
+	for _, l := range t.places() {
 		stays := l.feed.addr == home || t.everywhere && now.Master(l.feed.addr) != nil
 		if !stays && !l.leaving {
 			t.reason = errMoved
@@ -118,7 +118,8 @@ func (s *Subscriptions) subscribeAt(t *Topic, addr string) {
 			s.tasks.Go(f.runFeed) // ends with the connection, or with s.ctx
 		}
 		l = &subscriptionAt{topic: t, feed: f}
-		t.places = append(t.places, l)
+		places := append(slices.Clone(t.places()), l)
+		t.where.Store(&places)
 		f.subscribed[t.TopicName] = l
 	}
 	if l.leaving || t.asked == 0 {
@@ -134,7 +135,7 @@ func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 	if t.used() {
 		return
 	}
-	for _, l := range t.places {
+	for _, l := range t.places() {
 		l.feed.sendUnsubscribe(l, o)
 	}
 	s.forgetIfOver(t)
@@ -142,7 +143,7 @@ func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 
 // forgetIfOver drops a topic that has no listeners and no subscriptions. mu is held.
 func (s *Subscriptions) forgetIfOver(t *Topic) {
-	if t.used() || len(t.places) > 0 || s.index.all[t.TopicName] != t {
+	if t.used() || len(t.places()) > 0 || s.index.all[t.TopicName] != t {
 		return
 	}
 	delete(s.loose, t)
@@ -158,7 +159,7 @@ func (s *Subscriptions) settleJoins(t *Topic) {
 		return
 	}
 	answered := home.answer
-	for _, l := range t.places {
+	for _, l := range t.places() {
 		if !l.leaving {
 			answered = min(answered, l.answer)
 		}

@@ -85,7 +85,7 @@ func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
 			t.everywhere = glob.CanBegin([]byte(name), keyspacePrefix) ||
 				glob.CanBegin([]byte(name), keyeventPrefix)
 		}
-		t.counted.Store(new([]string))
+		t.where.Store(new([]*subscriptionAt))
 		s.index.addTopic(t)
 		s.price += countedPrice(kind, name)
 	}

@@ -45,14 +45,13 @@ type Topic struct {
 	slot       int  // a node that has it is the home; -1: that of all topics without
 	everywhere bool // it is subscribed at every master, for notifications of the key space
 
-	heard   atomic.Int64             // clients that listen to it; see Count
-	counted atomic.Pointer[[]string] // addresses of the nodes that count us as a subscriber
+	heard atomic.Int64                      // clients that listen to it; see Count
+	where atomic.Pointer[[]*subscriptionAt] // see places
 
 	// Subscriptions.mu guards the rest.
 
 	members []*member
 	outlets []attached
-	places  []*subscriptionAt
 	home    string // address of the node where it has to be subscribed; "": no node serves its slot
 	asked   uint64 // rises with each join; each SUBSCRIBE bears the number of its time, which is not 0
 	joins   []join // that wait for an answer, the oldest first
@@ -67,9 +66,14 @@ type subscriptionAt struct {
 	since   uint64 // SUBSCRIBEs with this number and later ones count
 	sent    uint64 // number of the latest one
 	answer  uint64 // number of the latest that was confirmed
-	stands  bool   // we are subscribed at the node
 	leaving bool   // it is to end, or has been asked to
+
+	stands atomic.Bool // we are subscribed at the node; loops look at it without a lock
 }
+
+// places are the subscriptions of t, one a node. The slice is replaced, never changed, for loops read it
+// without a lock.
+func (t *Topic) places() []*subscriptionAt { return *t.where.Load() }
 
 // join is a barrier that waits for the SUBSCRIBE of that number.
 type join struct {
@@ -93,7 +97,7 @@ func (l *subscriptionAt) live() bool { return !l.leaving && l.answer >= l.since 
 
 // at is the subscription at addr, or nil.
 func (t *Topic) at(addr string) *subscriptionAt {
-	for _, l := range t.places {
+	for _, l := range t.places() {
 		if l.feed.addr == addr {
 			return l
 		}
