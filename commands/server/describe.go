@@ -22,7 +22,7 @@ func appendCommand(dst []byte, proto int, c *commands.Command) []byte {
 	dst = redcon.AppendArray(dst, 10)
 	dst = resp.AppendBulks(dst, c.Name)
 	dst = redcon.AppendInt(dst, int64(c.Arity))
-	flags := flagWords(c.Flags)
+	flags, categories := tell(c.Flags)
 	if slices.ContainsFunc(c.Keys, func(k commands.KeySpec) bool { return k.Counted }) {
 		flags = append(flags, "movablekeys") // or a client that goes by the positions would see no keys
 	}
@@ -32,7 +32,7 @@ func appendCommand(dst []byte, proto int, c *commands.Command) []byte {
 		first, last, step = at, at, 1
 	}
 	dst = resp.AppendInts(dst, first, last, step)
-	dst = appendWords(dst, proto, categories(c.Flags))
+	dst = appendWords(dst, proto, categories)
 	dst = resp.AppendSet(dst, proto, 0) // tips
 	dst = resp.AppendSet(dst, proto, len(c.Keys))
 	for i := range c.Keys {
@@ -57,42 +57,29 @@ func offeredSubs(c *commands.Command) []*commands.Command {
 	return subs
 }
 
-// flagWords are the flags of a command of our own. None can run in a script. The order is that of Redis.
-func flagWords(f commands.Flags) []string {
-	var words []string
-	switch {
-	case f&commands.Write != 0:
-		words = append(words, "write")
-	case f&commands.ReadOnly != 0:
-		words = append(words, "readonly")
-	}
-	if f&commands.Admin != 0 {
-		words = append(words, "admin")
-	}
-	words = append(words, "noscript")
-	if f&commands.Blocking != 0 {
-		words = append(words, "blocking")
-	}
-	return words
+// told is how COMMAND tells of the flags of a verb, in the order of Redis: by a word, and by ACL categories.
+var told = []struct {
+	flag       commands.Flags
+	word       string
+	categories []string
+}{
+	{commands.Write, "write", []string{"@write"}},
+	{commands.ReadOnly, "readonly", []string{"@read"}},
+	{commands.Admin, "admin", []string{"@admin", "@dangerous"}},
+	{commands.NoScript, "noscript", nil},
+	{commands.Blocking, "blocking", []string{"@blocking"}},
 }
 
-// categories are the ACL categories of a verb. All verbs are slow, since they run a script at the upstream,
-// and Redis knows nothing between fast and slow.
-func categories(f commands.Flags) []string {
-	words := []string{"@" + lockCategory}
-	switch {
-	case f&commands.Write != 0:
-		words = append(words, "@write")
-	case f&commands.ReadOnly != 0:
-		words = append(words, "@read")
+// tell returns the flags of a verb as words, and its ACL categories. No verb can run in a script. All are
+// slow, since they run a script at the upstream, and Redis knows nothing between fast and slow.
+func tell(f commands.Flags) (words, categories []string) {
+	categories = []string{"@" + lockCategory}
+	for _, t := range told {
+		if (f|commands.NoScript)&t.flag != 0 {
+			words, categories = append(words, t.word), append(categories, t.categories...)
+		}
 	}
-	if f&commands.Admin != 0 {
-		words = append(words, "@admin", "@dangerous")
-	}
-	if f&commands.Blocking != 0 {
-		words = append(words, "@blocking")
-	}
-	return append(words, "@slow")
+	return words, append(categories, "@slow")
 }
 
 // appendKeySpec appends where a verb has its keys: at a place of their own, or behind their number. Key specs
