@@ -70,9 +70,10 @@ var valkeyFilters = map[string]newCondition{
 	"LIB-VER":  equal(func(p *commands.Peer) string { return p.LibVersion }),
 	"IP":       equal(hostOf),
 	"IDLE":     atLeast(func(p *commands.Peer, _ time.Time) time.Duration { return p.Idle }),
-	"FLAGS":    withFlags,
 	"DB":       inDatabase,
-	"CAPA":     capable,
+	"CAPA":     withLetters("capa", "r", capabilities),
+	"FLAGS": withLetters("flags", knownFlags,
+		func(p *commands.Peer) string { return string(appendFlags(p, nil)) }),
 }
 
 // dialectOf is the dialect of the client's upstream.
@@ -143,36 +144,27 @@ func ofType(_ string, value []byte) (condition, []byte) {
 // proxy ever has, so they select nobody, but are no error.
 const knownFlags = "OSMPxbtRBdcuAUreTIiEN"
 
-// withFlags selects the clients that have each of the letters.
-func withFlags(name string, value []byte) (condition, []byte) {
-	if len(bytes.Trim(value, knownFlags)) > 0 {
-		return nil, unknownLetters("flags", name, value)
+// withLetters selects the clients that have each of the letters. Errors call them what, and known are those
+// that are no error.
+func withLetters(what, known string, has func(p *commands.Peer) string) newCondition {
+	return func(name string, value []byte) (condition, []byte) {
+		if len(bytes.Trim(value, known)) > 0 {
+			filter := "provided"
+			if strings.HasPrefix(name, opposite) {
+				filter = name
+			}
+			return nil, resp.ErrorLine("ERR Unknown %s found in the %s filter: %s", what, filter, value)
+		}
+		want := letters(value)
+		return func(p *commands.Peer, _ time.Time) bool {
+			letters := has(p)
+			return !slices.ContainsFunc(want, func(b byte) bool { return strings.IndexByte(letters, b) < 0 })
+		}, nil
 	}
-	want := letters(value)
-	return func(p *commands.Peer, _ time.Time) bool {
-		has := appendFlags(p, nil)
-		return !slices.ContainsFunc(want, func(letter byte) bool { return bytes.IndexByte(has, letter) < 0 })
-	}, nil
 }
 
 // letters are those of value, each once: otherwise a long value would cost its length for every client.
 func letters(value []byte) []byte { return slices.Compact(slices.Sorted(slices.Values(value))) }
-
-// capable selects clients that have announced all these capabilities, a letter each.
-func capable(name string, value []byte) (condition, []byte) {
-	if len(bytes.Trim(value, "r")) > 0 {
-		return nil, unknownLetters("capa", name, value)
-	}
-	want := string(value)
-	return func(p *commands.Peer, _ time.Time) bool { return want == "" || capabilities(p) == "r" }, nil
-}
-
-func unknownLetters(what, name string, value []byte) (refusal []byte) {
-	if strings.HasPrefix(name, opposite) {
-		return resp.ErrorLine("ERR Unknown %s found in the %s filter: %s", what, name, value)
-	}
-	return resp.ErrorLine("ERR Unknown %s found in the provided filter: %s", what, value)
-}
 
 func inDatabase(name string, value []byte) (condition, []byte) {
 	n, ok := resp.Integer(value)
