@@ -19,25 +19,11 @@ func Unite(a *resp.Value, b resp.Value, join func(name string, a *resp.Value, b 
 
 // Maps makes a Func that joins maps name by name. A single reply stays as it is.
 func Maps(join func(name string, a *resp.Value, b resp.Value)) Func {
-	return func(_ int, replies [][]byte) []byte {
-		if err := FirstError(replies); err != nil {
-			return err
+	return values(func(a *resp.Value, b resp.Value) bool {
+		if !resp.IsMap(*a) || !resp.IsMap(b) {
+			return false
 		}
-		if len(replies) == 1 {
-			return replies[0]
-		}
-		var united resp.Value
-		for i, reply := range replies {
-			v, _, err := resp.Parse(reply)
-			if err != nil || !resp.IsMap(v) {
-				return resp.ErrUnexpected
-			}
-			if i == 0 {
-				united = v
-			} else {
-				Unite(&united, v, join)
-			}
-		}
-		return resp.AppendValue(nil, united)
-	}
+		Unite(a, b, join)
+		return true
+	})
 }

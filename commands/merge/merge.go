@@ -84,6 +84,27 @@ func Concat(_ int, replies [][]byte) []byte {
 	return out
 }
 
+// values makes a Func that decodes the replies, and has join put each behind the first into that. It reports
+// false for what cannot be joined. A single reply stays as it is.
+func values(join func(joined *resp.Value, next resp.Value) bool) Func {
+	return func(_ int, replies [][]byte) []byte {
+		if err := FirstError(replies); err != nil {
+			return err
+		}
+		if len(replies) == 1 {
+			return replies[0]
+		}
+		joined, _, err := resp.Parse(replies[0])
+		for _, reply := range replies[1:] {
+			next, _, failed := resp.Parse(reply)
+			if err != nil || failed != nil || !join(&joined, next) {
+				return resp.ErrUnexpected
+			}
+		}
+		return resp.AppendValue(nil, joined)
+	}
+}
+
 // FirstError returns the first error among the replies, or nil. Without any reply it is an error, too.
 func FirstError(replies [][]byte) []byte {
 	for _, reply := range replies {

@@ -15,22 +15,7 @@ var (
 // elementwise makes a Func of a function on two numbers. The order of the replies does not matter to any f
 // above.
 func elementwise(f func(a, b int64) int64) Func {
-	return func(_ int, replies [][]byte) []byte {
-		if err := FirstError(replies); err != nil {
-			return err
-		}
-		if len(replies) == 1 {
-			return replies[0]
-		}
-		combined, _, err := resp.Parse(replies[0])
-		for _, reply := range replies[1:] {
-			next, _, failed := resp.Parse(reply)
-			if err != nil || failed != nil || !combineInto(&combined, next, f) {
-				return resp.ErrUnexpected
-			}
-		}
-		return resp.AppendValue(nil, combined)
-	}
+	return values(func(acc *resp.Value, v resp.Value) bool { return combineInto(acc, v, f) })
 }
 
 // combineInto combines the numbers of v into those of acc. It reports false for values that are no numbers,
