@@ -36,3 +36,12 @@ func TestAppendCommand(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// An error repeats what was given byte for byte, also what is no UTF-8; only line breaks, which would end it,
+// become blanks.
+func TestErrorLineKeepsBytes(t *testing.T) {
+	const want = "-ERR no 'é\xff\x00\xfe  ' (\xe9)\r\n"
+	if got := ErrorLine("ERR no '%s' (%s)", []byte("é\xff\x00\xfe\r\n"), "\xe9"); string(got) != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tidwall/redcon"
 )
@@ -45,14 +44,14 @@ func ErrorLine(format string, args ...any) []byte {
 		}
 	}
 	// A line break in an argument would end the reply, and what stands behind it would be taken for the next
-	// one.
-	text := strings.Map(func(r rune) rune {
-		if r == '\r' || r == '\n' {
-			return ' '
+	// one. All other bytes stay as they are, as in Redis, whether they are UTF-8 or not.
+	line := fmt.Appendf(nil, "-"+format, args...)
+	for i, b := range line {
+		if b == '\r' || b == '\n' {
+			line[i] = ' '
 		}
-		return r
-	}, fmt.Sprintf(format, args...))
-	return []byte("-" + text + "\r\n")
+	}
+	return append(line, "\r\n"...)
 }
 
 // Shortened is arg, if that is not longer than most; otherwise its first most bytes, and how many follow.
