@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"lockproxy/internal/resp"
@@ -29,18 +30,16 @@ func UnknownCommand(args [][]byte) []byte {
 		if len(said) >= maxSaid {
 			break
 		}
-		arg = printed(arg, maxSaid-len(said))
-		said = append(append(append(said, '\''), arg...), "' "...)
+		said = fmt.Appendf(said, "'%s' ", printed(arg, maxSaid-len(said)))
 	}
-	line := append([]byte("-ERR unknown command '"), printed(args[0], maxSaid)...)
-	return endLine(append(append(line, "', with args beginning with: "...), said...))
+	return resp.ErrorLine("ERR unknown command '%s', with args beginning with: %s", printed(args[0], maxSaid),
+		said)
 }
 
 // unknownSubcommand is what Redis says of a subcommand that its container does not have.
 func unknownSubcommand(args [][]byte) []byte {
-	line := append([]byte("-ERR unknown subcommand '"), printed(args[1], maxSaid)...)
-	line = append(append(line, "'. Try "...), bytes.ToUpper(args[0])...)
-	return endLine(append(line, " HELP."...))
+	return resp.ErrorLine("ERR unknown subcommand '%s'. Try %s HELP.", printed(args[1], maxSaid),
+		bytes.ToUpper(args[0]))
 }
 
 // maxSaid is how many bytes of an unknown name Redis repeats in its error.
@@ -50,17 +49,6 @@ const maxSaid = 128
 func printed(arg []byte, n int) []byte {
 	arg, _, _ = bytes.Cut(arg[:min(n, len(arg))], []byte{0})
 	return arg
-}
-
-// endLine ends a reply of one line, and takes out line breaks that clients may have put into it. Redis does
-// the same: a line break would end the reply too early, and what follows would pass for another one.
-func endLine(line []byte) []byte {
-	for i, b := range line {
-		if b == '\r' || b == '\n' {
-			line[i] = ' '
-		}
-	}
-	return append(line, "\r\n"...)
 }
 
 // UnknownOrArity answers a subcommand that checks the number of its arguments itself.
