@@ -1,6 +1,10 @@
 package commands
 
-import "lockproxy/internal/resp"
+import (
+	"bytes"
+
+	"lockproxy/internal/resp"
+)
 
 // index finds commands by name without regard to case. Every command of every client is looked up here, so
 // only four values of its name are hashed. Names of one bucket are compared one by one; there are a few
@@ -17,6 +21,16 @@ func (t *Table) Lookup(name []byte) *Command {
 		}
 	}
 	return nil
+}
+
+// Named is Lookup that knows subcommands too, by names such as "config|set".
+func (t *Table) Named(name []byte) *Command {
+	name, sub, isSub := bytes.Cut(name, []byte("|"))
+	c := t.Lookup(name)
+	if c != nil && isSub {
+		return FindSub(c.Subs, sub)
+	}
+	return c
 }
 
 // indexOf tells nearly all names of Redis apart by their length and their

@@ -11,11 +11,10 @@ import (
 // describes them, changed by our rows of routing, and the lock verbs. Immutable;
 // safe for concurrent use.
 type Table struct {
-	byName  map[string]*Command
 	all     []*Command // by ID, subcommands too
 	own     []*Command // the verbs
-	names   []string   // of the commands that COMMAND tells of
-	listed  []string   // of these and of their subcommands, as COMMAND LIST has them
+	count   int        // of the commands that COMMAND tells of
+	listed  []string   // their names and those of their subcommands, as COMMAND LIST has them
 	unknown *Command
 	index   index
 }
@@ -30,45 +29,45 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 		return nil, err
 	}
 	t := &Table{
-		byName:  make(map[string]*Command, 2*len(described)),
 		unknown: &Command{Row: Row{Name: "unknown", Arity: -1, Route: Refused, Flags: InSubscriber}},
 	}
+	byName := make(map[string]*Command, 2*len(described))
 	for _, c := range described {
-		t.byName[c.Name] = c
+		byName[c.Name] = c
 	}
 	for _, verb := range verbs {
 		c := cloneVerb(verb)
 		c.table = t
-		t.byName[c.Name] = c
+		byName[c.Name] = c
 		t.own = append(t.own, c)
 	}
 	// As of now, before rows add commands that the upstream does not have: COMMAND must not tell of these.
-	t.names = slices.Sorted(maps.Keys(t.byName))
-	for _, name := range t.names {
+	t.count = len(byName)
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		t.listed = append(t.listed, name)
-		for _, sub := range slices.Sorted(maps.Keys(t.byName[name].Subs)) {
+		for _, sub := range slices.Sorted(maps.Keys(byName[name].Subs)) {
 			t.listed = append(t.listed, name+"|"+sub)
 		}
 	}
-	byName := make(map[string]*Row, len(rows))
+	rules := make(map[string]*Row, len(rows))
 	for i := range rows {
-		t.addMissing(&rows[i])
-		byName[rows[i].Name] = &rows[i]
+		addMissing(byName, &rows[i])
+		rules[rows[i].Name] = &rows[i]
 	}
-	// Verbs have no rows.
-	for _, c := range t.byName {
-		if c.Flags&LockVerb == 0 {
-			applyRows(c, byName)
+	names := slices.Sorted(maps.Keys(byName)) // so that each Table numbers them alike
+	for _, name := range names {
+		c := byName[name]
+		if c.Flags&LockVerb == 0 { // verbs have no rows
+			applyRows(c, rules)
 		}
+		i := indexOf([]byte(name))
+		t.index[i] = append(t.index[i], c)
 	}
 	for _, name := range refused {
-		t.refuseNamed(name)
+		refuseCommand(t.Named([]byte(name)))
 	}
-	// Last, when all fields are known; by name, so that each Table numbers them alike.
-	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-		t.numberCommand(t.byName[name])
-		i := indexOf([]byte(name))
-		t.index[i] = append(t.index[i], t.byName[name])
+	for _, name := range names { // last, when all fields are known
+		t.numberCommand(byName[name])
 	}
 	t.numberCommand(t.unknown)
 	return t, nil
@@ -78,12 +77,12 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 // servers describe containers without their subcommands, or lack a command that
 // the proxy answers itself. The node refuses such a command if it gets one; a client of an older server may
 // still ask the proxy for what the proxy knows.
-func (t *Table) addMissing(r *Row) {
+func addMissing(byName map[string]*Command, r *Row) {
 	name, sub, isSub := strings.Cut(r.Name, "|")
-	c := t.byName[name]
+	c := byName[name]
 	if c == nil {
 		c = &Command{Row: Row{Name: name, Arity: -1}}
-		t.byName[name] = c
+		byName[name] = c
 	}
 	if isSub && c.Subs[sub] == nil && c.Flags&LockVerb == 0 {
 		c.AddSub(&Command{Row: Row{Name: r.Name, Arity: -2, Flags: c.Flags}, Keys: c.Keys})
@@ -106,15 +105,15 @@ func (t *Table) numberCommand(c *Command) {
 // namesInMulti says that the servers name the command when they forbid it in MULTI. Such servers, Valkey 9
 // and later, forbid CLIENT REPLY there too.
 func (t *Table) namesInMulti() bool {
-	client := t.byName["client"]
-	return client != nil && client.Subs["reply"] != nil && client.Subs["reply"].Flags&NoMulti != 0
+	c := t.Named([]byte("client|reply"))
+	return c != nil && c.Flags&NoMulti != 0
 }
 
 // Verbs are the commands of lockproxy's own.
 func (t *Table) Verbs() []*Command { return t.own }
 
 // Count is the answer of COMMAND COUNT, without subcommands.
-func (t *Table) Count() int { return len(t.names) }
+func (t *Table) Count() int { return t.count }
 
 // Listed are the names that COMMAND LIST tells.
 func (t *Table) Listed() []string { return t.listed }
@@ -214,28 +213,16 @@ func (c *Command) Refusal() []byte { return c.refusal }
 // listed is the reason for refusing a command of the list.
 const listed = " (refused-commands)"
 
-// refuseNamed makes the table refuse a command, "container|sub" for a subcommand; a container with all its
-// subcommands. A command that the upstream does not have is passed over.
-func (t *Table) refuseNamed(name string) {
-	name, sub, isSub := strings.Cut(strings.ToLower(name), "|")
-	c := t.byName[name]
-	switch {
-	case c == nil:
-	case isSub:
-		if c = c.Subs[sub]; c != nil {
-			refuseCommand(c)
-		}
-	default:
-		refuseCommand(c)
-		for _, sub := range c.Subs {
-			refuseCommand(sub)
-		}
-	}
-}
-
-// refuseCommand refuses c, because of the list. One that its rule refuses anyway keeps its own reason.
+// refuseCommand refuses c, because of the list, and all its subcommands. One that its rule refuses anyway
+// keeps its own reason. nil: the upstream does not have it.
 func refuseCommand(c *Command) {
+	if c == nil {
+		return
+	}
 	if c.Route != Refused {
 		c.Route, c.Why = Refused, c.Why+listed
+	}
+	for _, sub := range c.Subs {
+		refuseCommand(sub)
 	}
 }

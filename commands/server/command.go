@@ -234,7 +234,7 @@ const longestPattern = 1 << 10
 // inside a GUARD are shown with the flags that GUARD has for its own key.
 func commandGetKeys(c *commands.Call) []byte {
 	args := c.Args[2:]
-	verb := verbNamed(c.Table, args[0])
+	verb := ifVerb(c.Table.Lookup(args[0]))
 	if verb == nil {
 		c.Forward(commands.AnySlot)
 		return nil
@@ -265,9 +265,9 @@ func commandGetKeys(c *commands.Call) []byte {
 	return out
 }
 
-// verbNamed is the lock verb of that name, or nil.
-func verbNamed(t *commands.Table, name []byte) *commands.Command {
-	if c := t.Lookup(name); c != nil && c.Flags&commands.LockVerb != 0 {
+// ifVerb is c if that is a lock verb, else nil.
+func ifVerb(c *commands.Command) *commands.Command {
+	if c != nil && c.Flags&commands.LockVerb != 0 {
 		return c
 	}
 	return nil
@@ -278,12 +278,7 @@ func verbNamed(t *commands.Table, name []byte) *commands.Command {
 func verbsNamed(t *commands.Table, names [][]byte) []*commands.Command {
 	found := make([]*commands.Command, len(names))
 	for i, name := range names {
-		container, sub, isSub := strings.Cut(string(name), "|")
-		verb := verbNamed(t, []byte(container))
-		if verb != nil && isSub {
-			verb = commands.FindSub(verb.Subs, []byte(sub))
-		}
-		found[i] = verb
+		found[i] = ifVerb(t.Named(name))
 	}
 	return found
 }

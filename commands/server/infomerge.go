@@ -101,14 +101,10 @@ func mostCalls(values []string) []string {
 	return []string{slices.MaxFunc(values, func(a, b string) int { return calls(a) - calls(b) })}
 }
 
-// goesEverywhere says that a command, by its name as COMMAND has it, goes to all masters. The name is
-// "config|set" for a subcommand. Commands that the table does not have go to one node.
+// goesEverywhere says that a command, by its name as COMMAND has it, goes to all masters. Commands that the
+// table does not have go to one node.
 func goesEverywhere(t *commands.Table, name string) bool {
-	container, sub, isSub := strings.Cut(name, "|")
-	c := t.Lookup([]byte(container))
-	if c != nil && isSub {
-		c = c.Subs[sub]
-	}
+	c := t.Named([]byte(name))
 	return c != nil && c.Everywhere()
 }
 
