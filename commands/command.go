@@ -118,7 +118,6 @@ type Command struct {
 	plain     bool   // Resolve need not look at the arguments
 	data      bool   // it reads or writes keys, as the upstream tells
 	reads     bool   // of keys, and does nothing else
-	refusal   []byte // Refused: the reply
 	inMulti   []byte // the reply where it may not be queued
 }
 

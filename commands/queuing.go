@@ -27,7 +27,7 @@ var errNoMulti = []byte("-ERR Command not allowed inside a transaction\r\n")
 // settleQueuing works out c.Queue, and the refusal of c in a transaction, if there is one. The first case
 // that fits decides; rows say only what does not follow from their route and flags.
 func settleQueuing(c *Command) {
-	q, reason := c.Queue, notQueued
+	q := c.Queue
 	switch {
 	case c.StandIn != nil:
 		q = QueueForward
@@ -47,16 +47,15 @@ func settleQueuing(c *Command) {
 	if q == QueueSpread && c.Route != AllNodes && c.Run == nil {
 		q = QueueForward
 	}
-	if c.Queue = q; q == QueueAlone {
-		reason = allMasters
-	}
-	switch {
+	switch c.Queue = q; {
 	case c.Flags&NoMulti != 0:
 		c.inMulti = errNoMulti
 	case c.Route == Refused && q == QueueNever:
-		c.inMulti = c.refusal
+		c.inMulti = c.Refusal()
+	case q == QueueAlone:
+		c.inMulti = Refusal(c.Name, allMasters)
 	default:
-		c.inMulti = Refusal(c.Name, reason)
+		c.inMulti = Refusal(c.Name, notQueued)
 	}
 }
 

@@ -201,14 +201,11 @@ func cloneVerb(c *Command) *Command {
 func settleCommand(c *Command) {
 	settleKeys(c)
 	c.plain = c.Subs == nil && c.Route != Local && c.Route != Blocks && (c.Route != Split || c.Step < 2)
-	if c.Route == Refused {
-		c.refusal = Refusal(c.Name, c.Why)
-	}
 	settleQueuing(c)
 }
 
 // Refusal is the reply to a command whose Route is Refused.
-func (c *Command) Refusal() []byte { return c.refusal }
+func (c *Command) Refusal() []byte { return Refusal(c.Name, c.Why) }
 
 // listed is the reason for refusing a command of the list.
 const listed = " (refused-commands)"
