@@ -7,7 +7,6 @@ package monitorline
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,11 +17,7 @@ import (
 // AppendTime appends the time, in the form of the first half. It is a unix time with six digits of
 // microseconds. A line is a simple string, so it begins with a plus sign.
 func AppendTime(dst []byte, now time.Time) []byte {
-	dst = strconv.AppendInt(append(dst, '+'), now.Unix(), 10)
-	micros := strconv.Itoa(1_000_000 + now.Nanosecond()/1000)
-	dst = append(dst, '.')
-	dst = append(dst, micros[1:]...)
-	return append(dst, ' ')
+	return fmt.Appendf(dst, "+%d.%06d ", now.Unix(), now.Nanosecond()/1000)
 }
 
 // MONITOR shows at most so many arguments of a command, and so many bytes of one of them. Otherwise one long
@@ -36,15 +31,11 @@ const (
 // command by a count, as servers do in SLOWLOG. It runs on the loop of cl, whose command it is. A client over
 // a unix socket is shown by the path, as Redis shows it. It ends the line.
 func AppendCall(dst []byte, cl *commands.Client, c *commands.Command, args [][]byte) []byte {
-	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
-	dst = append(dst, ' ')
+	from := cl.Addr
 	if cl.Unix {
-		dst = append(dst, "unix:"...)
-		dst = append(dst, cl.LocalAddr[:max(len(cl.LocalAddr)-len(":0"), 0)]...)
-	} else {
-		dst = append(dst, cl.Addr...)
+		from = "unix:" + strings.TrimSuffix(cl.LocalAddr, ":0")
 	}
-	dst = append(dst, ']')
+	dst = fmt.Appendf(dst, "[%d %s]", cl.DB, from)
 	shown := args
 	if len(args) > monitorArgs {
 		// the last place is for the count
