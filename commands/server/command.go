@@ -86,7 +86,7 @@ func describedAs(elem []byte) string {
 	if !ok || len(row) == 0 {
 		return ""
 	}
-	return strings.ToLower(bulkText(row[0]))
+	return lowerText(row[0])
 }
 
 // sendDescribed asks a node and answers with what merge makes of its reply, after the call has ended. verbs
@@ -165,8 +165,7 @@ func commandDocs(c *commands.Call) {
 		if !ok || len(elems) > 0 && elems[0][0] != '$' {
 			elems = nil // a server older than 7.0
 		}
-		n, body := beside(verbs, ours, elems, 2,
-			func(name []byte) string { return strings.ToLower(bulkText(name)) })
+		n, body := beside(verbs, ours, elems, 2, lowerText)
 		return append(resp.AppendMap(make([]byte, 0, len(body)+16), proto, n), body...)
 	})
 }
@@ -283,8 +282,8 @@ func verbsNamed(t *commands.Table, names [][]byte) []*commands.Command {
 	return found
 }
 
-// bulkText is the text of a string reply. It is "" for what is no reply.
-func bulkText(elem []byte) string {
+// lowerText is the text of a string reply in lower case. It is "" for what is no reply.
+func lowerText(elem []byte) string {
 	v, _, _ := resp.Parse(elem)
-	return v.Text()
+	return strings.ToLower(v.Text())
 }

@@ -148,10 +148,9 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 }
 
 // infoOrder is how Redis orders the sections, ours last. Sections that are not among them, as modules have,
-// stand between.
+// stand at the place of "".
 var infoOrder = []string{"Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU",
-	"Modules",
-	"Commandstats", "Errorstats", "Latencystats", "Cluster", "Keyspace"}
+	"Modules", "Commandstats", "Errorstats", "Latencystats", "Cluster", "Keyspace", "", proxySection}
 
 // overlayInfo puts our lines over the merged ones. sections are those that the masters have shown, which are
 // what the client asked for. A section of ours that it asked for, and no master has, is added.
@@ -178,13 +177,10 @@ func overlayInfo(sections, ours []infoSection, wanted wanted) []infoSection {
 	}
 	// A stable sort keeps the order of those that are not known.
 	place := func(s infoSection) int {
-		if s.title == proxySection {
-			return len(infoOrder) + 1
-		}
 		if i := slices.Index(infoOrder, s.title); i >= 0 {
 			return i
 		}
-		return len(infoOrder)
+		return slices.Index(infoOrder, "")
 	}
 	slices.SortStableFunc(sections, func(a, b infoSection) int { return place(a) - place(b) })
 	return sections
