@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockproxy/internal/resp"
@@ -52,6 +53,7 @@ const (
 	describedTips
 	describedKeys
 	describedSubs
+	describedAll
 )
 
 // describeOne makes a Command of the description of one. Route and what else is lockproxy's own are set
@@ -60,19 +62,19 @@ func describeOne(row []resp.Value) (*Command, error) {
 	if len(row) <= describedStep {
 		return nil, fmt.Errorf("%w: %d elements describe a command", errTable, len(row))
 	}
+	old := len(row) <= describedKeys
+	row = slices.Concat(row, make([]resp.Value, describedAll))
 	c := &Command{Row: Row{Name: strings.ToLower(row[describedName].Text()),
 		Arity: int(row[describedArity].Int)}}
 	for _, flag := range row[describedFlags].Elems {
 		c.Flags |= flagNames[flag.Text()]
 	}
-	if len(row) > describedCategories {
-		for _, category := range row[describedCategories].Elems {
-			c.categories = append(c.categories, category.Text())
-		}
+	for _, category := range row[describedCategories].Elems {
+		c.categories = append(c.categories, category.Text())
 	}
 	// Before rows add flags of their own, which say something about the proxy.
 	c.data = c.Flags&(ReadOnly|Write) != 0
-	if len(row) <= describedKeys {
+	if old {
 		c.Keys = legacyKeys(c, int(row[describedFirst].Int), int(row[describedLast].Int),
 			int(row[describedStep].Int))
 		return c, nil
@@ -87,9 +89,6 @@ func describeOne(row []resp.Value) (*Command, error) {
 	}
 	for _, spec := range row[describedKeys].Elems {
 		c.Keys = append(c.Keys, describeKeys(spec))
-	}
-	if len(row) <= describedSubs {
-		return c, nil
 	}
 	subs, err := describeAll(row[describedSubs].Elems)
 	if err != nil {
@@ -120,15 +119,8 @@ var flagNames = map[string]Flags{
 
 // describeKeys makes a KeySpec of one map of Redis 7, flat as RESP2 has it.
 func describeKeys(v resp.Value) KeySpec {
-	var k KeySpec
-	for _, flag := range resp.Field(v, "flags").Elems {
-		switch name := flag.Text(); name {
-		case "incomplete":
-			k.Incomplete = true
-		default:
-			k.Flags = append(k.Flags, name)
-		}
-	}
+	k := KeySpec{Incomplete: slices.ContainsFunc(resp.Field(v, "flags").Elems,
+		func(flag resp.Value) bool { return flag.Text() == "incomplete" })}
 	search, spec := kindAndSpec(resp.Field(v, "begin_search"))
 	switch search {
 	case "index":

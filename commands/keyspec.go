@@ -31,7 +31,7 @@ type KeySpec struct {
 
 	Incomplete bool     // there may be keys that it does not find
 	Unknown    bool     // it finds none
-	Flags      []string // RO, RW, OW, RM, access, update, insert, delete, not_key ...
+	Flags      []string // of verbs: RO, RW, access, update, delete
 }
 
 // span is where the keys are: first, first+step ... up to last. ok is false when
