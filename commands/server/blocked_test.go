@@ -2,10 +2,18 @@ package server
 
 import (
 	"testing"
+	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/redlock/locks"
 )
+
+// server is one that does not say what it is.
+type server struct{ commands.Server }
+
+func (server) Upstream() cluster.Server { return cluster.Server{} }
+func (server) ClusterMode() bool        { return false }
 
 // TestBlockedClients: no more are said to be blocked than the nodes know of.
 func TestBlockedClients(t *testing.T) {
@@ -20,9 +28,8 @@ func TestBlockedClients(t *testing.T) {
 			"# Clients\r\nblocked_clients:1\r\n", "3"},
 		{commands.Facts{Stats: commands.Stats{Blocked: 3}}, "# Clients\r\nconnected_clients:1\r\n", "3"},
 	} {
-		ours := []infoSection{{title: "Clients"}}
-		setBlockedClients(ours, parseInfo(test.upstream), test.facts)
-		for _, s := range ours {
+		test.facts.Blocked = blockedAt(parseInfo(test.upstream), test.facts.Blocked)
+		for _, s := range proxyInfo(test.facts, server{}, time.Now()) {
 			if s.title == "Clients" && s.valueOf("blocked_clients") != test.want {
 				t.Errorf("%+v: %s", test, s.valueOf("blocked_clients"))
 			}

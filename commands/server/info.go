@@ -29,15 +29,15 @@ const proxySection = "Lockproxy"
 // that give an error are left out of the sums and counted (upstream_masters_silent): some numbers are better
 // than none. Only if none answers, and the proxy has nothing of what was asked for, is the error the answer.
 func info(c *commands.Call) {
-	wanted := newWanted(c.Args[1:])
-	facts := c.Server.Facts()
-	ours := proxyInfo(facts, c.Server, time.Now())
+	wanted, server := newWanted(c.Args[1:]), c.Server
+	facts, now := server.Facts(), time.Now()
 	// That section is the last of ours, and needs no master.
 	if len(wanted) == 1 && wanted[strings.ToLower(proxySection)] {
+		ours := proxyInfo(facts, server, now)
 		c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, infoText(ours[len(ours)-1:])))
 		return
 	}
-	own, table := c.Server.OwnStats(), c.Table
+	table := c.Table
 	c.AskAll(c.Raw, commands.Reread, func(proto int, replies [][]byte) []byte {
 		var texts []string
 		for _, reply := range replies {
@@ -45,15 +45,16 @@ func info(c *commands.Call) {
 				texts = append(texts, v.Text())
 			}
 		}
+		merged := mergeInfo(texts, table)
+		facts.Blocked = blockedAt(merged, facts.Blocked)
+		ours := proxyInfo(facts, server, now)
 		asked := func(s infoSection) bool { return wanted.wantsSection(s.title) }
 		if len(texts) == 0 && !slices.ContainsFunc(ours, asked) {
 			return merge.FirstError(replies)
 		}
 		silent := len(replies) - len(texts)
-		merged := mergeInfo(texts, table)
-		setBlockedClients(ours, merged, facts)
 		sections := overlayInfo(merged, ours, wanted)
-		addOwn(sections, own)
+		addOwn(sections, server.OwnStats())
 		if wanted.wantsSection(proxySection) {
 			// overlayInfo has put it last.
 			last := &sections[len(sections)-1]
@@ -114,8 +115,7 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 			{"connected_clients", number(f.Clients)},
 			{"cluster_connections", "0"},
 			{"maxclients", number(f.MaxClients)},
-			// without those that block at a node: setBlockedClients adds them
-			{"blocked_clients", number(int(f.Locks[locks.Waiters]) + f.Held)},
+			{"blocked_clients", number(f.Blocked + int(f.Locks[locks.Waiters]) + f.Held)},
 			{"tracking_clients", number(f.Tracking)},
 			// by commands.Pause, whose order these have
 			{"paused_reason", [...]string{"none", "client_pause", "client_pause"}[f.Pause]},
@@ -241,24 +241,17 @@ func parseInfo(text string) []infoSection {
 	return sections
 }
 
-// setBlockedClients sets in our lines of INFO how many clients are blocked. A client whose command was sent
-// to a node counts only once the node says that it blocks: whoever polls INFO until a client is blocked, and
-// then acts, must not be faster than the command. Clients that the proxy holds back count at once. upstream
-// is what the masters say, merged. If they do not tell (the section was not asked for), all that were sent
-// count.
-func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
-	sent := f.Blocked
+// blockedAt is how many of the clients whose command was sent to a node are blocked there. Each counts only
+// once the node says that it blocks: whoever polls INFO until a client is blocked, and then acts, must not be
+// faster than the command. Clients that the proxy holds back count at once. upstream is what the masters say,
+// merged. If they do not tell (the section was not asked for), all that were sent count.
+func blockedAt(upstream []infoSection, sent int) int {
 	for _, s := range upstream {
 		if n, err := strconv.Atoi(s.valueOf("blocked_clients")); err == nil {
 			sent = min(sent, n)
 		}
 	}
-	for i := range ours {
-		if ours[i].title == "Clients" {
-			waiting := int(f.Locks[locks.Waiters])
-			ours[i].setLine([2]string{"blocked_clients", strconv.Itoa(sent + waiting + f.Held)})
-		}
-	}
+	return sent
 }
 
 // sum adds up counters that are kept by kind.
