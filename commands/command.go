@@ -106,13 +106,13 @@ type Command struct {
 	Check   func(args [][]byte) (refusal []byte) // what is wrong besides their number; nil: nothing
 	Needs   func(args [][]byte) []Right          // Rights; nil: that to the command itself
 
-	table      *Table   // of a verb, where its inner command is looked up
-	categories []string // "@read", of the ACL
-	tips       tips
-	FirstKey   int  // Split: the position of the first key; 0 means 1
-	tail       int  // Split: arguments behind the last key's, which go to every part
-	key        int  // above 0: the position of the one key that decides
-	askKeys    bool // only COMMAND GETKEYS knows the keys
+	table      *Table            // of a verb, where its inner command is looked up
+	categories []string          // "@read", of the ACL
+	tips       map[string]string // tips.go
+	FirstKey   int               // Split: the position of the first key; 0 means 1
+	tail       int               // Split: arguments behind the last key's, which go to every part
+	key        int               // above 0: the position of the one key that decides
+	askKeys    bool              // only COMMAND GETKEYS knows the keys
 	// container: its subcommands are those in Subs, as the upstream tells, and it has no others.
 	container bool
 	plain     bool   // Resolve need not look at the arguments

@@ -79,13 +79,10 @@ func describeOne(row []resp.Value) (*Command, error) {
 			int(row[describedStep].Int))
 		return c, nil
 	}
+	c.tips = make(map[string]string)
 	for _, tip := range row[describedTips].Elems {
-		if policy, ok := strings.CutPrefix(tip.Text(), requestTip); ok {
-			c.tips.request = policy
-		}
-		if policy, ok := strings.CutPrefix(tip.Text(), responseTip); ok {
-			c.tips.response = policy
-		}
+		name, policy, _ := strings.Cut(tip.Text(), ":")
+		c.tips[name] = policy
 	}
 	for _, spec := range row[describedKeys].Elems {
 		c.Keys = append(c.Keys, describeKeys(spec))

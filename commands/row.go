@@ -75,7 +75,7 @@ func (r *Row) applyRow(c *Command) {
 	case c.Flags&PubSub != 0:
 		c.Route, c.Why = Refused, wouldSubscribe
 	default:
-		c.tips.applyTips(c)
+		applyTips(c)
 		if strings.HasSuffix(c.Name, "scan") { // HSCAN and its like
 			c.Globs = GlobsBehind("MATCH")
 		}

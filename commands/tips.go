@@ -2,14 +2,8 @@ package commands
 
 import "lockproxy/commands/merge"
 
-// tips are what the upstream says of a command that concerns several nodes (Redis documentation, "Command
-// tips"): which nodes it is sent to, and how the replies become one.
-type tips struct{ request, response string }
-
-const (
-	requestTip  = "request_policy:"
-	responseTip = "response_policy:"
-)
+// Tips are what the upstream says of a command (Redis documentation, "Command tips"). If it concerns several
+// nodes, request_policy says to which it is sent, and response_policy how the replies become one.
 
 // policies make one reply of several, by the tip response_policy. Without that tip the replies are joined.
 var policies = map[string]Merge{
@@ -27,12 +21,13 @@ var policies = map[string]Merge{
 // applyTips routes c, a command that has no row. With a policy that is not known it goes by its keys.
 // Commands of modules, and new ones of Redis, are routed so without a word about them here. Keys that are not
 // simply a range to the end of the command cannot be cut.
-func (t tips) applyTips(c *Command) {
-	policy := policies[t.response]
-	if t.response == "" || t.response == "special" {
+func applyTips(c *Command) {
+	response := c.tips["response_policy"]
+	policy := policies[response]
+	if response == "" || response == "special" {
 		c.Flags |= Lists
 	}
-	switch t.request {
+	switch c.tips["request_policy"] {
 	case "all_nodes", "all_shards":
 		if policy == nil {
 			policy = merge.First
@@ -48,7 +43,7 @@ func (t tips) applyTips(c *Command) {
 		if c.Step == 1 {
 			c.tail = -1 - k[0].Last // arguments behind the keys
 		}
-		if t.response != "" {
+		if response != "" {
 			c.Merge = policy
 		}
 	}
