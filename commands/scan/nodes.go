@@ -147,12 +147,10 @@ func (s *scanning) takePage(reply []byte) []byte {
 // data ends with its first page, as at one Redis. keys, an array, are those of the last page of a master. The
 // next master begins with the tag of the layout alone.
 func (s *scanning) nextPage(keys []byte) []byte {
-	var o slotScan
-	o.count = defaultCount
-	if s.first == slot.Count || o.readOptions(s.args[2:]) != nil || s.Gone() {
+	if s.first == slot.Count || s.readOptions() != nil || s.Gone() {
 		return s.showPage(keys)
 	}
-	if s.keepKeys(keys); s.count >= o.count {
+	if s.keepKeys(keys); len(s.keys) >= s.most {
 		return s.showPage(resp.EmptyArray)
 	}
 	return s.scanMaster()
@@ -162,7 +160,7 @@ func (s *scanning) nextPage(keys []byte) []byte {
 // masters were found, they are returned first; the client asks again and gets the error then. If the master
 // of the slot is another one by now, the error is taken for a part of that change.
 func (s *scanning) failPage(reply []byte) []byte {
-	if s.count > 0 && s.node == 0 {
+	if len(s.keys) > 0 && s.node == 0 {
 		return s.showPage(resp.EmptyArray)
 	}
 	if now := s.owner(s.first); now == s.at || now.addr == "" {

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -52,12 +53,18 @@ type scanning struct {
 	nodes commands.Nodes
 	notes commands.Notes
 	scanCursor
-	clustered bool
-	args      [][]byte
-	at        place
-	layout    string // byNode: when the command began
-	found     []byte // byNode: keys of masters that this command has finished, as bulk strings
-	count     int    // byNode: how many they are
+	clustered     bool
+	args          [][]byte
+	match, ofType []byte // options; nil: any
+	most          int    // keys, by COUNT
+	at            place
+	layout        string   // byNode: when the command began
+	keys          [][]byte // of masters or slots that this command has finished, as bulk strings
+
+	// bySlot. The batch is doubled with each that went well, and 1 again when something has moved.
+	batch int // slots to ask for at once
+	done  int // slots
+	tries int // attempts at the first slot
 }
 
 // place is a node to ask. Two are the same node if both are the same: a node may come back at another
@@ -78,9 +85,9 @@ func (s *scanning) owner(n int) place {
 // showPage answers with a page of keys, an array, behind those of masters that are finished. The cursor is 0
 // once all slots are done.
 func (s *scanning) showPage(keys []byte) []byte {
-	if s.count > 0 {
+	if len(s.keys) > 0 {
 		s.keepKeys(keys)
-		keys = append(redcon.AppendArray(nil, s.count), s.found...)
+		keys = s.joinKeys()
 	}
 	n := uint64(0)
 	if s.first < slot.Count {
@@ -92,13 +99,15 @@ func (s *scanning) showPage(keys []byte) []byte {
 	return appendScan(nil, n, keys)
 }
 
-// keepKeys adds keys, an array, to those to be shown. They are copied, for the reply does not last.
+// keepKeys adds keys, an array, to those to be shown. It does not copy them.
 func (s *scanning) keepKeys(keys []byte) {
 	all, _ := resp.Elements(keys)
-	for _, key := range all {
-		s.found = append(s.found, key...)
-	}
-	s.count += len(all)
+	s.keys = append(s.keys, all...)
+}
+
+// joinKeys makes an array of the keys.
+func (s *scanning) joinKeys() []byte {
+	return append(redcon.AppendArray(nil, len(s.keys)), bytes.Join(s.keys, nil)...)
 }
 
 var errScanRoom = []byte("-ERR the cursor of the node is too large for SCAN through lockproxy\r\n")

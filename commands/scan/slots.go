@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
@@ -43,41 +41,30 @@ const (
 var errScanSlot = resp.ErrorLine("ERR SCAN goes slot by slot as slots have moved or nodes have failed "+
 	"over, and a slot has more than %d keys: begin anew", maxSlotKeys)
 
-// slotScan is one page of slots. It answers when it has count keys, or has done enough slots, or the first
-// one does not come to rest.
-type slotScan struct {
-	*scanning
-	match, kind []byte // nil: any
-	count       int
-	keys        [][]byte
-	// doubled with each batch that went well, 1 again when something has moved
-	batch int // slots to ask for at once
-	done  int // slots
-	tries int // attempts at the first slot
-}
-
-// scanSlots goes on with the first slot. The keys of a slot come in whichever order, so a page has no cursor
+// scanSlots goes on with the first slot. A page ends when it has enough keys, or has done enough slots, or
+// the first one does not come to rest. The keys of a slot come in whichever order, so a page has no cursor
 // inside a slot: it ends between two.
 func (s *scanning) scanSlots() []byte {
-	p := &slotScan{scanning: s, count: defaultCount, batch: 1}
-	if err := p.readOptions(s.args[2:]); err != nil {
+	if err := s.readOptions(); err != nil {
 		return err
 	}
-	return p.nextSlots()
+	s.batch = 1
+	return s.nextSlots()
 }
 
 // readOptions reads what follows the cursor. It returns an error reply if that is wrong. They are those of
-// Redis. match and kind alias args.
-func (p *slotScan) readOptions(args [][]byte) []byte {
-	for ; len(args) > 0; args = args[2:] {
+// Redis. match and ofType alias args.
+func (s *scanning) readOptions() []byte {
+	s.most = defaultCount
+	for args := s.args[2:]; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
 			return resp.ErrSyntax
 		}
 		switch value := args[1]; strings.ToLower(string(args[0])) {
 		case "match":
-			p.match = value
+			s.match = value
 		case "type":
-			p.kind = value
+			s.ofType = value
 		case "count":
 			n, err := strconv.Atoi(string(value))
 			if err != nil {
@@ -86,7 +73,7 @@ func (p *slotScan) readOptions(args [][]byte) []byte {
 			if n < 1 {
 				return resp.ErrSyntax
 			}
-			p.count = n
+			s.most = n
 		default:
 			return resp.ErrSyntax
 		}
@@ -114,35 +101,35 @@ func askKeys(n int) []byte {
 
 // nextSlots asks for further slots of one node, or ends the page. Nobody serves a slot that has no owner, so
 // it is passed over: no node could have its keys.
-func (p *slotScan) nextSlots() []byte {
-	for p.first < slot.Count && p.nodes.Owner(p.first) < 0 {
-		p.first++ // nobody serves it
+func (s *scanning) nextSlots() []byte {
+	for s.first < slot.Count && s.nodes.Owner(s.first) < 0 {
+		s.first++ // nobody serves it
 	}
-	if p.first >= slot.Count || len(p.keys) >= p.count || p.done >= maxScanSlots || p.tries >= maxScanTries {
-		return p.endPage()
+	if s.first >= slot.Count || len(s.keys) >= s.most || s.done >= maxScanSlots || s.tries >= maxScanTries {
+		return s.endPage()
 	}
-	p.at = p.owner(p.first)
+	s.at = s.owner(s.first)
 	n := 1
-	for n < p.batch && p.first+n < slot.Count && p.owner(p.first+n) == p.at {
+	for n < s.batch && s.first+n < slot.Count && s.owner(s.first+n) == s.at {
 		n++
 	}
-	p.askSlots(n)
+	s.askSlots(n)
 	return nil
 }
 
-// askSlots asks the node at p.at for n slots. All requests are behind each other on one connection: between
+// askSlots asks the node at s.at for n slots. All requests are behind each other on one connection: between
 // the two looks at CLUSTER NODES stand all the keys.
-func (p *slotScan) askSlots(n int) {
-	reqs := [][]byte{askServed(p.first), askNodes}
+func (s *scanning) askSlots(n int) {
+	reqs := [][]byte{askServed(s.first), askNodes}
 	for i := range n {
-		reqs = append(reqs, askKeys(p.first+i))
+		reqs = append(reqs, askKeys(s.first+i))
 	}
-	p.AskInTurn(p.at.addr, append(reqs, askNodes), func(_ int, replies [][]byte) []byte {
+	s.AskInTurn(s.at.addr, append(reqs, askNodes), func(_ int, replies [][]byte) []byte {
 		if !served(replies[0]) {
-			return p.astray(replies[0])
+			return s.astray(replies[0])
 		}
-		p.pickKeys(replies[2:2+n], func(picked []keysFound) []byte {
-			return p.takeSlots(parseNodeView(replies[1]), picked, parseNodeView(replies[2+n]))
+		s.pickKeys(replies[2:2+n], func(picked []keysFound) []byte {
+			return s.takeSlots(parseNodeView(replies[1]), picked, parseNodeView(replies[2+n]))
 		})
 		return nil
 	})
@@ -158,26 +145,26 @@ type keysFound struct {
 // may be a million, and each may take long. then goes on with the first slots, at least one. picked may be
 // shorter than replies, in which case the rest is asked for again. The replies are not written to any more,
 // so a goroutine may read them.
-func (p *slotScan) pickKeys(replies [][]byte, then func(picked []keysFound) []byte) {
+func (s *scanning) pickKeys(replies [][]byte, then func(picked []keysFound) []byte) {
 	var picked []keysFound
-	p.runApart(func() {
+	s.runApart(func() {
 		for began := time.Now(); len(picked) < len(replies) && (len(picked) == 0 ||
 			time.Since(began) < maxPick); {
-			picked = append(picked, findKeys(replies[len(picked)], p.match))
+			picked = append(picked, findKeys(replies[len(picked)], s.match))
 		}
 	}, func() []byte { return then(picked) })
 }
 
 // runApart runs task on a goroutine, and goes on with then if the client is still there. Nothing else of the
-// client runs meanwhile, so task may use p. An answer for a client that has gone goes nowhere.
-func (p *slotScan) runApart(task func(), then func() []byte) {
-	p.Await(func(done func([]byte)) {
+// client runs meanwhile, so task may use s. An answer for a client that has gone goes nowhere.
+func (s *scanning) runApart(task func(), then func() []byte) {
+	s.Await(func(done func([]byte)) {
 		go func() { // ends by itself
 			task()
 			done(nil)
 		}()
 	}, func([]byte) []byte {
-		if p.Gone() {
+		if s.Gone() {
 			return resp.EmptyArray
 		}
 		return then()
@@ -186,20 +173,20 @@ func (p *slotScan) runApart(task func(), then func() []byte) {
 
 // astray handles a node that does not serve the first slot. reply is its answer to askServed. Usually it is
 // -MOVED: then the topology of the proxy is older than the cluster.
-func (p *slotScan) astray(reply []byte) []byte {
-	p.tries++
+func (s *scanning) astray(reply []byte) []byte {
+	s.tries++
 	if words := strings.Fields(string(reply)); len(words) == 3 && words[0] == "-MOVED" &&
-		!strings.HasPrefix(words[2], ":") && !strings.HasPrefix(words[2], "?") && p.tries < maxScanTries {
-		p.at = place{addr: words[2]} // the node that it names, whatever the topology says
-		p.askSlots(1)
+		!strings.HasPrefix(words[2], ":") && !strings.HasPrefix(words[2], "?") && s.tries < maxScanTries {
+		s.at = place{addr: words[2]} // the node that it names, whatever the topology says
+		s.askSlots(1)
 		return nil
 	}
 	// An ordinary read waits until some node serves the slot, for as long as its budget lasts.
-	p.Ask(pipe.ToSlot(p.first), askServed(p.first), commands.Reread, func(reply []byte) []byte {
+	s.Ask(pipe.ToSlot(s.first), askServed(s.first), commands.Reread, func(reply []byte) []byte {
 		if resp.IsError(reply) {
 			return reply
 		}
-		return p.nextSlots()
+		return s.nextSlots()
 	})
 	return nil
 }
@@ -208,59 +195,59 @@ func (p *slotScan) astray(reply []byte) []byte {
 // elsewhere in between. picked are the keys of the slots from first on, before and after what the node said
 // of itself around them. A slot that cannot be taken is asked for again, alone or at the start of the next
 // batch.
-func (p *slotScan) takeSlots(before nodeView, picked []keysFound, after nodeView) []byte {
+func (s *scanning) takeSlots(before nodeView, picked []keysFound, after nodeView) []byte {
 	if before.epoch != after.epoch {
-		p.tries, p.batch = p.tries+1, 1
-		return p.nextSlots()
+		s.tries, s.batch = s.tries+1, 1
+		return s.nextSlots()
 	}
 	for i, found := range picked {
-		switch from, to := before.target(p.first), after.target(p.first); {
-		case !before.hasSlot(p.first) || !after.hasSlot(p.first) || from != to:
-			p.tries++
-			return p.nextSlots()
+		switch from, to := before.target(s.first), after.target(s.first); {
+		case !before.hasSlot(s.first) || !after.hasSlot(s.first) || from != to:
+			s.tries++
+			return s.nextSlots()
 		// One that is being handed over is followed when it is the first.
 		case from != "" && i > 0:
-			return p.nextSlots()
+			return s.nextSlots()
 		case from != "":
-			return p.followSlot(found, after, to)
+			return s.followSlot(found, after, to)
 		}
 		if found.err != nil {
 			return found.err
 		}
-		p.keys = append(p.keys, found.keys...)
-		p.visited()
+		s.keys = append(s.keys, found.keys...)
+		s.visited()
 	}
-	p.batch *= 2
-	return p.nextSlots()
+	s.batch *= 2
+	return s.nextSlots()
 }
 
 // visited marks the first slot as done.
-func (p *slotScan) visited() { p.first, p.done, p.tries = p.first+1, p.done+1, 0 }
+func (s *scanning) visited() { s.first, s.done, s.tries = s.first+1, s.done+1, 0 }
 
 // followSlot finishes a slot that is being handed over, according to before. here has the keys that were
-// still at p.at. A key is at one of both nodes whenever it is looked for in this order, since none goes back.
+// still at s.at. A key is at one of both nodes whenever it is looked for in this order, since none goes back.
 // At the end the first node is asked whether the slot was on its way all the time.
-func (p *slotScan) followSlot(here keysFound, before nodeView, to string) []byte {
-	addr := p.addrOf(to, before)
+func (s *scanning) followSlot(here keysFound, before nodeView, to string) []byte {
+	addr := s.addrOf(to, before)
 	if addr == "" {
 		return resp.ErrUnexpected
 	}
-	p.AskInTurn(addr, [][]byte{askKeys(p.first)}, func(_ int, replies [][]byte) []byte {
-		p.pickKeys(replies, func(there []keysFound) []byte {
-			p.AskInTurn(p.at.addr, [][]byte{askNodes}, func(_ int, replies [][]byte) []byte {
-				if v := parseNodeView(replies[0]); !v.hasSlot(p.first) || v.target(p.first) != to ||
+	s.AskInTurn(addr, [][]byte{askKeys(s.first)}, func(_ int, replies [][]byte) []byte {
+		s.pickKeys(replies, func(there []keysFound) []byte {
+			s.AskInTurn(s.at.addr, [][]byte{askNodes}, func(_ int, replies [][]byte) []byte {
+				if v := parseNodeView(replies[0]); !v.hasSlot(s.first) || v.target(s.first) != to ||
 					v.epoch != before.epoch {
-					p.tries++
-					return p.nextSlots()
+					s.tries++
+					return s.nextSlots()
 				}
 				for _, found := range append([]keysFound{here}, there...) {
 					if found.err != nil {
 						return found.err
 					}
-					p.keys = append(p.keys, found.keys...)
+					s.keys = append(s.keys, found.keys...)
 				}
-				p.visited()
-				return p.nextSlots()
+				s.visited()
+				return s.nextSlots()
 			})
 			return nil
 		})
@@ -271,13 +258,13 @@ func (p *slotScan) followSlot(here keysFound, before nodeView, to string) []byte
 
 // addrOf is where the node of that id is reached: as the topology has it, else by what v says of it, a name
 // if the topology has names. "": nobody says it.
-func (p *slotScan) addrOf(id string, v nodeView) string {
-	for i := range p.nodes.Masters() {
-		if p.nodes.Name(i) == id {
-			return p.nodes.Addr(i)
+func (s *scanning) addrOf(id string, v nodeView) string {
+	for i := range s.nodes.Masters() {
+		if s.nodes.Name(i) == id {
+			return s.nodes.Addr(i)
 		}
 	}
-	if name := v.names[id]; name != "" && cluster.Named(p.at.addr) {
+	if name := v.names[id]; name != "" && cluster.Named(s.at.addr) {
 		return name
 	}
 	return v.addrs[id]
@@ -308,25 +295,23 @@ func findKeys(reply, match []byte) keysFound {
 
 // endPage answers with the keys, unless TYPE must be asked first. TYPE is asked of each key by itself, at the
 // master of its slot, since no node filters GETKEYSINSLOT.
-func (p *slotScan) endPage() []byte {
-	if p.kind == nil || len(p.keys) == 0 {
-		return p.answerPage()
+func (s *scanning) endPage() []byte {
+	if s.ofType == nil || len(s.keys) == 0 {
+		return s.answerPage()
 	}
-	parts := make([]cut.Part, len(p.keys))
-	p.runApart(func() {
-		for i, key := range p.keys {
+	parts := make([]cut.Part, len(s.keys))
+	s.runApart(func() {
+		for i, key := range s.keys {
 			name, _ := resp.BulkReply(key)
 			parts[i] = cut.Part{Slot: slot.Of(name),
 				Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
 		}
 	}, func() []byte {
-		p.AskParts(parts, commands.Reread, func(_ int, replies [][]byte) []byte {
-			p.runApart(func() { p.keepKind(replies) }, func() []byte {
-				if err := merge.FirstError(replies); err != nil {
-					return err
-				}
-				return p.answerPage()
-			})
+		s.AskParts(parts, commands.Reread, func(_ int, replies [][]byte) []byte {
+			if err := merge.FirstError(replies); err != nil {
+				return err
+			}
+			s.runApart(func() { s.keepKind(replies) }, s.answerPage)
 			return nil
 		})
 		return nil
@@ -335,22 +320,22 @@ func (p *slotScan) endPage() []byte {
 }
 
 // keepKind keeps the keys of the wanted type, by the replies to TYPE. A key that has gone meanwhile has the
-// type none, and goes with that. It overwrites p.keys in place.
-func (p *slotScan) keepKind(replies [][]byte) {
-	kept := p.keys[:0]
+// type none, and goes with that. It overwrites s.keys in place.
+func (s *scanning) keepKind(replies [][]byte) {
+	kept := s.keys[:0]
 	for i, reply := range replies {
-		if len(reply) > 0 && bytes.EqualFold(bytes.TrimSpace(reply[1:]), p.kind) {
-			kept = append(kept, p.keys[i])
+		if len(reply) > 0 && bytes.EqualFold(bytes.TrimSpace(reply[1:]), s.ofType) {
+			kept = append(kept, s.keys[i])
 		}
 	}
-	p.keys = kept
+	s.keys = kept
 }
 
 // answerPage answers with the keys that are left. A page may have a million, so a goroutine joins them.
-func (p *slotScan) answerPage() []byte {
+func (s *scanning) answerPage() []byte {
 	var page []byte
-	p.runApart(func() {
-		page = append(redcon.AppendArray(nil, len(p.keys)), bytes.Join(p.keys, nil)...)
-	}, func() []byte { return p.showPage(page) })
+	s.runApart(func() {
+		page, s.keys = s.joinKeys(), nil
+	}, func() []byte { return s.showPage(page) })
 	return nil
 }
