@@ -17,13 +17,13 @@ type Row struct {
 	Timeout func(args [][]byte) (Timeout, bool) // Blocks: Command.Blocks
 	None    string                              // Blocks on several nodes: the reply if none was asked
 
-	Queue  Queuing                      // between MULTI and EXEC; QueueByRoute: by its route and flags
-	Queued func(args [][]byte) Queued   // what it does to the proxy in a transaction, besides its run
-	Script ScriptKind                   // what it runs
-	Secret func(args [][]byte) []bool   // which of its arguments are passwords or tokens
-	Globs  func(args [][]byte) [][]byte // the patterns that a node compares
-	Topics TopicUse                     // how the rules of users at older servers judge its arguments
-	Finds  func(args [][]byte) bool     // whether it reads keys that Redis finds only while it runs
+	Queue  Queuing                            // between MULTI and EXEC; QueueByRoute: by its route and flags
+	Queued func(args [][]byte) Queued         // what it does to the proxy in a transaction, besides its run
+	Script ScriptKind                         // what it runs
+	Secret func(args [][]byte, secret []bool) // marks those of its arguments that are passwords or tokens
+	Globs  func(args [][]byte) [][]byte       // the patterns that a node compares
+	Topics TopicUse                           // how the rules of users at older servers judge its arguments
+	Finds  func(args [][]byte) bool           // whether it reads keys that Redis finds only while it runs
 
 	// Why goes on behind "... is not available through lockproxy". With a route other than Refused: the
 	// command is refused unless refused-commands is changed.

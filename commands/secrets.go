@@ -15,7 +15,8 @@ func (c *Command) Secrets(args [][]byte) []bool {
 	if c.Secret == nil {
 		return nil
 	}
-	secret := c.Secret(args)
+	secret := make([]bool, len(args))
+	c.Secret(args, secret)
 	if inner, at := c.Inner(args); inner != nil {
 		copy(secret[at:], inner.Secrets(args[at:]))
 	}
@@ -26,13 +27,11 @@ func (c *Command) Secrets(args [][]byte) []bool {
 func (c *Command) HasSecret(args [][]byte) bool { return slices.Contains(c.Secrets(args), true) }
 
 // SecretsFrom is for commands all of whose arguments from the i-th on are secrets.
-func SecretsFrom(i int) func(args [][]byte) []bool {
-	return func(args [][]byte) []bool {
-		secret := make([]bool, len(args))
-		for j := i; j < len(args); j++ {
+func SecretsFrom(i int) func(args [][]byte, secret []bool) {
+	return func(_ [][]byte, secret []bool) {
+		for j := i; j < len(secret); j++ {
 			secret[j] = true
 		}
-		return secret
 	}
 }
 
@@ -44,9 +43,8 @@ type SecretWord struct {
 
 // SecretBehind returns a Row.Secret, which marks what follows words from argument first on. What stands
 // behind a word is not looked at as a word itself, so a value AUTH hides nothing.
-func SecretBehind(first int, words ...SecretWord) func(args [][]byte) []bool {
-	return func(args [][]byte) []bool {
-		secret := make([]bool, len(args))
+func SecretBehind(first int, words ...SecretWord) func(args [][]byte, secret []bool) {
+	return func(args [][]byte, secret []bool) {
 		for i := first; i < len(args); i++ {
 			for _, w := range words {
 				if !resp.IsWord(args[i], w.Word) {
@@ -61,6 +59,5 @@ func SecretBehind(first int, words ...SecretWord) func(args [][]byte) []bool {
 				break
 			}
 		}
-		return secret
 	}
 }

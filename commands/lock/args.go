@@ -461,8 +461,7 @@ func integerArg(word string, v []byte, least, most int64, setting string) (int64
 // secretTokens marks the tokens among the arguments of a lock verb: what follows TOKEN, and every word that
 // is no option. What cannot be told from a token is hidden, too: a word that is wrong may be a token with a
 // typing error.
-func secretTokens(args [][]byte) []bool {
-	secret := make([]bool, len(args))
+func secretTokens(args [][]byte, secret []bool) {
 	for i := 2; i < len(args); i++ {
 		option := optionOf(args[i])
 		switch {
@@ -473,7 +472,6 @@ func secretTokens(args [][]byte) []bool {
 			secret[i] = option.word == "TOKEN"
 		}
 	}
-	return secret
 }
 
 // optionOf returns the option that word names of any verb that takes tokens, or nil. It does not ask whether

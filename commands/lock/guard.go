@@ -53,8 +53,7 @@ func guardedAt(args [][]byte) int {
 }
 
 // guardSecrets marks the token. Those of the guarded command come from that.
-func guardSecrets(args [][]byte) []bool {
-	secret := make([]bool, len(args))
+func guardSecrets(args [][]byte, secret []bool) {
 	switch {
 	case len(args) < 3 || resp.IsWord(args[2], "FENCE"):
 	case !resp.IsWord(args[2], "TOKEN"):
@@ -62,7 +61,6 @@ func guardSecrets(args [][]byte) []bool {
 	case len(args) > 3:
 		secret[3] = true
 	}
-	return secret
 }
 
 // guarded is one GUARD on its way. Its Command and Keys alias the read buffer, unless a node was asked for

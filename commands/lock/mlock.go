@@ -35,17 +35,13 @@ func mlockVerb(l *Lockers) *commands.Command {
 
 // mlockSecrets marks the token, also where numkeys is too high, so that it stands among the names. Then
 // behindNames takes it for a name. Only the word TOKEN in front of it tells it apart.
-func mlockSecrets(args [][]byte) []bool {
+func mlockSecrets(args [][]byte, secret []bool) {
 	// secretTokens passes over the first two words, so it begins that much earlier.
-	end := behindNames(args)
-	if end == 0 {
-		return secretTokens(args)
-	}
-	secret := append(make([]bool, end-2), secretTokens(args[end-2:])...)
+	end := max(behindNames(args), 2)
+	secretTokens(args[end-2:], secret[end-2:])
 	for i := 3; i < end; i++ {
 		secret[i] = resp.IsWord(args[i-1], "TOKEN")
 	}
-	return secret
 }
 
 // taking is one MLOCK on its way. It belongs to the loop until its task begins, then to the task, and to the

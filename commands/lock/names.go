@@ -65,15 +65,15 @@ func keyRights(l *Lockers) func(args [][]byte) []commands.Right {
 // secretBehindNames hides the token right behind the names, and what is no option behind that. Where the
 // names end is not always clear: then it hides all of them. The verb needs one argument behind the names, so
 // a number that leaves none is wrong.
-func secretBehindNames(args [][]byte) []bool {
+func secretBehindNames(args [][]byte, secret []bool) {
 	end := behindNames(args)
 	if end == 0 || end == len(args) {
-		return commands.SecretsFrom(2)(args)
+		commands.SecretsFrom(2)(args, secret)
+		return
 	}
-	secret := append(make([]bool, end-1), secretTokens(args[end-1:])...)
+	secretTokens(args[end-1:], secret[end-1:])
 	secret[end] = true
 	secret[end-1] = optionOf(args[end]) != nil // numkeys is too high
-	return secret
 }
 
 // manyVerb makes a verb about several locks. It begins when all earlier commands of its client are answered.

@@ -149,10 +149,8 @@ func (ch *configChange) takeBack(refused []byte, refuser int) {
 
 // configSecrets are the values of the settings that hold passwords: requirepass, masterauth,
 // tls-key-file-pass ... Values stand behind their names, at odd positions from 3 on.
-func configSecrets(args [][]byte) []bool {
-	secret := make([]bool, len(args))
+func configSecrets(args [][]byte, secret []bool) {
 	for i := 3; i < len(args); i += 2 {
 		secret[i] = commands.SecretSetting(string(args[i-1]))
 	}
-	return secret
 }
