@@ -233,15 +233,10 @@ const longestPattern = 1 << 10
 // inside a GUARD are shown with the flags that GUARD has for its own key.
 func commandGetKeys(c *commands.Call) []byte {
 	args := c.Args[2:]
-	verb := ifVerb(c.Table.Lookup(args[0]))
-	if verb == nil {
+	verb, _ := c.Table.Resolve(args)
+	if verb.Flags&commands.LockVerb == 0 {
 		c.Forward(commands.AnySlot)
 		return nil
-	}
-	if len(args) > 1 {
-		if sub := commands.FindSub(verb.Subs, args[1]); sub != nil {
-			verb = sub
-		}
 	}
 	keys := verb.KeyIndexes(args)
 	switch {
@@ -264,20 +259,14 @@ func commandGetKeys(c *commands.Call) []byte {
 	return out
 }
 
-// ifVerb is c if that is a lock verb, else nil.
-func ifVerb(c *commands.Command) *commands.Command {
-	if c != nil && c.Flags&commands.LockVerb != 0 {
-		return c
-	}
-	return nil
-}
-
 // verbsNamed are the verbs, or subcommands of verbs ("lockctl|info"), of these
 // names; nil stands for a name of something else.
 func verbsNamed(t *commands.Table, names [][]byte) []*commands.Command {
 	found := make([]*commands.Command, len(names))
 	for i, name := range names {
-		found[i] = ifVerb(t.Named(name))
+		if c := t.Named(name); c != nil && c.Flags&commands.LockVerb != 0 {
+			found[i] = c
+		}
 	}
 	return found
 }
