@@ -36,13 +36,11 @@ func clientID(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
 // people who read CLIENT LIST.
 func clientSetInfo(c *commands.Call) []byte {
 	option, value := c.Args[2], c.Args[3]
-	var field *string
-	what := "lib-name"
+	what, field := "lib-name", &c.Client.LibName
 	switch {
 	case resp.IsWord(option, "LIB-NAME"):
-		field = &c.Client.LibName
 	case resp.IsWord(option, "LIB-VER"):
-		field, what = &c.Client.LibVersion, "lib-ver"
+		what, field = "lib-ver", &c.Client.LibVersion
 	default:
 		return resp.ErrorLine("ERR Unrecognized option '%s'", option)
 	}

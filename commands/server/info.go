@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"slices"
@@ -89,10 +90,7 @@ func (w wanted) wantsSection(title string) bool {
 // take the place of the lines of the same names that the servers have (overlayInfo). A proxy on a unix socket
 // alone has port 0, as Redis has. cluster_enabled is what the proxy looks like, and not what the upstream is.
 func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection {
-	_, port, err := net.SplitHostPort(f.Addr)
-	if err != nil {
-		port = "0"
-	}
+	_, port, _ := net.SplitHostPort(f.Addr)
 	up := int64(now.Sub(f.Started).Seconds())
 	number := func(n int) string { return strconv.Itoa(n) }
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
@@ -102,7 +100,7 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 		{"redis_mode", commands.ModeName(s)},
 		{"process_id", number(os.Getpid())},
 		{"run_id", f.RunID},
-		{"tcp_port", port},
+		{"tcp_port", cmp.Or(port, "0")},
 		{"server_time_usec", strconv.FormatInt(now.UnixMicro(), 10)},
 		{"uptime_in_seconds", strconv.FormatInt(up, 10)},
 		{"uptime_in_days", strconv.FormatInt(up/86400, 10)},

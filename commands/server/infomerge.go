@@ -129,10 +129,7 @@ func combine(values []string, f func(a, b float64) float64) string {
 	if strings.HasSuffix(first, "%") {
 		unit = "%"
 	}
-	decimals := 0
-	if point := strings.IndexByte(first, '.'); point >= 0 {
-		decimals = len(first) - len(unit) - point - 1
-	}
+	_, fraction, _ := strings.Cut(strings.TrimSuffix(first, unit), ".")
 	var result float64
 	for i, v := range values {
 		n, err := strconv.ParseFloat(strings.TrimSuffix(v, unit), 64)
@@ -145,7 +142,7 @@ func combine(values []string, f func(a, b float64) float64) string {
 			result = f(result, n)
 		}
 	}
-	return strconv.FormatFloat(result, 'f', decimals, 64) + unit
+	return strconv.FormatFloat(result, 'f', len(fraction), 64) + unit
 }
 
 // mergePairs merges values such as "keys=3,expires=1,avg_ttl=0": sums, weighted means, and the highest of
@@ -186,10 +183,7 @@ var weightOf = map[string]string{"avg_ttl": "expires", "usec_per_call": "calls"}
 // weightedMean has the decimals of the first mean. Both slices have an element for each server. If nothing
 // weighs anything, it is the first mean, which then is 0 anyway.
 func weightedMean(means, weights []string) string {
-	decimals := 0
-	if _, fraction, ok := strings.Cut(means[0], "."); ok {
-		decimals = len(fraction)
-	}
+	_, fraction, _ := strings.Cut(means[0], ".")
 	var sum, total float64
 	for i := range means {
 		mean, _ := strconv.ParseFloat(means[i], 64)
@@ -200,7 +194,7 @@ func weightedMean(means, weights []string) string {
 	if total == 0 {
 		return means[0]
 	}
-	return strconv.FormatFloat(sum/total, 'f', decimals, 64)
+	return strconv.FormatFloat(sum/total, 'f', len(fraction), 64)
 }
 
 // writeHuman writes the lines "x_human" anew from the lines "x". Merged as texts they would be those of the
