@@ -21,29 +21,23 @@ import (
 // While nothing changes each master is scanned with its own cursor. When something does, the slots that are
 // not done are read slot by slot, to the end: such a page is made in one instant, so nothing can disturb it,
 // and the scan ends whatever happens. A single Redis that nobody can take over from has no need of all that.
-func scan(c *commands.Call) {
+func scan(c *commands.Call) []byte {
 	if c.Nodes().Single() || c.Nodes().Masters() == 0 {
 		c.Forward(commands.AnySlot)
-		return
+		return nil
 	}
 	cursor, ok := parseScanCursor(c.Args[1])
 	if !ok {
-		c.Reply(errCursor)
-		return
+		return errCursor
 	}
 	s := &scanning{Actions: c.Actions, nodes: c.Nodes(), notes: c.Nodes().Notes(),
 		clustered: c.Server.Clustered(), scanCursor: cursor,
 		args: resp.CloneArgs(c.Args), // they are sent again when the call has ended
 	}
-	var answer []byte
 	if s.kind == bySlot {
-		answer = s.scanSlots()
-	} else {
-		answer = s.scanMaster()
+		return s.scanSlots()
 	}
-	if answer != nil {
-		c.Reply(answer)
-	}
+	return s.scanMaster()
 }
 
 // scanning is one SCAN on its way. Its methods return the answer, or nil when nodes have been asked. It stays

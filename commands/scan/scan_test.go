@@ -445,7 +445,7 @@ func (u *scanned) visitFrom(cursor []byte, calls int, between func()) map[string
 		c := &commands.Call{Args: [][]byte{[]byte("SCAN"), slices.Clone(cursor)}, Server: inCluster{},
 			Actions: u}
 		u.answer = nil
-		scan(c)
+		commands.Answering(scan)(c)
 		v, _, err := resp.Parse(u.answer)
 		if err != nil || v.Kind == '-' && u.calm {
 			u.t.Fatalf("%q", u.answer)
@@ -537,7 +537,7 @@ func scanBySlot(t *testing.T) {
 			c.Args = append(c.Args, []byte(arg))
 		}
 		u.answer = nil
-		scan(c)
+		commands.Answering(scan)(c)
 		return string(u.answer)
 	}
 	for _, c := range []struct{ want, args string }{
@@ -622,7 +622,7 @@ func TestScanOfLittleData(t *testing.T) {
 			c.Args = append(c.Args, []byte(arg))
 		}
 		u.answer = nil
-		scan(c)
+		commands.Answering(scan)(c)
 		v, _, err := resp.Parse(u.answer)
 		if err != nil || v.Err() != "" {
 			t.Fatalf("%q", u.answer)
