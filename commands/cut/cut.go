@@ -7,6 +7,7 @@
 package cut
 
 import (
+	"bytes"
 	"runtime"
 	"slices"
 
@@ -205,8 +206,8 @@ func (c *Cut) Join(_ int, replies [][]byte) []byte {
 	if err := merge.FirstError(replies); err != nil {
 		return err
 	}
-	ordered := make([][]byte, len(positions))
-	size := 16
+	ordered := make([][]byte, 1+len(positions)) // behind the header
+	ordered[0] = redcon.AppendArray(nil, len(positions))
 	for _, reply := range replies {
 		n, body, ok := resp.Aggregate(reply)
 		if !ok || n > len(positions) {
@@ -218,18 +219,12 @@ func (c *Cut) Join(_ int, replies [][]byte) []byte {
 			if err != nil || !done {
 				return resp.ErrUnexpected
 			}
-			// Its capacity ends with it, so that nothing can be appended into the next one.
-			ordered[positions[0]], body = body[:used:used], body[used:]
+			ordered[1+positions[0]], body = body[:used], body[used:]
 			positions = positions[1:]
-			size += used
 		}
 	}
 	if len(positions) > 0 {
 		return resp.ErrUnexpected
 	}
-	out := redcon.AppendArray(make([]byte, 0, size), len(ordered))
-	for _, elem := range ordered {
-		out = append(out, elem...)
-	}
-	return out
+	return bytes.Join(ordered, nil)
 }
