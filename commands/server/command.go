@@ -196,12 +196,9 @@ func commandList(c *commands.Call) {
 		c.Reply(resp.ErrSyntax)
 		return
 	// no verb is of a module
-	case resp.IsWord(c.Args[3], "MODULE"):
+	case resp.IsWord(c.Args[3], "MODULE"),
+		resp.IsWord(c.Args[3], "ACLCAT") && !resp.IsWord(c.Args[4], "LOCK"):
 		verbs = nil
-	case resp.IsWord(c.Args[3], "ACLCAT"):
-		if !resp.IsWord(c.Args[4], "LOCK") {
-			verbs = nil
-		}
 	case resp.IsWord(c.Args[3], "PATTERN"):
 		verbs = matching(verbs, c.Args[4])
 	}
