@@ -222,9 +222,7 @@ func (x *Index) Broken(name, but string, asked time.Time) (all []Ended) {
 		}
 		return true
 	})
-	if k.first.token == "" {
-		s.forgetNote(k, now)
-	}
+	s.forgetFree(k, now)
 	return all
 }
 

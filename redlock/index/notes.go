@@ -131,7 +131,7 @@ func (n *notes) noteGrant(name string, h *held, shared bool) bool {
 		n.updateHold(k, known, h)
 	}
 	// A new writer has ended all others. Beside one that shares the lock those go on whose leases do.
-	if known == nil || k.more != nil {
+	if known == nil || len(k.holds) > 1 {
 		s.dropHolds(k, func(other *held) bool {
 			gone := other != known && (!shared || other.isOver(h.noted) || !other.granted)
 			if gone {
@@ -163,16 +163,14 @@ func (n *notes) countUnnoted(h *held) {
 
 // joinHold adds a hold to those of a lock.
 func (n *notes) joinHold(s *noteShard, k *note, h *held) {
-	switch {
-	case len(k.more) >= mostHolders || !s.hasRoom(len(h.token)):
-		k.first.until = max(k.first.until, h.until) // the lock is noted, if not this hold
+	if len(k.holds) > mostHolders || !s.hasRoom(len(h.token)) {
+		if len(k.holds) > 0 { // the lock is noted, if not this hold
+			k.holds[0].until = max(k.holds[0].until, h.until)
+		}
 		n.countUnnoted(h)
 		return
-	case k.first.token == "":
-		k.first = *h
-	default:
-		k.more = append(k.more, *h)
 	}
+	k.holds = append(k.holds, *h)
 	s.count++
 	s.bytes += len(h.token)
 }
@@ -259,10 +257,7 @@ func (n *notes) expireHolds(s *noteShard, k *note, now time.Duration) (gone bool
 		}
 		return over
 	})
-	if gone = k.first.token == ""; gone {
-		s.forgetNote(k, now)
-	}
-	return gone
+	return s.forgetFree(k, now)
 }
 
 // restHold has a hold go on as one of nobody, if it is to rest, and says so. Several of nobody may stand in a
@@ -307,9 +302,8 @@ func (n *notes) freeHold(
 	if rests && n.restHold(s, k, h, now) {
 		return e, ok
 	}
-	if s.removeHold(k, h); k.first.token == "" {
-		s.forgetNote(k, now)
-	}
+	s.removeHold(k, h)
+	s.forgetFree(k, now)
 	return e, ok
 }
 

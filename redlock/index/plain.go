@@ -56,9 +56,8 @@ func (x *Index) Refused(a *redlock.Acquire) {
 	if h.plain = (plain{}); h.granted {
 		return
 	}
-	if s.removeHold(k, h); k.first.token == "" {
-		s.forgetNote(k, n.now())
-	}
+	s.removeHold(k, h)
+	s.forgetFree(k, n.now())
 }
 
 // Changed notes that a lock is not plain any more. Then release.lua has to look at the hold: comparing the
@@ -66,8 +65,9 @@ func (x *Index) Refused(a *redlock.Acquire) {
 func (x *Index) Changed(name string) {
 	s, hash := x.notes.lockShard(name)
 	defer s.mu.Unlock()
-	if k := s.findNote(name, hash); k != nil { // plain locks have one holder
-		k.first.ends = 0
+	all := s.findNote(name, hash).allHolds()
+	for i := range all {
+		all[i].ends = 0
 	}
 }
 

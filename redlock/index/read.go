@@ -132,7 +132,7 @@ func (n *notes) eachName(f func(name string)) {
 		var names []string
 		s.mu.Lock()
 		for _, k := range s.notes {
-			if k.first.granted {
+			if len(k.holds) > 0 && k.holds[0].granted {
 				names = append(names, k.name)
 			}
 		}

@@ -28,11 +28,11 @@ type noteShard struct {
 
 // note is the record of one lock.
 type note struct {
-	hash  uint64
-	name  string
-	first held // a lock without holds has an empty one
-	// The other holds, in no order; nil for most locks. Pointers into it are good until it changes.
-	more         []held
+	hash uint64
+	name string
+	// In no order; none if the lock is free. Pointers into it are good until it changes.
+	holds        []held
+	space        [1]held       // of holds: most locks have one, which needs no memory of its own
 	past         *past         // the last hold that another one took the place of; nil: there is none
 	newer, older *note         // while it is fresh
 	at           time.Duration // when the lock was first noted
@@ -65,7 +65,8 @@ func (s *noteShard) addNote(name string, hash uint64, h *held, now time.Duration
 	} else {
 		k = new(note)
 	}
-	*k = note{hash: hash, name: name, first: *h, at: now, fresh: true, older: s.last}
+	*k = note{hash: hash, name: name, at: now, fresh: true, older: s.last}
+	k.holds = append(k.space[:0], *h)
 	s.notes[hash] = k
 	if s.last == nil {
 		s.first = k
@@ -104,43 +105,32 @@ func (s *noteShard) queueNote(k *note) {
 	}
 }
 
-// eachHold calls f for each hold.
-func (k *note) eachHold(f func(*held)) {
+// allHolds are the holds of a lock. Without a note there are none.
+func (k *note) allHolds() []held {
 	if k == nil {
-		return
+		return nil
 	}
-	f(&k.first)
-	for i := range k.more {
-		f(&k.more[i])
-	}
+	return k.holds
 }
 
 // holdOf finds the hold of token, nil if there is none. The result is good until the note changes.
 func (k *note) holdOf(token string) *held {
-	if k == nil {
-		return nil
-	}
-	if k.first.token == token {
-		return &k.first
-	}
-	for i := range k.more {
-		if k.more[i].token == token {
-			return &k.more[i]
+	all := k.allHolds()
+	for i := range all {
+		if all[i].token == token {
+			return &all[i]
 		}
 	}
 	return nil
 }
 
-// dropHolds removes the holds that which selects. A lock without holds has an empty first one. It goes from
-// the last to the first, since those behind a removed one move up.
+// dropHolds removes the holds that which selects. It goes from the last to the first, since those behind a
+// removed one move up.
 func (s *noteShard) dropHolds(k *note, which func(*held) bool) {
-	for i := len(k.more) - 1; i >= 0; i-- {
-		if h := &k.more[i]; which(h) {
+	for i := len(k.holds) - 1; i >= 0; i-- {
+		if h := &k.holds[i]; which(h) {
 			s.removeHold(k, h)
 		}
-	}
-	if h := &k.first; h.token != "" && which(h) {
-		s.removeHold(k, h)
 	}
 }
 
@@ -152,33 +142,27 @@ func (s *noteShard) removeHold(k *note, h *held) {
 	}
 	s.count--
 	s.bytes -= len(h.token)
-	if h != &k.first {
-		i := 0
-		for h != &k.more[i] { // several of nobody may rest
-			i++
-		}
-		k.more = slices.Delete(k.more, i, i+1)
-	} else if k.first = (held{}); len(k.more) > 0 {
-		k.first = k.more[0]
-		k.more = slices.Delete(k.more, 0, 1)
+	i := 0
+	for h != &k.holds[i] { // several of nobody may rest
+		i++
 	}
-	if len(k.more) == 0 {
-		k.more = nil
-	}
+	k.holds = slices.Delete(k.holds, i, i+1)
 }
 
 // until is when the last hold of a lock ends.
-func (k *note) until() time.Duration {
-	last := k.first.until
-	for i := range k.more {
-		last = max(last, k.more[i].until)
+func (k *note) until() (last time.Duration) {
+	for i := range k.holds {
+		last = max(last, k.holds[i].until)
 	}
 	return last
 }
 
-// forgetNote removes the note of a lock that is free now. One that stands in due is not used again:
+// forgetFree removes the note of a lock that has no holds any more. One that stands in due is not used again:
 // collectDue finds it there, empty, and passes it over.
-func (s *noteShard) forgetNote(k *note, now time.Duration) {
+func (s *noteShard) forgetFree(k *note, now time.Duration) (gone bool) {
+	if len(k.holds) > 0 {
+		return false
+	}
 	delete(s.notes, k.hash)
 	s.ageNote(k)
 	s.bytes -= len(k.name)
@@ -188,4 +172,5 @@ func (s *noteShard) forgetNote(k *note, now time.Duration) {
 	if *k = (note{queued: k.queued}); !k.queued && len(s.spare) < mostSpare {
 		s.spare = append(s.spare, k)
 	}
+	return true
 }

@@ -63,12 +63,12 @@ func (n *notes) appendKnown(name string, holders []KnownHolder, waiters []KnownW
 	s, hash := n.lockShard(name)
 	defer s.mu.Unlock()
 	now := n.now()
-	s.findNote(name, hash).eachHold(func(h *held) {
+	for _, h := range s.findNote(name, hash).allHolds() {
 		if h.client != nil {
 			holders = append(holders, KnownHolder{Client: *h.client, Digest: redlock.Digest(h.token),
 				Noted: (now - h.noted).Milliseconds(), Waited: h.waited.Milliseconds()})
 		}
-	})
+	}
 	for w := range s.waits {
 		if w.name == name && w.client != nil {
 			waiters = append(waiters, KnownWaiter{Client: *w.client, Mode: w.mode,
@@ -84,12 +84,12 @@ func (x *Index) Tokens(name string, by redlock.HoldOwner) (all, alive []string) 
 	s, hash := x.notes.lockShard(name)
 	defer s.mu.Unlock()
 	now := x.notes.now()
-	s.findNote(name, hash).eachHold(func(h *held) {
+	for _, h := range s.findNote(name, hash).allHolds() {
 		if h.granted && h.owner == by {
 			if all = append(all, h.token); h.until > now {
 				alive = append(alive, h.token)
 			}
 		}
-	})
+	}
 	return all, alive
 }

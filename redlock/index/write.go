@@ -71,7 +71,7 @@ func (n *notes) collectDue(s *noteShard, now, age, stays time.Duration, changes 
 	defer s.mu.Unlock()
 	for k := s.first; k != nil; {
 		next := k.newer
-		if !n.expireHolds(s, k, now) && now-k.at >= age && k.first.granted {
+		if !n.expireHolds(s, k, now) && now-k.at >= age && k.holds[0].granted {
 			s.ageNote(k)
 			s.queueNote(k)
 		}
@@ -79,7 +79,7 @@ func (n *notes) collectDue(s *noteShard, now, age, stays time.Duration, changes 
 	}
 	n.clearGone(s, now, stays, changes)
 	for _, k := range s.due {
-		if k.first.token == "" {
+		if len(k.holds) == 0 {
 			continue
 		}
 		// A hold that is renewed is written anew with each third renewal, if that comes at a third of its
