@@ -13,10 +13,10 @@ import (
 type noteShard struct {
 	mu    sync.Mutex
 	notes map[uint64]*note // by hash
-	// The first and the last of those that were noted a moment ago. They are looked at again when it is known
-	// which of them last.
-	first, last *note
-	spare       []*note // of free locks: a lock that comes and goes needs no new memory
+	// A ring of those that were noted a moment ago, the oldest behind fresh itself, which is none of them. They
+	// are looked at again when it is known which of them last.
+	fresh note
+	spare []*note // of free locks: a lock that comes and goes needs no new memory
 	// What mostNotes and mostBytes bound.
 	count int // holds
 	bytes int // of names and tokens
@@ -34,10 +34,9 @@ type note struct {
 	holds        []held
 	space        [1]held       // of holds: most locks have one, which needs no memory of its own
 	past         *past         // the last hold that another one took the place of; nil: there is none
-	newer, older *note         // while it is fresh
+	newer, older *note         // in noteShard.fresh; nil if it is not there
 	at           time.Duration // when the lock was first noted
 	written      time.Duration // until when the sets have it; 0: they have not
-	fresh        bool          // it stands between shard.first and shard.last
 	queued       bool          // it stands in shard.due, though it may be forgotten
 }
 
@@ -65,36 +64,25 @@ func (s *noteShard) addNote(name string, hash uint64, h *held, now time.Duration
 	} else {
 		k = new(note)
 	}
-	*k = note{hash: hash, name: name, at: now, fresh: true, older: s.last}
+	last := s.fresh.older
+	*k = note{hash: hash, name: name, at: now, older: last, newer: &s.fresh}
+	last.newer, s.fresh.older = k, k
 	k.holds = append(k.space[:0], *h)
 	s.notes[hash] = k
-	if s.last == nil {
-		s.first = k
-	} else {
-		s.last.newer = k
-	}
-	s.last = k
 	s.count++
 	s.bytes += len(name) + len(h.token)
 	return true
 }
 
-// ageNote says that a note is fresh no more. It leaves the list of fresh ones, wherever it stands in that.
-func (s *noteShard) ageNote(k *note) {
-	if !k.fresh {
-		return
+// fresh says that a note stands in noteShard.fresh.
+func (k *note) fresh() bool { return k.newer != nil }
+
+// ageNote says that a note is fresh no more.
+func (k *note) ageNote() {
+	if k.fresh() {
+		k.older.newer, k.newer.older = k.newer, k.older
+		k.newer, k.older = nil, nil
 	}
-	if k.fresh = false; k.older == nil {
-		s.first = k.newer
-	} else {
-		k.older.newer = k.newer
-	}
-	if k.newer == nil {
-		s.last = k.older
-	} else {
-		k.newer.older = k.older
-	}
-	k.newer, k.older = nil, nil
 }
 
 // queueNote has the name of a lock written. It stands there once, however often that is asked for.
@@ -164,7 +152,7 @@ func (s *noteShard) forgetFree(k *note, now time.Duration) (gone bool) {
 		return false
 	}
 	delete(s.notes, k.hash)
-	s.ageNote(k)
+	k.ageNote()
 	s.bytes -= len(k.name)
 	if k.written > 0 && len(s.gone) < mostNotes {
 		s.gone = append(s.gone, freed{k.name, now})

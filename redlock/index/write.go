@@ -69,10 +69,10 @@ func (x *Index) writeDue(ctx context.Context, age, stays time.Duration) {
 func (n *notes) collectDue(s *noteShard, now, age, stays time.Duration, changes *[keys]setChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k := s.first; k != nil; {
+	for k := s.fresh.newer; k != &s.fresh; {
 		next := k.newer
 		if !n.expireHolds(s, k, now) && now-k.at >= age && k.holds[0].granted {
-			s.ageNote(k)
+			k.ageNote()
 			s.queueNote(k)
 		}
 		k = next
@@ -104,7 +104,7 @@ func (n *notes) clearGone(s *noteShard, now, stays time.Duration, changes *[keys
 		case k == nil:
 			c := &changes[hash%keys]
 			c.gone = append(c.gone, name)
-		case k.fresh:
+		case k.fresh():
 			later = append(later, freed{name, now})
 		}
 	}
@@ -143,7 +143,7 @@ func (s *noteShard) sweepShard(n *notes, now time.Duration) {
 func (n *notes) rewriteNames(names []string) {
 	for _, name := range names {
 		s, hash := n.lockShard(name)
-		if k := s.findNote(name, hash); k != nil && !k.fresh {
+		if k := s.findNote(name, hash); k != nil && !k.fresh() {
 			s.queueNote(k)
 		}
 		s.mu.Unlock()
