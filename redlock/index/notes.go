@@ -234,14 +234,9 @@ func (n *notes) tellEnded(name string, h *held, now time.Duration) {
 	}
 }
 
-// endingAt is how a hold ends now.
+// endingAt is how a measured hold ends now.
 func (h *held) endingAt(now time.Duration) Ended {
-	e := Ended{redlock.Write, h.fence, now - h.since, h.isOver(now)}
-	for _, mode := range [...]redlock.Mode{redlock.Read, redlock.Permit} {
-		if h.mode == mode[0] {
-			e.Mode = mode
-		}
-	}
+	e := Ended{redlock.Mode([]byte{h.mode}), h.fence, now - h.since, h.isOver(now)}
 	if e.Over {
 		e.Took = h.until - h.since
 	}

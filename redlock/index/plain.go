@@ -81,11 +81,8 @@ func (x *Index) TakePlain(r *redlock.Release) (p Plain) {
 	if h == nil || h.ends == 0 || r.Fence != 0 && (h.asked || r.Fence != h.fence) {
 		return p
 	}
-	if ends := x.notes.born.Add(h.ends); r.Named == "" && time.Now().Before(ends) {
-		p = Plain{ID: h.id, Ends: ends}
-		if !h.asked {
-			p.Fence = h.fence
-		}
+	if r.Named == "" && x.notes.now() < h.ends {
+		p = Plain{ID: h.id, Ends: x.notes.born.Add(h.ends), Fence: h.granting()}
 	}
 	h.ends = 0
 	return p
