@@ -32,9 +32,7 @@ const (
 func lockctlList(c *commands.Call, l *Lockers, a *arguments) error {
 	of, proto, sees := a.listing, c.Client.Proto, l.sees(c)
 	c.Task(commands.Returning(func(ctx context.Context) []byte {
-		all, err := l.listLocks(of, func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error) {
-			return engine.List(ctx, of)
-		})
+		all, _, err := l.listLocks(ctx, of)
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
@@ -49,23 +47,23 @@ func lockctlList(c *commands.Call, l *Lockers, a *arguments) error {
 	return nil
 }
 
-// listLocks is what ask finds of all engines, by name. A lock that an engine has under a name that belongs to
-// another one, perhaps since before the settings changed, is left out. It blocks as ask does. Each engine may
-// give of.Count of them, so the first of all are among these.
+// listLocks is locks.Locker.List of all engines together. A lock that an engine has under a name that belongs
+// to another one, perhaps since before the settings changed, is left out. It blocks. Each engine may give
+// of.Count of them, so the first of all are among these.
 func (l *Lockers) listLocks(
-	of locks.Listing, ask func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error),
-) (found []locks.Listed, err error) {
+	ctx context.Context, of locks.Listing,
+) (found []locks.Listed, names int, err error) {
 	for _, engine := range l.engines() {
 		// engine is this one in each round, so the functions differ
 		of.Mine = func(name string) bool { return l.engineOf([]byte(name)) == engine }
-		some, err := ask(engine, of)
+		some, n, err := engine.List(ctx, of)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		found = append(found, some...)
+		found, names = append(found, some...), names+n
 	}
 	slices.SortFunc(found, func(a, b locks.Listed) int { return cmp.Compare(a.Name, b.Name) })
-	return found[:min(of.Count, len(found))], nil
+	return found[:min(of.Count, len(found))], names, nil
 }
 
 // Seen is one lock, with the clients that are known to hold it and to wait for it. It is what the admin page
@@ -80,12 +78,7 @@ type Seen struct {
 // the index has whose names match. Without an index it fails: nobody who only looks has all keys read. It
 // blocks. It hides no addresses and users: whoever may see the admin page may see them.
 func (l *Lockers) Look(ctx context.Context, match string, most int) (all []Seen, names int, err error) {
-	found, err := l.listLocks(locks.Listing{Match: match, Count: most},
-		func(engine *locks.Locker, of locks.Listing) ([]locks.Listed, error) {
-			some, n, err := engine.Look(ctx, of)
-			names += n
-			return some, err
-		})
+	found, names, err := l.listLocks(ctx, locks.Listing{Match: match, Count: most, Indexed: true})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -33,44 +33,31 @@ type Listed struct {
 type Listing struct {
 	Match string // a glob of Redis
 	Count int    // so many at most
-	// Scan looks through all keys, also for locks that the index lacks.
-	Scan bool
+	// Scan looks through all keys, also for locks that the index lacks. Indexed never does: it fails with
+	// index.ErrUnable if the index cannot be used.
+	Scan, Indexed bool
 	// Mine says that a lock belongs to this Locker; nil: they all do.
 	Mine func(name string) bool
 }
 
 // List finds locks that are held or waited for, sorted by name. Each is asked for its state, 32 at a time. It
 // takes them from the index. Without one it reads all keys of all masters, a thousand at a time. It blocks
-// that long. It fails if any master cannot be asked. When ctx ends it returns its cause.
-func (l *Locker) List(ctx context.Context, of Listing) ([]Listed, error) {
+// that long. It fails if any master cannot be asked. When ctx ends it returns its cause. names is how many
+// names match in the index: some of these locks may be free by now.
+func (l *Locker) List(ctx context.Context, of Listing) (found []Listed, names int, err error) {
 	f := finder{l: l, ctx: ctx, of: of, seen: make(map[string]bool)}
-	err := index.ErrUnable
+	err = index.ErrUnable
 	if !of.Scan {
 		err = f.lookInIndex()
 	}
-	if errors.Is(err, index.ErrUnable) {
+	if errors.Is(err, index.ErrUnable) && !of.Indexed {
 		err = f.scanAll()
 	}
 	if err != nil {
-		return nil, err
-	}
-	return f.sorted(), nil
-}
-
-// Look is List from the index alone: index.ErrUnable if that cannot be used. names is how many names match
-// there: some of these locks may be free by now.
-func (l *Locker) Look(ctx context.Context, of Listing) (found []Listed, names int, err error) {
-	f := finder{l: l, ctx: ctx, of: of}
-	if err := f.lookInIndex(); err != nil {
 		return nil, 0, err
 	}
-	return f.sorted(), f.names, nil
-}
-
-// sorted are the locks that were found, by name.
-func (f *finder) sorted() []Listed {
 	slices.SortFunc(f.found, func(a, b Listed) int { return cmp.Compare(a.Name, b.Name) })
-	return f.found[:min(f.of.Count, len(f.found))]
+	return f.found[:min(of.Count, len(f.found))], f.names, nil
 }
 
 // lookInIndex takes the names from the index.

@@ -98,7 +98,7 @@ func TestListIsWhole(t *testing.T) {
 			u.state = state
 		}
 		l := New(&u, Options{})
-		all, err := l.List(t.Context(), Listing{Match: "*", Count: tt.count})
+		all, _, err := l.List(t.Context(), Listing{Match: "*", Count: tt.count})
 		names := make([]string, 0)
 		for _, one := range all {
 			names = append(names, one.Name)
@@ -113,7 +113,7 @@ func TestListIsWhole(t *testing.T) {
 	}
 	u := scanned{masters: masters[:1], fail: -1, state: state}
 	l := New(&u, Options{Prefix: "l*["})
-	if _, err := l.List(t.Context(), Listing{Match: "a?", Count: 5}); err != nil {
+	if _, _, err := l.List(t.Context(), Listing{Match: "a?", Count: 5}); err != nil {
 		t.Error(err)
 	}
 	if want := `0 SCAN 0 MATCH l\*\[* COUNT 1000`; !slices.Contains(u.asked, want) {

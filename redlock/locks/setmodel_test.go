@@ -180,7 +180,7 @@ func (c *setClient) letGo(ctx context.Context, set *locks.LockSet, names []strin
 // holdsNone checks that a token holds nothing.
 func (c *setClient) holdsNone(ctx context.Context, names []string, token string) {
 	for _, name := range names {
-		all, err := c.l.List(ctx, locks.Listing{Match: name, Count: 1})
+		all, _, err := c.l.List(ctx, locks.Listing{Match: name, Count: 1})
 		if err != nil {
 			c.seen.fail("%v", err)
 		}

@@ -388,7 +388,7 @@ func TestQuorumRefuses(t *testing.T) {
 			!strings.HasPrefix(r.Err.Error(), "LOCKTYPE ") {
 			t.Errorf("a key that is no lock: %v", r.Err)
 		}
-		if _, err := l.List(context.Background(), locks.Listing{Match: "*", Count: 10}); err != nil {
+		if _, _, err := l.List(context.Background(), locks.Listing{Match: "*", Count: 10}); err != nil {
 			t.Errorf("LIST: %v", err)
 		}
 	})

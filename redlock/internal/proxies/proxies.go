@@ -185,7 +185,7 @@ func SeeReaders(t testing.TB, l *locks.Locker, by redlock.Caller, n int, meta st
 			return nil
 		})
 	}
-	all, err := l.List(t.Context(), locks.Listing{Match: "job", Count: 2})
+	all, _, err := l.List(t.Context(), locks.Listing{Match: "job", Count: 2})
 	if err != nil || len(all) != 1 || len(all[0].State.Holders) != n {
 		t.Errorf("LIST sees %d locks: %v", len(all), err)
 	}
