@@ -141,40 +141,30 @@ func (o *Local) WakeNext(p redlock.LockPlace, id string) {
 // Take returns the attempt that a release made for a. If it is nil, a makes one. Call Took when that is
 // decided.
 func (o *Local) Take(a *redlock.Acquire) (next Prepared) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if w := o.byAsk[a]; w != nil {
+	o.withWaiter(a, func(w *waiter) {
 		next = w.turn.next
 		w.turn.next, w.turn.asks = nil, true
-	}
+	})
 	return next
 }
 
 // Took notes that the attempt of a is over.
 func (o *Local) Took(a *redlock.Acquire) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if w := o.byAsk[a]; w != nil {
-		w.turn.asks = false
-	}
+	o.withWaiter(a, func(w *waiter) { w.turn.asks = false })
 }
 
 // Refused notes that a majority refused a, or that others were ahead of it.
 func (o *Local) Refused(a *redlock.Acquire, r Refused) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	w := o.byAsk[a]
-	if w == nil {
-		return
-	}
-	w.turn.up = r.Up
-	w.turn.refused = w.turn.refused || r.Doubt == nil
-	w.turn.doubt = r.Doubt
-	// Random, so that proxies do not ask in step.
-	w.due = time.Now().Add(min(r.Pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
-	if q := o.byKey[w.place.Key]; q != nil && q.waiters[0] == w {
-		q.planTry(w.due)
-	}
+	o.withWaiter(a, func(w *waiter) {
+		w.turn.up = r.Up
+		w.turn.refused = w.turn.refused || r.Doubt == nil
+		w.turn.doubt = r.Doubt
+		// Random, so that proxies do not ask in step.
+		w.due = time.Now().Add(min(r.Pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
+		if q := o.byKey[w.place.Key]; q != nil && q.waiters[0] == w {
+			q.planTry(w.due)
+		}
+	})
 }
 
 // waiterLeaves implements waitOrder: it takes back the attempt that was made for w, and no other is made.

@@ -252,13 +252,17 @@ func (ws *Queues) Waited(a *redlock.Acquire) bool {
 
 // Forget drops the waiter of a, if there is one: it need not be told anything any more.
 func (ws *Queues) Forget(a *redlock.Acquire) {
-	if a.Wait <= 0 {
-		return
+	if a.Wait > 0 {
+		ws.withWaiter(a, ws.dropWaiter)
 	}
+}
+
+// withWaiter calls f, with mu held, for the waiter of a, if there is one.
+func (ws *Queues) withWaiter(a *redlock.Acquire, f func(w *waiter)) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w := ws.byAsk[a]; w != nil {
-		ws.dropWaiter(w)
+		f(w)
 	}
 }
 
@@ -328,22 +332,16 @@ func (ws *Queues) queueWith(w *waiter) (q *queue, was bool) {
 		q.planTry(w.due)
 		ws.byKey[w.place.Key] = q
 	}
-	q.standInQueue(w)
+	at := len(q.waiters)
+	if w.turn.up { // in front, since the others wait for its own shared hold to end
+		at = 0
+	}
+	q.waiters = slices.Insert(q.waiters, at, w)
 	w.sleeps = true
 	if !w.due.IsZero() { // otherwise it follows others, which will wake it
 		q.expectTry(w.due)
 	}
 	return q, was
-}
-
-// standInQueue puts w into its place: at the end, or in front if the others wait for its own shared hold to
-// end. Queues.mu is held.
-func (q *queue) standInQueue(w *waiter) {
-	if w.turn.up {
-		q.waiters = slices.Insert(q.waiters, 0, w)
-		return
-	}
-	q.waiters = append(q.waiters, w)
 }
 
 // leaveQueue takes w out and forgets it. The next waiter takes over the timer; the last one ends the

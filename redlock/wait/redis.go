@@ -52,46 +52,37 @@ func (*Redis) missedMessages(q *queue) {
 }
 
 // Stood is the last place that the script told a, or 0.
-func (o *Redis) Stood(a *redlock.Acquire) int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if w := o.byAsk[a]; w != nil {
-		return w.stood
-	}
-	return 0
+func (o *Redis) Stood(a *redlock.Acquire) (place int64) {
+	o.withWaiter(a, func(w *waiter) { place = w.stood })
+	return place
 }
 
 // Queued notes what the script told a: its place, how long until something happens by itself, and which
 // waiters should try now. try has ids with blanks between them; * stands for all of this proxy.
 func (o *Redis) Queued(a *redlock.Acquire, place int64, pause time.Duration, try []byte) {
-	ws := o.Queues
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	w := ws.byAsk[a]
-	if w == nil {
-		return
-	}
-	w.stood = place
-	// A little later than the event, and not in step with other proxies.
-	w.due = time.Now().Add(min(pause+time.Millisecond, pulse) + rand.N(2*time.Millisecond))
-	q := ws.byKey[w.place.Key]
-	if q != nil {
-		// What is planned already stays: this reply may be older than the message about an offer.
-		if !q.nextTry().After(time.Now()) {
-			q.planTry(w.due)
+	o.withWaiter(a, func(w *waiter) {
+		w.stood = place
+		// A little later than the event, and not in step with other proxies.
+		w.due = time.Now().Add(min(pause+time.Millisecond, pulse) + rand.N(2*time.Millisecond))
+		q := o.byKey[w.place.Key]
+		if q != nil {
+			// What is planned already stays: this reply may be older than the message about an offer.
+			if !q.nextTry().After(time.Now()) {
+				q.planTry(w.due)
+			}
+			q.expectTry(w.due)
+			signal(q.waiters[0].rearm)
 		}
-		q.expectTry(w.due)
-		signal(q.waiters[0].rearm)
-	}
-	for id := range bytes.FieldsSeq(try) {
-		if string(id) == "*" && q != nil {
-			for _, other := range q.waiters {
-				if other != w {
+		for id := range bytes.FieldsSeq(try) {
+			others := []*waiter{o.byID[string(id)]}
+			if string(id) == "*" && q != nil {
+				others = q.waiters
+			}
+			for _, other := range others {
+				if other != nil && other != w {
 					other.nudge()
 				}
 			}
-		} else if other := ws.byID[string(id)]; other != nil && other != w {
-			other.nudge()
 		}
-	}
+	})
 }
