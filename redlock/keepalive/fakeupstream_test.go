@@ -237,8 +237,7 @@ func newKeeper(t testing.TB, o ...Options) *keeper {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		n := len(k.slots) + len(k.agenda) + len(k.queues) + len(k.leaving.holds) +
-			k.leaving.freers + len(k.holds) + len(k.keepers) + len(k.lingerers.all) +
-			len(k.lingerers.byHost)
+			k.leaving.freers + len(k.holds) + len(k.keepers) + len(k.lingerers)
 		if n > 0 || k.armed != never || k.held.Load() != 0 {
 			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v",
 				len(k.slots), len(k.leaving.holds), len(k.holds), len(k.keepers), k.armed)

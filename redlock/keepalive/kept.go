@@ -31,12 +31,13 @@ type Kept struct {
 	tries uint8 // attempts to free it
 	made  int32 // renewals
 	// When actHold is to look at it, in the agenda of its slot.
-	due    date[*Kept]
-	next   int64         // its fence from now on if its keeper still has it, which Redis is asked; 0: none
-	until  time.Duration // it lasts at least until then
-	latest time.Duration // and at most until then, if no renewal is under way
-	end    time.Duration // it is lost then if no answer comes; while it is freed: when to give up
-	heeded time.Duration // when a hint last made Redis be asked
+	due     date[*Kept]
+	lingers *lingering    // nil: its connection has not broken yet
+	next    int64         // its fence from now on if its keeper still has it, which Redis is asked; 0: none
+	until   time.Duration // it lasts at least until then
+	latest  time.Duration // and at most until then, if no renewal is under way
+	end     time.Duration // it is lost then if no answer comes; while it is freed: when to give up
+	heeded  time.Duration // when a hint last made Redis be asked
 }
 
 // Release frees the hold in the background, if this keeper still has it: its connection has closed. It is
@@ -153,7 +154,7 @@ func (h *Kept) actHold(now time.Duration) {
 // partHold takes h, which has ended, out of all that is kept, and has its end told.
 func (h *Kept) partHold(by ending) {
 	k := h.k
-	k.lingerers.removeLingerer(h)
+	k.endLinger(h)
 	k.held.Add(-1)
 	delete(k.holds, holdName{h.of.Name, h.of.Token})
 	if k.keepers[h.of.Keeper] == h {

@@ -10,8 +10,10 @@ import (
 func (h *Kept) Break(host string, let func(*Kept)) {
 	lingers := false
 	h.k.changeHolds(func() {
-		if lingers = h.of.Linger > 0 && h.state.kept(); lingers {
-			h.k.lingerers.addLingerer(h, host, func() { let(h) })
+		lingers = h.of.Linger > 0 && h.state.kept()
+		if lingers && h.lingers == nil {
+			h.lingers = &lingering{host, time.AfterFunc(h.of.Linger, func() { let(h) })}
+			h.k.lingerers[host]++
 		}
 	})
 	if !lingers {
@@ -23,13 +25,7 @@ func (h *Kept) Break(host string, let func(*Kept)) {
 func (k *Renewer) Lingering(host string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.lingerers.byHost[host]
-}
-
-// lingerers are the holds that linger. Renewer.mu guards them.
-type lingerers struct {
-	all    map[*Kept]lingering
-	byHost map[string]int // how many, by the hosts of their clients
+	return k.lingerers[host]
 }
 
 // lingering is what a hold has whose connection broke, and that goes on.
@@ -38,24 +34,14 @@ type lingering struct {
 	timer *time.Timer // ends it
 }
 
-// addLingerer has h linger, which end ends, unless it does so already.
-func (l *lingerers) addLingerer(h *Kept, host string, end func()) {
-	if _, known := l.all[h]; known {
+// endLinger says that h, which has ended, lingers no more. mu is held.
+func (k *Renewer) endLinger(h *Kept) {
+	if h.lingers == nil {
 		return
 	}
-	l.all[h] = lingering{host, time.AfterFunc(h.of.Linger, end)}
-	l.byHost[host]++
-}
-
-// removeLingerer says that h, which has ended, lingers no more.
-func (l *lingerers) removeLingerer(h *Kept) {
-	one, known := l.all[h]
-	if !known {
-		return
-	}
-	one.timer.Stop()
-	delete(l.all, h)
-	if l.byHost[one.host]--; l.byHost[one.host] == 0 {
-		delete(l.byHost, one.host)
+	h.lingers.timer.Stop()
+	all, host := k.lingerers, h.lingers.host
+	if all[host]--; all[host] == 0 {
+		delete(all, host)
 	}
 }

@@ -37,7 +37,7 @@ func TestLingeringEnds(t *testing.T) {
 			end(h)
 			time.Sleep(time.Minute)
 			if s := p.Stats(); s.Lingering != 0 || s.Kept != 0 || p.Lingering("host") != 0 ||
-				len(p.lingerers.byHost) != 0 || len(p.lingerers.all) != 0 {
+				len(p.lingerers) != 0 {
 				t.Errorf("after %s: %+v", name, s)
 			}
 			time.Sleep(linger)

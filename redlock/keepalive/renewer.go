@@ -124,7 +124,7 @@ type Renewer struct {
 	// Those that are kept alive, by name, and by keeper. A hold that is only being freed is in neither.
 	holds     map[holdName]*Kept
 	keepers   map[string]*Kept
-	lingerers lingerers // those whose connections broke
+	lingerers map[string]int // how many there are whose connections broke, by the hosts of their clients
 	leaving   leaving
 	unlisten  func()   // nil: nobody listens yet
 	told      []func() // what to tell once mu is released
@@ -150,8 +150,7 @@ func New(e Engine, names *redlock.Names, o Options) *Renewer {
 	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), losses: newLosses(names), armed: never,
 		slots: make(map[int]*slot), queues: make(map[string]*batchQueue),
 		holds: make(map[holdName]*Kept), keepers: make(map[string]*Kept),
-		lost:      map[Loss]uint64{Expired: 0, Broken: 0, Max: 0, Gone: 0, Together: 0},
-		lingerers: lingerers{all: make(map[*Kept]lingering), byHost: make(map[string]int)},
+		lost: make(map[Loss]uint64), lingerers: make(map[string]int),
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.freeing, k.stopFreeing = context.WithCancel(context.Background())
@@ -261,7 +260,7 @@ func (k *Renewer) Free() (int, error) {
 	return k.o.Most - kept, nil
 }
 
-// Stats is what a Renewer has done since it was made. In JSON, proxies tell it each other.
+// Stats is what a Renewer has done since it was made.
 type Stats struct {
 	Kept      int // now
 	Lingering int // those of them whose connections broke
@@ -273,7 +272,11 @@ type Stats struct {
 func (k *Renewer) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return Stats{len(k.holds), len(k.lingerers.all), k.renewals, maps.Clone(k.lost)}
+	lingering := 0
+	for _, n := range k.lingerers {
+		lingering += n
+	}
+	return Stats{len(k.holds), lingering, k.renewals, maps.Clone(k.lost)}
 }
 
 // Close forgets all holds, then waits until those being freed are, or until ctx ends.
