@@ -38,17 +38,23 @@ func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &reading{x: x, pattern: []byte(pattern), names: make(map[string]bool), cancel: cancel}
+	r := &reading{x: x, pattern: []byte(pattern), names: make(map[string]bool)}
 	var all sync.WaitGroup
 	for i := range x.sets {
-		all.Go(func() { r.noteFailure(r.readSet(ctx, &x.sets[i])) })
+		all.Go(func() {
+			if err := r.readSet(ctx, &x.sets[i]); err != nil {
+				cancel(err) // which ends the others
+			}
+		})
 	}
 	all.Wait()
-	if r.err == nil {
-		x.notes.eachName(func(name string) { r.noteFailure(r.addName(x.canonical(name))) })
-	}
-	if r.err != nil {
-		return nil, r.err
+	x.notes.eachName(func(name string) {
+		if err := r.addName(x.canonical(name)); err != nil {
+			cancel(err)
+		}
+	})
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
 	}
 	return slices.Sorted(maps.Keys(r.names)), nil
 }
@@ -57,11 +63,9 @@ func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 type reading struct {
 	x       *Index
 	pattern []byte
-	cancel  context.CancelCauseFunc
 
 	mu    sync.Mutex
 	names map[string]bool
-	err   error // the first one
 }
 
 // readSet reads a set whole. ZSCAN may show a member twice, and shows all that were there all the time.
@@ -109,19 +113,6 @@ func (r *reading) addName(name string) error {
 		return errTooMany
 	}
 	return nil
-}
-
-// noteFailure notes an error, and ends the other readings.
-func (r *reading) noteFailure(err error) {
-	if err == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = err
-		r.cancel(err)
-	}
 }
 
 // eachName calls f for the name of each lock that is noted. f is called with a shard at rest. Locks that are

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -154,15 +155,18 @@ func (n *notes) rewriteNames(names []string) {
 func (x *Index) applyChange(ctx context.Context, to *sortedSet, c *setChange, now time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for gone := c.gone; len(gone) > 0; gone = gone[min(len(gone), mostMembers):] {
-		some := gone[:min(len(gone), mostMembers)]
+	var err error // the first one; nothing is asked behind it
+	ask := func(req []byte) {
+		if err == nil {
+			_, err = x.askSet(ctx, to, req)
+		}
+	}
+	for some := range slices.Chunk(c.gone, mostMembers) {
 		req := x.beginCommand("ZREM", to, len(some))
 		for _, name := range some {
 			req = x.appendMember(req, name)
 		}
-		if _, err := x.askSet(ctx, to, req); err != nil {
-			return err
-		}
+		ask(req)
 	}
 	clock := time.Now()
 	for at := 0; at < len(c.names); at += mostMembers {
@@ -172,24 +176,18 @@ func (x *Index) applyChange(ctx context.Context, to *sortedSet, c *setChange, no
 			req = redcon.AppendBulkString(req, millis(clock.Add(c.until[i]-now)))
 			req = x.appendMember(req, c.names[i])
 		}
-		if _, err := x.askSet(ctx, to, req); err != nil {
-			return err
-		}
+		ask(req)
 	}
-	if len(c.names) == 0 {
-		return nil
+	if err != nil || len(c.names) == 0 {
+		return err
 	}
 	if clock.Sub(to.swept) >= sweepPause {
 		to.swept = clock
-		over := resp.AppendCommandStrings(nil, "ZREMRANGEBYSCORE", to.key, "-inf", millis(clock.Add(-skew)))
-		if _, err := x.askSet(ctx, to, over); err != nil {
-			return err
-		}
+		ask(resp.AppendCommandStrings(nil, "ZREMRANGEBYSCORE", to.key, "-inf", millis(clock.Add(-skew))))
 	}
 	// The whole set goes once no proxy has written for so long: then all scores are over.
 	last := max(2*x.o.MaxLease, time.Minute) + skew
-	_, err := x.askSet(ctx, to, resp.AppendCommandStrings(nil, "PEXPIRE", to.key,
-		strconv.FormatInt(last.Milliseconds(), 10)))
+	ask(resp.AppendCommandStrings(nil, "PEXPIRE", to.key, strconv.FormatInt(last.Milliseconds(), 10)))
 	return err
 }
 
