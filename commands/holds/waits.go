@@ -172,14 +172,7 @@ func (w *Waits) takeWaits() []*Wait {
 }
 
 // Any says that the connection waits for a lock.
-func (w *Waits) Any() bool {
-	if w.all == nil {
-		return false
-	}
-	w.all.mu.Lock()
-	defer w.all.mu.Unlock()
-	return len(w.all.all) > 0
-}
+func (w *Waits) Any() bool { return w.Memory() > 0 }
 
 // Memory is how many bytes the waits take.
 func (w *Waits) Memory() int {
