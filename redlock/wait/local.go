@@ -179,7 +179,7 @@ func (o *Local) waiterLeft(q *queue, w *waiter, first bool, ttl time.Duration) {
 	switch {
 	case ttl > 0:
 		next := time.Now()
-		if w.mode == redlock.Write || q.waiters[0].mode == redlock.Write {
+		if w.a.Mode == redlock.Write || q.waiters[0].a.Mode == redlock.Write {
 			next = next.Add(pulse)
 		}
 		q.planTry(next)

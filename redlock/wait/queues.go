@@ -135,7 +135,7 @@ func (ws *Queues) awaitLock(ctx context.Context, q *queue, w *waiter) (g redlock
 			try = true
 		case <-w.rearm:
 		case <-timer.C:
-			try = ws.isDue(q, w)
+			try = ws.sleepTime(q, w) <= 0 // it may have been put off meanwhile
 		}
 		select {
 		case g := <-w.given: // it came together with something else
@@ -209,7 +209,6 @@ type waiter struct {
 	id       string
 	a        *redlock.Acquire
 	place    redlock.LockPlace
-	mode     redlock.Mode
 	deadline time.Time
 	wake     chan struct{}      // capacity 1: try now
 	rearm    chan struct{}      // capacity 1: look at the timer again
@@ -235,7 +234,7 @@ func (ws *Queues) waiterOf(a *redlock.Acquire, asked time.Time) *waiter {
 		return w
 	}
 	w := &waiter{
-		a: a, id: a.ID, place: ws.names.Place(a.Name), mode: a.Mode, deadline: asked.Add(a.Wait),
+		a: a, id: a.ID, place: ws.names.Place(a.Name), deadline: asked.Add(a.Wait),
 		wake: make(chan struct{}, 1), rearm: make(chan struct{}, 1), given: make(chan redlock.Grant, 1),
 	}
 	ws.byID[w.id], ws.byAsk[a] = w, w
@@ -397,13 +396,6 @@ func (ws *Queues) sleepTime(q *queue, w *waiter) time.Duration {
 		until = next
 	}
 	return time.Until(until)
-}
-
-// isDue says that w is the first and that its time to try has come.
-func (ws *Queues) isDue(q *queue, w *waiter) bool {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return q.waiters[0] == w && !time.Now().Before(q.nextTry())
 }
 
 // heardEvent takes an event of the subscription of q. It may be called within Listen, or on any goroutine.

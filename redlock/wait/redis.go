@@ -45,7 +45,7 @@ func (o *Redis) heardMessage(q *queue, message []byte) {
 // try, and those who may share it: they may all have been called.
 func (*Redis) missedMessages(q *queue) {
 	for i, w := range q.waiters {
-		if i == 0 || w.mode == redlock.Read || i < w.a.Permits {
+		if i == 0 || w.a.Mode == redlock.Read || i < w.a.Permits {
 			w.nudge()
 		}
 	}
