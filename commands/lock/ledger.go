@@ -11,6 +11,7 @@ import (
 	"lockproxy/redlock"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
 )
 
 // Ledger notes what becomes of locks. Each verb that takes or frees locks tells it of each outcome, once:
@@ -26,7 +27,7 @@ import (
 // told to others must stay without tokens: events have digests of them.
 type Ledger struct {
 	prefixes []string // the longest first, and last ""
-	// at prefix*len(modes) + mode
+	// at prefix*len(locks.Modes) + mode
 	series []series // for each prefix and mode
 	index  *index.Index
 	tell   atomic.Pointer[func(lockevent.Event)] // what it points to may be nil: nobody wants to know
@@ -39,9 +40,6 @@ type series struct {
 	released, expired, lost, broke durations
 }
 
-// modes are those that are counted apart, as the verbs LOCK, RLOCK and SEMLOCK.
-var modes = [...]redlock.Mode{redlock.Write, redlock.Read, redlock.Permit}
-
 // NewLedger returns a Ledger of the holds in x that tells the locks apart whose names begin with one of
 // prefixes. tell is that of Tell. The longest prefix that fits has a lock, and "" has all others, so each
 // lock counts in one series. x must not be in use yet.
@@ -51,7 +49,7 @@ func NewLedger(x *index.Index, prefixes []string, tell func(lockevent.Event)) *L
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	all = slices.Compact(all)
-	l := &Ledger{prefixes: all, series: make([]series, len(modes)*len(all)), index: x}
+	l := &Ledger{prefixes: all, series: make([]series, len(locks.Modes)*len(all)), index: x}
 	l.Tell(tell)
 	x.Tell(l.noteEnded)
 	return l
@@ -65,14 +63,14 @@ func (l *Ledger) Tell(tell func(lockevent.Event)) { l.tell.Store(&tell) }
 // themselves names of any length.
 const maxEventName = 128
 
-// tellOf tells of an event, if anybody wants to know. more has what else the event says; time, kind, lock,
-// token and client are filled in here. token may be "", and who nil.
+// tellOf tells of an event, if anybody wants to know. more has what else the event says, its mode as
+// redlock.Mode; time, kind, lock, token and client are filled in here. token may be "", and who nil.
 func (l *Ledger) tellOf(kind lockevent.Kind, name, token string, who *redlock.Client, more lockevent.Event) {
 	tell := *l.tell.Load()
 	if tell == nil {
 		return
 	}
-	more.Time, more.Kind, more.Lock = time.Now(), kind, name
+	more.Time, more.Kind, more.Lock, more.Mode = time.Now(), kind, name, modeNames[redlock.Mode(more.Mode)]
 	// never the token itself: who has it owns the lock
 	if token != "" {
 		more.Token = redlock.Digest(token)
@@ -84,26 +82,25 @@ func (l *Ledger) tellOf(kind lockevent.Kind, name, token string, who *redlock.Cl
 	tell(more)
 }
 
-// seriesOf finds the series of a lock. There are few prefixes, so they are tried one by one. A mode that is
-// none counts as a writer.
+// seriesOf finds the series of a lock. There are few prefixes, so they are tried one by one.
 func (l *Ledger) seriesOf(name string, mode redlock.Mode) *series {
 	i := 0
 	for !strings.HasPrefix(name, l.prefixes[i]) {
 		i++
 	}
-	return &l.series[len(modes)*i+max(slices.Index(modes[:], mode), 0)]
+	return &l.series[len(locks.Modes)*i+locks.Place(mode)]
 }
 
 // noteWaiting notes that a has to wait.
 func (l *Ledger) noteWaiting(a *redlock.Acquire) {
-	l.tellOf(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
+	l.tellOf(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: string(a.Mode)})
 }
 
 // noteGranted notes that a, which came then, was granted at. The fence is that of the grant. The time between
 // the two is how long the client waited, also if it was granted at once.
 func (l *Ledger) noteGranted(a *redlock.Acquire, fence int64, came, at time.Time) {
 	l.tellOf(lockevent.Granted, a.Name, a.Token, a.Client,
-		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence})
+		lockevent.Event{Mode: string(a.Mode), Fence: fence})
 	l.seriesOf(a.Name, a.Mode).granted.countDuration(at.Sub(came))
 }
 
@@ -111,7 +108,7 @@ func (l *Ledger) noteGranted(a *redlock.Acquire, fence int64, came, at time.Time
 // how long it would have waited says nothing.
 func (l *Ledger) noteTimedOut(a *redlock.Acquire, came time.Time) {
 	l.seriesOf(a.Name, a.Mode).timedOut.countDuration(time.Since(came))
-	l.tellOf(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
+	l.tellOf(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: string(a.Mode)})
 }
 
 // noteReleased notes that a token let go of its hold, which was granted here and has ended so if ok. A hold
@@ -125,7 +122,7 @@ func (l *Ledger) noteReleased(name, token string, who *redlock.Client, e index.E
 
 // endingEvent is what an event tells of a hold that ends; of one that is not known, that is little.
 func endingEvent(e index.Ended, why string) lockevent.Event {
-	return lockevent.Event{Mode: modeNames[e.Mode], Fence: e.Fence, Reason: why}
+	return lockevent.Event{Mode: string(e.Mode), Fence: e.Fence, Reason: why}
 }
 
 // noteNotHeld notes that a token holds nothing any more; fence and by are those of index.Index.NotHeld. If
@@ -141,7 +138,7 @@ func (l *Ledger) noteNotHeld(name, token string, fence int64, by redlock.HoldOwn
 func (l *Ledger) noteUndone(a *redlock.Acquire, fence int64) {
 	l.index.Undone(a.Name, a.Token, fence)
 	l.tellOf(lockevent.Released, a.Name, a.Token, a.Client,
-		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence, Reason: lockevent.Undelivered})
+		lockevent.Event{Mode: string(a.Mode), Fence: fence, Reason: lockevent.Undelivered})
 }
 
 // noteEnded notes the end of a hold whose lease is over, or in whose place there is another one. It tells of
@@ -217,8 +214,8 @@ func (l *Ledger) Times() (t Times) {
 	// So holds whose leases are over by now are among them.
 	l.index.Expire()
 	for i := range l.series {
-		s, prefix := &l.series[i], l.prefixes[i/len(modes)]
-		verb := [len(modes)]string{"lock", "rlock", "semlock"}[i%len(modes)]
+		s, prefix := &l.series[i], l.prefixes[i/len(locks.Modes)]
+		verb := [...]string{"lock", "rlock", "semlock"}[i%len(locks.Modes)]
 		t.Waits = s.granted.appendCounted(t.Waits, verb, prefix, "granted")
 		t.Waits = s.timedOut.appendCounted(t.Waits, verb, prefix, "timeout")
 		t.Holds = s.released.appendCounted(t.Holds, verb, prefix, "released")

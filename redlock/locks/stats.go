@@ -2,6 +2,7 @@ package locks
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -19,7 +20,7 @@ const (
 	Lingering              // those of them whose connections broke
 	Waiters                // LOCKs that wait
 
-	// LOCK, WLOCK, RLOCK and SEMLOCK: granted, held by others, failed. By mode, in the order of place.
+	// LOCK, WLOCK, RLOCK and SEMLOCK: granted, held by others, failed. By mode, in the order of Modes.
 	GrantedWrite
 	GrantedRead
 	GrantedPermit
@@ -152,16 +153,11 @@ func (s Stats) sumOf(first, end Tally) (n uint64) {
 	return n
 }
 
-// place is that of a mode among the counters of what has one.
-func place(m redlock.Mode) Tally {
-	switch m {
-	case redlock.Read:
-		return 1
-	case redlock.Permit:
-		return 2
-	}
-	return 0
-}
+// Modes are those that are counted apart, as the verbs LOCK, RLOCK and SEMLOCK.
+var Modes = [...]redlock.Mode{redlock.Write, redlock.Read, redlock.Permit}
+
+// Place is that of a mode among Modes. One that is none counts as a writer.
+func Place(m redlock.Mode) int { return max(slices.Index(Modes[:], m), 0) }
 
 // countOutcome notes how a verb ended: yes, no, or with an error. A verb without failed does not count its
 // errors.
@@ -179,7 +175,7 @@ func (l *Locker) countOutcome(is bool, err error, yes, no Tally, failed ...Tally
 
 // CountAcquire notes how a LOCK ended. Only its verb knows: it may have waited, or had to reach replicas.
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
-	at := place(m)
+	at := Tally(Place(m))
 	l.countOutcome(granted, err, GrantedWrite+at, RefusedWrite+at, FailedWrite+at)
 }
 
