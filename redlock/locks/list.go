@@ -13,10 +13,8 @@ import (
 	"lockproxy/redlock/index"
 )
 
-const (
-	// inspectAhead is how many locks are read at the same time.
-	inspectAhead = 32
-)
+// inspectAhead is how many locks are read at the same time.
+const inspectAhead = 32
 
 var errNoMasters = errors.New("CLUSTERDOWN no master of the upstream is known: see whether it is up")
 

@@ -223,11 +223,10 @@ func (s *LockSet) waitFor(ctx context.Context, i int) (ok bool, err error) {
 		keeping.Go(func() { s.keepUp(limited, cancel, s.parts[:i]) }) // ends with the wait
 	}
 	p.Grant, ok, err = p.L.Wait(limited, p.first)
-	lost := context.Cause(limited) == errLostMeanwhile
-	cancel(nil)
+	cancel(nil) // unless keepUp has, whose cause stays
 	keeping.Wait()
 	p.left = ok // otherwise Wait has taken it back, or says that it has not
-	if ok && (lost || context.Cause(limited) == errLostMeanwhile) {
+	if ok && context.Cause(limited) == errLostMeanwhile {
 		return false, errLostMeanwhile
 	}
 	return ok, err
@@ -284,12 +283,9 @@ const apart = 10 * time.Millisecond
 
 // finishSet makes the leases of all locks that are held equal, and has the replicas confirm them.
 func (s *LockSet) finishSet(ctx context.Context) error {
-	latest := s.parts[0].Grant.At
-	for _, p := range s.parts {
-		if p.Grant.At.After(latest) {
-			latest = p.Grant.At
-		}
-	}
+	latest := slices.MaxFunc(s.parts, func(a, b *SetPart) int {
+		return a.Grant.At.Compare(b.Grant.At)
+	}).Grant.At
 	held, err := eachPart(s.parts, func(p *SetPart) (bool, error) {
 		if latest.Sub(p.Grant.At) <= apart {
 			return true, nil
