@@ -61,27 +61,28 @@ type Who struct {
 // Of finds out about these locks, whose states are known. It blocks for as long as peers.Ask. Peers is
 // asked only for what is unknown here.
 func (w *Who) Of(ctx context.Context, states map[string]redlock.State) map[string]Known {
-	g := &gathering{found: make(map[string]*Known)}
+	g := make(gathering)
 	for name := range states {
 		g.addSaid(w.ID, w.here(name))
 	}
 	var unknown []string
 	for name, state := range states {
-		if !g.found[name].complete(&state) {
+		if !g[name].complete(&state) {
 			unknown = append(unknown, name)
 		}
 	}
 	slices.Sort(unknown)
+	asked := questions(unknown)
+	answers := make([][]peers.Answer, len(asked))
 	var asking sync.WaitGroup
-	for _, question := range questions(unknown) {
-		asking.Go(func() { // ends when the answers are there, or Patience is over
-			all, _ := w.Peers.Ask(ctx, Topic, question)
-			for _, answer := range all {
-				g.readAnswer(answer)
-			}
-		})
+	for i, question := range asked {
+		// ends when the answers are there, or Patience is over
+		asking.Go(func() { answers[i], _ = w.Peers.Ask(ctx, Topic, question) })
 	}
 	asking.Wait()
+	for _, answer := range slices.Concat(answers...) {
+		g.readAnswer(answer)
+	}
 	return g.result()
 }
 
@@ -135,10 +136,7 @@ func (w *Who) here(name string) said {
 }
 
 // gathering is what all proxies say, by the name of the lock. Only locks that were asked about have an entry.
-type gathering struct {
-	mu    sync.Mutex
-	found map[string]*Known
-}
+type gathering map[string]*Known
 
 // complete says that k has all of a lock.
 func (k *Known) complete(s *redlock.State) bool {
@@ -150,28 +148,26 @@ func (k *Known) complete(s *redlock.State) bool {
 	return len(k.Waiters) >= min(s.Waiters, MostWaiters)
 }
 
-// readAnswer takes the answer of another proxy. It may be called by several goroutines.
-func (g *gathering) readAnswer(a peers.Answer) {
+// readAnswer takes the answer of another proxy.
+func (g gathering) readAnswer(a peers.Answer) {
 	var all []said
 	if json.Unmarshal(a.Body, &all) != nil {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	for _, one := range all {
-		if g.found[string(one.Name)] != nil { // it was asked for
+		if g[string(one.Name)] != nil { // it was asked for
 			g.addSaid(a.From, one)
 		}
 	}
 }
 
 // addSaid takes what a proxy says of one lock. Of two that know a holder, the one counts that had to do with
-// it last. mu is held, or nobody else has g yet.
-func (g *gathering) addSaid(from string, one said) {
-	k := g.found[string(one.Name)]
+// it last.
+func (g gathering) addSaid(from string, one said) {
+	k := g[string(one.Name)]
 	if k == nil {
 		k = &Known{Holders: make(map[string]index.KnownHolder)}
-		g.found[string(one.Name)] = k
+		g[string(one.Name)] = k
 	}
 	for _, h := range one.Holders {
 		if last, ok := k.Holders[h.Digest]; ok && last.Noted <= h.Noted {
@@ -190,9 +186,9 @@ func (g *gathering) addSaid(from string, one said) {
 }
 
 // result is what was found, with the waiters of all proxies in one order.
-func (g *gathering) result() map[string]Known {
-	all := make(map[string]Known, len(g.found))
-	for name, k := range g.found {
+func (g gathering) result() map[string]Known {
+	all := make(map[string]Known, len(g))
+	for name, k := range g {
 		all[name] = Known{k.Holders, longest(k.Waiters)}
 	}
 	return all

@@ -78,7 +78,7 @@ func TestKnownHere(t *testing.T) {
 // An answer is read with care: it is cleaned, clipped and bounded, and only about what was asked.
 func TestAnswersOfOthers(t *testing.T) {
 	w := &Who{Index: newIndex(t)}
-	g := &gathering{found: make(map[string]*Known)}
+	g := make(gathering)
 	g.addSaid("me", w.here("job"))
 	long := strings.Repeat("é", 1000)
 	text, _ := json.Marshal([]said{
