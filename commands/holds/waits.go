@@ -84,11 +84,6 @@ func (w *Wait) Context() context.Context { return w.ctx }
 func (w *Wait) Leave() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	w.leaveStanding()
-}
-
-// leaveStanding is Leave. mu is held.
-func (w *Wait) leaveStanding() {
 	if w.of.standing[w.key] == w {
 		delete(w.of.standing, w.key)
 	}
@@ -96,9 +91,9 @@ func (w *Wait) leaveStanding() {
 
 // End notes that nothing is left of the wait. It is called once.
 func (w *Wait) End() {
+	w.Leave()
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	w.leaveStanding()
 	delete(w.of.all, w)
 	w.cancel(nil)
 	w.of.memory.Add(-w.size)
