@@ -73,8 +73,7 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Index has the notes of one proxy, and the sets of all. A nil one notes nothing and knows nothing. Safe for
-// concurrent use.
+// Index has the notes of one proxy, and the sets of all. Safe for concurrent use.
 type Index struct {
 	upstream Upstream
 	o        Options
