@@ -97,6 +97,7 @@ func (n *notes) startNotes() {
 		s := &n.shards[i]
 		s.notes, s.waits = make(map[uint64]*note), make(map[*wait]bool)
 		s.fresh.newer, s.fresh.older = &s.fresh, &s.fresh
+		s.due.newer, s.due.older = &s.due, &s.due
 	}
 }
 
@@ -148,7 +149,7 @@ func (n *notes) noteGrant(name string, h *held, shared bool) bool {
 		n.joinHold(s, k, h)
 	}
 	// the sets would drop the name while the lock is held
-	if !k.fresh() && k.written < k.until() {
+	if k.written < k.until() {
 		s.queueNote(k)
 	}
 	return true

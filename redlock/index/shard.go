@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// This file is where notes are kept: maps, each with a lock of its own, and a list of its fresh notes.
+// This file is where notes are kept: maps, each with a lock of its own, and the rings of its notes.
 
 // noteShard has some of the notes. Times count from notes.born. Its lock is held only for a moment:
 // nothing in it blocks.
 type noteShard struct {
 	mu    sync.Mutex
 	notes map[uint64]*note // by hash
-	// A ring of those that were noted a moment ago, the oldest behind fresh itself, which is none of them. They
-	// are looked at again when it is known which of them last.
-	fresh note
-	spare []*note // of free locks: a lock that comes and goes needs no new memory
+	// Two rings, the oldest note behind fresh or due itself, which is none of them: those that were noted a
+	// moment ago, which are looked at again when it is known which of them last; and those to be written.
+	fresh, due note
+	spare      []*note // of free locks: a lock that comes and goes needs no new memory
 	// What mostNotes and mostBytes bound.
 	count int // holds
 	bytes int // of names and tokens
 	// The LOCKs that wait here.
 	waits map[*wait]bool
-	due   []*note // those that are to be written, and some that were forgotten meanwhile
 	gone  []freed // names that were written and that nobody held then; the first is the oldest
 }
 
@@ -34,10 +33,9 @@ type note struct {
 	holds        []held
 	space        [1]held       // of holds: most locks have one, which needs no memory of its own
 	past         *past         // the last hold that another one took the place of; nil: there is none
-	newer, older *note         // in noteShard.fresh; nil if it is not there
+	newer, older *note         // in noteShard.fresh or due; nil if it is in neither
 	at           time.Duration // when the lock was first noted
 	written      time.Duration // until when the sets have it; 0: they have not
-	queued       bool          // it stands in shard.due, though it may be forgotten
 }
 
 // findNote finds the note of a lock, nil if there is none. Here and below mu is held.
@@ -64,9 +62,8 @@ func (s *noteShard) addNote(name string, hash uint64, h *held, now time.Duration
 	} else {
 		k = new(note)
 	}
-	last := s.fresh.older
-	*k = note{hash: hash, name: name, at: now, older: last, newer: &s.fresh}
-	last.newer, s.fresh.older = k, k
+	*k = note{hash: hash, name: name, at: now}
+	k.joinRing(&s.fresh)
 	k.holds = append(k.space[:0], *h)
 	s.notes[hash] = k
 	s.count++
@@ -74,22 +71,24 @@ func (s *noteShard) addNote(name string, hash uint64, h *held, now time.Duration
 	return true
 }
 
-// fresh says that a note stands in noteShard.fresh.
-func (k *note) fresh() bool { return k.newer != nil }
+// joinRing puts a note, which stands in none, at the end of a ring.
+func (k *note) joinRing(ring *note) {
+	k.older, k.newer = ring.older, ring
+	k.older.newer, ring.older = k, k
+}
 
-// ageNote says that a note is fresh no more.
-func (k *note) ageNote() {
-	if k.fresh() {
+// leaveRing takes a note out of the ring in which it may stand.
+func (k *note) leaveRing() {
+	if k.newer != nil {
 		k.older.newer, k.newer.older = k.newer, k.older
 		k.newer, k.older = nil, nil
 	}
 }
 
-// queueNote has the name of a lock written. It stands there once, however often that is asked for.
+// queueNote has the name of a lock written. One that is fresh will be, if it lasts.
 func (s *noteShard) queueNote(k *note) {
-	if !k.queued {
-		k.queued = true
-		s.due = append(s.due, k)
+	if k.newer == nil {
+		k.joinRing(&s.due)
 	}
 }
 
@@ -145,19 +144,18 @@ func (k *note) until() (last time.Duration) {
 	return last
 }
 
-// forgetFree removes the note of a lock that has no holds any more. One that stands in due is not used again:
-// collectDue finds it there, empty, and passes it over.
+// forgetFree removes the note of a lock that has no holds any more.
 func (s *noteShard) forgetFree(k *note, now time.Duration) (gone bool) {
 	if len(k.holds) > 0 {
 		return false
 	}
 	delete(s.notes, k.hash)
-	k.ageNote()
+	k.leaveRing()
 	s.bytes -= len(k.name)
 	if k.written > 0 && len(s.gone) < mostNotes {
 		s.gone = append(s.gone, freed{k.name, now})
 	}
-	if *k = (note{queued: k.queued}); !k.queued && len(s.spare) < mostSpare {
+	if *k = (note{}); len(s.spare) < mostSpare {
 		s.spare = append(s.spare, k)
 	}
 	return true

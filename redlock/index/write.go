@@ -73,24 +73,21 @@ func (n *notes) collectDue(s *noteShard, now, age, stays time.Duration, changes 
 	for k := s.fresh.newer; k != &s.fresh; {
 		next := k.newer
 		if !n.expireHolds(s, k, now) && now-k.at >= age && k.holds[0].granted {
-			k.ageNote()
+			k.leaveRing()
 			s.queueNote(k)
 		}
 		k = next
 	}
-	n.clearGone(s, now, stays, changes)
-	for _, k := range s.due {
-		if len(k.holds) == 0 {
-			continue
-		}
+	for k := s.due.newer; k != &s.due; k = s.due.newer {
+		k.leaveRing()
 		// A hold that is renewed is written anew with each third renewal, if that comes at a third of its
 		// lease.
 		until := k.until()
-		k.queued, k.written = false, until+max(until-now, 0)
+		k.written = until + max(until-now, 0)
 		c := &changes[k.hash%keys]
 		c.names, c.until = append(c.names, k.name), append(c.until, k.written)
 	}
-	s.due = nil
+	n.clearGone(s, now, stays, changes)
 }
 
 // clearGone adds to changes the names that have been free for so long. A lock that was taken again keeps its
@@ -105,7 +102,7 @@ func (n *notes) clearGone(s *noteShard, now, stays time.Duration, changes *[keys
 		case k == nil:
 			c := &changes[hash%keys]
 			c.gone = append(c.gone, name)
-		case k.fresh():
+		case k.newer != nil: // it is fresh
 			later = append(later, freed{name, now})
 		}
 	}
@@ -144,7 +141,7 @@ func (s *noteShard) sweepShard(n *notes, now time.Duration) {
 func (n *notes) rewriteNames(names []string) {
 	for _, name := range names {
 		s, hash := n.lockShard(name)
-		if k := s.findNote(name, hash); k != nil && !k.fresh() {
+		if k := s.findNote(name, hash); k != nil {
 			s.queueNote(k)
 		}
 		s.mu.Unlock()
