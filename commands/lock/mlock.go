@@ -171,7 +171,7 @@ func (q *taking) keepHolds() error {
 // as one MLOCK, while each of its locks counts for itself. An error counts nowhere else.
 func (q *taking) noteOutcome(held *locks.SetPart, err error) {
 	parts := q.set.Parts()
-	parts[0].L.CountSet(held == nil, err)
+	parts[0].L.CountOutcome(held == nil, err, locks.SetsGranted, locks.SetsRefused, locks.SetsFailed)
 	switch {
 	case err != nil:
 	case held != nil:

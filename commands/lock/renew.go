@@ -57,7 +57,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 	asked := &redlock.Renew{Name: args.Name, Token: args.Token, Lease: args.Lease, Fence: args.only,
 		Keeper: keeper}
 	l.Renew(c.Actions, asked, func(r redlock.Renewed, err error) []byte {
-		l.CountRenew(r, err)
+		l.CountOutcome(r.Left > 0, err, locks.Renewed, locks.NotRenewed)
 		if err != nil {
 			return commands.ErrorReply(err)
 		}

@@ -70,7 +70,7 @@ func (r *release) Released(done redlock.Released, err error) []byte {
 // releaseReply makes the client's answer. Whether it was granted here decides what is measured; the reply is
 // Redis's in either case.
 func (r *release) releaseReply(done redlock.Released, err error) []byte {
-	r.l.CountRelease(done, err)
+	r.l.CountOutcome(done.Held, err, locks.Released, locks.NotHeld)
 	if err != nil {
 		return commands.ErrorReply(err)
 	}

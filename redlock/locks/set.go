@@ -382,7 +382,7 @@ func (s *LockSet) Release(ctx context.Context) error {
 	_, err := eachPart(s.parts, func(p *SetPart) (ok bool, err error) {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
 		p.Released, p.Err = p.L.releaseHold(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
-		p.L.CountRelease(p.Released, p.Err)
+		p.L.CountOutcome(p.Released.Held, p.Err, Released, NotHeld)
 		return true, p.Err
 	})
 	return err
@@ -394,7 +394,7 @@ func (s *LockSet) Renew(ctx context.Context) error {
 		p.Fence = p.L.Granting(p.Name, p.first.Token)
 		p.Renewed, p.Err = p.L.renewHold(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
 			Lease: p.first.Lease, Keeper: p.Keeper})
-		p.L.CountRenew(p.Renewed, p.Err)
+		p.L.CountOutcome(p.Renewed.Left > 0, p.Err, Renewed, NotRenewed)
 		return true, p.Err
 	})
 	return err

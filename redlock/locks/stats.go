@@ -159,9 +159,9 @@ var Modes = [...]redlock.Mode{redlock.Write, redlock.Read, redlock.Permit}
 // Place is that of a mode among Modes. One that is none counts as a writer.
 func Place(m redlock.Mode) int { return max(slices.Index(Modes[:], m), 0) }
 
-// countOutcome notes how a verb ended: yes, no, or with an error. A verb without failed does not count its
+// CountOutcome notes how a verb ended: yes, no, or with an error. A verb without failed does not count its
 // errors.
-func (l *Locker) countOutcome(is bool, err error, yes, no Tally, failed ...Tally) {
+func (l *Locker) CountOutcome(is bool, err error, yes, no Tally, failed ...Tally) {
 	l.Used()
 	switch {
 	case err == nil && is:
@@ -176,17 +176,7 @@ func (l *Locker) countOutcome(is bool, err error, yes, no Tally, failed ...Tally
 // CountAcquire notes how a LOCK ended. Only its verb knows: it may have waited, or had to reach replicas.
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
 	at := Tally(Place(m))
-	l.countOutcome(granted, err, GrantedWrite+at, RefusedWrite+at, FailedWrite+at)
-}
-
-// CountRelease notes how an UNLOCK ended.
-func (l *Locker) CountRelease(r redlock.Released, err error) {
-	l.countOutcome(r.Held, err, Released, NotHeld)
-}
-
-// CountRenew notes how a RENEW ended.
-func (l *Locker) CountRenew(r redlock.Renewed, err error) {
-	l.countOutcome(r.Left > 0, err, Renewed, NotRenewed)
+	l.CountOutcome(granted, err, GrantedWrite+at, RefusedWrite+at, FailedWrite+at)
 }
 
 // CountGuard notes the reply to a GUARD.
@@ -196,10 +186,5 @@ func (l *Locker) CountGuard(reply []byte) {
 	if held && resp.IsError(reply) {
 		err = redlock.ReplyError(reply)
 	}
-	l.countOutcome(held, err, Guarded, NotGuarded)
-}
-
-// CountSet notes how an MLOCK ended.
-func (l *Locker) CountSet(granted bool, err error) {
-	l.countOutcome(granted, err, SetsGranted, SetsRefused, SetsFailed)
+	l.CountOutcome(held, err, Guarded, NotGuarded)
 }
