@@ -163,13 +163,14 @@ func (n *notes) countUnnoted(h *held) {
 	}
 }
 
-// joinHold adds a hold to those of a lock.
+// joinHold adds a hold to those of a lock. Without room for it a lock that has no other is forgotten.
 func (n *notes) joinHold(s *noteShard, k *note, h *held) {
 	if len(k.holds) > mostHolders || !s.hasRoom(len(h.token)) {
 		if len(k.holds) > 0 { // the lock is noted, if not this hold
 			k.holds[0].until = max(k.holds[0].until, h.until)
 		}
 		n.countUnnoted(h)
+		s.forgetFree(k, h.noted)
 		return
 	}
 	k.holds = append(k.holds, *h)

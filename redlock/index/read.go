@@ -123,7 +123,7 @@ func (n *notes) eachName(f func(name string)) {
 		var names []string
 		s.mu.Lock()
 		for _, k := range s.notes {
-			if len(k.holds) > 0 && k.holds[0].granted {
+			if k.holds[0].granted { // a note has a hold
 				names = append(names, k.name)
 			}
 		}
