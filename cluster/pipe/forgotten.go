@@ -34,17 +34,14 @@ const (
 // forgotten asks nodes about silent pipes.
 type forgotten struct {
 	*env
-	shared map[nodeKey]*Pipe
 	ctx    context.Context // ends with the pool, by end
 	end    context.CancelFunc
 	asking map[string]bool // by address: nodes that are asked now
 	mute   map[string]bool // by address: nodes that do not tell (ErrUntold), so that only the kernel can
 }
 
-func newForgotten(e *env, shared map[nodeKey]*Pipe) forgotten {
-	f := forgotten{
-		env: e, shared: shared, asking: make(map[string]bool), mute: make(map[string]bool),
-	}
+func newForgotten(e *env) forgotten {
+	f := forgotten{env: e, asking: make(map[string]bool), mute: make(map[string]bool)}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	return f
 }
@@ -80,7 +77,7 @@ func (f *forgotten) askDue(p *Pipe, now time.Time) bool {
 // nothing, it does not.
 func (f *forgotten) owesLong(p *Pipe, now time.Time) bool {
 	return p.conn != nil && p.calls.Len() > 0 && now.Sub(p.progress) >= cluster.SilentLong &&
-		!(p.stream != nil && p.stream.starves()) && !p.Paused()
+		!p.stream.starves() && !p.Paused()
 }
 
 // askAbout asks the node at addr about all its pipes that are silent.
@@ -164,7 +161,7 @@ func nameOf(p *Pipe) (id, addr string) {
 
 // pipesTo is all pipes to the node at addr.
 func (f *forgotten) pipesTo(addr string) (all []*Pipe) {
-	for _, p := range f.shared {
+	for _, p := range f.byNode {
 		if p.addr == addr {
 			all = append(all, p)
 		}

@@ -22,8 +22,6 @@ const (
 // lateness looks for late replies while any are due.
 type lateness struct {
 	*env
-	shared    map[nodeKey]*Pipe
-	stuck     *stuckPipes
 	forgotten forgotten
 	looking   bool // lookForLate will run
 }
@@ -41,9 +39,9 @@ func (l *lateness) noteOwed() {
 func (l *lateness) lookForLate() {
 	l.looking = false
 	now, due, late := l.loop.Now(), false, false
-	l.stuck.lookForStuck(now)
+	l.home.lookForStuck(now)
 	var silent []string // nodes
-	for _, pipe := range l.shared {
+	for _, pipe := range l.byNode {
 		// A node that was slow once is not expected to be so for ever.
 		pipe.habit -= pipe.habit / lateFades
 		due = due || pipe.calls.Len() > 0

@@ -139,7 +139,7 @@ func (r *retrier) sendAgain(p *Pipe, h *heldRequest) {
 		r.sendLater(p, h)
 	case h.read:
 		h.again = true
-		r.nodes.sendTo(p, &h.call, h.req)
+		r.home.sendTo(p, &h.call, h.req)
 	default:
 		h.alone = true
 		if !r.redirect(p, h.call, h.req, h.reply) {
@@ -209,5 +209,5 @@ func (r *retrier) letChoose(p *Pipe, c *call, chunk []byte) {
 	}
 	c.to, c.again = nil, false
 	to.Detour(c.tag)
-	r.nodes.sendToSlot(&another, m, req)
+	r.home.sendToSlot(&another, m, req)
 }

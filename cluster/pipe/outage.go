@@ -35,16 +35,9 @@ const (
 
 // outages tells which shards have a master that answers.
 type outages struct {
-	known *cluster.Outages // may be nil
 	*env
 	gained map[string]time.Duration // when a master got slots last, since born
 	*routing
-}
-
-// newOutages also makes the Outages of control known to the pipes of e, which note there what they feel.
-func newOutages(e *env, r *routing) outages {
-	e.felt = e.control.Outages()
-	return outages{known: e.felt, env: e, routing: r, gained: make(map[string]time.Duration)}
 }
 
 // noteGained notes which masters have got slots that they did not have before. before is the topology until
@@ -67,9 +60,9 @@ func (o *outages) noteGained(before *cluster.Topology, now time.Duration) {
 
 // leaveRetired gives up pipes whose nodes have left the topology and do not answer: what they owe can come
 // from elsewhere. The others may still answer, for a while.
-func (o *outages) leaveRetired(shared map[nodeKey]*Pipe, own map[*Pipe]struct{}) {
-	for _, pipe := range slices.AppendSeq(slices.Collect(maps.Values(shared)), maps.Keys(own)) {
-		_, doubted := o.known.Doubted(pipe.addr)
+func (o *outages) leaveRetired() {
+	for _, pipe := range slices.AppendSeq(slices.Collect(maps.Values(o.byNode)), maps.Keys(o.ownPipes)) {
+		_, doubted := o.felt.Doubted(pipe.addr)
 		switch {
 		case pipe.retired.IsZero(), !doubted && !pipe.dialing:
 		case pipe.Conn != nil:
@@ -93,7 +86,7 @@ type shard struct {
 // over: a master of a cluster that has no replica is back soon, or not for long. So it is with slots of
 // nobody. But one that says it loads its data, or misses other masters, is waited for.
 func (o *outages) longOutage(addr string) (cluster.Outage, bool) {
-	out, lost := o.known.Of(addr)
+	out, lost := o.felt.Of(addr)
 	if !lost {
 		return out, false
 	}
@@ -109,7 +102,7 @@ func (o *outages) longOutage(addr string) (cluster.Outage, bool) {
 // masterAt is what is known of the master at addr. A node that gets slots is new to them, however long it has
 // answered for others: requests for them have the whole Budget from then on.
 func (o *outages) masterAt(addr string) shard {
-	back, answers := o.known.Answers(addr)
+	back, answers := o.felt.Answers(addr)
 	_, long := o.longOutage(addr)
 	s := shard{answers: answers, since: o.gained[addr], long: long}
 	if !back.IsZero() {
@@ -189,7 +182,7 @@ var errOwes = errors.New("it does not answer")
 // Silent is why nothing new should be sent to the master at addr, nil if it may be: it has owed an answer for
 // a while. There will be news once it has answered, or is no master any more.
 func (o *outages) Silent(addr string) error {
-	if since, silent := o.known.Silent(addr); !silent || time.Since(since) < holdAfter {
+	if since, silent := o.felt.Silent(addr); !silent || time.Since(since) < holdAfter {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", cluster.ErrUnavailable, cluster.NodeError{Addr: addr, Err: errOwes})
@@ -198,17 +191,17 @@ func (o *outages) Silent(addr string) error {
 // isHeld says that the node of a shared pipe has owed an answer for a while, and has not been heard
 // meanwhile.
 func (o *outages) isHeld(p *Pipe) bool {
-	since, silent := o.known.Silent(p.addr)
+	since, silent := o.felt.Silent(p.addr)
 	return silent && p.conn != nil && p.Conn == nil && !p.mode.Replica && time.Since(since) >= holdAfter &&
 		p.loop.Now().Sub(p.said) >= holdAfter
 }
 
 // holdsRequest says that the pipe is held which would carry a request to the slot, or to the node at addr.
-func (o *outages) holdsRequest(slot int16, addr string, m Mode, shared map[nodeKey]*Pipe) bool {
+func (o *outages) holdsRequest(slot int16, addr string, m Mode) bool {
 	if slot >= 0 && o.index[slot] >= 0 {
 		addr = o.topology.Masters[o.index[slot]].Addr
 	}
-	p := shared[nodeKey{addr, m}]
+	p := o.byNode[nodeKey{addr, m}]
 	return p != nil && slot != anySlot && o.isHeld(p)
 }
 

@@ -25,7 +25,7 @@ func newOutageRig(t *testing.T, o Options, nodes map[string]*scripted.Node) *out
 	r := &outageRig{rig: newRig(t, o, nodes)}
 	r.on(func() {
 		r.pool.control = r
-		r.pool.outages = newOutages(r.pool.env, &r.pool.routing)
+		r.pool.felt = &r.outages
 	})
 	return r
 }

@@ -21,8 +21,7 @@ import (
 // ownedPipes are the pipes that clients have to themselves.
 type ownedPipes struct {
 	*env
-	home home
-	own  *owned.Places
+	own *owned.Places
 }
 
 // Own returns a connection to the node at addr that only owner uses: see owned.Places.Lend. For a client that
@@ -104,7 +103,7 @@ type carrier struct{ *Pipe }
 // carryConn makes the pipe of a connection.
 func (o *ownedPipes) carryConn(c *owned.Conn, key owned.Key) owned.Link {
 	m := Mode{Proto: key.Mode.Proto, DB: key.Mode.DB, Replica: key.Mode.Replica, Own: c.Set()}
-	pipe := newPipe(o.env, o.home, key.Addr, m)
+	pipe := newPipe(o.env, key.Addr, m)
 	pipe.Conn = c
 	return carrier{pipe}
 }
@@ -199,7 +198,7 @@ func (o *ownedPipes) patrolOwn(now time.Time) {
 		case pipe.conn == nil:
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
 			pipe.hangUp(owned.ErrRetired)
-		case pipe.stream != nil && pipe.stream.starves(), pipe.Paused():
+		case pipe.stream.starves(), pipe.Paused():
 		case pipe.calls.Len() > 0 && !always && now.Sub(pipe.progress) > patience:
 			pipe.hangUp(errSilent)
 		}

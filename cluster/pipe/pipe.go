@@ -16,13 +16,12 @@ import (
 // has come, so that a redirected request can be sent again.
 type Pipe struct {
 	*env
-	home   home
 	addr   string
 	mode   Mode
 	counts *nodeCounters
 	link
-	*owned.Conn           // of the client that has it to itself; nil: it is shared
-	stream      streaming // the request that is being sent as it comes; nothing else may be queued then
+	*owned.Conn         // of the client that has it to itself; nil: it is shared
+	stream      *Stream // the request that is being sent as it comes; nothing else may be queued then
 
 	log        queue.Backlog    // the bytes of the requests in calls, in the same order
 	calls      queue.Ring[call] // requests without an answer: the next reply is that of the oldest
@@ -45,60 +44,12 @@ type Pipe struct {
 }
 
 // newPipe is a pipe that is not connected yet.
-func newPipe(e *env, h home, addr string, m Mode) *Pipe {
-	return &Pipe{env: e, home: h, addr: addr, mode: m, counts: e.stats.node(addr)}
+func newPipe(e *env, addr string, m Mode) *Pipe {
+	return &Pipe{env: e, addr: addr, mode: m, counts: e.stats.node(addr)}
 }
 
 // unused says that the pipe has nothing to do.
 func (p *Pipe) unused() bool { return p.calls.Len() == 0 && !p.dialing }
-
-// streaming is a request whose bytes are sent as they come: a Stream.
-type streaming interface {
-	// output is what is to be written behind the log of the pipe. wrote is told that n bytes are written,
-	// from there or from the log.
-	output() []byte
-	wrote(n int, queued bool)
-	// starves says that the node has all that was given, and owes nothing before it gets more.
-	starves() bool
-}
-
-// answered is a Receiver that is told which pipe has its answer, before it gets that. Streams need that.
-type answered interface {
-	answered(p *Pipe, astray bool)
-}
-
-// home is what the pipes of a loop belong to. It decides what becomes of their requests, and looks after what
-// concerns several pipes. Its methods do not keep what aliases the log of a pipe.
-type home interface {
-	// noteOwed is told that a pipe owes a reply again.
-	noteOwed()
-	// loadAhead has the script that req runs loaded first, where it may be missing.
-	loadAhead(p *Pipe, req []byte)
-	// letChoose lets the receiver of c, the oldest request of p, choose how to get its reply, which begins
-	// with chunk.
-	letChoose(p *Pipe, c *call, chunk []byte)
-	// redirect handles an error reply that does not concern the client. It reports false for others.
-	redirect(p *Pipe, c call, req, reply []byte) bool
-	// noteArrived is told that c, which was sent again, is not under way any more.
-	noteArrived(c call)
-	// refuseOvertaken is told that c has run, or may have; joins, that it is answered: it is sent again if
-	// joins returns true. goOn is called behind each reply while anything is aside.
-	refuseOvertaken(p *Pipe, c call)
-	joinAside(p *Pipe, c call, reply []byte) bool
-	goOn(p *Pipe)
-	// abandonRequests settles every request of a connection that has ended.
-	abandonRequests(p *Pipe, err error)
-	// connected is told that a connection was made, restarted that the node at addr may have forgotten what
-	// it was told.
-	connected()
-	restarted(addr string)
-	// member is where the node is reached that a redirect calls addr; "" if there is none.
-	member(addr string) string
-	// noteFreed is told that a pipe is not stuck any more, crowd that n bytes of a long reply have come, or
-	// 0: no more are owed.
-	noteFreed(p *Pipe)
-	crowd(p *Pipe, n int)
-}
 
 // appendRequest queues one request. It allocates only when the log grows. c is the caller's again, changed.
 func (p *Pipe) appendRequest(c *call, req []byte) {
@@ -202,11 +153,15 @@ func (p *Pipe) Wrote(n int) {
 
 // env is what the pipes of one loop stand on.
 type env struct {
+	// It decides what becomes of their requests, and looks after what concerns several of them. What it is
+	// told of does not keep what aliases the log of a pipe.
+	home     *Pool
 	loop     *loop.Loop
 	control  Control
 	o        Options
 	stats    *Stats
 	felt     *cluster.Outages   // may be nil
+	byNode   map[nodeKey]*Pipe  // those that clients share
 	ownPipes map[*Pipe]struct{} // those that one client has to itself, connected or connecting
 	born     time.Time
 	refused  *cluster.Login // by a node, as it was told

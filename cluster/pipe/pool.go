@@ -23,7 +23,7 @@
 //	Pool.Own       for one client, until it is released: transactions, commands that block, SYNC
 //	Pool.Private   a set for one client, one a node: tracking, large commands, users of the upstream
 //
-// A Pipe does not know its Pool: it tells its home what happens. No file uses what a file above it has:
+// A Pipe tells its home, the Pool, what happens. But for that, no file uses what a file above it has:
 //
 //	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, late, stuck
 //	those --> reply --> pipe, link --> order, stats --> request
@@ -59,37 +59,35 @@ type Pool struct {
 // New returns the pool of l, on l. stats may be shared among loops.
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	o = o.withDefaults()
+	p := new(Pool)
 	e := &env{
-		loop: l, control: control, o: o, stats: stats, born: time.Now(), ownPipes: make(map[*Pipe]struct{}),
+		home: p, loop: l, control: control, o: o, stats: stats, felt: control.Outages(), born: time.Now(),
+		byNode: make(map[nodeKey]*Pipe), ownPipes: make(map[*Pipe]struct{}),
 	}
-	p := &Pool{env: e}
-	p.routing.env = e
-	p.ownedPipes = ownedPipes{env: e, home: p}
+	p.env, p.routing.env, p.ownedPipes.env = e, e, e
 	p.own = owned.NewPlaces(owned.Options{
 		Loop: l, Most: o.MaxOwn, Budget: o.Budget, MaxPush: o.QueueLimit, NewLink: p.carryConn,
 		Masters: func() []*cluster.Node { return p.topology.Masters },
 	}, &stats.own)
 	p.sharedPipes = sharedPipes{
-		env: e, routing: &p.routing, ownedPipes: &p.ownedPipes, byNode: make(map[nodeKey]*Pipe),
-		leaving: make(map[*Pipe]struct{}),
+		env: e, routing: &p.routing, ownedPipes: &p.ownedPipes, leaving: make(map[*Pipe]struct{}),
+		stuckPipes: stuckPipes{env: e},
 	}
-	p.stuckPipes = stuckPipes{env: e, shared: p.byNode, find: p.pipe}
 	p.retrier = retrier{
-		env: e, routing: &p.routing, nodes: p, shared: p.byNode, senders: make(senders),
-		outages: newOutages(e, &p.routing),
+		env: e, routing: &p.routing, senders: make(senders),
+		outages: outages{env: e, routing: &p.routing, gained: make(map[string]time.Duration)},
 		scripts: script.NewInventory(o.Source, o.Flushes),
 		rests:   rests{timers: l, all: make(map[*time.Timer]func())},
 	}
 	p.waiting.firsts = make(map[sender]time.Duration)
-	p.lateness = lateness{
-		env: e, shared: p.byNode, stuck: &p.stuckPipes, forgotten: newForgotten(e, p.byNode),
-	}
+	p.lateness = lateness{env: e, forgotten: newForgotten(e)}
 	p.Update()
 	p.loop.After(patrol, p.patrolAll)
 	return p
 }
 
-// loadAhead implements home. Users of the upstream may not be allowed to load scripts.
+// loadAhead has the script that req runs loaded first, where it may be missing. Users of the upstream may not
+// be allowed to load scripts.
 func (p *Pool) loadAhead(pipe *Pipe, req []byte) {
 	if p.scripts.Forbidden || pipe.Special() {
 		return
@@ -99,13 +97,13 @@ func (p *Pool) loadAhead(pipe *Pipe, req []byte) {
 	}
 }
 
-// noteArrived implements home.
+// noteArrived is told that c, which was sent again, is not under way any more.
 func (p *Pool) noteArrived(c call) { p.senders.noteEnded(&c) }
 
-// connected implements home.
+// connected is told that a connection was made.
 func (p *Pool) connected() { p.waiting.tryNow(p.loop.Now()) }
 
-// restarted implements home.
+// restarted is told that the node at addr may have forgotten what it was told.
 func (p *Pool) restarted(addr string) { p.scripts.Forget(addr) }
 
 // Close ends all connections; requests on their way fail. The loop goes on, and what is sent from now on
@@ -140,7 +138,7 @@ func (p *Pool) Update() {
 		p.own.Moved(p.lostSlotsSince(before))
 	}
 	p.followReaders(t)
-	p.leaveRetired(p.byNode, p.ownPipes)
+	p.leaveRetired()
 	p.news()
 }
 

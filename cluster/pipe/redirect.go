@@ -58,7 +58,7 @@ func (r *retrier) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	case retry.Later:
 		r.stats.Redirects[e.Counts].Add(1)
 		r.Refresh()
-		r.nodes.redialPipe(pipe, reply) // the next try may reach another node by the same name
+		r.home.redialPipe(pipe, reply) // the next try may reach another node by the same name
 		r.deferRequest(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true
 	}
@@ -76,7 +76,7 @@ func (r *retrier) followRedirect(pipe *Pipe, c call, req, reply []byte, first bo
 	r.Refresh()
 	c.to.Detour(c.tag)
 	if addr == pipe.addr { // its name leads to the node that has taken over
-		r.nodes.redialPipe(pipe, reply)
+		r.home.redialPipe(pipe, reply)
 	}
 	addr = r.member(addr)
 	c.healed = false // that node may have lost the script too
@@ -98,12 +98,12 @@ func (r *retrier) followRedirect(pipe *Pipe, c call, req, reply []byte, first bo
 	default:
 		pipe.Fade() // before the topology shows it
 	}
-	target := r.nodes.pipe(addr, pipe.mode.again())
+	target := r.home.pipe(addr, pipe.mode.again())
 	if !target.retired.IsZero() {
 		target.retired = r.loop.Now() // it is in use before the topology shows it
 	}
 	c.again = true
-	r.nodes.sendTo(target, &c, req)
+	r.home.sendTo(target, &c, req)
 	return true
 }
 
@@ -119,7 +119,7 @@ func (r *retrier) declined(pipe *Pipe, c call, req []byte, e *retry.Error) {
 	pipe.shunned = r.loop.Now().Add(shunFor)
 	c.to.Detour(c.tag)
 	c.healed = false
-	r.nodes.sendToSlot(&c, pipe.mode.again(), lasting(req))
+	r.home.sendToSlot(&c, pipe.mode.again(), lasting(req))
 }
 
 // healScript has the node of pipe run req once more, behind the script that it lacks. The script is loaded
@@ -156,7 +156,7 @@ func (r *retrier) healScript(pipe *Pipe, c call, req, reply []byte) bool {
 	r.stats.Redirects[retry.NoScript].Add(1)
 	c.healed, c.again = true, true
 	c.to.Detour(c.tag)
-	r.nodes.sendTo(pipe, &c, req)
+	r.home.sendTo(pipe, &c, req)
 	return true
 }
 
@@ -211,7 +211,7 @@ func (r *retrier) doubtScript(pipe *Pipe, c call, e *retry.Error, req, reply []b
 	case len(d.req) > doubtAtOnce:
 		go func() { // ends by itself
 			question := script.Idle(d.req)
-			r.loop.Post(func() { r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), d.question(), question) })
+			r.loop.Post(func() { r.home.sendTo(r.home.pipe(d.addr, d.mode), d.question(), question) })
 		}()
 	default:
 		pipe.appendRequest(d.question(), script.Idle(d.req))

@@ -123,7 +123,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	p.inReply = false
 	p.popOldest()
-	if to, ok := c.to.(answered); ok {
+	if to, ok := c.to.(*Stream); ok {
 		to.answered(p, c.astray)
 	}
 	switch {

@@ -32,26 +32,12 @@ var (
 type retrier struct {
 	*env
 	*routing
-	nodes  nodes
-	shared map[nodeKey]*Pipe
 	outages
 	scripts script.Inventory
 	senders senders      // whose requests are under way again
 	waiting deferredList // what is tried again later
 	armed   bool         // retryDeferred will run
 	rests
-}
-
-// nodes are how requests are sent again.
-type nodes interface {
-	// sendToSlot sends a request to the node of its slot, sendTo over a pipe.
-	sendToSlot(c *call, m Mode, req []byte) *Pipe
-	sendTo(pipe *Pipe, c *call, req []byte) *Pipe
-	// pipe finds or makes the pipe to addr.
-	pipe(addr string, m Mode) *Pipe
-	// redialPipe makes later requests to the pipe's node use a new connection, if reply says that it may
-	// help.
-	redialPipe(pipe *Pipe, reply []byte)
 }
 
 // nextRound has the request sent again soon, and does not count that as a try.
@@ -105,14 +91,14 @@ func (r *retrier) retryDeferred() {
 			r.waiting.addDeferred(d)
 		case now.Sub(r.born) >= d.least && r.expired(&d.call, d.addr, now.Sub(r.born), known):
 			r.giveUp(d)
-		case now.Before(d.next), r.waiting.delays(d.slot), r.holdsRequest(d.slot, d.addr, d.mode, r.shared):
+		case now.Before(d.next), r.waiting.delays(d.slot), r.holdsRequest(d.slot, d.addr, d.mode):
 			r.waiting.addDeferred(d)
 		case d.slot == thisNode && r.hasLeft(d.addr, d.mode):
 			r.giveUp(d)
 		case d.slot == thisNode:
-			r.nodes.sendTo(r.nodes.pipe(d.addr, d.mode), &d.call, d.req)
+			r.home.sendTo(r.home.pipe(d.addr, d.mode), &d.call, d.req)
 		default:
-			r.nodes.sendToSlot(&d.call, d.mode, d.req)
+			r.home.sendToSlot(&d.call, d.mode, d.req)
 		}
 	}
 	r.armRetry()
@@ -121,7 +107,7 @@ func (r *retrier) retryDeferred() {
 // hasLeft says that a node has left the topology. Only a node that a request names can leave it without
 // another to go to.
 func (r *retrier) hasLeft(addr string, m Mode) bool {
-	pipe := r.shared[nodeKey{addr, m}]
+	pipe := r.byNode[nodeKey{addr, m}]
 	return pipe != nil && !pipe.retired.IsZero()
 }
 

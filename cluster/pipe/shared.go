@@ -33,7 +33,6 @@ type sharedPipes struct {
 	*env
 	*routing
 	*ownedPipes
-	byNode  map[nodeKey]*Pipe
 	leaving map[*Pipe]struct{} // they get no new requests
 	masters []node             // as in topology.Masters
 	readers [][]node           // by master: the replicas that may be read from
@@ -80,7 +79,7 @@ func (s *sharedPipes) pipe(addr string, m Mode) *Pipe {
 		if m.DB != 0 {
 			s.roomForDatabase()
 		}
-		pipe = newPipe(s.env, s.home, addr, m)
+		pipe = newPipe(s.env, addr, m)
 		s.byNode[key] = pipe
 	}
 	return pipe

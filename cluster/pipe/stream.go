@@ -136,8 +136,8 @@ func (s *Stream) wrote(n int, queued bool) {
 }
 
 // starves says that the node has all that was given, and owes nothing before it gets more: it is this side
-// that is silent.
-func (s *Stream) starves() bool { return s.left == 0 && !s.whole }
+// that is silent. s may be nil.
+func (s *Stream) starves() bool { return s != nil && s.left == 0 && !s.whole }
 
 // answered is told of an answer before Receive, if it comes from a node.
 func (s *Stream) answered(p *Pipe, astray bool) {

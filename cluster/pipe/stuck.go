@@ -35,8 +35,6 @@ var askPing = resp.AppendCommandStrings(nil, "PING")
 // stuckPipes are the shared pipes of a loop that are behind a script.
 type stuckPipes struct {
 	*env
-	shared map[nodeKey]*Pipe // all that may get stuck
-	find   func(addr string, m Mode) *Pipe
 
 	n           int       // pipes that are stuck or crowded; one that is both counts twice
 	epoch, last uint64    // now, 0 while n is 0; and the latest one
@@ -51,7 +49,7 @@ func (s *stuckPipes) lookForStuck(now time.Time) {
 	if s.epoch == 0 && now.Sub(s.scripted) >= s.o.Timeout {
 		return
 	}
-	for _, pipe := range s.shared {
+	for _, pipe := range s.byNode {
 		s.setStuck(pipe, pipe.conn != nil && pipe.calls.Len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
 			hasScript(pipe))
 	}
@@ -100,7 +98,7 @@ func (s *stuckPipes) countStuck(more bool) int64 {
 func (s *stuckPipes) around(addr string, m Mode) Mode {
 	plain := m
 	plain.Second = false
-	pipe := s.shared[nodeKey{addr, plain}]
+	pipe := s.byNode[nodeKey{addr, plain}]
 	if m.Second && (pipe == nil || !pipe.stuck && pipe.crowded < crowdedFrom) {
 		return plain
 	}
@@ -119,7 +117,7 @@ func (s *stuckPipes) busyWith(p *Pipe, now time.Time) bool {
 	}
 	apart := p.mode
 	apart.Second = true
-	other := s.find(p.addr, apart)
+	other := s.home.pipe(p.addr, apart)
 	if other == p {
 		return false
 	}
