@@ -48,21 +48,12 @@ type node struct {
 // pipe finds or makes the pipe to the node.
 func (n *node) pipe(s *sharedPipes, m Mode) *Pipe {
 	pipe := n.last[m.Proto-2]
-	if pipe == nil || pipe.mode != m {
+	if pipe == nil || pipe.leaving || pipe.mode != m {
 		if pipe = s.pipe(n.addr, m); m.Own == nil {
 			n.last[m.Proto-2] = pipe
 		}
 	}
 	return pipe
-}
-
-// forgetPipe has the node's pipe found anew.
-func (n *node) forgetPipe(pipe *Pipe) {
-	for i := range n.last {
-		if n.last[i] == pipe {
-			n.last[i] = nil
-		}
-	}
 }
 
 // pipe finds or makes the pipe to addr.
@@ -97,7 +88,6 @@ func (s *sharedPipes) redialPipe(pipe *Pipe, reply []byte) {
 	case pipe.InSet():
 		pipe.Fade()
 	case pipe.Conn == nil:
-		pipe.leaving = true
 		s.leaving[pipe] = struct{}{}
 		s.forgetPipe(pipe)
 		s.redials++
@@ -141,15 +131,8 @@ func (s *sharedPipes) roomForDatabase() {
 // forgetPipe has another pipe made for what would be sent over this one. The pipe itself goes on: its caller
 // ends it, or lets it be answered.
 func (s *sharedPipes) forgetPipe(pipe *Pipe) {
+	pipe.leaving = true
 	delete(s.byNode, nodeKey{pipe.addr, pipe.mode})
-	for i := range s.masters {
-		s.masters[i].forgetPipe(pipe)
-	}
-	for _, all := range s.readers {
-		for i := range all {
-			all[i].forgetPipe(pipe)
-		}
-	}
 	s.noteFreed(pipe)
 	s.crowd(pipe, 0)
 }
