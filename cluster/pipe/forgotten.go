@@ -3,6 +3,7 @@ package pipe
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -160,16 +161,6 @@ func nameOf(p *Pipe) (id, addr string) {
 }
 
 // pipesTo is all pipes to the node at addr.
-func (f *forgotten) pipesTo(addr string) (all []*Pipe) {
-	for _, p := range f.byNode {
-		if p.addr == addr {
-			all = append(all, p)
-		}
-	}
-	for p := range f.ownPipes {
-		if p.addr == addr {
-			all = append(all, p)
-		}
-	}
-	return all
+func (f *forgotten) pipesTo(addr string) []*Pipe {
+	return slices.DeleteFunc(f.pipes(), func(p *Pipe) bool { return p.addr != addr })
 }

@@ -124,24 +124,20 @@ func (p *Pipe) dialed(err error) {
 	}
 	// A node that refuses the mode works: that is no reason to ask for the topology.
 	refused := refusedMode(err, p.mode) != nil
+	if !refused {
+		p.counts.dialErrors.Add(1)
+		p.Refresh()
+	}
 	if p.Conn != nil {
-		if !refused {
-			p.counts.dialErrors.Add(1)
-			p.Refresh()
-		}
 		p.Failed(err)
 		return
 	}
-	if refused {
-		p.home.abandonRequests(p, err)
-		return
+	if !refused {
+		p.dialErr = err
+		p.retryAt = p.loop.Now().Add(redialAfter)
+		p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
+		p.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
 	}
-	p.dialErr = err
-	p.retryAt = p.loop.Now().Add(redialAfter)
-	p.counts.dialErrors.Add(1)
-	p.Refresh()
-	p.felt.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
-	p.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
 	p.home.abandonRequests(p, err)
 }
 

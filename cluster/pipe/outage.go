@@ -3,7 +3,6 @@ package pipe
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -61,7 +60,7 @@ func (o *outages) noteGained(before *cluster.Topology, now time.Duration) {
 // leaveRetired gives up pipes whose nodes have left the topology and do not answer: what they owe can come
 // from elsewhere. The others may still answer, for a while.
 func (o *outages) leaveRetired() {
-	for _, pipe := range slices.AppendSeq(slices.Collect(maps.Values(o.byNode)), maps.Keys(o.ownPipes)) {
+	for _, pipe := range o.pipes() {
 		_, doubted := o.felt.Doubted(pipe.addr)
 		switch {
 		case pipe.retired.IsZero(), !doubted && !pipe.dialing:

@@ -1,6 +1,8 @@
 package pipe
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"lockproxy/cluster"
@@ -166,6 +168,11 @@ type env struct {
 	born     time.Time
 	refused  *cluster.Login // by a node, as it was told
 	closed   bool
+}
+
+// pipes are all pipes of the loop.
+func (e *env) pipes() []*Pipe {
+	return slices.AppendSeq(slices.Collect(maps.Values(e.byNode)), maps.Keys(e.ownPipes))
 }
 
 // Refresh hints that the topology may be out of date.

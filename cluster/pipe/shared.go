@@ -148,11 +148,8 @@ func (s *sharedPipes) retirePipes(t *cluster.Topology) {
 	for _, n := range t.Replicas {
 		replicas[n.Addr] = true
 	}
-	for _, pipe := range s.byNode {
+	for _, pipe := range s.pipes() {
 		pipe.noteRetired(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]), s.loop.Now())
-	}
-	for pipe := range s.ownPipes {
-		pipe.noteRetired(!present[pipe.addr], s.loop.Now())
 	}
 }
 
