@@ -49,8 +49,7 @@ func (e *Untaken) Unwrap() []error { return []error{ErrUnavailable, e.Why} }
 // again, because clients do that unasked.
 func (e *Untaken) Word() string {
 	text := e.Why.Error()
-	var node NodeError
-	if errors.As(e.Why, &node) {
+	if node, ok := errors.AsType[NodeError](e.Why); ok {
 		text = node.Err.Error()
 	}
 	word, _, _ := strings.Cut(text, " ")

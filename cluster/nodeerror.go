@@ -47,8 +47,8 @@ func (e *DiscoverError) Unwrap() []error {
 // Reasons are those of a DiscoverError, each once, without where the nodes are; of another error its text. It
 // is for those who may not know where the nodes are.
 func Reasons(err error) string {
-	var e *DiscoverError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*DiscoverError](err)
+	if !ok {
 		return PublicText(err)
 	}
 	var all []string
@@ -63,8 +63,7 @@ func Reasons(err error) string {
 // Final says that trying again cannot help, because every node answered and refused.
 func (e *DiscoverError) Final() bool {
 	for _, f := range e.Failed {
-		var r Refusal
-		if !RefusesLogin(f.Err.Error()) && !errors.As(f.Err, &r) {
+		if !RefusesLogin(f.Err.Error()) && !isA[Refusal](f.Err) {
 			return false
 		}
 	}
@@ -110,17 +109,17 @@ func Explain(err error) string {
 	return text
 }
 
+// isA says that err is an E, or wraps one.
+func isA[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}
+
 // hintFor is what may help against err, "" if nothing is known. It goes by the texts of Redis, and by the
 // types of Go where there is one. The first case that fits counts, so what is special comes first.
 func hintFor(err error) string {
-	var (
-		record tls.RecordHeaderError
-		issuer x509.UnknownAuthorityError
-		host   x509.HostnameError
-		cert   x509.CertificateInvalidError
-		dns    *net.DNSError
-		text   = err.Error()
-	)
+	text := err.Error()
+	cert, _ := errors.AsType[x509.CertificateInvalidError](err)
 	// Bytes that are no RESP: the first of them tell of what is there.
 	alien := errors.Is(err, resp.ErrReply) || strings.Contains(text, "redis: can't parse") ||
 		strings.Contains(text, "is not Redis")
@@ -142,19 +141,19 @@ func hintFor(err error) string {
 		return "raise maxclients of the node, or find out who keeps so many connections (CLIENT LIST)"
 	case strings.Contains(text, "DENIED"):
 		return "the node is in protected mode: give it a password"
-	case errors.As(err, &record):
+	case isA[tls.RecordHeaderError](err):
 		return "the node does not speak TLS there: is it the plain port?"
-	case errors.As(err, &issuer):
+	case isA[x509.UnknownAuthorityError](err):
 		return "the certificate of the node is not trusted: check the CA"
-	case errors.As(err, &host):
+	case isA[x509.HostnameError](err):
 		return "the certificate of the node is for another name"
-	case errors.As(err, &cert) && cert.Reason == x509.Expired:
+	case cert.Reason == x509.Expired:
 		return "renew the certificate of the node, or set the clock of this machine"
 	case strings.Contains(text, "expired certificate"):
 		return "renew the proxy's own certificate: the node refuses it"
 	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"):
 		return "the node wants a client certificate"
-	case errors.As(err, &dns):
+	case isA[*net.DNSError](err):
 		return "check the name"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "is Redis running there, and is the port right?"

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockproxy/internal/resp"
@@ -137,12 +138,7 @@ func older(a, b Server) bool {
 	if x == y {
 		x, y = numbers(a.Release), numbers(b.Release)
 	}
-	for i := range x {
-		if x[i] != y[i] {
-			return x[i] < y[i]
-		}
-	}
-	return false
+	return slices.Compare(x[:], y[:]) < 0
 }
 
 // numbers are 7, 0 and 15 of "7.0.15", and 0 for what is not there. Of "7.2-rc1" they are 7, 2 and 0.

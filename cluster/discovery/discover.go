@@ -108,8 +108,7 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 			last = err // an attempt that was cut short has learnt less than the one before
 			u.o.Failed(err)
 		}
-		var failed *cluster.DiscoverError
-		if errors.As(err, &failed) && failed.Final() {
+		if failed, ok := errors.AsType[*cluster.DiscoverError](err); ok && failed.Final() {
 			u.Close()
 			return nil, err
 		}

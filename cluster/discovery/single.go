@@ -100,9 +100,9 @@ func (u *Upstream) identifyMaster(ctx context.Context, addr string) (identity, e
 func unfollowed(failed []cluster.NodeError) []string {
 	var leads []string
 	for _, f := range failed {
-		var n notMaster
+		n, follows := errors.AsType[notMaster](f.Err)
 		asked := func(e cluster.NodeError) bool { return e.Addr == n.follows }
-		if errors.As(f.Err, &n) && n.follows != "" && !slices.ContainsFunc(failed, asked) {
+		if follows && n.follows != "" && !slices.ContainsFunc(failed, asked) {
 			leads = append(leads, n.follows)
 		}
 	}

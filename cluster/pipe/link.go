@@ -149,8 +149,7 @@ func (e notRun) Unwrap() []error { return []error{e.ModeError, cluster.ErrUnavai
 // refusedMode is the error of a node that will not be put into mode m, if err is one. A replica is not asked
 // twice either, but its master is.
 func refusedMode(err error, m Mode) error {
-	var refused *cluster.ModeError
-	if !m.Replica && errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*cluster.ModeError](err); ok && !m.Replica {
 		return notRun{refused}
 	}
 	return nil

@@ -87,8 +87,7 @@ func (r *retrier) abandonRequests(p *Pipe, err error) {
 // busyReply is the reply of a node that could not put a new connection into its mode because of a script; nil
 // for other errors. Every request would have got that reply.
 func busyReply(err error) []byte {
-	var node cluster.NodeError
-	if errors.As(err, &node) && strings.HasPrefix(node.Err.Error(), "BUSY ") {
+	if node, ok := errors.AsType[cluster.NodeError](err); ok && strings.HasPrefix(node.Err.Error(), "BUSY ") {
 		return []byte("-" + node.Err.Error() + "\r\n")
 	}
 	return nil

@@ -180,8 +180,7 @@ func (s *Stream) Fail(_ uint32, err error) {
 	}
 	switch {
 	case !s.begun:
-		var untaken *cluster.Untaken
-		if !errors.As(err, &untaken) && !errors.Is(err, cluster.ErrMode) {
+		if _, untaken := errors.AsType[*cluster.Untaken](err); !untaken && !errors.Is(err, cluster.ErrMode) {
 			err = &cluster.Untaken{Why: errNoAnswer}
 		}
 	case s.left == 0 && s.whole:

@@ -287,11 +287,8 @@ func (c *Totals) Now() Stats {
 
 // Now is what the loop has now, and how many sets.
 func (o *Places) Now() (now Stats, sets int) {
-	now = Stats{Used: int64(len(o.all)), Waiting: int64(len(o.queue))}
-	for _, idle := range o.idle {
-		now.Idle += int64(len(idle))
-	}
-	now.Used -= now.Idle
+	used := o.shares.all
+	now = Stats{Used: int64(used), Idle: int64(len(o.all) - used), Waiting: int64(len(o.queue))}
 	return now, len(o.sets)
 }
 
