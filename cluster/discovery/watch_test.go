@@ -58,7 +58,7 @@ func TestWatchCluster(t *testing.T) {
 				to = s
 			}
 		}
-		servers.MoveSlot(t, n, from, to)
+		servers.Cluster(nodes).Migrate(t, n, from.Server, to.Server, 0)
 		servers.Eventually(t, fmt.Sprintf("slot %d at %s", n, to.Addr),
 			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 	}
@@ -172,7 +172,7 @@ func refreshed(t *testing.T, nodes []*servers.Server) {
 	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(nodes...), Refresh: time.Hour})
 	const n = 16100 // the order of the masters stays
 	from, to := servers.ByAddr(nodes, u.Topology().Slots[n].Addr), nodes[0]
-	servers.MoveSlot(t, n, from, to)
+	servers.Cluster(nodes).Migrate(t, n, from.Server, to.Server, 0)
 	u.Refresh()
 	servers.Eventually(t, "the move is seen",
 		func() bool { return u.Topology().Slots[n].Addr == to.Addr })

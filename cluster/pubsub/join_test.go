@@ -358,7 +358,7 @@ func TestJoinMoves(t *testing.T) {
 	for range 2 {
 		from := servers.ByAddr(nodes, u.Topology().Slots[n].Addr)
 		to := nodes[slices.IndexFunc(nodes[:3], func(s *servers.Server) bool { return s != from })]
-		servers.MoveSlot(t, n, from, to)
+		servers.Cluster(nodes).Migrate(t, n, from.Server, to.Server, 0)
 		servers.Eventually(t, "it has moved",
 			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 		hears("after the slot moved")

@@ -88,16 +88,6 @@ func (s *Server) Must(t *testing.T, args ...any) any {
 	return v
 }
 
-// MoveSlot moves slot n, which is empty, as redis-cli --cluster reshard does.
-func MoveSlot(t *testing.T, n int, from, to *Server) {
-	t.Helper()
-	id := to.Must(t, "CLUSTER", "MYID")
-	to.Must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.Must(t, "CLUSTER", "MYID"))
-	from.Must(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id)
-	to.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
-	from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
-}
-
 // ByAddr is the server at addr among servers, nil if none is there.
 func ByAddr(servers []*Server, addr string) *Server {
 	i := slices.IndexFunc(servers, func(s *Server) bool { return s.Addr == addr })
@@ -122,11 +112,7 @@ const Patience = 5 * time.Minute
 // Eventually waits until ok.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for hung := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(hung) {
-			t.Fatalf("not within %v: %s", Patience, what)
-		}
-	}
+	rig.Eventually(t, Patience, what, ok)
 }
 
 // GoroutinesEnd waits until those have ended that were not there before. What is still there is logged if
