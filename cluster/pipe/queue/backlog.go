@@ -23,15 +23,12 @@ type Backlog struct {
 
 // Append adds req, which is copied if it is not larger than loop.Shared.
 func (b *Backlog) Append(req []byte) {
-	b.size += len(req)
-	last := len(b.parts) - 1
 	if len(req) > loop.Shared {
-		if last >= 0 && len(b.parts[last]) == 0 {
-			b.parts = b.parts[:last]
-		}
-		b.parts, b.large = append(b.parts, req), true
+		b.Keep(req)
 		return
 	}
+	b.size += len(req)
+	last := len(b.parts) - 1
 	if last < 0 || b.large {
 		b.parts, b.large = append(b.parts, nil), false
 		last++
