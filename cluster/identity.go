@@ -33,19 +33,23 @@ func (i *Identity) killCommand() []byte {
 var askIdentity = resp.AppendCommandStrings(nil, "CLIENT", "INFO")
 
 // takeIdentity takes the answer to askIdentity, or to killCommand if that is an error. It reads only what
-// killCommand needs: "id=7 addr=10.0.0.1:50000 ..." (Redis documentation, CLIENT LIST). Where "txt:" is in
-// front, the node speaks RESP3.
+// killCommand needs.
 func (i *Identity) takeIdentity(v resp.Value) {
 	if v.IsError() {
 		i.refused = string(v.Str)
 		return
 	}
-	for field := range strings.FieldsSeq(strings.TrimPrefix(string(v.Str), "txt:")) {
-		if id, ok := strings.CutPrefix(field, "id="); ok {
-			i.ID = id
-		}
-		if addr, ok := strings.CutPrefix(field, "addr="); ok {
-			i.Addr = addr
-		}
+	fields := fieldsOf(string(v.Str))
+	i.ID, i.Addr = fields["id"], fields["addr"]
+}
+
+// fieldsOf reads a line of CLIENT LIST, "id=7 addr=10.0.0.1:50000 ..." (Redis documentation). Where "txt:" is
+// in front, the node speaks RESP3.
+func fieldsOf(line string) map[string]string {
+	fields := make(map[string]string)
+	for field := range strings.FieldsSeq(strings.TrimPrefix(line, "txt:")) {
+		name, value, _ := strings.Cut(field, "=")
+		fields[name] = value
 	}
+	return fields
 }

@@ -79,12 +79,8 @@ func settledOf(conn net.Conn, self string, ids []string) (addrs map[string]strin
 		return nil, fmt.Errorf("%w: %s", ErrUntold, reply.Str)
 	}
 	addrs, seen := make(map[string]string), false
-	for line := range strings.Lines(strings.TrimPrefix(string(reply.Str), "txt:")) {
-		fields := make(map[string]string)
-		for field := range strings.FieldsSeq(line) {
-			name, value, _ := strings.Cut(field, "=")
-			fields[name] = value
-		}
+	for line := range strings.Lines(string(reply.Str)) {
+		fields := fieldsOf(line)
 		switch idle := settled(fields); {
 		case idle:
 			addrs[fields["id"]] = fields["addr"]
