@@ -112,7 +112,7 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	open := d.Net
 	if open == nil {
-		open = (&net.Dialer{KeepAlive: -1}).DialContext // limitSilence sets it
+		open = (&net.Dialer{KeepAlive: -1}).DialContext // that is set below
 	}
 	conn, err := open(ctx, network, at)
 	if err != nil {
@@ -121,6 +121,9 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		// Whoever writes writes once a round, all that there is: to wait for more would only cost time.
 		tcp.SetNoDelay(true)
+		// The kernel gives up a connection whose peer is gone: it probes an idle one.
+		tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: d.KeepAlive,
+			Interval: max(d.KeepAlive/3, time.Second), Count: 3})
 		limitSilence(tcp, d.KeepAlive)
 	}
 	if d.TLS == nil {
