@@ -117,15 +117,13 @@ func (c carrier) Dial() {
 	c.dialNode()
 }
 
-// Cancel implements owned.Link.
-func (c carrier) Cancel() {
+// HangUp implements owned.Link.
+func (c carrier) HangUp(why error) {
 	if c.dialing {
 		c.cancel()
 	}
+	c.hangUp(why)
 }
-
-// HangUp implements owned.Link.
-func (c carrier) HangUp(why error) { c.hangUp(why) }
 
 // Abandon implements owned.Link.
 func (c carrier) Abandon(err error) {

@@ -37,8 +37,8 @@ type Whole interface{ Whole() bool }
 type Link interface {
 	// Dial connects in the background. Then Connected is called, or Failed.
 	Dial()
-	// Cancel ends the dial, if one is under way, and HangUp the connection, if it is there: Failed follows.
-	Cancel()
+	// HangUp ends the connection, if it is there: Failed follows. Otherwise it ends the dial, if one is under
+	// way.
 	HangUp(why error)
 	// Abandon has all requests fail that are on their way.
 	Abandon(err error)
@@ -231,12 +231,11 @@ func (c *Conn) SetEnded() { c.ended = true }
 
 // Close ends the connection, whether or not it is there yet.
 func (c *Conn) Close(why error) {
-	switch {
-	case c.dead != nil:
-	case c.link.Up():
-		c.link.HangUp(why)
-	default:
-		c.link.Cancel()
+	if c.dead != nil {
+		return
+	}
+	up := c.link.Up()
+	if c.link.HangUp(why); !up {
 		c.places.leaveQueue(c)
 		c.Failed(why)
 	}
