@@ -45,12 +45,9 @@ func (o *outages) noteGained(before *cluster.Topology, now time.Duration) {
 	if before == nil {
 		return
 	}
-	gained := make(map[string]time.Duration, len(o.topology.Masters))
+	gained, more := make(map[string]time.Duration), withMoreSlots(o.topology, before)
 	for _, n := range o.topology.Masters {
-		gained[n.Addr] = o.gained[n.Addr]
-	}
-	for s, n := range o.topology.Slots {
-		if was := before.Slots[s]; n != nil && (was == nil || was.Addr != n.Addr) {
+		if gained[n.Addr] = o.gained[n.Addr]; more[n.Addr] {
 			gained[n.Addr] = now
 		}
 	}
@@ -307,15 +304,15 @@ func (r *routing) MasterOf(n int) string {
 	return r.topology.Masters[i].Addr
 }
 
-// lostSlotsSince are the addresses of nodes that had slots in before and have lost some of them.
-func (r *routing) lostSlotsSince(before *cluster.Topology) map[string]bool {
-	from := make(map[string]bool)
-	for s, node := range before.Slots {
-		if now := r.topology.Slots[s]; node != nil && (now == nil || now.Addr != node.Addr) {
-			from[node.Addr] = true
+// withMoreSlots are the addresses of the nodes that have slots in t which they do not have in other.
+func withMoreSlots(t, other *cluster.Topology) map[string]bool {
+	all := make(map[string]bool)
+	for s, node := range t.Slots {
+		if there := other.Slots[s]; node != nil && (there == nil || there.Addr != node.Addr) {
+			all[node.Addr] = true
 		}
 	}
-	return from
+	return all
 }
 
 // member is where the node is reached that a redirect calls addr; "" if no node of the cluster is known by

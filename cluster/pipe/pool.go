@@ -135,7 +135,7 @@ func (p *Pool) Update() {
 	p.retirePipes(t)
 	// To compare all slots is long, and only sets want it.
 	if _, sets := p.own.Now(); sets > 0 {
-		p.own.Moved(p.lostSlotsSince(before))
+		p.own.Moved(withMoreSlots(before, t))
 	}
 	p.followReaders(t)
 	p.leaveRetired()
