@@ -89,29 +89,25 @@ func (p *pulse) beat(ctx context.Context) {
 		return
 	}
 	back := false
+	var miss []string
 	for _, a := range answers {
 		w := p.watchedAt(a.addr)
 		w.took = max(a.took, w.took-w.took/8)
-		if a.refuses == nil {
-			w.heard = time.Now()
-			back = p.noteServing(a.addr) || back
-		}
-	}
-	// Requests wait for it.
-	if back {
-		p.announce(p.Topology())
-	}
-	var miss []string
-	for _, a := range answers {
 		switch {
 		case a.refuses == nil:
+			w.heard = time.Now()
+			back = p.noteServing(a.addr) || back
 		// All nodes say so together; noteClusterFails makes one line of that.
-		case a.refuses == cluster.ErrFails && !p.watchedAt(a.addr).away:
+		case a.refuses == cluster.ErrFails && !w.away:
 			p.outages.Lose(a.addr, a.refuses)
 			miss = append(miss, a.addr)
 		default:
 			p.noteLost(t, a.addr, a.refuses)
 		}
+	}
+	// Requests wait for it.
+	if back {
+		p.announce(p.Topology())
 	}
 	for _, f := range failed {
 		// Who refuses connections is lost at once; who is silent may only be slow.
