@@ -76,12 +76,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			return
 		}
 		p.inReply = true
-		switch c := p.calls.Head(); {
-		case c.slot == proving:
-			p.prove(c.tag, chunk, false)
-		case c.to != nil:
-			c.to.Receive(c.tag, chunk, false)
-		}
+		p.passReply(p.calls.Head(), chunk, false)
 		return
 	}
 	c := *p.calls.Head()
@@ -126,22 +121,23 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	if to, ok := c.to.(*Stream); ok {
 		to.answered(p, c.astray)
 	}
-	switch {
-	case c.slot == proving:
-		p.prove(c.tag, chunk, true)
-	case c.to != nil:
-		c.to.Receive(c.tag, chunk, true)
-	}
+	p.passReply(&c, chunk, true)
 	if len(p.order.all) > 0 {
 		p.home.goOn(p)
 	}
 	p.Answered(c.to != nil, c.astray)
 }
 
-// prove takes a part of the reply to a question that proves that replies belong to their requests.
-func (p *Pipe) prove(tag uint32, chunk []byte, last bool) {
-	if err := p.proof.Take(tag, chunk, last); err != nil {
-		p.hangUp(err)
+// passReply gives a part of a reply to whom it is for. The reply to a question proves that replies belong to
+// their requests.
+func (p *Pipe) passReply(c *call, chunk []byte, last bool) {
+	switch {
+	case c.slot == proving:
+		if err := p.proof.Take(c.tag, chunk, last); err != nil {
+			p.hangUp(err)
+		}
+	case c.to != nil:
+		c.to.Receive(c.tag, chunk, last)
 	}
 }
 
