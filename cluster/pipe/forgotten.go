@@ -55,19 +55,9 @@ type silent struct {
 	id, addr string // of the connection; or "": unknown
 }
 
-// mayBlock says that the node of p may let its reply wait, because it was sent a command that blocks. Its
-// silence proves nothing, and is not late.
-func mayBlock(p *Pipe) bool {
-	if p.Conn == nil {
-		return false
-	}
-	_, always := p.Patience(0)
-	return always
-}
-
 // askDue says that the node of p should be asked about it. The first time it is so after SilentLong.
 func (f *forgotten) askDue(p *Pipe, now time.Time) bool {
-	if mayBlock(p) || f.asking[p.addr] || !f.owesLong(p, now) {
+	if p.Patient() || f.asking[p.addr] || !f.owesLong(p, now) {
 		return false
 	}
 	before := p.asked.Sub(p.progress) // when it was asked in this silence

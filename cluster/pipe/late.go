@@ -56,7 +56,7 @@ func (l *lateness) lookForLate() {
 		}
 	}
 	for pipe := range l.ownPipes {
-		due = due || pipe.calls.Len() > 0 && !mayBlock(pipe)
+		due = due || pipe.calls.Len() > 0 && !pipe.Patient()
 		if l.forgotten.askDue(pipe, now) {
 			silent = append(silent, pipe.addr)
 		}

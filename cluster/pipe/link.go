@@ -173,10 +173,8 @@ func (p *Pipe) renewLogin() {
 	if now == p.as || p.conn == nil || p.stream != nil || p.loop.Now().Before(p.renewAt) {
 		return
 	}
-	if p.Conn != nil {
-		if _, blocks := p.Patience(0); blocks || p.Special() || p.Whole() {
-			return
-		}
+	if p.Patient() || p.Special() || p.Conn != nil && p.Whole() {
+		return
 	}
 	before := p.as
 	p.as = now

@@ -191,13 +191,12 @@ func (c carrier) SilenceBegins() { c.progress = c.loop.Now() }
 func (o *ownedPipes) patrolOwn(now time.Time) {
 	for pipe := range o.ownPipes {
 		pipe.renewLogin()
-		patience, always := pipe.Patience(o.o.Timeout)
 		switch {
 		case pipe.conn == nil:
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
 			pipe.hangUp(owned.ErrRetired)
 		case pipe.stream.starves(), pipe.Paused():
-		case pipe.calls.Len() > 0 && !always && now.Sub(pipe.progress) > patience:
+		case pipe.calls.Len() > 0 && !pipe.Patient() && now.Sub(pipe.progress) > pipe.Patience(o.o.Timeout):
 			pipe.hangUp(errSilent)
 		}
 	}

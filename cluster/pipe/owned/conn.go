@@ -12,6 +12,7 @@ package owned
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strconv"
 	"time"
@@ -79,7 +80,7 @@ type Conn struct {
 	link   Link
 	key    Key
 	places *Places
-	owner  Owner    // nil: nobody uses it now but the set that it is of
+	owner  Owner    // nil: nobody uses it now but the set that it is of, if any
 	of     *setConn // of a set, or nil
 	set    *Set     // that it is of, or beside; or nil
 
@@ -143,14 +144,11 @@ func (c *Conn) SetPatient(patient bool) {
 // SetSilence says how long the node may owe a reply.
 func (c *Conn) SetSilence(d time.Duration) { c.silence = d }
 
-// Patience is how long the node may owe a reply; usual if nobody has said anything else. always: as long as
-// it likes.
-func (c *Conn) Patience(usual time.Duration) (d time.Duration, always bool) {
-	if c.silence != 0 {
-		usual = c.silence
-	}
-	return usual, c.patient
-}
+// Patient is what SetPatient has said: the silence of the node proves nothing, and is not late.
+func (c *Conn) Patient() bool { return c != nil && c.patient }
+
+// Patience is how long the node may owe a reply if that is not so; usual if nobody has said anything else.
+func (c *Conn) Patience(usual time.Duration) time.Duration { return cmp.Or(c.silence, usual) }
 
 // Paused says that nothing is read from it, because its client takes nothing.
 func (c *Conn) Paused() bool { return c.InSet() && c.of.of.paused }
@@ -163,13 +161,11 @@ func (c *Conn) Whole() bool {
 
 // Idle says that nobody has it for how long; listens, that its owner waits for pushes.
 func (c *Conn) Idle(now time.Time) (idle time.Duration, listens bool) {
-	switch c.owner.(type) {
-	case nobody:
+	if c.owner == nil && c.of == nil {
 		return now.Sub(c.idleSince), false
-	case *trackingConn:
-		return 0, true
 	}
-	return 0, c.of != nil && c.owner == nil
+	_, tracks := c.owner.(*trackingConn)
+	return 0, tracks || c.owner == nil
 }
 
 // Connected is called when the connection is there.
@@ -181,11 +177,12 @@ func (c *Conn) Connected() {
 
 // Push is given a push message of the node.
 func (c *Conn) Push(chunk []byte, last bool) {
-	if c.of != nil {
+	switch {
+	case c.of != nil:
 		c.of.of.passPush(&c.of.heard, chunk, last)
-		return
+	case c.owner != nil:
+		c.owner.Push(chunk, last)
 	}
-	c.owner.Push(chunk, last)
 }
 
 // Answered is called behind each reply. asked says that somebody waited for it, astray that the request was
@@ -219,10 +216,7 @@ func (c *Conn) Release() {
 // End ends the use of the connection and closes it. Requests on their way fail, with ErrUnknownOutcome if
 // they were written.
 func (c *Conn) End() {
-	c.owner = nobody{}
-	if c.of != nil {
-		c.owner = nil
-	}
+	c.owner = nil
 	c.Close(ErrReleased)
 }
 
@@ -269,12 +263,6 @@ func (c *Conn) Failed(err error) {
 		c.of.noteLost()
 	}
 }
-
-// nobody is the owner of connections that are idle or were given up.
-type nobody struct{}
-
-func (nobody) Push([]byte, bool) {}
-func (nobody) Lost(error)        {}
 
 var (
 	// askClientID is the first request of a connection, as the proxy's user.

@@ -119,7 +119,7 @@ func (o *Places) keepIdle(c *Conn) bool {
 	if o.closed || len(o.idle[c.key]) >= maxIdle {
 		return false
 	}
-	c.owner, c.patient, c.silence, c.idleSince = nobody{}, false, 0, o.Loop.Now()
+	c.owner, c.patient, c.silence, c.idleSince = nil, false, 0, o.Loop.Now()
 	o.shares.givePlace(c)
 	if len(o.queue) > 0 && len(o.all) >= o.Most {
 		c.link.HangUp(ErrReleased)
