@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -58,10 +59,7 @@ func (d Detours) Of(addr string) string {
 		return addr
 	}
 	// What is said of the node alone counts before what is said of its host.
-	to := d[addr]
-	if to == "" {
-		to = d[host]
-	}
+	to := cmp.Or(d[addr], d[host])
 	if to == "" {
 		return addr
 	}

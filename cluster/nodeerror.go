@@ -62,12 +62,8 @@ func Reasons(err error) string {
 
 // Final says that trying again cannot help, because every node answered and refused.
 func (e *DiscoverError) Final() bool {
-	for _, f := range e.Failed {
-		if !RefusesLogin(f.Err.Error()) && !isA[Refusal](f.Err) {
-			return false
-		}
-	}
-	return len(e.Failed) > 0
+	mayPass := func(f NodeError) bool { return !RefusesLogin(f.Err.Error()) && !isA[Refusal](f.Err) }
+	return len(e.Failed) > 0 && !slices.ContainsFunc(e.Failed, mayPass)
 }
 
 // Refusal is a reason for not using a node that lasts until somebody changes the settings.
@@ -78,14 +74,10 @@ func (r Refusal) Error() string { return string(r) }
 // RefusesLogin says that an error of Redis means a wrong user or password. Before Redis 6 there was no
 // WRONGPASS.
 func RefusesLogin(text string) bool {
-	for _, sign := range []string{
+	signs := []string{
 		"WRONGPASS", "NOAUTH", "ERR invalid password", "without any password configured", "Client sent AUTH",
-	} {
-		if strings.Contains(text, sign) {
-			return true
-		}
 	}
-	return false
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(text, sign) })
 }
 
 // lacks is the rule of an ACL that allows what an error denies, "+config|get", and "" if the error does not

@@ -196,9 +196,7 @@ func (u *Upstream) identifyNode(ctx context.Context, addr string) (identity, err
 		if err == nil && (as == logins[0] || i.server.Mode == "sentinel") {
 			return i, nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 		if err != nil && !cluster.RefusesLogin(err.Error()) {
 			break
 		}

@@ -76,10 +76,7 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 // were, the latest counts, for who has led the fail-over knows of it first. reports is sorted and cut in
 // place.
 func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelReport {
-	of := make(map[string]bool)
-	for _, n := range t.Nodes() {
-		of[n.Addr] = true
-	}
+	of := addrs(t.Nodes())
 	votes := make(map[string]int)
 	for _, r := range reports {
 		votes[r.master]++
@@ -96,7 +93,7 @@ func elect(t *cluster.Topology, reports []sentinelReport, asked int) []sentinelR
 	return slices.DeleteFunc(reports, func(r sentinelReport) bool {
 		again := seen[r.master]
 		seen[r.master] = true
-		return again || len(of) > 0 && !of[r.master] && 2*votes[r.master] <= asked
+		return again || len(of) > 0 && !slices.Contains(of, r.master) && 2*votes[r.master] <= asked
 	})
 }
 

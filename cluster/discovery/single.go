@@ -24,12 +24,8 @@ func (e notMaster) Error() string {
 // a chain of replicas, or two nodes that follow each other.
 func (u *Upstream) lookSingle(ctx context.Context) error {
 	t := u.Topology()
-	var first, rest []string
-	rest = slices.Clone(u.o.Addrs)
-	for _, n := range t.Replicas {
-		rest = append(rest, n.Addr)
-	}
-	grace := patience
+	var first []string
+	rest, grace := slices.Concat(u.o.Addrs, addrs(t.Replicas)), patience
 	if len(t.Masters) > 0 {
 		current := t.Masters[0].Addr
 		first = []string{current}

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -183,10 +184,7 @@ func (v *vigil) forgetNodes(wanted func(addr string) bool) {
 
 // hasFailing says that a node calls masters failing, as its CLUSTER INFO shows.
 func hasFailing(info resp.Value) bool {
-	for _, name := range []string{"cluster_slots_pfail", "cluster_slots_fail"} {
-		if n := cluster.Field(info, name); n != "" && n != "0" {
-			return true
-		}
-	}
-	return false
+	const none = "0"
+	return cmp.Or(cluster.Field(info, "cluster_slots_pfail"), none) != none ||
+		cmp.Or(cluster.Field(info, "cluster_slots_fail"), none) != none
 }

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"time"
 
@@ -171,8 +172,6 @@ func complaint(reply []byte) error {
 // notTaken is the error of a request whose budget is used up: err, or what reply complains of, is why. reply
 // counts only without err.
 func notTaken(outcome error, reply []byte, err error) error {
-	if err == nil {
-		err = complaint(reply)
-	}
+	err = cmp.Or(err, complaint(reply))
 	return cluster.NotTaken(outcome, err, err == errRedirected || errors.Is(err, owned.ErrNoPlace))
 }

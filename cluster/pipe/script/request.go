@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,12 +48,8 @@ func From(slot int, req []byte, e *retry.Error, rest []byte) (script, raised boo
 		return true, true
 	}
 	if e.Verdict != retry.Redirect {
-		for _, phrase := range e.Phrases {
-			if bytes.HasPrefix(rest, []byte(phrase)) {
-				return true, false
-			}
-		}
-		return true, true
+		return true, !slices.ContainsFunc(e.Phrases,
+			func(phrase string) bool { return bytes.HasPrefix(rest, []byte(phrase)) })
 	}
 	n, _, ok := retry.ParseRedirect(rest, "[::]:1")
 	return true, !ok || slot != n
