@@ -22,12 +22,9 @@ const (
 // serverState is what a Master has learnt of its server. Guarded by Master.mu. It outlives connections: a
 // restart shows only beside what was known before.
 type serverState struct {
-	runID   string
-	durable bool  // at that time it wrote every command to disk before it answered
-	evicts  error // why it may delete locks by itself
-	unfit   error // why it is no master for RedLock
+	serverReport // the last one
 
-	clock              bool          // it is known, since
+	clocked            bool          // its clock is known, since
 	clockAt            time.Duration // since Master.born
 	clockLow, clockTop time.Duration // bounds of its clock less ours, which is 0 at Master.born
 
@@ -40,9 +37,9 @@ type serverReport struct {
 	runID   string
 	id      int64 // of the connection
 	uptime  time.Duration
-	durable bool
-	evicts  error
-	unfit   error
+	durable bool          // at that time it wrote every command to disk before it answered
+	evicts  error         // why it may delete locks by itself
+	unfit   error         // why it is no master for RedLock
 	clock   time.Duration // since the epoch
 	sent    time.Time     // its clock was asked for between
 	got     time.Time     // and
@@ -187,12 +184,11 @@ func (m *Master) judgeReport(r serverReport) (unfit error) {
 	if m.o.AllowEviction && r.evicts != nil && s.evicts == nil {
 		m.logNode(slog.LevelWarn, "node may evict locks", "err", r.evicts, "new-locks", "granted")
 	}
-	s.evicts = r.evicts
-	if r.unfit != nil && (s.unfit == nil || s.unfit.Error() != r.unfit.Error()) {
-		m.logNode(slog.LevelWarn, "master does not vote", "err", r.unfit)
-	}
-	s.unfit = r.unfit
-	if r.unfit != nil { // as a replica it got the data of another server
+	if r.unfit != nil {
+		if s.unfit == nil || s.unfit.Error() != r.unfit.Error() {
+			m.logNode(slog.LevelWarn, "master does not vote", "err", r.unfit)
+		}
+		// as a replica it got the data of another server
 		s.doubt = lost + ", and may have lost locks that are still held"
 		s.until = now.Add(m.o.Lease)
 	}
@@ -209,7 +205,7 @@ func (m *Master) judgeReport(r serverReport) (unfit error) {
 	if s.runID != "" && s.runID != r.runID && cluster.Named(m.addr) {
 		m.topics.Redial()
 	}
-	s.runID, s.durable = r.runID, r.durable
+	s.serverReport = r
 	m.reckon(r.clock, r.sent, r.got)
 	if s.doubt != "" && !now.Before(s.until) {
 		s.doubt = ""
@@ -271,8 +267,8 @@ func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool)
 func (m *Master) stepped(low, top, at time.Duration) time.Duration {
 	s := &m.state
 	at = max(at, s.clockAt) // a reply to look is judged when all of it has come
-	defer func() { s.clock, s.clockAt = true, at }()
-	if !s.clock {
+	defer func() { s.clocked, s.clockAt = true, at }()
+	if !s.clocked {
 		s.clockLow, s.clockTop = low, top
 		return 0
 	}
@@ -350,7 +346,7 @@ func (m *Master) Health() Health {
 	if time.Until(s.until) > 0 {
 		h.Until = s.until
 	}
-	if s.clock {
+	if s.clocked {
 		h.ClockOffset = (s.clockLow+s.clockTop)/2 - time.Duration(m.born.UnixNano())
 	}
 	return h
