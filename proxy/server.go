@@ -184,7 +184,7 @@ func (s *Server) startLoops(context.Context) error {
 		loops, pools = append(loops, l), append(pools, pool)
 		go l.Run() // ends in stopServer
 	}
-	s.client = pipe.NewClient(loops, pools)
+	s.client = pipe.NewClient(pools)
 	s.Door = door.New(door.Options{
 		Loop: loops[0], TLS: s.o.TLS, Context: all.Context, Log: s.o.Log,
 		Come: func(n door.Newcomer) {

@@ -7,20 +7,14 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/loop"
 )
 
 // Client is a blocking way to the upstream, over the pools of the loops, for goroutines outside the loops.
 // Safe for concurrent use.
-type Client struct {
-	loops []*loop.Loop
-	pools []*Pool
-}
+type Client struct{ pools []*Pool }
 
-// NewClient returns a client over the pools of loops: pools[i] belongs to loops[i].
-func NewClient(loops []*loop.Loop, pools []*Pool) *Client {
-	return &Client{loops: loops, pools: pools}
-}
+// NewClient returns a client over the pools of all loops.
+func NewClient(pools []*Pool) *Client { return &Client{pools} }
 
 // DoWhole sends req, one whole command, to the master of slot n (AnySlot: to any)
 // and returns the node's whole RESP2 reply, error replies included. Requests
@@ -50,7 +44,7 @@ func (c *Client) DoNode(ctx context.Context, addr string, req []byte, resend boo
 // send sends r from the loop that all requests of slot n go over, so that they keep their order, and waits
 // for the reply. When ctx ends first, the reply is dropped when it comes: nobody reads it.
 func (c *Client) send(ctx context.Context, n int, r Request) ([]byte, error) {
-	i := max(n, 0) % len(c.loops)
+	pool := c.pools[max(n, 0)%len(c.pools)]
 	var reply []byte
 	var err error
 	done := make(chan struct{})
@@ -59,12 +53,12 @@ func (c *Client) send(ctx context.Context, n int, r Request) ([]byte, error) {
 		reply, err = got, failed
 		close(done)
 	}}
-	if !c.loops[i].Post(func() {
-		if r.Target.kind == toMaster && int(r.Target.n) >= len(c.pools[i].Topology().Masters) {
+	if !pool.loop.Post(func() {
+		if r.Target.kind == toMaster && int(r.Target.n) >= len(pool.Topology().Masters) {
 			r.To.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
 			return
 		}
-		c.pools[i].Send(&r)
+		pool.Send(&r)
 	}) {
 		return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, net.ErrClosed)
 	}

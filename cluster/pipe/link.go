@@ -116,7 +116,7 @@ func (p *Pipe) dialed(err error) {
 		p.counts.connects.Add(1)
 		p.counts.up.Add(1)
 		p.conn.Flush()
-		p.home.connected()
+		p.home.waiting.tryNow(p.progress)
 		if p.Conn != nil {
 			p.Connected()
 		}
@@ -232,7 +232,7 @@ func (p *Pipe) Closed(err error) {
 		p.home.crowd(p, 0)
 	}
 	if p.why != owned.ErrReleased && p.why != errIdle { // the node may have restarted
-		p.home.restarted(p.addr)
+		p.home.scripts.Forget(p.addr)
 	}
 	// Only then does the next connection have to end this one at the node.
 	p.self.Owed = p.calls.Len() > 0

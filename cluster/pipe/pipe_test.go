@@ -113,7 +113,7 @@ func (r *rig) send(m Mode, to Receiver, tag uint32, resend bool, words ...string
 	})
 }
 
-func (r *rig) client() *Client { return NewClient([]*loop.Loop{r.loop}, []*Pool{r.pool}) }
+func (r *rig) client() *Client { return NewClient([]*Pool{r.pool}) }
 
 // do runs one command given as a line of words.
 func (r *rig) do(line string, resend bool) (string, error) {

@@ -97,15 +97,6 @@ func (p *Pool) loadAhead(pipe *Pipe, req []byte) {
 	}
 }
 
-// noteArrived is told that c, which was sent again, is not under way any more.
-func (p *Pool) noteArrived(c call) { p.senders.noteEnded(&c) }
-
-// connected is told that a connection was made.
-func (p *Pool) connected() { p.waiting.tryNow(p.loop.Now()) }
-
-// restarted is told that the node at addr may have forgotten what it was told.
-func (p *Pool) restarted(addr string) { p.scripts.Forget(addr) }
-
 // Close ends all connections; requests on their way fail. The loop goes on, and what is sent from now on
 // fails at once.
 func (p *Pool) Close() {

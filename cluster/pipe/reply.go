@@ -17,7 +17,7 @@ import (
 func (p *Pipe) Read(buf []byte) int {
 	p.noteHeard()
 	if p.stuck {
-		p.home.noteFreed(p)
+		p.home.setStuck(p, false)
 	}
 	used := 0
 	for used < len(buf) && p.conn != nil {
@@ -97,7 +97,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			p.leaving = true
 		}
 		if c.again { // it is under way no more, and must not stand in its own way
-			p.home.noteArrived(c)
+			p.home.senders.noteEnded(&c)
 			p.calls.Head().again = false
 		}
 		// It is sent again, put aside, or asked about: its receiver does not hear of this reply.
@@ -209,7 +209,7 @@ func (p *Pipe) popOldest() {
 	c := p.calls.Head()
 	p.log.Pop(c.size, p.o.QueueLimit)
 	if c.again {
-		p.home.noteArrived(*c)
+		p.home.senders.noteEnded(c)
 	}
 	p.calls.Pop()
 	p.answered++

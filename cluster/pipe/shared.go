@@ -133,7 +133,7 @@ func (s *sharedPipes) roomForDatabase() {
 func (s *sharedPipes) forgetPipe(pipe *Pipe) {
 	pipe.leaving = true
 	delete(s.byNode, nodeKey{pipe.addr, pipe.mode})
-	s.noteFreed(pipe)
+	s.setStuck(pipe, false)
 	s.crowd(pipe, 0)
 }
 

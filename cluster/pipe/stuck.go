@@ -55,9 +55,6 @@ func (s *stuckPipes) lookForStuck(now time.Time) {
 	}
 }
 
-// noteFreed notes that a pipe is not stuck any more.
-func (s *stuckPipes) noteFreed(pipe *Pipe) { s.setStuck(pipe, false) }
-
 // setStuck notes whether a pipe is stuck.
 func (s *stuckPipes) setStuck(pipe *Pipe, stuck bool) {
 	if stuck == pipe.stuck {

@@ -49,8 +49,8 @@ var syncParty = owned.Party{Host: "SYNC"}
 func (c *Client) Synced(ctx context.Context, n int, req []byte, replicas int, timeout time.Duration) (
 	reply []byte, acked int, err error,
 ) {
-	i := n % len(c.loops)
-	l, p := c.loops[i], c.pools[i]
+	p := c.pools[n%len(c.pools)]
+	l := p.loop
 	timeout = max(timeout, time.Millisecond)
 	ms := strconv.FormatInt(timeout.Milliseconds(), 10)
 	s := &syncing{

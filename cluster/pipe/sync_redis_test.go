@@ -37,7 +37,7 @@ func clientOf(t *testing.T, u *discovery.Upstream, o Options) (*Client, *Stats) 
 			t.Errorf("%d connections were not given back, %d are waited for", own.Used, own.Waiting)
 		}
 	})
-	return NewClient([]*loop.Loop{l}, []*Pool{pool}), stats
+	return NewClient([]*Pool{pool}), stats
 }
 
 // A master with two replicas: those that have the write are counted, and one that is stopped costs the
