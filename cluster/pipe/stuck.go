@@ -91,14 +91,11 @@ func (s *stuckPipes) countStuck(more bool) int64 {
 	return int64(n)
 }
 
-// around is m, without Second unless the plain pipe to addr is stuck or crowded.
+// around is m, with Second if the first pipe to addr is stuck or crowded.
 func (s *stuckPipes) around(addr string, m Mode) Mode {
-	plain := m
-	plain.Second = false
-	pipe := s.byNode[nodeKey{addr, plain}]
-	if m.Second && (pipe == nil || !pipe.stuck && pipe.crowded < crowdedFrom) {
-		return plain
-	}
+	m.Second = false
+	first := s.byNode[nodeKey{addr, m}]
+	m.Second = first != nil && (first.stuck || first.crowded >= crowdedFrom)
 	return m
 }
 
