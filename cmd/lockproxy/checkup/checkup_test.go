@@ -136,11 +136,11 @@ func TestNodeThatGoes(t *testing.T) {
 	v.Upstream.Dial = func(context.Context, string, string) (net.Conn, error) { return node.Dial(), nil }
 	n := &checkedNode{addr: "a:1"}
 	n.visitNode(t.Context(), v)
-	n.tellFacts(v, func(f Fact) {
-		if f.Level != Fail || f.Text != "cannot be used: EOF" {
-			t.Errorf("%+v", f)
-		}
-	})
+	var facts []Fact
+	n.tellFacts(v, func(f Fact) { facts = append(facts, f) })
+	if len(facts) != 1 || facts[0].Level != Fail || facts[0].Text != "cannot be used: EOF" {
+		t.Errorf("%+v", facts)
+	}
 }
 
 // Where INFO is forbidden nothing is said to be wrong that only INFO could tell; HELLO tells the role.

@@ -131,19 +131,24 @@ func newConversation(conn net.Conn) *conversation {
 }
 
 // askAll sends commands and returns their replies. It blocks until all have come. Error replies are values,
-// not errors. Once the conversation is over replies are empty.
+// not errors. If the conversation ends before, and once it is over, all replies are empty.
 func (c *conversation) askAll(commands ...[]string) []resp.Value {
 	var asked []byte
 	for _, words := range commands {
 		asked = resp.AppendCommandStrings(asked, words...)
 	}
-	// Aside, since a node may want its replies read before it reads on.
-	go c.conn.Write(asked) // ends with conn
+	if c.err == nil {
+		// Aside, since a node may want its replies read before it reads on.
+		go c.conn.Write(asked) // ends with conn
+	}
 	all := make([]resp.Value, len(commands))
 	for i := range all {
 		if c.err == nil {
 			all[i], _, c.err = c.replies.Next()
 		}
+	}
+	if c.err != nil {
+		clear(all)
 	}
 	return all
 }

@@ -11,8 +11,8 @@ import (
 
 // Ports are the listening sockets of the program. Those that another process has handed to it are used in
 // place of new ones, so that no client is refused in between. The zero Ports is ready. It belongs to the
-// goroutine that listens, but First and Close may be called from any. Names are "listen 127.0.0.1:6380" or
-// "admin ..." in both processes, as the settings have the address.
+// goroutine that listens, but First, Close and portCopies may be called from any. Names are "listen
+// 127.0.0.1:6380" or "admin ..." in both processes, as the settings have the address.
 type Ports struct {
 	mu     sync.Mutex          // of bound and copies
 	bound  map[string]net.Addr // by setting, the first address that is listened on

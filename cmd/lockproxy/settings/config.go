@@ -70,15 +70,19 @@ func (c *Config) Get(pattern string) [][2]string {
 	v := c.Values()
 	lower := []byte(strings.ToLower(pattern))
 	var found [][2]string
-	for _, s := range table(v) {
-		if !glob.Match(lower, []byte(s.Name)) {
+	var all []Setting // of v, once a name matches: most names that clients ask for are Redis's own
+	for i := range settings {
+		name := settings[i].Name
+		if !glob.Match(lower, []byte(name)) {
 			continue
 		}
-		name := s.Name
+		if all == nil {
+			all = table(v)
+		}
 		if strings.EqualFold(name, pattern) {
 			name = pattern // as Redis: the spelling that was asked for
 		}
-		found = append(found, [2]string{name, s.configAnswer(v)})
+		found = append(found, [2]string{name, all[i].configAnswer(v)})
 	}
 	return found
 }
@@ -138,11 +142,11 @@ func (c *Config) Reread(fresh *Values) (changed, restart []*Setting, err error) 
 	now := c.now.Load()
 	// It begins as what holds now, so settings that need a restart keep their values.
 	mixed := *now
-	running, given, next := table(c.started), table(fresh), table(&mixed)
+	running, wanted, next := table(c.started), table(fresh), table(&mixed)
 	for i := range settings {
-		s, text := &settings[i], given[i].at.String()
+		s, text := &settings[i], wanted[i].at.String()
 		switch {
-		case s.live && movesPassword(s, running, given):
+		case s.live && movesPassword(s, running, wanted):
 			// stays until the restart that changes the other setting: else there would be none till then
 		case s.live:
 			if err := next[i].at.Set(text); err != nil {

@@ -28,7 +28,7 @@ type Reading struct {
 	Values *Values
 	used   map[string]given // where the value of a setting is from
 	wrong  []given
-	unread bool // there is a config file that cannot be read, or something else is asked for
+	final  bool // no more mistakes are added: a config file cannot be read, or something else is asked for
 	typed  bool // some of what is wrong stands on the command line or in a variable
 }
 
@@ -72,7 +72,7 @@ func (s Sources) readSources() *Reading {
 	r := &Reading{Values: Defaults(), used: make(map[string]given)}
 	flags, err := s.readFlags()
 	if err != nil {
-		r.wrong, r.unread = []given{{wrong: err}}, true
+		r.wrong, r.final = []given{{wrong: err}}, true
 		return r
 	}
 	typed, path := append(s.readEnviron(), flags...), ""
@@ -83,7 +83,7 @@ func (s Sources) readSources() *Reading {
 	}
 	if path != "" {
 		file, err := readFile(path)
-		if r.unread = err != nil; r.unread {
+		if r.final = err != nil; r.final {
 			file = []given{{wrong: err}}
 		}
 		r.applyGiven(file)
@@ -118,7 +118,7 @@ func (r *Reading) applyGiven(gs []given) {
 // it is about, if that is from the config file. It is left out if it may only follow from another one: a
 // setting that it names is wrong itself, or the config file cannot be read.
 func (r *Reading) Add(err error) {
-	if r.unread {
+	if r.final {
 		return
 	}
 	for _, one := range Apart(err) {

@@ -108,8 +108,8 @@ func (j *job) endGroup(grace time.Duration) {
 	}
 }
 
-// alive says that there are processes in the group.
-func (j *job) alive() bool { return syscall.Kill(-j.group, 0) == nil }
+// alive says that there are processes in the group, be it of another user.
+func (j *job) alive() bool { return syscall.Kill(-j.group, 0) != syscall.ESRCH }
 
 // handleStop does what is to be done when the command was stopped by sig.
 func (j *job) handleStop(sig syscall.Signal) {
