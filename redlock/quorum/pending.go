@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/sleep"
@@ -38,6 +39,8 @@ var errPending = errors.New("what failed attempts left there cannot be taken bac
 
 // pendingQueue has the pending requests of one node, in order.
 type pendingQueue struct {
+	some atomic.Bool // byLock is not empty
+
 	mu  sync.Mutex
 	all []*pending // including some that are done
 	// By key of the lock, in the order in which they were noted: only those that are not done.
@@ -60,11 +63,16 @@ func (n *votingNode) notePending(lock string, a *redlock.Acquire, id string, c *
 	}
 	n.all = append(n.all, d)
 	n.byLock[d.lock] = append(n.byLock[d.lock], d)
+	n.some.Store(true)
 	return d
 }
 
-// hasPending says that there is such a pending request for a lock.
+// hasPending says that there is such a pending request for a lock. Nearly always there is none at all, which
+// some tells without mu.
 func (ds *pendingQueue) hasPending(lock string, such func(d *pending) bool) bool {
+	if !ds.some.Load() {
+		return false
+	}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return slices.ContainsFunc(ds.byLock[lock], such)
@@ -101,6 +109,9 @@ func (q *Engine) undoing(lock string, undo *scripts.Call) *poll[bool] {
 // duePending returns the pending requests of a lock that must be sent before anything else for it. ok is
 // false if there are too many. What is sent is not due, since a Node runs its requests in their order.
 func (ds *pendingQueue) duePending(lock string) (duePending []*pending, ok bool) {
+	if !ds.some.Load() {
+		return nil, true
+	}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	of := ds.byLock[lock]
@@ -192,6 +203,7 @@ func (ds *pendingQueue) clearPending(d *pending) {
 	}
 	if len(ds.all) == 0 {
 		ds.all, ds.byLock = nil, nil
+		ds.some.Store(false)
 	}
 }
 
