@@ -6,16 +6,16 @@ import (
 )
 
 // Patient is a Caller that waits for each reply. It is for goroutines that ask for one thing at a time, and
-// have no other commands whose order would matter. It is told the outcome itself: it implements Acquirer and
-// Releaser.
+// have no other commands whose order would matter. It serves one request, and is told the outcome itself: it
+// implements Acquirer and Releaser.
 type Patient struct {
 	Ctx context.Context // it waits no longer than that
 	// Home has the locks; nil: independent masters have them, which are not asked through a Caller.
 	Home Home
-	// Err is the error that it was told, or why there is no answer. What was asked for may have run then, and
-	// is told no outcome.
+	// Err is the error that Acquired or Released was told; if none of them was called, why there is no answer:
+	// what was asked for may have run then.
 	Err  error
-	Told bool     // the outcome of an Acquire
+	Told bool     // Acquired was called
 	Done Released // the outcome of a Release
 
 	grant Grant
@@ -40,7 +40,9 @@ func (*Patient) Arrived() {}
 // if it may wait.
 func (p *Patient) Acquire(ask func(Caller, *Acquire, Acquirer), a *Acquire) (g Grant, ok bool, err error) {
 	ask(p, a, p)
-	a.Unsure = a.Unsure || !p.Told
+	if !p.Told { // others may look at a already
+		a.Unsure = true
+	}
 	return p.grant, p.ok, p.Err
 }
 

@@ -54,7 +54,8 @@ type Forgetter interface {
 	Close()
 }
 
-// NewUndoer is an Undoer that makes its attempts by once. Nobody of waiters waits for what is taken back.
+// NewUndoer is an Undoer that makes its attempts by once. waiters forgets who waits for what is taken back;
+// Close closes it, too.
 func NewUndoer(log *slog.Logger, waiters Forgetter, once func(context.Context, *Acquire) error) *Undoer {
 	u := &Undoer{waiters: waiters, once: once, log: log, all: make(map[[2]string]int)}
 	u.Ctx, u.cancel = context.WithCancel(context.Background())

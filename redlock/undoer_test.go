@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// noWaiters waits for nothing.
-type noWaiters struct{}
+// counted counts what it is told.
+type counted struct{ forgot, closed int }
 
-func (noWaiters) Forget(*Acquire) {}
-func (noWaiters) Close()          {}
+func (c *counted) Forget(*Acquire) { c.forgot++ }
+func (c *counted) Close()          { c.closed++ }
 
 // An outage of 30 s in which a hundred locks cannot be given back is a line: it has others besides. One of
 // 8 s is none.
@@ -24,7 +24,8 @@ func TestUndoneIsFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
 		var away atomic.Bool
-		u := NewUndoer(slog.New(slog.NewTextHandler(&text, nil)), noWaiters{}, func(
+		var waiters counted
+		u := NewUndoer(slog.New(slog.NewTextHandler(&text, nil)), &waiters, func(
 			context.Context, *Acquire) error {
 			if away.Load() {
 				return errors.New("Redis is away")
@@ -56,5 +57,8 @@ func TestUndoneIsFewLines(t *testing.T) {
 			t.Errorf("%d lines:\n%s", n, text.String())
 		}
 		u.Close(context.Background())
+		if waiters.forgot != 300 || waiters.closed != 1 {
+			t.Errorf("who waited for 300 locks: %+v", waiters)
+		}
 	})
 }

@@ -71,7 +71,7 @@ func (e *Evictions) First(ctx context.Context) error {
 func (e *Evictions) Keep(ctx context.Context) {
 	tick := time.NewTicker(memoryLook)
 	defer tick.Stop()
-	for goOn := true; goOn; goOn = sleep.For(ctx, memoryGap) {
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -79,6 +79,9 @@ func (e *Evictions) Keep(ctx context.Context) {
 		case <-e.moved:
 		}
 		e.logChanges(e.askMemories(ctx))
+		if !sleep.For(ctx, memoryGap) {
+			return
+		}
 	}
 }
 

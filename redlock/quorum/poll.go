@@ -123,22 +123,24 @@ func (p *poll[T]) countAnswer(v resp.Value, fault error) {
 		return
 	}
 	var none T
+	var err error
 	is, clear := p.verdict(&p.nodeReplies)
-	switch p.clear = true; {
+	switch {
 	case clear:
-		p.then(is, nil)
 	// A key that holds no lock is told only if no majority says anything else.
 	case p.foreign != "" && p.pending == 0:
-		p.then(none, redlock.ReplyError(p.foreign))
+		is, err = none, redlock.ReplyError(p.foreign)
 	case p.pending == 0 || len(p.said)+p.pending < p.q.need && p.foreign == "":
 		why := ""
 		if p.fault != nil {
 			why = p.fault.Error()
 		}
-		p.then(none, p.q.noQuorum(len(p.said), why))
+		is, err = none, p.q.noQuorum(len(p.said), why)
 	default:
-		p.clear = false
+		return
 	}
+	p.clear = true
+	p.then(is, err)
 }
 
 // leaseLeft returns what is left, in ms, of a lease of which most was left when the poll began. It counts

@@ -34,8 +34,9 @@ func (p *nodeReplies) released() (r redlock.Released, clear bool) {
 	if zero >= p.q.need {
 		return redlock.Released{Held: true}, true
 	}
-	if r.Whole, clear = p.gone(null, one); r.Whole {
-		r.Held = true
+	gone, clear := p.gone(null, one)
+	if gone {
+		r.Held, r.Whole = true, true
 		for _, v := range p.said {
 			if len(v.Elems) == 2 { // the hold was kept alive
 				r.Keeper = v.Elems[1].Text()
@@ -51,8 +52,8 @@ func (p *nodeReplies) broken() (broken, clear bool) {
 	return p.gone(zero, one)
 }
 
-// gone: something that some nodes had nothing of, and others had and freed. It is true if too few nodes are
-// left with it, and a majority cannot turn out to have had nothing.
+// gone says whether a hold has ended: true if too few nodes are left with it, and a majority cannot turn out
+// to have had nothing; false if a majority had nothing. nothing and freed are how many nodes said so.
 func (p *nodeReplies) gone(nothing, freed int) (gone, clear bool) {
 	gone = nothing+freed >= p.q.need && nothing+p.pending < p.q.need
 	return gone, gone || nothing >= p.q.need

@@ -9,13 +9,14 @@ import (
 	"lockproxy/redlock"
 )
 
-// Call is a script on its way to Redis. Req is not changed any more once it is whole.
+// Call is a script, or a command in its place, on its way to Redis. Req is not changed any more once it is
+// whole.
 type Call struct {
-	Script *Script
-	Slot   int    // of its locks, by which their node is found
-	Req    []byte // the EVALSHA, whole
-	words  int    // of it
-	body   int    // where the part behind the SHA1 begins
+	Script *Script // nil: it is a command
+	Slot   int     // of its locks, by which their node is found
+	Req    []byte  // the whole command
+	words  int     // of it
+	body   int     // where the part behind the SHA1 begins
 }
 
 // WithSource is the request with the source of the script (EVAL), for a server that has lost it; the server

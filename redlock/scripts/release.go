@@ -18,10 +18,10 @@ var (
 	Cancel  = loadScript("cancel", 2)
 )
 
-// DeleteRequest deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
+// DeleteCall deletes a plain lock without a script, on servers that have a command for it: DELIFEQ of
 // Valkey, or DELEX of Redis. It was granted to the request id, with that fence. It compares the whole value,
 // so it deletes nothing but that very grant, unchanged. buf is as that of eval.
-func DeleteRequest(
+func DeleteCall(
 	buf []byte, n *redlock.Names, command, name, token string, id [redlock.IDBytes]byte, fence int64,
 ) Call {
 	if buf == nil {
@@ -193,11 +193,11 @@ type HandedOn struct {
 	Grant  redlock.Grant // At is not known here
 }
 
-// notDeleted are the replies to a DeleteRequest that say that the key has another value, or is no string: of
+// notDeleted are the replies to a DeleteCall that say that the key has another value, or is no string: of
 // both commands, of DELIFEQ, and of DELEX.
 var notDeleted = [][]byte{[]byte(":0"), []byte("-WRONGTYPE "), []byte("-ERR Key should be of string type")}
 
-// ReadDeleted makes the reply to a DeleteRequest that of release.lua: 1, or nil. unable says that the server
+// ReadDeleted makes the reply to a DeleteCall that of release.lua: 1, or nil. unable says that the server
 // cannot, or may not, run that command. Then nothing was deleted.
 func ReadDeleted(reply []byte) (asFreed []byte, unable bool) {
 	unable = resp.Forbidden(reply)

@@ -2,6 +2,7 @@ package single
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -86,12 +87,12 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 // otherMaster handles the script's answer that the master is not the one that the request named. The answer
 // is "MASTER <id> <id before> <seconds that it has been up>", see master.lua.
 func (g *grace) otherMaster(n int, said redlock.ReplyError) error {
-	var word, is, was string
-	var up int
-	if _, err := fmt.Sscan(string(said), &word, &is, &was, &up); err != nil {
+	f := append(strings.Fields(string(said)), "", "", "", "")
+	up, err := strconv.Atoi(f[3])
+	if err != nil {
 		return scripts.ErrReply
 	}
-	left := g.met(n, is, was, time.Duration(up)*time.Second)
+	left := g.met(n, f[1], f[2], time.Duration(up)*time.Second)
 	if left == 0 {
 		return redlock.ErrAgain
 	}

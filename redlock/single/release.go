@@ -135,7 +135,7 @@ func (l *releaser) releasing(s *sentRelease) scripts.Releasing {
 // releaseCall may be sent again. buf is as that of scripts.PlainCall.
 func (l *releaser) releaseCall(buf []byte, s *sentRelease) scripts.Call {
 	if s.deletes != "" {
-		return scripts.DeleteRequest(buf, l.names, s.deletes, s.r.Name, s.r.Token, s.plain.ID, s.plain.Fence)
+		return scripts.DeleteCall(buf, l.names, s.deletes, s.r.Name, s.r.Token, s.plain.ID, s.plain.Fence)
 	}
 	releasing := l.releasing(s)
 	return releasing.Call(buf, l.names)

@@ -42,7 +42,7 @@ type Conn struct {
 	replies resp.Reader
 }
 
-// longest is how many bytes the replies of a server may have that have come at once.
+// longest bounds the bytes that are read and not yet returned.
 const longest = 1 << 30
 
 // Connect opens a connection, or fails the test.
