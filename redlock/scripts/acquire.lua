@@ -39,7 +39,7 @@
 -- are listed in docs/house.md (A lock's life): a plain lock is a string, any other one a hash. hold.lua says
 -- what a hold is, state.lua what s is, queue.lua and readers.lua how their lists are kept. A semaphore is a
 -- hash whose permits are the holds of readers; once nobody holds or waits for it, the key may become a lock,
--- and a lock a semaphore.
+-- and a lock a semaphore. A hold that was released, but goes on (ATLEAST), is described in rest.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
 local wanted_keeper, call = ARGV[9], redis.call
 

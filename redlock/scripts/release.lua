@@ -109,7 +109,7 @@ if want == '' then want = id end
 if value then
   --#include plain.lua
   local plain_fence, plain_ids, plain_owner = read_plain(value)
-  if plain_fence and (keeper or granted) then return keeper and 0 end
+  if plain_fence and (keeper or granted) then return keeper and 0 or false end
   if plain_fence and (want ~= plain_fence or plain_owner ~= token) then
     local answer = recall(fence_key, id)
     if answer then return answer end

@@ -15,7 +15,8 @@ import (
 //	acquire.lua, lock and fence  --> TRYAGAIN ... granted; or the client gets TRYAGAIN after retry-budget
 //	release.lua, lock and fence  --> TRYAGAIN
 //	release.lua, fence           --> what it was answered before: a copy of it has run
-//	                              \-> nil: release.lua, lock --> freed, or nil
+//	                              \-> nil: release.lua, lock --> freed
+//	                                  \-> nil: release.lua, fence, once more
 
 const (
 	// movingFor is how long a slot counts as moving after a node has said so.

@@ -84,8 +84,7 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	*s = sentRelease{}
 	was.of.releases.Put(s)
 	if redlock.Parted(reply) {
-		was.deletes, was.apart = "", true
-		was.releaseApart()
+		was.askBefore()
 		return nil
 	}
 	if was.deletes != "" {
@@ -99,6 +98,9 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	case err == nil && !done.Held && !was.plain.Ends.IsZero():
 		was.of.releaseAfter(was.by, was.r, was.to, was.plain, was.repeated)
 		return nil
+	case err == nil && !done.Held && was.apart:
+		was.askBefore()
+		return nil
 	case err == redlock.ErrAgain:
 		was.of.releaseAny(was.by, was.r, was.to)
 		return nil
@@ -108,13 +110,16 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	return answer
 }
 
-// releaseApart looks for the answer that s was given before its slot began to move, and releases if there is
-// none. It looks first, because the token may have been granted the lock anew since a copy of s has run.
-func (s sentRelease) releaseApart() {
+// askBefore asks for the answer that s was given before its slot began to move. If there was none, s is sent
+// with the lock alone, unless it was already. It asks before that, because the token may have been granted the
+// lock anew since a copy of s has run; and behind it, because a copy may have run in between.
+func (s sentRelease) askBefore() {
+	sent := s.apart
+	s.deletes, s.apart = "", true
 	c := s.of.releasing(&s).Answered(s.of.names)
 	s.by.SendHome(c.Slot, c.Req, true, redlock.ExchangeFunc(func(reply []byte) []byte {
 		done, _, err := scripts.ReadFreed(reply)
-		if done.Held || err != nil {
+		if sent || done.Held || err != nil {
 			return s.to.Released(done, err)
 		}
 		s.of.sendRelease(s)

@@ -21,7 +21,7 @@ local function rest(lock, field, fence, ids, note)
   end
   local resting = lock.permits and 'r:-' .. fence or 'r:-'
   local other = redis.call('HGET', lock.key, resting)
-  if other then
+  if other then -- of readers: no two permits rest in one field
     local others_end = tonumber(string.match(other, '^%d+'))
     lock.readers_end = math.max(lock.readers_end, others_end, least)
     if others_end < least then redis.call('HSET', lock.key, resting, hold) end

@@ -1,5 +1,6 @@
--- saved(lock, reply) is the reply of a script that has nothing more to do than to save.
+-- saved(lock, reply) is the reply of a script that has nothing more to do than to save. A full Redis may
+-- refuse that, unless something was deleted: then the next request looks again.
 local function saved(lock, reply)
-  save(lock)
+  pcall(save, lock)
   return reply
 end

@@ -59,5 +59,5 @@ end
 -- reader_left(lock, expiry) notes that a reader has gone, whose lease would have ended then.
 local function reader_left(lock, expiry)
   lock.readers = lock.readers - 1
-  if lock.readers == 0 or not lock.permits and expiry - lock.readers_end >= 0 then lock.readers_end = 0 end
+  if lock.readers == 0 or (not lock.permits and expiry >= lock.readers_end) then lock.readers_end = 0 end
 end
