@@ -1,9 +1,6 @@
 package transaction
 
 import (
-	"bytes"
-	"slices"
-
 	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 )
@@ -34,8 +31,12 @@ func (l *txConn) haveScripts() bool {
 // node, which will say that it has none.
 func (l *txConn) askScripts() {
 	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
-	shas := slices.SortedFunc(slices.Values(l.t.shas), bytes.Compare)
-	for _, sha := range slices.CompactFunc(shas, bytes.Equal) {
+	seen := make(map[string]bool)
+	for _, sha := range l.t.shas {
+		if seen[string(sha)] {
+			continue
+		}
+		seen[string(sha)] = true
 		if source, ok := l.t.of.proxy.Server().Scripts().Get(sha); ok {
 			ask, sources = append(ask, sha), append(sources, source)
 		}
@@ -58,21 +59,37 @@ func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 			missing = append(missing, sources[i])
 		}
 	}
-	l.loadNext(missing)
+	l.loadSome(missing)
 }
 
-// loadNext loads the first of the scripts, and goes on with the rest when the node has it: so no round of the
-// loop copies more than one. Whether the node took it is not looked at: EXEC itself will say.
-func (l *txConn) loadNext(missing [][]byte) {
+// loadAtOnce is how many bytes of scripts are copied for a node in one round of the loop.
+const loadAtOnce = 256 << 10
+
+// loadSome loads some of the scripts, and goes on with the rest when the node has them. Whether the node took
+// them is not looked at: EXEC itself will say.
+func (l *txConn) loadSome(missing [][]byte) {
 	switch {
 	case l.over:
+		return
 	case len(missing) == 0:
 		l.scripts = scriptsThere
 		l.pumpRequests()
-	default:
+		return
+	}
+	n, size := 0, 0
+	for n < len(missing) && (n == 0 || size+len(missing[n]) <= loadAtOnce) {
+		size += len(missing[n])
+		n++
+	}
+	unanswered := n
+	for _, source := range missing[:n] {
 		l.t.of.proxy.ScriptLoaded()
-		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), missing[0])
-		l.askBesides(load, func([]byte) { l.loadNext(missing[1:]) })
+		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
+		l.askBesides(load, func([]byte) {
+			if unanswered--; unanswered == 0 {
+				l.loadSome(missing[n:])
+			}
+		})
 	}
 }
 
