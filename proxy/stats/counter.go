@@ -28,7 +28,6 @@ type CommandCount struct {
 	// Took is the sum of the times from reading the command to the whole reply, without waits for locks.
 	Took    time.Duration
 	Buckets [durationBuckets]uint64 // calls by duration, not cumulative; see BucketLimit
-	Own     commands.OwnCommand     // those that the proxy answered without asking a node
 }
 
 // Counter counts one command on one loop. The loop writes, anybody reads. So a counter needs no lock, and a
@@ -144,15 +143,11 @@ func (c *Counters) Commands() (all []CommandCount) {
 		if !ok {
 			i = len(all)
 			at[c.Name] = i
-			all = append(all, CommandCount{Name: c.Name, Own: commands.OwnCommand{Name: c.Name}})
+			all = append(all, CommandCount{Name: c.Name})
 		}
 		sum := &all[i]
 		sum.Errors += c.errors.Load()
 		sum.Took += time.Duration(c.nanos.Load())
-		sum.Own.Calls += c.own.Load()
-		sum.Own.Rejected += c.rejected.Load()
-		sum.Own.Failed += c.ownFailed.Load()
-		sum.Own.Micros += c.ownNanos.Load() / 1000
 		for b := range c.buckets {
 			n := c.buckets[b].Load()
 			sum.Buckets[b] += n

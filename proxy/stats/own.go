@@ -63,9 +63,10 @@ func (o *Own) Errors() map[string]uint64 {
 func (o *Own) Commands() []commands.OwnCommand {
 	o.mu.Lock() // before the counts are read: those of a Reset in between would be larger
 	defer o.mu.Unlock()
+	all := o.rawCounts()
 	var own []commands.OwnCommand
-	for _, count := range o.counters.Commands() {
-		one, was := count.Own, o.base[count.Name]
+	for name, one := range all {
+		was := o.base[name]
 		one.Calls, one.Rejected = one.Calls-was.Calls, one.Rejected-was.Rejected
 		one.Failed, one.Micros = one.Failed-was.Failed, one.Micros-was.Micros
 		if one.Calls > 0 || one.Rejected > 0 {
@@ -76,15 +77,26 @@ func (o *Own) Commands() []commands.OwnCommand {
 	return own
 }
 
+// rawCounts returns the counts since the start. The loops go on counting meanwhile.
+func (o *Own) rawCounts() map[string]commands.OwnCommand {
+	all := make(map[string]commands.OwnCommand)
+	for _, c := range o.counters.listCounters() {
+		one := all[c.Name]
+		one.Name = c.Name
+		one.Calls += c.own.Load()
+		one.Rejected += c.rejected.Load()
+		one.Failed += c.ownFailed.Load()
+		one.Micros += c.ownNanos.Load() / 1000
+		all[c.Name] = one
+	}
+	return all
+}
+
 // Reset implements commands.OwnStats.
 func (o *Own) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.errors, o.base = make(map[string]uint64), make(map[string]commands.OwnCommand)
-	o.stats = o.total()
-	for _, count := range o.counters.Commands() {
-		o.base[count.Name] = count.Own
-	}
+	o.errors, o.base, o.stats = make(map[string]uint64), o.rawCounts(), o.total()
 }
 
 // SinceReset are the counts of the proxy since the last Reset.
