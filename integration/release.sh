@@ -7,7 +7,8 @@
 #	lockproxy_0.1.0_image.tar.gz          a context from which an image is made without a compiler
 #	SHA256SUMS                            of all of them
 #
-# The same sources, commit and Go make the same bytes, wherever and whenever they are made. It takes GNU tar and jq.
+# The same sources, commit, Go and gzip make the same bytes, wherever and whenever they are made. It takes GNU tar,
+# jq and sha256sum.
 #
 #	integration/release.sh VERSION [OS/ARCH ...]    platforms; all of them by default
 #
@@ -23,7 +24,7 @@ die() {
 }
 
 all="linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"
-[ $# -gt 0 ] || die "usage: release.sh VERSION [OS/ARCH ...]"
+[ -n "${1-}" ] || die "usage: release.sh VERSION [OS/ARCH ...]"
 version=$1
 shift
 # shellcheck disable=SC2086 # a list of words
@@ -95,6 +96,7 @@ cp LICENSE NOTICE CHANGELOG.md "$common"
 "$here" completion bash >"$common/completions/lockproxy.bash"
 "$here" completion zsh >"$common/completions/_lockproxy"
 "$here" completion fish >"$common/completions/lockproxy.fish"
+[ -z "$(find "$common" -size 0)" ] || die "the program says nothing of itself: $(find "$common" -size 0)"
 
 # The image's Dockerfile is that of the sources, whose first stage compiles nothing, and only lends the certificates of
 # public authorities. Better no release than an image whose Dockerfile was changed blindly.

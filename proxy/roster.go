@@ -92,7 +92,8 @@ func letsIn(u *tracking.User, masters []map[string]string) bool {
 // hearRules takes the answers of all masters. If one has failed nothing is concluded from the others: whoever
 // is not listed there may just not be known. Then the next second asks again.
 func (r *roster) hearRules(replies [][]byte, failed bool) {
-	if r.asked = false; failed {
+	r.asked = false
+	if failed {
 		return
 	}
 	masters := make([]map[string]string, len(replies))

@@ -133,6 +133,7 @@ func (s *session) passAnswer(tag uint32, a *answer, piece []byte, last bool) {
 	case turn:
 		s.out.writeBytes(piece)
 	default:
+		a.done = last // before the limits are looked at, which may close the client
 		s.out.keepAnswer(a, piece)
 	}
 	switch {

@@ -144,7 +144,7 @@ func (w *worker) countCommand(a *answer) {
 // each command, so these are a few comparisons.
 func (w *worker) alert() bool { return w.clients.Alert() || w.watchers.Any() }
 
-// seenAs are the clients of a loop as others see them, which as says.
+// seenAs walks over the clients of the loop. as makes of each what the caller sees.
 func seenAs[T any](w *worker, as func(*session) T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for s := range w.sessions {

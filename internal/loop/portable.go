@@ -170,8 +170,8 @@ func (s *netSocket) serveReady() {
 	case wrote:
 		s.conn.writable()
 	}
-	// Until all is taken: the reader waits for that.
-	for s.wantRead && !s.conn.closed && s.hasInput() {
+	// Once: who goes on sending is told of again (setInterest), and others have their turn in between.
+	if s.wantRead && !s.conn.closed && s.hasInput() {
 		s.conn.readable()
 	}
 	// A reset is told to a connection that reads nothing, too; an end in good order waits until it reads.
