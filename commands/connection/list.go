@@ -70,16 +70,21 @@ const mostRepeated = 16 << 20
 // joinLines joins lines by ID, or in the order in which ids names them. An id without a client has no line;
 // an id that is named twice has two. It reports false if the repeated ones are more than mostRepeated.
 func joinLines(seen []commands.SeenClient, ids []int64) (_ string, ok bool) {
-	size, all := 0, ids == nil
-	lines := make(map[int64][]byte, len(seen))
+	size := 0
 	for _, s := range seen {
 		size += len(s.Text)
-		lines[s.ID] = s.Text
-		if all {
-			ids = append(ids, s.ID)
-		}
 	}
 	text := make([]byte, 0, size)
+	if ids == nil {
+		for _, s := range seen {
+			text = append(text, s.Text...)
+		}
+		return string(text), true
+	}
+	lines := make(map[int64][]byte, len(seen))
+	for _, s := range seen {
+		lines[s.ID] = s.Text
+	}
 	for _, id := range ids {
 		if text = append(text, lines[id]...); len(text) > size+mostRepeated {
 			return "", false
