@@ -7,6 +7,7 @@ package monitorline
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +18,11 @@ import (
 // AppendTime appends the time, in the form of the first half. It is a unix time with six digits of
 // microseconds. A line is a simple string, so it begins with a plus sign.
 func AppendTime(dst []byte, now time.Time) []byte {
-	return fmt.Appendf(dst, "+%d.%06d ", now.Unix(), now.Nanosecond()/1000)
+	dst = strconv.AppendInt(append(dst, '+'), now.Unix(), 10)
+	micros := strconv.Itoa(1_000_000 + now.Nanosecond()/1000)
+	dst = append(dst, '.')
+	dst = append(dst, micros[1:]...)
+	return append(dst, ' ')
 }
 
 // MONITOR shows at most so many arguments of a command, and so many bytes of one of them. Otherwise one long
@@ -31,11 +36,15 @@ const (
 // command by a count, as servers do in SLOWLOG. It runs on the loop of cl, whose command it is. A client over
 // a unix socket is shown by the path, as Redis shows it. It ends the line.
 func AppendCall(dst []byte, cl *commands.Client, c *commands.Command, args [][]byte) []byte {
-	from := cl.Addr
+	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
+	dst = append(dst, ' ')
 	if cl.Unix {
-		from = "unix:" + strings.TrimSuffix(cl.LocalAddr, ":0")
+		dst = append(dst, "unix:"...)
+		dst = append(dst, cl.LocalAddr[:max(len(cl.LocalAddr)-len(":0"), 0)]...)
+	} else {
+		dst = append(dst, cl.Addr...)
 	}
-	dst = fmt.Appendf(dst, "[%d %s]", cl.DB, from)
+	dst = append(dst, ']')
 	shown := args
 	if len(args) > monitorArgs {
 		// the last place is for the count
