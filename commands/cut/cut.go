@@ -7,7 +7,6 @@
 package cut
 
 import (
-	"bytes"
 	"runtime"
 	"slices"
 
@@ -206,8 +205,8 @@ func (c *Cut) Join(_ int, replies [][]byte) []byte {
 	if err := merge.FirstError(replies); err != nil {
 		return err
 	}
-	ordered := make([][]byte, 1+len(positions)) // behind the header
-	ordered[0] = redcon.AppendArray(nil, len(positions))
+	ordered := make([][]byte, len(positions))
+	size := 16
 	for _, reply := range replies {
 		n, body, ok := resp.Aggregate(reply)
 		if !ok || n > len(positions) {
@@ -219,12 +218,18 @@ func (c *Cut) Join(_ int, replies [][]byte) []byte {
 			if err != nil || !done {
 				return resp.ErrUnexpected
 			}
-			ordered[1+positions[0]], body = body[:used], body[used:]
+			// Its capacity ends with it, so that nothing can be appended into the next one.
+			ordered[positions[0]], body = body[:used:used], body[used:]
 			positions = positions[1:]
+			size += used
 		}
 	}
 	if len(positions) > 0 {
 		return resp.ErrUnexpected
 	}
-	return bytes.Join(ordered, nil)
+	out := redcon.AppendArray(make([]byte, 0, size), len(ordered))
+	for _, elem := range ordered {
+		out = append(out, elem...)
+	}
+	return out
 }
