@@ -108,7 +108,7 @@ type Command struct {
 
 	table      *Table            // of a verb, where its inner command is looked up
 	categories []string          // "@read", of the ACL
-	tips       map[string]string // tips.go
+	tips       map[string]string // policies of Redis, by the name of the tip
 	FirstKey   int               // Split: the position of the first key; 0 means 1
 	tail       int               // Split: arguments behind the last key's, which go to every part
 	key        int               // above 0: the position of the one key that decides

@@ -47,7 +47,8 @@ func settleQueuing(c *Command) {
 	if q == QueueSpread && c.Route != AllNodes && c.Run == nil {
 		q = QueueForward
 	}
-	switch c.Queue = q; {
+	c.Queue = q
+	switch {
 	case c.Flags&NoMulti != 0:
 		c.inMulti = errNoMulti
 	case c.Route == Refused && q == QueueNever:

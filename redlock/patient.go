@@ -12,8 +12,8 @@ type Patient struct {
 	Ctx context.Context // it waits no longer than that
 	// Home has the locks; nil: independent masters have them, which are not asked through a Caller.
 	Home Home
-	// Err is the error that Acquired or Released was told; if none of them was called, why there is no answer:
-	// what was asked for may have run then.
+	// Err is the error that Acquired or Released was told; if none of them was called, why there is no
+	// answer: what was asked for may have run then.
 	Err  error
 	Told bool     // Acquired was called
 	Done Released // the outcome of a Release

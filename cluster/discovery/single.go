@@ -25,7 +25,8 @@ func (e notMaster) Error() string {
 func (u *Upstream) lookSingle(ctx context.Context) error {
 	t := u.Topology()
 	var first []string
-	rest, grace := slices.Concat(u.o.Addrs, addrs(t.Replicas)), patience
+	rest := slices.Concat(u.o.Addrs, addrs(t.Replicas))
+	grace := patience
 	if len(t.Masters) > 0 {
 		current := t.Masters[0].Addr
 		first = []string{current}

@@ -167,3 +167,17 @@ func TestDatabasesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A connection that was closed because nobody used it is made once more, and stays.
+func TestForgottenIsMadeAnew(t *testing.T) {
+	inDatabaseBubble(t, func(d *databases) {
+		var k keeper
+		d.ask(3, &k, "A")
+		time.Sleep(2 * sideIdle)
+		d.ask(3, &k, "B")
+		d.ask(3, &k, "C")
+		if n, _ := d.connections(); n != 1 || d.dials != 2 {
+			d.t.Errorf("%d connections, %d dials", n, d.dials)
+		}
+	})
+}

@@ -116,7 +116,7 @@ func (p *Pipe) dialed(err error) {
 		p.counts.connects.Add(1)
 		p.counts.up.Add(1)
 		p.conn.Flush()
-		p.home.waiting.tryNow(p.progress)
+		p.home.waiting.tryNow(p.loop.Now())
 		if p.Conn != nil {
 			p.Connected()
 		}

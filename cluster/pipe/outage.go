@@ -47,7 +47,8 @@ func (o *outages) noteGained(before *cluster.Topology, now time.Duration) {
 	}
 	gained, more := make(map[string]time.Duration), withMoreSlots(o.topology, before)
 	for _, n := range o.topology.Masters {
-		if gained[n.Addr] = o.gained[n.Addr]; more[n.Addr] {
+		gained[n.Addr] = o.gained[n.Addr]
+		if more[n.Addr] {
 			gained[n.Addr] = now
 		}
 	}

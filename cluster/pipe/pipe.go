@@ -155,8 +155,8 @@ func (p *Pipe) Wrote(n int) {
 
 // env is what the pipes of one loop stand on.
 type env struct {
-	// It decides what becomes of their requests, and looks after what concerns several of them. What it is
-	// told of does not keep what aliases the log of a pipe.
+	// It decides what becomes of their requests, and looks after what concerns several of them. It keeps
+	// nothing that aliases the log of a pipe.
 	home     *Pool
 	loop     *loop.Loop
 	control  Control

@@ -23,7 +23,8 @@
 //	Pool.Own       for one client, until it is released: transactions, commands that block, SYNC
 //	Pool.Private   a set for one client, one a node: tracking, large commands, users of the upstream
 //
-// A Pipe tells its home, the Pool, what happens. But for that, no file uses what a file above it has:
+// Whatever a file needs of those above it, it asks of its home, the Pool. But for that, no file uses what a
+// file above it has:
 //
 //	client, stream --> pool --> shared --> lost --> redirect --> retrier --> own, outage, late, stuck
 //	those --> reply --> pipe, link --> order, stats --> request

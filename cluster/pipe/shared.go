@@ -33,7 +33,7 @@ type sharedPipes struct {
 	*env
 	*routing
 	*ownedPipes
-	leaving map[*Pipe]struct{} // they get no new requests
+	leaving map[*Pipe]struct{} // those that are forgotten and still owe replies: they are patrolled
 	masters []node             // as in topology.Masters
 	readers [][]node           // by master: the replicas that may be read from
 	stuckPipes

@@ -23,7 +23,7 @@ import (
 )
 
 // program is one run of lockproxy. It is used once. Fields are set before run, or on run's goroutine, but for
-// what says otherwise; state, config and manager are safe for concurrent use, and ports as far as they say so.
+// what says otherwise; state, config and manager are safe for concurrent use, ports as far as they say so.
 type program struct {
 	config *settings.Config
 	certs  files.Certs

@@ -157,8 +157,8 @@ func withLetters(what, known string, has func(p *commands.Peer) string) newCondi
 		}
 		want := letters(value)
 		return func(p *commands.Peer, _ time.Time) bool {
-			letters := has(p)
-			return !slices.ContainsFunc(want, func(b byte) bool { return strings.IndexByte(letters, b) < 0 })
+			have := has(p)
+			return !slices.ContainsFunc(want, func(b byte) bool { return strings.IndexByte(have, b) < 0 })
 		}, nil
 	}
 }

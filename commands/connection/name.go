@@ -36,9 +36,11 @@ func clientID(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
 // people who read CLIENT LIST.
 func clientSetInfo(c *commands.Call) []byte {
 	option, value := c.Args[2], c.Args[3]
-	what, field := "lib-name", &c.Client.LibName
+	var what string
+	var field *string
 	switch {
 	case resp.IsWord(option, "LIB-NAME"):
+		what, field = "lib-name", &c.Client.LibName
 	case resp.IsWord(option, "LIB-VER"):
 		what, field = "lib-ver", &c.Client.LibVersion
 	default:

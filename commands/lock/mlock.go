@@ -37,7 +37,7 @@ func mlockVerb(l *Lockers) *commands.Command {
 // behindNames takes it for a name. Only the word TOKEN in front of it tells it apart.
 func mlockSecrets(args [][]byte, secret []bool) {
 	// secretTokens passes over the first two words, so it begins that much earlier.
-	end := max(behindNames(args), 2)
+	end := max(behindNames(args), 2) // 0: the names have no clear end, so all words are looked at
 	secretTokens(args[end-2:], secret[end-2:])
 	for i := 3; i < end; i++ {
 		secret[i] = resp.IsWord(args[i-1], "TOKEN")

@@ -195,7 +195,7 @@ func commandList(c *commands.Call) {
 	case len(c.Args) != 5 || !resp.IsWord(c.Args[2], "FILTERBY"):
 		c.Reply(resp.ErrSyntax)
 		return
-	// no verb is of a module
+	// no verb is of a module, and all are of one category
 	case resp.IsWord(c.Args[3], "MODULE"),
 		resp.IsWord(c.Args[3], "ACLCAT") && !resp.IsWord(c.Args[4], "LOCK"):
 		verbs = nil

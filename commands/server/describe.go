@@ -22,7 +22,7 @@ func appendCommand(dst []byte, proto int, c *commands.Command) []byte {
 	dst = redcon.AppendArray(dst, 10)
 	dst = resp.AppendBulks(dst, c.Name)
 	dst = redcon.AppendInt(dst, int64(c.Arity))
-	flags, categories := tell(c.Flags)
+	flags, categories := describeFlags(c.Flags)
 	if slices.ContainsFunc(c.Keys, func(k commands.KeySpec) bool { return k.Counted }) {
 		flags = append(flags, "movablekeys") // or a client that goes by the positions would see no keys
 	}
@@ -57,8 +57,8 @@ func offeredSubs(c *commands.Command) []*commands.Command {
 	return subs
 }
 
-// told is how COMMAND tells of the flags of a verb, in the order of Redis: by a word, and by ACL categories.
-var told = []struct {
+// flagForms are how COMMAND shows the flags of a verb, in the order of Redis: a word, and ACL categories.
+var flagForms = []struct {
 	flag       commands.Flags
 	word       string
 	categories []string
@@ -70,13 +70,14 @@ var told = []struct {
 	{commands.Blocking, "blocking", []string{"@blocking"}},
 }
 
-// tell returns the flags of a verb as words, and its ACL categories. No verb can run in a script. All are
-// slow, since they run a script at the upstream, and Redis knows nothing between fast and slow.
-func tell(f commands.Flags) (words, categories []string) {
+// describeFlags returns the flags of a verb as words, and its ACL categories. No verb can run in a script.
+// All are slow, since they run a script at the upstream, and Redis knows nothing between fast and slow.
+func describeFlags(f commands.Flags) (words, categories []string) {
 	categories = []string{"@" + lockCategory}
-	for _, t := range told {
-		if (f|commands.NoScript)&t.flag != 0 {
-			words, categories = append(words, t.word), append(categories, t.categories...)
+	for _, form := range flagForms {
+		if (f|commands.NoScript)&form.flag != 0 {
+			words = append(words, form.word)
+			categories = append(categories, form.categories...)
 		}
 	}
 	return words, append(categories, "@slow")

@@ -113,6 +113,7 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 			{"connected_clients", number(f.Clients)},
 			{"cluster_connections", "0"},
 			{"maxclients", number(f.MaxClients)},
+			// Those that the proxy holds back count at once, others when their nodes say so (blockedAt).
 			{"blocked_clients", number(f.Blocked + int(f.Locks[locks.Waiters]) + f.Held)},
 			{"tracking_clients", number(f.Tracking)},
 			// by commands.Pause, whose order these have
@@ -241,8 +242,8 @@ func parseInfo(text string) []infoSection {
 
 // blockedAt is how many of the clients whose command was sent to a node are blocked there. Each counts only
 // once the node says that it blocks: whoever polls INFO until a client is blocked, and then acts, must not be
-// faster than the command. Clients that the proxy holds back count at once. upstream is what the masters say,
-// merged. If they do not tell (the section was not asked for), all that were sent count.
+// faster than the command. upstream is what the masters say, merged. If they do not tell (the section was not
+// asked for), all that were sent count.
 func blockedAt(upstream []infoSection, sent int) int {
 	for _, s := range upstream {
 		if n, err := strconv.Atoi(s.valueOf("blocked_clients")); err == nil {

@@ -45,7 +45,7 @@ func ErrorLine(format string, args ...any) []byte {
 	}
 	// A line break in an argument would end the reply, and what stands behind it would be taken for the next
 	// one. All other bytes stay as they are, as in Redis, whether they are UTF-8 or not.
-	line := fmt.Appendf(nil, "-"+format, args...)
+	line := fmt.Appendf([]byte("-"), format, args...)
 	for i, b := range line {
 		if b == '\r' || b == '\n' {
 			line[i] = ' '

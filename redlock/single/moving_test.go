@@ -98,8 +98,8 @@ func (r *releasing) Released(done redlock.Released, err error) []byte {
 }
 
 // An UNLOCK goes on with the lock as its only key while the slot moves. Before that it looks whether a copy
-// of it has run: that answer stands with the fence, and the token may have the lock anew. If it finds nothing,
-// it looks once more. R8 R33
+// of it has run: that answer stands with the fence, and the token may have the lock anew. If it finds
+// nothing, it looks once more. R8 R33
 func TestUnlockWhileTheSlotMoves(t *testing.T) {
 	const moves, null = "-TRYAGAIN Multiple keys request\r\n", "$-1\r\n"
 	const lock, both = "lock:{job}", "lock:{job} fence"

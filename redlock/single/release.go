@@ -111,8 +111,8 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 }
 
 // askBefore asks for the answer that s was given before its slot began to move. If there was none, s is sent
-// with the lock alone, unless it was already. It asks before that, because the token may have been granted the
-// lock anew since a copy of s has run; and behind it, because a copy may have run in between.
+// with the lock alone, unless it was already. It asks before that, because the token may have been granted
+// the lock anew since a copy of s has run; and behind it, because a copy may have run in between.
 func (s sentRelease) askBefore() {
 	sent := s.apart
 	s.deletes, s.apart = "", true

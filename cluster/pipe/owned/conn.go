@@ -229,7 +229,8 @@ func (c *Conn) Close(why error) {
 		return
 	}
 	up := c.link.Up()
-	if c.link.HangUp(why); !up {
+	c.link.HangUp(why)
+	if !up {
 		c.places.leaveQueue(c)
 		c.Failed(why)
 	}
