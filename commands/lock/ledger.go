@@ -215,7 +215,7 @@ func (l *Ledger) Times() (t Times) {
 	l.index.Expire()
 	for i := range l.series {
 		s, prefix := &l.series[i], l.prefixes[i/len(locks.Modes)]
-		verb := [...]string{"lock", "rlock", "semlock"}[i%len(locks.Modes)]
+		verb := [len(locks.Modes)]string{"lock", "rlock", "semlock"}[i%len(locks.Modes)]
 		t.Waits = s.granted.appendCounted(t.Waits, verb, prefix, "granted")
 		t.Waits = s.timedOut.appendCounted(t.Waits, verb, prefix, "timeout")
 		t.Holds = s.released.appendCounted(t.Holds, verb, prefix, "released")

@@ -453,6 +453,41 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 	}
 }
 
+// A second holder makes a list, in which alone the first stands then. The last one needs no list.
+func TestListOfHolders(t *testing.T) {
+	x, now := New(nil, Options{}), time.Now()
+	for _, token := range []string{"a", "b"} {
+		a := &redlock.Acquire{Name: "job", Token: token, Mode: redlock.Read, Lease: time.Minute}
+		x.Granted(a, &redlock.Grant{At: now, TTL: a.Lease, Fence: 7}, now, nil)
+	}
+	s, hash := x.notes.lockShard("job")
+	k := s.findNote("job", hash)
+	s.mu.Unlock()
+	if len(k.holds) != 2 || k.space[0].token != "" {
+		t.Errorf("two hold it: %+v", k)
+	}
+	x.Freed("job", "a", 0, nil)
+	if len(k.holds) != 1 || &k.holds[0] != &k.space[0] || k.holds[0].token != "b" {
+		t.Errorf("one holds it: %+v", k)
+	}
+}
+
+// A lock whose new writer finds no room is noted no more: the holds of before have ended.
+func TestNoRoomForTheNextWriter(t *testing.T) {
+	x, now := New(nil, Options{}), time.Now()
+	s, hash := x.notes.lockShard("job")
+	s.bytes = mostBytes - 100
+	s.mu.Unlock()
+	for _, token := range []string{"short", strings.Repeat("long", 100)} {
+		a := &redlock.Acquire{Name: "job", Token: token, Mode: redlock.Write, Lease: time.Minute}
+		x.Granted(a, &redlock.Grant{At: now, TTL: a.Lease, Fence: 7}, now, nil)
+	}
+	if s.findNote("job", hash) != nil || s.bytes != mostBytes-100 || x.notes.unnoted.Load() != 1 {
+		t.Errorf("%+v, %d bytes, %d not noted", s.findNote("job", hash), s.bytes, x.notes.unnoted.Load())
+	}
+	x.notes.eachName(func(name string) { t.Errorf("%s is noted", name) })
+}
+
 // What ends by itself is told, with how long it was held, and what is kept alive is left to who keeps it.
 func TestEndsAreTold(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {

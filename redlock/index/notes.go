@@ -173,7 +173,9 @@ func (n *notes) joinHold(s *noteShard, k *note, h *held) {
 		s.forgetFree(k, h.noted)
 		return
 	}
-	k.holds = append(k.holds, *h)
+	if k.holds = append(k.holds, *h); len(k.holds) > 1 {
+		k.space[0] = held{} // the list stands elsewhere, and the copy would keep a connection
+	}
 	s.count++
 	s.bytes += len(h.token)
 }

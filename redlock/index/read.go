@@ -48,11 +48,13 @@ func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 		})
 	}
 	all.Wait()
-	x.notes.eachName(func(name string) {
-		if err := r.addName(x.canonical(name)); err != nil {
-			cancel(err)
-		}
-	})
+	if ctx.Err() == nil {
+		x.notes.eachName(func(name string) {
+			if err := r.addName(x.canonical(name)); err != nil {
+				cancel(err)
+			}
+		})
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -146,6 +146,10 @@ func (k *note) until() (last time.Duration) {
 
 // forgetFree removes the note of a lock that has no holds any more.
 func (s *noteShard) forgetFree(k *note, now time.Duration) (gone bool) {
+	if len(k.holds) == 1 && cap(k.holds) > 1 { // the list may have been long
+		k.space[0] = k.holds[0]
+		k.holds = k.space[:]
+	}
 	if len(k.holds) > 0 {
 		return false
 	}

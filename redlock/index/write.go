@@ -102,7 +102,7 @@ func (n *notes) clearGone(s *noteShard, now, stays time.Duration, changes *[keys
 		case k == nil:
 			c := &changes[hash%keys]
 			c.gone = append(c.gone, name)
-		case k.newer != nil: // it is fresh
+		case k.newer != nil: // it is fresh, since due is empty here
 			later = append(later, freed{name, now})
 		}
 	}

@@ -272,11 +272,11 @@ type Stats struct {
 func (k *Renewer) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lingering := 0
+	all := Stats{Kept: len(k.holds), Renewals: k.renewals, Lost: maps.Clone(k.lost)}
 	for _, n := range k.lingerers {
-		lingering += n
+		all.Lingering += n
 	}
-	return Stats{len(k.holds), lingering, k.renewals, maps.Clone(k.lost)}
+	return all
 }
 
 // Close forgets all holds, then waits until those being freed are, or until ctx ends.

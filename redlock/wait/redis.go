@@ -74,15 +74,20 @@ func (o *Redis) Queued(a *redlock.Acquire, place int64, pause time.Duration, try
 			signal(q.waiters[0].rearm)
 		}
 		for id := range bytes.FieldsSeq(try) {
-			others := []*waiter{o.byID[string(id)]}
 			if string(id) == "*" && q != nil {
-				others = q.waiters
-			}
-			for _, other := range others {
-				if other != nil && other != w {
-					other.nudge()
-				}
+				q.nudgeOthers(w)
+			} else if other := o.byID[string(id)]; other != nil && other != w {
+				other.nudge()
 			}
 		}
 	})
+}
+
+// nudgeOthers has all but w try now.
+func (q *queue) nudgeOthers(w *waiter) {
+	for _, other := range q.waiters {
+		if other != w {
+			other.nudge()
+		}
+	}
 }
