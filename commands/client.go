@@ -22,8 +22,7 @@ type Client struct {
 	ReadOnly      int8   // 1 after READONLY, -1 after READWRITE
 	Authenticated bool   // the password was given, or none is needed
 	Name          string // CLIENT SETNAME
-	LibName       string // CLIENT SETINFO
-	LibVersion    string
+	Library              // CLIENT SETINFO
 	NoEvict       bool
 	NoTouch       bool
 	Redirectable  bool             // it has said CLIENT CAPA redirect
@@ -41,13 +40,16 @@ type Client struct {
 	holder *redlock.Client // what Holder returned last
 }
 
+// Library is the library of a client, as it says itself.
+type Library struct{ LibName, LibVersion string }
+
 // Reset makes it begin anew, as RESET does. Whatever is not named here does: the user, the database, the
 // grants, the transaction.
 func (c *Client) Reset(s Server, authenticated bool) {
 	*c = Client{
 		ID: c.ID, Addr: c.Addr, LocalAddr: c.LocalAddr, Unix: c.Unix, Created: c.Created,
 		Proto: 2, Authenticated: authenticated,
-		LibName: c.LibName, LibVersion: c.LibVersion,
+		Library:      c.Library,
 		Redirectable: c.Redirectable,
 		// RESET of Redis 7.0 leaves this one as it is.
 		NoEvict: c.NoEvict && !s.Upstream().AtLeast(7, 2),

@@ -12,6 +12,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/locks"
 )
 
@@ -35,16 +36,15 @@ const (
 // arguments are the arguments of a lock verb. What LOCK is told of a grant goes to the engine as it stands.
 // The zero value is that of a verb without options. A verb finds only those set which its syntax takes.
 type arguments struct {
-	redlock.Acquire               // Lease, Wait, Permits, Named ...: zero if it is not given
-	tries           int           // 0: not given
-	every           time.Duration // 0: not given
-	notice          *notice       // nil: NOTIFY is not given
-	syncs           bool          // SYNC is given
-	only            int64         // FENCE: of the only grant that is meant; 0: not given
-	renewals        int           // at most; 0: as many as it takes
-	linger          time.Duration // 0: not given
-	listing         locks.Listing // of LOCKCTL LIST, and its pattern that of WATCH
-	total           bool          // ALL of LOCKCTL STATS
+	redlock.Acquire                 // Lease, Wait, Permits, Named ...: zero if it is not given
+	tries           int             // 0: not given
+	every           time.Duration   // 0: not given
+	notice          *notice         // nil: NOTIFY is not given
+	syncs           bool            // SYNC is given
+	only            int64           // FENCE: of the only grant that is meant; 0: not given
+	terms           keepalive.Terms // of KEEPALIVE
+	listing         locks.Listing   // of LOCKCTL LIST, and its pattern that of WATCH
+	total           bool            // ALL of LOCKCTL STATS
 }
 
 // option is one option of the lock verbs. The table of them is all that knows it: the parser reads it by its
@@ -86,9 +86,9 @@ var options = [...]option{
 	number("FENCE", "fence", maxFence, func(a *arguments) *int64 { return &a.only }),
 	flag("KEEPALIVE", func(a *arguments) *bool { return &a.Keep }),
 	number("MAX", "renewals", maxRenewals,
-		func(a *arguments) *int { return &a.renewals }).with("KEEPALIVE"),
+		func(a *arguments) *int { return &a.terms.Max }).with("KEEPALIVE"),
 	timed("LINGER", time.Millisecond, longestLease,
-		func(a *arguments) *time.Duration { return &a.linger }).with("KEEPALIVE"),
+		func(a *arguments) *time.Duration { return &a.terms.Linger }).with("KEEPALIVE"),
 	valued("SYNC", "replicas", "integer", func(a *arguments, v []byte) error {
 		n, err := integerArg("SYNC", v, 0, maxReplicas, "")
 		a.syncs, a.Sync = true, int(n)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/locks"
 )
 
@@ -39,10 +40,10 @@ func TestLockArgs(t *testing.T) {
 		},
 		"LOCK job KEEPALIVE": {Acquire: acquire{Name: "job", Keep: true}},
 		"LOCK job keepalive max 3 PX 5": {
-			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, renewals: 3,
+			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, terms: keepalive.Terms{Max: 3},
 		},
 		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {
-			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, renewals: 1_000_000_000,
+			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, terms: keepalive.Terms{Max: 1_000_000_000},
 		},
 		"LOCK job ATLEAST 9 TOKEN t": {
 			Acquire: acquire{Name: "job", Token: "t", AtLeast: 9 * ms},
@@ -50,7 +51,7 @@ func TestLockArgs(t *testing.T) {
 		"LOCK job SYNC 0 META KEEPALIVE": {Acquire: acquire{Name: "job", Meta: "KEEPALIVE"}, syncs: true},
 		"WLOCK job SYNC 16":              {Acquire: acquire{Name: "job", Sync: 16}, syncs: true},
 		"RENEW job t KEEPALIVE MAX 7": {
-			Acquire: acquire{Name: "job", Token: "t", Keep: true}, renewals: 7,
+			Acquire: acquire{Name: "job", Token: "t", Keep: true}, terms: keepalive.Terms{Max: 7},
 		},
 		"RENEW job KEEPALIVE":               {Acquire: acquire{Name: "job", Keep: true}},
 		"UNLOCK job KEEPALIVE":              {Acquire: acquire{Name: "job", Token: "KEEPALIVE"}},
@@ -123,7 +124,7 @@ func FuzzLockArgs(f *testing.F) {
 		if a.Lease < 0 || a.Lease > l.MaxLease() || a.Wait < 0 || a.Wait > l.MaxWait() || a.tries < 0 ||
 			a.tries > maxTries ||
 			a.only < 0 || a.only > maxFence || len(a.Token) > maxToken || a.Wait > 0 && a.tries > 0 ||
-			a.renewals < 0 || a.renewals > maxRenewals || a.renewals > 0 && !a.Keep || a.Sync < 0 ||
+			a.terms.Max < 0 || a.terms.Max > maxRenewals || a.terms.Max > 0 && !a.Keep || a.Sync < 0 ||
 			a.Sync > maxReplicas || a.Sync > 0 && !a.syncs ||
 			len(a.Meta) > maxMeta || a.Name != string(args[1]) {
 			t.Errorf("%q: %+v", line, a)

@@ -327,7 +327,7 @@ func (q *acquisition) answerGrant(dst []byte, g, confirmed redlock.Grant) []byte
 		q.undoAcquire()
 		return commands.ErrorReply(q.MayHold(errGrantOver))
 	}
-	if err := q.keepHold(g, q.renewals); err != nil {
+	if err := q.keepHold(g); err != nil {
 		q.noteRefusal(err)
 		return commands.ErrorReply(err)
 	}
@@ -339,17 +339,16 @@ func (q *acquisition) answerGrant(dst []byte, g, confirmed redlock.Grant) []byte
 var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its lease may be over already, " +
 	"for the servers took so long to answer: ask again, or for a longer lease")
 
-// keepHold has the hold kept alive, if that was asked for, with so many renewals at most; 0: as many as it
-// takes. It takes the grant back if a hold of the token was lost meanwhile: the client may take both for one.
+// keepHold has the hold kept alive, if that was asked for. It takes the grant back if a hold of the token was lost meanwhile: the client may take both for one.
 // A hold of the token that is kept alive already goes on: its Renewer hears how long it lasts now.
-func (q *acquisition) keepHold(g redlock.Grant, renewals int) error {
+func (q *acquisition) keepHold(g redlock.Grant) error {
 	until := g.At.Add(g.TTL)
 	q.fence = g.Fence
 	switch {
 	case q.Keep:
 		q.kept = q.keeps.Keep(q.l, q.all.Ledger.watchHold(keepalive.Hold{
 			Name: q.Name, Token: q.Token, Fence: g.Fence, Lease: q.lease, Until: until,
-			Keeper: q.Keeper, Max: renewals, Linger: q.linger,
+			Keeper: q.Keeper, Terms: q.terms,
 		}, q.Client), q.push)
 	case !q.Fresh: // it may already be kept alive
 		q.l.Prolonged(q.Name, q.Token, until, g.Fence)

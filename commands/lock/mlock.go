@@ -148,7 +148,7 @@ func (q *taking) keepHolds() error {
 		}
 		all = append(all, holds.Keeping{L: p.L, Hold: q.all.Ledger.watchHold(keepalive.Hold{
 			Name: p.Name, Token: q.set.Token(), Fence: p.Grant.Fence, Lease: q.set.Lease(), Until: until,
-			Keeper: p.Keeper, Max: q.args.renewals, Linger: q.args.linger,
+			Keeper: p.Keeper, Terms: q.args.terms,
 		}, q.who)})
 	}
 	letGo := func() {}

@@ -143,7 +143,7 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 		q.undoAcquire()
 		return q.MayHold(errGrantOver)
 	}
-	if err := q.keepHold(g, q.renewals); err != nil { // before the client can unlock it
+	if err := q.keepHold(g); err != nil { // before the client can unlock it
 		return err
 	}
 	q.notice.wait.Leave() // before the client can ask again
@@ -169,7 +169,8 @@ func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant)
 			// It is renewed once at most, and counts as lost after that (keepalive.Max): a client that was
 			// not told would never free it, and one that was told hears that it is lost.
 			if q.Keep {
-				q.keepHold(g, 1) // an error has freed it
+				q.terms.Max = 1
+				q.keepHold(g) // an error has freed it
 			}
 			return nil
 		// Nobody listens on that channel, so nobody will ever unlock it.

@@ -76,7 +76,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) error {
 		if args.Keep {
 			letGo = keeps.Keep(l, ledger.watchHold(keepalive.Hold{
 				Name: args.Name, Token: args.Token, Fence: r.Fence, Lease: args.Lease, Until: until,
-				Keeper: keeper, Max: args.renewals, Linger: args.linger,
+				Keeper: keeper, Terms: args.terms,
 			}, by), push).Release
 		} else {
 			l.Prolonged(args.Name, args.Token, until, 0)

@@ -63,12 +63,7 @@ type Conn struct {
 	inRead  bool // Handler.Read is on the stack
 	again   bool // resumed during Handler.Read
 
-	// The rest is of linger.go: how a connection ends whose peer may go on writing.
-	deaf      bool          // the handler gets no more input
-	patience  time.Duration // with a peer that goes on writing
-	lingering bool          // all output is written, and the peer may not have got it yet
-	heard     time.Time     // when it sent something last, while lingering
-	since     time.Time     // when it had got all output, as far as is known; zero: not yet
+	lingerState
 
 	// taken in shutConn, since a socket that is closed has none
 	account account // when the connection broke

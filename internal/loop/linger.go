@@ -18,6 +18,15 @@ const (
 	lingerQuiet = 20
 )
 
+// lingerState is how far a connection is on its way to its end.
+type lingerState struct {
+	deaf      bool          // the handler gets no more input
+	patience  time.Duration // with a peer that goes on writing
+	lingering bool          // all output is written, and the peer may not have got it yet
+	heard     time.Time     // when it sent something last, while lingering
+	since     time.Time     // when it had got all output, as far as is known; zero: not yet
+}
+
 // EndInput stops reading from the peer. Input that came before is kept and offered as always. After
 // CloseAfterWrite the connection stays until the peer has got all output, however long that takes, and for
 // patience at most while it goes on writing: who is in the middle of that reads nothing before its end.

@@ -39,16 +39,7 @@ type transaction struct {
 	conn *txConn
 	step txStep // the command that later ones wait for
 
-	// It keeps what was queued until EXEC has run, since all of it may have to be queued anew.
-	log        []QueuedCommand // commands since MULTI
-	bytes      int             // of log
-	unanswered int             // in log
-	db         int             // the database behind what is queued
-	shas       [][]byte        // of the scripts that the queued commands need
-	unread     bool            // EXEC's reply is collected and taken apart: see assemble
-	writes     bool            // a queued command may write
-	selects    bool            // a queued command leaves the connection in another mode
-	logsIn     bool            // AUTH is queued: no node runs what comes behind it
+	queued
 
 	// An error in the queue spoils the whole, as at Redis. The node of conn knows of rejected, and not of
 	// refused.
@@ -66,6 +57,19 @@ type transaction struct {
 
 	trying  trying
 	resting bool // it pauses until the next attempt
+}
+
+// queued is what was queued. It is kept until EXEC has run, since all of it may have to be queued anew.
+type queued struct {
+	log        []QueuedCommand // commands since MULTI
+	bytes      int             // of log
+	unanswered int             // in log
+	db         int             // the database behind what is queued
+	shas       [][]byte        // of the scripts that the queued commands need
+	unread     bool            // EXEC's reply is collected and taken apart: see assemble
+	writes     bool            // a queued command may write
+	selects    bool            // a queued command leaves the connection in another mode
+	logsIn     bool            // AUTH is queued: no node runs what comes behind it
 }
 
 // Host is a session as its transactions see it, beside what all features see.

@@ -255,7 +255,7 @@ func (p *keeper) take(name string, lease time.Duration, max int) *Kept {
 		p.up.holds[p.names.Place(name).Key] = &entry{token: "t", keeper: id, fence: int64(p.n), until: until}
 	})
 	return p.Keep(Hold{Name: name, Token: "t", Fence: int64(p.n), Lease: lease, Until: until, Keeper: id,
-		Max: max, Lost: func(l Lost) {
+		Terms: Terms{Max: max}, Lost: func(l Lost) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.lost = append(p.lost, name+" "+string(l.Why))

@@ -64,9 +64,8 @@ type Hold struct {
 	Lease       time.Duration // what each renewal extends it to; 0: the default lease
 	// Until is when it ends at the earliest: the time of its request plus the lease that was reported.
 	Until  time.Time
-	Keeper string        // as Redis has it
-	Max    int           // renewals at most; 0: as many as it takes
-	Linger time.Duration // how long it is renewed once its connection broke; 0: no more
+	Keeper string // as Redis has it
+	Terms
 	// Lost is called at most once, on a goroutine of the Renewer or of the upstream, and must not block. It
 	// may be nil.
 	Lost func(Lost)
@@ -75,6 +74,12 @@ type Hold struct {
 	Over func(how End, fence int64)
 	// Gone is called likewise when the hold is not kept any more, however that came, behind Lost.
 	Gone func()
+}
+
+// Terms are how long a hold is kept alive, as its client wants it.
+type Terms struct {
+	Max    int           // renewals at most; 0: as many as it takes
+	Linger time.Duration // how long it is renewed once its connection broke; 0: no more
 }
 
 // holdName identifies a hold.
@@ -109,11 +114,7 @@ type Renewer struct {
 	born   time.Time
 	held   atomic.Int64 // how many holds are kept
 
-	ctx         context.Context // of the renewals; ends when Close begins
-	cancel      context.CancelFunc
-	freeing     context.Context // ends when Close has waited for what is being freed
-	stopFreeing context.CancelFunc
-	work        sync.WaitGroup // what Close waits for
+	closing
 
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -133,6 +134,15 @@ type Renewer struct {
 	deaf      journal.Again
 	renewals  uint64
 	lost      map[Loss]uint64 // how many holds were
+}
+
+// closing is what Close ends and waits for.
+type closing struct {
+	ctx         context.Context // of the renewals; ends when Close begins
+	cancel      context.CancelFunc
+	freeing     context.Context // ends when Close has waited for what is being freed
+	stopFreeing context.CancelFunc
+	work        sync.WaitGroup // what Close waits for
 }
 
 // Options are those of a Renewer.

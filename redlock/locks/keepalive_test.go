@@ -65,7 +65,7 @@ func lockKept(p *proxies.Proxy, a redlock.Acquire, max int, lost *lostHolds) *ke
 	}
 	return p.Keep(keepalive.Hold{
 		Name: a.Name, Token: a.Token, Fence: g.Fence, Lease: a.Lease, Until: began.Add(g.TTL),
-		Keeper: q.Keeper, Max: max, Lost: lost.report(a.Name + " " + a.Token),
+		Keeper: q.Keeper, Terms: keepalive.Terms{Max: max}, Lost: lost.report(a.Name + " " + a.Token),
 	})
 }
 
@@ -246,7 +246,7 @@ func TestLingersUntilTakenElsewhere(t *testing.T) {
 			}
 			p[0].Keep(keepalive.Hold{
 				Name: name, Token: "t", Fence: g.Fence, Lease: keptLease, Until: began.Add(g.TTL),
-				Keeper: q.Keeper, Linger: minute, Lost: lost.report(name),
+				Keeper: q.Keeper, Terms: keepalive.Terms{Linger: minute}, Lost: lost.report(name),
 			}).Break("host", (*keepalive.Kept).Release)
 		}
 		lingering := func(n int) {

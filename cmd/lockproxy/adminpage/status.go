@@ -33,35 +33,45 @@ const (
 // the page reads it by these names. Numbers are of this proxy alone, but for what the upstream and Proxies
 // say.
 type status struct {
-	At         int64              `json:"at"`
-	NotReady   []string           `json:"notReady"` // why; empty: it is ready
-	Version    string             `json:"version"`
-	Go         string             `json:"go"`
-	Proxy      string             `json:"proxy"`
-	Up         int64              `json:"up"`
-	Kind       string             `json:"kind"` // of the upstream; "": not known yet
-	Dev        bool               `json:"dev"`
-	Everywhere bool               `json:"everywhere"` // events are those of all proxies
-	Clients    int                `json:"clients"`
-	Memory     int64              `json:"memory"`
-	Kept       uint64             `json:"kept"`
-	Waiting    uint64             `json:"waiting"`
-	Rate       point              `json:"rate"`
-	P50        int64              `json:"p50"`
-	P99        int64              `json:"p99"`
-	LockP50    int64              `json:"lockP50"`
-	LockP99    int64              `json:"lockP99"`
-	Granted    uint64             `json:"granted"`
-	Refused    uint64             `json:"refused"`
-	TimedOut   uint64             `json:"timedOut"`
-	Lost       uint64             `json:"lost"`
-	Nodes      []nodeRow          `json:"nodes"`
-	NoMaster   string             `json:"noMaster"` // slots without one, as ranges
-	Masters    []redMaster        `json:"masters"`  // of RedLock
-	Proxies    []otherProxy       `json:"proxies"`
-	Commands   []commandRow       `json:"commands"`
-	Busiest    []busy             `json:"busiest"`
-	Settings   []settings.Changed `json:"settings"`
+	At         int64    `json:"at"`
+	NotReady   []string `json:"notReady"` // why; empty: it is ready
+	Version    string   `json:"version"`
+	Go         string   `json:"go"`
+	Proxy      string   `json:"proxy"`
+	Up         int64    `json:"up"`
+	Kind       string   `json:"kind"` // of the upstream; "": not known yet
+	Dev        bool     `json:"dev"`
+	Everywhere bool     `json:"everywhere"` // events are those of all proxies
+	Clients    int      `json:"clients"`
+	Memory     int64    `json:"memory"`
+	Kept       uint64   `json:"kept"`
+	Waiting    uint64   `json:"waiting"`
+	Rate       point    `json:"rate"`
+	durations
+	lockCounts
+	Nodes    []nodeRow          `json:"nodes"`
+	NoMaster string             `json:"noMaster"` // slots without one, as ranges
+	Masters  []redMaster        `json:"masters"`  // of RedLock
+	Proxies  []otherProxy       `json:"proxies"`
+	Commands []commandRow       `json:"commands"`
+	Busiest  []busy             `json:"busiest"`
+	Settings []settings.Changed `json:"settings"`
+}
+
+// durations are how long commands, and LOCKs that were granted, have taken lately, in µs.
+type durations struct {
+	P50     int64 `json:"p50"`
+	P99     int64 `json:"p99"`
+	LockP50 int64 `json:"lockP50"`
+	LockP99 int64 `json:"lockP99"`
+}
+
+// lockCounts are how many holds were asked for, and how these requests and holds have ended, since the start.
+type lockCounts struct {
+	Granted  uint64 `json:"granted"`
+	Refused  uint64 `json:"refused"`
+	TimedOut uint64 `json:"timedOut"`
+	Lost     uint64 `json:"lost"`
 }
 
 // point is one moment of the curves. At is Unix time in ms; Commands, Errors and Grants are per second.
@@ -169,9 +179,9 @@ func (g *gauge) takeStatus(now time.Time, others totals.Sum) (*status, []byte) {
 	g.samples = g.samples[max(0, len(g.samples)-window):]
 	s := &status{At: now.UnixMilli(), NotReady: []string{}, Version: g.o.Version, Go: runtime.Version(),
 		Dev: g.o.Values().Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
-		Waiting: held[locks.Waiters], Refused: held.Refused(), Granted: next.grants,
-		TimedOut: held[locks.TimedOut], Lost: held.Lost(),
-		Nodes: []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Values().Changed()}
+		Waiting:    held[locks.Waiters],
+		lockCounts: lockCounts{next.grants, held.Refused(), held[locks.TimedOut], held.Lost()},
+		Nodes:      []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Values().Changed()}
 	if err := g.o.Ready(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			s.NotReady = append(s.NotReady, printable(line, mostReason))
