@@ -7,11 +7,17 @@ import (
 	"time"
 )
 
-// portable is the poller of a loop that serves every connection as a netSocket: so it waits for nothing but
-// what is posted. It is for systems without epoll, and for tests in fake time: channels and mutexes are all
-// that it waits on.
+// portable serves any net.Conn: for each connection one goroutine reads and posts the input, and another
+// writes. The loop's side never blocks. The end of a connection is noticed once all input before it has been
+// read. It is for systems without epoll, and for tests in fake time: channels and mutexes are all that it
+// waits on.
 type portable struct {
 	bell chan struct{} // capacity 1
+
+	mu sync.Mutex
+	// those with something for the loop, each once; spare is the array of before
+	ready []*netSocket
+	spare []*netSocket
 }
 
 func newPortable() *portable { return &portable{bell: make(chan struct{}, 1)} }
@@ -28,57 +34,60 @@ func (p *portable) closePoller() {}
 func (p *portable) waitForEvents(l *Loop) {
 	<-p.bell
 	l.beginRound()
+	p.mu.Lock()
+	ready := p.ready
+	p.ready = p.spare[:0]
+	for _, s := range ready {
+		s.queued = false
+	}
+	p.mu.Unlock()
+	for i, s := range ready {
+		ready[i] = nil
+		s.serveReady()
+	}
+	p.spare = ready
 }
 
 func (p *portable) adoptConn(nc net.Conn, c *Conn) (socket, error) {
-	return newNetSocket(nc, c, nil), nil
-}
-
-// netSocket is any net.Conn made non-blocking by two goroutines, which end when it is closed: one reads and
-// posts that there is input, the other writes. The loop's side never blocks. The end of a connection is
-// noticed once all input before it has been read.
-type netSocket struct {
-	conn *Conn
-	nc   net.Conn
-	// Of the loop alone. The rest of the fields is for the two goroutines, or guarded.
-	wantRead bool          // of the loop
-	piece    []byte        // what is being written, a buffer of the loop
-	more     chan struct{} // what came was taken: read on
-	output   chan []byte   // what to write next; nil: the end of the stream
-	serve    func()        // s.serveReady, made once
-	// broken waits, after the end of the input, until the connection is reset (true) or closed. nil: nobody
-	// tells.
-	broken func() bool
-
-	mu     sync.Mutex // guards what follows
-	queued bool       // serve is posted
-	// a part of the reader's buffer, which the reader does not touch until it hears from more
-	came    []byte
-	readErr error
-	pending int  // what the writer was given and has not finished
-	wrote   bool // it has finished some since the loop last looked
-	wErr    error
-	closed  bool
-	took    uint64 // bytes that nc took, or may have taken
-	last    uint64 // the same without the last piece
-}
-
-func newNetSocket(nc net.Conn, c *Conn, broken func() bool) *netSocket {
 	s := &netSocket{
-		conn: c, nc: nc, wantRead: true, broken: broken,
+		poller: p, conn: c, nc: nc, wantRead: true,
 		more:   make(chan struct{}, 1),
 		output: make(chan []byte, 2),
 	}
-	s.serve = s.serveReady
 	go s.readLoop()
 	go s.writeLoop()
-	return s
+	return s, nil
 }
 
-// notifyLoop has the loop serve s; with mu held.
-func (s *netSocket) notifyLoop() {
+// netSocket is a net.Conn made non-blocking by two goroutines, which end when
+// it is closed.
+type netSocket struct {
+	poller *portable
+	conn   *Conn
+	nc     net.Conn
+	// Of the loop alone. The rest of the fields is for the two goroutines, or guarded.
+	wantRead bool          // of the loop
+	more     chan struct{} // what came was taken: read on
+	output   chan []byte   // what to write next; nil: the end of the stream
+
+	// Guarded by poller.mu.
+	queued bool
+	// a part of the reader's buffer, which the reader does not touch until it hears from more
+	came    []byte
+	readErr error
+	writing bool // the writer has something to write
+	wrote   bool // it has finished since the loop last looked
+	wErr    error
+	closed  bool
+	took    uint64 // bytes that nc took, or may have taken
+}
+
+// notifyPoller puts s on the list of ready sockets; with poller.mu held.
+func (s *netSocket) notifyPoller() {
 	if !s.queued && !s.closed {
-		s.queued = s.conn.loop.Post(s.serve)
+		s.queued = true
+		s.poller.ready = append(s.poller.ready, s)
+		s.poller.wakeLoop()
 	}
 }
 
@@ -86,92 +95,58 @@ func (s *netSocket) notifyLoop() {
 // not read from is slowed down by TCP.
 func (s *netSocket) readLoop() {
 	buf := make([]byte, 16<<10)
-	n, err := 0, error(nil)
 	for {
+		n, err := s.nc.Read(buf)
 		// io.Reader allows that, and it means nothing
-		if n, err = s.nc.Read(buf); n == 0 && err == nil {
+		if n == 0 && err == nil {
 			continue
 		}
-		switch err {
-		case nil, io.EOF:
-		case io.ErrUnexpectedEOF: // many clients end TLS without saying so
-			err = io.EOF
-		default:
-			err = ErrReset
-		}
-		s.mu.Lock()
+		s.poller.mu.Lock()
 		s.came, s.readErr = buf[:n], err
-		s.notifyLoop()
-		s.mu.Unlock()
+		s.notifyPoller()
+		s.poller.mu.Unlock()
 		if err != nil {
-			break
+			return
 		}
 		if _, ok := <-s.more; !ok {
 			return
 		}
-	}
-	if err == io.EOF && s.broken != nil && s.broken() {
-		s.mu.Lock()
-		s.readErr = ErrReset
-		s.notifyLoop()
-		s.mu.Unlock()
 	}
 }
 
 // writeLoop writes one piece after the other, and closes nc once the loop has closed output.
 func (s *netSocket) writeLoop() {
 	for p := range s.output {
-		n, err := 0, error(nil)
 		if p == nil {
-			endOutput(s.nc)
-		} else {
-			n, err = s.nc.Write(p)
+			if c, ok := s.nc.(interface{ CloseWrite() error }); ok {
+				c.CloseWrite()
+			}
+			continue
 		}
-		s.mu.Lock()
+		n, err := s.nc.Write(p)
+		s.poller.mu.Lock()
 		s.took -= uint64(len(p) - n)
-		s.pending, s.wrote, s.wErr = s.pending-1, true, err
-		s.notifyLoop()
-		s.mu.Unlock()
+		s.writing, s.wrote, s.wErr = false, true, err
+		s.notifyPoller()
+		s.poller.mu.Unlock()
 	}
 	s.nc.Close()
 }
 
-// endOutput lets the peer see the end of the stream, of TLS and of TCP, behind what was written. TLS says
-// close_notify first: without it the peer could not tell the end from an attack that cuts the stream.
-func endOutput(nc net.Conn) {
-	for _, nc := range []net.Conn{nc, below(nc)} {
-		if c, ok := nc.(interface{ CloseWrite() error }); ok {
-			c.CloseWrite()
-		}
-	}
-}
-
-// below is the connection below TLS, or nc itself.
-func below(nc net.Conn) net.Conn {
-	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		return over.NetConn()
-	}
-	return nc
-}
-
 // serveReady runs on the loop.
 func (s *netSocket) serveReady() {
-	s.mu.Lock()
+	s.poller.mu.Lock()
 	wrote, err := s.wrote, s.wErr
-	s.queued, s.wrote = false, false
-	if s.pending == 0 {
-		s.conn.loop.Put(s.piece)
-		s.piece = nil
-	}
-	s.mu.Unlock()
+	s.wrote = false
+	s.poller.mu.Unlock()
 	switch {
 	case err != nil: // the peer has not got what was taken to be written
 		s.conn.shutConn(ErrReset)
 	case wrote:
 		s.conn.writable()
 	}
-	// Once: who goes on sending is told of again (setInterest), and others have their turn in between.
-	if s.wantRead && !s.conn.closed && s.hasInput() {
+	// Until all is taken: the reader waits for that.
+	for s.wantRead && !s.conn.closed && s.hasInput() {
 		s.conn.readable()
 	}
 	// A reset is told to a connection that reads nothing, too; an end in good order waits until it reads.
@@ -182,21 +157,21 @@ func (s *netSocket) serveReady() {
 
 // hasInput says that there is input, or an end of it that the connection has not seen.
 func (s *netSocket) hasInput() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
 	return len(s.came) > 0 || s.readErr != nil && !s.conn.eof
 }
 
 // ended is why reading has ended, nil if it has not.
 func (s *netSocket) ended() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
 	return s.readErr
 }
 
 func (s *netSocket) readBytes(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
 	if len(s.came) == 0 {
 		if s.readErr != nil {
 			return 0, s.readErr
@@ -213,54 +188,47 @@ func (s *netSocket) readBytes(p []byte) (int, error) {
 }
 
 func (s *netSocket) writeBytes(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
 	if s.wErr != nil {
 		return 0, s.wErr
 	}
-	if s.pending > 0 {
+	if s.writing {
 		return 0, errAgain
 	}
 	// A piece is copied, so the caller may use p again at once. A bound on it lets others have memory, too.
-	n := min(len(p), largest)
-	s.conn.loop.Put(s.piece)
-	s.piece = append(s.conn.loop.getBuffer(n), p[:n]...)
-	s.pending++
-	s.last, s.took = s.took, s.took+uint64(n)
-	s.output <- s.piece
+	n := min(len(p), scratchSize)
+	s.writing = true
+	s.took += uint64(n)
+	s.output <- append([]byte(nil), p[:n]...)
 	return n, nil
 }
 
 func (s *netSocket) setInterest(read, write bool) {
 	s.wantRead = read
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if read && len(s.came) > 0 || s.readErr != nil && (read || s.readErr != io.EOF) || s.wrote {
-		s.notifyLoop()
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	if read && len(s.came) > 0 || read && s.readErr != nil || s.wrote {
+		s.notifyPoller()
 	}
 }
 
 // acknowledged implements socket: what the connection took counts as being at the peer, since nothing else
 // is known.
 func (s *netSocket) acknowledged() account {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
 	return account{acked: s.took, known: true, final: true}
 }
 
 // finishOutput implements socket. Where one side cannot end alone, the end of the stream comes with close.
-func (s *netSocket) finishOutput() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending++
-	s.output <- nil
-}
+func (s *netSocket) finishOutput() { s.output <- nil }
 
-// passing implements socket: what the writer has not finished would be lost with the process.
+// passing implements socket.
 func (s *netSocket) passing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pending > 0
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	return s.writing
 }
 
 // unread implements socket: nothing is known of what the connection took.
@@ -281,17 +249,14 @@ func (s *netSocket) probePeer(time.Duration) {}
 // closeSocket lets the writer finish what it was given, so that a last reply still
 // goes out, but not for longer than the peer takes it.
 func (s *netSocket) closeSocket() {
-	s.mu.Lock()
+	s.poller.mu.Lock()
 	s.closed = true
-	writing := s.pending > 0
-	s.mu.Unlock()
+	writing := s.writing
+	s.poller.mu.Unlock()
 	// The writer ends behind what it was given, and the reader, if it waits for more, at once.
 	close(s.output)
 	close(s.more)
 	if writing {
-		s.nc.SetDeadline(time.Now().Add(closeWithin))
+		s.nc.SetDeadline(time.Now().Add(time.Second))
 	}
 }
-
-// closeWithin is how long the peer may take to read the last that was written to it.
-const closeWithin = time.Second
