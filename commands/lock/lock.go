@@ -339,8 +339,9 @@ func (q *acquisition) answerGrant(dst []byte, g, confirmed redlock.Grant) []byte
 var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its lease may be over already, " +
 	"for the servers took so long to answer: ask again, or for a longer lease")
 
-// keepHold has the hold kept alive, if that was asked for. It takes the grant back if a hold of the token was lost meanwhile: the client may take both for one.
-// A hold of the token that is kept alive already goes on: its Renewer hears how long it lasts now.
+// keepHold has the hold kept alive, if that was asked for. It takes the grant back if a hold of the token was
+// lost meanwhile: the client may take both for one. A hold of the token that is kept alive already goes on:
+// its Renewer hears how long it lasts now.
 func (q *acquisition) keepHold(g redlock.Grant) error {
 	until := g.At.Add(g.TTL)
 	q.fence = g.Fence
