@@ -43,7 +43,8 @@ func TestLockArgs(t *testing.T) {
 			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, terms: keepalive.Terms{Max: 3},
 		},
 		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {
-			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms}, terms: keepalive.Terms{Max: 1_000_000_000},
+			Acquire: acquire{Name: "job", Keep: true, Lease: 5 * ms},
+			terms:   keepalive.Terms{Max: 1_000_000_000},
 		},
 		"LOCK job ATLEAST 9 TOKEN t": {
 			Acquire: acquire{Name: "job", Token: "t", AtLeast: 9 * ms},

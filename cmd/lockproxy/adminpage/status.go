@@ -179,9 +179,9 @@ func (g *gauge) takeStatus(now time.Time, others totals.Sum) (*status, []byte) {
 	g.samples = g.samples[max(0, len(g.samples)-window):]
 	s := &status{At: now.UnixMilli(), NotReady: []string{}, Version: g.o.Version, Go: runtime.Version(),
 		Dev: g.o.Values().Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: held[locks.Kept],
-		Waiting:    held[locks.Waiters],
+		Waiting: held[locks.Waiters], Nodes: []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{},
 		lockCounts: lockCounts{next.grants, held.Refused(), held[locks.TimedOut], held.Lost()},
-		Nodes:      []nodeRow{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Values().Changed()}
+		Settings:   g.o.Values().Changed()}
 	if err := g.o.Ready(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			s.NotReady = append(s.NotReady, printable(line, mostReason))
