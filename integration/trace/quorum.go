@@ -72,7 +72,7 @@ func (h *History) weigh(history []porcupine.Operation, ops []Op) []porcupine.Ope
 		}
 		o.crossed = crossed(&o.Op, ops)
 		switch {
-		case o.Break && o.Outcome == Null:
+		case o.Break && o.Outcome == Null, o.Verb == Free && o.Outcome == Null && beside(&o.Op, ops):
 			begun = append(begun, breaking(o.Op, o.Return+leftover))
 		case o.Break && o.Outcome == Granted, o.Verb == Free && o.Outcome == Done:
 			begun = append(begun, breaking(o.Op, o.Return))
@@ -82,6 +82,13 @@ func (h *History) weigh(history []porcupine.Operation, ops []Op) []porcupine.Ope
 		}
 	}
 	return append(history, begun...)
+}
+
+// beside says whether somebody was granted the lock while o ran.
+func beside(o *Op, ops []Op) bool {
+	return slices.ContainsFunc(ops, func(w Op) bool {
+		return w.acquires() && w.Outcome == Granted && w.meets(o)
+	})
 }
 
 // The exceptions of locks that independent masters keep. All are on the safe side: nobody gets

@@ -161,6 +161,12 @@ func TestQuorum(t *testing.T) {
 		"... but not before them": {rule: "linearizable",
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 40, 130, writesUp),
 				at(2, 20, 30, lock("c", 11, 1, 1965))}},
+		"granted to two, after a BREAK that met the first at some masters and found nothing": {
+			ops: []Op{at(0, 0, 20, lock("a", 10, 1, 1958)), at(2, 10, 25, null(Free, "")),
+				at(1, 200, 205, lock("b", 11, 1, 1975))}},
+		"... but not if the first was granted before": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(2, 10, 25, null(Free, "")),
+				at(1, 200, 205, lock("b", 11, 1, 1975))}},
 		"granted to two, after a BREAK and a fault": {rule: "linearizable", events: []Event{fault},
 			ops: []Op{at(2, 5, 15, breakUp), at(0, 30, 35, lock("a", 10, 1, 1975)),
 				at(1, 50, 55, lock("b", 11, 1, 1975))}},
