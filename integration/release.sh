@@ -36,6 +36,9 @@ commit=${COMMIT:-$(git rev-parse --short=12 HEAD)} && time=${SOURCE_DATE_EPOCH:-
 	die "without a repository: COMMIT and SOURCE_DATE_EPOCH"
 out=${OUT:-dist} name=lockproxy_$version
 tar=$(command -v gtar || echo tar)
+for tool in "$tar" gzip jq sha256sum; do
+	command -v "$tool" >/dev/null || die "please install $tool"
+done
 
 mkdir -p "$(dirname "$out")"
 # In the same folder as the old directory, so that the new one is renamed and not copied.

@@ -87,7 +87,10 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 // otherMaster handles the script's answer that the master is not the one that the request named. The answer
 // is "MASTER <id> <id before> <seconds that it has been up>", see master.lua.
 func (g *grace) otherMaster(n int, said redlock.ReplyError) error {
-	f := append(strings.Fields(string(said)), "", "", "", "")
+	f := strings.Fields(string(said))
+	if len(f) != 4 {
+		return scripts.ErrReply
+	}
 	up, err := strconv.Atoi(f[3])
 	if err != nil {
 		return scripts.ErrReply

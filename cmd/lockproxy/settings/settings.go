@@ -15,6 +15,7 @@ package settings
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"lockproxy/cmd/lockproxy/kind"
@@ -100,7 +101,7 @@ func ofClients(v *Values) []Setting {
 }
 
 func ofUpstream(v *Values) []Setting {
-	return []Setting{
+	return slices.Concat([]Setting{
 		// Not compared among proxies: each may name other nodes of the same upstream.
 		{Name: "upstream", Help: "any nodes of the upstream: a cluster, Sentinels or one Redis",
 			at: addresses(&v.Upstream.Addrs, true, "upstream")},
@@ -113,15 +114,8 @@ func ofUpstream(v *Values) []Setting {
 			at:   kind.File(&v.DetoursFile, "a file")},
 		{Name: "upstream-user", Help: "ACL user of the proxy at the upstream",
 			at: user(&v.Upstream.User)},
-		// fileOnly: a client that may CONFIG SET must not be able to lock the proxy out of its upstream.
-		{Name: "upstream-password", Secret: true, Help: "password of that user",
-			live: true, fileOnly: true, at: password(&v.Upstream.Password)},
-		{Name: "upstream-password-file", Help: "file with that password, in place of `upstream-password`",
-			at: kind.File(&v.UpstreamFrom.File, "a file")},
-		{Name: "upstream-password-command", Secret: true,
-			Help: "program that writes that password to its standard output; it runs each " +
-				"`password-command-interval`",
-			at: command(&v.UpstreamFrom.Command)},
+	}, passwordOf("upstream", &v.Upstream.Password, &v.UpstreamFrom,
+		" to its standard output; it runs each `password-command-interval`"), []Setting{
 		{Name: "upstream-tls", Help: "use TLS to the upstream",
 			at: kind.YesNo(&v.UpstreamTLS.On)},
 		{Name: "upstream-tls-ca",
@@ -138,13 +132,7 @@ func ofUpstream(v *Values) []Setting {
 			at: kind.Text(&v.Upstream.SentinelMaster, "NAME", "a name the sentinels know")},
 		{Name: "sentinel-user", Help: "ACL user of the proxy at the Sentinels",
 			at: user(&v.Upstream.SentinelUser)},
-		{Name: "sentinel-password", Secret: true, Help: "password of that user",
-			live: true, fileOnly: true, at: password(&v.Upstream.SentinelPassword)},
-		{Name: "sentinel-password-file", Help: "file with that password, in place of `sentinel-password`",
-			at: kind.File(&v.SentinelFrom.File, "a file")},
-		{Name: "sentinel-password-command", Secret: true,
-			Help: "program that writes that password, like `upstream-password-command`",
-			at:   command(&v.SentinelFrom.Command)},
+	}, passwordOf("sentinel", &v.Upstream.SentinelPassword, &v.SentinelFrom, likeUpstream), []Setting{
 		{Name: "password-command-interval", Default: "10m",
 			Help: "how often the programs that write passwords run",
 			at:   kind.Time(&v.PasswordInterval, time.Second, 24*time.Hour)},
@@ -184,11 +172,11 @@ func ofUpstream(v *Values) []Setting {
 			at: kind.Number(&v.Proxy.ScriptCache, 1, 1_000_000)},
 		{Name: "refused-commands", Help: "commands that are refused; empty: all are passed on that can be",
 			at: commandList(&v.Proxy.Refused)},
-	}
+	})
 }
 
 func ofLocks(v *Values) []Setting {
-	return []Setting{
+	return slices.Concat([]Setting{
 		// same: two proxies with different prefixes would grant one lock twice.
 		{Name: "lock-prefix", Help: "prefix of the keys of locks",
 			same: func() string { return v.Proxy.Locks.Prefix },
@@ -273,13 +261,24 @@ func ofLocks(v *Values) []Setting {
 			at:   kind.Time(&v.Proxy.Redlock.MaxLease, time.Millisecond, year)},
 		{Name: "redlock-user", Help: "ACL user of the proxy at these masters",
 			at: user(&v.Masters.User)},
-		{Name: "redlock-password", Secret: true, Help: "password of that user",
-			live: true, fileOnly: true, at: password(&v.Masters.Password)},
-		{Name: "redlock-password-file", Help: "file with that password, in place of `redlock-password`",
-			at: kind.File(&v.RedlockFrom.File, "a file")},
-		{Name: "redlock-password-command", Secret: true,
-			Help: "program that writes that password, like `upstream-password-command`",
-			at:   command(&v.RedlockFrom.Command)},
+	}, passwordOf("redlock", &v.Masters.Password, &v.RedlockFrom, likeUpstream))
+}
+
+// likeUpstream is said of the programs that write the other passwords.
+const likeUpstream = ", like `upstream-password-command`"
+
+// passwordOf are the ways to give the password that the proxy itself has somewhere. how is said of the
+// program that writes it.
+func passwordOf(whose string, at *string, from *PasswordFrom, how string) []Setting {
+	name := whose + "-password"
+	return []Setting{
+		// fileOnly: a client that may CONFIG SET must not be able to lock the proxy out.
+		{Name: name, Secret: true, Help: "password of that user",
+			live: true, fileOnly: true, at: password(at)},
+		{Name: name + "-file", Help: "file with that password, in place of `" + name + "`",
+			at: kind.File(&from.File, "a file")},
+		{Name: name + "-command", Secret: true, Help: "program that writes that password" + how,
+			at: command(&from.Command)},
 	}
 }
 
