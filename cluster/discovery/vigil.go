@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -184,7 +183,8 @@ func (v *vigil) forgetNodes(wanted func(addr string) bool) {
 
 // hasFailing says that a node calls masters failing, as its CLUSTER INFO shows.
 func hasFailing(info resp.Value) bool {
-	const none = "0"
-	return cmp.Or(cluster.Field(info, "cluster_slots_pfail"), none) != none ||
-		cmp.Or(cluster.Field(info, "cluster_slots_fail"), none) != none
+	return slices.ContainsFunc([]string{"cluster_slots_pfail", "cluster_slots_fail"}, func(name string) bool {
+		n := cluster.Field(info, name)
+		return n != "" && n != "0"
+	})
 }

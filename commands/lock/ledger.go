@@ -63,14 +63,16 @@ func (l *Ledger) Tell(tell func(lockevent.Event)) { l.tell.Store(&tell) }
 // themselves names of any length.
 const maxEventName = 128
 
-// tellOf tells of an event, if anybody wants to know. more has what else the event says, its mode as
-// redlock.Mode; time, kind, lock, token and client are filled in here. token may be "", and who nil.
-func (l *Ledger) tellOf(kind lockevent.Kind, name, token string, who *redlock.Client, more lockevent.Event) {
+// tellOf tells of an event, if anybody wants to know. more has the fence and the reason, if there are any.
+// token and mode may be "", and who nil.
+func (l *Ledger) tellOf(
+	kind lockevent.Kind, name, token string, mode redlock.Mode, who *redlock.Client, more lockevent.Event,
+) {
 	tell := *l.tell.Load()
 	if tell == nil {
 		return
 	}
-	more.Time, more.Kind, more.Lock, more.Mode = time.Now(), kind, name, modeNames[redlock.Mode(more.Mode)]
+	more.Time, more.Kind, more.Lock, more.Mode = time.Now(), kind, name, modeNames[mode]
 	// never the token itself: who has it owns the lock
 	if token != "" {
 		more.Token = redlock.Digest(token)
@@ -93,14 +95,13 @@ func (l *Ledger) seriesOf(name string, mode redlock.Mode) *series {
 
 // noteWaiting notes that a has to wait.
 func (l *Ledger) noteWaiting(a *redlock.Acquire) {
-	l.tellOf(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: string(a.Mode)})
+	l.tellOf(lockevent.Waiting, a.Name, a.Token, a.Mode, a.Client, lockevent.Event{})
 }
 
 // noteGranted notes that a, which came then, was granted at. The fence is that of the grant. The time between
 // the two is how long the client waited, also if it was granted at once.
 func (l *Ledger) noteGranted(a *redlock.Acquire, fence int64, came, at time.Time) {
-	l.tellOf(lockevent.Granted, a.Name, a.Token, a.Client,
-		lockevent.Event{Mode: string(a.Mode), Fence: fence})
+	l.tellOf(lockevent.Granted, a.Name, a.Token, a.Mode, a.Client, lockevent.Event{Fence: fence})
 	l.seriesOf(a.Name, a.Mode).granted.countDuration(at.Sub(came))
 }
 
@@ -108,7 +109,7 @@ func (l *Ledger) noteGranted(a *redlock.Acquire, fence int64, came, at time.Time
 // how long it would have waited says nothing.
 func (l *Ledger) noteTimedOut(a *redlock.Acquire, came time.Time) {
 	l.seriesOf(a.Name, a.Mode).timedOut.countDuration(time.Since(came))
-	l.tellOf(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: string(a.Mode)})
+	l.tellOf(lockevent.TimedOut, a.Name, a.Token, a.Mode, a.Client, lockevent.Event{})
 }
 
 // noteReleased notes that a token let go of its hold, which was granted here and has ended so if ok. A hold
@@ -117,12 +118,7 @@ func (l *Ledger) noteReleased(name, token string, who *redlock.Client, e index.E
 	if ok {
 		l.seriesOf(name, e.Mode).released.countDuration(e.Took)
 	}
-	l.tellOf(lockevent.Released, name, token, who, endingEvent(e, ""))
-}
-
-// endingEvent is what an event tells of a hold that ends; of one that is not known, that is little.
-func endingEvent(e index.Ended, why string) lockevent.Event {
-	return lockevent.Event{Mode: string(e.Mode), Fence: e.Fence, Reason: why}
+	l.tellOf(lockevent.Released, name, token, e.Mode, who, lockevent.Event{Fence: e.Fence})
 }
 
 // noteNotHeld notes that a token holds nothing any more; fence and by are those of index.Index.NotHeld. If
@@ -137,8 +133,8 @@ func (l *Ledger) noteNotHeld(name, token string, fence int64, by redlock.HoldOwn
 // told. To the metrics it was never held. The event is one of a release, with the reason why.
 func (l *Ledger) noteUndone(a *redlock.Acquire, fence int64) {
 	l.index.Undone(a.Name, a.Token, fence)
-	l.tellOf(lockevent.Released, a.Name, a.Token, a.Client,
-		lockevent.Event{Mode: string(a.Mode), Fence: fence, Reason: lockevent.Undelivered})
+	l.tellOf(lockevent.Released, a.Name, a.Token, a.Mode, a.Client,
+		lockevent.Event{Fence: fence, Reason: lockevent.Undelivered})
 }
 
 // noteEnded notes the end of a hold whose lease is over, or in whose place there is another one. It tells of
@@ -154,7 +150,7 @@ func (l *Ledger) noteEnded(name string, e index.Ended) {
 // noteBroken notes that a client, who asked for that then, took a lock away from its holders, but not from
 // but, which may be "". What was granted after asked is another hold, and goes on.
 func (l *Ledger) noteBroken(name, but string, by *redlock.Client, asked time.Time) {
-	l.tellOf(lockevent.Broken, name, "", by, lockevent.Event{})
+	l.tellOf(lockevent.Broken, name, "", "", by, lockevent.Event{})
 	for _, e := range l.index.Broken(name, but, asked) {
 		if e.Over {
 			l.noteEnded(name, e)
@@ -178,7 +174,8 @@ func (l *Ledger) watchHold(h keepalive.Hold, who *redlock.Client) keepalive.Hold
 func (l *Ledger) noteLost(name, token string, lost keepalive.Lost, who *redlock.Client) {
 	e, ok := l.index.Freed(name, token, lost.Fence, nil)
 	e.Fence = lost.Fence
-	l.tellOf(lockevent.Lost, name, token, who, endingEvent(e, string(lost.Why)))
+	l.tellOf(lockevent.Lost, name, token, e.Mode, who,
+		lockevent.Event{Fence: e.Fence, Reason: string(lost.Why)})
 	switch s := l.seriesOf(name, e.Mode); {
 	case !ok:
 	case lost.Why == keepalive.Broken:
@@ -196,7 +193,8 @@ func (l *Ledger) noteOver(name, token string, fence int64, how keepalive.End, wh
 		l.seriesOf(name, e.Mode).released.countDuration(e.Took)
 	}
 	if e.Fence = fence; how == keepalive.Freed {
-		l.tellOf(lockevent.Released, name, token, who, endingEvent(e, lockevent.Disconnected))
+		l.tellOf(lockevent.Released, name, token, e.Mode, who,
+			lockevent.Event{Fence: e.Fence, Reason: lockevent.Disconnected})
 	}
 }
 
