@@ -1,9 +1,9 @@
 -- livereaders.lua says who reads a lock. The table lock is that of load_state.
 
 -- drop_readers(lock, fields, holds, but, ends) removes those of these readers whose leases are over. It
--- returns when the last lease of the others ends, or of permits the first, also of those that ends was
--- returned for; nil: no others are left. The reader with the field but, if given, is removed too when its
--- lease is over, but does not count for the result.
+-- returns when the last lease of the others ends, or of permits the first; nil: no others are left. ends is
+-- what it returned for other readers of the lock, which count too. The reader with the field but, if given,
+-- is removed too when its lease is over, but does not count for the result.
 local function drop_readers(lock, fields, holds, but, ends)
   local over, bound = {}, lock.permits and math.min or math.max
   for i, hold in ipairs(holds) do
