@@ -117,19 +117,39 @@ func (c *traceConn) Close() {
 	}
 }
 
-// listen returns the connection for messages.
-func (c *traceConn) listen() (*rig.Conn, error) {
+// listen returns the connection for messages; but is one that has broken. It is nil once c is closed.
+func (c *traceConn) listen(but *rig.Conn) (news *rig.Conn, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.news != nil || c.closed {
+	if c.closed || c.news != but {
 		return c.news, nil
 	}
-	news, err := rig.Dial(c.listens)
-	if err != nil {
-		return nil, err
+	if but != nil {
+		but.Close()
 	}
-	c.news = news
-	return news, nil
+	c.news, err = rig.Dial(c.listens)
+	return c.news, err
+}
+
+// subscribe has the messages of a channel come. A connection of earlier ones may have broken long before, as
+// when its proxy was killed: nobody has listened to it. Then there is another one.
+func (c *traceConn) subscribe(d time.Duration, channel string) (news *rig.Conn, err error) {
+	c.mu.Lock()
+	old := c.news
+	c.mu.Unlock()
+	for _, broken := range []*rig.Conn{nil, old} {
+		news, err = c.listen(broken)
+		if err != nil || news == nil {
+			return nil, cmp.Or(err, net.ErrClosed)
+		}
+		if err = news.Send("SUBSCRIBE", channel); err == nil {
+			_, err = c.next(news, d, "subscribe", channel)
+		}
+		if err == nil || news != old {
+			break
+		}
+	}
+	return news, err
 }
 
 // next waits for the next message, or confirmation, on a channel.
@@ -157,15 +177,9 @@ func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
 	deaf := func(err error) (trace.Reply, error) {
 		return trace.Reply{}, fmt.Errorf("%w: %w", trace.ErrMessages, err)
 	}
-	news, err := c.listen()
-	if err != nil || news == nil {
-		return deaf(cmp.Or(err, net.ErrClosed))
-	}
 	channel := fmt.Sprintf("trace:%d", traceChannels.Add(1))
-	if err := news.Send("SUBSCRIBE", channel); err != nil {
-		return deaf(err)
-	}
-	if _, err := c.next(news, d, "subscribe", channel); err != nil {
+	news, err := c.subscribe(d, channel)
+	if err != nil {
 		return deaf(err)
 	}
 	if stray := c.stray; stray != "" {
