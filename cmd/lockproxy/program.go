@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,8 +35,7 @@ type program struct {
 	state     lifecycle.State
 	ports     lifecycle.Ports
 	manager   *lifecycle.Manager
-	stopAdmin func()                           // may be called more than once
-	relieved  chan struct{}                    // closed when another process has taken over
+	stopAdmin func()
 	hups      <-chan os.Signal                 // each asks for the settings to be reread
 	settings  func() (*settings.Values, error) // reads them anew from their sources
 	refused   atomic.Bool                      // those that were read last
@@ -51,7 +49,7 @@ type program struct {
 func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
 	log := newLogger(c, stderr)
 	return &program{config: c, certs: certs, log: log, stderr: stderr, connect: connect, exit: os.Exit,
-		manager: lifecycle.NewManager(log), stopAdmin: func() {}, relieved: make(chan struct{})}
+		manager: lifecycle.NewManager(log), stopAdmin: func() {}}
 }
 
 // run serves until a signal asks for the end and then drains; a second signal
@@ -85,35 +83,21 @@ func (p *program) run(signals <-chan os.Signal) error {
 	}
 	defer p.audit.Close()
 	go p.heedReread(life) // ends with run
-	// Sockets of systemd come before those of a process to be relieved: a name that both have is taken from
-	// the first.
 	if err := p.ports.Activate(v); err != nil {
 		return err
 	}
-	// The other process goes on until Relieve: if this one fails from here on, clients notice nothing.
-	old, err := p.ports.TakeOver(v.Takeover, p.log)
-	if err != nil {
+	p.manager.Watch(life, &p.state)
+	if err := p.openAdmin(); err != nil {
 		return err
 	}
-	p.manager.Watch(life, &p.state)
-	if old == nil { // until this process serves, the admin listener is that of the old one
-		if err := p.openAdmin(); err != nil {
-			return err
-		}
-	}
-	// not p.stopAdmin itself, which openAdmin may set later
-	defer func() { p.stopAdmin() }()
+	defer p.stopAdmin()
 	stopDev, upstream, err := p.startDev()
 	if err != nil {
 		return err
 	}
 	defer stopDev()
 	// A signal while the upstream is looked for ends the wait, and is no error.
-	err = p.startServing(asked, upstream, old != nil)
-	stopTakeover := func() {}
-	if err == nil && asked.Err() == nil {
-		stopTakeover, err = p.succeed(life, old)
-	}
+	err = p.startServing(asked, upstream)
 	if err == nil && asked.Err() == nil {
 		p.manager.Ready("serving")
 		if v.Dev {
@@ -126,8 +110,6 @@ func (p *program) run(signals <-chan os.Signal) error {
 		return err
 	}
 	<-asked.Done()
-	// From now on there are no ports to give: whoever begins has its own.
-	stopTakeover()
 	// Nothing may keep the process longer than the setting says, or whoever has sent SIGTERM sends KILL.
 	late := time.AfterFunc(max(p.config.Values().DrainTimeout, toEnd), p.endAtOnce)
 	defer late.Stop()
@@ -136,48 +118,18 @@ func (p *program) run(signals <-chan os.Signal) error {
 	return nil
 }
 
-// succeed has the process before, if there is one, end, and this one wait for the next, until stop. In this
-// order: the admin port is served before the other process leaves it, and the path is taken over from the one
-// that has gone.
-func (p *program) succeed(life context.Context, old *lifecycle.Before) (stop func(), err error) {
-	if old != nil {
-		if err := p.openAdmin(); err != nil {
-			return func() {}, err
-		}
-		if err := old.Relieve(&p.ports); err != nil {
-			return func() {}, err
-		}
-	}
-	return p.ports.HandOver(life, p.config.Values().Takeover, p.log, p.relief)
-}
-
-// relief leaves the ports to another process, and begins the end of this one. It runs on the goroutine of the
-// takeover, once.
-func (p *program) relief() {
-	// The listening sockets are left first: from now on each new client goes to the other process.
-	if pl := p.state.Now(); pl != nil {
-		pl.Leave()
-	}
-	p.stopAdmin()
-	p.ports.Close()
-	p.log.Info("another process has taken over")
-	close(p.relieved)
-}
-
-// heedSignals turns the first signal, or a takeover, into a drain, behind drain-delay. The next signal ends
-// the delay, and one while it drains ends the process.
+// heedSignals turns the first signal into a drain, behind drain-delay. The next signal ends the delay, and
+// one while it drains ends the process.
 func (p *program) heedSignals(life context.Context, signals <-chan os.Signal, ask func()) {
-	delay, why := time.Duration(0), ""
+	why := ""
 	select {
 	case <-life.Done():
 		return
 	case sig := <-signals:
 		why = sig.String()
-	case <-p.relieved:
-		delay, why = lifecycle.Settle, "takeover"
 	}
 	p.manager.Stopping()
-	delay = max(delay, p.config.Values().DrainDelay)
+	delay := p.config.Values().DrainDelay
 	// If nothing serves yet there are no clients that would need the time.
 	if p.state.Leave() && delay > 0 {
 		p.log.Info("not ready any more: draining begins later", "why", why, "delay", delay)
@@ -199,11 +151,11 @@ func (p *program) heedSignals(life context.Context, signals <-chan os.Signal, as
 	}
 }
 
-// startServing connects to the upstream and opens the listeners; served: another process serves them
-// meanwhile. It blocks until the upstream answers or ctx ends.
-func (p *program) startServing(ctx context.Context, upstream []string, served bool) error {
+// startServing connects to the upstream and opens the listeners. It blocks until the upstream answers or ctx
+// ends.
+func (p *program) startServing(ctx context.Context, upstream []string) error {
 	v := p.config.Values()
-	if !v.ListenEarly || v.Dev || served {
+	if !v.ListenEarly || v.Dev {
 		return p.startClosed(ctx, upstream)
 	}
 	// Clients connect before there is a data plane, and are told to wait, in place of being refused by the
@@ -276,8 +228,7 @@ func (p *program) openAdmin() error {
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
-	// relief and run both call it
-	p.stopAdmin = sync.OnceFunc(admin.Serve(ln, o))
+	p.stopAdmin = admin.Serve(ln, o)
 	return nil
 }
 
@@ -304,7 +255,6 @@ func (p *program) endAtOnce() {
 
 // drainPlane ends the data plane in good order.
 func (p *program) drainPlane() {
-	p.ports.Close()
 	pl := p.state.Drain()
 	if pl == nil {
 		return

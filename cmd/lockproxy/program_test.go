@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -408,34 +407,5 @@ func TestLogLevelAndFormat(t *testing.T) {
 	log.Info("loud")
 	if got := b.String(); strings.Contains(got, "quiet") || !strings.Contains(got, `"msg":"loud"`) {
 		t.Errorf("log: %s", got)
-	}
-}
-
-// A process that begins while another one drains has its ports from the system: the other has none to give.
-func TestStartWhileAnotherDrains(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ports")
-	old := &scriptedPlane{drained: make(chan struct{}), begun: make(chan struct{})}
-	var all []*running
-	for _, pl := range []*scriptedPlane{old, {drained: old.drained}} {
-		r := startProgram(t, "--upstream 127.0.0.1:1 --admin off --takeover "+path,
-			func(context.Context, []string) (lifecycle.Plane, error) { return pl, nil })
-		all = append(all, r)
-		r.log.find(t, "msg=listening")
-		eventually(t, func() string { // others can ask it
-			if _, err := os.Stat(path); err != nil {
-				return err.Error()
-			}
-			return ""
-		})
-		r.signals <- syscall.SIGTERM
-		if pl == old {
-			<-old.begun
-		}
-	}
-	close(old.drained)
-	for _, r := range all {
-		if err := r.wait(t); err != nil {
-			t.Error(err)
-		}
 	}
 }

@@ -34,10 +34,10 @@ func TestWeightOnlyFalls(t *testing.T) {
 		}
 	})
 	for what, most := range map[string]int{
-		"lines of code":                          51_624, // Go, without comments, blank lines and tests
+		"lines of code":                          51_224, // Go, without comments, blank lines and tests
 		"lines of Lua":                           2_222,
 		"lines of integration that are no tests": 11_700,
-		"words of docs":                          61_721,
+		"words of docs":                          61_359,
 		"files in cmd/lockproxy":                 8,
 		"files in proxy":                         25,
 		"files in cluster/pipe":                  20,

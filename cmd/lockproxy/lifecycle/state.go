@@ -1,10 +1,8 @@
 // Package lifecycle is how the process begins and ends: what it does now, whose its listening sockets are,
-// and who
-// is told.
+// and who is told.
 //
 //	State     starting --> serving --> leaving --> draining: what /readyz says, and who has the clients
-//	Ports     listening sockets: its own, those of the service manager (Activate), and those of the process
-//	          before this one (TakeOver); HandOver gives them to the next
+//	Ports     listening sockets: its own, and those of the service manager (Activate)
 //	Manager   systemd, or who speaks its protocol: ready, reloading, stopping, watchdog
 //
 // None of them knows the program, which has one of each.
@@ -28,7 +26,7 @@ type Plane interface {
 	door.Successor // Serve serves one address of the setting listen until Drain
 	// Turns returns nil once all event loops have had a round.
 	Turns(ctx context.Context) error
-	// Leave stops listening, and leaves the sockets to processes that have copies of them.
+	// Leave stops listening, and leaves the sockets to the service manager, which has copies of them.
 	Leave()
 	// Ready says why the proxy cannot serve commands now, or nil.
 	Ready() error

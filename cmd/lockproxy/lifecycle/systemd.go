@@ -118,7 +118,10 @@ func (p *Ports) Activate(v *settings.Values) error {
 			wrong = append(wrong, err)
 			continue
 		}
-		p.handed, p.lent = append(p.handed, port{name, file}), true
+		if p.handed == nil {
+			p.handed, p.lent = make(map[string]*os.File), true
+		}
+		p.handed[name] = file
 	}
 	return errors.Join(wrong...)
 }

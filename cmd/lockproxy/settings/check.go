@@ -39,8 +39,6 @@ func check(v *Values) error {
 	case v.Dev && len(v.Upstream.Addrs) > 0:
 		refuse("dev and upstream exclude each other: with dev yes there is no upstream, and %s was given",
 			strings.Join(v.Upstream.Addrs, ","))
-	case v.Dev && v.Takeover != "":
-		refuse("takeover %s: is not for dev yes, whose data would not be taken over", v.Takeover)
 	case !v.Dev && len(v.Upstream.Addrs) == 0:
 		// as it is, so that it can be told apart from the others
 		wrong = append(wrong, ErrNoUpstream)

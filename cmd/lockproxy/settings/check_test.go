@@ -12,7 +12,6 @@ func TestCheck(t *testing.T) {
 		"--upstream 10.0.0.1:6379":       "",
 		"--dev --upstream 10.0.0.1:6379": "dev and upstream exclude each other",
 		"--dev --listen=":                "listen: needs an address",
-		"--dev --takeover /t":            "takeover /t: is not for dev yes",
 		"--dev --listen 0.0.0.0:6380": "listen 0.0.0.0:6380: reaches beyond this machine, " +
 			"and no password is set",
 		"--dev --listen :6380":                                 "listen :6380: reaches beyond",

@@ -356,10 +356,6 @@ func ofProgram(v *Values) []Setting {
 			Help: "how long after SIGTERM it [still serves](operations.md#signals-and-draining), but is " +
 				"not ready, before it drains",
 			live: true, at: kind.Time(&v.DrainDelay, 0, time.Hour)},
-		{Name: "takeover",
-			Help: "path of a unix socket through which a new process " +
-				"[takes the ports over](operations.md#upgrades), on Linux; empty: none does",
-			at: kind.File(&v.Takeover, "a path")},
 		{Name: "loops", Help: "event loops; 0: from the number of cores",
 			at: kind.Number(&v.Proxy.Loops, 0, 256)},
 		{Name: "log-level", Help: "the least level that is logged",

@@ -56,7 +56,6 @@ type Values struct {
 
 	DrainTimeout time.Duration
 	DrainDelay   time.Duration // before DrainTimeout
-	Takeover     string        // path of a unix socket; "": no process takes over
 	LogLevel     slog.Level
 	LogFormat    string
 	AuditLog     string // a file, or stderr; "": none
