@@ -192,7 +192,7 @@ func (e *epoll) closePoller() {
 }
 
 // adoptConn takes the descriptor of a TCP or unix connection out of the runtime's
-// hands, and builds a bridge to any other connection.
+// hands. Any other connection is served by goroutines.
 func (e *epoll) adoptConn(nc net.Conn, c *Conn) (socket, error) {
 	if sc, ok := nc.(syscall.Conn); ok {
 		fd, err := detach(nc, sc)
@@ -201,18 +201,7 @@ func (e *epoll) adoptConn(nc net.Conn, c *Conn) (socket, error) {
 		}
 		return e.registerSocket(fd, c)
 	}
-	bridge, fd, err := newBridge(nc, c)
-	if err != nil {
-		return nil, err
-	}
-	s, err := e.registerSocket(fd, c)
-	if err != nil {
-		bridge.far.Close()
-		return nil, err
-	}
-	s.bridge = bridge
-	bridge.start()
-	return s, nil
+	return newBridge(nc, c), nil
 }
 
 // registerSocket waits for events of a descriptor that does not block. It closes fd if it fails.
@@ -261,7 +250,6 @@ func detach(c io.Closer, sc syscall.Conn) (int, error) {
 type fdSocket struct {
 	epoll    *epoll
 	conn     *Conn
-	bridge   *bridge   // or nil
 	listener *Listener // nil: it is a connection
 	fd       int
 	// what epoll waits for now, so that a call that changes nothing is saved
@@ -323,9 +311,6 @@ func (s *fdSocket) setInterest(read, write bool) {
 // reset. A unix socket is reset when its peer closes it and has not read all: then the last byte was not
 // read.
 func (s *fdSocket) acknowledged() account {
-	if s.bridge != nil {
-		return s.bridge.account()
-	}
 	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	switch {
 	case err == nil:
@@ -348,23 +333,13 @@ func (s *fdSocket) wasReset() bool {
 }
 
 // finishOutput implements socket.
-func (s *fdSocket) finishOutput() {
-	if s.bridge != nil {
-		s.bridge.finishing.Store(true)
-	}
-	unix.Shutdown(s.fd, unix.SHUT_WR)
-}
+func (s *fdSocket) finishOutput() { unix.Shutdown(s.fd, unix.SHUT_WR) }
 
-// passing implements socket: what a bridge has not passed on would be lost with the process.
-func (s *fdSocket) passing() bool { return s.bridge != nil && !s.bridge.passed.Load() }
+// passing implements socket.
+func (s *fdSocket) passing() bool { return false }
 
 // unread implements socket.
-func (s *fdSocket) unread() int {
-	if s.bridge != nil {
-		return s.bridge.unread()
-	}
-	return queued(s.fd)
-}
+func (s *fdSocket) unread() int { return queued(s.fd) }
 
 // queued is how many bytes were written to a socket that its peer has not acknowledged.
 func queued(fd int) int {
@@ -380,45 +355,34 @@ func queued(fd int) int {
 const resent = 2
 
 // unheard implements socket.
-func (s *fdSocket) unheard() (is bool) {
-	s.controlPeer(func(fd int) {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		is = err == nil && info.Unacked > 0 && info.Retransmits >= resent
-	})
-	return is
+func (s *fdSocket) unheard() bool { return resends(s.fd) }
+
+// resends says that something was sent so often, and the peer of a socket has acknowledged nothing since.
+func resends(fd int) bool {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err == nil && info.Unacked > 0 && info.Retransmits >= resent
 }
 
 // probePeer implements socket.
-func (s *fdSocket) probePeer(within time.Duration) {
-	// TCP_KEEP* are in whole seconds, TCP_USER_TIMEOUT is in ms. The second bounds how long bytes that were
-	// sent may go unacknowledged, for which keepalive is not responsible.
-	third := max(1, int(within/3/time.Second))
-	s.controlPeer(func(fd int) {
-		for option, value := range map[int]int{
-			unix.TCP_KEEPIDLE: third, unix.TCP_KEEPINTVL: third, unix.TCP_KEEPCNT: 3,
-			unix.TCP_USER_TIMEOUT: int(within.Milliseconds()),
-		} {
-			// If the kernel refuses, its longer time-out stays.
-			_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, option, value)
-		}
-	})
-}
+func (s *fdSocket) probePeer(within time.Duration) { probe(s.fd, within) }
 
-// controlPeer calls f with the descriptor of the connection to the peer.
-func (s *fdSocket) controlPeer(f func(fd int)) {
-	if s.bridge != nil {
-		s.bridge.controlPeer(f)
-		return
+// probe sets when the kernel looks for the peer of a socket. TCP_KEEP* are in whole seconds, TCP_USER_TIMEOUT
+// is in ms. The second bounds how long bytes that were sent may go unacknowledged, for which keepalive is not
+// responsible.
+func probe(fd int, within time.Duration) {
+	third := max(1, int(within/3/time.Second))
+	for option, value := range map[int]int{
+		unix.TCP_KEEPIDLE: third, unix.TCP_KEEPINTVL: third, unix.TCP_KEEPCNT: 3,
+		unix.TCP_USER_TIMEOUT: int(within.Milliseconds()),
+	} {
+		// If the kernel refuses, its longer time-out stays.
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, option, value)
 	}
-	f(s.fd)
 }
 
 func (s *fdSocket) closeSocket() {
 	s.epoll.conns[s.fd] = nil
 	unix.Close(s.fd) // which unregisters it
-	if s.bridge != nil {
-		s.bridge.nearClosed()
-	}
 }
 
 // rawRead and rawWrite are system calls with nothing around them. RawSyscall does not tell the scheduler,

@@ -7,17 +7,11 @@ import (
 	"time"
 )
 
-// portable serves any net.Conn: for each connection one goroutine reads and posts the input, and another
-// writes. The loop's side never blocks. The end of a connection is noticed once all input before it has been
-// read. It is for systems without epoll, and for tests in fake time: channels and mutexes are all that it
-// waits on.
+// portable is the poller of a loop that serves every connection as a netSocket: so it waits for nothing but
+// what is posted. It is for systems without epoll, and for tests in fake time: channels and mutexes are all
+// that it waits on.
 type portable struct {
 	bell chan struct{} // capacity 1
-
-	mu sync.Mutex
-	// those with something for the loop, each once; spare is the array of before
-	ready []*netSocket
-	spare []*netSocket
 }
 
 func newPortable() *portable { return &portable{bell: make(chan struct{}, 1)} }
@@ -34,60 +28,57 @@ func (p *portable) closePoller() {}
 func (p *portable) waitForEvents(l *Loop) {
 	<-p.bell
 	l.beginRound()
-	p.mu.Lock()
-	ready := p.ready
-	p.ready = p.spare[:0]
-	for _, s := range ready {
-		s.queued = false
-	}
-	p.mu.Unlock()
-	for i, s := range ready {
-		ready[i] = nil
-		s.serveReady()
-	}
-	p.spare = ready
 }
 
 func (p *portable) adoptConn(nc net.Conn, c *Conn) (socket, error) {
-	s := &netSocket{
-		poller: p, conn: c, nc: nc, wantRead: true,
-		more:   make(chan struct{}, 1),
-		output: make(chan []byte, 2),
-	}
-	go s.readLoop()
-	go s.writeLoop()
-	return s, nil
+	return newNetSocket(nc, c, nil), nil
 }
 
-// netSocket is a net.Conn made non-blocking by two goroutines, which end when
-// it is closed.
+// netSocket is any net.Conn made non-blocking by two goroutines, which end when it is closed: one reads and
+// posts that there is input, the other writes. The loop's side never blocks. The end of a connection is
+// noticed once all input before it has been read.
 type netSocket struct {
-	poller *portable
-	conn   *Conn
-	nc     net.Conn
+	conn *Conn
+	nc   net.Conn
 	// Of the loop alone. The rest of the fields is for the two goroutines, or guarded.
 	wantRead bool          // of the loop
+	piece    []byte        // what is being written, a buffer of the loop
 	more     chan struct{} // what came was taken: read on
 	output   chan []byte   // what to write next; nil: the end of the stream
+	serve    func()        // s.serveReady, made once
+	// broken waits, after the end of the input, until the connection is reset (true) or closed. nil: nobody
+	// tells.
+	broken func() bool
 
-	// Guarded by poller.mu.
-	queued bool
+	mu     sync.Mutex // guards what follows
+	queued bool       // serve is posted
 	// a part of the reader's buffer, which the reader does not touch until it hears from more
 	came    []byte
 	readErr error
-	writing bool // the writer has something to write
-	wrote   bool // it has finished since the loop last looked
-	wErr    error
+	pending int  // what the writer was given and has not finished
+	wrote   bool // it has finished some since the loop last looked
+	reset   bool // the peer has not got what was written; the end of its input may have come before
 	closed  bool
 	took    uint64 // bytes that nc took, or may have taken
+	last    uint64 // the same without the last piece
 }
 
-// notifyPoller puts s on the list of ready sockets; with poller.mu held.
-func (s *netSocket) notifyPoller() {
+func newNetSocket(nc net.Conn, c *Conn, broken func() bool) *netSocket {
+	s := &netSocket{
+		conn: c, nc: nc, wantRead: true, broken: broken,
+		more:   make(chan struct{}, 1),
+		output: make(chan []byte, 2),
+	}
+	s.serve = s.serveReady
+	go s.readLoop()
+	go s.writeLoop()
+	return s
+}
+
+// notifyLoop has the loop serve s; with mu held.
+func (s *netSocket) notifyLoop() {
 	if !s.queued && !s.closed {
-		s.queued = true
-		s.poller.ready = append(s.poller.ready, s)
-		s.poller.wakeLoop()
+		s.queued = s.conn.loop.Post(s.serve)
 	}
 }
 
@@ -95,83 +86,115 @@ func (s *netSocket) notifyPoller() {
 // not read from is slowed down by TCP.
 func (s *netSocket) readLoop() {
 	buf := make([]byte, 16<<10)
+	n, err := 0, error(nil)
 	for {
-		n, err := s.nc.Read(buf)
 		// io.Reader allows that, and it means nothing
-		if n == 0 && err == nil {
+		if n, err = s.nc.Read(buf); n == 0 && err == nil {
 			continue
 		}
-		s.poller.mu.Lock()
-		s.came, s.readErr = buf[:n], err
-		s.notifyPoller()
-		s.poller.mu.Unlock()
+		switch err {
+		case nil, io.EOF:
+		case io.ErrUnexpectedEOF: // many clients end TLS without saying so
+			err = io.EOF
+		default:
+			err = ErrReset
+		}
+		s.mu.Lock()
+		s.came, s.readErr, s.reset = buf[:n], err, s.reset || err == ErrReset
+		s.notifyLoop()
+		s.mu.Unlock()
 		if err != nil {
-			return
+			break
 		}
 		if _, ok := <-s.more; !ok {
 			return
 		}
+	}
+	if err == io.EOF && s.broken != nil && s.broken() {
+		s.mu.Lock()
+		s.reset = true
+		s.notifyLoop()
+		s.mu.Unlock()
 	}
 }
 
 // writeLoop writes one piece after the other, and closes nc once the loop has closed output.
 func (s *netSocket) writeLoop() {
 	for p := range s.output {
+		n, err := 0, error(nil)
 		if p == nil {
-			if c, ok := s.nc.(interface{ CloseWrite() error }); ok {
-				c.CloseWrite()
-			}
-			continue
+			endOutput(s.nc)
+		} else {
+			n, err = s.nc.Write(p)
 		}
-		n, err := s.nc.Write(p)
-		s.poller.mu.Lock()
+		s.mu.Lock()
 		s.took -= uint64(len(p) - n)
-		s.writing, s.wrote, s.wErr = false, true, err
-		s.notifyPoller()
-		s.poller.mu.Unlock()
+		s.pending, s.wrote, s.reset = s.pending-1, true, s.reset || err != nil
+		s.notifyLoop()
+		s.mu.Unlock()
 	}
 	s.nc.Close()
 }
 
+// endOutput lets the peer see the end of the stream, of TLS and of TCP, behind what was written. TLS says
+// close_notify first: without it the peer could not tell the end from an attack that cuts the stream.
+func endOutput(nc net.Conn) {
+	for _, nc := range []net.Conn{nc, below(nc)} {
+		if c, ok := nc.(interface{ CloseWrite() error }); ok {
+			c.CloseWrite()
+		}
+	}
+}
+
+// below is the connection below TLS, or nc itself.
+func below(nc net.Conn) net.Conn {
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		return over.NetConn()
+	}
+	return nc
+}
+
 // serveReady runs on the loop.
 func (s *netSocket) serveReady() {
-	s.poller.mu.Lock()
-	wrote, err := s.wrote, s.wErr
-	s.wrote = false
-	s.poller.mu.Unlock()
-	switch {
-	case err != nil: // the peer has not got what was taken to be written
-		s.conn.shutConn(ErrReset)
-	case wrote:
+	s.mu.Lock()
+	wrote := s.wrote && !s.reset
+	s.queued, s.wrote = false, false
+	if s.pending == 0 {
+		s.conn.loop.Put(s.piece)
+		s.piece = nil
+	}
+	s.mu.Unlock()
+	if wrote {
 		s.conn.writable()
 	}
-	// Until all is taken: the reader waits for that.
-	for s.wantRead && !s.conn.closed && s.hasInput() {
+	// Once: who goes on sending is told of again (setInterest), and others have their turn in between.
+	if s.wantRead && !s.conn.closed && s.hasInput() {
 		s.conn.readable()
 	}
-	// A reset is told to a connection that reads nothing, too; an end in good order waits until it reads.
-	if err := s.ended(); err != nil && err != io.EOF && !s.wantRead {
-		s.conn.hungUp(ErrReset)
+	// A connection that reads nothing is told, too. The end of its input comes first: a client that closes
+	// before its answer comes has not got that, which a reset alone does not say.
+	if s.wasReset() && !s.conn.growing {
+		s.conn.shutConn(ErrReset)
 	}
 }
 
 // hasInput says that there is input, or an end of it that the connection has not seen.
 func (s *netSocket) hasInput() bool {
-	s.poller.mu.Lock()
-	defer s.poller.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return len(s.came) > 0 || s.readErr != nil && !s.conn.eof
 }
 
-// ended is why reading has ended, nil if it has not.
-func (s *netSocket) ended() error {
-	s.poller.mu.Lock()
-	defer s.poller.mu.Unlock()
-	return s.readErr
+// wasReset says that the connection has broken, and that nothing is to be read that came before.
+func (s *netSocket) wasReset() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reset && (len(s.came) == 0 || !s.wantRead)
 }
 
 func (s *netSocket) readBytes(p []byte) (int, error) {
-	s.poller.mu.Lock()
-	defer s.poller.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.came) == 0 {
 		if s.readErr != nil {
 			return 0, s.readErr
@@ -188,47 +211,51 @@ func (s *netSocket) readBytes(p []byte) (int, error) {
 }
 
 func (s *netSocket) writeBytes(p []byte) (int, error) {
-	s.poller.mu.Lock()
-	defer s.poller.mu.Unlock()
-	if s.wErr != nil {
-		return 0, s.wErr
-	}
-	if s.writing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending > 0 || s.reset { // serveReady closes it
 		return 0, errAgain
 	}
 	// A piece is copied, so the caller may use p again at once. A bound on it lets others have memory, too.
-	n := min(len(p), scratchSize)
-	s.writing = true
-	s.took += uint64(n)
-	s.output <- append([]byte(nil), p[:n]...)
+	n := min(len(p), largest)
+	s.conn.loop.Put(s.piece)
+	s.piece = append(s.conn.loop.getBuffer(n), p[:n]...)
+	s.pending++
+	s.last, s.took = s.took, s.took+uint64(n)
+	s.output <- s.piece
 	return n, nil
 }
 
 func (s *netSocket) setInterest(read, write bool) {
 	s.wantRead = read
-	s.poller.mu.Lock()
-	defer s.poller.mu.Unlock()
-	if read && len(s.came) > 0 || read && s.readErr != nil || s.wrote {
-		s.notifyPoller()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if read && (len(s.came) > 0 || s.readErr != nil) || s.wrote || s.reset {
+		s.notifyLoop()
 	}
 }
 
 // acknowledged implements socket: what the connection took counts as being at the peer, since nothing else
 // is known.
 func (s *netSocket) acknowledged() account {
-	s.poller.mu.Lock()
-	defer s.poller.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return account{acked: s.took, known: true, final: true}
 }
 
 // finishOutput implements socket. Where one side cannot end alone, the end of the stream comes with close.
-func (s *netSocket) finishOutput() { s.output <- nil }
+func (s *netSocket) finishOutput() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending++
+	s.output <- nil
+}
 
-// passing implements socket.
+// passing implements socket: what the writer has not finished would be lost with the process.
 func (s *netSocket) passing() bool {
-	s.poller.mu.Lock()
-	defer s.poller.mu.Unlock()
-	return s.writing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending > 0
 }
 
 // unread implements socket: nothing is known of what the connection took.
@@ -249,14 +276,17 @@ func (s *netSocket) probePeer(time.Duration) {}
 // closeSocket lets the writer finish what it was given, so that a last reply still
 // goes out, but not for longer than the peer takes it.
 func (s *netSocket) closeSocket() {
-	s.poller.mu.Lock()
+	s.mu.Lock()
 	s.closed = true
-	writing := s.writing
-	s.poller.mu.Unlock()
+	writing := s.pending > 0
+	s.mu.Unlock()
 	// The writer ends behind what it was given, and the reader, if it waits for more, at once.
 	close(s.output)
 	close(s.more)
 	if writing {
-		s.nc.SetDeadline(time.Now().Add(time.Second))
+		s.nc.SetDeadline(time.Now().Add(closeWithin))
 	}
 }
+
+// closeWithin is how long the peer may take to read the last that was written to it.
+const closeWithin = time.Second

@@ -15,27 +15,18 @@ const spareFiles = 64
 const ownShare = 4
 
 // FitClients lowers maxclients to what the limit of open files allows, as Redis does, and before that
-// upstream-own-connections, and logs it. With TLS, a connection takes three descriptors: its socket, and the
-// pair through which its loop reads it.
+// upstream-own-connections, and logs it. A connection is one descriptor, with TLS and without.
 func FitClients(v *settings.Values, limit uint64, log *slog.Logger) *settings.Values {
-	client, own := uint64(1), uint64(1)
-	if v.TLS.Cert != "" {
-		client = 3
-	}
-	if v.UpstreamTLS.On {
-		own = 3
-	}
-	if uint64(v.Proxy.MaxClients)*client+uint64(v.Proxy.MaxOwn)*own+spareFiles <= limit {
+	if uint64(v.Proxy.MaxClients)+uint64(v.Proxy.MaxOwn)+spareFiles <= limit {
 		return v
 	}
 	// v itself is in use elsewhere, and never changes
 	fitted := *v
 	// unsigned: a limit below spareFiles must not wrap
 	spare := max(limit, spareFiles) - spareFiles
-	fitted.Proxy.MaxOwn = fitNumber("upstream-own-connections", v.Proxy.MaxOwn, spare/ownShare/own, limit,
-		log)
-	spare -= min(spare, uint64(fitted.Proxy.MaxOwn)*own)
-	fitted.Proxy.MaxClients = fitNumber("maxclients", v.Proxy.MaxClients, spare/client, limit, log)
+	fitted.Proxy.MaxOwn = fitNumber("upstream-own-connections", v.Proxy.MaxOwn, spare/ownShare, limit, log)
+	spare -= min(spare, uint64(fitted.Proxy.MaxOwn))
+	fitted.Proxy.MaxClients = fitNumber("maxclients", v.Proxy.MaxClients, spare, limit, log)
 	return &fitted
 }
 

@@ -20,8 +20,8 @@ func TestFitClients(t *testing.T) {
 		{"--dev", 14159, 10000, 3523},
 		{"--dev", 1064, 750, 250},
 		{"--dev --upstream-own-connections 100", 1064, 900, 100},
-		{"--dev --tls-cert a --tls-key b", 364, 75, 75},
-		{"--dev --upstream-tls yes", 364, 225, 25},
+		{"--dev --tls-cert a --tls-key b", 364, 225, 75},
+		{"--dev --upstream-tls yes", 364, 225, 75},
 		{"--dev", 10, 1, 1},
 	} {
 		var log bytes.Buffer
