@@ -82,10 +82,14 @@ func (s *netSocket) notifyLoop() {
 	}
 }
 
+// smallRead and largeRead are the sizes of a reader's buffer: at first, and once that was too small. A record
+// of TLS has 16 KiB at most.
+const smallRead, largeRead = 1 << 10, 16 << 10
+
 // readLoop reads into one buffer, and reads on only once the loop has taken all of it: so a client that is
 // not read from is slowed down by TCP.
 func (s *netSocket) readLoop() {
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, smallRead) // many clients never send more at once
 	n, err := 0, error(nil)
 	for {
 		// io.Reader allows that, and it means nothing
@@ -108,6 +112,9 @@ func (s *netSocket) readLoop() {
 		}
 		if _, ok := <-s.more; !ok {
 			return
+		}
+		if n == len(buf) && n < largeRead {
+			buf = make([]byte, largeRead)
 		}
 	}
 	if err == io.EOF && s.broken != nil && s.broken() {
