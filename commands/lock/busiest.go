@@ -2,6 +2,7 @@ package lock
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -11,10 +12,16 @@ import (
 
 // Busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing. It
 // is for LOCKCTL STATS and the admin page, and nothing depends on it: a lock that falls out of its memory
-// begins again at 0.
+// begins again at 0, and once that is full a new one begins with what happens to it second.
 type Busiest struct {
+	most int
+	seed maphash.Seed
+
 	mu  sync.Mutex
 	all *simplelru.LRU[string, *Count]
+	// Hashes of names that came once while all was full: the second time they are counted. So names that are
+	// used once, as of jobs, cost little and push no busy lock out.
+	once [1 << 10]uint64
 }
 
 // maxBusiestName is the length from which on the name of a lock is too long to be counted, in bytes. It
@@ -28,7 +35,7 @@ func NewBusiest(names int) *Busiest {
 		return nil
 	}
 	all, _ := simplelru.NewLRU[string, *Count](names, nil) // fails for no size below 1
-	return &Busiest{all: all}
+	return &Busiest{most: names, seed: maphash.MakeSeed(), all: all}
 }
 
 // addCounts adds the counts of more to the lock. The lock counts as the one that was used last.
@@ -40,12 +47,24 @@ func (b *Busiest) addCounts(name string, more Count) {
 	defer b.mu.Unlock()
 	c, ok := b.all.Get(name)
 	if !ok {
+		if b.all.Len() == b.most && !b.cameBefore(name) {
+			return
+		}
 		c = &Count{Name: strings.Clone(name)} // name shares its memory with a token
 		b.all.Add(c.Name, c)
 	}
 	c.Grants += more.Grants
 	c.Refusals += more.Refusals
 	c.Waits += more.Waits
+}
+
+// cameBefore says that a name has come a short time ago, and notes that it came. mu is held.
+func (b *Busiest) cameBefore(name string) bool {
+	hash := maphash.String(b.seed, name)
+	last := &b.once[hash%uint64(len(b.once))]
+	before := *last == hash
+	*last = hash
+	return before
 }
 
 // Count is what happened to one lock. Waits are counted when they begin, so they are among Grants or Refusals
