@@ -316,8 +316,10 @@ func (s *lock) absent(o *input) bool {
 		return true
 	}
 	h := s.holds[i]
-	if o.Only > 0 && (o.Only != h.fence || o.astray[RaisedFence] && h.ghost >= s.now) {
-		return true // it was asked for another grant's
+	// It was asked for another grant's; or for what some masters have by a fence of their own, and others
+	// have lost by an UNLOCK that nobody knows the outcome of.
+	if o.Only > 0 && (o.Only != h.fence || o.astray[RaisedFence] && (h.ghost >= s.now || h.lo == 0)) {
+		return true
 	}
 	return s.gone(i, o.Return)
 }

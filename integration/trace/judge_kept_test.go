@@ -90,12 +90,18 @@ func TestJudgeKept(t *testing.T) {
 	writes.Switch, writes.Fence = true, 2
 	next := func(at time.Duration) Op { return granted(1, "b", at, at+ms, 3) }
 	failing := keep(lock(50 * ms))
+	silent := keep(lock(0)) // its client waits for an answer for very long, and closes its connection then
+	silent.Outcome, silent.Fence, silent.TTL, silent.Count, silent.Return = Unknown, 0, 0, 0, 20*s
+	hears := Event{Name: "half-open", Start: 0, End: 20 * s}
 	for _, c := range []struct {
 		name string
 		h    *History
 		want string // the rule that is broken
 	}{
 		{"freed by the close", history(nil, keep(lock(0)), closes(3*s), other(3*s+2*ms)), ""},
+		{"kept until its client gives up", history([]Event{hears}, silent, refused(20*s+100*ms)), ""},
+		{"kept for long after its client has given up", history([]Event{hears}, silent, refused(40*s)),
+			"linearizable"},
 		{"freed before the close",
 			history(nil, keep(lock(0)), other(2900*ms), check(2950*ms, Done), closes(3*s)),
 			"linearizable"},

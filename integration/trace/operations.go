@@ -32,9 +32,14 @@ func (o *Op) until() time.Duration {
 	return o.atLast()
 }
 
-// atLast is when a call can have no effect any more, whatever became of what it asked for.
+// atLast is when a call can have no effect any more, whatever became of what it asked for. What is kept alive
+// goes on until the client closes its connection, for it heard nothing for so long.
 func (o *Op) atLast() time.Duration {
-	return o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + o.Linger + o.Lease + flight
+	end := o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every
+	if o.Keep {
+		end = max(end, o.Return)
+	}
+	return end + o.Linger + o.Lease + flight
 }
 
 // letGo is until, of an op that may be a QUIT or RESET, which frees at once what was kept alive, if nothing

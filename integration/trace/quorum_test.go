@@ -30,6 +30,8 @@ func TestQuorum(t *testing.T) {
 	broke := Op{Verb: Write, Token: "b", Break: true, Outcome: Null}
 	reader := Op{Verb: Read, Token: "a", Outcome: Granted, Fence: 11, Count: 1, TTL: 1965 * ms}
 	holds11 := Op{Verb: Check, Token: "a", Outcome: Done, Fence: 11, Count: 1, TTL: 1870 * ms}
+	renewed10 := Op{Verb: Renew, Token: "a", Outcome: Null, Lease: 2000 * ms, Only: 10}
+	holds10 := Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1900 * ms}
 	writesUp := lock("b", 12, 1, 1890)
 	writesUp.Break = true
 	soonUp := writesUp
@@ -130,6 +132,12 @@ func TestQuorum(t *testing.T) {
 		"the fence of before, when nobody knows the last one": {raised: 1, events: []Event{fault},
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
 				at(0, 10, 30, doubt), at(0, 40, 45, Op{Verb: Unlock, Token: "a", Outcome: Null, Only: 10})}},
+		"a fence of its own at some masters, behind an UNLOCK that nobody knows the outcome of": {
+			raised: 1, events: []Event{fault}, ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 10, 11,
+				Op{Verb: Unlock, Token: "a", Outcome: Unknown, Err: "NOQUORUM 0/2"}),
+				at(0, 40, 45, renewed10), at(0, 60, 65, holds10)}},
+		"... but not without such an UNLOCK": {rule: "linearizable", events: []Event{fault},
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 40, 45, renewed10), at(0, 60, 65, holds10)}},
 		"a BREAK in vain has ended a hold": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
 			at(1, 100, 110, broke), at(0, 200, 205, null(Check, "a"))}},
 		"... or has not": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 100, 110, broke),
