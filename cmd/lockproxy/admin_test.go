@@ -34,10 +34,11 @@ func TestAdminTLS(t *testing.T) {
 	if p.passwords, err = files.ReadPasswords(v); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.openAdmin(); err != nil {
+	stopAdmin, err := p.openAdmin()
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.stopAdmin()
+	defer stopAdmin()
 	_, addr, _ := strings.Cut(strings.TrimSpace(log.String()), "addr=")
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -85,7 +86,8 @@ func TestAdminFailuresAreTold(t *testing.T) {
 	v.Admin.Addr, v.Admin.Password = "127.0.0.1:0", "sesame"
 	p := newProgram(settings.NewConfig(v), files.Certs{}, &log)
 	p.audit, _ = auditlog.Start("stderr", &lines, p.log, v.Proxy.Locks.Names)
-	if err := p.openAdmin(); err != nil {
+	stopAdmin, err := p.openAdmin()
+	if err != nil {
 		t.Fatal(err)
 	}
 	r, _ := http.NewRequest("GET", "http://"+p.ports.First("admin").String()+"/metrics", nil)
@@ -95,7 +97,7 @@ func TestAdminFailuresAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	p.stopAdmin()
+	stopAdmin()
 	p.audit.Close()
 	for _, text := range []string{log.String(), lines.String()} {
 		if !strings.Contains(text, "127.0.0.1") || strings.Contains(text, "guess") {

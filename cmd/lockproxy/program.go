@@ -35,7 +35,6 @@ type program struct {
 	state     lifecycle.State
 	ports     lifecycle.Ports
 	manager   *lifecycle.Manager
-	stopAdmin func()
 	hups      <-chan os.Signal                 // each asks for the settings to be reread
 	settings  func() (*settings.Values, error) // reads them anew from their sources
 	refused   atomic.Bool                      // those that were read last
@@ -49,7 +48,7 @@ type program struct {
 func newProgram(c *settings.Config, certs files.Certs, stderr io.Writer) *program {
 	log := newLogger(c, stderr)
 	return &program{config: c, certs: certs, log: log, stderr: stderr, connect: connect, exit: os.Exit,
-		manager: lifecycle.NewManager(log), stopAdmin: func() {}}
+		manager: lifecycle.NewManager(log)}
 }
 
 // run serves until a signal asks for the end and then drains; a second signal
@@ -87,10 +86,11 @@ func (p *program) run(signals <-chan os.Signal) error {
 		return err
 	}
 	p.manager.Watch(life, &p.state)
-	if err := p.openAdmin(); err != nil {
+	stopAdmin, err := p.openAdmin()
+	if err != nil {
 		return err
 	}
-	defer p.stopAdmin()
+	defer stopAdmin()
 	stopDev, upstream, err := p.startDev()
 	if err != nil {
 		return err
@@ -211,16 +211,16 @@ func (p *program) startClosed(ctx context.Context, upstream []string) error {
 	return nil
 }
 
-// openAdmin starts the admin HTTP, until stopAdmin. It asks for nothing of the upstream, so /readyz can say
-// what is waited for.
-func (p *program) openAdmin() error {
+// openAdmin starts the admin HTTP, until stop. It asks for nothing of the upstream, so /readyz can say what
+// is waited for.
+func (p *program) openAdmin() (stop func(), err error) {
 	v := p.config.Values()
 	if v.Admin.Addr == "" {
-		return nil
+		return func() {}, nil
 	}
 	ln, err := p.ports.Listen("admin", v.Admin.Addr)
 	if err != nil {
-		return fmt.Errorf("admin %s: %w", v.Admin.Addr, err)
+		return nil, fmt.Errorf("admin %s: %w", v.Admin.Addr, err)
 	}
 	o := admin.Options{Program: adminView{&p.state, p}, Values: p.config.Values, TLS: p.certs.Admin,
 		Password: p.passwords.Admin.Source(), Version: version, Commit: buildCommit(), Log: p.log}
@@ -228,8 +228,7 @@ func (p *program) openAdmin() error {
 	if p.audit != nil {
 		o.Audit = p.audit
 	}
-	p.stopAdmin = admin.Serve(ln, o)
-	return nil
+	return admin.Serve(ln, o), nil
 }
 
 // adminView is the program as the admin listener sees it.
