@@ -288,10 +288,18 @@ func (s *lock) freed(o *input) bool {
 	return s.now <= o.Return
 }
 
-// lost is an op that was not run, and told instead that the hold of a fence is gone. Its proxy is about to
+// lost is an op that was told that the hold of a fence is gone, in place of its answer. Its proxy is about to
 // free what is left of it. If the connection of the keeper has closed, and others rely on the hold, the loss
 // may be that of the keeper alone.
 func (s *lock) lost(o *input) bool {
+	if o.acquires() { // it may have run: what it got is taken back, and may rest
+		h := hold{token: o.Token, mode: o.Verb, permits: o.Permits}
+		if i, ok := s.find(o.Token); ok {
+			h = s.holds[i]
+		}
+		h.ghost = max(h.ghost, o.Return+o.Lease+word)
+		s.set(h)
+	}
 	i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && o.Fence > 0 && h.fence == o.Fence })
 	if i < 0 || s.holds[i].lo > o.Return && s.holds[i].trail > 0 {
 		return s.now <= o.Return

@@ -90,6 +90,10 @@ func TestJudgeKept(t *testing.T) {
 	writes.Switch, writes.Fence = true, 2
 	next := func(at time.Duration) Op { return granted(1, "b", at, at+ms, 3) }
 	failing := keep(lock(50 * ms))
+	looks := func(at time.Duration) Op { // and sees what a got by asking again
+		return Op{Client: 2, Key: "k", Verb: Look, Call: at, Return: at + ms, Outcome: Done,
+			Holders: []Holder{{Digest: digest("a"), Fence: 2, Count: 1, TTL: 900 * ms}}}
+	}
 	silent := keep(lock(0)) // its client waits for an answer for very long, and closes its connection then
 	silent.Outcome, silent.Fence, silent.TTL, silent.Count, silent.Return = Unknown, 0, 0, 0, 20*s
 	hears := Event{Name: "half-open", Start: 0, End: 20 * s}
@@ -174,6 +178,14 @@ func TestJudgeKept(t *testing.T) {
 			"linearizable"},
 		{"lost while it was asked for again, and given back", history(nil, keep(lock(0)), gaveBack(2*s),
 			refused(2*s+2*ms), other(2*s+20*ms)), ""},
+		{"lost while it was asked for again, and in the way before that is given back",
+			history(nil, keep(lock(0)), gaveBack(2*s), refused(2*s+100*ms)), ""},
+		{"lost while it was asked for again, and in the way for longer than it can be there",
+			history(nil, keep(lock(0)), gaveBack(2*s), refused(9*s)), "linearizable"},
+		{"lost while it was asked for again, and seen before it is given back",
+			history(nil, keep(lock(0)), gaveBack(2*s), looks(2*s+2*ms)), ""},
+		{"lost while it was asked for again, and seen for longer than it can be there",
+			history(nil, keep(lock(0)), gaveBack(2*s), looks(9*s)), "linearizable"},
 		{"lost before it was asked for again", history(nil, keep(lock(0)), lost(2*s), other(2*s+2*ms),
 			unlock(2*s+4*ms, 1)), "linearizable"},
 		{"made a writer, and kept", history(nil, shared, writes, waited(s, 5*s)), ""},
