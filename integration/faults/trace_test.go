@@ -114,25 +114,27 @@ func (c *traceConn) Close() {
 	defer c.mu.Unlock()
 	if c.closed = true; c.news != nil {
 		c.news.Close()
+		c.news = nil
 	}
 }
 
-// listen returns the connection for messages; but is one that has broken. It is nil once c is closed.
-func (c *traceConn) listen(but *rig.Conn) (news *rig.Conn, err error) {
+// listen returns the connection for messages. It makes one if there is none, or only broken. It returns nil
+// once c is closed.
+func (c *traceConn) listen(broken *rig.Conn) (news *rig.Conn, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.news != but {
+	if c.closed || c.news != broken {
 		return c.news, nil
 	}
-	if but != nil {
-		but.Close()
+	if broken != nil {
+		broken.Close()
 	}
 	c.news, err = rig.Dial(c.listens)
 	return c.news, err
 }
 
-// subscribe has the messages of a channel come. A connection of earlier ones may have broken long before, as
-// when its proxy was killed: nobody has listened to it. Then there is another one.
+// subscribe has the messages of a channel come. The idle connection may have broken unnoticed, as when its
+// proxy was killed. Then a new one is made.
 func (c *traceConn) subscribe(d time.Duration, channel string) (news *rig.Conn, err error) {
 	c.mu.Lock()
 	old := c.news
@@ -145,7 +147,7 @@ func (c *traceConn) subscribe(d time.Duration, channel string) (news *rig.Conn, 
 		if err = news.Send("SUBSCRIBE", channel); err == nil {
 			_, err = c.next(news, d, "subscribe", channel)
 		}
-		if err == nil || news != old {
+		if err == nil || news != old || errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		}
 	}

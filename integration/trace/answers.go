@@ -55,7 +55,7 @@ func (s *lock) granted(o *input) bool {
 			return false
 		}
 	}
-	h.mode, h.fence, h.least, h.most, h.firm = o.Verb, o.Fence, o.Count, o.Count, true
+	h.mode, h.fence, h.least, h.most, h.firm, h.split = o.Verb, o.Fence, o.Count, o.Count, true, false
 	if haunted {
 		h.least, h.most = max(1, o.Count-1), o.Count+1
 	}
@@ -288,18 +288,9 @@ func (s *lock) freed(o *input) bool {
 	return s.now <= o.Return
 }
 
-// lost is an op that was told that the hold of a fence is gone, in place of its answer. Its proxy is about to
-// free what is left of it. If the connection of the keeper has closed, and others rely on the hold, the loss
-// may be that of the keeper alone.
+// lost is LOCKLOST. The proxy is about to free what is left of that hold. If the connection of the keeper has
+// closed, and others rely on the hold, only the keeper may have lost it.
 func (s *lock) lost(o *input) bool {
-	if o.acquires() { // it may have run: what it got is taken back, and may rest
-		h := hold{token: o.Token, mode: o.Verb, permits: o.Permits}
-		if i, ok := s.find(o.Token); ok {
-			h = s.holds[i]
-		}
-		h.ghost = max(h.ghost, o.Return+o.Lease+word)
-		s.set(h)
-	}
 	i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && o.Fence > 0 && h.fence == o.Fence })
 	if i < 0 || s.holds[i].lo > o.Return && s.holds[i].trail > 0 {
 		return s.now <= o.Return
@@ -324,9 +315,10 @@ func (s *lock) absent(o *input) bool {
 		return true
 	}
 	h := s.holds[i]
-	// It was asked for another grant's; or for what some masters have by a fence of their own, and others
-	// have lost by an UNLOCK that nobody knows the outcome of.
-	if o.Only > 0 && (o.Only != h.fence || o.astray[RaisedFence] && (h.ghost >= s.now || h.lo == 0)) {
+	// The fence may be another grant's. Or some masters know the hold by a fence of their own, and an UNLOCK
+	// of unknown outcome has reached others.
+	raised := o.astray[RaisedFence] && (h.ghost >= s.now || h.split && o.Verb == Renew)
+	if o.Only > 0 && (o.Only != h.fence || raised) {
 		return true
 	}
 	return s.gone(i, o.Return)

@@ -60,6 +60,7 @@ type hold struct {
 	fleeting   bool          // its keeper has gone: it is about to be freed
 	trail      time.Duration // its last keeper may have renewed it until then, as it noticed its end late
 	lingers    bool          // perhaps still renewed, though its keeper has gone
+	split      bool          // an UNLOCK of unknown outcome has perhaps freed it at some masters
 
 	permits int64 // of a semaphore: how many it has. 0: of a lock
 	// Once it is released, the name, or one permit, stays taken until a time between these, if they are not
@@ -226,7 +227,7 @@ func (s *lock) step(o *input) bool {
 		if !s.lost(o) {
 			return false
 		}
-		if o.acquires() && (o.Wait > 0 || strings.HasSuffix(o.Err, ", then lock again")) { // it is taken back
+		if o.acquires() && (o.Wait > 0 || strings.Contains(o.Err, ", then lock again")) { // it is taken back
 			s.unsettle(o)
 		}
 		return true

@@ -32,14 +32,14 @@ func (o *Op) until() time.Duration {
 	return o.atLast()
 }
 
-// atLast is when a call can have no effect any more, whatever became of what it asked for. What is kept alive
-// goes on until the client closes its connection, for it heard nothing for so long.
+// atLast is when a call can have no effect any more, whatever became of what it asked for. A client that
+// hears nothing closes its connection in the end; until then its hold may be kept alive.
 func (o *Op) atLast() time.Duration {
-	end := o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every
-	if o.Keep {
-		end = max(end, o.Return)
+	end := o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + flight
+	if o.Keep && o.Outcome == Unknown {
+		end = max(end, o.Return+time.Second)
 	}
-	return end + o.Linger + o.Lease + flight
+	return end + o.Linger + o.Lease
 }
 
 // letGo is until, of an op that may be a QUIT or RESET, which frees at once what was kept alive, if nothing
@@ -101,7 +101,7 @@ func operations(ops []Op, moves bool, events, lossy []Event) []porcupine.Operati
 			in.Return = in.Call
 		case o.Outcome == Lost:
 			if in.left = o.Return + keptFor(ops[:n], o.Token) + word; o.Wait == 0 {
-				in.until = in.left
+				in.until = max(in.left, o.Return+o.Lease+word)
 			}
 		case o.Outcome == Refused:
 			in.other = met(ops, n, func(w Op) bool {

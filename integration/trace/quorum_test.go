@@ -32,6 +32,7 @@ func TestQuorum(t *testing.T) {
 	holds11 := Op{Verb: Check, Token: "a", Outcome: Done, Fence: 11, Count: 1, TTL: 1870 * ms}
 	renewed10 := Op{Verb: Renew, Token: "a", Outcome: Null, Lease: 2000 * ms, Only: 10}
 	holds10 := Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1900 * ms}
+	closed := Op{Verb: Close, Token: "a", Outcome: Unknown, Lease: 2000 * ms}
 	writesUp := lock("b", 12, 1, 1890)
 	writesUp.Break = true
 	soonUp := writesUp
@@ -136,6 +137,9 @@ func TestQuorum(t *testing.T) {
 			raised: 1, events: []Event{fault}, ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 10, 11,
 				Op{Verb: Unlock, Token: "a", Outcome: Unknown, Err: "NOQUORUM 0/2"}),
 				at(0, 40, 45, renewed10), at(0, 60, 65, holds10)}},
+		"... but not behind the end of its connection": {rule: "linearizable", events: []Event{fault},
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 10, 11, closed), at(0, 40, 45, renewed10),
+				at(0, 60, 65, holds10)}},
 		"... but not without such an UNLOCK": {rule: "linearizable", events: []Event{fault},
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 40, 45, renewed10), at(0, 60, 65, holds10)}},
 		"a BREAK in vain has ended a hold": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),

@@ -45,7 +45,7 @@ func (s *lock) unsettle(o *input) {
 		if !ok || o.Only > 0 && h.fence > 0 && o.Only != h.fence {
 			return
 		}
-		h.lo, h.least = 0, 1
+		h.lo, h.least, h.split = 0, 1, true
 	case Close, Cut:
 		if !ok || !h.kept || h.keeper != o.over() {
 			return
