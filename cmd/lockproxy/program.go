@@ -258,9 +258,6 @@ func (p *program) drainPlane() {
 	if pl == nil {
 		return
 	}
-	if p.ports.Lent() {
-		pl.Leave()
-	}
 	limit := p.config.Values().DrainTimeout
 	// A part of the time stays for what follows, or the timer of run would cut that off.
 	ctx, cancel := context.WithTimeout(context.Background(), limit-min(limit/4, toEnd))

@@ -32,8 +32,6 @@ type scriptedPlane struct {
 	begun   chan struct{} // closed when Drain begins; nil: nobody wants to know
 }
 
-func (s *scriptedPlane) Leave() {}
-
 func (s *scriptedPlane) Turns(context.Context) error { return nil }
 
 func (s *scriptedPlane) Serve(ln net.Listener) error { return ln.Close() }

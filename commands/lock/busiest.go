@@ -11,16 +11,16 @@ import (
 )
 
 // Busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing. It
-// is for LOCKCTL STATS and the admin page, and nothing depends on it: a lock that falls out of its memory
-// begins again at 0, and once that is full a new one begins with what happens to it second.
+// is for LOCKCTL STATS and the admin page, and nothing depends on it. A lock that falls out of its memory
+// begins again at 0. Once the memory is full, a new lock counts from its second use.
 type Busiest struct {
 	most int
 	seed maphash.Seed
 
 	mu  sync.Mutex
 	all *simplelru.LRU[string, *Count]
-	// Hashes of names that came once while all was full: the second time they are counted. So names that are
-	// used once, as of jobs, cost little and push no busy lock out.
+	// Hashes of names that came while all was full. A name is counted when it comes again: names of jobs are
+	// used once, and would push busy locks out.
 	once [1 << 10]uint64
 }
 
@@ -28,8 +28,8 @@ type Busiest struct {
 // bounds what the names take together.
 const maxBusiestName = 4096
 
-// NewBusiest counts each of so many locks, those that were used last, but for those with very long names.
-// With 0 names or fewer it returns nil, which counts nothing.
+// NewBusiest counts each of so many locks, but for those with very long names. With 0 names or fewer it
+// returns nil, which counts nothing.
 func NewBusiest(names int) *Busiest {
 	if names <= 0 {
 		return nil
@@ -47,7 +47,8 @@ func (b *Busiest) addCounts(name string, more Count) {
 	defer b.mu.Unlock()
 	c, ok := b.all.Get(name)
 	if !ok {
-		if b.all.Len() == b.most && !b.cameBefore(name) {
+		// A use that waits is told when it begins and when it ends.
+		if b.all.Len() == b.most && (more.Waits > 0 || !b.cameBefore(name)) {
 			return
 		}
 		c = &Count{Name: strings.Clone(name)} // name shares its memory with a token
@@ -58,7 +59,7 @@ func (b *Busiest) addCounts(name string, more Count) {
 	c.Waits += more.Waits
 }
 
-// cameBefore says that a name has come a short time ago, and notes that it came. mu is held.
+// cameBefore says that a name has come before, as far as is remembered, and notes that it came. mu is held.
 func (b *Busiest) cameBefore(name string) bool {
 	hash := maphash.String(b.seed, name)
 	last := &b.once[hash%uint64(len(b.once))]

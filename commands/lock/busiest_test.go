@@ -29,7 +29,12 @@ func TestBusiest(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("a name that is used once costs %v objects", n)
 	}
-	b.addCounts("new", Count{Waits: 1})
+	b.addCounts("waits", Count{Waits: 1})
+	b.addCounts("waits", Count{Grants: 1})
+	if names := fmt.Sprint(b.Top(1000)); strings.Contains(names, "waits") {
+		t.Errorf("a name that was used once, and waited, is counted: %s", names)
+	}
+	b.addCounts("new", Count{Grants: 1})
 	b.addCounts("new", Count{Grants: 1})
 	if names := fmt.Sprint(b.Top(1000)); !strings.Contains(names, "new") {
 		t.Errorf("a name that was used twice is not counted: %s", names)

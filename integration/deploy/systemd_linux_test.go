@@ -17,6 +17,7 @@ func unit(t *testing.T, edit *strings.Replacer) string {
 	text := strings.ReplaceAll(read(t, "systemd/lockproxy.service"), program, "/bin/true")
 	write(t, filepath.Join(dir, "lockproxy.service"), edit.Replace(text))
 	write(t, filepath.Join(dir, "lockproxy.service.d/credentials.conf"), read(t, "systemd/credentials.conf"))
+	write(t, filepath.Join(dir, "lockproxy.socket"), edit.Replace(read(t, "systemd/lockproxy.socket")))
 	return filepath.Join(dir, "lockproxy.service")
 }
 
@@ -38,7 +39,8 @@ func analyze(t *testing.T, args ...string) (said string, ok bool) {
 
 func TestUnit(t *testing.T) {
 	file := unit(t, strings.NewReplacer())
-	if said, ok := analyze(t, "systemd-analyze", "verify", "--man=no", file); !ok || said != "" {
+	socket := strings.TrimSuffix(file, "service") + "socket"
+	if said, ok := analyze(t, "systemd-analyze", "verify", "--man=no", file, socket); !ok || said != "" {
 		t.Errorf("systemd-analyze verify: %s", said)
 	}
 	if !strings.Contains(read(t, "systemd/lockproxy.service"), "\nExecStart="+program+" ") {

@@ -14,9 +14,9 @@ import (
 )
 
 // startService starts the program as systemd does: with the socket of ln, and with a place for its messages.
-func startService(t *testing.T, ln *net.TCPListener, messages string) *rig.Process {
+func startService(t *testing.T, ln net.Listener, messages string) *rig.Process {
 	t.Helper()
-	socket, err := ln.File()
+	socket, err := ln.(interface{ File() (*os.File, error) }).File()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +31,22 @@ func startService(t *testing.T, ln *net.TCPListener, messages string) *rig.Proce
 // The program tells systemd how it is, and uses its socket: who connects while there is no process waits, and
 // is served by the next.
 func TestSystemd(t *testing.T) {
-	t.Parallel()
-	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
+	path := filepath.Join(t.TempDir(), "clients")
+	for network, addr := range map[string]string{"tcp": "127.0.0.1:0", "unix": path} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			ln, err := net.Listen(network, addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			serveTwice(t, ln)
+		})
 	}
-	defer ln.Close()
+}
+
+// serveTwice has two processes, one after the other, serve ln.
+func serveTwice(t *testing.T, ln net.Listener) {
 	path := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 )
 
 // Listen has the loop accept the connections of ln, on TCP or a unix socket, which the caller must not use
-// any more; keepAlive is as for Listener.KeepAlive. It returns nil if this loop accepts nothing by itself;
-// then ln stays the caller's. It may be called from any goroutine.
+// any more; keepAlive is as for Listener.KeepAlive. The file of a *net.UnixListener is removed in the end. It
+// returns nil if this loop accepts nothing by itself; then ln stays the caller's. It may be called from any
+// goroutine.
 func (l *Loop) Listen(ln net.Listener, keepAlive time.Duration, a Acceptor) *Listener {
 	// A portable loop has no descriptors to wait on: then the caller accepts on a goroutine of its own.
 	e, ok := l.poller.(*epoll)
@@ -95,14 +96,6 @@ func (n *Listener) Close() error {
 	return nil
 }
 
-// Leave is Close, but other processes go on with the same socket: what it has not accepted stays for them,
-// and a unix socket keeps its file.
-func (n *Listener) Leave() error {
-	// posted in front of what Close posts, so the path is gone before endListening looks at it
-	n.loop.Post(func() { n.path = "" })
-	return n.Close()
-}
-
 // endListening runs on the loop, or when that has ended.
 func (n *Listener) endListening() {
 	if n.closed {
@@ -125,8 +118,6 @@ func (n *Listener) endListening() {
 func (e *epoll) addListener(n *Listener) {
 	e.putSocket(&fdSocket{epoll: e, fd: n.fd, listener: n})
 	n.setOptions(n.fd)
-	// Level-triggered, without EPOLLEXCLUSIVE: a process that has taken the socket over waits on it with an
-	// epoll of its own, and whoever comes late gets EAGAIN.
 	if err := e.watchDescriptor(unix.EPOLL_CTL_ADD, n.fd, unix.EPOLLIN); err != nil {
 		n.acceptor.AcceptFailed(err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // bridge is a netSocket above a connection of the kernel, such as TLS over TCP: the kernel knows what the
-// peer has got. It counts bytes of TLS, the loop those of plaintext.
+// peer has got. The kernel counts bytes of TLS, and the loop those of plaintext.
 type bridge struct {
 	*netSocket
 	peer syscall.RawConn
@@ -53,14 +53,12 @@ const oneRecord = 1 << 10
 // bytes of TLS are missing, the last record cannot be read.
 func (b *bridge) acknowledged() (a account) {
 	b.controlPeer(func(fd int) {
-		if !isClosed(fd) {
+		if !isClosed(fd) { // an acknowledgement may still come
 			return
 		}
 		missing := queued(fd) > 0
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		// Before the connection is closed for good an acknowledgement may still come, and no account is
-		// given.
 		a = account{acked: b.took, known: true}
 		switch {
 		case !missing:

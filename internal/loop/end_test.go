@@ -90,37 +90,53 @@ func TestResetThroughABridge(t *testing.T) {
 	})
 }
 
-// A handler hears of the end of its input before it hears of a reset, though both are there when the loop
-// looks.
+// A handler hears of the end of its input, and of what came with it, before it hears of a reset, though all
+// are there when the loop looks.
 func TestEndComesBeforeReset(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *Loop) {
-		near, far := net.Pipe()
-		defer far.Close()
-		h := &lastWords{}
-		h.l, h.closed = l, make(chan error, 1)
-		l.Post(func() {
-			h.c, _ = l.addConn(h, func(c *Conn) (socket, error) {
-				far.Close()
-				s := newNetSocket(near, c, func() bool { return true })
-				for end := time.Now().Add(patience); !s.wasReset() && time.Now().Before(end); {
-					time.Sleep(time.Millisecond) // the loop does not look meanwhile
-				}
-				return s, nil
+		for _, last := range []string{"", "x"} {
+			near, far := net.Pipe()
+			defer far.Close()
+			h := &lastWords{}
+			h.l, h.closed = l, make(chan error, 1)
+			l.Post(func() {
+				h.c, _ = l.addConn(h, func(c *Conn) (socket, error) {
+					s := newNetSocket(endingConn{near, last}, c, func() bool { return true })
+					reset := func() bool {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						return s.reset
+					}
+					for end := time.Now().Add(patience); !reset() && time.Now().Before(end); {
+						time.Sleep(time.Millisecond)
+					}
+					return s, nil
+				})
 			})
-		})
-		if err := h.ended(t); err != ErrReset || !h.eof {
-			t.Errorf("closed with %v, end of the input: %v", err, h.eof)
+			if err := h.ended(t); err != ErrReset || !h.eof || string(h.seen) != last {
+				t.Errorf("closed with %v, read %q, end of the input: %v", err, h.seen, h.eof)
+			}
 		}
 	})
 }
 
-// lastWords notes whether its peer has ended its side.
-type lastWords struct {
-	echo
-	eof bool
+// endingConn has one last piece of input, with the end of it.
+type endingConn struct {
+	net.Conn
+	last string
 }
 
-func (h *lastWords) EOF() bool { h.eof = true; return true }
+func (c endingConn) Read(p []byte) (int, error) { return copy(p, c.last), io.EOF }
+
+// lastWords notes what its peer has said, and whether it has ended its side.
+type lastWords struct {
+	echo
+	seen []byte
+	eof  bool
+}
+
+func (h *lastWords) Read(buf []byte) int { h.seen = append(h.seen, buf...); return len(buf) }
+func (h *lastWords) EOF() bool           { h.eof = true; return true }
 
 // A peer that reads nothing keeps no goroutine once the loop has closed its
 // connection.

@@ -19,9 +19,6 @@ func (l *Loop) Take(Incoming, Handler) (*Conn, error) { return nil, errors.ErrUn
 // Close stops listening.
 func (n *Listener) Close() error { return nil }
 
-// Leave is Close.
-func (n *Listener) Leave() error { return nil }
-
 // KeepAlive sets after how long without bytes connections are probed.
 func (n *Listener) KeepAlive(time.Duration) {}
 

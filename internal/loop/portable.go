@@ -40,12 +40,13 @@ func (p *portable) adoptConn(nc net.Conn, c *Conn) (socket, error) {
 type netSocket struct {
 	conn *Conn
 	nc   net.Conn
-	// Of the loop alone. The rest of the fields is for the two goroutines, or guarded.
-	wantRead bool          // of the loop
-	piece    []byte        // what is being written, a buffer of the loop
-	more     chan struct{} // what came was taken: read on
-	output   chan []byte   // what to write next; nil: the end of the stream
-	serve    func()        // s.serveReady, made once
+	// These two are of the loop alone.
+	wantRead bool
+	piece    []byte // what is being written, a buffer of the loop
+
+	more   chan struct{} // what came was taken: read on
+	output chan []byte   // what to write next; nil: the end of the stream
+	serve  func()        // s.serveReady, made once
 	// broken waits, after the end of the input, until the connection is reset (true) or closed. nil: nobody
 	// tells.
 	broken func() bool
@@ -57,10 +58,11 @@ type netSocket struct {
 	readErr error
 	pending int  // what the writer was given and has not finished
 	wrote   bool // it has finished some since the loop last looked
-	reset   bool // the peer has not got what was written; the end of its input may have come before
-	closed  bool
-	took    uint64 // bytes that nc took, or may have taken
-	last    uint64 // the same without the last piece
+	reset   bool // the connection has broken, maybe behind the end of the input
+
+	closed, finished bool
+	took             uint64 // bytes that nc took, or may have taken
+	last             uint64 // the same without the last piece
 }
 
 func newNetSocket(nc net.Conn, c *Conn, broken func() bool) *netSocket {
@@ -179,7 +181,7 @@ func (s *netSocket) serveReady() {
 		s.conn.readable()
 	}
 	// A connection that reads nothing is told, too. The end of its input comes first: a client that closes
-	// before its answer comes has not got that, which a reset alone does not say.
+	// before its answer comes has not got the answer, and a reset alone does not say so.
 	if s.wasReset() && !s.conn.growing {
 		s.conn.shutConn(ErrReset)
 	}
@@ -192,11 +194,13 @@ func (s *netSocket) hasInput() bool {
 	return len(s.came) > 0 || s.readErr != nil && !s.conn.eof
 }
 
-// wasReset says that the connection has broken, and that nothing is to be read that came before.
+// wasReset says that the connection has broken, and that nothing is to be read that came before. Behind the
+// end of the input the kernel says what the peer has got, once the writer has met the broken connection.
 func (s *netSocket) wasReset() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reset && (len(s.came) == 0 || !s.wantRead)
+	return s.reset && (!s.wantRead || len(s.came) == 0 && s.readErr == nil) &&
+		(s.pending == 0 || s.readErr != io.EOF || s.broken == nil)
 }
 
 func (s *netSocket) readBytes(p []byte) (int, error) {
@@ -211,7 +215,7 @@ func (s *netSocket) readBytes(p []byte) (int, error) {
 	n := copy(p, s.came)
 	s.came = s.came[n:]
 	if len(s.came) == 0 && s.readErr == nil {
-		// It has room: the reader has emptied it before it read this.
+		// This does not block: the reader has taken the last one before it read what came.
 		s.more <- struct{}{}
 	}
 	return n, nil
@@ -220,7 +224,7 @@ func (s *netSocket) readBytes(p []byte) (int, error) {
 func (s *netSocket) writeBytes(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pending > 0 || s.reset { // serveReady closes it
+	if s.pending > 0 || s.reset { // serveReady goes on, or closes the connection
 		return 0, errAgain
 	}
 	// A piece is copied, so the caller may use p again at once. A bound on it lets others have memory, too.
@@ -250,11 +254,17 @@ func (s *netSocket) acknowledged() account {
 	return account{acked: s.took, known: true, final: true}
 }
 
-// finishOutput implements socket. Where one side cannot end alone, the end of the stream comes with close.
+// finishOutput implements socket. Where one side cannot end alone, the end of the stream comes with close. A
+// second call does nothing, or output would have no room.
 func (s *netSocket) finishOutput() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.finished {
+		return
+	}
+	s.finished = true
 	s.pending++
+	s.last = s.took // the end of a stream of TLS is some bytes more, which are not those of an answer
 	s.output <- nil
 }
 
@@ -280,19 +290,16 @@ func (s *netSocket) unheard() bool { return false }
 
 func (s *netSocket) probePeer(time.Duration) {}
 
-// closeSocket lets the writer finish what it was given, so that a last reply still
-// goes out, but not for longer than the peer takes it.
+// closeSocket lets the writer finish what it was given, so that a last reply still goes out, if the peer
+// takes it within closeWithin. The reader may write too: TLS answers by itself.
 func (s *netSocket) closeSocket() {
 	s.mu.Lock()
 	s.closed = true
-	writing := s.pending > 0
 	s.mu.Unlock()
+	s.nc.SetDeadline(time.Now().Add(closeWithin))
 	// The writer ends behind what it was given, and the reader, if it waits for more, at once.
 	close(s.output)
 	close(s.more)
-	if writing {
-		s.nc.SetDeadline(time.Now().Add(closeWithin))
-	}
 }
 
 // closeWithin is how long the peer may take to read the last that was written to it.

@@ -91,7 +91,7 @@ func New(o Options, s LiveSettings) *Door {
 	return d
 }
 
-// Serve lets the clients of ln in, on TCP or a unix socket, until Shut or Leave. It does not block. ln
+// Serve lets the clients of ln in, on TCP or a unix socket, until Shut. It does not block. ln
 // belongs to the Door from now on, and is closed even if there is an error.
 func (d *Door) Serve(ln net.Listener) error {
 	d.mu.Lock()
@@ -159,26 +159,6 @@ func (d *Door) Addrs() (all []net.Addr) {
 		all = append(all, ln.Addr())
 	}
 	return all
-}
-
-// Leave stops listening. The sockets stay for other processes that have copies of them, with the clients that
-// have not been accepted yet. Clients that are here are served as before.
-func (d *Door) Leave() {
-	d.mu.Lock()
-	listeners := d.listeners
-	d.listeners = nil
-	d.mu.Unlock()
-	for _, ln := range listeners {
-		switch ln := ln.(type) {
-		case *loop.Listener:
-			ln.Leave()
-		case *net.UnixListener:
-			ln.SetUnlinkOnClose(false)
-			ln.Close()
-		default:
-			ln.Close()
-		}
-	}
 }
 
 // Shut lets nobody in any more.

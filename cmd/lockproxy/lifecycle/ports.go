@@ -17,8 +17,10 @@ type Ports struct {
 	// By the service manager, and not used yet. The key is "listen 127.0.0.1:6380" or "admin ...", as the
 	// setting has the address.
 	handed map[string]*os.File
-	lent   bool
 }
+
+// lent is a unix socket of the service manager. As no *net.UnixListener it keeps its file when it is closed.
+type lent struct{ *net.UnixListener }
 
 // Listen listens on addr, a TCP address or the path of a unix socket, for a setting.
 func (p *Ports) Listen(setting, addr string) (net.Listener, error) {
@@ -51,9 +53,8 @@ func (p *Ports) First(setting string) net.Addr {
 	return p.bound[setting]
 }
 
-// useHanded is the listener of that name among those that were handed over; nil: there is none. An address
-// that is named twice is used once: the second one is bound anew, and fails as it would without a service
-// manager.
+// useHanded is the socket of the service manager with that name; nil: there is none. It is used once: a
+// second listen on the same address fails, as always.
 func (p *Ports) useHanded(name string) (net.Listener, error) {
 	file := p.handed[name]
 	if file == nil {
@@ -61,9 +62,9 @@ func (p *Ports) useHanded(name string) (net.Listener, error) {
 	}
 	delete(p.handed, name)
 	defer file.Close() // FileListener has a copy of its own
-	return net.FileListener(file)
+	ln, err := net.FileListener(file)
+	if u, ok := ln.(*net.UnixListener); ok {
+		return lent{u}, err
+	}
+	return ln, err
 }
-
-// Lent says that some of them belong to the service manager, which has them served again: they stay open when
-// this process ends.
-func (p *Ports) Lent() bool { return p.lent }

@@ -26,8 +26,6 @@ type Plane interface {
 	door.Successor // Serve serves one address of the setting listen until Drain
 	// Turns returns nil once all event loops have had a round.
 	Turns(ctx context.Context) error
-	// Leave stops listening, and leaves the sockets to the service manager, which has copies of them.
-	Leave()
 	// Ready says why the proxy cannot serve commands now, or nil.
 	Ready() error
 	// Drain takes no new clients, answers waiters and the commands that have

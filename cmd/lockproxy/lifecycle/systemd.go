@@ -113,13 +113,17 @@ func (p *Ports) Activate(v *settings.Values) error {
 	// true takes the variables away, so that no program that this one starts takes the sockets for its own.
 	for _, file := range activation.Files(true) {
 		name, err := nameOf(v, file)
+		// Whoever connects to the one that nobody uses would wait for ever.
+		if err == nil && p.handed[name] != nil {
+			err = fmt.Errorf("lockproxy was started with two sockets for %s (LISTEN_FDS)", name)
+		}
 		if err != nil {
 			// All are looked at, so that one start tells of all.
 			wrong = append(wrong, err)
 			continue
 		}
 		if p.handed == nil {
-			p.handed, p.lent = make(map[string]*os.File), true
+			p.handed = make(map[string]*os.File)
 		}
 		p.handed[name] = file
 	}
