@@ -102,6 +102,14 @@ func TestJudgeKept(t *testing.T) {
 	}
 	silent := keep(lock(0)) // its client waits for an answer for very long, and closes its connection then
 	silent.Outcome, silent.Fence, silent.TTL, silent.Count, silent.Return = Unknown, 0, 0, 0, 20*s
+	permit := func(o Op) Op {
+		o.Verb, o.Permits = Permit, 2
+		return o
+	}
+	dropped := closes(100 * ms)
+	dropped.Verb = Drop
+	unheard := silent
+	unheard.Keep, unheard.Call, unheard.Return = false, 200*ms, 201*ms
 	hears := Event{Name: "half-open", Start: 0, End: 20 * s}
 	for _, c := range []struct {
 		name string
@@ -109,6 +117,8 @@ func TestJudgeKept(t *testing.T) {
 		want string // the rule that is broken
 	}{
 		{"freed by the close", history(nil, keep(lock(0)), closes(3*s), other(3*s+2*ms)), ""},
+		{"given up, and a permit of somebody who was told nothing", history([]Event{hears},
+			permit(granted(1, "b", 0, ms, 1)), dropped, permit(unheard), check(300*ms, Done)), ""},
 		{"kept until its client gives up", history([]Event{hears}, silent, refused(20*s+100*ms)), ""},
 		{"kept for long after its client has given up", history([]Event{hears}, silent, refused(23*s)),
 			"linearizable"},

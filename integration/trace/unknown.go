@@ -21,6 +21,9 @@ func (s *lock) unsettle(o *input) {
 	}
 	switch o.Verb {
 	case Write, Read, Permit:
+		if h.mode == Drop { // nothing was known of it but that its connection has ended
+			h.mode, h.permits = o.Verb, o.Permits
+		}
 		if o.Verb == Read {
 			h.mode = Read
 		} else if o.Switch { // it may have a higher one by now
