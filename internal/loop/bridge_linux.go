@@ -76,10 +76,9 @@ func (b *bridge) acknowledged() (a account) {
 
 // unread implements socket. What has not been encrypted yet has no count in the kernel.
 func (b *bridge) unread() (n int) {
-	if b.passing() {
-		return 1
+	if n = b.netSocket.unread(); n == 0 {
+		b.controlPeer(func(fd int) { n = queued(fd) })
 	}
-	b.controlPeer(func(fd int) { n = queued(fd) })
 	return n
 }
 

@@ -78,8 +78,8 @@ type account struct {
 	final bool // it can have no more than these
 }
 
-// socket is a stream that never blocks. Its implementations are fdSocket and netSocket. All methods run on
-// the loop.
+// socket is a stream that never blocks. Its implementations are fdSocket, netSocket and bridge. All methods
+// run on the loop.
 type socket interface {
 	// Errors besides errAgain are final. io.EOF is the end that the peer has set.
 	readBytes(p []byte) (int, error)  // errAgain: nothing there now

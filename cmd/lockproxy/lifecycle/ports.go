@@ -28,22 +28,18 @@ func (p *Ports) Listen(setting, addr string) (net.Listener, error) {
 	if ln == nil && err == nil {
 		ln, err = door.Listen(addr)
 	}
-	if err == nil {
-		p.noteAddr(setting, ln.Addr())
+	if err != nil {
+		return nil, err
 	}
-	return ln, err
-}
-
-// noteAddr keeps the first address of a setting.
-func (p *Ports) noteAddr(setting string, addr net.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bound == nil {
 		p.bound = make(map[string]net.Addr)
 	}
 	if p.bound[setting] == nil {
-		p.bound[setting] = addr
+		p.bound[setting] = ln.Addr()
 	}
+	return ln, nil
 }
 
 // First is the first address that is listened on for a setting; nil: none.

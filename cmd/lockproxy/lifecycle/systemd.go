@@ -109,22 +109,22 @@ func (m *Manager) feedWatchdog(
 
 // Activate takes the listening sockets that the program was started with. Each has to be one that v names.
 func (p *Ports) Activate(v *settings.Values) error {
-	var wrong []error
 	// true takes the variables away, so that no program that this one starts takes the sockets for its own.
-	for _, file := range activation.Files(true) {
+	return p.takeSockets(v, activation.Files(true))
+}
+
+func (p *Ports) takeSockets(v *settings.Values, all []*os.File) error {
+	var wrong []error
+	p.handed = make(map[string]*os.File)
+	for _, file := range all {
 		name, err := nameOf(v, file)
-		// Whoever connects to the one that nobody uses would wait for ever.
+		// A second one for an address would have nobody who accepts: its clients would wait for ever.
 		if err == nil && p.handed[name] != nil {
-			err = fmt.Errorf("lockproxy was started with two sockets for %s (LISTEN_FDS)", name)
+			err = fmt.Errorf("lockproxy was started with two sockets for %s (LISTEN_FDS): the socket unit "+
+				"must have one", name)
 		}
-		if err != nil {
-			// All are looked at, so that one start tells of all.
-			wrong = append(wrong, err)
-			continue
-		}
-		if p.handed == nil {
-			p.handed = make(map[string]*os.File)
-		}
+		// All are looked at, so that one start tells of all. Join leaves out what is nil.
+		wrong = append(wrong, err)
 		p.handed[name] = file
 	}
 	return errors.Join(wrong...)

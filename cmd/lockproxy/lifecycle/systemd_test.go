@@ -5,11 +5,15 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/cmd/lockproxy/settings"
 )
 
 // turning is a Plane whose loops turn, unless they hang.
@@ -53,6 +57,36 @@ func TestWatchdog(t *testing.T) {
 			t.Errorf("fed %d times once they turn again", n)
 		}
 	})
+}
+
+// Each socket of the service manager has an address that a setting names, and is the only one of that.
+func TestSocketsThatAreRefused(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	socket := func() *os.File {
+		file, err := ln.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { file.Close() })
+		return file
+	}
+	refused := func(v *settings.Values, want string, all ...*os.File) {
+		t.Helper()
+		if err := new(Ports).takeSockets(v, all); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	v := settings.Defaults()
+	refused(v, "listen or admin has to name that address", socket())
+	v.Listen = []string{ln.Addr().String()}
+	refused(v, "two sockets for listen "+v.Listen[0], socket(), socket())
+	if err := new(Ports).takeSockets(v, []*os.File{socket()}); err != nil {
+		t.Error(err)
+	}
 }
 
 // A service manager that reads none of its messages does not keep the program from its end.
