@@ -94,7 +94,7 @@ func TestInfo(t *testing.T) {
 			t.Errorf("no line %s", line)
 		}
 	}
-	for _, leak := range []string{"10.0.0.7", "slave0", "7001"} {
+	for _, leak := range []string{"10.0.0.7", "slave0", "tcp_port:7001", "tcp_port:7002"} {
 		if strings.Contains(got, leak) {
 			t.Errorf("%s leaks", leak)
 		}
