@@ -35,7 +35,7 @@ func halfPipes() (here, there halves) {
 // connectHalves connects a client that can end its side alone.
 func (r *rig) connectHalves() *testClient {
 	here, there := halfPipes()
-	go r.server.Admit(there)
+	go r.server.Admit(there, nil)
 	r.Cleanup(func() { here.Close() })
 	return &testClient{r, here, bufio.NewReader(here)}
 }

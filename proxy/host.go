@@ -140,7 +140,7 @@ func peerOf(s *session) commands.Peer {
 	p := commands.Peer{
 		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
 		Waits: s.Blocked || s.hold&client.HoldWaiting != 0, Closing: s.hold&client.HoldClosing != 0,
-		Query: s.conn.Kept(), QueryRoom: s.conn.Room(),
+		Query: s.conn.Kept(), QueryRoom: s.conn.InputMemory() - s.conn.Kept(),
 		Replies: s.out.waitingBytes(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
 		BytesIn: s.in.bytes, BytesOut: s.out.deliveries.Written, Commands: s.in.commands,
 	}

@@ -225,7 +225,7 @@ type testClient struct {
 
 func (r *rig) connect() *testClient {
 	here, there := net.Pipe()
-	go r.server.Admit(there)
+	go r.server.Admit(there, nil)
 	r.clients = append(r.clients, here)
 	r.Cleanup(func() { here.Close() })
 	return &testClient{r, here, bufio.NewReader(here)}

@@ -171,6 +171,9 @@ func (w *worker) serveClient(s *session, n door.Newcomer) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()
 	w.shared.Clients.Add(s.ID, otherClient{s}) // from now on others see it
+	if len(n.Came) > 0 {
+		conn.Offer(n.Came)
+	}
 	if w.draining {
 		s.drainSession()
 	}

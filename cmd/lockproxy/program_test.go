@@ -35,7 +35,7 @@ type scriptedPlane struct {
 func (s *scriptedPlane) Turns(context.Context) error { return nil }
 
 func (s *scriptedPlane) Serve(ln net.Listener) error { return ln.Close() }
-func (s *scriptedPlane) Admit(nc net.Conn)           { nc.Close() }
+func (s *scriptedPlane) Admit(nc net.Conn, _ []byte) { nc.Close() }
 func (s *scriptedPlane) Earlier(_, _ uint64)         {}
 
 func (s *scriptedPlane) Ready() error       { return s.ready }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -123,13 +124,19 @@ func TestClientsBeforeTheUpstreamWithSecrets(t *testing.T) {
 			t.Errorf("%v: %s", words, v)
 		}
 	}
+	c.Write([]byte("*1\r\n$4\r\nPI"))
 	s.Restart(t)
 	p.Logged(t, `msg=listening addr=(`+p.Addr+`)\n`)
-	if v := c.Call(t, "PING"); !v.IsError("NOAUTH") {
-		t.Errorf("without a password: %s", v)
+	c.Write([]byte("NG\r\n"))
+	if v, err := c.Receive(rig.Patience); err != nil || !v.IsError("NOAUTH") {
+		t.Errorf("without a password: %s %v", v, err)
 	}
 	c.Want(t, "OK", "AUTH", "secret")
 	c.Want(t, "OK", "SET", "k", "v")
+	c.Want(t, "OK", "QUIT")
+	if _, err := nc.Read(make([]byte, 1)); err != io.EOF { // without close_notify it is another error
+		t.Errorf("TLS ends with %v", err)
+	}
 }
 
 // listen-at-once no: nobody gets in who cannot be served.

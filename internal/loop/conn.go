@@ -138,6 +138,13 @@ func (l *Loop) Add(nc net.Conn, h Handler) (*Conn, error) {
 	return c, err
 }
 
+// Offer offers the handler input that was read of the connection before it was added, at once. It comes
+// before the first round of the connection.
+func (c *Conn) Offer(came []byte) {
+	c.in = append(c.loop.getBuffer(len(came)), came...)
+	c.Resume()
+}
+
 // addConn makes a connection of the socket that open returns.
 func (l *Loop) addConn(h Handler, open func(*Conn) (socket, error)) (*Conn, error) {
 	c := &Conn{loop: l, handler: h, reading: true}
@@ -234,9 +241,6 @@ func (c *Conn) Close() { c.shutConn(net.ErrClosed) }
 
 // Kept is how many bytes of input wait unconsumed.
 func (c *Conn) Kept() int { return len(c.in) }
-
-// Room is how many bytes fit into the connection's own input buffer besides Kept.
-func (c *Conn) Room() int { return cap(c.in) - len(c.in) }
 
 // InputMemory is how many bytes of memory unconsumed input takes.
 func (c *Conn) InputMemory() int { return c.spent + cap(c.in) }

@@ -122,6 +122,24 @@ func TestEcho(t *testing.T) {
 	})
 }
 
+// What was read of a connection before a loop had it comes first, also before the end of the input.
+func TestOffer(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		e := &echo{minLen: len("abcd"), closed: make(chan error, 1), l: l}
+		client, server := connected(t, "tcp", "127.0.0.1:0")
+		client.Write([]byte("cd"))
+		client.(*net.TCPConn).CloseWrite()
+		l.Post(func() {
+			e.c, _ = l.Add(server, e)
+			e.c.Offer([]byte("ab"))
+		})
+		got, err := io.ReadAll(client)
+		if string(got) != "abcd" || err != nil {
+			t.Errorf("echoed %q, %v", got, err)
+		}
+	})
+}
+
 // What the peer announces is not allocated before it has sent as much.
 func TestAnnouncedBytesAreNotAllocated(t *testing.T) {
 	b := growBuffer([]byte("x"), 512<<20, 0)

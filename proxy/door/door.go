@@ -80,6 +80,7 @@ type Newcomer struct {
 	Addr, Local string // as Redis writes them
 	Unix        bool
 	Conn        net.Conn      // nil: On has accepted it
+	Came        []byte        // read of Conn already
 	On          *loop.Loop    // the loop on which Come is called; nil: it is called on a goroutine
 	in          loop.Incoming // what On has accepted
 }
@@ -238,7 +239,7 @@ func (d *Door) acceptClients(ln net.Listener) {
 		if pause = 5 * time.Millisecond; d.secures(ln) {
 			go d.handshake(nc) // ends within handshakeTimeout
 		} else {
-			d.Admit(nc)
+			d.Admit(nc, nil)
 		}
 	}
 }
@@ -264,16 +265,20 @@ func (d *Door) handshake(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	d.Admit(secure)
+	d.Admit(secure, nil)
 }
 
-// Admit lets in one client over nc, which the Door owns from now on.
-func (d *Door) Admit(nc net.Conn) {
-	n := Newcomer{Conn: nc}
+// Admit lets in one client over nc, which the Door owns from now on, as it does came: what was read of nc
+// already.
+func (d *Door) Admit(nc net.Conn, came []byte) {
+	n := Newcomer{Conn: nc, Came: came}
 	if path, ok := nc.LocalAddr().(*net.UnixAddr); ok {
 		n.Addr, n.Local, n.Unix = path.Name+":0", path.Name+":0", true
 	} else {
 		n.Addr, n.Local = nc.RemoteAddr().String(), nc.LocalAddr().String()
+	}
+	if secure, ok := nc.(*tls.Conn); ok {
+		nc = secure.NetConn()
 	}
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		idle := d.now.Load().KeepAlive

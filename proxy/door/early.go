@@ -1,11 +1,9 @@
 package door
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -45,7 +43,8 @@ type Early struct {
 // Successor is who has the clients of Early next. A proxy.Server is one.
 type Successor interface {
 	Serve(ln net.Listener) error
-	Admit(nc net.Conn)
+	// Admit lets in a client, of which came was read already.
+	Admit(nc net.Conn, came []byte)
 	// Earlier counts clients that came and went before, and those that were turned away.
 	Earlier(came, rejected uint64)
 }
@@ -166,10 +165,7 @@ func (e *Early) handOver(nc net.Conn, rest []byte, stays bool) {
 	}
 	// The deadline that woke its goroutine would end the first read of the next owner, too.
 	nc.SetDeadline(time.Time{})
-	if len(rest) > 0 {
-		nc = &begun{nc, io.MultiReader(bytes.NewReader(rest), nc)}
-	}
-	to.Admit(nc)
+	to.Admit(nc, rest)
 }
 
 // answerCommands answers commands until Early ends; then it returns what was read of the next one. stays is
@@ -261,12 +257,3 @@ func (e *Early) text() string {
 	}
 	return text + ": " + cluster.Reasons(why)
 }
-
-// begun is a connection of which something was read already: from has that, and then what comes.
-type begun struct {
-	net.Conn
-	from io.Reader
-}
-
-// Read implements net.Conn.
-func (b *begun) Read(p []byte) (int, error) { return b.from.Read(p) }

@@ -2,7 +2,6 @@ package door
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -12,11 +11,11 @@ import (
 )
 
 // heir is a Successor that keeps what it gets.
-type heir struct{ clients chan net.Conn }
+type heir struct{ came chan string }
 
-func (*heir) Serve(net.Listener) error { return nil }
-func (h *heir) Admit(nc net.Conn)      { h.clients <- nc }
-func (*heir) Earlier(uint64, uint64)   {}
+func (*heir) Serve(net.Listener) error        { return nil }
+func (h *heir) Admit(_ net.Conn, came []byte) { h.came <- string(came) }
+func (*heir) Earlier(uint64, uint64)          {}
 
 // A command that comes while a proxy that starts looks for its upstream the first time waits for it. R23
 func TestFirstLookIsWaitedFor(t *testing.T) {
@@ -26,7 +25,7 @@ func TestFirstLookIsWaitedFor(t *testing.T) {
 			Secret: func() bool { return false }, Log: slog.New(slog.DiscardHandler)})
 		client := func() net.Conn {
 			near, far := net.Pipe()
-			l.door.Admit(far)
+			l.door.Admit(far, nil)
 			near.Write([]byte("PING\r\n"))
 			return near
 		}
@@ -40,13 +39,12 @@ func TestFirstLookIsWaitedFor(t *testing.T) {
 		}
 		first := client()
 		answered(first, grace/2, "")
-		h := &heir{make(chan net.Conn, 1)}
+		h := &heir{make(chan string, 1)}
 		if _, err := l.Open(h); err != nil {
 			t.Fatal(err)
 		}
-		buf := make([]byte, 6)
-		if _, err := io.ReadFull(<-h.clients, buf); err != nil || string(buf) != "PING\r\n" {
-			t.Errorf("handed over: %q %v", buf, err)
+		if came := <-h.came; came != "PING\r\n" {
+			t.Errorf("handed over with %q", came)
 		}
 
 		l = NewEarly(l.o)

@@ -301,7 +301,7 @@ func (h *house) connect(input, cuts []byte) *client {
 		c.pieces = append(c.pieces, input[:n])
 		input = input[n:]
 	}
-	h.Admit(c)
+	h.Admit(c, nil)
 	synctest.Wait()
 	return c
 }
