@@ -120,7 +120,7 @@ func TestListWithoutIndex(t *testing.T) {
 	if got := len(other.Must(t, "LOCKCTL", "LIST", "SCAN").Elems); got != 1 {
 		t.Errorf("SCAN finds %d locks", got)
 	}
-	s.Do(t, "ACL", "SETUSER", "p", "-zscan")
+	s.Do(t, "ACL", "SETUSER", "p", "-zrange")
 	if got := len(c.Must(t, "LOCKCTL", "LIST").Elems); got != 1 {
 		t.Errorf("%d locks", got)
 	}

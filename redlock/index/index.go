@@ -22,8 +22,8 @@
 //
 // The nouns: a note is the record of one lock in memory, a held is one hold in it. The notes lie in shards,
 // each with a lock of its own, so that clients of different locks seldom wait for each other. A set is a
-// sorted set in Redis; a member of it is "<id of a proxy>:<name of a lock>", and its score is until when the
-// lock may be held, in ms since 1970.
+// sorted set in Redis; a member of it is a pack of names (pack.go), and its score is until when one of these
+// locks may be held, in ms since 1970.
 package index
 
 import (
@@ -37,7 +37,6 @@ import (
 	"time"
 
 	"lockproxy/internal/journal"
-	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 )
 
@@ -77,8 +76,7 @@ type Options struct {
 type Index struct {
 	upstream Upstream
 	o        Options
-	names    redlock.Names // how keys are named
-	id       string        // of this proxy, in front of its members
+	id       string // of this proxy, in front of its members
 	notes    notes
 	warn     journal.Lines
 	sets     [keys]sortedSet
@@ -93,15 +91,19 @@ type Index struct {
 	ctx     context.Context // of what is written beside clients
 	cancel  context.CancelFunc
 	// Looks alone use it, one after the other, and Close when they are over.
-	resume time.Time              // nothing is written before: the last attempt failed
+	looks  int       // so far
+	packs  uint64    // so far
+	resume time.Time // nothing is written before: the last attempt failed
+
 	unable atomic.Pointer[string] // why the sets cannot be used
 }
 
 // sortedSet is one of the sorted sets. One goroutine at a time writes to it.
 type sortedSet struct {
-	key   string
-	slot  int
-	swept time.Time // when what is over was last removed
+	key       string
+	swept     time.Time // when what is over was last removed
+	open      *pack     // the last one that was begun; nil: there is none
+	add, gone []*pack   // those that are to be added, or to get another score, and to be removed
 }
 
 // New returns an Index with its sets at u. u may be nil: then nothing is written, and Names says ErrUnable.
@@ -111,19 +113,17 @@ func New(u Upstream, o Options) *Index {
 		o.Used = func() {}
 	}
 	x := &Index{upstream: u, o: o, id: rand.Text()[:idBytes]}
-	x.names.Prefix = o.Prefix
 	x.notes.startNotes()
 	for i := range x.sets {
-		key := o.Prefix + "index:" + strconv.Itoa(i)
-		x.sets[i] = sortedSet{key: key, slot: slot.Of([]byte(key))}
+		x.sets[i].key = o.Prefix + "index:" + strconv.Itoa(i)
 	}
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	return x
 }
 
-// idBytes is the length of what stands in front of the name of a lock in a member of a set, but for a colon.
-// So each proxy has its own members, and what one removes is none of another. It is part of the form of the
-// data in Redis: all proxies must have the same.
+// idBytes is the length of what stands in front of a member of a set. So each proxy has its own members, and
+// what one removes is none of another. It is part of the form of the data in Redis: all proxies must have the
+// same.
 const idBytes = 8
 
 // Used says that a client has asked for a lock, whatever it was told.
@@ -227,8 +227,8 @@ func (x *Index) Broken(name, but string, asked time.Time) (all []Ended) {
 
 // Expire forgets the holds whose leases are over.
 func (x *Index) Expire() {
-	for i := range x.notes.shards {
-		x.notes.shards[i].sweepShard(&x.notes, x.notes.now())
+	for i := range keys {
+		x.notes.sweepSet(i, x.notes.now())
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 )
 
@@ -25,6 +27,7 @@ type shelf struct {
 	ends  map[string]time.Time
 	asked []string // verbs
 	fail  func(verb string) (reply string, err error)
+	loses error // the replies to what has run; nil: they come
 }
 
 func (s *shelf) Do(_ context.Context, _ int, req []byte, resend bool) ([]byte, error) {
@@ -65,17 +68,10 @@ func (s *shelf) Do(_ context.Context, _ int, req []byte, resend bool) ([]byte, e
 	case "PEXPIRE":
 		ms, _ := strconv.ParseInt(args[2], 10, 64)
 		s.ends[args[1]] = time.Now().Add(time.Duration(ms) * time.Millisecond)
-	case "ZSCAN":
-		var found []string
-		for member, score := range set {
-			if len(args) > 6 && !glob.Match([]byte(args[6]), []byte(member)) {
-				continue
-			}
-			found = append(found, member, fmt.Sprint(score))
-		}
-		return append([]byte("*2\r\n$1\r\n0\r\n"), resp.AppendCommandStrings(nil, found...)...), nil
+	case "ZRANGE":
+		return resp.AppendCommandStrings(nil, slices.Collect(maps.Keys(set))...), nil
 	}
-	return resp.One, nil
+	return resp.One, s.loses
 }
 
 // names are what all sets have.
@@ -85,7 +81,7 @@ func (s *shelf) names() string {
 	var all []string
 	for _, set := range s.sets {
 		for member := range set {
-			all = append(all, member[idBytes+1:])
+			eachName([]byte(member), func(name []byte) { all = append(all, canonical(string(name))) })
 		}
 	}
 	slices.Sort(all)
@@ -136,6 +132,16 @@ func (x *Index) grant(a *redlock.Acquire) {
 
 func (x *Index) renew(name, token string, lease time.Duration) {
 	x.Renewed(name, token, time.Now().Add(lease), nil, false)
+}
+
+// eachSet calls f with each set, between two looks.
+func (x *Index) eachSet(f func(to *sortedSet)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.looking.Wait()
+	for i := range x.sets {
+		f(&x.sets[i])
+	}
 }
 
 func expect(t *testing.T, x *Index, pattern, want string) {
@@ -221,6 +227,141 @@ func TestTakenAgain(t *testing.T) {
 		}
 		if x.notes.anyNote() {
 			t.Error("notes are left")
+		}
+	})
+}
+
+// However locks come and go, another proxy sees each that has been held for half a second, and none that has
+// been free for three. Packs are full, but for one in each set. R21
+func TestPacks(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		dice := rand.New(rand.NewPCG(1, 0))
+		changed, held := make(map[string]time.Time), make(map[string]bool)
+		for range 400 {
+			for range dice.IntN(30) {
+				name := fmt.Sprint(dice.IntN(600))
+				if dice.IntN(4) == 0 {
+					name = fmt.Sprint("{h", dice.IntN(3), "}") // these change all the time
+				}
+				if held[name] {
+					x.Freed(name, "t", 0, nil)
+				} else {
+					x.take(name, "t", 40*time.Second+time.Duration(dice.IntN(1e11)))
+				}
+				changed[name], held[name] = time.Now(), !held[name]
+			}
+			for name := range held {
+				if held[name] && dice.IntN(100) == 0 {
+					x.renew(name, "t", 40*time.Second)
+				}
+				if !time.Now().Before(changed[name].Add(40 * time.Second)) { // its lease may end
+					x.Freed(name, "t", 0, nil)
+					delete(held, name)
+					delete(changed, name)
+				}
+			}
+			time.Sleep(time.Duration(dice.IntN(600)) * time.Millisecond)
+			names, err := y.Names(t.Context(), "*")
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := make(map[string]bool)
+			for _, name := range names {
+				seen[name] = true
+			}
+			for name, at := range changed {
+				age := time.Since(at)
+				if held[name] && age > 500*time.Millisecond && !seen[canonical(name)] ||
+					!held[name] && age > 3*time.Second && seen[canonical(name)] {
+					t.Fatalf("%s: held %v for %v, seen %v", name, held[name], age, seen[canonical(name)])
+				}
+			}
+			s.mu.Lock()
+			members := 0
+			for _, set := range s.sets {
+				members += len(set)
+			}
+			s.mu.Unlock()
+			if members > len(names)/mostInPack+keys {
+				t.Fatalf("%d packs of %d names", members, len(names))
+			}
+		}
+	})
+}
+
+// Whatever of the upstream fails, or runs though its reply is lost, or is lost itself: once it works again,
+// and the holds are renewed, the list has all that is held, and soon nothing else. Short leases and long ones
+// share packs. R21
+func TestPacksThatFail(t *testing.T) {
+	for seed := range uint64(6) {
+		run(t, func(t *testing.T, s *shelf, x, y *Index) {
+			dice, away := rand.New(rand.NewPCG(seed, 0)), errors.New("no such node")
+			refused := func(string) (string, error) { return "-OOM no\r\n", nil }
+			held := make(map[string]bool)
+			for i := range 2000 {
+				s.mu.Lock()
+				switch dice.IntN(20) {
+				case 0:
+					s.fail = func(string) (string, error) { return "", away }
+				case 1:
+					s.fail = refused
+				case 2:
+					s.loses = away
+				case 3:
+					clear(s.sets)
+				case 4, 5:
+					s.fail, s.loses = nil, nil
+				}
+				s.mu.Unlock()
+				name, lease := fmt.Sprint(dice.IntN(300)), time.Hour
+				if len(name) < 3 {
+					lease = 10 * time.Second
+				}
+				if held[name] = dice.IntN(2) == 0; held[name] {
+					x.take(name, "t", lease)
+				} else {
+					x.Freed(name, "t", 0, nil)
+				}
+				if i%10 == 0 {
+					for name := range held {
+						if held[name] && len(name) < 3 {
+							x.renew(name, "t", 10*time.Second)
+						}
+					}
+				}
+				time.Sleep(time.Duration(dice.IntN(600)) * time.Millisecond)
+			}
+			s.mu.Lock()
+			s.fail, s.loses = nil, nil
+			clear(s.sets)
+			s.mu.Unlock()
+			maps.DeleteFunc(held, func(_ string, is bool) bool { return !is })
+			for name := range held {
+				x.renew(name, "t", 3*time.Hour)
+			}
+			time.Sleep(5 * time.Second)
+			expect(t, y, "*", strings.Join(slices.Sorted(maps.Keys(held)), " "))
+			x.eachSet(func(to *sortedSet) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if len(to.add)+len(to.gone) > 0 || len(s.sets[to.key]) > 4 {
+					t.Errorf("%d to add, %d to remove, of %d", len(to.add), len(to.gone), len(s.sets[to.key]))
+				}
+			})
+		})
+	}
+}
+
+// Of what is no pack nothing is read that it does not have.
+func FuzzPack(f *testing.F) {
+	f.Add([]byte("ABCDEFGH\x01\x03job\x00"))
+	f.Add([]byte("ABCDEFGH\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Add([]byte("ABC"))
+	f.Fuzz(func(t *testing.T, member []byte) {
+		size := 0
+		eachName(member, func(name []byte) { size += 1 + len(name) })
+		if size > max(0, len(member)-idBytes) {
+			t.Errorf("names of %d bytes in %d", size, len(member))
 		}
 	})
 }
@@ -348,7 +489,7 @@ func TestTrouble(t *testing.T) {
 		x.o.Log = slog.New(slog.NewTextHandler(&text, nil))
 		away := errors.New("no such node")
 		s.failing(func(string) (string, error) { return "", away })
-		x.take("job", "1", time.Minute)
+		x.take("job", "1", time.Hour)
 		time.Sleep(3 * time.Second)
 		if _, err := x.Names(t.Context(), "*"); !errors.Is(err, away) {
 			t.Errorf("%v", err)
@@ -364,7 +505,15 @@ func TestTrouble(t *testing.T) {
 			return "", nil
 		})
 		x.take("other", "1", time.Hour)
-		time.Sleep(time.Minute)
+		for i := range 60 {
+			x.renew("other", "1", time.Duration(i+2)*time.Hour)
+			time.Sleep(time.Second)
+		}
+		x.eachSet(func(to *sortedSet) {
+			if len(to.add) > 2 {
+				t.Errorf("%d packs are to be added for two names", len(to.add))
+			}
+		})
 		if _, err := x.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
 			t.Errorf("%v", err)
 		}
@@ -373,8 +522,8 @@ func TestTrouble(t *testing.T) {
 		}
 		s.failing(nil)
 		time.Sleep(time.Minute)
-		expect(t, x, "*", "other")
-		expect(t, y, "*", "other")
+		expect(t, x, "*", "job other")
+		expect(t, y, "*", "job other")
 
 		s.failing(func(string) (string, error) { return "-WRONGTYPE no\r\n", nil })
 		if _, err := y.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
@@ -485,7 +634,9 @@ func TestNoRoomForTheNextWriter(t *testing.T) {
 	if s.findNote("job", hash) != nil || s.bytes != mostBytes-100 || x.notes.unnoted.Load() != 1 {
 		t.Errorf("%+v, %d bytes, %d not noted", s.findNote("job", hash), s.bytes, x.notes.unnoted.Load())
 	}
-	x.notes.eachName(func(name string) { t.Errorf("%s is noted", name) })
+	if noted := x.notes.noted(); len(noted) > 0 {
+		t.Errorf("%q are noted", noted)
+	}
 }
 
 // What ends by itself is told, with how long it was held, and what is kept alive is left to who keeps it.
@@ -665,7 +816,7 @@ func TestKeysOfSets(t *testing.T) {
 	names := redlock.NewNames("lock:")
 	slots := map[int]bool{}
 	for _, set := range x.sets {
-		slots[set.slot] = true
+		slots[slot.Of([]byte(set.key))] = true
 		if name, ok := names.LockOf(set.key); ok {
 			t.Errorf("%s is the key of the lock %s", set.key, name)
 		}

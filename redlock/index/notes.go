@@ -34,8 +34,6 @@ type notes struct {
 	seed   maphash.Seed
 	born   time.Time
 	nobody string // the token of holds that were freed and rest; no client has it
-	// Used by writeDue alone.
-	swept  int // shards, so far
 	shards [shards]noteShard
 	ended  func(name string, e Ended) // hears of holds that end by themselves; nil: nobody does
 	// unnoted is how many holds there was no room for; each is counted again when it is renewed. unmeasured
@@ -47,6 +45,7 @@ type notes struct {
 type freed struct {
 	name string
 	at   time.Duration
+	pack *pack // that has the name
 }
 
 // past is a hold that another one has taken the place of. Whoever freed it may tell so a moment later.
@@ -114,6 +113,16 @@ func (n *notes) lockShard(name string) (s *noteShard, hash uint64) {
 	return s, hash
 }
 
+// eachShard calls f with each shard that has notes of a set. It is locked meanwhile.
+func (n *notes) eachShard(set int, f func(s *noteShard)) {
+	for i := set; i < shards; i += keys {
+		s := &n.shards[i]
+		s.mu.Lock()
+		f(s)
+		s.mu.Unlock()
+	}
+}
+
 // noteGrant notes a grant, or that somebody holds the lock who was not granted it here. It says whether there
 // was room for it. One that is not shared is the only one. The ends of others are told with the lock of the
 // shard held, as all ends are: whoever hears of them must not ask the Index.
@@ -149,7 +158,7 @@ func (n *notes) noteGrant(name string, h *held, shared bool) bool {
 		n.joinHold(s, k, h)
 	}
 	// the sets would drop the name while the lock is held
-	if k.written < k.until() {
+	if k.pack != nil && k.written < k.until() {
 		s.queueNote(k)
 	}
 	return true
@@ -309,15 +318,9 @@ func (n *notes) freeHold(
 
 // anyNote says that there is a note, or something to be written. If there is none, the timer is not set
 // again.
-func (n *notes) anyNote() bool {
-	for i := range n.shards {
-		s := &n.shards[i]
-		s.mu.Lock()
-		some := len(s.notes)+len(s.gone) > 0
-		s.mu.Unlock()
-		if some {
-			return true
-		}
+func (n *notes) anyNote() (some bool) {
+	for i := range keys {
+		n.eachShard(i, func(s *noteShard) { some = some || len(s.notes)+len(s.gone) > 0 })
 	}
-	return false
+	return some
 }

@@ -35,7 +35,8 @@ type note struct {
 	past         *past         // the last hold that another one took the place of; nil: there is none
 	newer, older *note         // in noteShard.fresh or due; nil if it is in neither
 	at           time.Duration // when the lock was first noted
-	written      time.Duration // until when the sets have it; 0: they have not
+	pack         *pack         // that has its name; nil: none has
+	written      time.Duration // until when the pack has it
 }
 
 // findNote finds the note of a lock, nil if there is none. Here and below mu is held.
@@ -156,8 +157,8 @@ func (s *noteShard) forgetFree(k *note, now time.Duration) (gone bool) {
 	delete(s.notes, k.hash)
 	k.leaveRing()
 	s.bytes -= len(k.name)
-	if k.written > 0 && len(s.gone) < mostNotes {
-		s.gone = append(s.gone, freed{k.name, now})
+	if k.pack != nil && len(s.gone) < mostNotes {
+		s.gone = append(s.gone, freed{k.name, now, k.pack})
 	}
 	if *k = (note{}); len(s.spare) < mostSpare {
 		s.spare = append(s.spare, k)

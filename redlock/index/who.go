@@ -48,9 +48,9 @@ func (x *Index) Waits(a *redlock.Acquire) (left func()) {
 // Who returns what this proxy remembers of a lock. It has two names if it is a or {a}.
 func (x *Index) Who(name string) (holders []KnownHolder, waiters []KnownWaiter) {
 	holders, waiters = x.notes.appendKnown(name, nil, nil)
-	if one := x.canonical(name); one != name {
+	if one := canonical(name); one != name {
 		return x.notes.appendKnown(one, holders, waiters)
-	} else if two := "{" + name + "}"; x.canonical(two) == name {
+	} else if two := "{" + name + "}"; canonical(two) == name {
 		return x.notes.appendKnown(two, holders, waiters)
 	}
 	return holders, waiters

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,213 +11,112 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 )
 
 const (
-	// mostMembers is how many members one command adds or removes.
-	mostMembers = 500
+	// batch is how many words one command has behind the key: members, or scores and members.
+	batch = 500
 	// sweepPause is the time between two removals of what is over.
 	sweepPause = 30 * time.Second
 	// skew is by how much the clocks of proxies may differ: what is over for so long is removed by any of
 	// them.
 	skew = time.Minute
-	// failPause and unablePause are how long nothing is written after an attempt failed, or was forbidden.
-	failPause   = time.Second
-	unablePause = 10 * time.Second
+	// sweepLooks is after how many looks the notes of the next set are swept.
+	sweepLooks = 4
+	// failPause is how long nothing is written after an attempt failed.
+	failPause = time.Second
 )
-
-// setChange is what is to be written to one set. until has the same length as names, and counts from
-// notes.born.
-type setChange struct {
-	gone  []string
-	names []string
-	until []time.Duration // of names
-}
 
 // writeDue writes what is due: it adds the names of locks that have been held for age, and removes those of
 // locks that have been free for stays. It blocks for about patience, and is called by one goroutine at a
 // time.
 func (x *Index) writeDue(ctx context.Context, age, stays time.Duration) {
-	var changes [keys]setChange
 	now := x.notes.now()
-	for i := range x.notes.shards {
-		x.notes.collectDue(&x.notes.shards[i], now, age, stays, &changes)
-	}
-	x.notes.sweepSome(now)
 	var all sync.WaitGroup
 	var errs [keys]error
-	for i := range changes {
-		if c := &changes[i]; len(c.gone)+len(c.names) > 0 {
-			all.Go(func() { errs[i] = x.applyChange(ctx, &x.sets[i], c, now) })
+	for i := range x.sets {
+		to := &x.sets[i]
+		if x.collectDue(i, now, age, stays); len(to.add)+len(to.gone) > 0 {
+			all.Go(func() { errs[i] = x.writeSet(ctx, to, now) })
 		}
+	}
+	if x.looks++; x.looks%sweepLooks == 0 {
+		x.notes.sweepSet(x.looks/sweepLooks%keys, now)
 	}
 	all.Wait()
-	var failed error
-	for i, err := range errs {
-		if err != nil {
-			failed = err
-			x.notes.rewriteNames(changes[i].names)
+	x.noteWritten(cmp.Or(errs[:]...))
+}
+
+// sweepSet forgets holds of a set that are over. Without it holds that nobody frees, or asks for again, would
+// stay for ever.
+func (n *notes) sweepSet(set int, now time.Duration) {
+	n.eachShard(set, func(s *noteShard) {
+		for _, k := range s.notes {
+			n.expireHolds(s, k, now)
 		}
-	}
-	x.noteWritten(failed)
-}
-
-// collectDue adds what is due in a shard to changes. What it takes out is due no more: if it cannot be
-// written, writeDue has it written again.
-func (n *notes) collectDue(s *noteShard, now, age, stays time.Duration, changes *[keys]setChange) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for k := s.fresh.newer; k != &s.fresh; {
-		next := k.newer
-		if !n.expireHolds(s, k, now) && now-k.at >= age && k.holds[0].granted {
-			k.leaveRing()
-			s.queueNote(k)
+		if len(s.notes) == 0 { // it may have been large
+			s.notes = make(map[uint64]*note)
 		}
-		k = next
-	}
-	for k := s.due.newer; k != &s.due; k = s.due.newer {
-		k.leaveRing()
-		// A hold that is renewed is written anew with each third renewal, if that comes at a third of its
-		// lease.
-		until := k.until()
-		k.written = until + max(until-now, 0)
-		c := &changes[k.hash%keys]
-		c.names, c.until = append(c.names, k.name), append(c.until, k.written)
-	}
-	n.clearGone(s, now, stays, changes)
+	})
 }
 
-// clearGone adds to changes the names that have been free for so long. A lock that was taken again keeps its
-// name: it is written anew, or looked at later if it may be free soon.
-func (n *notes) clearGone(s *noteShard, now, stays time.Duration, changes *[keys]setChange) {
-	over := 0
-	var later []freed
-	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {
-		name := s.gone[over].name
-		hash := n.hash(name)
-		switch k := s.findNote(name, hash); {
-		case k == nil:
-			c := &changes[hash%keys]
-			c.gone = append(c.gone, name)
-		case k.newer != nil: // it is fresh, since due is empty here
-			later = append(later, freed{name, now})
-		}
-	}
-	clear(s.gone[:over]) // their names go
-	if s.gone = append(s.gone[over:], later...); len(s.gone) == 0 {
-		s.gone = nil
-	}
-}
-
-// sweeps is in how many looks all shards are swept.
-const sweeps = 64
-
-// sweepSome forgets holds that are over, of other shards with each call. Without it holds that nobody frees,
-// or asks for again, would stay for ever.
-func (n *notes) sweepSome(now time.Duration) {
-	for range shards / sweeps {
-		n.shards[n.swept%shards].sweepShard(n, now)
-		n.swept++
-	}
-}
-
-// sweepShard forgets the holds of s that are over. mu is not held.
-func (s *noteShard) sweepShard(n *notes, now time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.notes {
-		n.expireHolds(s, k, now)
-	}
-	if len(s.notes) == 0 { // it may have been large
-		s.notes = make(map[uint64]*note)
-	}
-}
-
-// rewriteNames has names written again that could not be. Names that could not be removed are not noted
-// again: their scores end.
-func (n *notes) rewriteNames(names []string) {
-	for _, name := range names {
-		s, hash := n.lockShard(name)
-		if k := s.findNote(name, hash); k != nil {
-			s.queueNote(k)
-		}
-		s.mu.Unlock()
-	}
-}
-
-// applyChange writes c to a set. What is removed goes first: a lock that is free may have been taken again.
-func (x *Index) applyChange(ctx context.Context, to *sortedSet, c *setChange, now time.Duration) error {
+// writeSet writes what is due to a set. What is removed goes last: its names may be among those that are
+// added.
+func (x *Index) writeSet(ctx context.Context, to *sortedSet, now time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var err error // the first one; nothing is asked behind it
-	ask := func(req []byte) {
-		if err == nil {
-			_, err = x.askSet(ctx, to, req)
-		}
-	}
-	for some := range slices.Chunk(c.gone, mostMembers) {
-		req := x.beginCommand("ZREM", to, len(some))
-		for _, name := range some {
-			req = x.appendMember(req, name)
-		}
-		ask(req)
-	}
 	clock := time.Now()
-	for at := 0; at < len(c.names); at += mostMembers {
-		end := min(at+mostMembers, len(c.names))
-		req := x.beginCommand("ZADD", to, 2*(end-at))
-		for i := at; i < end; i++ {
-			req = redcon.AppendBulkString(req, millis(clock.Add(c.until[i]-now)))
-			req = x.appendMember(req, c.names[i])
-		}
-		ask(req)
+	var added, gone []string
+	to.add = slices.DeleteFunc(to.add, func(p *pack) bool { return p.gone })
+	for _, p := range to.add {
+		added = append(added, millis(clock.Add(p.until-now)), string(p.member))
 	}
-	if err != nil || len(c.names) == 0 {
-		return err
+	for _, p := range to.gone {
+		gone = append(gone, string(p.member))
+	}
+	for some := range slices.Chunk(added, batch) {
+		if _, err := x.askSet(ctx, to, "ZADD", some...); err != nil {
+			return err
+		}
+	}
+	for _, p := range to.add {
+		p.due = false
+	}
+	to.add = nil
+	for some := range slices.Chunk(gone, batch) {
+		if _, err := x.askSet(ctx, to, "ZREM", some...); err != nil {
+			return err
+		}
+	}
+	if to.gone = nil; len(added) == 0 {
+		return nil
 	}
 	if clock.Sub(to.swept) >= sweepPause {
 		to.swept = clock
-		ask(resp.AppendCommandStrings(nil, "ZREMRANGEBYSCORE", to.key, "-inf", millis(clock.Add(-skew))))
+		if _, err := x.askSet(ctx, to, "ZREMRANGEBYSCORE", "-inf", millis(clock.Add(-skew))); err != nil {
+			return err
+		}
 	}
 	// The whole set goes once no proxy has written for so long: then all scores are over.
 	last := max(2*x.o.MaxLease, time.Minute) + skew
-	ask(resp.AppendCommandStrings(nil, "PEXPIRE", to.key, strconv.FormatInt(last.Milliseconds(), 10)))
+	_, err := x.askSet(ctx, to, "PEXPIRE", strconv.FormatInt(last.Milliseconds(), 10))
 	return err
 }
 
 // millis is a score.
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// beginCommand begins a command for so many words behind the key.
-func (x *Index) beginCommand(verb string, to *sortedSet, words int) []byte {
-	req := redcon.AppendArray(make([]byte, 0, 64+64*words), 2+words)
-	return redcon.AppendBulkString(redcon.AppendBulkString(req, verb), to.key)
-}
+// canonical is the one name of a lock that has two, as a and {a}. Otherwise the lock would be listed twice.
+func canonical(name string) string { return string(redlock.Unbraced([]byte(name))) }
 
-// appendMember appends what a set has for a lock that this proxy has granted.
-func (x *Index) appendMember(req []byte, name string) []byte {
-	name = x.canonical(name)
-	req = append(strconv.AppendInt(append(req, '$'), int64(len(x.id)+1+len(name)), 10), "\r\n"...)
-	return append(append(append(append(req, x.id...), ':'), name...), "\r\n"...)
-}
-
-// canonical is the one name of a lock that has two, as a and {a}. Otherwise the lock would be listed twice,
-// and removing one name would leave the other.
-func (x *Index) canonical(name string) string {
-	if strings.IndexByte(name, '{') < 0 { // nearly always, and without a copy
-		return name
-	}
-	return string(redlock.Unbraced([]byte(name)))
-}
-
-// askSet sends one command. The error is that of the server, if it sent one. All of its commands may run
-// twice.
-func (x *Index) askSet(ctx context.Context, to *sortedSet, req []byte) (resp.Value, error) {
-	reply, err := x.upstream.Do(ctx, to.slot, req, true)
+// askSet sends one command. words follow the key. The error is that of the server, if it sent one. All of its
+// commands may run twice.
+func (x *Index) askSet(ctx context.Context, to *sortedSet, verb string, words ...string) (resp.Value, error) {
+	req := resp.AppendCommandStrings(nil, append([]string{verb, to.key}, words...)...)
+	reply, err := x.upstream.Do(ctx, slot.Of([]byte(to.key)), req, true)
 	if err != nil {
 		return resp.Value{}, err
 	}
@@ -232,16 +132,13 @@ func (x *Index) askSet(ctx context.Context, to *sortedSet, req []byte) (resp.Val
 
 // noteWritten notes how an attempt to write has ended. An attempt that worked makes the sets usable again.
 func (x *Index) noteWritten(err error) {
-	switch {
-	case err == nil:
+	if err == nil {
 		x.unable.Store(nil)
-	case !forbidden(err):
-		x.resume = time.Now().Add(failPause)
-	default:
-		x.resume = time.Now().Add(unablePause)
-		if why := err.Error(); x.unable.Swap(&why) == nil {
-			x.tellUnable(err)
-		}
+		return
+	}
+	x.resume = time.Now().Add(failPause)
+	if why := err.Error(); forbidden(err) && x.unable.Swap(&why) == nil {
+		x.tellUnable(err)
 	}
 }
 
@@ -249,7 +146,7 @@ func (x *Index) noteWritten(err error) {
 func (x *Index) tellUnable(err error) {
 	x.warn.Write(x.o.Log, slog.LevelWarn,
 		"LOCKCTL LIST looks through all keys: the index of locks cannot be used",
-		"remedy", "allow ZADD, ZREM, ZREMRANGEBYSCORE, ZSCAN and PEXPIRE of "+x.o.Prefix+
+		"remedy", "allow ZADD, ZREM, ZREMRANGEBYSCORE, ZRANGE and PEXPIRE of "+x.o.Prefix+
 			"index:* to the upstream's user, and let nobody else write these keys", "err", err)
 }
 

@@ -20,7 +20,7 @@ var onLocks = [][]string{
 // inIndex are those that the proxy runs on its index of the locks that are held.
 var inIndex = [][]string{
 	{"ZADD", "KEY", "1", "x"}, {"ZREM", "KEY", "x"}, {"ZREMRANGEBYSCORE", "KEY", "0", "1"},
-	{"ZSCAN", "KEY", "0"},
+	{"ZRANGE", "KEY", "0", "1"},
 }
 
 // tryRights asks the server whether its user may do all that with the keys of locks. Nothing is run.
