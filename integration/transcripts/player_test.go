@@ -142,13 +142,12 @@ func (tr *transcript) misses(addr string) (string, error) {
 	return "", nil
 }
 
-// play runs the transcript against a server.
-func (tr *transcript) play(addr string) error {
-	is, err := rig.AskRelease(addr)
+// play runs the transcript against the player's server.
+func (tr *transcript) play(p *player) error {
+	is, err := rig.AskRelease(p.addr)
 	if err != nil {
 		return err
 	}
-	p := player{addr: addr, conns: map[string]*rig.Conn{}, bound: map[string]string{}}
 	defer func() {
 		for _, c := range p.conns {
 			c.Close()
@@ -165,7 +164,7 @@ func (tr *transcript) play(addr string) error {
 		}
 	}
 	for name, c := range p.conns {
-		if !c.Silent(30*time.Millisecond) && c.Reader.Buffered() > 0 {
+		if !c.Silent(p.ends) && c.Reader.Buffered() > 0 {
 			v, _ := c.Receive(rig.Patience)
 			return fmt.Errorf("at the end %s still had a reply: %s", name, v)
 		}
@@ -180,6 +179,13 @@ type player struct {
 	bound   map[string]string
 	pending []byte // commands of one connection that follow each other
 	asked   []byte // the last command
+
+	blocks, ends time.Duration // nothing comes for so long when a command blocks, and at the end
+}
+
+func newPlayer(addr string) *player {
+	return &player{addr: addr, conns: map[string]*rig.Conn{}, bound: map[string]string{},
+		blocks: 100 * time.Millisecond, ends: 30 * time.Millisecond}
 }
 
 // flush sends what is pending, in one write.
@@ -226,7 +232,7 @@ func (p *player) step(s step) error {
 	case s.op == '~':
 		return p.until(c, s.text)
 	case s.op == '<' && s.text == "(blocks)":
-		if !c.Silent(100 * time.Millisecond) {
+		if !c.Silent(p.blocks) {
 			v, err := c.Receive(rig.Patience)
 			return fmt.Errorf("%s did not block: %s %v", s.conn, v, err)
 		}

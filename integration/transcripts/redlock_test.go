@@ -71,7 +71,7 @@ func TestRedlockTranscripts(t *testing.T) {
 			for _, s := range five {
 				s.Do(t, "FLUSHALL")
 			}
-			if err := read(t, file).play(p.Addr); err != nil {
+			if err := read(t, file).play(newPlayer(p.Addr)); err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
 		})

@@ -118,7 +118,7 @@ func play(t *testing.T, tr *transcript, addr string) {
 	if _, err := rig.Ask(addr, "FLUSHALL"); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.play(addr); err != nil {
+	if err := tr.play(newPlayer(addr)); err != nil {
 		t.Error(err)
 	}
 }
@@ -139,7 +139,9 @@ func TestTranscriptRunnerFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tr.play(addr); err == nil {
+		p := newPlayer(addr)
+		p.blocks, p.ends = rig.Patience, rig.Patience // what is not expected comes, however late
+		if err := tr.play(p); err == nil {
 			t.Errorf("passed:\n%s", text)
 		}
 	}
