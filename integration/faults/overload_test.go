@@ -15,7 +15,7 @@ func TestOverloadedNode(t *testing.T) {
 	t.Parallel()
 	const clients, each = 100, 5
 	busy := rig.StartLink(t, rig.StartRedis(t).Addr)
-	p := rig.StartProxy(t, "--upstream", busy.Addr(), "--shed-after", "100ms")
+	p := rig.StartProxy(t, "--upstream", busy.Addr(), "--shed-after", "100ms", "--loops", "1")
 	c, locker := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	busy.Pace(5 * time.Millisecond)
 	var shed atomic.Int64
