@@ -105,7 +105,7 @@ func TestSplitWritesTellWhatANodeRefuses(t *testing.T) {
 	}
 	want("OK", "4", mset("4")...)
 
-	for i := range 100 {
+	for i := range 1000 { // which takes longer to load than the command may take
 		c.Nodes[1].Do(t, "SET", fmt.Sprintf("{%s}%d", keys[1], i), strings.Repeat("x", 3000))
 	}
 	for _, setting := range []string{"key-load-delay 40000", "loading-process-events-interval-bytes 1024"} {
