@@ -3,7 +3,6 @@ package faults
 import (
 	"syscall"
 	"testing"
-	"time"
 
 	"lockproxy/integration/rig"
 )
@@ -104,7 +103,9 @@ func TestLingeringInAMovingSlot(t *testing.T) {
 	}
 	// The other proxy asks about it once it can hear. That is to be answered before fence has the
 	// source take the slot for its own for a moment, without the lock.
-	time.Sleep(2 * time.Second)
+	rig.Eventually(t, rig.Patience, "one lingers", func() bool {
+		return a.Metric(t, "lockproxy_lock_lingering") == 1
+	})
 	h.fence(h.to)
 	c.Migrate(t, h.slot, h.from, h.to, 0)
 	if v := other.Must(t, "RENEW", names[1], "t", "PX", "9000", "KEEPALIVE"); v.Int() == 0 {
