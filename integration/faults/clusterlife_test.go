@@ -423,6 +423,7 @@ func TestSentinelFailover(t *testing.T) {
 	rig.Eventually(t, rig.Patience, "the replica has the key",
 		func() bool { return g.Replica.Do(t, "EXISTS", "k").Int() == 1 })
 	g.Master.Kill()
+	g.Promoted(t)
 	rig.Eventually(t, 4*rig.Patience, "writes go on at the promoted replica", func() bool {
 		v, err := rig.Ask(p.Addr, "SET", "k2", "v")
 		return err == nil && v.Text == "OK"

@@ -38,15 +38,15 @@ func TestTracesOfOneMaster(t *testing.T) {
 	t.Run("Sentinel", func(t *testing.T) {
 		t.Parallel()
 		g := rig.StartSentinels(rig.On(t, *traceServer))
-		for _, s := range g.Sentinels { // no fail-over just because the machine is busy
-			s.Do(t, "SENTINEL", "SET", "mymaster", "down-after-milliseconds", "60000")
-		}
 		two := startTraced(t, "--upstream", g.Addrs(), "--upstream-timeout", "2s")
 		takeTraces(t, 1, append(two.faults(), fault{"fail-over by Sentinel", liveness,
 			5 * time.Second, true, func(_ *rand.Rand, r *trace.Running, e *trace.Event) {
 				e.Loses = r.Keys
 				g.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", "mymaster")
 				g.Promoted(t)
+				for _, s := range g.Sentinels { // no fail-over just because the machine is busy
+					s.Do(t, "SENTINEL", "SET", "mymaster", "down-after-milliseconds", "3600000")
+				}
 				g.Master, g.Replica = g.Replica, g.Master
 				rig.Eventually(t, 2*rig.Patience, "the former master is the replica", func() bool {
 					v, err := rig.Ask(g.Replica.Addr, "INFO", "replication")

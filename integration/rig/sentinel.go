@@ -14,7 +14,8 @@ type sentinelGroup struct {
 	Sentinels       []*Server
 }
 
-// StartSentinels starts a Sentinel group; the master's name is "mymaster".
+// StartSentinels starts a Sentinel group; the master's name is "mymaster". It fails over when it is told,
+// or in Promoted.
 func StartSentinels(l Life) *sentinelGroup {
 	l.Helper()
 	g := &sentinelGroup{Master: StartRedis(l), Replica: StartRedis(l)}
@@ -25,7 +26,7 @@ func StartSentinels(l Life) *sentinelGroup {
 	for range 3 {
 		g.Sentinels = append(g.Sentinels, StartSentinel(l,
 			fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2", g.Master.Port),
-			"sentinel down-after-milliseconds mymaster 1000",
+			"sentinel down-after-milliseconds mymaster "+longNodeTimeout,
 			"sentinel failover-timeout mymaster 4000"))
 	}
 	for _, s := range g.Sentinels {
@@ -51,10 +52,13 @@ func StartSentinel(l Life, lines ...string) *Server {
 	return s
 }
 
-// Promoted waits until the replica is master. Sentinel closes all connections to a server that it promotes,
-// and so may close the one that asks.
+// Promoted has the sentinels see that the master is gone, and waits until the replica is master. Sentinel
+// closes all connections to a server that it promotes, and so may close the one that asks.
 func (g *sentinelGroup) Promoted(l Life) {
 	l.Helper()
+	for _, s := range g.Sentinels {
+		s.Do(l, "SENTINEL", "SET", "mymaster", "down-after-milliseconds", "1000")
+	}
 	Eventually(l, 3*Patience, "fail-over", func() bool {
 		v, err := Ask(g.Replica.Addr, "INFO", "replication")
 		return err == nil && InfoField(v.Text, "role") == "master"

@@ -272,6 +272,9 @@ func TestSentinels(t *testing.T) {
 		`ok   upstream    is a group with Sentinels: masters: 1, replicas: 1`,
 		`ok   sentinel    `+g.Sentinels[0].Addr+` could fail over: 3 usable`,
 		`ok   node        `+g.Sentinels[2].Addr+` answers in \S+: Sentinel`)
+	for _, s := range g.Sentinels {
+		s.Do(t, "SENTINEL", "SET", "mymaster", "down-after-milliseconds", "1000")
+	}
 	g.Sentinels[2].Kill()
 	check(t, 1, upstream(g.Sentinels[0].Addr), `fail node        `+g.Sentinels[2].Addr+` cannot be used: `)
 	g.Sentinels[1].Kill()
