@@ -137,7 +137,7 @@ func TestReplicaReadsOfOneRedis(t *testing.T) {
 	replica.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port))
 	growing(t, replica, true)
 	replica.Kill()
-	time.Sleep(time.Second)
+	growing(t, master, true)
 	stop()
 }
 
