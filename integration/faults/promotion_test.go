@@ -157,6 +157,9 @@ func strike(l rig.Life, c *rig.Cluster, p *rig.Proxy, clients int, fault, heal f
 	l.Helper()
 	master := c.MasterOf(l, "struck")
 	replica := rig.Connect(l, c.ReplicasOf(l, master)[0].Addr)
+	for _, n := range c.Nodes { // else others may be taken for dead, too, on a busy machine
+		n.Do(l, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
+	}
 	elsewhere := ""
 	for i := range 100 {
 		if elsewhere = fmt.Sprint("elsewhere", i); c.MasterOf(l, elsewhere) != master {
@@ -167,6 +170,7 @@ func strike(l rig.Life, c *rig.Cluster, p *rig.Proxy, clients int, fault, heal f
 	here.coming()
 	here.blocking(clients / 4)
 	rig.Eventually(l, 2*rig.Patience, "traffic", func() bool { return there.count() > 100*clients })
+	replica.Must(l, "CONFIG", "SET", "cluster-replica-no-failover", "no")
 	began := time.Now()
 	fault(master)
 	for replica.Must(l, "ROLE").Elems[0].Text != "master" {
