@@ -22,7 +22,6 @@ import (
 // must find out.
 func TestWatchCluster(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
-	servers.Cluster(nodes).NoFailovers(t)
 	t.Run("discovered", func(t *testing.T) { discovered(t, nodes) })
 	t.Run("refreshed", func(t *testing.T) { refreshed(t, nodes) })
 	seeds := []*servers.Server{nodes[0], nodes[1]}
@@ -78,10 +77,7 @@ func TestWatchCluster(t *testing.T) {
 	// A planned fail-over.
 	old := servers.ByAddr(nodes, u.Topology().Slots[9000].Addr)
 	successor := replicaOf(old)
-	successor.Must(t, "CLUSTER", "FAILOVER")
-	servers.Eventually(t, "the cluster agreed", func() bool {
-		return strings.Contains(successor.Client.Info(t.Context(), "replication").Val(), "role:master")
-	})
+	successor.Promote(t)
 	servers.Eventually(t, "the fail-over is seen",
 		func() bool { return u.Topology().Slots[9000].Addr == successor.Addr })
 	servers.Eventually(t, "the old master is a replica", func() bool {
@@ -89,9 +85,7 @@ func TestWatchCluster(t *testing.T) {
 			func(n *cluster.Node) bool { return n.Addr == old.Addr && !n.Master })
 	})
 
-	for _, n := range nodes {
-		n.Must(t, "CONFIG", "SET", "cluster-node-timeout", 2000)
-	}
+	servers.Cluster(nodes).DeadAfter("2000")
 	// A master that hangs delays nothing: what it is asked may take longer than what is seen of the others.
 	hung := successor
 	hung.Signal(syscall.SIGSTOP)

@@ -209,6 +209,7 @@ func TestSyncedClusterLife(t *testing.T) {
 	// Its master dies; the replica that takes over has no replica.
 	master := servers.ByAddr(nodes, u.Topology().Slots[n].Addr)
 	master.Kill()
+	servers.Cluster(nodes).DeadAfter("2000")
 	if acked := ask(time.Second); acked != 0 {
 		t.Errorf("%d acked by nobody", acked)
 	}

@@ -271,7 +271,7 @@ func TestSubscribeFailOver(t *testing.T) {
 	}
 
 	next := replica()
-	next.Must(t, "CLUSTER", "FAILOVER")
+	next.Promote(t)
 	h.expectLive(t, u, n, next)
 	hears(next, "1")
 
@@ -280,6 +280,7 @@ func TestSubscribeFailOver(t *testing.T) {
 		return strings.Contains(next.Client.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	master().Kill()
+	servers.Cluster(nodes).DeadAfter("2000")
 	servers.Eventually(t, "the cluster agreed", func() bool {
 		return strings.Contains(next.Client.Info(t.Context(), "replication").Val(), "role:master")
 	})

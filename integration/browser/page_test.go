@@ -307,7 +307,6 @@ func TestPageElsewhere(t *testing.T) {
 func TestPageShowsWhatIsDown(t *testing.T) {
 	t.Parallel()
 	cluster := rig.StartCluster(t, 3, 0)
-	cluster.NoFailovers(t)
 	p := rig.StartProxy(t, "--upstream", cluster.Addrs())
 	b := openTab(t, p.Admin+"/")
 	b.shows(t, "state", "ready")

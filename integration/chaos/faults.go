@@ -193,10 +193,9 @@ func rollNodes(s *scene) {
 	for _, n := range slices.Concat(s.cluster.Nodes[masters:], s.cluster.Nodes[:masters]) {
 		if n.Info(s, "replication", "role") == "master" {
 			heir := s.replicaOf(n)
-			heir.Do(s, "CLUSTER", "FAILOVER")
-			rig.Eventually(s, rig.Patience, "the replica is master", func() bool {
-				return heir.Info(s, "replication", "role") == "master" &&
-					n.Info(s, "replication", "role") != "master"
+			heir.Promote(s)
+			rig.Eventually(s, rig.Patience, "the former master is a replica", func() bool {
+				return n.Info(s, "replication", "role") != "master"
 			})
 		}
 		n.Signal(syscall.SIGTERM)

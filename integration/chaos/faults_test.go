@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 			o.binary, o.patience = rig.Binary, rig.Patience
 			f := *faultNamed(tt.name)
 			if strike := f.strike; !f.lossy { // then no node may be taken for dead that only had no processor
-				f.strike = func(s *scene) { s.cluster.NoFailovers(s); strike(s) }
+				f.strike = func(s *scene) { s.cluster.DeadAfter("3600000"); strike(s) }
 			}
 			r := perform(t.Context(), &f, o)
 			t.Logf("seed %d: %s", o.seed, r.words())

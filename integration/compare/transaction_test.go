@@ -273,9 +273,7 @@ func TestTransactionsDuringFailover(t *testing.T) {
 	for range 2 {
 		begin()
 		replica := c.ReplicasOf(t, master)[0]
-		replica.Do(t, "CLUSTER", "FAILOVER")
-		rig.Eventually(t, 2*rig.Patience, "the replica is master",
-			func() bool { return replica.Info(t, "replication", "role") == "master" })
+		replica.Promote(t)
 		finish()
 		rig.Eventually(t, 2*rig.Patience, "the other is its replica",
 			func() bool { return len(c.ReplicasOf(t, replica)) == 1 })
@@ -289,6 +287,7 @@ func TestTransactionsDuringFailover(t *testing.T) {
 	}
 	begin()
 	master.Kill()
+	c.DeadAfter("2000")
 	finish()
 }
 

@@ -277,7 +277,6 @@ func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.S
 func TestManualFailover(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
-	c.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", "2m", "--upstream-timeout", "2m")
 	old := c.MasterOf(t, "failing")
 	tr, end := newTraffic(p.Addr, 8, append(keysOf("failing", 8),
@@ -292,10 +291,7 @@ func TestManualFailover(t *testing.T) {
 	})
 	time.Sleep(300 * time.Millisecond)
 	replica := c.ReplicasOf(t, old)[0]
-	replica.Do(t, "CLUSTER", "FAILOVER")
-	rig.Eventually(t, 2*rig.Patience, "the replica is master", func() bool {
-		return replica.Info(t, "replication", "role") == "master"
-	})
+	replica.Promote(t)
 	tr.await()
 	w.await(5, time.Now())
 	close(end)
@@ -324,6 +320,7 @@ func TestKilledMaster(t *testing.T) {
 	rig.WaitersOf(t, p.Addr, "{dying}:lock", 1)
 	time.Sleep(300 * time.Millisecond)
 	doomed.Kill()
+	c.DeadAfter("2000")
 	lost := tr.lostWith(t, replica)
 	read, write := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	for _, probe := range []struct {

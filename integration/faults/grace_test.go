@@ -14,8 +14,7 @@ import (
 func TestFailoverGrace(t *testing.T) {
 	t.Parallel()
 	const grace = 20 * time.Second
-	// A replica that took over because the machine had no time for its master would bring a grace of its own.
-	c := rig.StartCluster(t, 3, 1, "--cluster-node-timeout", "30000")
+	c := rig.StartCluster(t, 3, 1)
 	for _, m := range c.Nodes[:c.Masters] {
 		follow(t, m, 1)
 	}

@@ -174,7 +174,7 @@ func namesApart(t *testing.T, c *rig.Cluster) (first, last string) {
 // told so. R26
 func TestSetWithSync(t *testing.T) {
 	t.Parallel()
-	cluster := rig.StartCluster(t, 3, 1, "--cluster-node-timeout", "30000")
+	cluster := rig.StartCluster(t, 3, 1)
 	p := rig.StartProxy(t, "--upstream", cluster.Addrs(), "--lock-sync", "1",
 		"--lock-sync-timeout", "400ms")
 	c, other := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
@@ -221,7 +221,7 @@ func TestSetWithSync(t *testing.T) {
 func TestSetInTheGrace(t *testing.T) {
 	t.Parallel()
 	const grace = 20 * time.Second
-	c := rig.StartCluster(t, 3, 1, "--cluster-node-timeout", "30000")
+	c := rig.StartCluster(t, 3, 1)
 	for _, m := range c.Nodes[:c.Masters] {
 		follow(t, m, 1)
 	}

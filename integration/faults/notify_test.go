@@ -70,13 +70,12 @@ func TestNotifyListeners(t *testing.T) {
 func TestNotifyInAFailover(t *testing.T) {
 	t.Parallel()
 	cl := rig.StartCluster(t, 3, 1)
-	cl.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", cl.Addrs())
 	former := cl.MasterOf(t, "any")
 	asker, holder, listener := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr), rig.Connect(t, former.Addr)
 	listener.Must(t, "SUBSCRIBE", "news")
 	next := cl.ReplicasOf(t, former)[0]
-	next.Do(t, "CLUSTER", "FAILOVER")
+	next.Promote(t)
 	p.Logged(t, `msg="topology changed".* masters=\S*[^\]]*`+next.Addr)
 	for n := range 20 {
 		notified(t, asker, holder, fmt.Sprint("job", n), "news")

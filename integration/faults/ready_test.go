@@ -111,6 +111,7 @@ func TestFailoverIsToldOnce(t *testing.T) {
 		}()
 	}
 	dying.Kill()
+	c.DeadAfter("2000")
 	p.Logged(t,
 		`level=WARN msg="node lost" node=(`+dying.Addr+`) for=.* slots=[0-9-]+ err=.*connection refused`)
 	p.Logged(t, `level=INFO msg="slots have a new master" node=(\S+) after=\S+ delayed=[1-9]\d* failed=\d+ `+

@@ -62,10 +62,7 @@ func loseWrites(l rig.Life, c *rig.Cluster, key string, during func()) (old, now
 	during()
 	old.Kill()
 	now.Signal(syscall.SIGCONT)
-	rig.Eventually(l, rig.Patience, "the replica takes over", func() bool {
-		now.Do(l, "CLUSTER", "FAILOVER", "TAKEOVER")
-		return now.Info(l, "replication", "role") == "master"
-	})
+	now.Promote(l, "TAKEOVER")
 	rig.Eventually(l, 2*rig.Patience, "all know the new master", func() bool {
 		for _, n := range c.Nodes {
 			if !n.Ended() && rig.InfoField(n.Do(l, "CLUSTER", "INFO").Text, "cluster_state") != "ok" {
@@ -213,7 +210,6 @@ func TestSyncWithoutReplicas(t *testing.T) {
 func TestFailoverLosesGrants(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
-	c.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", c.Addrs())
 	for _, m := range c.Nodes[:c.Masters] {
 		follow(t, m, 1)
@@ -311,6 +307,7 @@ func TestSyncWhileTheMasterDies(t *testing.T) {
 	}
 	rig.Eventually(t, 2*rig.Patience, "locks are granted", func() bool { return answers.Load() > 100 })
 	old.Kill()
+	c.DeadAfter("2000")
 	rig.Eventually(t, 2*rig.Patience, "a replica has taken over", func() bool {
 		v, err := rig.Ask(p.Addr, "SET", "{dies}", "1")
 		return err == nil && v.Text == "OK"

@@ -74,6 +74,7 @@ type traceRig struct {
 // startTraceRig has a node that falls silent given up soon.
 func startTraceRig(t *testing.T) *traceRig {
 	c := rig.StartLinkedCluster(rig.On(t, *traceServer), 3, 1)
+	c.DeadAfter("2000")
 	return &traceRig{startTraced(t, "--upstream", c.Addrs(), "--upstream-timeout", "2s"), c}
 }
 

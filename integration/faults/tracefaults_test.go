@@ -156,11 +156,7 @@ func (tr *traceRig) faults() []fault {
 			if len(replicas) == 0 {
 				t.Fatalf("%s has no replica any more", master.Addr)
 			}
-			replica := replicas[0]
-			replica.Do(t, append([]string{"CLUSTER", "FAILOVER"}, how...)...)
-			rig.Eventually(t, 2*rig.Patience, "the replica is master", func() bool {
-				return replica.Info(t, "replication", "role") == "master"
-			})
+			replicas[0].Promote(t, how...)
 			tr.settled()
 		}
 	}

@@ -22,10 +22,10 @@ type Cluster struct {
 	Masters int
 }
 
-// StartCluster starts a cluster of masters, each with that many replicas. The
-// steps of redis-cli --cluster create, but all nodes at once. One with replicas
-// fails over within seconds, unless it is told NoFailovers. One of three masters with nothing special comes
-// from a pool: it is empty and the test's own, but its servers may be older than the test.
+// StartCluster starts a cluster of masters, each with that many replicas. The steps of redis-cli --cluster
+// create, but all nodes at once. It fails over by itself after DeadAfter, or if args have a node time-out.
+// One of three masters with nothing special comes from a pool: it is empty and the test's own, but its
+// servers may be older than the test.
 func StartCluster(l Life, masters, replicas int, args ...string) *Cluster {
 	l.Helper()
 	if masters == 3 && replicas == 0 && len(args) == 0 {
@@ -37,7 +37,7 @@ func StartCluster(l Life, masters, replicas int, args ...string) *Cluster {
 // StartClusterWith starts one whose nodes have arguments of their own besides: those of each, by its index.
 func StartClusterWith(l Life, masters, replicas int, each func(i int) []string, args ...string) *Cluster {
 	l.Helper()
-	return formCluster(l, masters, replicas, func(i int) *Server {
+	return formCluster(l, masters, replicas, args, func(i int) *Server {
 		return newClusterNode(l, slices.Concat(args, each(i))...)
 	})
 }
@@ -48,7 +48,6 @@ func (c *Cluster) Join(l Life, args ...string) *Server {
 	n := newClusterNode(l, args...)
 	n.launch(l)
 	n.ready(l)
-	n.meet(l, c.Nodes[0])
 	c.Nodes = append(c.Nodes, n)
 	c.Whole(l, len(c.Nodes))
 	return n
@@ -63,16 +62,14 @@ func (c *Cluster) Leave(l Life, gone *Server) {
 		n.Do(l, "CLUSTER", "FORGET", id)
 	}
 	gone.Signal(syscall.SIGTERM)
-	if gone.Wait(Patience) < 0 {
-		gone.Kill()
-	}
+	gone.Wait(Patience)
 }
 
 // StartLinkedCluster starts a cluster whose nodes announce links in front of them
 // (server.link), so that whoever follows its topology passes these.
 func StartLinkedCluster(l Life, masters, replicas int, args ...string) *Cluster {
 	l.Helper()
-	return formCluster(l, masters, replicas, func(int) *Server {
+	return formCluster(l, masters, replicas, args, func(int) *Server {
 		s := newClusterNode(l, args...)
 		s.Link = StartLink(l, s.Addr)
 		s.With("--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(s.Link.port()),
@@ -81,10 +78,11 @@ func StartLinkedCluster(l Life, masters, replicas int, args ...string) *Cluster 
 	})
 }
 
+// newClusterNode is one that takes over as a replica however late the others vote for it.
 func newClusterNode(l Life, args ...string) *Server {
 	l.Helper()
 	return newRedis(l, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-		"--cluster-config-file", "nodes.conf"}, args...)...)
+		"--cluster-config-file", "nodes.conf", "--cluster-replica-validity-factor", "0"}, args...)...)
 }
 
 // meet has the server join the cluster of another one.
@@ -94,7 +92,7 @@ func (s *Server) meet(l Life, other *Server) {
 	s.Do(l, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(port), strconv.Itoa(other.Port+10000))
 }
 
-func formCluster(l Life, masters, replicas int, node func(i int) *Server) *Cluster {
+func formCluster(l Life, masters, replicas int, args []string, node func(i int) *Server) *Cluster {
 	l.Helper()
 	c := &Cluster{Masters: masters}
 	for i := range masters * (1 + replicas) {
@@ -113,9 +111,6 @@ func formCluster(l Life, masters, replicas int, node func(i int) *Server) *Clust
 			n.Do(l, slots...)
 		}
 	}
-	for _, n := range c.Nodes[1:] {
-		n.meet(l, c.Nodes[0])
-	}
 	c.Whole(l, len(c.Nodes))
 	for i, n := range c.Nodes[masters:] {
 		n.Do(l, "CLUSTER", "REPLICATE", c.Nodes[i%masters].Do(l, "CLUSTER", "MYID").Text)
@@ -125,32 +120,37 @@ func formCluster(l Life, masters, replicas int, node func(i int) *Server) *Clust
 			return n.Info(l, "replication", "master_link_status") == "up"
 		})
 	}
-	if replicas == 0 {
-		c.NoFailovers(l)
-		return c
-	}
 	c.Settled(l, masters*replicas)
+	if !slices.Contains(args, "--cluster-node-timeout") {
+		c.DeadAfter(longNodeTimeout)
+	}
 	return c
 }
 
-// NoFailovers lets no node take another for dead, which a busy machine keeps from answering for seconds. It
-// comes behind the forming, of which a long time-out would make a slow one.
-func (c *Cluster) NoFailovers(l Life) {
-	l.Helper()
+// DeadAfter has the nodes take for dead who does not answer for so many ms: on a busy machine that may be
+// seconds. A long time comes behind the forming, of which it would make a slow one.
+func (c *Cluster) DeadAfter(ms string) {
 	for _, n := range c.Nodes {
-		Ask(n.Addr, "CONFIG", "SET", "cluster-node-timeout", longNodeTimeout) // not all have CONFIG
-		n.With("--cluster-node-timeout", longNodeTimeout)
+		Ask(n.Addr, "CONFIG", "SET", "cluster-node-timeout", ms) // not all have CONFIG, or live
+		n.With("--cluster-node-timeout", ms)
 	}
 }
 
-// Whole waits until every node sees known nodes and all slots served.
+// Whole waits until every node sees known nodes, which meet until they do, and all slots served.
 func (c *Cluster) Whole(l Life, known int) {
 	l.Helper()
+	var met time.Time
 	for _, n := range c.Nodes {
 		Eventually(l, 2*Patience, fmt.Sprintf("cluster whole, as %s sees it", n.Addr), func() bool {
 			text := n.Do(l, "CLUSTER", "INFO").Text
-			return InfoField(text, "cluster_state") == "ok" &&
-				InfoField(text, "cluster_known_nodes") == strconv.Itoa(known)
+			all := InfoField(text, "cluster_known_nodes") == strconv.Itoa(known)
+			if !all && time.Since(met) > 5*time.Second { // they give up after two
+				met = time.Now()
+				for _, other := range c.Nodes[1:] {
+					other.meet(l, c.Nodes[0])
+				}
+			}
+			return all && InfoField(text, "cluster_state") == "ok"
 		})
 	}
 }
@@ -228,6 +228,20 @@ func (c *Cluster) ReplicasOf(l Life, master *Server) []*Server {
 	return found
 }
 
+// Promote has a replica take the place of its master with CLUSTER FAILOVER. It asks again when an attempt is
+// over: one may come too early, get too few votes, or find a machine that has no time for it.
+func (s *Server) Promote(l Life, how ...string) {
+	l.Helper()
+	var asked time.Time
+	Eventually(l, 2*Patience, "the replica "+s.Addr+" is master", func() bool {
+		if time.Since(asked) > 6*time.Second { // Redis gives up after five
+			asked = time.Now()
+			Ask(s.Addr, append([]string{"CLUSTER", "FAILOVER"}, how...)...)
+		}
+		return s.Info(l, "replication", "role") == "master"
+	})
+}
+
 // Each runs a command on every live master.
 func (c *Cluster) Each(l Life, args ...string) {
 	l.Helper()
@@ -252,7 +266,7 @@ func (c *Cluster) Migrate(l Life, slot int, from, to *Server, pause time.Duratio
 		if len(keys) == 0 {
 			break
 		}
-		from.Do(l, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "", "0", "5000", "KEYS"},
+		from.Do(l, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "", "0", "300000", "KEYS"},
 			keys...)...)
 	}
 	to.Do(l, "CLUSTER", "SETSLOT", s, "NODE", toID)

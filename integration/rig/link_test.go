@@ -125,10 +125,7 @@ func TestLinkedCluster(t *testing.T) {
 	if c.Nodes[0].Link.saw("foo") == 0 {
 		t.Error("the redirect did not name the link")
 	}
-	c.Nodes[3].Do(t, "CLUSTER", "FAILOVER")
-	Eventually(t, Patience, "the replica is master", func() bool {
-		return c.Nodes[3].Info(t, "replication", "role") == "master"
-	})
+	c.Nodes[3].Promote(t)
 	c.Nodes[3].Link.watch("bar")
 	client.Want(t, "OK", "SET", "{foo}bar", "1")
 	if c.Nodes[3].Link.saw("bar") == 0 {

@@ -8,10 +8,10 @@ import (
 
 // pool keeps clusters that a test is done with for the next one: making one takes seconds. Only a cluster
 // that is as it was when it was new goes back; what a test has changed for good ends with the test.
-var pool struct {
+var pool = struct {
 	sync.Mutex
 	free map[string][]*pooled // by the program of the servers
-}
+}{free: map[string][]*pooled{}}
 
 // pooled is a cluster of three masters, and what it was like when it was new.
 type pooled struct {
@@ -23,13 +23,18 @@ type pooled struct {
 func lendCluster(l Life) *Cluster {
 	l.Helper()
 	program := serverOf(l)
-	p := takePooled(program)
+	var p *pooled
+	pool.Lock()
+	if free := pool.free[program]; len(free) > 0 {
+		p, pool.free[program] = free[len(free)-1], free[:len(free)-1]
+	}
+	pool.Unlock()
 	if p == nil {
 		var life Life = packageLife
 		if program != "redis-server" {
 			life = onProduct{packageLife, program}
 		}
-		c := formCluster(life, 3, 0, func(int) *Server { return newClusterNode(life) })
+		c := formCluster(life, 3, 0, nil, func(int) *Server { return newClusterNode(life) })
 		p = &pooled{nodes: c.Nodes}
 		for _, n := range c.Nodes {
 			Ask(n.Addr, "CONFIG", "RESETSTAT")
@@ -43,17 +48,6 @@ func lendCluster(l Life) *Cluster {
 	}
 	l.Cleanup(func() { p.giveBack(program, lent) })
 	return lent
-}
-
-func takePooled(program string) *pooled {
-	pool.Lock()
-	defer pool.Unlock()
-	free := pool.free[program]
-	if len(free) == 0 {
-		return nil
-	}
-	pool.free[program] = free[:len(free)-1]
-	return free[len(free)-1]
 }
 
 // giveBack puts the cluster back if it is as it was, or else ends it, with what its user has added to it.
@@ -70,9 +64,6 @@ func (p *pooled) giveBack(program string, lent *Cluster) {
 	}
 	pool.Lock()
 	defer pool.Unlock()
-	if pool.free == nil {
-		pool.free = map[string][]*pooled{}
-	}
 	pool.free[program] = append(pool.free[program], p)
 }
 

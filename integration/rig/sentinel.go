@@ -14,8 +14,7 @@ type sentinelGroup struct {
 	Sentinels       []*Server
 }
 
-// StartSentinels starts a Sentinel group; the master's name is "mymaster". It fails over when it is told,
-// or in Promoted.
+// StartSentinels starts a Sentinel group; its master is "mymaster". It fails over when told, or in Promoted.
 func StartSentinels(l Life) *sentinelGroup {
 	l.Helper()
 	g := &sentinelGroup{Master: StartRedis(l), Replica: StartRedis(l)}

@@ -85,7 +85,6 @@ func TestManyBlockedClients(t *testing.T) {
 func TestBlockedClientMoves(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
-	c.NoFailovers(t) // but by hand
 	p := rig.StartProxy(t, "--upstream", c.Addrs())
 	push := rig.Connect(t, p.Addr)
 	from := c.MasterOf(t, "moving")
@@ -109,7 +108,7 @@ func TestBlockedClientMoves(t *testing.T) {
 	b.Send("BLPOP", "moving", "0")
 	waitBlocked(t, push, 1)
 	replica := c.ReplicasOf(t, to)[0]
-	replica.Do(t, "CLUSTER", "FAILOVER")
+	replica.Promote(t)
 	rig.Eventually(t, 2*rig.Patience, "the client blocks at the new master", func() bool {
 		return replica.Info(t, "clients", "blocked_clients") == "1"
 	})
@@ -133,6 +132,7 @@ func TestBlockedClientsMasterDies(t *testing.T) {
 	for _, n := range c.Nodes {
 		if n.Info(t, "clients", "blocked_clients") == "2" {
 			n.Kill()
+			c.DeadAfter("2000")
 			break
 		}
 	}
@@ -204,7 +204,7 @@ func TestWaitThroughTheProxy(t *testing.T) {
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		cl := rig.StartCluster(t, 3, 1, "--cluster-node-timeout", "15000")
+		cl := rig.StartCluster(t, 3, 1)
 		p := rig.StartProxy(t, "--upstream", cl.Addrs())
 		c := rig.Connect(t, p.Addr)
 		for i := range 20 {

@@ -159,6 +159,7 @@ func TestNodesStayUnknown(t *testing.T) {
 	for _, n := range c.Nodes[:2] {
 		n.Kill()
 	}
+	c.DeadAfter("2000")
 	errors := 0
 	for i := range 60 {
 		for _, args := range [][]string{{"SET", fmt.Sprint("k", i), "v"},

@@ -167,7 +167,7 @@ func TestPubSubCluster(t *testing.T) {
 		flows(t, "the slot has moved", spublish, shard...)
 	}
 	for _, master := range c.Nodes[:3] {
-		c.ReplicasOf(t, master)[0].Do(t, "CLUSTER", "FAILOVER")
+		c.ReplicasOf(t, master)[0].Promote(t)
 		rig.Eventually(t, 2*rig.Patience, "it is a replica",
 			func() bool { return master.Info(t, "replication", "role") == "slave" })
 		flows(t, "shard channel after CLUSTER FAILOVER", spublish, shard...)
@@ -180,6 +180,7 @@ func TestPubSubCluster(t *testing.T) {
 		return len(r) > 0 && r[0].Info(t, "replication", "master_link_status") == "up"
 	})
 	victim.Kill()
+	c.DeadAfter("2000")
 	flows(t, "shard channel after a crash", spublish, shard...)
 	flows(t, "channel after a crash", publish, classic...)
 	for i, l := range append(shard, classic...) {

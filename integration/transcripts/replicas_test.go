@@ -205,6 +205,7 @@ func TestReplicaReadsOfACluster(t *testing.T) {
 	growing(t, masters[0], true)
 	growing(t, replicas[1], true)
 	masters[1].Kill()
+	c.DeadAfter("2000")
 	w := rig.Connect(t, p.Addr)
 	rig.Eventually(t, 3*rig.Patience, "fail-over",
 		func() bool { return replicas[1].Info(t, "replication", "role") == "master" })

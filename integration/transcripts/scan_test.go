@@ -101,6 +101,7 @@ func (s *scanner) scan(conns []*rig.Conn, random *rand.Rand) error {
 func TestScanVisitsEachKey(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
+	c.DeadAfter("2000")
 	proxies := []string{rig.StartProxy(t, "--upstream", c.Addrs()).Addr,
 		rig.StartProxy(t, "--upstream", c.Addrs()).Addr}
 	stay := make(map[string]bool)

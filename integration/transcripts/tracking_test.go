@@ -447,7 +447,7 @@ func TestTrackedReadsAreNeverOld(t *testing.T) {
 			neverOld(t, a.Addr, b.Addr, func() {
 				master := nodes.MasterOf(t, "key0")
 				replica := nodes.ReplicasOf(t, master)[0]
-				replica.Do(t, "CLUSTER", "FAILOVER")
+				replica.Promote(t)
 				rig.Eventually(t, 2*rig.Patience, "fail-over",
 					func() bool { return nodes.MasterOf(t, "key0") == replica })
 			})
@@ -456,6 +456,7 @@ func TestTrackedReadsAreNeverOld(t *testing.T) {
 			neverOld(t, a.Addr, b.Addr, func() {
 				master := nodes.MasterOf(t, "key1")
 				master.Kill()
+				nodes.DeadAfter("2000")
 				rig.Eventually(t, 3*rig.Patience, "fail-over",
 					func() bool { return nodes.MasterOf(t, "key1") != master })
 			})

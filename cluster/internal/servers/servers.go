@@ -49,12 +49,11 @@ func withClient(t *testing.T, s *rig.Server, password string) *Server {
 }
 
 // StartCluster starts a cluster of 3 masters and as many replicas of each as
-// asked for; masters come first. With replicas it fails over within seconds.
+// asked for; masters come first. It fails over by itself after DeadAfter.
 func StartCluster(t *testing.T, replicas int, args ...string) []*Server {
 	t.Helper()
-	args = append([]string{"--cluster-replica-validity-factor", "0",
-		// CLUSTER SLOTS hides a replica until its master has written or pinged.
-		"--repl-ping-replica-period", "1"}, args...)
+	// CLUSTER SLOTS hides a replica until its master has written or pinged.
+	args = append([]string{"--repl-ping-replica-period", "1"}, args...)
 	var nodes []*Server
 	for _, n := range rig.StartCluster(t, 3, replicas, args...).Nodes {
 		nodes = append(nodes, withClient(t, n, ""))
