@@ -106,13 +106,16 @@ func TestSync(t *testing.T) {
 	const timeout = 400 * time.Millisecond
 	p := rig.StartProxy(t, "--upstream", master.Addr, "--lock-sync-timeout", "400ms")
 	c := rig.Connect(t, p.Addr)
+	// What is to be granted has all the time that a busy machine takes.
+	patient := rig.StartProxy(t, "--upstream", master.Addr, "--lock-sync-timeout", "1m")
+	granted := rig.Connect(t, patient.Addr)
 
 	for n := range 3 {
 		key, sync := fmt.Sprint("sync:", n), strconv.Itoa(n)
-		_, ttl := lockFor(t, c, "LOCK", key, "TOKEN", "a", "PX", "20000", "SYNC", sync)
-		if ttl > 20*time.Second ||
-			ttl < 10*time.Second {
-			t.Errorf("SYNC %d: %v remain of 20 s", n, ttl)
+		_, ttl := lockFor(t, granted, "LOCK", key, "TOKEN", "a", "PX", "1200000", "SYNC", sync)
+		if ttl > 20*time.Minute ||
+			ttl < 10*time.Minute {
+			t.Errorf("SYNC %d: %v remain of 20 min", n, ttl)
 		}
 		have := 0
 		for _, r := range replicas {
@@ -126,15 +129,15 @@ func TestSync(t *testing.T) {
 	if n := master.Info(t, "commandstats", "cmdstat_pexpireat"); !strings.HasPrefix(n, "calls=2,") {
 		t.Errorf("what was asked before WAIT, twice, wrote %q: Redis 7.2 counts nothing else", n)
 	}
-	lockFor(t, c, "RLOCK", "shared", "TOKEN", "a", "SYNC", "2")
-	lockFor(t, c, "RLOCK", "shared", "TOKEN", "b", "SYNC", "2")
+	lockFor(t, granted, "RLOCK", "shared", "TOKEN", "a", "PX", "1200000", "SYNC", "2")
+	lockFor(t, granted, "RLOCK", "shared", "TOKEN", "b", "PX", "1200000", "SYNC", "2")
 	if v := c.Call(t, "WLOCK", "shared", "TOKEN", "c", "SYNC", "2"); !v.Null {
 		t.Errorf("held by others, and yet %s", v)
 	}
 
 	replicas[1].Stop(t)
 	refusedSync(t, c, 1, 2, timeout, "LOCK", "job", "TOKEN", "a", "SYNC", "2")
-	fence, _ := lockFor(t, c, "LOCK", "job", "TOKEN", "b", "SYNC", "1")
+	fence, _ := lockFor(t, granted, "LOCK", "job", "TOKEN", "b", "PX", "1200000", "SYNC", "1")
 	// The same token again, counted: only that is taken back.
 	refusedSync(t, c, 1, 2, timeout, "LOCK", "job", "TOKEN", "b", "REENTRANT", "SYNC", "2")
 	if v := c.Must(t, "LOCKCTL", "CHECK", "job", "b"); len(v.Elems) != 3 || v.Elems[1].Int() != fence ||
@@ -142,10 +145,10 @@ func TestSync(t *testing.T) {
 		t.Errorf("the hold after a re-entry that was refused: %s", v)
 	}
 	// Who waits gets the lock and cannot keep it; the one behind gets it then.
-	waiter, next := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
-	waiter.Send("LOCK", "job", "TOKEN", "w", "WAIT", "20000", "SYNC", "2")
+	waiter, next := rig.Connect(t, p.Addr), rig.Connect(t, patient.Addr)
+	waiter.Send("LOCK", "job", "TOKEN", "w", "WAIT", "600000", "SYNC", "2")
 	rig.WaitersOf(t, p.Addr, "job", 1)
-	next.Send("LOCK", "job", "TOKEN", "n", "WAIT", "20000", "SYNC", "1")
+	next.Send("LOCK", "job", "TOKEN", "n", "PX", "1200000", "WAIT", "600000", "SYNC", "1")
 	rig.WaitersOf(t, p.Addr, "job", 2)
 	c.Want(t, "(integer) 1", "UNLOCK", "job", "b")
 	if v, err := waiter.Receive(rig.Patience); err != nil || !v.IsError("NOREPLICAS") {
@@ -215,16 +218,17 @@ func TestFailoverLosesGrants(t *testing.T) {
 		follow(t, m, 1)
 	}
 	one, two := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+	granted := rig.Connect(t, rig.StartProxy(t, "--upstream", c.Addrs(), "--lock-sync-timeout", "1m").Addr)
 	// All of these lie in one slot.
 	const early, plain, synced = "{lossy}:early", "{lossy}:plain", "{lossy}:synced"
 	for i := range 12 { // of every master
 		key := fmt.Sprint("everywhere:", i)
-		lockFor(t, one, "LOCK", key, "TOKEN", "a", "SYNC", "1")
+		lockFor(t, granted, "LOCK", key, "TOKEN", "a", "PX", "1200000", "SYNC", "1")
 		if v := two.Call(t, "LOCK", key, "TOKEN", "b", "SYNC", "1"); !v.Null {
 			t.Errorf("%s is held, and yet %s", key, v)
 		}
 	}
-	earlyFence, _ := lockFor(t, one, "LOCK", early, "TOKEN", "a", "PX", "1200000", "SYNC", "1")
+	earlyFence, _ := lockFor(t, granted, "LOCK", early, "TOKEN", "a", "PX", "1200000", "SYNC", "1")
 
 	var fence int64
 	var until time.Time
