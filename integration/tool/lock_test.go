@@ -75,7 +75,7 @@ func TestLockExitCodes(t *testing.T) {
 			if code != test.code || !strings.Contains(said, test.says) || test.says == "" && said != "" {
 				t.Errorf("code %d, not %d: %s", code, test.code, said)
 			}
-			if strings.Contains(said, "ran") != (test.says == "ran\n") {
+			if strings.Contains(said, "ran\n") != (test.says == "ran\n") {
 				t.Errorf("it has run, or not: %s", said)
 			}
 		})
