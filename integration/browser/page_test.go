@@ -55,7 +55,7 @@ func named(t *testing.T, p *rig.Proxy, name string) *rig.Conn {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
-	leases := []string{"300000", "900000", "1500000"}
+	leases := []string{"17000000", "27000000", "35000000"}
 	prefix := "page-" + rand.Text() + ":" // for this run alone: the cluster is for all
 	args := []string{"--upstream", rig.SharedCluster().Addrs(), "--lock-prefix", prefix,
 		"--lock-fleet", prefix, "--lock-events", "yes"}
@@ -91,7 +91,7 @@ func TestPage(t *testing.T) {
 	b.do(t, "search", chromedp.SendKeys(match, "report"))
 	b.shows(t, "shown", "1 locks with “report” in the name")
 	b.until(t, "document.querySelectorAll('#lock-rows tr').length === 3") // one a holder
-	for i, left := range []string{"4 m", "14 m", "24 m"} {
+	for i, left := range []string{"4 h", "7 h", "9 h"} {
 		holder := fmt.Sprint("report-", i)
 		row := is[string](t, b, fmt.Sprintf("[...document.querySelectorAll('#lock-rows tr')]"+
 			".find((tr) => tr.innerText.includes(%q)).innerText", holder))
