@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,23 +9,23 @@ import (
 	"lockproxy/commands"
 )
 
-// A client that tracks many prefixes may add to them in no more time than one that tracks none.
+// A client that tracks many prefixes may add to them as fast as one that tracks none: most of them are not
+// looked at.
 func TestManyPrefixes(t *testing.T) {
 	var many commands.Tracking
 	many.On, many.BCast = true, true
-	for i := range 1_000_000 {
-		many.Prefixes = append(many.Prefixes, strconv.Itoa(1_000_000+i)+":")
+	for i := range 1000 {
+		many.Prefixes = append(many.Prefixes, strconv.Itoa(1000+i)+":")
 	}
 	next := commands.Tracking{BCast: true}
-	if steps := testing.Benchmark(func(b *testing.B) {
-		for range b.N {
-			overlapping(&many, "2:")
-		}
-	}); steps.NsPerOp() > 100_000 {
-		t.Errorf("a prefix takes %v", steps)
+	disordered := many
+	disordered.Prefixes = slices.Clone(many.Prefixes)
+	disordered.Prefixes[5] = "2:" // who looked at all of them would find it here
+	if old, ok := overlapping(&disordered, "2:"); ok {
+		t.Errorf("%q was found by a search of all", old)
 	}
 	for prefix, old := range map[string]string{
-		"2": "", "1000000": "1000000:", "1500000:x": "1500000:", "19": "1900000:",
+		"2": "", "1000": "1000:", "1500:x": "1500:", "19": "1900:",
 	} {
 		got := refuses(&many, &next, []string{prefix})
 		if (got == "") != (old == "") || !strings.Contains(got, old) {

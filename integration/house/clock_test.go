@@ -136,7 +136,7 @@ func calls(body ast.Node) map[string]bool {
 }
 
 // measured are the places in a function at which a duration that has elapsed is compared, or a process is
-// asked for its memory or processor time.
+// asked for its memory or processor time, or for how long it takes.
 func measured(fn *ast.FuncDecl) (places []token.Pos) {
 	elapsed := map[string]bool{} // variables that hold one
 	early := map[ast.Node]bool{} // comparisons that find what is too early
@@ -186,8 +186,9 @@ func measured(fn *ast.FuncDecl) (places []token.Pos) {
 	return places
 }
 
-// machines are methods that ask the machine about a process.
-var machines = map[string]bool{"RSS": true, "CPU": true, "Getrusage": true}
+// machines are methods that ask the machine about a process, or how fast it is.
+var machines = map[string]bool{"RSS": true, "CPU": true, "Getrusage": true,
+	"Benchmark": true, "NsPerOp": true}
 
 // waits are functions that give up when what they wait for has not come in a time that they are given. Who
 // waits for less than a minute judges the machine. (Silent, which wants that nothing comes, judges nothing.)
@@ -315,6 +316,7 @@ func TestMeasuresAreFound(t *testing.T) {
 		"if time.Since(a) < b { return }":                                                                  1,
 		"if time.Now().Sub(a) > b { t.Fatal() }":                                                           1,
 		"if p.RSS(t) > 3 { t.Fatal() }":                                                                    1,
+		"b := testing.Benchmark(f)":                                                                        1,
 		"help()\n}\nfunc help() { if time.Since(a) > b { panic(1) } ":                                      1,
 		"x.help()\n}\nfunc (x X) help() { if time.Since(a) > b { panic(1) } ":                              1,
 		"synctest.Test(t, func() { if time.Since(a) > b { t.Fatal() } })":                                  0,
