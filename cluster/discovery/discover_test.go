@@ -266,27 +266,34 @@ func TestDiscoverErrors(t *testing.T) {
 
 func TestDialErrors(t *testing.T) {
 	s := servers.StartRedis(t, "--requirepass", "right")
-	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s), Password: "right",
-		ConnectTimeout: 300 * time.Millisecond})
-	s.Must(t, "CONFIG", "SET", "requirepass", "other")
-	for _, proto := range []int{2, 3} {
-		_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "cluster: node "+s.Addr+": WRONGPASS") {
-			t.Errorf("%d: %v", proto, err)
+	o := discovery.Options{Addrs: servers.Addrs(s), Password: "right"}
+	t.Run("wrong password", func(t *testing.T) {
+		o.ConnectTimeout = servers.Patience
+		u := upstream.Find(t, o)
+		s.Must(t, "CONFIG", "SET", "requirepass", "other")
+		for _, proto := range []int{2, 3} {
+			_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil)
+			if err == nil || !strings.HasPrefix(err.Error(), "cluster: node "+s.Addr+": WRONGPASS") {
+				t.Errorf("%d: %v", proto, err)
+			}
 		}
-	}
-	s.Must(t, "CONFIG", "SET", "requirepass", "right")
-	s.Signal(syscall.SIGSTOP)
-	if _, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: 2}, nil); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := u.Dial(ctx, s.Addr, cluster.Mode{Proto: 2}, nil); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	s.Signal(syscall.SIGCONT)
+		s.Must(t, "CONFIG", "SET", "requirepass", "right")
+	})
+	t.Run("stopped", func(t *testing.T) {
+		o.ConnectTimeout = 300 * time.Millisecond // Find asks again when an answer takes longer
+		u := upstream.Find(t, o)
+		s.Signal(syscall.SIGSTOP)
+		defer s.Signal(syscall.SIGCONT)
+		_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: 2}, nil)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := u.Dial(ctx, s.Addr, cluster.Mode{Proto: 2}, nil); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
 }
 
 // A node that has no place for one more client says so and closes. That is told, by the control plane and by
