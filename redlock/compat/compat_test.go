@@ -22,9 +22,12 @@ type library struct{ s *rig.Server }
 const compareAndDelete = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) ` +
 	`else return 0 end`
 
-// lock says whether the library has got the lock, for a second.
-func (l library) lock(value string) bool {
-	return l.s.Ask("SET", "job", value, "NX", "PX", "1000").Text() == "OK"
+// lock says whether the library has got the lock, for a minute.
+func (l library) lock(value string) bool { return l.lockFor(value, "60000") }
+
+// lockFor says whether the library has got the lock, for so many milliseconds.
+func (l library) lockFor(value, ms string) bool {
+	return l.s.Ask("SET", "job", value, "NX", "PX", ms).Text() == "OK"
 }
 
 // unlock says whether the library has freed the lock.
@@ -91,7 +94,7 @@ func TestExclusion(t *testing.T) {
 		if n := p[0].Unlock("x:1"); n != -1 {
 			t.Error("the hold of the library was freed:", n)
 		}
-		if s := p[0].State(); len(s.Holders) != 1 || s.Holders[0].TTL > time.Second ||
+		if s := p[0].State(); len(s.Holders) != 1 || s.Holders[0].TTL > time.Minute ||
 			s.Holders[0].Fence != 0 || s.Held("x:1") != nil {
 			t.Errorf("%+v", s)
 		}
@@ -120,7 +123,7 @@ func TestWaiting(t *testing.T) {
 		p[1].Unlock(held.Token)
 		held = proxies.Granted(t, second)
 		p[0].Unlock(held.Token)
-		l.lock("x:2") // and never frees it
+		l.lockFor("x:2", "1000") // and never frees it
 		held = proxies.Granted(t, p[1].Begin(t.Context(), wait))
 		if l.lock("x:3") {
 			t.Error("two hold it")
@@ -336,7 +339,7 @@ func TestKept(t *testing.T) {
 		held.Release()
 		for i := 0; !l.lock("x:1"); i++ {
 			time.Sleep(10 * time.Millisecond)
-			if i > 3000 {
+			if i > int(rig.Patience/(10*time.Millisecond)) {
 				t.Fatal("a hold is there after its connection")
 			}
 		}
@@ -355,9 +358,9 @@ func TestUndo(t *testing.T) {
 			}
 			return a
 		}
-		undone := func(a *redlock.Acquire) bool {
+		undone := func(a *redlock.Acquire, looks int) bool {
 			p.Undo(a)
-			for i := 0; i < 20; i++ {
+			for range looks {
 				if s := p.State(); s.Held("t") == nil {
 					return true
 				}
@@ -367,11 +370,11 @@ func TestUndo(t *testing.T) {
 		}
 		first := acquire()
 		second := acquire()
-		if undone(first) || undone(second) {
+		if undone(first, 20) || undone(second, 20) {
 			t.Error("a hold that another request relies on was taken back")
 		}
 		p.Unlock("t")
-		if !undone(acquire()) {
+		if !undone(acquire(), int(rig.Patience/(10*time.Millisecond))) {
 			t.Error("nothing was taken back")
 		}
 	})
