@@ -84,7 +84,9 @@ soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces
 	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./proxy -run Storm -storm.seed 0 -storm.rounds 500
 	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./cluster/pipe -run TestPoolModel -model.seed 0 -model.runs 1000
 	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/locks -run TestSetModel -seeds 300
-	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/quorum -run TestQuorumModel -rapid.checks 1000
+	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/quorum -run 'TestQuorumModel|Fuzzed$$' -rapid.seed 0 -rapid.checks 1000
+	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./redlock/scripts -run '^TestModel$$' -rapid.seed 0 -rapid.checks 10000
+	$(GO) test -race -count=1 -timeout $(SOAKTIMEOUT) ./internal/resp -run 'CutAnywhere$$' -rapid.seed 0 -rapid.checks 100000
 
 again: tools ## what make test runs, RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock/..." some packages
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) integration/again.sh $(PKGS)

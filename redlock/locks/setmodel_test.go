@@ -22,18 +22,28 @@ import (
 // slow is an upstream to which requests are on the way for a while, each way.
 type slow struct {
 	*rig.Upstream
-	deaf map[string]bool // scripts that are answered 1, and do not run
+	deaf   map[string]bool // scripts that are answered 1, and do not run
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+// travel is one way of a request.
+func (s *slow) travel() {
+	s.mu.Lock()
+	d := s.random.Int64N(int64(2 * time.Millisecond))
+	s.mu.Unlock()
+	time.Sleep(time.Duration(d))
 }
 
 func (s *slow) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
 	script := rig.ScriptOf(req)
-	time.Sleep(rand.N(2 * time.Millisecond))
+	s.travel()
 	if s.deaf[script] {
 		return []byte(":1\r\n"), nil
 	}
 	reply, err := s.Upstream.Do(ctx, slot, req, resend)
 	reply = bytes.Clone(reply)
-	time.Sleep(rand.N(2 * time.Millisecond))
+	s.travel()
 	return reply, err
 }
 
@@ -94,7 +104,8 @@ func simulate(t *testing.T, seed uint64, mutate func(client int, s *locks.LockSe
 	defer server.Mini.Close()
 	var all []*locks.Locker
 	for range 2 + random.IntN(2) {
-		up := &slow{&rig.Upstream{S: server, Others: rand.IntN(2)}, make(map[string]bool)}
+		up := &slow{Upstream: &rig.Upstream{S: server, Others: random.IntN(2)}, deaf: make(map[string]bool),
+			random: rand.New(rand.NewPCG(seed, random.Uint64()))}
 		for _, script := range deaf {
 			up.deaf[script] = true
 		}

@@ -104,9 +104,9 @@ func TestListOfReaders(t *testing.T) {
 	defer l.c.Close()
 	requests := 0
 	id := func() string { requests++; return fmt.Sprintf("id%014d", requests) }
-	reads := map[string]bool{}
+	reads, random := map[string]bool{}, rand.New(rand.NewPCG(1, 1))
 	for round := range 1500 {
-		token := fmt.Sprint("t", rand.IntN(60))
+		token := fmt.Sprint("t", random.IntN(60))
 		if reads[token] {
 			l.tell("release " + token + " " + id())
 			delete(reads, token)
