@@ -53,13 +53,15 @@ func connectedMasters(t *testing.T, o Options, at ...*servers.Server) []*Master 
 // A real server's account of itself is understood: whether it has restarted, and whether it may have lost
 // anything by that. R27 R31
 func TestMasterRealRestart(t *testing.T) {
+	t.Parallel()
+	const lease = 10 * time.Second // so long a machine may stand still before it is seen who does not vote
 	forgetful := servers.StartRedis(t)
 	careful := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	secret := servers.StartRedis(t, "--requirepass", "sesame")
 	all := connectedMasters(t,
-		Options{Lease: 5 * time.Second, Timeout: time.Second, Password: "sesame"}, secret)
-	all = append(all, connectedMasters(t, Options{Lease: 5 * time.Second, Timeout: time.Second}, forgetful,
-		careful, servers.StartRedis(t))...)
+		Options{Lease: lease, Timeout: time.Second, Password: "sesame"}, secret)
+	all = append(all, connectedMasters(t, Options{Lease: lease, Timeout: time.Second}, forgetful, careful,
+		servers.StartRedis(t))...)
 	for _, m := range all {
 		servers.Eventually(t, "it votes", func() bool { return m.Vote() == nil })
 		if off := m.Health().ClockOffset; off.Abs() > time.Second {
@@ -172,12 +174,13 @@ func TestConnectMastersReal(t *testing.T) {
 // The name of a master is given to another server, while the one before lives on as a replica. The name is
 // looked up again, also for subscriptions, and the other server votes as one that may have lost locks.
 func TestNameOfAMasterLeadsElsewhere(t *testing.T) {
+	t.Parallel()
 	old, next, third := servers.StartRedis(t), servers.StartRedis(t), servers.StartRedis(t)
 	var named atomic.Pointer[servers.Server]
 	named.Store(old)
 	var dials atomic.Int32
 	m := connectedMasters(t, Options{
-		Lease: 2 * time.Second, Timeout: time.Second,
+		Lease: 8 * time.Second, Timeout: time.Second,
 		Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			dials.Add(1)
 			return new(net.Dialer).DialContext(ctx, network, named.Load().Addr)
