@@ -81,7 +81,8 @@ func TestDiscoverReplicaOfOne(t *testing.T) {
 func TestDiscoverSentinel(t *testing.T) {
 	master := servers.StartRedis(t)
 	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
-	sentinels := servers.StartSentinels(t, 3, master)
+	// No fail-over before it is asked for: the master may be silent on a busy machine.
+	sentinels := servers.StartSentinels(t, 3, master, "sentinel down-after-milliseconds mine 3600000")
 	for _, s := range sentinels {
 		servers.Eventually(t, "Sentinel "+s.Addr+" knows the group", func() bool {
 			info := s.Client.Info(t.Context()).Val()
@@ -95,6 +96,9 @@ func TestDiscoverSentinel(t *testing.T) {
 		t.Fatalf("%v, master %+v, replicas %+v", top.Kind, top.Slots[7], top.Replicas)
 	}
 	// The one that was named dies together with the master.
+	for _, s := range sentinels {
+		s.Must(t, "SENTINEL", "SET", "mine", "down-after-milliseconds", 500)
+	}
 	sentinels[0].Kill()
 	master.Kill()
 	servers.Eventually(t, "the Sentinels agree", func() bool {
