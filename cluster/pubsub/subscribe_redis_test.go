@@ -237,16 +237,19 @@ func TestSubscribeFailOver(t *testing.T) {
 	const channel = "{job}"
 	n := slot.Of([]byte(channel))
 	master := func() *servers.Server { return servers.ByAddr(nodes, u.Topology().Slots[n].Addr) }
-	replica := func() *servers.Server {
-		id := u.Topology().Slots[n].ID
-		for _, s := range nodes {
-			if info, err := s.ClusterNodes(t.Context()).Result(); err == nil &&
-				strings.Contains(info, "myself,slave "+id) {
-				return s
+	replica := func() (found *servers.Server) {
+		servers.Eventually(t, "a replica", func() bool { // the former master may not know yet that it is one
+			id := u.Topology().Slots[n].ID
+			i := slices.IndexFunc(nodes, func(s *servers.Server) bool {
+				info, err := s.ClusterNodes(t.Context()).Result()
+				return err == nil && strings.Contains(info, "myself,slave "+id)
+			})
+			if i >= 0 {
+				found = nodes[i]
 			}
-		}
-		t.Fatal("no replica")
-		return nil
+			return i >= 0
+		})
+		return found
 	}
 	h := listen(t, u, channel)
 	// The subscription may move twice: when the old master ends it, and when the topology is told. What is
