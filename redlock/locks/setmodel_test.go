@@ -24,13 +24,13 @@ type slow struct {
 	*rig.Upstream
 	deaf   map[string]bool // scripts that are answered 1, and do not run
 	mu     sync.Mutex
-	random *rand.Rand
+	random rand.PCG
 }
 
 // travel is one way of a request.
 func (s *slow) travel() {
 	s.mu.Lock()
-	d := s.random.Int64N(int64(2 * time.Millisecond))
+	d := rand.New(&s.random).Int64N(int64(2 * time.Millisecond))
 	s.mu.Unlock()
 	time.Sleep(time.Duration(d))
 }
@@ -105,7 +105,7 @@ func simulate(t *testing.T, seed uint64, mutate func(client int, s *locks.LockSe
 	var all []*locks.Locker
 	for range 2 + random.IntN(2) {
 		up := &slow{Upstream: &rig.Upstream{S: server, Others: random.IntN(2)}, deaf: make(map[string]bool),
-			random: rand.New(rand.NewPCG(seed, random.Uint64()))}
+			random: *rand.NewPCG(seed, random.Uint64())}
 		for _, script := range deaf {
 			up.deaf[script] = true
 		}
