@@ -237,7 +237,7 @@ func TestPacks(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {
 		dice := rand.New(rand.NewPCG(1, 0))
 		changed, held := make(map[string]time.Time), make(map[string]bool)
-		for range 400 {
+		for range 200 {
 			for range dice.IntN(30) {
 				name := fmt.Sprint(dice.IntN(600))
 				if dice.IntN(4) == 0 {
@@ -293,12 +293,12 @@ func TestPacks(t *testing.T) {
 // and the holds are renewed, the list has all that is held, and soon nothing else. Short leases and long ones
 // share packs. R21
 func TestPacksThatFail(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(3) {
 		run(t, func(t *testing.T, s *shelf, x, y *Index) {
 			dice, away := rand.New(rand.NewPCG(seed, 0)), errors.New("no such node")
 			refused := func(string) (string, error) { return "-OOM no\r\n", nil }
 			held := make(map[string]bool)
-			for i := range 2000 {
+			for i := range 1000 {
 				s.mu.Lock()
 				switch dice.IntN(20) {
 				case 0:
