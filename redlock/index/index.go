@@ -31,6 +31,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -102,7 +103,7 @@ type Index struct {
 type sortedSet struct {
 	key       string
 	swept     time.Time // when what is over was last removed
-	open      *pack     // the last one that was begun; nil: there is none
+	open      *pack     // the last one that was begun: the next change takes its place; nil: there is none
 	add, gone []*pack   // those that are to be added, or to get another score, and to be removed
 }
 
@@ -260,9 +261,11 @@ func (x *Index) lookAtNotes() {
 	if !time.Now().Before(x.resume) {
 		x.writeDue(x.ctx, settle, staysFree)
 	}
+	more := x.notes.anyNote() ||
+		slices.ContainsFunc(x.sets[:], func(to sortedSet) bool { return len(to.add)+len(to.gone) > 0 })
 	x.armed.Store(false)
 	x.looking.Done()
-	if x.notes.anyNote() {
+	if more {
 		x.armTimer()
 	}
 }

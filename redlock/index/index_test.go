@@ -28,16 +28,23 @@ type shelf struct {
 	asked []string // verbs
 	fail  func(verb string) (reply string, err error)
 	loses error // the replies to what has run; nil: they come
+	delay time.Duration
+	bytes int // of requests
 }
 
-func (s *shelf) Do(_ context.Context, _ int, req []byte, resend bool) ([]byte, error) {
+func (s *shelf) Do(ctx context.Context, _ int, req []byte, resend bool) ([]byte, error) {
 	v, _, _ := resp.Parse(req)
 	var args []string
 	for _, e := range v.Elems {
 		args = append(args, e.Text())
 	}
+	time.Sleep(s.delay)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.bytes += len(req)
 	s.asked = append(s.asked, args[0])
 	if s.fail != nil {
 		if reply, err := s.fail(args[0]); reply != "" || err != nil {
@@ -350,6 +357,81 @@ func TestPacksThatFail(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slow upstream has all names in the end: what has been written is not written again. R21
+func TestSlowUpstream(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		s.delay = 300 * time.Millisecond
+		for i := range 60_000 {
+			x.take(fmt.Sprint(i), "t", time.Hour)
+		}
+		time.Sleep(30 * time.Second)
+		if names, err := y.Names(t.Context(), "*"); len(names) != 60_000 || err != nil || s.bytes > 2<<20 {
+			t.Errorf("%d names, %v, %d bytes", len(names), err, s.bytes)
+		}
+	})
+}
+
+// Where names cannot be removed sets do not grow for ever, since scores end. They are removed once that
+// works, also if no lock is held then. Where none can be added LIST says so, whatever else works. R21
+func TestOneCommandForbidden(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		forbid := func(what string) {
+			s.failing(func(verb string) (reply string, err error) {
+				if verb == what {
+					reply = "-NOPERM no\r\n"
+				}
+				return reply, nil
+			})
+		}
+		forbid("ZREM")
+		for i := range 1200 {
+			x.take(fmt.Sprint(i), "t", 2*time.Second)
+			time.Sleep(500 * time.Millisecond)
+			x.Freed(fmt.Sprint(i), "t", 0, nil)
+		}
+		if n := len(strings.Fields(s.names())); n > 300 { // two minutes, and those of the notes twice
+			t.Errorf("%d names", n)
+		}
+		time.Sleep(10 * time.Second)
+		s.failing(nil)
+		time.Sleep(2 * failPause)
+		if left := s.names(); left != "" {
+			t.Errorf("%q are left", left)
+		}
+		forbid("ZADD")
+		x.take("a", "t", time.Minute)
+		time.Sleep(time.Second)
+		x.Freed("a", "t", 0, nil)
+		time.Sleep(5 * time.Second)
+		if _, err := x.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
+			t.Error(err)
+		}
+	})
+}
+
+// A long name costs those that come and go beside it nothing.
+func TestLongNames(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		for i := range 32 {
+			x.take(strings.Repeat("x", 100_000+i), "t", time.Hour)
+		}
+		time.Sleep(time.Second)
+		s.mu.Lock()
+		before := s.bytes
+		s.mu.Unlock()
+		for i := range 100 {
+			x.take(fmt.Sprint(i), "t", time.Minute)
+			time.Sleep(500 * time.Millisecond)
+			x.Freed(fmt.Sprint(i), "t", 0, nil)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n := s.bytes - before; n > 200_000 {
+			t.Errorf("%d bytes for a hundred short names", n)
+		}
+	})
 }
 
 // Of what is no pack nothing is read that it does not have.

@@ -18,9 +18,10 @@ import (
 const (
 	// mostInPack is how many names a pack has. All proxies must have the same.
 	mostInPack = 16
-	// mostPackBytes is how long a pack is that no further name joins: to write it anew shall cost little.
+	// mostPackBytes is how long a pack of several names is: to write it anew shall cost little.
 	mostPackBytes = 4 << 10
-	// mostGone is how many packs are remembered that could not be removed. Others end with their scores.
+	// mostGone is how many packs, none of them longer, are remembered that could not be removed. Others end
+	// with their scores.
 	mostGone = 1 << 10
 )
 
@@ -33,9 +34,9 @@ type pack struct {
 	gone   bool          // it is removed, or going to be
 }
 
-// isFull says that no name can join p. Without a pack none can.
-func (p *pack) isFull() bool {
-	return p == nil || p.names == mostInPack || len(p.member) >= mostPackBytes
+// isFull says that no name of so many bytes can join p. Without a pack none can.
+func (p *pack) isFull(bytes int) bool {
+	return p == nil || p.names == mostInPack || p.names > 0 && len(p.member)+bytes > mostPackBytes
 }
 
 // coverLock makes p outlast the holds of a lock whose name it has. A hold that is renewed is written anew
@@ -78,7 +79,7 @@ func (to *sortedSet) removePack(p *pack) {
 
 // joinPack has a name written with the pack that is open. The shard of k is locked.
 func (x *Index) joinPack(to *sortedSet, k *note, now time.Duration) {
-	if to.open.isFull() {
+	if to.open.isFull(len(k.name)) {
 		x.packs++
 		to.open = &pack{member: binary.AppendUvarint([]byte(x.id), x.packs)}
 		to.addPack(to.open)
@@ -93,6 +94,7 @@ func (x *Index) joinPack(to *sortedSet, k *note, now time.Duration) {
 // collectDue takes what is due to a set out of its notes. What was not written the last time is due still.
 func (x *Index) collectDue(set int, now, age, stays time.Duration) {
 	to, n := &x.sets[set], &x.notes
+	to.gone = slices.DeleteFunc(to.gone, func(p *pack) bool { return len(p.member) > mostPackBytes })
 	to.gone = to.gone[max(0, len(to.gone)-mostGone):]
 	before, last := len(to.gone), to.open
 	to.open = nil
@@ -111,7 +113,7 @@ func (x *Index) collectDue(set int, now, age, stays time.Duration) {
 			to.addPack(k.pack)
 		}
 	})
-	if !last.isFull() && (to.open != nil || len(to.gone) > before) {
+	if !last.isFull(0) && (to.open != nil || len(to.gone) > before) {
 		to.removePack(last)
 	}
 	for _, p := range to.gone[before:] {
@@ -128,7 +130,8 @@ func (x *Index) collectDue(set int, now, age, stays time.Duration) {
 	}
 }
 
-// clearGone removes the names that have been free for so long. A lock that was taken again keeps its name.
+// clearGone removes the names that have been free for so long. A lock that was taken again a moment ago keeps
+// its name. One that was written anew has two packs until then.
 func (n *notes) clearGone(s *noteShard, now, stays time.Duration, to *sortedSet) {
 	over := 0
 	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {

@@ -2,7 +2,6 @@ package index
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,15 +40,15 @@ func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
 		})
 	}
 	all.Wait()
-	if err := cmp.Or(errs[:]...); err != nil && forbidden(err) {
+	if err := pickError(errs[:]); forbidden(err) {
 		x.tellUnable(err)
 		return nil, fmt.Errorf("%w: %w", ErrUnable, err)
 	} else if err != nil {
 		return nil, err
 	}
-	names := make(map[string]bool)
+	names, match := make(map[string]bool), []byte(pattern)
 	addName := func(name []byte) {
-		if name = redlock.Unbraced(name); glob.Match([]byte(pattern), name) {
+		if name = redlock.Unbraced(name); glob.Match(match, name) {
 			names[string(name)] = true
 		}
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// batch is how many words one command has behind the key: members, or scores and members.
-	batch = 500
+	// batch is how many packs one command adds or removes.
+	batch = 64
 	// sweepPause is the time between two removals of what is over.
 	sweepPause = 30 * time.Second
 	// skew is by how much the clocks of proxies may differ: what is over for so long is removed by any of
@@ -40,14 +40,19 @@ func (x *Index) writeDue(ctx context.Context, age, stays time.Duration) {
 	for i := range x.sets {
 		to := &x.sets[i]
 		if x.collectDue(i, now, age, stays); len(to.add)+len(to.gone) > 0 {
-			all.Go(func() { errs[i] = x.writeSet(ctx, to, now) })
+			all.Go(func() { errs[i] = x.writeSet(ctx, to) })
 		}
 	}
 	if x.looks++; x.looks%sweepLooks == 0 {
 		x.notes.sweepSet(x.looks/sweepLooks%keys, now)
 	}
 	all.Wait()
-	x.noteWritten(cmp.Or(errs[:]...))
+	if err := pickError(errs[:]); err != nil {
+		x.resume = time.Now().Add(failPause)
+		if why := err.Error(); forbidden(err) && x.unable.Swap(&why) == nil {
+			x.tellUnable(err)
+		}
+	}
 }
 
 // sweepSet forgets holds of a set that are over. Without it holds that nobody frees, or asks for again, would
@@ -64,46 +69,50 @@ func (n *notes) sweepSet(set int, now time.Duration) {
 }
 
 // writeSet writes what is due to a set. What is removed goes last: its names may be among those that are
-// added.
-func (x *Index) writeSet(ctx context.Context, to *sortedSet, now time.Duration) error {
+// added. What has been written is due no more, though a later request fails.
+func (x *Index) writeSet(ctx context.Context, to *sortedSet) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	clock := time.Now()
-	var added, gone []string
-	to.add = slices.DeleteFunc(to.add, func(p *pack) bool { return p.gone })
-	for _, p := range to.add {
-		added = append(added, millis(clock.Add(p.until-now)), string(p.member))
+	if time.Since(to.swept) >= sweepPause {
+		over := millis(time.Now().Add(-skew))
+		if _, err := x.askSet(ctx, to, "ZREMRANGEBYSCORE", "-inf", over); err != nil {
+			return err
+		}
+		to.swept = time.Now()
 	}
-	for _, p := range to.gone {
-		gone = append(gone, string(p.member))
-	}
-	for some := range slices.Chunk(added, batch) {
-		if _, err := x.askSet(ctx, to, "ZADD", some...); err != nil {
+	if to.add = slices.DeleteFunc(to.add, func(p *pack) bool { return p.gone }); len(to.add) > 0 {
+		if err := x.writePacks(ctx, to, "ZADD", &to.add); err != nil {
+			return err
+		}
+		x.unable.Store(nil)
+		// The whole set goes once no proxy has written for so long: then all scores are over.
+		last := max(2*x.o.MaxLease, time.Minute) + skew
+		if _, err := x.askSet(ctx, to, "PEXPIRE", strconv.FormatInt(last.Milliseconds(), 10)); err != nil {
 			return err
 		}
 	}
-	for _, p := range to.add {
-		p.due = false
-	}
-	to.add = nil
-	for some := range slices.Chunk(gone, batch) {
-		if _, err := x.askSet(ctx, to, "ZREM", some...); err != nil {
+	return x.writePacks(ctx, to, "ZREM", &to.gone)
+}
+
+// writePacks adds packs by ZADD, or removes them by ZREM. due are those that are still to be written.
+func (x *Index) writePacks(ctx context.Context, to *sortedSet, verb string, due *[]*pack) error {
+	for len(*due) > 0 {
+		some, all := (*due)[:min(batch, len(*due))], []string(nil)
+		for _, p := range some {
+			if verb == "ZADD" {
+				all = append(all, millis(time.Now().Add(p.until-x.notes.now())))
+			}
+			all = append(all, string(p.member))
+		}
+		if _, err := x.askSet(ctx, to, verb, all...); err != nil {
 			return err
 		}
-	}
-	if to.gone = nil; len(added) == 0 {
-		return nil
-	}
-	if clock.Sub(to.swept) >= sweepPause {
-		to.swept = clock
-		if _, err := x.askSet(ctx, to, "ZREMRANGEBYSCORE", "-inf", millis(clock.Add(-skew))); err != nil {
-			return err
+		for _, p := range some {
+			p.due = false
 		}
+		*due = (*due)[len(some):]
 	}
-	// The whole set goes once no proxy has written for so long: then all scores are over.
-	last := max(2*x.o.MaxLease, time.Minute) + skew
-	_, err := x.askSet(ctx, to, "PEXPIRE", strconv.FormatInt(last.Milliseconds(), 10))
-	return err
+	return nil
 }
 
 // millis is a score.
@@ -130,16 +139,9 @@ func (x *Index) askSet(ctx context.Context, to *sortedSet, verb string, words ..
 	return v, nil
 }
 
-// noteWritten notes how an attempt to write has ended. An attempt that worked makes the sets usable again.
-func (x *Index) noteWritten(err error) {
-	if err == nil {
-		x.unable.Store(nil)
-		return
-	}
-	x.resume = time.Now().Add(failPause)
-	if why := err.Error(); forbidden(err) && x.unable.Swap(&why) == nil {
-		x.tellUnable(err)
-	}
+// pickError is one of the errors of all sets: that a command is forbidden, if it is.
+func pickError(errs []error) error {
+	return cmp.Or(errs[max(0, slices.IndexFunc(errs, forbidden))], cmp.Or(errs...))
 }
 
 // tellUnable logs why the sets cannot be used.
