@@ -96,15 +96,17 @@ type Index struct {
 	packs  uint64    // so far
 	resume time.Time // nothing is written before: the last attempt failed
 
-	unable atomic.Pointer[string] // why the sets cannot be used
+	// Why the sets cannot be used: a command was refused, and no names have been added since.
+	unable atomic.Pointer[string]
 }
 
 // sortedSet is one of the sorted sets. One goroutine at a time writes to it.
 type sortedSet struct {
 	key       string
 	swept     time.Time // when what is over was last removed
-	open      *pack     // the last one that was begun: the next change takes its place; nil: there is none
+	open      *pack     // the last one that was begun, whose names the next change writes anew; or nil
 	add, gone []*pack   // those that are to be added, or to get another score, and to be removed
+	unbounded bool      // it was added to, and PEXPIRE is to follow
 }
 
 // New returns an Index with its sets at u. u may be nil: then nothing is written, and Names says ErrUnable.
@@ -248,8 +250,8 @@ func (x *Index) armTimer() {
 	x.timer = time.AfterFunc(pulse, x.lookAtNotes)
 }
 
-// lookAtNotes writes what is to be written, and sets the timer again while there are notes. It runs on the
-// goroutine of the timer.
+// lookAtNotes writes what is to be written, and sets the timer again while there are notes, or something is
+// still to be written. It runs on the goroutine of the timer.
 func (x *Index) lookAtNotes() {
 	x.mu.Lock()
 	if x.closed {
@@ -261,11 +263,10 @@ func (x *Index) lookAtNotes() {
 	if !time.Now().Before(x.resume) {
 		x.writeDue(x.ctx, settle, staysFree)
 	}
-	more := x.notes.anyNote() ||
-		slices.ContainsFunc(x.sets[:], func(to sortedSet) bool { return len(to.add)+len(to.gone) > 0 })
+	more := slices.ContainsFunc(x.sets[:], func(to sortedSet) bool { return to.isDue() })
 	x.armed.Store(false)
 	x.looking.Done()
-	if more {
+	if more || x.notes.anyNote() { // which is asked last: who noted something before saw the timer set
 		x.armTimer()
 	}
 }
@@ -283,8 +284,7 @@ func (x *Index) Close(ctx context.Context) {
 	if again { // whoever was first writes
 		return
 	}
-	stop := context.AfterFunc(ctx, x.cancel)
-	defer stop()
+	defer context.AfterFunc(ctx, x.cancel)()
 	x.looking.Wait()
 	if x.upstream != nil && time.Now().After(x.resume) {
 		// what is fresh, and what has only just become free, too

@@ -400,6 +400,13 @@ func TestOneCommandForbidden(t *testing.T) {
 		if left := s.names(); left != "" {
 			t.Errorf("%q are left", left)
 		}
+		forbid("ZREMRANGEBYSCORE")
+		x.take("b", "t", time.Minute)
+		time.Sleep(time.Minute / 2)
+		if names := s.names(); names != "b" {
+			t.Errorf("%q are written", names)
+		}
+		x.Freed("b", "t", 0, nil)
 		forbid("ZADD")
 		x.take("a", "t", time.Minute)
 		time.Sleep(time.Second)
@@ -407,6 +414,16 @@ func TestOneCommandForbidden(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if _, err := x.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
 			t.Error(err)
+		}
+		forbid("ZREM") // a proxy that has nothing to do gives it up in the end
+		time.Sleep(3 * time.Minute)
+		x.eachSet(func(to *sortedSet) {
+			if to.isDue() {
+				t.Errorf("%d packs are to be added, %d to be removed", len(to.add), len(to.gone))
+			}
+		})
+		if x.armed.Load() {
+			t.Error("the timer is set")
 		}
 	})
 }

@@ -316,8 +316,7 @@ func (n *notes) freeHold(
 	return e, ok
 }
 
-// anyNote says that there is a note, or something to be written. If there is none, the timer is not set
-// again.
+// anyNote says that there is a note, or the name of a free lock that is to be removed.
 func (n *notes) anyNote() (some bool) {
 	for i := range keys {
 		n.eachShard(i, func(s *noteShard) { some = some || len(s.notes)+len(s.gone) > 0 })

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -13,15 +14,15 @@ import (
 //
 // Beside each member a set needs 130 bytes, so a pack has many names. It never changes, but for its score.
 // When one of its names is to go the pack is removed, and the other names join new packs. So do those of the
-// pack that is not full, of which a proxy has one in a set, when others are added or removed.
+// pack that was begun last, unless it is full, when others are added or removed.
 
 const (
 	// mostInPack is how many names a pack has. All proxies must have the same.
 	mostInPack = 16
-	// mostPackBytes is how long a pack of several names is: to write it anew shall cost little.
+	// mostPackBytes is about how long a pack of several names is at most: to write it anew shall cost little.
 	mostPackBytes = 4 << 10
-	// mostGone is how many packs, none of them longer, are remembered that could not be removed. Others end
-	// with their scores.
+	// mostGone is how many packs are remembered that could not be removed, none of which is much longer than
+	// mostPackBytes. Others end with their scores.
 	mostGone = 1 << 10
 )
 
@@ -94,7 +95,10 @@ func (x *Index) joinPack(to *sortedSet, k *note, now time.Duration) {
 // collectDue takes what is due to a set out of its notes. What was not written the last time is due still.
 func (x *Index) collectDue(set int, now, age, stays time.Duration) {
 	to, n := &x.sets[set], &x.notes
-	to.gone = slices.DeleteFunc(to.gone, func(p *pack) bool { return len(p.member) > mostPackBytes })
+	to.add = slices.DeleteFunc(to.add, func(p *pack) bool { return p.gone })
+	to.gone = slices.DeleteFunc(to.gone, func(p *pack) bool {
+		return len(p.member) > 2*mostPackBytes || p.until+skew+2*sweepPause < now // others have swept it
+	})
 	to.gone = to.gone[max(0, len(to.gone)-mostGone):]
 	before, last := len(to.gone), to.open
 	to.open = nil
@@ -125,13 +129,11 @@ func (x *Index) collectDue(set int, now, age, stays time.Duration) {
 			s.mu.Unlock()
 		})
 	}
-	if to.open == nil {
-		to.open = last
-	}
+	to.open = cmp.Or(to.open, last)
 }
 
-// clearGone removes the names that have been free for so long. A lock that was taken again a moment ago keeps
-// its name. One that was written anew has two packs until then.
+// clearGone removes the names that have been free for so long. A lock that was taken again, and is not
+// written yet, keeps its old pack. If it has been written since, its old pack goes now.
 func (n *notes) clearGone(s *noteShard, now, stays time.Duration, to *sortedSet) {
 	over := 0
 	for ; over < len(s.gone) && now-s.gone[over].at >= stays; over++ {

@@ -41,11 +41,10 @@ type note struct {
 
 // findNote finds the note of a lock, nil if there is none. Here and below mu is held.
 func (s *noteShard) findNote(name string, hash uint64) *note {
-	k := s.notes[hash]
-	if k == nil || k.name != name {
-		return nil
+	if k := s.notes[hash]; k != nil && k.name == name {
+		return k
 	}
-	return k
+	return nil
 }
 
 // hasRoom says that there is room for a hold of so many bytes.

@@ -38,9 +38,8 @@ func (x *Index) writeDue(ctx context.Context, age, stays time.Duration) {
 	var all sync.WaitGroup
 	var errs [keys]error
 	for i := range x.sets {
-		to := &x.sets[i]
-		if x.collectDue(i, now, age, stays); len(to.add)+len(to.gone) > 0 {
-			all.Go(func() { errs[i] = x.writeSet(ctx, to) })
+		if x.collectDue(i, now, age, stays); x.sets[i].isDue() {
+			all.Go(func() { errs[i] = x.writeSet(ctx, &x.sets[i]) })
 		}
 	}
 	if x.looks++; x.looks%sweepLooks == 0 {
@@ -68,30 +67,35 @@ func (n *notes) sweepSet(set int, now time.Duration) {
 	})
 }
 
-// writeSet writes what is due to a set. What is removed goes last: its names may be among those that are
-// added. What has been written is due no more, though a later request fails.
+// isDue says that there is something to be written to a set.
+func (to *sortedSet) isDue() bool { return len(to.add)+len(to.gone) > 0 || to.unbounded }
+
+// writeSet writes what is due to a set. What is removed goes last, once all is added: its names may be among
+// those. What has been written is due no more, and what is refused keeps nothing else from being written.
 func (x *Index) writeSet(ctx context.Context, to *sortedSet) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var errs [4]error
 	if time.Since(to.swept) >= sweepPause {
-		over := millis(time.Now().Add(-skew))
-		if _, err := x.askSet(ctx, to, "ZREMRANGEBYSCORE", "-inf", over); err != nil {
-			return err
-		}
 		to.swept = time.Now()
+		_, errs[0] = x.askSet(ctx, to, "ZREMRANGEBYSCORE", "-inf", millis(to.swept.Add(-skew)))
 	}
-	if to.add = slices.DeleteFunc(to.add, func(p *pack) bool { return p.gone }); len(to.add) > 0 {
-		if err := x.writePacks(ctx, to, "ZADD", &to.add); err != nil {
-			return err
-		}
-		x.unable.Store(nil)
+	added := len(to.add) > 0
+	errs[1] = x.writePacks(ctx, to, "ZADD", &to.add)
+	if to.unbounded = to.unbounded || added; to.unbounded {
 		// The whole set goes once no proxy has written for so long: then all scores are over.
 		last := max(2*x.o.MaxLease, time.Minute) + skew
-		if _, err := x.askSet(ctx, to, "PEXPIRE", strconv.FormatInt(last.Milliseconds(), 10)); err != nil {
-			return err
-		}
+		_, errs[2] = x.askSet(ctx, to, "PEXPIRE", strconv.FormatInt(last.Milliseconds(), 10))
+		to.unbounded = errs[2] != nil && !forbidden(errs[2])
 	}
-	return x.writePacks(ctx, to, "ZREM", &to.gone)
+	if len(to.add) == 0 {
+		errs[3] = x.writePacks(ctx, to, "ZREM", &to.gone)
+	}
+	err := pickError(errs[:])
+	if added && err == nil {
+		x.unable.Store(nil)
+	}
+	return err
 }
 
 // writePacks adds packs by ZADD, or removes them by ZREM. due are those that are still to be written.
@@ -112,6 +116,7 @@ func (x *Index) writePacks(ctx context.Context, to *sortedSet, verb string, due 
 		}
 		*due = (*due)[len(some):]
 	}
+	*due = nil // their memory goes
 	return nil
 }
 
@@ -130,16 +135,13 @@ func (x *Index) askSet(ctx context.Context, to *sortedSet, verb string, words ..
 		return resp.Value{}, err
 	}
 	v, _, err := resp.Parse(reply)
-	switch {
-	case err != nil:
-		return v, err
-	case v.Err() != "":
-		return v, redlock.Said(v.Err())
+	if err == nil && v.Err() != "" {
+		err = redlock.Said(v.Err())
 	}
-	return v, nil
+	return v, err
 }
 
-// pickError is one of the errors of all sets: that a command is forbidden, if it is.
+// pickError returns an error that says that a command is forbidden, if there is one, otherwise the first.
 func pickError(errs []error) error {
 	return cmp.Or(errs[max(0, slices.IndexFunc(errs, forbidden))], cmp.Or(errs...))
 }
