@@ -34,7 +34,7 @@ func TestWeightOnlyFalls(t *testing.T) {
 		}
 	})
 	for what, most := range map[string]int{
-		"lines of code":                          51_108, // Go, without comments, blank lines and tests
+		"lines of code":                          51_105, // Go, without comments, blank lines and tests
 		"lines of Lua":                           2_222,
 		"lines of integration that are no tests": 11_700,
 		"words of docs":                          61_359,

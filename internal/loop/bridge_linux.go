@@ -17,7 +17,7 @@ type bridge struct {
 
 // newBridge makes a socket of a connection without a descriptor of its own.
 func newBridge(nc net.Conn, c *Conn) socket {
-	if sc, ok := below(nc).(syscall.Conn); ok {
+	if sc, ok := BelowTLS(nc).(syscall.Conn); ok {
 		if peer, err := sc.SyscallConn(); err == nil {
 			return &bridge{newNetSocket(nc, c, func() bool { return waitBroken(peer) }), peer}
 		}

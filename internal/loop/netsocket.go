@@ -122,15 +122,15 @@ func (s *netSocket) writeLoop() {
 // endOutput lets the peer see the end of the stream, of TLS and of TCP, behind what was written. TLS says
 // close_notify first: without it the peer could not tell the end from an attack that cuts the stream.
 func endOutput(nc net.Conn) {
-	for _, nc := range []net.Conn{nc, below(nc)} {
+	for _, nc := range []net.Conn{nc, BelowTLS(nc)} {
 		if c, ok := nc.(interface{ CloseWrite() error }); ok {
 			c.CloseWrite()
 		}
 	}
 }
 
-// below is the connection below TLS, or nc itself.
-func below(nc net.Conn) net.Conn {
+// BelowTLS is the connection below TLS, or nc itself.
+func BelowTLS(nc net.Conn) net.Conn {
 	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		return over.NetConn()
 	}

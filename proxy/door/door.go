@@ -277,10 +277,7 @@ func (d *Door) Admit(nc net.Conn, came []byte) {
 	} else {
 		n.Addr, n.Local = nc.RemoteAddr().String(), nc.LocalAddr().String()
 	}
-	if secure, ok := nc.(*tls.Conn); ok {
-		nc = secure.NetConn()
-	}
-	if tcp, ok := nc.(*net.TCPConn); ok {
+	if tcp, ok := loop.BelowTLS(nc).(*net.TCPConn); ok {
 		idle := d.now.Load().KeepAlive
 		tcp.SetKeepAliveConfig(
 			net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: max(idle/3, time.Second), Count: 3},

@@ -53,7 +53,7 @@ const (
 	staysFree = 2 * time.Second
 	// pulse is the time between two looks at what is to be written.
 	pulse = settle / 2
-	// patience bounds one request.
+	// patience bounds what is written to a set in one look. Who freed a hold may tell so for as long.
 	patience = time.Second
 )
 

@@ -40,15 +40,15 @@ func (p *pack) isFull(bytes int) bool {
 	return p == nil || p.names == mostInPack || p.names > 0 && len(p.member)+bytes > mostPackBytes
 }
 
-// coverLock makes p outlast the holds of a lock whose name it has. A hold that is renewed is written anew
-// with each third renewal, if that comes at a third of its lease.
+// coverLock makes p the pack of a lock, and has it outlast the lock's holds. It lasts twice as long as they
+// do, so that renewals at a third of a lease change its score only now and then.
 func (p *pack) coverLock(k *note, now time.Duration) {
 	until := k.until()
 	k.pack, k.written = p, until+max(until-now, 0)
 	p.until = max(p.until, k.written)
 }
 
-// eachName calls f with the names of a pack. Of what is none it may have some that nobody has.
+// eachName calls f with the names of a pack. A member that is no pack may have names that no lock has.
 func eachName(member []byte, f func(name []byte)) {
 	_, n := binary.Uvarint(member[min(idBytes, len(member)):])
 	rest := member[min(idBytes+max(n, 0), len(member)):]

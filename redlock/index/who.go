@@ -45,6 +45,9 @@ func (x *Index) Waits(a *redlock.Acquire) (left func()) {
 	}
 }
 
+// canonical is the one name of a lock that has two, as a and {a}.
+func canonical(name string) string { return string(redlock.Unbraced([]byte(name))) }
+
 // Who returns what this proxy remembers of a lock. It has two names if it is a or {a}.
 func (x *Index) Who(name string) (holders []KnownHolder, waiters []KnownWaiter) {
 	holders, waiters = x.notes.appendKnown(name, nil, nil)

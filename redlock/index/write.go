@@ -123,9 +123,6 @@ func (x *Index) writePacks(ctx context.Context, to *sortedSet, verb string, due 
 // millis is a score.
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 
-// canonical is the one name of a lock that has two, as a and {a}. Otherwise the lock would be listed twice.
-func canonical(name string) string { return string(redlock.Unbraced([]byte(name))) }
-
 // askSet sends one command. words follow the key. The error is that of the server, if it sent one. All of its
 // commands may run twice.
 func (x *Index) askSet(ctx context.Context, to *sortedSet, verb string, words ...string) (resp.Value, error) {
